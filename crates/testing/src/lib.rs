@@ -1,0 +1,21 @@
+//! Tolerances, gradient checks and devices for the tests of the other crates.
+#![doc = include_str!("../README.md")]
+
+mod closeness;
+#[cfg(feature = "burn")]
+mod devices;
+#[cfg(feature = "burn")]
+mod gradient;
+pub mod tolerance;
+
+// Comparing numbers.
+pub use closeness::{Numbers, assert_close};
+pub use tolerance::Tolerance;
+
+// Devices and gradients of burn.
+#[cfg(feature = "burn")]
+pub use devices::{autodiff_devices, devices};
+#[cfg(feature = "burn")]
+pub use gradient::{
+    ParameterGradient, gradient_check, in_dtype, parameter_gradient_check, parameter_gradients,
+};

@@ -1,0 +1,3 @@
+//! Tests through the public API only.
+
+mod public_api;
