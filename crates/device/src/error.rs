@@ -1,0 +1,45 @@
+//! Why there is no such device.
+
+use crate::spec::{Backend, DeviceSpec};
+
+/// Why a text names no device, or a device cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// The text names no device.
+    #[error(
+        "`{text}` names no device; expected `auto`, `cpu`, or one of flex, cuda, rocm, metal, \
+         vulkan, webgpu, wgpu, cubecl-cpu, with an index such as `cuda:1` where there are several"
+    )]
+    Unknown {
+        /// What was given.
+        text: String,
+    },
+    /// The backend is not part of this build.
+    #[error("device `{spec}` needs the cargo feature `{feature}`")]
+    NotCompiled {
+        /// What was asked for.
+        spec: DeviceSpec,
+        /// The feature that brings it.
+        feature: &'static str,
+    },
+    /// The backend is here, the device is not.
+    #[error("device `{spec}` is not usable: {reason}")]
+    NotUsable {
+        /// What was asked for.
+        spec: DeviceSpec,
+        /// Why not.
+        reason: String,
+    },
+    /// No device at all can be used.
+    #[error("this build has no usable device; build it with the cargo feature `flex`")]
+    Nothing,
+    /// A device vanished between being chosen and being opened.
+    #[error("device `{backend}:{index}` was there when it was chosen and is gone now")]
+    Gone {
+        /// Its backend.
+        backend: Backend,
+        /// Its index.
+        index: usize,
+    },
+}

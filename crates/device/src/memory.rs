@@ -1,0 +1,100 @@
+//! What this process uses of the machine.
+
+use std::fs;
+
+use serde::Serialize;
+use sysinfo::{MemoryRefreshKind, RefreshKind, System};
+
+/// Memory in bytes; `None` where the system does not tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Memory {
+    /// What the machine, or the control group this process is confined to, has.
+    pub total_bytes: Option<u64>,
+    /// What of it can still be taken.
+    pub available_bytes: Option<u64>,
+    /// What this process holds in RAM.
+    pub resident_bytes: Option<u64>,
+    /// The most it ever held in RAM.
+    pub peak_resident_bytes: Option<u64>,
+}
+
+/// Looks at the memory of the machine and of this process.
+///
+/// Resident sizes come from `/proc/self/status`, and are `None` on systems without it.
+#[must_use]
+pub fn memory() -> Memory {
+    let system = System::new_with_specifics(
+        RefreshKind::nothing().with_memory(MemoryRefreshKind::nothing().with_ram()),
+    );
+    let known = |bytes: u64| (bytes > 0).then_some(bytes);
+    let (mut total, mut available) = (None, None);
+    if let Ok(system) = system {
+        total = known(system.total_memory());
+        available = known(system.available_memory());
+        if let Some(group) = system.cgroup_limits() {
+            total = total.map(|bytes| bytes.min(group.total_memory));
+            available = available.map(|bytes| bytes.min(group.free_memory));
+        }
+    }
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    Memory {
+        total_bytes: total,
+        available_bytes: available,
+        resident_bytes: status_bytes(&status, "VmRSS:"),
+        peak_resident_bytes: status_bytes(&status, "VmHWM:"),
+    }
+}
+
+/// Processor time this process has used on all cores, in seconds; `None` without `/proc`.
+#[must_use]
+pub fn cpu_seconds() -> Option<f64> {
+    // The process name, in parentheses, may hold spaces.
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let ticks: u64 = fields.nth(11)?.parse().ok()?;
+    let system_ticks: u64 = fields.next()?.parse().ok()?;
+    Some((ticks + system_ticks) as f64 / TICKS_PER_S)
+}
+
+/// `USER_HZ`, the unit of `/proc/self/stat`: 100 on every Linux architecture but Alpha.
+const TICKS_PER_S: f64 = 100.0;
+
+fn status_bytes(status: &str, key: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_line_is_read_in_bytes() {
+        let status = "Name:\tx\nVmHWM:\t  2048 kB\n";
+        assert_eq!(status_bytes(status, "VmHWM:"), Some(2048 * 1024));
+        assert_eq!(status_bytes(status, "VmRSS:"), None);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_peak_sees_what_was_touched() {
+        let before = memory().peak_resident_bytes.expect("Linux tells");
+        let touched = vec![1_u8; 256 << 20];
+        assert_eq!(touched.iter().map(|&byte| u64::from(byte)).sum::<u64>(), 256 << 20);
+        let after = memory();
+        assert!(after.peak_resident_bytes.expect("Linux tells") >= before.max(256 << 20));
+        assert!(after.available_bytes <= after.total_bytes);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn processor_time_grows_with_work() {
+        let before = cpu_seconds().expect("Linux tells");
+        let mut sum = 0_u64;
+        while cpu_seconds().expect("Linux tells") < before + 0.03 {
+            sum = std::hint::black_box(sum.wrapping_mul(31).wrapping_add(1));
+        }
+        assert!(cpu_seconds().expect("Linux tells") > before);
+    }
+}
