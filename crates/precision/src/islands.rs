@@ -1,0 +1,69 @@
+//! The parts of a model that stay in f32.
+
+use std::collections::BTreeSet;
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::Tensor;
+
+/// Containers whose parameters scale statistics taken over many values.
+const WIDE: [&str; 5] = ["BatchNorm", "LayerNorm", "GroupNorm", "InstanceNorm", "RmsNorm"];
+
+/// The paths of parameters that stay in the dtype they are stored in.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Islands {
+    paths: BTreeSet<String>,
+}
+
+impl Islands {
+    /// Whether the parameter at this path stays.
+    #[must_use]
+    pub fn contains(&self, path: &str) -> bool {
+        self.paths.contains(path)
+    }
+
+    /// The paths in order.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.paths.iter().map(String::as_str)
+    }
+}
+
+/// Finds every parameter that belongs to a normalization, at any depth.
+///
+/// burn's reparameterization hook sees a parameter's path and not what holds it, so this pass,
+/// which sees the containers, makes the list first.
+#[must_use]
+pub fn islands<M: Module>(module: &M) -> Islands {
+    let mut finder = Finder::default();
+    module.visit(&mut finder);
+    finder.found
+}
+
+#[derive(Default)]
+struct Finder {
+    path: Vec<String>,
+    /// How many of the enclosing containers are normalizations.
+    depth: usize,
+    found: Islands,
+}
+
+fn is_wide(container: &str) -> bool {
+    container.strip_prefix("Struct:").is_some_and(|name| WIDE.contains(&name))
+}
+
+impl ModuleVisitor for Finder {
+    fn enter_module(&mut self, name: &str, container_type: &str) {
+        self.path.push(name.to_owned());
+        self.depth += usize::from(is_wide(container_type));
+    }
+
+    fn exit_module(&mut self, _name: &str, container_type: &str) {
+        self.path.pop();
+        self.depth -= usize::from(is_wide(container_type));
+    }
+
+    fn visit_float<const D: usize>(&mut self, _param: &Param<Tensor<D>>) {
+        if self.depth > 0 {
+            self.found.paths.insert(self.path.join("."));
+        }
+    }
+}

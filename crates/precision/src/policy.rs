@@ -1,0 +1,108 @@
+//! The three dtypes of a computation.
+
+use burn::module::Module;
+use burn::tensor::FloatDType;
+
+use crate::cast::Autocast;
+use crate::error::PrecisionError;
+use crate::islands::islands;
+
+/// The dtypes in which parameters are stored, layers compute and outputs leave.
+///
+/// The text form is `p=f32,c=bf16,o=f32`, or one of the names `f32`, `bf16-mixed`, `f16-mixed`
+/// and `bf16`.
+///
+/// # Source
+/// The model is jmp (github.com/google-deepmind/jmp); masters in f32 are Micikevicius et al. 2017,
+/// arXiv:1710.03740, section 3.1.
+///
+/// # Example
+/// ```
+/// use updraft_precision::Policy;
+///
+/// let policy: Policy = "p=f32,c=bf16,o=f32".parse()?;
+/// assert_eq!(policy, Policy::BF16_MIXED);
+/// assert_eq!(policy.to_string(), "bf16-mixed");
+/// # Ok::<(), updraft_precision::PrecisionError>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// The dtype of stored parameters.
+    pub param: FloatDType,
+    /// The dtype that layers compute in, apart from the f32 [islands](crate::islands()).
+    pub compute: FloatDType,
+    /// The dtype of the model's outputs, and so of the loss.
+    pub output: FloatDType,
+}
+
+impl Policy {
+    /// Everything in f32.
+    pub const F32: Self = Self::uniform(FloatDType::F32);
+    /// Everything in bf16; for inference.
+    pub const BF16: Self = Self::uniform(FloatDType::BF16);
+    /// f32 masters and outputs, bf16 in between.
+    pub const BF16_MIXED: Self = Self { compute: FloatDType::BF16, ..Self::F32 };
+    /// f32 masters and outputs, f16 in between.
+    pub const F16_MIXED: Self = Self { compute: FloatDType::F16, ..Self::F32 };
+
+    const fn uniform(dtype: FloatDType) -> Self {
+        Self { param: dtype, compute: dtype, output: dtype }
+    }
+
+    /// Whether a model can be trained under this policy today.
+    ///
+    /// # Errors
+    /// [`PrecisionError`] naming what is missing.
+    pub fn check_training(&self) -> Result<(), PrecisionError> {
+        let policy = || self.to_string();
+        let is_wide = |dtype| matches!(dtype, FloatDType::F32 | FloatDType::F64);
+        if !is_wide(self.param) {
+            return Err(PrecisionError::NarrowMasters {
+                policy: policy(),
+                param: self.param.into(),
+            });
+        }
+        if !is_wide(self.output) {
+            return Err(PrecisionError::NarrowOutput {
+                policy: policy(),
+                output: self.output.into(),
+            });
+        }
+        if self.compute == FloatDType::F16 {
+            return Err(PrecisionError::NeedsLossScale { policy: policy() });
+        }
+        Ok(())
+    }
+
+    /// Lets a module's layers see their parameters in the compute dtype.
+    ///
+    /// The masters stay as they are, in the optimizer and in records; gradients reach them in
+    /// their own dtype. Parameters of normalizations stay wide. Where parameters and computation
+    /// share a dtype the module is returned untouched.
+    ///
+    /// The module must not carry reparameterizations already: burn does not nest them.
+    #[must_use]
+    pub fn autocast<M: Module>(&self, module: M) -> M {
+        if self.compute == self.param {
+            return module;
+        }
+        let islands = islands(&module);
+        module.apply_reparameterization(Autocast::new(self.compute, islands))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn training_refuses_what_would_lose_updates_by_name() {
+        assert_eq!(Policy::F32.check_training(), Ok(()));
+        assert_eq!(Policy::BF16_MIXED.check_training(), Ok(()));
+        let refused = |policy: Policy| policy.check_training().expect_err("refused").to_string();
+        assert!(refused(Policy::F16_MIXED).contains("loss scale"));
+        assert!(refused(Policy::BF16).contains("masters"));
+        let narrow = Policy { output: FloatDType::F16, ..Policy::F32 };
+        assert!(refused(narrow).contains("p=f32,c=f32,o=f16"));
+    }
+}
