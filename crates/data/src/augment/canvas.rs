@@ -1,0 +1,56 @@
+//! The image that the transforms of one sample work on.
+
+use crate::image::Image;
+
+/// An RGB image with scratch memory that lives as long as the worker.
+#[derive(Debug, Default)]
+pub(crate) struct Canvas {
+    height: usize,
+    width: usize,
+    pixels: Vec<u8>,
+    spare: Vec<u8>,
+}
+
+impl Canvas {
+    pub(crate) fn load(&mut self, image: &Image<'_>) {
+        (self.height, self.width) = image.size();
+        self.pixels.clear();
+        self.pixels.extend_from_slice(image.pixels());
+    }
+
+    pub(crate) fn size(&self) -> (usize, usize) {
+        (self.height, self.width)
+    }
+
+    pub(crate) fn pixels(&self) -> &[u8] {
+        &self.pixels
+    }
+
+    /// The rows, each `3 · width` bytes.
+    pub(crate) fn rows_mut(&mut self) -> impl Iterator<Item = &mut [u8]> {
+        self.pixels.chunks_exact_mut(Image::CHANNELS * self.width)
+    }
+
+    /// Replaces the image by what `draw` makes of it: it gets the old bytes and the new ones.
+    pub(crate) fn redraw(&mut self, draw: impl FnOnce(&[u8], &mut [u8])) {
+        self.spare.resize(self.pixels.len(), 0);
+        draw(&self.pixels, &mut self.spare);
+        std::mem::swap(&mut self.pixels, &mut self.spare);
+    }
+}
+
+#[cfg(test)]
+impl Canvas {
+    /// An image whose three channels are all `values`.
+    pub(crate) fn gray(height: usize, width: usize, values: &[u8]) -> Self {
+        let pixels: Vec<u8> = values.iter().flat_map(|&value| [value; 3]).collect();
+        let mut canvas = Self::default();
+        canvas.load(&Image::try_new(height, width, pixels).expect("values fill the image"));
+        canvas
+    }
+
+    /// One channel of every pixel.
+    pub(crate) fn channel(&self, channel: usize) -> Vec<u8> {
+        self.pixels.iter().skip(channel).step_by(Image::CHANNELS).copied().collect()
+    }
+}

@@ -1,0 +1,67 @@
+//! SHA-256 over named, length-prefixed fields.
+
+use sha2::{Digest as _, Sha256};
+
+/// A hash under construction; the domain keeps hashes of different things apart.
+#[derive(Debug, Clone)]
+pub(crate) struct Digest(Sha256);
+
+impl Digest {
+    pub(crate) fn new(domain: &str) -> Self {
+        Self(Sha256::new()).text(domain)
+    }
+
+    pub(crate) fn bytes(mut self, bytes: &[u8]) -> Self {
+        self.0.update((bytes.len() as u64).to_le_bytes());
+        self.0.update(bytes);
+        self
+    }
+
+    pub(crate) fn text(self, text: &str) -> Self {
+        self.bytes(text.as_bytes())
+    }
+
+    pub(crate) fn texts(self, texts: &[String]) -> Self {
+        texts.iter().fold(self.number(texts.len()), |digest, text| digest.text(text))
+    }
+
+    pub(crate) fn number(mut self, number: usize) -> Self {
+        self.0.update((number as u64).to_le_bytes());
+        self
+    }
+
+    pub(crate) fn float(mut self, number: f32) -> Self {
+        self.0.update(number.to_bits().to_le_bytes());
+        self
+    }
+
+    pub(crate) fn raw(self) -> [u8; 32] {
+        self.0.finalize().into()
+    }
+
+    /// The hash as 64 lowercase hexadecimal digits.
+    pub(crate) fn hex(self) -> String {
+        let digit = |nibble: u8| char::from(b"0123456789abcdef"[usize::from(nibble)]);
+        self.raw().into_iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighboring_fields_do_not_run_together() {
+        let split = Digest::new("test").text("ab").text("c").hex();
+        let other = Digest::new("test").text("a").text("bc").hex();
+        assert_ne!(split, other);
+        assert_eq!(split.len(), 64);
+    }
+
+    #[test]
+    fn the_digits_are_those_of_sha_256() {
+        // SHA-256 of "abc", FIPS 180-2 appendix B.1.
+        let digest = Digest(Sha256::new_with_prefix("abc")).hex();
+        assert_eq!(digest, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    }
+}

@@ -1,0 +1,328 @@
+//! What goes wrong with data.
+
+use std::error::Error;
+use std::fmt::{self, Display, Formatter};
+use std::io;
+use std::path::PathBuf;
+
+/// One sample, as a message names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file, the archive with its entry, or what the caller called the bytes.
+    pub name: String,
+    /// The sample's index in its source; `None` for bytes that belong to no source.
+    pub index: Option<usize>,
+}
+
+impl Display for Place {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.name)?;
+        self.index.map_or(Ok(()), |index| write!(f, " (sample {index})"))
+    }
+}
+
+/// Why bytes are not a usable image.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// There are none.
+    #[error("the file is empty")]
+    Empty,
+    /// The first bytes are no known signature.
+    #[error("expected a JPEG, PNG or TIFF, got a file that starts with {}", hex(.start))]
+    UnknownFormat {
+        /// The first bytes, at most eight.
+        start: Vec<u8>,
+    },
+    /// The end is missing.
+    #[error("the JPEG is cut short: it has no end-of-image marker in {bytes} bytes")]
+    Truncated {
+        /// How many bytes there are.
+        bytes: usize,
+    },
+    /// The header asks for more memory than an image may have.
+    #[error("the header claims {width}x{height} pixels; at most {limit} pixels are decoded")]
+    TooLarge {
+        /// Pixels in a row, as claimed.
+        width: u32,
+        /// Rows, as claimed.
+        height: u32,
+        /// The most pixels accepted.
+        limit: u64,
+    },
+    /// The decoder gave up.
+    #[error("the image is damaged or of an unsupported kind")]
+    Damaged {
+        /// What the decoder said.
+        #[source]
+        source: Box<dyn Error + Send + Sync>,
+    },
+}
+
+/// Why data cannot be opened, read or delivered.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// A file or folder cannot be opened or listed.
+    #[error("`{}` cannot be opened", .path.display())]
+    Open {
+        /// What was asked for.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A folder or archive has no class with images.
+    #[error(
+        "`{}` holds no images in class folders; expected `class/file` ending in {}",
+        .path.display(),
+        crate::source::EXTENSIONS.join(", ")
+    )]
+    NoClasses {
+        /// The folder or archive.
+        path: PathBuf,
+    },
+    /// A class folder holds no image.
+    #[error(
+        "class folder `{}` holds no images; remove it, or add files ending in {}",
+        .path.display(),
+        crate::source::EXTENSIONS.join(", ")
+    )]
+    EmptyClass {
+        /// The class folder.
+        path: PathBuf,
+    },
+    /// An archive has an image outside of any class folder.
+    #[error("`{}`: image `{entry}` lies in no class folder; expected `class/file`", .path.display())]
+    Unclassified {
+        /// The archive.
+        path: PathBuf,
+        /// The entry.
+        entry: String,
+    },
+    /// The gzip stream is damaged or ends early.
+    #[error("`{}` cannot be inflated: it is damaged or cut short; get it again", .path.display())]
+    Inflate {
+        /// The archive.
+        path: PathBuf,
+        /// What the decompressor said.
+        #[source]
+        source: io::Error,
+    },
+    /// The archive would not fit the memory it may use.
+    #[error("`{}` inflates to more than {limit} bytes; unpack it to a .tar", .path.display())]
+    InflatedTooLarge {
+        /// The archive.
+        path: PathBuf,
+        /// The most bytes accepted.
+        limit: u64,
+    },
+    /// The tar structure is damaged.
+    #[error("`{}` is not a readable tar archive", .path.display())]
+    Archive {
+        /// The archive.
+        path: PathBuf,
+        /// What is wrong.
+        #[source]
+        source: io::Error,
+    },
+    /// The tar ends before its end.
+    #[error("`{}` is cut short after {bytes} bytes of tar; get it again", .path.display())]
+    ArchiveCut {
+        /// The archive.
+        path: PathBuf,
+        /// Bytes of tar there are.
+        bytes: u64,
+    },
+    /// A tar entry points out of the archive.
+    #[error(
+        "`{}`: entry `{entry}` is an absolute path or climbs with `..`; nothing was read",
+        .path.display()
+    )]
+    UnsafePath {
+        /// The archive.
+        path: PathBuf,
+        /// The entry.
+        entry: String,
+    },
+    /// A tar entry is neither a plain file nor a folder.
+    #[error("`{}`: entry `{entry}` is a link or special file; expected plain files", .path.display())]
+    SpecialEntry {
+        /// The archive.
+        path: PathBuf,
+        /// The entry.
+        entry: String,
+    },
+    /// A sample's bytes cannot be read.
+    #[error("{place} cannot be read")]
+    Read {
+        /// The sample.
+        place: Place,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A sample's bytes are more than any image may have.
+    #[error("{place} has {bytes} bytes; an image file may have at most {limit}")]
+    FileTooLarge {
+        /// The sample.
+        place: Place,
+        /// Its length, as far as it was read.
+        bytes: u64,
+        /// The most bytes accepted.
+        limit: u64,
+    },
+    /// A sample's bytes are not a usable image.
+    #[error("{place} cannot be decoded")]
+    Decode {
+        /// The sample.
+        place: Place,
+        /// What is wrong with the bytes.
+        #[source]
+        source: DecodeError,
+    },
+    /// A sample has another size than the first one.
+    #[error(
+        "{place} is {}x{} pixels, the first is {}x{}; set a size that all are resized to",
+        .got.1, .got.0, .expected.1, .expected.0
+    )]
+    ImageSize {
+        /// The sample.
+        place: Place,
+        /// Height and width of the first sample.
+        expected: (usize, usize),
+        /// Height and width of this one.
+        got: (usize, usize),
+    },
+    /// A number of bytes does not make an image of the size given.
+    #[error("an image of {width}x{height} has {expected} bytes of RGB, got {got}")]
+    ImageBytes {
+        /// Rows.
+        height: usize,
+        /// Pixels in a row.
+        width: usize,
+        /// The bytes it takes; 0 for a size that is none.
+        expected: usize,
+        /// The bytes given.
+        got: usize,
+    },
+    /// A source has no sample.
+    #[error("the data source is empty; at least one sample is needed")]
+    Empty,
+    /// An index points past the end of a source.
+    #[error("sample {index} does not exist; the source has {samples}")]
+    OutOfRange {
+        /// The index asked for.
+        index: usize,
+        /// How many samples there are.
+        samples: usize,
+    },
+    /// A label names no class.
+    #[error("{place} has label {label}; the source has {classes} classes")]
+    Label {
+        /// The sample.
+        place: Place,
+        /// Its label.
+        label: usize,
+        /// How many classes there are.
+        classes: usize,
+    },
+    /// One set has classes that the other does not know.
+    #[error("unknown classes {}; expected some of {}", list(.unknown), list(.known))]
+    UnknownClasses {
+        /// The classes without a counterpart.
+        unknown: Vec<String>,
+        /// The classes to map to.
+        known: Vec<String>,
+    },
+    /// A setting is out of its range.
+    #[error("`{name}` is {value}; expected {expected}")]
+    Setting {
+        /// The setting.
+        name: &'static str,
+        /// What was given.
+        value: String,
+        /// What is allowed.
+        expected: String,
+    },
+    /// The memory for decoded images cannot be had.
+    #[error(
+        "{bytes} bytes for {samples} decoded images cannot be allocated; choose a smaller size"
+    )]
+    Memory {
+        /// How many bytes.
+        bytes: u128,
+        /// How many images.
+        samples: usize,
+    },
+    /// Code that delivers a sample panicked.
+    #[error("{place}: the worker panicked: {message}; this is a bug in the data source")]
+    Panicked {
+        /// The sample.
+        place: Place,
+        /// The panic's message.
+        message: String,
+    },
+    /// A worker thread ended without delivering.
+    #[error("batch {batch} was lost: its worker thread ended without delivering it")]
+    WorkerLost {
+        /// The batch, counted from the start of the epoch.
+        batch: usize,
+    },
+    /// A saved state belongs to another stream.
+    #[error("the loader state has {field} `{got}`, this loader `{expected}`; it is another stream")]
+    ForeignState {
+        /// What differs.
+        field: &'static str,
+        /// This loader's.
+        expected: String,
+        /// The state's.
+        got: String,
+    },
+    /// A saved position is none that this loader stops at.
+    #[error("the loader state is at sample {position}; expected the start of a batch of {batch}")]
+    StatePosition {
+        /// The state's position.
+        position: u64,
+        /// Samples in a batch.
+        batch: usize,
+    },
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    bytes.join(" ")
+}
+
+fn list(names: &[String]) -> String {
+    const SHOWN: usize = 10;
+    let mut text: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
+    if names.len() > SHOWN {
+        text.push(format!("{} more", names.len() - SHOWN));
+    }
+    text.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_the_place_both_sides_and_the_remedy() {
+        let place = Place { name: "cat/1.jpg".to_owned(), index: Some(7) };
+        let error = DataError::ImageSize { place, expected: (32, 48), got: (30, 40) };
+        assert_eq!(
+            error.to_string(),
+            "`cat/1.jpg` (sample 7) is 40x30 pixels, the first is 48x32; \
+             set a size that all are resized to"
+        );
+        let error = DecodeError::UnknownFormat { start: vec![0x3c, 0x68] };
+        assert_eq!(
+            error.to_string(),
+            "expected a JPEG, PNG or TIFF, got a file that starts with 3c 68"
+        );
+        let known = (0..12).map(|class| class.to_string()).collect();
+        let error = DataError::UnknownClasses { unknown: vec!["x".to_owned()], known };
+        assert!(error.to_string().ends_with("`9`, 2 more"), "{error}");
+    }
+}

@@ -1,0 +1,174 @@
+//! An 8-bit RGB image in memory.
+
+use std::borrow::Cow;
+
+use fast_image_resize::images::{Image as Canvas, ImageRef};
+use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
+
+use crate::error::DataError;
+
+/// An 8-bit RGB image: rows from top to bottom, pixels from left to right, red before green
+/// before blue.
+///
+/// Its bytes may be borrowed from the source that holds them, so reading an image that is in
+/// memory already copies nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Image<'a> {
+    height: usize,
+    width: usize,
+    pixels: Cow<'a, [u8]>,
+}
+
+impl<'a> Image<'a> {
+    /// Bytes per pixel: red, green and blue.
+    pub const CHANNELS: usize = 3;
+
+    /// Makes an image of bytes in the order stated above.
+    ///
+    /// # Errors
+    /// [`DataError::ImageBytes`] if either side is 0, or the number of bytes is not
+    /// `3 · height · width`.
+    pub fn try_new(
+        height: usize,
+        width: usize,
+        pixels: impl Into<Cow<'a, [u8]>>,
+    ) -> Result<Self, DataError> {
+        let pixels = pixels.into();
+        let expected = height.checked_mul(width).and_then(|area| area.checked_mul(Self::CHANNELS));
+        match expected {
+            Some(expected) if expected > 0 && expected == pixels.len() => {
+                Ok(Self { height, width, pixels })
+            }
+            expected => Err(DataError::ImageBytes {
+                height,
+                width,
+                expected: expected.unwrap_or(0),
+                got: pixels.len(),
+            }),
+        }
+    }
+
+    /// Rows.
+    #[must_use]
+    pub const fn height(&self) -> usize {
+        self.height
+    }
+
+    /// Pixels in a row.
+    #[must_use]
+    pub const fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Height and width.
+    #[must_use]
+    pub const fn size(&self) -> (usize, usize) {
+        (self.height, self.width)
+    }
+
+    /// The bytes: `[height, width, 3]`.
+    #[must_use]
+    pub fn pixels(&self) -> &[u8] {
+        &self.pixels
+    }
+
+    /// The bytes, copied only if they were borrowed.
+    #[must_use]
+    pub fn into_pixels(self) -> Vec<u8> {
+        self.pixels.into_owned()
+    }
+
+    /// The same image with bytes of its own.
+    #[must_use]
+    pub fn into_owned(self) -> Image<'static> {
+        Image { height: self.height, width: self.width, pixels: self.into_pixels().into() }
+    }
+
+    /// Stretches the image to another size by bilinear interpolation, antialiased when it
+    /// shrinks (each output pixel averages the area it covers).
+    ///
+    /// An image of that size already is returned as it is.
+    ///
+    /// # Accuracy
+    /// Within one of 255 levels of the f64 triangle filter for a halved image; see the tests.
+    ///
+    /// # Panics
+    /// If `height` or `width` is 0 or does not fit 32 bits.
+    ///
+    /// # Example
+    /// ```
+    /// use updraft_data::Image;
+    ///
+    /// let image = Image::try_new(8, 8, vec![200; 8 * 8 * 3])?.resize(4, 2);
+    /// assert_eq!(image.size(), (4, 2));
+    /// assert!(image.pixels().iter().all(|&level| level == 200));
+    /// # Ok::<(), updraft_data::DataError>(())
+    /// ```
+    #[must_use]
+    pub fn resize(self, height: usize, width: usize) -> Image<'a> {
+        assert!(height > 0 && width > 0, "an image cannot be resized to {width}x{height}");
+        if (height, width) == self.size() {
+            return self;
+        }
+        let narrow = |side: usize| u32::try_from(side).expect("image sides fit 32 bits");
+        let from =
+            ImageRef::new(narrow(self.width), narrow(self.height), &self.pixels, PixelType::U8x3)
+                .expect("the bytes match the size, checked when the image was made");
+        let mut to = Canvas::new(narrow(width), narrow(height), PixelType::U8x3);
+        let options = ResizeOptions::new()
+            .resize_alg(ResizeAlg::Convolution(FilterType::Bilinear))
+            .use_alpha(false);
+        Resizer::new()
+            .resize(&from, &mut to, &options)
+            .expect("both images have the same pixel type and are not empty");
+        Image { height, width, pixels: to.into_vec().into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_number_of_bytes_is_refused() {
+        for (height, width, bytes) in [(2, 2, 11), (0, 4, 0), (usize::MAX, 2, 6)] {
+            let result = Image::try_new(height, width, vec![0; bytes]);
+            assert!(matches!(result, Err(DataError::ImageBytes { .. })), "{height}x{width}");
+        }
+        assert!(Image::try_new(2, 2, vec![0; 12]).is_ok());
+    }
+
+    #[test]
+    fn resizing_to_the_same_size_copies_nothing() {
+        let bytes = [7; 12];
+        let image = Image::try_new(2, 2, &bytes[..]).unwrap().resize(2, 2);
+        assert_eq!(image.pixels().as_ptr(), bytes.as_ptr());
+    }
+
+    /// The triangle filter of twice the source pixel's width, normalized, in f64.
+    fn halved(row: &[f64]) -> Vec<f64> {
+        (0..row.len() / 2)
+            .map(|out| {
+                let center = 2.0 * out as f64 + 1.0;
+                let (mut sum, mut weights) = (0.0, 0.0);
+                for (at, value) in row.iter().enumerate() {
+                    let weight = (1.0 - (at as f64 + 0.5 - center).abs() / 2.0).max(0.0);
+                    sum += weight * value;
+                    weights += weight;
+                }
+                sum / weights
+            })
+            .collect()
+    }
+
+    #[test]
+    fn halving_averages_the_area_under_a_triangle() {
+        let row: Vec<u8> = (0..16_u32).map(|at| (at * at * 37 % 251) as u8).collect();
+        let pixels: Vec<u8> = (0..16).flat_map(|_| row.iter().flat_map(|&v| [v, v, v])).collect();
+        let image = Image::try_new(16, 16, pixels).unwrap().resize(8, 8);
+        let expected = halved(&row.iter().map(|&v| f64::from(v)).collect::<Vec<_>>());
+        for (pixel, expected) in image.pixels()[..8 * 3].chunks(3).zip(expected) {
+            assert!((f64::from(pixel[1]) - expected).abs() <= 1.0, "{pixel:?} {expected}");
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! How far a long preparation is.
+
+/// How far a long preparation is, told to the hook its caller passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// What is finished.
+    pub done: u64,
+    /// What there is to do.
+    pub total: u64,
+    /// What is counted.
+    pub unit: ProgressUnit,
+}
+
+/// What [`Progress`] counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ProgressUnit {
+    /// Bytes of the file as it lies on disk, compressed if it is.
+    Bytes,
+    /// Decoded images.
+    Images,
+}

@@ -1,0 +1,93 @@
+//! The classes and files that a folder or an archive holds, in one order.
+
+use std::collections::BTreeSet;
+
+use crate::digest::Digest;
+
+/// The file endings that count as images, in any case; everything else is ignored.
+pub(crate) const EXTENSIONS: [&str; 5] = [".jpg", ".jpeg", ".png", ".tif", ".tiff"];
+
+/// Whether a file is meant as an image: its ending says so, and it is not hidden.
+pub(crate) fn is_image(file: &str) -> bool {
+    let file = file.to_ascii_lowercase();
+    !file.starts_with('.') && EXTENSIONS.iter().any(|extension| file.ends_with(extension))
+}
+
+/// A file found, before classes have numbers.
+#[derive(Debug)]
+pub(crate) struct Found<L> {
+    pub(crate) class: String,
+    pub(crate) file: String,
+    pub(crate) bytes: u64,
+    pub(crate) location: L,
+}
+
+/// A file with its class.
+#[derive(Debug)]
+pub(crate) struct Listed<L> {
+    pub(crate) label: usize,
+    pub(crate) bytes: u64,
+    pub(crate) location: L,
+}
+
+/// All files, sorted by class and file name, so that a folder and its archive agree.
+#[derive(Debug)]
+pub(crate) struct Catalog<L> {
+    pub(crate) classes: Vec<String>,
+    pub(crate) files: Vec<Listed<L>>,
+    pub(crate) fingerprint: String,
+}
+
+impl<L> Catalog<L> {
+    pub(crate) fn new(mut found: Vec<Found<L>>) -> Self {
+        found.sort_by(|a, b| (&a.class, &a.file).cmp(&(&b.class, &b.file)));
+        let classes: BTreeSet<&str> = found.iter().map(|file| file.class.as_str()).collect();
+        let classes: Vec<String> = classes.into_iter().map(str::to_owned).collect();
+        let mut digest = Digest::new("updraft images by class/file and length").texts(&classes);
+        let mut files = Vec::with_capacity(found.len());
+        let mut label = 0;
+        for file in found {
+            // Both lists are sorted, so the class is this one or a later one.
+            while classes[label] != file.class {
+                label += 1;
+            }
+            digest = digest.number(label).text(&file.file).number(file.bytes as usize);
+            files.push(Listed { label, bytes: file.bytes, location: file.location });
+        }
+        Self { classes, files, fingerprint: digest.hex() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_found_does_not_matter() {
+        let found = |class: &str, file: &str| Found {
+            class: class.to_owned(),
+            file: file.to_owned(),
+            bytes: 1,
+            location: format!("{class}/{file}"),
+        };
+        let one = Catalog::new(vec![found("b", "1"), found("a", "2"), found("a", "1")]);
+        let other = Catalog::new(vec![found("a", "1"), found("a", "2"), found("b", "1")]);
+        assert_eq!(one.fingerprint, other.fingerprint);
+        assert_eq!(one.classes, ["a", "b"]);
+        let files: Vec<_> = one.files.iter().map(|file| (file.label, &*file.location)).collect();
+        assert_eq!(files, [(0, "a/1"), (0, "a/2"), (1, "b/1")]);
+    }
+
+    #[test]
+    fn endings_count_in_any_case_and_hidden_files_do_not() {
+        for (file, expected) in [
+            ("a.jpg", true),
+            ("A.TIFF", true),
+            ("._a.jpg", false),
+            ("a.txt", false),
+            ("jpg", false),
+        ] {
+            assert_eq!(is_image(file), expected, "{file}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Images in a tar archive, plain or gzipped.
+
+use std::fs::File;
+use std::io::{Cursor, Read, Seek};
+use std::path::{Path, PathBuf};
+
+use tar::{Archive, EntryType};
+
+use crate::decode::decode_bytes;
+use crate::error::{DataError, Place};
+use crate::image::Image;
+use crate::progress::Progress;
+use crate::source::ImageSource;
+use crate::source::catalog::{Catalog, Found, is_image};
+use crate::source::folder::MAX_FILE_BYTES;
+use crate::source::inflate::{MAGIC, inflate};
+use crate::source::positioned::read_exact_at;
+use crate::trace;
+
+/// A tar archive of images, `…/class/file`, decoded when asked for.
+///
+/// A plain tar is indexed once and read in place; a gzipped one, known by its first bytes, is
+/// inflated into memory once.
+/// The class is the last folder of an entry's path; classes and files are sorted by name.
+/// Hidden files and files with other endings are ignored.
+/// The fingerprint covers names and lengths, not contents, and equals that of an
+/// [`ImageFolder`](crate::ImageFolder) with the same files.
+#[derive(Debug)]
+pub struct TarImages {
+    path: PathBuf,
+    content: Content,
+    catalog: Catalog<Entry>,
+}
+
+#[derive(Debug)]
+enum Content {
+    InPlace(File),
+    Inflated(Vec<u8>),
+}
+
+#[derive(Debug)]
+struct Entry {
+    name: String,
+    position: u64,
+}
+
+impl TarImages {
+    /// The most bytes that [`open`](Self::open) inflates a gzipped archive to: 4 GiB.
+    pub const MEMORY_LIMIT: u64 = 4 << 30;
+
+    /// Opens and indexes an archive within [`MEMORY_LIMIT`](Self::MEMORY_LIMIT).
+    ///
+    /// While a gzipped archive is inflated, `progress` hears of compressed bytes.
+    ///
+    /// # Errors
+    /// [`DataError::Open`], [`DataError::Inflate`], [`DataError::InflatedTooLarge`],
+    /// [`DataError::Archive`] and [`DataError::ArchiveCut`] for an archive that cannot be read;
+    /// [`DataError::UnsafePath`], [`DataError::SpecialEntry`], [`DataError::Unclassified`] and
+    /// [`DataError::NoClasses`] for entries that are not `class/file`.
+    pub fn open(
+        path: impl AsRef<Path>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self, DataError> {
+        Self::open_within(path, Self::MEMORY_LIMIT, progress)
+    }
+
+    /// Opens and indexes an archive; a gzipped one may inflate to at most `limit` bytes.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_within(
+        path: impl AsRef<Path>,
+        limit: u64,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self, DataError> {
+        let path = path.as_ref();
+        let open = |source| DataError::Open { path: path.to_owned(), source };
+        let file = File::open(path).map_err(open)?;
+        let mut start = [0; 2];
+        let is_gzip = read_exact_at(&file, &mut start, 0).is_ok() && start == MAGIC;
+        // On Windows a read at a position moves the file's own position too.
+        (&file).rewind().map_err(open)?;
+        let (content, found) = if is_gzip {
+            let bytes = inflate(file, path, limit, progress)?;
+            trace::inflated(path, bytes.len());
+            let found = index(Cursor::new(bytes.as_slice()), bytes.len() as u64, path)?;
+            (Content::Inflated(bytes), found)
+        } else {
+            let bytes = file.metadata().map_err(open)?.len();
+            let found = index(&file, bytes, path)?;
+            (Content::InPlace(file), found)
+        };
+        if found.is_empty() {
+            return Err(DataError::NoClasses { path: path.to_owned() });
+        }
+        Ok(Self { path: path.to_owned(), content, catalog: Catalog::new(found) })
+    }
+
+    fn place(&self, index: usize) -> Place {
+        Place { name: self.name(index), index: Some(index) }
+    }
+}
+
+impl ImageSource for TarImages {
+    fn len(&self) -> usize {
+        self.catalog.files.len()
+    }
+
+    fn classes(&self) -> &[String] {
+        &self.catalog.classes
+    }
+
+    fn label(&self, index: usize) -> usize {
+        self.catalog.files[index].label
+    }
+
+    fn name(&self, index: usize) -> String {
+        format!("{}:{}", self.path.display(), self.catalog.files[index].location.name)
+    }
+
+    fn read(&self, index: usize) -> Result<Image<'_>, DataError> {
+        let listed = &self.catalog.files[index];
+        if listed.bytes > MAX_FILE_BYTES {
+            let (place, bytes) = (self.place(index), listed.bytes);
+            return Err(DataError::FileTooLarge { place, bytes, limit: MAX_FILE_BYTES });
+        }
+        let length = listed.bytes as usize;
+        let decoded = match &self.content {
+            Content::Inflated(bytes) => {
+                decode_bytes(&bytes[listed.location.position as usize..][..length])
+            }
+            Content::InPlace(file) => {
+                let mut bytes = vec![0; length];
+                read_exact_at(file, &mut bytes, listed.location.position)
+                    .map_err(|source| DataError::Read { place: self.place(index), source })?;
+                decode_bytes(&bytes)
+            }
+        };
+        decoded.map_err(|source| DataError::Decode { place: self.place(index), source })
+    }
+
+    fn fingerprint(&self) -> String {
+        self.catalog.fingerprint.clone()
+    }
+}
+
+/// Lists the images of a tar of `length` bytes and checks that it is whole.
+fn index(
+    reader: impl Read + Seek,
+    length: u64,
+    path: &Path,
+) -> Result<Vec<Found<Entry>>, DataError> {
+    let damaged = |source| DataError::Archive { path: path.to_owned(), source };
+    let cut = || DataError::ArchiveCut { path: path.to_owned(), bytes: length };
+    let mut archive = Archive::new(reader);
+    let mut found = Vec::new();
+    let mut end = 0;
+    for entry in archive.entries_with_seek().map_err(damaged)? {
+        let entry = entry.map_err(damaged)?;
+        let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let (position, bytes) = (entry.raw_file_position(), entry.size());
+        // An archive ends with a block of zeros; what lacks it was cut, if only between entries.
+        end = position.checked_add(bytes).filter(|&end| end <= length).ok_or_else(cut)?;
+        end = end.next_multiple_of(BLOCK);
+        if end + BLOCK > length {
+            return Err(cut());
+        }
+        if is_unsafe(&name) {
+            return Err(DataError::UnsafePath { path: path.to_owned(), entry: name });
+        }
+        match entry.header().entry_type() {
+            EntryType::Regular | EntryType::Continuous => {}
+            EntryType::Directory | EntryType::XGlobalHeader => continue,
+            _ => return Err(DataError::SpecialEntry { path: path.to_owned(), entry: name }),
+        }
+        let mut parts = name.rsplit('/');
+        let file = parts.next().unwrap_or_default();
+        if !is_image(file) {
+            continue;
+        }
+        match parts.next() {
+            Some(class) if !class.is_empty() && class != "." => found.push(Found {
+                class: class.to_owned(),
+                file: file.to_owned(),
+                bytes,
+                location: Entry { name, position },
+            }),
+            _ => return Err(DataError::Unclassified { path: path.to_owned(), entry: name }),
+        }
+    }
+    if end == 0 && length < BLOCK {
+        return Err(cut());
+    }
+    Ok(found)
+}
+
+/// A tar is made of blocks of 512 bytes.
+const BLOCK: u64 = 512;
+
+/// Whether a path, by the rules of any system, leaves the folder it is unpacked in.
+fn is_unsafe(name: &str) -> bool {
+    let drive = name.as_bytes().get(1) == Some(&b':');
+    let absolute = name.starts_with(['/', '\\']);
+    drive || absolute || name.split(['/', '\\']).any(|part| part == "..")
+}

@@ -1,0 +1,149 @@
+//! Threads that prepare batches ahead of the one that takes them.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use crate::augment::Canvas;
+use crate::batch::ImageBatch;
+use crate::error::DataError;
+use crate::stream::assemble::{Assembler, EpochOrder};
+use crate::trace;
+
+/// Worker threads and the batches they have ready.
+pub(super) struct Prefetch {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    assembler: Arc<Assembler>,
+    order: Arc<EpochOrder>,
+    desk: Mutex<Desk>,
+    changed: Condvar,
+    /// How many batches may be in preparation or ready at once.
+    window: usize,
+}
+
+/// What workers and taker agree on.
+struct Desk {
+    /// Batches that no worker has begun.
+    left: Range<usize>,
+    /// The batch to be taken next; workers stay within the window from here.
+    next: usize,
+    ready: BTreeMap<usize, Result<ImageBatch, DataError>>,
+    /// Workers that still run.
+    running: usize,
+    stop: bool,
+}
+
+impl Prefetch {
+    /// Starts up to `workers` threads; `None` if the system starts not even one.
+    pub(super) fn start(
+        assembler: &Arc<Assembler>,
+        order: &Arc<EpochOrder>,
+        left: Range<usize>,
+        workers: usize,
+        window: usize,
+    ) -> Option<Self> {
+        let workers = workers.min(window).min(left.len());
+        let desk = Desk { next: left.start, left, ready: BTreeMap::new(), running: 0, stop: false };
+        let shared = Arc::new(Shared {
+            assembler: Arc::clone(assembler),
+            order: Arc::clone(order),
+            desk: Mutex::new(desk),
+            changed: Condvar::new(),
+            window,
+        });
+        let mut threads = Vec::with_capacity(workers);
+        for worker in 0..workers {
+            let running = Running::new(&shared);
+            let builder = thread::Builder::new().name(format!("updraft-loader-{worker}"));
+            match builder.spawn(move || running.0.work()) {
+                Ok(thread) => threads.push(thread),
+                Err(_) => break,
+            }
+        }
+        if threads.len() < workers {
+            trace::fewer_workers(workers, threads.len());
+        }
+        (!threads.is_empty()).then_some(Self { shared, threads })
+    }
+
+    /// Waits for a batch; they are taken in rising order.
+    pub(super) fn take(&mut self, batch: usize) -> Result<ImageBatch, DataError> {
+        let mut desk = self.shared.lock();
+        loop {
+            if let Some(ready) = desk.ready.remove(&batch) {
+                desk.next = batch + 1;
+                self.shared.changed.notify_all();
+                return ready;
+            }
+            if desk.running == 0 {
+                return Err(DataError::WorkerLost { batch });
+            }
+            desk = self.shared.wait(desk);
+        }
+    }
+}
+
+impl Drop for Prefetch {
+    fn drop(&mut self) {
+        self.shared.lock().stop = true;
+        self.shared.changed.notify_all();
+        for thread in self.threads.drain(..) {
+            // A worker's panic has reached the taker as a lost batch.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Desk> {
+        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, desk: MutexGuard<'a, Desk>) -> MutexGuard<'a, Desk> {
+        self.changed.wait(desk).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
+        let mut canvas = Canvas::default();
+        let mut desk = self.lock();
+        while !desk.stop && !desk.left.is_empty() {
+            let batch = desk.left.start;
+            if batch >= desk.next + self.window {
+                desk = self.wait(desk);
+                continue;
+            }
+            desk.left.start += 1;
+            drop(desk);
+            let assembled = self.assembler.batch(&self.order, batch, &mut canvas);
+            desk = self.lock();
+            if assembled.is_err() {
+                // Nothing after an error is delivered.
+                desk.left.end = desk.left.start;
+            }
+            desk.ready.insert(batch, assembled);
+            self.changed.notify_all();
+        }
+    }
+}
+
+/// A worker that counts as running until it is dropped, however it ends.
+struct Running(Arc<Shared>);
+
+impl Running {
+    fn new(shared: &Arc<Shared>) -> Self {
+        shared.lock().running += 1;
+        Self(Arc::clone(shared))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.lock().running -= 1;
+        self.0.changed.notify_all();
+    }
+}

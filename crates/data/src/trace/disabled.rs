@@ -1,0 +1,12 @@
+//! Nothing, without the feature `tracing`.
+
+use std::path::Path;
+use std::time::Duration;
+
+pub(crate) fn inflated(_path: &Path, _bytes: usize) {}
+
+pub(crate) fn decoded(_samples: usize, _bytes: usize) {}
+
+pub(crate) fn workers(_workers: usize, _item: Duration) {}
+
+pub(crate) fn fewer_workers(_wanted: usize, _started: usize) {}

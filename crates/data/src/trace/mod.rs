@@ -1,0 +1,11 @@
+//! What happens, told to a `tracing` subscriber where the feature is on.
+
+#[cfg(not(feature = "tracing"))]
+mod disabled;
+#[cfg(feature = "tracing")]
+mod enabled;
+
+#[cfg(not(feature = "tracing"))]
+pub(crate) use disabled::{decoded, fewer_workers, inflated, workers};
+#[cfg(feature = "tracing")]
+pub(crate) use enabled::{decoded, fewer_workers, inflated, workers};

@@ -1,0 +1,159 @@
+//! Damaged images and misbehaving sources: always an error that names the sample.
+
+use std::sync::Arc;
+
+use image::ImageFormat;
+use updraft_data::{
+    DataError, DecodeError, Image, ImageFolder, ImageSource, InMemoryImages, Loader, LoaderConfig,
+    Workers, decode,
+};
+
+use crate::files::{encode, folder, jpeg, picture, told, two_classes};
+
+fn fault(bytes: &[u8]) -> DecodeError {
+    match decode(bytes, "upload") {
+        Err(DataError::Decode { place, source }) if place.name == "upload" => source,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_is_no_image_is_refused_with_the_reason() {
+    assert!(matches!(fault(b""), DecodeError::Empty));
+    assert!(matches!(fault(b"<!doctype html>"), DecodeError::UnknownFormat { .. }));
+    assert!(matches!(fault(b"GIF89a______"), DecodeError::UnknownFormat { .. }));
+    assert!(matches!(fault(&[0xFF, 0xD8, 0xFF, 0xD9]), DecodeError::Damaged { .. }));
+}
+
+#[test]
+fn a_jpeg_cut_anywhere_is_refused() {
+    let whole = jpeg(1);
+    assert_eq!(decode(&whole, "whole").unwrap().size(), (12, 16));
+    for length in 4..whole.len() {
+        assert!(decode(&whole[..length], "cut").is_err(), "{length} of {} bytes", whole.len());
+    }
+}
+
+#[test]
+fn a_png_cut_or_changed_is_refused() {
+    let whole = encode(&picture(1, 12, 16), ImageFormat::Png);
+    for length in 8..whole.len() - 12 {
+        assert!(matches!(fault(&whole[..length]), DecodeError::Damaged { .. }), "{length}");
+    }
+}
+
+#[test]
+fn a_header_that_claims_60000_by_60000_allocates_nothing() {
+    let mut claims = jpeg(1);
+    // The frame header: marker FF C0, length, precision, then height and width.
+    let frame = claims.windows(2).position(|pair| pair == [0xFF, 0xC0]).unwrap();
+    claims[frame + 5..frame + 9].copy_from_slice(&[0xEA, 0x60, 0xEA, 0x60]);
+    let error = fault(&claims);
+    assert!(
+        matches!(error, DecodeError::TooLarge { width: 60_000, height: 60_000, .. }),
+        "{error:?}"
+    );
+}
+
+#[test]
+fn decoding_a_set_names_the_lowest_bad_sample_for_any_number_of_workers() {
+    let mut files: Vec<(String, Vec<u8>)> =
+        (0..300).map(|at| (format!("a/{at:03}.jpg"), jpeg(at as u8))).collect();
+    files[70].1.truncate(50);
+    files[200].1.clear();
+    let files: Vec<(&str, Vec<u8>)> = files.iter().map(|(n, b)| (n.as_str(), b.clone())).collect();
+    let root = folder(&files);
+    let source = ImageFolder::open(root.path()).unwrap();
+    for workers in [0, 1, 2, 8] {
+        let error = InMemoryImages::decode(&source, None, workers, &mut |_| {}).unwrap_err();
+        let text = told(&error);
+        assert!(text.contains("070.jpg` (sample 70) cannot be decoded: the JPEG is cut"), "{text}");
+    }
+}
+
+#[test]
+fn images_of_different_sizes_need_a_common_one() {
+    let files = [("a/1.jpg", jpeg(1)), ("a/2.png", encode(&picture(1, 20, 20), ImageFormat::Png))];
+    let root = folder(&files);
+    let source = ImageFolder::open(root.path()).unwrap();
+    let error = InMemoryImages::decode(&source, None, 1, &mut |_| {}).unwrap_err();
+    assert!(told(&error).contains("is 20x20 pixels, the first is 16x12; set a size"), "{error}");
+    let images = InMemoryImages::decode(&source, Some((8, 10)), 1, &mut |_| {}).unwrap();
+    assert_eq!(images.read(1).unwrap().size(), (8, 10));
+}
+
+/// Two fine samples, then one that misbehaves in a chosen way.
+struct Faulty {
+    fault: Fault,
+    classes: Vec<String>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Fault {
+    Panics,
+    LabelTooHigh,
+    OtherSize,
+}
+
+impl ImageSource for Faulty {
+    fn len(&self) -> usize {
+        3
+    }
+
+    fn classes(&self) -> &[String] {
+        &self.classes
+    }
+
+    fn label(&self, index: usize) -> usize {
+        if index == 2 && self.fault == Fault::LabelTooHigh { 9 } else { 0 }
+    }
+
+    fn name(&self, index: usize) -> String {
+        format!("item {index}")
+    }
+
+    fn read(&self, index: usize) -> Result<Image<'_>, DataError> {
+        assert!(index < 2 || self.fault != Fault::Panics, "unreadable item");
+        let side = if index == 2 && self.fault == Fault::OtherSize { 5 } else { 4 };
+        Image::try_new(side, side, vec![0; side * side * 3])
+    }
+
+    fn fingerprint(&self) -> String {
+        "faulty".to_owned()
+    }
+}
+
+#[test]
+fn a_source_that_misbehaves_ends_the_epoch_with_an_error_for_any_number_of_workers() {
+    let expected = [
+        (Fault::Panics, "`item 2` (sample 2): the worker panicked: unreadable item"),
+        (Fault::LabelTooHigh, "`item 2` (sample 2) has label 9; the source has 1 classes"),
+        (Fault::OtherSize, "`item 2` (sample 2) is 5x5 pixels, the first is 4x4"),
+    ];
+    for (fault, message) in expected {
+        for workers in [0, 1, 2] {
+            let source = Arc::new(Faulty { fault, classes: vec!["only".to_owned()] });
+            let config = LoaderConfig::new(1).with_workers(Workers::Count(workers));
+            let batches: Vec<_> = Loader::try_new(source, config).unwrap().epoch(0).collect();
+            assert_eq!(batches.len(), 3);
+            assert!(batches[0].is_ok() && batches[1].is_ok());
+            let error = batches[2].as_ref().unwrap_err();
+            assert!(error.to_string().starts_with(message), "{error}");
+        }
+    }
+}
+
+#[test]
+fn settings_out_of_range_are_named() {
+    let root = folder(&two_classes());
+    let source = Arc::new(ImageFolder::open(root.path()).unwrap());
+    let refused = |config| Loader::try_new(source.clone(), config).unwrap_err().to_string();
+    assert_eq!(refused(LoaderConfig::new(0)), "`batch` is 0; expected 1 to 16777216");
+    let translate = updraft_data::Translate { max_pixels: 12 };
+    let config =
+        LoaderConfig::new(1).with_augment(vec![updraft_data::Augment::Translate(translate)]);
+    assert_eq!(
+        refused(config),
+        "`translate.max_pixels` is 12; expected less than the shorter side, 12"
+    );
+}

@@ -1,0 +1,11 @@
+//! What the crate promises, from the outside.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod files;
+
+mod archive;
+mod cifar10;
+mod faults;
+mod folder;
+mod generated;
+mod stream;

@@ -1,0 +1,142 @@
+//! The stream of batches: the same for any number of workers, resumable at every batch.
+
+use std::sync::Arc;
+
+use updraft_data::{
+    Augment, Cue, DataError, GeneratedConfig, GeneratedImages, HorizontalFlip, ImageBatch,
+    ImageSource, InMemoryImages, LastBatch, Loader, LoaderConfig, LoaderState, Order, Relabeled,
+    Subset, Translate, Workers,
+};
+
+const WORKERS: [usize; 4] = [0, 1, 2, 8];
+
+fn images(count: usize) -> Arc<dyn ImageSource> {
+    let config = GeneratedConfig::new(Cue::Both, count).with_size(16, 16);
+    let drawn = GeneratedImages::try_new(config).unwrap();
+    Arc::new(InMemoryImages::decode(&drawn, None, 2, &mut |_| {}).unwrap())
+}
+
+fn config() -> LoaderConfig {
+    LoaderConfig::new(7).with_order(Order::Shuffled).with_seed(11).with_augment(vec![
+        Augment::HorizontalFlip(HorizontalFlip),
+        Augment::Translate(Translate { max_pixels: 3 }),
+    ])
+}
+
+fn loader(workers: usize) -> Loader {
+    Loader::try_new(images(60), config().with_workers(Workers::Count(workers))).unwrap()
+}
+
+fn batches(epoch: updraft_data::Epoch) -> Vec<ImageBatch> {
+    epoch.collect::<Result<_, _>>().unwrap()
+}
+
+#[test]
+fn any_number_of_workers_delivers_the_same_bits() {
+    let expected = batches(loader(0).epoch(3));
+    assert_eq!(expected.len(), 9);
+    assert_eq!(expected[8].len(), 4);
+    for workers in WORKERS {
+        assert_eq!(batches(loader(workers).epoch(3)), expected, "{workers} workers");
+    }
+}
+
+#[test]
+fn every_sample_comes_once_and_epochs_differ_in_order_and_augmentation() {
+    let loader = loader(0);
+    let indices = |epoch| -> Vec<usize> {
+        batches(loader.epoch(epoch)).iter().flat_map(|b| b.indices().to_vec()).collect()
+    };
+    let mut first = indices(0);
+    assert_ne!(first, indices(1));
+    first.sort_unstable();
+    assert_eq!(first, (0..60).collect::<Vec<_>>());
+    let sequential = config().with_order(Order::Sequential);
+    let loader = Loader::try_new(images(60), sequential).unwrap();
+    let (one, other) = (batches(loader.epoch(0)), batches(loader.epoch(1)));
+    assert_eq!(one[0].indices(), other[0].indices());
+    assert_ne!(one[0].planes(), other[0].planes());
+}
+
+#[test]
+fn resuming_at_any_batch_gives_exactly_the_rest() {
+    let whole = batches(loader(0).epoch(5));
+    for taken in 0..=whole.len() {
+        let before = loader(2);
+        let mut epoch = before.epoch(5);
+        for _ in 0..taken {
+            epoch.next().unwrap().unwrap();
+        }
+        let text = serde_json::to_string(&epoch.state()).unwrap();
+        let state: LoaderState = serde_json::from_str(&text).unwrap();
+        for workers in WORKERS {
+            let rest = batches(loader(workers).resume(&state).unwrap());
+            assert_eq!(rest, whole[taken..], "{taken} taken, {workers} workers");
+        }
+    }
+}
+
+#[test]
+fn a_state_of_another_stream_or_inside_a_batch_is_refused() {
+    let state = loader(0).epoch(0).state();
+    let other = Loader::try_new(images(60), config().with_seed(12)).unwrap();
+    assert!(matches!(other.resume(&state), Err(DataError::ForeignState { field: "seed", .. })));
+    for other in [
+        Loader::try_new(images(61), config()).unwrap(),
+        Loader::try_new(images(60), config().with_order(Order::Sequential)).unwrap(),
+        Loader::try_new(images(60), config().with_augment(Vec::new())).unwrap(),
+        Loader::try_new(images(60), config().with_last(LastBatch::Drop)).unwrap(),
+    ] {
+        assert!(matches!(
+            other.resume(&state),
+            Err(DataError::ForeignState { field: "config", .. })
+        ));
+    }
+    for position in [1, 6, 8, 61, u64::MAX] {
+        let state = LoaderState { position, ..state.clone() };
+        let error = loader(0).resume(&state).unwrap_err();
+        assert!(matches!(error, DataError::StatePosition { .. }), "{position}: {error}");
+    }
+}
+
+#[test]
+fn an_incomplete_last_batch_is_kept_or_dropped() {
+    let kept = Loader::try_new(images(60), config()).unwrap();
+    let dropped = Loader::try_new(images(60), config().with_last(LastBatch::Drop)).unwrap();
+    assert_eq!((kept.batches(), dropped.batches()), (9, 8));
+    assert_eq!(batches(dropped.epoch(0)), batches(kept.epoch(0))[..8]);
+}
+
+#[test]
+fn few_bytes_in_flight_still_deliver_everything() {
+    let tight = config().with_workers(Workers::Count(4)).with_prefetch_bytes(0);
+    let loader = Loader::try_new(images(60), tight).unwrap();
+    assert_eq!(batches(loader.epoch(3)), batches(self::loader(0).epoch(3)));
+}
+
+#[test]
+fn dropping_an_epoch_early_ends_its_workers() {
+    let loader = loader(8);
+    for _ in 0..50 {
+        let mut epoch = loader.epoch(0);
+        epoch.next().unwrap().unwrap();
+    }
+}
+
+#[test]
+fn subsets_and_relabeled_sets_keep_images_and_change_labels() {
+    let all = images(32);
+    let subset = Subset::try_new(all.clone(), vec![30, 2]).unwrap();
+    assert_eq!(subset.read(0).unwrap(), all.read(30).unwrap());
+    assert_eq!(subset.label(0), all.label(30));
+    assert!(matches!(
+        Subset::try_new(all.clone(), vec![32]),
+        Err(DataError::OutOfRange { index: 32, samples: 32 })
+    ));
+    let mut classes = all.classes().to_vec();
+    classes.reverse();
+    let relabeled = Relabeled::try_new(all.clone(), &classes).unwrap();
+    assert_eq!(relabeled.label(3), classes.len() - 1 - all.label(3));
+    let error = Relabeled::try_new(all, &classes[1..]).err().unwrap();
+    assert!(error.to_string().starts_with("unknown classes `blue stripes`; expected"), "{error}");
+}
