@@ -1,0 +1,48 @@
+//! How much each stream counts, as applied.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Where in the network streams are integrated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// After the residual blocks of a stage, counted from 0.
+    Stage(usize),
+    /// After pooling, before the classifier.
+    Pooled,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stage(index) => write!(formatter, "stage {index}"),
+            Self::Pooled => formatter.write_str("pooled"),
+        }
+    }
+}
+
+/// The weights that one integration applies; they sum to one.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct StageWeights {
+    /// Where they are applied.
+    pub stage: Place,
+    /// α, the color pathway's.
+    pub color: f64,
+    /// β, the brightness pathway's.
+    pub brightness: f64,
+    /// γ, the carried stream's, or `None` where no stream arrives.
+    pub stream: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_print_for_a_table() {
+        assert_eq!(Place::Stage(1).to_string(), "stage 1");
+        assert_eq!(Place::Pooled.to_string(), "pooled");
+    }
+}

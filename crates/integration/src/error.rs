@@ -1,0 +1,57 @@
+//! Why a dual-pathway configuration cannot be built.
+
+use crate::config::IntegrationPoint;
+
+/// Why a [`DualPathwayConfig`](crate::DualPathwayConfig) cannot be built.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DualPathwayConfigError {
+    /// A classifier needs something to choose between.
+    #[error("`classes` is {classes}; a classifier needs at least 2")]
+    Classes {
+        /// The number of classes asked for.
+        classes: usize,
+    },
+    /// The pathways have no width.
+    #[error("`channels` is {channels}; expected 1 to {most}")]
+    Channels {
+        /// The width of the first stage asked for.
+        channels: usize,
+        /// The largest width accepted.
+        most: usize,
+    },
+    /// The stem neither keeps nor halves the image.
+    #[error("`stem_stride` is {stem_stride}; expected 1 (full size) or 2 (half size)")]
+    StemStride {
+        /// The stride asked for.
+        stem_stride: usize,
+    },
+    /// The probability is none.
+    #[error("`dropout` is {dropout}; expected at least 0 and less than 1")]
+    Dropout {
+        /// The probability asked for.
+        dropout: f64,
+    },
+    /// One integration point is listed twice, or `all` beside another.
+    #[error("`integration_points` lists `{point}` although another entry covers it; remove one")]
+    RepeatedPoint {
+        /// The entry that adds nothing.
+        point: IntegrationPoint,
+    },
+    /// The input's standard deviation cannot be divided by.
+    #[error("`normalization.std[{channel}]` is {std}; expected a finite value above 0")]
+    Std {
+        /// Which of red, green and blue, from 0.
+        channel: usize,
+        /// The value given.
+        std: f64,
+    },
+    /// The input's mean is not a number that can be subtracted.
+    #[error("`normalization.mean[{channel}]` is {mean}; expected a finite value")]
+    Mean {
+        /// Which of red, green and blue, from 0.
+        channel: usize,
+        /// The value given.
+        mean: f64,
+    },
+}

@@ -1,0 +1,175 @@
+//! Where the pathways meet: a learned convex combination of the streams plus a nonlinear mix.
+
+use burn::module::{Module, Param};
+use burn::nn::{Linear, LinearConfig};
+use burn::tensor::activation::{relu, softmax};
+use burn::tensor::{Device, Tensor};
+
+use crate::contribution::{Place, StageWeights};
+use crate::norm::{BatchNorm, wide};
+use crate::residual::ConvNorm;
+
+/// Whether an integrated stream arrives at a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arriving {
+    Stream,
+    Nothing,
+}
+
+/// `α·color + β·brightness (+ γ·stream)`, the weights a softmax over the streams that exist.
+#[derive(Module, Debug)]
+pub(crate) struct Blend {
+    logits: Param<Tensor<1>>,
+}
+
+impl Blend {
+    /// The original's start: both pathways alike, the stream behind them.
+    fn new(arriving: Arriving, device: &Device) -> Self {
+        let logits = match arriving {
+            Arriving::Stream => Tensor::from_floats([0.5, 0.5, 0.0], device),
+            Arriving::Nothing => Tensor::from_floats([0.5, 0.5], device),
+        };
+        Self { logits: Param::from_tensor(logits) }
+    }
+
+    /// The weights as applied: the one place they are computed.
+    fn weights(&self) -> Tensor<1> {
+        let logits = self.logits.val();
+        let compute = wide(logits.dtype());
+        softmax(logits.cast(compute), 0)
+    }
+
+    fn forward<const D: usize>(
+        &self,
+        color: Tensor<D>,
+        brightness: Tensor<D>,
+        stream: Option<Tensor<D>>,
+    ) -> Tensor<D> {
+        let weights = self.weights().cast(color.dtype());
+        let weight = |k: usize| weights.clone().narrow(0, k, 1).reshape([1; D]);
+        let both = color * weight(0) + brightness * weight(1);
+        match stream {
+            Some(stream) => both + stream * weight(2),
+            None => both,
+        }
+    }
+
+    pub(crate) fn report(&self, place: Place) -> StageWeights {
+        let weights: Vec<f64> = self.weights().into_data().convert::<f64>().iter().collect();
+        StageWeights {
+            stage: place,
+            color: weights[0],
+            brightness: weights[1],
+            stream: weights.get(2).copied(),
+        }
+    }
+}
+
+/// Integrates the feature maps of one stage.
+///
+/// The blend plus `norm(conv(relu(norm(conv([color, brightness])))))`, both convolutions 1×1.
+#[derive(Module, Debug)]
+pub(crate) struct Gate {
+    blend: Blend,
+    mix: ConvNorm,
+    project: ConvNorm,
+}
+
+impl Gate {
+    pub(crate) fn new(channels: usize, arriving: Arriving, device: &Device) -> Self {
+        Self {
+            blend: Blend::new(arriving, device),
+            mix: ConvNorm::new([2 * channels, channels], 1, 1, device),
+            project: ConvNorm::new([channels, channels], 1, 1, device),
+        }
+    }
+
+    pub(crate) fn forward(
+        &self,
+        color: Tensor<4>,
+        brightness: Tensor<4>,
+        stream: Option<Tensor<4>>,
+    ) -> Tensor<4> {
+        let both = Tensor::cat(vec![color.clone(), brightness.clone()], 1);
+        let nonlinear = self.project.forward(relu(self.mix.forward(both)));
+        self.blend.forward(color, brightness, stream) + nonlinear
+    }
+
+    pub(crate) fn blend(&self) -> &Blend {
+        &self.blend
+    }
+}
+
+/// Integrates the pooled features before the classifier.
+///
+/// The blend plus `linear(relu(norm(linear([color, brightness]))))`, both without bias.
+#[derive(Module, Debug)]
+pub(crate) struct PooledGate {
+    blend: Blend,
+    mix: Linear,
+    norm: BatchNorm,
+    project: Linear,
+}
+
+impl PooledGate {
+    pub(crate) fn new(channels: usize, arriving: Arriving, device: &Device) -> Self {
+        let linear =
+            |input: usize| LinearConfig::new(input, channels).with_bias(false).init(device);
+        Self {
+            blend: Blend::new(arriving, device),
+            mix: linear(2 * channels),
+            norm: BatchNorm::new(channels, device),
+            project: linear(channels),
+        }
+    }
+
+    pub(crate) fn forward(
+        &self,
+        color: Tensor<2>,
+        brightness: Tensor<2>,
+        stream: Option<Tensor<2>>,
+    ) -> Tensor<2> {
+        let both = Tensor::cat(vec![color.clone(), brightness.clone()], 1);
+        let hidden = relu(self.norm.forward(self.mix.forward(both)));
+        self.blend.forward(color, brightness, stream) + self.project.forward(hidden)
+    }
+
+    pub(crate) fn blend(&self) -> &Blend {
+        &self.blend
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use updraft_testing::{Numbers, assert_close, devices, tolerance};
+
+    use super::*;
+
+    #[test]
+    fn the_reported_weights_are_the_applied_ones() {
+        for device in devices() {
+            let one = || Tensor::<2>::ones([1, 1], &device);
+            let zero = || Tensor::<2>::zeros([1, 1], &device);
+            for arriving in [Arriving::Nothing, Arriving::Stream] {
+                let mut blend = Blend::new(arriving, &device);
+                let learned = [1.5, -0.5, 0.25_f64];
+                let count = blend.logits.val().dims()[0];
+                let learned = Tensor::from_data(&learned[..count], &device);
+                blend.logits = Param::from_tensor(learned);
+                let report = blend.report(Place::Pooled);
+                let stream = |value: Tensor<2>| (arriving == Arriving::Stream).then_some(value);
+                let applied = |color, brightness, value| {
+                    blend.forward(color, brightness, stream(value)).numbers()
+                };
+                assert_close(&applied(one(), zero(), zero()), &[report.color], tolerance::F32);
+                let brightness = applied(zero(), one(), zero());
+                assert_close(&brightness, &[report.brightness], tolerance::F32);
+                let third = report.stream.unwrap_or(0.0);
+                assert_close(&applied(zero(), zero(), one()), &[third], tolerance::F32);
+                // e^1.5 / (e^1.5 + e^-0.5 (+ e^0.25)), by hand.
+                let expected = if count == 2 { 0.880_797_08 } else { 0.703_313_98 };
+                assert_close(&report.color, &expected, tolerance::F32);
+            }
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! Models that integrate two pathways: color and brightness.
+#![doc = include_str!("../README.md")]
+
+mod brightness;
+mod config;
+mod contribution;
+mod error;
+mod gate;
+mod network;
+mod norm;
+mod residual;
+mod stage;
+mod stream;
+
+// The network and its configuration.
+pub use config::{Depth, DualPathwayConfig, IntegrationPoint, Normalization};
+pub use network::DualPathwayNet;
+
+// The second pathway's input.
+pub use brightness::{Brightness, LumaStandard};
+
+// What the network applies.
+pub use contribution::{Place, StageWeights};
+
+// Errors.
+pub use error::DualPathwayConfigError;

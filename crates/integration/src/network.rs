@@ -1,0 +1,190 @@
+//! The dual-pathway network: stems, stages, the pooled gate and the classifier.
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
+use burn::tensor::activation::relu;
+use burn::tensor::{Device, Tensor, assert_shape};
+
+use crate::brightness::Brightness;
+use crate::config::DualPathwayConfig;
+use crate::contribution::{Place, StageWeights};
+use crate::gate::{Arriving, PooledGate};
+use crate::residual::ConvNorm;
+use crate::stage::{Flow, Stage, StagePlan};
+
+/// Classifies images by their colors and their brightness, integrated stage by stage.
+///
+/// At every integration point the streams are blended as `α·color + β·brightness + γ·stream`,
+/// plus a nonlinear mix of the two pathways; the blend's weights are a softmax over exactly the
+/// streams that arrive there. The result is the stream that the next stage receives, projected to
+/// its shape.
+///
+/// The network stays on the device of its parameters and computes in the dtype of its input;
+/// normalizations and the softmax compute in at least f32 inside.
+///
+/// # Source
+/// The continuous integration model of the MWNN project, with the stream between its stages
+/// restored.
+#[derive(Module, Debug)]
+pub struct DualPathwayNet {
+    color_stem: ConvNorm,
+    brightness_stem: ConvNorm,
+    stages: Vec<Stage>,
+    gate: PooledGate,
+    classifier: Classifier,
+    #[module(skip)]
+    brightness: Brightness,
+}
+
+impl DualPathwayNet {
+    pub(crate) fn new(config: &DualPathwayConfig, device: &Device) -> Self {
+        let integrated = config.integrated_stages();
+        let widths =
+            config.depth.stages().iter().map(|(blocks, wide)| (*blocks, wide * config.channels));
+        let mut input = config.channels;
+        let mut arriving = Arriving::Nothing;
+        let mut stages = Vec::new();
+        for (index, (blocks, output)) in widths.enumerate() {
+            let integrates = integrated.contains(&index);
+            let stride = if index == 0 { 1 } else { 2 };
+            let plan =
+                StagePlan { blocks, channels: [input, output], stride, arriving, integrates };
+            stages.push(Stage::new(plan, device));
+            if integrates {
+                arriving = Arriving::Stream;
+            }
+            input = output;
+        }
+        let stem = |channels: usize| {
+            ConvNorm::new([channels, config.channels], 3, config.stem_stride, device)
+        };
+        let net = Self {
+            color_stem: stem(3),
+            brightness_stem: stem(1),
+            stages,
+            gate: PooledGate::new(input, arriving, device),
+            classifier: Classifier::new(input, config.classes, config.dropout, device),
+            brightness: Brightness::new(config.luma, config.normalization),
+        };
+        // burn draws a parameter when it is first used; draw all of them now, in module order.
+        net.visit(&mut Draw);
+        net
+    }
+
+    /// Classifies images, computing their brightness.
+    ///
+    /// # Shapes
+    /// - `rgb`: `[batch, 3, height, width]`
+    /// - returns: `[batch, classes]`, not normalized
+    ///
+    /// # Panics
+    /// If the second axis of `rgb` is not 3, or its dtype is not that of the parameters.
+    pub fn forward(&self, rgb: Tensor<4>) -> Tensor<2> {
+        let brightness = self.brightness.forward(rgb.clone());
+        self.forward_pathways(rgb, brightness)
+    }
+
+    /// Classifies images whose brightness is given, for another notion of brightness than
+    /// [`Brightness`] has.
+    ///
+    /// # Shapes
+    /// - `rgb`: `[batch, 3, height, width]`
+    /// - `brightness`: `[batch, 1, height, width]`
+    /// - returns: `[batch, classes]`, not normalized
+    ///
+    /// # Panics
+    /// If the shapes are others, or a dtype is not that of the parameters.
+    pub fn forward_pathways(&self, rgb: Tensor<4>, brightness: Tensor<4>) -> Tensor<2> {
+        let [batch, _, height, width] = rgb.dims();
+        assert_shape!(rgb, [_, 3, _, _]);
+        assert_shape!(brightness, [batch, 1, height, width]);
+        let flow = Flow {
+            color: relu(self.color_stem.forward(rgb)),
+            brightness: relu(self.brightness_stem.forward(brightness)),
+            stream: None,
+        };
+        let flow = self.stages.iter().fold(flow, |flow, stage| stage.forward(flow));
+        let features =
+            self.gate.forward(pool(flow.color), pool(flow.brightness), flow.stream.map(pool));
+        self.classifier.forward(features)
+    }
+
+    /// The weights that each integration applies, in the order they are applied.
+    ///
+    /// Computed by the code that applies them, before their rounding to the dtype of the
+    /// activations.
+    pub fn weights(&self) -> Vec<StageWeights> {
+        let stages = self.stages.iter().enumerate();
+        stages
+            .filter_map(|(index, stage)| Some(stage.gate()?.blend().report(Place::Stage(index))))
+            .chain([self.gate.blend().report(Place::Pooled)])
+            .collect()
+    }
+
+    /// How many numbers the network learns; running statistics are not among them.
+    pub fn parameter_count(&self) -> usize {
+        let mut count = CountLearned { name: String::new(), learned: 0 };
+        self.visit(&mut count);
+        count.learned
+    }
+
+    /// How the network computes the brightness of its input.
+    pub fn brightness(&self) -> Brightness {
+        self.brightness
+    }
+}
+
+/// Two linear layers with dropout before each.
+#[derive(Module, Debug)]
+struct Classifier {
+    dropout: Dropout,
+    hidden: Linear,
+    output: Linear,
+}
+
+impl Classifier {
+    fn new(features: usize, classes: usize, dropout: f64, device: &Device) -> Self {
+        let hidden = features / 2;
+        Self {
+            dropout: DropoutConfig::new(dropout).init(),
+            hidden: LinearConfig::new(features, hidden).init(device),
+            output: LinearConfig::new(hidden, classes).init(device),
+        }
+    }
+
+    fn forward(&self, features: Tensor<2>) -> Tensor<2> {
+        let hidden = relu(self.hidden.forward(self.dropout.forward(features)));
+        self.output.forward(self.dropout.forward(hidden))
+    }
+}
+
+/// The mean over each feature map.
+fn pool(maps: Tensor<4>) -> Tensor<2> {
+    let [batch, channels, height, width] = maps.dims();
+    maps.reshape([batch, channels, height * width]).mean_dim(2).reshape([batch, channels])
+}
+
+struct Draw;
+
+impl ModuleVisitor for Draw {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let _ = param.val();
+    }
+}
+
+struct CountLearned {
+    name: String,
+    learned: usize,
+}
+
+impl ModuleVisitor for CountLearned {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.name = name.to_string();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        if !self.name.starts_with("running_") {
+            self.learned += param.lazy_shape().num_elements();
+        }
+    }
+}

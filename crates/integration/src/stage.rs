@@ -1,0 +1,73 @@
+//! One stage of both pathways, with the stream's way into it and the gate at its end.
+
+use burn::module::Module;
+use burn::tensor::{Device, Tensor};
+
+use crate::gate::{Arriving, Gate};
+use crate::residual::Residual;
+use crate::stream::Carry;
+
+/// What flows through the stages.
+#[derive(Debug, Clone)]
+pub(crate) struct Flow {
+    pub(crate) color: Tensor<4>,
+    pub(crate) brightness: Tensor<4>,
+    /// Missing before the first integration.
+    pub(crate) stream: Option<Tensor<4>>,
+}
+
+/// What one stage is made of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StagePlan {
+    pub(crate) blocks: usize,
+    pub(crate) channels: [usize; 2],
+    pub(crate) stride: usize,
+    pub(crate) arriving: Arriving,
+    pub(crate) integrates: bool,
+}
+
+/// Residual blocks of both pathways, then the integration where there is one.
+#[derive(Module, Debug)]
+pub(crate) struct Stage {
+    color: Vec<Residual>,
+    brightness: Vec<Residual>,
+    carry: Option<Carry>,
+    gate: Option<Gate>,
+}
+
+impl Stage {
+    pub(crate) fn new(plan: StagePlan, device: &Device) -> Self {
+        let StagePlan { blocks, channels, stride, arriving, integrates } = plan;
+        let [_, output] = channels;
+        let pathway = || {
+            let first = Residual::new(channels, stride, device);
+            let rest = (1..blocks).map(|_| Residual::new([output, output], 1, device));
+            std::iter::once(first).chain(rest).collect()
+        };
+        let carry = || Carry::new(channels, stride, device);
+        Self {
+            color: pathway(),
+            brightness: pathway(),
+            carry: (arriving == Arriving::Stream).then(carry),
+            gate: integrates.then(|| Gate::new(output, arriving, device)),
+        }
+    }
+
+    pub(crate) fn forward(&self, flow: Flow) -> Flow {
+        let color = self.color.iter().fold(flow.color, |x, block| block.forward(x));
+        let brightness = self.brightness.iter().fold(flow.brightness, |x, block| block.forward(x));
+        let stream = match (&self.carry, flow.stream) {
+            (Some(carry), Some(stream)) => Some(carry.forward(stream)),
+            _ => None,
+        };
+        let stream = match &self.gate {
+            Some(gate) => Some(gate.forward(color.clone(), brightness.clone(), stream)),
+            None => stream,
+        };
+        Flow { color, brightness, stream }
+    }
+
+    pub(crate) fn gate(&self) -> Option<&Gate> {
+        self.gate.as_ref()
+    }
+}

@@ -1,0 +1,26 @@
+//! Every promised name, used once: removing one breaks this file.
+
+use updraft_integration::{
+    Brightness, Depth, DualPathwayConfig, DualPathwayConfigError, DualPathwayNet, IntegrationPoint,
+    LumaStandard, Normalization, Place, StageWeights,
+};
+
+#[test]
+fn the_promised_names_fit_together() {
+    let device = burn::tensor::Device::flex();
+    let config = DualPathwayConfig::new(2, 1)
+        .with_depth(Depth::Shallow)
+        .with_stem_stride(2)
+        .with_dropout(0.5)
+        .with_integration_points(vec![IntegrationPoint::Late])
+        .with_luma(LumaStandard::Bt601)
+        .with_normalization(Normalization::default());
+    let checked: Result<(), DualPathwayConfigError> = config.validate();
+    assert_eq!(checked, Ok(()));
+    let net: DualPathwayNet = config.init(&device);
+    let brightness: Brightness = net.brightness();
+    assert_eq!(brightness, Brightness::new(LumaStandard::Bt601, Normalization::default()));
+    let weights: Vec<StageWeights> = net.weights();
+    assert_eq!(weights.last().map(|weights| weights.stage), Some(Place::Pooled));
+    assert!(net.parameter_count() > 0);
+}
