@@ -1,0 +1,106 @@
+//! burn's optimizers, chosen by a serialisable value.
+
+use burn::optim::decay::WeightDecayConfig;
+use burn::optim::momentum::MomentumConfig;
+use burn::optim::{AdamWConfig, ModuleOptimizer, SgdConfig};
+use serde::{Deserialize, Serialize};
+
+use crate::error::TrainError;
+
+/// Which optimizer updates the parameters.
+///
+/// Gradient clipping is not part of it: burn's clips each tensor alone, ours clips the global norm.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum OptimizerConfig {
+    /// Adam with decoupled weight decay (Loshchilov and Hutter 2019, arXiv:1711.05101).
+    Adamw {
+        /// Share of each weight removed per step, times the learning rate.
+        #[serde(default = "default_adamw_decay")]
+        weight_decay: f32,
+    },
+    /// Stochastic gradient descent with Nesterov momentum.
+    Sgd {
+        /// Share of the velocity kept from step to step, in `[0, 1)`.
+        #[serde(default = "default_momentum")]
+        momentum: f64,
+        /// L2 penalty added to the gradient.
+        #[serde(default)]
+        weight_decay: f32,
+    },
+}
+
+fn default_adamw_decay() -> f32 {
+    0.01
+}
+
+fn default_momentum() -> f64 {
+    0.9
+}
+
+impl OptimizerConfig {
+    /// Checks the ranges of the optimizer's numbers.
+    ///
+    /// # Errors
+    /// [`TrainError::Setting`] naming the number that is out of range.
+    pub fn validate(&self) -> Result<(), TrainError> {
+        let (Self::Adamw { weight_decay } | Self::Sgd { weight_decay, .. }) = *self;
+        if !(weight_decay.is_finite() && weight_decay >= 0.0) {
+            return Err(TrainError::Setting {
+                name: "optimizer.weight_decay",
+                value: weight_decay.to_string(),
+                expected: "a finite number of at least 0",
+            });
+        }
+        if let Self::Sgd { momentum, .. } = *self
+            && !(0.0..1.0).contains(&momentum)
+        {
+            return Err(TrainError::Setting {
+                name: "optimizer.momentum",
+                value: momentum.to_string(),
+                expected: "at least 0 and below 1",
+            });
+        }
+        Ok(())
+    }
+
+    /// burn's optimizer with these settings and no state.
+    #[must_use]
+    pub fn init(&self) -> ModuleOptimizer {
+        match *self {
+            // 1e-8 is the epsilon of the Adam paper (arXiv:1412.6980); burn's default is 1e-5.
+            Self::Adamw { weight_decay } => {
+                AdamWConfig::new().with_weight_decay(weight_decay).with_epsilon(1e-8).init()
+            }
+            Self::Sgd { momentum, weight_decay } => {
+                let mut config = SgdConfig::new();
+                if momentum > 0.0 {
+                    config = config.with_momentum(Some(
+                        MomentumConfig::new()
+                            .with_momentum(momentum)
+                            .with_dampening(0.0)
+                            .with_nesterov(true),
+                    ));
+                }
+                if weight_decay > 0.0 {
+                    config = config.with_weight_decay(Some(WeightDecayConfig::new(weight_decay)));
+                }
+                config.init()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_negative_weight_decay_is_refused_by_name() {
+        let message = OptimizerConfig::Adamw { weight_decay: -1.0 }
+            .validate()
+            .expect_err("negative")
+            .to_string();
+        assert!(message.contains("optimizer.weight_decay"), "{message}");
+    }
+}

@@ -1,0 +1,130 @@
+//! Checkpoints: whole or not there, and never taken for what they are not.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use burn::module::Module;
+use burn::nn::{Linear, LinearConfig};
+use burn::tensor::Device;
+use updraft_trainer::{
+    CheckpointError, Control, Run, RunData, TrainError, list_checkpoints, load_model,
+    prune_checkpoints,
+};
+
+use crate::small::{Classifier, alone, forward, loader, new_run, optimizer, settings};
+
+/// One trained epoch and its checkpoint.
+fn checkpoint(folder: &Path) -> (Classifier, PathBuf) {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let data = loader(1);
+    let finished = new_run(&device)
+        .train(
+            &settings(folder, 1),
+            RunData { train: &data, test: None },
+            &device,
+            &forward,
+            &mut |_, _| Control::Continue,
+        )
+        .unwrap();
+    (finished.model, finished.checkpoint)
+}
+
+fn resume(path: &Path) -> Result<(), CheckpointError> {
+    let device = Device::flex().autodiff();
+    match Run::resume(path, Classifier::new(&device), optimizer().init()) {
+        Ok(_) => Ok(()),
+        Err(TrainError::Checkpoint { source, .. }) => Err(source),
+        Err(other) => panic!("{other}"),
+    }
+}
+
+#[test]
+fn a_model_comes_back_with_its_running_statistics() {
+    let folder = tempfile::tempdir().unwrap();
+    let (model, path) = checkpoint(folder.path());
+    let device = Device::flex().autodiff();
+    let loaded = load_model(&path, Classifier::new(&device)).unwrap();
+    assert!(loaded.bits() == model.bits());
+    assert!(loaded.bits() != Classifier::new(&device).bits());
+}
+
+#[test]
+fn one_changed_byte_in_any_file_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, path) = checkpoint(folder.path());
+    resume(&path).unwrap();
+    for name in ["model.bpk", "optimizer.bpk", "state.json"] {
+        let file = path.join(name);
+        let whole = fs::read(&file).unwrap();
+        let mut changed = whole.clone();
+        changed[whole.len() / 2] ^= 1;
+        for bytes in [changed, whole[..whole.len() - 1].to_vec(), Vec::new()] {
+            fs::write(&file, bytes).unwrap();
+            let error = resume(&path).unwrap_err();
+            assert!(
+                matches!(&error, CheckpointError::Damaged { path, .. } if *path == file),
+                "{error}"
+            );
+        }
+        fs::remove_file(&file).unwrap();
+        let error = resume(&path).unwrap_err();
+        assert!(matches!(&error, CheckpointError::Io { path, .. } if *path == file), "{error}");
+        fs::write(&file, whole).unwrap();
+    }
+    resume(&path).unwrap();
+}
+
+#[test]
+fn an_unfinished_a_newer_and_a_garbled_checkpoint_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, path) = checkpoint(folder.path());
+    let manifest = path.join("manifest.json");
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, text.replace("\"version\": 1", "\"version\": 2")).unwrap();
+    let error = resume(&path).unwrap_err();
+    assert!(matches!(error, CheckpointError::Version { found: 2, expected: 1, .. }), "{error}");
+    fs::write(&manifest, "{").unwrap();
+    assert!(matches!(resume(&path).unwrap_err(), CheckpointError::Json { .. }));
+    fs::remove_file(&manifest).unwrap();
+    assert!(matches!(resume(&path).unwrap_err(), CheckpointError::NoManifest { .. }));
+    assert_eq!(list_checkpoints(folder.path()).unwrap().len(), 0);
+}
+
+#[test]
+fn a_checkpoint_of_another_model_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, path) = checkpoint(folder.path());
+    let other: Linear = LinearConfig::new(3, 2).init(&Device::flex());
+    let parameters = other.num_params();
+    let error = load_model(&path, other).unwrap_err();
+    assert!(matches!(error, CheckpointError::Record { .. }), "{error}");
+    assert_eq!(parameters, 8);
+}
+
+#[test]
+fn what_a_killed_save_left_is_neither_listed_nor_in_the_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let partial = folder.path().join(".step-00000006.partial");
+    fs::create_dir_all(&partial).unwrap();
+    fs::write(partial.join("model.bpk"), "half").unwrap();
+    assert_eq!(list_checkpoints(folder.path()).unwrap(), Vec::<PathBuf>::new());
+    let (_, path) = checkpoint(folder.path());
+    assert_eq!(list_checkpoints(folder.path()).unwrap(), [path]);
+    assert!(!partial.exists());
+}
+
+#[test]
+fn pruning_keeps_the_newest() {
+    let folder = tempfile::tempdir().unwrap();
+    for step in [9, 10, 100] {
+        let path = folder.path().join(format!("step-{step:08}"));
+        fs::create_dir_all(&path).unwrap();
+        fs::write(path.join("manifest.json"), "{}").unwrap();
+    }
+    prune_checkpoints(folder.path(), 2).unwrap();
+    let left = list_checkpoints(folder.path()).unwrap();
+    let names: Vec<_> = left.iter().map(|path| path.file_name().unwrap().to_owned()).collect();
+    assert_eq!(names, ["step-00000010", "step-00000100"]);
+    assert!(list_checkpoints(&folder.path().join("nowhere")).unwrap().is_empty());
+}

@@ -1,0 +1,9 @@
+//! The crate from the outside: one file a subject.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod small;
+
+mod checkpoint;
+mod evaluate;
+mod public_api;
+mod run;

@@ -1,0 +1,168 @@
+//! A whole training loop: it learns, tells what happens, stops when asked and goes on exactly.
+
+use burn::tensor::Device;
+use updraft_testing::autodiff_devices;
+use updraft_trainer::{
+    Control, Ending, Event, Finished, Run, RunData, RunSettings, TrainError, list_checkpoints,
+};
+
+use crate::small::{Classifier, alone, forward, loader, new_run, optimizer, settings};
+
+/// Trains to the end, or to the step given, and collects the events.
+fn train(
+    run: Run<Classifier>,
+    settings: &RunSettings,
+    device: &Device,
+    stop_after: Option<u64>,
+) -> (Finished<Classifier>, Vec<Event>) {
+    let (data, test) = (loader(1), loader(2));
+    let mut events = Vec::new();
+    let finished = run
+        .train(
+            settings,
+            RunData { train: &data, test: Some(&test) },
+            device,
+            &forward,
+            &mut |event, _| {
+                events.push(event.clone());
+                match event {
+                    Event::Step(report) if Some(report.step + 1) == stop_after => Control::Stop,
+                    _ => Control::Continue,
+                }
+            },
+        )
+        .unwrap();
+    (finished, events)
+}
+
+/// Steps and epochs without what a clock measured.
+fn timeless(events: &[Event]) -> Vec<serde_json::Value> {
+    let values = events.iter().filter(|event| !matches!(event, Event::Saved { .. }));
+    let values = values.map(|event| {
+        let mut value = serde_json::to_value(event).unwrap();
+        for clock in ["data_wait_us", "step_us", "train_us", "samples_per_s"] {
+            value.as_object_mut().unwrap().remove(clock);
+        }
+        value
+    });
+    values.collect()
+}
+
+#[test]
+fn a_run_learns_and_tells_what_happens_in_order() {
+    let _alone = alone();
+    for device in autodiff_devices() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = settings(folder.path(), 12);
+        let (finished, events) = train(new_run(&device), &settings, &device, None);
+        assert_eq!((finished.steps, finished.ending), (72, Ending::Complete));
+        let accuracy = finished.test.unwrap().accuracy;
+        assert!(accuracy > 0.5, "a guess scores 0.25, this {accuracy}");
+        let names: Vec<&str> = events[..8]
+            .iter()
+            .map(|event| match event {
+                Event::Step(_) => "step",
+                Event::Epoch(_) => "epoch",
+                Event::Saved { .. } => "saved",
+                _ => "other",
+            })
+            .collect();
+        assert_eq!(names, ["step", "step", "step", "step", "step", "step", "epoch", "saved"]);
+        // Only the two newest checkpoints are kept.
+        assert_eq!(list_checkpoints(folder.path()).unwrap().len(), 2);
+    }
+}
+
+#[test]
+fn a_run_stopped_at_any_step_goes_on_to_the_same_bits() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, events) = train(new_run(&device), &settings(folder.path(), 2), &device, None);
+    let expected = timeless(&events);
+    for stop in 1..12 {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = settings(folder.path(), 2);
+        let (stopped, before) = train(new_run(&device), &settings, &device, Some(stop));
+        assert_eq!((stopped.steps, stopped.ending), (stop, Ending::Stopped));
+        // A process of its own would hold other weights and other random state.
+        let other = Classifier::new(&device);
+        device.seed(99);
+        let run = Run::resume(&stopped.checkpoint, other, optimizer().init()).unwrap();
+        let (resumed, after) = train(run, &settings, &device, None);
+        assert!(resumed.model.bits() == whole.model.bits(), "other weights after {stop}");
+        assert_eq!([timeless(&before), timeless(&after)].concat(), expected, "after {stop}");
+    }
+}
+
+#[test]
+fn a_checkpoint_every_few_steps_lies_between_those_of_the_epochs() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let folder = tempfile::tempdir().unwrap();
+    let mut settings = settings(folder.path(), 2);
+    settings.checkpoints.every_steps = Some(4);
+    let (_, events) = train(new_run(&device), &settings, &device, None);
+    let saved = events.iter().filter_map(|event| match event {
+        Event::Saved { step, .. } => Some(*step),
+        _ => None,
+    });
+    assert_eq!(saved.collect::<Vec<_>>(), [4, 6, 8, 12]);
+}
+
+#[test]
+fn a_diverging_run_stops_with_the_step_and_keeps_its_checkpoints() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let folder = tempfile::tempdir().unwrap();
+    let mut settings = settings(folder.path(), 1);
+    train(new_run(&device), &settings, &device, None);
+    settings.epochs = 3;
+    settings.learning_rate = 1e30;
+    let newest = list_checkpoints(folder.path()).unwrap().pop().unwrap();
+    let run = Run::resume(&newest, Classifier::new(&device), optimizer().init()).unwrap();
+    let data = loader(1);
+    let error = run
+        .train(&settings, RunData { train: &data, test: None }, &device, &forward, &mut |_, _| {
+            Control::Continue
+        })
+        .unwrap_err();
+    let is_expected = matches!(error, TrainError::NonFiniteLoss { step, .. } | TrainError::Gradient { step, .. } if step >= 6);
+    assert!(is_expected, "{error}");
+    assert_eq!(list_checkpoints(folder.path()).unwrap(), [newest]);
+}
+
+#[test]
+fn settings_out_of_range_are_named_before_anything_is_done() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let folder = tempfile::tempdir().unwrap();
+    let good = settings(folder.path(), 1);
+    let change = |change: fn(&mut RunSettings)| {
+        let mut settings = good.clone();
+        change(&mut settings);
+        settings
+    };
+    let cases = [
+        (change(|s| s.epochs = 0), "`epochs` is 0; expected at least 1"),
+        (change(|s| s.learning_rate = f64::NAN), "`learning_rate` is NaN"),
+        (change(|s| s.step.label_smoothing = 1.0), "`label_smoothing` is 1"),
+        (change(|s| s.step.clip_norm = Some(0.0)), "`clip_norm` is 0"),
+        (change(|s| s.checkpoints.keep_last = 0), "`keep_last` is 0"),
+        (change(|s| s.checkpoints.every_steps = Some(0)), "`checkpoint_every_steps` is 0"),
+    ];
+    for (settings, message) in cases {
+        let data = loader(1);
+        let error = new_run(&device)
+            .train(
+                &settings,
+                RunData { train: &data, test: None },
+                &device,
+                &forward,
+                &mut |_, _| Control::Continue,
+            )
+            .unwrap_err();
+        assert!(error.to_string().starts_with(message), "{error}");
+        assert_eq!(list_checkpoints(folder.path()).unwrap().len(), 0);
+    }
+}
