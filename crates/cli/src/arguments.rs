@@ -1,0 +1,31 @@
+//! The command line as clap reads it.
+
+use clap::{Parser, Subcommand};
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::command::{eval, explain, predict, probe, train};
+
+/// Trains, measures and uses burn models.
+///
+/// `updraft train` needs nothing: it trains a small model on generated images in under a minute.
+#[derive(Debug, Parser)]
+#[command(name = "updraft", version, max_term_width = 80)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// Log records to show: error, warn, info, debug or trace
+    #[arg(long, global = true, value_name = "LEVEL", default_value = "warn")]
+    pub(crate) log: LevelFilter,
+    /// Check the arguments and print the plan, but do nothing
+    #[arg(long, global = true)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Train(train::TrainArgs),
+    Eval(eval::EvalArgs),
+    Predict(predict::PredictArgs),
+    Probe(probe::ProbeArgs),
+    Explain(explain::ExplainArgs),
+}

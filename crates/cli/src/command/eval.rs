@@ -1,0 +1,68 @@
+//! `eval`: a trained model's score on its test data.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, anyhow};
+use clap::Args;
+use serde_json::json;
+use updraft_trainer::{Control, evaluate};
+
+use crate::model::TrainedModel;
+use crate::progress::Display;
+use crate::stop;
+use crate::workload::{loaders, open_data};
+
+/// Scores a trained model on its test data.
+#[derive(Debug, Args)]
+pub(crate) struct EvalArgs {
+    /// The run folder
+    run: PathBuf,
+    /// The folder that holds the data
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The device: auto, flex, cuda:0, ... (`probe` lists them)
+    #[arg(long, default_value = "auto")]
+    device: String,
+    /// Print JSON instead of a line
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the score to standard output.
+pub(crate) fn run(args: &EvalArgs) -> Result<()> {
+    let trained = TrainedModel::load(&args.run, &args.device)?;
+    let mut display = Display::new(1);
+    let data = open_data(trained.plan(), args.data.as_deref(), &mut |step, progress| {
+        display.preparing(step, progress);
+    })?;
+    let (_, test) = loaders(trained.plan(), &data)?;
+    let score = evaluate(
+        trained.network(),
+        &|model, images| model.forward(images),
+        &test,
+        trained.device(),
+        trained.plan().precision,
+        &mut |samples| {
+            let progress = updraft_data::Progress {
+                done: samples as u64,
+                total: test.samples() as u64,
+                unit: updraft_data::ProgressUnit::Images,
+            };
+            display.preparing("scoring test images", progress);
+            if stop::requested() { Control::Stop } else { Control::Continue }
+        },
+    )?;
+    display.clear();
+    let score = score.ok_or_else(|| anyhow!("stopped before all test images were scored"))?;
+    if args.json {
+        crate::print(&json!(score).to_string());
+    } else {
+        crate::print(&format!(
+            "test accuracy {:.2} %, loss {:.4}, {} images",
+            100.0 * score.accuracy,
+            score.loss,
+            score.samples,
+        ));
+    }
+    Ok(())
+}

@@ -1,0 +1,31 @@
+//! `explain`: every value of a plan and who chose it.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use toml::Table;
+
+use crate::config::origins;
+
+/// Shows every value of a config's plan and where it came from.
+#[derive(Debug, Args)]
+pub(crate) struct ExplainArgs {
+    /// The configuration file [default: the built-in quickstart]
+    config: Option<PathBuf>,
+    /// Change one value, such as --set train.epochs=3 (repeatable)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    sets: Vec<String>,
+}
+
+/// Prints the table to standard output.
+pub(crate) fn run(args: &ExplainArgs) -> Result<()> {
+    let planned = super::plan(args.config.as_deref(), &args.sets)?;
+    let table: Table = toml::from_str(&planned.plan.to_toml())?;
+    let lines = origins(&table, &planned.file, &planned.merged);
+    let key_width = lines.iter().map(|(key, ..)| key.len()).max().unwrap_or(0);
+    for (key, value, origin) in lines {
+        crate::print(&format!("{key:key_width$}  {:12}  {value}", origin.name()));
+    }
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! The commands, one file each.
+
+pub(crate) mod eval;
+pub(crate) mod explain;
+pub(crate) mod predict;
+pub(crate) mod probe;
+pub(crate) mod train;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use toml::Table;
+
+use crate::config::{ConfigError, Plan, RawConfig};
+
+/// The configuration that is compiled in, so that the first command needs no file.
+const QUICKSTART: &str = include_str!("../../../../configs/quickstart.toml");
+
+/// A plan with the two tables that tell where its values came from.
+pub(crate) struct Planned {
+    pub(crate) plan: Plan,
+    pub(crate) file: Table,
+    pub(crate) merged: Table,
+}
+
+/// Reads a configuration (the compiled-in quickstart without a path) and decides its plan.
+pub(crate) fn plan(config: Option<&Path>, sets: &[String]) -> Result<Planned> {
+    let (text, place) = match config {
+        None => (QUICKSTART.to_owned(), PathBuf::from("configs/quickstart.toml")),
+        Some(path) => {
+            let text = std::fs::read_to_string(path)
+                .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
+            (text, path.to_owned())
+        }
+    };
+    let (_, file) = RawConfig::read(&text, &place, &[])?;
+    let (raw, merged) = RawConfig::read(&text, &place, sets)?;
+    Ok(Planned { plan: Plan::decide(raw)?, file, merged })
+}

@@ -1,0 +1,24 @@
+//! `probe`: every device compiled in, usable or not, and why.
+
+use anyhow::Result;
+use clap::Args;
+use updraft_device::probe;
+
+/// Lists the devices this build can use, and says of the others why not.
+#[derive(Debug, Args)]
+pub(crate) struct ProbeArgs {
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the inventory to standard output.
+pub(crate) fn run(args: &ProbeArgs) -> Result<()> {
+    let inventory = probe();
+    if args.json {
+        crate::print(&serde_json::to_string_pretty(&inventory)?);
+    } else {
+        crate::print(&inventory.table());
+    }
+    Ok(())
+}

@@ -1,0 +1,238 @@
+//! `train`: one run, from a configuration to a run folder.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use burn::module::Module;
+use clap::Args;
+use serde::Serialize;
+use serde_json::json;
+use updraft_device::{Selection, applied};
+use updraft_integration::DualPathwayNet;
+use updraft_trainer::{Control, Ending, Evaluation, Event, Finished, Run, RunData};
+
+use crate::config::Plan;
+use crate::device::choose;
+use crate::environment::Environment;
+use crate::log::LogFile;
+use crate::progress::Display;
+use crate::run_folder::{Metrics, RunFolder};
+use crate::stop;
+use crate::workload::{ImageData, loaders, open_data};
+
+/// Trains a model and writes a run folder.
+#[derive(Debug, Args)]
+pub(crate) struct TrainArgs {
+    /// The configuration file [default: the built-in quickstart]
+    #[arg(conflicts_with = "resume")]
+    config: Option<PathBuf>,
+    /// The folder that holds the data
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// The device: auto, flex, cuda:0, ... (`probe` lists them)
+    #[arg(long, conflicts_with = "resume")]
+    device: Option<String>,
+    /// Change one value of the config, such as --set train.epochs=3 (repeatable)
+    #[arg(long = "set", value_name = "KEY=VALUE", conflicts_with = "resume")]
+    sets: Vec<String>,
+    /// Go on with a run that was stopped
+    #[arg(long, value_name = "RUN")]
+    resume: Option<PathBuf>,
+    /// The folder that run folders are made in
+    #[arg(long, value_name = "DIR", default_value = "runs")]
+    runs: PathBuf,
+}
+
+/// What a finished run leaves in `summary.json`.
+#[derive(Serialize)]
+struct Summary<'a> {
+    name: &'a str,
+    complete: bool,
+    steps: u64,
+    epochs: u64,
+    classes: usize,
+    parameters: usize,
+    train_images: usize,
+    test_images: usize,
+    test: Option<Evaluation>,
+    wall_s: f64,
+    cpu_s: Option<f64>,
+    checkpoint: &'a Path,
+}
+
+/// Prints the plan and does nothing else.
+pub(crate) fn dry_run(args: &TrainArgs) -> Result<()> {
+    let plan = match &args.resume {
+        // A run folder named in a document need not be here.
+        Some(path) if !path.exists() => return Ok(()),
+        Some(path) => RunFolder::open(path)?.plan()?,
+        None => planned(args)?,
+    };
+    crate::print(plan.to_toml().trim_end());
+    Ok(())
+}
+
+/// Trains, from the first step or from a stopped run's last.
+pub(crate) fn run(args: &TrainArgs, log: &LogFile) -> Result<()> {
+    let started = Instant::now();
+    let cpu_before = updraft_device::cpu_seconds();
+    let resumed = args.resume.as_deref().map(RunFolder::open).transpose()?;
+    let plan = match &resumed {
+        Some(folder) => folder.plan()?,
+        None => planned(args)?,
+    };
+    let (device, selection) = choose(&plan.device)?;
+    let mut display = Display::new(plan.train.epochs);
+    let data = open_data(&plan, args.data.as_deref(), &mut |step, progress| {
+        display.preparing(step, progress);
+    })?;
+    display.clear();
+    let (train, test) = loaders(&plan, &data)?;
+
+    let device = device.autodiff();
+    device.seed(plan.seed);
+    let classes = data.train.classes().to_vec();
+    let network = plan.network(classes.len());
+    network.validate()?;
+    let model = plan.precision.autocast(network.init(&device));
+    let parameters = model.num_params();
+    let optimizer = plan.train.optimizer.init();
+    let run = match &resumed {
+        Some(folder) => {
+            if folder.classes()? != classes {
+                bail!("the data has other classes than the run `{}`", folder.path().display());
+            }
+            Run::resume(&folder.newest_checkpoint()?, model, optimizer)?
+        }
+        None => Run::new(model, optimizer),
+    };
+    let folder = match resumed {
+        Some(folder) => folder,
+        None => RunFolder::create(&args.runs, &plan, &classes)?,
+    };
+    log.set(folder.log_file()?);
+    folder.write_json("environment.json", &Environment::new(&selection, &applied(&device)))?;
+    introduce(&display, &plan, &selection, &data, parameters, run.step(), folder.path());
+
+    let mut metrics = Metrics::open(&folder, run.step())?;
+    let mut failure = None;
+    let mut watch = |event: &Event, model: &DualPathwayNet| {
+        let written = match event {
+            Event::Step(report) => {
+                display.step(report);
+                metrics.write(event, &[])
+            }
+            Event::Epoch(report) => {
+                display.epoch(report);
+                let weights = serde_json::to_value(model.weights()).unwrap_or_default();
+                metrics.write(event, &[("integration_weights", weights)])
+            }
+            _ => Ok(()),
+        };
+        if let Err(error) = written {
+            failure = Some(error);
+        }
+        if failure.is_some() || stop::requested() { Control::Stop } else { Control::Continue }
+    };
+    let finished = run.train(
+        &plan.settings(folder.path()),
+        RunData { train: &train, test: Some(&test) },
+        &device,
+        &|model: &DualPathwayNet, images| model.forward(images),
+        &mut watch,
+    )?;
+    display.clear();
+    if let Some(error) = failure {
+        return Err(error).context("the run was stopped and saved");
+    }
+    let Finished { steps, test: score, ending, checkpoint, .. } = finished;
+    folder.write_json(
+        "summary.json",
+        &Summary {
+            name: &plan.name,
+            complete: ending == Ending::Complete,
+            steps,
+            epochs: plan.train.epochs,
+            classes: classes.len(),
+            parameters,
+            train_images: data.train.len(),
+            test_images: data.test.len(),
+            test: score,
+            wall_s: started.elapsed().as_secs_f64(),
+            cpu_s: cpu_before.zip(updraft_device::cpu_seconds()).map(|(from, to)| to - from),
+            checkpoint: checkpoint.strip_prefix(folder.path()).unwrap_or(&checkpoint),
+        },
+    )?;
+    conclude(&display, &folder, ending, score, started, cpu_before);
+    Ok(())
+}
+
+fn planned(args: &TrainArgs) -> Result<Plan> {
+    let mut sets = args.sets.clone();
+    if let Some(device) = &args.device {
+        sets.push(format!("device={device}"));
+    }
+    Ok(super::plan(args.config.as_deref(), &sets)?.plan)
+}
+
+/// Says what is about to happen, in lines of at most 80 columns where the paths allow.
+fn introduce(
+    display: &Display,
+    plan: &Plan,
+    selection: &Selection,
+    data: &ImageData,
+    parameters: usize,
+    step: u64,
+    folder: &Path,
+) {
+    let train = &plan.train;
+    display.line(&format!("run      {}", folder.display()));
+    display.line(&format!("device   {}: {}", selection.id, selection.reason));
+    display.line(&format!(
+        "data     {} training and {} test images of {} classes, {} x {}",
+        data.train.len(),
+        data.test.len(),
+        data.train.classes().len(),
+        plan.data.height,
+        plan.data.width,
+    ));
+    display.line(&format!("model    dual-pathway, {parameters} parameters, {}", plan.precision));
+    display.line(&format!(
+        "train    {} epochs, batches of {}, learning rate {}, seed {}",
+        train.epochs, train.batch, train.learning_rate, plan.seed,
+    ));
+    if step > 0 {
+        display.line(&format!("resumed  after step {step}"));
+    }
+}
+
+fn conclude(
+    display: &Display,
+    folder: &RunFolder,
+    ending: Ending,
+    score: Option<Evaluation>,
+    started: Instant,
+    cpu_before: Option<f64>,
+) {
+    let path = folder.path().display();
+    if ending == Ending::Stopped {
+        display.line(&format!("stopped and saved; go on with: cargo xtask train --resume {path}"));
+        return;
+    }
+    let accuracy = score.map_or_else(String::new, |score| {
+        format!("test accuracy {:.2} %, ", 100.0 * score.accuracy)
+    });
+    let cpu = cpu_before
+        .zip(updraft_device::cpu_seconds())
+        .map_or_else(String::new, |(from, to)| format!(", {} on all cores", duration(to - from)));
+    let wall = duration(started.elapsed().as_secs_f64());
+    display.line(&format!("done     {accuracy}{wall}{cpu}"));
+    display.line(&format!("next     cargo xtask predict {path} IMAGE..."));
+    crate::print(&json!({ "run": folder.path(), "test": score }).to_string());
+}
+
+/// Seconds up to two minutes, then minutes.
+fn duration(seconds: f64) -> String {
+    if seconds < 120.0 { format!("{seconds:.0} s") } else { format!("{:.1} min", seconds / 60.0) }
+}

@@ -1,0 +1,400 @@
+//! The plan of a run: every choice made, defaults included.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use updraft_data::Cue;
+use updraft_device::DeviceSpec;
+use updraft_integration::{
+    Depth, DualPathwayConfig, IntegrationPoint, LumaStandard, Normalization,
+};
+use updraft_precision::Policy;
+use updraft_trainer::{CheckpointSettings, OptimizerConfig, RunSettings, Schedule, StepSettings};
+
+use super::error::ConfigError;
+use super::raw::{RawConfig, RawData, RawTrain, RawWorkers};
+
+/// The largest image side that is trained on, in pixels.
+const MOST_PIXELS: usize = 4096;
+
+/// Everything a run was told or decided; printed at its start and stored in its folder.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Plan {
+    pub(crate) name: String,
+    pub(crate) seed: u64,
+    pub(crate) device: DeviceSpec,
+    pub(crate) precision: Policy,
+    pub(crate) data: DataPlan,
+    pub(crate) model: ModelPlan,
+    pub(crate) augment: AugmentPlan,
+    pub(crate) train: TrainPlan,
+}
+
+/// Where the images come from, and the size and scale they are brought to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct DataPlan {
+    pub(crate) height: usize,
+    pub(crate) width: usize,
+    pub(crate) mean: [f64; 3],
+    pub(crate) std: [f64; 3],
+    #[serde(flatten)]
+    pub(crate) source: DataSource,
+}
+
+/// The kind of image source.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "source", rename_all = "kebab-case")]
+pub(crate) enum DataSource {
+    /// Drawn by a formula; the truth says which pathway matters.
+    Generated { cue: Cue, train_images: usize, test_images: usize },
+    /// Two archives, `.tar` or `.tar.gz`, of `class/file` images.
+    Archives {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dir: Option<PathBuf>,
+        train: PathBuf,
+        test: PathBuf,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        how_to_get: Option<String>,
+    },
+    /// Folders of `class/file` images; without `test`, a share of the training images is held out.
+    Folders {
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dir: Option<PathBuf>,
+        train: PathBuf,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        test: Option<PathBuf>,
+        test_fraction: f64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        how_to_get: Option<String>,
+    },
+}
+
+/// The dual-pathway network; its number of classes comes from the data.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ModelPlan {
+    pub(crate) depth: Depth,
+    pub(crate) channels: usize,
+    pub(crate) stem_stride: usize,
+    pub(crate) dropout: f64,
+    pub(crate) luma: LumaStandard,
+    pub(crate) integration_points: Vec<IntegrationPoint>,
+}
+
+/// What happens to training images at random.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AugmentPlan {
+    pub(crate) flip: bool,
+    pub(crate) translate: usize,
+}
+
+/// How the model learns.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TrainPlan {
+    pub(crate) epochs: u64,
+    pub(crate) batch: usize,
+    pub(crate) learning_rate: f64,
+    pub(crate) label_smoothing: f32,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) clip_norm: Option<f64>,
+    pub(crate) workers: WorkersPlan,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) checkpoint_every_steps: Option<u64>,
+    pub(crate) keep_checkpoints: usize,
+    pub(crate) optimizer: OptimizerConfig,
+    pub(crate) schedule: Schedule,
+}
+
+/// How many threads load data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WorkersPlan {
+    /// As many as the measured cost of an item is worth.
+    Auto,
+    /// Exactly so many; none loads on the training thread.
+    Count(usize),
+}
+
+impl Serialize for WorkersPlan {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            Self::Auto => serializer.serialize_str("auto"),
+            Self::Count(count) => serializer.serialize_u64(count as u64),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for WorkersPlan {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match RawWorkers::deserialize(deserializer)? {
+            RawWorkers::Count(count) => Ok(Self::Count(count)),
+            RawWorkers::Named(name) if name == "auto" => Ok(Self::Auto),
+            RawWorkers::Named(name) => {
+                Err(serde::de::Error::custom(format!("expected `auto` or a number, got `{name}`")))
+            }
+        }
+    }
+}
+
+impl Plan {
+    /// Decides every choice that the configuration left open, and checks all of them.
+    pub(crate) fn decide(raw: RawConfig) -> Result<Self, ConfigError> {
+        let name = raw.name.unwrap_or_else(|| "run".to_owned());
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if name.is_empty() || !name.chars().all(is_plain) {
+            return value(
+                "name",
+                format!("`{name}`"),
+                "letters, digits, `-` and `_`: it names a folder",
+            );
+        }
+        let device = raw.device.unwrap_or_else(|| "auto".to_owned());
+        let device = device.parse().or_else(|error| {
+            value("device", format!("`{device}`"), &format!("a device; {error}"))
+        })?;
+        let precision = raw.precision.unwrap_or_else(|| "f32".to_owned());
+        let precision: Policy = precision.parse().or_else(|error| {
+            value("precision", format!("`{precision}`"), &format!("a policy; {error}"))
+        })?;
+        let plan = Self {
+            name,
+            seed: raw.seed.unwrap_or(1),
+            device,
+            precision,
+            data: decide_data(raw.data)?,
+            model: ModelPlan {
+                depth: raw.model.depth.unwrap_or_default(),
+                channels: raw.model.channels.unwrap_or(16),
+                stem_stride: raw.model.stem_stride.unwrap_or(1),
+                dropout: raw.model.dropout.unwrap_or(0.0),
+                luma: raw.model.luma.unwrap_or_default(),
+                integration_points: raw
+                    .model
+                    .integration_points
+                    .unwrap_or_else(|| vec![IntegrationPoint::All]),
+            },
+            augment: AugmentPlan {
+                flip: raw.augment.flip.unwrap_or(false),
+                translate: raw.augment.translate.unwrap_or(0),
+            },
+            train: decide_train(raw.train)?,
+        };
+        plan.validate()?;
+        Ok(plan)
+    }
+
+    fn validate(&self) -> Result<(), ConfigError> {
+        let data = &self.data;
+        for (key, pixels) in [("data.height", data.height), ("data.width", data.width)] {
+            if !(8..=MOST_PIXELS).contains(&pixels) {
+                return value(key, pixels.to_string(), &format!("8 to {MOST_PIXELS} pixels"));
+            }
+        }
+        if 2 * self.augment.translate >= data.height.min(data.width) {
+            return value(
+                "augment.translate",
+                self.augment.translate.to_string(),
+                "less than half of the image's shorter side",
+            );
+        }
+        if let DataSource::Folders { test_fraction, .. } = data.source
+            && !(0.0 < test_fraction && test_fraction < 1.0)
+        {
+            return value("data.test_fraction", test_fraction.to_string(), "above 0 and below 1");
+        }
+        if let DataSource::Generated { train_images, test_images, .. } = data.source {
+            for (key, count) in
+                [("data.train_images", train_images), ("data.test_images", test_images)]
+            {
+                if !(10..=10_000_000).contains(&count) {
+                    return value(key, count.to_string(), "10 to 10000000 images");
+                }
+            }
+        }
+        if self.train.batch < 2 {
+            let given = self.train.batch.to_string();
+            return value("train.batch", given, "at least 2: batch norms need a variance");
+        }
+        // Two classes stand in for the number that only the data knows.
+        self.network(2)
+            .validate()
+            .or_else(|error| value("model", "not buildable".to_owned(), &error.to_string()))?;
+        self.train.optimizer.validate().or_else(trainer_fault)?;
+        self.settings(Path::new("")).validate().or_else(trainer_fault)?;
+        self.precision.check_training().or_else(|error| {
+            value("precision", format!("`{}`", self.precision), &error.to_string())
+        })
+    }
+
+    /// The network for so many classes.
+    pub(crate) fn network(&self, classes: usize) -> DualPathwayConfig {
+        let model = &self.model;
+        DualPathwayConfig::new(classes, model.channels)
+            .with_depth(model.depth)
+            .with_stem_stride(model.stem_stride)
+            .with_dropout(model.dropout)
+            .with_luma(model.luma)
+            .with_integration_points(model.integration_points.clone())
+            .with_normalization(Normalization { mean: self.data.mean, std: self.data.std })
+    }
+
+    /// What the trainer is told; checkpoints go under `run`.
+    pub(crate) fn settings(&self, run: &Path) -> RunSettings {
+        RunSettings {
+            epochs: self.train.epochs,
+            seed: self.seed,
+            learning_rate: self.train.learning_rate,
+            schedule: self.train.schedule,
+            step: StepSettings {
+                policy: self.precision,
+                label_smoothing: self.train.label_smoothing,
+                clip_norm: self.train.clip_norm,
+            },
+            checkpoints: CheckpointSettings {
+                folder: run.join("checkpoints"),
+                every_steps: self.train.checkpoint_every_steps,
+                keep_last: self.train.keep_checkpoints,
+            },
+        }
+    }
+
+    /// The plan as TOML, for the screen and the run folder.
+    pub(crate) fn to_toml(&self) -> String {
+        toml::to_string(self).expect("a plan holds only strings, numbers, lists and tables")
+    }
+}
+
+fn decide_data(raw: RawData) -> Result<DataPlan, ConfigError> {
+    let source = raw.source.unwrap_or_else(|| "generated".to_owned());
+    let missing = |key| ConfigError::Missing { source_name: source.clone(), key };
+    let decided = match source.as_str() {
+        "generated" => {
+            let cue = raw.cue.unwrap_or_else(|| "both".to_owned());
+            DataSource::Generated {
+                cue: toml::Value::String(cue.clone()).try_into().or_else(|_| {
+                    value("data.cue", format!("`{cue}`"), "`color`, `brightness` or `both`")
+                })?,
+                train_images: raw.train_images.unwrap_or(3000),
+                test_images: raw.test_images.unwrap_or(1000),
+            }
+        }
+        "archives" => DataSource::Archives {
+            dir: raw.dir,
+            train: raw.train.ok_or_else(|| missing("data.train"))?,
+            test: raw.test.ok_or_else(|| missing("data.test"))?,
+            how_to_get: raw.how_to_get,
+        },
+        "folders" => DataSource::Folders {
+            dir: raw.dir,
+            train: raw.train.unwrap_or_else(|| PathBuf::from(".")),
+            test: raw.test,
+            test_fraction: raw.test_fraction.unwrap_or(0.2),
+            how_to_get: raw.how_to_get,
+        },
+        other => {
+            return value(
+                "data.source",
+                format!("`{other}`"),
+                "`generated`, `archives` or `folders`",
+            );
+        }
+    };
+    Ok(DataPlan {
+        height: raw.height.unwrap_or(32),
+        width: raw.width.unwrap_or(32),
+        mean: raw.mean.unwrap_or([0.5; 3]),
+        std: raw.std.unwrap_or([0.25; 3]),
+        source: decided,
+    })
+}
+
+fn decide_train(raw: RawTrain) -> Result<TrainPlan, ConfigError> {
+    Ok(TrainPlan {
+        epochs: raw.epochs.unwrap_or(10),
+        batch: raw.batch.unwrap_or(64),
+        learning_rate: raw.learning_rate.unwrap_or(2e-3),
+        label_smoothing: raw.label_smoothing.unwrap_or(0.0),
+        clip_norm: raw.clip_norm,
+        workers: match raw.workers {
+            None => WorkersPlan::Auto,
+            Some(RawWorkers::Named(name)) if name == "auto" => WorkersPlan::Auto,
+            Some(RawWorkers::Count(count)) if count <= 256 => WorkersPlan::Count(count),
+            Some(RawWorkers::Count(count)) => {
+                return value("train.workers", count.to_string(), "`auto` or 0 to 256");
+            }
+            Some(RawWorkers::Named(name)) => {
+                return value("train.workers", format!("`{name}`"), "`auto` or 0 to 256");
+            }
+        },
+        checkpoint_every_steps: raw.checkpoint_every_steps,
+        keep_checkpoints: raw.keep_checkpoints.unwrap_or(2),
+        optimizer: raw.optimizer.unwrap_or(OptimizerConfig::Adamw { weight_decay: 0.01 }),
+        schedule: raw.schedule.unwrap_or(Schedule::WarmupCosine { warmup: 0.2, floor: 0.0 }),
+    })
+}
+
+fn value<T>(key: &'static str, value: String, expected: &str) -> Result<T, ConfigError> {
+    Err(ConfigError::Value { key, value, expected: expected.to_owned() })
+}
+
+fn trainer_fault<T>(error: updraft_trainer::TrainError) -> Result<T, ConfigError> {
+    value("train", "not usable".to_owned(), &error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decide(text: &str) -> Result<Plan, ConfigError> {
+        RawConfig::read(text, Path::new("c.toml"), &[]).and_then(|(raw, _)| Plan::decide(raw))
+    }
+
+    #[test]
+    fn a_plan_survives_being_written_then_read() {
+        for text in [
+            "",
+            "precision = \"bf16-mixed\"\n[data]\nsource = \"archives\"\ntrain = \"a\"\ntest = \"b\"",
+            "[data]\nsource = \"folders\"\n[train]\nworkers = 3\nclip_norm = 1.0\n",
+            "[train]\noptimizer = { kind = \"sgd\" }\nschedule = { kind = \"constant\" }",
+        ] {
+            let plan = decide(text).expect("valid");
+            let read: Plan = toml::from_str(&plan.to_toml()).expect("a plan reads its own text");
+            assert_eq!(plan, read);
+        }
+    }
+
+    #[test]
+    fn every_value_out_of_range_is_named() {
+        for (text, key) in [
+            ("name = \"a/b\"", "name"),
+            ("device = \"gpu\"", "device"),
+            ("precision = \"f12\"", "precision"),
+            ("precision = \"f16-mixed\"", "precision"),
+            ("[data]\nsource = \"web\"", "data.source"),
+            ("[data]\nheight = 0", "data.height"),
+            ("[data]\nwidth = 100000", "data.width"),
+            ("[data]\ntrain_images = 0", "data.train_images"),
+            ("[data]\nsource = \"folders\"\ntest_fraction = 1.0", "data.test_fraction"),
+            ("[data]\nstd = [0.0, 1.0, 1.0]", "model"),
+            ("[model]\nchannels = 0", "model"),
+            ("[model]\nstem_stride = 3", "model"),
+            ("[augment]\ntranslate = 16", "augment.translate"),
+            ("[train]\nepochs = 0", "train"),
+            ("[train]\nbatch = 1", "train.batch"),
+            ("[train]\nlearning_rate = -1.0", "train"),
+            ("[train]\nworkers = 999", "train.workers"),
+            ("[train]\nclip_norm = 0.0", "train"),
+        ] {
+            let message = decide(text).expect_err(text).to_string();
+            assert!(message.contains(&format!("`{key}`")), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn archives_without_files_name_the_missing_key() {
+        let message = decide("[data]\nsource = \"archives\"").expect_err("missing").to_string();
+        assert!(message.contains("`data.train`"), "{message}");
+    }
+}

@@ -1,0 +1,67 @@
+//! Log records: to the terminal at the level asked for, to `log.jsonl` once a run has a folder.
+
+use std::fs::File;
+use std::io::{self, Write, stderr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
+
+/// Receives the file of the run when there is one; records before that are not kept.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LogFile(Arc<Mutex<Option<File>>>);
+
+impl LogFile {
+    /// Sends all further records to this file.
+    pub(crate) fn set(&self, file: File) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
+    }
+}
+
+impl Write for LogFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(file) => file.write_all(bytes).map(|()| bytes.len()),
+            None => Ok(bytes.len()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl<'a> MakeWriter<'a> for LogFile {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+/// Installs the subscriber of this process; later calls change nothing.
+///
+/// The file takes our own records from `info` up, and from `debug` where the terminal shows them.
+pub(crate) fn install(terminal: LevelFilter) -> LogFile {
+    let file = LogFile::default();
+    let in_file = EnvFilter::new(format!(
+        "off,updraft={0},updraft_data={0},updraft_device={0},updraft_precision={0},updraft_trainer={0}",
+        terminal.max(LevelFilter::INFO)
+    ));
+    let installed = tracing_subscriber::registry()
+        .with(
+            tracing_subscriber::fmt::layer()
+                .with_writer(stderr)
+                .with_target(false)
+                .with_filter(terminal),
+        )
+        .with(
+            tracing_subscriber::fmt::layer().json().with_writer(file.clone()).with_filter(in_file),
+        )
+        .try_init();
+    drop(installed);
+    file
+}

@@ -1,0 +1,162 @@
+//! The folder of a run: its plan, environment, metrics, checkpoints and summary.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use updraft_trainer::{Event, list_checkpoints};
+
+use crate::config::Plan;
+
+const PLAN: &str = "plan.toml";
+const CLASSES: &str = "classes.json";
+const METRICS: &str = "metrics.jsonl";
+
+/// A run's folder.
+#[derive(Debug, Clone)]
+pub(crate) struct RunFolder {
+    path: PathBuf,
+}
+
+impl RunFolder {
+    /// Makes `runs/<time>-<name>/` with the plan and the classes in it.
+    pub(crate) fn create(runs: &Path, plan: &Plan, classes: &[String]) -> Result<Self> {
+        let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+        let stamp = now.trim_end_matches('Z').replace(':', "").replace('T', "-");
+        fs::create_dir_all(runs)
+            .with_context(|| format!("cannot create the folder `{}`", runs.display()))?;
+        let path = (1..1000)
+            .map(|copy| match copy {
+                1 => runs.join(format!("{stamp}-{}", plan.name)),
+                copy => runs.join(format!("{stamp}-{}-{copy}", plan.name)),
+            })
+            .find(|path| fs::create_dir(path).is_ok())
+            .ok_or_else(|| anyhow!("cannot create a run folder in `{}`", runs.display()))?;
+        let folder = Self { path };
+        folder.write(PLAN, plan.to_toml().as_bytes())?;
+        folder.write_json(CLASSES, classes)?;
+        Ok(folder)
+    }
+
+    /// An existing run's folder.
+    pub(crate) fn open(path: &Path) -> Result<Self> {
+        if !path.join(PLAN).is_file() {
+            bail!("`{}` is no run folder: it has no {PLAN}", path.display());
+        }
+        Ok(Self { path: path.to_owned() })
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The plan of the run.
+    pub(crate) fn plan(&self) -> Result<Plan> {
+        let path = self.path.join(PLAN);
+        let text = fs::read_to_string(&path)
+            .with_context(|| format!("cannot read `{}`", path.display()))?;
+        toml::from_str(&text).with_context(|| format!("`{}` is not a plan", path.display()))
+    }
+
+    /// The class names, in the order of the model's outputs.
+    pub(crate) fn classes(&self) -> Result<Vec<String>> {
+        self.read_json(CLASSES)
+    }
+
+    /// The newest whole checkpoint.
+    pub(crate) fn newest_checkpoint(&self) -> Result<PathBuf> {
+        list_checkpoints(&self.path.join("checkpoints"))?
+            .pop()
+            .ok_or_else(|| anyhow!("`{}` holds no whole checkpoint", self.path.display()))
+    }
+
+    /// Writes a value as readable JSON.
+    pub(crate) fn write_json<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Result<()> {
+        let mut text = serde_json::to_vec_pretty(value)?;
+        text.push(b'\n');
+        self.write(name, &text)
+    }
+
+    fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<T> {
+        let path = self.path.join(name);
+        let bytes = fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        serde_json::from_slice(&bytes)
+            .with_context(|| format!("`{}` is not what a run writes", path.display()))
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let path = self.path.join(name);
+        fs::write(&path, bytes).with_context(|| format!("cannot write `{}`", path.display()))
+    }
+
+    /// The file that a log is appended to.
+    pub(crate) fn log_file(&self) -> Result<File> {
+        let path = self.path.join("log.jsonl");
+        OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .with_context(|| format!("cannot write `{}`", path.display()))
+    }
+}
+
+/// The metrics of a run, one JSON object a line.
+pub(crate) struct Metrics {
+    file: BufWriter<File>,
+    path: PathBuf,
+}
+
+impl Metrics {
+    /// Opens a run's metrics, cut back to what was measured before update `step`.
+    ///
+    /// A run that was killed after its last checkpoint has written lines that the resumed run
+    /// will write again.
+    pub(crate) fn open(folder: &RunFolder, step: u64) -> Result<Self> {
+        let path = folder.path.join(METRICS);
+        let failed = || format!("cannot write `{}`", path.display());
+        let mut kept = Vec::new();
+        if path.exists() && step > 0 {
+            for line in BufReader::new(File::open(&path).with_context(failed)?).lines() {
+                let line = line.with_context(failed)?;
+                // A line cut off by a kill does not parse; it goes.
+                let Ok(value) = serde_json::from_str::<serde_json::Value>(&line) else { continue };
+                let reached = value["step"].as_u64().unwrap_or(u64::MAX);
+                let is_step = value["event"] == "step";
+                if (is_step && reached < step) || (!is_step && reached <= step) {
+                    kept.push(line);
+                }
+            }
+        }
+        let partial = folder.path.join(format!(".{METRICS}.partial"));
+        let mut file = BufWriter::new(File::create(&partial).with_context(failed)?);
+        for line in kept {
+            writeln!(file, "{line}").with_context(failed)?;
+        }
+        file.flush().with_context(failed)?;
+        fs::rename(&partial, &path).with_context(failed)?;
+        Ok(Self { file, path })
+    }
+
+    /// Appends an event, with further fields beside it.
+    pub(crate) fn write(
+        &mut self,
+        event: &Event,
+        extra: &[(&str, serde_json::Value)],
+    ) -> Result<()> {
+        let mut value = serde_json::to_value(event)?;
+        for (key, field) in extra {
+            value[*key] = field.clone();
+        }
+        writeln!(self.file, "{value}")
+            .and_then(|()| match event {
+                Event::Step(_) => Ok(()),
+                _ => self.file.flush(),
+            })
+            .with_context(|| format!("cannot write `{}`", self.path.display()))
+    }
+}

@@ -1,0 +1,151 @@
+//! Bad input: one clear line, exit code 2, nothing half-written.
+
+use std::fs;
+use std::path::Path;
+
+use crate::command::{Said, run, succeed, tiny};
+
+fn refused(dir: &Path, arguments: &[&str], words: &[&str]) -> Said {
+    let said = run(dir, arguments);
+    assert_eq!(said.code, 2, "{arguments:?}: {}", said.stderr);
+    let errors: Vec<_> = said.stderr.lines().filter(|line| line.starts_with("error: ")).collect();
+    assert_eq!(errors.len(), 1, "{arguments:?}: {}", said.stderr);
+    for word in words {
+        assert!(errors[0].contains(word), "{arguments:?}: `{word}` is missing: {}", errors[0]);
+    }
+    assert!(!dir.join("runs").exists(), "{arguments:?} left a run folder");
+    said
+}
+
+fn config(name: &str) -> String {
+    format!("{}/../../configs/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[test]
+fn a_missing_data_folder_says_where_it_looked_with_how_to_get_it() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let cifar10 = config("cifar10.toml");
+    refused(dir.path(), &["train", &cifar10], &["--data DIR", "CIFAR-10"]);
+    refused(dir.path(), &["train", &cifar10, "--data", "gone"], &["gone/train.tar.gz", "CIFAR-10"]);
+}
+
+#[test]
+fn a_truncated_archive_is_named() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let mut archive = tar::Builder::new(Vec::new());
+    let mut header = tar::Header::new_gnu();
+    header.set_size(4000);
+    header.set_cksum();
+    archive.append_data(&mut header, "train/cat/1.jpg", &[0; 4000][..]).expect("appended");
+    let bytes = archive.into_inner().expect("finished");
+    fs::write(dir.path().join("train.tar"), &bytes[..2000]).expect("written");
+    fs::write(dir.path().join("test.tar"), &bytes[..2000]).expect("written");
+    let cifar10 = config("cifar10.toml");
+    let arguments = [
+        "train",
+        &cifar10,
+        "--data",
+        ".",
+        "--set",
+        "data.train=train.tar",
+        "--set",
+        "data.test=test.tar",
+    ];
+    refused(dir.path(), &arguments, &["train.tar"]);
+}
+
+#[test]
+fn an_image_that_does_not_decode_is_named_by_path_with_index() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    for class in ["a", "b"] {
+        let folder = dir.path().join("images").join(class);
+        fs::create_dir_all(&folder).expect("created");
+        for index in 0..3 {
+            let path = folder.join(format!("{index}.png"));
+            image::RgbImage::new(8, 8).save(path).expect("saved");
+        }
+    }
+    fs::write(dir.path().join("images/b/1.png"), b"not an image").expect("written");
+    let images = config("images.toml");
+    refused(dir.path(), &["train", &images, "--data", "images"], &["b/1.png", "4"]);
+}
+
+#[test]
+fn a_class_folder_without_images_is_named() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    fs::create_dir_all(dir.path().join("images/empty")).expect("created");
+    let images = config("images.toml");
+    refused(dir.path(), &["train", &images, "--data", "images"], &["empty"]);
+}
+
+#[test]
+fn an_unknown_config_key_names_the_nearest_known_one() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    fs::write(dir.path().join("c.toml"), "[train]\nepoch = 3\n").expect("written");
+    refused(dir.path(), &["train", "c.toml"], &["c.toml:2", "`epoch`", "`epochs`"]);
+}
+
+#[test]
+fn a_value_out_of_range_is_named_with_its_range() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    refused(
+        dir.path(),
+        &["train", "--set", "train.batch=0"],
+        &["`train.batch` is 0", "at least 2"],
+    );
+}
+
+#[test]
+fn a_missing_config_is_named() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    refused(dir.path(), &["train", "gone.toml"], &["gone.toml"]);
+}
+
+#[test]
+fn a_device_that_is_not_compiled_in_names_the_cargo_feature() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let words = ["`cuda:0`", "cargo feature `cuda`"];
+    refused(dir.path(), &["train", "--device", "cuda:0"], &words);
+}
+
+#[test]
+fn an_unknown_device_is_refused() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    refused(dir.path(), &["train", "--device", "abacus"], &["abacus"]);
+}
+
+#[test]
+fn a_folder_that_is_no_run_is_refused() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    for command in ["eval", "predict"] {
+        let mut arguments = vec![command, "gone"];
+        if command == "predict" {
+            arguments.push("image.png");
+        }
+        refused(dir.path(), &arguments, &["`gone`", "no run folder"]);
+    }
+    refused(dir.path(), &["train", "--resume", "gone"], &["`gone`", "no run folder"]);
+}
+
+#[test]
+fn a_damaged_checkpoint_is_refused_with_both_hashes() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let folder = succeed(dir.path(), &tiny(&["--runs", "kept"])).run_folder();
+    let model = dir.path().join(&folder).join("checkpoints/step-00000012/model.bpk");
+    let mut bytes = fs::read(&model).expect("read");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&model, bytes).expect("written");
+    let folder = folder.to_str().expect("text");
+    refused(dir.path(), &["eval", folder], &["model.bpk", "damaged", "SHA-256"]);
+}
+
+#[test]
+fn a_prediction_for_a_file_that_is_no_image_names_it() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let folder = succeed(dir.path(), &tiny(&["--runs", "kept"])).run_folder();
+    fs::write(dir.path().join("text.jpg"), b"hello").expect("written");
+    let folder = folder.to_str().expect("text");
+    refused(dir.path(), &["predict", folder, "text.jpg"], &["text.jpg"]);
+    refused(dir.path(), &["predict", folder, "gone.jpg"], &["gone.jpg"]);
+}

@@ -1,0 +1,10 @@
+//! The command line from the outside: one file a subject.
+
+mod bad_input;
+mod command;
+mod determinism;
+mod help;
+mod library;
+mod public_api;
+mod resume;
+mod train;

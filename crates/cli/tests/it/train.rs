@@ -1,0 +1,125 @@
+//! A run from the first step to its folder, and what is done with it.
+
+use std::fs;
+
+use crate::command::{metrics, succeed, tiny};
+
+#[test]
+fn the_quickstart_learns_both_cues() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let said = succeed(dir.path(), &["train"]);
+    let run = dir.path().join(said.run_folder());
+    let summary: serde_json::Value =
+        serde_json::from_slice(&fs::read(run.join("summary.json")).expect("summary"))
+            .expect("JSON");
+    let accuracy = summary["test"]["accuracy"].as_f64().expect("a score");
+    assert!(accuracy >= QUICKSTART_ACCURACY, "test accuracy {accuracy}");
+}
+
+/// Pinned well below what seeds 1 to 3 reach, far above what one pathway alone can.
+const QUICKSTART_ACCURACY: f64 = 0.9;
+
+#[test]
+fn a_run_leaves_its_whole_folder() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let said = succeed(dir.path(), &tiny(&[]));
+    let run = dir.path().join(said.run_folder());
+    for name in [
+        "plan.toml",
+        "classes.json",
+        "environment.json",
+        "metrics.jsonl",
+        "log.jsonl",
+        "summary.json",
+        "checkpoints/step-00000012/manifest.json",
+    ] {
+        assert!(run.join(name).is_file(), "{name} is missing in {}", run.display());
+    }
+    let environment = fs::read_to_string(run.join("environment.json")).expect("environment");
+    for word in ["\"burn\"", "\"reason\"", "\"applied\"", "flex"] {
+        assert!(environment.contains(word), "{word} is missing: {environment}");
+    }
+    let log = fs::read_to_string(run.join("log.jsonl")).expect("log");
+    assert!(log.contains("checkpoint saved"), "{log}");
+    let lines = metrics(&run);
+    assert_eq!(lines.iter().filter(|line| line["event"] == "step").count(), 12);
+    let epochs: Vec<_> = lines.iter().filter(|line| line["event"] == "epoch").collect();
+    assert_eq!(epochs.len(), 2);
+    assert!(epochs[0]["integration_weights"].is_array(), "{}", epochs[0]);
+}
+
+#[test]
+fn a_trained_run_evaluates_to_the_score_it_reported() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let said = succeed(dir.path(), &tiny(&[]));
+    let run = said.run_folder();
+    let trained: serde_json::Value = serde_json::from_str(said.stdout.trim()).expect("JSON");
+    let evaluated = succeed(dir.path(), &["eval", run.to_str().expect("text"), "--json"]);
+    let evaluated: serde_json::Value = serde_json::from_str(evaluated.stdout.trim()).expect("JSON");
+    assert_eq!(trained["test"], evaluated);
+}
+
+#[test]
+fn mixed_precision_trains_then_loads() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let said = succeed(dir.path(), &tiny(&["--set", "precision=bf16-mixed"]));
+    let run = said.run_folder();
+    succeed(dir.path(), &["eval", run.to_str().expect("text")]);
+}
+
+#[test]
+fn prediction_prints_class_with_probability_for_each_file() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let run = succeed(dir.path(), &tiny(&[])).run_folder();
+    let image = dir.path().join("gray.png");
+    image::RgbImage::from_pixel(50, 40, image::Rgb([120, 130, 140])).save(&image).expect("saved");
+    let (run, image) = (run.to_str().expect("text"), image.to_str().expect("text"));
+    let said = succeed(dir.path(), &["predict", run, image, image, "--top", "2"]);
+    assert_eq!(said.stdout.lines().count(), 4, "{}", said.stdout);
+    assert!(said.stdout.contains(image) && said.stdout.contains(" %"), "{}", said.stdout);
+    let said = succeed(dir.path(), &["predict", run, image, "--json", "--top", "99"]);
+    let value: serde_json::Value = serde_json::from_str(said.stdout.trim()).expect("JSON");
+    let sum: f64 = value["predictions"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|prediction| prediction["probability"].as_f64().expect("a number"))
+        .sum();
+    assert!((sum - 1.0).abs() < 1e-5, "{sum}");
+}
+
+#[test]
+fn images_of_anybody_train_from_a_folder_a_class() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    for (class, level) in [("dark", 40), ("light", 200)] {
+        let folder = dir.path().join("mine").join(class);
+        fs::create_dir_all(&folder).expect("created");
+        for index in 0..30_u8 {
+            let pixel = image::Rgb([level, level + index, level]);
+            image::RgbImage::from_pixel(20, 24, pixel)
+                .save(folder.join(format!("{index}.jpg")))
+                .expect("saved");
+        }
+    }
+    let config = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/images.toml");
+    let said = succeed(
+        dir.path(),
+        &[
+            "train",
+            config,
+            "--data",
+            "mine",
+            "--set",
+            "data.height=16",
+            "--set",
+            "data.width=16",
+            "--set",
+            "train.epochs=3",
+            "--set",
+            "train.batch=8",
+            "--set",
+            "model.channels=2",
+        ],
+    );
+    assert!(said.stderr.contains("48 training and 12 test images of 2 classes"), "{}", said.stderr);
+}

@@ -1,0 +1,60 @@
+//! `check`: everything that can be known without running a test, cheapest first.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use crate::cargo::Cargo;
+use crate::{print, tidy};
+
+const FORMAT: Cargo<'_> = Cargo::new("fmt --all --check");
+
+/// Clippy on everything that the tests build, then the documents, then the other feature sets.
+///
+/// The libraries are checked alone and without features, where a missing `cfg` shows; `wgpu` is
+/// the graphics backend that needs nothing installed to compile.
+const BUILDS: [Cargo<'_>; 9] = [
+    Cargo::new("clippy --workspace --all-targets --quiet -- -D warnings"),
+    Cargo {
+        arguments: "doc --workspace --no-deps --document-private-items --quiet",
+        environment: &[("RUSTDOCFLAGS", "-D warnings")],
+    },
+    Cargo::new("check -p updraft-device --no-default-features --quiet"),
+    Cargo::new("check -p updraft-precision --no-default-features --quiet"),
+    Cargo::new("check -p updraft-data --no-default-features --quiet"),
+    Cargo::new("check -p updraft-integration --no-default-features --quiet"),
+    Cargo::new("check -p updraft-trainer --no-default-features --quiet"),
+    Cargo::new("check -p updraft --no-default-features --quiet"),
+    Cargo::new("check -p updraft --features wgpu --quiet"),
+];
+
+pub(crate) fn run(dry_run: bool) -> ExitCode {
+    let started = Instant::now();
+    let all = timed(&FORMAT.typed(), dry_run, || FORMAT.run())
+        .and_then(|()| timed("cargo xtask tidy", dry_run, tidy::check))
+        .and_then(|()| {
+            BUILDS.iter().try_for_each(|build| timed(&build.typed(), dry_run, || build.run()))
+        });
+    match all {
+        Err(code) => code,
+        Ok(()) if dry_run => ExitCode::SUCCESS,
+        Ok(()) => {
+            print(&format!("checked in {:.0} s", started.elapsed().as_secs_f64()));
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn timed(
+    name: &str,
+    dry_run: bool,
+    step: impl FnOnce() -> Result<(), ExitCode>,
+) -> Result<(), ExitCode> {
+    print(&format!("> {name}"));
+    if dry_run {
+        return Ok(());
+    }
+    let started = Instant::now();
+    step()?;
+    print(&format!("  {:.1} s", started.elapsed().as_secs_f64()));
+    Ok(())
+}

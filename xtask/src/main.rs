@@ -1,0 +1,77 @@
+//! Runs cargo for the house: build, train, test, check, tidy.
+
+mod cargo;
+mod check;
+mod suite;
+mod tidy;
+mod updraft;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Runs cargo for the house.
+
+Usage: cargo xtask COMMAND [ARGS]... [--dry-run]
+
+Commands of the program `updraft`, built first (ask each for --help):
+  train    train a model; without arguments, a small one in a minute
+  eval     score a trained model on its test data
+  predict  classify image files with a trained model
+  probe    list the devices, usable or not, and why
+  explain  show every value of a config and who chose it
+
+Commands for those who change the code:
+  check    format, tidy, clippy, docs and feature builds, cheapest first
+  test     every test
+  tidy     the laws of the house
+
+Options:
+  --dry-run  print what would be done
+";
+
+fn main() -> ExitCode {
+    let mut arguments = std::env::args().skip(1);
+    let command = arguments.next().unwrap_or_default();
+    let rest: Vec<String> = arguments.collect();
+    let dry_run = rest.iter().any(|argument| argument == "--dry-run");
+    match command.as_str() {
+        "train" | "eval" | "predict" | "probe" | "explain" => updraft::run(&command, &rest),
+        "check" | "test" | "tidy" if rest.iter().any(|argument| argument != "--dry-run") => {
+            refuse(&format!("`cargo xtask {command}` takes no arguments but --dry-run"))
+        }
+        "check" => check::run(dry_run),
+        "test" => suite::run(dry_run),
+        "tidy" => tidy::run(dry_run),
+        "" | "help" | "--help" | "-h" => {
+            print(HELP.trim_end());
+            ExitCode::SUCCESS
+        }
+        _ => refuse(&format!("there is no command `{command}`; see `cargo xtask --help`")),
+    }
+}
+
+/// The folder of the workspace.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
+}
+
+/// The folder that cargo builds into.
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+fn refuse(message: &str) -> ExitCode {
+    complain(&format!("error: {message}"));
+    ExitCode::from(2)
+}
+
+#[expect(clippy::print_stdout, reason = "a command line speaks")]
+fn print(text: &str) {
+    println!("{text}");
+}
+
+#[expect(clippy::print_stderr, reason = "a command line speaks")]
+fn complain(text: &str) {
+    eprintln!("{text}");
+}

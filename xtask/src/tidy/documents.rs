@@ -1,0 +1,79 @@
+//! Documents: every path they name exists.
+
+use crate::tidy::Fault;
+use crate::tidy::house::House;
+
+/// Folders that a run or a build makes.
+const MADE: [&str; 3] = ["runs/", "target/", "data/"];
+
+pub(super) fn faults(house: &House) -> Vec<Fault> {
+    house.with_ending(".md").flat_map(|(path, text)| dead_paths(house, path, text)).collect()
+}
+
+fn dead_paths(house: &House, document: &str, text: &str) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let mut in_block = false;
+    for (number, line) in (1..).zip(text.lines()) {
+        if line.trim_start().starts_with("```") {
+            in_block = !in_block;
+        } else if !in_block {
+            for path in spans(line).filter(|span| is_path(house, span)).chain(links(line)) {
+                if !exists(house, document, path) {
+                    let place = format!("{document}:{number}");
+                    faults.push(Fault::new(place, format!("`{path}` does not exist")));
+                }
+            }
+        }
+    }
+    faults
+}
+
+/// The text between backticks.
+fn spans(line: &str) -> impl Iterator<Item = &str> {
+    line.split('`').skip(1).step_by(2)
+}
+
+/// Whether a span is meant as a path of the workspace.
+fn is_path(house: &House, span: &str) -> bool {
+    let plain = |character: char| character.is_ascii_alphanumeric() || "/._-".contains(character);
+    if !span.chars().all(plain) || MADE.iter().any(|folder| span.starts_with(folder)) {
+        return false;
+    }
+    let first = span.split('/').next().unwrap_or_default();
+    let starts_at_root = span.contains('/') && house.paths.iter().any(|path| path == first);
+    starts_at_root || span.ends_with('/') || (span.ends_with(".rs") && span != ".rs")
+}
+
+/// The targets of links within the workspace.
+fn links(line: &str) -> impl Iterator<Item = &str> {
+    line.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()).filter(|target| {
+        let is_foreign = target.contains("://") || target.starts_with("mailto:");
+        !target.is_empty() && !is_foreign
+    })
+}
+
+/// A path counts from the root, the document's folder, or the source beside it; in a document
+/// about the whole house, also by its end alone.
+fn exists(house: &House, document: &str, path: &str) -> bool {
+    let folder = document.rsplit_once('/').map_or("", |(folder, _)| folder);
+    let bases = ["".to_owned(), format!("{folder}/"), format!("{folder}/src/")];
+    let has = |path: &String| house.paths.contains(path);
+    if bases.iter().any(|base| has(&normal(&format!("{base}{path}")))) {
+        return true;
+    }
+    let end = format!("/{}", normal(path));
+    !folder.starts_with("crates/") && house.paths.iter().any(|path| path.ends_with(&end))
+}
+
+/// Resolves `..`, and drops a slash at either end.
+fn normal(path: &str) -> String {
+    let mut parts: Vec<&str> = Vec::new();
+    for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
+        if part == ".." {
+            parts.pop();
+        } else {
+            parts.push(part);
+        }
+    }
+    parts.join("/")
+}

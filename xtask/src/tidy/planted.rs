@@ -1,0 +1,180 @@
+//! Faults planted in a small house: each law is seen to hold.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::tidy::house::House;
+use crate::tidy::{Fault, faults};
+
+/// A tidy house of three crates, in a folder of its own that goes with it.
+struct Planted(std::path::PathBuf);
+
+impl Planted {
+    fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("updraft-tidy-{}-{number}", std::process::id());
+        let house = Self(std::env::temp_dir().join(name));
+        house.write("Cargo.toml", "[workspace]\nresolver = \"3\"\nmembers = [\"crates/*\"]\n");
+        house.write("configs/README.md", "`one.toml`: the first.\n");
+        house.write("configs/one.toml", "seed = 1\n");
+        house.write("docs/page.md", "See `crates/data/src/lib.rs` and [data](../crates/data/).\n");
+        for name in ["data", "trainer", "testing"] {
+            house.write(&format!("crates/{name}/Cargo.toml"), &manifest(name, ""));
+            house.write(&format!("crates/{name}/src/lib.rs"), "//! Here.\n");
+        }
+        house
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.0.join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn faults(&self) -> Vec<String> {
+        faults(&House::read(&self.0).unwrap()).iter().map(Fault::to_string).collect()
+    }
+}
+
+impl Drop for Planted {
+    fn drop(&mut self) {
+        // What the system refuses to remove is in its folder for temporary files.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn manifest(name: &str, more: &str) -> String {
+    format!("[package]\nname = \"updraft-{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n{more}")
+}
+
+/// One file changed breaks exactly one law.
+#[track_caller]
+fn breaks(path: &str, text: &str, expected: &str) {
+    let house = Planted::new();
+    house.write(path, text);
+    let faults = house.faults();
+    assert_eq!(faults.len(), 1, "{faults:#?}");
+    assert!(faults[0].starts_with(path) && faults[0].contains(expected), "{faults:#?}");
+}
+
+#[test]
+fn a_tidy_house_has_no_fault() {
+    assert_eq!(Planted::new().faults(), Vec::<String>::new());
+    assert!(Path::new(env!("CARGO_MANIFEST_DIR")).is_dir());
+}
+
+#[test]
+fn an_arrow_down_is_allowed_and_an_arrow_up_is_not() {
+    let house = Planted::new();
+    let down = "[dependencies]\nupdraft-data = { path = \"../data\", version = \"0.1.0\" }\n";
+    house.write("crates/trainer/Cargo.toml", &manifest("trainer", down));
+    assert_eq!(house.faults(), Vec::<String>::new());
+    let up = "[dependencies]\nupdraft-trainer = { path = \"../trainer\", version = \"0.1.0\" }\n";
+    breaks("crates/data/Cargo.toml", &manifest("data", up), "`data` may not import `trainer`");
+}
+
+#[test]
+fn a_dotted_a_renamed_and_a_target_table_count_too() {
+    for table in [
+        "[dependencies.updraft-trainer]\npath = \"../trainer\"\nversion = \"0.1.0\"\n",
+        "[dependencies.other]\npackage = \"updraft-trainer\"\npath = \"../trainer\"\n",
+        "[target.'cfg(unix)'.dependencies]\nupdraft-trainer.path = \"../trainer\"\n",
+        "[build-dependencies]\nupdraft-trainer = { path = \"../trainer\" }\n",
+    ] {
+        let text = manifest("data", table);
+        breaks("crates/data/Cargo.toml", &text, "`data` may not import `trainer`");
+    }
+}
+
+#[test]
+fn the_testing_crate_is_for_tests_and_carries_no_version() {
+    let table = |kind: &str, more: &str| {
+        let line = format!("[{kind}]\nupdraft-testing = {{ path = \"../testing\"{more} }}\n");
+        manifest("data", &line)
+    };
+    let house = Planted::new();
+    house.write("crates/data/Cargo.toml", &table("dev-dependencies", ""));
+    assert_eq!(house.faults(), Vec::<String>::new());
+    let path = "crates/data/Cargo.toml";
+    breaks(path, &table("dependencies", ""), "`data` may not import `testing`");
+    breaks(path, &table("dev-dependencies", ", version = \"0.1.0\""), "has a version");
+}
+
+#[test]
+fn a_crate_without_a_place_is_a_fault() {
+    let house = Planted::new();
+    house.write("crates/attic/Cargo.toml", &manifest("attic", ""));
+    house.write("crates/attic/src/lib.rs", "//! Here.\n");
+    assert_eq!(house.faults().len(), 1);
+    assert!(house.faults()[0].contains("crate `attic` has no place"), "{:?}", house.faults());
+}
+
+#[test]
+fn a_feature_without_a_word_is_a_fault() {
+    let text = manifest("data", "\n[features]\n# Nothing.\ndefault = []\nfast = []\n");
+    breaks("crates/data/Cargo.toml", &text, "feature `fast` needs a comment line");
+}
+
+#[test]
+fn a_file_says_first_what_it_is_for() {
+    breaks("crates/data/src/lib.rs", "use std::fmt;\n", "the first line must be `//!`");
+}
+
+#[test]
+fn a_god_file_is_a_fault_and_an_excuse_has_its_limit() {
+    let path = "crates/data/src/lib.rs";
+    let lines = |count| format!("//! Here.\n{}", "const _: () = ();\n".repeat(count));
+    breaks(path, &lines(400), "401 lines before the tests");
+    let excuse = "// tidy: long because it is a table\n";
+    let house = Planted::new();
+    house.write(path, &format!("{}{excuse}", lines(400)));
+    assert_eq!(house.faults(), Vec::<String>::new());
+    house.write(path, &format!("{}#[cfg(test)]\n{}", lines(100), "mod x {}\n".repeat(900)));
+    assert_eq!(house.faults(), Vec::<String>::new());
+    breaks(path, &format!("{}{excuse}", lines(800)), "802 lines before the tests");
+}
+
+#[test]
+fn a_junk_room_is_a_fault() {
+    breaks("crates/data/src/utils.rs", "//! Things.\n", "`utils` says nothing");
+}
+
+#[test]
+fn unsafe_is_for_kernels() {
+    let text = concat!("//! Here.\nfn f() { uns", "afe { g() } }\n");
+    breaks("crates/data/src/lib.rs", text, "belongs in a kernel file");
+    let house = Planted::new();
+    house.write("crates/data/src/kernels/cpu/portable.rs", text);
+    assert_eq!(house.faults(), Vec::<String>::new());
+}
+
+#[test]
+fn an_example_that_is_never_compiled_is_a_fault() {
+    let text = concat!("//! Here.\n//!\n//! ``", "`ignore\n//! x\n//! ```\n");
+    breaks("crates/data/src/lib.rs", text, "never compiled");
+}
+
+#[test]
+fn a_dead_path_in_a_document_is_a_fault() {
+    let path = "docs/page.md";
+    breaks(path, "See `crates/data/src/gone.rs`.\n", "`crates/data/src/gone.rs` does not exist");
+    breaks(path, "See [data](../crates/gone/README.md).\n", "gone/README.md` does not exist");
+    breaks(path, "See `gone.rs`.\n", "`gone.rs` does not exist");
+    let crates = "crates/data/README.md";
+    breaks(crates, "See `gone.rs`.\n", "`gone.rs` does not exist");
+    let house = Planted::new();
+    house.write(crates, "`lib.rs`\n");
+    house.write(
+        path,
+        "`runs/x/`, `class/file`, `a/b`, [site](https://a.b/c), `cargo test`, `src/lib.rs`\n",
+    );
+    assert_eq!(house.faults(), Vec::<String>::new());
+}
+
+#[test]
+fn a_config_without_a_mention_is_a_fault() {
+    breaks("configs/two.toml", "seed = 1\n", "is not mentioned in configs/README.md");
+}

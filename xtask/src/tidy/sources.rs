@@ -1,0 +1,74 @@
+//! Source files: first line, length, name, `unsafe`, examples that are never compiled.
+
+use crate::tidy::Fault;
+use crate::tidy::house::House;
+
+/// Lines before the tests that need no excuse.
+const LONG: usize = 400;
+
+/// Lines before the tests that no excuse covers.
+const TOO_LONG: usize = 800;
+
+/// What excuses a file of more than [`LONG`] lines.
+const EXCUSE: &str = "// tidy: long because ";
+
+/// Names that say nothing about what a file is for.
+const JUNK: [&str; 7] = ["base", "common", "helper", "helpers", "misc", "util", "utils"];
+
+/// Folders whose files may hold `unsafe`: kernels on bare slices.
+const KERNELS: [&str; 2] = ["/src/kernels/cpu/", "/src/kernels/cube/"];
+
+pub(super) fn faults(house: &House) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for path in &house.paths {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let stem = name.strip_suffix(".rs").unwrap_or(name);
+        if JUNK.contains(&stem) {
+            faults
+                .push(Fault::new(path, format!("`{stem}` says nothing; name it by what it holds")));
+        }
+    }
+    for (path, text) in house.with_ending(".rs") {
+        faults.extend(source(path, text));
+    }
+    faults
+}
+
+fn source(path: &str, text: &str) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let first = text.lines().next().unwrap_or_default();
+    // A crate's page is its README.
+    if !first.starts_with("//! ") && first != "#![doc = include_str!(\"../README.md\")]" {
+        faults.push(Fault::new(
+            format!("{path}:1"),
+            "the first line must be `//!` and one sentence on what the file is for",
+        ));
+    }
+    let before_tests = text.lines().take_while(|line| *line != "#[cfg(test)]").count();
+    let is_excused = text.lines().any(|line| line.starts_with(EXCUSE));
+    if before_tests > TOO_LONG || (before_tests > LONG && !is_excused) {
+        faults.push(Fault::new(
+            path,
+            format!(
+                "{before_tests} lines before the tests; split the file, or up to {TOO_LONG} \
+                 excuse it with a line `{EXCUSE}…`"
+            ),
+        ));
+    }
+    let is_kernel = KERNELS.iter().any(|folder| path.contains(folder));
+    let block = concat!("uns", "afe {");
+    let never_compiled = concat!("``", "`ignore");
+    for (number, line) in (1..).zip(text.lines()) {
+        let place = || format!("{path}:{number}");
+        let code = line.split("//").next().unwrap_or_default();
+        let keyword = concat!("uns", "afe ");
+        if !is_kernel && (code.contains(block) || code.trim_start().starts_with(keyword)) {
+            faults.push(Fault::new(place(), "`unsafe` belongs in a kernel file"));
+        }
+        if line.contains(never_compiled) {
+            let message = "an example that is never compiled; use `no_run` or `compile_fail`";
+            faults.push(Fault::new(place(), message));
+        }
+    }
+    faults
+}
