@@ -196,6 +196,8 @@ impl<M: Module> Run<M> {
         let mut saved = None;
         while self.state.epoch < settings.epochs {
             let epoch = self.state.epoch;
+            #[cfg(feature = "tracing")]
+            let _span = tracing::info_span!("epoch", epoch).entered();
             let started = Instant::now();
             let mut data_wait_us = 0;
             let mut trained = 0;

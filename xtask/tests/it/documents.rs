@@ -44,7 +44,7 @@ fn every_command_parses() {
                 "check" | "test" | "tidy" | "--help" => "xtask",
                 _ => "updraft",
             };
-            if arguments[0] != "--help" {
+            if !arguments.iter().any(|argument| ["--help", "--dry-run"].contains(argument)) {
                 arguments.push("--dry-run");
             }
             let mut process = Command::new(programs.join(name));

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use burn::module::Module;
 use clap::Args;
 use serde::Serialize;
@@ -172,6 +172,15 @@ fn planned(args: &TrainArgs) -> Result<Plan> {
     let mut sets = args.sets.clone();
     if let Some(device) = &args.device {
         sets.push(format!("device={device}"));
+    }
+    if let Some(dir) = &args.data {
+        // Kept in the plan, so that evaluating and resuming find the data again.
+        let dir = std::path::absolute(dir)
+            .with_context(|| format!("the data folder `{}`", dir.display()))?;
+        let dir = dir
+            .to_str()
+            .ok_or_else(|| anyhow!("the data folder `{}` is no text in UTF-8", dir.display()))?;
+        sets.push(format!("data.dir={}", toml::Value::String(dir.to_owned())));
     }
     Ok(super::plan(args.config.as_deref(), &sets)?.plan)
 }

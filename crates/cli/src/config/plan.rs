@@ -267,7 +267,8 @@ impl Plan {
 }
 
 fn decide_data(raw: RawData) -> Result<DataPlan, ConfigError> {
-    let source = raw.source.unwrap_or_else(|| "generated".to_owned());
+    let source = raw.source.clone().unwrap_or_else(|| "generated".to_owned());
+    refuse_unread(&raw, &source)?;
     let missing = |key| ConfigError::Missing { source_name: source.clone(), key };
     let decided = match source.as_str() {
         "generated" => {
@@ -308,6 +309,33 @@ fn decide_data(raw: RawData) -> Result<DataPlan, ConfigError> {
         std: raw.std.unwrap_or([0.25; 3]),
         source: decided,
     })
+}
+
+/// Keys of the data that only some sources read: a key that nothing reads is a mistake.
+fn refuse_unread(raw: &RawData, source: &str) -> Result<(), ConfigError> {
+    const GENERATED: &[&str] = &["generated"];
+    const FILES: &[&str] = &["archives", "folders"];
+    let given = [
+        ("data.dir", raw.dir.is_some(), FILES),
+        ("data.train", raw.train.is_some(), FILES),
+        ("data.test", raw.test.is_some(), FILES),
+        ("data.how_to_get", raw.how_to_get.is_some(), FILES),
+        ("data.test_fraction", raw.test_fraction.is_some(), &["folders"]),
+        ("data.cue", raw.cue.is_some(), GENERATED),
+        ("data.train_images", raw.train_images.is_some(), GENERATED),
+        ("data.test_images", raw.test_images.is_some(), GENERATED),
+    ];
+    let is_known = ["generated", "archives", "folders"].contains(&source);
+    for (key, is_given, readers) in given {
+        if is_known && is_given && !readers.contains(&source) {
+            let expected = format!("only with `data.source` {}", readers.join(" or "));
+            return value(key, format!("given with source `{source}`"), &expected);
+        }
+    }
+    if raw.test.is_some() && raw.test_fraction.is_some() {
+        return value("data.test_fraction", "given".to_owned(), "only without `data.test`");
+    }
+    Ok(())
 }
 
 fn decide_train(raw: RawTrain) -> Result<TrainPlan, ConfigError> {
@@ -373,6 +401,8 @@ mod tests {
             ("precision = \"f12\"", "precision"),
             ("precision = \"f16-mixed\"", "precision"),
             ("[data]\nsource = \"web\"", "data.source"),
+            ("[data]\nsource = \"folders\"\ncue = \"color\"", "data.cue"),
+            ("[data]\ndir = \"here\"", "data.dir"),
             ("[data]\nheight = 0", "data.height"),
             ("[data]\nwidth = 100000", "data.width"),
             ("[data]\ntrain_images = 0", "data.train_images"),

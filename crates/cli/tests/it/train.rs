@@ -122,4 +122,6 @@ fn images_of_anybody_train_from_a_folder_a_class() {
         ],
     );
     assert!(said.stderr.contains("48 training and 12 test images of 2 classes"), "{}", said.stderr);
+    // The run knows where its data lies.
+    succeed(dir.path(), &["eval", said.run_folder().to_str().expect("text")]);
 }
