@@ -2,8 +2,9 @@
 
 use burn::module::{Module, Param};
 use burn::nn::{Linear, LinearConfig};
-use burn::tensor::activation::{relu, softmax};
+use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Tensor};
+use updraft_conv::Activation;
 
 use crate::contribution::{Place, StageWeights};
 use crate::norm::{BatchNorm, wide};
@@ -91,7 +92,7 @@ impl Gate {
         stream: Option<Tensor<4>>,
     ) -> Tensor<4> {
         let both = Tensor::cat(vec![color.clone(), brightness.clone()], 1);
-        let nonlinear = self.project.forward(relu(self.mix.forward(both)));
+        let nonlinear = self.project.forward(self.mix.forward_relu(both));
         self.blend.forward(color, brightness, stream) + nonlinear
     }
 
@@ -130,7 +131,7 @@ impl PooledGate {
         stream: Option<Tensor<2>>,
     ) -> Tensor<2> {
         let both = Tensor::cat(vec![color.clone(), brightness.clone()], 1);
-        let hidden = relu(self.norm.forward(self.mix.forward(both)));
+        let hidden = self.norm.forward(self.mix.forward(both), Activation::Relu);
         self.blend.forward(color, brightness, stream) + self.project.forward(hidden)
     }
 

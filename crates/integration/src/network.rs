@@ -99,8 +99,8 @@ impl DualPathwayNet {
         assert_shape!(rgb, [_, 3, _, _]);
         assert_shape!(brightness, [batch, 1, height, width]);
         let flow = Flow {
-            color: relu(self.color_stem.forward(rgb)),
-            brightness: relu(self.brightness_stem.forward(brightness)),
+            color: self.color_stem.forward_relu(rgb),
+            brightness: self.brightness_stem.forward_relu(brightness),
             stream: None,
         };
         let flow = self.stages.iter().fold(flow, |flow, stage| stage.forward(flow));

@@ -1,8 +1,10 @@
 //! Batch normalization that computes in at least f32 whatever dtype passes through it.
 
 use burn::module::{Flag, Module, Param, RunningState};
-use burn::tensor::module::{batch_norm, batch_norm_train};
+use burn::tensor::activation::relu;
+use burn::tensor::module::batch_norm;
 use burn::tensor::{DType, Device, FloatDType, Tensor};
+use updraft_conv::{Activation, batch_norm_train};
 
 /// The dtype in which sums over many values of `dtype` are taken: f64 for f64, else f32.
 pub(crate) fn wide(dtype: DType) -> FloatDType {
@@ -44,14 +46,19 @@ impl BatchNorm {
         }
     }
 
-    pub(crate) fn forward<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
+    /// Normalizes, then activates.
+    pub(crate) fn forward<const D: usize>(
+        &self,
+        input: Tensor<D>,
+        activation: Activation,
+    ) -> Tensor<D> {
         let dtype = input.dtype();
         let compute = wide(dtype);
         let trains = input.device().is_autodiff() && self.training.is_enabled();
         let input = input.cast(compute);
         let (gamma, beta) = (self.gamma.val().cast(compute), self.beta.val().cast(compute));
         let output = if trains {
-            let result = batch_norm_train(input, gamma, beta, self.epsilon);
+            let result = batch_norm_train(input, gamma, beta, self.epsilon, activation);
             self.follow(&self.running_mean, result.mean);
             self.follow(&self.running_var, result.variance);
             result.output
@@ -61,7 +68,11 @@ impl BatchNorm {
                 state.value_sync().to_device(&device).cast(compute)
             };
             let (mean, var) = (statistic(&self.running_mean), statistic(&self.running_var));
-            batch_norm(input, gamma, beta, mean, var, self.epsilon)
+            let output = batch_norm(input, gamma, beta, mean, var, self.epsilon);
+            match activation {
+                Activation::Relu => relu(output),
+                _ => output,
+            }
         };
         output.cast(dtype)
     }

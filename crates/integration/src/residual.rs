@@ -4,7 +4,9 @@ use burn::module::{Initializer, Module};
 use burn::nn::PaddingConfig2d;
 use burn::nn::conv::{Conv2d, Conv2dConfig};
 use burn::tensor::activation::relu;
+use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Tensor};
+use updraft_conv::{Activation, conv2d};
 
 use crate::norm::BatchNorm;
 
@@ -36,7 +38,19 @@ impl ConvNorm {
     }
 
     pub(crate) fn forward(&self, input: Tensor<4>) -> Tensor<4> {
-        self.norm.forward(self.conv.forward(input))
+        self.norm.forward(self.convolve(input), Activation::Identity)
+    }
+
+    /// The same, then rectified.
+    pub(crate) fn forward_relu(&self, input: Tensor<4>) -> Tensor<4> {
+        self.norm.forward(self.convolve(input), Activation::Relu)
+    }
+
+    fn convolve(&self, input: Tensor<4>) -> Tensor<4> {
+        let Conv2d { stride, kernel_size, dilation, groups, .. } = self.conv;
+        let padding = kernel_size.map(|kernel| kernel / 2);
+        let options = ConvOptions::new(stride, padding, dilation, groups);
+        conv2d(input, self.conv.weight.val(), None, options)
     }
 }
 
@@ -63,7 +77,7 @@ impl Residual {
     }
 
     pub(crate) fn forward(&self, input: Tensor<4>) -> Tensor<4> {
-        let hidden = relu(self.first.forward(input.clone()));
+        let hidden = self.first.forward_relu(input.clone());
         let shortcut = match &self.shortcut {
             Some(shortcut) => shortcut.forward(input),
             None => input,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::tidy::house::House;
 use crate::tidy::{Fault, faults};
 
-/// A tidy house of three crates, in a folder of its own that goes with it.
+/// A tidy house of four crates, in a folder of its own that goes with it.
 struct Planted(std::path::PathBuf);
 
 impl Planted {
@@ -21,7 +21,7 @@ impl Planted {
         house.write("configs/README.md", "`one.toml`: the first.\n");
         house.write("configs/one.toml", "seed = 1\n");
         house.write("docs/page.md", "See `crates/data/src/lib.rs` and [data](../crates/data/).\n");
-        for name in ["data", "trainer", "testing"] {
+        for name in ["conv", "data", "trainer", "testing"] {
             house.write(&format!("crates/{name}/Cargo.toml"), &manifest(name, ""));
             house.write(&format!("crates/{name}/src/lib.rs"), "//! Here.\n");
         }
@@ -148,6 +148,15 @@ fn unsafe_is_for_kernels() {
     breaks("crates/data/src/lib.rs", text, "belongs in a kernel file");
     let house = Planted::new();
     house.write("crates/data/src/kernels/cpu/portable.rs", text);
+    assert_eq!(house.faults(), Vec::<String>::new());
+}
+
+#[test]
+fn burn_stays_above_the_wall() {
+    let text = "//! Here.\nuse burn::tensor::Tensor;\n";
+    breaks("crates/conv/src/kernels/plan.rs", text, "burn stays above the wall");
+    let house = Planted::new();
+    house.write("crates/conv/src/ops/plain.rs", text);
     assert_eq!(house.faults(), Vec::<String>::new());
 }
 

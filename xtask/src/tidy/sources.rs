@@ -15,6 +15,9 @@ const EXCUSE: &str = "// tidy: long because ";
 /// Names that say nothing about what a file is for.
 const JUNK: [&str; 7] = ["base", "common", "helper", "helpers", "misc", "util", "utils"];
 
+/// Folders that know nothing of burn.
+const WITHOUT_BURN: [&str; 1] = ["crates/conv/src/kernels/"];
+
 /// Folders whose files may hold `unsafe`: kernels on bare slices.
 const KERNELS: [&str; 2] = ["/src/kernels/cpu/", "/src/kernels/cube/"];
 
@@ -56,6 +59,7 @@ fn source(path: &str, text: &str) -> Vec<Fault> {
         ));
     }
     let is_kernel = KERNELS.iter().any(|folder| path.contains(folder));
+    let is_below_the_wall = WITHOUT_BURN.iter().any(|folder| path.starts_with(folder));
     let block = concat!("uns", "afe {");
     let never_compiled = concat!("``", "`ignore");
     for (number, line) in (1..).zip(text.lines()) {
@@ -64,6 +68,9 @@ fn source(path: &str, text: &str) -> Vec<Fault> {
         let keyword = concat!("uns", "afe ");
         if !is_kernel && (code.contains(block) || code.trim_start().starts_with(keyword)) {
             faults.push(Fault::new(place(), "`unsafe` belongs in a kernel file"));
+        }
+        if is_below_the_wall && code.contains("burn::") {
+            faults.push(Fault::new(place(), "kernels take slices; burn stays above the wall"));
         }
         if line.contains(never_compiled) {
             let message = "an example that is never compiled; use `no_run` or `compile_fail`";

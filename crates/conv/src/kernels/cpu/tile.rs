@@ -1,0 +1,218 @@
+//! Sums over windows: lanes are output channels, a register tile is a row of pixels.
+//!
+//! Forward convolution and input gradient are both such sums. Each tap of the window is one
+//! number of the padded image, spread over all lanes, times one vector of packed weights; the
+//! sums of a tile of pixels stay in registers until all taps are through.
+#![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
+
+use super::vector::Simd;
+use crate::kernels::path::Path;
+
+/// A sum over windows of one padded image, for a grid of pixels.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TileJob<'a> {
+    /// The padded image; `origin` is where the first pixel's window starts.
+    pub(crate) image: &'a [f32],
+    pub(crate) origin: usize,
+    /// Where each tap of a window lies from the window's start.
+    pub(crate) taps: &'a [u32],
+    /// `[blocks][taps][lanes]`.
+    pub(crate) weights: &'a [f32],
+    /// What each sum starts from: `[blocks][lanes]`.
+    pub(crate) start: &'a [f32],
+    /// Vectors of output channels.
+    pub(crate) blocks: usize,
+    /// Pixels of the grid, and how far apart their windows are in the image.
+    pub(crate) rows: usize,
+    pub(crate) columns: usize,
+    pub(crate) row_step: usize,
+    pub(crate) column_step: usize,
+    /// How far apart pixels are in the output; a pixel holds all blocks.
+    pub(crate) output_row: usize,
+    pub(crate) output_column: usize,
+}
+
+impl TileJob<'_> {
+    /// Computes the grid into `output`, which starts at the first pixel.
+    ///
+    /// # Panics
+    /// If a slice is too short for what the job says of it, or the path is not available.
+    pub(crate) fn run(&self, path: Path, output: &mut [f32]) {
+        assert!(path.is_available(), "this CPU has no {path}");
+        if self.rows == 0 || self.columns == 0 {
+            return;
+        }
+        self.check(super::lanes(path), output);
+        match path {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the path is available.
+            Path::Avx512 => unsafe { super::avx512::tiles(self, output) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the path is available.
+            Path::Avx2 => unsafe { super::avx2::tiles(self, output) },
+            // SAFETY: every CPU has it.
+            _ => unsafe { super::portable::tiles(self, output) },
+        }
+    }
+
+    /// What the inner loop relies on.
+    fn check(&self, lanes: usize, output: &[f32]) {
+        let furthest = self.taps.iter().max().copied().unwrap_or(0) as usize;
+        let window =
+            self.origin + (self.rows - 1) * self.row_step + (self.columns - 1) * self.column_step;
+        assert!(window + furthest < self.image.len(), "windows reach over the image");
+        assert_eq!(self.weights.len(), self.blocks * self.taps.len() * lanes, "packed weights");
+        assert_eq!(self.start.len(), self.blocks * lanes, "starts of the sums");
+        let pixel = (self.rows - 1) * self.output_row + (self.columns - 1) * self.output_column;
+        assert!(pixel + self.blocks * lanes <= output.len(), "the output is too short");
+    }
+}
+
+/// How many pixels a tile has: of the sizes there are, the one that wastes the least.
+///
+/// The last tile of a row overlaps the one before it, so that none is cut.
+pub(super) fn pixels(sizes: &[usize], vectors: usize, columns: usize) -> usize {
+    // Eight sums hide the latency of a fused multiply-add.
+    let cost = |size: usize| columns.div_ceil(size) * (size * vectors).max(8);
+    let fitting = sizes.iter().copied().filter(|&size| size <= columns);
+    // Of equals the larger: it loads its weights for more pixels.
+    fitting.min_by_key(|&size| (cost(size), usize::MAX - size)).unwrap_or(1)
+}
+
+/// All rows of a grid for some blocks, `B` vectors by `Q` pixels at a time.
+///
+/// `STEP` is the column step, or 0 for the job's own.
+#[inline(always)]
+pub(super) fn rows<S: Simd, const B: usize, const Q: usize, const STEP: usize>(
+    simd: S,
+    job: &TileJob<'_>,
+    blocks: std::ops::Range<usize>,
+    output: &mut [f32],
+) {
+    let step = if STEP == 0 { job.column_step } else { STEP };
+    let block_len = job.taps.len() * S::LANES;
+    for row in 0..job.rows {
+        for tile_index in 0..job.columns.div_ceil(Q) {
+            let column = (tile_index * Q).min(job.columns - Q);
+            let window = job.origin + row * job.row_step + column * step;
+            let pixel = row * job.output_row + column * job.output_column;
+            for block in blocks.clone().step_by(B) {
+                tile::<S, B, Q>(
+                    simd,
+                    job.taps,
+                    job.image.as_ptr().wrapping_add(window),
+                    step,
+                    job.weights.as_ptr().wrapping_add(block * block_len),
+                    job.start.as_ptr().wrapping_add(block * S::LANES),
+                    output.as_mut_ptr().wrapping_add(pixel + block * S::LANES),
+                    job.output_column,
+                );
+            }
+        }
+    }
+}
+
+/// One register tile. The pointers obey what [`TileJob::check`] has checked.
+#[inline(always)]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "the innermost call; a struct would be unpacked here"
+)]
+fn tile<S: Simd, const B: usize, const Q: usize>(
+    simd: S,
+    taps: &[u32],
+    window: *const f32,
+    step: usize,
+    weights: *const f32,
+    start: *const f32,
+    output: *mut f32,
+    output_step: usize,
+) {
+    let block_len = taps.len() * S::LANES;
+    let mut sums = [[simd.zero(); B]; Q];
+    for vector in 0..B {
+        // SAFETY: every block has its starts.
+        let first = unsafe { simd.load(start.wrapping_add(vector * S::LANES)) };
+        for sums in &mut sums {
+            sums[vector] = first;
+        }
+    }
+    for (index, &tap) in taps.iter().enumerate() {
+        let window = window.wrapping_add(tap as usize);
+        let mut factors = [simd.zero(); B];
+        for (vector, factor) in factors.iter_mut().enumerate() {
+            let at = vector * block_len + index * S::LANES;
+            // SAFETY: every block has a vector of weights for every tap.
+            *factor = unsafe { simd.load(weights.wrapping_add(at)) };
+        }
+        for pixel in 0..Q {
+            // SAFETY: the windows of all pixels lie in the image.
+            let value = simd.splat(unsafe { window.wrapping_add(pixel * step).read() });
+            for vector in 0..B {
+                sums[pixel][vector] =
+                    simd.multiply_add(sums[pixel][vector], value, factors[vector]);
+            }
+        }
+    }
+    for (pixel, sums) in sums.iter().enumerate() {
+        for (vector, &sum) in sums.iter().enumerate() {
+            let to = output.wrapping_add(pixel * output_step + vector * S::LANES);
+            // SAFETY: all blocks of all pixels lie in the output.
+            unsafe { simd.store(to, sum) };
+        }
+    }
+}
+
+/// A path's `tiles`: picks the instance for a job's width and stride.
+macro_rules! entries {
+    (
+        $(#[$feature:meta])* $kind:ty = $proof:expr,
+        one [$($one:literal)*],
+        two [$($two:literal)*]
+    ) => {
+        /// Computes a checked job.
+        ///
+        /// # Safety
+        /// The CPU has what this path needs.
+        pub(super) unsafe fn tiles(job: &TileJob<'_>, output: &mut [f32]) {
+            let pairs = job.blocks / 2 * 2;
+            if pairs > 0 {
+                let run: Rows = match (tile::pixels(&[$($two),*], 2, job.columns), job.column_step) {
+                    $(
+                        ($two, 1) => rows::<2, $two, 1>,
+                        ($two, 2) => rows::<2, $two, 2>,
+                        ($two, _) => rows::<2, $two, 0>,
+                    )*
+                    _ => unreachable!("a tile has a size that there is"),
+                };
+                // SAFETY: the caller promises the CPU.
+                unsafe { run(job, 0..pairs, output) };
+            }
+            if pairs < job.blocks {
+                let run: Rows = match (tile::pixels(&[$($one),*], 1, job.columns), job.column_step) {
+                    $(
+                        ($one, 1) => rows::<1, $one, 1>,
+                        ($one, 2) => rows::<1, $one, 2>,
+                        ($one, _) => rows::<1, $one, 0>,
+                    )*
+                    _ => unreachable!("a tile has a size that there is"),
+                };
+                // SAFETY: the caller promises the CPU.
+                unsafe { run(job, pairs..job.blocks, output) };
+            }
+        }
+
+        /// One instance of `rows`.
+        type Rows = unsafe fn(&TileJob<'_>, std::ops::Range<usize>, &mut [f32]);
+
+        $(#[$feature])*
+        unsafe fn rows<const B: usize, const Q: usize, const STEP: usize>(
+            job: &TileJob<'_>,
+            blocks: std::ops::Range<usize>,
+            output: &mut [f32],
+        ) {
+            tile::rows::<$kind, B, Q, STEP>($proof, job, blocks, output);
+        }
+    };
+}
+pub(super) use entries;

@@ -1,0 +1,269 @@
+//! The shape of a convolution, checked once.
+
+use std::fmt;
+
+/// What a convolution is asked to be.
+///
+/// Two dimensions; a one-dimensional convolution has heights of 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConvShape {
+    /// Samples.
+    pub batch: usize,
+    /// Input and output channels.
+    pub channels: [usize; 2],
+    /// Groups of channels that do not see each other.
+    pub groups: usize,
+    /// Height and width of the input.
+    pub input: [usize; 2],
+    /// Height and width of the kernel.
+    pub kernel: [usize; 2],
+    /// Rows and columns from one window to the next.
+    pub stride: [usize; 2],
+    /// Rows of zeros above and below, columns of zeros left and right.
+    pub padding: [usize; 2],
+    /// Rows and columns from one kernel entry to the next.
+    pub dilation: [usize; 2],
+}
+
+impl ConvShape {
+    /// One group, stride and dilation 1, no padding.
+    #[must_use]
+    pub const fn new(
+        batch: usize,
+        channels: [usize; 2],
+        input: [usize; 2],
+        kernel: [usize; 2],
+    ) -> Self {
+        Self {
+            batch,
+            channels,
+            groups: 1,
+            input,
+            kernel,
+            stride: [1; 2],
+            padding: [0; 2],
+            dilation: [1; 2],
+        }
+    }
+}
+
+/// A [`ConvShape`] that was checked, with the size of its output.
+///
+/// All tensors are contiguous, row by row:
+/// - input: `[batch, channels[0], input[0], input[1]]`
+/// - weights: `[channels[1], channels[0] / groups, kernel[0], kernel[1]]`
+/// - output: `[batch, channels[1], output[0], output[1]]`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConvGeometry {
+    shape: ConvShape,
+    output: [usize; 2],
+}
+
+/// Why numbers describe no convolution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum GeometryError {
+    /// A number has to be at least 1.
+    Zero {
+        /// Which one.
+        name: &'static str,
+    },
+    /// The groups do not divide the channels.
+    Groups {
+        /// Groups.
+        groups: usize,
+        /// Input and output channels.
+        channels: [usize; 2],
+    },
+    /// The kernel reaches over the padded input.
+    Kernel {
+        /// The axis: 0 is height, 1 is width.
+        axis: usize,
+        /// What the dilated kernel spans.
+        span: usize,
+        /// What the padded input has.
+        padded: usize,
+    },
+    /// A tensor has more numbers than this machine can address with 32-bit offsets in an image.
+    TooLarge,
+}
+
+impl fmt::Display for GeometryError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Zero { name } => write!(formatter, "{name} is 0; it has to be at least 1"),
+            Self::Groups { groups, channels: [input, output] } => write!(
+                formatter,
+                "{groups} groups do not divide {input} input and {output} output channels"
+            ),
+            Self::Kernel { axis, span, padded } => {
+                let side = if axis == 0 { "high" } else { "wide" };
+                write!(
+                    formatter,
+                    "the dilated kernel is {span} {side}, the padded input only {padded}"
+                )
+            }
+            Self::TooLarge => formatter.write_str("the tensors are too large to be addressed"),
+        }
+    }
+}
+
+impl std::error::Error for GeometryError {}
+
+impl ConvGeometry {
+    /// Checks a shape.
+    ///
+    /// # Errors
+    /// [`GeometryError`] for an empty tensor, groups that do not divide the channels, or a kernel
+    /// that is larger than the padded input.
+    pub fn try_new(shape: ConvShape) -> Result<Self, GeometryError> {
+        for (name, value) in [
+            ("batch", shape.batch),
+            ("input channels", shape.channels[0]),
+            ("output channels", shape.channels[1]),
+            ("groups", shape.groups),
+            ("input height", shape.input[0]),
+            ("input width", shape.input[1]),
+            ("kernel height", shape.kernel[0]),
+            ("kernel width", shape.kernel[1]),
+            ("vertical stride", shape.stride[0]),
+            ("horizontal stride", shape.stride[1]),
+            ("vertical dilation", shape.dilation[0]),
+            ("horizontal dilation", shape.dilation[1]),
+        ] {
+            if value == 0 {
+                return Err(GeometryError::Zero { name });
+            }
+        }
+        let ConvShape { channels, groups, .. } = shape;
+        if channels.iter().any(|channels| !channels.is_multiple_of(groups)) {
+            return Err(GeometryError::Groups { groups, channels });
+        }
+        let mut output = [0; 2];
+        for axis in 0..2 {
+            let span = shape.dilation[axis]
+                .checked_mul(shape.kernel[axis] - 1)
+                .and_then(|reach| reach.checked_add(1))
+                .ok_or(GeometryError::TooLarge)?;
+            let padded = shape.padding[axis]
+                .checked_mul(2)
+                .and_then(|both| both.checked_add(shape.input[axis]))
+                .ok_or(GeometryError::TooLarge)?;
+            if span > padded {
+                return Err(GeometryError::Kernel { axis, span, padded });
+            }
+            output[axis] = (padded - span) / shape.stride[axis] + 1;
+        }
+        let geometry = Self { shape, output };
+        geometry.check_size()?;
+        Ok(geometry)
+    }
+
+    /// What was asked for.
+    #[must_use]
+    pub const fn shape(&self) -> &ConvShape {
+        &self.shape
+    }
+
+    /// Height and width of the output.
+    #[must_use]
+    pub const fn output(&self) -> [usize; 2] {
+        self.output
+    }
+
+    /// Numbers in the input.
+    #[must_use]
+    pub const fn input_len(&self) -> usize {
+        let ConvShape { batch, channels, input, .. } = self.shape;
+        batch * channels[0] * input[0] * input[1]
+    }
+
+    /// Numbers in the weights.
+    #[must_use]
+    pub const fn weight_len(&self) -> usize {
+        let ConvShape { channels, groups, kernel, .. } = self.shape;
+        channels[1] * (channels[0] / groups) * kernel[0] * kernel[1]
+    }
+
+    /// Numbers in the output.
+    #[must_use]
+    pub const fn output_len(&self) -> usize {
+        self.shape.batch * self.shape.channels[1] * self.output[0] * self.output[1]
+    }
+
+    /// Floating-point operations of one pass; a multiplication with its addition counts two.
+    #[must_use]
+    pub const fn operations(&self) -> usize {
+        let ConvShape { channels, groups, kernel, .. } = self.shape;
+        2 * self.output_len() * (channels[0] / groups) * kernel[0] * kernel[1]
+    }
+
+    /// Kernels address one padded image with 32 bits, and slices end below `isize::MAX` bytes.
+    fn check_size(&self) -> Result<(), GeometryError> {
+        let ConvShape { batch, channels, kernel, input, padding, dilation, .. } = self.shape;
+        let product = |numbers: &[usize]| {
+            numbers.iter().try_fold(1_usize, |product, &number| product.checked_mul(number))
+        };
+        let reach = |axis: usize| {
+            // The output's gradient is padded by at most the kernel's span.
+            let span = dilation[axis].checked_mul(kernel[axis])?;
+            self.output[axis].max(input[axis]).checked_add(padding[axis].max(span).checked_mul(2)?)
+        };
+        let most = channels[0].max(channels[1]);
+        let image = reach(0).zip(reach(1)).and_then(|(rows, columns)| {
+            // A vector may be read or padded beyond the last channel.
+            product(&[most.checked_add(64)?, rows, columns])
+        });
+        let weights = product(&[channels[0], channels[1], kernel[0], kernel[1]]);
+        let all = image.and_then(|image| product(&[image, batch, 4]));
+        let fits = |numbers: Option<usize>, limit: usize| numbers.is_some_and(|n| n < limit);
+        if fits(image, u32::MAX as usize)
+            && fits(weights, isize::MAX as usize / 64)
+            && fits(all, isize::MAX as usize)
+        {
+            Ok(())
+        } else {
+            Err(GeometryError::TooLarge)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape() -> ConvShape {
+        ConvShape::new(2, [4, 6], [5, 7], [3, 2])
+    }
+
+    #[test]
+    fn the_output_follows_the_formula() {
+        let strided =
+            ConvShape { groups: 2, stride: [2, 3], padding: [1, 2], dilation: [2, 1], ..shape() };
+        // ⌊(5 + 2 − 5)/2⌋ + 1 = 2 and ⌊(7 + 4 − 2)/3⌋ + 1 = 4.
+        let geometry = ConvGeometry::try_new(strided).expect("valid");
+        assert_eq!(geometry.output(), [2, 4]);
+        assert_eq!(geometry.input_len(), 2 * 4 * 5 * 7);
+        assert_eq!(geometry.weight_len(), 6 * 2 * 3 * 2);
+        assert_eq!(geometry.output_len(), 2 * 6 * 2 * 4);
+        assert_eq!(geometry.operations(), 2 * (2 * 6 * 2 * 4) * 2 * 3 * 2);
+    }
+
+    #[test]
+    fn what_is_no_convolution_is_refused_with_its_reason() {
+        for (shape, said) in [
+            (ConvShape { batch: 0, ..shape() }, "batch is 0; it has to be at least 1"),
+            (ConvShape { stride: [1, 0], ..shape() }, "horizontal stride is 0"),
+            (ConvShape { groups: 4, ..shape() }, "4 groups do not divide 4 input and 6 output"),
+            (
+                ConvShape { dilation: [3, 1], ..shape() },
+                "the dilated kernel is 7 high, the padded input only 5",
+            ),
+            (ConvShape { padding: [usize::MAX, 0], ..shape() }, "too large"),
+            (ConvShape { input: [1 << 20, 1 << 20], ..shape() }, "too large"),
+        ] {
+            let message = ConvGeometry::try_new(shape).expect_err(said).to_string();
+            assert!(message.contains(said), "{message}");
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! What the crate promises, seen from outside.
+
+#[cfg(all(feature = "flex", feature = "autodiff"))]
+mod operations;
+mod slices;

@@ -1,0 +1,112 @@
+//! Our operations beside burn's own, on every device of the tests.
+
+use burn::tensor::activation::relu;
+use burn::tensor::ops::ConvOptions;
+use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor, module};
+use updraft_conv::{Activation, batch_norm_train, conv2d};
+use updraft_testing::{Numbers, Tolerance, assert_close, autodiff_devices, devices, tolerance};
+
+fn random<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
+    Tensor::random(shape, Distribution::Uniform(-1.0, 1.0), device)
+}
+
+/// A result with the gradients of `Σ y·g` for its inputs.
+fn gradients<const D: usize, const N: usize>(
+    y: Tensor<D>,
+    g: Tensor<D>,
+    inputs: [Tensor<4>; N],
+) -> Vec<Vec<f64>> {
+    let gradients = (y.clone() * g).sum().backward();
+    let of = |input: &Tensor<4>| input.grad(&gradients).expect("takes part").numbers();
+    std::iter::once(y.numbers()).chain(inputs.iter().map(of)).collect()
+}
+
+#[test]
+fn convolutions_and_their_gradients_are_burns() {
+    for device in autodiff_devices() {
+        device.seed(5);
+        for (x_shape, w_shape, options) in [
+            ([2, 3, 9, 11], [16, 3, 3, 3], ConvOptions::new([1, 1], [1, 1], [1, 1], 1)),
+            ([3, 8, 10, 10], [20, 8, 3, 3], ConvOptions::new([2, 2], [1, 1], [1, 1], 1)),
+            ([2, 6, 12, 9], [9, 2, 3, 2], ConvOptions::new([1, 2], [2, 0], [2, 1], 3)),
+            ([2, 32, 6, 6], [16, 32, 1, 1], ConvOptions::new([1, 1], [0, 0], [1, 1], 1)),
+        ] {
+            let x = random(x_shape, &device).require_grad();
+            let w = random(w_shape, &device).require_grad();
+            let bias = random([w_shape[0]], &device);
+            let ours = conv2d(x.clone(), w.clone(), Some(bias.clone()), options.clone());
+            let g = random(ours.dims(), &device);
+            let ours = gradients(ours, g.clone(), [x.clone(), w.clone()]);
+            let (x, w) = (x.detach().require_grad(), w.detach().require_grad());
+            let burns = module::conv2d(x.clone(), w.clone(), Some(bias), options);
+            let burns = gradients(burns, g, [x, w]);
+            for (ours, burns) in ours.iter().zip(&burns) {
+                assert_close(ours, burns, tolerance::F32);
+            }
+        }
+    }
+}
+
+#[test]
+fn norms_and_their_gradients_are_burns() {
+    for device in autodiff_devices() {
+        device.seed(6);
+        for activation in [Activation::Identity, Activation::Relu] {
+            let x = random([4, 5, 7, 6], &device).require_grad();
+            let gamma = random([5], &device).require_grad();
+            let beta = random([5], &device).require_grad();
+            let g = random([4, 5, 7, 6], &device);
+            let ours = batch_norm_train(x.clone(), gamma.clone(), beta.clone(), 1e-5, activation);
+            let burns = module::batch_norm_train(x.clone(), gamma.clone(), beta.clone(), 1e-5);
+            let plain = match activation {
+                Activation::Relu => relu(burns.output),
+                _ => burns.output,
+            };
+            assert_close(&ours.mean.numbers(), &burns.mean.numbers(), tolerance::F32);
+            assert_close(&ours.variance.numbers(), &burns.variance.numbers(), tolerance::F32);
+            assert_close(&ours.output.numbers(), &plain.numbers(), tolerance::F32);
+            let ours = (ours.output * g.clone()).sum().backward();
+            let burns = (plain * g).sum().backward();
+            for vector in [&gamma, &beta] {
+                let [ours, burns] =
+                    [&ours, &burns].map(|all| vector.grad(all).expect("takes part").numbers());
+                assert_close(&ours, &burns, tolerance::F32);
+            }
+            let [ours, burns] =
+                [&ours, &burns].map(|all| x.grad(all).expect("takes part").numbers());
+            assert_close(&ours, &burns, tolerance::F32);
+        }
+    }
+}
+
+#[test]
+fn what_our_kernels_do_not_compute_takes_burns_way() {
+    for device in devices() {
+        device.seed(7);
+        let (x, w) = (random([2, 3, 6, 6], &device), random([4, 3, 3, 3], &device));
+        // Half-precision inputs are computed in f32 and rounded once.
+        let options = ConvOptions::new([1, 1], [1, 1], [1, 1], 1);
+        let exact = conv2d(x.clone(), w.clone(), None, options.clone());
+        let [x16, w16] = [&x, &w].map(|tensor| tensor.clone().cast(FloatDType::BF16));
+        let rounded = conv2d(x16, w16, None, options.clone());
+        assert_eq!(rounded.dtype(), DType::BF16);
+        let bf16 = Tolerance { relative: 2e-2, absolute: 4e-2 };
+        assert_close(&rounded.numbers(), &exact.numbers(), bf16);
+        // f64 and uneven padding are not ours.
+        let [x64, w64] = [&x, &w].map(|tensor| tensor.clone().cast(FloatDType::F64));
+        let double = conv2d(x64, w64, None, options);
+        assert_eq!(double.dtype(), DType::F64);
+        assert_close(&exact.numbers(), &double.numbers(), tolerance::F32);
+        let uneven =
+            ConvOptions { stride: [1, 1], padding: [(0, 1), (1, 2)], dilation: [1, 1], groups: 1 };
+        assert_eq!(conv2d(x, w, None, uneven).dims(), [2, 4, 5, 7]);
+    }
+}
+
+#[test]
+#[should_panic(expected = "assert_shape!(x, [_, channels, _, _])")]
+fn channels_that_do_not_fit_are_refused() {
+    let device = Device::flex();
+    let (x, w) = (random([1, 3, 6, 6], &device), random([4, 2, 3, 3], &device));
+    let _ = conv2d(x, w, None, ConvOptions::new([1, 1], [0, 0], [1, 1], 1));
+}
