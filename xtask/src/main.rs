@@ -1,5 +1,6 @@
 //! Runs cargo for the house: build, train, test, check, tidy.
 
+mod bench;
 mod cargo;
 mod check;
 mod suite;
@@ -21,6 +22,9 @@ Commands of the program `updraft`, built first (ask each for --help):
   probe    list the devices, usable or not, and why
   explain  show every value of a config and who chose it
 
+Commands for those who measure:
+  bench    the benchmarks: proved, then timed, beside the peers (--help)
+
 Commands for those who change the code:
   check    format, tidy, clippy, docs and feature builds, cheapest first
   test     every test
@@ -40,6 +44,7 @@ fn main() -> ExitCode {
         "check" | "test" | "tidy" if rest.iter().any(|argument| argument != "--dry-run") => {
             refuse(&format!("`cargo xtask {command}` takes no arguments but --dry-run"))
         }
+        "bench" => bench::run(&rest),
         "check" => check::run(dry_run),
         "test" => suite::run(dry_run),
         "tidy" => tidy::run(dry_run),

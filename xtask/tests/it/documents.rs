@@ -27,7 +27,7 @@ impl Block {
 
 /// Builds the program and returns the folder that holds it.
 fn programs() -> PathBuf {
-    let output = cargo("build --workspace --bin updraft");
+    let output = cargo("build --workspace --bin updraft --bin updraft-bench");
     assert!(output.status.success(), "{}", told(&output));
     Path::new(env!("CARGO_BIN_EXE_xtask")).parent().unwrap().to_owned()
 }
@@ -42,9 +42,14 @@ fn every_command_parses() {
             let mut arguments: Vec<&str> = arguments.split_whitespace().collect();
             let name = match arguments[0] {
                 "check" | "test" | "tidy" | "--help" => "xtask",
+                "bench" => {
+                    arguments = for_the_runner(&arguments[1..]);
+                    "updraft-bench"
+                }
                 _ => "updraft",
             };
-            if !arguments.iter().any(|argument| ["--help", "--dry-run"].contains(argument)) {
+            let says_how = ["--help", "--dry-run"];
+            if !arguments.iter().any(|argument| says_how.contains(argument)) {
                 arguments.push("--dry-run");
             }
             let mut process = Command::new(programs.join(name));
@@ -55,6 +60,20 @@ fn every_command_parses() {
         }
     }
     assert!(count >= 10, "only {count} commands were found");
+}
+
+/// The arguments of `cargo xtask bench` that it hands on.
+fn for_the_runner<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    let mut rest = Vec::new();
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        match *argument {
+            "--wgpu" => {}
+            "--compare" => drop(arguments.next()),
+            other => rest.push(other.trim_matches('\'')),
+        }
+    }
+    rest
 }
 
 #[test]

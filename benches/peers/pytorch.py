@@ -1,0 +1,185 @@
+"""PyTorch as a peer: the catalogue's problems in eager mode, NCHW or channels-last."""
+
+import os
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+import dual_pathway
+import formula
+import worker
+
+
+def prepare(problem, strategy, folder, threads):
+    torch.set_num_threads(threads)
+    layout = (
+        torch.channels_last if strategy.endswith("-channels-last") else torch.contiguous_format
+    )
+    once, outputs = KINDS[problem["kind"]](problem, layout, folder)
+    return once, outputs, f"PyTorch {torch.__version__}, {threads} threads"
+
+
+def load(name, shape, scale=1.0, layout=torch.contiguous_format):
+    value = torch.from_numpy(formula.tensor(name, shape, scale))
+    return value.contiguous(memory_format=layout) if value.dim() == 4 else value
+
+
+def numbers(value):
+    return value.detach().contiguous().double().numpy().ravel()
+
+
+def matmul(problem, _layout, _folder):
+    rows, inner, columns = problem["rows"], problem["inner"], problem["columns"]
+    dtype = {"f32": torch.float32, "bf16": torch.bfloat16}[problem["dtype"]]
+
+    def coarse(name, shape):
+        values = formula.tensor(name, shape, 127.0)
+        # Rust rounds halves away from zero.
+        rounded = np.trunc(values + np.copysign(np.float32(0.5), values)) / np.float32(128.0)
+        return torch.from_numpy(rounded).to(dtype)
+
+    a, b = coarse("a", (rows, inner)), coarse("b", (inner, columns))
+
+    def once():
+        with torch.no_grad():
+            return a @ b
+
+    return once, lambda: {"y": numbers(once())}
+
+
+def conv2d(problem, layout, _folder):
+    (inputs, outputs), kernel, side = problem["channels"], problem["kernel"], problem["side"]
+    stride, padding, batch = problem["stride"], kernel // 2, problem["batch"]
+    scale = formula.weight_scale(inputs * kernel * kernel)
+    out = (side + 2 * padding - kernel) // stride + 1
+    x = load("x", (batch, inputs, side, side), 1.0, layout)
+    w = load("w", (outputs, inputs, kernel, kernel), scale, layout)
+    g = load("g", (batch, outputs, out, out), 1.0, layout)
+    if problem["pass"] == "forward":
+
+        def once():
+            with torch.no_grad():
+                return F.conv2d(x, w, stride=stride, padding=padding)
+
+        return once, lambda: {"y": numbers(once())}
+
+    x.requires_grad_()
+    w.requires_grad_()
+
+    def step():
+        x.grad = w.grad = None
+        y = F.conv2d(x, w, stride=stride, padding=padding)
+        (y * g).sum().backward()
+        return y
+
+    return step, lambda: {"y": numbers(step()), "dx": numbers(x.grad), "dw": numbers(w.grad)}
+
+
+def batch_norm(problem, layout, _folder):
+    channels, side = problem["channels"], problem["side"]
+    shape = (problem["batch"], channels, side, side)
+    x, g = load("x", shape, 1.0, layout), load("g", shape, 1.0, layout)
+    gamma, beta = load("gamma", (channels,), 0.5) + 1.0, load("beta", (channels,), 0.5)
+
+    def forward():
+        return F.batch_norm(x, None, None, gamma, beta, training=True, eps=1e-5)
+
+    if problem["pass"] == "forward":
+
+        def once():
+            with torch.no_grad():
+                return forward()
+
+        return once, lambda: {"y": numbers(once())}
+
+    for value in (x, gamma, beta):
+        value.requires_grad_()
+
+    def step():
+        x.grad = gamma.grad = beta.grad = None
+        y = forward()
+        (y * g).sum().backward()
+        return y
+
+    def outputs():
+        y = step()
+        return {
+            "y": numbers(y),
+            "dx": numbers(x.grad),
+            "dgamma": numbers(gamma.grad),
+            "dbeta": numbers(beta.grad),
+        }
+
+    return step, outputs
+
+
+def train_step(problem, layout, _folder):
+    network, batch = problem["network"], problem["batch"]
+    model = dual_pathway.by_formula(network).to(memory_format=layout)
+    model.train()
+    images = load("images", (batch, 3, network["side"], network["side"]), 1.7, layout)
+    labels = torch.arange(batch) * 7 % network["classes"]
+    optimizer = adamw(model)
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        logits = model(images)
+        loss = F.cross_entropy(logits, labels)
+        loss.backward()
+        optimizer.step()
+        correct = (logits.argmax(1) == labels).sum()
+        return loss.item(), correct.item()
+
+    return step, lambda: {"losses": [step()[0] for _ in range(4)]}
+
+
+def adamw(model):
+    return torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.01, fused=True)
+
+
+def optimizer(problem, layout, _folder):
+    model = dual_pathway.by_formula(problem["network"]).to(memory_format=layout)
+    for name, parameter in model.named_parameters():
+        parameter.grad = dual_pathway.as_parameter(
+            name, parameter, lambda path, shape: formula.tensor("gradient of " + path, shape, 0.1)
+        )
+    stepper = adamw(model)
+
+    def outputs():
+        for _ in range(3):
+            stepper.step()
+        named = model.named_parameters()
+        return {dual_pathway.path(n): numbers(dual_pathway.as_record(v)) for n, v in named}
+
+    return stepper.step, outputs
+
+
+def decode(problem, _layout, folder):
+    import torchvision
+    from torchvision.transforms import v2
+
+    with open(os.path.join(folder, "input.jpg"), "rb") as file:
+        data = torch.frombuffer(bytearray(file.read()), dtype=torch.uint8)
+    side = problem["to"]
+
+    def once():
+        image = torchvision.io.decode_jpeg(data, mode=torchvision.io.ImageReadMode.RGB)
+        if image.shape[-1] != side:
+            image = v2.functional.resize(image, [side, side], antialias=True)
+        return image
+
+    return once, lambda: {"pixels": numbers(once().permute(1, 2, 0))}
+
+
+KINDS = {
+    "matmul": matmul,
+    "conv2d": conv2d,
+    "batch_norm": batch_norm,
+    "train_step": train_step,
+    "optimizer": optimizer,
+    "decode": decode,
+}
+
+if __name__ == "__main__":
+    worker.serve(prepare)

@@ -1,0 +1,106 @@
+//! The command line of the runner.
+
+use std::num::{NonZeroU8, NonZeroUsize};
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Benchmarks: proved, then timed, beside the peers.
+#[derive(Debug, Parser)]
+#[command(
+    name = "cargo xtask bench",
+    bin_name = "cargo xtask bench",
+    args_conflicts_with_subcommands = true,
+    after_help = "Every strategy is first proved on a small shape against a reference in f64; \
+                  a wrong one is not timed.\nThen all take turns, each in a process of its own, \
+                  and medians are compared within the run."
+)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+    #[command(flatten)]
+    pub(crate) run: RunArguments,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArguments {
+    /// A part of the ids to run, or a pattern with `*`; without one, the list is printed
+    pub(crate) filter: Option<String>,
+    /// Also time the peers, in a Python environment that is made the first time
+    #[arg(long)]
+    pub(crate) peers: bool,
+    /// Print the run as JSON instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Keep the run in benches/runs
+    #[arg(long)]
+    pub(crate) save: bool,
+    /// Fail if the path that is picked takes N % longer than our best one
+    #[arg(long, value_name = "N")]
+    pub(crate) assert: Option<f64>,
+    /// Print what would be timed
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Threads each strategy may use [default: all]; with 1, processor time counts
+    #[arg(long, value_name = "N")]
+    pub(crate) threads: Option<NonZeroUsize>,
+    /// Samples of each strategy
+    #[arg(long, value_name = "N", default_value = "15")]
+    pub(crate) samples: NonZeroU8,
+    /// The least a sample takes, in milliseconds
+    #[arg(long, value_name = "MS", default_value = "50")]
+    pub(crate) sample_ms: u16,
+    /// Another build of this program to compare with; `--compare` of `cargo xtask` makes them
+    #[arg(long, value_name = "NAME=PROGRAM", value_parser = variant, hide = true)]
+    pub(crate) variant: Vec<(String, PathBuf)>,
+    /// Where the peers' environment lies
+    #[arg(long, value_name = "DIR", default_value = "target", hide = true)]
+    pub(crate) target: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Compare two saved runs of one machine
+    Compare {
+        /// The older run's folder
+        before: PathBuf,
+        /// The newer run's folder
+        after: PathBuf,
+        /// Only check the arguments
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Make one HTML page from a saved run
+    Report {
+        /// The run's folder
+        run: PathBuf,
+        /// Where the page goes [default: report.html in the run's folder]
+        #[arg(long, value_name = "FILE")]
+        to: Option<PathBuf>,
+        /// Only check the arguments
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Compute for the runner
+    #[command(hide = true)]
+    Worker,
+}
+
+fn variant(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((name, program)) if !name.is_empty() => Ok((name.to_owned(), program.into())),
+        _ => Err("expected NAME=PROGRAM".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

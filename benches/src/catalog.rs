@@ -1,0 +1,172 @@
+//! The catalogue: every problem that is benchmarked.
+
+use crate::network::CIFAR10;
+use crate::network::Network;
+use crate::problem::Problem;
+use crate::problem::batch_norm::BatchNorm;
+use crate::problem::conv2d::{Conv2d, Pass};
+use crate::problem::decode::Decode;
+use crate::problem::matmul::{Matmul, Number};
+use crate::problem::optimizer::OptimizerStep;
+use crate::problem::train_step::TrainStep;
+
+/// A problem with the sentence that explains it.
+#[derive(Debug, Clone)]
+pub(crate) struct Entry {
+    pub(crate) id: String,
+    pub(crate) about: &'static str,
+    pub(crate) problem: Problem,
+}
+
+/// Batch, input and output channels, side, kernel and stride of a convolution, with what it is.
+const CONVOLUTIONS: [([usize; 6], &str); 9] = [
+    ([64, 3, 16, 32, 3, 2], "the CIFAR-10 model's color stem"),
+    ([64, 16, 16, 16, 3, 1], "the CIFAR-10 model's first stage"),
+    ([64, 32, 16, 16, 1, 1], "the CIFAR-10 model's mix of two pathways"),
+    ([64, 16, 32, 16, 3, 2], "the CIFAR-10 model's way into its second stage"),
+    ([64, 16, 32, 16, 1, 2], "the CIFAR-10 model's shortcut into its second stage"),
+    ([64, 32, 32, 8, 3, 1], "the CIFAR-10 model's second stage"),
+    ([128, 16, 16, 32, 3, 1], "16 channels at the full size of CIFAR-10"),
+    ([128, 32, 32, 16, 3, 1], "32 channels at half the size of CIFAR-10"),
+    ([8, 64, 64, 56, 3, 1], "64 channels of a larger network"),
+];
+
+/// Batch, channels and side of a batch norm.
+const NORMS: [(usize, usize, usize, &str); 3] = [
+    (64, 16, 16, "the CIFAR-10 model's first stage"),
+    (128, 16, 32, "two million numbers"),
+    (8, 64, 56, "64 channels of a larger network"),
+];
+
+/// Every entry, in the order of the list.
+pub(crate) fn entries() -> Vec<Entry> {
+    let mut entries = Vec::new();
+    let mut add = |problem: Problem, about| {
+        entries.push(Entry { id: problem.task().id(), about, problem });
+    };
+    for (side, about) in [(512, "a square product"), (1024, "a larger square product")] {
+        for dtype in [Number::F32, Number::Bf16] {
+            add(Problem::Matmul(Matmul { rows: side, inner: side, columns: side, dtype }), about);
+        }
+    }
+    for pass in [Pass::Forward, Pass::Training] {
+        for ([batch, input, output, side, kernel, stride], about) in CONVOLUTIONS {
+            let channels = [input, output];
+            add(Problem::Conv2d(Conv2d { batch, channels, side, kernel, stride, pass }), about);
+        }
+    }
+    for pass in [Pass::Forward, Pass::Training] {
+        for (batch, channels, side, about) in NORMS {
+            add(Problem::BatchNorm(BatchNorm { batch, channels, side, pass }), about);
+        }
+    }
+    for batch in [16, 64, 256] {
+        let about = "a training step of configs/cifar10.toml's network";
+        add(Problem::TrainStep(TrainStep { network: CIFAR10, batch }), about);
+    }
+    let full_size = Network { stem_stride: 1, ..CIFAR10 };
+    add(
+        Problem::TrainStep(TrainStep { network: full_size, batch: 128 }),
+        "the same network at the full size of its images",
+    );
+    add(
+        Problem::Optimizer(OptimizerStep { network: CIFAR10 }),
+        "AdamW over the parameters of configs/cifar10.toml's network",
+    );
+    for (from, to, about) in
+        [(32, 32, "a CIFAR-10 image"), (640, 224, "a photograph, shrunk for a network")]
+    {
+        add(Problem::Decode(Decode { from, to }), about);
+    }
+    entries
+}
+
+/// The entries that a filter selects: all whose id contains it, or that match its `*`.
+pub(crate) fn select(filter: &str) -> Vec<Entry> {
+    entries().into_iter().filter(|entry| matches(filter, &entry.id)).collect()
+}
+
+fn matches(filter: &str, id: &str) -> bool {
+    if !filter.contains('*') {
+        return id.contains(filter);
+    }
+    let mut parts = filter.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = id.strip_prefix(first) else { return false };
+    let mut last = "";
+    for part in parts {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+        last = part;
+    }
+    last.is_empty() || id.ends_with(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::problem::{Outputs, Site, error_of};
+    use crate::strategy;
+
+    #[test]
+    fn ids_are_unique_and_fit_the_list() {
+        let ids: Vec<String> = entries().into_iter().map(|entry| entry.id).collect();
+        assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
+        assert!(ids.iter().all(|id| id.len() <= 48), "{ids:?}");
+    }
+
+    #[test]
+    fn a_filter_is_a_part_of_the_id_or_has_stars() {
+        let id = "conv2d/training-b64-16to16-16px-k3";
+        for filter in ["conv2d", "training", "conv2d/*", "*-k3", "conv2d/*16px*", ""] {
+            assert!(matches(filter, id), "{filter}");
+        }
+        for filter in ["conv1d", "training/*", "*-k1", "conv2d/*8px*x"] {
+            assert!(!matches(filter, id), "{filter}");
+        }
+    }
+
+    #[test]
+    fn our_strategies_are_right_on_the_small_shape_of_every_entry() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for entry in entries() {
+            let small = entry.problem.task().small();
+            let task = small.task();
+            task.write_inputs(folder.path()).expect("written");
+            let reference = task.reference().expect("computable");
+            let mut outputs = Outputs::new();
+            for strategy in strategy::ours(&entry.problem) {
+                let (device, kernels, _) = strategy::open(&strategy.id).expect(&strategy.id);
+                let site = Site { device, kernels, folder: folder.path().to_owned() };
+                let run = task.on_burn(&site).and_then(|mut run| run.outputs());
+                outputs = run.expect(&entry.id);
+                let error = error_of(&outputs, &reference).expect("comparable");
+                assert!(error <= task.tolerance(), "{} {}: {error:e}", entry.id, strategy.id);
+            }
+            // A reference of zeros, or one that everything equals, would prove nothing.
+            for (name, values) in &reference {
+                let wrong: Vec<f64> = values.iter().map(|value| value * 1.1 + 0.1).collect();
+                let mut outputs = outputs.clone();
+                outputs.insert(name.clone(), wrong);
+                let error = error_of(&outputs, &reference).expect("comparable");
+                assert!(error > task.tolerance(), "{} `{name}` proves nothing", entry.id);
+            }
+        }
+    }
+
+    #[test]
+    fn work_is_counted_as_by_hand() {
+        let find = |id: &str| {
+            let found = entries().into_iter().find(|entry| entry.id == id);
+            found.unwrap_or_else(|| panic!("no `{id}`")).problem.task().work()
+        };
+        // 2 · 128 · 16 · 32² · 16 · 9 and (2 · 128 · 16 · 32² + 16 · 16 · 9) · 4 bytes.
+        let conv = find("conv2d/forward-b128-16to16-32px-k3");
+        assert_eq!(conv.operations, Some(603_979_776));
+        assert_eq!(conv.bytes, Some(16_786_432));
+        assert_eq!(find("conv2d/training-b128-16to16-32px-k3").operations, Some(1_811_939_328));
+        assert_eq!(find("matmul/f32-512x512x512").operations, Some(268_435_456));
+    }
+}

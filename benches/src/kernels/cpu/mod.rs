@@ -1,0 +1,3 @@
+//! Kernels on the CPU.
+
+pub(crate) mod fma;

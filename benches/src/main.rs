@@ -1,0 +1,172 @@
+//! The benchmark runner: proved, then timed, beside the peers.
+
+mod arguments;
+mod catalog;
+mod clock;
+mod formula;
+mod host;
+mod kernels;
+mod machine;
+mod measure;
+mod network;
+mod peers;
+mod problem;
+mod protocol;
+mod record;
+mod report;
+mod statistics;
+mod strategy;
+mod table;
+mod worker;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Parser;
+
+use crate::arguments::{Arguments, Command, RunArguments};
+use crate::host::Programs;
+use crate::machine::Machine;
+use crate::measure::{Effort, measure};
+use crate::record::Record;
+use crate::strategy::{Host, Role, Strategy};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let result = match arguments.command {
+        None => run(&arguments.run),
+        Some(Command::Compare { dry_run: true, .. } | Command::Report { dry_run: true, .. }) => {
+            Ok(())
+        }
+        Some(Command::Compare { before, after, .. }) => compare(&before, &after),
+        Some(Command::Report { run, to, .. }) => page(&run, to),
+        Some(Command::Worker) => worker::serve(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say_aside(&format!("error: {error:#}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: &RunArguments) -> Result<()> {
+    let Some(filter) = &arguments.filter else {
+        say(table::list(&catalog::entries()).trim_end());
+        return Ok(());
+    };
+    let entries = catalog::select(filter);
+    if entries.is_empty() {
+        bail!("no entry matches `{filter}`; `cargo xtask bench` lists them");
+    }
+    if arguments.dry_run {
+        say(table::list(&entries).trim_end());
+        return Ok(());
+    }
+    let usable = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = arguments.threads.map_or(usable, usize::from);
+    let (python, candle) = if arguments.peers {
+        say_aside("peers: made the first time, which takes minutes");
+        let folder = arguments.target.join("bench");
+        (peers::python(&folder.join("peers")), peers::candle(&folder.join("candle")))
+    } else {
+        let not_asked = || Err("not asked for: add --peers".to_owned());
+        (not_asked(), not_asked())
+    };
+    let programs = Programs {
+        here: std::env::current_exe().context("the path of this program")?,
+        python,
+        candle,
+        scripts: peers::scripts(),
+        threads,
+    };
+    let machine = Machine::measure(threads);
+    if !arguments.json {
+        say(table::machine(&machine).trim_end());
+    }
+    let effort = Effort {
+        samples: usize::from(arguments.samples.get()),
+        sample: Duration::from_millis(arguments.sample_ms.into()),
+    };
+    let mut measured = Vec::new();
+    for entry in &entries {
+        let mut strategies = strategy::ours(&entry.problem);
+        strategies.extend(arguments.variant.iter().map(|(id, program)| Strategy {
+            id: id.clone(),
+            role: Role::Variant,
+            host: Host::Build(program.clone()),
+        }));
+        if arguments.peers {
+            strategies.extend(strategy::peers(&entry.problem));
+        }
+        let result = measure(entry, &strategies, &programs, effort)?;
+        if !arguments.json {
+            say(table::entry(&result, &machine).trim_end_matches('\n'));
+        }
+        measured.push(result);
+    }
+    let record = Record::new(machine, measured);
+    if arguments.json {
+        say(&serde_json::to_string_pretty(&record)?);
+    } else {
+        say(table::programs(&record.entries).trim_end());
+    }
+    if arguments.save {
+        let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("runs");
+        say_aside(&format!("saved in {}", record.save(&runs)?.display()));
+    }
+    verdict(&record, arguments)
+}
+
+/// Refuses wrong results, and slow picks where they are asked for.
+fn verdict(record: &Record, arguments: &RunArguments) -> Result<()> {
+    let ours = record.entries.iter().flat_map(|entry| {
+        let own = entry.outcomes.iter().filter(|outcome| outcome.role != Role::Peer);
+        own.filter_map(|outcome| Some((&entry.id, &outcome.strategy, outcome.failure.as_ref()?)))
+    });
+    let failed: Vec<String> =
+        ours.map(|(entry, strategy, reason)| format!("{entry}: `{strategy}`: {reason}")).collect();
+    if !failed.is_empty() {
+        bail!("not everything of ours was timed:\n  {}", failed.join("\n  "));
+    }
+    if let Some(percent) = arguments.assert {
+        let threads = record.machine.fingerprint.threads;
+        let slow = table::slow_picks(&record.entries, threads, percent / 100.0);
+        if !slow.is_empty() {
+            bail!("the dispatcher's pick is not the best path:\n  {}", slow.join("\n  "));
+        }
+    }
+    Ok(())
+}
+
+fn compare(before: &Path, after: &Path) -> Result<()> {
+    let (before, after) = (Record::read(before)?, Record::read(after)?);
+    let changes = record::compare(&before, &after)?;
+    say(table::machine(&after.machine).trim_end());
+    say(table::changes(&changes).trim_end());
+    Ok(())
+}
+
+fn page(run: &Path, to: Option<PathBuf>) -> Result<()> {
+    let record = Record::read(run)?;
+    let to = to.unwrap_or_else(|| {
+        if run.is_dir() { run.join("report.html") } else { run.with_extension("html") }
+    });
+    let page = report::page(&record)?;
+    std::fs::write(&to, page).with_context(|| format!("writing `{}`", to.display()))?;
+    say(&to.display().to_string());
+    Ok(())
+}
+
+#[expect(clippy::print_stdout, reason = "a command line speaks")]
+fn say(text: &str) {
+    println!("{text}");
+}
+
+#[expect(clippy::print_stderr, reason = "a command line speaks")]
+fn say_aside(text: &str) {
+    eprintln!("{text}");
+}

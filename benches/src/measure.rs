@@ -1,0 +1,200 @@
+//! Measuring an entry: every strategy is proved, then all are timed in turns.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use serde::{Deserialize, Serialize};
+
+use crate::catalog::Entry;
+use crate::host::{Programs, Worker};
+use crate::problem::{Problem, Work, error_of};
+use crate::statistics::Summary;
+use crate::strategy::{Role, Strategy};
+
+/// How long and how often is measured.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Effort {
+    /// Samples of each strategy.
+    pub(crate) samples: usize,
+    /// A sample repeats the computation until it takes at least so long.
+    pub(crate) sample: Duration,
+}
+
+/// The pause before a strategy's turn: the threads of the last one stop spinning.
+const SETTLE: Duration = Duration::from_millis(30);
+
+/// An entry's results.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Measured {
+    pub(crate) id: String,
+    pub(crate) about: String,
+    pub(crate) problem: Problem,
+    pub(crate) work: Work,
+    pub(crate) outcomes: Vec<Outcome>,
+}
+
+/// A strategy's result.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Outcome {
+    pub(crate) strategy: String,
+    pub(crate) role: Role,
+    /// What computed, with its version.
+    pub(crate) about: Option<String>,
+    /// Why there is no timing.
+    pub(crate) failure: Option<String>,
+    pub(crate) proof: Option<Proof>,
+    pub(crate) timing: Option<Timing>,
+}
+
+/// How right a strategy is on the small shape.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Proof {
+    /// The largest error, as a share of the largest value.
+    pub(crate) error: f64,
+    pub(crate) tolerance: f64,
+}
+
+/// A strategy's times per repetition, in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Timing {
+    /// Repetitions in a sample.
+    pub(crate) repetitions: u64,
+    /// The first repetition in a new process: what a cold start costs.
+    pub(crate) first_ns: f64,
+    /// Each sample on the monotonic clock.
+    pub(crate) wall_ns: Vec<f64>,
+    /// Each sample on the processor clocks of all threads.
+    pub(crate) cpu_ns: Vec<f64>,
+    /// The most memory that the process held.
+    pub(crate) peak_bytes: Option<u64>,
+}
+
+impl Timing {
+    /// The samples of the clock that counts: the processor's where one thread computes, the
+    /// monotonic one where several do.
+    pub(crate) fn summary(&self, threads: usize) -> Option<Summary> {
+        Summary::of(if threads == 1 { &self.cpu_ns } else { &self.wall_ns })
+    }
+}
+
+/// Proves every strategy, then times those that are right.
+pub(crate) fn measure(
+    entry: &Entry,
+    strategies: &[Strategy],
+    programs: &Programs,
+    effort: Effort,
+) -> Result<Measured> {
+    let task = entry.problem.task();
+    let mut outcomes = Vec::new();
+    let mut running = Vec::new();
+    for strategy in strategies {
+        let mut outcome = Outcome {
+            strategy: strategy.id.clone(),
+            role: strategy.role,
+            about: None,
+            failure: None,
+            proof: None,
+            timing: None,
+        };
+        let started = prove(entry, strategy, programs, &mut outcome)
+            .and_then(|()| Turn::start(entry, strategy, programs, effort));
+        match started {
+            Ok(turn) => running.push((outcomes.len(), turn)),
+            Err(error) => outcome.failure = Some(format!("{error:#}")),
+        }
+        outcomes.push(outcome);
+    }
+    for sample in 0..effort.samples {
+        // Another one begins each round, so that none always follows the same neighbour.
+        let count = running.len().max(1);
+        running.rotate_left(sample.min(1) % count);
+        for (index, turn) in &mut running {
+            if outcomes[*index].failure.is_none()
+                && let Err(error) = turn.sample()
+            {
+                outcomes[*index].failure = Some(format!("{error:#}"));
+            }
+        }
+    }
+    for (index, turn) in running {
+        outcomes[index].about = Some(turn.worker.about.clone());
+        if outcomes[index].failure.is_none() {
+            outcomes[index].timing = Some(turn.timing);
+        }
+    }
+    Ok(Measured {
+        id: entry.id.clone(),
+        about: entry.about.to_owned(),
+        problem: entry.problem.clone(),
+        work: task.work(),
+        outcomes,
+    })
+}
+
+fn prove(
+    entry: &Entry,
+    strategy: &Strategy,
+    programs: &Programs,
+    outcome: &mut Outcome,
+) -> Result<()> {
+    let small = entry.problem.task().small();
+    let mut worker = Worker::start(programs, strategy, &small)?;
+    outcome.about = Some(worker.about.clone());
+    let error = error_of(&worker.prove()?, &small.task().reference()?)?;
+    let tolerance = small.task().tolerance();
+    outcome.proof = Some(Proof { error, tolerance });
+    if error > tolerance {
+        bail!("wrong: error {error:.1e} where {tolerance:.1e} is allowed");
+    }
+    Ok(())
+}
+
+/// A strategy that waits for its turns.
+struct Turn {
+    worker: Worker,
+    timing: Timing,
+}
+
+impl Turn {
+    /// Starts a process of its own, takes its first repetition and finds how many make a sample.
+    fn start(
+        entry: &Entry,
+        strategy: &Strategy,
+        programs: &Programs,
+        effort: Effort,
+    ) -> Result<Self> {
+        let mut worker = Worker::start(programs, strategy, &entry.problem)?;
+        let first = worker.repeat(1)?;
+        let mut repetitions = 1;
+        loop {
+            let wall_ns = u128::from(worker.repeat(repetitions)?.wall_ns);
+            if wall_ns >= effort.sample.as_nanos() / 2 {
+                let each = wall_ns / u128::from(repetitions);
+                let needed = effort.sample.as_nanos().div_ceil(each.max(1));
+                repetitions = u64::try_from(needed.max(1))?;
+                break;
+            }
+            repetitions *= 2;
+        }
+        let timing = Timing {
+            repetitions,
+            first_ns: first.wall_ns as f64,
+            wall_ns: Vec::new(),
+            cpu_ns: Vec::new(),
+            peak_bytes: None,
+        };
+        Ok(Self { worker, timing })
+    }
+
+    fn sample(&mut self) -> Result<()> {
+        std::thread::sleep(SETTLE);
+        // Brings the caches and the clock frequency back to this strategy.
+        self.worker.repeat(1)?;
+        let elapsed = self.worker.repeat(self.timing.repetitions)?;
+        let repetitions = self.timing.repetitions as f64;
+        self.timing.wall_ns.push(elapsed.wall_ns as f64 / repetitions);
+        self.timing.cpu_ns.push(elapsed.cpu_ns as f64 / repetitions);
+        self.timing.peak_bytes = elapsed.peak_bytes;
+        Ok(())
+    }
+}

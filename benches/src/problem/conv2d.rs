@@ -1,0 +1,268 @@
+//! Convolution of images: forward, and forward with both gradients.
+
+use anyhow::Result;
+use burn::tensor::module::conv2d;
+use burn::tensor::ops::ConvOptions;
+use burn::tensor::{Device, Tensor, TensorData};
+use serde::{Deserialize, Serialize};
+use updraft_conv::slices::{
+    ConvGeometry, ConvShape, Path, Scratch, forward, input_gradient, weight_gradient,
+};
+
+use crate::formula;
+use crate::problem::{Outputs, Problem, Repeat, Site, Task, Work, widened};
+use crate::strategy::{Kernels, threads};
+
+/// A square kernel over square images, f32, NCHW, padded by half the kernel, without bias.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Conv2d {
+    pub(crate) batch: usize,
+    /// Input and output channels.
+    pub(crate) channels: [usize; 2],
+    /// Height and width of the input, in pixels.
+    pub(crate) side: usize,
+    pub(crate) kernel: usize,
+    pub(crate) stride: usize,
+    pub(crate) pass: Pass,
+}
+
+/// What is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Pass {
+    /// The result alone, without a graph.
+    Forward,
+    /// The result and, from the loss `Σ y·g`, the gradients of input and weights.
+    Training,
+}
+
+impl Pass {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Training => "training",
+        }
+    }
+}
+
+impl Conv2d {
+    fn padding(&self) -> usize {
+        self.kernel / 2
+    }
+
+    fn output_side(&self) -> usize {
+        (self.side + 2 * self.padding() - self.kernel) / self.stride + 1
+    }
+
+    fn shapes(&self) -> [[usize; 4]; 3] {
+        let [input, output] = self.channels;
+        let side = self.output_side();
+        [
+            [self.batch, input, self.side, self.side],
+            [output, input, self.kernel, self.kernel],
+            [self.batch, output, side, side],
+        ]
+    }
+
+    /// Input, weights and the loss's factors.
+    fn inputs(&self) -> [Vec<f32>; 3] {
+        let [x, w, g] = self.shapes().map(|shape| shape.iter().product());
+        let scale = formula::weight_scale(self.channels[0] * self.kernel * self.kernel);
+        [formula::tensor("x", x, 1.0), formula::tensor("w", w, scale), formula::tensor("g", g, 1.0)]
+    }
+
+    /// Every product of the convolution: `visit(output, input, weight)` as flat indices.
+    fn products(&self, mut visit: impl FnMut(usize, usize, usize)) {
+        let [input, output] = self.channels;
+        let (side, out, kernel) = (self.side, self.output_side(), self.kernel);
+        for (n, o, y, x) in indices([self.batch, output, out, out]) {
+            let to = ((n * output + o) * out + y) * out + x;
+            for (i, ky, kx, _) in indices([input, kernel, kernel, 1]) {
+                let row = (y * self.stride + ky).wrapping_sub(self.padding());
+                let column = (x * self.stride + kx).wrapping_sub(self.padding());
+                if row < side && column < side {
+                    let from = ((n * input + i) * side + row) * side + column;
+                    visit(to, from, ((o * input + i) * kernel + ky) * kernel + kx);
+                }
+            }
+        }
+    }
+}
+
+fn indices([a, b, c, d]: [usize; 4]) -> impl Iterator<Item = (usize, usize, usize, usize)> {
+    (0..a).flat_map(move |i| {
+        (0..b).flat_map(move |j| (0..c).flat_map(move |k| (0..d).map(move |l| (i, j, k, l))))
+    })
+}
+
+impl Task for Conv2d {
+    fn id(&self) -> String {
+        let Self { batch, channels: [input, output], side, kernel, stride, pass } = self;
+        let stride = if *stride == 1 { String::new() } else { format!("s{stride}") };
+        format!("conv2d/{}-b{batch}-{input}to{output}-{side}px-k{kernel}{stride}", pass.name())
+    }
+
+    fn small(&self) -> Problem {
+        Problem::Conv2d(Self { batch: 2, side: 9, ..self.clone() })
+    }
+
+    fn work(&self) -> Work {
+        let [x, w, y] = self.shapes().map(|shape| shape.iter().product::<usize>());
+        let products = y * self.channels[0] * self.kernel * self.kernel;
+        let (passes, moved) = match self.pass {
+            Pass::Forward => (1, x + w + y),
+            // Reads x, w and g; writes y, dx and dw.
+            Pass::Training => (3, 2 * x + 2 * w + 2 * y),
+        };
+        Work {
+            operations: Some((2 * passes * products) as u64),
+            bytes: Some(4 * moved as u64),
+            samples: Some(self.batch as u64),
+        }
+    }
+
+    fn reference(&self) -> Result<Outputs> {
+        let [x, w, g] = self.inputs().map(|v| v.into_iter().map(f64::from).collect::<Vec<_>>());
+        let mut y = vec![0.0; g.len()];
+        self.products(|to, from, weight| y[to] += x[from] * w[weight]);
+        let mut outputs = Outputs::from([("y".to_owned(), y)]);
+        if self.pass == Pass::Training {
+            let (mut dx, mut dw) = (vec![0.0; x.len()], vec![0.0; w.len()]);
+            self.products(|to, from, weight| {
+                dx[from] += g[to] * w[weight];
+                dw[weight] += g[to] * x[from];
+            });
+            outputs.extend([("dx".to_owned(), dx), ("dw".to_owned(), dw)]);
+        }
+        Ok(outputs)
+    }
+
+    fn tolerance(&self) -> f64 {
+        1e-5
+    }
+
+    fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {
+        let device = match self.pass {
+            Pass::Forward => site.device.clone(),
+            Pass::Training => site.device.clone().autodiff(),
+        };
+        let [x, w, g] = self.inputs();
+        let [x_shape, w_shape, g_shape] = self.shapes();
+        let load = |values: Vec<f32>, shape: [usize; 4]| {
+            Tensor::<4>::from_data(TensorData::new(values, shape), &device)
+        };
+        if let Kernels::Forced(path) = site.kernels {
+            return Ok(Box::new(OnSlices::new(self, path)?));
+        }
+        let padding = self.padding();
+        Ok(Box::new(OnBurn {
+            convolve: if site.kernels == Kernels::Ours { updraft_conv::conv2d } else { conv2d },
+            x: load(x, x_shape),
+            w: load(w, w_shape),
+            g: load(g, g_shape),
+            options: ConvOptions::new([self.stride; 2], [padding; 2], [1, 1], 1),
+            pass: self.pass,
+            device,
+        }))
+    }
+}
+
+type Convolve = fn(Tensor<4>, Tensor<4>, Option<Tensor<1>>, ConvOptions<2>) -> Tensor<4>;
+
+struct OnBurn {
+    convolve: Convolve,
+    x: Tensor<4>,
+    w: Tensor<4>,
+    g: Tensor<4>,
+    options: ConvOptions<2>,
+    pass: Pass,
+    device: Device,
+}
+
+impl OnBurn {
+    fn run(&self) -> Vec<(&'static str, Tensor<4>)> {
+        let options = self.options.clone();
+        match self.pass {
+            Pass::Forward => {
+                vec![("y", (self.convolve)(self.x.clone(), self.w.clone(), None, options))]
+            }
+            Pass::Training => {
+                let (x, w) = (self.x.clone().require_grad(), self.w.clone().require_grad());
+                let y = (self.convolve)(x.clone(), w.clone(), None, options);
+                let mut gradients = (y.clone() * self.g.clone()).sum().backward();
+                let dx = x.grad_remove(&mut gradients).expect("x takes part in the loss");
+                let dw = w.grad_remove(&mut gradients).expect("w takes part in the loss");
+                vec![("y", y.inner()), ("dx", dx), ("dw", dw)]
+            }
+        }
+    }
+}
+
+impl Repeat for OnBurn {
+    fn once(&mut self) -> Result<()> {
+        std::hint::black_box(self.run());
+        self.device.sync()?;
+        Ok(())
+    }
+
+    fn outputs(&mut self) -> Result<Outputs> {
+        let results = self.run().into_iter();
+        Ok(results.map(|(name, tensor)| (name.to_owned(), super::numbers(tensor))).collect())
+    }
+}
+
+/// Our kernels without burn, into memory that is there.
+struct OnSlices {
+    path: Path,
+    geometry: ConvGeometry,
+    pass: Pass,
+    inputs: [Vec<f32>; 3],
+    y: Vec<f32>,
+    dx: Vec<f32>,
+    dw: Vec<f32>,
+    scratch: Scratch,
+    threads: usize,
+}
+
+impl OnSlices {
+    fn new(problem: &Conv2d, path: Path) -> Result<Self> {
+        let (side, kernel) = ([problem.side; 2], [problem.kernel; 2]);
+        let geometry = ConvGeometry::try_new(ConvShape {
+            stride: [problem.stride; 2],
+            padding: [problem.padding(); 2],
+            ..ConvShape::new(problem.batch, problem.channels, side, kernel)
+        })?;
+        let inputs = problem.inputs();
+        let [x, w, g] = [0, 1, 2].map(|index: usize| vec![0.0; inputs[index].len()]);
+        Ok(Self {
+            path,
+            geometry,
+            pass: problem.pass,
+            inputs,
+            y: g,
+            dx: x,
+            dw: w,
+            scratch: Scratch::new(),
+            threads: threads(),
+        })
+    }
+}
+
+impl Repeat for OnSlices {
+    fn once(&mut self) -> Result<()> {
+        let Self { path, geometry, inputs: [x, w, g], y, dx, dw, scratch, threads, .. } = self;
+        // What autodiff computes for `Σ y·g`, without the sum.
+        forward(*path, geometry, x, w, None, y, scratch, *threads);
+        if self.pass == Pass::Training {
+            input_gradient(*path, geometry, g, w, dx, scratch, *threads);
+            weight_gradient(*path, geometry, x, g, dw, scratch, *threads);
+        }
+        Ok(())
+    }
+
+    fn outputs(&mut self) -> Result<Outputs> {
+        self.once()?;
+        let all = [("y", &self.y), ("dx", &self.dx), ("dw", &self.dw)];
+        Ok(all.into_iter().map(|(name, values)| (name.to_owned(), widened(values))).collect())
+    }
+}

@@ -1,0 +1,163 @@
+//! Problems: what is computed, on which numbers, and how a result is judged.
+
+pub(crate) mod batch_norm;
+pub(crate) mod conv2d;
+pub(crate) mod decode;
+pub(crate) mod matmul;
+pub(crate) mod optimizer;
+pub(crate) mod train_step;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use burn::tensor::{Device, Tensor};
+use serde::{Deserialize, Serialize};
+
+use crate::strategy::Kernels;
+
+/// A problem of the catalogue, as its workers receive it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(crate) enum Problem {
+    Matmul(matmul::Matmul),
+    Conv2d(conv2d::Conv2d),
+    BatchNorm(batch_norm::BatchNorm),
+    TrainStep(train_step::TrainStep),
+    Optimizer(optimizer::OptimizerStep),
+    Decode(decode::Decode),
+}
+
+impl Problem {
+    /// What every kind of problem can do.
+    pub(crate) fn task(&self) -> &dyn Task {
+        match self {
+            Self::Matmul(task) => task,
+            Self::Conv2d(task) => task,
+            Self::BatchNorm(task) => task,
+            Self::TrainStep(task) => task,
+            Self::Optimizer(task) => task,
+            Self::Decode(task) => task,
+        }
+    }
+}
+
+/// One kind of problem at one size.
+pub(crate) trait Task {
+    /// Its name in the catalogue.
+    fn id(&self) -> String;
+
+    /// The same computation on a shape small enough to be proved.
+    fn small(&self) -> Problem;
+
+    /// What one repetition does.
+    fn work(&self) -> Work;
+
+    /// The right results, by an independent computation in f64.
+    fn reference(&self) -> Result<Outputs>;
+
+    /// The largest error allowed, as a share of the largest value of each result.
+    fn tolerance(&self) -> f64;
+
+    /// Writes what the computation reads from files.
+    fn write_inputs(&self, _folder: &Path) -> Result<()> {
+        Ok(())
+    }
+
+    /// The computation with our crates and burn.
+    fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>>;
+}
+
+/// Where a computation takes place.
+#[derive(Debug, Clone)]
+pub(crate) struct Site {
+    pub(crate) device: Device,
+    pub(crate) kernels: Kernels,
+    /// Where [`Task::write_inputs`] wrote.
+    pub(crate) folder: PathBuf,
+}
+
+/// What one repetition does, whoever does it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Work {
+    /// Arithmetic operations on floating-point numbers; a fused multiply-add counts two.
+    /// `None` where counting them says nothing.
+    pub(crate) operations: Option<u64>,
+    /// The least that has to be moved: every input read once, every output written once.
+    pub(crate) bytes: Option<u64>,
+    /// Samples, where the problem is a batch.
+    pub(crate) samples: Option<u64>,
+}
+
+/// Results by name.
+pub(crate) type Outputs = BTreeMap<String, Vec<f64>>;
+
+/// A prepared computation.
+pub(crate) trait Repeat {
+    /// Computes once, to the last byte.
+    fn once(&mut self) -> Result<()>;
+
+    /// The results of a computation from the problem's inputs.
+    fn outputs(&mut self) -> Result<Outputs>;
+}
+
+/// The values of a tensor, read back.
+pub(crate) fn numbers<const D: usize>(tensor: Tensor<D>) -> Vec<f64> {
+    tensor.into_data().iter::<f64>().collect()
+}
+
+/// Results of a kernel on slices.
+pub(crate) fn widened(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|&value| value.into()).collect()
+}
+
+/// How far results are from the right ones.
+///
+/// # Errors
+/// When a result is missing, has another length or is not finite.
+pub(crate) fn error_of(outputs: &Outputs, reference: &Outputs) -> Result<f64> {
+    let mut worst = 0.0_f64;
+    for (name, right) in reference {
+        let Some(given) = outputs.get(name) else { anyhow::bail!("`{name}` is missing") };
+        anyhow::ensure!(
+            given.len() == right.len(),
+            "`{name}` has {} values instead of {}",
+            given.len(),
+            right.len()
+        );
+        let largest = right.iter().fold(f64::MIN_POSITIVE, |most, value| most.max(value.abs()));
+        for (index, (given, right)) in given.iter().zip(right).enumerate() {
+            anyhow::ensure!(given.is_finite(), "`{name}`[{index}] is {given}");
+            worst = worst.max((given - right).abs() / largest);
+        }
+    }
+    Ok(worst)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outputs(values: &[f64]) -> Outputs {
+        Outputs::from([("y".to_owned(), values.to_vec())])
+    }
+
+    #[test]
+    fn the_error_is_relative_to_the_largest_value() {
+        let error = error_of(&outputs(&[1.0, 10.5]), &outputs(&[1.0, 10.0])).expect("comparable");
+        assert!((error - 0.05).abs() < 1e-12);
+    }
+
+    #[test]
+    fn results_that_cannot_be_right_are_refused() {
+        let right = outputs(&[1.0, 2.0]);
+        for (wrong, said) in [
+            (Outputs::new(), "missing"),
+            (outputs(&[1.0]), "1 values instead of 2"),
+            (outputs(&[1.0, f64::NAN]), "`y`[1] is NaN"),
+        ] {
+            let message = error_of(&wrong, &right).expect_err("wrong").to_string();
+            assert!(message.contains(said), "{message}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! One training step: forward, cross-entropy, backward, optimizer, and the loss read back.
+
+use anyhow::Result;
+use burn::module::{Module, ModuleMapper, Param};
+use burn::nn::loss::CrossEntropyLossConfig;
+use burn::optim::{GradientsParams, ModuleOptimizer};
+use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
+use serde::{Deserialize, Serialize};
+use updraft_integration::DualPathwayNet;
+use updraft_precision::Policy;
+use updraft_trainer::{OptimizerConfig, StepSettings, train_step};
+
+use crate::formula;
+use crate::network::Network;
+use crate::problem::optimizer::{LEARNING_RATE, WEIGHT_DECAY};
+use crate::problem::{Outputs, Problem, Repeat, Site, Task, Work, numbers};
+
+/// The steps that a proof makes: the last losses depend on every gradient before.
+const PROVED_STEPS: usize = 4;
+
+/// A step of the dual-pathway network with `AdamW`, f32, on images by formula.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TrainStep {
+    pub(crate) network: Network,
+    pub(crate) batch: usize,
+}
+
+impl TrainStep {
+    fn images(&self) -> TensorData {
+        let shape = [self.batch, 3, self.network.side, self.network.side];
+        TensorData::new(formula::tensor("images", shape.iter().product(), 1.7), shape)
+    }
+
+    fn labels(&self) -> TensorData {
+        let classes = self.network.classes;
+        let labels = (0..self.batch).map(|index| (index * 7 % classes) as i64).collect();
+        TensorData::new::<i64, _>(labels, [self.batch])
+    }
+}
+
+fn settings() -> StepSettings {
+    StepSettings { policy: Policy::F32, label_smoothing: 0.0, clip_norm: None }
+}
+
+fn optimizer() -> ModuleOptimizer {
+    OptimizerConfig::Adamw { weight_decay: WEIGHT_DECAY }.init()
+}
+
+impl Task for TrainStep {
+    fn id(&self) -> String {
+        format!("train/{}-b{}", self.network.id(), self.batch)
+    }
+
+    fn small(&self) -> Problem {
+        Problem::TrainStep(Self { network: self.network.small(), batch: 12 })
+    }
+
+    fn work(&self) -> Work {
+        Work { operations: None, bytes: None, samples: Some(self.batch as u64) }
+    }
+
+    /// The same network in f64 on flex; independent of flex only through the peers, which are
+    /// other programs and have to agree with it.
+    fn reference(&self) -> Result<Outputs> {
+        let device = Device::flex().autodiff();
+        let mut model = self.network.on_burn(&device)?.map(&mut ToF64);
+        let mut optimizer = optimizer();
+        let images = Tensor::<4>::from_data(self.images().convert::<f64>(), (&device, DType::F64));
+        let labels = Tensor::<1, Int>::from_data(self.labels(), &device);
+        let mut losses = Vec::new();
+        for _ in 0..PROVED_STEPS {
+            let logits = model.forward(images.clone());
+            let loss = CrossEntropyLossConfig::new().init(&device).forward(logits, labels.clone());
+            losses.extend(numbers(loss.clone().inner()));
+            let gradients = GradientsParams::from_grads(loss.backward(), &model);
+            model = optimizer.step(LEARNING_RATE, model, gradients);
+        }
+        Ok(Outputs::from([("losses".to_owned(), losses)]))
+    }
+
+    fn tolerance(&self) -> f64 {
+        1e-4
+    }
+
+    fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {
+        let device = site.device.clone().autodiff();
+        Ok(Box::new(OnBurn {
+            model: Some(self.network.on_burn(&device)?),
+            optimizer: optimizer(),
+            images: Tensor::from_data(self.images(), &device),
+            labels: Tensor::from_data(self.labels(), &device),
+            device,
+            step: 0,
+        }))
+    }
+}
+
+struct OnBurn {
+    model: Option<DualPathwayNet>,
+    optimizer: ModuleOptimizer,
+    images: Tensor<4>,
+    labels: Tensor<1, Int>,
+    device: Device,
+    step: u64,
+}
+
+impl OnBurn {
+    fn step(&mut self) -> Result<f64> {
+        let model = self.model.take().expect("a step gives the model back");
+        let forward = |model: &DualPathwayNet, images| model.forward(images);
+        let batch = (self.images.clone(), self.labels.clone());
+        let at = (self.step, LEARNING_RATE);
+        let (model, outcome) =
+            train_step(model, &mut self.optimizer, &forward, batch, &settings(), at)?;
+        self.step += 1;
+        self.model = Some(model);
+        Ok(outcome.loss)
+    }
+}
+
+impl Repeat for OnBurn {
+    fn once(&mut self) -> Result<()> {
+        self.step()?;
+        self.device.sync()?;
+        Ok(())
+    }
+
+    fn outputs(&mut self) -> Result<Outputs> {
+        let losses = (0..PROVED_STEPS).map(|_| self.step()).collect::<Result<_>>()?;
+        Ok(Outputs::from([("losses".to_owned(), losses)]))
+    }
+}
+
+struct ToF64;
+
+impl ModuleMapper for ToF64 {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let (id, tensor, mapper) = param.consume();
+        let trains = tensor.is_require_grad();
+        let tensor = tensor.cast(FloatDType::F64).detach().set_require_grad(trains);
+        Param::from_mapped_value(id, tensor, mapper)
+    }
+}

@@ -1,0 +1,125 @@
+//! Strategies: who computes a problem.
+
+use anyhow::{Context, Result};
+use burn::tensor::Device;
+use serde::{Deserialize, Serialize};
+use updraft_conv::slices::Path;
+use updraft_device::{DeviceSpec, open as open_device, probe, select};
+
+use crate::problem::Problem;
+use crate::problem::matmul::Number;
+
+/// What a strategy is to the catalogue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Role {
+    /// What burn does by itself where we have kernels of our own.
+    Baseline,
+    /// What our users get when they choose nothing.
+    Dispatched,
+    /// One of our paths, forced; `--assert` holds the dispatcher to the best of them.
+    Forced,
+    /// The same computation in another build of ours, to be compared with.
+    Variant,
+    /// Somebody else's program.
+    Peer,
+}
+
+/// A way to compute.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Strategy {
+    pub(crate) id: String,
+    pub(crate) role: Role,
+    pub(crate) host: Host,
+}
+
+/// The program that a strategy runs in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Host {
+    /// This one.
+    Here,
+    /// This one, built with other features.
+    Build(std::path::PathBuf),
+    /// A script in the peers' environment.
+    Python(&'static str),
+    /// burn-candle, a package of its own.
+    Candle,
+}
+
+/// Which of our kernels compute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kernels {
+    /// What a device's backend does by itself.
+    Burn,
+    /// Our operation on burn's tensors, with the path that it picks.
+    Ours,
+    /// Our kernels on bare slices, on this path.
+    Forced(Path),
+}
+
+/// The strategies of this build for a problem.
+pub(crate) fn ours(problem: &Problem) -> Vec<Strategy> {
+    let here = |id: &str, role| Strategy { id: id.to_owned(), role, host: Host::Here };
+    let has_kernels = matches!(problem, Problem::Conv2d(_) | Problem::BatchNorm(_));
+    let mut strategies = Vec::new();
+    if has_kernels {
+        strategies.push(here("updraft", Role::Dispatched));
+        let paths = Path::ALL.into_iter().rev().filter(|path| path.is_available());
+        strategies.extend(paths.map(|path| here(&format!("updraft-{path}"), Role::Forced)));
+    }
+    strategies.push(here("flex", if has_kernels { Role::Baseline } else { Role::Dispatched }));
+    if cfg!(feature = "wgpu") {
+        strategies.push(here("wgpu", Role::Baseline));
+    }
+    strategies
+}
+
+/// The peers that know a problem.
+pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
+    let python = |id: &str| Strategy {
+        id: id.to_owned(),
+        role: Role::Peer,
+        host: Host::Python("pytorch.py"),
+    };
+    let candle = || Strategy { id: "candle".to_owned(), role: Role::Peer, host: Host::Candle };
+    let both_layouts = || vec![python("pytorch"), python("pytorch-channels-last")];
+    match problem {
+        Problem::Conv2d(_) => both_layouts().into_iter().chain([candle()]).collect(),
+        Problem::BatchNorm(_) | Problem::TrainStep(_) => both_layouts(),
+        Problem::Matmul(matmul) if matmul.dtype == Number::F32 => {
+            vec![python("pytorch"), candle()]
+        }
+        Problem::Matmul(_) | Problem::Optimizer(_) | Problem::Decode(_) => vec![python("pytorch")],
+    }
+}
+
+/// Opens the device of one of our strategies and says which kernels run; the text names them.
+pub(crate) fn open(id: &str) -> Result<(Device, Kernels, String)> {
+    let (device, kernels) = match id.strip_prefix("updraft") {
+        Some("") => ("flex", Kernels::Ours),
+        Some(rest) => {
+            let path =
+                Path::ALL.into_iter().find(|path| rest.strip_prefix('-') == Some(path.name()));
+            ("flex", Kernels::Forced(path.with_context(|| format!("no strategy `{id}`"))?))
+        }
+        None => (id, Kernels::Burn),
+    };
+    let spec: DeviceSpec = device.parse().with_context(|| format!("no strategy `{id}`"))?;
+    let selection = select(&spec, &probe())?;
+    let device = open_device(&selection)?;
+    let about = match kernels {
+        Kernels::Burn => {
+            let applied = updraft_device::applied(&device);
+            format!("burn {}, {}", crate::machine::burn_version(), applied.device)
+        }
+        Kernels::Ours => format!("updraft-conv on burn's tensors, picks {}", Path::detect()),
+        Kernels::Forced(path) => format!("updraft-conv on slices, {path}"),
+    };
+    Ok((device, kernels, about))
+}
+
+/// Threads that this worker may use, as the runner told rayon.
+pub(crate) fn threads() -> usize {
+    let told = std::env::var("RAYON_NUM_THREADS").ok().and_then(|text| text.parse().ok());
+    told.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
+}

@@ -1,0 +1,186 @@
+//! What a run prints: at most 80 columns.
+
+use std::fmt::Write;
+
+use crate::catalog::Entry;
+use crate::machine::Machine;
+use crate::measure::{Measured, Outcome};
+use crate::record::Change;
+use crate::strategy::Role;
+
+const GIB: f64 = (1_u64 << 30) as f64;
+
+/// The machine and the build, above everything measured on them.
+pub(crate) fn machine(machine: &Machine) -> String {
+    let f = &machine.fingerprint;
+    let b = &machine.build;
+    let memory = f.memory_bytes.map_or_else(
+        || "unknown memory".to_owned(),
+        |bytes| format!("{:.1} GiB", bytes as f64 / GIB),
+    );
+    let rustc = b.rustc.as_deref().unwrap_or("rustc unknown");
+    let rustc = rustc.split(" (").next().unwrap_or(rustc);
+    let commit = b.commit.as_deref().unwrap_or("unknown");
+    format!(
+        "machine  {}\n         {} of {} logical CPUs, {memory}, {}\n         {}\n\
+         build    updraft {} at {commit}, burn {}, {rustc}\n         {}\n\
+         peak     {:.0} GFLOP/s f32, copy {:.0} GB/s, with {} thread{}\n",
+        f.cpu,
+        f.usable_cpus,
+        f.logical_cpus,
+        f.os,
+        f.isa.join(" "),
+        b.updraft,
+        b.burn,
+        b.features.join(" "),
+        machine.peak.f32_gflops,
+        machine.peak.copy_gbytes_per_s,
+        f.threads,
+        if f.threads == 1 { "" } else { "s" },
+    )
+}
+
+/// The catalogue, one line an entry.
+pub(crate) fn list(entries: &[Entry]) -> String {
+    let mut text = String::new();
+    for Entry { id, about, .. } in entries {
+        let _ = writeln!(text, "{id}\n    {about}");
+    }
+    text
+}
+
+/// One entry's strategies, the fastest of them at ×1.00.
+pub(crate) fn entry(measured: &Measured, on: &Machine) -> String {
+    let threads = on.fingerprint.threads;
+    let clock = if threads == 1 { "processor time" } else { "wall clock" };
+    let mut text = format!("\n{}\n  {}; {clock} a repetition\n", measured.id, measured.about);
+    let work = measured.work;
+    let rate = match (work.operations, work.bytes, work.samples) {
+        (Some(_), ..) => "GFLOP/s  % peak",
+        (None, Some(_), _) => "   GB/s  % copy",
+        (None, None, _) => "sample/s       ",
+    };
+    let _ = writeln!(
+        text,
+        "  {:<22}{:>10}{:>8}{:>10}  {rate}{:>8}",
+        "strategy", "median ms", "± %", "CPU ms", "× best"
+    );
+    let summary =
+        |outcome: &Outcome| outcome.timing.as_ref().and_then(|timing| timing.summary(threads));
+    let medians = measured.outcomes.iter().filter_map(summary).map(|summary| summary.median);
+    let best = medians.fold(f64::INFINITY, f64::min);
+    for outcome in &measured.outcomes {
+        let name = &outcome.strategy;
+        let (Some(timing), Some(summary)) = (&outcome.timing, summary(outcome)) else {
+            let reason = outcome.failure.as_deref().unwrap_or("not timed");
+            let reason = reason.lines().next().unwrap_or_default();
+            let _ = writeln!(text, "  {name:<22}  {}", cut(reason, 54));
+            continue;
+        };
+        let seconds = summary.median * 1e-9;
+        let (speed, share) = match (work.operations, work.bytes, work.samples) {
+            (Some(operations), ..) => {
+                let speed = operations as f64 / seconds / 1e9;
+                (format!("{speed:.1}"), Some(speed / on.peak.f32_gflops))
+            }
+            (None, Some(bytes), _) => {
+                let speed = bytes as f64 / seconds / 1e9;
+                (format!("{speed:.2}"), Some(speed / on.peak.copy_gbytes_per_s))
+            }
+            (None, None, samples) => {
+                (format!("{:.1}", samples.unwrap_or(1) as f64 / seconds), None)
+            }
+        };
+        let share = share.map_or_else(String::new, |share| format!("{:.1}", 100.0 * share));
+        let cpu = crate::statistics::Summary::of(&timing.cpu_ns).map_or(0.0, |cpu| cpu.median);
+        let _ = writeln!(
+            text,
+            "  {name:<22}{:>10.3}{:>8.1}{:>10.3}  {speed:>7}{share:>8}{:>8.2}",
+            summary.median * 1e-6,
+            100.0 * summary.spread,
+            cpu * 1e-6,
+            summary.median / best,
+        );
+    }
+    for outcome in &measured.outcomes {
+        if let (Some(timing), Some(proof)) = (&outcome.timing, outcome.proof) {
+            let peak = timing.peak_bytes.map_or_else(String::new, |bytes| {
+                format!(", {:.0} MiB", bytes as f64 / f64::from(1 << 20))
+            });
+            let _ = writeln!(
+                text,
+                "    {}: error {:.0e} of {:.0e} allowed, first {:.1} ms{peak}",
+                outcome.strategy,
+                proof.error,
+                proof.tolerance,
+                timing.first_ns * 1e-6,
+            );
+        }
+    }
+    text
+}
+
+/// The programs behind the strategies, each once.
+pub(crate) fn programs(entries: &[Measured]) -> String {
+    let mut lines = Vec::new();
+    for outcome in entries.iter().flat_map(|entry| &entry.outcomes) {
+        if let Some(about) = &outcome.about {
+            let line = format!("  {:<22}  {about}", outcome.strategy);
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+    }
+    if lines.is_empty() { String::new() } else { format!("\nstrategies\n{}\n", lines.join("\n")) }
+}
+
+/// Changes between two runs; those within the spread are marked.
+pub(crate) fn changes(changes: &[Change]) -> String {
+    let mut text = format!("  {:<48}{:>10}{:>10}{:>8}\n", "", "before ms", "after ms", "ratio");
+    for change in changes {
+        let ratio = change.after / change.before;
+        let quiet = if (ratio - 1.0).abs() <= change.spread { " ~" } else { "" };
+        let name = format!("{} {}", change.entry, change.strategy);
+        let _ = writeln!(
+            text,
+            "  {name:<48}{:>10.3}{:>10.3}{ratio:>8.2}{quiet}",
+            change.before * 1e-6,
+            change.after * 1e-6
+        );
+    }
+    text.push_str("\n  ~ within the spread of the samples\n");
+    text
+}
+
+/// Entries in which the dispatcher's pick is slower than our best path, by more than a share.
+pub(crate) fn slow_picks(entries: &[Measured], threads: usize, allowed: f64) -> Vec<String> {
+    let mut slow = Vec::new();
+    for entry in entries {
+        let median = |role: &[Role]| {
+            let outcomes = entry.outcomes.iter().filter(|outcome| role.contains(&outcome.role));
+            let timed = outcomes.filter_map(|outcome| {
+                let summary = outcome.timing.as_ref()?.summary(threads)?;
+                Some((summary.median, outcome.strategy.clone()))
+            });
+            timed.min_by(|a, b| a.0.total_cmp(&b.0))
+        };
+        let Some((best, name)) = median(&[Role::Forced, Role::Dispatched]) else { continue };
+        match median(&[Role::Dispatched]) {
+            Some((picked, pick)) if picked > best * (1.0 + allowed) => slow.push(format!(
+                "{}: `{pick}` takes {:.2} × what `{name}` takes",
+                entry.id,
+                picked / best
+            )),
+            Some(_) => {}
+            None => slow.push(format!("{}: what the dispatcher picks was not timed", entry.id)),
+        }
+    }
+    slow
+}
+
+fn cut(text: &str, columns: usize) -> String {
+    if text.chars().count() <= columns {
+        return text.to_owned();
+    }
+    text.chars().take(columns - 1).chain(['…']).collect()
+}

@@ -1,0 +1,79 @@
+//! The worker's side: computes problems with our crates when the runner asks.
+
+use std::io::{BufRead, Write, stdin, stdout};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::clock;
+use crate::problem::{Outputs, Problem, Repeat, Site};
+use crate::protocol::{Answer, Request};
+use crate::strategy;
+
+/// Answers requests until the runner closes the pipe.
+pub(crate) fn serve() -> Result<()> {
+    let mut prepared = None;
+    for line in stdin().lock().lines() {
+        let answer = serde_json::from_str(&line?)
+            .map_err(Into::into)
+            .and_then(|request| answer(request, &mut prepared))
+            .unwrap_or_else(|error| Answer::Failed { reason: format!("{error:#}") });
+        let mut out = stdout().lock();
+        serde_json::to_writer(&mut out, &answer)?;
+        out.write_all(b"\n")?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+struct Prepared {
+    running: Box<dyn Repeat>,
+    folder: PathBuf,
+}
+
+fn answer(request: Request, prepared: &mut Option<Prepared>) -> Result<Answer> {
+    let ready = |prepared: &mut Option<Prepared>| match prepared.take() {
+        Some(ready) => Ok(ready),
+        None => bail!("nothing is prepared"),
+    };
+    match request {
+        Request::Prepare { problem, strategy, folder, threads: _ } => {
+            let (running, about) = prepare(&problem, &strategy, &folder)?;
+            *prepared = Some(Prepared { running, folder });
+            Ok(Answer::Prepared { about })
+        }
+        Request::Prove => {
+            let mut ready = ready(prepared)?;
+            let outputs = ready.running.outputs()?;
+            write_outputs(&ready.folder, &outputs)?;
+            Ok(Answer::Proved { outputs: outputs.into_keys().collect() })
+        }
+        Request::Repeat { times } => {
+            let mut ready = ready(prepared)?;
+            let (wall_ns, cpu_ns) = clock::time(times, || ready.running.once())?;
+            *prepared = Some(ready);
+            let peak_bytes = updraft_device::memory().peak_resident_bytes;
+            Ok(Answer::Repeated { wall_ns, cpu_ns, peak_bytes })
+        }
+    }
+}
+
+fn prepare(problem: &Problem, id: &str, folder: &Path) -> Result<(Box<dyn Repeat>, String)> {
+    let (device, kernels, about) = strategy::open(id)?;
+    let site = Site { device, kernels, folder: folder.to_owned() };
+    Ok((problem.task().on_burn(&site)?, about))
+}
+
+fn write_outputs(folder: &Path, outputs: &Outputs) -> Result<()> {
+    for (name, values) in outputs {
+        let path = output_path(folder, name);
+        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        std::fs::write(&path, bytes).with_context(|| format!("writing `{}`", path.display()))?;
+    }
+    Ok(())
+}
+
+/// Where a result is written.
+pub(crate) fn output_path(folder: &Path, name: &str) -> PathBuf {
+    folder.join(format!("{name}.f64"))
+}

@@ -1,0 +1,111 @@
+//! The benchmark runner: built for release with the features that are compared, then run.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use crate::cargo::Cargo;
+use crate::{complain, print, refuse, target};
+
+/// The features of the runner that a build without them can be compared with.
+const FEATURES: [&str; 4] = ["conv", "simd", "rayon", "x86-v4"];
+
+/// Builds the runner, and a variant of it without each feature of `--compare`, and runs it.
+pub(crate) fn run(arguments: &[String]) -> ExitCode {
+    let Options { without, wgpu, dry_run, rest } = match Options::read(arguments) {
+        Ok(options) => options,
+        Err(message) => return refuse(&message),
+    };
+    let mut variants = Vec::new();
+    for feature in &without {
+        let kept: Vec<_> = FEATURES.into_iter().filter(|kept| kept != feature).collect();
+        variants.push((format!("without-{feature}"), build(&kept, wgpu)));
+    }
+    let build = build(&FEATURES, wgpu);
+    if dry_run {
+        for (_, build) in &variants {
+            print(&Cargo::new(build).typed());
+        }
+        print(&Cargo::new(&build).typed());
+        print(format!("updraft-bench {}", rest.join(" ")).trim_end());
+        return ExitCode::SUCCESS;
+    }
+    let mut command = Command::new(program());
+    for (name, build) in &variants {
+        if let Err(code) = Cargo::new(build).run() {
+            return code;
+        }
+        let folder = target().join("bench").join(name);
+        let copy = folder.join(program().file_name().expect("the program has a name"));
+        if let Err(error) =
+            fs::create_dir_all(&folder).and_then(|()| fs::copy(program(), &copy).map(drop))
+        {
+            complain(&format!("error: `{}`: {error}", copy.display()));
+            return ExitCode::FAILURE;
+        }
+        command.arg("--variant").arg(format!("{name}={}", copy.display()));
+    }
+    if let Err(code) = Cargo::new(&build).run() {
+        return code;
+    }
+    if !matches!(rest.first().map(String::as_str), Some("compare" | "report" | "help")) {
+        command.arg("--target").arg(target());
+    }
+    match command.args(&rest).status() {
+        Ok(status) if status.success() => ExitCode::SUCCESS,
+        Ok(status) => {
+            ExitCode::from(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(130))
+        }
+        Err(error) => {
+            complain(&format!("error: `{}` cannot be started: {error}", program().display()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn build(features: &[&str], wgpu: bool) -> String {
+    let features: Vec<_> = features.iter().copied().chain(wgpu.then_some("wgpu")).collect();
+    format!(
+        "build --release -p updraft-bench --no-default-features --features {}",
+        features.join(",")
+    )
+}
+
+fn program() -> PathBuf {
+    target().join("release").join(format!("updraft-bench{}", std::env::consts::EXE_SUFFIX))
+}
+
+/// What is ours to read; the rest goes to the runner.
+struct Options {
+    without: Vec<String>,
+    wgpu: bool,
+    dry_run: bool,
+    rest: Vec<String>,
+}
+
+impl Options {
+    fn read(arguments: &[String]) -> Result<Self, String> {
+        let mut options =
+            Self { without: Vec::new(), wgpu: false, dry_run: false, rest: Vec::new() };
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "--dry-run" => options.dry_run = true,
+                "--wgpu" => options.wgpu = true,
+                "--compare" => {
+                    let list =
+                        arguments.next().ok_or("--compare needs features: `x86-v4,rayon`")?;
+                    for feature in list.split(',') {
+                        if !FEATURES.contains(&feature) {
+                            let known = FEATURES.join(", ");
+                            return Err(format!("--compare knows {known}; not `{feature}`"));
+                        }
+                        options.without.push(feature.to_owned());
+                    }
+                }
+                other => options.rest.push(other.to_owned()),
+            }
+        }
+        Ok(options)
+    }
+}
