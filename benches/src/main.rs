@@ -19,6 +19,7 @@ mod strategy;
 mod table;
 mod worker;
 
+use std::io::{Write, stderr, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -161,12 +162,12 @@ fn page(run: &Path, to: Option<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-#[expect(clippy::print_stdout, reason = "a command line speaks")]
+/// Prints a result; a reader that has gone away, such as `head`, is no fault.
 fn say(text: &str) {
-    println!("{text}");
+    let _ = writeln!(stdout(), "{text}");
 }
 
-#[expect(clippy::print_stderr, reason = "a command line speaks")]
+/// Prints what is no result.
 fn say_aside(text: &str) {
-    eprintln!("{text}");
+    let _ = writeln!(stderr(), "{text}");
 }

@@ -89,6 +89,7 @@ fn plot(entry: &Measured, threads: usize) -> Result<String> {
             timed.iter().rev().map(|(outcome, ..)| outcome.strategy.as_str()).collect();
         let mut chart = ChartBuilder::on(&area)
             .margin(6)
+            .margin_right(36)
             .x_label_area_size(34)
             .y_label_area_size(170)
             .build_cartesian_2d(0.0..most * 1.05, (0..names.len()).into_segmented())

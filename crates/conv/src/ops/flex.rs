@@ -101,9 +101,11 @@ impl ConvBackend for Flex {
 }
 
 fn with(run: impl FnOnce(Path, &mut Scratch, usize)) {
-    SCRATCH.with_borrow_mut(|scratch| {
-        run(Path::detect(), scratch, threads());
-    });
+    // Taken out, not borrowed: while this thread waits for others, rayon may give it another
+    // convolution to compute.
+    let mut scratch = SCRATCH.take();
+    run(Path::detect(), &mut scratch, threads());
+    SCRATCH.set(scratch);
 }
 
 /// As many as burn's own operations use.

@@ -104,6 +104,22 @@ fn what_our_kernels_do_not_compute_takes_burns_way() {
 }
 
 #[test]
+fn convolutions_may_run_inside_the_thread_pool_that_they_use() {
+    let device = Device::flex();
+    let (x, w) = (random([8, 4, 16, 16], &device), random([8, 4, 3, 3], &device));
+    let options = ConvOptions::new([1, 1], [1, 1], [1, 1], 1);
+    let alone = conv2d(x.clone(), w.clone(), None, options.clone()).numbers();
+    rayon::scope(|scope| {
+        for _ in 0..64 {
+            scope.spawn(|_| {
+                let inside = conv2d(x.clone(), w.clone(), None, options.clone());
+                assert_eq!(inside.numbers(), alone);
+            });
+        }
+    });
+}
+
+#[test]
 #[should_panic(expected = "assert_shape!(x, [_, channels, _, _])")]
 fn channels_that_do_not_fit_are_refused() {
     let device = Device::flex();

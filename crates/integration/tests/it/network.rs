@@ -10,8 +10,8 @@ use updraft_integration::{
     DualPathwayConfig, DualPathwayNet, IntegrationPoint, LumaStandard, Normalization, Place,
 };
 use updraft_testing::{
-    Numbers, assert_close, autodiff_devices, devices, in_dtype, parameter_gradient_check,
-    parameter_gradients, tolerance,
+    Numbers, Tolerance, assert_close, autodiff_devices, devices, in_dtype,
+    parameter_gradient_check, parameter_gradients, tolerance,
 };
 
 const CLASSES: usize = 5;
@@ -232,10 +232,9 @@ fn the_dtype_of_the_input_is_that_of_the_output() {
         let master = net(&config(), &device);
         let rgb = images(8, 8, &device);
         let expected = master.forward(rgb.clone());
-        for (dtype, allowed) in [
-            (FloatDType::F64, tolerance::F32_DEEP),
-            (FloatDType::BF16, tolerance::Tolerance::new(0.15, 0.1)),
-        ] {
+        for (dtype, allowed) in
+            [(FloatDType::F64, tolerance::F32_DEEP), (FloatDType::BF16, Tolerance::new(0.15, 0.1))]
+        {
             let net = in_dtype(net(&config(), &device), dtype);
             let logits = net.forward(rgb.clone().cast(dtype));
             assert_eq!(logits.dtype(), DType::from(dtype));
@@ -264,6 +263,33 @@ fn training_lowers_the_loss_and_moves_the_weights() {
             let sum = after.color + after.brightness + after.stream.unwrap_or(0.0);
             assert_close(&sum, &1.0_f64, tolerance::F32);
         }
+    }
+}
+
+/// In f64 the convolutions and norms are burn's own, so this is training with our kernels beside
+/// training without them.
+#[test]
+fn fifty_steps_in_f32_follow_those_in_f64() {
+    for device in autodiff_devices() {
+        let start = net(&config(), &device);
+        let rgb = images(10, 8, &device);
+        let losses = |mut net: DualPathwayNet, rgb: Tensor<4>| -> Vec<f64> {
+            let mut optimizer = SgdConfig::new().init();
+            let mut step = || {
+                let loss = loss(&net, rgb.clone());
+                let value = loss.clone().inner().numbers()[0];
+                let gradients = GradientsParams::from_grads(loss.backward(), &net);
+                net = optimizer.step(0.1, net.clone(), gradients);
+                value
+            };
+            (0..50).map(|_| step()).collect()
+        };
+        let double = in_dtype(start.clone(), FloatDType::F64);
+        let right = losses(double, rgb.clone().cast(FloatDType::F64));
+        let given = losses(start, rgb);
+        assert!(right[49] < 0.7 * right[0], "nothing was learned: {right:?}");
+        // Rounding grows from step to step; after fifty it has taken three digits of f32's seven.
+        assert_close(&given, &right, Tolerance::new(1e-4, 1e-4));
     }
 }
 
