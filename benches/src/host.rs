@@ -70,7 +70,7 @@ impl Worker {
         let mut worker = Self { child, asks, answers, folder, about: String::new() };
         let request = Request::Prepare {
             problem: problem.clone(),
-            strategy: strategy.id.clone(),
+            strategy: strategy.asked().to_owned(),
             folder: worker.folder.path().to_owned(),
             threads: programs.threads,
         };

@@ -33,6 +33,13 @@ pub(crate) struct Strategy {
     pub(crate) host: Host,
 }
 
+impl Strategy {
+    /// What its program is asked for: another build runs what it picks by itself.
+    pub(crate) fn asked(&self) -> &str {
+        if self.role == Role::Variant { "flex" } else { &self.id }
+    }
+}
+
 /// The program that a strategy runs in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Host {
