@@ -37,7 +37,7 @@ pub(crate) struct RunArguments {
     pub(crate) save: bool,
     /// Fail if the path that is picked takes N % longer than our best one
     #[arg(long, value_name = "N")]
-    pub(crate) assert: Option<f64>,
+    pub(crate) assert: Option<u16>,
     /// Print what would be timed
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -139,7 +139,7 @@ mod tests {
             let mut outputs = Outputs::new();
             for strategy in strategy::ours(&entry.problem) {
                 let (device, kernels, _) = strategy::open(&strategy.id).expect(&strategy.id);
-                let site = Site { device, kernels, folder: folder.path().to_owned() };
+                let site = Site { device, kernels, threads: 2, folder: folder.path().to_owned() };
                 let run = task.on_burn(&site).and_then(|mut run| run.outputs());
                 outputs = run.expect(&entry.id);
                 let error = error_of(&outputs, &reference).expect("comparable");

@@ -130,7 +130,7 @@ impl Drop for Worker {
 fn command(programs: &Programs, strategy: &Strategy) -> Result<Command> {
     match &strategy.host {
         Host::Here => Ok(worker_of(&programs.here)),
-        Host::Build(program) => Ok(worker_of(program)),
+        Host::Build { program, .. } => Ok(worker_of(program)),
         Host::Candle => match &programs.candle {
             Ok(program) => Ok(Command::new(program)),
             Err(reason) => bail!("{reason}"),

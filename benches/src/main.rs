@@ -32,7 +32,7 @@ use crate::host::Programs;
 use crate::machine::Machine;
 use crate::measure::{Effort, measure};
 use crate::record::Record;
-use crate::strategy::{Host, Role, Strategy};
+use crate::strategy::Role;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -95,11 +95,9 @@ fn run(arguments: &RunArguments) -> Result<()> {
     let mut measured = Vec::new();
     for entry in &entries {
         let mut strategies = strategy::ours(&entry.problem);
-        strategies.extend(arguments.variant.iter().map(|(id, program)| Strategy {
-            id: id.clone(),
-            role: Role::Variant,
-            host: Host::Build(program.clone()),
-        }));
+        let variants = arguments.variant.iter();
+        strategies
+            .extend(variants.map(|(id, program)| strategy::variant(&entry.problem, id, program)));
         if arguments.peers {
             strategies.extend(strategy::peers(&entry.problem));
         }
@@ -135,7 +133,7 @@ fn verdict(record: &Record, arguments: &RunArguments) -> Result<()> {
     }
     if let Some(percent) = arguments.assert {
         let threads = record.machine.fingerprint.threads;
-        let slow = table::slow_picks(&record.entries, threads, percent / 100.0);
+        let slow = table::slow_picks(&record.entries, threads, f64::from(percent) / 100.0);
         if !slow.is_empty() {
             bail!("the dispatcher's pick is not the best path:\n  {}", slow.join("\n  "));
         }

@@ -104,16 +104,17 @@ pub(crate) fn measure(
         }
         outcomes.push(outcome);
     }
-    for sample in 0..effort.samples {
-        // Another one begins each round, so that none always follows the same neighbour.
-        let count = running.len().max(1);
-        running.rotate_left(sample.min(1) % count);
+    for _ in 0..effort.samples {
         for (index, turn) in &mut running {
             if outcomes[*index].failure.is_none()
                 && let Err(error) = turn.sample()
             {
                 outcomes[*index].failure = Some(format!("{error:#}"));
             }
+        }
+        // Another one begins the next round.
+        if running.len() > 1 {
+            running.rotate_left(1);
         }
     }
     for (index, turn) in running {

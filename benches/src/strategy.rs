@@ -1,5 +1,7 @@
 //! Strategies: who computes a problem.
 
+use std::path::PathBuf;
+
 use anyhow::{Context, Result};
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
@@ -34,9 +36,12 @@ pub(crate) struct Strategy {
 }
 
 impl Strategy {
-    /// What its program is asked for: another build runs what it picks by itself.
+    /// What its program is asked for.
     pub(crate) fn asked(&self) -> &str {
-        if self.role == Role::Variant { "flex" } else { &self.id }
+        match &self.host {
+            Host::Build { picks, .. } => picks,
+            _ => &self.id,
+        }
     }
 }
 
@@ -45,8 +50,8 @@ impl Strategy {
 pub(crate) enum Host {
     /// This one.
     Here,
-    /// This one, built with other features.
-    Build(std::path::PathBuf),
+    /// This one, built with other features; it runs what it picks by itself.
+    Build { program: PathBuf, picks: &'static str },
     /// A script in the peers' environment.
     Python(&'static str),
     /// burn-candle, a package of its own.
@@ -67,7 +72,7 @@ pub(crate) enum Kernels {
 /// The strategies of this build for a problem.
 pub(crate) fn ours(problem: &Problem) -> Vec<Strategy> {
     let here = |id: &str, role| Strategy { id: id.to_owned(), role, host: Host::Here };
-    let has_kernels = matches!(problem, Problem::Conv2d(_) | Problem::BatchNorm(_));
+    let has_kernels = has_kernels(problem);
     let mut strategies = Vec::new();
     if has_kernels {
         strategies.push(here("updraft", Role::Dispatched));
@@ -79,6 +84,18 @@ pub(crate) fn ours(problem: &Problem) -> Vec<Strategy> {
         strategies.push(here("wgpu", Role::Baseline));
     }
     strategies
+}
+
+/// What another build of ours picks for a problem.
+pub(crate) fn variant(problem: &Problem, id: &str, program: &std::path::Path) -> Strategy {
+    let picks = if has_kernels(problem) { "updraft" } else { "flex" };
+    let host = Host::Build { program: program.to_owned(), picks };
+    Strategy { id: id.to_owned(), role: Role::Variant, host }
+}
+
+/// Whether we have kernels that compute a problem as it is.
+fn has_kernels(problem: &Problem) -> bool {
+    matches!(problem, Problem::Conv2d(_) | Problem::BatchNorm(_))
 }
 
 /// The peers that know a problem.
@@ -123,10 +140,4 @@ pub(crate) fn open(id: &str) -> Result<(Device, Kernels, String)> {
         Kernels::Forced(path) => format!("updraft-conv on slices, {path}"),
     };
     Ok((device, kernels, about))
-}
-
-/// Threads that this worker may use, as the runner told rayon.
-pub(crate) fn threads() -> usize {
-    let told = std::env::var("RAYON_NUM_THREADS").ok().and_then(|text| text.parse().ok());
-    told.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
 }

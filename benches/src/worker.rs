@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::clock;
-use crate::problem::{Outputs, Problem, Repeat, Site};
+use crate::problem::{Outputs, Repeat, Site};
 use crate::protocol::{Answer, Request};
 use crate::strategy;
 
@@ -37,8 +37,10 @@ fn answer(request: Request, prepared: &mut Option<Prepared>) -> Result<Answer> {
         None => bail!("nothing is prepared"),
     };
     match request {
-        Request::Prepare { problem, strategy, folder, threads: _ } => {
-            let (running, about) = prepare(&problem, &strategy, &folder)?;
+        Request::Prepare { problem, strategy, folder, threads } => {
+            let (device, kernels, about) = strategy::open(&strategy)?;
+            let site = Site { device, kernels, threads, folder: folder.clone() };
+            let running = problem.task().on_burn(&site)?;
             *prepared = Some(Prepared { running, folder });
             Ok(Answer::Prepared { about })
         }
@@ -56,12 +58,6 @@ fn answer(request: Request, prepared: &mut Option<Prepared>) -> Result<Answer> {
             Ok(Answer::Repeated { wall_ns, cpu_ns, peak_bytes })
         }
     }
-}
-
-fn prepare(problem: &Problem, id: &str, folder: &Path) -> Result<(Box<dyn Repeat>, String)> {
-    let (device, kernels, about) = strategy::open(id)?;
-    let site = Site { device, kernels, folder: folder.to_owned() };
-    Ok((problem.task().on_burn(&site)?, about))
 }
 
 fn write_outputs(folder: &Path, outputs: &Outputs) -> Result<()> {

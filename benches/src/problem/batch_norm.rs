@@ -116,7 +116,7 @@ impl Task for BatchNorm {
             Pass::Training => site.device.clone().autodiff(),
         };
         if let Kernels::Forced(path) = site.kernels {
-            return Ok(Box::new(OnSlices::new(self, path)));
+            return Ok(Box::new(OnSlices::new(self, path, site.threads)));
         }
         let [x, gamma, beta, g] = self.inputs();
         let image = |values| Tensor::from_data(TensorData::new(values, self.shape()), &device);
@@ -205,10 +205,11 @@ struct OnSlices {
     /// Mean, variance, and the gradients of γ and β.
     vectors: [Vec<f32>; 4],
     scratch: Scratch,
+    threads: usize,
 }
 
 impl OnSlices {
-    fn new(problem: &BatchNorm, path: Path) -> Self {
+    fn new(problem: &BatchNorm, path: Path, threads: usize) -> Self {
         let BatchNorm { batch, channels, side, pass } = *problem;
         let shape = BatchNormShape { batch, channels, pixels: side * side };
         Self {
@@ -220,6 +221,7 @@ impl OnSlices {
             dx: vec![0.0; shape.len()],
             vectors: [(); 4].map(|()| vec![0.0; channels]),
             scratch: Scratch::new(),
+            threads,
         }
     }
 }
@@ -230,7 +232,7 @@ impl Repeat for OnSlices {
         let activation = Activation::Identity;
         let by = Normalization { gamma, beta, epsilon: EPSILON, activation };
         let [mean, variance, dgamma, dbeta] = vectors;
-        let threads = crate::strategy::threads();
+        let threads = self.threads;
         let statistics = Statistics { mean: &mut *mean, variance: &mut *variance };
         batch_norm(*path, *shape, by, x, y, statistics, scratch, threads);
         if self.pass == Pass::Training {

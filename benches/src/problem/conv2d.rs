@@ -11,7 +11,7 @@ use updraft_conv::slices::{
 
 use crate::formula;
 use crate::problem::{Outputs, Problem, Repeat, Site, Task, Work, widened};
-use crate::strategy::{Kernels, threads};
+use crate::strategy::Kernels;
 
 /// A square kernel over square images, f32, NCHW, padded by half the kernel, without bias.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -152,7 +152,7 @@ impl Task for Conv2d {
             Tensor::<4>::from_data(TensorData::new(values, shape), &device)
         };
         if let Kernels::Forced(path) = site.kernels {
-            return Ok(Box::new(OnSlices::new(self, path)?));
+            return Ok(Box::new(OnSlices::new(self, path, site.threads)?));
         }
         let padding = self.padding();
         Ok(Box::new(OnBurn {
@@ -225,7 +225,7 @@ struct OnSlices {
 }
 
 impl OnSlices {
-    fn new(problem: &Conv2d, path: Path) -> Result<Self> {
+    fn new(problem: &Conv2d, path: Path, threads: usize) -> Result<Self> {
         let (side, kernel) = ([problem.side; 2], [problem.kernel; 2]);
         let geometry = ConvGeometry::try_new(ConvShape {
             stride: [problem.stride; 2],
@@ -243,7 +243,7 @@ impl OnSlices {
             dx: x,
             dw: w,
             scratch: Scratch::new(),
-            threads: threads(),
+            threads,
         })
     }
 }

@@ -73,6 +73,8 @@ pub(crate) trait Task {
 pub(crate) struct Site {
     pub(crate) device: Device,
     pub(crate) kernels: Kernels,
+    /// How many threads our kernels use; burn's obey the environment.
+    pub(crate) threads: usize,
     /// Where [`Task::write_inputs`] wrote.
     pub(crate) folder: PathBuf,
 }

@@ -29,7 +29,7 @@ impl Path {
 
     /// Whether this CPU can take it.
     ///
-    /// Without the feature `std` only what the build's target promises counts.
+    /// Without the feature `std` nothing can be asked, and only the portable path is available.
     #[must_use]
     pub fn is_available(self) -> bool {
         match self {

@@ -1,4 +1,4 @@
-//! Memory that a caller keeps between calls, so that kernels allocate nothing.
+//! Work space that a caller keeps between calls; beside it a call allocates only its short plan.
 
 /// Work space of the kernels: grows to what a call needs, and is reused by the next.
 ///
@@ -24,8 +24,8 @@ impl Scratch {
         8 * self.wide.capacity() + all.map(|buffer| 4 * buffer.capacity()).sum::<usize>()
     }
 
-    /// `shared` numbers for all threads, and `each` for every one of `threads`, uninitialised in
-    /// the sense that they hold what the last call left.
+    /// `shared` numbers for all threads, and `each` for every one of `threads`, holding what the
+    /// last call left.
     pub(crate) fn split(
         &mut self,
         shared: usize,

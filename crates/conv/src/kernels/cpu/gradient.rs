@@ -48,20 +48,29 @@ impl WeightJob<'_> {
         assert!(taps * self.blocks * lanes <= sums.len(), "the sums are too short");
         match path {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available.
+            // SAFETY: the path is available, the job checked.
             Path::Avx512 => unsafe { super::avx512::weights(self, sums) },
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available.
+            // SAFETY: the path is available, the job checked.
             Path::Avx2 => unsafe { super::avx2::weights(self, sums) },
-            // SAFETY: every CPU has it.
+            // SAFETY: every CPU has it, and the job is checked.
             _ => unsafe { super::portable::weights(self, sums) },
         }
     }
 }
 
 /// `R` runs of `K` taps from the run `first` on, for `B` vectors from `block` on.
+///
+/// # Safety
+/// [`WeightJob::run`] has checked the job and the sums, and the job has these runs and vectors.
 #[inline(always)]
-pub(super) fn tile<S: Simd, const B: usize, const K: usize, const R: usize, const STEP: usize>(
+pub(super) unsafe fn tile<
+    S: Simd,
+    const B: usize,
+    const K: usize,
+    const R: usize,
+    const STEP: usize,
+>(
     simd: S,
     job: &WeightJob<'_>,
     first: usize,
@@ -133,10 +142,10 @@ macro_rules! entries {
         triples one [$($one3:literal)*] two [$($two3:literal)*],
         singles one [$($one1:literal)*] two [$($two1:literal)*]
     ) => {
-        /// Computes a checked job.
+        /// Computes a job.
         ///
         /// # Safety
-        /// The CPU has what this path needs.
+        /// The CPU has what this path needs, and the job was checked for these sums.
         pub(super) unsafe fn weights(job: &WeightJob<'_>, sums: &mut [f32]) {
             let pairs = job.blocks / 2 * 2;
             for block in (0..pairs).step_by(2).chain(pairs..job.blocks) {
@@ -169,7 +178,7 @@ macro_rules! entries {
                         )*
                         _ => unreachable!("a tile has a size that there is"),
                     };
-                    // SAFETY: the caller promises the CPU.
+                    // SAFETY: the caller promises the CPU and the check.
                     unsafe { run(job, first, block, sums) };
                 });
             }
@@ -190,7 +199,8 @@ macro_rules! entries {
             block: usize,
             sums: &mut [f32],
         ) {
-            gradient::tile::<$kind, B, K, R, STEP>($proof, job, first, block, sums);
+            // SAFETY: `weights` is given checked jobs, and stays within their runs and blocks.
+            unsafe { gradient::tile::<$kind, B, K, R, STEP>($proof, job, first, block, sums) };
         }
     };
 }

@@ -76,9 +76,12 @@ pub(crate) fn transpose(
     }
 }
 
-/// The part of a transpose that is whole squares of lanes, checked by [`transpose`].
+/// The part of a transpose that is whole squares of lanes.
+///
+/// # Safety
+/// [`transpose`] has checked the slices.
 #[inline(always)]
-pub(super) fn squares<S: Simd>(
+pub(super) unsafe fn squares<S: Simd>(
     simd: S,
     from: &[f32],
     [rows, columns]: [usize; 2],
@@ -111,7 +114,8 @@ macro_rules! entries {
             to: &mut [f32],
             to_pitch: usize,
         ) {
-            image::squares::<$kind>($proof, from, size, from_pitch, to, to_pitch);
+            // SAFETY: the caller promises the check.
+            unsafe { image::squares::<$kind>($proof, from, size, from_pitch, to, to_pitch) };
         }
     };
 }

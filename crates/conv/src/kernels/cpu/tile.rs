@@ -45,12 +45,12 @@ impl TileJob<'_> {
         self.check(super::lanes(path), output);
         match path {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available.
+            // SAFETY: the path is available, the job checked.
             Path::Avx512 => unsafe { super::avx512::tiles(self, output) },
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available.
+            // SAFETY: the path is available, the job checked.
             Path::Avx2 => unsafe { super::avx2::tiles(self, output) },
-            // SAFETY: every CPU has it.
+            // SAFETY: every CPU has it, and the job is checked.
             _ => unsafe { super::portable::tiles(self, output) },
         }
     }
@@ -82,8 +82,12 @@ pub(super) fn pixels(sizes: &[usize], vectors: usize, columns: usize) -> usize {
 /// All rows of a grid for some blocks, `B` vectors by `Q` pixels at a time.
 ///
 /// `STEP` is the column step, or 0 for the job's own.
+///
+/// # Safety
+/// [`TileJob::check`] has passed for this job and output, `B` divides the number of blocks, and
+/// `Q` is at most the number of columns.
 #[inline(always)]
-pub(super) fn rows<S: Simd, const B: usize, const Q: usize, const STEP: usize>(
+pub(super) unsafe fn rows<S: Simd, const B: usize, const Q: usize, const STEP: usize>(
     simd: S,
     job: &TileJob<'_>,
     blocks: std::ops::Range<usize>,
@@ -97,28 +101,39 @@ pub(super) fn rows<S: Simd, const B: usize, const Q: usize, const STEP: usize>(
             let window = job.origin + row * job.row_step + column * step;
             let pixel = row * job.output_row + column * job.output_column;
             for block in blocks.clone().step_by(B) {
-                tile::<S, B, Q>(
-                    simd,
-                    job.taps,
-                    job.image.as_ptr().wrapping_add(window),
-                    step,
-                    job.weights.as_ptr().wrapping_add(block * block_len),
-                    job.start.as_ptr().wrapping_add(block * S::LANES),
-                    output.as_mut_ptr().wrapping_add(pixel + block * S::LANES),
-                    job.output_column,
-                );
+                let image = job.image.as_ptr().wrapping_add(window);
+                let weights = job.weights.as_ptr().wrapping_add(block * block_len);
+                let start = job.start.as_ptr().wrapping_add(block * S::LANES);
+                let to = output.as_mut_ptr().wrapping_add(pixel + block * S::LANES);
+                // SAFETY: the job was checked, and the tile lies in its grid.
+                unsafe {
+                    tile::<S, B, Q>(
+                        simd,
+                        job.taps,
+                        image,
+                        step,
+                        weights,
+                        start,
+                        to,
+                        job.output_column,
+                    );
+                }
             }
         }
     }
 }
 
-/// One register tile. The pointers obey what [`TileJob::check`] has checked.
+/// One register tile.
+///
+/// # Safety
+/// `window` has every tap of `Q` pixels, `step` apart; `weights` and `start` have `B` blocks;
+/// `output` has room for `B` vectors at each of `Q` pixels, `output_step` apart.
 #[inline(always)]
 #[expect(
     clippy::too_many_arguments,
     reason = "the innermost call; a struct would be unpacked here"
 )]
-fn tile<S: Simd, const B: usize, const Q: usize>(
+unsafe fn tile<S: Simd, const B: usize, const Q: usize>(
     simd: S,
     taps: &[u32],
     window: *const f32,
@@ -170,10 +185,10 @@ macro_rules! entries {
         one [$($one:literal)*],
         two [$($two:literal)*]
     ) => {
-        /// Computes a checked job.
+        /// Computes a job.
         ///
         /// # Safety
-        /// The CPU has what this path needs.
+        /// The CPU has what this path needs, and the job was checked for this output.
         pub(super) unsafe fn tiles(job: &TileJob<'_>, output: &mut [f32]) {
             let pairs = job.blocks / 2 * 2;
             if pairs > 0 {
@@ -185,7 +200,7 @@ macro_rules! entries {
                     )*
                     _ => unreachable!("a tile has a size that there is"),
                 };
-                // SAFETY: the caller promises the CPU.
+                // SAFETY: the caller promises the CPU and the check.
                 unsafe { run(job, 0..pairs, output) };
             }
             if pairs < job.blocks {
@@ -197,7 +212,7 @@ macro_rules! entries {
                     )*
                     _ => unreachable!("a tile has a size that there is"),
                 };
-                // SAFETY: the caller promises the CPU.
+                // SAFETY: the caller promises the CPU and the check.
                 unsafe { run(job, pairs..job.blocks, output) };
             }
         }
@@ -211,7 +226,8 @@ macro_rules! entries {
             blocks: std::ops::Range<usize>,
             output: &mut [f32],
         ) {
-            tile::rows::<$kind, B, Q, STEP>($proof, job, blocks, output);
+            // SAFETY: `tiles` is given checked jobs, and picks `B` and `Q` for them.
+            unsafe { tile::rows::<$kind, B, Q, STEP>($proof, job, blocks, output) };
         }
     };
 }
