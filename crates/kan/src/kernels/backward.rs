@@ -1,0 +1,347 @@
+//! A layer's gradients for a batch.
+
+use std::ops::Range;
+
+use super::cpu::{GradientJob, INPUTS, ROWS, lanes, pack, rows_of_weights, tile};
+use super::geometry::{Gradients, LayerError, LayerGeometry, Weights, length};
+use super::parallel;
+use super::path::Path;
+use super::scratch::{Scratch, grown};
+
+/// Tasks that a layer with few inputs is cut into along the batch, so that threads find work.
+const TASKS: usize = 8;
+
+/// Computes the gradients of `Σ y·dy`, for `x`, `[batch, in_features]`, and `dy`,
+/// `[batch, out_features]`.
+///
+/// What was in `gradients` is overwritten. For one path the result is the same to the bit for any
+/// number of threads. Without the feature `rayon` there is one.
+///
+/// NaN in `x` reaches all gradients of its feature's parameters; NaN and infinity in `dy` reach
+/// the gradients of the coefficients that their sample sees.
+///
+/// # Errors
+/// [`LayerError`] if a slice does not fit the geometry, a gradient is asked for of a parameter
+/// that the layer does not have, or the processor lacks the path; nothing has been written then.
+#[expect(clippy::too_many_arguments, reason = "a pass's inputs, outputs, memory and threads")]
+pub fn backward(
+    path: Path,
+    geometry: &LayerGeometry,
+    weights: Weights<'_>,
+    x: &[f32],
+    dy: &[f32],
+    gradients: Gradients<'_>,
+    scratch: &mut Scratch,
+    threads: usize,
+) -> Result<(), LayerError> {
+    let (in_features, out_features) = (geometry.in_features(), geometry.out_features());
+    let batch = geometry.check(&weights, x)?;
+    length("dy", batch * out_features, dy)?;
+    geometry.check_gradients(&weights, batch, &gradients)?;
+    if !path.is_available() {
+        return Err(LayerError::Path { path });
+    }
+    let Gradients { x: dx, spline, base, scaler, bias } = gradients;
+    if let Some(bias) = bias {
+        sum_rows(dy, bias);
+    }
+    let outputs = Outputs { spline, base, scaler };
+    let is_summed = outputs.is_wanted();
+
+    let plan = Plan::new(path, geometry, &weights, batch);
+    let of_dy = batch * plan.width;
+    let of_dx = dx.as_ref().map_or(0, |dx| dx.len());
+    let of_sums =
+        if is_summed && plan.pieces > 1 { plan.pieces * plan.sums(0..in_features) } else { 0 };
+    let (shared, spaces) = scratch.split(of_dy + of_dx + of_sums, parallel::threads(threads));
+    let (packed, shared) = shared.split_at_mut(of_dy);
+    let (inner, sums) = shared.split_at_mut(of_dx);
+
+    let samples = dy.chunks(ROWS * out_features).zip(packed.chunks_mut(ROWS * plan.width));
+    parallel::over_tasks(samples.collect(), spaces, |(dy, to), _| {
+        pack(path, dy, out_features, to);
+    });
+    let packed = &*packed;
+
+    let mut blocks = outputs.blocks(geometry);
+    let mut tasks = Vec::new();
+    let (mut inner_left, mut sums_left) = (&mut *inner, &mut *sums);
+    let mut direct =
+        if plan.pieces == 1 { std::mem::take(&mut blocks) } else { Vec::new() }.into_iter();
+    for rows in plan.rows() {
+        for inputs in plan.inputs() {
+            tasks.push(Task {
+                dx: dx.as_ref().map(|_| take(&mut inner_left, rows.len() * inputs.len())),
+                sums: (of_sums > 0).then(|| take(&mut sums_left, plan.sums(inputs.clone()))),
+                outputs: direct.next().filter(Outputs::is_wanted),
+                job: GradientJob {
+                    geometry,
+                    weights,
+                    x: &x[rows.start * in_features..rows.end * in_features],
+                    dy: &packed[rows.start * plan.width..rows.end * plan.width],
+                    inputs,
+                },
+            });
+        }
+    }
+    parallel::over_tasks(tasks, spaces, |task, space| {
+        let Task { job, dx, sums, outputs } = task;
+        match outputs {
+            Some(outputs) => {
+                // The space's sums leave it for the call, which needs the rest of it.
+                let mut of_space = std::mem::take(&mut space.sums);
+                let sums = grown(&mut of_space, plan.sums(job.inputs.clone()));
+                job.run(path, Some(&mut *sums), dx, space);
+                outputs.finish(&plan, geometry, &weights, job.inputs, &[sums]);
+                space.sums = of_space;
+            }
+            None => job.run(path, sums, dx, space),
+        }
+    });
+
+    if of_sums > 0 {
+        let pieces: Vec<&[f32]> = sums.chunks_exact(plan.sums(0..in_features)).collect();
+        let tasks = plan.inputs().zip(blocks).collect();
+        parallel::over_tasks(tasks, spaces, |(inputs, outputs): (Range<usize>, Outputs<'_>), _| {
+            let before = plan.sums(0..inputs.start);
+            let place = before..before + plan.sums(inputs.clone());
+            let parts: Vec<&[f32]> = pieces.iter().map(|piece| &piece[place.clone()]).collect();
+            outputs.finish(&plan, geometry, &weights, inputs, &parts);
+        });
+    }
+    if let Some(dx) = dx {
+        let tasks = plan.rows().zip(dx.chunks_mut(plan.samples * in_features)).collect();
+        let inner = &*inner;
+        parallel::over_tasks(tasks, spaces, |(rows, dx): (Range<usize>, &mut [f32]), _| {
+            plan.merge(&inner[rows.start * in_features..rows.end * in_features], dx);
+        });
+    }
+    Ok(())
+}
+
+/// The gradients of a block of inputs over a piece of the batch.
+struct Task<'a> {
+    job: GradientJob<'a>,
+    /// `[rows, inputs]`.
+    dx: Option<&'a mut [f32]>,
+    /// Where the sums go if other pieces are added to them.
+    sums: Option<&'a mut [f32]>,
+    /// Where the gradients go if the piece is the whole batch.
+    outputs: Option<Outputs<'a>>,
+}
+
+/// How a pass is cut: by the layer and the batch alone, never by the threads.
+struct Plan {
+    batch: usize,
+    in_features: usize,
+    pieces: usize,
+    /// Samples of a piece.
+    samples: usize,
+    /// Outputs, padded to whole vectors.
+    width: usize,
+    /// Outputs of a tile.
+    tile: usize,
+    /// Rows of weights of an input.
+    rows_of_weights: usize,
+}
+
+impl Plan {
+    fn new(path: Path, geometry: &LayerGeometry, weights: &Weights<'_>, batch: usize) -> Self {
+        let in_features = geometry.in_features();
+        let wanted = (TASKS / in_features.div_ceil(INPUTS)).max(1);
+        // Whole blocks of samples, each of which is packed for itself.
+        let samples = batch.div_ceil(wanted).next_multiple_of(ROWS).max(ROWS);
+        Self {
+            batch,
+            in_features,
+            pieces: batch.div_ceil(samples).max(1),
+            samples,
+            width: geometry.out_features().next_multiple_of(lanes(path)),
+            tile: tile(path),
+            rows_of_weights: rows_of_weights(geometry, weights),
+        }
+    }
+
+    /// The samples of each piece.
+    fn rows(&self) -> impl Iterator<Item = Range<usize>> {
+        let ends = |piece: usize| (piece * self.samples).min(self.batch);
+        (0..self.pieces).map(move |piece| ends(piece)..ends(piece + 1))
+    }
+
+    /// The blocks of inputs.
+    fn inputs(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+        let all = self.in_features;
+        (0..all).step_by(INPUTS).map(move |first| first..(first + INPUTS).min(all))
+    }
+
+    /// Numbers that the sums of some inputs take.
+    fn sums(&self, inputs: Range<usize>) -> usize {
+        inputs.len() * self.rows_of_weights * self.width
+    }
+
+    /// Brings a piece's gradients of the inputs from blocks of inputs to rows.
+    fn merge(&self, blocks: &[f32], dx: &mut [f32]) {
+        let rows = dx.len() / self.in_features;
+        for inputs in self.inputs() {
+            let block = &blocks[inputs.start * rows..inputs.end * rows];
+            let lines = dx.chunks_exact_mut(self.in_features);
+            for (dx, values) in lines.zip(block.chunks_exact(inputs.len())) {
+                dx[inputs.clone()].copy_from_slice(values);
+            }
+        }
+    }
+}
+
+/// Where the gradients of some inputs' parameters go.
+#[derive(Default)]
+struct Outputs<'a> {
+    spline: Option<&'a mut [f32]>,
+    base: Option<&'a mut [f32]>,
+    scaler: Option<&'a mut [f32]>,
+}
+
+impl<'a> Outputs<'a> {
+    fn is_wanted(&self) -> bool {
+        self.spline.is_some() || self.base.is_some() || self.scaler.is_some()
+    }
+
+    /// Those of each block of inputs.
+    fn blocks(self, geometry: &LayerGeometry) -> Vec<Self> {
+        let edges = INPUTS * geometry.out_features();
+        let mut spline = self.spline.map(|all| all.chunks_mut(edges * geometry.grid().bases()));
+        let mut base = self.base.map(|all| all.chunks_mut(edges));
+        let mut scaler = self.scaler.map(|all| all.chunks_mut(edges));
+        let blocks = geometry.in_features().div_ceil(INPUTS);
+        std::iter::repeat_with(|| Self {
+            spline: spline.as_mut().and_then(Iterator::next),
+            base: base.as_mut().and_then(Iterator::next),
+            scaler: scaler.as_mut().and_then(Iterator::next),
+        })
+        .take(blocks)
+        .collect()
+    }
+
+    /// Makes gradients of the sums of all pieces.
+    ///
+    /// With `s` the sum for the coefficient that its factor has multiplied, the coefficient's
+    /// gradient is `scaler·s`, and the scaler's is `Σ_j spline·s`.
+    fn finish(
+        self,
+        plan: &Plan,
+        geometry: &LayerGeometry,
+        weights: &Weights<'_>,
+        inputs: Range<usize>,
+        pieces: &[&[f32]],
+    ) {
+        let outputs = geometry.out_features();
+        let bases = geometry.grid().bases();
+        let Self { mut spline, mut base, mut scaler } = self;
+        let count = inputs.len();
+        for (index, input) in inputs.enumerate() {
+            let edges = index * outputs..(index + 1) * outputs;
+            if let Some(scaler) = &mut scaler {
+                scaler[edges.clone()].fill(0.0);
+            }
+            for row in 0..plan.rows_of_weights {
+                let sums =
+                    Sums { plan, pieces, row: index * plan.rows_of_weights + row, inputs: count };
+                if row == bases {
+                    if let Some(base) = &mut base {
+                        sums.for_each(outputs, |at, sums| {
+                            base[edges.clone()][at].copy_from_slice(sums)
+                        });
+                    }
+                    continue;
+                }
+                let coefficients = |block: usize| {
+                    let first = (block * bases + row) * outputs;
+                    first..first + outputs
+                };
+                let weight = &weights.spline[coefficients(input)];
+                let factors = weights.scaler.map(|scaler| &scaler[input * outputs..][..outputs]);
+                sums.for_each(outputs, |at, sums| {
+                    if let Some(scaler) = &mut scaler {
+                        let scaler = &mut scaler[edges.clone()][at.clone()];
+                        for ((scaler, weight), sum) in
+                            scaler.iter_mut().zip(&weight[at.clone()]).zip(sums)
+                        {
+                            *scaler += weight * sum;
+                        }
+                    }
+                    let Some(spline) = &mut spline else { return };
+                    let spline = &mut spline[coefficients(index)][at.clone()];
+                    match factors {
+                        Some(factors) => {
+                            for ((to, factor), sum) in spline.iter_mut().zip(&factors[at]).zip(sums)
+                            {
+                                *to = factor * sum;
+                            }
+                        }
+                        None => spline.copy_from_slice(sums),
+                    }
+                });
+            }
+        }
+    }
+}
+
+/// A row of weights' sums, in pieces of the batch and tiles of outputs.
+struct Sums<'a> {
+    plan: &'a Plan,
+    pieces: &'a [&'a [f32]],
+    row: usize,
+    inputs: usize,
+}
+
+impl Sums<'_> {
+    /// Calls `work` with the outputs of each tile and the sums of all pieces for them.
+    fn for_each(&self, outputs: usize, mut work: impl FnMut(Range<usize>, &[f32])) {
+        /// No tile is wider.
+        const WIDTH: usize = 64;
+        let Plan { tile, width, rows_of_weights, .. } = *self.plan;
+        let Some((first, others)) = self.pieces.split_first() else { return };
+        for column in (0..outputs).step_by(tile) {
+            let at = column..(column + tile).min(outputs);
+            let start =
+                column * self.inputs * rows_of_weights + self.row * tile.min(width - column);
+            let place = start..start + at.len();
+            if others.is_empty() {
+                work(at, &first[place]);
+                continue;
+            }
+            let mut sums = [0.0; WIDTH];
+            let sums = &mut sums[..at.len()];
+            sums.copy_from_slice(&first[place.clone()]);
+            for piece in others {
+                for (sum, part) in sums.iter_mut().zip(&piece[place.clone()]) {
+                    *sum += part;
+                }
+            }
+            work(at, sums);
+        }
+    }
+}
+
+/// Splits the first numbers off.
+fn take<'a>(slice: &mut &'a mut [f32], count: usize) -> &'a mut [f32] {
+    slice.split_off_mut(..count).expect("the work space was cut by the same plan")
+}
+
+/// The sum over rows, in f64.
+fn sum_rows(rows: &[f32], sums: &mut [f32]) {
+    /// Columns summed side by side.
+    const WIDTH: usize = 32;
+    let columns = sums.len();
+    for first in (0..columns).step_by(WIDTH) {
+        let width = WIDTH.min(columns - first);
+        let mut wide = [0.0; WIDTH];
+        for row in rows.chunks_exact(columns) {
+            for (wide, &value) in wide.iter_mut().zip(&row[first..first + width]) {
+                *wide += f64::from(value);
+            }
+        }
+        for (sum, wide) in sums[first..first + width].iter_mut().zip(wide) {
+            *sum = wide as f32;
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Vectors of eight lanes: AVX2 with FMA.
+#![expect(unsafe_code, reason = "intrinsics, and reads and writes through checked pointers")]
+
+use std::arch::x86_64::{
+    __m256, _MM_HINT_T0, _mm_prefetch, _mm256_add_ps, _mm256_fmadd_ps, _mm256_hadd_ps,
+    _mm256_loadu_ps, _mm256_mul_ps, _mm256_permute2f128_ps, _mm256_set1_ps, _mm256_setzero_ps,
+    _mm256_shuffle_ps, _mm256_storeu_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps,
+};
+
+use super::forward::{self, ForwardJob};
+use super::gradient::{self, GradientJob};
+use super::vector::Simd;
+use crate::kernels::scratch::Workspace;
+
+/// Proof that the CPU has AVX2 and FMA.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Avx2(());
+
+impl Simd for Avx2 {
+    type Vector = __m256;
+
+    const LANES: usize = 8;
+    const TILE: usize = 2;
+
+    #[inline(always)]
+    fn zero(self) -> __m256 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm256_setzero_ps() }
+    }
+
+    #[inline(always)]
+    fn splat(self, value: f32) -> __m256 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm256_set1_ps(value) }
+    }
+
+    #[inline(always)]
+    fn multiply(self, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm256_mul_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn multiply_add(self, sum: __m256, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm256_fmadd_ps(a, b, sum) }
+    }
+
+    #[inline(always)]
+    fn add(self, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm256_add_ps(a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn load(self, from: *const f32) -> __m256 {
+        // SAFETY: the caller promises eight initialised numbers.
+        unsafe { _mm256_loadu_ps(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32, vector: __m256) {
+        // SAFETY: the caller promises eight numbers of its own.
+        unsafe { _mm256_storeu_ps(to, vector) };
+    }
+
+    #[inline(always)]
+    unsafe fn sums(self, from: *const f32) -> __m256 {
+        let mut quads = [self.zero(); 2];
+        for (index, quad) in quads.iter_mut().enumerate() {
+            let mut rows = [self.zero(); 4];
+            for (row, vector) in rows.iter_mut().enumerate() {
+                // SAFETY: the caller promises every vector.
+                *vector = unsafe { self.load(from.wrapping_add((4 * index + row) * 8)) };
+            }
+            let [a, b, c, d] = rows;
+            *quad = self.pairs(self.pairs(a, b), self.pairs(c, d));
+        }
+        let [a, b] = quads;
+        self.add(self.halves::<0x20>(a, b), self.halves::<0x31>(a, b))
+    }
+
+    #[inline(always)]
+    unsafe fn transpose(self, from: *const f32, from_pitch: usize, to: *mut f32, to_pitch: usize) {
+        let mut rows = [self.zero(); 8];
+        for (index, row) in rows.iter_mut().enumerate() {
+            // SAFETY: the caller promises every row.
+            *row = unsafe { self.load(from.wrapping_add(index * from_pitch)) };
+        }
+        let columns = self.transposed(rows);
+        for (index, column) in columns.into_iter().enumerate() {
+            // SAFETY: the caller promises every column.
+            unsafe { self.store(to.wrapping_add(index * to_pitch), column) };
+        }
+    }
+
+    #[inline(always)]
+    fn prefetch(self, place: *const f32) {
+        // SAFETY: a prefetch of any address does nothing but fill a cache.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
+    }
+}
+
+impl Avx2 {
+    /// Interleaves pairs, then quadruples within the 128-bit halves, then the halves.
+    #[inline(always)]
+    fn transposed(self, rows: [__m256; 8]) -> [__m256; 8] {
+        let mut pairs = rows;
+        for i in (0..8).step_by(2) {
+            pairs[i] = self.low(rows[i], rows[i + 1]);
+            pairs[i + 1] = self.high(rows[i], rows[i + 1]);
+        }
+        // quads[4k + j], half p: column 4p + j of rows 4k to 4k + 3.
+        let mut quads = pairs;
+        for i in (0..8).step_by(4) {
+            quads[i] = self.quad::<0x44>(pairs[i], pairs[i + 2]);
+            quads[i + 1] = self.quad::<0xEE>(pairs[i], pairs[i + 2]);
+            quads[i + 2] = self.quad::<0x44>(pairs[i + 1], pairs[i + 3]);
+            quads[i + 3] = self.quad::<0xEE>(pairs[i + 1], pairs[i + 3]);
+        }
+        let mut columns = rows;
+        for j in 0..4 {
+            columns[j] = self.halves::<0x20>(quads[j], quads[4 + j]);
+            columns[4 + j] = self.halves::<0x31>(quads[j], quads[4 + j]);
+        }
+        columns
+    }
+
+    /// Sums of neighbors, of `a` and `b` in turn.
+    #[inline(always)]
+    fn pairs(self, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm256_hadd_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn low(self, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm256_unpacklo_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn high(self, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm256_unpackhi_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn quad<const CHOICE: i32>(self, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm256_shuffle_ps::<CHOICE>(a, b) }
+    }
+
+    #[inline(always)]
+    fn halves<const CHOICE: i32>(self, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm256_permute2f128_ps::<CHOICE>(a, b) }
+    }
+}
+
+forward::entries! {
+    #[target_feature(enable = "avx2,fma")]
+    Avx2 = Avx2(())
+}
+
+gradient::entries! {
+    #[target_feature(enable = "avx2,fma")]
+    Avx2 = Avx2(())
+}

@@ -1,0 +1,231 @@
+//! Vectors of sixteen lanes: AVX-512 F.
+#![expect(unsafe_code, reason = "intrinsics, and reads and writes through checked pointers")]
+
+use std::arch::x86_64::{
+    __m512, __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_add_epi32, _mm512_add_ps, _mm512_castpd_ps,
+    _mm512_castps_pd, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_cmpeq_epi32_mask,
+    _mm512_maskz_compress_epi32, _mm512_maskz_loadu_epi32, _mm512_mul_ps, _mm512_set1_epi32,
+    _mm512_set1_ps, _mm512_setr_epi32, _mm512_setzero_ps, _mm512_shuffle_f32x4,
+    _mm512_storeu_epi32, _mm512_storeu_ps, _mm512_unpackhi_pd, _mm512_unpackhi_ps,
+    _mm512_unpacklo_pd, _mm512_unpacklo_ps,
+};
+
+use super::forward::{self, ForwardJob};
+use super::gradient::{self, GradientJob};
+use super::vector::Simd;
+use crate::kernels::scratch::Workspace;
+
+/// Proof that the CPU has AVX-512 F and VL.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Avx512(());
+
+impl Simd for Avx512 {
+    type Vector = __m512;
+
+    const LANES: usize = 16;
+    const TILE: usize = 4;
+
+    #[inline(always)]
+    fn zero(self) -> __m512 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_setzero_ps() }
+    }
+
+    #[inline(always)]
+    fn splat(self, value: f32) -> __m512 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_set1_ps(value) }
+    }
+
+    #[inline(always)]
+    fn multiply(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_mul_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn multiply_add(self, sum: __m512, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_fmadd_ps(a, b, sum) }
+    }
+
+    #[inline(always)]
+    fn add(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_add_ps(a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn load(self, from: *const f32) -> __m512 {
+        // SAFETY: the caller promises sixteen initialised numbers.
+        unsafe { _mm512_loadu_ps(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32, vector: __m512) {
+        // SAFETY: the caller promises sixteen numbers of its own.
+        unsafe { _mm512_storeu_ps(to, vector) };
+    }
+
+    #[inline(always)]
+    unsafe fn sums(self, from: *const f32) -> __m512 {
+        // quads[k], part p: what lanes 4p to 4p + 3 of vectors 4k to 4k + 3 add up to.
+        let mut quads = [self.zero(); 4];
+        for (index, quad) in quads.iter_mut().enumerate() {
+            let mut rows = [self.zero(); 4];
+            for (row, vector) in rows.iter_mut().enumerate() {
+                // SAFETY: the caller promises every vector.
+                *vector = unsafe { self.load(from.wrapping_add((4 * index + row) * 16)) };
+            }
+            let [a, b, c, d] = rows;
+            let ab = self.add(self.low(a, b), self.high(a, b));
+            let cd = self.add(self.low(c, d), self.high(c, d));
+            *quad = self.add(self.low_pair(ab, cd), self.high_pair(ab, cd));
+        }
+        let [a, b, c, d] = quads;
+        let ab = self.add(self.parts::<0x88>(a, b), self.parts::<0xDD>(a, b));
+        let cd = self.add(self.parts::<0x88>(c, d), self.parts::<0xDD>(c, d));
+        self.add(self.parts::<0x88>(ab, cd), self.parts::<0xDD>(ab, cd))
+    }
+
+    #[inline(always)]
+    unsafe fn transpose(self, from: *const f32, from_pitch: usize, to: *mut f32, to_pitch: usize) {
+        let mut rows = [self.zero(); 16];
+        for (index, row) in rows.iter_mut().enumerate() {
+            // SAFETY: the caller promises every row.
+            *row = unsafe { self.load(from.wrapping_add(index * from_pitch)) };
+        }
+        let columns = self.transposed(rows);
+        for (index, column) in columns.into_iter().enumerate() {
+            // SAFETY: the caller promises every column.
+            unsafe { self.store(to.wrapping_add(index * to_pitch), column) };
+        }
+    }
+
+    #[inline(always)]
+    fn indices_of(self, keys: &[u32], wanted: u32, to: &mut [u32]) -> usize {
+        let wanted = self.integers(wanted as i32);
+        let mut indices = self.counted();
+        let mut found = 0;
+        for keys in keys.chunks(16) {
+            let there = u16::MAX >> (16 - keys.len());
+            // SAFETY: the mask keeps to the keys that there are.
+            let keys = unsafe { _mm512_maskz_loadu_epi32(there, keys.as_ptr().cast()) };
+            // SAFETY: the proof is at hand.
+            let hits = unsafe { _mm512_mask_cmpeq_epi32_mask(there, keys, wanted) };
+            // SAFETY: the proof is at hand.
+            let hit = unsafe { _mm512_maskz_compress_epi32(hits, indices) };
+            let place = to[found..found + 16].as_mut_ptr();
+            // SAFETY: the slice has room for sixteen.
+            unsafe { _mm512_storeu_epi32(place.cast(), hit) };
+            found += hits.count_ones() as usize;
+            // SAFETY: the proof is at hand.
+            indices = unsafe { _mm512_add_epi32(indices, self.integers(16)) };
+        }
+        found
+    }
+
+    #[inline(always)]
+    fn prefetch(self, place: *const f32) {
+        // SAFETY: a prefetch of any address does nothing but fill a cache.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
+    }
+}
+
+impl Avx512 {
+    #[inline(always)]
+    fn integers(self, value: i32) -> __m512i {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_set1_epi32(value) }
+    }
+
+    /// 0 to 15.
+    #[inline(always)]
+    fn counted(self) -> __m512i {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) }
+    }
+
+    /// Interleaves pairs, then quadruples within the 128-bit parts, then the parts.
+    #[inline(always)]
+    fn transposed(self, rows: [__m512; 16]) -> [__m512; 16] {
+        let mut pairs = rows;
+        for i in (0..16).step_by(2) {
+            pairs[i] = self.low(rows[i], rows[i + 1]);
+            pairs[i + 1] = self.high(rows[i], rows[i + 1]);
+        }
+        // quads[4k + j], part p: column 4p + j of rows 4k to 4k + 3.
+        let mut quads = pairs;
+        for i in (0..16).step_by(4) {
+            quads[i] = self.low_pair(pairs[i], pairs[i + 2]);
+            quads[i + 1] = self.high_pair(pairs[i], pairs[i + 2]);
+            quads[i + 2] = self.low_pair(pairs[i + 1], pairs[i + 3]);
+            quads[i + 3] = self.high_pair(pairs[i + 1], pairs[i + 3]);
+        }
+        let mut columns = rows;
+        for j in 0..4 {
+            let [a, b, c, d] = [quads[j], quads[4 + j], quads[8 + j], quads[12 + j]];
+            let (ab_even, ab_odd) = (self.parts::<0x88>(a, b), self.parts::<0xDD>(a, b));
+            let (cd_even, cd_odd) = (self.parts::<0x88>(c, d), self.parts::<0xDD>(c, d));
+            columns[j] = self.parts::<0x88>(ab_even, cd_even);
+            columns[4 + j] = self.parts::<0x88>(ab_odd, cd_odd);
+            columns[8 + j] = self.parts::<0xDD>(ab_even, cd_even);
+            columns[12 + j] = self.parts::<0xDD>(ab_odd, cd_odd);
+        }
+        columns
+    }
+
+    #[inline(always)]
+    fn low(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_unpacklo_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn high(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_unpackhi_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn low_pair(self, a: __m512, b: __m512) -> __m512 {
+        let (a, b) = (self.doubles(a), self.doubles(b));
+        // SAFETY: the proof is at hand.
+        self.singles(unsafe { _mm512_unpacklo_pd(a, b) })
+    }
+
+    #[inline(always)]
+    fn high_pair(self, a: __m512, b: __m512) -> __m512 {
+        let (a, b) = (self.doubles(a), self.doubles(b));
+        // SAFETY: the proof is at hand.
+        self.singles(unsafe { _mm512_unpackhi_pd(a, b) })
+    }
+
+    #[inline(always)]
+    fn doubles(self, a: __m512) -> std::arch::x86_64::__m512d {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_castps_pd(a) }
+    }
+
+    #[inline(always)]
+    fn singles(self, a: std::arch::x86_64::__m512d) -> __m512 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_castpd_ps(a) }
+    }
+
+    #[inline(always)]
+    fn parts<const CHOICE: i32>(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_shuffle_f32x4::<CHOICE>(a, b) }
+    }
+}
+
+forward::entries! {
+    #[target_feature(enable = "avx512f,avx512vl")]
+    Avx512 = Avx512(())
+}
+
+gradient::entries! {
+    #[target_feature(enable = "avx512f,avx512vl")]
+    Avx512 = Avx512(())
+}

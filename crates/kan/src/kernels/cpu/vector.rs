@@ -1,0 +1,104 @@
+//! What the inner loops need of a vector.
+#![expect(unsafe_code, reason = "vectors are read and written through pointers")]
+
+/// Numbers of the widest vector.
+pub(super) const MOST_LANES: usize = 16;
+
+/// Vector instructions of one kind; a value of the type proves that the CPU has them.
+pub(super) trait Simd: Copy {
+    /// Some numbers side by side.
+    type Vector: Copy;
+
+    /// How many.
+    const LANES: usize;
+
+    /// Vectors of outputs that are computed together: as many as leave registers for the weights
+    /// of all taps.
+    const TILE: usize;
+
+    /// All zeros.
+    fn zero(self) -> Self::Vector;
+
+    /// One number in every lane.
+    fn splat(self, value: f32) -> Self::Vector;
+
+    /// `a·b`, lane by lane.
+    fn multiply(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+
+    /// `sum + a·b`, lane by lane.
+    fn multiply_add(self, sum: Self::Vector, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+
+    /// `a + b`, lane by lane.
+    fn add(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+
+    /// Reads [`LANES`](Self::LANES) numbers.
+    ///
+    /// # Safety
+    /// They lie in one allocation and are initialised.
+    unsafe fn load(self, from: *const f32) -> Self::Vector;
+
+    /// Writes [`LANES`](Self::LANES) numbers.
+    ///
+    /// # Safety
+    /// They lie in one allocation that nothing else uses meanwhile.
+    unsafe fn store(self, to: *mut f32, vector: Self::Vector);
+
+    /// The sum over the lanes of each of [`LANES`](Self::LANES) vectors that lie in a row.
+    ///
+    /// # Safety
+    /// All of them may be read.
+    unsafe fn sums(self, from: *const f32) -> Self::Vector;
+
+    /// Writes the transpose of a square of [`LANES`](Self::LANES) rows and columns.
+    ///
+    /// # Safety
+    /// All rows may be read, at `from + row · from_pitch`, and all columns written, at
+    /// `to + column · to_pitch`; they do not overlap.
+    unsafe fn transpose(self, from: *const f32, from_pitch: usize, to: *mut f32, to_pitch: usize);
+
+    /// Writes the indices at which `keys` holds `wanted`, in rising order, and says how many.
+    ///
+    /// What lies behind them in `to` is overwritten too.
+    ///
+    /// # Panics
+    /// If `to` has no room for a vector behind them.
+    #[inline(always)]
+    fn indices_of(self, keys: &[u32], wanted: u32, to: &mut [u32]) -> usize {
+        let mut found = 0;
+        for (index, &key) in keys.iter().enumerate() {
+            to[found] = index as u32;
+            found += usize::from(key == wanted);
+        }
+        found
+    }
+
+    /// Asks for a place's cache line ahead of its use.
+    fn prefetch(self, _: *const f32) {}
+
+    /// Reads the first numbers of a slice, and zeros where it is shorter than a vector.
+    #[inline(always)]
+    fn read(self, from: &[f32]) -> Self::Vector {
+        if from.len() >= Self::LANES {
+            // SAFETY: the slice has a vector's numbers.
+            return unsafe { self.load(from.as_ptr()) };
+        }
+        let mut numbers = [0.0; MOST_LANES];
+        numbers[..from.len()].copy_from_slice(from);
+        // SAFETY: no vector is wider.
+        unsafe { self.load(numbers.as_ptr()) }
+    }
+
+    /// Writes the first numbers of a vector, as many as the slice has.
+    #[inline(always)]
+    fn write(self, to: &mut [f32], vector: Self::Vector) {
+        if to.len() >= Self::LANES {
+            // SAFETY: the slice has room for a vector.
+            unsafe { self.store(to.as_mut_ptr(), vector) };
+            return;
+        }
+        let mut numbers = [0.0; MOST_LANES];
+        // SAFETY: no vector is wider.
+        unsafe { self.store(numbers.as_mut_ptr(), vector) };
+        to.copy_from_slice(&numbers[..to.len()]);
+    }
+}

@@ -1,0 +1,91 @@
+//! A tile's weights, packed: row by row of each input, coefficients times their factors.
+#![expect(unsafe_code, reason = "whole vectors are read through checked pointers")]
+
+use std::ops::Range;
+
+use super::vector::Simd;
+use crate::kernels::geometry::{LayerGeometry, Weights};
+
+/// Rows of weights that belong to one input: its bases and, if there is one, the base branch.
+pub(crate) fn rows_of_weights(geometry: &LayerGeometry, weights: &Weights<'_>) -> usize {
+    geometry.grid().bases() + usize::from(weights.base.is_some())
+}
+
+/// Packs the weights of some inputs for `N` vectors of outputs from a column on, `[inputs, rows of
+/// weights, N vectors]`, with zeros behind the last output.
+#[inline(always)]
+pub(super) fn pack<S: Simd, const N: usize>(
+    simd: S,
+    geometry: &LayerGeometry,
+    weights: &Weights<'_>,
+    inputs: Range<usize>,
+    column: usize,
+    to: &mut [f32],
+) {
+    let out_features = geometry.out_features();
+    let bases = geometry.grid().bases();
+    let end = out_features.min(column + N * S::LANES);
+    let rows = rows_of_weights(geometry, weights);
+    let part = |numbers, row: usize| -> &[f32] {
+        let line: &[f32] = numbers;
+        &line[row * out_features + column..row * out_features + end]
+    };
+    for (input, to) in inputs.zip(to.chunks_exact_mut(rows * N * S::LANES)) {
+        let factors = weights.scaler.map(|scaler| vectors::<S, N>(simd, part(scaler, input)));
+        for (row, to) in to.chunks_exact_mut(N * S::LANES).enumerate() {
+            let is_base = row == bases;
+            let numbers = match weights.base {
+                Some(base) if is_base => part(base, input),
+                _ => part(weights.spline, input * bases + row),
+            };
+            // The row at this place of the next input; none behind the last is ever read.
+            simd.prefetch(numbers.as_ptr().wrapping_add(bases * out_features));
+            let mut numbers = vectors::<S, N>(simd, numbers);
+            if let Some(factors) = factors
+                && !is_base
+            {
+                for vector in 0..N {
+                    numbers[vector] = simd.multiply(numbers[vector], factors[vector]);
+                }
+            }
+            for (vector, numbers) in numbers.into_iter().enumerate() {
+                simd.write(&mut to[vector * S::LANES..][..S::LANES], numbers);
+            }
+        }
+    }
+}
+
+/// The vectors of a part of a row.
+#[inline(always)]
+fn vectors<S: Simd, const N: usize>(simd: S, part: &[f32]) -> [S::Vector; N] {
+    let mut vectors = [simd.zero(); N];
+    for (vector, numbers) in vectors.iter_mut().enumerate() {
+        *numbers = simd.read(&part[(vector * S::LANES).min(part.len())..]);
+    }
+    vectors
+}
+
+/// Reads `T` taps of a window, from the tap `first` on, out of one input's packed weights.
+///
+/// The first `spline_taps` taps are coefficients, the one behind them is the base branch.
+#[inline(always)]
+pub(super) fn load<S: Simd, const T: usize, const N: usize>(
+    simd: S,
+    packed: &[f32],
+    window: usize,
+    first: usize,
+    spline_taps: usize,
+) -> [[S::Vector; N]; T] {
+    let width = N * S::LANES;
+    let mut rows = [[simd.zero(); N]; T];
+    for (tap, row) in rows.iter_mut().enumerate() {
+        let tap = first + tap;
+        let place = if tap < spline_taps { (window + tap) * width } else { packed.len() - width };
+        let numbers = &packed[place..place + width];
+        for (vector, weights) in row.iter_mut().enumerate() {
+            // SAFETY: the slice holds `N` vectors.
+            *weights = unsafe { simd.load(numbers.as_ptr().wrapping_add(vector * S::LANES)) };
+        }
+    }
+    rows
+}

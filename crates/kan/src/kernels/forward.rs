@@ -1,0 +1,78 @@
+//! A layer's outputs for a batch.
+
+use super::cpu::{ForwardJob, LINES, ROWS};
+use super::geometry::{LayerError, LayerGeometry, Weights, length};
+use super::parallel;
+use super::path::Path;
+use super::scratch::Scratch;
+
+/// Computes a layer's outputs `y`, `[batch, out_features]`, from `x`, `[batch, in_features]`.
+///
+/// For one path the result is the same to the bit for any number of threads. Without the feature
+/// `rayon` there is one.
+///
+/// NaN and infinity in `x` reach every output. A coefficient is read only for samples in the
+/// interval that it belongs to: an infinite one leaves all others finite.
+///
+/// # Errors
+/// [`LayerError`] if a slice does not fit the geometry or the processor lacks the path; nothing
+/// has been written then.
+pub fn forward(
+    path: Path,
+    geometry: &LayerGeometry,
+    weights: Weights<'_>,
+    x: &[f32],
+    y: &mut [f32],
+    scratch: &mut Scratch,
+    threads: usize,
+) -> Result<(), LayerError> {
+    let batch = geometry.check(&weights, x)?;
+    length("y", batch * geometry.out_features(), y)?;
+    if !path.is_available() {
+        return Err(LayerError::Path { path });
+    }
+    let threads = parallel::threads(threads);
+    let rows = rows(batch, threads);
+    let (_, spaces) = scratch.split(0, threads);
+    let inputs = x.chunks(rows * geometry.in_features());
+    let outputs = y.chunks_mut(rows * geometry.out_features());
+    parallel::over_tasks(inputs.zip(outputs).collect(), spaces, |(x, y), space| {
+        ForwardJob { geometry, weights, x }.run(path, y, space);
+    });
+    Ok(())
+}
+
+/// [`forward`] into memory of its own, by the fastest path of this processor, on one thread.
+///
+/// # Errors
+/// [`LayerError`] if a slice does not fit the geometry.
+///
+/// # Example
+/// ```
+/// use updraft_kan::slices::{Activation, Grid, LayerGeometry, Weights, evaluate};
+///
+/// // One input, one output, a linear spline with the values 3, 5 and 4 at 0, 1 and 2.
+/// let grid = Grid::uniform(0.0, 2.0, 2, 1)?;
+/// let layer = LayerGeometry::try_new(grid, 1, 1, Activation::Silu)?;
+/// let weights = Weights { spline: &[3.0, 5.0, 4.0], ..Weights::default() };
+/// assert_eq!(evaluate(&layer, weights, &[0.5, 1.5])?, [4.0, 4.5]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn evaluate(
+    geometry: &LayerGeometry,
+    weights: Weights<'_>,
+    x: &[f32],
+) -> Result<Vec<f32>, LayerError> {
+    let batch = geometry.check(&weights, x)?;
+    let mut y = vec![0.0; batch * geometry.out_features()];
+    forward(Path::detect(), geometry, weights, x, &mut y, &mut Scratch::new(), 1)?;
+    Ok(y)
+}
+
+/// Samples of a task: whole lines where there are enough of them for every thread.
+fn rows(batch: usize, threads: usize) -> usize {
+    let share = batch.div_ceil(threads).max(1);
+    let tasks = share.div_ceil(LINES * ROWS) * threads;
+    let rows = batch.div_ceil(tasks).max(1);
+    if rows > ROWS { rows.next_multiple_of(ROWS) } else { rows }
+}

@@ -1,0 +1,234 @@
+//! A layer's grid and sizes, and the slices that belong to it, checked once.
+
+use std::fmt;
+
+use super::activation::Activation;
+use crate::grid::Grid;
+
+/// What a layer is, apart from its parameters.
+///
+/// It computes, for every sample `n` and output `o`,
+///
+/// ```text
+/// y(n,o) = bias(o) + Σ_i [ base(i,o)·φ(x(n,i)) + scaler(i,o)·Σ_j spline(i,j,o)·B_j(x(n,i)) ]
+/// ```
+///
+/// # Source
+/// Liu et al. 2024, arXiv:2404.19756, equations 2.10 to 2.12.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LayerGeometry {
+    grid: Grid,
+    in_features: usize,
+    out_features: usize,
+    activation: Activation,
+}
+
+/// The parameters of a layer, row by row.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Weights<'a> {
+    /// Coefficients of the splines, `[in_features, bases, out_features]`.
+    pub spline: &'a [f32],
+    /// Weights of the base branch, `[in_features, out_features]`; without them there is none.
+    pub base: Option<&'a [f32]>,
+    /// Factors of the splines, `[in_features, out_features]`; without them 1.
+    pub scaler: Option<&'a [f32]>,
+    /// What the outputs start from, `[out_features]`; without it 0.
+    pub bias: Option<&'a [f32]>,
+}
+
+/// Where gradients go; what is `None` is not computed.
+#[derive(Debug, Default)]
+pub struct Gradients<'a> {
+    /// Of the input, `[batch, in_features]`.
+    pub x: Option<&'a mut [f32]>,
+    /// Of the coefficients, `[in_features, bases, out_features]`.
+    pub spline: Option<&'a mut [f32]>,
+    /// Of the base weights, `[in_features, out_features]`.
+    pub base: Option<&'a mut [f32]>,
+    /// Of the scaler, `[in_features, out_features]`.
+    pub scaler: Option<&'a mut [f32]>,
+    /// Of the bias, `[out_features]`.
+    pub bias: Option<&'a mut [f32]>,
+}
+
+/// Why a layer cannot be computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LayerError {
+    /// A layer has at least one input and one output.
+    NoFeatures {
+        /// Inputs.
+        in_features: usize,
+        /// Outputs.
+        out_features: usize,
+    },
+    /// The grid was made for another number of features.
+    GridFeatures {
+        /// The grid's.
+        grid: usize,
+        /// The layer's inputs.
+        in_features: usize,
+    },
+    /// A slice does not fit.
+    Length {
+        /// Which one.
+        name: &'static str,
+        /// How many numbers it should have.
+        expected: usize,
+        /// How many it has.
+        actual: usize,
+    },
+    /// The input is not a number of whole samples.
+    Samples {
+        /// Numbers in the input.
+        actual: usize,
+        /// Numbers of a sample.
+        in_features: usize,
+    },
+    /// A gradient was asked for of a parameter that the layer does not have.
+    NoParameter {
+        /// Which one.
+        name: &'static str,
+    },
+    /// The processor lacks the instructions.
+    Path {
+        /// The path that was asked for.
+        path: super::Path,
+    },
+}
+
+impl fmt::Display for LayerError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::NoFeatures { in_features, out_features } => write!(
+                formatter,
+                "a layer needs inputs and outputs, got {in_features} and {out_features}"
+            ),
+            Self::GridFeatures { grid, in_features } => write!(
+                formatter,
+                "the grid has knots for {grid} features, the layer has {in_features} inputs"
+            ),
+            Self::Length { name, expected, actual } => {
+                write!(formatter, "expected {expected} numbers in `{name}`, got {actual}")
+            }
+            Self::Samples { actual, in_features } => write!(
+                formatter,
+                "{actual} numbers in `x` are no whole samples of {in_features} features"
+            ),
+            Self::NoParameter { name } => write!(
+                formatter,
+                "a gradient of `{name}` was asked for, but the layer has no `{name}`"
+            ),
+            Self::Path { path } => write!(
+                formatter,
+                "this processor has no {path}; `Path::detect` says which path it has"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for LayerError {}
+
+impl LayerGeometry {
+    /// A layer of `in_features` inputs and `out_features` outputs over a grid.
+    ///
+    /// # Errors
+    /// [`LayerError`] for a layer without inputs or outputs, or a grid for other features.
+    pub fn try_new(
+        grid: Grid,
+        in_features: usize,
+        out_features: usize,
+        activation: Activation,
+    ) -> Result<Self, LayerError> {
+        if in_features == 0 || out_features == 0 {
+            return Err(LayerError::NoFeatures { in_features, out_features });
+        }
+        if let Some(features) = grid.features()
+            && features != in_features
+        {
+            return Err(LayerError::GridFeatures { grid: features, in_features });
+        }
+        Ok(Self { grid, in_features, out_features, activation })
+    }
+
+    /// Where the knots lie.
+    #[must_use]
+    pub const fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
+    /// Inputs.
+    #[must_use]
+    pub const fn in_features(&self) -> usize {
+        self.in_features
+    }
+
+    /// Outputs.
+    #[must_use]
+    pub const fn out_features(&self) -> usize {
+        self.out_features
+    }
+
+    /// What the base branch computes.
+    #[must_use]
+    pub const fn activation(&self) -> Activation {
+        self.activation
+    }
+
+    /// Edges: `in_features · out_features`.
+    #[must_use]
+    pub const fn edges(&self) -> usize {
+        self.in_features * self.out_features
+    }
+
+    /// Numbers that one input shows to one output: its bases of degree above zero at a place,
+    /// and the base branch if there is one.
+    pub(crate) fn taps(&self, weights: &Weights<'_>) -> usize {
+        self.grid.degree() + 1 + usize::from(weights.base.is_some())
+    }
+
+    /// Checks the parameters, and says how many samples `x` holds.
+    pub(crate) fn check(&self, weights: &Weights<'_>, x: &[f32]) -> Result<usize, LayerError> {
+        let edges = self.edges();
+        length("spline", edges * self.grid.bases(), weights.spline)?;
+        for (name, slice) in [("base", weights.base), ("scaler", weights.scaler)] {
+            slice.map_or(Ok(()), |slice| length(name, edges, slice))?;
+        }
+        weights.bias.map_or(Ok(()), |bias| length("bias", self.out_features, bias))?;
+        if !x.len().is_multiple_of(self.in_features) {
+            let (actual, in_features) = (x.len(), self.in_features);
+            return Err(LayerError::Samples { actual, in_features });
+        }
+        Ok(x.len() / self.in_features)
+    }
+
+    /// Checks where gradients go.
+    pub(crate) fn check_gradients(
+        &self,
+        weights: &Weights<'_>,
+        batch: usize,
+        gradients: &Gradients<'_>,
+    ) -> Result<(), LayerError> {
+        let edges = self.edges();
+        for (name, expected, slice, is_there) in [
+            ("x", batch * self.in_features, &gradients.x, true),
+            ("spline", edges * self.grid.bases(), &gradients.spline, true),
+            ("base", edges, &gradients.base, weights.base.is_some()),
+            ("scaler", edges, &gradients.scaler, weights.scaler.is_some()),
+            ("bias", self.out_features, &gradients.bias, weights.bias.is_some()),
+        ] {
+            let Some(slice) = slice else { continue };
+            if !is_there {
+                return Err(LayerError::NoParameter { name });
+            }
+            length(name, expected, slice)?;
+        }
+        Ok(())
+    }
+}
+
+/// Checks the length of a slice.
+pub(crate) fn length(name: &'static str, expected: usize, slice: &[f32]) -> Result<(), LayerError> {
+    let actual = slice.len();
+    if actual == expected { Ok(()) } else { Err(LayerError::Length { name, expected, actual }) }
+}

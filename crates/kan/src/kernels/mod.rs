@@ -1,0 +1,25 @@
+//! Kernels on bare slices; nothing here knows burn.
+
+mod activation;
+mod backward;
+mod cpu;
+mod forward;
+mod geometry;
+mod parallel;
+mod path;
+#[cfg(any(test, feature = "reference"))]
+#[cfg_attr(
+    not(feature = "reference"),
+    expect(unreachable_pub, reason = "public with the feature `reference`")
+)]
+pub mod reference;
+mod scratch;
+#[cfg(test)]
+mod tests;
+
+pub use activation::Activation;
+pub use backward::backward;
+pub use forward::{evaluate, forward};
+pub use geometry::{Gradients, LayerError, LayerGeometry, Weights};
+pub use path::Path;
+pub use scratch::Scratch;

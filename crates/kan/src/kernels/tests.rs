@@ -1,0 +1,255 @@
+//! Every path against the reference in f64, over random layers.
+
+use proptest::prelude::*;
+
+use super::reference::{self, Parameters};
+use super::{Activation, Gradients, LayerGeometry, Path, Scratch, Weights, backward, forward};
+use crate::grid::{Grid, Outside};
+
+/// The largest error allowed, relative to the largest value: sums of a thousand terms in f32.
+const CLOSE: f64 = 2e-6;
+
+/// A layer with its parameters, a batch and the gradients of its outputs.
+#[derive(Debug, Clone)]
+struct Case {
+    geometry: LayerGeometry,
+    spline: Vec<f32>,
+    base: Option<Vec<f32>>,
+    scaler: Option<Vec<f32>>,
+    bias: Option<Vec<f32>>,
+    x: Vec<f32>,
+    dy: Vec<f32>,
+}
+
+/// What a path computes of a case: `y`, then the gradients of `x` and of the parameters.
+type Results = [Vec<f32>; 6];
+
+impl Case {
+    fn weights(&self) -> Weights<'_> {
+        Weights {
+            spline: &self.spline,
+            base: self.base.as_deref(),
+            scaler: self.scaler.as_deref(),
+            bias: self.bias.as_deref(),
+        }
+    }
+
+    fn run(&self, path: Path, scratch: &mut Scratch, threads: usize) -> Results {
+        let Self { geometry, x, dy, .. } = self;
+        let like = |slice: Option<&Vec<f32>>| vec![f32::NAN; slice.map_or(0, Vec::len)];
+        let mut y = like(Some(dy));
+        forward(path, geometry, self.weights(), x, &mut y, scratch, threads).unwrap();
+        let mut of_x = like(Some(x));
+        let mut spline = like(Some(&self.spline));
+        let [mut base, mut scaler, mut bias] =
+            [&self.base, &self.scaler, &self.bias].map(|slice| like(slice.as_ref()));
+        let gradients = Gradients {
+            x: Some(&mut of_x),
+            spline: Some(&mut spline),
+            base: self.base.as_ref().map(|_| &mut base[..]),
+            scaler: self.scaler.as_ref().map(|_| &mut scaler[..]),
+            bias: self.bias.as_ref().map(|_| &mut bias[..]),
+        };
+        backward(path, geometry, self.weights(), x, dy, gradients, scratch, threads).unwrap();
+        [y, of_x, spline, base, scaler, bias]
+    }
+
+    fn expected(&self) -> [Vec<f64>; 6] {
+        let wide = |slice: &[f32]| slice.iter().map(|&value| f64::from(value)).collect::<Vec<_>>();
+        let optional = |slice: &Option<Vec<f32>>| slice.as_deref().map(wide).unwrap_or_default();
+        let parameters = Parameters {
+            spline: wide(&self.spline),
+            base: optional(&self.base),
+            scaler: optional(&self.scaler),
+            bias: optional(&self.bias),
+        };
+        let (x, dy) = (wide(&self.x), wide(&self.dy));
+        let y = reference::forward(&self.geometry, &parameters, &x);
+        let of = reference::backward(&self.geometry, &parameters, &x, &dy);
+        let Parameters { spline, base, scaler, bias } = of.parameters;
+        [y, of.x, spline, base, scaler, bias]
+    }
+}
+
+const NAMES: [&str; 6] = ["y", "dx", "d spline", "d base", "d scaler", "d bias"];
+
+/// The largest difference, relative to the largest finite expected value or to 1, which the
+/// numbers of all cases are made of; what is not finite has to be alike.
+fn error(actual: &[f32], expected: &[f64]) -> f64 {
+    assert_eq!(actual.len(), expected.len());
+    let finite = expected.iter().filter(|value| value.is_finite());
+    let scale = finite.fold(1.0_f64, |most, value| most.max(value.abs()));
+    let errors = actual.iter().zip(expected).map(|(&actual, &expected)| {
+        let actual = f64::from(actual);
+        if expected.is_finite() {
+            let difference = (actual - expected).abs() / scale;
+            if difference.is_nan() { f64::INFINITY } else { difference }
+        } else if actual.is_nan() && expected.is_nan() || actual == expected {
+            0.0
+        } else {
+            f64::INFINITY
+        }
+    });
+    errors.fold(0.0, f64::max)
+}
+
+fn assert_close(case: &Case, bound: f64) {
+    let expected = case.expected();
+    for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
+        let actual = case.run(path, &mut Scratch::new(), 1);
+        for ((name, actual), expected) in NAMES.iter().zip(&actual).zip(&expected) {
+            let error = error(actual, expected);
+            assert!(error <= bound, "{path}: {name} differs by {error}");
+        }
+    }
+}
+
+/// Numbers that look random and are the same every time.
+fn numbers(count: usize, seed: u64, scale: f32) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        scale * ((state >> 40) as f32 / 8_388_608.0 - 1.0)
+    };
+    std::iter::repeat_with(next).take(count).collect()
+}
+
+fn case(grid: Grid, [batch, inputs, outputs]: [usize; 3], parts: [bool; 3], seed: u64) -> Case {
+    let geometry = LayerGeometry::try_new(grid, inputs, outputs, Activation::Silu).unwrap();
+    let edges = geometry.edges();
+    let [base, scaler, bias] = parts;
+    Case {
+        spline: numbers(edges * geometry.grid().bases(), seed, 1.0),
+        base: base.then(|| numbers(edges, seed + 1, 1.0)),
+        scaler: scaler.then(|| numbers(edges, seed + 2, 2.0)),
+        bias: bias.then(|| numbers(outputs, seed + 3, 1.0)),
+        x: numbers(batch * inputs, seed + 4, 1.6),
+        dy: numbers(batch * outputs, seed + 5, 1.0),
+        geometry,
+    }
+}
+
+/// Knots of each feature's own, some of them equal.
+fn uneven(features: usize, intervals: usize, degree: usize, seed: u64) -> Grid {
+    let of_one = intervals + 2 * degree + 1;
+    let mut knots = Vec::new();
+    for feature in 0..features {
+        let steps = numbers(of_one, seed + feature as u64, 0.5);
+        let mut knot = -1.0;
+        for (index, step) in steps.into_iter().enumerate() {
+            knots.push(knot);
+            // Every third interval inside is empty, if it is not the first.
+            let is_inside = index > degree && index + 1 < degree + intervals;
+            knot += if is_inside && index % 3 == 0 { 0.0 } else { 0.3 + 0.4 * (step + 0.5) };
+        }
+    }
+    Grid::per_feature(features, knots, intervals, degree).unwrap()
+}
+
+fn outside() -> impl Strategy<Value = Outside> {
+    prop_oneof![Just(Outside::Zero), Just(Outside::Clamp), Just(Outside::Extend)]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn every_path_computes_the_layer_and_its_gradients(
+        degree in 0_usize..=6,
+        intervals in prop_oneof![1_usize..8, Just(20_usize)],
+        is_even: bool,
+        outside in outside(),
+        batch in prop_oneof![0_usize..20, Just(257_usize)],
+        inputs in prop_oneof![1_usize..5, 15_usize..19],
+        outputs in prop_oneof![1_usize..9, 15_usize..18, Just(65_usize), Just(83_usize)],
+        parts: [bool; 3],
+        seed in 0_u64..1000,
+    ) {
+        let grid = if is_even {
+            Grid::uniform(-1.0, 1.0, intervals, degree).unwrap()
+        } else {
+            uneven(inputs, intervals, degree, seed)
+        };
+        let mut case = case(grid.with_outside(outside), [batch, inputs, outputs], parts, seed);
+        if degree == 1 || degree == 0 {
+            // At a knot the slope, or the value, has a jump; rounding may choose the other side.
+            for x in &mut case.x {
+                *x = if (*x * 40.0).fract().abs() < 1e-3 { *x + 0.011 } else { *x };
+            }
+        }
+        assert_close(&case, if degree > 3 { 10.0 * CLOSE } else { CLOSE });
+    }
+}
+
+#[test]
+fn wide_layers_are_as_exact_as_narrow_ones() {
+    let grid = Grid::uniform(-1.0, 1.0, 5, 3).unwrap();
+    assert_close(&case(grid, [300, 500, 20], [true; 3], 5), CLOSE);
+}
+
+#[test]
+fn inputs_at_knots_and_far_outside_are_exact() {
+    for outside in [Outside::Zero, Outside::Clamp, Outside::Extend] {
+        for degree in 2..=3 {
+            let grid = Grid::uniform(-1.0, 1.0, 4, degree).unwrap().with_outside(outside);
+            let mut case = case(grid, [64, 2, 18], [true; 3], 3);
+            for (index, x) in case.x.iter_mut().enumerate() {
+                let knot = -3.0 + 0.5 * (index / 3) as f32;
+                *x = [knot, knot.next_up(), knot.next_down()][index % 3];
+            }
+            if outside != Outside::Extend {
+                case.x[5] = 1e30;
+                case.x[6] = -80.0;
+            }
+            assert_close(&case, CLOSE);
+        }
+    }
+}
+
+#[test]
+fn nan_and_infinity_pass_as_in_the_definition() {
+    for (index, bad) in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY].into_iter().enumerate() {
+        for grid in [Grid::uniform(-1.0, 1.0, 5, 3).unwrap(), uneven(3, 4, 2, 1)] {
+            let mut case = case(grid, [40, 3, 17], [true, index != 1, true], 9);
+            case.x[31] = bad;
+            assert_close(&case, CLOSE);
+        }
+    }
+}
+
+#[test]
+fn the_number_of_threads_and_the_scratch_change_no_bit() {
+    for [batch, inputs, outputs] in [[700, 3, 5], [70, 40, 20], [3, 1, 1], [2100, 17, 9]] {
+        let grid = Grid::uniform(-1.0, 1.0, 5, 3).unwrap();
+        let case = case(grid, [batch, inputs, outputs], [true; 3], 4);
+        for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
+            let mut scratch = Scratch::new();
+            let once = case.run(path, &mut scratch, 1);
+            for threads in [2, 3, 8] {
+                let again = case.run(path, &mut scratch, threads);
+                for (once, again) in once.iter().flatten().zip(again.iter().flatten()) {
+                    assert_eq!(once.to_bits(), again.to_bits(), "{path}, {threads} threads");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn only_the_gradients_asked_for_are_computed() {
+    let grid = Grid::uniform(-1.0, 1.0, 5, 3).unwrap();
+    let case = case(grid, [30, 5, 7], [true; 3], 8);
+    let [_, of_x, _, base, ..] = case.run(Path::Portable, &mut Scratch::new(), 1);
+    let mut lone = [vec![0.0; of_x.len()], vec![0.0; base.len()]];
+    let [lone_x, lone_base] = &mut lone;
+    let ask = |gradients| {
+        let (weights, scratch) = (case.weights(), &mut Scratch::new());
+        let (x, dy) = (&case.x, &case.dy);
+        backward(Path::Portable, &case.geometry, weights, x, dy, gradients, scratch, 1).unwrap();
+    };
+    ask(Gradients { x: Some(lone_x), ..Gradients::default() });
+    ask(Gradients { base: Some(lone_base), ..Gradients::default() });
+    assert_eq!(lone, [of_x, base]);
+}

@@ -1,0 +1,3 @@
+//! Tests through the public API.
+
+mod refusals;

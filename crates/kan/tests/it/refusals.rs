@@ -1,0 +1,54 @@
+//! What does not fit is refused before anything is written.
+
+use updraft_kan::slices::{
+    Activation, Gradients, Grid, LayerError, LayerGeometry, Path, Scratch, Weights, backward,
+    evaluate, forward,
+};
+
+fn layer() -> LayerGeometry {
+    let grid = Grid::uniform(-1.0, 1.0, 5, 3).expect("a grid");
+    LayerGeometry::try_new(grid, 2, 3, Activation::Silu).expect("a layer")
+}
+
+#[test]
+fn a_wrong_length_is_refused_with_both_numbers() {
+    let spline = [0.5; 48];
+    let weights = |spline| Weights { spline, ..Weights::default() };
+    let error = |weights, x: &[f32]| evaluate(&layer(), weights, x).unwrap_err().to_string();
+    assert_eq!(error(weights(&spline[1..]), &[0.0; 2]), "expected 48 numbers in `spline`, got 47");
+    let with_bias = Weights { bias: Some(&spline[..2]), ..weights(&spline) };
+    assert_eq!(error(with_bias, &[0.0; 2]), "expected 3 numbers in `bias`, got 2");
+    let expected = "3 numbers in `x` are no whole samples of 2 features";
+    assert_eq!(error(weights(&spline), &[0.0; 3]), expected);
+
+    let mut y = [7.0; 4];
+    let (path, mut scratch) = (Path::Portable, Scratch::new());
+    let refused = forward(path, &layer(), weights(&spline), &[0.0; 2], &mut y, &mut scratch, 1);
+    assert_eq!(refused, Err(LayerError::Length { name: "y", expected: 3, actual: 4 }));
+    assert_eq!(y, [7.0; 4]);
+}
+
+#[test]
+fn a_gradient_of_nothing_is_refused() {
+    let mut base = [7.0; 6];
+    let gradients = Gradients { base: Some(&mut base), ..Gradients::default() };
+    let weights = Weights { spline: &[0.5; 48], ..Weights::default() };
+    let (path, mut scratch) = (Path::Portable, Scratch::new());
+    let refused =
+        backward(path, &layer(), weights, &[0.0; 2], &[1.0; 3], gradients, &mut scratch, 1);
+    let message = refused.unwrap_err().to_string();
+    assert_eq!(message, "a gradient of `base` was asked for, but the layer has no `base`");
+    assert_eq!(base, [7.0; 6]);
+}
+
+#[test]
+fn a_layer_and_its_grid_have_to_fit() {
+    let knots = vec![0.0, 1.0, 2.0, 3.0];
+    let grid = Grid::per_feature(1, knots, 1, 1).unwrap();
+    let error = LayerGeometry::try_new(grid, 2, 3, Activation::Silu).unwrap_err();
+    let expected = "the grid has knots for 1 features, the layer has 2 inputs";
+    assert_eq!(error.to_string(), expected);
+    let grid = Grid::uniform(0.0, 1.0, 1, 1).unwrap();
+    let error = LayerGeometry::try_new(grid, 0, 3, Activation::Silu).unwrap_err();
+    assert_eq!(error, LayerError::NoFeatures { in_features: 0, out_features: 3 });
+}
