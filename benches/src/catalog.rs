@@ -6,6 +6,7 @@ use crate::problem::Problem;
 use crate::problem::batch_norm::BatchNorm;
 use crate::problem::conv2d::{Conv2d, Pass};
 use crate::problem::decode::Decode;
+use crate::problem::kan_layer::KanLayer;
 use crate::problem::matmul::{Matmul, Number};
 use crate::problem::optimizer::OptimizerStep;
 use crate::problem::train_step::TrainStep;
@@ -38,6 +39,15 @@ const NORMS: [(usize, usize, usize, &str); 3] = [
     (8, 64, 56, "64 channels of a larger network"),
 ];
 
+/// Batch, inputs, outputs and intervals of a KAN layer.
+const KAN_LAYERS: [([usize; 4], &str); 5] = [
+    ([256, 784, 64, 5], "the first layer of a digit classifier"),
+    ([256, 64, 10, 5], "the last layer of a digit classifier"),
+    ([64, 256, 256, 5], "a square layer, few samples"),
+    ([1024, 512, 512, 5], "a wide layer"),
+    ([1024, 512, 512, 20], "a wide layer over a fine grid"),
+];
+
 /// Every entry, in the order of the list.
 pub(crate) fn entries() -> Vec<Entry> {
     let mut entries = Vec::new();
@@ -58,6 +68,11 @@ pub(crate) fn entries() -> Vec<Entry> {
     for pass in [Pass::Forward, Pass::Training] {
         for (batch, channels, side, about) in NORMS {
             add(Problem::BatchNorm(BatchNorm { batch, channels, side, pass }), about);
+        }
+    }
+    for pass in [Pass::Forward, Pass::Training] {
+        for ([batch, inputs, outputs, intervals], about) in KAN_LAYERS {
+            add(Problem::KanLayer(KanLayer { batch, inputs, outputs, intervals, pass }), about);
         }
     }
     for batch in [16, 64, 256] {

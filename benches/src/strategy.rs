@@ -95,7 +95,7 @@ pub(crate) fn variant(problem: &Problem, id: &str, program: &std::path::Path) ->
 
 /// Whether we have kernels that compute a problem as it is.
 fn has_kernels(problem: &Problem) -> bool {
-    matches!(problem, Problem::Conv2d(_) | Problem::BatchNorm(_))
+    matches!(problem, Problem::Conv2d(_) | Problem::BatchNorm(_) | Problem::KanLayer(_))
 }
 
 /// The peers that know a problem.
@@ -110,6 +110,7 @@ pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
     match problem {
         Problem::Conv2d(_) => both_layouts().into_iter().chain([candle()]).collect(),
         Problem::BatchNorm(_) | Problem::TrainStep(_) => both_layouts(),
+        Problem::KanLayer(_) => vec![python("pytorch"), python("pytorch-compiled")],
         Problem::Matmul(matmul) if matmul.dtype == Number::F32 => {
             vec![python("pytorch"), candle()]
         }
@@ -136,8 +137,8 @@ pub(crate) fn open(id: &str) -> Result<(Device, Kernels, String)> {
             let applied = updraft_device::applied(&device);
             format!("burn {}, {}", crate::machine::burn_version(), applied.device)
         }
-        Kernels::Ours => format!("updraft-conv on burn's tensors, picks {}", Path::detect()),
-        Kernels::Forced(path) => format!("updraft-conv on slices, {path}"),
+        Kernels::Ours => format!("our operations on burn's tensors, {}", Path::detect()),
+        Kernels::Forced(path) => format!("our kernels on slices, {path}"),
     };
     Ok((device, kernels, about))
 }

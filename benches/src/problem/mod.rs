@@ -3,6 +3,7 @@
 pub(crate) mod batch_norm;
 pub(crate) mod conv2d;
 pub(crate) mod decode;
+pub(crate) mod kan_layer;
 pub(crate) mod matmul;
 pub(crate) mod optimizer;
 pub(crate) mod train_step;
@@ -22,6 +23,7 @@ use crate::strategy::Kernels;
 pub(crate) enum Problem {
     Matmul(matmul::Matmul),
     Conv2d(conv2d::Conv2d),
+    KanLayer(kan_layer::KanLayer),
     BatchNorm(batch_norm::BatchNorm),
     TrainStep(train_step::TrainStep),
     Optimizer(optimizer::OptimizerStep),
@@ -34,6 +36,7 @@ impl Problem {
         match self {
             Self::Matmul(task) => task,
             Self::Conv2d(task) => task,
+            Self::KanLayer(task) => task,
             Self::BatchNorm(task) => task,
             Self::TrainStep(task) => task,
             Self::Optimizer(task) => task,

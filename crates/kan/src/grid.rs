@@ -10,6 +10,8 @@ pub const MAX_DEGREE: usize = 15;
 
 /// What a spline is outside its domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum Outside {
     /// The bases end where their knots end: the spline fades to zero over `degree` intervals
     /// beyond each end of the domain. This is what pykan and efficient-kan compute.

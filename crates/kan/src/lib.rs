@@ -3,6 +3,22 @@
 mod basis;
 mod grid;
 mod kernels;
+#[cfg(feature = "burn")]
+mod layer;
+#[cfg(feature = "burn")]
+mod ops;
+
+// Layers and networks.
+#[cfg(feature = "burn")]
+pub use layer::{Kan, KanConfig, KanConfigError, KanLinear, KanLinearConfig};
+
+// What computes a layer.
+#[cfg(feature = "burn")]
+pub use ops::LayerPath;
+
+// What an edge is.
+pub use grid::Outside;
+pub use kernels::Activation;
 
 /// The kernels on slices, for programs without burn.
 pub mod slices {

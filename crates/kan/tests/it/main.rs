@@ -1,3 +1,5 @@
-//! Tests through the public API.
+//! What the crate promises, seen from outside.
 
+#[cfg(all(feature = "flex", feature = "autodiff"))]
+mod layers;
 mod refusals;

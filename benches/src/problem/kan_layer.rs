@@ -1,0 +1,264 @@
+//! A Kolmogorov–Arnold layer: forward, and forward with all gradients.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use burn::module::Param;
+use burn::tensor::{Device, Tensor, TensorData};
+use serde::{Deserialize, Serialize};
+use updraft_kan::slices::reference::{self, Parameters};
+use updraft_kan::slices::{
+    Activation, Gradients, Grid, LayerGeometry, Path, Scratch, Weights, backward, forward,
+};
+use updraft_kan::{KanLinear, KanLinearConfig, LayerPath};
+
+use crate::formula;
+use crate::problem::conv2d::Pass;
+use crate::problem::{Outputs, Problem, Repeat, Site, Task, Work, numbers, widened};
+use crate::strategy::Kernels;
+
+/// Cubic splines over equal intervals of `[−1, 1]`, with `SiLU`, base weights and factors, f32.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct KanLayer {
+    pub(crate) batch: usize,
+    pub(crate) inputs: usize,
+    pub(crate) outputs: usize,
+    pub(crate) intervals: usize,
+    pub(crate) pass: Pass,
+}
+
+/// Input, coefficients, base weights, factors and the loss's factors.
+struct Numbers {
+    x: Vec<f32>,
+    spline: Vec<f32>,
+    base: Vec<f32>,
+    scaler: Vec<f32>,
+    g: Vec<f32>,
+}
+
+impl KanLayer {
+    const DEGREE: usize = 3;
+
+    fn bases(&self) -> usize {
+        self.intervals + Self::DEGREE
+    }
+
+    fn geometry(&self) -> Result<LayerGeometry> {
+        let grid = Grid::uniform(-1.0, 1.0, self.intervals, Self::DEGREE)?;
+        Ok(LayerGeometry::try_new(grid, self.inputs, self.outputs, Activation::Silu)?)
+    }
+
+    /// A tenth of the samples lie outside the domain.
+    fn numbers(&self) -> Numbers {
+        let Self { batch, inputs, outputs, .. } = *self;
+        let scale = formula::weight_scale(inputs);
+        Numbers {
+            x: formula::tensor("x", batch * inputs, 1.1),
+            spline: formula::tensor("spline", inputs * self.bases() * outputs, scale),
+            base: formula::tensor("base", inputs * outputs, scale),
+            scaler: formula::tensor("scaler", inputs * outputs, 1.0),
+            g: formula::tensor("g", batch * outputs, 1.0),
+        }
+    }
+}
+
+impl Task for KanLayer {
+    fn id(&self) -> String {
+        let Self { batch, inputs, outputs, intervals, pass } = self;
+        format!("kan/{}-b{batch}-{inputs}to{outputs}-g{intervals}", pass.name())
+    }
+
+    fn small(&self) -> Problem {
+        let few = |features: usize| features.min(70);
+        let (inputs, outputs) = (few(self.inputs), few(self.outputs));
+        Problem::KanLayer(Self { batch: 33, inputs, outputs, ..self.clone() })
+    }
+
+    fn work(&self) -> Work {
+        let Self { batch, inputs, outputs, .. } = *self;
+        // What the definition needs: the bases that differ from zero, and the base branch.
+        let products = batch * inputs * outputs * (Self::DEGREE + 2);
+        let (x, y) = (batch * inputs, batch * outputs);
+        let weights = inputs * outputs * (self.bases() + 2);
+        let (passes, moved) = match self.pass {
+            Pass::Forward => (1, x + weights + y),
+            Pass::Training => (3, 2 * x + 2 * weights + 2 * y),
+        };
+        Work {
+            operations: Some((2 * passes * products) as u64),
+            bytes: Some(4 * moved as u64),
+            samples: Some(batch as u64),
+        }
+    }
+
+    fn reference(&self) -> Result<Outputs> {
+        let Numbers { x, spline, base, scaler, g } = self.numbers();
+        let [x, spline, base, scaler, g] = [x, spline, base, scaler, g].map(|v| widened(&v));
+        let geometry = self.geometry()?;
+        let parameters = Parameters { spline, base, scaler, bias: Vec::new() };
+        let y = reference::forward(&geometry, &parameters, &x);
+        let mut outputs = Outputs::from([("y".to_owned(), y)]);
+        if self.pass == Pass::Training {
+            let of = reference::backward(&geometry, &parameters, &x, &g);
+            let Parameters { spline, base, scaler, .. } = of.parameters;
+            let all = [("dx", of.x), ("dspline", spline), ("dbase", base), ("dscaler", scaler)];
+            outputs.extend(all.map(|(name, values)| (name.to_owned(), values)));
+        }
+        Ok(outputs)
+    }
+
+    fn tolerance(&self) -> f64 {
+        1e-5
+    }
+
+    fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {
+        let path = match site.kernels {
+            Kernels::Forced(path) => {
+                let path = Path::ALL.into_iter().find(|other| other.name() == path.name());
+                let path = path.with_context(|| "no such path")?;
+                return Ok(Box::new(OnSlices::new(self, path, site.threads)?));
+            }
+            Kernels::Ours => None,
+            Kernels::Burn => Some(LayerPath::Plain),
+        };
+        let device = match self.pass {
+            Pass::Forward => site.device.clone(),
+            Pass::Training => site.device.clone().autodiff(),
+        };
+        Ok(Box::new(OnBurn::new(self, device, path)))
+    }
+}
+
+struct OnBurn {
+    layer: KanLinear,
+    x: Tensor<2>,
+    g: Tensor<2>,
+    pass: Pass,
+    device: Device,
+}
+
+impl OnBurn {
+    fn new(problem: &KanLayer, device: Device, path: Option<LayerPath>) -> Self {
+        let KanLayer { batch, inputs, outputs, intervals, pass } = *problem;
+        let Numbers { x, spline, base, scaler, g } = problem.numbers();
+        let edges = |values: Vec<f32>, shape: [usize; 2]| {
+            Tensor::<2>::from_data(TensorData::new(values, shape), &device)
+        };
+        let config = KanLinearConfig::new(inputs, outputs).with_intervals(intervals);
+        let mut layer = config.init(&device);
+        let spline = TensorData::new(spline, [inputs, problem.bases(), outputs]);
+        layer.spline = Param::from_tensor(Tensor::from_data(spline, &device));
+        layer.base = Some(Param::from_tensor(edges(base, [inputs, outputs])));
+        layer.scaler = Some(Param::from_tensor(edges(scaler, [inputs, outputs])));
+        let layer = match path {
+            Some(path) => layer.with_path(path),
+            None => layer,
+        };
+        let (x, g) = (edges(x, [batch, inputs]), edges(g, [batch, outputs]));
+        Self { layer, x, g, pass, device }
+    }
+
+    fn run(&self) -> Result<Vec<(&'static str, Vec<Tensor<1>>)>> {
+        let flat = |tensor: Tensor<2>| vec![tensor.flatten(0, 1)];
+        if self.pass == Pass::Forward {
+            return Ok(vec![("y", flat(self.layer.forward(self.x.clone())))]);
+        }
+        let x = self.x.clone().require_grad();
+        let y = self.layer.forward(x.clone());
+        let mut of = (y.clone() * self.g.clone()).sum().backward();
+        let taken = "takes part in the loss";
+        let spline = self.layer.spline.val().grad_remove(&mut of).context(taken)?;
+        let mut edges = |parameter: &Option<Param<Tensor<2>>>| {
+            let tensor = parameter.as_ref().map(Param::val).context("was set")?;
+            tensor.grad_remove(&mut of).context(taken)
+        };
+        let (base, scaler) = (edges(&self.layer.base)?, edges(&self.layer.scaler)?);
+        let dx = x.grad_remove(&mut of).context(taken)?;
+        Ok(vec![
+            ("y", flat(y.inner())),
+            ("dx", flat(dx)),
+            ("dspline", vec![spline.flatten(0, 2)]),
+            ("dbase", flat(base)),
+            ("dscaler", flat(scaler)),
+        ])
+    }
+}
+
+impl Repeat for OnBurn {
+    fn once(&mut self) -> Result<()> {
+        let _outputs = self.run()?;
+        Ok(self.device.sync()?)
+    }
+
+    fn outputs(&mut self) -> Result<Outputs> {
+        let all = self.run()?.into_iter();
+        let read = |tensors: Vec<Tensor<1>>| tensors.into_iter().flat_map(numbers).collect();
+        Ok(all.map(|(name, tensors)| (name.to_owned(), read(tensors))).collect())
+    }
+}
+
+struct OnSlices {
+    path: Path,
+    geometry: Arc<LayerGeometry>,
+    pass: Pass,
+    numbers: Numbers,
+    y: Vec<f32>,
+    dx: Vec<f32>,
+    dspline: Vec<f32>,
+    dbase: Vec<f32>,
+    dscaler: Vec<f32>,
+    scratch: Scratch,
+    threads: usize,
+}
+
+impl OnSlices {
+    fn new(problem: &KanLayer, path: Path, threads: usize) -> Result<Self> {
+        let numbers = problem.numbers();
+        let like = |values: &Vec<f32>| vec![0.0; values.len()];
+        Ok(Self {
+            path,
+            geometry: Arc::new(problem.geometry()?),
+            pass: problem.pass,
+            y: like(&numbers.g),
+            dx: like(&numbers.x),
+            dspline: like(&numbers.spline),
+            dbase: like(&numbers.base),
+            dscaler: like(&numbers.scaler),
+            numbers,
+            scratch: Scratch::new(),
+            threads,
+        })
+    }
+}
+
+impl Repeat for OnSlices {
+    fn once(&mut self) -> Result<()> {
+        let Self { path, geometry, scratch, threads, .. } = self;
+        let Numbers { x, spline, base, scaler, g } = &self.numbers;
+        let weights = Weights { spline, base: Some(base), scaler: Some(scaler), bias: None };
+        forward(*path, geometry, weights, x, &mut self.y, scratch, *threads)?;
+        if self.pass == Pass::Training {
+            let gradients = Gradients {
+                x: Some(&mut self.dx),
+                spline: Some(&mut self.dspline),
+                base: Some(&mut self.dbase),
+                scaler: Some(&mut self.dscaler),
+                bias: None,
+            };
+            backward(*path, geometry, weights, x, g, gradients, scratch, *threads)?;
+        }
+        Ok(())
+    }
+
+    fn outputs(&mut self) -> Result<Outputs> {
+        self.once()?;
+        let all = [
+            ("y", &self.y),
+            ("dx", &self.dx),
+            ("dspline", &self.dspline),
+            ("dbase", &self.dbase),
+            ("dscaler", &self.dscaler),
+        ];
+        Ok(all.into_iter().map(|(name, values)| (name.to_owned(), widened(values))).collect())
+    }
+}

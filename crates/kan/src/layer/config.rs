@@ -1,0 +1,144 @@
+//! How a layer is made.
+
+use std::fmt;
+
+use burn::config::Config;
+use burn::module::Param;
+use burn::nn::Initializer;
+use burn::tensor::Device;
+use burn::tensor::Tensor;
+
+use super::linear::KanLinear;
+use crate::grid::{Grid, GridError, Outside};
+use crate::kernels::{Activation, LayerError, LayerGeometry};
+
+/// How a [`KanLinear`] is made.
+///
+/// # Source
+/// Initialization as in Liu et al. 2024, arXiv:2404.19756, section 2.2: small random coefficients,
+/// base weights by Xavier's rule; factors of `1/√in_features`, as
+/// pykan has them.
+///
+/// # Example
+/// ```
+/// # #[cfg(feature = "flex")] {
+/// use burn::tensor::{Device, Tensor};
+/// use updraft_kan::KanLinearConfig;
+///
+/// let device = Device::flex();
+/// let layer = KanLinearConfig::new(2, 3).with_intervals(8).init(&device);
+/// let y = layer.forward(Tensor::<2>::zeros([4, 2], &device));
+/// assert_eq!(y.dims(), [4, 3]);
+/// # }
+/// ```
+#[derive(Config, Debug)]
+pub struct KanLinearConfig {
+    /// Inputs.
+    pub in_features: usize,
+    /// Outputs.
+    pub out_features: usize,
+    /// Pieces of each spline inside its domain.
+    #[config(default = 5)]
+    pub intervals: usize,
+    /// The degree of the pieces.
+    #[config(default = 3)]
+    pub degree: usize,
+    /// Left end of the splines' domain, in units of the input.
+    #[config(default = "-1.0")]
+    pub domain_low: f32,
+    /// Right end of the splines' domain, in units of the input.
+    #[config(default = "1.0")]
+    pub domain_high: f32,
+    /// What splines are outside their domain.
+    #[config(default = "Outside::Zero")]
+    pub outside: Outside,
+    /// What the base branch computes; without it there is none.
+    #[config(default = "Some(Activation::Silu)")]
+    pub activation: Option<Activation>,
+    /// Whether each spline has a factor of its own.
+    #[config(default = true)]
+    pub scaler: bool,
+    /// Whether the outputs have a bias.
+    #[config(default = false)]
+    pub bias: bool,
+    /// Standard deviation of the coefficients at the start.
+    #[config(default = 0.1)]
+    pub noise_scale: f64,
+}
+
+/// Why a layer cannot be made.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum KanConfigError {
+    /// The grid is none.
+    Grid(GridError),
+    /// The layer is none.
+    Layer(LayerError),
+    /// The coefficients' standard deviation is negative or not finite.
+    NoiseScale {
+        /// What was asked for.
+        noise_scale: f64,
+    },
+}
+
+impl fmt::Display for KanConfigError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Grid(error) => error.fmt(formatter),
+            Self::Layer(error) => error.fmt(formatter),
+            Self::NoiseScale { noise_scale } => {
+                write!(formatter, "noise scale {noise_scale} is negative or not finite")
+            }
+        }
+    }
+}
+
+impl std::error::Error for KanConfigError {}
+
+impl KanLinearConfig {
+    /// Whether a layer can be made.
+    ///
+    /// # Errors
+    /// [`KanConfigError`] for a grid or sizes that no layer has.
+    pub fn validate(&self) -> Result<(), KanConfigError> {
+        self.geometry()?;
+        if !(self.noise_scale.is_finite() && self.noise_scale >= 0.0) {
+            return Err(KanConfigError::NoiseScale { noise_scale: self.noise_scale });
+        }
+        Ok(())
+    }
+
+    /// Makes the layer.
+    ///
+    /// # Panics
+    /// With [`validate`](Self::validate)'s message if it refuses the config.
+    pub fn init(&self, device: &Device) -> KanLinear {
+        if let Err(error) = self.validate() {
+            panic!("{error}");
+        }
+        let geometry = self.geometry().expect("validated");
+        let (inputs, outputs) = (self.in_features, self.out_features);
+        let rooted = 1.0 / (inputs as f64).sqrt();
+        // Without factors the coefficients are as small as with them.
+        let noise = if self.scaler { self.noise_scale } else { self.noise_scale * rooted };
+        let spline = Initializer::Normal { mean: 0.0, std: noise };
+        let xavier = Initializer::XavierNormal { gain: 1.0 };
+        let edges = [inputs, outputs];
+        KanLinear::new(
+            spline.init([inputs, geometry.grid().bases(), outputs], device),
+            self.activation.map(|_| xavier.init_with(edges, Some(inputs), Some(outputs), device)),
+            self.scaler.then(|| Param::from_tensor(Tensor::full(edges, rooted, device))),
+            self.bias.then(|| Param::from_tensor(Tensor::zeros([outputs], device))),
+            geometry,
+        )
+    }
+
+    fn geometry(&self) -> Result<LayerGeometry, KanConfigError> {
+        let grid = Grid::uniform(self.domain_low, self.domain_high, self.intervals, self.degree)
+            .map_err(KanConfigError::Grid)?
+            .with_outside(self.outside);
+        let activation = self.activation.unwrap_or_default();
+        LayerGeometry::try_new(grid, self.in_features, self.out_features, activation)
+            .map_err(KanConfigError::Layer)
+    }
+}

@@ -1,0 +1,83 @@
+//! A layer whose every edge is a learned spline.
+
+use std::sync::Arc;
+
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+
+use crate::kernels::LayerGeometry;
+use crate::ops::{LayerPath, Parameters, layer};
+
+/// A Kolmogorov–Arnold layer: the place of a linear layer, with a spline on every edge.
+///
+/// Made by [`KanLinearConfig`](crate::KanLinearConfig). Its records hold the parameters alone; the
+/// grid is the config's.
+#[derive(Module, Debug)]
+pub struct KanLinear {
+    /// Coefficients of the splines, `[in_features, bases, out_features]`.
+    pub spline: Param<Tensor<3>>,
+    /// Weights of the base branch, `[in_features, out_features]`.
+    pub base: Option<Param<Tensor<2>>>,
+    /// Factors of the splines, `[in_features, out_features]`.
+    pub scaler: Option<Param<Tensor<2>>>,
+    /// What the outputs start from, `[out_features]`.
+    pub bias: Option<Param<Tensor<1>>>,
+    #[module(skip)]
+    geometry: Arc<LayerGeometry>,
+    #[module(skip)]
+    forced: Option<LayerPath>,
+}
+
+impl KanLinear {
+    pub(super) fn new(
+        spline: Param<Tensor<3>>,
+        base: Option<Param<Tensor<2>>>,
+        scaler: Option<Param<Tensor<2>>>,
+        bias: Option<Param<Tensor<1>>>,
+        geometry: LayerGeometry,
+    ) -> Self {
+        Self { spline, base, scaler, bias, geometry: Arc::new(geometry), forced: None }
+    }
+
+    /// The outputs, `[..., out_features]`, of `x`, `[..., in_features]`.
+    ///
+    /// # Panics
+    /// If the last axis of `x` is not `in_features`.
+    #[must_use]
+    pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
+        let mut shape = x.dims();
+        let inputs = self.geometry.in_features();
+        assert_eq!(shape[D - 1], inputs, "KanLinear: the last axis of x has to be in_features");
+        let rows = shape[..D - 1].iter().product::<usize>();
+        let parameters = Parameters {
+            spline: self.spline.val(),
+            base: self.base.as_ref().map(Param::val),
+            scaler: self.scaler.as_ref().map(Param::val),
+            bias: self.bias.as_ref().map(Param::val),
+        };
+        let y = layer(x.reshape([rows, inputs]), parameters, &self.geometry, self.forced);
+        shape[D - 1] = self.geometry.out_features();
+        y.reshape(shape)
+    }
+
+    /// What computes the layer where its parameters are, in f32.
+    #[must_use]
+    pub fn path(&self) -> LayerPath {
+        self.forced.unwrap_or_else(|| LayerPath::of(&self.spline.device()))
+    }
+
+    /// The same layer, computed in one way only.
+    ///
+    /// Its [`forward`](Self::forward) panics where the device or the processor has no such
+    /// kernels.
+    #[must_use]
+    pub fn with_path(self, path: LayerPath) -> Self {
+        Self { forced: Some(path), ..self }
+    }
+
+    /// The layer's grid and sizes.
+    #[must_use]
+    pub fn geometry(&self) -> &LayerGeometry {
+        &self.geometry
+    }
+}

@@ -1,0 +1,9 @@
+//! Layers and networks as burn modules.
+
+mod config;
+mod linear;
+mod network;
+
+pub use config::{KanConfigError, KanLinearConfig};
+pub use linear::KanLinear;
+pub use network::{Kan, KanConfig};

@@ -1,0 +1,63 @@
+//! A stack of layers.
+
+use burn::config::Config;
+use burn::module::Module;
+use burn::tensor::{Device, Tensor};
+
+use super::config::{KanConfigError, KanLinearConfig};
+use super::linear::KanLinear;
+
+/// How a [`Kan`] is made.
+#[derive(Config, Debug)]
+pub struct KanConfig {
+    /// Numbers of features, from the input's to the output's.
+    pub widths: Vec<usize>,
+    /// What all layers are alike in; its own numbers of features are not read.
+    #[config(default = "KanLinearConfig::new(1, 1)")]
+    pub layer: KanLinearConfig,
+}
+
+impl KanConfig {
+    /// Whether a network can be made.
+    ///
+    /// # Errors
+    /// [`KanConfigError`] of the first layer that cannot be made.
+    pub fn validate(&self) -> Result<(), KanConfigError> {
+        self.layers().try_for_each(|layer| layer.validate())
+    }
+
+    /// Makes the network.
+    ///
+    /// # Panics
+    /// If there are fewer than two widths, or with [`validate`](Self::validate)'s message.
+    pub fn init(&self, device: &Device) -> Kan {
+        assert!(self.widths.len() > 1, "a network needs at least two widths");
+        Kan { layers: self.layers().map(|layer| layer.init(device)).collect() }
+    }
+
+    fn layers(&self) -> impl Iterator<Item = KanLinearConfig> {
+        self.widths.windows(2).map(|pair| KanLinearConfig {
+            in_features: pair[0],
+            out_features: pair[1],
+            ..self.layer.clone()
+        })
+    }
+}
+
+/// A Kolmogorov–Arnold network: layers one after the other.
+#[derive(Module, Debug)]
+pub struct Kan {
+    /// From the input to the output.
+    pub layers: Vec<KanLinear>,
+}
+
+impl Kan {
+    /// The outputs, `[..., out_features]`, of `x`, `[..., in_features]`.
+    ///
+    /// # Panics
+    /// If the last axis of `x` is not the first width.
+    #[must_use]
+    pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
+        self.layers.iter().fold(x, |x, layer| layer.forward(x))
+    }
+}

@@ -1,0 +1,69 @@
+//! What a backend has to offer to run our kernels.
+#![allow(
+    clippy::too_many_arguments,
+    clippy::type_complexity,
+    reason = "a gradient needs what the forward pass knew; burn's macro copies the signature"
+)]
+
+use std::sync::Arc;
+
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, backend_extension};
+
+use crate::kernels::{LayerGeometry, Path};
+
+/// Which parameters a layer has beside its coefficients.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Parts {
+    pub(crate) base: bool,
+    pub(crate) scaler: bool,
+    pub(crate) bias: bool,
+}
+
+/// What a layer is, apart from its tensors.
+#[derive(Debug, Clone)]
+pub(crate) struct Spec {
+    pub(crate) geometry: Arc<LayerGeometry>,
+    pub(crate) parts: Parts,
+    pub(crate) path: Path,
+}
+
+/// Which gradients are wanted: of the input, and of the parameters.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted {
+    pub(crate) x: bool,
+    pub(crate) parameters: bool,
+}
+
+/// Our operation, on f32 tensors. In the place of parameters that a layer does not have stand
+/// others, which are not read.
+#[backend_extension(Flex: cfg(feature = "flex"), Autodiff: cfg(feature = "autodiff"))]
+pub(crate) trait KanBackend: Backend {
+    /// A layer's outputs.
+    fn kan_layer(
+        x: FloatTensor<Self>,
+        spline: FloatTensor<Self>,
+        base: FloatTensor<Self>,
+        scaler: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        spec: Spec,
+    ) -> FloatTensor<Self>;
+
+    /// Its gradients: of `x`, `spline`, `base`, `scaler` and `bias`; what is not wanted or not
+    /// there is empty.
+    fn kan_layer_gradient(
+        x: FloatTensor<Self>,
+        spline: FloatTensor<Self>,
+        base: FloatTensor<Self>,
+        scaler: FloatTensor<Self>,
+        dy: FloatTensor<Self>,
+        spec: Spec,
+        wanted: Wanted,
+    ) -> (
+        FloatTensor<Self>,
+        FloatTensor<Self>,
+        FloatTensor<Self>,
+        FloatTensor<Self>,
+        FloatTensor<Self>,
+    );
+}

@@ -1,0 +1,147 @@
+//! A KAN layer as one operation.
+
+use std::fmt;
+use std::sync::Arc;
+
+use burn::tensor::{Device, Tensor, assert_shape};
+
+use super::plain;
+use crate::kernels::{LayerGeometry, Path};
+
+/// A layer's parameters, as tensors.
+#[derive(Debug, Clone)]
+pub(crate) struct Parameters {
+    /// Coefficients of the splines, `[in_features, bases, out_features]`.
+    pub(crate) spline: Tensor<3>,
+    /// Weights of the base branch, `[in_features, out_features]`.
+    pub(crate) base: Option<Tensor<2>>,
+    /// Factors of the splines, `[in_features, out_features]`.
+    pub(crate) scaler: Option<Tensor<2>>,
+    /// What the outputs start from, `[out_features]`.
+    pub(crate) bias: Option<Tensor<1>>,
+}
+
+/// What computes a layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum LayerPath {
+    /// Our kernels, with these instructions.
+    Kernels(Path),
+    /// burn's own operations: every basis laid out, then a product of matrices.
+    Plain,
+}
+
+impl LayerPath {
+    /// What a device takes if nothing else is said.
+    #[must_use]
+    pub fn of(device: &Device) -> Self {
+        #[cfg(feature = "flex")]
+        if super::listed::runs_our_kernels(device) {
+            return Self::Kernels(Path::detect());
+        }
+        let _ = device;
+        Self::Plain
+    }
+}
+
+impl fmt::Display for LayerPath {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kernels(path) => write!(formatter, "kernels ({path})"),
+            Self::Plain => formatter.write_str("plain"),
+        }
+    }
+}
+
+/// Computes a layer's outputs, `[batch, out_features]`, of `x`, `[batch, in_features]`.
+///
+/// On flex it runs our kernels, in f32: bf16 and f16 are computed in f32 and rounded once, and
+/// for the backward pass nothing is kept but the input and the parameters.
+/// f64, and every other backend, take burn's own operations, with the same result; there the
+/// bases of bf16 and f16 are computed in f32 too.
+///
+/// # Panics
+/// If the shapes do not fit the geometry, or `path` asks for kernels that the device or the
+/// processor does not have.
+#[must_use]
+pub(crate) fn layer(
+    x: Tensor<2>,
+    parameters: Parameters,
+    geometry: &Arc<LayerGeometry>,
+    path: Option<LayerPath>,
+) -> Tensor<2> {
+    let (inputs, outputs) = (geometry.in_features(), geometry.out_features());
+    let bases = geometry.grid().bases();
+    assert_shape!(x, [_, inputs]);
+    let Parameters { spline, base, scaler, bias } = &parameters;
+    assert_shape!(spline, [inputs, bases, outputs]);
+    for edges in [base, scaler].into_iter().flatten() {
+        assert_shape!(edges, [inputs, outputs]);
+    }
+    if let Some(bias) = bias {
+        assert_shape!(bias, [outputs]);
+    }
+    match path.unwrap_or_else(|| fitting(&x)) {
+        LayerPath::Plain => plain::layer(x, parameters, geometry),
+        #[cfg(feature = "flex")]
+        LayerPath::Kernels(path) => fused::layer(x, parameters, geometry, path),
+        #[cfg(not(feature = "flex"))]
+        LayerPath::Kernels(_) => panic!("the kernels need the cargo feature `flex`"),
+    }
+}
+
+/// What computes a tensor's dtype best on its device.
+fn fitting(x: &Tensor<2>) -> LayerPath {
+    use burn::tensor::DType;
+    match x.dtype() {
+        DType::F32 | DType::BF16 | DType::F16 => LayerPath::of(&x.device()),
+        _ => LayerPath::Plain,
+    }
+}
+
+#[cfg(feature = "flex")]
+mod fused {
+    use std::sync::Arc;
+
+    use burn::backend::Dispatch;
+    use burn::tensor::{FloatDType, Tensor};
+
+    use super::Parameters;
+    use crate::kernels::{LayerGeometry, Path};
+    use crate::ops::extension::{KanBackend, Parts, Spec};
+    use crate::ops::listed::runs_our_kernels;
+
+    pub(super) fn layer(
+        x: Tensor<2>,
+        parameters: Parameters,
+        geometry: &Arc<LayerGeometry>,
+        path: Path,
+    ) -> Tensor<2> {
+        assert!(runs_our_kernels(&x.device()), "no kernels for the device {:?}", x.device());
+        assert!(path.is_available(), "this processor has no {path}");
+        let dtype = x.dtype();
+        let Parameters { spline, base, scaler, bias } = parameters;
+        let spline = spline.cast(FloatDType::F32);
+        let parts = Parts { base: base.is_some(), scaler: scaler.is_some(), bias: bias.is_some() };
+        // What a layer does not have is stood in for by its coefficients, which are not read there.
+        let stand_in = spline.clone().into_dispatch();
+        let edges = |tensor: Option<Tensor<2>>| match tensor {
+            Some(tensor) => tensor.cast(FloatDType::F32).into_dispatch(),
+            None => stand_in.clone(),
+        };
+        let bias = match bias {
+            Some(bias) => bias.cast(FloatDType::F32).into_dispatch(),
+            None => stand_in.clone(),
+        };
+        let (base, scaler) = (edges(base), edges(scaler));
+        let y = Dispatch::kan_layer(
+            x.cast(FloatDType::F32).into_dispatch(),
+            spline.into_dispatch(),
+            base,
+            scaler,
+            bias,
+            Spec { geometry: Arc::clone(geometry), parts, path },
+        );
+        Tensor::<2>::from_dispatch(y).cast(dtype)
+    }
+}

@@ -1,0 +1,16 @@
+//! The kernels as a differentiable operation on burn's tensors.
+
+mod layer;
+mod plain;
+
+#[cfg(all(feature = "flex", feature = "autodiff"))]
+mod autodiff;
+#[cfg(feature = "flex")]
+mod extension;
+#[cfg(feature = "flex")]
+mod flex;
+#[cfg(feature = "flex")]
+mod listed;
+
+pub use layer::LayerPath;
+pub(crate) use layer::{Parameters, layer};

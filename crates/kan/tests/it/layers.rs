@@ -1,0 +1,151 @@
+//! Layers on burn's tensors: kernels beside the plain path, on every device of the tests.
+
+use burn::module::Module;
+use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor};
+use updraft_kan::{Activation, Kan, KanConfig, KanLinear, KanLinearConfig, LayerPath, Outside};
+use updraft_testing::{
+    Numbers, assert_close, autodiff_devices, devices, gradient_check, in_dtype,
+    parameter_gradient_check, parameter_gradients, tolerance,
+};
+
+fn random<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
+    Tensor::random(shape, Distribution::Uniform(-1.5, 1.5), device)
+}
+
+fn configs() -> Vec<KanLinearConfig> {
+    let config = |degree| KanLinearConfig::new(5, 18).with_degree(degree).with_noise_scale(1.0);
+    vec![
+        config(3),
+        config(2).with_outside(Outside::Clamp).with_bias(true),
+        config(1).with_outside(Outside::Extend).with_scaler(false),
+        config(4).with_activation(None).with_bias(true),
+        config(3).with_activation(Some(Activation::Relu)).with_intervals(20),
+        config(0).with_activation(Some(Activation::Identity)).with_scaler(false),
+    ]
+}
+
+/// A layer's output and the gradients of `Σ y·g`, by path.
+fn results(layer: &KanLinear, x: &Tensor<2>, g: &Tensor<2>) -> Vec<(String, Vec<f64>)> {
+    let x = x.clone().require_grad();
+    let y = layer.forward(x.clone());
+    let gradients = (y.clone() * g.clone()).sum().backward();
+    let dx = x.grad(&gradients).expect("takes part").numbers();
+    let mut all = vec![("y".to_owned(), y.numbers()), ("x".to_owned(), dx)];
+    for gradient in parameter_gradients(layer, &gradients) {
+        all.push((gradient.path, gradient.values.expect("takes part")));
+    }
+    all
+}
+
+#[test]
+fn kernels_and_the_plain_path_agree_with_all_gradients() {
+    for device in autodiff_devices() {
+        device.seed(3);
+        for config in configs() {
+            let layer = config.init(&device);
+            let (x, g) = (random([40, 5], &device), random([40, 18], &device));
+            let ours = results(&layer, &x, &g);
+            let plain = results(&layer.with_path(LayerPath::Plain), &x, &g);
+            assert_eq!(ours.len(), plain.len());
+            for ((name, ours), (_, plain)) in ours.iter().zip(&plain) {
+                let most = plain.iter().fold(1.0_f64, |most, value| most.max(value.abs()));
+                let share = |values: &[f64]| values.iter().map(|v| v / most).collect::<Vec<_>>();
+                println!("{name} of {config}");
+                assert_close(&share(ours), &share(plain), tolerance::F32);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_gradients_of_the_plain_path_are_difference_quotients() {
+    for device in autodiff_devices() {
+        device.seed(4);
+        for config in configs().into_iter().filter(|config| config.degree > 1) {
+            // A rectifier has a kink that a difference quotient may straddle.
+            let config = config.with_activation(Some(Activation::Silu));
+            let layer = in_dtype(config.init(&device), FloatDType::F64);
+            assert_eq!(
+                layer.forward(random([2, 5], &device).cast(FloatDType::F64)).dtype(),
+                DType::F64
+            );
+            let x = random([6, 5], &device);
+            gradient_check(x.clone(), |x| (layer.forward(x).powi_scalar(2)).sum());
+            let x = x.cast(FloatDType::F64);
+            parameter_gradient_check(&layer, 6, tolerance::GRADIENT, |layer| {
+                layer.forward(x.clone()).powi_scalar(2).sum()
+            });
+        }
+    }
+}
+
+#[test]
+fn narrow_inputs_are_computed_wide_and_rounded_once() {
+    for device in devices() {
+        device.seed(5);
+        let layer = KanLinearConfig::new(30, 9).init(&device);
+        let x = random([17, 30], &device).cast(FloatDType::BF16);
+        let exact = layer.forward(x.clone().cast(FloatDType::F32)).cast(FloatDType::BF16);
+        let narrow = layer.forward(x.clone());
+        assert_eq!(narrow.dtype(), DType::BF16);
+        assert_eq!(narrow.numbers(), exact.numbers());
+        let plain = layer.with_path(LayerPath::Plain).forward(x);
+        assert_close(&plain.numbers(), &exact.numbers(), tolerance::BF16);
+    }
+}
+
+#[test]
+fn a_network_takes_any_leading_axes_and_its_record_restores_it() {
+    for device in devices() {
+        device.seed(6);
+        let config = KanConfig::new(vec![3, 7, 2]);
+        let network = config.init(&device);
+        let x = random([4, 5, 3], &device);
+        let y = network.forward(x.clone());
+        assert_eq!(y.dims(), [4, 5, 2]);
+        let flat = network.forward(x.clone().reshape([20, 3]));
+        assert_eq!(y.numbers(), flat.numbers());
+        let other: Kan = config.init(&device);
+        assert!(other.forward(x.clone()).numbers() != y.numbers());
+        let restored = other.load_record(network.into_record());
+        assert_eq!(restored.forward(x).numbers(), y.numbers());
+    }
+}
+
+#[test]
+fn the_gradient_of_a_frozen_input_or_layer_is_left_out() {
+    for device in autodiff_devices() {
+        let layer = KanLinearConfig::new(2, 3).init(&device);
+        let x = random([4, 2], &device);
+        let gradients = layer.forward(x.clone()).sum().backward();
+        assert!(x.grad(&gradients).is_none());
+        let x = x.require_grad();
+        let frozen = layer.no_grad();
+        let gradients = frozen.forward(x.clone()).sum().backward();
+        assert!(x.grad(&gradients).is_some());
+        assert!(parameter_gradients(&frozen, &gradients).iter().all(|g| g.values.is_none()));
+    }
+}
+
+#[test]
+fn a_layer_tells_what_computes_it() {
+    for device in devices() {
+        let layer = KanLinearConfig::new(2, 3).init(&device);
+        assert_eq!(layer.path(), LayerPath::of(&device));
+        assert_eq!(layer.with_path(LayerPath::Plain).path().to_string(), "plain");
+    }
+}
+
+#[test]
+fn a_config_that_makes_no_layer_is_refused() {
+    let config = KanLinearConfig::new(2, 3);
+    assert_eq!(config.validate(), Ok(()));
+    let message = |config: KanLinearConfig| config.validate().unwrap_err().to_string();
+    assert_eq!(
+        message(config.clone().with_intervals(0)),
+        "a grid needs at least 1 interval, got 0"
+    );
+    assert_eq!(message(config.with_noise_scale(-1.0)), "noise scale -1 is negative or not finite");
+    let message = message(KanLinearConfig::new(0, 3));
+    assert_eq!(message, "a layer needs inputs and outputs, got 0 and 3");
+}
