@@ -42,4 +42,18 @@ pub enum DeviceError {
         /// Its index.
         index: usize,
     },
+    /// A device was opened and stopped computing.
+    #[error("device `{device}` failed while it computed: {reason}")]
+    Failed {
+        /// burn's own description of the device.
+        device: String,
+        /// What burn reported.
+        reason: String,
+    },
+    /// The peak of memory could not be sampled.
+    #[error("the peak of memory could not be sampled: {reason}")]
+    Sampler {
+        /// Why not.
+        reason: String,
+    },
 }

@@ -2,8 +2,12 @@
 
 mod applied;
 mod error;
+mod facts;
+mod measure;
 mod memory;
+mod nvidia;
 mod open;
+mod peak;
 mod probe;
 mod report;
 mod select;
@@ -13,7 +17,9 @@ mod spec;
 pub use spec::{Backend, DeviceId, DeviceSpec};
 
 // What there is.
-pub use probe::{Inventory, InventoryEntry, State, probe};
+pub use facts::{DtypeFacts, Facts, GraphCapture};
+pub use measure::{MatmulRate, Measured, Spread, measure};
+pub use probe::{Card, Inventory, InventoryEntry, State, probe};
 
 // Choosing and opening one.
 pub use open::open;
@@ -21,7 +27,8 @@ pub use select::{Rejection, Selection, select};
 
 // What is in force, and what is used up.
 pub use applied::{Applied, applied};
-pub use memory::{Memory, cpu_seconds, memory};
+pub use memory::{DeviceMemory, Memory, clean_up, cpu_seconds, device_memory, memory};
+pub use peak::{Peak, PeakSampler};
 
 // What goes wrong.
 pub use error::DeviceError;

@@ -1,9 +1,12 @@
-//! What this process uses of the machine.
+//! What this process uses of the machine, and what it holds on a device.
 
 use std::fs;
 
+use burn::tensor::Device;
 use serde::Serialize;
 use sysinfo::{MemoryRefreshKind, RefreshKind, System};
+
+use crate::error::DeviceError;
 
 /// Memory in bytes; `None` where the system does not tell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -32,8 +35,8 @@ pub fn memory() -> Memory {
         total = known(system.total_memory());
         available = known(system.available_memory());
         if let Some(group) = system.cgroup_limits() {
-            total = total.map(|bytes| bytes.min(group.total_memory));
-            available = available.map(|bytes| bytes.min(group.free_memory));
+            total = confined(total, group.total_memory);
+            available = confined(available, group.free_memory);
         }
     }
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -43,6 +46,56 @@ pub fn memory() -> Memory {
         resident_bytes: status_bytes(&status, "VmRSS:"),
         peak_resident_bytes: status_bytes(&status, "VmHWM:"),
     }
+}
+
+/// The smaller of what the machine has and what a control group grants, in bytes.
+///
+/// A group without a limit reports more than the machine has.
+fn confined(machine: Option<u64>, group: u64) -> Option<u64> {
+    Some(machine.map_or(group, |machine| machine.min(group)))
+}
+
+/// What this process holds on a device, in bytes; `None` where the backend does not tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct DeviceMemory {
+    /// What live tensors use.
+    pub in_use_bytes: Option<u64>,
+    /// What the allocator took from the device: what is in use, and pages kept for reuse.
+    pub reserved_bytes: Option<u64>,
+}
+
+/// Looks at what this process holds on a device.
+///
+/// flex takes its memory from the process's own allocator and tells nothing: see
+/// [`Memory::resident_bytes`].
+#[must_use]
+pub fn device_memory(device: &Device) -> DeviceMemory {
+    let usage = device.memory_pool_usage();
+    DeviceMemory {
+        in_use_bytes: usage.map(|usage| usage.bytes_in_use),
+        reserved_bytes: usage.map(|usage| usage.bytes_reserved),
+    }
+}
+
+/// Waits for a device, lets its allocator return what it keeps for reuse, and looks again.
+///
+/// Live tensors stay; how much is returned is the allocator's to decide.
+///
+/// # Errors
+/// [`DeviceError::Failed`] if the device stopped computing.
+pub fn clean_up(device: &Device) -> Result<DeviceMemory, DeviceError> {
+    synchronize(device)?;
+    device.memory_cleanup();
+    synchronize(device)?;
+    Ok(device_memory(device))
+}
+
+/// Waits until a device has done what it was given.
+pub(crate) fn synchronize(device: &Device) -> Result<(), DeviceError> {
+    device.sync().map_err(|error| DeviceError::Failed {
+        device: format!("{device:?}"),
+        reason: error.to_string(),
+    })
 }
 
 /// Processor time this process has used on all cores, in seconds; `None` without `/proc`.
@@ -74,6 +127,13 @@ mod tests {
         let status = "Name:\tx\nVmHWM:\t  2048 kB\n";
         assert_eq!(status_bytes(status, "VmHWM:"), Some(2048 * 1024));
         assert_eq!(status_bytes(status, "VmRSS:"), None);
+    }
+
+    #[test]
+    fn a_control_group_confines_the_machine_and_never_enlarges_it() {
+        assert_eq!(confined(Some(24 << 30), 8 << 30), Some(8 << 30));
+        assert_eq!(confined(Some(24 << 30), 1 << 62), Some(24 << 30));
+        assert_eq!(confined(None, 8 << 30), Some(8 << 30));
     }
 
     #[cfg(target_os = "linux")]

@@ -1,23 +1,37 @@
 //! Every device this build can reach, usable or not, and why.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use burn::tensor::Device;
 use serde::Serialize;
 
+use crate::error::DeviceError;
+use crate::facts::{Facts, describe};
+use crate::measure::{Measured, measure};
+use crate::open::open_id;
 use crate::spec::{Backend, DeviceId};
 
 /// The version of [`Inventory`]'s JSON form.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What a look at the machine found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+///
+/// The crate's page documents the JSON form.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Inventory {
     /// The version of this value's JSON form: a field that changes meaning raises it.
     pub version: u32,
     /// At least one entry a backend, in the order of preference.
     pub entries: Vec<InventoryEntry>,
+    /// The physical cards among the entries, each with every device that reaches it.
+    pub cards: Vec<Card>,
 }
 
 /// One device, or one backend without any.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct InventoryEntry {
     /// What it is called.
     pub id: DeviceId,
@@ -27,6 +41,19 @@ pub struct InventoryEntry {
     pub is_software: bool,
     /// Whether it can be used.
     pub state: State,
+    /// What is known of a usable device.
+    pub facts: Option<Facts>,
+    /// What it achieved, where it was [measured](Inventory::measure).
+    pub measured: Option<Measured>,
+}
+
+/// One physical card.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Card {
+    /// Its PCI address, such as `0000:07:00.0`.
+    pub address: String,
+    /// The devices that run on it, in the order of preference.
+    pub ids: Vec<DeviceId>,
 }
 
 /// Whether a device can be used.
@@ -51,47 +78,94 @@ impl Inventory {
     /// An inventory of these entries.
     #[must_use]
     pub fn new(entries: Vec<InventoryEntry>) -> Self {
-        Self { version: VERSION, entries }
+        let mut cards: Vec<Card> = Vec::new();
+        for entry in &entries {
+            let Some(address) = entry.facts.as_ref().and_then(|facts| facts.card.as_ref()) else {
+                continue;
+            };
+            match cards.iter_mut().find(|card| card.address == *address) {
+                Some(card) => card.ids.push(entry.id),
+                None => cards.push(Card { address: address.clone(), ids: vec![entry.id] }),
+            }
+        }
+        Self { version: VERSION, entries, cards }
+    }
+
+    /// Measures every usable device, one after the other; takes seconds for each.
+    ///
+    /// # Errors
+    /// [`DeviceError::Gone`] or [`DeviceError::Failed`] if a device cannot be opened or stops
+    /// computing; what was measured before it is kept.
+    pub fn measure(&mut self) -> Result<(), DeviceError> {
+        for entry in self.entries.iter_mut().filter(|entry| entry.state == State::Usable) {
+            entry.measured = Some(measure(&open_id(entry.id)?)?);
+        }
+        Ok(())
+    }
+}
+
+impl InventoryEntry {
+    /// An entry of which nothing more is known.
+    #[must_use]
+    pub fn new(id: DeviceId, state: State) -> Self {
+        Self { id, name: None, is_software: false, state, facts: None, measured: None }
     }
 }
 
 /// Looks for devices; a missing driver is an entry, never a panic.
 ///
-/// Asking a backend for its list opens no device. Naming the ones found opens each of them.
+/// Asking a backend for its list opens no device. Describing the ones found opens each of them.
 #[must_use]
 pub fn probe() -> Inventory {
     let mut entries = Vec::new();
     for backend in Backend::ALL {
-        let entry = |state| InventoryEntry {
-            id: DeviceId { backend, index: 0 },
-            name: None,
-            is_software: false,
-            state,
-        };
+        let id = DeviceId { backend, index: 0 };
         if !backend.is_compiled() {
-            entries.push(entry(State::NotCompiled { feature: backend.feature().to_owned() }));
+            let feature = backend.feature().to_owned();
+            entries.push(InventoryEntry::new(id, State::NotCompiled { feature }));
             continue;
         }
         let devices = enumerate(backend);
         if devices.is_empty() {
             let reason = format!("no {backend} driver or device was found");
-            entries.push(entry(State::Absent { reason }));
+            entries.push(InventoryEntry::new(id, State::Absent { reason }));
         }
         for (index, device) in devices.iter().enumerate() {
-            let name = name(device);
-            let is_software = name.as_deref().is_some_and(is_software);
-            let id = DeviceId { backend, index };
-            entries.push(InventoryEntry { id, name, is_software, state: State::Usable });
+            entries.push(entry(DeviceId { backend, index }, || describe(backend, device)));
         }
     }
     Inventory::new(entries)
 }
 
+/// The entry of a device that its backend lists.
+///
+/// burn reports a device that is listed and cannot be opened (out of memory, taken by another
+/// process) with a panic; here that is a reason.
+fn entry(id: DeviceId, describe: impl FnOnce() -> (Option<String>, bool, Facts)) -> InventoryEntry {
+    match catch_unwind(AssertUnwindSafe(describe)) {
+        Ok((name, is_software, facts)) => InventoryEntry {
+            name,
+            is_software,
+            facts: Some(facts),
+            ..InventoryEntry::new(id, State::Usable)
+        },
+        Err(panic) => {
+            let reason = format!("it is listed and cannot be opened: {}", message(&*panic));
+            InventoryEntry::new(id, State::Absent { reason })
+        }
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason was given")
+}
+
 /// The devices of a compiled backend; none where its driver is missing.
-pub(crate) fn enumerate(backend: Backend) -> Vec<burn::tensor::Device> {
+pub(crate) fn enumerate(backend: Backend) -> Vec<Device> {
     // burn's list of device types has a variant only where its feature is on.
     #[allow(unused_imports, reason = "no backend compiled in, none named")]
-    use burn::tensor::{Device, DeviceType};
+    use burn::tensor::DeviceType;
     match backend {
         #[cfg(feature = "cuda")]
         Backend::Cuda => Device::enumerate(DeviceType::Cuda).to_vec(),
@@ -114,29 +188,49 @@ pub(crate) fn enumerate(backend: Backend) -> Vec<burn::tensor::Device> {
     }
 }
 
-#[cfg(any(feature = "cuda", feature = "rocm", feature = "wgpu", feature = "cpu"))]
-fn name(device: &burn::tensor::Device) -> Option<String> {
-    device.identity().map(|identity| identity.name.to_string())
-}
-
-#[cfg(not(any(feature = "cuda", feature = "rocm", feature = "wgpu", feature = "cpu")))]
-fn name(_device: &burn::tensor::Device) -> Option<String> {
-    None
-}
-
-/// Whether a part's name is that of a known rasterizer in software.
-fn is_software(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    ["llvmpipe", "lavapipe", "swiftshader", "softpipe"].iter().any(|known| name.contains(known))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::GraphCapture;
+
+    const ID: DeviceId = DeviceId { backend: Backend::Cuda, index: 0 };
 
     #[test]
-    fn software_rasterizers_are_known_by_name() {
-        assert!(is_software("llvmpipe (LLVM 15.0.6, 512 bits)"));
-        assert!(!is_software("NVIDIA H100 80GB HBM3"));
+    fn a_device_that_cannot_be_opened_is_an_entry_with_the_reason() {
+        let found = entry(ID, || panic!("out of memory"));
+        let reason = "it is listed and cannot be opened: out of memory".to_owned();
+        assert_eq!(found, InventoryEntry::new(ID, State::Absent { reason }));
+    }
+
+    #[test]
+    fn a_card_that_two_backends_reach_is_one_card_with_two_ids() {
+        let reached = |backend, card: &str| InventoryEntry {
+            facts: Some(Facts {
+                driver: None,
+                target: None,
+                card: Some(card.to_owned()),
+                memory_total_bytes: None,
+                memory_free_bytes: None,
+                dtypes: Vec::new(),
+                graph_capture: GraphCapture::Replayed,
+            }),
+            ..InventoryEntry::new(DeviceId { backend, index: 0 }, State::Usable)
+        };
+        let entries = vec![
+            reached(Backend::Cuda, "0000:07:00.0"),
+            reached(Backend::Vulkan, "0000:07:00.0"),
+            reached(Backend::Wgpu, "0000:08:00.0"),
+        ];
+        let inventory = Inventory::new(entries);
+        let cards: Vec<_> = inventory
+            .cards
+            .iter()
+            .map(|card| card.ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(" "))
+            .collect();
+        assert_eq!(cards, ["cuda:0 vulkan:0", "wgpu:0"]);
+        // A row for the two that are one card, one for the other, and the head.
+        let table = inventory.table();
+        assert_eq!(table.lines().filter(|line| !line.starts_with(' ')).count(), 3, "{table}");
+        assert!(table.contains("vulkan:0"), "{table}");
     }
 }

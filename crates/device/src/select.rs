@@ -6,14 +6,15 @@ use crate::error::DeviceError;
 use crate::probe::{Inventory, InventoryEntry, State};
 use crate::spec::{Backend, DeviceId, DeviceSpec};
 
-/// A chosen device with the reason for it, and for every one passed over before it.
+/// A chosen device with the reason for it, and for every other that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Selection {
     /// The chosen device.
     pub id: DeviceId,
     /// Why it was chosen.
     pub reason: String,
-    /// What was preferred to it and could not be used, in the order of preference.
+    /// Every other device that the choice was between, in the order of preference: what could not
+    /// be used, and what is less preferred. Empty where a device was named.
     pub rejected: Vec<Rejection>,
 }
 
@@ -42,7 +43,8 @@ pub fn select(spec: &DeviceSpec, inventory: &Inventory) -> Result<Selection, Dev
             let on_cpu = |entry: &&InventoryEntry| {
                 matches!(entry.id.backend, Backend::Flex | Backend::CubeclCpu)
             };
-            let entries: Vec<_> = inventory.entries.iter().filter(on_cpu).collect();
+            let mut entries: Vec<_> = inventory.entries.iter().filter(on_cpu).collect();
+            entries.sort_by_key(|entry| entry.id);
             match entries.iter().find(|entry| entry.state == State::Usable) {
                 Some(entry) => Ok(chosen(entry, "asked for the CPU".to_owned())),
                 None => Err(DeviceError::NotCompiled { spec: *spec, feature: "flex" }),
@@ -53,27 +55,27 @@ pub fn select(spec: &DeviceSpec, inventory: &Inventory) -> Result<Selection, Dev
 }
 
 fn automatic(inventory: &Inventory) -> Result<Selection, DeviceError> {
-    // The inventory comes in the order of preference, and sorting is stable.
     let mut entries: Vec<_> = inventory.entries.iter().collect();
-    entries.sort_by_key(|entry| (entry.is_software, entry.id.backend));
-    let mut rejected = Vec::new();
-    for entry in entries {
+    entries.sort_by_key(|entry| (entry.is_software, entry.id));
+    let Some(best) = entries.iter().position(|entry| entry.state == State::Usable) else {
+        return Err(DeviceError::Nothing);
+    };
+    let chosen = entries.remove(best);
+    let reason = if best == 0 { "the most preferred device" } else { "the first usable device" };
+    let rejected = entries.into_iter().map(|entry| {
         let reason = match &entry.state {
-            State::Usable if rejected.is_empty() => "the most preferred device".to_owned(),
-            State::Usable => "the first usable device".to_owned(),
+            State::Usable if entry.is_software && !chosen.is_software => {
+                format!("emulates a GPU in software, which computes slower than {}", chosen.id)
+            }
+            State::Usable => format!("less preferred than {}", chosen.id),
             State::NotCompiled { feature } => {
-                let reason = format!("not compiled in (cargo feature `{feature}`)");
-                rejected.push(Rejection { id: entry.id, reason });
-                continue;
+                format!("not compiled in (cargo feature `{feature}`)")
             }
-            State::Absent { reason } => {
-                rejected.push(Rejection { id: entry.id, reason: reason.clone() });
-                continue;
-            }
+            State::Absent { reason } => reason.clone(),
         };
-        return Ok(Selection { id: entry.id, reason, rejected });
-    }
-    Err(DeviceError::Nothing)
+        Rejection { id: entry.id, reason }
+    });
+    Ok(Selection { id: chosen.id, reason: reason.to_owned(), rejected: rejected.collect() })
 }
 
 fn exact(
@@ -82,23 +84,26 @@ fn exact(
     index: Option<usize>,
     inventory: &Inventory,
 ) -> Result<Selection, DeviceError> {
-    let entries: Vec<_> =
-        inventory.entries.iter().filter(|entry| entry.id.backend == backend).collect();
-    let usable: Vec<_> =
-        entries.iter().copied().filter(|entry| entry.state == State::Usable).collect();
-    let wanted = |entry: &&&InventoryEntry| index.is_none_or(|index| entry.id.index == index);
-    if let Some(entry) = usable.iter().find(wanted) {
+    let of_backend = |entry: &&InventoryEntry| entry.id.backend == backend;
+    let mut entries: Vec<_> = inventory.entries.iter().filter(of_backend).collect();
+    entries.sort_by_key(|entry| entry.id);
+    let is_wanted = |entry: &&&InventoryEntry| index.is_none_or(|index| entry.id.index == index);
+    let is_usable = |entry: &&InventoryEntry| entry.state == State::Usable;
+    if let Some(entry) = entries.iter().filter(is_wanted).find(|entry| is_usable(entry)) {
         return Ok(chosen(entry, format!("asked for `{spec}`")));
     }
-    let reason = match entries.first().map(|entry| &entry.state) {
-        None | Some(State::NotCompiled { .. }) => {
-            return Err(DeviceError::NotCompiled { spec: *spec, feature: backend.feature() });
-        }
+    // The fault of the very device that was named, else that of the backend.
+    let fault = entries
+        .iter()
+        .find(is_wanted)
+        .or_else(|| entries.first().filter(|_| !entries.iter().any(is_usable)));
+    let reason = match fault.map(|entry| &entry.state) {
         Some(State::Absent { reason }) => reason.clone(),
-        Some(State::Usable) => {
-            let last = usable.len() - 1;
+        Some(State::Usable) | None if !entries.is_empty() => {
+            let last = entries.last().map_or(0, |entry| entry.id.index);
             format!("{backend} has the indices 0 to {last} here")
         }
+        _ => return Err(DeviceError::NotCompiled { spec: *spec, feature: backend.feature() }),
     };
     Err(DeviceError::NotUsable { spec: *spec, reason })
 }

@@ -89,8 +89,8 @@ impl fmt::Display for Backend {
     }
 }
 
-/// One device of one backend.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+/// One device of one backend; the order is that of preference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceId {
     /// The backend that reaches it.
     pub backend: Backend,

@@ -7,14 +7,20 @@ use updraft_device::probe;
 /// Lists the devices this build can use, and says of the others why not.
 #[derive(Debug, Args)]
 pub(crate) struct ProbeArgs {
-    /// Print JSON instead of a table
+    /// Print JSON instead of a table (crates/device/README.md has its fields)
     #[arg(long)]
     json: bool,
+    /// Also time matrix products and copies; takes seconds for each device
+    #[arg(long)]
+    measure: bool,
 }
 
 /// Prints the inventory to standard output.
 pub(crate) fn run(args: &ProbeArgs) -> Result<()> {
-    let inventory = probe();
+    let mut inventory = probe();
+    if args.measure {
+        inventory.measure()?;
+    }
     if args.json {
         crate::print(&serde_json::to_string_pretty(&inventory)?);
     } else {

@@ -1,11 +1,12 @@
 //! Choosing from invented inventories.
 
+use proptest::prelude::*;
 use updraft_device::{
     Backend, DeviceError, DeviceId, DeviceSpec, Inventory, InventoryEntry, State, select,
 };
 
 fn entry(backend: Backend, index: usize, state: State) -> InventoryEntry {
-    InventoryEntry { id: DeviceId { backend, index }, name: None, is_software: false, state }
+    InventoryEntry::new(DeviceId { backend, index }, state)
 }
 
 fn usable(backend: Backend, index: usize) -> InventoryEntry {
@@ -13,7 +14,9 @@ fn usable(backend: Backend, index: usize) -> InventoryEntry {
 }
 
 fn software(backend: Backend) -> InventoryEntry {
-    InventoryEntry { is_software: true, ..usable(backend, 0) }
+    let mut entry = usable(backend, 0);
+    entry.is_software = true;
+    entry
 }
 
 fn absent(backend: Backend) -> InventoryEntry {
@@ -46,6 +49,9 @@ fn auto_ranks_a_gpu_in_software_below_flex() {
     let entries = vec![software(Backend::Wgpu), usable(Backend::Flex, 0)];
     assert_eq!(chosen("auto", entries).as_deref(), Ok("flex"));
     assert_eq!(chosen("auto", vec![software(Backend::Wgpu)]).as_deref(), Ok("wgpu:0"));
+    let entries = vec![software(Backend::Vulkan), usable(Backend::Flex, 0)];
+    let selection = select(&DeviceSpec::Auto, &Inventory::new(entries)).expect("flex");
+    assert!(selection.rejected[0].reason.contains("slower than flex"), "{selection:?}");
 }
 
 #[test]
@@ -85,6 +91,109 @@ fn cpu_means_a_backend_that_computes_there() {
     assert_eq!(chosen("cpu", entries).as_deref(), Ok("flex"));
     let refused = chosen("cpu", vec![usable(Backend::Cuda, 0)]).expect_err("no CPU backend");
     assert!(refused.to_string().contains("cargo feature `flex`"), "{refused}");
+}
+
+#[test]
+fn a_device_that_cannot_be_opened_is_told_apart_from_one_that_is_not_there() {
+    let entries = vec![usable(Backend::Cuda, 0), entry(Backend::Cuda, 1, busy())];
+    assert_eq!(chosen("cuda", entries.clone()).as_deref(), Ok("cuda:0"));
+    let message = chosen("cuda:1", entries.clone()).expect_err("refused").to_string();
+    assert!(message.contains("taken by another process"), "{message}");
+    let message = chosen("cuda:2", entries).expect_err("refused").to_string();
+    assert!(message.contains("0 to 1"), "{message}");
+}
+
+fn busy() -> State {
+    State::Absent { reason: "taken by another process".to_owned() }
+}
+
+fn any_inventory() -> impl Strategy<Value = Vec<InventoryEntry>> {
+    let any_entry = (0..4_usize, any::<bool>()).prop_map(|(state, is_software)| {
+        let state = match state {
+            0 => State::NotCompiled { feature: "x".to_owned() },
+            1 => State::Absent { reason: "no driver".to_owned() },
+            _ => State::Usable,
+        };
+        (state, is_software)
+    });
+    // Two devices of each backend at most, in any order.
+    let places = Backend::ALL.into_iter().flat_map(|backend| [(backend, 0), (backend, 1)]);
+    let places: Vec<_> = places.collect();
+    proptest::sample::subsequence(places, 0..=16)
+        .prop_shuffle()
+        .prop_flat_map(move |places| {
+            let states = proptest::collection::vec(any_entry.clone(), places.len());
+            (Just(places), states)
+        })
+        .prop_map(|(places, states)| {
+            let made = places.into_iter().zip(states);
+            made.map(|((backend, index), (state, is_software))| {
+                let mut made = entry(backend, index, state);
+                made.is_software = is_software;
+                made
+            })
+            .collect()
+        })
+}
+
+proptest! {
+    #[test]
+    fn auto_takes_the_best_that_computes_and_accounts_for_every_other(entries in any_inventory()) {
+        let usable: Vec<_> =
+            entries.iter().filter(|entry| entry.state == State::Usable).collect();
+        let result = select(&DeviceSpec::Auto, &Inventory::new(entries.clone()));
+        let Ok(selection) = result else {
+            prop_assert_eq!(result, Err(DeviceError::Nothing));
+            prop_assert!(usable.is_empty());
+            return Ok(());
+        };
+        let rank = |entry: &InventoryEntry| (entry.is_software, entry.id);
+        let best = usable.iter().map(|entry| rank(entry)).min();
+        prop_assert_eq!(best.map(|(_, id)| id), Some(selection.id));
+        let mut accounted: Vec<_> =
+            selection.rejected.iter().map(|rejection| rejection.id).chain([selection.id]).collect();
+        let mut looked_at: Vec<_> = entries.iter().map(|entry| entry.id).collect();
+        accounted.sort();
+        looked_at.sort();
+        prop_assert_eq!(accounted, looked_at);
+    }
+
+    #[test]
+    fn the_order_of_an_inventory_does_not_matter(entries in any_inventory(), at in 0..8_usize) {
+        let reversed: Vec<_> = entries.iter().rev().cloned().collect();
+        let (there, back) = (Inventory::new(entries), Inventory::new(reversed));
+        let exact = DeviceSpec::Exact { backend: Backend::ALL[at], index: None };
+        for spec in [DeviceSpec::Auto, DeviceSpec::Cpu, exact] {
+            prop_assert_eq!(select(&spec, &there), select(&spec, &back));
+        }
+    }
+
+    #[test]
+    fn a_named_device_is_that_device_or_an_error(
+        entries in any_inventory(),
+        at in 0..8_usize,
+        index in proptest::option::of(0..3_usize),
+    ) {
+        let backend = Backend::ALL[at];
+        let spec = DeviceSpec::Exact { backend, index };
+        let is_wanted = |entry: &InventoryEntry| {
+            entry.id.backend == backend
+                && index.is_none_or(|index| entry.id.index == index)
+                && entry.state == State::Usable
+        };
+        let is_there = entries.iter().any(is_wanted);
+        match select(&spec, &Inventory::new(entries)) {
+            Ok(selection) => {
+                prop_assert!(is_there);
+                prop_assert_eq!(selection.id.backend, backend);
+                prop_assert!(index.is_none_or(|index| selection.id.index == index));
+            }
+            Err(error) => {
+                prop_assert!(!is_there);
+                prop_assert!(error.to_string().contains(&spec.to_string()), "{}", error);
+            }
+        }
+    }
 }
 
 #[test]

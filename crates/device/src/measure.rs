@@ -1,0 +1,151 @@
+//! What a device achieves: matrix products by dtype, and copies.
+
+use std::time::{Duration, Instant};
+
+use burn::tensor::{DType, Device, FloatDType, Tensor};
+use serde::Serialize;
+
+use crate::error::DeviceError;
+use crate::facts::{FLOATS, dtype_name};
+use crate::memory::synchronize;
+
+/// How often each measurement is repeated, after one run that is not counted.
+const RUNS: usize = 7;
+
+/// A run must take this long, so that a launch and the clock weigh little in it.
+const LONG_ENOUGH: Duration = Duration::from_millis(10);
+
+/// Sides of the matrices: doubled from the first until a run is long enough.
+const SIDES: [usize; 6] = [256, 512, 1024, 2048, 4096, 8192];
+
+/// Sizes of the copied tensor in numbers of four bytes: 16 MiB to 1 GiB.
+const LENGTHS: [usize; 4] = [1 << 22, 1 << 24, 1 << 26, 1 << 28];
+
+/// What a device achieved.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Measured {
+    /// Square matrix products, one entry a dtype that the device computes in.
+    pub matmul: Vec<MatmulRate>,
+    /// Bytes read plus bytes written by `x + 1` in f32, in 10⁹ a second.
+    pub copy_gbytes_per_s: Spread,
+}
+
+/// How fast a device multiplies matrices of one dtype.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct MatmulRate {
+    /// The dtype's name.
+    pub dtype: String,
+    /// Rows and columns of the matrices.
+    pub side: usize,
+    /// `2·side³` operations a product, in 10⁹ a second.
+    pub gflops: Spread,
+}
+
+/// The middle and the ends of repeated measurements.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Spread {
+    /// Half of the runs lie below, half above.
+    pub median: f64,
+    /// The slowest run.
+    pub low: f64,
+    /// The fastest run.
+    pub high: f64,
+    /// How many runs there were.
+    pub runs: usize,
+}
+
+impl Spread {
+    /// The spread of these rates.
+    fn of(mut rates: Vec<f64>) -> Self {
+        rates.sort_by(f64::total_cmp);
+        let last = rates.len() - 1;
+        let median = f64::midpoint(rates[last / 2], rates[last.div_ceil(2)]);
+        Self { median, low: rates[0], high: rates[last], runs: rates.len() }
+    }
+}
+
+/// Measures a device in every dtype that it computes in.
+///
+/// Inside the clock are the operation with the allocation of its result and the wait for the
+/// device; inputs are made before. Takes about a second on a CPU.
+///
+/// # Errors
+/// [`DeviceError::Failed`] if the device stops computing.
+pub fn measure(device: &Device) -> Result<Measured, DeviceError> {
+    let mut matmul = Vec::new();
+    for dtype in FLOATS.into_iter().filter(|&dtype| device.supports_dtype(dtype)) {
+        matmul.push(matmul_rate(device, dtype)?);
+    }
+    let copies = |&length: &usize| {
+        let source = Tensor::<1>::ones([length], (device, DType::F32));
+        // Read and written, four bytes each.
+        let gbytes = 8e-9 * length as f64;
+        (gbytes, move || source.clone().add_scalar(1.0))
+    };
+    let (_, copy_gbytes_per_s) = rate(device, &LENGTHS, copies)?;
+    Ok(Measured { matmul, copy_gbytes_per_s })
+}
+
+fn matmul_rate(device: &Device, dtype: DType) -> Result<MatmulRate, DeviceError> {
+    let dtype_of = FloatDType::from(dtype);
+    let products = |&side: &usize| {
+        let factor = Tensor::<2>::full([side, side], 0.5, (device, DType::F32)).cast(dtype_of);
+        let gflop = 2e-9 * (side as f64).powi(3);
+        (gflop, move || factor.clone().matmul(factor.clone()))
+    };
+    let (side, gflops) = rate(device, &SIDES, products)?;
+    Ok(MatmulRate { dtype: dtype_name(dtype), side, gflops })
+}
+
+/// Repeats the work of the first size that takes long enough, or of the largest.
+///
+/// `work` gives, for a size, how much it is in 10⁹ units, and a closure that does it.
+fn rate<const D: usize, F: Fn() -> Tensor<D>>(
+    device: &Device,
+    sizes: &[usize],
+    work: impl Fn(&usize) -> (f64, F),
+) -> Result<(usize, Spread), DeviceError> {
+    let mut rates = Vec::new();
+    let mut used = 0;
+    for size in sizes {
+        let (amount, run) = work(size);
+        used = *size;
+        timed(device, &run)?;
+        let first = timed(device, &run)?;
+        if first < LONG_ENOUGH && sizes.last() != Some(size) {
+            continue;
+        }
+        for _ in 0..RUNS {
+            rates.push(amount / timed(device, &run)?.as_secs_f64());
+        }
+        break;
+    }
+    Ok((used, Spread::of(rates)))
+}
+
+/// How long an operation takes, up to the device's word that it is done.
+fn timed<const D: usize>(
+    device: &Device,
+    run: &impl Fn() -> Tensor<D>,
+) -> Result<Duration, DeviceError> {
+    let start = Instant::now();
+    // A backend that fuses skips what nobody holds when the device is waited for.
+    let result = run();
+    synchronize(device)?;
+    let elapsed = start.elapsed();
+    drop(result);
+    Ok(elapsed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_spread_has_its_middle_between_its_ends() {
+        let odd = Spread::of(vec![3.0, 1.0, 2.0]);
+        assert_eq!((odd.low, odd.median, odd.high, odd.runs), (1.0, 2.0, 3.0, 3));
+        let even = Spread::of(vec![4.0, 1.0, 2.0, 3.0]);
+        assert_eq!((even.low, even.median, even.high, even.runs), (1.0, 2.5, 4.0, 4));
+    }
+}

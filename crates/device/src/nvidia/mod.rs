@@ -1,0 +1,18 @@
+//! NVIDIA's management library: the memory of a card, which burn does not tell.
+
+#[cfg(not(feature = "nvml"))]
+mod disabled;
+#[cfg(feature = "nvml")]
+mod enabled;
+
+#[cfg(not(feature = "nvml"))]
+pub(crate) use disabled::card;
+#[cfg(feature = "nvml")]
+pub(crate) use enabled::card;
+
+/// What the library says of one card; `None` where it does not know.
+pub(crate) struct NvidiaCard {
+    pub(crate) driver: Option<String>,
+    pub(crate) memory_total_bytes: Option<u64>,
+    pub(crate) memory_free_bytes: Option<u64>,
+}
