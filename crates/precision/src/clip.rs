@@ -27,25 +27,37 @@ pub fn clip_global_norm<M: Module>(
     module: &M,
     max_norm: Option<f64>,
 ) -> Result<(GradientsParams, f64), PrecisionError> {
-    let mut squares = Squares { gradients: &gradients, sums: Vec::new() };
-    module.visit(&mut squares);
-    let sums = squares.sums;
-    if sums.is_empty() {
-        return Ok((gradients, 0.0));
-    }
-    let norm = Tensor::cat(sums, 0).into_data().iter::<f64>().sum::<f64>().sqrt();
+    let norm = global_norm(&gradients, module);
     if !norm.is_finite() {
         return Err(match first_non_finite(&gradients, module) {
             Some(path) => PrecisionError::NonFiniteGradient { path },
             None => PrecisionError::NormOverflow,
         });
     }
-    if let Some(max_norm) = max_norm
-        && norm > max_norm
-    {
-        module.visit(&mut Scale { gradients: &mut gradients, factor: max_norm / norm });
-    }
+    multiply(&mut gradients, module, clipped_by(norm, max_norm));
     Ok((gradients, norm))
+}
+
+/// The global norm; not finite if any gradient is not. The device is read once.
+pub(crate) fn global_norm<M: Module>(gradients: &GradientsParams, module: &M) -> f64 {
+    let mut squares = Squares { gradients, sums: Vec::new() };
+    module.visit(&mut squares);
+    if squares.sums.is_empty() {
+        return 0.0;
+    }
+    Tensor::cat(squares.sums, 0).into_data().iter::<f64>().sum::<f64>().sqrt()
+}
+
+/// The factor that brings a norm down to its bound.
+pub(crate) fn clipped_by(norm: f64, max_norm: Option<f64>) -> f64 {
+    max_norm.map_or(1.0, |max_norm| if norm > max_norm { max_norm / norm } else { 1.0 })
+}
+
+/// Multiplies every gradient of the module.
+pub(crate) fn multiply<M: Module>(gradients: &mut GradientsParams, module: &M, factor: f64) {
+    if factor != 1.0 {
+        module.visit(&mut Scale { gradients, factor });
+    }
 }
 
 struct Squares<'a> {

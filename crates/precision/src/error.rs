@@ -15,10 +15,10 @@ pub enum PrecisionError {
         /// What was given.
         text: String,
     },
-    /// A policy that needs a loss scale, which this version does not have.
+    /// A policy that needs a loss scale, and there is none.
     #[error(
-        "policy `{policy}` computes gradients in f16, which underflow without a loss scale, and \
-         there is none yet; use `bf16-mixed`"
+        "policy `{policy}` computes gradients in f16, which underflow without a loss scale; train \
+         with one, or use `bf16-mixed`"
     )]
     NeedsLossScale {
         /// The policy's text.
@@ -52,6 +52,67 @@ pub enum PrecisionError {
     /// Every gradient is finite, but the sum of their squares is not.
     #[error("the gradients are finite, but their global norm exceeds what f32 holds")]
     NormOverflow,
+    /// A setting of the loss scale is out of its range.
+    #[error("the loss scale's `{name}` is {value}; expected {expected}")]
+    LossScaleSetting {
+        /// The setting's name.
+        name: &'static str,
+        /// What was given.
+        value: f64,
+        /// What is allowed.
+        expected: &'static str,
+    },
+    /// The loss scale fell and fell, and the gradients still overflow.
+    #[error(
+        "{skips} steps in a row were skipped, and the gradient of `{path}` is still not finite at \
+         a loss scale of {scale}; lower the learning rate, or use `bf16-mixed`"
+    )]
+    TooManySkips {
+        /// Steps skipped in a row.
+        skips: u64,
+        /// The first bad gradient's path in the module.
+        path: String,
+        /// The loss scale of the last of them.
+        scale: f64,
+    },
+    /// A normalization of burn's own would meet two dtypes.
+    #[error(
+        "`{path}` is a {container}, whose parameters stay wide while policy `{policy}` computes \
+         in {compute:?}; cast its input and its output in the model and vouch for it, or use a \
+         layer that does"
+    )]
+    UncastNorm {
+        /// The policy's text.
+        policy: String,
+        /// The layer's path in the module.
+        path: String,
+        /// The layer's type.
+        container: String,
+        /// The dtype that would meet the wide parameters.
+        compute: DType,
+    },
+    /// The device cannot compute in a dtype of the policy.
+    #[error("policy `{policy}` needs {dtype:?}, which {device} does not compute in; use `f32`")]
+    UnsupportedDtype {
+        /// The policy's text.
+        policy: String,
+        /// The dtype.
+        dtype: DType,
+        /// burn's own description of the device.
+        device: String,
+    },
+    /// Values are no whole number of image planes, or planes too small to compare.
+    #[error(
+        "{values} values are not one or more planes of {height} x {width}, each side at least 11"
+    )]
+    Planes {
+        /// How many values there are.
+        values: usize,
+        /// Rows of a plane.
+        height: usize,
+        /// Columns of a plane.
+        width: usize,
+    },
     /// Two results of different lengths cannot be compared.
     #[error("cannot compare {expected} values with {found}")]
     Length {

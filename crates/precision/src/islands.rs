@@ -27,6 +27,23 @@ impl Islands {
     }
 }
 
+/// A normalization layer of a model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Norm {
+    /// Its path in the module; `.` for the module itself.
+    pub path: String,
+    /// The name of its type, such as `BatchNorm`; a layer of yours may bear a name of burn's.
+    pub container: String,
+}
+
+/// Finds every normalization layer, in module order.
+#[must_use]
+pub fn norms<M: Module>(module: &M) -> Vec<Norm> {
+    let mut finder = Finder::default();
+    module.visit(&mut finder);
+    finder.norms
+}
+
 /// Finds every parameter that belongs to a normalization, at any depth.
 ///
 /// burn's reparameterization hook sees a parameter's path and not what holds it, so this pass,
@@ -44,21 +61,30 @@ struct Finder {
     /// How many of the enclosing containers are normalizations.
     depth: usize,
     found: Islands,
+    norms: Vec<Norm>,
 }
 
-fn is_wide(container: &str) -> bool {
-    container.strip_prefix("Struct:").is_some_and(|name| WIDE.contains(&name))
+/// The name of a container that normalizes.
+fn wide_name(container: &str) -> Option<&str> {
+    container.strip_prefix("Struct:").filter(|name| WIDE.contains(name))
 }
 
 impl ModuleVisitor for Finder {
     fn enter_module(&mut self, name: &str, container_type: &str) {
+        if let Some(container) = wide_name(container_type) {
+            self.depth += 1;
+            // A container is named when one of its fields is entered.
+            let path = if self.path.is_empty() { ".".to_owned() } else { self.path.join(".") };
+            if self.norms.last().is_none_or(|norm| norm.path != path) {
+                self.norms.push(Norm { path, container: container.to_owned() });
+            }
+        }
         self.path.push(name.to_owned());
-        self.depth += usize::from(is_wide(container_type));
     }
 
     fn exit_module(&mut self, _name: &str, container_type: &str) {
         self.path.pop();
-        self.depth -= usize::from(is_wide(container_type));
+        self.depth -= usize::from(wide_name(container_type).is_some());
     }
 
     fn visit_float<const D: usize>(&mut self, _param: &Param<Tensor<D>>) {

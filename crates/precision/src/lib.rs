@@ -1,26 +1,34 @@
 #![doc = include_str!("../README.md")]
 
+mod attempt;
 mod cast;
 mod clip;
 mod error;
 mod finite;
 mod islands;
+mod loss_scale;
 mod parity;
 mod policy;
+mod ssim;
 mod text;
+mod unscale;
 
 // The three dtypes.
-pub use policy::Policy;
+pub use policy::{Arithmetic, Policy};
 
 // What stays in f32.
-pub use islands::{Islands, islands};
+pub use islands::{Islands, Norm, islands, norms};
 
 // Gradients.
+pub use attempt::attempt;
 pub use clip::clip_global_norm;
 pub use finite::first_non_finite;
+pub use loss_scale::{DynamicScale, LossScale, LossScaleState, LossScaler};
+pub use unscale::Unscaled;
 
 // Two results compared.
 pub use parity::Parity;
+pub use ssim::ssim;
 
 // What goes wrong.
 pub use error::PrecisionError;

@@ -1,11 +1,13 @@
 //! The three dtypes of a computation.
 
+use burn::backend::{Backend as _, DTypeUsage, Dispatch};
 use burn::module::Module;
-use burn::tensor::FloatDType;
+use burn::tensor::{Device, FloatDType};
 
 use crate::cast::Autocast;
 use crate::error::PrecisionError;
-use crate::islands::islands;
+use crate::islands::{Norm, islands, norms};
+use crate::loss_scale::LossScale;
 
 /// The dtypes in which parameters are stored, layers compute and outputs leave.
 ///
@@ -35,6 +37,15 @@ pub struct Policy {
     pub output: FloatDType,
 }
 
+/// How a device computes in a dtype.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arithmetic {
+    /// By units made for matrix products: a narrow dtype is worth its cost.
+    TensorCores,
+    /// By general units: a narrow dtype saves memory, and time only where it is measured to.
+    General,
+}
+
 impl Policy {
     /// Everything in f32.
     pub const F32: Self = Self::uniform(FloatDType::F32);
@@ -49,11 +60,20 @@ impl Policy {
         Self { param: dtype, compute: dtype, output: dtype }
     }
 
-    /// Whether a model can be trained under this policy today.
+    /// Whether a model can be trained under this policy without a loss scale.
     ///
     /// # Errors
     /// [`PrecisionError`] naming what is missing.
     pub fn check_training(&self) -> Result<(), PrecisionError> {
+        self.check_training_scaled(&LossScale::None)
+    }
+
+    /// Whether a model can be trained under this policy with this loss scale.
+    ///
+    /// # Errors
+    /// [`PrecisionError`] naming what is missing, or what is out of its range.
+    pub fn check_training_scaled(&self, loss_scale: &LossScale) -> Result<(), PrecisionError> {
+        loss_scale.validate()?;
         let policy = || self.to_string();
         let is_wide = |dtype| matches!(dtype, FloatDType::F32 | FloatDType::F64);
         if !is_wide(self.param) {
@@ -68,10 +88,71 @@ impl Policy {
                 output: self.output.into(),
             });
         }
-        if self.compute == FloatDType::F16 {
+        if self.compute == FloatDType::F16 && *loss_scale == LossScale::None {
             return Err(PrecisionError::NeedsLossScale { policy: policy() });
         }
         Ok(())
+    }
+
+    /// Whether every normalization of a model gets along with this policy.
+    ///
+    /// The parameters of normalizations stay wide, and burn's own layers panic when their input is
+    /// narrower. Whether a model casts around a layer cannot be seen from outside, so its author
+    /// says for which it does: `is_cast` is asked for each.
+    ///
+    /// # Errors
+    /// [`PrecisionError::UncastNorm`] naming the first layer that nobody vouches for.
+    ///
+    /// # Example
+    /// ```
+    /// use burn::nn::BatchNormConfig;
+    /// use updraft_precision::Policy;
+    ///
+    /// let norm = BatchNormConfig::new(8).init(&burn::tensor::Device::flex());
+    /// assert!(Policy::F32.check_norms(&norm, |_| false).is_ok());
+    /// assert!(Policy::BF16_MIXED.check_norms(&norm, |_| false).is_err());
+    /// assert!(Policy::BF16_MIXED.check_norms(&norm, |norm| norm.path == "head").is_err());
+    /// ```
+    pub fn check_norms<M: Module>(
+        &self,
+        module: &M,
+        is_cast: impl Fn(&Norm) -> bool,
+    ) -> Result<(), PrecisionError> {
+        if self.compute == self.param {
+            return Ok(());
+        }
+        match norms(module).into_iter().find(|norm| !is_cast(norm)) {
+            None => Ok(()),
+            Some(Norm { path, container }) => Err(PrecisionError::UncastNorm {
+                policy: self.to_string(),
+                path,
+                container,
+                compute: self.compute.into(),
+            }),
+        }
+    }
+
+    /// How a device computes under this policy.
+    ///
+    /// # Errors
+    /// [`PrecisionError::UnsupportedDtype`] naming the first of the three dtypes that the device
+    /// has no arithmetic for.
+    pub fn check_device(&self, device: &Device) -> Result<Arithmetic, PrecisionError> {
+        for dtype in [self.param, self.compute, self.output] {
+            if !device.supports_dtype(dtype) {
+                return Err(PrecisionError::UnsupportedDtype {
+                    policy: self.to_string(),
+                    dtype: dtype.into(),
+                    device: format!("{device:?}"),
+                });
+            }
+        }
+        let usage = Dispatch::dtype_usage(device.as_dispatch(), self.compute.into());
+        Ok(if usage.contains(DTypeUsage::Accelerated) {
+            Arithmetic::TensorCores
+        } else {
+            Arithmetic::General
+        })
     }
 
     /// Lets a module's layers see their parameters in the compute dtype.
@@ -94,6 +175,7 @@ impl Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::loss_scale::DynamicScale;
 
     #[test]
     fn training_refuses_what_would_lose_updates_by_name() {
@@ -101,6 +183,10 @@ mod tests {
         assert_eq!(Policy::BF16_MIXED.check_training(), Ok(()));
         let refused = |policy: Policy| policy.check_training().expect_err("refused").to_string();
         assert!(refused(Policy::F16_MIXED).contains("loss scale"));
+        let dynamic = LossScale::Dynamic(DynamicScale::default());
+        assert_eq!(Policy::F16_MIXED.check_training_scaled(&dynamic), Ok(()));
+        let broken = LossScale::Static { scale: -1.0 };
+        assert!(Policy::F16_MIXED.check_training_scaled(&broken).is_err());
         assert!(refused(Policy::BF16).contains("masters"));
         let narrow = Policy { output: FloatDType::F16, ..Policy::F32 };
         assert!(refused(narrow).contains("p=f32,c=f32,o=f16"));

@@ -2,4 +2,7 @@
 
 mod autocast;
 mod clip;
+mod limits;
+mod norms;
 mod public_api;
+mod scaling;

@@ -1,13 +1,16 @@
 //! Every name this crate promises: removing one breaks this file, not a user.
 
 use updraft_precision::{
-    Islands, Parity, Policy, PrecisionError, clip_global_norm, first_non_finite, islands,
+    Arithmetic, DynamicScale, Islands, LossScale, LossScaleState, LossScaler, Norm, Parity, Policy,
+    PrecisionError, Unscaled, attempt, clip_global_norm, first_non_finite, islands, norms, ssim,
 };
 
 #[test]
 fn the_promised_names_are_there() {
-    let _ = size_of::<(Islands, Parity, Policy, PrecisionError)>();
+    let _ = size_of::<(Arithmetic, Islands, Norm, Parity, Policy, PrecisionError)>();
+    let _ = size_of::<(DynamicScale, LossScale, LossScaleState, LossScaler, Unscaled)>();
     let _ = clip_global_norm::<burn::nn::Linear>;
     let _ = first_non_finite::<burn::nn::Linear>;
-    let _ = islands::<burn::nn::Linear>;
+    let _ = (islands::<burn::nn::Linear>, norms::<burn::nn::Linear>);
+    let _ = (attempt::<burn::nn::Linear>, ssim);
 }

@@ -1,0 +1,74 @@
+//! Scaled losses, and gradients without the scale: clipped, or not used at all.
+
+use burn::module::Module;
+use burn::optim::GradientsParams;
+use burn::tensor::Tensor;
+
+use crate::clip::{clipped_by, global_norm, multiply};
+use crate::error::PrecisionError;
+use crate::finite::first_non_finite;
+use crate::loss_scale::LossScaler;
+
+/// What became of a step's gradients.
+pub enum Unscaled {
+    /// They are finite: the optimizer may have them.
+    Update {
+        /// The gradients without the scale, clipped.
+        gradients: GradientsParams,
+        /// Their global norm before clipping.
+        norm: f64,
+    },
+    /// They overflowed: this step changes nothing, and the next one has a lower scale.
+    Skip {
+        /// The scale of the next step.
+        scale: f64,
+    },
+}
+
+impl LossScaler {
+    /// The loss times the scale, to run the backward pass from.
+    #[must_use]
+    pub fn scale_loss<const D: usize>(&self, loss: Tensor<D>) -> Tensor<D> {
+        if self.scale() == 1.0 { loss } else { loss.mul_scalar(self.scale()) }
+    }
+
+    /// Takes the scale out of a step's gradients, clips them, and moves the scale.
+    ///
+    /// Finite check and norm are one number, so the device is read once; unscaling and clipping
+    /// are one factor, so each tensor is multiplied once, or not at all where that factor is 1.
+    /// Sums run in module order. A sum of squares too large for f32 is an overflow too: a lower
+    /// scale mends it.
+    ///
+    /// To skip a step whole, run it on [`attempt`](crate::attempt()).
+    ///
+    /// # Errors
+    /// [`PrecisionError::TooManySkips`] once a dynamic scale skipped more steps in a row than its
+    /// settings bear. Without a dynamic scale, what
+    /// [`clip_global_norm`](crate::clip_global_norm) reports.
+    pub fn unscale<M: Module>(
+        &mut self,
+        mut gradients: GradientsParams,
+        module: &M,
+        max_norm: Option<f64>,
+    ) -> Result<Unscaled, PrecisionError> {
+        let scale = self.scale();
+        let norm = global_norm(&gradients, module) / scale;
+        if norm.is_finite() {
+            self.follow_good();
+            multiply(&mut gradients, module, clipped_by(norm, max_norm) / scale);
+            return Ok(Unscaled::Update { gradients, norm });
+        }
+        let is_borne = self.follow_overflow();
+        if is_borne {
+            return Ok(Unscaled::Skip { scale: self.scale() });
+        }
+        let path = first_non_finite(&gradients, module);
+        Err(match path {
+            Some(path) if self.is_dynamic() => {
+                PrecisionError::TooManySkips { skips: self.state().skips, path, scale }
+            }
+            Some(path) => PrecisionError::NonFiniteGradient { path },
+            None => PrecisionError::NormOverflow,
+        })
+    }
+}
