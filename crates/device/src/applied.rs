@@ -1,5 +1,7 @@
 //! What is really in force on a device.
 
+use std::path::PathBuf;
+
 use burn::tensor::Device;
 use serde::Serialize;
 
@@ -20,6 +22,9 @@ pub struct Applied {
     pub fusion: bool,
     /// Kernel variants are chosen by measurement on GPU backends.
     pub autotune: bool,
+    /// The file that keeps what was measured, and kernels, from run to run; `None` where each run
+    /// measures anew: without the features `autotune` and `persistence`.
+    pub autotune_cache: Option<PathBuf>,
     /// This CPU has AVX2 and FMA.
     pub avx2_fma: bool,
     /// This CPU has AVX-512 F; without it, `x86_v4` changes nothing.
@@ -30,7 +35,9 @@ pub struct Applied {
 
 /// Reads what is in force.
 ///
-/// Reads the environment variable `RAYON_NUM_THREADS`, which rayon obeys.
+/// Reads the environment variable `RAYON_NUM_THREADS`, which rayon obeys. Where the cache lies is
+/// known for sure once a GPU device was opened, which reads `cubecl.toml`, `burn.toml` and
+/// `CUBECL_ENVIRONMENT`.
 #[must_use]
 pub fn applied(device: &Device) -> Applied {
     let (avx2_fma, avx512) = vector_extensions();
@@ -48,6 +55,8 @@ pub fn applied(device: &Device) -> Applied {
         x86_v4: cfg!(feature = "x86-v4"),
         fusion: cfg!(feature = "fusion"),
         autotune: cfg!(feature = "autotune"),
+        autotune_cache: cfg!(all(feature = "autotune", feature = "persistence"))
+            .then(cubecl_environment::environment::path),
         avx2_fma,
         avx512,
         threads: if cfg!(feature = "rayon") { threads } else { 1 },

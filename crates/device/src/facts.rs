@@ -66,9 +66,11 @@ pub(crate) fn dtype_name(dtype: DType) -> String {
 pub(crate) fn describe(backend: Backend, device: &Device) -> (Option<String>, bool, Facts) {
     let identity = Identity::of(device);
     let is_cpu = matches!(backend, Backend::Flex | Backend::CubeclCpu);
-    let named_software = identity.name.as_deref().is_some_and(is_rasterizer);
+    let is_adapter =
+        matches!(backend, Backend::Metal | Backend::Vulkan | Backend::Webgpu | Backend::Wgpu);
     // burn names a card for every adapter but those of kind CPU.
-    let is_software = !is_cpu && (named_software || !identity.is_card);
+    let is_named = identity.name.as_deref().is_some_and(is_rasterizer);
+    let is_software = is_adapter && (is_named || !identity.is_card);
     let mut facts = Facts {
         driver: None,
         target: identity.target,

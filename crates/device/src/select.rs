@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::error::DeviceError;
+use crate::facts::Facts;
 use crate::probe::{Inventory, InventoryEntry, State};
 use crate::spec::{Backend, DeviceId, DeviceSpec};
 
@@ -11,6 +12,10 @@ use crate::spec::{Backend, DeviceId, DeviceSpec};
 pub struct Selection {
     /// The chosen device.
     pub id: DeviceId,
+    /// Its part's own name, where the backend tells it.
+    pub name: Option<String>,
+    /// What is known of it.
+    pub facts: Option<Facts>,
     /// Why it was chosen.
     pub reason: String,
     /// Every other device that the choice was between, in the order of preference: what could not
@@ -46,7 +51,7 @@ pub fn select(spec: &DeviceSpec, inventory: &Inventory) -> Result<Selection, Dev
             let mut entries: Vec<_> = inventory.entries.iter().filter(on_cpu).collect();
             entries.sort_by_key(|entry| entry.id);
             match entries.iter().find(|entry| entry.state == State::Usable) {
-                Some(entry) => Ok(chosen(entry, "asked for the CPU".to_owned())),
+                Some(entry) => Ok(selected(entry, "asked for the CPU".to_owned())),
                 None => Err(DeviceError::NotCompiled { spec: *spec, feature: "flex" }),
             }
         }
@@ -75,7 +80,7 @@ fn automatic(inventory: &Inventory) -> Result<Selection, DeviceError> {
         };
         Rejection { id: entry.id, reason }
     });
-    Ok(Selection { id: chosen.id, reason: reason.to_owned(), rejected: rejected.collect() })
+    Ok(Selection { rejected: rejected.collect(), ..selected(chosen, reason.to_owned()) })
 }
 
 fn exact(
@@ -90,7 +95,7 @@ fn exact(
     let is_wanted = |entry: &&&InventoryEntry| index.is_none_or(|index| entry.id.index == index);
     let is_usable = |entry: &&InventoryEntry| entry.state == State::Usable;
     if let Some(entry) = entries.iter().filter(is_wanted).find(|entry| is_usable(entry)) {
-        return Ok(chosen(entry, format!("asked for `{spec}`")));
+        return Ok(selected(entry, format!("asked for `{spec}`")));
     }
     // The fault of the very device that was named, else that of the backend.
     let fault = entries
@@ -108,6 +113,7 @@ fn exact(
     Err(DeviceError::NotUsable { spec: *spec, reason })
 }
 
-fn chosen(entry: &InventoryEntry, reason: String) -> Selection {
-    Selection { id: entry.id, reason, rejected: Vec::new() }
+fn selected(entry: &InventoryEntry, reason: String) -> Selection {
+    let (name, facts) = (entry.name.clone(), entry.facts.clone());
+    Selection { id: entry.id, name, facts, reason, rejected: Vec::new() }
 }

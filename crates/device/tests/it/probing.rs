@@ -52,6 +52,8 @@ fn a_chosen_device_opens_then_computes() {
         assert!(!Backend::Flex.is_compiled());
         return;
     };
+    // A run's environment file tells what is known of its device.
+    assert!(selection.facts.as_ref().is_some_and(|facts| !facts.dtypes.is_empty()));
     let device = open(&selection).expect("it was just found");
     let sum = Tensor::<1>::ones([4], &device).sum().into_scalar::<f32>();
     assert!((sum - 4.0).abs() < 1e-6);
