@@ -5,6 +5,7 @@ mod error;
 mod evaluate;
 mod events;
 mod optimizer;
+mod recompute;
 mod run;
 mod schedule;
 mod step;
@@ -17,6 +18,9 @@ pub use step::{StepOutcome, StepSettings, train_step};
 
 // What happens in it.
 pub use events::{Control, EpochReport, Evaluation, Event, StepReport};
+
+// A backward pass in less memory.
+pub use recompute::{Activations, Backward, InputGradients, Segmented, Streams};
 
 // Scoring a model.
 pub use evaluate::evaluate;
