@@ -11,6 +11,7 @@ use crate::spec::Backend;
 
 /// What is known of a usable device; `None` where nobody tells.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Facts {
     /// The version of the driver.
     pub driver: Option<String>,

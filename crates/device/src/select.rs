@@ -70,7 +70,7 @@ fn automatic(inventory: &Inventory) -> Result<Selection, DeviceError> {
     let rejected = entries.into_iter().map(|entry| {
         let reason = match &entry.state {
             State::Usable if entry.is_software && !chosen.is_software => {
-                format!("emulates a GPU in software, which computes slower than {}", chosen.id)
+                format!("emulates a GPU on the processor, so it ranks below {}", chosen.id)
             }
             State::Usable => format!("less preferred than {}", chosen.id),
             State::NotCompiled { feature } => {
