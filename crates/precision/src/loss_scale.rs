@@ -338,6 +338,39 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn wherever_a_run_stops_its_scale_stays_in_bounds_and_goes_on_exactly(
+            overflows in proptest::collection::vec(proptest::bool::weighted(0.2), 1..200),
+            stop in 0..200_usize,
+            interval in 1..10_u64,
+        ) {
+            let dynamic = DynamicScale {
+                interval,
+                floor: 256.0,
+                longest_skips: u64::MAX,
+                ..DynamicScale::default()
+            };
+            let settings = LossScale::Dynamic(dynamic);
+            let mut whole = LossScaler::try_new(settings).expect("valid");
+            let mut stopped = whole;
+            for (step, &overflow) in overflows.iter().enumerate() {
+                if step == stop {
+                    stopped = LossScaler::resume(settings, stopped.state()).expect("reachable");
+                }
+                for scaler in [&mut whole, &mut stopped] {
+                    if overflow {
+                        proptest::prop_assert!(scaler.follow_overflow());
+                    } else {
+                        scaler.follow_good();
+                    }
+                }
+                proptest::prop_assert!((dynamic.floor..=dynamic.ceiling).contains(&whole.scale()));
+                proptest::prop_assert_eq!(whole, stopped);
+            }
+        }
+    }
+
     #[test]
     fn numbers_out_of_range_are_refused_by_name() {
         let dynamic = DynamicScale::default();

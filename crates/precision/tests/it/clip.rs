@@ -3,7 +3,8 @@
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::optim::GradientsParams;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, Tensor, TensorData};
+use proptest::prelude::*;
 use updraft_precision::{PrecisionError, clip_global_norm};
 
 #[derive(Module, Debug)]
@@ -63,4 +64,42 @@ fn finite_gradients_whose_squares_overflow_are_told_apart() {
     let (module, gradients) = pair(1.0, f32::MAX);
     let error = clip_global_norm(gradients, &module, None).expect_err("overflow");
     assert_eq!(error, PrecisionError::NormOverflow);
+}
+
+/// Numbers of every size whose squares f32 holds.
+fn any_gradient() -> impl Strategy<Value = Vec<f32>> {
+    let number = (-1.0_f32..1.0, -6..6_i32).prop_map(|(digits, power)| digits * 10_f32.powi(power));
+    proptest::collection::vec(number, 12)
+}
+
+proptest! {
+    #[test]
+    fn norm_and_clipped_gradients_follow_the_formula_in_f64(
+        left in any_gradient(),
+        right in any_gradient(),
+        share in 0.1_f64..2.0,
+    ) {
+        let (module, mut gradients) = pair(0.0, 0.0);
+        let device = Device::flex();
+        let layers = [(&module.left, &left), (&module.right, &right)];
+        for (layer, values) in layers {
+            let data = TensorData::new(values.clone(), [3, 4]);
+            gradients.remove::<2>(layer.weight.id);
+            gradients.register(layer.weight.id, Tensor::<2>::from_data(data, &device));
+        }
+        let squares = left.iter().chain(&right).map(|&value| f64::from(value).powi(2));
+        let expected = squares.sum::<f64>().sqrt();
+        let max_norm = share * expected;
+        let clipped = clip_global_norm(gradients, &module, Some(max_norm)).expect("finite");
+        let (gradients, norm) = clipped;
+        prop_assert!((norm - expected).abs() <= 1e-6 * expected, "{} for {}", norm, expected);
+        let factor = if expected > max_norm { max_norm / expected } else { 1.0 };
+        for (layer, values) in layers {
+            let found = gradients.get::<2>(layer.weight.id).expect("a gradient").into_data();
+            for (found, &value) in found.iter::<f64>().zip(values) {
+                let wanted = factor * f64::from(value);
+                prop_assert!((found - wanted).abs() <= 1e-6 * wanted.abs(), "{found} {wanted}");
+            }
+        }
+    }
 }

@@ -203,6 +203,29 @@ fn scaled_f16_follows_the_losses_of_f32() {
 }
 
 #[test]
+fn f16_with_planted_overflows_recovers_to_the_loss_of_f32() {
+    for device in autodiff_devices() {
+        let losses = |policy, scale, plants: &[usize]| -> Vec<f64> {
+            let mut trainer = Trainer::new(&device, policy, scale);
+            let mut losses = Vec::new();
+            while losses.len() < 120 {
+                if plants.contains(&losses.len()) {
+                    assert_eq!(trainer.step(Plant::Overflow), Ok(None));
+                }
+                // A scale that has grown too far costs a step of its own.
+                losses.extend(trainer.step(Plant::Nothing).expect("it recovers"));
+            }
+            losses
+        };
+        let wide = losses(Policy::F32, LossScale::None, &[]);
+        let narrow = losses(Policy::F16_MIXED, dynamic(1024.0), &[0, 1, 7, 40, 41, 42, 90]);
+        let (first, wide, narrow) = (wide[0], wide[119], narrow[119]);
+        assert!(wide < 0.5 * first, "{first} to {wide}");
+        assert!((narrow - wide).abs() < 0.1 * wide, "{narrow} against {wide}");
+    }
+}
+
+#[test]
 fn gradients_that_never_fit_are_an_error_that_names_the_first() {
     for device in autodiff_devices() {
         let mut trainer = Trainer::new(&device, Policy::F16_MIXED, dynamic(4.0));
