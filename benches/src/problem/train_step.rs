@@ -7,7 +7,6 @@ use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 use updraft_integration::DualPathwayNet;
-use updraft_precision::Policy;
 use updraft_trainer::{OptimizerConfig, StepSettings, train_step};
 
 use crate::formula;
@@ -39,7 +38,7 @@ impl TrainStep {
 }
 
 fn settings() -> StepSettings {
-    StepSettings { policy: Policy::F32, label_smoothing: 0.0, clip_norm: None }
+    StepSettings::default()
 }
 
 fn optimizer() -> ModuleOptimizer {

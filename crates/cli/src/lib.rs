@@ -76,7 +76,11 @@ fn execute(arguments: &Arguments) -> Result<()> {
 
 fn exit_code(error: &anyhow::Error) -> u8 {
     match error.downcast_ref::<TrainError>() {
-        Some(TrainError::NonFiniteLoss { .. } | TrainError::Gradient { .. }) => RUN_FAILED,
+        Some(
+            TrainError::NonFiniteLoss { .. }
+            | TrainError::Gradient { .. }
+            | TrainError::TooManySkips { .. },
+        ) => RUN_FAILED,
         _ => BAD_INPUT,
     }
 }

@@ -58,7 +58,8 @@ pub struct Prediction {
 }
 
 impl TrainedModel {
-    /// Loads the newest checkpoint of a run folder onto a device, named as in `updraft probe`.
+    /// Loads a run folder's model onto a device, named as in `updraft probe`: the best epoch's of a
+    /// run with early stopping, else the newest checkpoint's.
     ///
     /// # Errors
     /// If the folder is no run folder, its checkpoint is damaged, or the device is not usable.
@@ -71,7 +72,7 @@ impl TrainedModel {
         let network = plan.network(classes.len());
         network.validate()?;
         let network = plan.precision.autocast(network.init(&device));
-        let network = load_model(&folder.newest_checkpoint()?, network)?.valid();
+        let network = load_model(&folder.served_checkpoint(&plan)?, network)?.valid();
         Ok(Self { network, plan, classes, device })
     }
 

@@ -143,7 +143,7 @@ fn epoch_line(report: &EpochReport, epochs: u64) -> String {
     let test = report.test.map_or_else(String::new, |test| {
         format!(" | test {:.3} {:.1} %", test.loss, 100.0 * test.accuracy)
     });
-    let waited = 100.0 * report.data_wait_us as f64 / report.train_us.max(1) as f64;
+    let waited = 100.0 * report.times.data_wait_us as f64 / report.train_us.max(1) as f64;
     // Five per cent is where faster loading starts to be worth a look.
     let waits = if waited < 5.0 { String::new() } else { format!(", {waited:.0} % waiting") };
     format!(
@@ -176,7 +176,7 @@ fn say(text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use updraft_trainer::Evaluation;
+    use updraft_trainer::{Evaluation, StepTimes};
 
     use super::*;
 
@@ -189,12 +189,13 @@ mod tests {
             train_accuracy: 0.876,
             test: Some(Evaluation { loss: 12.3456, accuracy: 1.0, samples: 10_000 }),
             samples_per_s: 12_345.6,
-            data_wait_us: 10,
             train_us: 1000,
+            times: StepTimes { data_wait_us: 10, ..StepTimes::default() },
         };
         let line = epoch_line(&report, 100);
         assert_eq!(line, "epoch 100/100 | train 12.346 87.6 % | test 12.346 100.0 % | 12346 img/s");
-        let waiting = epoch_line(&EpochReport { data_wait_us: 99, ..report }, 10);
+        let times = StepTimes { data_wait_us: 99, ..StepTimes::default() };
+        let waiting = epoch_line(&EpochReport { times, ..report }, 10);
         assert!(waiting.ends_with("img/s, 10 % waiting"), "{waiting}");
     }
 

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use updraft_trainer::{Event, list_checkpoints};
+use updraft_trainer::{Event, best_checkpoint, list_checkpoints};
 
 use crate::config::Plan;
 
@@ -73,6 +73,18 @@ impl RunFolder {
         list_checkpoints(&self.path.join("checkpoints"))?
             .pop()
             .ok_or_else(|| anyhow!("`{}` holds no whole checkpoint", self.path.display()))
+    }
+
+    /// The checkpoint whose model is used: the best where early stopping looks for it, else the
+    /// newest.
+    pub(crate) fn served_checkpoint(&self, plan: &Plan) -> Result<PathBuf> {
+        if plan.train.early_stop.is_some()
+            && let Some(best) =
+                best_checkpoint(&self.path.join("checkpoints"), plan.train.criterion)?
+        {
+            return Ok(best);
+        }
+        self.newest_checkpoint()
     }
 
     /// Writes a value as readable JSON.
@@ -152,11 +164,18 @@ impl Metrics {
         for (key, field) in extra {
             value[*key] = field.clone();
         }
-        writeln!(self.file, "{value}")
-            .and_then(|()| match event {
-                Event::Step(_) => Ok(()),
-                _ => self.file.flush(),
-            })
-            .with_context(|| format!("cannot write `{}`", self.path.display()))
+        writeln!(self.file, "{value}").with_context(|| self.fault())
+    }
+
+    /// Brings all lines to the disk.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        self.file
+            .flush()
+            .and_then(|()| self.file.get_ref().sync_data())
+            .with_context(|| self.fault())
+    }
+
+    fn fault(&self) -> String {
+        format!("cannot write `{}`", self.path.display())
     }
 }

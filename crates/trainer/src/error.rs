@@ -24,13 +24,29 @@ pub enum TrainError {
     },
     /// The loss is not a finite number.
     #[error(
-        "step {step}: the loss is {loss}; lower the learning rate, add warm-up, or look at the data"
+        "step {step}: the loss is {loss}; not finite first: {tensor}; lower the learning rate, add \
+         warm-up, or look at the data"
     )]
     NonFiniteLoss {
         /// The step, counted from 0.
         step: u64,
         /// What the loss was.
         loss: f64,
+        /// The first tensor that is not finite, in the order in which a step meets them.
+        tensor: String,
+    },
+    /// Too many updates in a row had to be left out.
+    #[error(
+        "step {step}: {skips} updates in a row were left out, this one because of {tensor}; lower \
+         the learning rate, add warm-up, or look at the data"
+    )]
+    TooManySkips {
+        /// The step, counted from 0.
+        step: u64,
+        /// Updates left out in a row, this one included.
+        skips: u64,
+        /// The first tensor that is not finite.
+        tensor: String,
     },
     /// A gradient is not finite.
     #[error("step {step}: the gradients cannot be used")]
@@ -68,4 +84,18 @@ pub enum TrainError {
         #[source]
         source: CheckpointError,
     },
+}
+
+impl TrainError {
+    /// The tensor that is not finite, if that is what went wrong.
+    #[must_use]
+    pub fn bad_tensor(&self) -> Option<String> {
+        match self {
+            Self::NonFiniteLoss { tensor, .. } | Self::TooManySkips { tensor, .. } => {
+                Some(tensor.clone())
+            }
+            Self::Gradient { source, .. } => Some(source.to_string()),
+            _ => None,
+        }
+    }
 }

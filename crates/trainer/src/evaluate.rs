@@ -6,7 +6,8 @@ use updraft_data::{DataError, Loader};
 use updraft_precision::Policy;
 
 use crate::events::{Control, Evaluation};
-use crate::step::cross_entropy;
+use crate::loss::cross_entropy;
+use crate::step::correct_predictions;
 
 /// Scores a model on every sample of a loader's first epoch.
 ///
@@ -28,7 +29,8 @@ pub fn evaluate<M: Module>(
         let (images, labels) = batch?.to_device(device);
         let [count] = labels.dims();
         let logits = forward(model, images.cast(policy.compute)).cast(policy.output);
-        let (loss, correct) = cross_entropy(logits, labels, 0.0);
+        let correct = correct_predictions(&logits, &labels);
+        let loss = cross_entropy(logits, labels, 0.0);
         let numbers: Vec<f64> = Tensor::cat(vec![loss, correct], 0).into_data().iter().collect();
         loss_sum += numbers[0] * count as f64;
         correct_sum += numbers[1];

@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use crate::monitor::StepTimes;
 
 /// Something that happened in a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -13,6 +15,12 @@ pub enum Event {
     Step(StepReport),
     /// One pass over the training data, with the test data's verdict after it.
     Epoch(EpochReport),
+    /// A checkpoint is about to be written: what a watcher wants to keep beside it has to be on
+    /// disk when it answers, for a run that is killed and resumed starts from there.
+    Saving {
+        /// Updates made.
+        step: u64,
+    },
     /// A whole checkpoint stands on disk.
     Saved {
         /// Its folder.
@@ -20,6 +28,26 @@ pub enum Event {
         /// Updates made when it was written.
         step: u64,
     },
+    /// Work between two epochs goes on; the answer can end the run here too.
+    Between {
+        /// What is being done.
+        activity: Activity,
+        /// The epoch that it belongs to, counted from 0.
+        epoch: u64,
+        /// Samples so far.
+        samples: usize,
+    },
+}
+
+/// What a run does between two epochs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Activity {
+    /// Statistics of batch norms are computed anew.
+    Recomputing,
+    /// The test data is scored.
+    Scoring,
 }
 
 #[cfg(feature = "tracing")]
@@ -33,7 +61,8 @@ impl Event {
                 loss = report.loss,
                 learning_rate = report.learning_rate,
                 gradient_norm = report.gradient_norm,
-                data_wait_us = report.data_wait_us,
+                skipped = report.skipped,
+                data_wait_us = report.times.data_wait_us,
                 step_us = report.step_us,
                 "step"
             ),
@@ -46,8 +75,12 @@ impl Event {
                 samples_per_s = report.samples_per_s,
                 "epoch"
             ),
+            Self::Saving { step } => tracing::debug!(step, "saving a checkpoint"),
             Self::Saved { path, step } => {
                 tracing::info!(path = %path.display(), step, "checkpoint saved");
+            }
+            Self::Between { activity, epoch, samples } => {
+                tracing::trace!(?activity, epoch, samples, "between epochs");
             }
         }
     }
@@ -62,20 +95,27 @@ pub struct StepReport {
     pub step: u64,
     /// All updates of the run.
     pub steps: u64,
-    /// Samples in the batch.
+    /// Samples in its batches.
     pub samples: usize,
-    /// Mean loss of the batch, before the update.
+    /// Mean loss over the samples, before the update.
     pub loss: f64,
-    /// Samples of the batch classified correctly, before the update.
+    /// Samples classified correctly, before the update.
     pub correct: usize,
     /// The learning rate of this update.
     pub learning_rate: f64,
-    /// Global norm of the gradients, before clipping.
-    pub gradient_norm: f64,
-    /// Microseconds spent waiting for the batch.
-    pub data_wait_us: u64,
-    /// Microseconds of the update, the wait not counted.
+    /// Global norm of the gradients, before clipping; `None` where nobody asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gradient_norm: Option<f64>,
+    /// The first tensor that was not finite, where the update was left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<String>,
+    /// Microseconds from the start of training in this process to the start of the update.
+    pub at_us: u64,
+    /// Microseconds of the update, the wait for data not counted.
     pub step_us: u64,
+    /// Where the time went.
+    #[serde(flatten)]
+    pub times: StepTimes,
 }
 
 /// What one epoch measured.
@@ -89,18 +129,20 @@ pub struct EpochReport {
     pub train_loss: f64,
     /// Share of the training samples classified correctly, each before its update.
     pub train_accuracy: f64,
-    /// The test data's verdict on the updated model, where there is test data.
+    /// The test data's verdict on the served model, where there is test data: the average of the
+    /// parameters if one is kept, with recomputed batch norms if they are.
     pub test: Option<Evaluation>,
     /// Training samples per second of wall-clock time, evaluation not counted.
     pub samples_per_s: f64,
-    /// Microseconds spent waiting for training batches.
-    pub data_wait_us: u64,
     /// Microseconds of the training part of the epoch.
     pub train_us: u64,
+    /// Where the time of its updates went.
+    #[serde(flatten)]
+    pub times: StepTimes,
 }
 
 /// A model's score on a data set.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
     /// Mean cross-entropy, without label smoothing.
     pub loss: f64,
@@ -115,6 +157,6 @@ pub struct Evaluation {
 pub enum Control {
     /// Go on.
     Continue,
-    /// Save a checkpoint and end the run after this step.
+    /// Save a checkpoint and end the run here.
     Stop,
 }

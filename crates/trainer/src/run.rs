@@ -1,84 +1,23 @@
 //! A run: epochs of steps with evaluation, checkpoints and a clean stop.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
 use burn::tensor::{Device, Tensor};
-use updraft_data::Loader;
+use updraft_data::{DataError, Epoch, ImageBatch, Loader};
 
-use crate::checkpoint::{self, CheckpointError, EpochSums, RunState};
+use crate::bn_recompute::recompute_batch_norms;
+use crate::checkpoint::{self, CheckpointError, EpochSums, RunState, Snapshot};
+use crate::ema::Ema;
 use crate::error::TrainError;
 use crate::evaluate::evaluate;
-use crate::events::{Control, EpochReport, Evaluation, Event, StepReport};
-use crate::schedule::Schedule;
-use crate::step::{StepSettings, train_step};
-
-/// What a run is to do.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RunSettings {
-    /// Passes over the training data.
-    pub epochs: u64,
-    /// Seeds everything random on the device; the loaders carry their own.
-    pub seed: u64,
-    /// The learning rate's peak.
-    pub learning_rate: f64,
-    /// How the learning rate moves.
-    pub schedule: Schedule,
-    /// What each update does.
-    pub step: StepSettings,
-    /// Where checkpoints go and when.
-    pub checkpoints: CheckpointSettings,
-}
-
-/// Where checkpoints go and when they are written.
-#[derive(Debug, Clone, PartialEq)]
-pub struct CheckpointSettings {
-    /// The folder that holds them.
-    pub folder: PathBuf,
-    /// Also one after every so many steps, beside the one at each epoch's end.
-    pub every_steps: Option<u64>,
-    /// How many of the newest are kept; at least one.
-    pub keep_last: usize,
-}
-
-impl RunSettings {
-    /// Checks every number that has a range.
-    ///
-    /// # Errors
-    /// [`TrainError::Setting`] naming the number that is out of range.
-    pub fn validate(&self) -> Result<(), TrainError> {
-        let refuse =
-            |name, value: String, expected| Err(TrainError::Setting { name, value, expected });
-        if self.epochs == 0 {
-            return refuse("epochs", "0".to_owned(), "at least 1");
-        }
-        if !(self.learning_rate.is_finite() && self.learning_rate > 0.0) {
-            return refuse(
-                "learning_rate",
-                self.learning_rate.to_string(),
-                "a finite number above 0",
-            );
-        }
-        if !(0.0..1.0).contains(&self.step.label_smoothing) {
-            let value = self.step.label_smoothing.to_string();
-            return refuse("label_smoothing", value, "at least 0 and below 1");
-        }
-        if let Some(norm) = self.step.clip_norm
-            && !(norm.is_finite() && norm > 0.0)
-        {
-            return refuse("clip_norm", norm.to_string(), "a finite number above 0");
-        }
-        if self.checkpoints.keep_last == 0 {
-            return refuse("keep_last", "0".to_owned(), "at least 1");
-        }
-        if self.checkpoints.every_steps == Some(0) {
-            return refuse("checkpoint_every_steps", "0".to_owned(), "at least 1");
-        }
-        self.schedule.validate()
-    }
-}
+use crate::events::{Activity, Control, EpochReport, Evaluation, Event, StepReport};
+use crate::guard::NonFinite;
+use crate::monitor::{PhaseClock, StepTimes};
+use crate::settings::{BatchNormStatistics, RunSettings};
+use crate::step::train_step_accumulated;
 
 /// A model on its way through a run.
 #[derive(Debug)]
@@ -86,6 +25,7 @@ pub struct Run<M> {
     model: M,
     optimizer: OptimizerBox,
     state: RunState,
+    average: Option<M>,
 }
 
 /// burn's optimizer has no `Debug`; this names it.
@@ -102,13 +42,16 @@ impl std::fmt::Debug for OptimizerBox {
 pub struct Finished<M> {
     /// The model as the last update left it.
     pub model: M,
+    /// The model to use, on the plain device: after early stopping that of the best epoch, else
+    /// the average of the parameters if one is kept, with recomputed batch norms if they are.
+    pub served: M,
     /// Updates made.
     pub steps: u64,
-    /// The test data's last verdict.
+    /// The test data's verdict on the served model, if it was scored.
     pub test: Option<Evaluation>,
-    /// Whether all epochs were run, or the watcher stopped it.
+    /// Why the run is over.
     pub ending: Ending,
-    /// The newest checkpoint.
+    /// The checkpoint that holds the served model.
     pub checkpoint: PathBuf,
 }
 
@@ -117,45 +60,63 @@ pub struct Finished<M> {
 pub enum Ending {
     /// All epochs were run.
     Complete,
-    /// The watcher answered [`Control::Stop`]; the checkpoint resumes exactly there.
+    /// Epochs stopped getting better; the best one's model is served.
+    Early,
+    /// The watcher answered [`Control::Stop`]; the newest checkpoint resumes exactly there.
     Stopped,
 }
 
 /// The data of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct RunData<'a> {
-    /// What the model learns from.
+    /// What is learned from.
     pub train: &'a Loader,
-    /// What it is scored on after each epoch.
+    /// What every epoch is scored on, if anything.
     pub test: Option<&'a Loader>,
 }
 
+/// All that stays the same while a run goes on.
+struct Course<'a, M> {
+    settings: &'a RunSettings,
+    data: RunData<'a>,
+    device: &'a Device,
+    forward: &'a dyn Fn(&M, Tensor<4>) -> Tensor<2>,
+    started: Instant,
+    per_epoch: u64,
+    steps: u64,
+}
+
+type Watch<'a, M> = &'a mut dyn FnMut(&Event, &M) -> Control;
+
+/// What the training part of an epoch measured.
+#[derive(Default)]
+struct Pass {
+    times: StepTimes,
+    samples: usize,
+    train_us: u64,
+}
+
 impl<M: Module> Run<M> {
-    /// A run before its first step.
+    /// A run that starts at its first step.
     #[must_use]
     pub fn new(model: M, optimizer: ModuleOptimizer) -> Self {
-        let state = RunState {
-            step: 0,
-            epoch: 0,
-            loader: None,
-            sums: EpochSums::default(),
-            optimizer_tensors: 0,
-        };
-        Self { model, optimizer: OptimizerBox(optimizer), state }
+        let optimizer = OptimizerBox(optimizer);
+        Self { model, optimizer, state: RunState::default(), average: None }
     }
 
-    /// A run as a checkpoint left it; `model` and `optimizer` give structure and settings.
+    /// A run that goes on where a checkpoint was written.
     ///
     /// # Errors
-    /// [`TrainError::Checkpoint`] when the checkpoint is damaged, foreign or unfinished.
-    pub fn resume(
-        path: &std::path::Path,
-        model: M,
-        optimizer: ModuleOptimizer,
-    ) -> Result<Self, TrainError> {
-        let (model, optimizer, state) = checkpoint::load(path, model, optimizer)
+    /// [`TrainError::Checkpoint`]; the checkpoint is left as it is.
+    pub fn resume(path: &Path, model: M, optimizer: ModuleOptimizer) -> Result<Self, TrainError> {
+        let loaded = checkpoint::load(path, model, optimizer)
             .map_err(|source| TrainError::Checkpoint { path: path.to_owned(), source })?;
-        Ok(Self { model, optimizer: OptimizerBox(optimizer), state })
+        Ok(Self {
+            model: loaded.model,
+            optimizer: OptimizerBox(loaded.optimizer),
+            state: loaded.state,
+            average: loaded.average,
+        })
     }
 
     /// Updates made so far.
@@ -168,12 +129,13 @@ impl<M: Module> Run<M> {
     ///
     /// `device` carries autodiff and holds the model. The device's random state is seeded from
     /// (seed, step) before every step, so a resumed run draws what the unbroken one drew.
-    /// `watch` sees every event with the model as it then is; its answer counts after steps.
+    /// `watch` sees every event with the model as it then is; its answer counts after every event
+    /// but [`Event::Saving`] and [`Event::Saved`].
     ///
     /// # Errors
     /// [`TrainError`]; checkpoints already on disk stay.
     pub fn train(
-        mut self,
+        self,
         settings: &RunSettings,
         data: RunData<'_>,
         device: &Device,
@@ -186,137 +148,360 @@ impl<M: Module> Run<M> {
             event.trace();
             watch(event, model)
         };
-        let per_epoch = data.train.batches() as u64;
-        if per_epoch == 0 {
+        let batches = data.train.batches();
+        if batches == 0 {
             let (samples, batch) = (data.train.samples(), data.train.batch());
             return Err(TrainError::NoBatches { samples, batch });
         }
-        let steps = settings.epochs * per_epoch;
-        let mut test = None;
-        let mut saved = None;
-        while self.state.epoch < settings.epochs {
-            let epoch = self.state.epoch;
-            #[cfg(feature = "tracing")]
-            let _span = tracing::info_span!("epoch", epoch).entered();
-            let started = Instant::now();
-            let mut data_wait_us = 0;
-            let mut trained = 0;
-            let failed = |source| TrainError::Data { epoch, split: "training", source };
-            let mut stream = match &self.state.loader {
-                Some(state) => data.train.resume(state).map_err(failed)?,
-                None => data.train.epoch(epoch),
-            };
-            loop {
-                let waiting = Instant::now();
-                let Some(batch) = stream.next() else { break };
-                let batch = batch.map_err(failed)?;
-                let wait_us = micros(waiting);
-                data_wait_us += wait_us;
-                let updating = Instant::now();
-                let step = self.state.step;
-                device.seed(step_seed(settings.seed, step));
-                let samples = batch.len();
-                let learning_rate = settings.learning_rate * settings.schedule.factor(step, steps);
-                let (model, outcome) = train_step(
-                    self.model,
-                    &mut self.optimizer.0,
-                    forward,
-                    batch.to_device(device),
-                    &settings.step,
-                    (step, learning_rate),
-                )?;
-                self.model = model;
-                self.state.step += 1;
-                self.state.sums.add(outcome.loss, outcome.correct, samples);
-                self.state.loader = Some(stream.state());
-                trained += samples;
-                let report = StepReport {
-                    epoch,
-                    step,
-                    steps,
-                    samples,
-                    loss: outcome.loss,
-                    correct: outcome.correct,
-                    learning_rate,
-                    gradient_norm: outcome.gradient_norm,
-                    data_wait_us: wait_us,
-                    step_us: micros(updating),
-                };
-                let control = watch(&Event::Step(report), &self.model);
-                let is_due = settings
-                    .checkpoints
-                    .every_steps
-                    .is_some_and(|every| self.state.step.is_multiple_of(every))
-                    // The epoch's own checkpoint follows.
-                    && !self.state.step.is_multiple_of(per_epoch);
-                if control == Control::Stop {
-                    let checkpoint = self.save(settings, watch)?;
-                    return Ok(self.finish(test, Ending::Stopped, checkpoint));
-                }
-                if is_due {
-                    self.save(settings, watch)?;
-                }
-            }
-            let train_us = micros(started);
-            if let Some(loader) = data.test {
-                let score = evaluate(
-                    &self.model.valid(),
-                    forward,
-                    loader,
-                    &device.clone().without_autodiff(),
-                    settings.step.policy,
-                    &mut |_| Control::Continue,
-                );
-                test = score.map_err(|source| TrainError::Data { epoch, split: "test", source })?;
-            }
-            let sums = self.state.sums;
-            let total = sums.samples.max(1) as f64;
-            let report = EpochReport {
-                epoch,
-                step: self.state.step,
-                train_loss: sums.loss_sum() / total,
-                train_accuracy: sums.correct as f64 / total,
-                test,
-                samples_per_s: trained as f64 / (train_us.max(1) as f64 * 1e-6),
-                data_wait_us,
-                train_us,
-            };
-            // The report comes before the checkpoint: a run killed between the two repeats it.
-            let control = watch(&Event::Epoch(report), &self.model);
-            self.state.epoch += 1;
-            self.state.loader = None;
-            self.state.sums = EpochSums::default();
-            let checkpoint = self.save(settings, watch)?;
-            if control == Control::Stop && self.state.epoch < settings.epochs {
-                return Ok(self.finish(test, Ending::Stopped, checkpoint));
-            }
-            saved = Some(checkpoint);
+        if settings.compares_epochs() && settings.criterion.needs_test_data() && data.test.is_none()
+        {
+            return Err(TrainError::Setting {
+                name: "criterion",
+                value: "about test data, and there is none".to_owned(),
+                expected: "`TrainLoss`, or test data",
+            });
         }
-        let checkpoint = match saved {
-            Some(checkpoint) => checkpoint,
-            None => self.save(settings, watch)?,
+        let per_epoch = batches.div_ceil(settings.accumulate) as u64;
+        let steps = settings.epochs * per_epoch;
+        let started = Instant::now();
+        let course = Course { settings, data, device, forward, started, per_epoch, steps };
+        self.follow(&course, watch)
+    }
+
+    fn follow(
+        mut self,
+        course: &Course<'_, M>,
+        watch: Watch<'_, M>,
+    ) -> Result<Finished<M>, TrainError> {
+        let settings = course.settings;
+        let mut ema = settings.ema.map(|config| match self.average.take() {
+            Some(average) => {
+                let updates = self.state.ema_updates.unwrap_or_default();
+                Ema::resume(config, &self.model, average, updates)
+            }
+            None => Ema::new(config, &self.model),
+        });
+        let mut last = None;
+        while self.state.epoch < settings.epochs && !self.is_over(settings) {
+            #[cfg(feature = "tracing")]
+            let _span = tracing::info_span!("epoch", epoch = self.state.epoch).entered();
+            let (mut run, pass) = self.pass(course, &mut ema, watch)?;
+            let Some(pass) = pass else { return run.stop(course, ema.as_ref(), watch) };
+            let Some((served, test)) = run.judge(course, ema.as_ref(), watch)? else {
+                return run.stop(course, ema.as_ref(), watch);
+            };
+            let report = run.report(pass, test);
+            // The report comes before the checkpoint: a run killed between the two repeats it.
+            let control = watch(&Event::Epoch(report.clone()), &run.model);
+            run.close(settings, &report);
+            let checkpoint = run.save(settings, ema.as_ref(), served.as_ref(), watch)?;
+            let served = run.served(ema.as_ref(), served);
+            self = run;
+            if control == Control::Stop && self.state.epoch < settings.epochs {
+                return Ok(self.finish(served, test, Ending::Stopped, checkpoint));
+            }
+            last = Some((served, checkpoint));
+        }
+        if self.is_over(settings) {
+            return self.back_to_the_best(settings);
+        }
+        let test = self.state.test;
+        let (served, checkpoint) = match last {
+            Some(last) => last,
+            None => self.already_there(settings)?,
         };
-        Ok(self.finish(test, Ending::Complete, checkpoint))
+        Ok(self.finish(served, test, Ending::Complete, checkpoint))
+    }
+
+    /// The updates of one epoch, or of what is left of it; `None` if the watcher wants to stop.
+    fn pass(
+        mut self,
+        course: &Course<'_, M>,
+        ema: &mut Option<Ema<M>>,
+        watch: Watch<'_, M>,
+    ) -> Result<(Self, Option<Pass>), TrainError> {
+        let (settings, device) = (course.settings, course.device);
+        let epoch = self.state.epoch;
+        let started = Instant::now();
+        let mut pass = Pass::default();
+        let failed = |source| TrainError::Data { epoch, split: "training", source };
+        let mut stream = match &self.state.loader {
+            Some(state) => course.data.train.resume(state).map_err(failed)?,
+            None => course.data.train.epoch(epoch),
+        };
+        loop {
+            let at_us = micros(course.started);
+            let waiting = Instant::now();
+            let batches = take(&mut stream, settings.accumulate).map_err(failed)?;
+            if batches.is_empty() {
+                break;
+            }
+            let data_wait_us = micros(waiting);
+            let updating = Instant::now();
+            let step = self.state.step;
+            device.seed(step_seed(settings.seed, step));
+            let learning_rate = self.learning_rate(course);
+            let mut copy_us = 0;
+            let mut on_device = batches.into_iter().map(|batch| {
+                let mut clock = PhaseClock::start(device, settings.step.timing);
+                let batch = batch.to_device(device);
+                copy_us += clock.lap_us();
+                batch
+            });
+            let (model, outcome) = train_step_accumulated(
+                self.model,
+                &mut self.optimizer.0,
+                course.forward,
+                &mut on_device,
+                &settings.step,
+                (step, learning_rate),
+            )?;
+            self.model = model;
+            self.state.step += 1;
+            self.state.loader = Some(stream.state());
+            match &outcome.skipped {
+                Some(tensor) => self.left_out(settings, step, tensor)?,
+                None => {
+                    self.state.skipped_in_a_row = 0;
+                    self.state.sums.add(outcome.loss, outcome.correct, outcome.samples);
+                    if let Some(ema) = ema {
+                        ema.update(&self.model);
+                    }
+                }
+            }
+            let times = StepTimes { data_wait_us, copy_us, ..outcome.times };
+            pass.times.add(&times);
+            pass.samples += outcome.samples;
+            let report = StepReport {
+                epoch,
+                step,
+                steps: course.steps,
+                samples: outcome.samples,
+                loss: outcome.loss,
+                correct: outcome.correct,
+                learning_rate,
+                gradient_norm: outcome.gradient_norm,
+                skipped: outcome.skipped,
+                at_us,
+                step_us: micros(updating),
+                times,
+            };
+            if watch(&Event::Step(report), &self.model) == Control::Stop {
+                return Ok((self, None));
+            }
+            let every_steps = settings.checkpoints.every_steps;
+            let is_due = every_steps.is_some_and(|every| self.state.step.is_multiple_of(every))
+                // The epoch's own checkpoint follows.
+                && !self.state.step.is_multiple_of(course.per_epoch);
+            if is_due {
+                self.save(settings, ema.as_ref(), None, watch)?;
+            }
+        }
+        pass.train_us = micros(started);
+        Ok((self, Some(pass)))
+    }
+
+    fn learning_rate(&self, course: &Course<'_, M>) -> f64 {
+        let settings = course.settings;
+        let scheduled =
+            settings.learning_rate * settings.schedule.factor(self.state.step, course.steps);
+        match &settings.plateau {
+            Some(plateau) => scheduled * self.state.plateau.factor(plateau),
+            None => scheduled,
+        }
+    }
+
+    fn left_out(
+        &mut self,
+        settings: &RunSettings,
+        step: u64,
+        tensor: &str,
+    ) -> Result<(), TrainError> {
+        self.state.skipped_in_a_row += 1;
+        let skips = self.state.skipped_in_a_row;
+        match settings.step.non_finite {
+            NonFinite::Skip { at_most } if skips > at_most => {
+                Err(TrainError::TooManySkips { step, skips, tensor: tensor.to_owned() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes the model that is served, if it is a third one, and scores what is served; `None` if
+    /// the watcher wants to stop.
+    #[allow(clippy::type_complexity, reason = "a pair that one caller takes apart at once")]
+    fn judge(
+        &self,
+        course: &Course<'_, M>,
+        ema: Option<&Ema<M>>,
+        watch: Watch<'_, M>,
+    ) -> Result<Option<(Option<M>, Option<Evaluation>)>, TrainError> {
+        let settings = course.settings;
+        let epoch = self.state.epoch;
+        let mut between =
+            |activity, samples| watch(&Event::Between { activity, epoch, samples }, &self.model);
+        let mut served = None;
+        if let BatchNormStatistics::Recomputed { batches } = settings.batch_norm {
+            let failed = |source| TrainError::Data { epoch, split: "training", source };
+            let mut images = course.data.train.epoch(epoch).take(batches).map(|batch| {
+                let (images, _) = batch?.to_device(course.device);
+                Ok(images.cast(settings.step.policy.compute))
+            });
+            let batch = course.data.train.batch();
+            let recomputed = recompute_batch_norms(
+                ema.map_or(&self.model, Ema::average),
+                course.forward,
+                &mut images,
+                &mut |batches| between(Activity::Recomputing, batches as usize * batch),
+            );
+            served = recomputed.map_err(failed)?;
+            if served.is_none() {
+                return Ok(None);
+            }
+        }
+        let Some(loader) = course.data.test else { return Ok(Some((served, None))) };
+        let live;
+        let scored = match (&served, ema) {
+            (Some(served), _) => served,
+            (None, Some(ema)) => ema.average(),
+            (None, None) => {
+                live = self.model.valid();
+                &live
+            }
+        };
+        let score = evaluate(
+            scored,
+            course.forward,
+            loader,
+            &course.device.clone().without_autodiff(),
+            settings.step.policy,
+            &mut |samples| between(Activity::Scoring, samples),
+        );
+        let score = score.map_err(|source| TrainError::Data { epoch, split: "test", source })?;
+        Ok(score.map(|score| (served, Some(score))))
+    }
+
+    fn report(&self, pass: Pass, test: Option<Evaluation>) -> EpochReport {
+        let sums = self.state.sums;
+        let total = sums.samples.max(1) as f64;
+        EpochReport {
+            epoch: self.state.epoch,
+            step: self.state.step,
+            train_loss: sums.loss_sum() / total,
+            train_accuracy: sums.correct as f64 / total,
+            test,
+            samples_per_s: pass.samples as f64 / (pass.train_us.max(1) as f64 * 1e-6),
+            train_us: pass.train_us,
+            times: pass.times,
+        }
+    }
+
+    /// Brings the state to the beginning of the next epoch.
+    fn close(&mut self, settings: &RunSettings, report: &EpochReport) {
+        let state = &mut self.state;
+        state.epoch += 1;
+        state.loader = None;
+        state.sums = EpochSums::default();
+        state.test = report.test;
+        let score = settings.criterion.value(report);
+        state.score_bits = score.map(f64::to_bits);
+        let Some(score) = score else { return };
+        let least = settings.early_stop.map_or(0.0, |stop| stop.least_gain);
+        state.best.take(settings.criterion, score, least);
+        if let Some(plateau) = &settings.plateau {
+            state.plateau.take(plateau, settings.criterion, score);
+        }
+    }
+
+    fn is_over(&self, settings: &RunSettings) -> bool {
+        settings.early_stop.is_some_and(|stop| self.state.best.waited >= stop.patience)
     }
 
     fn save(
-        &self,
+        &mut self,
         settings: &RunSettings,
-        watch: &mut dyn FnMut(&Event, &M) -> Control,
+        ema: Option<&Ema<M>>,
+        served: Option<&M>,
+        watch: Watch<'_, M>,
     ) -> Result<PathBuf, TrainError> {
         let folder = &settings.checkpoints.folder;
         let failed =
             |source: CheckpointError| TrainError::Checkpoint { path: folder.clone(), source };
-        let path = checkpoint::save(folder, &self.model, &self.optimizer.0, &self.state)
-            .map_err(failed)?;
-        checkpoint::prune(folder, settings.checkpoints.keep_last).map_err(failed)?;
+        watch(&Event::Saving { step: self.state.step }, &self.model);
+        self.state.ema_updates = ema.map(Ema::updates);
+        let snapshot = Snapshot {
+            model: &self.model,
+            optimizer: &self.optimizer.0,
+            state: &self.state,
+            average: ema.map(Ema::average),
+            served,
+        };
+        let path = checkpoint::save(folder, &snapshot).map_err(failed)?;
+        checkpoint::prune(folder, &settings.keep()).map_err(failed)?;
         watch(&Event::Saved { path: path.clone(), step: self.state.step }, &self.model);
+        // What an epoch's end left belongs to that checkpoint alone.
+        self.state.score_bits = None;
         Ok(path)
     }
 
-    fn finish(self, test: Option<Evaluation>, ending: Ending, checkpoint: PathBuf) -> Finished<M> {
-        Finished { model: self.model, steps: self.state.step, test, ending, checkpoint }
+    fn stop(
+        mut self,
+        course: &Course<'_, M>,
+        ema: Option<&Ema<M>>,
+        watch: Watch<'_, M>,
+    ) -> Result<Finished<M>, TrainError> {
+        let checkpoint = self.save(course.settings, ema, None, watch)?;
+        let test = self.state.test;
+        let served = self.served(ema, None);
+        Ok(self.finish(served, test, Ending::Stopped, checkpoint))
     }
+
+    fn served(&self, ema: Option<&Ema<M>>, recomputed: Option<M>) -> M {
+        let average = || ema.map(|ema| ema.average().clone());
+        recomputed.or_else(average).unwrap_or_else(|| self.model.valid())
+    }
+
+    /// What a run that is resumed at its end left: nothing is to be done.
+    fn already_there(&self, settings: &RunSettings) -> Result<(M, PathBuf), TrainError> {
+        let folder = &settings.checkpoints.folder;
+        let failed =
+            |source: CheckpointError| TrainError::Checkpoint { path: folder.clone(), source };
+        let newest = checkpoint::list(folder).map_err(failed)?.pop();
+        let path = newest.unwrap_or_else(|| folder.clone());
+        let served = checkpoint::load_model(&path, self.model.valid()).map_err(failed)?;
+        Ok((served, path))
+    }
+
+    fn back_to_the_best(self, settings: &RunSettings) -> Result<Finished<M>, TrainError> {
+        let folder = &settings.checkpoints.folder;
+        let failed =
+            |source: CheckpointError| TrainError::Checkpoint { path: folder.clone(), source };
+        let best = checkpoint::best(folder, settings.criterion).map_err(failed)?;
+        let newest = || checkpoint::list(folder).map(|mut found| found.pop());
+        let path = match best {
+            Some(best) => best,
+            // Every epoch's number was NaN: no epoch is better than the last.
+            None => newest().map_err(failed)?.unwrap_or_else(|| folder.clone()),
+        };
+        let loaded = checkpoint::load_model(&path, self.model.valid()).map_err(failed)?;
+        let test = checkpoint::state(&path).map_err(failed)?.test;
+        Ok(self.finish(loaded, test, Ending::Early, path))
+    }
+
+    fn finish(
+        self,
+        served: M,
+        test: Option<Evaluation>,
+        ending: Ending,
+        checkpoint: PathBuf,
+    ) -> Finished<M> {
+        Finished { model: self.model, served, steps: self.state.step, test, ending, checkpoint }
+    }
+}
+
+/// The next batches of a stream, at most `count`.
+fn take(stream: &mut Epoch, count: usize) -> Result<Vec<ImageBatch>, DataError> {
+    stream.take(count).collect()
 }
 
 /// The device seed of one step: distinct for neighbouring seeds and steps.

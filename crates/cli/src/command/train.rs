@@ -128,6 +128,8 @@ pub(crate) fn run(args: &TrainArgs, log: &LogFile) -> Result<()> {
                 let weights = serde_json::to_value(model.weights()).unwrap_or_default();
                 metrics.write(event, &[("integration_weights", weights)])
             }
+            // A resumed run starts from the checkpoint: its metrics have to reach there.
+            Event::Saving { .. } => metrics.flush(),
             _ => Ok(()),
         };
         if let Err(error) = written {
@@ -151,7 +153,7 @@ pub(crate) fn run(args: &TrainArgs, log: &LogFile) -> Result<()> {
         "summary.json",
         &Summary {
             name: &plan.name,
-            complete: ending == Ending::Complete,
+            complete: ending != Ending::Stopped,
             steps,
             epochs: plan.train.epochs,
             classes: classes.len(),
@@ -228,6 +230,9 @@ fn conclude(
     if ending == Ending::Stopped {
         display.line(&format!("stopped and saved; go on with: cargo xtask train --resume {path}"));
         return;
+    }
+    if ending == Ending::Early {
+        display.line("early    epochs stopped getting better; the best one's model is served");
     }
     let accuracy = score.map_or_else(String::new, |score| {
         format!("test accuracy {:.2} %, ", 100.0 * score.accuracy)

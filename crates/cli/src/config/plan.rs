@@ -9,10 +9,13 @@ use updraft_integration::{
     Depth, DualPathwayConfig, IntegrationPoint, LumaStandard, Normalization,
 };
 use updraft_precision::Policy;
-use updraft_trainer::{CheckpointSettings, OptimizerConfig, RunSettings, Schedule, StepSettings};
+use updraft_trainer::{
+    BatchNormStatistics, CheckpointSettings, ClassLoss, Criterion, EarlyStop, EmaConfig, NonFinite,
+    OptimizerConfig, Plateau, RunSettings, Schedule, StepSettings, Timing,
+};
 
 use super::error::ConfigError;
-use super::raw::{RawConfig, RawData, RawTrain, RawWorkers};
+use super::raw::{RawBatches, RawConfig, RawData, RawTrain, RawWorkers};
 
 /// The largest image side that is trained on, in pixels.
 const MOST_PIXELS: usize = 4096;
@@ -104,8 +107,71 @@ pub(crate) struct TrainPlan {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) checkpoint_every_steps: Option<u64>,
     pub(crate) keep_checkpoints: usize,
+    #[serde(default)]
+    pub(crate) keep_best: usize,
+    #[serde(default = "one")]
+    pub(crate) accumulate: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ema_decay: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) recompute_batch_norms: Option<BatchesPlan>,
+    #[serde(default)]
+    pub(crate) criterion: Criterion,
+    #[serde(default)]
+    pub(crate) timing: Timing,
     pub(crate) optimizer: OptimizerConfig,
     pub(crate) schedule: Schedule,
+    #[serde(default)]
+    pub(crate) loss: ClassLoss,
+    #[serde(default)]
+    pub(crate) non_finite: NonFinite,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) plateau: Option<Plateau>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) early_stop: Option<EarlyStop>,
+}
+
+fn one() -> usize {
+    1
+}
+
+/// How many batches statistics are computed from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BatchesPlan {
+    /// All of an epoch.
+    All,
+    /// The first so many.
+    Count(usize),
+}
+
+impl Serialize for BatchesPlan {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            Self::All => serializer.serialize_str("all"),
+            Self::Count(count) => serializer.serialize_u64(count as u64),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for BatchesPlan {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = RawBatches::deserialize(deserializer)?;
+        Self::try_from(raw).map_err(|given| {
+            serde::de::Error::custom(format!("expected `all` or a number, got `{given}`"))
+        })
+    }
+}
+
+impl TryFrom<RawBatches> for BatchesPlan {
+    type Error = String;
+
+    fn try_from(raw: RawBatches) -> Result<Self, String> {
+        match raw {
+            RawBatches::Count(count) => Ok(Self::Count(count)),
+            RawBatches::Named(name) if name == "all" => Ok(Self::All),
+            RawBatches::Named(name) => Err(name),
+        }
+    }
 }
 
 /// How many threads load data.
@@ -247,15 +313,29 @@ impl Plan {
             seed: self.seed,
             learning_rate: self.train.learning_rate,
             schedule: self.train.schedule,
+            plateau: self.train.plateau,
             step: StepSettings {
                 policy: self.precision,
+                loss: self.train.loss,
                 label_smoothing: self.train.label_smoothing,
                 clip_norm: self.train.clip_norm,
+                non_finite: self.train.non_finite,
+                timing: self.train.timing,
             },
+            accumulate: self.train.accumulate,
+            ema: self.train.ema_decay.map(|decay| EmaConfig { decay }),
+            batch_norm: match self.train.recompute_batch_norms {
+                None => BatchNormStatistics::Running,
+                Some(BatchesPlan::All) => BatchNormStatistics::Recomputed { batches: usize::MAX },
+                Some(BatchesPlan::Count(batches)) => BatchNormStatistics::Recomputed { batches },
+            },
+            criterion: self.train.criterion,
+            early_stop: self.train.early_stop,
             checkpoints: CheckpointSettings {
                 folder: run.join("checkpoints"),
                 every_steps: self.train.checkpoint_every_steps,
                 keep_last: self.train.keep_checkpoints,
+                keep_best: self.train.keep_best,
             },
         }
     }
@@ -358,6 +438,22 @@ fn decide_train(raw: RawTrain) -> Result<TrainPlan, ConfigError> {
         },
         checkpoint_every_steps: raw.checkpoint_every_steps,
         keep_checkpoints: raw.keep_checkpoints.unwrap_or(2),
+        keep_best: raw.keep_best.unwrap_or(0),
+        accumulate: raw.accumulate.unwrap_or(1),
+        ema_decay: raw.ema_decay,
+        recompute_batch_norms: raw
+            .recompute_batch_norms
+            .map(BatchesPlan::try_from)
+            .transpose()
+            .or_else(|given| {
+                value("train.recompute_batch_norms", format!("`{given}`"), "`all` or a number")
+            })?,
+        criterion: raw.criterion.unwrap_or_default(),
+        timing: raw.timing.unwrap_or_default(),
+        loss: raw.loss.unwrap_or_default(),
+        non_finite: raw.non_finite.unwrap_or_default(),
+        plateau: raw.plateau,
+        early_stop: raw.early_stop,
         optimizer: raw.optimizer.unwrap_or(OptimizerConfig::Adamw { weight_decay: 0.01 }),
         schedule: raw.schedule.unwrap_or(Schedule::WarmupCosine { warmup: 0.2, floor: 0.0 }),
     })
@@ -385,6 +481,10 @@ mod tests {
             "",
             "precision = \"bf16-mixed\"\n[data]\nsource = \"archives\"\ntrain = \"a\"\ntest = \"b\"",
             "[data]\nsource = \"folders\"\n[train]\nworkers = 3\nclip_norm = 1.0\n",
+            "[train]\naccumulate = 2\nkeep_best = 1\nema_decay = 0.99\nrecompute_batch_norms = \"all\"\n\
+             criterion = \"test-loss\"\ntiming = \"done\"\nloss = { kind = \"focal\" }\n\
+             non_finite = { kind = \"skip\" }\nplateau = { patience = 3 }\n\
+             early_stop = { patience = 2 }\nschedule = { kind = \"one-cycle\" }",
             "[train]\noptimizer = { kind = \"sgd\" }\nschedule = { kind = \"constant\" }",
         ] {
             let plan = decide(text).expect("valid");
@@ -416,6 +516,11 @@ mod tests {
             ("[train]\nlearning_rate = -1.0", "train"),
             ("[train]\nworkers = 999", "train.workers"),
             ("[train]\nclip_norm = 0.0", "train"),
+            ("[train]\nema_decay = 1.0", "ema.decay"),
+            ("[train]\naccumulate = 0", "accumulate"),
+            ("[train]\nrecompute_batch_norms = \"some\"", "train.recompute_batch_norms"),
+            ("[train]\nearly_stop = { patience = 0 }", "early_stop.patience"),
+            ("[train]\nloss = { kind = \"focal\" }\nlabel_smoothing = 0.1", "label_smoothing"),
         ] {
             let message = decide(text).expect_err(text).to_string();
             assert!(message.contains(&format!("`{key}`")), "{text}: {message}");

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::Table;
 use updraft_integration::{Depth, IntegrationPoint, LumaStandard};
-use updraft_trainer::{OptimizerConfig, Schedule};
+use updraft_trainer::{
+    ClassLoss, Criterion, EarlyStop, NonFinite, OptimizerConfig, Plateau, Schedule, Timing,
+};
 
 use super::error::ConfigError;
 
@@ -80,12 +82,30 @@ pub(crate) struct RawTrain {
     pub(crate) workers: Option<RawWorkers>,
     pub(crate) checkpoint_every_steps: Option<u64>,
     pub(crate) keep_checkpoints: Option<usize>,
+    pub(crate) keep_best: Option<usize>,
+    pub(crate) accumulate: Option<usize>,
+    pub(crate) non_finite: Option<NonFinite>,
+    pub(crate) loss: Option<ClassLoss>,
+    pub(crate) ema_decay: Option<f64>,
+    pub(crate) recompute_batch_norms: Option<RawBatches>,
+    pub(crate) criterion: Option<Criterion>,
+    pub(crate) plateau: Option<Plateau>,
+    pub(crate) early_stop: Option<EarlyStop>,
+    pub(crate) timing: Option<Timing>,
 }
 
 /// `"auto"` or a number of threads.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum RawWorkers {
+    Count(usize),
+    Named(String),
+}
+
+/// `"all"` or a number of batches.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum RawBatches {
     Count(usize),
     Named(String),
 }

@@ -7,8 +7,8 @@ use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::Device;
 use updraft_trainer::{
-    CheckpointError, Control, Run, RunData, TrainError, list_checkpoints, load_model,
-    prune_checkpoints,
+    CheckpointError, Control, Criterion, Keep, Run, RunData, TrainError, check_checkpoint,
+    list_checkpoints, load_model, prune_checkpoints,
 };
 
 use crate::small::{Classifier, alone, forward, loader, new_run, optimizer, settings};
@@ -54,6 +54,7 @@ fn one_changed_byte_in_any_file_is_found() {
     let folder = tempfile::tempdir().unwrap();
     let (_, path) = checkpoint(folder.path());
     resume(&path).unwrap();
+    assert_eq!(check_checkpoint(&path).unwrap().step, 6);
     for name in ["model.bpk", "optimizer.bpk", "state.json"] {
         let file = path.join(name);
         let whole = fs::read(&file).unwrap();
@@ -61,11 +62,12 @@ fn one_changed_byte_in_any_file_is_found() {
         changed[whole.len() / 2] ^= 1;
         for bytes in [changed, whole[..whole.len() - 1].to_vec(), Vec::new()] {
             fs::write(&file, bytes).unwrap();
-            let error = resume(&path).unwrap_err();
-            assert!(
-                matches!(&error, CheckpointError::Damaged { path, .. } if *path == file),
-                "{error}"
-            );
+            for error in [resume(&path).unwrap_err(), check_checkpoint(&path).unwrap_err()] {
+                assert!(
+                    matches!(&error, CheckpointError::Damaged { path, .. } if *path == file),
+                    "{error}"
+                );
+            }
         }
         fs::remove_file(&file).unwrap();
         let error = resume(&path).unwrap_err();
@@ -81,9 +83,9 @@ fn an_unfinished_a_newer_and_a_garbled_checkpoint_are_told_apart() {
     let (_, path) = checkpoint(folder.path());
     let manifest = path.join("manifest.json");
     let text = fs::read_to_string(&manifest).unwrap();
-    fs::write(&manifest, text.replace("\"version\": 1", "\"version\": 2")).unwrap();
+    fs::write(&manifest, text.replace("\"version\": 2", "\"version\": 3")).unwrap();
     let error = resume(&path).unwrap_err();
-    assert!(matches!(error, CheckpointError::Version { found: 2, expected: 1, .. }), "{error}");
+    assert!(matches!(error, CheckpointError::Version { found: 3, expected: 2, .. }), "{error}");
     fs::write(&manifest, "{").unwrap();
     assert!(matches!(resume(&path).unwrap_err(), CheckpointError::Json { .. }));
     fs::remove_file(&manifest).unwrap();
@@ -122,9 +124,35 @@ fn pruning_keeps_the_newest() {
         fs::create_dir_all(&path).unwrap();
         fs::write(path.join("manifest.json"), "{}").unwrap();
     }
-    prune_checkpoints(folder.path(), 2).unwrap();
+    let keep = Keep { last: 2, best: 0, criterion: Criterion::TestAccuracy };
+    prune_checkpoints(folder.path(), &keep).unwrap();
     let left = list_checkpoints(folder.path()).unwrap();
     let names: Vec<_> = left.iter().map(|path| path.file_name().unwrap().to_owned()).collect();
     assert_eq!(names, ["step-00000010", "step-00000100"]);
     assert!(list_checkpoints(&folder.path().join("nowhere")).unwrap().is_empty());
+}
+
+#[test]
+fn a_checkpoint_whose_replacement_was_killed_is_still_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, path) = checkpoint(folder.path());
+    let name = path.file_name().unwrap().to_str().unwrap();
+    let replaced = folder.path().join(format!(".{name}.replaced"));
+    fs::rename(&path, &replaced).unwrap();
+    assert_eq!(list_checkpoints(folder.path()).unwrap(), std::slice::from_ref(&replaced));
+    resume(&replaced).unwrap();
+    // With the new one in place, the old one no longer counts.
+    let (_, path) = checkpoint(folder.path());
+    assert_eq!(list_checkpoints(folder.path()).unwrap(), [path]);
+}
+
+#[test]
+fn what_a_killed_deletion_left_is_no_checkpoint_and_goes_with_the_next() {
+    let folder = tempfile::tempdir().unwrap();
+    let deleted = folder.path().join(".step-00000003.deleted");
+    fs::create_dir_all(&deleted).unwrap();
+    fs::write(deleted.join("manifest.json"), "{}").unwrap();
+    assert_eq!(list_checkpoints(folder.path()).unwrap(), Vec::<PathBuf>::new());
+    checkpoint(folder.path());
+    assert!(!deleted.exists());
 }

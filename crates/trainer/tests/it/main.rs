@@ -7,3 +7,5 @@ mod checkpoint;
 mod evaluate;
 mod public_api;
 mod run;
+mod served;
+mod step;

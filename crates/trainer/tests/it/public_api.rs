@@ -1,10 +1,14 @@
 //! Every name this crate promises: removing one breaks this file, not a user.
 
 use updraft_trainer::{
-    CheckpointError, CheckpointSettings, Control, Ending, EpochReport, EpochSums, Evaluation,
-    Event, Finished, OptimizerConfig, Run, RunData, RunSettings, RunState, Schedule, StepOutcome,
-    StepReport, StepSettings, TrainError, evaluate, list_checkpoints, load_checkpoint, load_model,
-    prune_checkpoints, save_checkpoint, train_step,
+    Activity, Asymmetric, BatchNormStatistics, CheckpointError, CheckpointSettings, ClassLoss,
+    Control, Criterion, EarlyStop, Ema, EmaConfig, Ending, EpochReport, EpochSums, Evaluation,
+    Event, Finished, GradientMean, Keep, Loaded, NonFinite, OptimizerConfig, Plateau, Run, RunData,
+    RunSettings, RunState, SamplesF1, Schedule, Snapshot, StepOutcome, StepReport, StepSettings,
+    StepTimes, Timing, TrainError, UncertaintyWeights, best_checkpoint, binary_cross_entropy,
+    check_checkpoint, cross_entropy, dice_cross_entropy, evaluate, focal, list_checkpoints,
+    load_checkpoint, load_model, mean_squared_error, prune_checkpoints, recompute_batch_norms,
+    save_checkpoint, soft_cross_entropy, soft_targets, train_step, train_step_accumulated,
 };
 
 use crate::small::Classifier;
@@ -19,5 +23,13 @@ fn the_promised_names_are_there() {
     let _ = train_step::<Classifier>;
     let _ =
         (load_checkpoint::<Classifier>, load_model::<Classifier>, save_checkpoint::<Classifier>);
-    let _ = (list_checkpoints, prune_checkpoints);
+    let _ = (list_checkpoints, prune_checkpoints, best_checkpoint, check_checkpoint);
+    let _ = size_of::<(Activity, BatchNormStatistics, Criterion, EarlyStop, Plateau, Keep)>();
+    let _ = size_of::<(Ema<Classifier>, EmaConfig, GradientMean, NonFinite, StepTimes, Timing)>();
+    let _ = size_of::<(Asymmetric, ClassLoss, UncertaintyWeights, SamplesF1)>();
+    let _ = size_of::<(Loaded<Classifier>, Snapshot<'_, Classifier>)>();
+    let _ = (cross_entropy, soft_cross_entropy, soft_targets, focal, dice_cross_entropy);
+    let _ = (binary_cross_entropy::<2>, mean_squared_error::<2>);
+    let _ = recompute_batch_norms::<Classifier, String>;
+    let _ = train_step_accumulated::<Classifier>;
 }

@@ -12,9 +12,9 @@ use updraft_data::{
     Augment, Cue, GeneratedConfig, GeneratedImages, HorizontalFlip, Loader, LoaderConfig, Order,
     Workers,
 };
-use updraft_precision::Policy;
 use updraft_trainer::{
-    CheckpointSettings, OptimizerConfig, Run, RunSettings, Schedule, StepSettings,
+    BatchNormStatistics, CheckpointSettings, Criterion, OptimizerConfig, Run, RunSettings,
+    Schedule, StepSettings,
 };
 
 /// Held by a test that trains: the random state of flex is one for the whole process.
@@ -97,11 +97,22 @@ pub(crate) fn settings(folder: &Path, epochs: u64) -> RunSettings {
         seed: 5,
         learning_rate: 0.01,
         schedule: Schedule::WarmupCosine { warmup: 0.2, floor: 0.0 },
-        step: StepSettings { policy: Policy::F32, label_smoothing: 0.1, clip_norm: Some(1.0) },
+        plateau: None,
+        step: StepSettings {
+            label_smoothing: 0.1,
+            clip_norm: Some(1.0),
+            ..StepSettings::default()
+        },
+        accumulate: 1,
+        ema: None,
+        batch_norm: BatchNormStatistics::Running,
+        criterion: Criterion::TestAccuracy,
+        early_stop: None,
         checkpoints: CheckpointSettings {
             folder: folder.to_owned(),
             every_steps: None,
             keep_last: 2,
+            keep_best: 0,
         },
     }
 }

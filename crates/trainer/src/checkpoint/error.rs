@@ -1,0 +1,113 @@
+//! Why a checkpoint cannot be written or read.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use burn::store::RecordError;
+
+/// Why a checkpoint cannot be written or read; nothing has changed then.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CheckpointError {
+    /// The file system refused.
+    #[error("cannot {action} `{path}`")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// There is no manifest: the folder is no checkpoint, or was never finished.
+    #[error("`{path}` is not there; this folder is no whole checkpoint")]
+    NoManifest {
+        /// The manifest that was looked for.
+        path: PathBuf,
+    },
+    /// A JSON file does not say what it should.
+    #[error("`{path}` is not a checkpoint file of this kind")]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// What the parser found.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The checkpoint was written in another format.
+    #[error("`{path}` has format version {found}; this build reads version {expected}")]
+    Version {
+        /// The manifest.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+        /// Ours.
+        expected: u32,
+    },
+    /// A file is larger than any checkpoint file may be.
+    #[error("`{path}` has {bytes} bytes; a checkpoint file has at most {limit}")]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        bytes: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// A file's bytes are not the ones that were written.
+    #[error("`{path}` is damaged: its SHA-256 is {found}, the manifest says {expected}")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The hash of its bytes.
+        found: String,
+        /// The manifest's hash.
+        expected: String,
+    },
+    /// The file belongs to another model, or burn refuses it.
+    #[error("`{path}` does not fit this model")]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// burn's reason.
+        #[source]
+        source: RecordError,
+    },
+    /// A tensor has a type that safetensors does not know.
+    #[error("`{path}` cannot hold `{tensor}`, which is of type {dtype}")]
+    TensorType {
+        /// The file.
+        path: PathBuf,
+        /// The tensor's path in the model.
+        tensor: String,
+        /// Its type.
+        dtype: String,
+    },
+    /// The tensors do not make a safetensors file.
+    #[error("`{path}` cannot be made of this model's tensors")]
+    Safetensors {
+        /// The file.
+        path: PathBuf,
+        /// The format's reason.
+        #[source]
+        source: safetensors::SafeTensorError,
+    },
+    /// A parameter has no optimizer state.
+    #[error(
+        "`{path}` restores {found} optimizer tensors of {expected}; resuming would silently \
+         restart the others"
+    )]
+    OptimizerState {
+        /// The file.
+        path: PathBuf,
+        /// Tensors restored.
+        found: usize,
+        /// Tensors saved.
+        expected: usize,
+    },
+}
+
+pub(super) fn fault(action: &'static str, path: &Path, source: io::Error) -> CheckpointError {
+    CheckpointError::Io { action, path: path.to_owned(), source }
+}

@@ -1,0 +1,130 @@
+//! Which checkpoints there are, which is the best, and which are kept.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::error::{CheckpointError, fault};
+use super::files::MANIFEST;
+use super::load::state;
+use crate::criterion::Criterion;
+
+/// Ending of a folder that a newer one of its name is about to take the place of.
+pub(super) const REPLACED: &str = "replaced";
+
+/// Ending of a folder that is being deleted.
+const DELETED: &str = "deleted";
+
+/// How many checkpoints are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keep {
+    /// The newest.
+    pub last: usize,
+    /// The best among those at the end of an epoch.
+    pub best: usize,
+    /// What makes one better.
+    pub criterion: Criterion,
+}
+
+/// The whole checkpoints under `folder`, oldest first; none where there is no folder.
+///
+/// # Errors
+/// [`CheckpointError::Io`] when the folder cannot be listed.
+pub fn list(folder: &Path) -> Result<Vec<PathBuf>, CheckpointError> {
+    let mut found: Vec<(String, PathBuf)> = Vec::new();
+    for path in entries(folder)? {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+        // A save that was killed while it replaced a checkpoint left the old one under this name.
+        let replaced =
+            name.strip_prefix('.').and_then(|name| name.strip_suffix(&format!(".{REPLACED}")));
+        let name = match replaced {
+            Some(name) if folder.join(name).exists() => continue,
+            Some(name) => name,
+            None => name,
+        };
+        if name.starts_with("step-") && path.join(MANIFEST).is_file() {
+            found.push((name.to_owned(), path));
+        }
+    }
+    found.sort();
+    Ok(found.into_iter().map(|(_, path)| path).collect())
+}
+
+/// The best checkpoint under `folder` that ends an epoch, the older of two equal ones.
+///
+/// # Errors
+/// [`CheckpointError`] when the folder or a checkpoint's state cannot be read.
+pub fn best(folder: &Path, criterion: Criterion) -> Result<Option<PathBuf>, CheckpointError> {
+    Ok(ranked(list(folder)?, criterion)?.into_iter().next())
+}
+
+/// Deletes all but the newest and the best checkpoints under `folder`.
+///
+/// # Errors
+/// [`CheckpointError`] when a state cannot be read or a folder cannot be deleted.
+pub fn prune(folder: &Path, keep: &Keep) -> Result<(), CheckpointError> {
+    for path in entries(folder)? {
+        let is_left = path.extension().is_some_and(|end| end == DELETED);
+        if is_left {
+            fs::remove_dir_all(&path).map_err(|source| fault("delete", &path, source))?;
+        }
+    }
+    let found = list(folder)?;
+    let old = &found[..found.len().saturating_sub(keep.last)];
+    if old.is_empty() {
+        return Ok(());
+    }
+    let mut best = match keep.best {
+        0 => Vec::new(),
+        _ => ranked(found.clone(), keep.criterion)?,
+    };
+    best.truncate(keep.best);
+    for path in old.iter().filter(|path| !best.contains(path)) {
+        discard(path)?;
+    }
+    Ok(())
+}
+
+/// Deletes a checkpoint, if it is there, so that at no moment a part of it bears its name.
+pub(super) fn discard(path: &Path) -> Result<(), CheckpointError> {
+    if !path.exists() {
+        return Ok(());
+    }
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let deleted = hidden(folder, name.trim_start_matches('.'), DELETED);
+    if deleted.exists() {
+        fs::remove_dir_all(&deleted).map_err(|source| fault("delete", &deleted, source))?;
+    }
+    fs::rename(path, &deleted).map_err(|source| fault("rename", path, source))?;
+    fs::remove_dir_all(&deleted).map_err(|source| fault("delete", &deleted, source))
+}
+
+/// A name in `folder` that no checkpoint bears.
+pub(super) fn hidden(folder: &Path, name: &str, ending: &str) -> PathBuf {
+    folder.join(format!(".{name}.{ending}"))
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, CheckpointError> {
+    if !folder.exists() {
+        return Ok(Vec::new());
+    }
+    let entries = fs::read_dir(folder).map_err(|source| fault("list", folder, source))?;
+    entries
+        .map(|entry| {
+            entry.map(|entry| entry.path()).map_err(|source| fault("list", folder, source))
+        })
+        .collect()
+}
+
+/// Those that end an epoch, best first.
+fn ranked(found: Vec<PathBuf>, criterion: Criterion) -> Result<Vec<PathBuf>, CheckpointError> {
+    let mut scored = Vec::new();
+    for path in found {
+        if let Some(score) = state(&path)?.score().filter(|score| !score.is_nan()) {
+            scored.push((score, path));
+        }
+    }
+    // Stable: of two equal ones the older stays first.
+    scored.sort_by(|(a, _), (b, _)| criterion.gain(*a, *b).total_cmp(&0.0).reverse());
+    Ok(scored.into_iter().map(|(_, path)| path).collect())
+}

@@ -1,0 +1,106 @@
+//! Reading a checkpoint.
+
+use std::path::Path;
+
+use burn::module::Module;
+use burn::optim::ModuleOptimizer;
+use burn::store::ModuleRecord;
+use burn::tensor::Bytes;
+
+use super::error::CheckpointError;
+use super::files::{AVERAGE, MODEL, Manifest, OPTIMIZER, SERVED, STATE};
+use super::state::RunState;
+
+/// What a checkpoint gives back.
+pub struct Loaded<M> {
+    /// The model as the last update left it.
+    pub model: M,
+    /// The optimizer with its state.
+    pub optimizer: ModuleOptimizer,
+    /// Where the run stood.
+    pub state: RunState,
+    /// The average of the parameters, on the plain device, where one was kept.
+    pub average: Option<M>,
+}
+
+impl<M> std::fmt::Debug for Loaded<M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Loaded").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+/// Reads the model that a checkpoint serves into `model`.
+///
+/// That is the one with recomputed batch norms where they were recomputed, else the average of
+/// the parameters where one is kept, else the model as the last update left it.
+///
+/// # Errors
+/// [`CheckpointError`]; nothing of it has been used then.
+pub fn load_model<M: Module>(path: &Path, model: M) -> Result<M, CheckpointError> {
+    let manifest = Manifest::read(path)?;
+    let served = [SERVED, AVERAGE].into_iter().find(|name| manifest.holds(name));
+    read_model(path, &manifest, served.unwrap_or(MODEL), model)
+}
+
+/// Reads all that a run goes on from.
+///
+/// # Errors
+/// [`CheckpointError`]; nothing of it has been used then.
+pub fn load<M: Module>(
+    path: &Path,
+    model: M,
+    optimizer: ModuleOptimizer,
+) -> Result<Loaded<M>, CheckpointError> {
+    let manifest = Manifest::read(path)?;
+    let state = state(path)?;
+    let bytes = manifest.read_file(path, OPTIMIZER)?;
+    let optimizer = optimizer
+        .from_bytes(Bytes::from_bytes_vec(bytes))
+        .map_err(|source| CheckpointError::Record { path: path.join(OPTIMIZER), source })?;
+    let found = optimizer.to_record().len();
+    if found != state.optimizer_tensors {
+        let (path, expected) = (path.join(OPTIMIZER), state.optimizer_tensors);
+        return Err(CheckpointError::OptimizerState { path, found, expected });
+    }
+    let average = match manifest.holds(AVERAGE) {
+        // `valid` has statistics of its own; a clone would share the live model's.
+        true => Some(read_model(path, &manifest, AVERAGE, model.valid())?),
+        false => None,
+    };
+    let model = read_model(path, &manifest, MODEL, model)?;
+    Ok(Loaded { model, optimizer, state, average })
+}
+
+/// Reads every file of a checkpoint, compares it with its hash, and returns where the run stood.
+///
+/// # Errors
+/// [`CheckpointError`] about the first file that is not what was written.
+pub fn check(path: &Path) -> Result<RunState, CheckpointError> {
+    let manifest = Manifest::read(path)?;
+    for name in manifest.names() {
+        manifest.read_file(path, name)?;
+    }
+    state(path)
+}
+
+/// Reads where the run of a checkpoint stood.
+///
+/// # Errors
+/// [`CheckpointError`].
+pub(crate) fn state(path: &Path) -> Result<RunState, CheckpointError> {
+    let bytes = Manifest::read(path)?.read_file(path, STATE)?;
+    serde_json::from_slice(&bytes)
+        .map_err(|source| CheckpointError::Json { path: path.join(STATE), source })
+}
+
+fn read_model<M: Module>(
+    path: &Path,
+    manifest: &Manifest,
+    name: &str,
+    model: M,
+) -> Result<M, CheckpointError> {
+    let bytes = manifest.read_file(path, name)?;
+    let record = |source| CheckpointError::Record { path: path.join(name), source };
+    let stored = ModuleRecord::from_bytes(Bytes::from_bytes_vec(bytes)).map_err(record)?;
+    model.try_load_record(stored).map_err(record)
+}

@@ -1,0 +1,23 @@
+//! Checkpoints: a folder that is either whole or not there.
+//!
+//! `step-00000042/` holds `model.bpk` and `optimizer.bpk`, with an average of the parameters
+//! `average.bpk`, with recomputed batch norms `served.bpk` (all burnpack), `model.safetensors`
+//! with the weights that are served, for other tools, `state.json` and, written last,
+//! `manifest.json` with the SHA-256 of each. All are written to `.step-00000042.partial/`,
+//! flushed to the disk, and the folder is renamed into place: a kill at any moment leaves the
+//! previous checkpoint untouched. What is deleted is renamed first, so that a folder that bears a
+//! checkpoint's name is whole.
+
+mod error;
+mod files;
+mod keep;
+mod load;
+mod save;
+mod state;
+
+pub use error::CheckpointError;
+pub use keep::{Keep, best, list, prune};
+pub(crate) use load::state;
+pub use load::{Loaded, check, load, load_model};
+pub use save::{Snapshot, save};
+pub use state::{EpochSums, RunState};

@@ -1,0 +1,148 @@
+//! Writing a checkpoint.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::optim::ModuleOptimizer;
+use burn::tensor::{DType, Tensor, TensorData};
+use safetensors::tensor::{Dtype, TensorView, serialize};
+
+use super::error::{CheckpointError, fault};
+use super::files::{
+    AVERAGE, EXPORT, MANIFEST, MODEL, Manifest, OPTIMIZER, SERVED, STATE, flush_names,
+    write_flushed,
+};
+use super::keep::{REPLACED, discard, hidden};
+use super::state::RunState;
+
+/// What a checkpoint is made of.
+#[derive(Clone, Copy)]
+pub struct Snapshot<'a, M> {
+    /// The model as the last update left it.
+    pub model: &'a M,
+    /// The optimizer with its state.
+    pub optimizer: &'a ModuleOptimizer,
+    /// Where the run stands.
+    pub state: &'a RunState,
+    /// The average of the parameters, where one is kept.
+    pub average: Option<&'a M>,
+    /// The model to use after training, where it is neither the average nor the model.
+    pub served: Option<&'a M>,
+}
+
+impl<M> std::fmt::Debug for Snapshot<'_, M> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Snapshot").field("state", self.state).finish_non_exhaustive()
+    }
+}
+
+/// Writes a checkpoint under `folder` and returns its path.
+///
+/// # Errors
+/// [`CheckpointError`]; a hidden folder may be left behind, which the next save clears.
+pub fn save<M: Module>(
+    folder: &Path,
+    snapshot: &Snapshot<'_, M>,
+) -> Result<PathBuf, CheckpointError> {
+    let name = format!("step-{:08}", snapshot.state.step);
+    let partial = hidden(folder, &name, "partial");
+    let whole = folder.join(name);
+    if partial.exists() {
+        fs::remove_dir_all(&partial).map_err(|source| fault("clear", &partial, source))?;
+    }
+    fs::create_dir_all(&partial).map_err(|source| fault("create", &partial, source))?;
+
+    let optimizer = snapshot.optimizer.to_record();
+    let state = RunState { optimizer_tensors: optimizer.len(), ..snapshot.state.clone() };
+    // `valid` brings the running statistics of batch norms up to date; a plain record is one
+    // update behind.
+    let model = snapshot.model.valid();
+    let served = snapshot.served.or(snapshot.average).unwrap_or(&model);
+    let mut manifest = Manifest::new();
+    let mut write = |name: &str, bytes: &[u8]| {
+        manifest.add(name, bytes);
+        write_flushed(&partial.join(name), bytes)
+    };
+    let path = partial.join(EXPORT);
+    write(EXPORT, &safetensors(served, &path)?)?;
+    let models = [(MODEL, Some(&model)), (AVERAGE, snapshot.average), (SERVED, snapshot.served)];
+    for (name, model) in models {
+        let Some(model) = model else { continue };
+        let bytes = model.clone().into_record().into_bytes();
+        let bytes =
+            bytes.map_err(|source| CheckpointError::Record { path: partial.join(name), source })?;
+        write(name, &bytes)?;
+    }
+    let bytes = optimizer
+        .into_bytes()
+        .map_err(|source| CheckpointError::Record { path: partial.join(OPTIMIZER), source })?;
+    write(OPTIMIZER, &bytes)?;
+    let json = |name: &str, source| CheckpointError::Json { path: partial.join(name), source };
+    let bytes = serde_json::to_vec_pretty(&state).map_err(|source| json(STATE, source))?;
+    write(STATE, &bytes)?;
+    let bytes = serde_json::to_vec_pretty(&manifest).map_err(|source| json(MANIFEST, source))?;
+    write_flushed(&partial.join(MANIFEST), &bytes)?;
+    flush_names(&partial)?;
+    into_place(folder, &partial, &whole)?;
+    Ok(whole)
+}
+
+/// Renames a finished folder to its name; an older one of that name stays whole until then.
+fn into_place(folder: &Path, partial: &Path, whole: &Path) -> Result<(), CheckpointError> {
+    let name = whole.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let replaced = hidden(folder, name, REPLACED);
+    if whole.exists() {
+        discard(&replaced)?;
+        fs::rename(whole, &replaced).map_err(|source| fault("replace", whole, source))?;
+    }
+    fs::rename(partial, whole).map_err(|source| fault("rename", partial, source))?;
+    flush_names(folder)?;
+    discard(&replaced)
+}
+
+/// The tensors of a model by path, in the safetensors format.
+fn safetensors<M: Module>(model: &M, path: &Path) -> Result<Vec<u8>, CheckpointError> {
+    let mut collect = Collect { path: Vec::new(), tensors: Vec::new() };
+    model.visit(&mut collect);
+    let mut views = Vec::new();
+    for (tensor, data) in &collect.tensors {
+        let dtype = match data.dtype() {
+            DType::F64 => Dtype::F64,
+            DType::F32 | DType::Flex32 => Dtype::F32,
+            DType::F16 => Dtype::F16,
+            DType::BF16 => Dtype::BF16,
+            _ => {
+                let (path, tensor) = (path.to_owned(), tensor.clone());
+                let dtype = format!("{:?}", data.dtype());
+                return Err(CheckpointError::TensorType { path, tensor, dtype });
+            }
+        };
+        let view = TensorView::new(dtype, data.shape().to_vec(), data.as_bytes());
+        views.push((tensor, view.map_err(|source| export(path, source))?));
+    }
+    serialize(views, None).map_err(|source| export(path, source))
+}
+
+fn export(path: &Path, source: safetensors::SafeTensorError) -> CheckpointError {
+    CheckpointError::Safetensors { path: path.to_owned(), source }
+}
+
+struct Collect {
+    path: Vec<String>,
+    tensors: Vec<(String, TensorData)>,
+}
+
+impl ModuleVisitor for Collect {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.path.push(name.to_owned());
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        self.tensors.push((self.path.join("."), param.base().into_data()));
+    }
+}

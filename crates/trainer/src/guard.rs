@@ -1,0 +1,99 @@
+//! The guard against numbers that are not finite: what it does, and what it blames.
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
+
+/// What happens when a loss or a gradient is not finite.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum NonFinite {
+    /// The run ends with an error that names the first bad tensor.
+    #[default]
+    Stop,
+    /// The update is left out, running statistics are put back, and the run goes on.
+    Skip {
+        /// Updates that may be left out in a row; one more ends the run with an error.
+        #[serde(default = "default_at_most")]
+        at_most: u64,
+    },
+    /// Nobody looks, and no norm is taken unless gradients are clipped, which refuses such
+    /// gradients in any case.
+    Ignore,
+}
+
+/// Few enough to end a lost run within seconds, more than a single bad batch needs.
+fn default_at_most() -> u64 {
+    10
+}
+
+/// The first tensor that is not finite, in the order in which a step meets them: the images, the
+/// module's stored tensors in module order, the logits, and else the loss.
+///
+/// Reads the device once a tensor: for naming a fault already seen.
+pub(crate) fn first_bad_tensor<M: Module>(
+    images: &Tensor<4>,
+    module: &M,
+    logits: &Tensor<2>,
+) -> String {
+    if !is_finite(images) {
+        return "the images".to_owned();
+    }
+    let mut search = Search { path: Vec::new(), found: None };
+    module.visit(&mut search);
+    match search.found {
+        Some(path) => format!("the model's `{path}`"),
+        None if !is_finite(logits) => "the logits".to_owned(),
+        None => "the loss".to_owned(),
+    }
+}
+
+fn is_finite<const D: usize>(tensor: &Tensor<D>) -> bool {
+    tensor.to_data().iter::<f32>().all(f32::is_finite)
+}
+
+struct Search {
+    path: Vec<String>,
+    found: Option<String>,
+}
+
+impl ModuleVisitor for Search {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.path.push(name.to_owned());
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        if self.found.is_none() && !is_finite(&param.base()) {
+            self.found = Some(self.path.join("."));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::nn::{Linear, LinearConfig};
+    use burn::tensor::Device;
+
+    use super::*;
+
+    #[test]
+    fn the_first_bad_tensor_is_named_in_the_order_a_step_meets_them() {
+        let device = Device::flex().autodiff();
+        let good: Linear = LinearConfig::new(2, 2).init(&device);
+        let mut bad = good.clone();
+        bad.bias = bad.bias.map(|bias| bias.map(|value| value.mul_scalar(f32::NAN)));
+        let (fine, nan) = (Tensor::ones([1, 1, 1, 1], &device), f32::NAN);
+        let logits = Tensor::<2>::ones([1, 2], &device);
+        let name = |images: &Tensor<4>, module: &Linear, logits: &Tensor<2>| {
+            first_bad_tensor(images, module, logits)
+        };
+        assert_eq!(name(&fine.clone().mul_scalar(nan), &bad, &logits), "the images");
+        assert_eq!(name(&fine, &bad, &logits), "the model's `bias`");
+        assert_eq!(name(&fine, &good, &logits.clone().mul_scalar(nan)), "the logits");
+        assert_eq!(name(&fine, &good, &logits), "the loss");
+    }
+}

@@ -1,0 +1,91 @@
+//! Cross-entropy with hard, smoothed or soft targets.
+
+use burn::nn::loss::CrossEntropyLossConfig;
+use burn::tensor::activation::log_softmax;
+use burn::tensor::{Int, Tensor};
+
+/// Mean cross-entropy of hard labels, each smoothed over all classes; of shape `[1]`.
+///
+/// burn's `CrossEntropyLoss`: with smoothing `ε` and `C` classes the target of a sample is
+/// `1 − ε + ε/C` at its label and `ε/C` elsewhere.
+///
+/// # Shapes
+/// - `logits`: `[batch, classes]`
+/// - `labels`: `[batch]`, each below the number of classes
+///
+/// # Source
+/// Szegedy et al. 2015, arXiv:1512.00567, section 7.
+#[must_use]
+pub fn cross_entropy(logits: Tensor<2>, labels: Tensor<1, Int>, smoothing: f32) -> Tensor<1> {
+    let smoothing = (smoothing > 0.0).then_some(smoothing);
+    CrossEntropyLossConfig::new()
+        .with_smoothing(smoothing)
+        .init(&logits.device())
+        .forward(logits, labels)
+}
+
+/// Mean cross-entropy of soft targets, `−Σ t·log softmax(x) / batch`; of shape `[1]`.
+///
+/// For targets that are distributions: mixed images, a teacher's answers, smoothed labels.
+///
+/// # Shapes
+/// - `logits` and `targets`: `[batch, classes]`, each row of `targets` summing to 1
+///
+/// # Panics
+/// If the shapes differ.
+#[must_use]
+pub fn soft_cross_entropy(logits: Tensor<2>, targets: Tensor<2>) -> Tensor<1> {
+    assert_eq!(logits.dims(), targets.dims(), "logits and soft targets have one shape");
+    (targets * log_softmax(logits, 1)).sum_dim(1).mean().neg()
+}
+
+/// Labels as rows of `1 − smoothing` at the label plus `smoothing / classes` everywhere.
+///
+/// # Shapes
+/// - `labels`: `[batch]`, each below `classes`
+/// - returns: `[batch, classes]`
+#[must_use]
+pub fn soft_targets(labels: Tensor<1, Int>, classes: usize, smoothing: f64) -> Tensor<2> {
+    let hard: Tensor<2> = labels.one_hot::<2>(classes).float();
+    hard.mul_scalar(1.0 - smoothing).add_scalar(smoothing / classes as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use updraft_testing::{assert_close, devices, gradient_check, tolerance};
+
+    use super::*;
+
+    #[test]
+    fn soft_targets_give_the_formula_and_smoothed_labels_burns_value() {
+        for device in devices() {
+            let logits = Tensor::<2>::from_floats([[1.0, -0.5, 0.25], [0.0, 2.0, 1.0]], &device);
+            let labels = Tensor::<1, Int>::from_ints([2, 1], &device);
+            for smoothing in [0.0_f32, 0.1, 0.4] {
+                let targets = soft_targets(labels.clone(), 3, f64::from(smoothing));
+                let soft = soft_cross_entropy(logits.clone(), targets.clone());
+                let hard = cross_entropy(logits.clone(), labels.clone(), smoothing);
+                assert_close(&soft, &hard, tolerance::F32);
+                let rows = [[1.0_f64, -0.5, 0.25], [0.0, 2.0, 1.0]];
+                let targets: Vec<f64> = targets.into_data().iter::<f64>().collect();
+                let expected: f64 = rows.iter().zip(targets.chunks(3)).fold(0.0, |sum, (x, t)| {
+                    let norm = x.iter().map(|x| x.exp()).sum::<f64>().ln();
+                    sum - x.iter().zip(t).map(|(x, t)| t * (x - norm)).sum::<f64>() / 2.0
+                });
+                assert_close(&soft, &[expected], tolerance::F32);
+            }
+        }
+    }
+
+    #[test]
+    fn the_gradient_is_that_of_the_formula() {
+        for device in devices() {
+            let logits = Tensor::<2>::from_floats([[1.0, -0.5, 0.25]], &device);
+            let targets = Tensor::<2>::from_floats([[0.2, 0.3, 0.5]], &device);
+            gradient_check(logits, |x| {
+                let targets = targets.clone().to_device(&x.device()).cast(x.dtype());
+                soft_cross_entropy(x, targets)
+            });
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! Losses, one a file; each is the mean over samples unless it says otherwise.
+
+mod asymmetric;
+mod binary;
+mod class;
+mod cross_entropy;
+mod dice;
+mod focal;
+mod mse;
+mod uncertainty;
+
+pub use asymmetric::Asymmetric;
+pub use binary::binary_cross_entropy;
+pub use class::ClassLoss;
+pub use cross_entropy::{cross_entropy, soft_cross_entropy, soft_targets};
+pub use dice::dice_cross_entropy;
+pub use focal::focal;
+pub use mse::mean_squared_error;
+pub use uncertainty::UncertaintyWeights;

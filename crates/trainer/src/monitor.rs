@@ -1,0 +1,101 @@
+//! Where a step's time goes.
+
+use std::time::Instant;
+
+use burn::tensor::Device;
+use serde::{Deserialize, Serialize};
+
+/// Whether a clock is read when work was submitted or when it was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Timing {
+    /// When it was submitted: costs nothing; on a device that works by itself, a phase's time
+    /// shows up in the phase that first waits, which is the read of the loss.
+    #[default]
+    Submitted,
+    /// When it was done: the device is waited for after each phase, which may slow it down.
+    Done,
+}
+
+/// Microseconds of the phases of one update, summed over its batches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct StepTimes {
+    /// Waiting for batches.
+    pub data_wait_us: u64,
+    /// Making tensors of the batches on the device.
+    pub copy_us: u64,
+    /// Forward pass, loss, and the read of the loss.
+    pub forward_us: u64,
+    /// Backward pass.
+    pub backward_us: u64,
+    /// Everything from the gradients to the updated parameters: norm, clip, optimizer.
+    pub optimizer_us: u64,
+}
+
+impl StepTimes {
+    /// Adds another step's times.
+    pub fn add(&mut self, other: &Self) {
+        self.data_wait_us += other.data_wait_us;
+        self.copy_us += other.copy_us;
+        self.forward_us += other.forward_us;
+        self.backward_us += other.backward_us;
+        self.optimizer_us += other.optimizer_us;
+    }
+
+    /// The phases in their order, with their names.
+    #[must_use]
+    pub fn phases(&self) -> [(&'static str, u64); 5] {
+        [
+            ("data wait", self.data_wait_us),
+            ("copy", self.copy_us),
+            ("forward", self.forward_us),
+            ("backward", self.backward_us),
+            ("optimizer", self.optimizer_us),
+        ]
+    }
+}
+
+/// A clock that is read at the end of each phase.
+pub(crate) struct PhaseClock<'a> {
+    device: &'a Device,
+    timing: Timing,
+    last: Instant,
+}
+
+impl<'a> PhaseClock<'a> {
+    /// Starts now.
+    pub(crate) fn start(device: &'a Device, timing: Timing) -> Self {
+        Self { device, timing, last: Instant::now() }
+    }
+
+    /// Microseconds since the last phase ended, as this one ends.
+    pub(crate) fn lap_us(&mut self) -> u64 {
+        if self.timing == Timing::Done {
+            // A device that cannot wait says why at the next read of a tensor.
+            let _ = self.device.sync();
+        }
+        let now = Instant::now();
+        let lap = now.duration_since(self.last);
+        self.last = now;
+        lap.as_micros().try_into().unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_add_phase_by_phase() {
+        let one = StepTimes {
+            data_wait_us: 1,
+            copy_us: 2,
+            forward_us: 3,
+            backward_us: 4,
+            optimizer_us: 5,
+        };
+        let mut sum = one;
+        sum.add(&one);
+        assert_eq!(sum.phases().map(|(_, us)| us), [2, 4, 6, 8, 10]);
+    }
+}

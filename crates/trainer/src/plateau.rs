@@ -1,0 +1,134 @@
+//! The learning rate lowered whenever a number stops getting better.
+
+use serde::{Deserialize, Serialize};
+
+use crate::criterion::{Criterion, Record};
+use crate::error::TrainError;
+
+/// Multiplies the learning rate by a factor after epochs without a gain.
+///
+/// It works on top of the schedule: the rate of a step is `peak · schedule · plateau`.
+///
+/// # Source
+/// The rule of `PyTorch`'s `ReduceLROnPlateau` with an absolute threshold and no cool-down.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plateau {
+    /// What remains at each reduction, above 0 and below 1.
+    #[serde(default = "default_factor")]
+    pub factor: f64,
+    /// Epochs without a gain that are waited for; one more reduces the rate.
+    #[serde(default = "default_patience")]
+    pub patience: u64,
+    /// The smallest gain that counts, in the criterion's unit.
+    #[serde(default = "default_threshold")]
+    pub threshold: f64,
+    /// The product of all factors goes no lower than this, in `[0, 1]`.
+    #[serde(default)]
+    pub floor: f64,
+}
+
+fn default_factor() -> f64 {
+    0.1
+}
+
+fn default_patience() -> u64 {
+    10
+}
+
+fn default_threshold() -> f64 {
+    1e-4
+}
+
+impl Default for Plateau {
+    fn default() -> Self {
+        Self {
+            factor: default_factor(),
+            patience: default_patience(),
+            threshold: default_threshold(),
+            floor: 0.0,
+        }
+    }
+}
+
+impl Plateau {
+    /// Checks the ranges of its numbers.
+    ///
+    /// # Errors
+    /// [`TrainError::Setting`] naming the number that is out of range.
+    pub fn validate(&self) -> Result<(), TrainError> {
+        let numbers = [
+            ("plateau.factor", self.factor, self.factor > 0.0 && self.factor < 1.0),
+            ("plateau.threshold", self.threshold, (0.0..f64::INFINITY).contains(&self.threshold)),
+            ("plateau.floor", self.floor, (0.0..=1.0).contains(&self.floor)),
+        ];
+        match numbers.into_iter().find(|(.., is_good)| !is_good) {
+            None => Ok(()),
+            Some((name, value, _)) => Err(TrainError::Setting {
+                name,
+                value: value.to_string(),
+                expected: match name {
+                    "plateau.factor" => "above 0 and below 1",
+                    "plateau.floor" => "a factor between 0 and 1",
+                    _ => "a finite number of at least 0",
+                },
+            }),
+        }
+    }
+}
+
+/// Where a plateau stands between two epochs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct PlateauState {
+    record: Record,
+    /// How often the rate was reduced.
+    reductions: u32,
+}
+
+impl PlateauState {
+    /// The factor in force.
+    pub(crate) fn factor(&self, plateau: &Plateau) -> f64 {
+        let exponent = i32::try_from(self.reductions).unwrap_or(i32::MAX);
+        plateau.factor.powi(exponent).max(plateau.floor)
+    }
+
+    /// Takes an epoch's number.
+    pub(crate) fn take(&mut self, plateau: &Plateau, criterion: Criterion, value: f64) {
+        self.record.take(criterion, value, plateau.threshold);
+        if self.record.waited > plateau.patience {
+            self.reductions += 1;
+            self.record.waited = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rate_follows_the_written_out_table() {
+        let plateau = Plateau { factor: 0.5, patience: 1, threshold: 0.01, floor: 0.2 };
+        let mut state = PlateauState::default();
+        let losses = [1.0, 0.8, 0.795, 0.8, 0.9, 0.9, 0.5, 0.5, 0.5, 0.5, 0.5];
+        let expected = [1.0, 1.0, 1.0, 0.5, 0.5, 0.25, 0.25, 0.25, 0.2, 0.2, 0.2];
+        for (epoch, (loss, expected)) in losses.into_iter().zip(expected).enumerate() {
+            state.take(&plateau, Criterion::TestLoss, loss);
+            assert_eq!(state.factor(&plateau), expected, "after epoch {epoch}");
+        }
+    }
+
+    #[test]
+    fn numbers_out_of_range_are_refused_by_name() {
+        let cases = [
+            (Plateau { factor: 1.0, ..Plateau::default() }, "`plateau.factor` is 1"),
+            (Plateau { threshold: -1.0, ..Plateau::default() }, "`plateau.threshold` is -1"),
+            (Plateau { floor: 2.0, ..Plateau::default() }, "`plateau.floor` is 2"),
+        ];
+        for (plateau, message) in cases {
+            let error = plateau.validate().expect_err("out of range").to_string();
+            assert!(error.starts_with(message), "{error}");
+        }
+        assert!(Plateau::default().validate().is_ok());
+    }
+}

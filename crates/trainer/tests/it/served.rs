@@ -1,0 +1,201 @@
+//! The model that a run serves: averaged, with recomputed batch norms, the best of all epochs.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use burn::tensor::Device;
+use updraft_trainer::{
+    Activity, BatchNormStatistics, Control, Criterion, EarlyStop, EmaConfig, Ending, Event,
+    Finished, Plateau, Run, RunData, RunSettings, list_checkpoints, load_model,
+};
+
+use crate::small::{Classifier, alone, forward, loader, new_run, optimizer, settings};
+
+/// All that keeps state between steps, switched on.
+fn rich(folder: &Path, epochs: u64) -> RunSettings {
+    let mut settings = settings(folder, epochs);
+    settings.ema = Some(EmaConfig { decay: 0.9 });
+    settings.batch_norm = BatchNormStatistics::Recomputed { batches: 3 };
+    settings.accumulate = 2;
+    settings.plateau = Some(Plateau { factor: 0.5, patience: 0, ..Plateau::default() });
+    settings.checkpoints.keep_best = 1;
+    settings
+}
+
+fn train(
+    run: Run<Classifier>,
+    settings: &RunSettings,
+    stop: &dyn Fn(&Event) -> bool,
+) -> (Finished<Classifier>, Vec<Event>) {
+    let device = Device::flex().autodiff();
+    let (data, test) = (loader(1), loader(2));
+    let mut events = Vec::new();
+    let finished = run.train(
+        settings,
+        RunData { train: &data, test: Some(&test) },
+        &device,
+        &forward,
+        &mut |event, _| {
+            events.push(event.clone());
+            if stop(event) { Control::Stop } else { Control::Continue }
+        },
+    );
+    (finished.unwrap(), events)
+}
+
+fn never(_: &Event) -> bool {
+    false
+}
+
+/// The bytes of every file of a checkpoint that holds no random ids.
+fn contents(path: &Path) -> BTreeMap<String, Vec<u8>> {
+    let read = |name: &str| (name.to_owned(), fs::read(path.join(name)).unwrap());
+    ["state.json", "model.safetensors"].map(read).into()
+}
+
+#[test]
+fn a_run_with_everything_on_goes_on_to_the_same_bits_wherever_it_was_stopped() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, events) = train(new_run(&device), &rich(folder.path(), 3), &never);
+    let expected = contents(&whole.checkpoint);
+    assert_eq!(whole.steps, 9, "two batches an update");
+    let rates = |events: &[Event]| -> Vec<f64> {
+        let rates = events.iter().filter_map(|event| match event {
+            Event::Step(report) => Some(report.learning_rate),
+            _ => None,
+        });
+        rates.collect()
+    };
+    let is_between = |event: &Event, wanted: Activity| matches!(event, Event::Between { activity, epoch: 1, .. } if *activity == wanted);
+    let stops: [&dyn Fn(&Event) -> bool; 5] = [
+        &|event| matches!(event, Event::Step(report) if report.step == 1),
+        &|event| matches!(event, Event::Step(report) if report.step == 5),
+        &|event| is_between(event, Activity::Recomputing),
+        &|event| is_between(event, Activity::Scoring),
+        &|event| matches!(event, Event::Epoch(report) if report.epoch == 1),
+    ];
+    for (index, stop) in stops.into_iter().enumerate() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = rich(folder.path(), 3);
+        let (stopped, before) = train(new_run(&device), &settings, stop);
+        assert_eq!(stopped.ending, Ending::Stopped, "stop {index}");
+        let other = Classifier::new(&device);
+        device.seed(99);
+        let newest = list_checkpoints(folder.path()).unwrap().pop().unwrap();
+        let run = Run::resume(&newest, other, optimizer().init()).unwrap();
+        let (resumed, after) = train(run, &settings, &never);
+        assert!(resumed.model.bits() == whole.model.bits(), "other weights, stop {index}");
+        assert!(contents(&resumed.checkpoint) == expected, "another checkpoint, stop {index}");
+        assert_eq!(resumed.test, whole.test);
+        assert_eq!([rates(&before), rates(&after)].concat(), rates(&events), "stop {index}");
+    }
+}
+
+#[test]
+fn the_checkpoint_serves_what_was_scored() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let folder = tempfile::tempdir().unwrap();
+    let (finished, events) = train(new_run(&device), &rich(folder.path(), 2), &never);
+    let loaded = load_model(&finished.checkpoint, Classifier::new(&device)).unwrap();
+    assert!(loaded.bits() == finished.served.bits());
+    assert!(loaded.bits() != finished.model.bits(), "the live model was served");
+    let test = loader(2);
+    let plain = Device::flex();
+    let loaded = burn::module::Module::valid(&loaded);
+    let policy = updraft_precision::Policy::F32;
+    let score = updraft_trainer::evaluate(&loaded, &forward, &test, &plain, policy, &mut |_| {
+        Control::Continue
+    });
+    assert_eq!(score.unwrap(), finished.test);
+    let last = events.iter().rev().find_map(|event| match event {
+        Event::Epoch(report) => report.test,
+        _ => None,
+    });
+    assert_eq!(last, finished.test);
+}
+
+#[test]
+fn the_safetensors_file_holds_the_served_weights() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let folder = tempfile::tempdir().unwrap();
+    let (finished, _) = train(new_run(&device), &rich(folder.path(), 1), &never);
+    let bytes = fs::read(finished.checkpoint.join("model.safetensors")).unwrap();
+    let file = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    let mut names = file.names();
+    names.sort_unstable();
+    let expected = [
+        "conv.bias",
+        "conv.weight",
+        "norm.beta",
+        "norm.gamma",
+        "norm.running_mean",
+        "norm.running_var",
+        "output.bias",
+        "output.weight",
+    ];
+    assert_eq!(names, expected);
+    let mut found: Vec<u32> = Vec::new();
+    for name in ["conv.weight", "conv.bias", "norm.gamma", "norm.beta"] {
+        let (words, _) = file.tensor(name).unwrap().data().as_chunks::<4>();
+        found.extend(words.iter().map(|word| u32::from_le_bytes(*word)));
+    }
+    assert_eq!(found[..], finished.served.bits()[..found.len()]);
+}
+
+#[test]
+fn early_stopping_ends_the_run_and_gives_back_the_best_epoch() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let folder = tempfile::tempdir().unwrap();
+    let mut settings = settings(folder.path(), 40);
+    settings.checkpoints.keep_last = 1;
+    settings.early_stop = Some(EarlyStop { patience: 2, least_gain: 0.0 });
+    settings.criterion = Criterion::TestLoss;
+    // So high that the loss soon rises.
+    settings.learning_rate = 0.05;
+    let (finished, events) = train(new_run(&device), &settings, &never);
+    assert_eq!(finished.ending, Ending::Early);
+    let losses: Vec<f64> = events
+        .iter()
+        .filter_map(|event| match event {
+            Event::Epoch(report) => report.test.map(|test| test.loss),
+            _ => None,
+        })
+        .collect();
+    assert!(losses.len() < 40);
+    let best = losses.iter().copied().fold(f64::INFINITY, f64::min);
+    assert_eq!(losses.len() - 1 - losses.iter().position(|loss| *loss == best).unwrap(), 2);
+    assert_eq!(finished.test.unwrap().loss, best);
+    let loaded = load_model(&finished.checkpoint, Classifier::new(&device)).unwrap();
+    assert!(loaded.bits() == finished.served.bits());
+    assert!(loaded.bits() != finished.model.bits());
+    // The newest, and the best beside it.
+    let left = list_checkpoints(folder.path()).unwrap();
+    assert_eq!(left.len(), 2);
+    assert_eq!(left[0], finished.checkpoint);
+    // Resumed, it is over at once, with the same answer.
+    let run = Run::resume(&left[1], Classifier::new(&device), optimizer().init()).unwrap();
+    let (again, events) = train(run, &settings, &never);
+    assert_eq!((again.ending, again.test, events), (Ending::Early, finished.test, Vec::new()));
+}
+
+#[test]
+fn comparing_epochs_by_test_data_needs_some() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let folder = tempfile::tempdir().unwrap();
+    let mut settings = settings(folder.path(), 1);
+    settings.checkpoints.keep_best = 1;
+    let data = loader(1);
+    let error = new_run(&device)
+        .train(&settings, RunData { train: &data, test: None }, &device, &forward, &mut |_, _| {
+            Control::Continue
+        })
+        .unwrap_err();
+    assert!(error.to_string().starts_with("`criterion` is about test data"), "{error}");
+}

@@ -1,0 +1,195 @@
+//! One update: the mean over batches, and what happens when something is not finite.
+
+use burn::module::Module;
+use burn::nn::{Linear, LinearConfig};
+use burn::optim::SgdConfig;
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use updraft_testing::{assert_close, autodiff_devices, tolerance};
+use updraft_trainer::{
+    ClassLoss, Control, Event, NonFinite, RunData, StepOutcome, StepSettings, TrainError,
+    train_step, train_step_accumulated,
+};
+
+use crate::small::{Classifier, alone, forward, loader, new_run, optimizer, settings};
+
+/// A classifier without batch norms.
+#[derive(Module, Debug)]
+struct Plain {
+    linear: Linear,
+}
+
+impl Plain {
+    fn new(device: &Device) -> Self {
+        device.seed(1);
+        let linear: Linear = LinearConfig::new(12, 3).init(device);
+        // burn draws a parameter when it is first used; draw both now.
+        let _ = (linear.weight.val(), linear.bias.as_ref().map(|bias| bias.val()));
+        Self { linear }
+    }
+
+    fn forward(&self, images: Tensor<4>) -> Tensor<2> {
+        self.linear.forward(images.flatten(1, 3))
+    }
+}
+
+fn images(device: &Device) -> (Tensor<4>, Tensor<1, Int>) {
+    let pixels: Vec<f32> = (0..12 * 12).map(|i| ((i * 37 % 101) as f32 - 50.0) / 50.0).collect();
+    let labels: Vec<i64> = (0..12).map(|i| i * i % 3).collect();
+    (
+        Tensor::from_data(TensorData::new(pixels, [12, 3, 2, 2]), device),
+        Tensor::from_data(TensorData::new(labels, [12]), device),
+    )
+}
+
+/// An update on the twelve images in batches of the given sizes.
+fn update(device: &Device, sizes: &[usize], settings: &StepSettings) -> (Plain, StepOutcome) {
+    let (images, labels) = images(device);
+    let mut begin = 0;
+    let mut batches = sizes.iter().map(|size| {
+        let rows = begin..begin + size;
+        begin += size;
+        (images.clone().slice([rows.clone()]), labels.clone().slice([rows]))
+    });
+    let mut optimizer = SgdConfig::new().init();
+    train_step_accumulated(
+        Plain::new(device),
+        &mut optimizer,
+        &|model: &Plain, images| model.forward(images),
+        &mut batches,
+        settings,
+        (0, 0.5),
+    )
+    .unwrap()
+}
+
+#[test]
+fn batches_of_any_sizes_make_the_update_of_one_batch_of_all() {
+    let _alone = alone();
+    for device in autodiff_devices() {
+        for loss in [ClassLoss::CrossEntropy, ClassLoss::Focal { gamma: 2.0 }] {
+            let settings = StepSettings { clip_norm: Some(0.1), loss, ..StepSettings::default() };
+            let (whole, expected) = update(&device, &[12], &settings);
+            assert!(
+                whole.linear.weight.val().into_data()
+                    != Plain::new(&device).linear.weight.val().into_data()
+            );
+            for sizes in [&[4, 4, 4][..], &[6, 6], &[5, 7], &[1, 3, 8]] {
+                let (parts, outcome) = update(&device, sizes, &settings);
+                let weights = [&parts, &whole].map(|model| model.linear.weight.val());
+                assert_close(&weights[0], &weights[1], tolerance::F32);
+                assert_close(&outcome.loss, &expected.loss, tolerance::F32);
+                let norms = [&outcome, &expected].map(|outcome| outcome.gradient_norm.unwrap());
+                assert_close(&norms[0], &norms[1], tolerance::F32);
+                assert_eq!((outcome.correct, outcome.samples), (expected.correct, 12));
+            }
+        }
+    }
+}
+
+#[test]
+fn one_batch_makes_the_same_bits_through_either_door() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let settings = StepSettings::default();
+    let (through_many, _) = update(&device, &[12], &settings);
+    let mut optimizer = SgdConfig::new().init();
+    let (through_one, _) = train_step(
+        Plain::new(&device),
+        &mut optimizer,
+        &|model: &Plain, images| model.forward(images),
+        images(&device),
+        &settings,
+        (0, 0.5),
+    )
+    .unwrap();
+    let [one, many] =
+        [through_one, through_many].map(|model| model.linear.weight.val().into_data());
+    assert!(one == many);
+}
+
+fn broken_images(device: &Device) -> (Tensor<4>, Tensor<1, Int>) {
+    let mut pixels = vec![0.5_f32; 2 * 3 * 16 * 16];
+    pixels[700] = f32::NAN;
+    let labels = TensorData::new(vec![0_i64, 1], [2]);
+    let images = TensorData::new(pixels, [2, 3, 16, 16]);
+    (Tensor::from_data(images, device), Tensor::from_data(labels, device))
+}
+
+#[test]
+fn a_bad_image_stops_the_step_and_is_named() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let mut optimizer = optimizer().init();
+    let error = train_step(
+        Classifier::new(&device),
+        &mut optimizer,
+        &forward,
+        broken_images(&device),
+        &StepSettings::default(),
+        (7, 0.1),
+    )
+    .unwrap_err();
+    let message = error.to_string();
+    assert!(
+        message.starts_with("step 7: the loss is NaN; not finite first: the images"),
+        "{message}"
+    );
+}
+
+#[test]
+fn a_step_left_out_changes_no_weight_no_statistic_and_no_optimizer_state() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let mut optimizer = optimizer().init();
+    let settings =
+        StepSettings { non_finite: NonFinite::Skip { at_most: 1 }, ..StepSettings::default() };
+    let good = loader(1).epoch(0).next().unwrap().unwrap().to_device(&device);
+    let model = Classifier::new(&device);
+    let (model, outcome) =
+        train_step(model, &mut optimizer, &forward, good, &settings, (0, 0.1)).unwrap();
+    assert_eq!(outcome.skipped, None);
+    let (bits, moments) = (model.bits(), optimizer.to_record().len());
+    let broken = broken_images(&device);
+    let (model, outcome) =
+        train_step(model, &mut optimizer, &forward, broken, &settings, (1, 0.1)).unwrap();
+    assert_eq!(outcome.skipped.as_deref(), Some("the images"));
+    assert!(model.bits() == bits, "the model moved");
+    assert_eq!(optimizer.to_record().len(), moments);
+}
+
+#[test]
+fn a_run_goes_on_after_left_out_steps_until_there_are_too_many_in_a_row() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let folder = tempfile::tempdir().unwrap();
+    let mut settings = settings(folder.path(), 2);
+    settings.step.non_finite = NonFinite::Skip { at_most: 2 };
+    let data = loader(1);
+    let run = |bad_calls: std::ops::Range<u32>| {
+        let count = std::cell::Cell::new(0);
+        let sometimes = |model: &Classifier, images: Tensor<4>| {
+            count.set(count.get() + 1);
+            let logits = forward(model, images);
+            if bad_calls.contains(&count.get()) { logits.mul_scalar(f32::NAN) } else { logits }
+        };
+        let mut skipped = Vec::new();
+        let data = RunData { train: &data, test: None };
+        let ended =
+            new_run(&device).train(&settings, data, &device, &sometimes, &mut |event, _| {
+                if let Event::Step(report) = event
+                    && report.skipped.is_some()
+                {
+                    skipped.push(report.step);
+                }
+                Control::Continue
+            });
+        (ended, skipped)
+    };
+    let (ended, skipped) = run(4..6);
+    assert_eq!((ended.unwrap().steps, skipped), (12, vec![3, 4]));
+    let (ended, skipped) = run(4..9);
+    let error = ended.unwrap_err();
+    assert!(matches!(error, TrainError::TooManySkips { step: 5, skips: 3, .. }), "{error}");
+    assert!(error.to_string().contains("the logits"), "{error}");
+    assert_eq!(skipped, [3, 4]);
+}
