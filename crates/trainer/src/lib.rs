@@ -1,17 +1,20 @@
 #![doc = include_str!("../README.md")]
 
 mod accumulate;
+mod batch_size;
 mod bn_recompute;
 mod buffers;
 mod checkpoint;
 mod criterion;
 mod early_stop;
 mod ema;
+mod epoch;
 mod error;
 mod evaluate;
 mod events;
 mod guard;
 mod loss;
+mod lr_find;
 mod metric;
 mod monitor;
 mod optimizer;
@@ -42,6 +45,10 @@ pub use loss::{
     dice_cross_entropy, focal, mean_squared_error, soft_cross_entropy, soft_targets,
 };
 pub use metric::SamplesF1;
+
+// Which batch size and which learning rate to train with.
+pub use batch_size::{BatchFound, BatchSearch, Fit};
+pub use lr_find::{LrPoint, LrRange, find_learning_rate, suggest_learning_rate};
 
 // Models that are better than the last update left them.
 pub use bn_recompute::recompute_batch_norms;

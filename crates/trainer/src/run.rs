@@ -6,30 +6,26 @@ use std::time::Instant;
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
 use burn::tensor::{Device, Tensor};
-use updraft_data::{DataError, Epoch, ImageBatch, Loader};
+use updraft_data::Loader;
 
-use crate::bn_recompute::recompute_batch_norms;
 use crate::checkpoint::{self, CheckpointError, EpochSums, RunState, Snapshot};
 use crate::ema::Ema;
+use crate::epoch::{Course, Watch};
 use crate::error::TrainError;
-use crate::evaluate::evaluate;
-use crate::events::{Activity, Control, EpochReport, Evaluation, Event, StepReport};
-use crate::guard::NonFinite;
-use crate::monitor::{PhaseClock, StepTimes};
-use crate::settings::{BatchNormStatistics, RunSettings};
-use crate::step::train_step_accumulated;
+use crate::events::{Control, EpochReport, Evaluation, Event};
+use crate::settings::RunSettings;
 
 /// A model on its way through a run.
 #[derive(Debug)]
 pub struct Run<M> {
-    model: M,
-    optimizer: OptimizerBox,
-    state: RunState,
+    pub(crate) model: M,
+    pub(crate) optimizer: OptimizerBox,
+    pub(crate) state: RunState,
     average: Option<M>,
 }
 
 /// burn's optimizer has no `Debug`; this names it.
-struct OptimizerBox(ModuleOptimizer);
+pub(crate) struct OptimizerBox(pub(crate) ModuleOptimizer);
 
 impl std::fmt::Debug for OptimizerBox {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -73,27 +69,6 @@ pub struct RunData<'a> {
     pub train: &'a Loader,
     /// What every epoch is scored on, if anything.
     pub test: Option<&'a Loader>,
-}
-
-/// All that stays the same while a run goes on.
-struct Course<'a, M> {
-    settings: &'a RunSettings,
-    data: RunData<'a>,
-    device: &'a Device,
-    forward: &'a dyn Fn(&M, Tensor<4>) -> Tensor<2>,
-    started: Instant,
-    per_epoch: u64,
-    steps: u64,
-}
-
-type Watch<'a, M> = &'a mut dyn FnMut(&Event, &M) -> Control;
-
-/// What the training part of an epoch measured.
-#[derive(Default)]
-struct Pass {
-    times: StepTimes,
-    samples: usize,
-    train_us: u64,
 }
 
 impl<M: Module> Run<M> {
@@ -213,189 +188,6 @@ impl<M: Module> Run<M> {
         Ok(self.finish(served, test, Ending::Complete, checkpoint))
     }
 
-    /// The updates of one epoch, or of what is left of it; `None` if the watcher wants to stop.
-    fn pass(
-        mut self,
-        course: &Course<'_, M>,
-        ema: &mut Option<Ema<M>>,
-        watch: Watch<'_, M>,
-    ) -> Result<(Self, Option<Pass>), TrainError> {
-        let (settings, device) = (course.settings, course.device);
-        let epoch = self.state.epoch;
-        let started = Instant::now();
-        let mut pass = Pass::default();
-        let failed = |source| TrainError::Data { epoch, split: "training", source };
-        let mut stream = match &self.state.loader {
-            Some(state) => course.data.train.resume(state).map_err(failed)?,
-            None => course.data.train.epoch(epoch),
-        };
-        loop {
-            let at_us = micros(course.started);
-            let waiting = Instant::now();
-            let batches = take(&mut stream, settings.accumulate).map_err(failed)?;
-            if batches.is_empty() {
-                break;
-            }
-            let data_wait_us = micros(waiting);
-            let updating = Instant::now();
-            let step = self.state.step;
-            device.seed(step_seed(settings.seed, step));
-            let learning_rate = self.learning_rate(course);
-            let mut copy_us = 0;
-            let mut on_device = batches.into_iter().map(|batch| {
-                let mut clock = PhaseClock::start(device, settings.step.timing);
-                let batch = batch.to_device(device);
-                copy_us += clock.lap_us();
-                batch
-            });
-            let (model, outcome) = train_step_accumulated(
-                self.model,
-                &mut self.optimizer.0,
-                course.forward,
-                &mut on_device,
-                &settings.step,
-                (step, learning_rate),
-            )?;
-            self.model = model;
-            self.state.step += 1;
-            self.state.loader = Some(stream.state());
-            match &outcome.skipped {
-                Some(tensor) => self.left_out(settings, step, tensor)?,
-                None => {
-                    self.state.skipped_in_a_row = 0;
-                    self.state.sums.add(outcome.loss, outcome.correct, outcome.samples);
-                    if let Some(ema) = ema {
-                        ema.update(&self.model);
-                    }
-                }
-            }
-            let times = StepTimes { data_wait_us, copy_us, ..outcome.times };
-            pass.times.add(&times);
-            pass.samples += outcome.samples;
-            let report = StepReport {
-                epoch,
-                step,
-                steps: course.steps,
-                samples: outcome.samples,
-                loss: outcome.loss,
-                correct: outcome.correct,
-                learning_rate,
-                gradient_norm: outcome.gradient_norm,
-                skipped: outcome.skipped,
-                at_us,
-                step_us: micros(updating),
-                times,
-            };
-            if watch(&Event::Step(report), &self.model) == Control::Stop {
-                return Ok((self, None));
-            }
-            let every_steps = settings.checkpoints.every_steps;
-            let is_due = every_steps.is_some_and(|every| self.state.step.is_multiple_of(every))
-                // The epoch's own checkpoint follows.
-                && !self.state.step.is_multiple_of(course.per_epoch);
-            if is_due {
-                self.save(settings, ema.as_ref(), None, watch)?;
-            }
-        }
-        pass.train_us = micros(started);
-        Ok((self, Some(pass)))
-    }
-
-    fn learning_rate(&self, course: &Course<'_, M>) -> f64 {
-        let settings = course.settings;
-        let scheduled =
-            settings.learning_rate * settings.schedule.factor(self.state.step, course.steps);
-        match &settings.plateau {
-            Some(plateau) => scheduled * self.state.plateau.factor(plateau),
-            None => scheduled,
-        }
-    }
-
-    fn left_out(
-        &mut self,
-        settings: &RunSettings,
-        step: u64,
-        tensor: &str,
-    ) -> Result<(), TrainError> {
-        self.state.skipped_in_a_row += 1;
-        let skips = self.state.skipped_in_a_row;
-        match settings.step.non_finite {
-            NonFinite::Skip { at_most } if skips > at_most => {
-                Err(TrainError::TooManySkips { step, skips, tensor: tensor.to_owned() })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Makes the model that is served, if it is a third one, and scores what is served; `None` if
-    /// the watcher wants to stop.
-    #[allow(clippy::type_complexity, reason = "a pair that one caller takes apart at once")]
-    fn judge(
-        &self,
-        course: &Course<'_, M>,
-        ema: Option<&Ema<M>>,
-        watch: Watch<'_, M>,
-    ) -> Result<Option<(Option<M>, Option<Evaluation>)>, TrainError> {
-        let settings = course.settings;
-        let epoch = self.state.epoch;
-        let mut between =
-            |activity, samples| watch(&Event::Between { activity, epoch, samples }, &self.model);
-        let mut served = None;
-        if let BatchNormStatistics::Recomputed { batches } = settings.batch_norm {
-            let failed = |source| TrainError::Data { epoch, split: "training", source };
-            let mut images = course.data.train.epoch(epoch).take(batches).map(|batch| {
-                let (images, _) = batch?.to_device(course.device);
-                Ok(images.cast(settings.step.policy.compute))
-            });
-            let batch = course.data.train.batch();
-            let recomputed = recompute_batch_norms(
-                ema.map_or(&self.model, Ema::average),
-                course.forward,
-                &mut images,
-                &mut |batches| between(Activity::Recomputing, batches as usize * batch),
-            );
-            served = recomputed.map_err(failed)?;
-            if served.is_none() {
-                return Ok(None);
-            }
-        }
-        let Some(loader) = course.data.test else { return Ok(Some((served, None))) };
-        let live;
-        let scored = match (&served, ema) {
-            (Some(served), _) => served,
-            (None, Some(ema)) => ema.average(),
-            (None, None) => {
-                live = self.model.valid();
-                &live
-            }
-        };
-        let score = evaluate(
-            scored,
-            course.forward,
-            loader,
-            &course.device.clone().without_autodiff(),
-            settings.step.policy,
-            &mut |samples| between(Activity::Scoring, samples),
-        );
-        let score = score.map_err(|source| TrainError::Data { epoch, split: "test", source })?;
-        Ok(score.map(|score| (served, Some(score))))
-    }
-
-    fn report(&self, pass: Pass, test: Option<Evaluation>) -> EpochReport {
-        let sums = self.state.sums;
-        let total = sums.samples.max(1) as f64;
-        EpochReport {
-            epoch: self.state.epoch,
-            step: self.state.step,
-            train_loss: sums.loss_sum() / total,
-            train_accuracy: sums.correct as f64 / total,
-            test,
-            samples_per_s: pass.samples as f64 / (pass.train_us.max(1) as f64 * 1e-6),
-            train_us: pass.train_us,
-            times: pass.times,
-        }
-    }
-
     /// Brings the state to the beginning of the next epoch.
     fn close(&mut self, settings: &RunSettings, report: &EpochReport) {
         let state = &mut self.state;
@@ -417,7 +209,7 @@ impl<M: Module> Run<M> {
         settings.early_stop.is_some_and(|stop| self.state.best.waited >= stop.patience)
     }
 
-    fn save(
+    pub(crate) fn save(
         &mut self,
         settings: &RunSettings,
         ema: Option<&Ema<M>>,
@@ -497,23 +289,4 @@ impl<M: Module> Run<M> {
     ) -> Finished<M> {
         Finished { model: self.model, served, steps: self.state.step, test, ending, checkpoint }
     }
-}
-
-/// The next batches of a stream, at most `count`.
-fn take(stream: &mut Epoch, count: usize) -> Result<Vec<ImageBatch>, DataError> {
-    stream.take(count).collect()
-}
-
-/// The device seed of one step: distinct for neighbouring seeds and steps.
-///
-/// The mixer is the finalizer of `SplitMix64` (Steele, Lea and Flood 2014).
-fn step_seed(seed: u64, step: u64) -> u64 {
-    let mut mixed = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(step);
-    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    mixed ^ (mixed >> 31)
-}
-
-fn micros(since: Instant) -> u64 {
-    since.elapsed().as_micros().try_into().unwrap_or(u64::MAX)
 }

@@ -5,6 +5,7 @@ mod small;
 
 mod checkpoint;
 mod evaluate;
+mod lr_find;
 mod public_api;
 mod run;
 mod served;

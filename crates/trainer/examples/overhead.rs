@@ -1,0 +1,192 @@
+//! Measures what a run costs per step beyond a hand-written burn loop that reads the loss too.
+//!
+//! Both sides take the same batches from a loader, run a model of one parameter with one element,
+//! read the loss, and update by plain gradient descent. The run also counts correct predictions,
+//! times its phases and reports every step as an event. Clip, guard and precision are off on
+//! both sides; two more lines tell what the guard and what guard and clip add. Pairs take turns;
+//! the time is that of this thread on a processor, which the other programs of a machine do not
+//! lengthen as they do the time on a clock.
+//!
+//! ```text
+//! cargo run --example overhead -- [STEPS] [PAIRS]
+//! ```
+#![allow(clippy::print_stdout, reason = "an example speaks")]
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use burn::module::{Module, Param};
+use burn::nn::loss::CrossEntropyLossConfig;
+use burn::optim::{GradientsParams, SgdConfig};
+use burn::tensor::{Device, Tensor};
+use rustix::time::{ClockId, clock_gettime};
+use updraft_data::{DataError, Image, ImageSource, Loader, LoaderConfig, Workers};
+use updraft_trainer::{
+    BatchNormStatistics, CheckpointSettings, Control, Criterion, NonFinite, Run, RunData,
+    RunSettings, Schedule, StepSettings,
+};
+
+/// One parameter with one element: all other work of a step is the loop's.
+#[derive(Module, Debug)]
+struct One {
+    weight: Param<Tensor<1>>,
+}
+
+impl One {
+    fn new(device: &Device) -> Self {
+        Self { weight: Param::from_tensor(Tensor::ones([1], device)) }
+    }
+
+    fn forward(&self, images: Tensor<4>) -> Tensor<2> {
+        let [batch, channels, height, width] = images.dims();
+        let logits = images.reshape([batch, channels * height * width]);
+        logits * self.weight.val().unsqueeze()
+    }
+}
+
+/// So many gray images of one pixel.
+struct Pixels {
+    image: Image<'static>,
+    count: usize,
+}
+
+impl ImageSource for Pixels {
+    fn len(&self) -> usize {
+        self.count
+    }
+
+    fn read(&self, _index: usize) -> Result<Image<'_>, DataError> {
+        Ok(self.image.clone())
+    }
+
+    fn name(&self, index: usize) -> String {
+        format!("pixel {index}")
+    }
+
+    fn label(&self, index: usize) -> usize {
+        index % 2
+    }
+
+    fn classes(&self) -> &[String] {
+        &[]
+    }
+
+    fn fingerprint(&self) -> String {
+        format!("{} pixels", self.count)
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let mut number = |default: usize| match arguments.next() {
+        Some(text) => text.parse(),
+        None => Ok(default),
+    };
+    let (steps, pairs) = (number(20_000)?, number(10)?);
+    let image = Image::try_new(1, 1, vec![128_u8; 3])?;
+    let pixels = Pixels { image, count: 2 * steps };
+    let config = LoaderConfig::new(2).with_workers(Workers::Count(0));
+    let loader = Loader::try_new(Arc::new(pixels), config)?;
+    let off = StepSettings { non_finite: NonFinite::Ignore, ..StepSettings::default() };
+    let guard = StepSettings::default();
+    let clip = StepSettings { clip_norm: Some(1.0), ..guard };
+    let mut extra: [Vec<f64>; 3] = Default::default();
+    let mut base = Vec::new();
+    for pair in 0..=pairs {
+        let hand = by_hand(&loader)?;
+        let runs = [off, guard, clip].map(|settings| in_a_run(&loader, settings));
+        // The first round warms up.
+        if pair == 0 {
+            continue;
+        }
+        let per_step = |time: Duration| time.as_secs_f64() * 1e6 / steps as f64;
+        base.push(per_step(hand));
+        for (extra, run) in extra.iter_mut().zip(runs) {
+            extra.push(per_step(run?) - per_step(hand));
+        }
+    }
+    println!("{steps} steps, {pairs} rounds, median (least to most) in us of this thread per step");
+    println!("hand-written loop             {}", spread(&mut base));
+    let [off, guard, clip] = &mut extra;
+    println!("run, metrics on               + {}", spread(off));
+    println!("run, metrics and guard        + {}", spread(guard));
+    println!("run, metrics, guard and clip  + {}", spread(clip));
+    Ok(())
+}
+
+fn by_hand(loader: &Loader) -> Result<Duration, Box<dyn Error>> {
+    let device = Device::flex().autodiff();
+    let mut model = One::new(&device);
+    let mut optimizer = SgdConfig::new().init();
+    let loss = CrossEntropyLossConfig::new().init(&device);
+    let mut sum = 0.0;
+    let before = thread_time();
+    for batch in loader.epoch(0) {
+        let (images, labels) = batch?.to_device(&device);
+        let loss = loss.forward(model.forward(images), labels);
+        sum += loss.clone().into_data().iter::<f64>().sum::<f64>();
+        let gradients = GradientsParams::from_grads(loss.backward(), &model);
+        model = optimizer.step(1e-3, model, gradients);
+    }
+    let took = thread_time() - before;
+    assert!(sum.is_finite(), "the loss was read");
+    Ok(took)
+}
+
+fn in_a_run(loader: &Loader, step: StepSettings) -> Result<Duration, Box<dyn Error>> {
+    let device = Device::flex().autodiff();
+    let folder = tempfile::tempdir()?;
+    let settings = RunSettings {
+        epochs: 1,
+        seed: 1,
+        learning_rate: 1e-3,
+        schedule: Schedule::Constant,
+        plateau: None,
+        step,
+        accumulate: 1,
+        ema: None,
+        batch_norm: BatchNormStatistics::Running,
+        criterion: Criterion::TrainLoss,
+        early_stop: None,
+        checkpoints: CheckpointSettings {
+            folder: folder.path().to_owned(),
+            every_steps: None,
+            keep_last: 1,
+            keep_best: 0,
+        },
+    };
+    let run = Run::new(One::new(&device), SgdConfig::new().init());
+    let data = RunData { train: loader, test: None };
+    let mut events = 0_usize;
+    let before = thread_time();
+    run.train(
+        &settings,
+        data,
+        &device,
+        &|model: &One, images| model.forward(images),
+        &mut |_, _| {
+            events += 1;
+            Control::Continue
+        },
+    )?;
+    let took = thread_time() - before;
+    assert!(events > loader.batches(), "every step was reported");
+    Ok(took)
+}
+
+fn thread_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    // The clock counts up from zero.
+    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+fn spread(values: &mut [f64]) -> String {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    let median = match values.len() % 2 {
+        0 => (values[middle - 1] + values[middle]) / 2.0,
+        _ => values[middle],
+    };
+    format!("{median:6.2}  ({:.2} to {:.2})", values[0], values[values.len() - 1])
+}
