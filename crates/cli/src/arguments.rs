@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::command::{eval, explain, predict, probe, train};
+use crate::command::{eval, explain, lr_find, predict, probe, report, train, verify};
 
 /// Trains, measures and uses burn models.
 ///
@@ -28,4 +28,7 @@ pub(crate) enum Command {
     Predict(predict::PredictArgs),
     Probe(probe::ProbeArgs),
     Explain(explain::ExplainArgs),
+    LrFind(lr_find::LrFindArgs),
+    Verify(verify::VerifyArgs),
+    Report(report::ReportArgs),
 }

@@ -8,6 +8,8 @@ mod environment;
 mod log;
 mod model;
 mod progress;
+mod record;
+mod report;
 mod run_folder;
 mod stop;
 mod workload;
@@ -71,10 +73,16 @@ fn execute(arguments: &Arguments) -> Result<()> {
         Command::Predict(args) => command::predict::run(args),
         Command::Probe(args) => command::probe::run(args),
         Command::Explain(args) => command::explain::run(args),
+        Command::LrFind(args) => command::lr_find::run(args),
+        Command::Verify(args) => command::verify::run(args),
+        Command::Report(args) => command::report::run(args),
     }
 }
 
 fn exit_code(error: &anyhow::Error) -> u8 {
+    if error.is::<command::verify::VerifyFailed>() {
+        return RUN_FAILED;
+    }
     match error.downcast_ref::<TrainError>() {
         Some(
             TrainError::NonFiniteLoss { .. }

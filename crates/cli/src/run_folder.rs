@@ -1,20 +1,18 @@
 //! The folder of a run: its plan, environment, metrics, checkpoints and summary.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use updraft_trainer::{Event, best_checkpoint, list_checkpoints};
+use updraft_trainer::{best_checkpoint, list_checkpoints};
 
 use crate::config::Plan;
 
 const PLAN: &str = "plan.toml";
 const CLASSES: &str = "classes.json";
-const METRICS: &str = "metrics.jsonl";
 
 /// A run's folder.
 #[derive(Debug, Clone)]
@@ -94,14 +92,16 @@ impl RunFolder {
         self.write(name, &text)
     }
 
-    fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<T> {
+    /// Reads a value that [`write_json`](Self::write_json) wrote.
+    pub(crate) fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<T> {
         let path = self.path.join(name);
         let bytes = fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
         serde_json::from_slice(&bytes)
             .with_context(|| format!("`{}` is not what a run writes", path.display()))
     }
 
-    fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
+    /// Writes a file of the folder.
+    pub(crate) fn write(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let path = self.path.join(name);
         fs::write(&path, bytes).with_context(|| format!("cannot write `{}`", path.display()))
     }
@@ -114,68 +114,5 @@ impl RunFolder {
             .append(true)
             .open(&path)
             .with_context(|| format!("cannot write `{}`", path.display()))
-    }
-}
-
-/// The metrics of a run, one JSON object a line.
-pub(crate) struct Metrics {
-    file: BufWriter<File>,
-    path: PathBuf,
-}
-
-impl Metrics {
-    /// Opens a run's metrics, cut back to what was measured before update `step`.
-    ///
-    /// A run that was killed after its last checkpoint has written lines that the resumed run
-    /// will write again.
-    pub(crate) fn open(folder: &RunFolder, step: u64) -> Result<Self> {
-        let path = folder.path.join(METRICS);
-        let failed = || format!("cannot write `{}`", path.display());
-        let mut kept = Vec::new();
-        if path.exists() && step > 0 {
-            for line in BufReader::new(File::open(&path).with_context(failed)?).lines() {
-                let line = line.with_context(failed)?;
-                // A line cut off by a kill does not parse; it goes.
-                let Ok(value) = serde_json::from_str::<serde_json::Value>(&line) else { continue };
-                let reached = value["step"].as_u64().unwrap_or(u64::MAX);
-                let is_step = value["event"] == "step";
-                if (is_step && reached < step) || (!is_step && reached <= step) {
-                    kept.push(line);
-                }
-            }
-        }
-        let partial = folder.path.join(format!(".{METRICS}.partial"));
-        let mut file = BufWriter::new(File::create(&partial).with_context(failed)?);
-        for line in kept {
-            writeln!(file, "{line}").with_context(failed)?;
-        }
-        file.flush().with_context(failed)?;
-        fs::rename(&partial, &path).with_context(failed)?;
-        Ok(Self { file, path })
-    }
-
-    /// Appends an event, with further fields beside it.
-    pub(crate) fn write(
-        &mut self,
-        event: &Event,
-        extra: &[(&str, serde_json::Value)],
-    ) -> Result<()> {
-        let mut value = serde_json::to_value(event)?;
-        for (key, field) in extra {
-            value[*key] = field.clone();
-        }
-        writeln!(self.file, "{value}").with_context(|| self.fault())
-    }
-
-    /// Brings all lines to the disk.
-    pub(crate) fn flush(&mut self) -> Result<()> {
-        self.file
-            .flush()
-            .and_then(|()| self.file.get_ref().sync_data())
-            .with_context(|| self.fault())
-    }
-
-    fn fault(&self) -> String {
-        format!("cannot write `{}`", self.path.display())
     }
 }

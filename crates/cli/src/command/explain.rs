@@ -22,10 +22,11 @@ pub(crate) struct ExplainArgs {
 pub(crate) fn run(args: &ExplainArgs) -> Result<()> {
     let planned = super::plan(args.config.as_deref(), &args.sets)?;
     let table: Table = toml::from_str(&planned.plan.to_toml())?;
-    let lines = origins(&table, &planned.file, &planned.merged);
+    let lines = origins(&table, &planned.layers, &planned.merged);
     let key_width = lines.iter().map(|(key, ..)| key.len()).max().unwrap_or(0);
+    let origin_width = lines.iter().map(|(.., origin)| origin.len()).max().unwrap_or(0);
     for (key, value, origin) in lines {
-        crate::print(&format!("{key:key_width$}  {:12}  {value}", origin.name()));
+        crate::print(&format!("{key:key_width$}  {origin:origin_width$}  {value}"));
     }
     Ok(())
 }

@@ -2,24 +2,27 @@
 
 pub(crate) mod eval;
 pub(crate) mod explain;
+pub(crate) mod lr_find;
 pub(crate) mod predict;
 pub(crate) mod probe;
+pub(crate) mod report;
 pub(crate) mod train;
+pub(crate) mod verify;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use toml::Table;
 
-use crate::config::{ConfigError, Plan, RawConfig};
+use crate::config::{ConfigError, Layer, Plan, RawConfig, layers, merged};
 
 /// The configuration that is compiled in, so that the first command needs no file.
 const QUICKSTART: &str = include_str!("../../../../configs/quickstart.toml");
 
-/// A plan with the two tables that tell where its values came from.
+/// A plan with the tables that tell where its values came from.
 pub(crate) struct Planned {
     pub(crate) plan: Plan,
-    pub(crate) file: Table,
+    pub(crate) layers: Vec<Layer>,
     pub(crate) merged: Table,
 }
 
@@ -33,7 +36,7 @@ pub(crate) fn plan(config: Option<&Path>, sets: &[String]) -> Result<Planned> {
             (text, path.to_owned())
         }
     };
-    let (_, file) = RawConfig::read(&text, &place, &[])?;
-    let (raw, merged) = RawConfig::read(&text, &place, sets)?;
-    Ok(Planned { plan: Plan::decide(raw)?, file, merged })
+    let layers = layers(&text, &place)?;
+    let (raw, merged) = RawConfig::lay_sets(merged(&layers), sets)?;
+    Ok(Planned { plan: Plan::decide(raw)?, layers, merged })
 }

@@ -17,7 +17,8 @@ use crate::device::choose;
 use crate::environment::Environment;
 use crate::log::LogFile;
 use crate::progress::Display;
-use crate::run_folder::{Metrics, RunFolder};
+use crate::record::Metrics;
+use crate::run_folder::RunFolder;
 use crate::stop;
 use crate::workload::{ImageData, loaders, open_data};
 
@@ -115,7 +116,7 @@ pub(crate) fn run(args: &TrainArgs, log: &LogFile) -> Result<()> {
     folder.write_json("environment.json", &Environment::new(&selection, &applied(&device)))?;
     introduce(&display, &plan, &selection, &data, parameters, run.step(), folder.path());
 
-    let mut metrics = Metrics::open(&folder, run.step())?;
+    let mut metrics = Metrics::open(&folder, &plan.log, run.step())?;
     let mut failure = None;
     let mut watch = |event: &Event, model: &DualPathwayNet| {
         let written = match event {
@@ -148,6 +149,7 @@ pub(crate) fn run(args: &TrainArgs, log: &LogFile) -> Result<()> {
     if let Some(error) = failure {
         return Err(error).context("the run was stopped and saved");
     }
+    metrics.flush()?;
     let Finished { steps, test: score, ending, checkpoint, .. } = finished;
     folder.write_json(
         "summary.json",

@@ -13,6 +13,12 @@ pub(crate) enum ConfigError {
         #[source]
         source: io::Error,
     },
+    /// A file inherits from one that led to it, or from too many.
+    #[error(
+        "`{place}` inherits from `{parent}`, which leads back to it or further than any config \
+         should; name a file that inherits from nothing"
+    )]
+    Inherit { place: PathBuf, parent: PathBuf },
     /// The text is not a configuration.
     #[error("{place}: {message}")]
     Malformed { place: String, message: String },

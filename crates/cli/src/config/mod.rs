@@ -1,11 +1,17 @@
 //! From a configuration file to a plan in which every choice is made.
 
+mod choice;
+mod data;
 mod error;
+mod layers;
 mod origin;
 mod plan;
 mod raw;
 
+pub(crate) use choice::WorkersPlan;
+pub(crate) use data::DataSource;
 pub(crate) use error::ConfigError;
+pub(crate) use layers::{Layer, layers, merged};
 pub(crate) use origin::origins;
-pub(crate) use plan::{DataSource, Plan, WorkersPlan};
+pub(crate) use plan::{LogPlan, Plan};
 pub(crate) use raw::RawConfig;

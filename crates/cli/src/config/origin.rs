@@ -2,40 +2,27 @@
 
 use toml::{Table, Value};
 
-/// Who chose a value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// The configuration file.
-    File,
-    /// A `--set`, or another option of the command line.
-    CommandLine,
-    /// Nobody: the built-in default.
-    Default,
-}
-
-impl Origin {
-    /// The word shown to a person.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::File => "file",
-            Self::CommandLine => "command line",
-            Self::Default => "default",
-        }
-    }
-}
+use super::layers::Layer;
 
 /// Every value of a plan in order, as `(key, value, origin)`.
 ///
-/// `file` is what the file says, `merged` the same with the command line laid over it.
-pub(crate) fn origins(plan: &Table, file: &Table, merged: &Table) -> Vec<(String, String, Origin)> {
+/// The origin is the name of the first layer that gives the value, `command line` where a `--set`
+/// or another option gave it, or `default`. `merged` is all layers with the command line over them.
+pub(crate) fn origins(
+    plan: &Table,
+    layers: &[Layer],
+    merged: &Table,
+) -> Vec<(String, String, String)> {
     let mut lines = Vec::new();
     walk(plan, &mut Vec::new(), &mut |path, value| {
-        let origin = match (find(file, path), find(merged, path)) {
-            (_, None) => Origin::Default,
-            (given, Some(used)) if given == Some(used) => Origin::File,
-            _ => Origin::CommandLine,
+        let used = find(merged, path);
+        let given = layers.iter().find_map(|layer| Some((find(&layer.table, path)?, &layer.name)));
+        let origin = match (given, used) {
+            (_, None) => "default",
+            (Some((given, name)), Some(used)) if given == used => name,
+            _ => "command line",
         };
-        lines.push((path.join("."), value.to_string(), origin));
+        lines.push((path.join("."), value.to_string(), origin.to_owned()));
     });
     lines
 }
@@ -67,18 +54,24 @@ mod tests {
     #[test]
     fn each_value_says_who_chose_it() {
         let table = |text: &str| toml::from_str::<Table>(text).expect("valid");
+        let layer = |name: &str, text: &str| Layer { name: name.to_owned(), table: table(text) };
         let lines = origins(
-            &table("seed = 2\n[train]\nepochs = 5\nbatch = 64"),
-            &table("seed = 2\n[train]\nepochs = 3"),
-            &table("seed = 2\n[train]\nepochs = 5"),
+            &table("seed = 2\n[train]\nbatch = 64\nclip_norm = 1.0\nepochs = 5"),
+            &[
+                layer("file", "seed = 2\n[train]\nepochs = 3"),
+                layer("profile.toml", "seed = 1\n[train]\nclip_norm = 1.0"),
+            ],
+            &table("seed = 2\n[train]\nclip_norm = 1.0\nepochs = 5"),
         );
-        let found: Vec<_> = lines.iter().map(|(key, _, origin)| (key.as_str(), *origin)).collect();
+        let found: Vec<_> =
+            lines.iter().map(|(key, _, origin)| (key.as_str(), origin.as_str())).collect();
         assert_eq!(
             found,
             [
-                ("seed", Origin::File),
-                ("train.batch", Origin::Default),
-                ("train.epochs", Origin::CommandLine),
+                ("seed", "file"),
+                ("train.batch", "default"),
+                ("train.clip_norm", "profile.toml"),
+                ("train.epochs", "command line"),
             ]
         );
     }

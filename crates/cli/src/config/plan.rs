@@ -1,9 +1,8 @@
 //! The plan of a run: every choice made, defaults included.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use updraft_data::Cue;
 use updraft_device::DeviceSpec;
 use updraft_integration::{
     Depth, DualPathwayConfig, IntegrationPoint, LumaStandard, Normalization,
@@ -14,8 +13,10 @@ use updraft_trainer::{
     OptimizerConfig, Plateau, RunSettings, Schedule, StepSettings, Timing,
 };
 
+use super::choice::{BatchesPlan, WorkersPlan};
+use super::data::{DataPlan, DataSource, decide_data};
 use super::error::ConfigError;
-use super::raw::{RawBatches, RawConfig, RawData, RawTrain, RawWorkers};
+use super::raw::{RawConfig, RawTrain, RawWorkers};
 
 /// The largest image side that is trained on, in pixels.
 const MOST_PIXELS: usize = 4096;
@@ -32,45 +33,19 @@ pub(crate) struct Plan {
     pub(crate) model: ModelPlan,
     pub(crate) augment: AugmentPlan,
     pub(crate) train: TrainPlan,
+    #[serde(default)]
+    pub(crate) log: LogPlan,
 }
 
-/// Where the images come from, and the size and scale they are brought to.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct DataPlan {
-    pub(crate) height: usize,
-    pub(crate) width: usize,
-    pub(crate) mean: [f64; 3],
-    pub(crate) std: [f64; 3],
-    #[serde(flatten)]
-    pub(crate) source: DataSource,
-}
-
-/// The kind of image source.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "source", rename_all = "kebab-case")]
-pub(crate) enum DataSource {
-    /// Drawn by a formula; the truth says which pathway matters.
-    Generated { cue: Cue, train_images: usize, test_images: usize },
-    /// Two archives, `.tar` or `.tar.gz`, of `class/file` images.
-    Archives {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        dir: Option<PathBuf>,
-        train: PathBuf,
-        test: PathBuf,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        how_to_get: Option<String>,
-    },
-    /// Folders of `class/file` images; without `test`, a share of the training images is held out.
-    Folders {
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        dir: Option<PathBuf>,
-        train: PathBuf,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        test: Option<PathBuf>,
-        test_fraction: f64,
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        how_to_get: Option<String>,
-    },
+/// What a run writes down beside `metrics.jsonl`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct LogPlan {
+    pub(crate) csv: bool,
+    pub(crate) tensorboard: bool,
+    /// The first and the last step of the trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) trace: Option<[u64; 2]>,
 }
 
 /// The dual-pathway network; its number of classes comes from the data.
@@ -135,75 +110,6 @@ fn one() -> usize {
     1
 }
 
-/// How many batches statistics are computed from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum BatchesPlan {
-    /// All of an epoch.
-    All,
-    /// The first so many.
-    Count(usize),
-}
-
-impl Serialize for BatchesPlan {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match *self {
-            Self::All => serializer.serialize_str("all"),
-            Self::Count(count) => serializer.serialize_u64(count as u64),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for BatchesPlan {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let raw = RawBatches::deserialize(deserializer)?;
-        Self::try_from(raw).map_err(|given| {
-            serde::de::Error::custom(format!("expected `all` or a number, got `{given}`"))
-        })
-    }
-}
-
-impl TryFrom<RawBatches> for BatchesPlan {
-    type Error = String;
-
-    fn try_from(raw: RawBatches) -> Result<Self, String> {
-        match raw {
-            RawBatches::Count(count) => Ok(Self::Count(count)),
-            RawBatches::Named(name) if name == "all" => Ok(Self::All),
-            RawBatches::Named(name) => Err(name),
-        }
-    }
-}
-
-/// How many threads load data.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum WorkersPlan {
-    /// As many as the measured cost of an item is worth.
-    Auto,
-    /// Exactly so many; none loads on the training thread.
-    Count(usize),
-}
-
-impl Serialize for WorkersPlan {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match *self {
-            Self::Auto => serializer.serialize_str("auto"),
-            Self::Count(count) => serializer.serialize_u64(count as u64),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for WorkersPlan {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match RawWorkers::deserialize(deserializer)? {
-            RawWorkers::Count(count) => Ok(Self::Count(count)),
-            RawWorkers::Named(name) if name == "auto" => Ok(Self::Auto),
-            RawWorkers::Named(name) => {
-                Err(serde::de::Error::custom(format!("expected `auto` or a number, got `{name}`")))
-            }
-        }
-    }
-}
-
 impl Plan {
     /// Decides every choice that the configuration left open, and checks all of them.
     pub(crate) fn decide(raw: RawConfig) -> Result<Self, ConfigError> {
@@ -246,6 +152,11 @@ impl Plan {
                 translate: raw.augment.translate.unwrap_or(0),
             },
             train: decide_train(raw.train)?,
+            log: LogPlan {
+                csv: raw.log.csv.unwrap_or(false),
+                tensorboard: raw.log.tensorboard.unwrap_or(false),
+                trace: raw.log.trace,
+            },
         };
         plan.validate()?;
         Ok(plan)
@@ -282,6 +193,12 @@ impl Plan {
         if self.train.batch < 2 {
             let given = self.train.batch.to_string();
             return value("train.batch", given, "at least 2: batch norms need a variance");
+        }
+        if let Some([first, last]) = self.log.trace
+            && first > last
+        {
+            let given = format!("[{first}, {last}]");
+            return value("log.trace", given, "the first step and a last one not before it");
         }
         // Two classes stand in for the number that only the data knows.
         self.network(2)
@@ -346,78 +263,6 @@ impl Plan {
     }
 }
 
-fn decide_data(raw: RawData) -> Result<DataPlan, ConfigError> {
-    let source = raw.source.clone().unwrap_or_else(|| "generated".to_owned());
-    refuse_unread(&raw, &source)?;
-    let missing = |key| ConfigError::Missing { source_name: source.clone(), key };
-    let decided = match source.as_str() {
-        "generated" => {
-            let cue = raw.cue.unwrap_or_else(|| "both".to_owned());
-            DataSource::Generated {
-                cue: toml::Value::String(cue.clone()).try_into().or_else(|_| {
-                    value("data.cue", format!("`{cue}`"), "`color`, `brightness` or `both`")
-                })?,
-                train_images: raw.train_images.unwrap_or(3000),
-                test_images: raw.test_images.unwrap_or(1000),
-            }
-        }
-        "archives" => DataSource::Archives {
-            dir: raw.dir,
-            train: raw.train.ok_or_else(|| missing("data.train"))?,
-            test: raw.test.ok_or_else(|| missing("data.test"))?,
-            how_to_get: raw.how_to_get,
-        },
-        "folders" => DataSource::Folders {
-            dir: raw.dir,
-            train: raw.train.unwrap_or_else(|| PathBuf::from(".")),
-            test: raw.test,
-            test_fraction: raw.test_fraction.unwrap_or(0.2),
-            how_to_get: raw.how_to_get,
-        },
-        other => {
-            return value(
-                "data.source",
-                format!("`{other}`"),
-                "`generated`, `archives` or `folders`",
-            );
-        }
-    };
-    Ok(DataPlan {
-        height: raw.height.unwrap_or(32),
-        width: raw.width.unwrap_or(32),
-        mean: raw.mean.unwrap_or([0.5; 3]),
-        std: raw.std.unwrap_or([0.25; 3]),
-        source: decided,
-    })
-}
-
-/// Keys of the data that only some sources read: a key that nothing reads is a mistake.
-fn refuse_unread(raw: &RawData, source: &str) -> Result<(), ConfigError> {
-    const GENERATED: &[&str] = &["generated"];
-    const FILES: &[&str] = &["archives", "folders"];
-    let given = [
-        ("data.dir", raw.dir.is_some(), FILES),
-        ("data.train", raw.train.is_some(), FILES),
-        ("data.test", raw.test.is_some(), FILES),
-        ("data.how_to_get", raw.how_to_get.is_some(), FILES),
-        ("data.test_fraction", raw.test_fraction.is_some(), &["folders"]),
-        ("data.cue", raw.cue.is_some(), GENERATED),
-        ("data.train_images", raw.train_images.is_some(), GENERATED),
-        ("data.test_images", raw.test_images.is_some(), GENERATED),
-    ];
-    let is_known = ["generated", "archives", "folders"].contains(&source);
-    for (key, is_given, readers) in given {
-        if is_known && is_given && !readers.contains(&source) {
-            let expected = format!("only with `data.source` {}", readers.join(" or "));
-            return value(key, format!("given with source `{source}`"), &expected);
-        }
-    }
-    if raw.test.is_some() && raw.test_fraction.is_some() {
-        return value("data.test_fraction", "given".to_owned(), "only without `data.test`");
-    }
-    Ok(())
-}
-
 fn decide_train(raw: RawTrain) -> Result<TrainPlan, ConfigError> {
     Ok(TrainPlan {
         epochs: raw.epochs.unwrap_or(10),
@@ -459,7 +304,7 @@ fn decide_train(raw: RawTrain) -> Result<TrainPlan, ConfigError> {
     })
 }
 
-fn value<T>(key: &'static str, value: String, expected: &str) -> Result<T, ConfigError> {
+pub(super) fn value<T>(key: &'static str, value: String, expected: &str) -> Result<T, ConfigError> {
     Err(ConfigError::Value { key, value, expected: expected.to_owned() })
 }
 
@@ -481,6 +326,7 @@ mod tests {
             "",
             "precision = \"bf16-mixed\"\n[data]\nsource = \"archives\"\ntrain = \"a\"\ntest = \"b\"",
             "[data]\nsource = \"folders\"\n[train]\nworkers = 3\nclip_norm = 1.0\n",
+            "[log]\ncsv = true\ntensorboard = true\ntrace = [1, 3]",
             "[train]\naccumulate = 2\nkeep_best = 1\nema_decay = 0.99\nrecompute_batch_norms = \"all\"\n\
              criterion = \"test-loss\"\ntiming = \"done\"\nloss = { kind = \"focal\" }\n\
              non_finite = { kind = \"skip\" }\nplateau = { patience = 3 }\n\
@@ -516,6 +362,7 @@ mod tests {
             ("[train]\nlearning_rate = -1.0", "train"),
             ("[train]\nworkers = 999", "train.workers"),
             ("[train]\nclip_norm = 0.0", "train"),
+            ("[log]\ntrace = [5, 2]", "log.trace"),
             ("[train]\nema_decay = 1.0", "ema.decay"),
             ("[train]\naccumulate = 0", "accumulate"),
             ("[train]\nrecompute_batch_norms = \"some\"", "train.recompute_batch_norms"),

@@ -15,6 +15,8 @@ use super::error::ConfigError;
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawConfig {
+    /// Read by `layers`; here so that it is a known key.
+    pub(crate) inherit: Option<PathBuf>,
     pub(crate) name: Option<String>,
     pub(crate) seed: Option<u64>,
     pub(crate) device: Option<String>,
@@ -27,6 +29,17 @@ pub(crate) struct RawConfig {
     pub(crate) augment: RawAugment,
     #[serde(default)]
     pub(crate) train: RawTrain,
+    #[serde(default)]
+    pub(crate) log: RawLog,
+}
+
+/// What a run writes down beside its metrics.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawLog {
+    pub(crate) csv: Option<bool>,
+    pub(crate) tensorboard: Option<bool>,
+    pub(crate) trace: Option<[u64; 2]>,
 }
 
 /// Where the images come from.
@@ -125,11 +138,18 @@ impl RawConfig {
         };
         // The text alone first, so that its faults carry a line.
         let raw: Self = toml::from_str(text).map_err(|error| fault(located(&error), &error))?;
-        let mut table: Table =
-            toml::from_str(text).map_err(|error| fault(located(&error), &error))?;
-        if sets.is_empty() {
-            return Ok((raw, table));
+        let table: Table = toml::from_str(text).map_err(|error| fault(located(&error), &error))?;
+        match sets.is_empty() {
+            true => Ok((raw, table)),
+            false => Self::lay_sets(table, sets),
         }
+    }
+
+    /// Lays `--set key=value` over a table that was read before.
+    pub(crate) fn lay_sets(
+        mut table: Table,
+        sets: &[String],
+    ) -> Result<(Self, Table), ConfigError> {
         for set in sets {
             lay_over(&mut table, set)?;
         }

@@ -12,6 +12,9 @@ fn every_help_page_fits_eighty_columns() {
         &["predict", "--help"],
         &["probe", "--help"],
         &["explain", "--help"],
+        &["lr-find", "--help"],
+        &["report", "--help"],
+        &["verify", "--help"],
     ] {
         let said = succeed(dir.path(), arguments);
         assert!(said.stdout.contains("Usage:"), "{}", said.stdout);
@@ -52,6 +55,29 @@ fn explain_names_who_chose_each_value() {
     assert!(line("train.epochs").contains("command line"), "{}", said.stdout);
     assert!(line("train.batch").contains("file"), "{}", said.stdout);
     assert!(line("train.label_smoothing").contains("default"), "{}", said.stdout);
+}
+
+#[test]
+fn a_config_inherits_from_each_profile_and_explain_names_it() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    for (profile, key) in [("conservative", "train.clip_norm"), ("fast", "train.ema_decay")] {
+        let profile =
+            format!("{}/../../configs/profiles/{profile}.toml", env!("CARGO_MANIFEST_DIR"));
+        let config = dir.path().join("c.toml");
+        let text = format!("inherit = {profile:?}\n[train]\nepochs = 7\n");
+        std::fs::write(&config, text).expect("written");
+        let config = config.to_str().expect("text");
+        let said = succeed(dir.path(), &["explain", config, "--set", "seed=3"]);
+        let line = |key: &str| {
+            let mut lines = said.stdout.lines();
+            lines.find(|line| line.starts_with(key)).unwrap_or_default().to_owned()
+        };
+        assert!(line(key).contains(&profile), "{}", said.stdout);
+        assert!(line("train.epochs").contains(" file "), "{}", said.stdout);
+        assert!(line("seed").contains("command line"), "{}", said.stdout);
+        assert!(line("train.batch").contains("default"), "{}", said.stdout);
+        succeed(dir.path(), &["train", config, "--dry-run"]);
+    }
 }
 
 #[test]

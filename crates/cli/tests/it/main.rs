@@ -6,5 +6,6 @@ mod determinism;
 mod help;
 mod library;
 mod public_api;
+mod record;
 mod resume;
 mod train;

@@ -51,12 +51,31 @@ fn a_run_leaves_its_whole_folder() {
 #[test]
 fn a_trained_run_evaluates_to_the_score_it_reported() {
     let dir = tempfile::tempdir().expect("temporary folder");
-    let said = succeed(dir.path(), &tiny(&[]));
-    let run = said.run_folder();
-    let trained: serde_json::Value = serde_json::from_str(said.stdout.trim()).expect("JSON");
-    let evaluated = succeed(dir.path(), &["eval", run.to_str().expect("text"), "--json"]);
-    let evaluated: serde_json::Value = serde_json::from_str(evaluated.stdout.trim()).expect("JSON");
-    assert_eq!(trained["test"], evaluated);
+    // As the last update left it; averaged, with recomputed batch norms; the best of all epochs.
+    let averaged = ["--set", "train.ema_decay=0.9", "--set", "train.recompute_batch_norms=all"];
+    let early = [
+        "--set",
+        "train.early_stop={patience=1}",
+        "--set",
+        "train.epochs=30",
+        "--set",
+        "train.criterion=train-loss",
+        "--set",
+        "train.learning_rate=3.0",
+        "--set",
+        "train.non_finite.kind=skip",
+    ];
+    for more in [&[][..], &averaged, &early] {
+        let said = succeed(dir.path(), &tiny(more));
+        let run = said.run_folder();
+        let trained: serde_json::Value = serde_json::from_str(said.stdout.trim()).expect("JSON");
+        let evaluated = succeed(dir.path(), &["eval", run.to_str().expect("text"), "--json"]);
+        let evaluated: serde_json::Value =
+            serde_json::from_str(evaluated.stdout.trim()).expect("JSON");
+        assert_eq!(trained["test"], evaluated, "{more:?}");
+        let stopped_early = said.stderr.contains("epochs stopped getting better");
+        assert_eq!(stopped_early, more == early, "{}", said.stderr);
+    }
 }
 
 #[test]
@@ -124,4 +143,16 @@ fn images_of_anybody_train_from_a_folder_a_class() {
     assert!(said.stderr.contains("48 training and 12 test images of 2 classes"), "{}", said.stderr);
     // The run knows where its data lies.
     succeed(dir.path(), &["eval", said.run_folder().to_str().expect("text")]);
+}
+
+#[test]
+fn every_path_that_a_run_rests_on_holds_on_flex() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let said = succeed(dir.path(), &["verify", "--device", "flex", "--json"]);
+    let value: serde_json::Value = serde_json::from_str(said.stdout.trim()).expect("JSON");
+    let verdicts = value["verdicts"].as_array().expect("a list");
+    assert_eq!(verdicts.len(), 5);
+    assert!(verdicts.iter().all(|verdict| verdict["passed"] == true), "{value}");
+    let resume = verdicts.iter().find(|verdict| verdict["path"] == "resume").expect("a verdict");
+    assert!(resume["told"].to_string().contains("the same bits"), "{resume}");
 }

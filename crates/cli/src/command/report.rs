@@ -1,0 +1,35 @@
+//! `report`: a run as one HTML page.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+
+use crate::record::read_lines;
+use crate::report::page;
+use crate::run_folder::RunFolder;
+
+/// Writes a run's curves, times, plan and environment as one HTML page.
+#[derive(Debug, Args)]
+pub(crate) struct ReportArgs {
+    /// The run folder
+    run: PathBuf,
+}
+
+/// Writes `report.html` into the run folder and prints its path.
+pub(crate) fn run(args: &ReportArgs) -> Result<()> {
+    let folder = RunFolder::open(&args.run)?;
+    let metrics: Vec<_> = read_lines(folder.path())?.into_iter().map(|(_, value)| value).collect();
+    // A run that is still going on has no summary yet.
+    let summary: Option<serde_json::Value> = folder.read_json("summary.json").ok();
+    let text = |name| std::fs::read_to_string(folder.path().join(name)).ok();
+    let texts = ["plan.toml", "environment.json"];
+    let texts: Vec<_> = texts.iter().filter_map(|name| Some((*name, text(name)?))).collect();
+    let name = folder.path().file_name().map_or_else(
+        || folder.path().display().to_string(),
+        |name| name.to_string_lossy().into_owned(),
+    );
+    folder.write("report.html", page(&name, &metrics, summary.as_ref(), &texts)?.as_bytes())?;
+    crate::print(&folder.path().join("report.html").display().to_string());
+    Ok(())
+}

@@ -1,0 +1,11 @@
+//! What a run writes down about itself, one kind of file a file.
+//!
+//! `metrics.jsonl` is the source of all others: a resumed run cuts it back to its checkpoint and
+//! makes the others anew from what is left.
+
+mod event_file;
+mod metrics;
+mod table;
+mod trace;
+
+pub(crate) use metrics::{Metrics, read_lines};

@@ -1,0 +1,7 @@
+//! A run as one HTML page that needs nothing else.
+
+mod page;
+mod plot;
+
+pub(crate) use page::{document, page};
+pub(crate) use plot::{Curve, Scale, plot};
