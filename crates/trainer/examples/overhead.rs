@@ -49,6 +49,7 @@ impl One {
 struct Pixels {
     image: Image<'static>,
     count: usize,
+    classes: Vec<String>,
 }
 
 impl ImageSource for Pixels {
@@ -69,7 +70,7 @@ impl ImageSource for Pixels {
     }
 
     fn classes(&self) -> &[String] {
-        &[]
+        &self.classes
     }
 
     fn fingerprint(&self) -> String {
@@ -85,7 +86,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let (steps, pairs) = (number(20_000)?, number(10)?);
     let image = Image::try_new(1, 1, vec![128_u8; 3])?;
-    let pixels = Pixels { image, count: 2 * steps };
+    let pixels = Pixels { image, count: 2 * steps, classes: vec!["a".to_owned(), "b".to_owned()] };
     let config = LoaderConfig::new(2).with_workers(Workers::Count(0));
     let loader = Loader::try_new(Arc::new(pixels), config)?;
     let off = StepSettings { non_finite: NonFinite::Ignore, ..StepSettings::default() };

@@ -127,7 +127,13 @@ pub(crate) fn run(args: &TrainArgs, log: &LogFile) -> Result<()> {
             Event::Epoch(report) => {
                 display.epoch(report);
                 let weights = serde_json::to_value(model.weights()).unwrap_or_default();
-                metrics.write(event, &[("integration_weights", weights)])
+                let memory = updraft_device::memory();
+                let extra = [
+                    ("integration_weights", weights),
+                    ("resident_bytes", json!(memory.resident_bytes)),
+                    ("peak_resident_bytes", json!(memory.peak_resident_bytes)),
+                ];
+                metrics.write(event, &extra)
             }
             // A resumed run starts from the checkpoint: its metrics have to reach there.
             Event::Saving { .. } => metrics.flush(),

@@ -31,12 +31,13 @@ const STEP: [(&str, &str); 4] = [
 ];
 
 /// The numbers of an epoch.
-const EPOCH: [(&str, &str); 5] = [
+const EPOCH: [(&str, &str); 6] = [
     ("epoch/train_loss", "/train_loss"),
     ("epoch/train_accuracy", "/train_accuracy"),
     ("epoch/test_loss", "/test/loss"),
     ("epoch/test_accuracy", "/test/accuracy"),
     ("epoch/samples_per_s", "/samples_per_s"),
+    ("epoch/resident_bytes", "/resident_bytes"),
 ];
 
 /// An event file with a scalar for each number of the metrics.

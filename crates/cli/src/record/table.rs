@@ -48,6 +48,8 @@ pub(crate) const EPOCHS: Columns = Columns {
         "/test/accuracy",
         "/test/samples",
         "/samples_per_s",
+        "/resident_bytes",
+        "/peak_resident_bytes",
         "/train_us",
         "/data_wait_us",
         "/copy_us",

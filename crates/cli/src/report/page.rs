@@ -48,7 +48,12 @@ pub(crate) fn page(
         name: name.to_owned(),
         points: thinned(points(lines, field)),
     };
-    let plots: [(&str, &str, Vec<Curve>); 5] = [
+    let mib = |name, field| {
+        let mut curve = curve(name, &epochs, field);
+        curve.points.iter_mut().for_each(|point| point.1 /= f64::from(1 << 20));
+        curve
+    };
+    let plots: [(&str, &str, Vec<Curve>); 6] = [
         (
             "Loss",
             "update",
@@ -76,6 +81,11 @@ pub(crate) fn page(
             "Training images per second",
             "update",
             vec![curve("images per second", &epochs, "/samples_per_s")],
+        ),
+        (
+            "Memory of this process, MiB",
+            "update",
+            vec![mib("held", "/resident_bytes"), mib("most ever held", "/peak_resident_bytes")],
         ),
     ];
     for (title, x_name, curves) in plots {
@@ -223,7 +233,7 @@ mod tests {
             json!({ "event": "step", "step": 0, "loss": 2.0, "learning_rate": 0.1 }),
             json!({ "event": "step", "step": 1, "loss": null, "skipped": "the images" }),
             json!({ "event": "epoch", "step": 2, "train_loss": 1.5, "train_us": 1000,
-                    "forward_us": 250, "integration_weights": weights }),
+                    "forward_us": 250, "resident_bytes": 3_145_728, "integration_weights": weights }),
         ];
         let summary = json!({ "complete": true, "steps": 2, "parameters": 7,
                               "test": { "accuracy": 0.5 } });
@@ -233,6 +243,7 @@ mod tests {
             "Complete after 2 updates of 7 parameters, test accuracy 50.00 %.",
             "Integration weights as applied, stage 0",
             "Integration weights as applied, pooled",
+            "Memory of this process, MiB",
             "<td>forward</td><td class=\"number\">0.00 s</td><td class=\"number\">25.0 %</td>",
             "1 updates were left out",
             "name = &quot;&lt;script&gt;&quot;",

@@ -67,14 +67,17 @@ pub(crate) fn tiny<'a>(more: &[&'a str]) -> Vec<&'a str> {
     TINY.iter().copied().chain(more.iter().copied()).collect()
 }
 
-/// The lines of a run's metrics without the fields that a clock filled.
+/// The lines of a run's metrics without the fields that a clock or the system's memory filled.
 pub(crate) fn metrics(run: &Path) -> Vec<serde_json::Value> {
     let text = std::fs::read_to_string(run.join("metrics.jsonl")).expect("metrics");
     text.lines()
         .map(|line| {
             let mut value: serde_json::Value = serde_json::from_str(line).expect("JSON");
             let fields = value.as_object_mut().expect("an object");
-            fields.retain(|name, _| !(name.ends_with("_us") || name.ends_with("_per_s")));
+            let is_measured = |name: &str| {
+                ["_us", "_per_s", "_bytes"].iter().any(|ending| name.ends_with(ending))
+            };
+            fields.retain(|name, _| !is_measured(name));
             value
         })
         .collect()
