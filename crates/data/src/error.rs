@@ -263,6 +263,35 @@ pub enum DataError {
         /// The panic's message.
         message: String,
     },
+    /// More samples are faulty than the policy lets be left out.
+    #[error("more than {at_most} samples of the epoch cannot be delivered; the last is")]
+    TooManyFaults {
+        /// The most samples left out of one epoch.
+        at_most: u64,
+        /// What is wrong with the sample that was one too many.
+        #[source]
+        source: Box<DataError>,
+    },
+    /// A file cannot be written.
+    #[error("`{}` cannot be written", .path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A line of a quarantine file is no entry.
+    #[error("`{}` line {line} is no entry of a quarantine", .path.display())]
+    QuarantineLine {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// What the parser said.
+        #[source]
+        source: serde_json::Error,
+    },
     /// A worker thread ended without delivering.
     #[error("batch {batch} was lost: its worker thread ended without delivering it")]
     WorkerLost {

@@ -2,9 +2,9 @@
 
 use crate::image::Image;
 
-/// An RGB image with scratch memory that lives as long as the worker.
+/// Working memory of a thread that augments images: the picture at hand and a spare one.
 #[derive(Debug, Default)]
-pub(crate) struct Canvas {
+pub struct Canvas {
     height: usize,
     width: usize,
     pixels: Vec<u8>,

@@ -7,9 +7,9 @@ mod normalize;
 mod translate;
 
 pub use augmentation::Augment;
+pub use canvas::Canvas;
 pub use horizontal_flip::HorizontalFlip;
 pub use normalize::Normalize;
 pub use translate::Translate;
 
-pub(crate) use canvas::Canvas;
 pub(crate) use normalize::Affine;

@@ -59,8 +59,8 @@ impl Normalize {
     /// ```
     #[must_use]
     pub fn planes(&self, image: &Image<'_>) -> Vec<f32> {
-        let mut planes = vec![0.0; image.pixels().len()];
-        Affine::new(self).write(image.pixels(), &mut planes);
+        let mut planes = Vec::with_capacity(image.pixels().len());
+        Affine::new(self).append(image.pixels(), &mut planes);
         planes
     }
 
@@ -88,17 +88,11 @@ impl Affine {
         }
     }
 
-    /// Writes `[height, width, 3]` bytes as three planes.
-    pub(crate) fn write(&self, pixels: &[u8], planes: &mut [f32]) {
+    /// Appends `[height, width, 3]` bytes as three planes.
+    pub(crate) fn append(&self, pixels: &[u8], planes: &mut Vec<f32>) {
         let (pixels, _) = pixels.as_chunks::<{ Image::CHANNELS }>();
-        let (red, rest) = planes.split_at_mut(pixels.len());
-        let (green, blue) = rest.split_at_mut(pixels.len());
-        let [r, g, b] = self.scale;
-        let [r0, g0, b0] = self.shift;
-        for (((pixel, red), green), blue) in pixels.iter().zip(red).zip(green).zip(blue) {
-            *red = f32::from(pixel[0]) * r + r0;
-            *green = f32::from(pixel[1]) * g + g0;
-            *blue = f32::from(pixel[2]) * b + b0;
+        for (channel, (scale, shift)) in self.scale.into_iter().zip(self.shift).enumerate() {
+            planes.extend(pixels.iter().map(|pixel| f32::from(pixel[channel]) * scale + shift));
         }
     }
 }

@@ -1,67 +1,66 @@
 //! From sample indices to a batch.
 
-use std::ops::Range;
-use std::sync::Arc;
-
-use crate::augment::{Affine, Canvas};
-use crate::batch::ImageBatch;
 use crate::error::DataError;
+use crate::fault::{FaultPolicy, SampleFault};
 use crate::guard::guarded;
-use crate::image::Image;
 use crate::random::{Purpose, Random};
-use crate::source::{ImageSource, place};
-use crate::stream::{LastBatch, LoaderConfig, Order};
+use crate::stream::collate::{Collate, Draw, place};
+use crate::stream::{LastBatch, Order, StreamConfig};
 
-/// What every worker shares: the source and how its samples become batches.
-pub(super) struct Assembler {
-    source: Arc<dyn ImageSource>,
-    config: LoaderConfig,
-    affine: Affine,
-    size: (usize, usize),
-    samples: usize,
+/// What every worker shares: the samples and how they become batches.
+pub(super) struct Assembler<C> {
+    samples: C,
+    config: StreamConfig,
 }
 
-impl Assembler {
-    pub(super) fn try_new(
-        source: Arc<dyn ImageSource>,
-        config: LoaderConfig,
-    ) -> Result<Self, DataError> {
-        let first = || place(&*source, 0);
-        let size = guarded(first, || source.read(0).map(|image| image.size()))?;
-        let (height, width) = size;
-        let smallest = height.min(width);
-        for augment in &config.augment {
-            augment.validate(smallest)?;
-        }
-        let (affine, samples) = (Affine::new(&config.normalize), source.len());
-        Ok(Self { source, config, affine, size, samples })
+/// A batch with the samples that were left out of it.
+pub(super) struct Assembled<B> {
+    pub(super) batch: B,
+    /// How many samples the batch has.
+    pub(super) kept: usize,
+    /// The others; more than the policy allows only if it was exceeded in this batch alone.
+    pub(super) faults: Vec<SampleFault>,
+}
+
+/// The samples of one epoch in the order of delivery.
+pub(super) struct EpochOrder {
+    epoch: u64,
+    indices: Vec<usize>,
+}
+
+impl<C: Collate> Assembler<C> {
+    pub(super) const fn new(samples: C, config: StreamConfig) -> Self {
+        Self { samples, config }
     }
 
-    pub(super) const fn config(&self) -> &LoaderConfig {
+    pub(super) const fn config(&self) -> &StreamConfig {
         &self.config
     }
 
-    pub(super) const fn samples(&self) -> usize {
-        self.samples
+    pub(super) const fn collate(&self) -> &C {
+        &self.samples
     }
 
-    pub(super) const fn batches(&self) -> usize {
+    pub(super) fn samples(&self) -> usize {
+        self.samples.len()
+    }
+
+    pub(super) fn batches(&self) -> usize {
         match self.config.last {
-            LastBatch::Keep => self.samples.div_ceil(self.config.batch),
-            LastBatch::Drop => self.samples / self.config.batch,
+            LastBatch::Keep => self.samples().div_ceil(self.config.batch),
+            LastBatch::Drop => self.samples() / self.config.batch,
         }
     }
 
-    /// The bytes of a full batch's images.
+    /// The bytes of a full batch.
     pub(super) fn batch_bytes(&self) -> usize {
-        let (height, width) = self.size;
-        let samples = self.config.batch.min(self.samples);
-        size_of::<f32>() * Image::CHANNELS * height * width * samples
+        let samples = self.config.batch.min(self.samples());
+        self.samples.sample_bytes().saturating_mul(samples).max(1)
     }
 
     /// Samples before a batch.
     pub(super) fn position_of(&self, batch: usize) -> u64 {
-        (batch * self.config.batch).min(self.samples) as u64
+        (batch * self.config.batch).min(self.samples()) as u64
     }
 
     /// The batch that starts at a position, if one does or if the epoch ends there.
@@ -72,11 +71,10 @@ impl Assembler {
 
     /// The sample indices of an epoch, in the order of delivery.
     pub(super) fn order(&self, epoch: u64) -> EpochOrder {
-        let mut indices: Vec<usize> = (0..self.samples).collect();
-        if self.config.order == Order::Shuffled {
-            Random::new(Purpose::Order, self.config.seed, epoch, 0).shuffle(&mut indices);
+        EpochOrder {
+            epoch,
+            indices: self.config.order.indices(self.samples(), &self.config, epoch),
         }
-        EpochOrder { epoch, indices }
     }
 
     /// The batch with the given number, counted from the start of the epoch.
@@ -84,64 +82,55 @@ impl Assembler {
         &self,
         order: &EpochOrder,
         batch: usize,
-        canvas: &mut Canvas,
-    ) -> Result<ImageBatch, DataError> {
-        let samples: Range<usize> =
-            batch * self.config.batch..((batch + 1) * self.config.batch).min(self.samples);
-        self.assemble(order.epoch, &order.indices[samples], canvas)
+        scratch: &mut C::Scratch,
+    ) -> Result<Assembled<C::Batch>, DataError> {
+        let first = batch * self.config.batch;
+        let last = (first + self.config.batch).min(self.samples());
+        self.assemble(order.epoch, &order.indices[first..last], scratch)
     }
 
     pub(super) fn assemble(
         &self,
         epoch: u64,
         indices: &[usize],
-        canvas: &mut Canvas,
-    ) -> Result<ImageBatch, DataError> {
-        let (height, width) = self.size;
-        let per_image = Image::CHANNELS * height * width;
-        let mut planes = vec![0.0; per_image * indices.len()];
-        let mut labels = Vec::with_capacity(indices.len());
-        for (&index, planes) in indices.iter().zip(planes.chunks_exact_mut(per_image)) {
-            let sample = || place(&*self.source, index);
-            labels.push(guarded(sample, || self.sample(epoch, index, canvas, planes))?);
+        scratch: &mut C::Scratch,
+    ) -> Result<Assembled<C::Batch>, DataError> {
+        let mut batch = self.samples.begin(indices.len());
+        let (mut kept, mut faults) = (0, Vec::new());
+        for &index in indices {
+            let place = || place(&self.samples, index);
+            let draw = Draw { seed: self.config.seed, epoch, index };
+            match guarded(place, || self.samples.add(draw, scratch, &mut batch)) {
+                Ok(()) => kept += 1,
+                Err(error) if self.config.faults == FaultPolicy::Raise => return Err(error),
+                Err(error) => {
+                    self.samples.truncate(&mut batch, kept);
+                    // After a panic the working memory may be anything.
+                    *scratch = C::Scratch::default();
+                    faults.push(SampleFault { index, name: self.samples.name(index), error });
+                    if faults.len() as u64 > self.config.faults.at_most() {
+                        break;
+                    }
+                }
+            }
         }
-        Ok(ImageBatch { height, width, planes, labels, indices: indices.to_vec() })
-    }
-
-    /// Writes one sample and returns its label.
-    fn sample(
-        &self,
-        epoch: u64,
-        index: usize,
-        canvas: &mut Canvas,
-        planes: &mut [f32],
-    ) -> Result<usize, DataError> {
-        let image = self.source.read(index)?;
-        if image.size() != self.size {
-            let (place, got) = (place(&*self.source, index), image.size());
-            return Err(DataError::ImageSize { place, expected: self.size, got });
+        if kept > 0 {
+            let place = || place(&self.samples, indices[0]);
+            guarded(place, || {
+                self.samples.finish(self.config.seed, epoch, &mut batch);
+                Ok(())
+            })?;
         }
-        let (label, classes) = (self.source.label(index), self.source.classes().len());
-        if label >= classes {
-            let place = place(&*self.source, index);
-            return Err(DataError::Label { place, label, classes });
-        }
-        if self.config.augment.is_empty() {
-            self.affine.write(image.pixels(), planes);
-            return Ok(label);
-        }
-        canvas.load(&image);
-        let mut random = Random::new(Purpose::Augment, self.config.seed, epoch, index as u64);
-        for augment in &self.config.augment {
-            augment.apply(&mut random, canvas);
-        }
-        self.affine.write(canvas.pixels(), planes);
-        Ok(label)
+        Ok(Assembled { batch, kept, faults })
     }
 }
 
-/// The samples of one epoch in the order of delivery.
-pub(super) struct EpochOrder {
-    epoch: u64,
-    indices: Vec<usize>,
+impl Order {
+    fn indices(self, samples: usize, config: &StreamConfig, epoch: u64) -> Vec<usize> {
+        let mut indices: Vec<usize> = (0..samples).collect();
+        if self == Self::Shuffled {
+            Random::new(Purpose::Order, config.seed, epoch, 0).shuffle(&mut indices);
+        }
+        indices
+    }
 }

@@ -1,8 +1,8 @@
-//! How samples become batches.
+//! How the samples of any set become batches.
 
-use crate::augment::{Augment, Normalize};
 use crate::digest::Digest;
 use crate::error::DataError;
+use crate::fault::FaultPolicy;
 
 /// The order of the samples in an epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -34,32 +34,30 @@ pub enum Workers {
     Count(usize),
 }
 
-/// The settings of a [`Loader`](crate::Loader).
+/// How a [`Loader`](crate::Loader) orders, cuts and prepares the samples of any set.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct LoaderConfig {
+pub struct StreamConfig {
     /// Samples in a batch, at least 1.
     pub batch: usize,
     /// The order of the samples.
     pub order: Order,
-    /// Seeds the order and the augmentation.
+    /// Seeds the order and whatever is random about a sample.
     pub seed: u64,
     /// What becomes of an incomplete last batch.
     pub last: LastBatch,
-    /// Random changes to each image, in this order.
-    pub augment: Vec<Augment>,
-    /// From bytes to numbers, after the augmentation.
-    pub normalize: Normalize,
     /// Threads that prepare batches.
     pub workers: Workers,
     /// The most bytes of batches that wait to be taken or are in preparation; one batch always
     /// may.
     pub prefetch_bytes: usize,
+    /// What is done about a sample that cannot be delivered.
+    pub faults: FaultPolicy,
 }
 
-impl LoaderConfig {
-    /// Batches of the given size: sequential, nothing dropped or changed, bytes mapped to
-    /// `[0, 1]`, workers chosen by measurement, 64 MiB in flight.
+impl StreamConfig {
+    /// Batches of the given size: sequential, nothing dropped, workers chosen by measurement,
+    /// 64 MiB in flight, faults raised.
     #[must_use]
     pub fn new(batch: usize) -> Self {
         Self {
@@ -67,10 +65,9 @@ impl LoaderConfig {
             order: Order::default(),
             seed: 0,
             last: LastBatch::default(),
-            augment: Vec::new(),
-            normalize: Normalize::default(),
             workers: Workers::default(),
             prefetch_bytes: 64 << 20,
+            faults: FaultPolicy::default(),
         }
     }
 
@@ -81,7 +78,7 @@ impl LoaderConfig {
         self
     }
 
-    /// Sets the seed of order and augmentation.
+    /// Sets the seed of the order and of whatever is random about a sample.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.seed = seed;
@@ -92,20 +89,6 @@ impl LoaderConfig {
     #[must_use]
     pub fn with_last(mut self, last: LastBatch) -> Self {
         self.last = last;
-        self
-    }
-
-    /// Sets the random changes to each image.
-    #[must_use]
-    pub fn with_augment(mut self, augment: Vec<Augment>) -> Self {
-        self.augment = augment;
-        self
-    }
-
-    /// Sets the map from bytes to numbers.
-    #[must_use]
-    pub fn with_normalize(mut self, normalize: Normalize) -> Self {
-        self.normalize = normalize;
         self
     }
 
@@ -123,6 +106,13 @@ impl LoaderConfig {
         self
     }
 
+    /// Sets what is done about a sample that cannot be delivered.
+    #[must_use]
+    pub fn with_faults(mut self, faults: FaultPolicy) -> Self {
+        self.faults = faults;
+        self
+    }
+
     /// Checks every number that has a range.
     ///
     /// # Errors
@@ -136,20 +126,15 @@ impl LoaderConfig {
             Err(DataError::Setting { name, value: value.to_string(), expected })
         };
         at_most("batch", self.batch, 1 << 24, 1)?;
-        if let Workers::Count(count) = self.workers {
-            at_most("workers", count, 1024, 0)?;
+        match self.workers {
+            Workers::Count(count) => at_most("workers", count, 1024, 0),
+            Workers::Auto => Ok(()),
         }
-        self.normalize.validate()
     }
 
-    /// Everything that the stream of batches depends on; the seed is told apart.
+    /// Everything that the stream depends on, but for the seed, which is told apart; what is done
+    /// about faults changes no batch of good samples, so a run may go on with another policy.
     pub(super) fn describe(&self, digest: Digest) -> Digest {
-        let digest = digest
-            .number(self.batch)
-            .number(self.order as usize)
-            .number(self.last as usize)
-            .number(self.augment.len());
-        let digest = self.augment.iter().fold(digest, |digest, augment| augment.describe(digest));
-        self.normalize.describe(digest)
+        digest.number(self.batch).number(self.order as usize).number(self.last as usize)
     }
 }

@@ -2,46 +2,73 @@
 
 use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use crate::augment::Canvas;
-use crate::batch::ImageBatch;
 use crate::error::DataError;
-use crate::stream::LoaderState;
-use crate::stream::assemble::{Assembler, EpochOrder};
+use crate::fault::{Quarantine, SampleFault};
+use crate::stream::assemble::{Assembled, Assembler, EpochOrder};
+use crate::stream::collate::Collate;
+use crate::stream::images::ImageCollate;
 use crate::stream::prefetch::Prefetch;
+use crate::stream::state::LoaderState;
 
 /// The batches of one epoch, in order; the first error ends it.
 ///
+/// A batch whose every sample was left out (see [`FaultPolicy`](crate::FaultPolicy)) is passed
+/// over.
 /// Threads that prepare batches end when it is dropped.
-pub struct Epoch {
-    assembler: Arc<Assembler>,
-    supply: Supply,
+pub struct Epoch<C: Collate = ImageCollate> {
+    assembler: Arc<Assembler<C>>,
+    supply: Supply<C>,
+    quarantine: Option<Arc<Quarantine>>,
     next: usize,
     state: LoaderState,
+    skipped: Vec<SampleFault>,
+    waits: Waits,
 }
 
-enum Supply {
-    Inline { order: Arc<EpochOrder>, canvas: Canvas },
-    Threads(Prefetch),
+/// How long the thread that takes batches waited for them; without workers, how long it prepared
+/// them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Waits {
+    /// For the batch taken last.
+    pub last: Duration,
+    /// For all batches taken from this iterator.
+    pub total: Duration,
+    /// How many batches were taken from this iterator.
+    pub batches: u64,
 }
 
-impl Epoch {
+enum Supply<C: Collate> {
+    Inline { order: Arc<EpochOrder>, scratch: C::Scratch },
+    Threads(Prefetch<C>),
+}
+
+impl<C: Collate> Epoch<C> {
     pub(super) fn start(
-        assembler: &Arc<Assembler>,
-        order: EpochOrder,
+        assembler: &Arc<Assembler<C>>,
+        quarantine: Option<Arc<Quarantine>>,
         (workers, window): (usize, usize),
         (next, state): (usize, LoaderState),
     ) -> Self {
-        let order = Arc::new(order);
+        let order = Arc::new(assembler.order(state.epoch));
         let left = next..assembler.batches();
         let prefetch = (workers > 0)
             .then(|| Prefetch::start(assembler, &order, left, workers, window))
             .flatten();
         let supply = match prefetch {
             Some(prefetch) => Supply::Threads(prefetch),
-            None => Supply::Inline { order, canvas: Canvas::default() },
+            None => Supply::Inline { order, scratch: C::Scratch::default() },
         };
-        Self { assembler: Arc::clone(assembler), supply, next, state }
+        Self {
+            assembler: Arc::clone(assembler),
+            supply,
+            quarantine,
+            next,
+            state,
+            skipped: Vec::new(),
+            waits: Waits::default(),
+        }
     }
 
     /// Where the stream is: after the batch that was taken last.
@@ -49,27 +76,75 @@ impl Epoch {
     pub fn state(&self) -> LoaderState {
         self.state.clone()
     }
+
+    /// The samples that this iterator left out, in the order of the stream.
+    #[must_use]
+    pub fn skipped(&self) -> &[SampleFault] {
+        &self.skipped
+    }
+
+    /// How long its batches were waited for.
+    #[must_use]
+    pub const fn waits(&self) -> Waits {
+        self.waits
+    }
+
+    /// The next batch that has samples.
+    fn take(&mut self) -> Option<Result<C::Batch, DataError>> {
+        while self.next < self.assembler.batches() {
+            let assembled = match &mut self.supply {
+                Supply::Inline { order, scratch } => {
+                    self.assembler.batch(order, self.next, scratch)
+                }
+                Supply::Threads(prefetch) => prefetch.take(self.next),
+            };
+            match assembled.and_then(|assembled| self.account(assembled)) {
+                Ok(None) => {}
+                Ok(Some(batch)) => return Some(Ok(batch)),
+                Err(error) => {
+                    self.next = self.assembler.batches();
+                    return Some(Err(error));
+                }
+            }
+        }
+        None
+    }
+
+    /// Counts what was left out and moves on; `None` for a batch without samples.
+    fn account(&mut self, assembled: Assembled<C::Batch>) -> Result<Option<C::Batch>, DataError> {
+        let Assembled { batch, kept, faults } = assembled;
+        let at_most = self.assembler.config().faults.at_most();
+        let mut skipped = self.state.skipped;
+        for fault in faults {
+            skipped += 1;
+            if let Some(quarantine) = &self.quarantine {
+                quarantine.add(self.state.epoch, &fault)?;
+            }
+            if skipped > at_most {
+                let source = Box::new(fault.error);
+                return Err(DataError::TooManyFaults { at_most, source });
+            }
+            self.skipped.push(fault);
+        }
+        self.next += 1;
+        self.state.position = self.assembler.position_of(self.next);
+        self.state.skipped = skipped;
+        Ok((kept > 0).then_some(batch))
+    }
 }
 
-impl Iterator for Epoch {
-    type Item = Result<ImageBatch, DataError>;
+impl<C: Collate> Iterator for Epoch<C> {
+    type Item = Result<C::Batch, DataError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batches = self.assembler.batches();
-        if self.next >= batches {
-            return None;
+        let started = Instant::now();
+        let item = self.take();
+        if let Some(Ok(_)) = item {
+            self.waits.last = started.elapsed();
+            self.waits.total += self.waits.last;
+            self.waits.batches += 1;
         }
-        let batch = match &mut self.supply {
-            Supply::Inline { order, canvas } => self.assembler.batch(order, self.next, canvas),
-            Supply::Threads(prefetch) => prefetch.take(self.next),
-        };
-        if batch.is_ok() {
-            self.next += 1;
-            self.state.position = self.assembler.position_of(self.next);
-        } else {
-            self.next = batches;
-        }
-        Some(batch)
+        item
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -77,7 +152,7 @@ impl Iterator for Epoch {
     }
 }
 
-impl Debug for Epoch {
+impl<C: Collate> Debug for Epoch<C> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.debug_struct("Epoch").field("state", &self.state).finish_non_exhaustive()
     }

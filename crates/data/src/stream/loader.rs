@@ -1,30 +1,33 @@
-//! The loader: a source and how its samples become batches.
+//! The loader: a set of samples and how they become batches.
 
 use std::fmt::{self, Debug, Formatter};
 use std::num::NonZero;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::augment::Canvas;
 use crate::digest::Digest;
 use crate::error::DataError;
+use crate::fault::{FaultPolicy, Quarantine};
 use crate::source::ImageSource;
 use crate::stream::assemble::Assembler;
-use crate::stream::{Epoch, LoaderConfig, LoaderState, Workers};
+use crate::stream::collate::Collate;
+use crate::stream::images::ImageCollate;
+use crate::stream::{Epoch, LoaderConfig, LoaderState, StreamConfig, Workers};
 use crate::trace;
 
-/// Delivers the samples of a source in batches, the same ones for any number of workers.
+/// Delivers the samples of a set in batches, the same ones for any number of workers.
 ///
-/// The order is a function of (seed, epoch), and what [`Augment`](crate::Augment) does to a
-/// sample of (seed, epoch, sample index).
-pub struct Loader {
-    assembler: Arc<Assembler>,
+/// The order is a function of (seed, epoch), and whatever is random about a sample of (seed,
+/// epoch, sample index).
+/// Without a parameter it is a loader of images.
+pub struct Loader<C: Collate = ImageCollate> {
+    assembler: Arc<Assembler<C>>,
+    quarantine: Option<Arc<Quarantine>>,
     workers: usize,
-    prefetch_bytes: usize,
     config_hash: String,
 }
 
-impl Debug for Loader {
+impl<C: Collate> Debug for Loader<C> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.debug_struct("Loader")
             .field("samples", &self.samples())
@@ -39,20 +42,37 @@ impl Debug for Loader {
 const WORTH_A_THREAD: Duration = Duration::from_micros(50);
 
 impl Loader {
-    /// Makes a loader; one sample is read to know the size of all.
+    /// Makes a loader of images; one is read to know the size of all.
     ///
     /// # Errors
-    /// As [`LoaderConfig::validate`]; [`DataError::Empty`] for a source without samples;
-    /// what is wrong with the first sample.
+    /// As [`LoaderConfig::validate`] and [`collating`](Self::collating); what is wrong with the
+    /// first image, unless the policy allows for it to be left out.
     pub fn try_new(source: Arc<dyn ImageSource>, config: LoaderConfig) -> Result<Self, DataError> {
+        let stream = config.stream.clone();
+        Self::collating(ImageCollate::try_new(source, config)?, stream)
+    }
+}
+
+impl<C: Collate> Loader<C> {
+    /// Makes a loader of any kind of samples; one is prepared to know what it costs.
+    ///
+    /// # Errors
+    /// As [`StreamConfig::validate`]; [`DataError::Empty`] for a set without samples,
+    /// [`DataError::Open`] for a quarantine file that cannot be written, what is wrong with the
+    /// first sample if faults are raised.
+    pub fn collating(samples: C, config: StreamConfig) -> Result<Self, DataError> {
         config.validate()?;
-        if source.is_empty() {
+        if samples.is_empty() {
             return Err(DataError::Empty);
         }
-        let digest = Digest::new("updraft loader 1").text(&source.fingerprint());
+        let quarantine = match &config.faults {
+            FaultPolicy::Quarantine { file, .. } => Some(Arc::new(Quarantine::open(file)?)),
+            FaultPolicy::Raise | FaultPolicy::Skip { .. } => None,
+        };
+        let digest = Digest::new("updraft loader 2").text(&samples.fingerprint());
         let config_hash = config.describe(digest).hex();
-        let (workers, prefetch_bytes) = (config.workers, config.prefetch_bytes);
-        let assembler = Assembler::try_new(source, config)?;
+        let workers = config.workers;
+        let assembler = Assembler::new(samples, config);
         let item = measure(&assembler)?;
         let workers = match workers {
             Workers::Count(count) => count,
@@ -60,21 +80,25 @@ impl Loader {
             Workers::Auto => std::thread::available_parallelism().map_or(1, NonZero::get),
         };
         trace::workers(workers, item);
-        Ok(Self { assembler: Arc::new(assembler), workers, prefetch_bytes, config_hash })
+        Ok(Self { assembler: Arc::new(assembler), quarantine, workers, config_hash })
     }
 
     /// The batches of one epoch from its start.
     #[must_use]
-    pub fn epoch(&self, epoch: u64) -> Epoch {
-        self.start(epoch, 0)
+    pub fn epoch(&self, epoch: u64) -> Epoch<C> {
+        let (seed, config) = (self.assembler.config().seed, self.config_hash.clone());
+        self.start(0, LoaderState { seed, epoch, position: 0, skipped: 0, config })
     }
 
     /// The batches that were left when `state` was taken, with any number of workers.
     ///
+    /// What was delivered before is not prepared again: resuming costs as much as starting an
+    /// epoch, wherever it resumes.
+    ///
     /// # Errors
     /// [`DataError::ForeignState`] if the state was taken from another source or configuration,
     /// [`DataError::StatePosition`] if it lies inside a batch or past the end.
-    pub fn resume(&self, state: &LoaderState) -> Result<Epoch, DataError> {
+    pub fn resume(&self, state: &LoaderState) -> Result<Epoch<C>, DataError> {
         let foreign = |field, expected: &dyn ToString, got: &dyn ToString| {
             Err(DataError::ForeignState {
                 field,
@@ -93,7 +117,7 @@ impl Loader {
             .assembler
             .batch_at(state.position)
             .ok_or(DataError::StatePosition { position: state.position, batch: config.batch })?;
-        Ok(self.start(state.epoch, taken))
+        Ok(self.start(taken, state.clone()))
     }
 
     /// Batches in an epoch.
@@ -102,7 +126,7 @@ impl Loader {
         self.assembler.batches()
     }
 
-    /// Samples in the source, delivered or not.
+    /// Samples in the set, delivered or not.
     #[must_use]
     pub fn samples(&self) -> usize {
         self.assembler.samples()
@@ -120,26 +144,27 @@ impl Loader {
         self.workers
     }
 
-    fn start(&self, epoch: u64, batch: usize) -> Epoch {
-        let order = self.assembler.order(epoch);
-        let window = (self.prefetch_bytes / self.assembler.batch_bytes()).max(1);
-        let state = LoaderState {
-            seed: self.assembler.config().seed,
-            epoch,
-            position: self.assembler.position_of(batch),
-            config: self.config_hash.clone(),
-        };
-        Epoch::start(&self.assembler, order, (self.workers, window), (batch, state))
+    /// The samples themselves.
+    #[must_use]
+    pub fn collate(&self) -> &C {
+        self.assembler.collate()
+    }
+
+    fn start(&self, batch: usize, state: LoaderState) -> Epoch<C> {
+        let prefetch_bytes = self.assembler.config().prefetch_bytes;
+        let window = (prefetch_bytes / self.assembler.batch_bytes()).max(1);
+        let quarantine = self.quarantine.clone();
+        Epoch::start(&self.assembler, quarantine, (self.workers, window), (batch, state))
     }
 }
 
 /// The shortest of three preparations of the first item.
-fn measure(assembler: &Assembler) -> Result<Duration, DataError> {
-    let mut canvas = Canvas::default();
+fn measure<C: Collate>(assembler: &Assembler<C>) -> Result<Duration, DataError> {
+    let mut scratch = C::Scratch::default();
     let mut shortest = Duration::MAX;
     for _ in 0..3 {
         let started = Instant::now();
-        assembler.assemble(0, &[0], &mut canvas)?;
+        assembler.assemble(0, &[0], &mut scratch)?;
         shortest = shortest.min(started.elapsed());
     }
     Ok(shortest)

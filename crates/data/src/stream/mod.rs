@@ -1,13 +1,19 @@
-//! Batches of a source, epoch by epoch.
+//! Batches of a set of samples, epoch by epoch.
 
 mod assemble;
+mod collate;
 mod config;
 mod epoch;
+mod image_config;
+mod images;
 mod loader;
 mod prefetch;
 mod state;
 
-pub use config::{LastBatch, LoaderConfig, Order, Workers};
-pub use epoch::Epoch;
+pub use collate::{Collate, Draw};
+pub use config::{LastBatch, Order, StreamConfig, Workers};
+pub use epoch::{Epoch, Waits};
+pub use image_config::LoaderConfig;
+pub use images::ImageCollate;
 pub use loader::Loader;
 pub use state::LoaderState;

@@ -5,43 +5,42 @@ use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use crate::augment::Canvas;
-use crate::batch::ImageBatch;
 use crate::error::DataError;
-use crate::stream::assemble::{Assembler, EpochOrder};
+use crate::stream::assemble::{Assembled, Assembler, EpochOrder};
+use crate::stream::collate::Collate;
 use crate::trace;
 
 /// Worker threads and the batches they have ready.
-pub(super) struct Prefetch {
-    shared: Arc<Shared>,
+pub(super) struct Prefetch<C: Collate> {
+    shared: Arc<Shared<C>>,
     threads: Vec<JoinHandle<()>>,
 }
 
-struct Shared {
-    assembler: Arc<Assembler>,
+struct Shared<C: Collate> {
+    assembler: Arc<Assembler<C>>,
     order: Arc<EpochOrder>,
-    desk: Mutex<Desk>,
+    desk: Mutex<Desk<C::Batch>>,
     changed: Condvar,
     /// How many batches may be in preparation or ready at once.
     window: usize,
 }
 
 /// What workers and taker agree on.
-struct Desk {
+struct Desk<B> {
     /// Batches that no worker has begun.
     left: Range<usize>,
     /// The batch to be taken next; workers stay within the window from here.
     next: usize,
-    ready: BTreeMap<usize, Result<ImageBatch, DataError>>,
+    ready: BTreeMap<usize, Result<Assembled<B>, DataError>>,
     /// Workers that still run.
     running: usize,
     stop: bool,
 }
 
-impl Prefetch {
+impl<C: Collate> Prefetch<C> {
     /// Starts up to `workers` threads; `None` if the system starts not even one.
     pub(super) fn start(
-        assembler: &Arc<Assembler>,
+        assembler: &Arc<Assembler<C>>,
         order: &Arc<EpochOrder>,
         left: Range<usize>,
         workers: usize,
@@ -72,7 +71,7 @@ impl Prefetch {
     }
 
     /// Waits for a batch; they are taken in rising order.
-    pub(super) fn take(&mut self, batch: usize) -> Result<ImageBatch, DataError> {
+    pub(super) fn take(&mut self, batch: usize) -> Result<Assembled<C::Batch>, DataError> {
         let mut desk = self.shared.lock();
         loop {
             if let Some(ready) = desk.ready.remove(&batch) {
@@ -88,7 +87,7 @@ impl Prefetch {
     }
 }
 
-impl Drop for Prefetch {
+impl<C: Collate> Drop for Prefetch<C> {
     fn drop(&mut self) {
         self.shared.lock().stop = true;
         self.shared.changed.notify_all();
@@ -99,17 +98,17 @@ impl Drop for Prefetch {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Desk> {
+impl<C: Collate> Shared<C> {
+    fn lock(&self) -> MutexGuard<'_, Desk<C::Batch>> {
         self.desk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, desk: MutexGuard<'a, Desk>) -> MutexGuard<'a, Desk> {
+    fn wait<'a>(&self, desk: MutexGuard<'a, Desk<C::Batch>>) -> MutexGuard<'a, Desk<C::Batch>> {
         self.changed.wait(desk).unwrap_or_else(PoisonError::into_inner)
     }
 
     fn work(&self) {
-        let mut canvas = Canvas::default();
+        let mut scratch = C::Scratch::default();
         let mut desk = self.lock();
         while !desk.stop && !desk.left.is_empty() {
             let batch = desk.left.start;
@@ -119,7 +118,7 @@ impl Shared {
             }
             desk.left.start += 1;
             drop(desk);
-            let assembled = self.assembler.batch(&self.order, batch, &mut canvas);
+            let assembled = self.assembler.batch(&self.order, batch, &mut scratch);
             desk = self.lock();
             if assembled.is_err() {
                 // Nothing after an error is delivered.
@@ -132,16 +131,16 @@ impl Shared {
 }
 
 /// A worker that counts as running until it is dropped, however it ends.
-struct Running(Arc<Shared>);
+struct Running<C: Collate>(Arc<Shared<C>>);
 
-impl Running {
-    fn new(shared: &Arc<Shared>) -> Self {
+impl<C: Collate> Running<C> {
+    fn new(shared: &Arc<Shared<C>>) -> Self {
         shared.lock().running += 1;
         Self(Arc::clone(shared))
     }
 }
 
-impl Drop for Running {
+impl<C: Collate> Drop for Running<C> {
     fn drop(&mut self) {
         self.0.lock().running -= 1;
         self.0.changed.notify_all();

@@ -10,8 +10,11 @@ pub struct LoaderState {
     pub seed: u64,
     /// The epoch.
     pub epoch: u64,
-    /// Samples of the epoch that were delivered.
+    /// Samples of the epoch that were delivered or left out.
     pub position: u64,
+    /// How many of them were left out as faulty.
+    #[serde(default)]
+    pub skipped: u64,
     /// SHA-256 of the source's fingerprint and of every setting that the batches depend on.
     pub config: String,
 }

@@ -5,7 +5,9 @@ mod files;
 
 mod archive;
 mod cifar10;
+mod custom;
 mod faults;
 mod folder;
 mod generated;
+mod policy;
 mod stream;

@@ -1,0 +1,138 @@
+//! What is done about a sample that cannot be delivered.
+
+use std::collections::HashSet;
+use std::error::Error;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::DataError;
+
+/// What a loader does about a sample that cannot be delivered.
+///
+/// A sample left out leaves its place empty: its batch is smaller by one, and every other sample
+/// stays in the batch where it would have been.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum FaultPolicy {
+    /// The epoch ends with the sample's error.
+    #[default]
+    Raise,
+    /// The sample is left out.
+    Skip {
+        /// The most samples left out of one epoch; one more ends it with an error.
+        at_most: u64,
+    },
+    /// The sample is left out and written down, one line of JSON a sample (see [`Quarantined`]).
+    Quarantine {
+        /// Where to; lines are appended, each sample once by each loader.
+        file: PathBuf,
+        /// The most samples left out of one epoch; one more ends it with an error.
+        at_most: u64,
+    },
+}
+
+impl FaultPolicy {
+    pub(crate) const fn at_most(&self) -> u64 {
+        match self {
+            Self::Raise => 0,
+            Self::Skip { at_most } | Self::Quarantine { at_most, .. } => *at_most,
+        }
+    }
+}
+
+/// A sample that was left out.
+#[derive(Debug)]
+pub struct SampleFault {
+    /// Its index in the loader's set.
+    pub index: usize,
+    /// Its file, or how it was made.
+    pub name: String,
+    /// What is wrong with it.
+    pub error: DataError,
+}
+
+/// One line of a quarantine file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quarantined {
+    /// The epoch in which the sample was met.
+    pub epoch: u64,
+    /// The sample's index in the loader's set.
+    pub index: usize,
+    /// Its file, or how it was made.
+    pub name: String,
+    /// What is wrong with it: the error and its causes.
+    pub cause: String,
+}
+
+impl Quarantined {
+    /// Reads a quarantine file.
+    ///
+    /// # Errors
+    /// [`DataError::Open`] if it cannot be read, [`DataError::QuarantineLine`] for a line that is
+    /// no entry.
+    pub fn read(path: impl AsRef<Path>) -> Result<Vec<Self>, DataError> {
+        let path = path.as_ref();
+        let open = |source| DataError::Open { path: path.to_owned(), source };
+        let lines = BufReader::new(File::open(path).map_err(open)?).lines();
+        let parse =
+            |(line, text): (usize, std::io::Result<String>)| {
+                serde_json::from_str(&text.map_err(open)?).map_err(|source| {
+                    DataError::QuarantineLine { path: path.to_owned(), line: line + 1, source }
+                })
+            };
+        lines.enumerate().map(parse).collect()
+    }
+}
+
+/// The open file of a [`FaultPolicy::Quarantine`].
+#[derive(Debug)]
+pub(crate) struct Quarantine {
+    path: PathBuf,
+    written: Mutex<(File, HashSet<usize>)>,
+}
+
+impl Quarantine {
+    pub(crate) fn open(path: &Path) -> Result<Self, DataError> {
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .map_err(|source| DataError::Open { path: path.to_owned(), source })?;
+        Ok(Self { path: path.to_owned(), written: Mutex::new((file, HashSet::new())) })
+    }
+
+    /// Writes a sample down, unless this loader has done so before.
+    pub(crate) fn add(&self, epoch: u64, fault: &SampleFault) -> Result<(), DataError> {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        let (file, indices) = &mut *written;
+        if !indices.insert(fault.index) {
+            return Ok(());
+        }
+        let entry = Quarantined {
+            epoch,
+            index: fault.index,
+            name: fault.name.clone(),
+            cause: with_causes(&fault.error),
+        };
+        let mut line = serde_json::to_vec(&entry).expect("numbers and strings are always JSON");
+        line.push(b'\n');
+        // One call, so that two processes do not mix their lines.
+        file.write_all(&line).map_err(|source| DataError::Write { path: self.path.clone(), source })
+    }
+}
+
+/// An error and its causes on one line.
+fn with_causes(error: &DataError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}

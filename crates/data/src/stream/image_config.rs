@@ -1,0 +1,100 @@
+//! How images become batches.
+
+use crate::augment::{Augment, Normalize};
+use crate::digest::Digest;
+use crate::error::DataError;
+use crate::fault::FaultPolicy;
+use crate::stream::{LastBatch, Order, StreamConfig, Workers};
+
+/// The settings of a [`Loader`](crate::Loader) of images.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct LoaderConfig {
+    /// Order, batches and threads.
+    pub stream: StreamConfig,
+    /// Random changes to each image, in this order.
+    pub augment: Vec<Augment>,
+    /// From bytes to numbers, after the augmentation.
+    pub normalize: Normalize,
+}
+
+impl LoaderConfig {
+    /// As [`StreamConfig::new`], with nothing changed and bytes mapped to `[0, 1]`.
+    #[must_use]
+    pub fn new(batch: usize) -> Self {
+        let stream = StreamConfig::new(batch);
+        Self { stream, augment: Vec::new(), normalize: Normalize::default() }
+    }
+
+    /// Sets the order of the samples.
+    #[must_use]
+    pub fn with_order(mut self, order: Order) -> Self {
+        self.stream.order = order;
+        self
+    }
+
+    /// Sets the seed of order and augmentation.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.stream.seed = seed;
+        self
+    }
+
+    /// Sets what becomes of an incomplete last batch.
+    #[must_use]
+    pub fn with_last(mut self, last: LastBatch) -> Self {
+        self.stream.last = last;
+        self
+    }
+
+    /// Sets the random changes to each image.
+    #[must_use]
+    pub fn with_augment(mut self, augment: Vec<Augment>) -> Self {
+        self.augment = augment;
+        self
+    }
+
+    /// Sets the map from bytes to numbers.
+    #[must_use]
+    pub fn with_normalize(mut self, normalize: Normalize) -> Self {
+        self.normalize = normalize;
+        self
+    }
+
+    /// Sets how many threads prepare batches.
+    #[must_use]
+    pub fn with_workers(mut self, workers: Workers) -> Self {
+        self.stream.workers = workers;
+        self
+    }
+
+    /// Sets the most bytes of batches in flight.
+    #[must_use]
+    pub fn with_prefetch_bytes(mut self, bytes: usize) -> Self {
+        self.stream.prefetch_bytes = bytes;
+        self
+    }
+
+    /// Sets what is done about an image that cannot be delivered.
+    #[must_use]
+    pub fn with_faults(mut self, faults: FaultPolicy) -> Self {
+        self.stream.faults = faults;
+        self
+    }
+
+    /// Checks every number that has a range.
+    ///
+    /// # Errors
+    /// [`DataError::Setting`] naming the setting that is out of range.
+    pub fn validate(&self) -> Result<(), DataError> {
+        self.stream.validate()?;
+        self.normalize.validate()
+    }
+
+    /// Every setting that an image in a batch depends on.
+    pub(super) fn describe_images(&self, digest: Digest) -> Digest {
+        let digest = digest.number(self.augment.len());
+        let digest = self.augment.iter().fold(digest, |digest, augment| augment.describe(digest));
+        self.normalize.describe(digest)
+    }
+}
