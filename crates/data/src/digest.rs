@@ -1,4 +1,6 @@
-//! SHA-256 over named, length-prefixed fields.
+//! SHA-256, over named and length-prefixed fields or over plain bytes.
+
+use std::io::{self, Read};
 
 use sha2::{Digest as _, Sha256};
 
@@ -41,9 +43,47 @@ impl Digest {
 
     /// The hash as 64 lowercase hexadecimal digits.
     pub(crate) fn hex(self) -> String {
-        let digit = |nibble: u8| char::from(b"0123456789abcdef"[usize::from(nibble)]);
-        self.raw().into_iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+        hex(&self.raw())
     }
+}
+
+/// The plain SHA-256 of a stream of bytes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Checksum(Sha256);
+
+impl Checksum {
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The checksum of all that a reader gives, and how many bytes it gave.
+    pub(crate) fn of(mut reader: impl Read) -> io::Result<(Self, u64)> {
+        let (mut checksum, mut piece, mut total) = (Self::default(), vec![0; 1 << 18], 0);
+        loop {
+            match reader.read(&mut piece) {
+                Ok(0) => return Ok((checksum, total)),
+                Ok(count) => {
+                    checksum.update(&piece[..count]);
+                    total += count as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    pub(crate) fn raw(self) -> [u8; 32] {
+        self.0.finalize().into()
+    }
+
+    pub(crate) fn hex(self) -> String {
+        hex(&self.raw())
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digit = |nibble: u8| char::from(b"0123456789abcdef"[usize::from(nibble)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
 }
 
 #[cfg(test)]

@@ -5,6 +5,8 @@ use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::PathBuf;
 
+use crate::table::TableError;
+
 /// One sample, as a message names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
@@ -56,6 +58,70 @@ pub enum DecodeError {
         /// What the decoder said.
         #[source]
         source: Box<dyn Error + Send + Sync>,
+    },
+}
+
+/// Why the bytes of a binary file are not what its format says.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FormatError {
+    /// The first bytes are not the format's.
+    #[error("expected {expected}, got a file that starts with {}", hex(.start))]
+    Magic {
+        /// What the format begins with.
+        expected: &'static str,
+        /// The first bytes, at most eight.
+        start: Vec<u8>,
+    },
+    /// The file is shorter or longer than it should be.
+    #[error("expected {expected} bytes, got {got}")]
+    Length {
+        /// What the header asks for.
+        expected: u128,
+        /// What there is.
+        got: u64,
+    },
+    /// The file is no whole number of records.
+    #[error("expected a multiple of {record} bytes and at least one, got {got} bytes")]
+    Records {
+        /// The bytes of a record.
+        record: usize,
+        /// What there is.
+        got: u64,
+    },
+    /// A record's label names no class.
+    #[error("record {record} has label {label}; there are {classes} classes")]
+    Label {
+        /// The record, counted from 0.
+        record: usize,
+        /// Its label.
+        label: usize,
+        /// How many classes there are.
+        classes: usize,
+    },
+    /// Two parts that belong together differ in length.
+    #[error("there are {samples} samples and {labels} labels")]
+    LabelCount {
+        /// How many samples.
+        samples: usize,
+        /// How many labels.
+        labels: usize,
+    },
+    /// A list of class names has the wrong length.
+    #[error("expected {expected} class names, one a line, got {got}")]
+    ClassNames {
+        /// How many classes the format has.
+        expected: usize,
+        /// How many names the file has.
+        got: usize,
+    },
+    /// The values are of a type that the reader has no use for.
+    #[error("the values are {got}; expected {expected}")]
+    Values {
+        /// What can be used.
+        expected: &'static str,
+        /// What there is.
+        got: &'static str,
     },
 }
 
@@ -292,6 +358,38 @@ pub enum DataError {
         #[source]
         source: serde_json::Error,
     },
+    /// The bytes of a file are not what its format says.
+    #[error("`{}` is damaged or of another format; get it again", .path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        #[source]
+        source: FormatError,
+    },
+    /// A file is larger than the memory it may use.
+    #[error("`{}` has more than {limit} bytes, the most that are read into memory", .path.display())]
+    FileLimit {
+        /// The file.
+        path: PathBuf,
+        /// The most bytes accepted.
+        limit: u64,
+    },
+    /// A number of values does not make samples of the shape given.
+    #[error("{samples} samples of shape {shape:?} have {expected} values, got {got}")]
+    Values {
+        /// How many samples.
+        samples: usize,
+        /// The shape of one.
+        shape: Vec<usize>,
+        /// The values they take; 0 if they are too many to count.
+        expected: usize,
+        /// The values given.
+        got: usize,
+    },
+    /// A table cannot be read.
+    #[error(transparent)]
+    Table(#[from] TableError),
     /// A worker thread ended without delivering.
     #[error("batch {batch} was lost: its worker thread ended without delivering it")]
     WorkerLost {

@@ -2,6 +2,7 @@
 
 mod augment;
 mod batch;
+mod cache;
 mod decode;
 mod digest;
 mod error;
@@ -14,14 +15,23 @@ mod random;
 mod source;
 mod split;
 mod stream;
+mod table;
+mod tensor_batch;
 mod trace;
 
 // Where samples come from.
 pub use source::{
-    Cue, GeneratedConfig, GeneratedImages, ImageFolder, ImageSource, InMemoryImages, Relabeled,
-    Subset, TarImages,
+    CifarLabels, CifarPart, CifarRecords, Cue, GeneratedConfig, GeneratedImages, IdxArray,
+    IdxValues, ImageFolder, ImageSource, InMemoryImages, InMemoryTensors, Relabeled, Subset,
+    TarImages, Targets, read_cifar,
 };
 pub use split::{Split, stratified_split};
+
+// Tables, and what a model sees of them.
+pub use table::{
+    ColumnEncoder, ColumnKind, ColumnSchema, Delimiter, EncodedTable, FitConfig, Table,
+    TableEncoder, TableError, TableSchema, Vocabulary,
+};
 
 // One image, and what is done to it.
 pub use augment::{Augment, Canvas, HorizontalFlip, Normalize, Translate};
@@ -34,8 +44,12 @@ pub use stream::{
     Collate, Draw, Epoch, ImageCollate, LastBatch, Loader, LoaderConfig, LoaderState, Order,
     StreamConfig, Waits, Workers,
 };
+pub use tensor_batch::{TargetBatch, TensorBatch};
+
+// What was prepared before.
+pub use cache::CacheUse;
 
 // How far, and what goes wrong.
-pub use error::{DataError, DecodeError, Place};
+pub use error::{DataError, DecodeError, FormatError, Place};
 pub use fault::{FaultPolicy, Quarantined, SampleFault};
 pub use progress::{Progress, ProgressUnit};

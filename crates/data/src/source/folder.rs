@@ -13,7 +13,8 @@ use crate::source::catalog::{Catalog, Found, is_image};
 /// The most bytes an image file may have; none larger is read into memory.
 pub(crate) const MAX_FILE_BYTES: u64 = 1 << 30;
 
-/// Images on disk as `folder/class/file`, read and decoded when asked for.
+/// Images on disk, as `folder/class/file` or as a manifest lists them, read and decoded when
+/// asked for.
 ///
 /// Classes and files are sorted by name.
 /// Hidden folders and files, and files with other endings, are ignored; folders inside a class
@@ -48,7 +49,11 @@ impl ImageFolder {
         if found.is_empty() {
             return Err(DataError::NoClasses { path: path.to_owned() });
         }
-        Ok(Self { catalog: Catalog::new(found) })
+        Ok(Self::new(Catalog::new(found)))
+    }
+
+    pub(super) const fn new(catalog: Catalog<PathBuf>) -> Self {
+        Self { catalog }
     }
 
     fn place(&self, index: usize) -> Place {

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
 use crate::digest::Digest;
-use crate::error::DataError;
+use crate::error::{DataError, Place};
 use crate::guard::guarded;
 use crate::image::Image;
 use crate::progress::{Progress, ProgressUnit};
@@ -72,11 +72,8 @@ impl InMemoryImages {
             progress,
         )?;
         let labels: Vec<usize> = (0..samples).map(|index| source.label(index)).collect();
-        let mut digest = Digest::new("updraft decoded images").number(height).number(width);
-        digest = digest.texts(source.classes());
-        for (label, image) in labels.iter().zip(&digests) {
-            digest = digest.number(*label).bytes(image);
-        }
+        let samples_told = labels.iter().zip(digests);
+        let fingerprint = fingerprint((height, width), source.classes(), samples_told);
         trace::decoded(samples, pixels.len());
         Ok(Self {
             height,
@@ -85,8 +82,45 @@ impl InMemoryImages {
             labels,
             names: (0..samples).map(|index| source.name(index)).collect(),
             classes: source.classes().to_vec(),
-            fingerprint: digest.hex(),
+            fingerprint,
         })
+    }
+
+    /// Images whose bytes are at hand: `[images, height, width, 3]`, with a label and a name each.
+    ///
+    /// # Errors
+    /// [`DataError::Empty`] for no labels, [`DataError::Setting`] for a size without pixels,
+    /// [`DataError::Values`] for a number of bytes or names that does not fit,
+    /// [`DataError::Label`] for a label past the classes.
+    pub fn try_from_pixels(
+        (height, width): (usize, usize),
+        pixels: Vec<u8>,
+        labels: Vec<usize>,
+        names: Vec<String>,
+        classes: Vec<String>,
+    ) -> Result<Self, DataError> {
+        if labels.is_empty() {
+            return Err(DataError::Empty);
+        }
+        check_size((height, width))?;
+        let (samples, bytes) = (labels.len(), Image::CHANNELS * height * width);
+        let mismatch = |shape, expected: Option<usize>, got| {
+            Err(DataError::Values { samples, shape, expected: expected.unwrap_or(0), got })
+        };
+        if bytes.checked_mul(samples) != Some(pixels.len()) {
+            let shape = vec![height, width, Image::CHANNELS];
+            return mismatch(shape, bytes.checked_mul(samples), pixels.len());
+        }
+        if names.len() != samples {
+            return mismatch(Vec::new(), Some(samples), names.len());
+        }
+        if let Some(index) = labels.iter().position(|&label| label >= classes.len()) {
+            let place = Place { name: names[index].clone(), index: Some(index) };
+            return Err(DataError::Label { place, label: labels[index], classes: classes.len() });
+        }
+        let digests = pixels.chunks_exact(bytes).map(pixel_digest);
+        let fingerprint = fingerprint((height, width), &classes, labels.iter().zip(digests));
+        Ok(Self { height, width, pixels, labels, names, classes, fingerprint })
     }
 
     /// Height and width of every image.
@@ -201,7 +235,7 @@ impl Job<'_> {
             match self.decode_one(index) {
                 Ok(image) => {
                     pixels.copy_from_slice(image.pixels());
-                    decoded.digests.push(Digest::new("updraft pixels").bytes(pixels).raw());
+                    decoded.digests.push(pixel_digest(pixels));
                 }
                 Err(error) => {
                     decoded.fault = Some(error);
@@ -229,6 +263,19 @@ impl Job<'_> {
             }),
         }
     }
+}
+
+fn pixel_digest(pixels: &[u8]) -> [u8; 32] {
+    Digest::new("updraft pixels").bytes(pixels).raw()
+}
+
+fn fingerprint<'a>(
+    (height, width): (usize, usize),
+    classes: &[String],
+    samples: impl Iterator<Item = (&'a usize, [u8; 32])>,
+) -> String {
+    let digest = Digest::new("updraft decoded images").number(height).number(width).texts(classes);
+    samples.fold(digest, |digest, (&label, pixels)| digest.number(label).bytes(&pixels)).hex()
 }
 
 fn read_guarded(source: &dyn ImageSource, index: usize) -> Result<Image<'_>, DataError> {

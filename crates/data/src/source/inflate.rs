@@ -1,7 +1,7 @@
-//! A gzip file inflated into memory, within a limit.
+//! A file read whole within a limit, inflated if it is gzipped.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufReader, Read, Seek};
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
@@ -29,32 +29,68 @@ impl<R: Read> Read for Counting<R> {
     }
 }
 
-/// Inflates a file; the hook hears of compressed bytes.
+/// Reads a file whole, inflated if its first bytes say that it is gzipped.
+pub(crate) fn read_whole(path: &Path, limit: u64) -> Result<Vec<u8>, DataError> {
+    let open = |source| DataError::Open { path: path.to_owned(), source };
+    let mut file = File::open(path).map_err(open)?;
+    let mut bytes = Vec::new();
+    file.by_ref().take(MAGIC.len() as u64).read_to_end(&mut bytes).map_err(open)?;
+    if bytes == MAGIC {
+        file.rewind().map_err(open)?;
+        return inflate(file, path, limit, &mut |_| {});
+    }
+    file.take(limit).read_to_end(&mut bytes).map_err(open)?;
+    if bytes.len() as u64 > limit {
+        return Err(DataError::FileLimit { path: path.to_owned(), limit });
+    }
+    Ok(bytes)
+}
+
+/// Inflates a file into memory; the hook hears of compressed bytes.
 pub(crate) fn inflate(
     file: File,
     path: &Path,
     limit: u64,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Vec<u8>, DataError> {
+    let mut inflated = Vec::new();
+    inflate_to(file, path, limit, progress, &mut |bytes| {
+        inflated.extend_from_slice(bytes);
+        Ok(())
+    })?;
+    Ok(inflated)
+}
+
+/// Inflates a file piece by piece; the hook hears of compressed bytes.
+pub(crate) fn inflate_to(
+    file: File,
+    path: &Path,
+    limit: u64,
+    progress: &mut dyn FnMut(Progress),
+    take: &mut dyn FnMut(&[u8]) -> Result<(), DataError>,
+) -> Result<(), DataError> {
     let open = |source| DataError::Open { path: path.to_owned(), source };
     let total = file.metadata().map_err(open)?.len();
     let reader = BufReader::with_capacity(1 << 16, Counting { inner: file, bytes: 0 });
     let mut decoder = MultiGzDecoder::new(reader);
-    let mut inflated = Vec::new();
+    let mut piece = Vec::with_capacity(STEP as usize);
+    let mut inflated = 0;
     loop {
-        let before = inflated.len();
+        piece.clear();
         decoder
             .by_ref()
             .take(STEP)
-            .read_to_end(&mut inflated)
+            .read_to_end(&mut piece)
             .map_err(|source| DataError::Inflate { path: path.to_owned(), source })?;
-        if inflated.len() as u64 > limit {
+        inflated += piece.len() as u64;
+        if inflated > limit {
             return Err(DataError::InflatedTooLarge { path: path.to_owned(), limit });
         }
+        take(&piece)?;
         let done = decoder.get_ref().get_ref().bytes;
         progress(Progress { done, total: total.max(done), unit: ProgressUnit::Bytes });
-        if inflated.len() == before {
-            return Ok(inflated);
+        if piece.is_empty() {
+            return Ok(());
         }
     }
 }

@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 
 use tar::{Archive, EntryType};
 
+use crate::cache::CacheUse;
 use crate::decode::decode_bytes;
 use crate::error::{DataError, Place};
 use crate::image::Image;
 use crate::progress::Progress;
 use crate::source::ImageSource;
+use crate::source::cached_tar::cached_tar;
 use crate::source::catalog::{Catalog, Found, is_image};
 use crate::source::folder::MAX_FILE_BYTES;
 use crate::source::inflate::{MAGIC, inflate};
@@ -80,16 +82,43 @@ impl TarImages {
         let is_gzip = read_exact_at(&file, &mut start, 0).is_ok() && start == MAGIC;
         // On Windows a read at a position moves the file's own position too.
         (&file).rewind().map_err(open)?;
-        let (content, found) = if is_gzip {
-            let bytes = inflate(file, path, limit, progress)?;
-            trace::inflated(path, bytes.len());
-            let found = index(Cursor::new(bytes.as_slice()), bytes.len() as u64, path)?;
-            (Content::Inflated(bytes), found)
-        } else {
-            let bytes = file.metadata().map_err(open)?.len();
-            let found = index(&file, bytes, path)?;
-            (Content::InPlace(file), found)
-        };
+        if !is_gzip {
+            return Self::in_place(file, path);
+        }
+        let bytes = inflate(file, path, limit, progress)?;
+        trace::inflated(path, bytes.len());
+        let found = index(Cursor::new(bytes.as_slice()), bytes.len() as u64, path)?;
+        Self::new(path, Content::Inflated(bytes), found)
+    }
+
+    /// Opens and indexes an archive; a gzipped one is inflated into a tar in `folder`, once, and
+    /// read there in place.
+    ///
+    /// The tar is named by the archive's contents and has its own checksum beside it; one that
+    /// does not fit its checksum is inflated anew, as [`CacheUse`] tells.
+    /// A plain archive is read where it lies.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); [`DataError::Write`] if the tar cannot be written.
+    pub fn open_cached(
+        path: impl AsRef<Path>,
+        folder: impl AsRef<Path>,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(Self, CacheUse), DataError> {
+        let path = path.as_ref();
+        let (tar, used) = cached_tar(path, folder.as_ref(), progress)?;
+        let file = File::open(&tar).map_err(|source| DataError::Open { path: tar, source })?;
+        Ok((Self::in_place(file, path)?, used))
+    }
+
+    fn in_place(file: File, path: &Path) -> Result<Self, DataError> {
+        let open = |source| DataError::Open { path: path.to_owned(), source };
+        let bytes = file.metadata().map_err(open)?.len();
+        let found = index(&file, bytes, path)?;
+        Self::new(path, Content::InPlace(file), found)
+    }
+
+    fn new(path: &Path, content: Content, found: Vec<Found<Entry>>) -> Result<Self, DataError> {
         if found.is_empty() {
             return Err(DataError::NoClasses { path: path.to_owned() });
         }

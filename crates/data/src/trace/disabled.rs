@@ -3,7 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::cache::CacheUse;
+
 pub(crate) fn inflated(_path: &Path, _bytes: usize) {}
+
+pub(crate) fn cache(_path: &Path, _used: &CacheUse) {}
 
 pub(crate) fn decoded(_samples: usize, _bytes: usize) {}
 

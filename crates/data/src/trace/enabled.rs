@@ -3,8 +3,19 @@
 use std::path::Path;
 use std::time::Duration;
 
+use crate::cache::CacheUse;
+
 pub(crate) fn inflated(path: &Path, bytes: usize) {
     tracing::info!(path = %path.display(), bytes, "archive inflated");
+}
+
+pub(crate) fn cache(path: &Path, used: &CacheUse) {
+    match used {
+        CacheUse::Rebuilt { reason } => {
+            tracing::warn!(path = %path.display(), reason, "damaged cache: making it anew");
+        }
+        used => tracing::info!(path = %path.display(), ?used, "cache"),
+    }
 }
 
 pub(crate) fn decoded(samples: usize, bytes: usize) {

@@ -6,6 +6,6 @@ mod disabled;
 mod enabled;
 
 #[cfg(not(feature = "tracing"))]
-pub(crate) use disabled::{decoded, fewer_workers, inflated, workers};
+pub(crate) use disabled::{cache, decoded, fewer_workers, inflated, workers};
 #[cfg(feature = "tracing")]
-pub(crate) use enabled::{decoded, fewer_workers, inflated, workers};
+pub(crate) use enabled::{cache, decoded, fewer_workers, inflated, workers};

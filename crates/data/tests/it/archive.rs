@@ -1,6 +1,6 @@
 //! Tar archives, plain and gzipped, whole and damaged.
 
-use updraft_data::{DataError, ImageFolder, ImageSource, ProgressUnit, TarImages};
+use updraft_data::{CacheUse, DataError, ImageFolder, ImageSource, ProgressUnit, TarImages};
 
 use crate::files::{contents, folder, gzip, header, tar, told, two_classes, write};
 
@@ -103,4 +103,55 @@ fn a_file_that_is_no_archive_is_an_error() {
         let expected = matches!(error, DataError::ArchiveCut { .. } | DataError::Archive { .. });
         assert!(expected, "{}", told(&error));
     }
+}
+
+#[test]
+fn a_gzipped_tar_is_inflated_into_a_folder_once_and_never_read_damaged() {
+    let root = tempfile::tempdir().unwrap();
+    let path = write(&root, "images.tar.gz", &gzip(&tar(&two_classes())));
+    let cache = root.path().join("cache/deeper");
+    let open = || {
+        let mut reports = 0;
+        let (images, used) = TarImages::open_cached(&path, &cache, &mut |_| reports += 1).unwrap();
+        (contents(&images), used, reports)
+    };
+    let (expected, used, reports) = open();
+    assert_eq!(expected, contents(&TarImages::open(&path, &mut |_| {}).unwrap()));
+    assert_eq!(used, CacheUse::Built);
+    assert!(reports > 0);
+    assert_eq!(open(), (expected.clone(), CacheUse::Reused, 0));
+    let files = || -> Vec<std::path::PathBuf> {
+        let entries = std::fs::read_dir(&cache).unwrap().map(|entry| entry.unwrap().path());
+        let mut entries: Vec<_> = entries.collect();
+        entries.sort();
+        entries
+    };
+    let [ref tar_file, ref seal] = files()[..] else { panic!("{:?}", files()) };
+    let mut bytes = std::fs::read(tar_file).unwrap();
+    bytes[700] ^= 1;
+    std::fs::write(tar_file, &bytes).unwrap();
+    let (again, used, _) = open();
+    assert_eq!(again, expected);
+    let CacheUse::Rebuilt { reason } = used else { panic!("{used:?}") };
+    assert!(reason.ends_with("does not fit its checksum"), "{reason}");
+    std::fs::remove_file(seal).unwrap();
+    assert!(matches!(open().1, CacheUse::Rebuilt { .. }));
+    assert_eq!(open().1, CacheUse::Reused);
+    assert_eq!(files().len(), 2, "nothing half-written is left");
+}
+
+#[test]
+fn a_damaged_gzip_leaves_no_cached_tar() {
+    let root = tempfile::tempdir().unwrap();
+    let mut bytes = gzip(&tar(&two_classes()));
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 4;
+    let path = write(&root, "images.tar.gz", &bytes);
+    let cache = root.path().join("cache");
+    let error = TarImages::open_cached(&path, &cache, &mut |_| {}).unwrap_err();
+    assert!(matches!(error, DataError::Inflate { .. }), "{error}");
+    assert_eq!(std::fs::read_dir(&cache).unwrap().count(), 0);
+    let plain = write(&root, "images.tar", &tar(&two_classes()));
+    let (_, used) = TarImages::open_cached(plain, &cache, &mut |_| {}).unwrap();
+    assert_eq!(used, CacheUse::NotNeeded);
 }

@@ -157,3 +157,29 @@ fn settings_out_of_range_are_named() {
         "`translate.max_pixels` is 12; expected less than the shorter side, 12"
     );
 }
+
+#[test]
+fn a_tiff_is_read_in_every_depth_and_a_damaged_one_is_refused() {
+    use image::{DynamicImage, GrayImage, Luma};
+    let gray = GrayImage::from_fn(7, 5, |x, y| Luma([(x * 30 + y * 5) as u8]));
+    let deep = DynamicImage::ImageLuma8(gray.clone()).into_luma16();
+    let encoded = |image: DynamicImage| {
+        let mut bytes = std::io::Cursor::new(Vec::new());
+        image.write_to(&mut bytes, ImageFormat::Tiff).unwrap();
+        bytes.into_inner()
+    };
+    let expected: Vec<u8> = gray.pixels().flat_map(|pixel| [pixel.0[0]; 3]).collect();
+    let whole = encoded(gray.into());
+    for bytes in [&whole, &encoded(deep.into())] {
+        let image = decode(bytes, "scan.tiff").unwrap();
+        assert_eq!((image.size(), image.pixels()), ((5, 7), &expected[..]));
+    }
+    for length in 4..whole.len() {
+        // Cut anywhere it is refused, but for bytes after the last one that the header needs.
+        match decode(&whole[..length], "cut.tiff") {
+            Err(DataError::Decode { .. }) => {}
+            Ok(image) => assert_eq!(image.pixels(), expected, "{length}"),
+            other => panic!("{length}: {other:?}"),
+        }
+    }
+}

@@ -4,6 +4,7 @@
 mod files;
 
 mod archive;
+mod binary;
 mod cifar10;
 mod custom;
 mod faults;
@@ -11,3 +12,4 @@ mod folder;
 mod generated;
 mod policy;
 mod stream;
+mod table;

@@ -1,0 +1,63 @@
+//! A file that is there whole or not at all.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::error::DataError;
+
+/// A file under construction: it gets its name when it is finished, and vanishes if it is not.
+pub(crate) struct WholeFile {
+    path: PathBuf,
+    partial: PathBuf,
+    writer: Option<BufWriter<File>>,
+}
+
+impl WholeFile {
+    /// Begins a file beside its later place, in a folder that is made if it is missing.
+    pub(crate) fn create(path: &Path) -> Result<Self, DataError> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let failed = |source| DataError::Write { path: path.to_owned(), source };
+        if !folder.as_os_str().is_empty() {
+            fs::create_dir_all(folder).map_err(failed)?;
+        }
+        // Two processes, or two threads, that build the same file do not meet.
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let partial = folder.join(format!(".{name}.{}-{number}.partial", process::id()));
+        let file = File::create(&partial).map_err(failed)?;
+        Ok(Self {
+            path: path.to_owned(),
+            partial,
+            writer: Some(BufWriter::with_capacity(1 << 18, file)),
+        })
+    }
+
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), DataError> {
+        let writer = self.writer.as_mut().expect("there until the file is finished");
+        writer
+            .write_all(bytes)
+            .map_err(|source| DataError::Write { path: self.path.clone(), source })
+    }
+
+    /// Writes everything to the disk and gives the file its name.
+    pub(crate) fn finish(mut self) -> Result<(), DataError> {
+        let writer = self.writer.take().expect("there until the file is finished");
+        let finish = || -> io::Result<()> {
+            writer.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+            fs::rename(&self.partial, &self.path)
+        };
+        finish().map_err(|source| DataError::Write { path: self.path.clone(), source })
+    }
+}
+
+impl Drop for WholeFile {
+    fn drop(&mut self) {
+        self.writer = None;
+        // After `finish` it has another name, and there is nothing to remove.
+        let _ = fs::remove_file(&self.partial);
+    }
+}

@@ -1,0 +1,66 @@
+//! A gzipped tar inflated once into a tar beside its checksum.
+
+use std::fs::{self, File};
+use std::io::Seek;
+use std::path::{Path, PathBuf};
+
+use crate::cache::{CacheUse, WholeFile};
+use crate::digest::Checksum;
+use crate::error::DataError;
+use crate::progress::Progress;
+use crate::source::inflate::{MAGIC, inflate_to};
+use crate::source::positioned::read_exact_at;
+use crate::trace;
+
+/// The inflated tar of an archive, made if it is not in `folder` already; a plain archive itself.
+pub(super) fn cached_tar(
+    path: &Path,
+    folder: &Path,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(PathBuf, CacheUse), DataError> {
+    let open = |source| DataError::Open { path: path.to_owned(), source };
+    let mut file = File::open(path).map_err(open)?;
+    let mut start = [0; 2];
+    if read_exact_at(&file, &mut start, 0).is_err() || start != MAGIC {
+        return Ok((path.to_owned(), CacheUse::NotNeeded));
+    }
+    file.rewind().map_err(open)?;
+    let (contents, _) = Checksum::of(&file).map_err(open)?;
+    file.rewind().map_err(open)?;
+    let tar = folder.join(format!("{}.tar", &contents.hex()[..32]));
+    let used = match check(&tar) {
+        Ok(()) => return Ok((tar, CacheUse::Reused)),
+        Err(None) => CacheUse::Built,
+        Err(Some(reason)) => CacheUse::Rebuilt { reason },
+    };
+    trace::cache(&tar, &used);
+    let mut whole = WholeFile::create(&tar)?;
+    let (mut checksum, mut bytes) = (Checksum::default(), 0);
+    inflate_to(file, path, u64::MAX, progress, &mut |piece| {
+        checksum.update(piece);
+        bytes += piece.len();
+        whole.write(piece)
+    })?;
+    trace::inflated(path, bytes);
+    // The old checksum goes first: a tar without one is no cache.
+    let _ = fs::remove_file(seal(&tar));
+    whole.finish()?;
+    let mut line = WholeFile::create(&seal(&tar))?;
+    line.write(checksum.hex().as_bytes())?;
+    line.finish()?;
+    Ok((tar, used))
+}
+
+/// The file with a tar's checksum: 64 hexadecimal digits.
+fn seal(tar: &Path) -> PathBuf {
+    tar.with_extension("tar.sha256")
+}
+
+/// Whether a tar is what was written; `None` as the reason if there is none.
+fn check(tar: &Path) -> Result<(), Option<String>> {
+    let Ok(file) = File::open(tar) else { return Err(None) };
+    let told = |text: &str| Some(format!("`{}` {text}", tar.display()));
+    let expected = fs::read(seal(tar)).map_err(|_| told("has no checksum"))?;
+    let (got, _) = Checksum::of(file).map_err(|_| told("cannot be read"))?;
+    if got.hex().as_bytes() == expected { Ok(()) } else { Err(told("does not fit its checksum")) }
+}

@@ -1,0 +1,243 @@
+//! A table in memory: columns of numbers, and of words by number.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use crate::table::records::{Delimiter, Records};
+use crate::table::words::Words;
+use crate::table::{ColumnKind, TableError, TableSchema};
+
+/// What stands in a column of categories where the value is missing.
+pub(super) const MISSING: u32 = u32::MAX;
+
+/// The columns of a CSV or TSV file that a schema names, read in one pass.
+///
+/// Words are held once each; a field takes four bytes as a category and eight as a number.
+#[derive(Debug, Clone)]
+pub struct Table {
+    schema: TableSchema,
+    columns: Vec<Column>,
+    rows: usize,
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Column {
+    /// Numbers of words; [`MISSING`] where there is none.
+    Category { words: Words, codes: Vec<u32> },
+    /// NaN where there is none.
+    Number(Vec<f64>),
+    /// The words of row `r` are `codes[ends[r − 1]..ends[r]]`.
+    MultiLabel { separator: char, words: Words, codes: Vec<u32>, ends: Vec<usize> },
+}
+
+impl Table {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`TableError`] naming file, line and column of what cannot be read.
+    pub fn read(
+        path: impl AsRef<Path>,
+        delimiter: Delimiter,
+        schema: TableSchema,
+    ) -> Result<Self, TableError> {
+        let path = path.as_ref();
+        let file = File::open(path)
+            .map_err(|source| TableError::Read { path: path.to_owned(), source })?;
+        Self::parse(file, path, delimiter, schema)
+    }
+
+    /// Reads bytes; `path` is what an error calls them.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    ///
+    /// # Example
+    /// ```
+    /// use updraft_data::{Delimiter, Table, TableSchema};
+    ///
+    /// let schema = TableSchema::new().category("color").number("size");
+    /// let bytes = &b"size,color\n1.5,red\n?,blue\n"[..];
+    /// let table = Table::parse(bytes, "inline.csv", Delimiter::Comma, schema)?;
+    /// assert_eq!(table.rows(), 2);
+    /// assert_eq!(table.word("color", 1)?, Some("blue"));
+    /// assert_eq!(table.number("size", 1)?, None);
+    /// # Ok::<(), updraft_data::TableError>(())
+    /// ```
+    pub fn parse(
+        bytes: impl Read,
+        path: impl AsRef<Path>,
+        delimiter: Delimiter,
+        schema: TableSchema,
+    ) -> Result<Self, TableError> {
+        let names = schema.header.as_deref();
+        let mut records = Records::new(bytes, path.as_ref(), delimiter, names)?;
+        let mut columns = Vec::with_capacity(schema.columns.len());
+        for column in &schema.columns {
+            columns.push((records.column(&column.name)?, Column::new(&column.kind)));
+        }
+        if columns.is_empty() {
+            let what = "the schema names no column".to_owned();
+            return Err(TableError::Setting { what, remedy: "add one" });
+        }
+        let mut rows = 0;
+        while records.advance()? {
+            for (at, column) in &mut columns {
+                let field = records.field(*at)?;
+                let trimmed = field.trim();
+                let is_missing = schema.missing.iter().any(|missing| missing == trimmed);
+                if !column.push(trimmed, is_missing) {
+                    return Err(TableError::NotANumber {
+                        path: records.path().to_owned(),
+                        line: records.line(),
+                        column: records.header()[*at].clone(),
+                        text: field.to_owned(),
+                    });
+                }
+            }
+            rows += 1;
+        }
+        if rows == 0 {
+            return Err(TableError::Empty { path: records.path().to_owned() });
+        }
+        let columns = columns.into_iter().map(|(_, column)| column).collect();
+        Ok(Self { schema, columns, rows })
+    }
+
+    /// How many records there are.
+    #[must_use]
+    pub const fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// What was read.
+    #[must_use]
+    pub const fn schema(&self) -> &TableSchema {
+        &self.schema
+    }
+
+    /// The word in a column of categories; `None` where it is missing.
+    ///
+    /// # Errors
+    /// [`TableError::Unfitted`] or [`TableError::Kind`] for a column that is not there or holds
+    /// something else, [`TableError::OutOfRange`] for a row that is not there.
+    pub fn word(&self, column: &str, row: usize) -> Result<Option<&str>, TableError> {
+        self.check_row(row)?;
+        match self.column(column)? {
+            Column::Category { words, codes } => {
+                Ok((codes[row] != MISSING).then(|| &*words.words()[codes[row] as usize]))
+            }
+            other => Err(other.mismatch(column, "categories")),
+        }
+    }
+
+    /// The number in a column of numbers; `None` where it is missing.
+    ///
+    /// # Errors
+    /// As [`word`](Self::word).
+    pub fn number(&self, column: &str, row: usize) -> Result<Option<f64>, TableError> {
+        self.check_row(row)?;
+        match self.column(column)? {
+            Column::Number(numbers) => Ok(Some(numbers[row]).filter(|number| !number.is_nan())),
+            other => Err(other.mismatch(column, "numbers")),
+        }
+    }
+
+    /// The words of a column of several labels, in the order of the field.
+    ///
+    /// # Errors
+    /// As [`word`](Self::word).
+    pub fn labels(&self, column: &str, row: usize) -> Result<Vec<&str>, TableError> {
+        self.check_row(row)?;
+        match self.column(column)? {
+            Column::MultiLabel { words, codes, ends, .. } => {
+                let codes = &codes[start(ends, row)..ends[row]];
+                Ok(codes.iter().map(|&code| &*words.words()[code as usize]).collect())
+            }
+            other => Err(other.mismatch(column, "several labels")),
+        }
+    }
+
+    /// A class for each row, for [`stratified_split`](crate::stratified_split): the words of a
+    /// column of categories in the order in which they first appear; missing values are a class
+    /// of their own.
+    ///
+    /// # Errors
+    /// [`TableError::Unfitted`] or [`TableError::Kind`] for a column that is not there or holds
+    /// something else.
+    pub fn strata(&self, column: &str) -> Result<Vec<usize>, TableError> {
+        match self.column(column)? {
+            Column::Category { words, codes } => {
+                let missing = words.words().len();
+                let class = |&code| if code == MISSING { missing } else { code as usize };
+                Ok(codes.iter().map(class).collect())
+            }
+            other => Err(other.mismatch(column, "categories")),
+        }
+    }
+
+    pub(super) fn column(&self, name: &str) -> Result<&Column, TableError> {
+        let at = self.schema.columns.iter().position(|column| column.name == name);
+        at.map(|at| &self.columns[at])
+            .ok_or_else(|| TableError::Unfitted { column: name.to_owned() })
+    }
+
+    pub(super) fn check_row(&self, row: usize) -> Result<(), TableError> {
+        let rows = self.rows;
+        if row < rows { Ok(()) } else { Err(TableError::OutOfRange { row, rows }) }
+    }
+}
+
+impl Column {
+    fn new(kind: &ColumnKind) -> Self {
+        match kind {
+            ColumnKind::Category => Self::Category { words: Words::default(), codes: Vec::new() },
+            ColumnKind::Number => Self::Number(Vec::new()),
+            ColumnKind::MultiLabel { separator } => Self::MultiLabel {
+                separator: *separator,
+                words: Words::default(),
+                codes: Vec::new(),
+                ends: Vec::new(),
+            },
+        }
+    }
+
+    /// Appends a field; false if it is no number where one is wanted.
+    fn push(&mut self, field: &str, is_missing: bool) -> bool {
+        match self {
+            Self::Category { words, codes } => {
+                codes.push(if is_missing { MISSING } else { words.number(field) });
+            }
+            Self::Number(numbers) if is_missing => numbers.push(f64::NAN),
+            Self::Number(numbers) => match field.parse::<f64>() {
+                Ok(number) if number.is_finite() => numbers.push(number),
+                _ => return false,
+            },
+            Self::MultiLabel { separator, words, codes, ends } => {
+                if !is_missing {
+                    let parts = field.split(*separator).map(str::trim);
+                    codes.extend(parts.filter(|part| !part.is_empty()).map(|p| words.number(p)));
+                }
+                ends.push(codes.len());
+            }
+        }
+        true
+    }
+
+    pub(super) fn kind(&self) -> ColumnKind {
+        match self {
+            Self::Category { .. } => ColumnKind::Category,
+            Self::Number(_) => ColumnKind::Number,
+            Self::MultiLabel { separator, .. } => ColumnKind::MultiLabel { separator: *separator },
+        }
+    }
+
+    pub(super) fn mismatch(&self, column: &str, expected: &'static str) -> TableError {
+        TableError::Kind { column: column.to_owned(), expected, got: self.kind().name() }
+    }
+}
+
+/// Where the labels of a row begin.
+pub(super) fn start(ends: &[usize], row: usize) -> usize {
+    if row == 0 { 0 } else { ends[row - 1] }
+}

@@ -1,0 +1,225 @@
+//! From columns to the numbers a model sees, by what the training part alone says.
+
+use serde::{Deserialize, Serialize};
+
+use crate::table::columns::{Column, MISSING, start};
+use crate::table::encoded::{EncodedColumn, EncodedTable, EncodedValues};
+use crate::table::{Table, TableError, TableSchema, Vocabulary};
+
+/// How a table is fitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FitConfig {
+    /// A word seen in fewer training rows than this joins the unknown class.
+    pub min_rows: u64,
+}
+
+impl Default for FitConfig {
+    fn default() -> Self {
+        Self { min_rows: 1 }
+    }
+}
+
+impl FitConfig {
+    /// Sets in how many training rows a word must be seen.
+    #[must_use]
+    pub const fn with_min_rows(mut self, rows: u64) -> Self {
+        self.min_rows = rows;
+        self
+    }
+}
+
+/// How each column becomes numbers; saved with serde, it encodes alone at prediction time.
+///
+/// - A category becomes its class in a [`Vocabulary`].
+/// - A number becomes `(x − mean) / std`; a missing one the mean, that is 0.
+/// - Several labels become one 0 or 1 per word of the vocabulary; unknown words have none.
+///
+/// Means, standard deviations (over `n`, not `n − 1`) and words come from the rows it was fitted
+/// on and from no other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TableEncoder {
+    schema: TableSchema,
+    columns: Vec<ColumnEncoder>,
+}
+
+/// How one column becomes numbers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum ColumnEncoder {
+    /// A word becomes its class.
+    Category(Vocabulary),
+    /// A number is standardized.
+    Number {
+        /// The mean of the training rows.
+        mean: f64,
+        /// Their standard deviation; 1 where they are all equal.
+        std: f64,
+    },
+    /// Each word becomes a 0 or a 1.
+    MultiLabel(Vocabulary),
+}
+
+impl TableEncoder {
+    /// Learns the encoding from the given rows of a table.
+    ///
+    /// # Errors
+    /// [`TableError::Setting`] for no rows, [`TableError::OutOfRange`] for one that is not there.
+    ///
+    /// # Example
+    /// ```
+    /// use updraft_data::{Delimiter, FitConfig, Table, TableEncoder, TableSchema, Vocabulary};
+    ///
+    /// let schema = TableSchema::new().category("color");
+    /// let bytes = &b"color\nred\nblue\ngreen\n"[..];
+    /// let table = Table::parse(bytes, "inline.csv", Delimiter::Comma, schema)?;
+    /// // Row 2 is not in the training part, so its color is unknown.
+    /// let encoder = TableEncoder::fit(&table, &[0, 1], FitConfig::default())?;
+    /// assert_eq!(encoder.encode(&table)?.classes("color")?, [2, 1, Vocabulary::UNKNOWN]);
+    /// # Ok::<(), updraft_data::TableError>(())
+    /// ```
+    pub fn fit(table: &Table, rows: &[usize], config: FitConfig) -> Result<Self, TableError> {
+        if rows.is_empty() {
+            let what = "an encoder cannot be fitted on no rows".to_owned();
+            return Err(TableError::Setting { what, remedy: "pass the training part's rows" });
+        }
+        for &row in rows {
+            table.check_row(row)?;
+        }
+        let schema = table.schema().clone();
+        let fit = |column| Ok(ColumnEncoder::fit(table.column(column)?, rows, config));
+        let columns = schema.columns.iter().map(|column| fit(&column.name));
+        Ok(Self { columns: columns.collect::<Result<_, TableError>>()?, schema })
+    }
+
+    /// What a file must have to be encoded.
+    #[must_use]
+    pub const fn schema(&self) -> &TableSchema {
+        &self.schema
+    }
+
+    /// How a column becomes numbers.
+    #[must_use]
+    pub fn column(&self, name: &str) -> Option<&ColumnEncoder> {
+        let at = self.schema.columns.iter().position(|column| column.name == name)?;
+        self.columns.get(at)
+    }
+
+    /// Encodes every row of a table.
+    ///
+    /// # Errors
+    /// [`TableError::Unfitted`] if the table lacks a column, [`TableError::Kind`] if one holds
+    /// something else.
+    pub fn encode(&self, table: &Table) -> Result<EncodedTable, TableError> {
+        if self.columns.len() != self.schema.columns.len() {
+            let what =
+                "the saved encoder has more columns in one list than in the other".to_owned();
+            return Err(TableError::Setting { what, remedy: "save it again" });
+        }
+        let mut columns = Vec::with_capacity(self.columns.len());
+        for (schema, encoder) in self.schema.columns.iter().zip(&self.columns) {
+            let column = table.column(&schema.name)?;
+            let values = encoder
+                .encode(column)
+                .ok_or_else(|| column.mismatch(&schema.name, schema.kind.name()))?;
+            columns.push(EncodedColumn { name: schema.name.clone(), values });
+        }
+        Ok(EncodedTable::new(table.rows(), columns))
+    }
+}
+
+impl ColumnEncoder {
+    fn fit(column: &Column, rows: &[usize], config: FitConfig) -> Self {
+        match column {
+            Column::Category { words, codes } => {
+                let mut seen = vec![0_u64; words.words().len()];
+                for &row in rows {
+                    if codes[row] != MISSING {
+                        seen[codes[row] as usize] += 1;
+                    }
+                }
+                Self::Category(frequent(words.words(), &seen, config))
+            }
+            Column::Number(numbers) => {
+                let (mean, std) = moments(rows.iter().map(|&row| numbers[row]));
+                Self::Number { mean, std }
+            }
+            Column::MultiLabel { words, codes, ends, .. } => {
+                let mut seen = vec![0_u64; words.words().len()];
+                for &row in rows {
+                    let labels = &codes[start(ends, row)..ends[row]];
+                    for (at, &code) in labels.iter().enumerate() {
+                        // A label that a field repeats is one row all the same.
+                        seen[code as usize] += u64::from(!labels[..at].contains(&code));
+                    }
+                }
+                Self::MultiLabel(frequent(words.words(), &seen, config))
+            }
+        }
+    }
+
+    /// The column's values, or `None` for a column of another kind.
+    fn encode(&self, column: &Column) -> Option<EncodedValues> {
+        match (self, column) {
+            (Self::Category(vocabulary), Column::Category { words, codes }) => {
+                let classes = classes(vocabulary, words.words());
+                let class = |&code: &u32| {
+                    // A missing word lies past the end of the list.
+                    classes.get(code as usize).copied().unwrap_or(Vocabulary::UNKNOWN)
+                };
+                Some(EncodedValues::Classes {
+                    classes: vocabulary.classes(),
+                    values: codes.iter().map(class).collect(),
+                })
+            }
+            (Self::Number { mean, std }, Column::Number(numbers)) => {
+                let standard = |&number: &f64| {
+                    if number.is_nan() { 0.0 } else { ((number - mean) / std) as f32 }
+                };
+                Some(EncodedValues::Numbers(numbers.iter().map(standard).collect()))
+            }
+            (Self::MultiLabel(vocabulary), Column::MultiLabel { words, codes, ends, .. }) => {
+                let classes = classes(vocabulary, words.words());
+                let labels = vocabulary.words().len();
+                let mut values = vec![0.0; labels * ends.len()];
+                for row in 0..ends.len() {
+                    for &code in &codes[start(ends, row)..ends[row]] {
+                        let class = classes[code as usize];
+                        if class != Vocabulary::UNKNOWN {
+                            values[row * labels + class as usize - 1] = 1.0;
+                        }
+                    }
+                }
+                Some(EncodedValues::MultiHot { labels, values })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The class of each word of a table.
+fn classes(vocabulary: &Vocabulary, words: &[Box<str>]) -> Vec<u32> {
+    words.iter().map(|word| vocabulary.class(word)).collect()
+}
+
+fn frequent(words: &[Box<str>], seen: &[u64], config: FitConfig) -> Vocabulary {
+    let least = config.min_rows.max(1);
+    let frequent = words.iter().zip(seen).filter(|(_, seen)| **seen >= least);
+    frequent.map(|(word, _)| word.to_string()).collect::<Vec<_>>().into()
+}
+
+/// Mean and standard deviation in two passes of f64; (0, 1) without numbers, and a standard
+/// deviation of 1 for numbers that do not differ.
+fn moments(numbers: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
+    let present = || numbers.clone().filter(|number| !number.is_nan());
+    let count = present().count() as f64;
+    if count == 0.0 {
+        return (0.0, 1.0);
+    }
+    // Divided before they are added, so that no sum of finite numbers overflows.
+    let mean = present().map(|number| number / count).sum::<f64>();
+    let variance = present().map(|number| (number - mean).powi(2) / count).sum::<f64>();
+    let std = variance.sqrt();
+    (mean, if std > 0.0 && std.is_finite() { std } else { 1.0 })
+}

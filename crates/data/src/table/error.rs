@@ -1,0 +1,125 @@
+//! What goes wrong with a table.
+
+use std::error::Error;
+use std::io;
+use std::path::PathBuf;
+
+/// Why a table cannot be read, fitted or encoded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TableError {
+    /// The file cannot be opened or read.
+    #[error("`{}` cannot be read", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The parser gave up.
+    #[error("`{}` line {line} is no record", .path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: u64,
+        /// What the parser said.
+        #[source]
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// A field is not text.
+    #[error("`{}` line {line}, column `{column}`: not UTF-8; save the file as UTF-8", .path.display())]
+    NotUtf8 {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: u64,
+        /// The column's name.
+        column: String,
+    },
+    /// A record has another number of fields than the header.
+    #[error("`{}` line {line} has {got} fields; the header has {expected}", .path.display())]
+    Ragged {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: u64,
+        /// Fields in the header.
+        expected: usize,
+        /// Fields in this record.
+        got: usize,
+    },
+    /// Two columns have one name.
+    #[error("`{}` has two columns `{column}`; rename one", .path.display())]
+    RepeatedColumn {
+        /// The file.
+        path: PathBuf,
+        /// The name.
+        column: String,
+    },
+    /// A wanted column is not there.
+    #[error("`{}` has no column `{column}`; it has `{}`", .path.display(), .known.join("`, `"))]
+    MissingColumn {
+        /// The file.
+        path: PathBuf,
+        /// The column asked for.
+        column: String,
+        /// The columns of the file.
+        known: Vec<String>,
+    },
+    /// A field of a column of numbers is none.
+    #[error(
+        "`{}` line {line}, column `{column}`: expected a finite number, got `{text}`; \
+         name the text of missing values in the schema",
+        .path.display()
+    )]
+    NotANumber {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: u64,
+        /// The column's name.
+        column: String,
+        /// The field.
+        text: String,
+    },
+    /// There are no records.
+    #[error("`{}` has no records", .path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A schema, or the rows to fit on, name nothing to work with.
+    #[error("{what}; {remedy}")]
+    Setting {
+        /// What is wrong.
+        what: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// A row does not exist.
+    #[error("row {row} does not exist; the table has {rows}")]
+    OutOfRange {
+        /// The row asked for.
+        row: usize,
+        /// How many there are.
+        rows: usize,
+    },
+    /// A column is of another kind than the operation needs.
+    #[error("column `{column}` holds {got}; expected {expected}")]
+    Kind {
+        /// The column.
+        column: String,
+        /// What the operation needs.
+        expected: &'static str,
+        /// What the column holds.
+        got: &'static str,
+    },
+    /// A column of the fitted table is missing in this one.
+    #[error("the table has no column `{column}`, which the encoder was fitted with")]
+    Unfitted {
+        /// The column.
+        column: String,
+    },
+}

@@ -1,0 +1,20 @@
+//! Tables: columns read in one pass, and their encoding fitted on the training part.
+
+mod columns;
+mod encoded;
+mod encoder;
+mod error;
+mod records;
+mod schema;
+mod vocabulary;
+mod words;
+
+pub use columns::Table;
+pub use encoded::EncodedTable;
+pub use encoder::{ColumnEncoder, FitConfig, TableEncoder};
+pub use error::TableError;
+pub use records::Delimiter;
+pub use schema::{ColumnKind, ColumnSchema, TableSchema};
+pub use vocabulary::Vocabulary;
+
+pub(crate) use records::Records;

@@ -1,0 +1,165 @@
+//! The records of a CSV or TSV file, one after the other.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use csv::{ByteRecord, ErrorKind, Reader, ReaderBuilder};
+
+use crate::table::TableError;
+
+/// What divides the fields of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Delimiter {
+    /// `,`, with quotes as in RFC 4180.
+    #[default]
+    Comma,
+    /// `;`, with quotes.
+    Semicolon,
+    /// A tab, with quotes.
+    Tab,
+}
+
+impl Delimiter {
+    /// A tab for files that end in `.tsv` or `.tab`, else a comma.
+    #[must_use]
+    pub fn of(path: impl AsRef<Path>) -> Self {
+        let ending = path.as_ref().extension().unwrap_or_default().to_ascii_lowercase();
+        if ending == "tsv" || ending == "tab" { Self::Tab } else { Self::Comma }
+    }
+
+    const fn byte(self) -> u8 {
+        match self {
+            Self::Comma => b',',
+            Self::Semicolon => b';',
+            Self::Tab => b'\t',
+        }
+    }
+}
+
+/// A file with a header, read record by record into one buffer.
+pub(crate) struct Records<R> {
+    path: PathBuf,
+    reader: Reader<R>,
+    header: Vec<String>,
+    record: ByteRecord,
+}
+
+impl Records<File> {
+    pub(crate) fn open(path: &Path, delimiter: Delimiter) -> Result<Self, TableError> {
+        let file = File::open(path)
+            .map_err(|source| TableError::Read { path: path.to_owned(), source })?;
+        Self::new(file, path, delimiter, None)
+    }
+}
+
+impl<R: Read> Records<R> {
+    /// `path` is what an error calls the bytes; without names, the first record has them.
+    pub(crate) fn new(
+        bytes: R,
+        path: &Path,
+        delimiter: Delimiter,
+        names: Option<&[String]>,
+    ) -> Result<Self, TableError> {
+        let reader = ReaderBuilder::new()
+            .delimiter(delimiter.byte())
+            .has_headers(false)
+            // Uneven records are told here, with both counts.
+            .flexible(true)
+            .buffer_capacity(1 << 16)
+            .from_reader(bytes);
+        let record = ByteRecord::new();
+        let mut records = Self { path: path.to_owned(), reader, header: Vec::new(), record };
+        match names {
+            Some(names) => records.header = names.to_vec(),
+            None => records.read_header()?,
+        }
+        Ok(records)
+    }
+
+    pub(crate) fn header(&self) -> &[String] {
+        &self.header
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Where a column is.
+    pub(crate) fn column(&self, name: &str) -> Result<usize, TableError> {
+        self.header.iter().position(|column| column == name).ok_or_else(|| {
+            TableError::MissingColumn {
+                path: self.path.clone(),
+                column: name.to_owned(),
+                known: self.header.clone(),
+            }
+        })
+    }
+
+    /// Reads the next record; false at the end of the file.
+    pub(crate) fn advance(&mut self) -> Result<bool, TableError> {
+        if !self.read()? {
+            return Ok(false);
+        }
+        let (expected, got) = (self.header.len(), self.record.len());
+        if expected != got {
+            let (path, line) = (self.path.clone(), self.line());
+            return Err(TableError::Ragged { path, line, expected, got });
+        }
+        Ok(true)
+    }
+
+    /// A field of the record read last.
+    pub(crate) fn field(&self, column: usize) -> Result<&str, TableError> {
+        str::from_utf8(&self.record[column]).map_err(|_| TableError::NotUtf8 {
+            path: self.path.clone(),
+            line: self.line(),
+            column: self.header[column].clone(),
+        })
+    }
+
+    /// The line on which the record read last begins.
+    pub(crate) fn line(&self) -> u64 {
+        self.record.position().map_or(0, csv::Position::line)
+    }
+
+    fn read(&mut self) -> Result<bool, TableError> {
+        let line = self.reader.position().line();
+        self.reader.read_byte_record(&mut self.record).map_err(|error| {
+            let path = self.path.clone();
+            if !error.is_io_error() {
+                return TableError::Damaged { path, line, source: error.into() };
+            }
+            match error.into_kind() {
+                ErrorKind::Io(source) => TableError::Read { path, source },
+                other => {
+                    let source = io::Error::other(format!("{other:?}"));
+                    TableError::Read { path, source }
+                }
+            }
+        })
+    }
+
+    fn read_header(&mut self) -> Result<(), TableError> {
+        if !self.read()? {
+            return Err(TableError::Empty { path: self.path.clone() });
+        }
+        let mut header: Vec<String> = Vec::with_capacity(self.record.len());
+        for (at, name) in self.record.iter().enumerate() {
+            // Spreadsheets put a byte-order mark before the first name.
+            let name = name.strip_prefix(b"\xEF\xBB\xBF").filter(|_| at == 0).unwrap_or(name);
+            let name = str::from_utf8(name).map_err(|_| TableError::NotUtf8 {
+                path: self.path.clone(),
+                line: 1,
+                column: format!("number {}", at + 1),
+            })?;
+            let name = name.trim().to_owned();
+            if header.contains(&name) {
+                return Err(TableError::RepeatedColumn { path: self.path.clone(), column: name });
+            }
+            header.push(name);
+        }
+        self.header = header;
+        Ok(())
+    }
+}

@@ -1,0 +1,167 @@
+//! IDX, CIFAR's binary form and manifests, whole and damaged.
+
+use std::fs;
+use std::path::Path;
+
+use tempfile::TempDir;
+use updraft_data::{
+    CifarLabels, CifarPart, DataError, Delimiter, FormatError, IdxArray, ImageFolder, ImageSource,
+    InMemoryTensors, Loader, Order, StreamConfig, TargetBatch, Targets, Workers, read_cifar,
+};
+
+use crate::files::{contents, folder, gzip, jpeg, told, two_classes, write};
+
+fn idx(shape: &[u32], body: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![0, 0, 8, shape.len() as u8];
+    bytes.extend(shape.iter().flat_map(|length| length.to_be_bytes()));
+    bytes.extend(body);
+    bytes
+}
+
+#[test]
+fn an_idx_pair_becomes_batches_for_any_number_of_workers() {
+    let root = tempfile::tempdir().unwrap();
+    let body: Vec<u8> = (0..50_u32 * 6).map(|at| (at * 7 % 256) as u8).collect();
+    let images = write(&root, "images", &gzip(&idx(&[50, 2, 3], &body)));
+    let labels: Vec<u8> = (0..50).map(|at| at % 10).collect();
+    let labels = write(&root, "labels", &idx(&[50], &labels));
+    let read = |path: &Path| IdxArray::read(path).unwrap();
+    let open = |workers| {
+        let samples = InMemoryTensors::from_idx(read(&images), read(&labels), &images)
+            .and_then(|samples| samples.with_normalization(0.5, 0.25))
+            .unwrap();
+        assert_eq!(samples.sample_shape(), [2, 3]);
+        let config = StreamConfig::new(8)
+            .with_order(Order::Shuffled)
+            .with_seed(3)
+            .with_workers(Workers::Count(workers));
+        Loader::collating(samples, config).unwrap()
+    };
+    let expected: Vec<_> = open(0).epoch(1).map(Result::unwrap).collect();
+    for batch in &expected {
+        let TargetBatch::Classes(classes) = batch.targets() else { panic!() };
+        for (at, &index) in batch.indices().iter().enumerate() {
+            assert_eq!(classes[at], index % 10);
+            for (value, &byte) in batch.values()[6 * at..][..6].iter().zip(&body[6 * index..]) {
+                let exact = (f64::from(byte) / 255.0 - 0.5) / 0.25;
+                assert!((f64::from(*value) - exact).abs() < 1e-6);
+            }
+        }
+    }
+    for workers in [1, 2, 8] {
+        let batches: Vec<_> = open(workers).epoch(1).map(Result::unwrap).collect();
+        assert_eq!(batches, expected, "{workers} workers");
+    }
+}
+
+#[test]
+fn idx_files_that_do_not_belong_together_are_refused() {
+    let array = |shape: &[u32], body: &[u8]| IdxArray::parse(&idx(shape, body)).unwrap();
+    let images = array(&[2, 2], &[1, 2, 3, 4]);
+    let fault = |labels| match InMemoryTensors::from_idx(images.clone(), labels, "pair") {
+        Err(DataError::Format { source, .. }) => source,
+        other => panic!("{other:?}"),
+    };
+    let three = fault(array(&[3], &[0, 1, 2]));
+    assert_eq!(three, FormatError::LabelCount { samples: 2, labels: 3 });
+    let floats = IdxArray::parse(&[0, 0, 0x0D, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
+    assert!(matches!(fault(floats), FormatError::Values { got: "32-bit floating point", .. }));
+    let error = InMemoryTensors::from_floats(2, &[3], vec![0.0; 5], Targets::None).unwrap_err();
+    assert_eq!(error.to_string(), "2 samples of shape [3] have 6 values, got 5");
+}
+
+#[test]
+fn a_damaged_idx_file_is_named() {
+    let root = tempfile::tempdir().unwrap();
+    let cut = write(&root, "cut", &idx(&[60_000, 28, 28], &[0; 100]));
+    let text = told(&IdxArray::read(&cut).unwrap_err());
+    assert!(text.ends_with("get it again: expected 47040016 bytes, got 116"), "{text}");
+    let mut flipped = gzip(&idx(&[4], &[1, 2, 3, 4]));
+    let middle = flipped.len() / 2;
+    flipped[middle] ^= 16;
+    let flipped = write(&root, "flipped", &flipped);
+    assert!(matches!(IdxArray::read(&flipped), Err(DataError::Inflate { .. })));
+    assert!(matches!(IdxArray::read(root.path().join("no")), Err(DataError::Open { .. })));
+}
+
+/// A folder as CIFAR-10's binary version unpacks, with two images in each file.
+fn cifar10() -> TempDir {
+    let names = "airplane\nautomobile\nbird\ncat\ndeer\ndog\nfrog\nhorse\nship\ntruck\n\n";
+    let mut files = vec![("batches.meta.txt".to_owned(), names.as_bytes().to_vec())];
+    for at in 0..6_u8 {
+        let mut bytes = Vec::new();
+        for label in [at, 9] {
+            bytes.push(label);
+            bytes.extend((0..3072).map(|place| (place / 1024 * 50) as u8 + at));
+        }
+        let name =
+            if at == 5 { "test_batch.bin".into() } else { format!("data_batch_{}.bin", at + 1) };
+        files.push((name, bytes));
+    }
+    let files: Vec<_> = files.iter().map(|(name, bytes)| (&**name, bytes.clone())).collect();
+    folder(&files)
+}
+
+#[test]
+fn cifar10_is_read_in_the_order_of_its_files() {
+    let root = cifar10();
+    let train = read_cifar(root.path(), CifarLabels::Ten, CifarPart::Train).unwrap();
+    assert_eq!(train.len(), 10);
+    assert_eq!(train.label(4), 2);
+    assert_eq!(train.classes()[9], "truck");
+    assert_eq!(train.read(8).unwrap().pixels()[..3], [4, 54, 104]);
+    assert!(train.name(9).ends_with("data_batch_5.bin:1"), "{}", train.name(9));
+    let test = read_cifar(root.path(), CifarLabels::Ten, CifarPart::Test).unwrap();
+    assert_eq!((test.len(), test.label(0)), (2, 5));
+}
+
+#[test]
+fn a_damaged_cifar_folder_is_told() {
+    let root = cifar10();
+    let read = || told(&read_cifar(root.path(), CifarLabels::Ten, CifarPart::Train).unwrap_err());
+    let third = root.path().join("data_batch_3.bin");
+    fs::write(&third, vec![200; 3073]).unwrap();
+    let text = read();
+    assert!(text.contains("data_batch_3.bin` is damaged"), "{text}");
+    assert!(text.ends_with("record 0 has label 200; there are 10 classes"), "{text}");
+    fs::write(&third, vec![0; 3000]).unwrap();
+    assert!(read().ends_with("expected a multiple of 3073 bytes and at least one, got 3000 bytes"));
+    fs::remove_file(&third).unwrap();
+    assert!(read().contains("data_batch_3.bin` cannot be opened"));
+    fs::write(root.path().join("batches.meta.txt"), "cat\ndog\n").unwrap();
+    assert!(read().ends_with("expected 10 class names, one a line, got 2"));
+}
+
+#[test]
+fn a_manifest_lists_the_set_that_its_folder_is() {
+    let files = two_classes();
+    let root = folder(&files);
+    let mut rows: Vec<String> =
+        files.iter().map(|(name, _)| format!("{name},{},note", &name[..3])).collect();
+    rows.sort();
+    let text = format!("image,kind,remark\n{}\n", rows.join("\n"));
+    let path = write(&root, "list.csv", text.as_bytes());
+    let listed = ImageFolder::from_manifest(&path, Delimiter::Comma, "image", "kind").unwrap();
+    assert_eq!(listed.classes(), ["cat", "dog"]);
+    let direct = ImageFolder::open(root.path()).unwrap();
+    assert_eq!(contents(&listed), contents(&direct));
+    fs::write(root.path().join("other.jpg"), jpeg(3)).unwrap();
+    let longer = write(&root, "more.csv", format!("{text}other.jpg,cat,\n").as_bytes());
+    let longer = ImageFolder::from_manifest(longer, Delimiter::Comma, "image", "kind").unwrap();
+    assert_ne!(longer.fingerprint(), listed.fingerprint());
+}
+
+#[test]
+fn a_manifest_is_told_by_what_it_lacks() {
+    let root = folder(&[("a.jpg", jpeg(1))]);
+    let open = |text: &str| {
+        let path = write(&root, "list.tsv", text.as_bytes());
+        ImageFolder::from_manifest(&path, Delimiter::of(&path), "image", "kind").unwrap_err()
+    };
+    assert!(
+        told(&open("image\tclass\na.jpg\tx\n")).contains("has no column `kind`; it has `image`")
+    );
+    assert!(told(&open("image\tkind\nb.jpg\tx\n")).contains("b.jpg` cannot be opened"));
+    assert!(matches!(open("image\tkind\n"), DataError::Empty));
+    assert!(told(&open("image\tkind\na.jpg\n")).contains("line 2 has 1 fields; the header has 2"));
+}
