@@ -239,6 +239,27 @@ def decode(problem, _layout, folder):
     return once, lambda: {"pixels": numbers(once().permute(1, 2, 0))}
 
 
+def gather(problem, _layout, folder):
+    images, side, batch = problem["images"], problem["side"], problem["batch"]
+    values = np.fromfile(os.path.join(folder, "gray.bin"), dtype=np.uint8)
+    pixels = torch.from_numpy(values.reshape(images, side, side))
+    mean, std = 0.1307, 0.3081
+    order, position = torch.randperm(images), 0
+
+    def take(indices):
+        return pixels[indices].float().mul_(1.0 / (255.0 * std)).add_(-mean / std)
+
+    def once():
+        nonlocal order, position
+        if position >= images:
+            order, position = torch.randperm(images), 0
+        indices = order[position : position + batch]
+        position += batch
+        return take(indices)
+
+    return once, lambda: {"batch": numbers(take(torch.arange(batch)))}
+
+
 KINDS = {
     "matmul": matmul,
     "conv2d": conv2d,
@@ -247,6 +268,7 @@ KINDS = {
     "train_step": train_step,
     "optimizer": optimizer,
     "decode": decode,
+    "gather": gather,
 }
 
 if __name__ == "__main__":

@@ -7,8 +7,10 @@ use crate::problem::batch_norm::BatchNorm;
 use crate::problem::conv2d::{Conv2d, Pass};
 use crate::problem::decode::Decode;
 use crate::problem::kan_layer::KanLayer;
+use crate::problem::gather::Gather;
 use crate::problem::matmul::{Matmul, Number};
 use crate::problem::optimizer::OptimizerStep;
+use crate::problem::read_table::{ReadTable, Reading};
 use crate::problem::train_step::TrainStep;
 
 /// A problem with the sentence that explains it.
@@ -92,6 +94,16 @@ pub(crate) fn entries() -> Vec<Entry> {
         [(32, 32, "a CIFAR-10 image"), (640, 224, "a photograph, shrunk for a network")]
     {
         add(Problem::Decode(Decode { from, to }), about);
+    }
+    add(
+        Problem::Gather(Gather { images: 60_000, side: 28, batch: 256 }),
+        "a batch of gray digits out of memory, shuffled and normalized",
+    );
+    for (reading, about) in [
+        (Reading::Scan, "a million records read as bytes with the csv crate"),
+        (Reading::Encode, "the same file read in columns, fitted and encoded"),
+    ] {
+        add(Problem::ReadTable(ReadTable { rows: 1_000_000, reading }), about);
     }
     entries
 }

@@ -114,7 +114,10 @@ pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
         Problem::Matmul(matmul) if matmul.dtype == Number::F32 => {
             vec![python("pytorch"), candle()]
         }
-        Problem::Matmul(_) | Problem::Optimizer(_) | Problem::Decode(_) => vec![python("pytorch")],
+        Problem::ReadTable(_) => Vec::new(),
+        Problem::Matmul(_) | Problem::Optimizer(_) | Problem::Decode(_) | Problem::Gather(_) => {
+            vec![python("pytorch")]
+        }
     }
 }
 

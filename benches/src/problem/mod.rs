@@ -4,8 +4,10 @@ pub(crate) mod batch_norm;
 pub(crate) mod conv2d;
 pub(crate) mod decode;
 pub(crate) mod kan_layer;
+pub(crate) mod gather;
 pub(crate) mod matmul;
 pub(crate) mod optimizer;
+pub(crate) mod read_table;
 pub(crate) mod train_step;
 
 use std::collections::BTreeMap;
@@ -28,6 +30,8 @@ pub(crate) enum Problem {
     TrainStep(train_step::TrainStep),
     Optimizer(optimizer::OptimizerStep),
     Decode(decode::Decode),
+    Gather(gather::Gather),
+    ReadTable(read_table::ReadTable),
 }
 
 impl Problem {
@@ -41,6 +45,8 @@ impl Problem {
             Self::TrainStep(task) => task,
             Self::Optimizer(task) => task,
             Self::Decode(task) => task,
+            Self::Gather(task) => task,
+            Self::ReadTable(task) => task,
         }
     }
 }

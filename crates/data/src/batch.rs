@@ -12,6 +12,16 @@ pub struct ImageBatch {
     pub(crate) planes: Vec<f32>,
     pub(crate) labels: Vec<usize>,
     pub(crate) indices: Vec<usize>,
+    pub(crate) mix: Option<Mix>,
+}
+
+/// What [`MixUp`](crate::MixUp) did to a batch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mix {
+    /// The share of each sample's own class; the rest belongs to its partner's.
+    pub shares: Vec<f32>,
+    /// The class of each sample's partner.
+    pub partner_labels: Vec<usize>,
 }
 
 impl ImageBatch {
@@ -51,14 +61,44 @@ impl ImageBatch {
         &self.indices
     }
 
+    /// How the samples were mixed, if they were.
+    #[must_use]
+    pub const fn mix(&self) -> Option<&Mix> {
+        self.mix.as_ref()
+    }
+
+    /// The share of each class in each sample, `[samples, classes]`: 1 for its own class, or
+    /// what [`MixUp`](crate::MixUp) made of it.
+    ///
+    /// # Panics
+    /// If `classes` is not above every label.
+    #[must_use]
+    pub fn soft_labels(&self, classes: usize) -> Vec<f32> {
+        let mut shares = vec![0.0; classes * self.len()];
+        for (at, &label) in self.labels.iter().enumerate() {
+            assert!(label < classes, "label {label} is none of {classes} classes");
+            let row = &mut shares[at * classes..][..classes];
+            match &self.mix {
+                None => row[label] = 1.0,
+                Some(mix) => {
+                    row[label] += mix.shares[at];
+                    row[mix.partner_labels[at]] += 1.0 - mix.shares[at];
+                }
+            }
+        }
+        shares
+    }
+
     /// Images `[samples, 3, height, width]` and labels `[samples]` as tensors, in the device's
     /// default dtypes.
     #[must_use]
     pub fn to_device(self, device: &Device) -> (Tensor<4>, Tensor<1, Int>) {
         let (shape, samples) = (self.shape(), self.len());
-        let images = TensorData::new(self.planes, shape);
         let labels: Vec<i64> = self.labels.into_iter().map(|label| label as i64).collect();
-        let labels = TensorData::new(labels, [samples]);
+        let mut images = TensorData::new(self.planes, shape);
+        let mut labels = TensorData::new(labels, [samples]);
+        // Where the device has memory that it copies from by itself, the way there leads through.
+        device.staging([&mut images, &mut labels].into_iter());
         (Tensor::from_data(images, device), Tensor::from_data(labels, device))
     }
 }

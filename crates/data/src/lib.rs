@@ -10,8 +10,10 @@ mod fault;
 mod guard;
 mod image;
 mod jpeg;
+mod patch;
 mod progress;
 mod random;
+mod resident;
 mod source;
 mod split;
 mod stream;
@@ -21,11 +23,11 @@ mod trace;
 
 // Where samples come from.
 pub use source::{
-    CifarLabels, CifarPart, CifarRecords, Cue, GeneratedConfig, GeneratedImages, IdxArray,
+    CifarLabels, CifarPart, CifarRecords, Cue, Formula, GeneratedConfig, GeneratedImages, IdxArray,
     IdxValues, ImageFolder, ImageSource, InMemoryImages, InMemoryTensors, Relabeled, Subset,
-    TarImages, Targets, read_cifar,
+    TarImages, Targets, blob_volumes, formula_samples, interaction_csv, read_cifar,
 };
-pub use split::{Split, stratified_split};
+pub use split::{Split, stratified_sample, stratified_split};
 
 // Tables, and what a model sees of them.
 pub use table::{
@@ -34,20 +36,25 @@ pub use table::{
 };
 
 // One image, and what is done to it.
-pub use augment::{Augment, Canvas, HorizontalFlip, Normalize, Translate};
+pub use augment::{
+    Augment, Canvas, ColorJitter, HorizontalFlip, MixUp, Normalize, RandomResizedCrop, Rotate,
+    Translate, Zoom,
+};
 pub use decode::decode;
 pub use image::Image;
 
 // Batches of samples, epoch by epoch.
-pub use batch::ImageBatch;
+pub use batch::{ImageBatch, Mix};
+pub use patch::{PatchPair, RandomPatches, SlidingWindow};
+pub use resident::{ResidentBatch, ResidentEpoch, ResidentSet};
 pub use stream::{
-    Collate, Draw, Epoch, ImageCollate, LastBatch, Loader, LoaderConfig, LoaderState, Order,
+    Ahead, Collate, Draw, Epoch, ImageCollate, LastBatch, Loader, LoaderConfig, LoaderState, Order,
     StreamConfig, Waits, Workers,
 };
 pub use tensor_batch::{TargetBatch, TensorBatch};
 
 // What was prepared before.
-pub use cache::CacheUse;
+pub use cache::{CacheUse, CachedImages, FileImages};
 
 // How far, and what goes wrong.
 pub use error::{DataError, DecodeError, FormatError, Place};

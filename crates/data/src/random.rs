@@ -10,6 +10,11 @@ pub(crate) enum Purpose {
     Augment = 2,
     Split = 3,
     Generate = 4,
+    MixUp = 5,
+    Patch = 6,
+    Blobs = 7,
+    Formula = 8,
+    Interactions = 9,
 }
 
 /// A `ChaCha8` stream of its own; the arithmetic on it is ours, so no library changes our draws.
@@ -36,6 +41,11 @@ impl Random {
     /// Uniform in `low..high`, in steps of `(high − low) / 2²⁴`.
     pub(crate) fn between(&mut self, low: f32, high: f32) -> f32 {
         low + (high - low) * ((self.0.next_u32() >> 8) as f32 / 16_777_216.0)
+    }
+
+    /// Uniform between 0 and 1, never either, in steps of 2⁻⁵³.
+    pub(crate) fn open_unit(&mut self) -> f64 {
+        ((self.0.next_u64() >> 11) as f64 + 0.5) / 9_007_199_254_740_992.0
     }
 
     /// True half of the time.

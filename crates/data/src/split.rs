@@ -1,15 +1,84 @@
 //! Holding out a part of every class.
 
+use std::cmp::Reverse;
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::cache::WholeFile;
+use crate::digest::Digest;
 use crate::error::DataError;
 use crate::random::{Purpose, Random};
 
 /// Two disjoint lists of sample indices, each in rising order.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Split {
     /// The samples to learn from.
     pub kept: Vec<usize>,
-    /// The samples to score on.
+    /// The samples to score on, or to calibrate with.
     pub held_out: Vec<usize>,
+}
+
+/// A split as it is written down.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    set: String,
+    hash: String,
+    #[serde(flatten)]
+    split: Split,
+}
+
+impl Written {
+    fn json(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("numbers and strings are always JSON")
+    }
+}
+
+impl Split {
+    /// SHA-256 of both lists, as 64 hexadecimal digits.
+    #[must_use]
+    pub fn hash(&self) -> String {
+        let lists = [&self.kept, &self.held_out];
+        let digest = lists.into_iter().fold(Digest::new("updraft split"), |digest, list| {
+            list.iter().fold(digest.number(list.len()), |digest, &index| digest.number(index))
+        });
+        digest.hex()
+    }
+
+    /// Writes the split down as JSON, with its hash and the fingerprint of the set it divides.
+    ///
+    /// # Errors
+    /// [`DataError::Write`]; a file that was there is whole then.
+    pub fn write(&self, set: &str, path: impl AsRef<Path>) -> Result<(), DataError> {
+        let written = Written { set: set.to_owned(), hash: self.hash(), split: self.clone() };
+        let mut file = WholeFile::create(path.as_ref())?;
+        file.write(&written.json())?;
+        file.finish()
+    }
+
+    /// Reads a split of the set with the given fingerprint.
+    ///
+    /// # Errors
+    /// [`DataError::Open`] if the file cannot be read, [`DataError::Split`] if it is damaged or
+    /// divides another set.
+    pub fn read(set: &str, path: impl AsRef<Path>) -> Result<Self, DataError> {
+        let path = path.as_ref();
+        let fault = |reason: String| DataError::Split { path: path.to_owned(), reason };
+        let text =
+            fs::read(path).map_err(|source| DataError::Open { path: path.to_owned(), source })?;
+        let written: Written =
+            serde_json::from_slice(&text).map_err(|error| fault(error.to_string()))?;
+        if written.set != set {
+            return Err(fault(format!("it divides the set {}, not {set}", written.set)));
+        }
+        if written.hash != written.split.hash() {
+            return Err(fault("its indices do not fit its hash".to_owned()));
+        }
+        Ok(written.split)
+    }
 }
 
 /// Holds out the same fraction of every class, rounded to whole samples.
@@ -38,6 +107,56 @@ pub fn stratified_split(labels: &[usize], fraction: f64, seed: u64) -> Result<Sp
             expected: "above 0 and below 1".to_owned(),
         });
     }
+    let counts = by_class(labels).into_iter().map(|members| {
+        let wanted = (members.len() as f64 * fraction).round() as usize;
+        let held_out = if members.len() < 2 { 0 } else { wanted.clamp(1, members.len() - 1) };
+        (members, held_out)
+    });
+    Ok(hold_out(counts, seed))
+}
+
+/// Holds out so many samples, shared among the classes by their sizes: a set to calibrate with.
+///
+/// Each class gives its share of `samples` rounded down, and one more where the remainder is
+/// largest (Hamilton's method; the lower class first where remainders are equal).
+/// Which ones is a function of the labels and the seed.
+///
+/// # Errors
+/// [`DataError::Setting`] for more samples than there are, or none.
+///
+/// # Example
+/// ```
+/// use updraft_data::stratified_sample;
+///
+/// let labels = [0, 0, 0, 0, 0, 0, 1, 1, 1];
+/// let calibration = stratified_sample(&labels, 3, 7)?.held_out;
+/// assert_eq!(calibration.iter().filter(|&&index| labels[index] == 0).count(), 2);
+/// # Ok::<(), updraft_data::DataError>(())
+/// ```
+pub fn stratified_sample(labels: &[usize], samples: usize, seed: u64) -> Result<Split, DataError> {
+    if samples == 0 || samples > labels.len() {
+        return Err(DataError::Setting {
+            name: "samples",
+            value: samples.to_string(),
+            expected: format!("1 to {}", labels.len()),
+        });
+    }
+    let classes = by_class(labels);
+    let total = labels.len() as u128;
+    let share = |members: &Vec<usize>| members.len() as u128 * samples as u128;
+    let mut counts: Vec<usize> =
+        classes.iter().map(|members| (share(members) / total) as usize).collect();
+    let mut by_remainder: Vec<usize> = (0..classes.len()).collect();
+    by_remainder.sort_by_key(|&class| Reverse(share(&classes[class]) % total));
+    let missing = samples - counts.iter().sum::<usize>();
+    for &class in &by_remainder[..missing] {
+        counts[class] += 1;
+    }
+    Ok(hold_out(classes.into_iter().zip(counts), seed))
+}
+
+/// The samples of each class, in rising order.
+fn by_class(labels: &[usize]) -> Vec<Vec<usize>> {
     let mut classes: Vec<Vec<usize>> = Vec::new();
     for (index, &label) in labels.iter().enumerate() {
         if label >= classes.len() {
@@ -45,17 +164,20 @@ pub fn stratified_split(labels: &[usize], fraction: f64, seed: u64) -> Result<Sp
         }
         classes[label].push(index);
     }
+    classes
+}
+
+/// Holds out a number of each class.
+fn hold_out(classes: impl Iterator<Item = (Vec<usize>, usize)>, seed: u64) -> Split {
     let mut split = Split { kept: Vec::new(), held_out: Vec::new() };
-    for (label, mut members) in classes.into_iter().enumerate() {
-        let wanted = (members.len() as f64 * fraction).round() as usize;
-        let held_out = if members.len() < 2 { 0 } else { wanted.clamp(1, members.len() - 1) };
+    for (label, (mut members, held_out)) in classes.enumerate() {
         Random::new(Purpose::Split, seed, 0, label as u64).shuffle(&mut members);
         split.kept.extend(members.split_off(held_out));
         split.held_out.extend(members);
     }
     split.kept.sort_unstable();
     split.held_out.sort_unstable();
-    Ok(split)
+    split
 }
 
 #[cfg(test)]
@@ -84,6 +206,48 @@ mod tests {
             }
             prop_assert_eq!(&split, &stratified_split(&labels, fraction, seed).unwrap());
         }
+    }
+
+    proptest! {
+        #[test]
+        fn a_sample_has_its_size_and_every_class_its_share(
+            labels in proptest::collection::vec(0_usize..5, 1..200),
+            part in 0.0_f64..=1.0,
+            seed: u64,
+        ) {
+            let samples = ((labels.len() as f64 * part) as usize).max(1);
+            let split = stratified_sample(&labels, samples, seed).unwrap();
+            prop_assert_eq!(split.held_out.len(), samples);
+            let mut all: Vec<usize> = split.kept.iter().chain(&split.held_out).copied().collect();
+            all.sort_unstable();
+            prop_assert_eq!(all, (0..labels.len()).collect::<Vec<_>>());
+            for class in 0..5 {
+                let count = |side: &[usize]| side.iter().filter(|&&i| labels[i] == class).count();
+                let (kept, held_out) = (count(&split.kept), count(&split.held_out));
+                let exact = (kept + held_out) as f64 * samples as f64 / labels.len() as f64;
+                prop_assert!((held_out as f64 - exact).abs() < 1.0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_split_written_down_is_read_for_its_own_set_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("splits/test.json");
+        let split = stratified_split(&[0, 0, 0, 1, 1, 1], 0.4, 3).unwrap();
+        split.write("the set", &path).unwrap();
+        assert_eq!(Split::read("the set", &path).unwrap(), split);
+        let told = |set| Split::read(set, &path).unwrap_err().to_string();
+        assert!(told("another").contains("it divides the set the set, not another"));
+        let text = fs::read_to_string(&path).unwrap();
+        let moved = text.replace("\"kept\":[", "\"kept\":[9,");
+        assert_ne!(moved, text);
+        fs::write(&path, moved).unwrap();
+        assert!(told("the set").contains("its indices do not fit its hash"));
+        fs::write(&path, &text[..20]).unwrap();
+        assert!(told("the set").contains("EOF"), "{}", told("the set"));
+        assert!(stratified_sample(&[0, 1], 3, 0).is_err());
+        assert!(stratified_sample(&[0, 1], 0, 0).is_err());
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! The image that the transforms of one sample work on.
 
+use fast_image_resize::images::{Image as Resized, ImageRef};
+use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
+
 use crate::image::Image;
 
 /// Working memory of a thread that augments images: the picture at hand and a spare one.
@@ -9,6 +12,7 @@ pub struct Canvas {
     width: usize,
     pixels: Vec<u8>,
     spare: Vec<u8>,
+    resizer: Resizer,
 }
 
 impl Canvas {
@@ -35,6 +39,31 @@ impl Canvas {
     pub(crate) fn redraw(&mut self, draw: impl FnOnce(&[u8], &mut [u8])) {
         self.spare.resize(self.pixels.len(), 0);
         draw(&self.pixels, &mut self.spare);
+        std::mem::swap(&mut self.pixels, &mut self.spare);
+    }
+}
+
+impl Canvas {
+    /// Stretches a part over the whole, antialiased: its top left pixel, its rows and columns.
+    pub(crate) fn crop_resized(
+        &mut self,
+        (top, left): (usize, usize),
+        (rows, columns): (usize, usize),
+    ) {
+        self.spare.resize(self.pixels.len(), 0);
+        let narrow = |side: usize| u32::try_from(side).expect("image sides fit 32 bits");
+        let (width, height) = (narrow(self.width), narrow(self.height));
+        let from = ImageRef::new(width, height, &self.pixels, PixelType::U8x3)
+            .expect("the bytes match the size since the image was loaded");
+        let mut to = Resized::from_slice_u8(width, height, &mut self.spare, PixelType::U8x3)
+            .expect("the spare bytes are as many");
+        let options = ResizeOptions::new()
+            .resize_alg(ResizeAlg::Convolution(FilterType::Bilinear))
+            .use_alpha(false)
+            .crop(left as f64, top as f64, columns as f64, rows as f64);
+        self.resizer
+            .resize(&from, &mut to, &options)
+            .expect("the part lies inside the image and is not empty");
         std::mem::swap(&mut self.pixels, &mut self.spare);
     }
 }

@@ -1,8 +1,12 @@
 //! What is prepared once and kept: in memory, or in a file that is checked before it is used.
 
+mod file_images;
+mod memory_images;
 mod usage;
 mod whole_file;
 
+pub use file_images::FileImages;
+pub use memory_images::CachedImages;
 pub use usage::CacheUse;
 
 pub(crate) use whole_file::WholeFile;

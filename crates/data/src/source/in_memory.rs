@@ -1,20 +1,11 @@
 //! Decoded images held in memory.
 
-use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError, mpsc};
-use std::thread;
-
-use crate::digest::Digest;
 use crate::error::{DataError, Place};
-use crate::guard::guarded;
 use crate::image::Image;
 use crate::progress::{Progress, ProgressUnit};
-use crate::source::{ImageSource, place};
+use crate::source::ImageSource;
+use crate::source::decoding::{Decoding, check_size, fingerprint, pixel_digest};
 use crate::trace;
-
-/// How many images a worker decodes between two reports.
-const CHUNK: usize = 64;
 
 /// Images of one size, decoded once and held as bytes: `3 · height · width` per image.
 ///
@@ -28,13 +19,6 @@ pub struct InMemoryImages {
     names: Vec<String>,
     classes: Vec<String>,
     fingerprint: String,
-}
-
-/// What a worker says after each chunk.
-struct Decoded {
-    first: usize,
-    digests: Vec<[u8; 32]>,
-    fault: Option<DataError>,
 }
 
 impl InMemoryImages {
@@ -53,24 +37,14 @@ impl InMemoryImages {
         workers: usize,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, DataError> {
-        let samples = source.len();
-        if samples == 0 {
-            return Err(DataError::Empty);
-        }
-        if let Some(size) = size {
-            check_size(size)?;
-        }
-        let (height, width) = match size {
-            Some(size) => size,
-            None => read_guarded(source, 0)?.size(),
-        };
-        let bytes = Image::CHANNELS * height * width;
-        let mut pixels = allocate(bytes, samples)?;
-        let digests = Job { source, size, expected: (height, width), bytes, samples }.run(
-            &mut pixels,
-            workers,
-            progress,
-        )?;
+        let decoding = Decoding::try_new(source, size)?;
+        let ((height, width), samples) = (decoding.size(), source.len());
+        let mut pixels = allocate(decoding.image_bytes(), samples)?;
+        let mut done = 0;
+        let digests = decoding.run(0..samples, &mut pixels, workers, &mut |more| {
+            done += more as u64;
+            progress(Progress { done, total: samples as u64, unit: ProgressUnit::Images });
+        })?;
         let labels: Vec<usize> = (0..samples).map(|index| source.label(index)).collect();
         let samples_told = labels.iter().zip(digests);
         let fingerprint = fingerprint((height, width), source.classes(), samples_told);
@@ -161,138 +135,6 @@ impl ImageSource for InMemoryImages {
     fn fingerprint(&self) -> String {
         self.fingerprint.clone()
     }
-}
-
-/// One decoding of a whole source.
-struct Job<'a> {
-    source: &'a dyn ImageSource,
-    size: Option<(usize, usize)>,
-    expected: (usize, usize),
-    bytes: usize,
-    samples: usize,
-}
-
-impl Job<'_> {
-    fn run(
-        &self,
-        pixels: &mut [u8],
-        workers: usize,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<Vec<[u8; 32]>, DataError> {
-        let mut digests = vec![[0; 32]; self.samples];
-        let mut fault: Option<(usize, DataError)> = None;
-        let chunks = Mutex::new(pixels.chunks_mut(CHUNK * self.bytes).enumerate());
-        let stop = AtomicBool::new(false);
-        let work = |sender: &mpsc::Sender<Decoded>| {
-            // Chunks are handed out in order and finished once begun, so the lowest fault is
-            // the same for any number of workers.
-            while !stop.load(Ordering::Relaxed) {
-                let next = chunks.lock().unwrap_or_else(PoisonError::into_inner).next();
-                let Some((chunk, pixels)) = next else { break };
-                let first = chunk * CHUNK;
-                let last = first + pixels.len() / self.bytes;
-                let decoded = self.decode_chunk(first..last, pixels);
-                if decoded.fault.is_some() {
-                    stop.store(true, Ordering::Relaxed);
-                }
-                if sender.send(decoded).is_err() {
-                    break;
-                }
-            }
-        };
-        thread::scope(|scope| {
-            let (sender, receiver) = mpsc::channel();
-            let mut started = 0;
-            for _ in 0..workers.clamp(1, self.samples.div_ceil(CHUNK)) {
-                let (sender, work) = (sender.clone(), &work);
-                let builder = thread::Builder::new().name("updraft-decode".to_owned());
-                started += usize::from(builder.spawn_scoped(scope, move || work(&sender)).is_ok());
-            }
-            if started == 0 {
-                work(&sender);
-            }
-            drop(sender);
-            let mut done = 0;
-            for decoded in receiver {
-                done += decoded.digests.len();
-                digests[decoded.first..][..decoded.digests.len()].copy_from_slice(&decoded.digests);
-                let at = decoded.first;
-                if let Some(error) = decoded.fault
-                    && fault.as_ref().is_none_or(|(lowest, _)| at < *lowest)
-                {
-                    fault = Some((at, error));
-                }
-                let (done, total) = (done as u64, self.samples as u64);
-                progress(Progress { done, total, unit: ProgressUnit::Images });
-            }
-        });
-        fault.map_or(Ok(digests), |(_, error)| Err(error))
-    }
-
-    fn decode_chunk(&self, indices: Range<usize>, pixels: &mut [u8]) -> Decoded {
-        let mut decoded = Decoded { first: indices.start, digests: Vec::new(), fault: None };
-        for (index, pixels) in indices.zip(pixels.chunks_exact_mut(self.bytes)) {
-            match self.decode_one(index) {
-                Ok(image) => {
-                    pixels.copy_from_slice(image.pixels());
-                    decoded.digests.push(pixel_digest(pixels));
-                }
-                Err(error) => {
-                    decoded.fault = Some(error);
-                    break;
-                }
-            }
-        }
-        decoded
-    }
-
-    fn decode_one(&self, index: usize) -> Result<Image<'_>, DataError> {
-        let image = read_guarded(self.source, index)?;
-        let label = self.source.label(index);
-        if label >= self.source.classes().len() {
-            let (place, classes) = (place(self.source, index), self.source.classes().len());
-            return Err(DataError::Label { place, label, classes });
-        }
-        match self.size {
-            Some((height, width)) => Ok(image.resize(height, width)),
-            None if image.size() == self.expected => Ok(image),
-            None => Err(DataError::ImageSize {
-                place: place(self.source, index),
-                expected: self.expected,
-                got: image.size(),
-            }),
-        }
-    }
-}
-
-fn pixel_digest(pixels: &[u8]) -> [u8; 32] {
-    Digest::new("updraft pixels").bytes(pixels).raw()
-}
-
-fn fingerprint<'a>(
-    (height, width): (usize, usize),
-    classes: &[String],
-    samples: impl Iterator<Item = (&'a usize, [u8; 32])>,
-) -> String {
-    let digest = Digest::new("updraft decoded images").number(height).number(width).texts(classes);
-    samples.fold(digest, |digest, (&label, pixels)| digest.number(label).bytes(&pixels)).hex()
-}
-
-fn read_guarded(source: &dyn ImageSource, index: usize) -> Result<Image<'_>, DataError> {
-    guarded(|| place(source, index), || source.read(index))
-}
-
-/// Whether images can be resized to a size: each side from 1 to 65,535, as JPEG allows.
-pub(crate) fn check_size((height, width): (usize, usize)) -> Result<(), DataError> {
-    let sides = 1..=usize::from(u16::MAX);
-    if sides.contains(&height) && sides.contains(&width) {
-        return Ok(());
-    }
-    Err(DataError::Setting {
-        name: "size",
-        value: format!("{width}x{height}"),
-        expected: "sides from 1 to 65535".to_owned(),
-    })
 }
 
 /// The bytes of all images, or an error in place of the abort of a plain allocation.

@@ -148,6 +148,12 @@ impl InMemoryTensors {
         &self.shape
     }
 
+    /// What the samples are to be told as.
+    #[must_use]
+    pub const fn targets(&self) -> &Targets {
+        &self.targets
+    }
+
     /// The bytes that all samples take in memory.
     #[must_use]
     pub fn bytes(&self) -> usize {

@@ -52,7 +52,7 @@ impl<C: Collate> Epoch<C> {
         (next, state): (usize, LoaderState),
     ) -> Self {
         let order = Arc::new(assembler.order(state.epoch));
-        let left = next..assembler.batches();
+        let left = next..assembler.plan().batches();
         let prefetch = (workers > 0)
             .then(|| Prefetch::start(assembler, &order, left, workers, window))
             .flatten();
@@ -91,7 +91,7 @@ impl<C: Collate> Epoch<C> {
 
     /// The next batch that has samples.
     fn take(&mut self) -> Option<Result<C::Batch, DataError>> {
-        while self.next < self.assembler.batches() {
+        while self.next < self.assembler.plan().batches() {
             let assembled = match &mut self.supply {
                 Supply::Inline { order, scratch } => {
                     self.assembler.batch(order, self.next, scratch)
@@ -102,7 +102,7 @@ impl<C: Collate> Epoch<C> {
                 Ok(None) => {}
                 Ok(Some(batch)) => return Some(Ok(batch)),
                 Err(error) => {
-                    self.next = self.assembler.batches();
+                    self.next = self.assembler.plan().batches();
                     return Some(Err(error));
                 }
             }
@@ -127,7 +127,7 @@ impl<C: Collate> Epoch<C> {
             self.skipped.push(fault);
         }
         self.next += 1;
-        self.state.position = self.assembler.position_of(self.next);
+        self.state.position = self.assembler.plan().position_of(self.next);
         self.state.skipped = skipped;
         Ok((kept > 0).then_some(batch))
     }
@@ -148,7 +148,7 @@ impl<C: Collate> Iterator for Epoch<C> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (0, Some(self.assembler.batches() - self.next))
+        (0, Some(self.assembler.plan().batches() - self.next))
     }
 }
 

@@ -1,6 +1,6 @@
 //! How images become batches.
 
-use crate::augment::{Augment, Normalize};
+use crate::augment::{Augment, MixUp, Normalize};
 use crate::digest::Digest;
 use crate::error::DataError;
 use crate::fault::FaultPolicy;
@@ -16,6 +16,8 @@ pub struct LoaderConfig {
     pub augment: Vec<Augment>,
     /// From bytes to numbers, after the augmentation.
     pub normalize: Normalize,
+    /// Mixing of each image with another of its batch, at the end.
+    pub mix_up: Option<MixUp>,
 }
 
 impl LoaderConfig {
@@ -23,7 +25,7 @@ impl LoaderConfig {
     #[must_use]
     pub fn new(batch: usize) -> Self {
         let stream = StreamConfig::new(batch);
-        Self { stream, augment: Vec::new(), normalize: Normalize::default() }
+        Self { stream, augment: Vec::new(), normalize: Normalize::default(), mix_up: None }
     }
 
     /// Sets the order of the samples.
@@ -61,6 +63,14 @@ impl LoaderConfig {
         self
     }
 
+    /// Mixes each image with another of its batch; learn from
+    /// [`soft_labels`](crate::ImageBatch::soft_labels) then.
+    #[must_use]
+    pub fn with_mix_up(mut self, mix_up: MixUp) -> Self {
+        self.mix_up = Some(mix_up);
+        self
+    }
+
     /// Sets how many threads prepare batches.
     #[must_use]
     pub fn with_workers(mut self, workers: Workers) -> Self {
@@ -88,6 +98,7 @@ impl LoaderConfig {
     /// [`DataError::Setting`] naming the setting that is out of range.
     pub fn validate(&self) -> Result<(), DataError> {
         self.stream.validate()?;
+        self.mix_up.map_or(Ok(()), MixUp::validate)?;
         self.normalize.validate()
     }
 
@@ -95,6 +106,10 @@ impl LoaderConfig {
     pub(super) fn describe_images(&self, digest: Digest) -> Digest {
         let digest = digest.number(self.augment.len());
         let digest = self.augment.iter().fold(digest, |digest, augment| augment.describe(digest));
-        self.normalize.describe(digest)
+        let digest = self.normalize.describe(digest);
+        match self.mix_up {
+            Some(mix_up) => mix_up.describe(digest),
+            None => digest.text("no mix up"),
+        }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::augment::{Affine, Canvas};
-use crate::batch::ImageBatch;
+use crate::augment::{Affine, Canvas, MixUp};
+use crate::batch::{ImageBatch, Mix};
 use crate::digest::Digest;
 use crate::error::DataError;
 use crate::guard::guarded;
@@ -71,6 +71,7 @@ impl Collate for ImageCollate {
             planes: Vec::with_capacity(self.values() * samples),
             labels: Vec::with_capacity(samples),
             indices: Vec::with_capacity(samples),
+            mix: None,
         }
     }
 
@@ -110,6 +111,16 @@ impl Collate for ImageCollate {
         batch.planes.truncate(self.values() * samples);
         batch.labels.truncate(samples);
         batch.indices.truncate(samples);
+    }
+
+    fn finish(&self, seed: u64, epoch: u64, batch: &mut ImageBatch) {
+        let Some(mix_up) = self.config.mix_up else { return };
+        let share = |&index: &usize| mix_up.share(seed, epoch, index);
+        let shares: Vec<f32> = batch.indices.iter().map(share).collect();
+        MixUp::mix(&mut batch.planes, &shares);
+        let mut partner_labels = batch.labels.clone();
+        partner_labels.rotate_left(1);
+        batch.mix = Some(Mix { shares, partner_labels });
     }
 }
 

@@ -5,7 +5,6 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::digest::Digest;
 use crate::error::DataError;
 use crate::fault::{FaultPolicy, Quarantine};
 use crate::source::ImageSource;
@@ -24,7 +23,6 @@ pub struct Loader<C: Collate = ImageCollate> {
     assembler: Arc<Assembler<C>>,
     quarantine: Option<Arc<Quarantine>>,
     workers: usize,
-    config_hash: String,
 }
 
 impl<C: Collate> Debug for Loader<C> {
@@ -61,18 +59,12 @@ impl<C: Collate> Loader<C> {
     /// [`DataError::Open`] for a quarantine file that cannot be written, what is wrong with the
     /// first sample if faults are raised.
     pub fn collating(samples: C, config: StreamConfig) -> Result<Self, DataError> {
-        config.validate()?;
-        if samples.is_empty() {
-            return Err(DataError::Empty);
-        }
-        let quarantine = match &config.faults {
+        let workers = config.workers;
+        let assembler = Assembler::try_new(samples, config)?;
+        let quarantine = match &assembler.config().faults {
             FaultPolicy::Quarantine { file, .. } => Some(Arc::new(Quarantine::open(file)?)),
             FaultPolicy::Raise | FaultPolicy::Skip { .. } => None,
         };
-        let digest = Digest::new("updraft loader 2").text(&samples.fingerprint());
-        let config_hash = config.describe(digest).hex();
-        let workers = config.workers;
-        let assembler = Assembler::new(samples, config);
         let item = measure(&assembler)?;
         let workers = match workers {
             Workers::Count(count) => count,
@@ -80,14 +72,13 @@ impl<C: Collate> Loader<C> {
             Workers::Auto => std::thread::available_parallelism().map_or(1, NonZero::get),
         };
         trace::workers(workers, item);
-        Ok(Self { assembler: Arc::new(assembler), quarantine, workers, config_hash })
+        Ok(Self { assembler: Arc::new(assembler), quarantine, workers })
     }
 
     /// The batches of one epoch from its start.
     #[must_use]
     pub fn epoch(&self, epoch: u64) -> Epoch<C> {
-        let (seed, config) = (self.assembler.config().seed, self.config_hash.clone());
-        self.start(0, LoaderState { seed, epoch, position: 0, skipped: 0, config })
+        self.start(0, self.assembler.plan().state(epoch))
     }
 
     /// The batches that were left when `state` was taken, with any number of workers.
@@ -99,37 +90,20 @@ impl<C: Collate> Loader<C> {
     /// [`DataError::ForeignState`] if the state was taken from another source or configuration,
     /// [`DataError::StatePosition`] if it lies inside a batch or past the end.
     pub fn resume(&self, state: &LoaderState) -> Result<Epoch<C>, DataError> {
-        let foreign = |field, expected: &dyn ToString, got: &dyn ToString| {
-            Err(DataError::ForeignState {
-                field,
-                expected: expected.to_string(),
-                got: got.to_string(),
-            })
-        };
-        let config = self.assembler.config();
-        if state.seed != config.seed {
-            return foreign("seed", &config.seed, &state.seed);
-        }
-        if state.config != self.config_hash {
-            return foreign("config", &self.config_hash, &state.config);
-        }
-        let taken = self
-            .assembler
-            .batch_at(state.position)
-            .ok_or(DataError::StatePosition { position: state.position, batch: config.batch })?;
+        let taken = self.assembler.plan().resume(state)?;
         Ok(self.start(taken, state.clone()))
     }
 
     /// Batches in an epoch.
     #[must_use]
     pub fn batches(&self) -> usize {
-        self.assembler.batches()
+        self.assembler.plan().batches()
     }
 
     /// Samples in the set, delivered or not.
     #[must_use]
     pub fn samples(&self) -> usize {
-        self.assembler.samples()
+        self.assembler.plan().samples()
     }
 
     /// Samples in a full batch.
@@ -158,14 +132,18 @@ impl<C: Collate> Loader<C> {
     }
 }
 
-/// The shortest of three preparations of the first item.
+/// The middle one of the times that the first, the middle and the last sample take.
+///
+/// Three samples, because the first one may have been kept when its size was read; a fault in
+/// the others is told when their batch is due.
 fn measure<C: Collate>(assembler: &Assembler<C>) -> Result<Duration, DataError> {
     let mut scratch = C::Scratch::default();
-    let mut shortest = Duration::MAX;
-    for _ in 0..3 {
+    let mut time = |index| {
         let started = Instant::now();
-        assembler.assemble(0, &[0], &mut scratch)?;
-        shortest = shortest.min(started.elapsed());
-    }
-    Ok(shortest)
+        assembler.assemble(0, &[index], &mut scratch).map(|_| started.elapsed())
+    };
+    let (first, last) = (time(0)?, assembler.plan().samples() - 1);
+    let mut times = [first, time(last / 2).unwrap_or(first), time(last).unwrap_or(first)];
+    times.sort_unstable();
+    Ok(times[1])
 }

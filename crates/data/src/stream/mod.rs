@@ -1,5 +1,6 @@
 //! Batches of a set of samples, epoch by epoch.
 
+mod ahead;
 mod assemble;
 mod collate;
 mod config;
@@ -7,9 +8,11 @@ mod epoch;
 mod image_config;
 mod images;
 mod loader;
+mod plan;
 mod prefetch;
 mod state;
 
+pub use ahead::Ahead;
 pub use collate::{Collate, Draw};
 pub use config::{LastBatch, Order, StreamConfig, Workers};
 pub use epoch::{Epoch, Waits};
@@ -17,3 +20,5 @@ pub use image_config::LoaderConfig;
 pub use images::ImageCollate;
 pub use loader::Loader;
 pub use state::LoaderState;
+
+pub(crate) use plan::StreamPlan;

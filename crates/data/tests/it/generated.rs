@@ -1,6 +1,11 @@
 //! Generated sets: the truth says which pathway tells the class.
 
-use updraft_data::{Cue, GeneratedConfig, GeneratedImages, ImageSource};
+use std::collections::BTreeMap;
+
+use updraft_data::{
+    Cue, Delimiter, Formula, GeneratedConfig, GeneratedImages, ImageSource, Loader, StreamConfig,
+    Table, TableSchema, TargetBatch, blob_volumes, formula_samples, interaction_csv,
+};
 
 const LUMA: [f64; 3] = [0.2126, 0.7152, 0.0722];
 
@@ -88,4 +93,72 @@ fn settings_out_of_range_are_refused() {
         refused(GeneratedConfig::new(Cue::Both, 16).with_size(15, 32)),
         "`height` is 15; expected 16 to 1024"
     );
+}
+
+#[test]
+fn blobs_are_where_their_target_says() {
+    let volumes = blob_volumes(2, [12, 16, 20], 7).unwrap();
+    assert_eq!(volumes, blob_volumes(3, [12, 16, 20], 7).unwrap()[..2]);
+    assert_ne!(volumes[0].input, blob_volumes(1, [12, 16, 20], 8).unwrap()[0].input);
+    for volume in &volumes {
+        let (mut inside, mut outside) = ((0.0, 0.0), (0.0, 0.0));
+        for (&input, &target) in volume.input.iter().zip(&volume.target) {
+            assert!((0.0..=1.0).contains(&target));
+            let side = if target > 0.8 { &mut inside } else { &mut outside };
+            *side = (side.0 + f64::from(input), side.1 + 1.0);
+        }
+        assert!(inside.1 > 0.0 && outside.1 > 0.0);
+        // 0.6 · 0.8² above the slope, which has 0 to 0.2 anywhere.
+        assert!(inside.0 / inside.1 - outside.0 / outside.1 > 0.15);
+    }
+    assert!(blob_volumes(1, [3, 16, 16], 0).is_err());
+    assert!(blob_volumes(0, [16, 16, 16], 0).is_err());
+}
+
+#[test]
+fn formulae_are_as_published_and_noise_has_its_size() {
+    let x = [0.5, 1.0, 1.0, 0.25, 0.2];
+    // 10 sin(π/2) + 20 · 0.25 + 2.5 + 1.
+    assert!((Formula::Friedman1.value(&x) - 18.5).abs() < 1e-12);
+    assert!((Formula::ExpSinSquare.value(&[0.5, 1.0]) - 2.0_f64.exp()).abs() < 1e-12);
+    assert!((Formula::Product.value(&[0.5, -0.5]) + 0.25).abs() < 1e-12);
+    for formula in [Formula::Friedman1, Formula::ExpSinSquare, Formula::Product] {
+        let mut squares = 0.0;
+        let set = formula_samples(formula, 2000, 0.5, 3).unwrap();
+        let loader = Loader::collating(set, StreamConfig::new(2000)).unwrap();
+        let batch = loader.epoch(0).next().unwrap().unwrap();
+        let TargetBatch::Values { values, .. } = batch.targets() else { panic!() };
+        for (x, &y) in batch.values().chunks(formula.inputs()).zip(values) {
+            let x: Vec<f64> = x.iter().map(|&x| f64::from(x)).collect();
+            squares += (f64::from(y) - formula.value(&x)).powi(2);
+        }
+        // Four standard errors of 2000 squares are 0.03.
+        assert!((squares / 2000.0 - 0.25).abs() < 0.03, "{formula:?}: {}", squares / 2000.0);
+    }
+    assert!(formula_samples(Formula::Product, 1, f32::NAN, 0).is_err());
+    assert!(formula_samples(Formula::Product, 0, 0.0, 0).is_err());
+}
+
+#[test]
+fn the_effect_follows_from_the_pair_and_hardly_from_either_column() {
+    let schema = TableSchema::new().category("drug").category("variant").category("effect");
+    let text = interaction_csv(4000, 5);
+    let table = Table::parse(text.as_bytes(), "generated", Delimiter::Comma, schema).unwrap();
+    /// How often the most frequent effect of each group is right.
+    fn accuracy(groups: &[String], effects: &[String]) -> f64 {
+        let mut counts: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
+        for (group, effect) in groups.iter().zip(effects) {
+            *counts.entry(group).or_default().entry(effect).or_default() += 1;
+        }
+        let right: usize = counts.values().map(|effects| effects.values().max().unwrap()).sum();
+        right as f64 / groups.len() as f64
+    }
+    let column = |name| -> Vec<String> {
+        (0..4000).map(|row| table.word(name, row).unwrap().unwrap().to_owned()).collect()
+    };
+    let (drugs, variants, effects) = (column("drug"), column("variant"), column("effect"));
+    let pairs: Vec<String> = drugs.iter().zip(&variants).map(|(a, b)| format!("{a}{b}")).collect();
+    assert!(accuracy(&pairs, &effects) > 0.94);
+    assert!(accuracy(&drugs, &effects) < 0.6);
+    assert!(accuracy(&variants, &effects) < 0.6);
 }

@@ -4,12 +4,19 @@
 mod files;
 
 mod archive;
+mod augment;
 mod binary;
+mod cached;
 mod cifar10;
 mod custom;
+mod damage;
 mod faults;
 mod folder;
 mod generated;
+mod parity;
+mod patches;
 mod policy;
+mod public_api;
+mod resident;
 mod stream;
 mod table;

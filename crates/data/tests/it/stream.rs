@@ -140,3 +140,26 @@ fn subsets_and_relabeled_sets_keep_images_and_change_labels() {
     let error = Relabeled::try_new(all, &classes[1..]).err().unwrap();
     assert!(error.to_string().starts_with("unknown classes `blue stripes`; expected"), "{error}");
 }
+
+#[test]
+fn a_batch_ahead_changes_neither_the_stream_nor_its_states() {
+    let loader = loader(2);
+    let expected = batches(loader.epoch(3));
+    let mut converted = 0;
+    let mut plain = loader.epoch(3);
+    let mut ahead = loader.epoch(3).ahead(|batch| {
+        converted += 1;
+        batch
+    });
+    assert_eq!(ahead.state(), plain.state());
+    for (taken, expected) in expected.iter().enumerate() {
+        assert_eq!(&ahead.next().unwrap().unwrap(), expected);
+        plain.next().unwrap().unwrap();
+        assert_eq!(ahead.state(), plain.state());
+        let on_its_way = usize::from(taken + 1 < 9);
+        assert_eq!(ahead.waits().batches, (taken + 1 + on_its_way) as u64);
+    }
+    assert!(ahead.next().is_none());
+    drop(ahead);
+    assert_eq!(converted, 9);
+}

@@ -1,129 +1,10 @@
-//! What goes wrong with data.
+//! Why data cannot be opened, read or delivered.
 
-use std::error::Error;
-use std::fmt::{self, Display, Formatter};
 use std::io;
 use std::path::PathBuf;
 
+use crate::error::{DecodeError, FormatError, Place};
 use crate::table::TableError;
-
-/// One sample, as a message names it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The file, the archive with its entry, or what the caller called the bytes.
-    pub name: String,
-    /// The sample's index in its source; `None` for bytes that belong to no source.
-    pub index: Option<usize>,
-}
-
-impl Display for Place {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}`", self.name)?;
-        self.index.map_or(Ok(()), |index| write!(f, " (sample {index})"))
-    }
-}
-
-/// Why bytes are not a usable image.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum DecodeError {
-    /// There are none.
-    #[error("the file is empty")]
-    Empty,
-    /// The first bytes are no known signature.
-    #[error("expected a JPEG, PNG or TIFF, got a file that starts with {}", hex(.start))]
-    UnknownFormat {
-        /// The first bytes, at most eight.
-        start: Vec<u8>,
-    },
-    /// The end is missing.
-    #[error("the JPEG is cut short: it has no end-of-image marker in {bytes} bytes")]
-    Truncated {
-        /// How many bytes there are.
-        bytes: usize,
-    },
-    /// The header asks for more memory than an image may have.
-    #[error("the header claims {width}x{height} pixels; at most {limit} pixels are decoded")]
-    TooLarge {
-        /// Pixels in a row, as claimed.
-        width: u32,
-        /// Rows, as claimed.
-        height: u32,
-        /// The most pixels accepted.
-        limit: u64,
-    },
-    /// The decoder gave up.
-    #[error("the image is damaged or of an unsupported kind")]
-    Damaged {
-        /// What the decoder said.
-        #[source]
-        source: Box<dyn Error + Send + Sync>,
-    },
-}
-
-/// Why the bytes of a binary file are not what its format says.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum FormatError {
-    /// The first bytes are not the format's.
-    #[error("expected {expected}, got a file that starts with {}", hex(.start))]
-    Magic {
-        /// What the format begins with.
-        expected: &'static str,
-        /// The first bytes, at most eight.
-        start: Vec<u8>,
-    },
-    /// The file is shorter or longer than it should be.
-    #[error("expected {expected} bytes, got {got}")]
-    Length {
-        /// What the header asks for.
-        expected: u128,
-        /// What there is.
-        got: u64,
-    },
-    /// The file is no whole number of records.
-    #[error("expected a multiple of {record} bytes and at least one, got {got} bytes")]
-    Records {
-        /// The bytes of a record.
-        record: usize,
-        /// What there is.
-        got: u64,
-    },
-    /// A record's label names no class.
-    #[error("record {record} has label {label}; there are {classes} classes")]
-    Label {
-        /// The record, counted from 0.
-        record: usize,
-        /// Its label.
-        label: usize,
-        /// How many classes there are.
-        classes: usize,
-    },
-    /// Two parts that belong together differ in length.
-    #[error("there are {samples} samples and {labels} labels")]
-    LabelCount {
-        /// How many samples.
-        samples: usize,
-        /// How many labels.
-        labels: usize,
-    },
-    /// A list of class names has the wrong length.
-    #[error("expected {expected} class names, one a line, got {got}")]
-    ClassNames {
-        /// How many classes the format has.
-        expected: usize,
-        /// How many names the file has.
-        got: usize,
-    },
-    /// The values are of a type that the reader has no use for.
-    #[error("the values are {got}; expected {expected}")]
-    Values {
-        /// What can be used.
-        expected: &'static str,
-        /// What there is.
-        got: &'static str,
-    },
-}
 
 /// Why data cannot be opened, read or delivered.
 #[derive(Debug, thiserror::Error)]
@@ -321,6 +202,22 @@ pub enum DataError {
         /// How many images.
         samples: usize,
     },
+    /// A set takes more of a device's memory than it may.
+    #[error("the set takes {bytes} bytes on the device; at most {limit} may be used; load batches")]
+    DeviceLimit {
+        /// What the set takes.
+        bytes: usize,
+        /// The most it may take.
+        limit: usize,
+    },
+    /// A split cannot be used.
+    #[error("`{}` is no split of this set: {reason}; divide it anew", .path.display())]
+    Split {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
     /// Code that delivers a sample panicked.
     #[error("{place}: the worker panicked: {message}; this is a bug in the data source")]
     Panicked {
@@ -414,11 +311,6 @@ pub enum DataError {
         /// Samples in a batch.
         batch: usize,
     },
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    bytes.join(" ")
 }
 
 fn list(names: &[String]) -> String {

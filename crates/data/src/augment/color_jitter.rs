@@ -1,0 +1,170 @@
+//! Changing brightness, contrast, saturation and hue.
+
+use crate::augment::Canvas;
+use crate::image::Image;
+use crate::random::Random;
+
+/// Changes brightness, contrast, saturation and hue, in this order, each by a random amount.
+///
+/// With `b`, `c` and `s` drawn evenly from `1 ± brightness`, `1 ± contrast` and `1 ± saturation`,
+/// on the scale of 0 to 1 and cut to it after each step:
+/// `x · b`; `m + c · (x − m)` with the mean gray `m` of the picture; `g + s · (x − g)` with the
+/// pixel's gray `g = 0.299 R + 0.587 G + 0.114 B` (BT.601).
+/// The hue is turned by an angle drawn evenly from `± hue` turns, about the gray axis in the
+/// YIQ plane at unchanged gray.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ColorJitter {
+    /// The strongest change of brightness; 0 to 1.
+    pub brightness: f32,
+    /// The strongest change of contrast; 0 to 1.
+    pub contrast: f32,
+    /// The strongest change of saturation; 0 to 1.
+    pub saturation: f32,
+    /// The largest turn of the hue, in turns; 0 to 0.5.
+    pub hue: f32,
+}
+
+/// Gray of red, green and blue (ITU-R BT.601).
+const GRAY: [f32; 3] = [0.299, 0.587, 0.114];
+
+/// One drawing of all four changes.
+struct Changes {
+    brightness: f32,
+    contrast: f32,
+    saturation: f32,
+    turns: f32,
+}
+
+impl ColorJitter {
+    pub(crate) fn apply(self, random: &mut Random, canvas: &mut Canvas) {
+        let mut factor = |most: f32| random.between(1.0 - most, 1.0 + most);
+        let changes = Changes {
+            brightness: factor(self.brightness),
+            contrast: factor(self.contrast),
+            saturation: factor(self.saturation),
+            turns: random.between(-self.hue, self.hue),
+        };
+        changes.apply(canvas);
+    }
+}
+
+impl Changes {
+    fn apply(&self, canvas: &mut Canvas) {
+        let bright = |level: f32| (level * self.brightness).min(255.0);
+        let pixels = canvas.pixels().as_chunks::<{ Image::CHANNELS }>().0;
+        // Summed in f64: exact enough that no order of addition shows in a byte.
+        let sum: f64 = pixels
+            .iter()
+            .map(|pixel| f64::from(gray(pixel.map(|level| bright(f32::from(level))))))
+            .sum();
+        let mean = (sum / pixels.len() as f64) as f32;
+        let turn = hue_matrix(self.turns);
+        for row in canvas.rows_mut() {
+            for pixel in row.as_chunks_mut::<{ Image::CHANNELS }>().0 {
+                let levels = pixel.map(|level| bright(f32::from(level)));
+                let levels = levels.map(|level| cut(mean + self.contrast * (level - mean)));
+                let own = gray(levels);
+                let levels = levels.map(|level| cut(own + self.saturation * (level - own)));
+                let turned = turn.map(|weights| {
+                    cut(weights.iter().zip(levels).map(|(weight, level)| weight * level).sum())
+                });
+                *pixel = turned.map(|level| level.round() as u8);
+            }
+        }
+    }
+}
+
+fn gray(levels: [f32; 3]) -> f32 {
+    GRAY[0] * levels[0] + GRAY[1] * levels[1] + GRAY[2] * levels[2]
+}
+
+fn cut(level: f32) -> f32 {
+    level.clamp(0.0, 255.0)
+}
+
+/// RGB to RGB with the hue turned: to YIQ, rotated in the plane of I and Q, and back.
+///
+/// `T⁻¹ · R · T`, with T the NTSC matrix of 1953 (FCC 47 CFR 73.682) and its inverse computed.
+fn hue_matrix(turns: f32) -> [[f32; 3]; 3] {
+    const TO_YIQ: [[f64; 3]; 3] =
+        [[0.299, 0.587, 0.114], [0.5959, -0.2746, -0.3213], [0.2115, -0.5227, 0.3112]];
+    let (sin, cos) = (f64::from(turns) * std::f64::consts::TAU).sin_cos();
+    let turn = [[1.0, 0.0, 0.0], [0.0, cos, -sin], [0.0, sin, cos]];
+    product(product(inverse(TO_YIQ), turn), TO_YIQ).map(|row| row.map(|weight| weight as f32))
+}
+
+fn product(a: [[f64; 3]; 3], b: [[f64; 3]; 3]) -> [[f64; 3]; 3] {
+    a.map(|row| [0, 1, 2].map(|column| (0..3).map(|at| row[at] * b[at][column]).sum()))
+}
+
+/// By cofactors.
+fn inverse(m: [[f64; 3]; 3]) -> [[f64; 3]; 3] {
+    let cofactor = |row: usize, column: usize| {
+        let (r, s) = ((row + 1) % 3, (row + 2) % 3);
+        let (c, d) = ((column + 1) % 3, (column + 2) % 3);
+        m[r][c] * m[s][d] - m[r][d] * m[s][c]
+    };
+    let determinant: f64 = (0..3).map(|column| m[0][column] * cofactor(0, column)).sum();
+    [0, 1, 2].map(|row| [0, 1, 2].map(|column| cofactor(column, row) / determinant))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Purpose;
+
+    const NOTHING: Changes =
+        Changes { brightness: 1.0, contrast: 1.0, saturation: 1.0, turns: 0.0 };
+
+    fn changed(changes: &Changes, pixels: &[u8]) -> Vec<u8> {
+        let mut canvas = Canvas::default();
+        let image = Image::try_new(1, pixels.len() / 3, pixels).unwrap();
+        canvas.load(&image);
+        changes.apply(&mut canvas);
+        canvas.pixels().to_vec()
+    }
+
+    #[test]
+    fn each_change_is_as_by_hand() {
+        let pixels = [200, 100, 50, 10, 20, 30];
+        assert_eq!(changed(&NOTHING, &pixels), pixels);
+        let half = Changes { brightness: 0.5, ..NOTHING };
+        assert_eq!(changed(&half, &pixels), [100, 50, 25, 5, 10, 15]);
+        // Grays 124.2 and 18.15, mean 71.175.
+        let flat = Changes { contrast: 0.0, ..NOTHING };
+        assert_eq!(changed(&flat, &pixels), [71; 6]);
+        let gray = Changes { saturation: 0.0, ..NOTHING };
+        assert_eq!(changed(&gray, &pixels), [124, 124, 124, 18, 18, 18]);
+        let double = Changes { saturation: 2.0, ..NOTHING };
+        assert_eq!(changed(&double, &pixels), [255, 76, 0, 2, 22, 42]);
+    }
+
+    #[test]
+    fn a_turned_hue_keeps_gray_and_brightness() {
+        for turns in [0.1, 0.25, -0.4] {
+            let turn = Changes { turns, ..NOTHING };
+            assert_eq!(changed(&turn, &[90; 3]), [90; 3]);
+            let pixel = changed(&turn, &[120, 100, 110]);
+            let before = gray([120.0, 100.0, 110.0]);
+            let after = gray([0, 1, 2].map(|at| f32::from(pixel[at])));
+            assert!((before - after).abs() < 1.0, "{turns}: {pixel:?}");
+            assert_ne!(pixel, [120, 100, 110]);
+        }
+    }
+
+    #[test]
+    fn the_first_changes_are_golden() {
+        let pixels: Vec<Vec<u8>> = (0..4)
+            .map(|item| {
+                let mut canvas = Canvas::default();
+                canvas.load(&Image::try_new(1, 2, vec![200, 100, 50, 10, 20, 30]).unwrap());
+                let mut random = Random::new(Purpose::Augment, 7, 0, item);
+                let jitter =
+                    ColorJitter { brightness: 0.2, contrast: 0.2, saturation: 0.2, hue: 0.1 };
+                jitter.apply(&mut random, &mut canvas);
+                canvas.pixels()[..3].to_vec()
+            })
+            .collect();
+        assert_eq!(pixels, [[172, 122, 7], [249, 124, 22], [184, 78, 102], [243, 117, 24]]);
+    }
+}

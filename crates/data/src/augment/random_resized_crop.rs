@@ -1,0 +1,78 @@
+//! A random part of the picture, stretched over all of it.
+
+use crate::augment::Canvas;
+use crate::random::Random;
+
+/// Stretches a random part of the picture over the whole, antialiased.
+///
+/// The part's share of the area is drawn evenly from `min_area` to 1, the logarithm of its width
+/// over height, relative to the picture's, evenly from `−ln max_stretch` to `ln max_stretch`.
+/// A part that would stick out is cut to the picture's side.
+///
+/// # Source
+/// The training crop of C. Szegedy et al., "Going deeper with convolutions", 2015, section 6.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct RandomResizedCrop {
+    /// The smallest share of the area; 0.001 to 1.
+    pub min_area: f32,
+    /// The strongest change of the ratio of sides; 1 to 16.
+    pub max_stretch: f32,
+}
+
+impl RandomResizedCrop {
+    pub(crate) fn apply(self, random: &mut Random, canvas: &mut Canvas) {
+        let (height, width) = canvas.size();
+        let area = f64::from(random.between(self.min_area, 1.0));
+        let most = f64::from(self.max_stretch).ln() as f32;
+        let stretch = f64::from(random.between(-most, most)).exp();
+        let cut = |side: usize, share: f64| ((side as f64 * share).round() as usize).clamp(1, side);
+        let rows = cut(height, (area / stretch).sqrt());
+        let columns = cut(width, (area * stretch).sqrt());
+        let top = random.below((height - rows) as u64 + 1) as usize;
+        let left = random.below((width - columns) as u64 + 1) as usize;
+        canvas.crop_resized((top, left), (rows, columns));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Purpose;
+
+    #[test]
+    fn the_whole_area_unstretched_changes_nothing() {
+        let values: Vec<u8> = (0..30).collect();
+        let mut canvas = Canvas::gray(5, 6, &values);
+        let mut random = Random::new(Purpose::Augment, 1, 0, 0);
+        RandomResizedCrop { min_area: 1.0, max_stretch: 1.0 }.apply(&mut random, &mut canvas);
+        assert_eq!(canvas.channel(0), values);
+    }
+
+    #[test]
+    fn a_part_keeps_its_order_and_its_range() {
+        let values: Vec<u8> = (0..16).flat_map(|_| (0..16).map(|column| column * 15)).collect();
+        for item in 0..100 {
+            let mut canvas = Canvas::gray(16, 16, &values);
+            let mut random = Random::new(Purpose::Augment, 3, 0, item);
+            RandomResizedCrop { min_area: 0.1, max_stretch: 2.0 }.apply(&mut random, &mut canvas);
+            let row = canvas.channel(1)[..16].to_vec();
+            assert!(row.is_sorted(), "{row:?}");
+            assert_eq!(canvas.size(), (16, 16));
+        }
+    }
+
+    #[test]
+    fn the_first_parts_are_golden() {
+        let corners: Vec<(u8, u8)> = (0..6)
+            .map(|item| {
+                let values: Vec<u8> = (0..64).map(|at| at * 4).collect();
+                let mut canvas = Canvas::gray(8, 8, &values);
+                let mut random = Random::new(Purpose::Augment, 7, 0, item);
+                RandomResizedCrop { min_area: 0.3, max_stretch: 1.33 }
+                    .apply(&mut random, &mut canvas);
+                (canvas.channel(0)[0], canvas.channel(0)[63])
+            })
+            .collect();
+        assert_eq!(corners, [(8, 222), (0, 252), (128, 252), (0, 252), (4, 252), (32, 221)]);
+    }
+}

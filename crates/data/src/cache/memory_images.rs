@@ -1,0 +1,103 @@
+//! Decoded images kept in memory as they are first read, within a budget of bytes.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use crate::digest::Digest;
+use crate::error::DataError;
+use crate::image::Image;
+use crate::source::{ImageSource, check_size};
+
+/// Images of another source that are decoded when first read and kept while a budget lasts.
+///
+/// What came first stays: in epochs that visit every image once, replacing images would lose
+/// each before it is needed again.
+/// Images past the budget are read anew each time, to the same bytes.
+pub struct CachedImages {
+    source: Arc<dyn ImageSource>,
+    size: Option<(usize, usize)>,
+    budget_bytes: usize,
+    used_bytes: AtomicUsize,
+    kept: Vec<OnceLock<Image<'static>>>,
+}
+
+impl CachedImages {
+    /// Keeps at most `budget_bytes` bytes of pixels of `source`, stretched to `size` (height
+    /// before width) if there is one.
+    ///
+    /// # Errors
+    /// [`DataError::Setting`] for a size without pixels.
+    pub fn try_new(
+        source: Arc<dyn ImageSource>,
+        size: Option<(usize, usize)>,
+        budget_bytes: usize,
+    ) -> Result<Self, DataError> {
+        if let Some(size) = size {
+            check_size(size)?;
+        }
+        let kept = (0..source.len()).map(|_| OnceLock::new()).collect();
+        Ok(Self { source, size, budget_bytes, used_bytes: AtomicUsize::new(0), kept })
+    }
+
+    /// The bytes of pixels that are kept now; never above the budget.
+    #[must_use]
+    pub fn used_bytes(&self) -> usize {
+        self.used_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Takes a part of the budget, if that much is left.
+    fn reserve(&self, bytes: usize) -> bool {
+        let take = |used: usize| used.checked_add(bytes).filter(|&used| used <= self.budget_bytes);
+        self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+}
+
+impl ImageSource for CachedImages {
+    fn len(&self) -> usize {
+        self.source.len()
+    }
+
+    fn classes(&self) -> &[String] {
+        self.source.classes()
+    }
+
+    fn label(&self, index: usize) -> usize {
+        self.source.label(index)
+    }
+
+    fn name(&self, index: usize) -> String {
+        self.source.name(index)
+    }
+
+    fn read(&self, index: usize) -> Result<Image<'_>, DataError> {
+        let slot = &self.kept[index];
+        if let Some(image) = slot.get() {
+            return Image::try_new(image.height(), image.width(), image.pixels());
+        }
+        let mut image = self.source.read(index)?;
+        if let Some((height, width)) = self.size {
+            image = image.resize(height, width);
+        }
+        let bytes = image.pixels().len();
+        if !self.reserve(bytes) {
+            return Ok(image);
+        }
+        if slot.set(image.into_owned()).is_err() {
+            // Another thread has kept the same image meanwhile.
+            self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        }
+        let image = slot.get().expect("set by this thread or by the one before it");
+        Image::try_new(image.height(), image.width(), image.pixels())
+    }
+
+    fn fingerprint(&self) -> String {
+        match self.size {
+            None => self.source.fingerprint(),
+            Some((height, width)) => Digest::new("updraft resized images")
+                .text(&self.source.fingerprint())
+                .number(height)
+                .number(width)
+                .hex(),
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Decoding many images to one size, on several threads.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError, mpsc};
+use std::thread;
+
+use crate::digest::Digest;
+use crate::error::DataError;
+use crate::guard::guarded;
+use crate::image::Image;
+use crate::source::{ImageSource, place};
+
+/// How many images a worker decodes between two reports.
+const CHUNK: usize = 64;
+
+/// The images of a source, to be decoded to one size.
+pub(crate) struct Decoding<'a> {
+    source: &'a dyn ImageSource,
+    wanted: Option<(usize, usize)>,
+    size: (usize, usize),
+}
+
+/// What a worker says after each chunk.
+struct Decoded {
+    first: usize,
+    digests: Vec<[u8; 32]>,
+    fault: Option<DataError>,
+}
+
+impl<'a> Decoding<'a> {
+    /// Every image is stretched to `wanted`; without, all must have the size of the first.
+    pub(crate) fn try_new(
+        source: &'a dyn ImageSource,
+        wanted: Option<(usize, usize)>,
+    ) -> Result<Self, DataError> {
+        if source.is_empty() {
+            return Err(DataError::Empty);
+        }
+        let size = match wanted {
+            Some(size) => {
+                check_size(size)?;
+                size
+            }
+            None => read_guarded(source, 0)?.size(),
+        };
+        Ok(Self { source, wanted, size })
+    }
+
+    pub(crate) const fn size(&self) -> (usize, usize) {
+        self.size
+    }
+
+    pub(crate) const fn image_bytes(&self) -> usize {
+        Image::CHANNELS * self.size.0 * self.size.1
+    }
+
+    /// Decodes the images of a range into `pixels` and returns the digest of each; `done` hears
+    /// on this thread how many more are finished.
+    pub(crate) fn run(
+        &self,
+        range: Range<usize>,
+        pixels: &mut [u8],
+        workers: usize,
+        done: &mut dyn FnMut(usize),
+    ) -> Result<Vec<[u8; 32]>, DataError> {
+        let mut digests = vec![[0; 32]; range.len()];
+        let mut fault: Option<(usize, DataError)> = None;
+        let chunks = Mutex::new(pixels.chunks_mut(CHUNK * self.image_bytes()).enumerate());
+        let stop = AtomicBool::new(false);
+        let work = |sender: &mpsc::Sender<Decoded>| {
+            // Chunks are handed out in order and finished once begun, so the lowest fault is
+            // the same for any number of workers.
+            while !stop.load(Ordering::Relaxed) {
+                let next = chunks.lock().unwrap_or_else(PoisonError::into_inner).next();
+                let Some((chunk, pixels)) = next else { break };
+                let decoded = self.decode_chunk(range.start, chunk * CHUNK, pixels);
+                if decoded.fault.is_some() {
+                    stop.store(true, Ordering::Relaxed);
+                }
+                if sender.send(decoded).is_err() {
+                    break;
+                }
+            }
+        };
+        thread::scope(|scope| {
+            let (sender, receiver) = mpsc::channel();
+            let mut started = 0;
+            for _ in 0..workers.clamp(1, range.len().div_ceil(CHUNK).max(1)) {
+                let (sender, work) = (sender.clone(), &work);
+                let builder = thread::Builder::new().name("updraft-decode".to_owned());
+                started += usize::from(builder.spawn_scoped(scope, move || work(&sender)).is_ok());
+            }
+            if started == 0 {
+                work(&sender);
+            }
+            drop(sender);
+            for decoded in receiver {
+                let (at, count) = (decoded.first, decoded.digests.len());
+                digests[at..][..count].copy_from_slice(&decoded.digests);
+                if let Some(error) = decoded.fault
+                    && fault.as_ref().is_none_or(|(lowest, _)| at < *lowest)
+                {
+                    fault = Some((at, error));
+                }
+                done(count);
+            }
+        });
+        fault.map_or(Ok(digests), |(_, error)| Err(error))
+    }
+
+    fn decode_chunk(&self, start: usize, first: usize, pixels: &mut [u8]) -> Decoded {
+        let mut decoded = Decoded { first, digests: Vec::new(), fault: None };
+        let images = pixels.chunks_exact_mut(self.image_bytes());
+        for (index, pixels) in (start + first..).zip(images) {
+            match self.decode(index) {
+                Ok(image) => {
+                    pixels.copy_from_slice(image.pixels());
+                    decoded.digests.push(pixel_digest(pixels));
+                }
+                Err(error) => {
+                    decoded.fault = Some(error);
+                    break;
+                }
+            }
+        }
+        decoded
+    }
+
+    /// One image at the common size.
+    pub(crate) fn decode(&self, index: usize) -> Result<Image<'a>, DataError> {
+        let image = read_guarded(self.source, index)?;
+        let (label, classes) = (self.source.label(index), self.source.classes().len());
+        if label >= classes {
+            return Err(DataError::Label { place: place(self.source, index), label, classes });
+        }
+        match self.wanted {
+            Some((height, width)) => Ok(image.resize(height, width)),
+            None if image.size() == self.size => Ok(image),
+            None => Err(DataError::ImageSize {
+                place: place(self.source, index),
+                expected: self.size,
+                got: image.size(),
+            }),
+        }
+    }
+}
+
+pub(crate) fn pixel_digest(pixels: &[u8]) -> [u8; 32] {
+    Digest::new("updraft pixels").bytes(pixels).raw()
+}
+
+/// What decoded images are, wherever they are kept.
+pub(crate) fn fingerprint<'a>(
+    (height, width): (usize, usize),
+    classes: &[String],
+    samples: impl Iterator<Item = (&'a usize, [u8; 32])>,
+) -> String {
+    let digest = Digest::new("updraft decoded images").number(height).number(width).texts(classes);
+    samples.fold(digest, |digest, (&label, pixels)| digest.number(label).bytes(&pixels)).hex()
+}
+
+/// Whether images can be resized to a size: each side from 1 to 65,535, as JPEG allows.
+pub(crate) fn check_size((height, width): (usize, usize)) -> Result<(), DataError> {
+    let sides = 1..=usize::from(u16::MAX);
+    if sides.contains(&height) && sides.contains(&width) {
+        return Ok(());
+    }
+    Err(DataError::Setting {
+        name: "size",
+        value: format!("{width}x{height}"),
+        expected: "sides from 1 to 65535".to_owned(),
+    })
+}
+
+fn read_guarded(source: &dyn ImageSource, index: usize) -> Result<Image<'_>, DataError> {
+    guarded(|| place(source, index), || source.read(index))
+}

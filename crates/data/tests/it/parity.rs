@@ -1,0 +1,30 @@
+//! Resizing beside torchvision's.
+
+use updraft_data::Image;
+
+/// The green channel of the picture below as torchvision 0.29.2 shrinks it to 10 rows of 7:
+/// `v2.functional.resize(x, [10, 7], antialias=True)` of a `uint8` tensor, bilinear.
+const TORCHVISION: [u8; 70] = [
+    129, 113, 119, 120, 124, 119, 118, 115, 109, 126, 123, 124, 141, 131, 111, 117, 145, 133, 124,
+    126, 128, 122, 117, 144, 136, 132, 115, 124, 121, 112, 136, 140, 121, 110, 142, 115, 120, 128,
+    143, 125, 108, 123, 117, 134, 107, 147, 108, 121, 157, 133, 127, 82, 75, 57, 103, 137, 133,
+    146, 95, 105, 123, 105, 154, 119, 121, 137, 128, 119, 124, 121,
+];
+
+#[test]
+fn a_shrunk_picture_is_within_one_level_of_torchvisions() {
+    let (height, width) = (24, 30);
+    let mut pixels = Vec::new();
+    for row in 0..height {
+        for column in 0..width {
+            for channel in 0..3 {
+                let value = row * row * 37 + column * 53 + row * column * 11 + channel * 91;
+                pixels.push((value % 251) as u8);
+            }
+        }
+    }
+    let shrunk = Image::try_new(height, width, pixels).unwrap().resize(10, 7);
+    let green = shrunk.pixels().iter().skip(1).step_by(3);
+    let furthest = green.zip(TORCHVISION).map(|(&got, expected)| got.abs_diff(expected)).max();
+    assert!(furthest.unwrap() <= 1, "{furthest:?} levels");
+}

@@ -1,0 +1,49 @@
+//! Every promised name: removing one breaks this file, not a user.
+
+use updraft_data::{
+    Ahead, Augment, CacheUse, CachedImages, Canvas, CifarLabels, CifarPart, CifarRecords, Collate,
+    ColorJitter, ColumnEncoder, ColumnKind, ColumnSchema, Cue, DataError, DecodeError, Delimiter,
+    Draw, EncodedTable, Epoch, FaultPolicy, FileImages, FitConfig, FormatError, Formula,
+    GeneratedConfig, GeneratedImages, HorizontalFlip, IdxArray, IdxValues, Image, ImageBatch,
+    ImageCollate, ImageFolder, ImageSource, InMemoryImages, InMemoryTensors, LastBatch, Loader,
+    LoaderConfig, LoaderState, Mix, MixUp, Normalize, Order, PatchPair, Place, Progress,
+    ProgressUnit, Quarantined, RandomPatches, RandomResizedCrop, Relabeled, ResidentBatch,
+    ResidentEpoch, ResidentSet, Rotate, SampleFault, SlidingWindow, Split, StreamConfig, Subset,
+    Table, TableEncoder, TableError, TableSchema, TarImages, TargetBatch, Targets, TensorBatch,
+    Translate, Vocabulary, Waits, Workers, Zoom,
+};
+
+#[test]
+fn the_promised_names_are_there() {
+    use updraft_data::{
+        blob_volumes, decode, formula_samples, interaction_csv, stratified_sample, stratified_split,
+    };
+    let _ = (blob_volumes, decode, formula_samples, interaction_csv);
+    let _ = (stratified_sample, stratified_split);
+    let _ = |folder: &str| updraft_data::read_cifar(folder, CifarLabels::Ten, CifarPart::Test);
+    let _ = size_of::<(Augment, Canvas, ColorJitter, HorizontalFlip, MixUp, Normalize)>();
+    let _ = size_of::<(RandomResizedCrop, Rotate, Translate, Zoom, Mix, Image<'_>, ImageBatch)>();
+    let _ = size_of::<(CacheUse, CachedImages, FileImages, Progress, ProgressUnit)>();
+    let _ = size_of::<(CifarLabels, CifarPart, CifarRecords, IdxArray, IdxValues)>();
+    let _ = size_of::<(ColumnEncoder, ColumnKind, ColumnSchema, Delimiter, EncodedTable)>();
+    let _ = size_of::<(FitConfig, Table, TableEncoder, TableError, TableSchema, Vocabulary)>();
+    let _ = size_of::<(DataError, DecodeError, FormatError, Place, SampleFault, Quarantined)>();
+    let _ = size_of::<(Draw, Epoch, FaultPolicy, ImageCollate, LastBatch, Loader, LoaderConfig)>();
+    let _ = size_of::<(
+        Ahead<ImageCollate, u8, fn(ImageBatch) -> u8>,
+        LoaderState,
+        Order,
+        StreamConfig,
+        Waits,
+        Workers,
+        Split,
+    )>();
+    let _ = size_of::<(Cue, Formula, GeneratedConfig, GeneratedImages, ImageFolder, TarImages)>();
+    let _ = size_of::<(InMemoryImages, InMemoryTensors, Relabeled, Subset, Targets)>();
+    let _ = size_of::<(PatchPair, RandomPatches, SlidingWindow, TargetBatch, TensorBatch)>();
+    let _ = size_of::<(ResidentBatch<2>, ResidentEpoch<'_, 2>, ResidentSet<2>)>();
+    fn is_collate<C: Collate>() {}
+    is_collate::<InMemoryTensors>();
+    fn is_source<S: ImageSource>() {}
+    is_source::<ImageFolder>();
+}

@@ -1,0 +1,88 @@
+//! Sets kept on the device deliver what a loader delivers.
+
+use updraft_data::{
+    Collate, DataError, InMemoryTensors, Loader, Order, ResidentSet, StreamConfig, TargetBatch,
+    Targets,
+};
+use updraft_testing::devices;
+
+fn set(targets: Targets) -> InMemoryTensors {
+    let bytes: Vec<u8> = (0..45_u32 * 6).map(|at| (at * 31 % 256) as u8).collect();
+    InMemoryTensors::from_bytes(45, &[2, 3], bytes, targets)
+        .and_then(|set| set.with_normalization(0.4, 0.2))
+        .unwrap()
+}
+
+fn classes() -> Targets {
+    Targets::Classes((0..45).map(|at| at * 7 % 10).collect())
+}
+
+fn config() -> StreamConfig {
+    StreamConfig::new(8).with_order(Order::Shuffled).with_seed(4)
+}
+
+#[test]
+fn a_resident_set_delivers_the_batches_of_a_loader() {
+    for device in devices() {
+        let resident = ResidentSet::<3>::load(&set(classes()), config(), 1 << 20, &device).unwrap();
+        let loader = Loader::collating(set(classes()), config()).unwrap();
+        assert_eq!(resident.batches(), 6);
+        for epoch in 0..2 {
+            let mut count = 0;
+            for (there, here) in resident.epoch(epoch).zip(loader.epoch(epoch)) {
+                let here = here.unwrap();
+                assert_eq!(there.indices, here.indices());
+                let inputs: Vec<f32> = there.inputs.into_data().try_to_vec().unwrap();
+                assert_eq!(inputs, here.values());
+                let TargetBatch::Classes(expected) = here.targets() else { panic!() };
+                let got: Vec<i64> =
+                    there.classes.unwrap().into_data().convert::<i64>().try_to_vec().unwrap();
+                assert!(got.iter().zip(expected).all(|(got, expected)| *got == *expected as i64));
+                assert!(there.values.is_none());
+                count += 1;
+            }
+            assert_eq!(count, 6);
+        }
+    }
+}
+
+#[test]
+fn states_go_from_a_loader_to_a_resident_set_and_back() {
+    for device in devices() {
+        let resident = ResidentSet::<3>::load(&set(classes()), config(), 1 << 20, &device).unwrap();
+        let loader = Loader::collating(set(classes()), config()).unwrap();
+        let mut epoch = loader.epoch(3);
+        epoch.next().unwrap().unwrap();
+        epoch.next().unwrap().unwrap();
+        let state = epoch.state();
+        let rest: Vec<usize> = epoch.flat_map(|batch| batch.unwrap().indices().to_vec()).collect();
+        let mut there = resident.resume(&state).unwrap();
+        let first = there.next().unwrap().indices;
+        assert_eq!(first, rest[..8]);
+        let back = loader.resume(&there.state()).unwrap();
+        let back: Vec<usize> = back.flat_map(|batch| batch.unwrap().indices().to_vec()).collect();
+        assert_eq!(back, rest[8..]);
+        let other =
+            ResidentSet::<3>::load(&set(Targets::None), config(), 1 << 20, &device).unwrap();
+        assert!(matches!(other.resume(&state), Err(DataError::ForeignState { .. })));
+    }
+}
+
+#[test]
+fn target_numbers_come_along_and_a_set_too_large_is_refused() {
+    for device in devices() {
+        let targets =
+            Targets::Values { shape: vec![2], values: (0..90_u8).map(f32::from).collect() };
+        let set = set(targets);
+        let resident = ResidentSet::<3>::load(&set, config(), 1 << 20, &device).unwrap();
+        let batch = resident.epoch(0).next().unwrap();
+        let values: Vec<f32> = batch.values.unwrap().into_data().try_to_vec().unwrap();
+        for (pair, &index) in values.chunks(2).zip(&batch.indices) {
+            assert_eq!(pair, [2.0 * index as f32, 2.0 * index as f32 + 1.0]);
+        }
+        let bytes = set.sample_bytes() * 45;
+        let error = ResidentSet::<3>::load(&set, config(), bytes - 1, &device).unwrap_err();
+        assert!(matches!(error, DataError::DeviceLimit { .. }), "{error}");
+        assert!(ResidentSet::<3>::load(&set, config(), bytes, &device).is_ok());
+    }
+}
