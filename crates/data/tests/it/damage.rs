@@ -12,7 +12,7 @@ use updraft_data::{
 
 use crate::files::{contents, encode, gzip, jpeg, picture, tar, two_classes};
 
-/// SplitMix64 (Steele, Lea and Flood, 2014).
+/// `SplitMix64` (Steele, Lea and Flood, 2014).
 struct Dice(u64);
 
 impl Dice {
