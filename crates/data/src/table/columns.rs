@@ -80,13 +80,13 @@ impl Table {
             let what = "the schema names no column".to_owned();
             return Err(TableError::Setting { what, remedy: "add one" });
         }
+        let missing = Missing::new(&schema.missing);
         let mut rows = 0;
         while records.advance()? {
             for (at, column) in &mut columns {
                 let field = records.field(*at)?;
-                let trimmed = field.trim();
-                let is_missing = schema.missing.iter().any(|missing| missing == trimmed);
-                if !column.push(trimmed, is_missing) {
+                let trimmed = trim(field);
+                if !column.push(trimmed, missing.contains(trimmed)) {
                     return Err(TableError::NotANumber {
                         path: records.path().to_owned(),
                         line: records.line(),
@@ -215,7 +215,7 @@ impl Column {
             },
             Self::MultiLabel { separator, words, codes, ends } => {
                 if !is_missing {
-                    let parts = field.split(*separator).map(str::trim);
+                    let parts = field.split(*separator).map(trim);
                     codes.extend(parts.filter(|part| !part.is_empty()).map(|p| words.number(p)));
                 }
                 ends.push(codes.len());
@@ -234,6 +234,43 @@ impl Column {
 
     pub(super) fn mismatch(&self, column: &str, expected: &'static str) -> TableError {
         TableError::Kind { column: column.to_owned(), expected, got: self.kind().name() }
+    }
+}
+
+/// The fields that stand for a missing value.
+struct Missing<'a> {
+    texts: &'a [String],
+    /// Whether any of them begins with a byte; most fields are told by their first one.
+    begins: [bool; 256],
+    has_empty: bool,
+}
+
+impl<'a> Missing<'a> {
+    fn new(texts: &'a [String]) -> Self {
+        let mut begins = [false; 256];
+        for first in texts.iter().filter_map(|text| text.as_bytes().first()) {
+            begins[usize::from(*first)] = true;
+        }
+        Self { texts, begins, has_empty: texts.iter().any(String::is_empty) }
+    }
+
+    fn contains(&self, field: &str) -> bool {
+        match field.as_bytes().first() {
+            None => self.has_empty,
+            Some(&first) => {
+                self.begins[usize::from(first)] && self.texts.iter().any(|text| text == field)
+            }
+        }
+    }
+}
+
+/// As [`str::trim`], which looks for the spaces of all scripts, but quick where neither end can
+/// be one.
+fn trim(field: &str) -> &str {
+    match field.as_bytes() {
+        [] => field,
+        [first, .., last] if first.is_ascii_graphic() && last.is_ascii_graphic() => field,
+        _ => field.trim(),
     }
 }
 

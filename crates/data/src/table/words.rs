@@ -2,22 +2,36 @@
 
 use std::collections::HashMap;
 
+/// How many recent words are found without hashing; a power of two.
+const RECENT: usize = 256;
+
 /// Numbers words; the same word always gets the same number.
-#[derive(Debug, Clone, Default)]
+///
+/// A table has few words and many fields: where a word lay last time is looked at first, and a
+/// hash, one that no file can be made to slow down, is taken only of words that are not there.
+#[derive(Debug, Clone)]
 pub(super) struct Words {
     numbers: HashMap<Box<str>, u32>,
     words: Vec<Box<str>>,
-    last: u32,
+    recent: Box<[u32; RECENT]>,
+}
+
+impl Default for Words {
+    fn default() -> Self {
+        let recent = Box::new([u32::MAX; RECENT]);
+        Self { numbers: HashMap::new(), words: Vec::new(), recent }
+    }
 }
 
 impl Words {
     /// The number of a word, new or known.
     pub(super) fn number(&mut self, word: &str) -> u32 {
-        // Sorted files repeat a word from row to row.
-        if self.words.get(self.last as usize).is_some_and(|last| **last == *word) {
-            return self.last;
+        let slot = slot(word.as_bytes());
+        let recent = self.recent[slot];
+        if self.words.get(recent as usize).is_some_and(|recent| **recent == *word) {
+            return recent;
         }
-        self.last = match self.numbers.get(word) {
+        let number = match self.numbers.get(word) {
             Some(&number) => number,
             None => {
                 let number = u32::try_from(self.words.len()).expect("fewer than 2³² rows of text");
@@ -26,10 +40,43 @@ impl Words {
                 number
             }
         };
-        self.last
+        self.recent[slot] = number;
+        number
     }
 
     pub(super) fn words(&self) -> &[Box<str>] {
         &self.words
+    }
+}
+
+/// A place for a word by its length, its ends and its middle; words may share one.
+fn slot(word: &[u8]) -> usize {
+    let byte = |at: usize| word.get(at).map_or(0, |&byte| usize::from(byte));
+    let last = word.len().wrapping_sub(1);
+    let mixed = word.len()
+        + 3 * byte(0)
+        + 7 * byte(word.len() / 2)
+        + 31 * byte(last)
+        + 101 * byte(last.wrapping_sub(1));
+    mixed % RECENT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_share_a_place_keep_their_numbers() {
+        let mut words = Words::default();
+        let names: Vec<String> = (0..2000).map(|at| format!("word {at}")).collect();
+        for round in 0..3 {
+            for (at, name) in names.iter().enumerate() {
+                assert_eq!(words.number(name), at as u32, "round {round}");
+            }
+        }
+        assert_eq!(
+            (words.number(""), words.number("word 7"), words.words().len()),
+            (2000, 7, 2001)
+        );
     }
 }
