@@ -15,6 +15,9 @@ const MAY_IMPORT: [(&str, &[&str]); 11] = [
     ("integration", &["conv"]),
     ("cli", &["conv", "device", "precision", "data", "trainer", "integration"]),
     ("benches", &["conv", "kan", "device", "precision", "data", "trainer", "integration", "cli"]),
+    ("quant", &["conv"]),
+    ("cli", &["conv", "device", "precision", "data", "trainer", "integration", "quant"]),
+    ("benches", &["conv", "device", "precision", "data", "trainer", "integration", "quant", "cli"]),
     ("testing", &[]),
     ("xtask", &[]),
 ];

@@ -1,0 +1,439 @@
+//! Convolutions over images whose channels lie side by side.
+
+use updraft_conv::slices::{ConvGeometry, ConvShape};
+
+use super::channels::Channels;
+use super::cpu::{ChannelJob, DotJob, LANES};
+use super::linear::QuantizedLinear;
+use super::packed::{PANEL, Packed, Run};
+use super::parallel::{over_items, threads};
+use super::path::Path;
+use super::scratch::Scratch;
+use crate::scheme::OutputScheme;
+use crate::weights::{QuantizedWeights, WeightError};
+
+/// Bytes of a padded part of an image, so that it stays in the second cache.
+const BLOCK: usize = 256 << 10;
+
+/// Bytes that vectors may read beyond a padded image.
+const SLACK: usize = 64;
+
+/// A convolution, its weights packed once.
+///
+/// Padding has the zero point of the input, which is the real number zero.
+/// - input: `[batch, height, width, channels]`
+/// - weights, before packing: `[outputs, inputs / groups, kernel height, kernel width]`
+/// - output: `[batch, height, width, channels]`
+#[derive(Debug, Clone, PartialEq)]
+pub struct QuantizedConvolution {
+    geometry: ConvGeometry,
+    layout: Layout,
+    zero_point: u8,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Layout {
+    /// Windows of one pixel, one beside the other.
+    Product(QuantizedLinear),
+    /// Every output channel sees all input channels of its group.
+    Dense { runs: Vec<Run>, groups: Vec<Packed>, channels: Channels },
+    /// Every output channel sees one input channel, its own.
+    Depthwise { taps: Vec<u32>, weights: Vec<i8>, channels: Channels },
+}
+
+impl QuantizedConvolution {
+    /// Packs weights for images of one size; the geometry's batch is without meaning.
+    ///
+    /// # Errors
+    /// [`WeightError::Length`] if the weights are not those of the geometry.
+    pub fn try_new(
+        geometry: &ConvGeometry,
+        weights: &QuantizedWeights,
+        output: OutputScheme,
+    ) -> Result<Self, WeightError> {
+        let shape = geometry.shape();
+        let [inputs, outputs] = shape.channels;
+        let length = |what, expected, got| WeightError::Length { what, expected, got };
+        if weights.channels() != outputs {
+            return Err(length("output channels", outputs, weights.channels()));
+        }
+        if weights.values().len() != geometry.weight_len() {
+            return Err(length("weights", geometry.weight_len(), weights.values().len()));
+        }
+        let is_point = shape.kernel == [1, 1] && shape.padding == [0, 0];
+        let layout = if shape.groups == 1 && is_point && shape.stride == [1, 1] {
+            Layout::Product(QuantizedLinear::new(weights, output))
+        } else {
+            if shape.groups == inputs && inputs == outputs {
+                // Lanes are groups here: one vector holds many of them.
+                let channels = Channels::new(weights, 1, output);
+                let entries = shape.kernel[0] * shape.kernel[1];
+                let taps = (0..entries).map(|entry| entry_at(shape, entry)).collect();
+                Layout::Depthwise { taps, weights: pack_depthwise(weights), channels }
+            } else {
+                let channels = Channels::new(weights, shape.groups, output);
+                let (runs, groups) = pack_dense(shape, weights);
+                Layout::Dense { runs, groups, channels }
+            }
+        };
+        Ok(Self { geometry: *geometry, layout, zero_point: weights.input().zero_point() })
+    }
+
+    /// The shape, whose batch is without meaning.
+    #[must_use]
+    pub const fn geometry(&self) -> &ConvGeometry {
+        &self.geometry
+    }
+
+    /// Bytes of one image, before and after.
+    #[must_use]
+    pub const fn image_lens(&self) -> [usize; 2] {
+        let batch = self.geometry.shape().batch;
+        [self.geometry.input_len() / batch, self.geometry.output_len() / batch]
+    }
+
+    /// Bytes of the packed weights.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        match &self.layout {
+            Layout::Product(linear) => linear.bytes(),
+            Layout::Dense { groups, .. } => groups.iter().map(Packed::bytes).sum(),
+            Layout::Depthwise { weights, .. } => weights.len(),
+        }
+    }
+
+    /// Convolves as many images as `x` holds.
+    ///
+    /// # Panics
+    /// If a slice holds no whole number of images or the two differ, or the path is not available.
+    pub fn run(
+        &self,
+        path: Path,
+        x: &[u8],
+        y: &mut [u8],
+        scratch: &mut Scratch,
+        asked_threads: usize,
+    ) {
+        let [input_len, output_len] = self.image_lens();
+        let batch = x.len() / input_len;
+        assert_eq!(x.len(), batch * input_len, "whole images of the input");
+        assert_eq!(y.len(), batch * output_len, "numbers of the output");
+        if batch == 0 {
+            return;
+        }
+        if let Layout::Product(linear) = &self.layout {
+            linear.run(path, x, y, scratch, asked_threads);
+            return;
+        }
+        let threads = threads(asked_threads);
+        let parts = self.parts(threads.div_ceil(batch));
+        let (_, states) = scratch.split(0, threads, parts.padded_len + SLACK, 0);
+        let row_len = output_len / self.geometry.output()[0];
+        let starts = |item: usize| {
+            let (image, part) = (item / parts.count, item % parts.count);
+            image * output_len + parts.first_row(part) * row_len
+        };
+        over_items(y, batch * parts.count, starts, states, |item, y, own| {
+            let (image, part) = (item / parts.count, item % parts.count);
+            let rows = [parts.first_row(part), parts.first_row(part + 1)];
+            let x = &x[image * input_len..][..input_len];
+            self.rows(path, rows, x, y, &mut own.bytes);
+        });
+    }
+
+    /// Cuts an image's rows so that each part fits the cache, into at least `least` parts.
+    fn parts(&self, least: usize) -> Parts {
+        let shape = self.geometry.shape();
+        let rows = self.geometry.output()[0];
+        let whole = padded_pitch(shape) * (shape.input[0] + 2 * shape.padding[0]);
+        let each = rows.div_ceil(whole.div_ceil(BLOCK).max(least).min(rows));
+        let padded_rows = (each - 1) * shape.stride[0] + span(shape);
+        let padded_len = padded_rows * padded_pitch(shape);
+        Parts { count: rows.div_ceil(each), each, rows, padded_len }
+    }
+
+    /// Computes the output rows `first..last` of one image.
+    fn rows(&self, path: Path, [first, last]: [usize; 2], x: &[u8], y: &mut [u8], own: &mut [u8]) {
+        let shape = self.geometry.shape();
+        let pitch = padded_pitch(shape);
+        let padded_rows = (last - first - 1) * shape.stride[0] + span(shape);
+        let image = &mut own[..padded_rows * pitch + SLACK];
+        let padded = &mut image[..padded_rows * pitch];
+        pad(shape, self.zero_point, first * shape.stride[0], x, padded);
+        let image = &*image;
+        let (rows, columns) = (last - first, self.geometry.output()[1]);
+        let row_step = shape.stride[0] * pitch;
+        let column_step = shape.stride[1] * shape.channels[0];
+        match &self.layout {
+            Layout::Product(_) => unreachable!("a product is not cut into rows"),
+            Layout::Depthwise { taps, weights, channels } => {
+                let start = channels.start(0);
+                let channel_count = shape.channels[0];
+                let job = ChannelJob {
+                    image,
+                    taps,
+                    weights,
+                    start,
+                    channels: channel_count,
+                    rows,
+                    columns,
+                    row_step,
+                    column_step,
+                };
+                job.run(path, channels.requantized(0), y);
+            }
+            Layout::Dense { runs, groups, channels } => {
+                let [inputs, outputs] = shape.channels.map(|channels| channels / shape.groups);
+                for (group, packed) in groups.iter().enumerate() {
+                    let job = DotJob {
+                        image,
+                        origin: group * inputs,
+                        runs,
+                        weights: &packed.lines,
+                        start: channels.start(group),
+                        outputs,
+                        panels: [0, outputs.div_ceil(PANEL)],
+                        rows,
+                        columns,
+                        row_step,
+                        column_step,
+                        output_row: columns * shape.channels[1],
+                        output_column: shape.channels[1],
+                    };
+                    job.run(path, channels.requantized(group), &mut y[group * outputs..]);
+                }
+            }
+        }
+    }
+}
+
+/// The parts of an image's output: `each` rows, the last one fewer.
+#[derive(Debug, Clone, Copy)]
+struct Parts {
+    count: usize,
+    each: usize,
+    rows: usize,
+    /// Bytes of the padded rows that one part reads.
+    padded_len: usize,
+}
+
+impl Parts {
+    fn first_row(&self, part: usize) -> usize {
+        (part * self.each).min(self.rows)
+    }
+}
+
+/// Rows that a kernel spans.
+const fn span(shape: &ConvShape) -> usize {
+    (shape.kernel[0] - 1) * shape.dilation[0] + 1
+}
+
+/// Bytes of a row of the padded image.
+const fn padded_pitch(shape: &ConvShape) -> usize {
+    (shape.input[1] + 2 * shape.padding[1]) * shape.channels[0]
+}
+
+/// Where an entry of the kernel lies from the window's start.
+const fn entry_at(shape: &ConvShape, entry: usize) -> u32 {
+    let (row, column) = (entry / shape.kernel[1], entry % shape.kernel[1]);
+    let across = column * shape.dilation[1] * shape.channels[0];
+    (row * shape.dilation[0] * padded_pitch(shape) + across) as u32
+}
+
+/// Fills `padded` with rows of the padded image, from its row `first` on.
+fn pad(shape: &ConvShape, zero: u8, first: usize, x: &[u8], padded: &mut [u8]) {
+    let side = shape.padding[1] * shape.channels[0];
+    let line = shape.input[1] * shape.channels[0];
+    for (index, padded) in padded.chunks_exact_mut(padded_pitch(shape)).enumerate() {
+        let row = (first + index).checked_sub(shape.padding[0]).filter(|&r| r < shape.input[0]);
+        let Some(row) = row else {
+            padded.fill(zero);
+            continue;
+        };
+        padded[..side].fill(zero);
+        padded[side..side + line].copy_from_slice(&x[row * line..][..line]);
+        padded[side + line..].fill(zero);
+    }
+}
+
+/// The runs of a window, and the weights of each group in their order: row, column, channel.
+///
+/// Where a row's entries lie side by side they are one run, else each entry is one.
+fn pack_dense(shape: &ConvShape, weights: &QuantizedWeights) -> (Vec<Run>, Vec<Packed>) {
+    let [inputs, outputs] = shape.channels.map(|channels| channels / shape.groups);
+    let [rows, columns] = shape.kernel;
+    let entries = rows * columns;
+    let are_joined = shape.groups == 1 && shape.dilation[1] == 1;
+    let (segments, of_segment) = if are_joined { (rows, columns) } else { (entries, 1) };
+    let segment = of_segment * inputs;
+    let quads = segment.div_ceil(4) as u32;
+    let run = |index| Run { at: entry_at(shape, index * of_segment), quads };
+    let runs = (0..segments).map(run).collect();
+    let of_group = |group: usize| {
+        let mut ordered = Vec::with_capacity(outputs * inputs * entries);
+        for output in 0..outputs {
+            let each = &weights.values()[(group * outputs + output) * inputs * entries..];
+            for entry in 0..entries {
+                ordered.extend((0..inputs).map(|input| each[input * entries + entry]));
+            }
+        }
+        Packed::new(&ordered, outputs, segments, segment)
+    };
+    (runs, (0..shape.groups).map(of_group).collect())
+}
+
+/// `[vectors][taps][lanes]`, zeros beyond the last channel.
+fn pack_depthwise(weights: &QuantizedWeights) -> Vec<i8> {
+    let (channels, taps) = (weights.channels(), weights.each());
+    let mut packed = vec![0; channels.next_multiple_of(LANES) * taps];
+    for (channel, values) in weights.values().chunks_exact(taps).enumerate() {
+        let (vector, lane) = (channel / LANES, channel % LANES);
+        for (tap, &value) in values.iter().enumerate() {
+            packed[(vector * taps + tap) * LANES + lane] = value;
+        }
+    }
+    packed
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::kernels::reference;
+    use crate::scheme::ActivationScheme;
+
+    /// Numbers of 0 to 255 without a pattern.
+    fn bytes(seed: u32, count: usize) -> Vec<u8> {
+        let mut state = seed.wrapping_mul(2_654_435_761) | 1;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 17;
+            state ^= state << 5;
+            (state >> 11) as u8
+        };
+        (0..count).map(|_| next()).collect()
+    }
+
+    fn check(shape: ConvShape, zero: u8, threads: usize) -> Option<()> {
+        let geometry = ConvGeometry::try_new(shape).ok()?;
+        let x = bytes(1, geometry.input_len());
+        let values: Vec<i8> =
+            bytes(2, geometry.weight_len()).into_iter().map(|byte| byte as i8).collect();
+        let outputs = shape.channels[1];
+        let bias: Vec<i32> = (0..outputs as i32).map(|n| (n - 3) * 1001).collect();
+        let scales: Vec<f32> = (0..outputs).map(|n| 0.001 + 0.0001 * n as f32).collect();
+        let input = ActivationScheme::try_new(0.02, zero).expect("valid");
+        let weights =
+            QuantizedWeights::try_new(values.clone(), scales.clone(), bias.clone(), input)
+                .expect("sums fit");
+        let scheme = ActivationScheme::try_new(0.11, 40).expect("valid");
+        let output = OutputScheme::clipped(scheme, -2.0, 20.0);
+        let layer = QuantizedConvolution::try_new(&geometry, &weights, output).expect("its own");
+        let right: Vec<u8> = reference::convolution_sums(&geometry, &x, zero, &values, &bias)
+            .into_iter()
+            .enumerate()
+            .map(|(index, sum)| {
+                let scale = f64::from(0.02_f32) * f64::from(scales[index % outputs]);
+                reference::code(sum, scale, output)
+            })
+            .collect();
+        for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
+            // What a scratch and an output hold before must not matter.
+            let mut scratch = Scratch::new();
+            let (_, states) = scratch.split(0, threads, 1 << 16, 0);
+            states.iter_mut().for_each(|own| own.bytes.fill(0xAA));
+            let mut y = vec![0xAA; geometry.output_len()];
+            layer.run(path, &x, &mut y, &mut scratch, threads);
+            assert_eq!(y, right, "{path} {shape:?} with {threads} threads");
+        }
+        Some(())
+    }
+
+    #[test]
+    fn shapes_of_real_networks_are_exact() {
+        let square = |batch, channels, side, kernel| {
+            ConvShape::new(batch, channels, [side, side], [kernel, kernel])
+        };
+        for shape in [
+            ConvShape { padding: [1, 1], ..square(2, [3, 16], 32, 3) },
+            ConvShape { padding: [1, 1], stride: [2, 2], ..square(3, [16, 32], 16, 3) },
+            ConvShape { padding: [1, 1], ..square(1, [64, 64], 8, 3) },
+            ConvShape { stride: [2, 2], ..square(2, [16, 32], 16, 1) },
+            square(2, [32, 16], 16, 1),
+            square(2, [5, 7], 9, 1),
+            ConvShape { padding: [3, 3], stride: [2, 2], ..square(1, [3, 24], 21, 7) },
+            ConvShape { padding: [1, 1], groups: 24, ..square(2, [24, 24], 9, 3) },
+            ConvShape { padding: [2, 2], stride: [2, 2], groups: 16, ..square(1, [16, 16], 9, 5) },
+            ConvShape { padding: [1, 1], groups: 4, ..square(2, [4, 8], 9, 3) },
+            ConvShape { padding: [2, 2], dilation: [2, 2], groups: 2, ..square(2, [8, 36], 11, 3) },
+            ConvShape { padding: [0, 2], ..ConvShape::new(5, [4, 8], [1, 50], [1, 5]) },
+        ] {
+            check(shape, 117, 1).expect("valid");
+            check(shape, 0, 3).expect("valid");
+        }
+    }
+
+    #[test]
+    fn an_image_beyond_the_cache_is_cut_without_a_seam() {
+        let shape = ConvShape {
+            padding: [1, 1],
+            stride: [2, 1],
+            ..ConvShape::new(1, [24, 2], [170, 130], [3, 3])
+        };
+        check(shape, 5, 1).expect("valid");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_geometry_is_exact(
+            batch in 1_usize..4,
+            inputs in 1_usize..7,
+            outputs in 1_usize..7,
+            groups in prop::sample::select(vec![1_usize, 1, 1, 2, 3, 19]),
+            is_depthwise in prop::bool::weighted(0.25),
+            input in [1_usize..12, 1_usize..24],
+            kernel in [1_usize..5, 1_usize..5],
+            stride in [1_usize..4, 1_usize..4],
+            padding in [0_usize..4, 0_usize..4],
+            dilation in [1_usize..3, 1_usize..4],
+            zero in any::<u8>(),
+            threads in 1_usize..4,
+        ) {
+            let (channels, groups) = if is_depthwise {
+                ([inputs * groups; 2], inputs * groups)
+            } else {
+                ([inputs * groups, outputs * groups], groups)
+            };
+            let shape =
+                ConvShape { batch, channels, groups, input, kernel, stride, padding, dilation };
+            check(shape, zero, threads);
+        }
+    }
+
+    #[test]
+    fn weights_of_another_layer_are_refused() {
+        let geometry =
+            ConvGeometry::try_new(ConvShape::new(1, [2, 3], [4, 4], [3, 3])).expect("valid");
+        let input = ActivationScheme::try_new(1.0, 0).expect("valid");
+        let of = |channels: usize, each: usize| {
+            QuantizedWeights::try_new(
+                vec![1; channels * each],
+                vec![1.0; channels],
+                vec![0; channels],
+                input,
+            )
+            .expect("valid")
+        };
+        for (weights, said) in [
+            (of(2, 27), "expected 3 output channels, got 2"),
+            (of(3, 9), "expected 54 weights, got 27"),
+        ] {
+            let error =
+                QuantizedConvolution::try_new(&geometry, &weights, OutputScheme::new(input));
+            assert_eq!(error.expect_err(said).to_string(), said);
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! Sixteen sums in one register: AVX-512 with VNNI.
+#![expect(unsafe_code, reason = "intrinsics, and reads and writes through checked pointers")]
+
+use std::arch::asm;
+use std::arch::x86_64::{
+    __m128i, __m512i, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_T0, _mm_loadu_si128,
+    _mm_mask_storeu_epi8, _mm_prefetch, _mm512_add_epi32, _mm512_cvt_roundps_epi32,
+    _mm512_cvtepi8_epi32, _mm512_cvtepi32_epi8, _mm512_cvtepi32_ps, _mm512_cvtepu8_epi32,
+    _mm512_dpbusd_epi32, _mm512_dpwssd_epi32, _mm512_loadu_ps, _mm512_loadu_si512,
+    _mm512_mask_storeu_epi32, _mm512_mask_storeu_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps,
+    _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_si512,
+};
+
+use super::depthwise::{self, ChannelJob};
+use super::lines;
+use super::sink::{Clamp, Sink};
+use super::tile::{self, DotJob};
+use super::vector::Simd;
+
+/// Proof that the CPU has AVX-512 F, BW, VL and VNNI.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Avx512Vnni(());
+
+impl Simd for Avx512Vnni {
+    type Sums = __m512i;
+    type Weights = __m512i;
+    type Quad = __m512i;
+
+    #[inline(always)]
+    fn zero(self) -> __m512i {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_setzero_si512() }
+    }
+
+    #[inline(always)]
+    fn add(self, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_add_epi32(a, b) }
+    }
+
+    #[inline(always)]
+    fn dot(self, sums: __m512i, quad: __m512i, weights: __m512i) -> __m512i {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_dpbusd_epi32(sums, quad, weights) }
+    }
+
+    #[inline(always)]
+    fn multiply_add(self, sums: __m512i, a: __m512i, b: __m512i) -> __m512i {
+        // The upper halves of `a` are zero.
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_dpwssd_epi32(sums, a, b) }
+    }
+
+    #[inline(always)]
+    fn prefetch(self, at: *const u8) {
+        // SAFETY: a prefetch of an address that does not exist does nothing.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+    }
+
+    #[inline(always)]
+    #[expect(clippy::pointers_in_nomem_asm_block, reason = "there is no instruction in it")]
+    fn hide(self, at: *const u8) -> *const u8 {
+        let mut at = at;
+        // SAFETY: no instruction, which changes nothing.
+        unsafe { asm!("/* {} */", inout(reg) at, options(nomem, nostack, preserves_flags)) };
+        at
+    }
+
+    #[inline(always)]
+    unsafe fn load(self, from: *const i32) -> __m512i {
+        // SAFETY: the caller promises sixteen initialised numbers.
+        unsafe { _mm512_loadu_si512(from.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn weights(self, from: *const i8) -> __m512i {
+        // SAFETY: the caller promises 64 initialised bytes.
+        unsafe { _mm512_loadu_si512(from.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn spread(self, from: *const u8) -> __m512i {
+        // SAFETY: the caller promises four initialised bytes.
+        let quad = unsafe { from.cast::<i32>().read_unaligned() };
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_set1_epi32(quad) }
+    }
+
+    #[inline(always)]
+    unsafe fn widen(self, from: *const u8) -> __m512i {
+        // SAFETY: the caller promises sixteen initialised bytes.
+        let bytes = unsafe { _mm_loadu_si128(from.cast()) };
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_cvtepu8_epi32(bytes) }
+    }
+
+    #[inline(always)]
+    unsafe fn widen_signed(self, from: *const i8) -> __m512i {
+        // SAFETY: the caller promises sixteen initialised bytes.
+        let bytes = unsafe { _mm_loadu_si128(from.cast()) };
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_cvtepi8_epi32(bytes) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut i32, sums: __m512i, count: usize) {
+        // SAFETY: the caller promises room for what the mask selects.
+        unsafe { _mm512_mask_storeu_epi32(to, first(count), sums) };
+    }
+
+    #[inline(always)]
+    unsafe fn store_scaled(self, to: *mut f32, sums: __m512i, scales: *const f32, count: usize) {
+        // SAFETY: the caller promises sixteen scales.
+        let scaled = unsafe { self.scaled(sums, scales) };
+        // SAFETY: the caller promises room for what the mask selects.
+        unsafe { _mm512_mask_storeu_ps(to, first(count), scaled) };
+    }
+
+    #[inline(always)]
+    unsafe fn store_clamped(
+        self,
+        to: *mut u8,
+        sums: __m512i,
+        scales: *const f32,
+        clamp: Clamp,
+        count: usize,
+    ) {
+        // SAFETY: the caller promises sixteen scales.
+        let scaled = unsafe { self.scaled(sums, scales) };
+        let bytes = self.clamped(scaled, clamp);
+        // SAFETY: the caller promises room for what the mask selects.
+        unsafe { _mm_mask_storeu_epi8(to.cast(), first(count), bytes) };
+    }
+}
+
+impl Avx512Vnni {
+    /// `sums · scales`.
+    ///
+    /// # Safety
+    /// There are sixteen scales.
+    #[inline(always)]
+    unsafe fn scaled(self, sums: __m512i, scales: *const f32) -> std::arch::x86_64::__m512 {
+        // SAFETY: the caller promises sixteen scales.
+        let scales = unsafe { _mm512_loadu_ps(scales) };
+        // SAFETY: the proof is at hand.
+        let sums = unsafe { _mm512_cvtepi32_ps(sums) };
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_mul_ps(sums, scales) }
+    }
+
+    #[inline(always)]
+    fn clamped(self, values: std::arch::x86_64::__m512, clamp: Clamp) -> __m128i {
+        // SAFETY: the proof is at hand.
+        let [low, high] = [clamp.low, clamp.high].map(|bound| unsafe { _mm512_set1_ps(bound) });
+        // SAFETY: the proof is at hand.
+        let values = unsafe { _mm512_max_ps(values, low) };
+        // SAFETY: the proof is at hand.
+        let values = unsafe { _mm512_min_ps(values, high) };
+        // SAFETY: the proof is at hand.
+        let whole = unsafe {
+            _mm512_cvt_roundps_epi32::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(values)
+        };
+        // SAFETY: the proof is at hand.
+        let zero = unsafe { _mm512_set1_epi32(clamp.zero) };
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_cvtepi32_epi8(self.add(whole, zero)) }
+    }
+}
+
+/// The mask of the first `count` lanes, of at most sixteen.
+#[inline(always)]
+fn first(count: usize) -> u16 {
+    (0xFFFF_u32 >> (16 - count as u32)) as u16
+}
+
+tile::entries! {
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    Avx512Vnni = Avx512Vnni(()),
+    one [(28, 1) (20, 1) (16, 1) (14, 1) (12, 1) (10, 1) (8, 1) (7, 2) (6, 2) (5, 2) (4, 2) (3, 4) (2, 4) (1, 4)],
+    two [(14, 1) (12, 1) (11, 1) (10, 1) (8, 1) (7, 1) (6, 1) (5, 1) (4, 2) (3, 2) (2, 4) (1, 4)]
+}
+
+depthwise::entries! {
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+    Avx512Vnni = Avx512Vnni(())
+}
+
+lines::entries! {
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+}

@@ -1,0 +1,151 @@
+//! Sums of products of each channel with its own weights: lanes are channels.
+#![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
+
+use super::sink::{Requantized, Sink, filled};
+use super::vector::{LANES, Simd};
+use crate::kernels::path::Path;
+
+/// Pixels whose sums stay in registers together.
+const PIXELS: usize = 8;
+
+/// A depthwise convolution of one padded image, for a grid of pixels.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ChannelJob<'a> {
+    /// The padded image, a pixel's channels side by side.
+    pub(crate) image: &'a [u8],
+    /// Where each tap of a window lies from the window's start.
+    pub(crate) taps: &'a [u32],
+    /// `[vectors][taps][lanes]`.
+    pub(crate) weights: &'a [i8],
+    /// What each sum starts from, padded to whole vectors.
+    pub(crate) start: &'a [i32],
+    pub(crate) channels: usize,
+    /// Pixels of the grid, and how far apart their windows are in the image.
+    pub(crate) rows: usize,
+    pub(crate) columns: usize,
+    pub(crate) row_step: usize,
+    pub(crate) column_step: usize,
+}
+
+impl ChannelJob<'_> {
+    /// Computes the grid into `output`, pixel by pixel.
+    ///
+    /// # Panics
+    /// If a slice is too short for what the job says of it, or the path is not available.
+    pub(crate) fn run(&self, path: Path, sink: Requantized<'_>, output: &mut [u8]) {
+        assert!(path.is_available(), "this CPU has no {path}");
+        if self.rows == 0 || self.columns == 0 {
+            return;
+        }
+        self.check(&sink, output);
+        match path {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the path is available, the job checked.
+            Path::Avx512Vnni => unsafe { super::avx512::channels(self, sink, output) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the path is available, the job checked.
+            Path::Avx2 => unsafe { super::avx2::channels(self, sink, output) },
+            // SAFETY: every CPU has it, and the job is checked.
+            _ => unsafe { super::portable::channels(self, sink, output) },
+        }
+    }
+
+    /// What the inner loop relies on.
+    fn check(&self, sink: &Requantized<'_>, output: &[u8]) {
+        let vectors = self.channels.div_ceil(LANES);
+        let furthest = self.taps.iter().max().copied().unwrap_or(0) as usize;
+        let last = (self.rows - 1) * self.row_step + (self.columns - 1) * self.column_step;
+        assert!(last + furthest + vectors * LANES <= self.image.len(), "windows reach too far");
+        assert_eq!(self.weights.len(), vectors * self.taps.len() * LANES, "packed weights");
+        assert!(self.start.len() >= vectors * LANES, "starts of the sums");
+        assert!(sink.columns() >= vectors * LANES, "scales of the channels");
+        assert!(self.rows * self.columns * self.channels <= output.len(), "output too short");
+    }
+}
+
+/// All vectors of channels of all rows.
+///
+/// # Safety
+/// [`ChannelJob::check`] has passed for this job, sink and output.
+#[inline(always)]
+pub(super) unsafe fn channels<S: Simd>(
+    simd: S,
+    job: &ChannelJob<'_>,
+    sink: Requantized<'_>,
+    output: &mut [u8],
+) {
+    for row in 0..job.rows {
+        for first in (0..job.channels).step_by(LANES) {
+            let mut column = 0;
+            while column < job.columns {
+                let window = row * job.row_step + column * job.column_step + first;
+                let window = job.image.as_ptr().wrapping_add(window);
+                let pixel = (row * job.columns + column) * job.channels + first;
+                let to = output.as_mut_ptr().wrapping_add(pixel);
+                let is_whole = column + PIXELS <= job.columns;
+                if is_whole {
+                    // SAFETY: the job was checked, and the pixels lie in its grid.
+                    unsafe { pixels::<S, PIXELS>(simd, job, sink, first, window, to) };
+                } else {
+                    // SAFETY: the job was checked, and the pixel lies in its grid.
+                    unsafe { pixels::<S, 1>(simd, job, sink, first, window, to) };
+                }
+                column += if is_whole { PIXELS } else { 1 };
+            }
+        }
+    }
+}
+
+/// One vector of channels of `Q` pixels.
+///
+/// # Safety
+/// The job was checked, and `Q` pixels from `window` on lie in its grid, as in the output at `to`.
+#[inline(always)]
+unsafe fn pixels<S: Simd, const Q: usize>(
+    simd: S,
+    job: &ChannelJob<'_>,
+    sink: Requantized<'_>,
+    first: usize,
+    window: *const u8,
+    to: *mut u8,
+) {
+    let weights = job.weights.as_ptr().wrapping_add(first * job.taps.len());
+    // SAFETY: every channel has its start.
+    let start = unsafe { simd.load(job.start.as_ptr().wrapping_add(first)) };
+    let mut sums = [start; Q];
+    for (index, &tap) in job.taps.iter().enumerate() {
+        // SAFETY: every tap has a vector of weights.
+        let weights = unsafe { simd.widen_signed(weights.wrapping_add(index * LANES)) };
+        let at = window.wrapping_add(tap as usize);
+        for (pixel, sum) in sums.iter_mut().enumerate() {
+            // SAFETY: the windows of all pixels lie in the image.
+            let values = unsafe { simd.widen(at.wrapping_add(pixel * job.column_step)) };
+            *sum = simd.multiply_add(*sum, values, weights);
+        }
+    }
+    for (pixel, sum) in sums.into_iter().enumerate() {
+        let to = to.wrapping_add(pixel * job.channels);
+        // SAFETY: the pixels lie in the output, and the sink knows all channels.
+        unsafe { sink.put(simd, sum, first, to, filled(job.channels, first)) };
+    }
+}
+
+/// A path's `channels`.
+macro_rules! entries {
+    ($(#[$feature:meta])* $kind:ty = $proof:expr) => {
+        /// Computes a depthwise convolution.
+        ///
+        /// # Safety
+        /// The CPU has what this path needs, and the job was checked for this sink and output.
+        $(#[$feature])*
+        pub(super) unsafe fn channels(
+            job: &ChannelJob<'_>,
+            sink: super::sink::Requantized<'_>,
+            output: &mut [u8],
+        ) {
+            // SAFETY: the caller promises the check.
+            unsafe { depthwise::channels::<$kind>($proof, job, sink, output) };
+        }
+    };
+}
+pub(super) use entries;

@@ -1,0 +1,157 @@
+//! Loops over numbers side by side, compiled once for each path.
+#![expect(unsafe_code, reason = "calls into code for vector extensions that were checked")]
+
+use super::sink::Clamp;
+use crate::kernels::path::Path;
+
+/// One loop over lines of equal length.
+pub(crate) trait Line {
+    /// Plain Rust, `#[inline(always)]`, so that each path compiles it for its own vectors.
+    fn run(self);
+}
+
+/// Runs a loop on a path.
+///
+/// # Panics
+/// If the path is not available.
+pub(crate) fn run<L: Line>(path: Path, line: L) {
+    assert!(path.is_available(), "this CPU has no {path}");
+    match path {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the path is available.
+        Path::Avx512Vnni => unsafe { super::avx512::line(line) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the path is available.
+        Path::Avx2 => unsafe { super::avx2::line(line) },
+        _ => super::portable::line(line),
+    }
+}
+
+/// `to = zero + round(from / scale)`, clamped.
+#[derive(Debug)]
+pub(crate) struct Quantize<'a> {
+    pub(crate) from: &'a [f32],
+    pub(crate) scale: f32,
+    pub(crate) clamp: Clamp,
+    pub(crate) to: &'a mut [u8],
+}
+
+impl Line for Quantize<'_> {
+    #[inline(always)]
+    fn run(self) {
+        for (to, from) in self.to.iter_mut().zip(self.from) {
+            *to = self.clamp.apply(from / self.scale);
+        }
+    }
+}
+
+/// `to = (from − zero) · scale`.
+#[derive(Debug)]
+pub(crate) struct Dequantize<'a> {
+    pub(crate) from: &'a [u8],
+    pub(crate) scale: f32,
+    pub(crate) zero: u8,
+    pub(crate) to: &'a mut [f32],
+}
+
+impl Line for Dequantize<'_> {
+    #[inline(always)]
+    fn run(self) {
+        for (to, from) in self.to.iter_mut().zip(self.from) {
+            *to = (i32::from(*from) - i32::from(self.zero)) as f32 * self.scale;
+        }
+    }
+}
+
+/// `to = clamp(a·factors[0] + b·factors[1] + offset)`.
+#[derive(Debug)]
+pub(crate) struct Add<'a> {
+    pub(crate) a: &'a [u8],
+    pub(crate) b: &'a [u8],
+    pub(crate) factors: [f32; 2],
+    pub(crate) offset: f32,
+    pub(crate) clamp: Clamp,
+    pub(crate) to: &'a mut [u8],
+}
+
+impl Line for Add<'_> {
+    #[inline(always)]
+    fn run(self) {
+        for ((to, a), b) in self.to.iter_mut().zip(self.a).zip(self.b) {
+            let sum = f32::from(*a) * self.factors[0] + f32::from(*b) * self.factors[1];
+            *to = self.clamp.apply(sum + self.offset);
+        }
+    }
+}
+
+/// `to = max(to, from)`.
+#[derive(Debug)]
+pub(crate) struct Maximum<'a> {
+    pub(crate) from: &'a [u8],
+    pub(crate) to: &'a mut [u8],
+}
+
+impl Line for Maximum<'_> {
+    #[inline(always)]
+    fn run(self) {
+        for (to, from) in self.to.iter_mut().zip(self.from) {
+            *to = (*to).max(*from);
+        }
+    }
+}
+
+/// `to = to + from`.
+#[derive(Debug)]
+pub(crate) struct Accumulate<'a> {
+    pub(crate) from: &'a [u8],
+    pub(crate) to: &'a mut [i32],
+}
+
+impl Line for Accumulate<'_> {
+    #[inline(always)]
+    fn run(self) {
+        for (to, from) in self.to.iter_mut().zip(self.from) {
+            *to += i32::from(*from);
+        }
+    }
+}
+
+/// `to = clamp((from + offset) · factor)`.
+#[derive(Debug)]
+pub(crate) struct Rescale<'a> {
+    pub(crate) from: &'a [i32],
+    pub(crate) offset: i32,
+    pub(crate) factor: f32,
+    pub(crate) clamp: Clamp,
+    pub(crate) to: &'a mut [u8],
+}
+
+impl Line for Rescale<'_> {
+    #[inline(always)]
+    fn run(self) {
+        for (to, from) in self.to.iter_mut().zip(self.from) {
+            *to = self.clamp.apply((from + self.offset) as f32 * self.factor);
+        }
+    }
+}
+
+/// A path's `line`.
+macro_rules! entries {
+    () => {
+        /// Runs a loop.
+        pub(super) fn line<L: lines::Line>(line: L) {
+            line.run();
+        }
+    };
+    ($(#[$feature:meta])+) => {
+        /// Runs a loop.
+        ///
+        /// # Safety
+        /// The CPU has what this path needs.
+        $(#[$feature])+
+        pub(super) unsafe fn line<L: lines::Line>(line: L) {
+            line.run();
+        }
+    };
+}
+pub(super) use entries;

@@ -1,0 +1,79 @@
+//! Sums of two tensors, number by number.
+
+use super::cpu::{Add, Clamp, run_line};
+use super::path::Path;
+use crate::scheme::{ActivationScheme, OutputScheme};
+
+/// A residual sum `y = a + b` of tensors with schemes of their own.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct QuantizedAdd {
+    factors: [f32; 2],
+    offset: f32,
+    clamp: Clamp,
+}
+
+impl QuantizedAdd {
+    /// The sum in `output`, of tensors in `inputs`.
+    #[must_use]
+    pub fn new(inputs: [ActivationScheme; 2], output: OutputScheme) -> Self {
+        let to = f64::from(output.scheme().scale());
+        let factors = inputs.map(|input| f64::from(input.scale()) / to);
+        let zeros = inputs.map(|input| f64::from(input.zero_point()));
+        let offset = -(factors[0] * zeros[0] + factors[1] * zeros[1]);
+        let [least, greatest] = output.bounds();
+        Self {
+            factors: factors.map(|factor| factor as f32),
+            offset: offset as f32,
+            clamp: Clamp::new(output.scheme().zero_point(), least, greatest),
+        }
+    }
+
+    /// Adds.
+    ///
+    /// # Panics
+    /// If the slices differ in length, or the path is not available.
+    pub fn run(&self, path: Path, a: &[u8], b: &[u8], y: &mut [u8]) {
+        assert_eq!(a.len(), b.len(), "numbers of both summands");
+        assert_eq!(a.len(), y.len(), "numbers of the sum");
+        let Self { factors, offset, clamp } = *self;
+        run_line(path, Add { a, b, factors, offset, clamp, to: y });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::reference;
+
+    #[test]
+    fn every_pair_of_codes_is_exact_on_every_path() {
+        let scheme = |scale, zero| ActivationScheme::try_new(scale, zero).expect("valid");
+        let inputs = [scheme(0.013, 12), scheme(0.4, 255)];
+        let (a, b): (Vec<u8>, Vec<u8>) =
+            (0..=255).flat_map(|a| (0..=255).map(move |b| (a, b))).unzip();
+        for output in
+            [OutputScheme::new(scheme(0.21, 130)), OutputScheme::rectified(scheme(0.05, 3))]
+        {
+            let right: Vec<u8> =
+                a.iter().zip(&b).map(|(&a, &b)| reference::add([a, b], inputs, output)).collect();
+            for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
+                let mut y = vec![0; a.len()];
+                QuantizedAdd::new(inputs, output).run(path, &a, &b, &mut y);
+                assert_eq!(y, right, "{path}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_sum_by_hand() {
+        let scheme = |scale, zero| ActivationScheme::try_new(scale, zero).expect("valid");
+        let sum = QuantizedAdd::new(
+            [scheme(0.5, 10), scheme(0.25, 0)],
+            OutputScheme::new(scheme(1.0, 100)),
+        );
+        let mut y = [0; 3];
+        // 5 + 10, −5 + 0.25 and 122.5 + 63.75 real units; the last lies outside.
+        sum.run(Path::detect(), &[20, 0, 255], &[40, 1, 255], &mut y);
+        assert_eq!(y, [115, 95, 255]);
+    }
+}

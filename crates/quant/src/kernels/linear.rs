@@ -1,0 +1,282 @@
+//! Matrix products: rows of activations times packed weights.
+
+use super::channels::Channels;
+use super::cpu::{DotJob, Output, Raw};
+use super::packed::{PANEL, Packed, Run};
+use super::parallel::{over_items, threads};
+use super::path::Path;
+use super::scratch::Scratch;
+use crate::scheme::OutputScheme;
+use crate::weights::QuantizedWeights;
+
+/// Bytes of activations that a block of rows may hold, so that they stay in the second cache
+/// while all weights pass by.
+const BLOCK: usize = 256 << 10;
+
+/// A fully connected layer, its weights packed once.
+///
+/// `y[m,n] = Σ_k (x[m,k] − zero)·w[n,k] + bias[n]`, in real units by the schemes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QuantizedLinear {
+    packed: Packed,
+    run: [Run; 1],
+    channels: Channels,
+    inputs: usize,
+}
+
+impl QuantizedLinear {
+    /// Packs weights `[outputs][inputs]`.
+    #[must_use]
+    pub fn new(weights: &QuantizedWeights, output: OutputScheme) -> Self {
+        let inputs = weights.each();
+        Self {
+            packed: Packed::new(weights.values(), weights.channels(), 1, inputs),
+            run: [Run { at: 0, quads: inputs.div_ceil(4) as u32 }],
+            channels: Channels::new(weights, 1, output),
+            inputs,
+        }
+    }
+
+    /// Numbers of a row of the input, and of the output.
+    #[must_use]
+    pub const fn features(&self) -> [usize; 2] {
+        [self.inputs, self.packed.columns]
+    }
+
+    /// Bytes of the packed weights.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.packed.bytes()
+    }
+
+    /// The integer sums, before any scale: `[rows][outputs]`.
+    ///
+    /// # Panics
+    /// If a slice holds no whole number of rows or the two differ, or the path is not available.
+    pub fn sums(
+        &self,
+        path: Path,
+        x: &[u8],
+        y: &mut [i32],
+        scratch: &mut Scratch,
+        asked_threads: usize,
+    ) {
+        self.product(path, Raw, x, y, scratch, asked_threads);
+    }
+
+    /// The layer's result in its output scheme: `[rows][outputs]`.
+    ///
+    /// # Panics
+    /// If a slice holds no whole number of rows or the two differ, or the path is not available.
+    pub fn run(
+        &self,
+        path: Path,
+        x: &[u8],
+        y: &mut [u8],
+        scratch: &mut Scratch,
+        asked_threads: usize,
+    ) {
+        self.product(path, self.channels.requantized(0), x, y, scratch, asked_threads);
+    }
+
+    /// The layer's result in real units, without its activation function: `[rows][outputs]`.
+    ///
+    /// # Panics
+    /// If a slice holds no whole number of rows or the two differ, or the path is not available.
+    pub fn run_f32(
+        &self,
+        path: Path,
+        x: &[u8],
+        y: &mut [f32],
+        scratch: &mut Scratch,
+        asked_threads: usize,
+    ) {
+        self.product(path, self.channels.scaled(0), x, y, scratch, asked_threads);
+    }
+
+    fn product<K>(
+        &self,
+        path: Path,
+        sink: K,
+        x: &[u8],
+        y: &mut [K::Number],
+        scratch: &mut Scratch,
+        asked_threads: usize,
+    ) where
+        K: Output + Sync,
+        K::Number: Send,
+    {
+        let [inputs, outputs] = self.features();
+        let rows = x.len() / inputs;
+        assert_eq!(x.len(), rows * inputs, "whole rows of the input");
+        assert_eq!(y.len(), rows * outputs, "numbers of the output");
+        if rows == 0 {
+            return;
+        }
+        let pitch = inputs.next_multiple_of(4);
+        let copied = if pitch == inputs { 0 } else { rows * pitch };
+        let threads = threads(asked_threads);
+        let (copy, states) = scratch.split(copied, threads, 0, 0);
+        let x = if copied == 0 {
+            x
+        } else {
+            for (copy, row) in copy.chunks_exact_mut(pitch).zip(x.chunks_exact(inputs)) {
+                copy[..inputs].copy_from_slice(row);
+            }
+            &*copy
+        };
+        let panels = outputs.div_ceil(PANEL);
+        let job = DotJob {
+            image: x,
+            origin: 0,
+            runs: &self.run,
+            weights: &self.packed.lines,
+            start: self.channels.start(0),
+            outputs,
+            panels: [0, panels],
+            rows: 1,
+            columns: rows,
+            row_step: 0,
+            column_step: pitch,
+            output_row: 0,
+            output_column: outputs,
+        };
+        if rows == 1 {
+            let share = panels.div_ceil(threads);
+            let starts = |part: usize| (part * share * PANEL).min(outputs);
+            over_items(y, panels.div_ceil(share), starts, states, |part, y, _| {
+                let panels = [part * share, ((part + 1) * share).min(panels)];
+                DotJob { panels, ..job }.run(path, sink, y);
+            });
+            return;
+        }
+        let block = (BLOCK / pitch).max(32).min(rows.div_ceil(threads));
+        let starts = |part: usize| (part * block).min(rows) * outputs;
+        over_items(y, rows.div_ceil(block), starts, states, |part, y, _| {
+            let columns = y.len() / outputs;
+            DotJob { origin: part * block * pitch, columns, ..job }.run(path, sink, y);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::kernels::reference;
+    use crate::scheme::ActivationScheme;
+
+    pub(super) fn paths() -> impl Iterator<Item = Path> {
+        Path::ALL.into_iter().filter(|path| path.is_available())
+    }
+
+    /// Bytes without a pattern; `extreme` ones are 0 and 255 alone.
+    fn bytes(seed: u32, count: usize, extreme: bool) -> Vec<u8> {
+        let mut state = seed.wrapping_mul(2_654_435_761) | 1;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 17;
+            state ^= state << 5;
+            let byte = (state >> 11) as u8;
+            if extreme { byte % 2 * 255 } else { byte }
+        };
+        (0..count).map(|_| next()).collect()
+    }
+
+    fn signed(seed: u32, count: usize, extreme: bool) -> Vec<i8> {
+        let sign = |byte: u8| if byte < 128 { i8::MIN } else { i8::MAX };
+        let code = |byte: u8| if extreme { sign(byte) } else { byte as i8 };
+        bytes(seed, count, false).into_iter().map(code).collect()
+    }
+
+    /// Everything a path computes of one product agrees with the reference, exactly.
+    fn check([rows, inputs, outputs]: [usize; 3], zero: u8, extreme: bool, threads: usize) {
+        let x = bytes(1, rows * inputs, extreme);
+        let values = signed(2, outputs * inputs, extreme);
+        let bias: Vec<i32> = (0..outputs as i32).map(|n| (n - 3) * 1001).collect();
+        let scales: Vec<f32> = (0..outputs).map(|n| 0.001 + 0.0001 * n as f32).collect();
+        let input = ActivationScheme::try_new(0.02, zero).expect("valid");
+        let weights =
+            QuantizedWeights::try_new(values.clone(), scales.clone(), bias.clone(), input)
+                .expect("sums fit");
+        let right = reference::linear_sums(&x, zero, &values, &bias);
+        let scheme = ActivationScheme::try_new(0.31, 77).expect("valid");
+        let output = OutputScheme::rectified(scheme);
+        let layer = QuantizedLinear::new(&weights, output);
+        let scale = |index: usize| f64::from(0.02_f32) * f64::from(scales[index % outputs]);
+        for path in paths() {
+            let told = format!("{path} {rows}×{inputs}×{outputs} with {threads} threads");
+            let mut scratch = Scratch::new();
+            let mut sums = vec![0; rows * outputs];
+            layer.sums(path, &x, &mut sums, &mut scratch, threads);
+            let wide: Vec<i64> = sums.iter().map(|&sum| sum.into()).collect();
+            assert_eq!(wide, right, "{told}");
+            let mut codes = vec![0; rows * outputs];
+            layer.run(path, &x, &mut codes, &mut scratch, threads);
+            let mut real = vec![0.0; rows * outputs];
+            layer.run_f32(path, &x, &mut real, &mut scratch, threads);
+            for (index, &sum) in right.iter().enumerate() {
+                let scale = scale(index);
+                assert_eq!(codes[index], reference::code(sum, scale, output), "{told} [{index}]");
+                assert_eq!(real[index], sum as f32 * scale as f32, "{told} [{index}]");
+            }
+        }
+    }
+
+    #[test]
+    fn products_of_every_tile_are_exact() {
+        for rows in (1..=30).chain([56, 57, 129]) {
+            check([rows, 20, 48], 128, false, 1);
+        }
+        for outputs in (1..=34).chain([63, 64, 65, 100]) {
+            check([5, 13, outputs], 3, false, 1);
+            check([1, 37, outputs], 200, false, 1);
+        }
+        for inputs in 1..70 {
+            check([3, inputs, 17], 255, false, 1);
+            check([1, inputs, 33], 0, false, 1);
+        }
+    }
+
+    #[test]
+    fn the_furthest_codes_neither_saturate_nor_overflow() {
+        for zero in [0, 128, 255] {
+            check([17, 4096, 33], zero, true, 1);
+            check([1, 65_000, 17], zero, true, 1);
+        }
+    }
+
+    #[test]
+    fn the_number_of_threads_changes_no_number() {
+        for threads in [2, 3, 8] {
+            check([130, 36, 70], 9, false, threads);
+            check([1, 36, 200], 9, false, threads);
+            check([2, 7, 5], 9, false, threads);
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_product_is_exact(
+            shape in [1_usize..70, 1_usize..150, 1_usize..150],
+            zero in any::<u8>(),
+            extreme in any::<bool>(),
+            threads in 1_usize..4,
+        ) {
+            check(shape, zero, extreme, threads);
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "numbers of the output")]
+    fn a_slice_of_another_length_is_refused() {
+        let input = ActivationScheme::try_new(1.0, 0).expect("valid");
+        let weights =
+            QuantizedWeights::try_new(vec![1; 8], vec![1.0; 2], vec![0; 2], input).expect("valid");
+        let layer = QuantizedLinear::new(&weights, OutputScheme::new(input));
+        layer.run(Path::Portable, &[0; 8], &mut [0; 3], &mut Scratch::new(), 1);
+    }
+}

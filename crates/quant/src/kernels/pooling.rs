@@ -1,0 +1,230 @@
+//! The greatest number and the mean of windows, channel by channel.
+
+use updraft_conv::slices::{ConvGeometry, ConvShape};
+
+use super::cpu::{Accumulate, Clamp, Maximum, Rescale, run_line};
+use super::parallel::{over_items, threads};
+use super::path::Path;
+use super::scratch::Scratch;
+use crate::scheme::{ActivationScheme, OutputScheme};
+
+/// What becomes of a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Pooling {
+    /// Its greatest number; padding is never the greatest.
+    Maximum,
+    /// Its mean over the pixels of the image; padding does not count.
+    MeanOfImage,
+    /// Its mean, with the padding counted as zeros.
+    MeanWithPadding,
+}
+
+/// Pooling of images `[batch, height, width, channels]`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct QuantizedPooling {
+    geometry: ConvGeometry,
+    pooling: Pooling,
+    input: ActivationScheme,
+    output: OutputScheme,
+}
+
+impl QuantizedPooling {
+    /// Windows as of a depthwise convolution; the geometry's batch is without meaning.
+    ///
+    /// A maximum keeps its input's codes: the scheme of `output` must be `input`.
+    ///
+    /// # Panics
+    /// If the geometry is not depthwise, or a maximum changes the scheme.
+    #[must_use]
+    pub fn new(
+        geometry: &ConvGeometry,
+        pooling: Pooling,
+        input: ActivationScheme,
+        output: OutputScheme,
+    ) -> Self {
+        let ConvShape { channels, groups, .. } = *geometry.shape();
+        assert_eq!(channels, [groups; 2], "pooling treats channels apart");
+        let is_same = pooling != Pooling::Maximum || output == OutputScheme::new(input);
+        assert!(is_same, "a maximum has its input's scheme");
+        Self { geometry: *geometry, pooling, input, output }
+    }
+
+    /// Bytes of one image, before and after.
+    #[must_use]
+    pub const fn image_lens(&self) -> [usize; 2] {
+        let batch = self.geometry.shape().batch;
+        [self.geometry.input_len() / batch, self.geometry.output_len() / batch]
+    }
+
+    /// Pools as many images as `x` holds.
+    ///
+    /// # Panics
+    /// If a slice holds no whole number of images or the two differ, or the path is not available.
+    pub fn run(
+        &self,
+        path: Path,
+        x: &[u8],
+        y: &mut [u8],
+        scratch: &mut Scratch,
+        asked_threads: usize,
+    ) {
+        let [input_len, output_len] = self.image_lens();
+        let batch = x.len() / input_len;
+        assert_eq!(x.len(), batch * input_len, "whole images of the input");
+        assert_eq!(y.len(), batch * output_len, "numbers of the output");
+        let [rows, columns] = self.geometry.output();
+        let channels = self.geometry.shape().channels[0];
+        let (_, states) = scratch.split(0, threads(asked_threads), 0, channels);
+        let line = columns * channels;
+        over_items(
+            y,
+            batch * rows,
+            |item| item * line,
+            states,
+            |item, y, own| {
+                let (image, row) = (item / rows, item % rows);
+                let x = &x[image * input_len..][..input_len];
+                for (column, y) in y.chunks_exact_mut(channels).enumerate() {
+                    self.window(path, [row, column], x, y, &mut own.sums[..channels]);
+                }
+            },
+        );
+    }
+
+    fn window(&self, path: Path, at: [usize; 2], x: &[u8], y: &mut [u8], sums: &mut [i32]) {
+        let channels = y.len();
+        if self.pooling == Pooling::Maximum {
+            // Windows that lie in the padding alone hold nothing greater.
+            y.fill(0);
+            self.visit(at, |pixel| {
+                run_line(path, Maximum { from: &x[pixel * channels..][..channels], to: y });
+            });
+            return;
+        }
+        sums.fill(0);
+        let mut pixels = 0;
+        self.visit(at, |pixel| {
+            pixels += 1;
+            run_line(path, Accumulate { from: &x[pixel * channels..][..channels], to: sums });
+        });
+        let [rows, columns] = self.geometry.shape().kernel;
+        let count = match self.pooling {
+            Pooling::MeanWithPadding => rows * columns,
+            _ => pixels.max(1) as usize,
+        };
+        let [least, greatest] = self.output.bounds();
+        let scheme = self.output.scheme();
+        let ratio = f64::from(self.input.scale()) / f64::from(scheme.scale());
+        run_line(
+            path,
+            Rescale {
+                from: sums,
+                offset: -pixels * i32::from(self.input.zero_point()),
+                factor: (ratio / count as f64) as f32,
+                clamp: Clamp::new(scheme.zero_point(), least, greatest),
+                to: y,
+            },
+        );
+    }
+
+    /// Visits the pixels of the image that a window holds.
+    fn visit(&self, at: [usize; 2], mut pixel: impl FnMut(usize)) {
+        let ConvShape { input, kernel, stride, padding, dilation, .. } = *self.geometry.shape();
+        let inside = |axis: usize, entry: usize| {
+            let place = at[axis] * stride[axis] + entry * dilation[axis];
+            place.checked_sub(padding[axis]).filter(|&place| place < input[axis])
+        };
+        for row in (0..kernel[0]).filter_map(|entry| inside(0, entry)) {
+            for column in (0..kernel[1]).filter_map(|entry| inside(1, entry)) {
+                pixel(row * input[1] + column);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::reference;
+
+    fn paths() -> impl Iterator<Item = Path> {
+        Path::ALL.into_iter().filter(|path| path.is_available())
+    }
+
+    /// All windows by the definition; no window lies in the padding alone.
+    fn right(pooling: &QuantizedPooling, x: &[u8]) -> Vec<u8> {
+        let shape = *pooling.geometry.shape();
+        let [rows, columns] = pooling.geometry.output();
+        let channels = shape.channels[0];
+        let mut y = Vec::new();
+        for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)))
+        {
+            for channel in 0..channels {
+                let mut codes = Vec::new();
+                for k in 0..shape.kernel[0] {
+                    for l in 0..shape.kernel[1] {
+                        let row = (row * shape.stride[0] + k * shape.dilation[0]) as isize
+                            - shape.padding[0] as isize;
+                        let column = (column * shape.stride[1] + l * shape.dilation[1]) as isize
+                            - shape.padding[1] as isize;
+                        let [height, width] = shape.input.map(|side| side as isize);
+                        if (0..height).contains(&row) && (0..width).contains(&column) {
+                            codes.push(x[(row * width + column) as usize * channels + channel]);
+                        }
+                    }
+                }
+                let area = shape.kernel[0] * shape.kernel[1];
+                let mean = |count| reference::mean(&codes, count, pooling.input, pooling.output);
+                y.push(match pooling.pooling {
+                    Pooling::Maximum => *codes.iter().max().expect("a pixel"),
+                    Pooling::MeanOfImage => mean(codes.len()),
+                    Pooling::MeanWithPadding => mean(area),
+                });
+            }
+        }
+        y
+    }
+
+    #[test]
+    fn every_pooling_is_exact_on_every_path_and_number_of_threads() {
+        let input = ActivationScheme::try_new(0.1, 30).expect("valid");
+        let other = ActivationScheme::try_new(0.07, 128).expect("valid");
+        let base = ConvShape { groups: 21, ..ConvShape::new(1, [21, 21], [7, 9], [3, 2]) };
+        for shape in [
+            base,
+            ConvShape { stride: [2, 3], padding: [1, 1], ..base },
+            ConvShape { dilation: [2, 3], padding: [1, 0], ..base },
+            ConvShape { kernel: [7, 9], ..base },
+        ] {
+            let geometry = ConvGeometry::try_new(shape).expect("valid");
+            let x: Vec<u8> = (0..geometry.input_len()).map(|i| (i * 7919 % 253) as u8).collect();
+            for (pooling, output) in [
+                (Pooling::Maximum, OutputScheme::new(input)),
+                (Pooling::MeanOfImage, OutputScheme::new(input)),
+                (Pooling::MeanOfImage, OutputScheme::rectified(other)),
+                (Pooling::MeanWithPadding, OutputScheme::new(other)),
+            ] {
+                let layer = QuantizedPooling::new(&geometry, pooling, input, output);
+                let right = right(&layer, &x);
+                let both: Vec<u8> = x.iter().chain(&x).copied().collect();
+                for (path, threads) in paths().flat_map(|path| [(path, 1), (path, 3)]) {
+                    let mut y = vec![0; 2 * right.len()];
+                    layer.run(path, &both, &mut y, &mut Scratch::new(), threads);
+                    assert_eq!(y[..right.len()], right, "{path} {pooling:?} {shape:?}");
+                    assert_eq!(y[right.len()..], right, "{path} {pooling:?} {shape:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "a maximum has its input's scheme")]
+    fn a_maximum_keeps_its_scheme() {
+        let scheme = |zero| ActivationScheme::try_new(1.0, zero).expect("valid");
+        let shape = ConvShape::new(1, [1, 1], [2, 2], [2, 2]);
+        let geometry = ConvGeometry::try_new(shape).expect("valid");
+        let output = OutputScheme::new(scheme(1));
+        let _ = QuantizedPooling::new(&geometry, Pooling::Maximum, scheme(0), output);
+    }
+}

@@ -1,0 +1,58 @@
+//! Work space that a caller keeps between calls, so that no later call allocates.
+
+/// Work space of the kernels: grows to what a call needs, and is reused by the next.
+///
+/// What it holds between calls means nothing; any scratch serves any call.
+#[derive(Debug, Clone, Default)]
+pub struct Scratch {
+    shared: Vec<u8>,
+    of_threads: Vec<Own>,
+}
+
+/// What one thread works in.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Own {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) sums: Vec<i32>,
+}
+
+impl Scratch {
+    /// An empty scratch.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { shared: Vec::new(), of_threads: Vec::new() }
+    }
+
+    /// Bytes held.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let own = self.of_threads.iter().map(|own| own.bytes.capacity() + 4 * own.sums.capacity());
+        self.shared.capacity() + own.sum::<usize>()
+    }
+
+    /// `shared` bytes for all threads, and `bytes` and `sums` for every one of `threads`, holding
+    /// what the last call left.
+    pub(crate) fn split(
+        &mut self,
+        shared: usize,
+        threads: usize,
+        bytes: usize,
+        sums: usize,
+    ) -> (&mut [u8], &mut [Own]) {
+        grow(&mut self.shared, shared);
+        if self.of_threads.len() < threads {
+            self.of_threads.resize_with(threads, Own::default);
+        }
+        for own in &mut self.of_threads[..threads] {
+            grow(&mut own.bytes, bytes);
+            grow(&mut own.sums, sums);
+        }
+        (&mut self.shared[..shared], &mut self.of_threads[..threads])
+    }
+}
+
+fn grow<T: Clone + Default>(buffer: &mut Vec<T>, numbers: usize) {
+    if buffer.len() < numbers {
+        buffer.resize(numbers, T::default());
+    }
+}

@@ -1,0 +1,31 @@
+#![doc = include_str!("../README.md")]
+
+mod kernels;
+mod observe;
+mod scheme;
+mod weights;
+
+// What is seen of activations, and the scheme that suits it.
+pub use observe::{Calibration, ObserveError, Observer};
+
+// How numbers become eight bits.
+pub use scheme::{ActivationScheme, OutputScheme, SchemeError};
+pub use weights::{QuantizedWeights, WeightError};
+
+/// The kernels on slices.
+pub mod slices {
+    // Layers with packed weights.
+    pub use crate::kernels::{
+        Pooling, QuantizedAdd, QuantizedConvolution, QuantizedLinear, QuantizedPooling,
+    };
+
+    // Into eight bits and back.
+    pub use crate::kernels::{dequantize, quantize, quantize_images};
+
+    // Which instructions, and the memory they work in.
+    pub use crate::kernels::{Path, Scratch};
+
+    // The same one number after the other, for benchmarks and doubters.
+    #[cfg(feature = "reference")]
+    pub use crate::kernels::reference;
+}

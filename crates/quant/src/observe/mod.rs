@@ -1,0 +1,7 @@
+//! What is seen of a tensor over many batches, and the range that follows from it.
+
+mod histogram;
+mod observer;
+mod range;
+
+pub use observer::{Calibration, ObserveError, Observer};

@@ -1,0 +1,249 @@
+//! Watches a tensor batch by batch, and says in the end which scheme suits it.
+
+use super::histogram::Histogram;
+use super::range;
+use crate::scheme::{ActivationScheme, SchemeError};
+
+/// How a range follows from what was seen.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum Calibration {
+    /// From the least number to the greatest.
+    MinMax,
+    /// The middle part of all numbers, as a fraction: `0.9999` leaves out one in 20 000 on each
+    /// side.
+    Percentile(f64),
+    /// The range whose codes lose the least information, by the Kullback–Leibler divergence.
+    Entropy,
+    /// The range whose codes have the least mean squared error.
+    MeanSquaredError,
+}
+
+/// Why no scheme follows.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ObserveError {
+    /// NaN or infinity.
+    #[error("number {index} of the batch is {value}; calibration data must be finite")]
+    NotFinite {
+        /// Its place in the batch.
+        index: usize,
+        /// What stands there.
+        value: f32,
+    },
+    /// Nothing was seen.
+    #[error("no number was seen; calibrate with at least one batch")]
+    Empty,
+    /// The percentile is no fraction.
+    #[error(
+        "the percentile {fraction} is not between 0 and 1; 0.9999 keeps 99.99 % of all numbers"
+    )]
+    Percentile {
+        /// What was asked for.
+        fraction: f64,
+    },
+    /// The range has no scheme.
+    #[error(transparent)]
+    Scheme(#[from] SchemeError),
+}
+
+/// What was seen of one tensor: a few numbers, and 32 KiB where a histogram is kept.
+///
+/// The result depends on the numbers seen, not on their order or batches.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Observer {
+    calibration: Calibration,
+    count: u64,
+    low: f32,
+    high: f32,
+    histogram: Option<Histogram>,
+}
+
+impl Observer {
+    /// An observer that has seen nothing.
+    ///
+    /// # Errors
+    /// [`ObserveError::Percentile`] for a fraction that is not above 0 and at most 1.
+    pub fn try_new(calibration: Calibration) -> Result<Self, ObserveError> {
+        if let Calibration::Percentile(fraction) = calibration
+            && !(fraction > 0.0 && fraction <= 1.0)
+        {
+            return Err(ObserveError::Percentile { fraction });
+        }
+        let histogram = (calibration != Calibration::MinMax).then(Histogram::new);
+        Ok(Self { calibration, count: 0, low: f32::INFINITY, high: f32::NEG_INFINITY, histogram })
+    }
+
+    /// Looks at a batch.
+    ///
+    /// # Errors
+    /// [`ObserveError::NotFinite`] for NaN or infinity; the batch then counts for nothing.
+    pub fn observe(&mut self, values: &[f32]) -> Result<(), ObserveError> {
+        let (mut low, mut high, mut are_finite) = (self.low, self.high, true);
+        for &value in values {
+            low = low.min(value);
+            high = high.max(value);
+            are_finite &= value.is_finite();
+        }
+        if !are_finite {
+            let index = values.iter().position(|value| !value.is_finite()).unwrap_or_default();
+            return Err(ObserveError::NotFinite { index, value: values[index] });
+        }
+        (self.low, self.high) = (low, high);
+        self.count += values.len() as u64;
+        if let Some(histogram) = &mut self.histogram {
+            histogram.add(values);
+        }
+        Ok(())
+    }
+
+    /// How many numbers were seen.
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The least and the greatest number seen, if any.
+    #[must_use]
+    pub fn seen(&self) -> Option<[f32; 2]> {
+        (self.count > 0).then_some([self.low, self.high])
+    }
+
+    /// The scheme that suits what was seen.
+    ///
+    /// # Errors
+    /// [`ObserveError::Empty`] if nothing was seen, [`ObserveError::Scheme`] if it was all zero.
+    pub fn scheme(&self) -> Result<ActivationScheme, ObserveError> {
+        let [low, high] = self.seen().ok_or(ObserveError::Empty)?;
+        // What the histogram cannot improve on, and what it cannot hold.
+        let whole = ActivationScheme::try_from_range(low, high)?;
+        let Some(histogram) = &self.histogram else { return Ok(whole) };
+        let [low, high] = match self.calibration {
+            Calibration::MinMax => [low, high],
+            Calibration::Percentile(fraction) => {
+                range::percentile(histogram, [low, high], self.count, fraction)
+            }
+            Calibration::Entropy => range::best(histogram, [low, high], range::divergence),
+            Calibration::MeanSquaredError => {
+                range::best(histogram, [low, high], range::squared_error)
+            }
+        };
+        // A percentile of numbers that are nearly all zero may leave nothing else.
+        Ok(ActivationScheme::try_from_range(low, high).unwrap_or(whole))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Calibration; 4] = [
+        Calibration::MinMax,
+        Calibration::Percentile(0.999),
+        Calibration::Entropy,
+        Calibration::MeanSquaredError,
+    ];
+
+    /// A bell of numbers, by the sum of twelve uniform ones, with standard deviation 1.
+    fn bell(count: usize) -> Vec<f32> {
+        let mut state = 88_172_645_463_325_252_u64;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 40) as f32 / (1_u64 << 24) as f32
+        };
+        (0..count).map(|_| (0..12).map(|_| next()).sum::<f32>() - 6.0).collect()
+    }
+
+    fn scheme(calibration: Calibration, values: &[f32]) -> ActivationScheme {
+        let mut observer = Observer::try_new(calibration).expect("valid");
+        observer.observe(values).expect("finite");
+        observer.scheme().expect("a scheme")
+    }
+
+    fn squared_error(scheme: ActivationScheme, values: &[f32]) -> f64 {
+        let error = |&value: &f32| f64::from(value - scheme.real(scheme.code(value))).powi(2);
+        values.iter().map(error).sum::<f64>() / values.len() as f64
+    }
+
+    #[test]
+    fn a_far_outlier_is_kept_by_min_max_alone() {
+        let mut values = bell(50_000);
+        values.push(500.0);
+        let [whole, percentile, entropy, squared] =
+            ALL.map(|calibration| scheme(calibration, &values).range()[1]);
+        assert!((whole - 500.0).abs() < 2.0, "{whole}");
+        assert!(percentile < 5.0, "{percentile}");
+        // Where each bin of 1/4 has a code of its own, codes lose nothing that bins could tell.
+        assert!(entropy <= 64.0, "{entropy}");
+        assert!(squared > percentile, "{squared}");
+    }
+
+    #[test]
+    fn the_range_of_least_squares_has_the_least_error_of_all() {
+        let mut values = bell(20_000);
+        values.extend([9.0, -11.0]);
+        let errors = ALL.map(|calibration| squared_error(scheme(calibration, &values), &values));
+        for (error, calibration) in errors.iter().zip(ALL) {
+            assert!(errors[3] <= error * 1.02, "{calibration:?} {error} < {}", errors[3]);
+        }
+    }
+
+    #[test]
+    fn a_percentile_by_hand() {
+        // 0 to 9999 in equal numbers; a fraction of 0.9 leaves out 500 on each side, but zero stays.
+        let values: Vec<f32> = (0..10_000).map(|value| value as f32).collect();
+        let [low, high] = scheme(Calibration::Percentile(0.9), &values).range();
+        assert_eq!(low, 0.0);
+        assert!((high - 9500.0).abs() < 10.0, "{high}");
+        let [low, high] = scheme(Calibration::Percentile(1.0), &values).range();
+        assert_eq!(low, 0.0);
+        assert!((high - 9999.0).abs() < 1.0, "{high}");
+    }
+
+    #[test]
+    fn the_order_of_the_batches_changes_nothing() {
+        let values: Vec<f32> = bell(4_000).into_iter().map(|value| value * value).collect();
+        for calibration in ALL {
+            let mut forward = Observer::try_new(calibration).expect("valid");
+            let mut backward = forward.clone();
+            values.chunks(7).for_each(|part| forward.observe(part).expect("finite"));
+            values.chunks(1000).rev().for_each(|part| backward.observe(part).expect("finite"));
+            assert_eq!(forward, backward);
+            assert_eq!(forward.scheme(), backward.scheme());
+        }
+    }
+
+    #[test]
+    fn bad_data_is_refused_with_its_place_and_counts_for_nothing() {
+        for calibration in ALL {
+            let mut observer = Observer::try_new(calibration).expect("valid");
+            assert_eq!(observer.scheme(), Err(ObserveError::Empty));
+            observer.observe(&[1.0, 2.0]).expect("finite");
+            let before = observer.clone();
+            let message = observer.observe(&[7.0, f32::NAN]).expect_err("not finite").to_string();
+            assert!(message.contains("number 1 of the batch is NaN"), "{message}");
+            observer.observe(&[f32::NEG_INFINITY]).expect_err("not finite");
+            assert_eq!(observer, before);
+            let mut zeros = Observer::try_new(calibration).expect("valid");
+            zeros.observe(&[0.0; 9]).expect("finite");
+            let message = zeros.scheme().expect_err("only zero").to_string();
+            assert!(message.contains("only zero"), "{message}");
+        }
+        for fraction in [0.0, -1.0, 1.1, f64::NAN] {
+            let error = Observer::try_new(Calibration::Percentile(fraction));
+            assert!(error.expect_err("no fraction").to_string().contains("between 0 and 1"));
+        }
+    }
+
+    #[test]
+    fn a_constant_has_a_scheme_that_holds_it() {
+        for calibration in ALL {
+            for value in [3.0, -0.125] {
+                let scheme = scheme(calibration, &[value; 100]);
+                assert!((scheme.real(scheme.code(value)) - value).abs() < 0.01 * value.abs());
+            }
+        }
+    }
+}

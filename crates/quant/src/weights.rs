@@ -1,0 +1,281 @@
+//! Weights in eight signed bits, one scale for each output channel.
+
+use crate::scheme::ActivationScheme;
+
+/// A layer's weights and bias as integers: `w = q·scale[channel]`, symmetric.
+///
+/// The bias is counted in `scale[channel]·input.scale()`, so that it adds to sums of products.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QuantizedWeights {
+    values: Vec<i8>,
+    scales: Vec<f32>,
+    bias: Vec<i32>,
+    input: ActivationScheme,
+}
+
+/// Why weights cannot be quantized.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WeightError {
+    /// A layer without output channels, or channels without weights.
+    #[error("{channels} output channels of {each} weights; a layer has at least one of both")]
+    Empty {
+        /// Output channels.
+        channels: usize,
+        /// Weights of each.
+        each: usize,
+    },
+    /// A slice has another length.
+    #[error("expected {expected} {what}, got {got}")]
+    Length {
+        /// What the slice holds.
+        what: &'static str,
+        /// How many there should be.
+        expected: usize,
+        /// How many there are.
+        got: usize,
+    },
+    /// NaN or infinity.
+    #[error("{what} {index} is {value}; weights must be finite before they can be quantized")]
+    NotFinite {
+        /// `weight` or `bias`.
+        what: &'static str,
+        /// Its place.
+        index: usize,
+        /// What stands there.
+        value: f32,
+    },
+    /// A scale is no positive normal number.
+    #[error("the weight scale {scale} of channel {channel} is not a positive normal number")]
+    Scale {
+        /// The channel.
+        channel: usize,
+        /// Its scale.
+        scale: f32,
+    },
+    /// A sum could leave 32 bits.
+    #[error(
+        "sums of channel {channel} may reach {sum}, which 32 bits do not hold; keep the layer in f32"
+    )]
+    Overflow {
+        /// The channel.
+        channel: usize,
+        /// The sum of largest magnitude that inputs may lead to.
+        sum: i64,
+    },
+}
+
+/// The most that a bias may weigh in a sum, so that room is left for products.
+const BIAS_LIMIT: f64 = (1_u32 << 30) as f64;
+
+impl QuantizedWeights {
+    /// Rounds weights `[channels][each]` to the nearest code, `±127` for the largest of a channel.
+    ///
+    /// A channel of zeros takes the scale of the widest channel. A scale is widened where the bias
+    /// would not fit 30 bits beside it.
+    ///
+    /// # Errors
+    /// [`WeightError`] for an empty layer, another length, NaN or infinity, or sums that could
+    /// overflow.
+    pub fn try_quantize(
+        weights: &[f32],
+        bias: Option<&[f32]>,
+        channels: usize,
+        input: ActivationScheme,
+    ) -> Result<Self, WeightError> {
+        let each = weights.len() / channels.max(1);
+        if channels == 0 || each == 0 {
+            return Err(WeightError::Empty { channels, each });
+        }
+        check_length("weights", channels * each, weights.len())?;
+        let bias = bias.unwrap_or_default();
+        if !bias.is_empty() {
+            check_length("biases", channels, bias.len())?;
+        }
+        check_finite("weight", weights)?;
+        check_finite("bias", bias)?;
+        let largest = |channel: &[f32]| channel.iter().fold(0.0_f32, |most, w| most.max(w.abs()));
+        let widest = largest(weights);
+        let scale = |(index, channel): (usize, &[f32])| {
+            let of_weights = match (largest(channel), widest) {
+                (0.0, 0.0) => 1.0,
+                (0.0, widest) => widest,
+                (largest, _) => largest,
+            };
+            let bias = bias.get(index).map_or(0.0, |&bias| f64::from(bias).abs());
+            let of_bias = bias / (f64::from(input.scale()) * BIAS_LIMIT);
+            let scale = (f64::from(of_weights) / 127.0).max(of_bias) as f32;
+            scale.max(f32::MIN_POSITIVE)
+        };
+        let scales: Vec<f32> = weights.chunks_exact(each).enumerate().map(scale).collect();
+        let code = |(w, scale): (&f32, f32)| {
+            (f64::from(*w) / f64::from(scale)).round_ties_even().clamp(-127.0, 127.0) as i8
+        };
+        let of_channel = |(channel, &scale): (&[f32], &f32)| -> Vec<i8> {
+            channel.iter().map(|w| code((w, scale))).collect()
+        };
+        let values = weights.chunks_exact(each).zip(&scales).flat_map(of_channel).collect();
+        let bias = scales.iter().enumerate().map(|(channel, &scale)| {
+            let bias = bias.get(channel).map_or(0.0, |&bias| f64::from(bias));
+            (bias / (f64::from(scale) * f64::from(input.scale()))).round_ties_even() as i32
+        });
+        let bias = bias.collect();
+        Self::try_new(values, scales, bias, input)
+    }
+
+    /// Weights that are integers already.
+    ///
+    /// # Errors
+    /// [`WeightError`] for an empty layer, another length, a scale that is not positive and
+    /// normal, or sums that could overflow.
+    pub fn try_new(
+        values: Vec<i8>,
+        scales: Vec<f32>,
+        bias: Vec<i32>,
+        input: ActivationScheme,
+    ) -> Result<Self, WeightError> {
+        let channels = scales.len();
+        let each = values.len() / channels.max(1);
+        if channels == 0 || each == 0 {
+            return Err(WeightError::Empty { channels, each });
+        }
+        check_length("weights", channels * each, values.len())?;
+        check_length("biases", channels, bias.len())?;
+        let is_bad = |scale: &f32| !(scale.is_normal() && *scale > 0.0);
+        if let Some(channel) = scales.iter().position(is_bad) {
+            return Err(WeightError::Scale { channel, scale: scales[channel] });
+        }
+        for (channel, values) in values.chunks_exact(each).enumerate() {
+            let sum = furthest_sum(values, bias[channel], input.zero_point());
+            if i32::try_from(sum).is_err() {
+                return Err(WeightError::Overflow { channel, sum });
+            }
+        }
+        Ok(Self { values, scales, bias, input })
+    }
+
+    /// The codes, `[channels][each]`.
+    #[must_use]
+    pub fn values(&self) -> &[i8] {
+        &self.values
+    }
+
+    /// One scale for each channel.
+    #[must_use]
+    pub fn scales(&self) -> &[f32] {
+        &self.scales
+    }
+
+    /// One bias for each channel.
+    #[must_use]
+    pub fn bias(&self) -> &[i32] {
+        &self.bias
+    }
+
+    /// The scheme of the activations that these weights meet.
+    #[must_use]
+    pub const fn input(&self) -> ActivationScheme {
+        self.input
+    }
+
+    /// Output channels.
+    #[must_use]
+    pub fn channels(&self) -> usize {
+        self.scales.len()
+    }
+
+    /// Weights of each channel.
+    #[must_use]
+    pub fn each(&self) -> usize {
+        self.values.len() / self.scales.len()
+    }
+}
+
+/// The sum `bias + Σ (a − zero)·w` of largest magnitude that activations `a` may lead to.
+fn furthest_sum(weights: &[i8], bias: i32, zero: u8) -> i64 {
+    let of_sign = |sign: i8| -> i64 {
+        weights.iter().filter(|w| w.signum() == sign).map(|&w| i64::from(w)).sum()
+    };
+    let (positive, negative) = (of_sign(1), of_sign(-1));
+    let (below, above) = (-i64::from(zero), 255 - i64::from(zero));
+    let most = i64::from(bias) + above * positive + below * negative;
+    let least = i64::from(bias) + below * positive + above * negative;
+    if most.abs() > least.abs() { most } else { least }
+}
+
+fn check_length(what: &'static str, expected: usize, got: usize) -> Result<(), WeightError> {
+    if got == expected { Ok(()) } else { Err(WeightError::Length { what, expected, got }) }
+}
+
+fn check_finite(what: &'static str, values: &[f32]) -> Result<(), WeightError> {
+    match values.iter().position(|value| !value.is_finite()) {
+        None => Ok(()),
+        Some(index) => Err(WeightError::NotFinite { what, index, value: values[index] }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input() -> ActivationScheme {
+        ActivationScheme::try_new(0.5, 128).expect("valid")
+    }
+
+    #[test]
+    fn every_channel_uses_all_of_its_codes() {
+        let weights = [1.27, -0.635, 0.0, 0.02, 127.0, 1.4];
+        let given = QuantizedWeights::try_quantize(&weights, Some(&[1.0, 3.0]), 2, input())
+            .expect("finite");
+        assert_eq!(given.values(), [127, -64, 0, 0, 127, 1]);
+        assert!((given.scales()[0] - 0.01).abs() < 1e-8);
+        assert_eq!(given.scales()[1], 1.0);
+        // 1.0 in steps of 0.01·0.5, and 3.0 in steps of 1.0·0.5.
+        assert_eq!(given.bias(), [200, 6]);
+    }
+
+    #[test]
+    fn a_channel_of_zeros_keeps_its_bias() {
+        let weights = [0.0, 0.0, 1.27, 1.0];
+        let given = QuantizedWeights::try_quantize(&weights, Some(&[0.7, 0.0]), 2, input())
+            .expect("finite");
+        let bias = f64::from(given.bias()[0]) * f64::from(given.scales()[0]) * 0.5;
+        assert!((bias - 0.7).abs() < 0.005, "{bias}");
+    }
+
+    #[test]
+    fn a_bias_far_above_its_weights_still_fits() {
+        let given =
+            QuantizedWeights::try_quantize(&[1e-12], Some(&[5.0]), 1, input()).expect("finite");
+        let bias = f64::from(given.bias()[0]) * f64::from(given.scales()[0]) * 0.5;
+        assert!((bias - 5.0).abs() < 1e-5, "{bias}");
+    }
+
+    #[test]
+    fn bad_weights_are_refused_with_their_place() {
+        let quantize = |weights: &[f32], bias: Option<&[f32]>, channels| {
+            QuantizedWeights::try_quantize(weights, bias, channels, input())
+                .expect_err("bad")
+                .to_string()
+        };
+        assert!(quantize(&[], None, 0).contains("0 output channels"));
+        assert!(quantize(&[1.0], None, 0).contains("0 output channels"));
+        assert!(quantize(&[1.0; 3], None, 2).contains("expected 2 weights, got 3"));
+        assert!(quantize(&[1.0, f32::NAN], None, 1).contains("weight 1 is NaN"));
+        assert!(quantize(&[1.0], Some(&[f32::INFINITY]), 1).contains("bias 0 is inf"));
+        assert!(quantize(&[1.0; 2], Some(&[1.0]), 2).contains("expected 2 biases, got 1"));
+    }
+
+    #[test]
+    fn sums_beyond_32_bits_are_refused() {
+        let zero = ActivationScheme::try_new(1.0, 0).expect("valid");
+        let new = |each: usize, bias| {
+            QuantizedWeights::try_new(vec![-128; each], vec![1.0], vec![bias], zero)
+        };
+        // 65 793·255·128 = 2 147 483 520, and 128 below the lowest of 32 bits.
+        assert!(new(65_793, 0).is_ok());
+        assert!(new(65_793, -128).is_ok());
+        let error = new(65_793, -129).expect_err("one too far");
+        assert_eq!(error, WeightError::Overflow { channel: 0, sum: -2_147_483_649 });
+    }
+}

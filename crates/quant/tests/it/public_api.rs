@@ -1,0 +1,28 @@
+//! Every promised name; removing one breaks this file, not a user.
+
+use updraft_quant::slices::{
+    Path, Pooling, QuantizedAdd, QuantizedConvolution, QuantizedLinear, QuantizedPooling, Scratch,
+    dequantize, quantize, quantize_images,
+};
+use updraft_quant::{
+    ActivationScheme, Calibration, ObserveError, Observer, OutputScheme, QuantizedWeights,
+    SchemeError, WeightError,
+};
+
+#[test]
+fn every_promised_name_is_there() {
+    fn names<T>() {}
+    names::<(Path, Pooling, Scratch)>();
+    names::<(QuantizedAdd, QuantizedConvolution, QuantizedLinear, QuantizedPooling)>();
+    names::<(ActivationScheme, OutputScheme, QuantizedWeights, SchemeError, WeightError)>();
+    names::<(Calibration, ObserveError, Observer)>();
+    let _ = (dequantize, quantize, quantize_images);
+}
+
+#[test]
+fn errors_are_errors() {
+    fn is_error<T: std::error::Error + Send + Sync + 'static>() {}
+    is_error::<SchemeError>();
+    is_error::<WeightError>();
+    is_error::<ObserveError>();
+}
