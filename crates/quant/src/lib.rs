@@ -1,9 +1,16 @@
 #![doc = include_str!("../README.md")]
 
 mod kernels;
+mod network;
 mod observe;
 mod scheme;
 mod weights;
+
+// A network in f32, and the same in eight bits.
+pub use network::{
+    Comparison, Graph, GraphError, LayerComparison, QuantizeError, QuantizedModel, Value, Window,
+    Workspace,
+};
 
 // What is seen of activations, and the scheme that suits it.
 pub use observe::{Calibration, ObserveError, Observer};

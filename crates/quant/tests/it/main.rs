@@ -1,3 +1,6 @@
 //! What the crate promises, seen from outside.
 
+mod bad_networks;
+mod network;
+mod onnx;
 mod public_api;

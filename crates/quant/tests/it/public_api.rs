@@ -5,8 +5,9 @@ use updraft_quant::slices::{
     dequantize, quantize, quantize_images,
 };
 use updraft_quant::{
-    ActivationScheme, Calibration, ObserveError, Observer, OutputScheme, QuantizedWeights,
-    SchemeError, WeightError,
+    ActivationScheme, Calibration, Comparison, Graph, GraphError, LayerComparison, ObserveError,
+    Observer, OutputScheme, QuantizeError, QuantizedModel, QuantizedWeights, SchemeError, Value,
+    WeightError, Window, Workspace,
 };
 
 #[test]
@@ -16,6 +17,8 @@ fn every_promised_name_is_there() {
     names::<(QuantizedAdd, QuantizedConvolution, QuantizedLinear, QuantizedPooling)>();
     names::<(ActivationScheme, OutputScheme, QuantizedWeights, SchemeError, WeightError)>();
     names::<(Calibration, ObserveError, Observer)>();
+    names::<(Comparison, Graph, GraphError, LayerComparison, Value, Window)>();
+    names::<(QuantizeError, QuantizedModel, Workspace)>();
     let _ = (dequantize, quantize, quantize_images);
 }
 
@@ -25,4 +28,6 @@ fn errors_are_errors() {
     is_error::<SchemeError>();
     is_error::<WeightError>();
     is_error::<ObserveError>();
+    is_error::<GraphError>();
+    is_error::<QuantizeError>();
 }

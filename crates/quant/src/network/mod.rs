@@ -1,0 +1,13 @@
+//! A trained network as a graph of layers, and the same in eight bits.
+
+mod float;
+mod fuse;
+mod graph;
+mod model;
+mod onnx;
+mod protobuf;
+mod report;
+
+pub use graph::{Graph, GraphError, Value, Window};
+pub use model::{QuantizeError, QuantizedModel, Workspace};
+pub use report::{Comparison, LayerComparison};

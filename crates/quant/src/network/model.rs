@@ -1,0 +1,418 @@
+//! A graph in eight bits: calibrated, packed, and run.
+
+use updraft_conv::slices::ConvGeometry;
+
+use super::float::FloatRun;
+use super::fuse::{Step, Work, steps};
+use super::graph::Graph;
+use crate::kernels::{
+    Path, Pooling, QuantizedAdd, QuantizedConvolution, QuantizedLinear, QuantizedPooling, Scratch,
+    dequantize, quantize_images,
+};
+use crate::observe::{Calibration, ObserveError, Observer};
+use crate::scheme::{ActivationScheme, OutputScheme};
+use crate::weights::{QuantizedWeights, WeightError};
+
+/// Bytes that the tensors of the images that run together may take, so that they stay in the
+/// second cache.
+const TOGETHER: usize = 256 << 10;
+
+/// Why a graph cannot be quantized.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum QuantizeError {
+    /// The graph has no layer.
+    #[error("the graph has no layer; add one before it is quantized")]
+    NoLayer,
+    /// No image was seen.
+    #[error("the calibration set has no image; a few hundred are enough")]
+    NoImage,
+    /// A batch holds no whole number of images.
+    #[error("calibration batch {batch} has {got} numbers, no multiple of the {image} of an image")]
+    BatchLength {
+        /// The batch, counted from 0.
+        batch: usize,
+        /// Numbers of an image.
+        image: usize,
+        /// Numbers of the batch.
+        got: usize,
+    },
+    /// What a layer gave in f32 has no scheme.
+    #[error("what layer `{layer}` gives cannot be calibrated")]
+    Observed {
+        /// The layer, or `input`.
+        layer: String,
+        /// Why.
+        #[source]
+        source: ObserveError,
+    },
+    /// A layer's weights have no eight bits.
+    #[error("the weights of layer `{layer}` cannot be quantized")]
+    Weights {
+        /// The layer.
+        layer: String,
+        /// Why.
+        #[source]
+        source: WeightError,
+    },
+}
+
+/// A network that computes in eight bits, from f32 to f32.
+///
+/// Activations have one scheme a tensor, weights one scale an output channel. The last layer gives
+/// its sums in f32 directly if it is a fully connected one.
+#[derive(Debug, Clone)]
+pub struct QuantizedModel {
+    pub(super) layers: Vec<QuantizedLayer>,
+    /// Channels, height and width of each tensor; tensor `i + 1` is what layer `i` gives.
+    pub(super) shapes: Vec<[usize; 3]>,
+    pub(super) schemes: Vec<ActivationScheme>,
+    /// The buffer of each tensor.
+    slots: Vec<usize>,
+    /// Bytes of each buffer for one image.
+    slot_lens: Vec<usize>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct QuantizedLayer {
+    pub(super) name: String,
+    pub(super) kernel: Kernel,
+    pub(super) source: Source,
+    pub(super) inputs: Vec<usize>,
+    pub(super) is_rectified: bool,
+    pub(super) multiply_adds: usize,
+}
+
+/// What a kernel was packed from, in the order of the graph.
+#[derive(Debug, Clone)]
+pub(super) enum Source {
+    Convolution { geometry: ConvGeometry, weights: QuantizedWeights },
+    Add,
+    Pool { geometry: ConvGeometry, pooling: Pooling },
+    Linear { weights: QuantizedWeights },
+}
+
+#[derive(Debug, Clone)]
+pub(super) enum Kernel {
+    Convolution(QuantizedConvolution),
+    Add(QuantizedAdd),
+    Pool(QuantizedPooling),
+    Linear(QuantizedLinear),
+    /// A fully connected layer that ends the network, in f32.
+    Answer(QuantizedLinear),
+}
+
+/// What a model works in; one for each thread that runs it. Grows at the first call of a size.
+#[derive(Debug, Clone, Default)]
+pub struct Workspace {
+    slots: Vec<Vec<u8>>,
+    scratch: Scratch,
+}
+
+impl Workspace {
+    /// An empty workspace.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { slots: Vec::new(), scratch: Scratch::new() }
+    }
+
+    /// Bytes held.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.scratch.bytes() + self.slots.iter().map(Vec::capacity).sum::<usize>()
+    }
+}
+
+impl QuantizedModel {
+    /// Runs the graph in f32 over batches of images `[n, channels, height, width]`, watches every
+    /// tensor, and packs the layers.
+    ///
+    /// Memory does not depend on the number of images.
+    ///
+    /// # Errors
+    /// [`QuantizeError`] for a graph without layers, data that is missing, cut or not finite, a
+    /// tensor that is always zero, or weights that do not fit eight bits.
+    pub fn try_quantize<B: AsRef<[f32]>>(
+        graph: &Graph,
+        batches: impl IntoIterator<Item = B>,
+        calibration: Calibration,
+    ) -> Result<Self, QuantizeError> {
+        let steps = steps(graph);
+        if steps.is_empty() {
+            return Err(QuantizeError::NoLayer);
+        }
+        let input = graph.shape(graph.input());
+        let observers = observe(input, &steps, batches, calibration)?;
+        let schemes = choose_schemes(&steps, &observers)?;
+        let mut shapes = vec![input];
+        shapes.extend(steps.iter().map(|step| step.shape));
+        let layers = steps.iter().enumerate().map(|(index, step)| {
+            let is_last = index + 1 == steps.len();
+            QuantizedLayer::try_new(step, index + 1, is_last, &schemes, &shapes)
+        });
+        let layers = layers.collect::<Result<Vec<_>, _>>()?;
+        let (slots, slot_lens) = assign_slots(&layers, &shapes);
+        Ok(Self { layers, shapes, schemes, slots, slot_lens })
+    }
+
+    /// Channels, height and width of an image, and of its answer.
+    #[must_use]
+    pub fn shapes(&self) -> [[usize; 3]; 2] {
+        [self.shapes[0], self.shapes[self.shapes.len() - 1]]
+    }
+
+    /// Bytes of all packed weights.
+    #[must_use]
+    pub fn weight_bytes(&self) -> usize {
+        self.layers.iter().map(QuantizedLayer::weight_bytes).sum()
+    }
+
+    /// Computes the answers `[n, channels, height, width]` of images `[n, channels, height, width]`.
+    ///
+    /// The same bytes for any number of threads and on every path. NaN in an image counts as its
+    /// least number.
+    ///
+    /// # Panics
+    /// If a slice holds no whole number of images or the two differ, or the path is not available.
+    pub fn run(
+        &self,
+        path: Path,
+        x: &[f32],
+        y: &mut [f32],
+        workspace: &mut Workspace,
+        threads: usize,
+    ) {
+        let [image_len, answer_len] = self.shapes().map(|shape| shape.iter().product::<usize>());
+        let images = x.len() / image_len;
+        assert_eq!(x.len(), images * image_len, "whole images");
+        assert_eq!(y.len(), images * answer_len, "numbers of the answers");
+        let each: usize = self.slot_lens.iter().sum();
+        let together = (TOGETHER / each.max(1)).clamp(1, images.max(1));
+        let parts = x.chunks(together * image_len).zip(y.chunks_mut(together * answer_len));
+        for (x, y) in parts {
+            self.run_visited(path, x, y, workspace, threads, |_, _| {});
+        }
+    }
+
+    /// Runs images together, and shows every tensor of codes when it is there.
+    pub(super) fn run_visited(
+        &self,
+        path: Path,
+        x: &[f32],
+        y: &mut [f32],
+        workspace: &mut Workspace,
+        threads: usize,
+        mut visit: impl FnMut(usize, &[u8]),
+    ) {
+        let [channels, height, width] = self.shapes[0];
+        let images = x.len() / (channels * height * width);
+        workspace.slots.resize_with(self.slot_lens.len().max(workspace.slots.len()), Vec::new);
+        for (slot, len) in workspace.slots.iter_mut().zip(&self.slot_lens) {
+            if slot.len() < images * len {
+                slot.resize(images * len, 0);
+            }
+        }
+        let Workspace { slots, scratch } = workspace;
+        let len = |tensor: usize| images * self.shapes[tensor].iter().product::<usize>();
+        let codes = &mut slots[self.slots[0]][..x.len()];
+        quantize_images(path, self.schemes[0], channels, height * width, x, codes);
+        visit(0, codes);
+        for (index, layer) in self.layers.iter().enumerate() {
+            let tensor = index + 1;
+            let first = layer.inputs[0];
+            if let Kernel::Answer(linear) = &layer.kernel {
+                let x = &slots[self.slots[first]][..len(first)];
+                linear.run_f32(path, x, y, scratch, threads);
+                return;
+            }
+            let slot = self.slots[tensor];
+            let mut to = std::mem::take(&mut slots[slot]);
+            let codes = &mut to[..len(tensor)];
+            let x = &slots[self.slots[first]][..len(first)];
+            match &layer.kernel {
+                Kernel::Convolution(kernel) => kernel.run(path, x, codes, scratch, threads),
+                Kernel::Pool(kernel) => kernel.run(path, x, codes, scratch, threads),
+                Kernel::Linear(kernel) => kernel.run(path, x, codes, scratch, threads),
+                Kernel::Add(kernel) => {
+                    let other = layer.inputs[1];
+                    let other = &slots[self.slots[other]][..len(other)];
+                    kernel.run(path, x, other, codes);
+                }
+                Kernel::Answer(_) => unreachable!("returned above"),
+            }
+            visit(tensor, codes);
+            slots[slot] = to;
+        }
+        let last = self.shapes.len() - 1;
+        let codes = &slots[self.slots[last]][..len(last)];
+        self.real(path, last, codes, y);
+    }
+
+    /// Codes `[n, height, width, channels]` as numbers `[n, channels, height, width]`.
+    pub(super) fn real(&self, path: Path, tensor: usize, codes: &[u8], y: &mut [f32]) {
+        let [channels, height, width] = self.shapes[tensor];
+        let pixels = height * width;
+        if pixels == 1 || channels == 1 {
+            dequantize(path, self.schemes[tensor], codes, y);
+            return;
+        }
+        let images =
+            codes.chunks_exact(channels * pixels).zip(y.chunks_exact_mut(channels * pixels));
+        for (codes, y) in images {
+            for (channel, y) in y.chunks_exact_mut(pixels).enumerate() {
+                for (y, codes) in y.iter_mut().zip(codes.chunks_exact(channels)) {
+                    *y = self.schemes[tensor].real(codes[channel]);
+                }
+            }
+        }
+    }
+}
+
+impl QuantizedLayer {
+    fn try_new(
+        step: &Step,
+        tensor: usize,
+        is_last: bool,
+        schemes: &[ActivationScheme],
+        shapes: &[[usize; 3]],
+    ) -> Result<Self, QuantizeError> {
+        let first = step.inputs[0];
+        let input = schemes[first];
+        let output = if step.is_rectified {
+            OutputScheme::rectified(schemes[tensor])
+        } else {
+            OutputScheme::new(schemes[tensor])
+        };
+        let failed = |source| QuantizeError::Weights { layer: step.name.clone(), source };
+        let (kernel, source) = match &step.work {
+            Work::Convolution { geometry, weights, bias } => {
+                let weights =
+                    QuantizedWeights::try_quantize(weights, Some(bias), bias.len(), input)
+                        .map_err(failed)?;
+                let kernel = QuantizedConvolution::try_new(geometry, &weights, output);
+                let source = Source::Convolution { geometry: *geometry, weights };
+                (Kernel::Convolution(kernel.map_err(failed)?), source)
+            }
+            Work::Add => {
+                let kernel = QuantizedAdd::new([input, schemes[step.inputs[1]]], output);
+                (Kernel::Add(kernel), Source::Add)
+            }
+            Work::Pool { geometry, pooling } => {
+                let kernel = QuantizedPooling::new(geometry, *pooling, input, output);
+                (Kernel::Pool(kernel), Source::Pool { geometry: *geometry, pooling: *pooling })
+            }
+            Work::Linear { weights, bias } => {
+                let weights =
+                    QuantizedWeights::try_quantize(weights, Some(bias), bias.len(), input)
+                        .map_err(failed)?;
+                let ordered = channels_last(weights.values(), shapes[first]);
+                let (scales, bias) = (weights.scales().to_vec(), weights.bias().to_vec());
+                let ordered =
+                    QuantizedWeights::try_new(ordered, scales, bias, input).map_err(failed)?;
+                let kernel = QuantizedLinear::new(&ordered, output);
+                let is_answer = is_last && !step.is_rectified;
+                let kernel =
+                    if is_answer { Kernel::Answer(kernel) } else { Kernel::Linear(kernel) };
+                (kernel, Source::Linear { weights })
+            }
+        };
+        Ok(Self {
+            name: step.name.clone(),
+            kernel,
+            source,
+            inputs: step.inputs.clone(),
+            is_rectified: step.is_rectified,
+            multiply_adds: step.multiply_adds(),
+        })
+    }
+
+    pub(super) fn weight_bytes(&self) -> usize {
+        match &self.kernel {
+            Kernel::Convolution(kernel) => kernel.bytes(),
+            Kernel::Linear(kernel) | Kernel::Answer(kernel) => kernel.bytes(),
+            Kernel::Add(_) | Kernel::Pool(_) => 0,
+        }
+    }
+}
+
+/// Watches every tensor of the steps in f32.
+fn observe<B: AsRef<[f32]>>(
+    input: [usize; 3],
+    steps: &[Step],
+    batches: impl IntoIterator<Item = B>,
+    calibration: Calibration,
+) -> Result<Vec<Observer>, QuantizeError> {
+    let failed = |tensor: usize| {
+        move |source| QuantizeError::Observed { layer: name_of(steps, tensor), source }
+    };
+    let observer = Observer::try_new(calibration).map_err(failed(0))?;
+    let mut observers = vec![observer; steps.len() + 1];
+    let mut run = FloatRun::new(input, steps);
+    let image: usize = input.iter().product();
+    for (batch, values) in batches.into_iter().enumerate() {
+        let values = values.as_ref();
+        if !values.len().is_multiple_of(image) {
+            return Err(QuantizeError::BatchLength { batch, image, got: values.len() });
+        }
+        for values in values.chunks_exact(image) {
+            run.run(steps, values);
+            for (tensor, observer) in observers.iter_mut().enumerate() {
+                observer.observe(&run.tensors[tensor]).map_err(failed(tensor))?;
+            }
+        }
+    }
+    if observers[0].count() == 0 { Err(QuantizeError::NoImage) } else { Ok(observers) }
+}
+
+/// The scheme of each tensor: what was seen of it, or its input's where a maximum keeps the codes.
+fn choose_schemes(
+    steps: &[Step],
+    observers: &[Observer],
+) -> Result<Vec<ActivationScheme>, QuantizeError> {
+    let mut schemes = Vec::with_capacity(observers.len());
+    for (tensor, observer) in observers.iter().enumerate() {
+        let kept = tensor.checked_sub(1).and_then(|index| match steps[index].work {
+            Work::Pool { pooling: Pooling::Maximum, .. } => Some(schemes[steps[index].inputs[0]]),
+            _ => None,
+        });
+        let scheme = kept
+            .map_or_else(|| observer.scheme(), Ok)
+            .map_err(|source| QuantizeError::Observed { layer: name_of(steps, tensor), source })?;
+        schemes.push(scheme);
+    }
+    Ok(schemes)
+}
+
+fn name_of(steps: &[Step], tensor: usize) -> String {
+    tensor.checked_sub(1).map_or_else(|| "input".to_owned(), |index| steps[index].name.clone())
+}
+
+/// Weights `[outputs][channels][height][width]` as `[outputs][height][width][channels]`.
+fn channels_last(weights: &[i8], [channels, height, width]: [usize; 3]) -> Vec<i8> {
+    let pixels = height * width;
+    let of_output = |weights: &[i8]| -> Vec<i8> {
+        let at = |index: usize| weights[index % channels * pixels + index / channels];
+        (0..channels * pixels).map(at).collect()
+    };
+    weights.chunks_exact(channels * pixels).flat_map(of_output).collect()
+}
+
+/// A buffer for each tensor; a buffer serves again once its tensor's last reader is through.
+fn assign_slots(layers: &[QuantizedLayer], shapes: &[[usize; 3]]) -> (Vec<usize>, Vec<usize>) {
+    let last_reader = |tensor: usize| {
+        layers.iter().rposition(|layer| layer.inputs.contains(&tensor)).unwrap_or(layers.len())
+    };
+    let (mut slots, mut lens, mut free) = (Vec::new(), Vec::new(), Vec::new());
+    for (tensor, shape) in shapes.iter().enumerate() {
+        let slot = free.pop().unwrap_or_else(|| {
+            lens.push(0);
+            lens.len() - 1
+        });
+        lens[slot] = lens[slot].max(shape.iter().product::<usize>());
+        slots.push(slot);
+        // The layer that gave this tensor is through with what it read.
+        let is_through = |&before: &usize| last_reader(before) + 1 == tensor;
+        free.extend((0..tensor).filter(is_through).map(|before| slots[before]));
+    }
+    (slots, lens)
+}

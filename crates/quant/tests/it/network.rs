@@ -1,0 +1,220 @@
+//! Networks from f32 to eight bits and back.
+
+use updraft_quant::slices::{Path, Pooling};
+use updraft_quant::{Calibration, Comparison, Graph, QuantizedModel, Value, Window, Workspace};
+
+/// Numbers of −1 to 1 without a pattern.
+fn numbers(seed: u32, count: usize) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(2_654_435_761) | 1;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state as f32 / u32::MAX as f32 * 2.0 - 1.0
+    };
+    (0..count).map(|_| next()).collect()
+}
+
+const SAME: Window = Window { padding: [1; 2], ..Window::new([3, 3]) };
+
+type Built<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// A convolution with batch norm, of weights that keep the size of what passes.
+fn block(
+    graph: &mut Graph,
+    name: &str,
+    x: Value,
+    window: Window,
+    outputs: usize,
+    groups: usize,
+) -> Built<Value> {
+    let inputs = graph.shape(x)[0];
+    let each = inputs / groups * window.kernel[0] * window.kernel[1];
+    let size = (3.0 / each as f32).sqrt();
+    let seed = 7 + name.len() as u32 * 31 + outputs as u32;
+    let weights: Vec<f32> = numbers(seed, outputs * each).iter().map(|w| w * size).collect();
+    let y = graph.convolution(name, x, window, groups, &weights, &vec![0.0; outputs])?;
+    let spread: Vec<f32> = numbers(seed + 1, outputs).iter().map(|v| 0.3 + 0.2 * v).collect();
+    let mean: Vec<f32> = numbers(seed + 2, outputs).iter().map(|m| 0.1 * m).collect();
+    let gamma = vec![1.0; outputs];
+    Ok(graph.batch_norm("norm", y, &gamma, &numbers(seed + 3, outputs), &mean, &spread, 1e-5)?)
+}
+
+/// A residual network with a stride, a depthwise convolution, and all kinds of pooling.
+fn residual() -> Built<Graph> {
+    let mut graph = Graph::try_new([3, 16, 16])?;
+    let image = graph.input();
+    let stem = block(&mut graph, "stem", image, SAME, 16, 1)?;
+    let stem = graph.rectifier("relu", stem);
+    let inner = block(&mut graph, "first", stem, SAME, 16, 1)?;
+    let inner = graph.rectifier("relu", inner);
+    let inner = block(&mut graph, "second", inner, SAME, 16, 1)?;
+    let sum = graph.add("sum", inner, stem)?;
+    let sum = graph.rectifier("relu", sum);
+    let halved = Window { stride: [2; 2], ..Window::new([2, 2]) };
+    let pooled = graph.pool("maximum", sum, halved, Pooling::Maximum)?;
+    let deep = block(&mut graph, "depthwise", pooled, SAME, 16, 16)?;
+    let wide = block(&mut graph, "pointwise", deep, Window::new([1, 1]), 40, 1)?;
+    let wide = graph.rectifier("relu", wide);
+    let window = Window { stride: [2; 2], ..SAME };
+    let small = graph.pool("mean", wide, window, Pooling::MeanWithPadding)?;
+    let weights: Vec<f32> = numbers(99, 10 * 40 * 16).iter().map(|w| w * 0.05).collect();
+    graph.linear("head", small, &weights, &numbers(98, 10))?;
+    Ok(graph)
+}
+
+fn images(seed: u32, count: usize) -> Vec<f32> {
+    numbers(seed, count * 3 * 16 * 16)
+}
+
+#[test]
+fn a_small_network_by_hand() -> Built<()> {
+    let mut graph = Graph::try_new([1, 2, 2])?;
+    // Two maps: twice the image less one, and minus the image; batch norm halves the first.
+    let (x, point) = (graph.input(), Window::new([1, 1]));
+    let maps = graph.convolution("maps", x, point, 1, &[2.0, -1.0], &[-1.0, 0.0])?;
+    let (zeros, ones) = ([0.0; 2], [1.0; 2]);
+    let maps = graph.batch_norm("norm", maps, &ones, &zeros, &zeros, &[4.0, 1.0], 0.0)?;
+    let maps = graph.rectifier("relu", maps);
+    // One weight for each map and pixel, in the order channel, row, column.
+    graph.linear("sum", maps, &[1.0, 10.0, 100.0, 1000.0, 1.0, 2.0, 3.0, 4.0], &[0.5])?;
+    let image = [1.0, 0.5, -1.0, 0.75];
+    let model = QuantizedModel::try_quantize(&graph, [image], Calibration::MinMax)?;
+    let mut answer = [0.0];
+    model.run(Path::detect(), &image, &mut answer, &mut Workspace::new(), 1);
+    // (2·1 − 1)/2 = 0.5 and 0, 0, (2·0.75 − 1)/2 = 0.25 of the first map; 1 of the second.
+    let right = 0.5 + 0.0 + 0.0 + 250.0 + 3.0 + 0.5;
+    assert!((answer[0] - right).abs() < 0.02 * right, "{} is not {right}", answer[0]);
+    Ok(())
+}
+
+#[test]
+fn a_residual_network_keeps_its_answers() -> Built<()> {
+    let graph = residual()?;
+    // Entropy weighs how numbers are spread, not how far they are off: it cuts even noise short.
+    for (calibration, least_db) in [
+        (Calibration::MinMax, 27.0),
+        (Calibration::Percentile(0.9999), 27.0),
+        (Calibration::Entropy, 12.0),
+        (Calibration::MeanSquaredError, 27.0),
+    ] {
+        let set = [images(1, 20), images(2, 12)];
+        let model = QuantizedModel::try_quantize(&graph, &set, calibration)?;
+        let told = Comparison::new(&graph, &model, [images(3, 50)], Path::detect());
+        assert_eq!(told.images, 50);
+        assert!(told.agreement >= 0.8, "{calibration:?}: {}", told.agreement);
+        let answer = told.layers.last().expect("layers");
+        assert!(answer.sqnr_db > least_db, "{calibration:?}: {told:#?}");
+        let names: Vec<&str> = told.layers.iter().map(|layer| layer.name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "stem+norm+relu",
+                "first+norm+relu",
+                "second+norm",
+                "sum+relu",
+                "maximum",
+                "depthwise+norm",
+                "pointwise+norm+relu",
+                "mean",
+                "head"
+            ]
+        );
+        let work: usize = told.layers.iter().map(|layer| layer.multiply_adds).sum();
+        let right = 256 * 16 * 27 + 2 * 256 * 16 * 144 + 64 * 16 * 9 + 64 * 40 * 16 + 6400;
+        assert_eq!(work, right);
+    }
+    Ok(())
+}
+
+#[test]
+fn paths_threads_and_batches_change_no_bit() -> Built<()> {
+    let graph = residual()?;
+    let model = QuantizedModel::try_quantize(&graph, [images(1, 16)], Calibration::MinMax)?;
+    let x = images(4, 9);
+    let mut right = vec![0.0; 90];
+    model.run(Path::Portable, &x, &mut right, &mut Workspace::new(), 1);
+    for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
+        let mut workspace = Workspace::new();
+        for threads in [1, 2, 5] {
+            let mut y = vec![f32::NAN; 90];
+            model.run(path, &x, &mut y, &mut workspace, threads);
+            assert_eq!(y, right, "{path} with {threads} threads");
+        }
+        for (x, right) in x.chunks(768).zip(right.chunks(10)) {
+            let mut y = [0.0; 10];
+            model.run(path, x, &mut y, &mut workspace, 1);
+            assert_eq!(y, right, "{path}, one image");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_workspace_grows_at_the_first_call_alone() -> Built<()> {
+    let graph = residual()?;
+    let model = QuantizedModel::try_quantize(&graph, [images(1, 4)], Calibration::MinMax)?;
+    let (x, mut y, mut workspace) = (images(5, 6), vec![0.0; 60], Workspace::new());
+    model.run(Path::detect(), &x, &mut y, &mut workspace, 1);
+    let bytes = workspace.bytes();
+    for _ in 0..3 {
+        model.run(Path::detect(), &x, &mut y, &mut workspace, 1);
+        assert_eq!(workspace.bytes(), bytes);
+    }
+    Ok(())
+}
+
+#[test]
+fn what_leads_nowhere_is_left_out_and_what_is_read_twice_is_kept() -> Built<()> {
+    let mut graph = Graph::try_new([2, 3, 3])?;
+    let point = Window::new([1, 1]);
+    let x = graph.input();
+    let first = graph.convolution("first", x, point, 1, &[1.0, 0.5, -0.5, 1.0], &[0.1, 0.0])?;
+    graph.convolution("dead", x, point, 1, &[1.0, 1.0], &[0.0])?;
+    // Read by the rectifier and by the sum: the rectifier may not change it.
+    let cut = graph.rectifier("cut", first);
+    graph.add("sum", cut, first)?;
+    let set = numbers(11, 2 * 9 * 40);
+    let model = QuantizedModel::try_quantize(&graph, [&set], Calibration::MinMax)?;
+    let told = Comparison::new(&graph, &model, [&set], Path::detect());
+    let names: Vec<&str> = told.layers.iter().map(|layer| layer.name.as_str()).collect();
+    assert_eq!(names, ["first", "cut", "sum"]);
+    for layer in &told.layers {
+        assert!(layer.sqnr_db > 38.0, "{told:?}");
+    }
+    // By the definition, on one image.
+    let image = &set[..18];
+    let mut y = [0.0; 18];
+    model.run(Path::detect(), image, &mut y, &mut Workspace::new(), 1);
+    for pixel in 0..9 {
+        let (a, b) = (image[pixel], image[9 + pixel]);
+        for (channel, value) in [a + 0.5 * b + 0.1, b - 0.5 * a].into_iter().enumerate() {
+            let right = value + value.max(0.0);
+            let given = y[9 * channel + pixel];
+            assert!((given - right).abs() < 0.05, "{given} is not {right}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn an_outlier_channel_tells_the_methods_apart() -> Built<()> {
+    let mut graph = Graph::try_new([8, 8, 8])?;
+    let x = graph.input();
+    let depthwise = graph.convolution("depthwise", x, SAME, 8, &numbers(3, 72), &[0.0; 8])?;
+    let weights: Vec<f32> = numbers(4, 16 * 8);
+    graph.convolution("pointwise", depthwise, Window::new([1, 1]), 1, &weights, &[0.0; 16])?;
+    // One number in about ten thousand is two hundred times the others.
+    let mut set = numbers(5, 512 * 40);
+    set.iter_mut().step_by(9_973).for_each(|value| *value = 200.0);
+    let clean = numbers(6, 512 * 20);
+    let decibels = |calibration| -> Built<f64> {
+        let model = QuantizedModel::try_quantize(&graph, [&set], calibration)?;
+        let told = Comparison::new(&graph, &model, [&clean], Path::detect());
+        Ok(told.layers[1].sqnr_db)
+    };
+    let whole = decibels(Calibration::MinMax)?;
+    let middle = decibels(Calibration::Percentile(0.99))?;
+    assert!(middle > whole + 10.0, "{middle} dB and {whole} dB");
+    Ok(())
+}
