@@ -41,7 +41,7 @@ pub fn quantize_images(
 ) {
     assert_eq!(x.len(), codes.len(), "one code for each number");
     assert_eq!(x.len() % (channels * pixels), 0, "whole images");
-    if channels == 1 {
+    if channels == 1 || pixels == 1 {
         quantize(path, scheme, x, codes);
         return;
     }
@@ -97,6 +97,18 @@ mod tests {
             let mut codes = vec![0; x.len()];
             quantize(path, scheme, &x, &mut codes);
             assert_eq!(codes, right, "{path}");
+        }
+    }
+
+    #[test]
+    fn one_channel_or_one_pixel_stays_where_it_is() {
+        let scheme = ActivationScheme::try_new(1.0, 0).expect("valid");
+        let x: Vec<f32> = (0..12).map(|value| value as f32).collect();
+        let right: Vec<u8> = (0..12).collect();
+        for (channels, pixels) in [(1, 6), (6, 1)] {
+            let mut codes = vec![0; 12];
+            quantize_images(Path::detect(), scheme, channels, pixels, &x, &mut codes);
+            assert_eq!(codes, right);
         }
     }
 

@@ -138,10 +138,14 @@ fn window(geometry: &ConvGeometry) -> Vec<(&'static str, Attribute)> {
     let shape = geometry.shape();
     let both = |numbers: [usize; 2]| Attribute::Integers(numbers.map(|n| n as i64).to_vec());
     let pads = [shape.padding, shape.padding].concat().into_iter().map(|n| n as i64).collect();
-    vec![
+    let mut attributes = vec![
         ("kernel_shape", both(shape.kernel)),
         ("strides", both(shape.stride)),
         ("pads", Attribute::Integers(pads)),
-        ("dilations", both(shape.dilation)),
-    ]
+    ];
+    // onnxruntime's integer mean knows no dilation, not even of 1.
+    if shape.dilation != [1, 1] {
+        attributes.push(("dilations", both(shape.dilation)));
+    }
+    attributes
 }
