@@ -8,8 +8,8 @@ mod weights;
 
 // A network in f32, and the same in eight bits.
 pub use network::{
-    Comparison, Graph, GraphError, LayerComparison, QuantizeError, QuantizedModel, Value, Window,
-    Workspace,
+    Comparison, FileError, Graph, GraphError, LayerComparison, QuantizeError, QuantizedModel,
+    Value, Window, Workspace,
 };
 
 // What is seen of activations, and the scheme that suits it.

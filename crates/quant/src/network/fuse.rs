@@ -27,17 +27,6 @@ pub(super) struct Step {
     pub(super) shape: [usize; 3],
 }
 
-impl Step {
-    /// Multiplications, each with its addition, for one image.
-    pub(super) fn multiply_adds(&self) -> usize {
-        match &self.work {
-            Work::Convolution { geometry, .. } => geometry.operations() / 2,
-            Work::Linear { weights, .. } => weights.len(),
-            Work::Add | Work::Pool { .. } => 0,
-        }
-    }
-}
-
 /// The steps of a graph, in order; the last one gives its answer.
 ///
 /// A batch norm or a rectifier joins the step that it follows if nothing else reads that step;

@@ -68,9 +68,9 @@ pub struct QuantizedModel {
     pub(super) shapes: Vec<[usize; 3]>,
     pub(super) schemes: Vec<ActivationScheme>,
     /// The buffer of each tensor.
-    slots: Vec<usize>,
+    pub(super) slots: Vec<usize>,
     /// Bytes of each buffer for one image.
-    slot_lens: Vec<usize>,
+    pub(super) slot_lens: Vec<usize>,
 }
 
 #[derive(Debug, Clone)]
@@ -146,10 +146,10 @@ impl QuantizedModel {
         let schemes = choose_schemes(&steps, &observers)?;
         let mut shapes = vec![input];
         shapes.extend(steps.iter().map(|step| step.shape));
-        let layers = steps.iter().enumerate().map(|(index, step)| {
-            let is_last = index + 1 == steps.len();
-            QuantizedLayer::try_new(step, index + 1, is_last, &schemes, &shapes)
-        });
+        let layers = steps
+            .iter()
+            .enumerate()
+            .map(|(index, step)| QuantizedLayer::try_new(step, index + 1, &schemes, &shapes));
         let layers = layers.collect::<Result<Vec<_>, _>>()?;
         let (slots, slot_lens) = assign_slots(&layers, &shapes);
         Ok(Self { layers, shapes, schemes, slots, slot_lens })
@@ -272,58 +272,66 @@ impl QuantizedLayer {
     fn try_new(
         step: &Step,
         tensor: usize,
-        is_last: bool,
         schemes: &[ActivationScheme],
         shapes: &[[usize; 3]],
     ) -> Result<Self, QuantizeError> {
-        let first = step.inputs[0];
-        let input = schemes[first];
-        let output = if step.is_rectified {
+        let failed = |source| QuantizeError::Weights { layer: step.name.clone(), source };
+        let input = schemes[step.inputs[0]];
+        let quantized = |weights: &[f32], bias: &[f32]| {
+            QuantizedWeights::try_quantize(weights, Some(bias), bias.len(), input).map_err(failed)
+        };
+        let source = match &step.work {
+            Work::Convolution { geometry, weights, bias } => {
+                Source::Convolution { geometry: *geometry, weights: quantized(weights, bias)? }
+            }
+            Work::Add => Source::Add,
+            Work::Pool { geometry, pooling } => {
+                Source::Pool { geometry: *geometry, pooling: *pooling }
+            }
+            Work::Linear { weights, bias } => Source::Linear { weights: quantized(weights, bias)? },
+        };
+        let (name, inputs) = (step.name.clone(), step.inputs.clone());
+        Self::try_from_source(name, source, inputs, step.is_rectified, tensor, schemes, shapes)
+            .map_err(failed)
+    }
+
+    /// Packs a layer that gives `tensor`, the last of `shapes` if it ends the network.
+    pub(super) fn try_from_source(
+        name: String,
+        source: Source,
+        inputs: Vec<usize>,
+        is_rectified: bool,
+        tensor: usize,
+        schemes: &[ActivationScheme],
+        shapes: &[[usize; 3]],
+    ) -> Result<Self, WeightError> {
+        let input = schemes[inputs[0]];
+        let output = if is_rectified {
             OutputScheme::rectified(schemes[tensor])
         } else {
             OutputScheme::new(schemes[tensor])
         };
-        let failed = |source| QuantizeError::Weights { layer: step.name.clone(), source };
-        let (kernel, source) = match &step.work {
-            Work::Convolution { geometry, weights, bias } => {
-                let weights =
-                    QuantizedWeights::try_quantize(weights, Some(bias), bias.len(), input)
-                        .map_err(failed)?;
-                let kernel = QuantizedConvolution::try_new(geometry, &weights, output);
-                let source = Source::Convolution { geometry: *geometry, weights };
-                (Kernel::Convolution(kernel.map_err(failed)?), source)
+        let mut multiply_adds = 0;
+        let kernel = match &source {
+            Source::Convolution { geometry, weights } => {
+                multiply_adds = geometry.operations() / 2;
+                Kernel::Convolution(QuantizedConvolution::try_new(geometry, weights, output)?)
             }
-            Work::Add => {
-                let kernel = QuantizedAdd::new([input, schemes[step.inputs[1]]], output);
-                (Kernel::Add(kernel), Source::Add)
+            Source::Add => Kernel::Add(QuantizedAdd::new([input, schemes[inputs[1]]], output)),
+            Source::Pool { geometry, pooling } => {
+                Kernel::Pool(QuantizedPooling::new(geometry, *pooling, input, output))
             }
-            Work::Pool { geometry, pooling } => {
-                let kernel = QuantizedPooling::new(geometry, *pooling, input, output);
-                (Kernel::Pool(kernel), Source::Pool { geometry: *geometry, pooling: *pooling })
-            }
-            Work::Linear { weights, bias } => {
-                let weights =
-                    QuantizedWeights::try_quantize(weights, Some(bias), bias.len(), input)
-                        .map_err(failed)?;
-                let ordered = channels_last(weights.values(), shapes[first]);
+            Source::Linear { weights } => {
+                multiply_adds = weights.values().len();
+                let ordered = channels_last(weights.values(), shapes[inputs[0]]);
                 let (scales, bias) = (weights.scales().to_vec(), weights.bias().to_vec());
-                let ordered =
-                    QuantizedWeights::try_new(ordered, scales, bias, input).map_err(failed)?;
+                let ordered = QuantizedWeights::try_new(ordered, scales, bias, input)?;
                 let kernel = QuantizedLinear::new(&ordered, output);
-                let is_answer = is_last && !step.is_rectified;
-                let kernel =
-                    if is_answer { Kernel::Answer(kernel) } else { Kernel::Linear(kernel) };
-                (kernel, Source::Linear { weights })
+                let is_answer = tensor + 1 == shapes.len() && !is_rectified;
+                if is_answer { Kernel::Answer(kernel) } else { Kernel::Linear(kernel) }
             }
         };
-        Ok(Self {
-            name: step.name.clone(),
-            kernel,
-            source,
-            inputs: step.inputs.clone(),
-            is_rectified: step.is_rectified,
-            multiply_adds: step.multiply_adds(),
-        })
+        Ok(Self { name, kernel, source, inputs, is_rectified, multiply_adds })
     }
 
     pub(super) fn weight_bytes(&self) -> usize {
@@ -398,7 +406,10 @@ fn channels_last(weights: &[i8], [channels, height, width]: [usize; 3]) -> Vec<i
 }
 
 /// A buffer for each tensor; a buffer serves again once its tensor's last reader is through.
-fn assign_slots(layers: &[QuantizedLayer], shapes: &[[usize; 3]]) -> (Vec<usize>, Vec<usize>) {
+pub(super) fn assign_slots(
+    layers: &[QuantizedLayer],
+    shapes: &[[usize; 3]],
+) -> (Vec<usize>, Vec<usize>) {
     let last_reader = |tensor: usize| {
         layers.iter().rposition(|layer| layer.inputs.contains(&tensor)).unwrap_or(layers.len())
     };

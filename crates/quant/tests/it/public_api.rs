@@ -5,9 +5,9 @@ use updraft_quant::slices::{
     dequantize, quantize, quantize_images,
 };
 use updraft_quant::{
-    ActivationScheme, Calibration, Comparison, Graph, GraphError, LayerComparison, ObserveError,
-    Observer, OutputScheme, QuantizeError, QuantizedModel, QuantizedWeights, SchemeError, Value,
-    WeightError, Window, Workspace,
+    ActivationScheme, Calibration, Comparison, FileError, Graph, GraphError, LayerComparison,
+    ObserveError, Observer, OutputScheme, QuantizeError, QuantizedModel, QuantizedWeights,
+    SchemeError, Value, WeightError, Window, Workspace,
 };
 
 #[test]
@@ -18,7 +18,7 @@ fn every_promised_name_is_there() {
     names::<(ActivationScheme, OutputScheme, QuantizedWeights, SchemeError, WeightError)>();
     names::<(Calibration, ObserveError, Observer)>();
     names::<(Comparison, Graph, GraphError, LayerComparison, Value, Window)>();
-    names::<(QuantizeError, QuantizedModel, Workspace)>();
+    names::<(FileError, QuantizeError, QuantizedModel, Workspace)>();
     let _ = (dequantize, quantize, quantize_images);
 }
 
@@ -30,4 +30,5 @@ fn errors_are_errors() {
     is_error::<ObserveError>();
     is_error::<GraphError>();
     is_error::<QuantizeError>();
+    is_error::<FileError>();
 }
