@@ -3,7 +3,8 @@
 use sha2::{Digest, Sha256};
 use updraft_conv::slices::{ConvGeometry, ConvShape, GeometryError};
 
-use super::model::{QuantizedLayer, QuantizedModel, Source, assign_slots};
+use super::layer::{QuantizedLayer, Source};
+use super::model::{QuantizedModel, assign_slots};
 use crate::kernels::Pooling;
 use crate::scheme::{ActivationScheme, SchemeError};
 use crate::weights::{QuantizedWeights, WeightError};

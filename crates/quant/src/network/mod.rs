@@ -4,6 +4,7 @@ mod file;
 mod float;
 mod fuse;
 mod graph;
+mod layer;
 mod model;
 mod onnx;
 mod protobuf;

@@ -2,7 +2,8 @@
 
 use updraft_conv::slices::ConvGeometry;
 
-use super::model::{Kernel, QuantizedModel, Source};
+use super::layer::{Kernel, Source};
+use super::model::QuantizedModel;
 use super::protobuf::{Attribute, Element, Model, Tensor};
 use crate::kernels::Pooling;
 use crate::scheme::ActivationScheme;
