@@ -12,7 +12,7 @@ const FORMAT: Cargo<'_> = Cargo::new("fmt --all --check");
 ///
 /// The libraries are checked alone and without features, where a missing `cfg` shows; `wgpu` is
 /// the graphics backend that needs nothing installed to compile.
-const BUILDS: [Cargo<'_>; 11] = [
+const BUILDS: [Cargo<'_>; 12] = [
     Cargo::new("clippy --workspace --all-targets --quiet -- -D warnings"),
     Cargo {
         arguments: "doc --workspace --no-deps --document-private-items --quiet",
@@ -23,6 +23,7 @@ const BUILDS: [Cargo<'_>; 11] = [
     Cargo::new("check -p updraft-data --no-default-features --quiet"),
     Cargo::new("check -p updraft-conv --no-default-features --features std --quiet"),
     Cargo::new("check -p updraft-kan --no-default-features --features std --quiet"),
+    Cargo::new("check -p updraft-quant --no-default-features --features std --quiet"),
     Cargo::new("check -p updraft-integration --no-default-features --quiet"),
     Cargo::new("check -p updraft-trainer --no-default-features --quiet"),
     Cargo::new("check -p updraft --no-default-features --quiet"),

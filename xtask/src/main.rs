@@ -19,8 +19,11 @@ Commands of the program `updraft`, built first (ask each for --help):
   train    train a model; without arguments, a small one in a minute
   eval     score a trained model on its test data
   predict  classify image files with a trained model
+  report   write a run's page: curves, times, plan, environment
   probe    list the devices, usable or not, and why
   explain  show every value of a config and who chose it
+  lr-find  try rising learning rates and suggest one
+  verify   run the paths that a training run rests on, and say which hold
 
 Commands for those who measure:
   bench    the benchmarks: proved, then timed, beside the peers (--help)
@@ -40,7 +43,9 @@ fn main() -> ExitCode {
     let rest: Vec<String> = arguments.collect();
     let dry_run = rest.iter().any(|argument| argument == "--dry-run");
     match command.as_str() {
-        "train" | "eval" | "predict" | "probe" | "explain" => updraft::run(&command, &rest),
+        "train" | "eval" | "predict" | "report" | "probe" | "explain" | "lr-find" | "verify" => {
+            updraft::run(&command, &rest)
+        }
         "check" | "test" | "tidy" if rest.iter().any(|argument| argument != "--dry-run") => {
             refuse(&format!("`cargo xtask {command}` takes no arguments but --dry-run"))
         }

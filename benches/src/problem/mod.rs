@@ -3,8 +3,8 @@
 pub(crate) mod batch_norm;
 pub(crate) mod conv2d;
 pub(crate) mod decode;
-pub(crate) mod kan_layer;
 pub(crate) mod gather;
+pub(crate) mod kan_layer;
 pub(crate) mod matmul;
 pub(crate) mod optimizer;
 pub(crate) mod read_table;
