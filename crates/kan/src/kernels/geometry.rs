@@ -181,8 +181,8 @@ impl LayerGeometry {
         self.in_features * self.out_features
     }
 
-    /// Numbers that one input shows to one output: its bases of degree above zero at a place,
-    /// and the base branch if there is one.
+    /// Products of one sample on one edge: a basis each that can differ from zero at a place, and
+    /// the base branch if there is one.
     pub(crate) fn taps(&self, weights: &Weights<'_>) -> usize {
         self.grid.degree() + 1 + usize::from(weights.base.is_some())
     }

@@ -66,7 +66,7 @@ pub struct KanLinearConfig {
     pub noise_scale: f64,
 }
 
-/// Why a layer cannot be made.
+/// Why a layer or a network cannot be made.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum KanConfigError {
@@ -74,6 +74,11 @@ pub enum KanConfigError {
     Grid(GridError),
     /// The layer is none.
     Layer(LayerError),
+    /// A network needs the features of its input and of its output.
+    Widths {
+        /// How many widths were given.
+        count: usize,
+    },
     /// The coefficients' standard deviation is negative or not finite.
     NoiseScale {
         /// What was asked for.
@@ -86,6 +91,9 @@ impl fmt::Display for KanConfigError {
         match self {
             Self::Grid(error) => error.fmt(formatter),
             Self::Layer(error) => error.fmt(formatter),
+            Self::Widths { count } => {
+                write!(formatter, "a network needs at least 2 widths, got {count}")
+            }
             Self::NoiseScale { noise_scale } => {
                 write!(formatter, "noise scale {noise_scale} is negative or not finite")
             }

@@ -21,17 +21,23 @@ impl KanConfig {
     /// Whether a network can be made.
     ///
     /// # Errors
-    /// [`KanConfigError`] of the first layer that cannot be made.
+    /// [`KanConfigError`] for fewer than two widths, or of the first layer that cannot be made.
     pub fn validate(&self) -> Result<(), KanConfigError> {
+        let count = self.widths.len();
+        if count < 2 {
+            return Err(KanConfigError::Widths { count });
+        }
         self.layers().try_for_each(|layer| layer.validate())
     }
 
     /// Makes the network.
     ///
     /// # Panics
-    /// If there are fewer than two widths, or with [`validate`](Self::validate)'s message.
+    /// With [`validate`](Self::validate)'s message if it refuses the config.
     pub fn init(&self, device: &Device) -> Kan {
-        assert!(self.widths.len() > 1, "a network needs at least two widths");
+        if let Err(error) = self.validate() {
+            panic!("{error}");
+        }
         Kan { layers: self.layers().map(|layer| layer.init(device)).collect() }
     }
 

@@ -64,9 +64,9 @@ fn bases(x: Tensor<2>, grid: &Grid) -> Tensor<3> {
     let ends = |feature: usize, side: usize| {
         let knot = |span: usize| knot(grid, feature, span + side);
         let inside = degree..grid.bases();
-        let is_filled = |span: &usize| knot_pair(grid, feature, *span);
-        let first = inside.clone().find(is_filled).unwrap_or(degree);
-        let last = inside.rev().find(is_filled).unwrap_or(degree);
+        let holds_numbers = |span: &usize| is_filled(grid, feature, *span);
+        let first = inside.clone().find(holds_numbers).unwrap_or(degree);
+        let last = inside.rev().find(holds_numbers).unwrap_or(degree);
         (0..spans)
             .map(|span| match (fades, side) {
                 (true, _) => knot(span),
@@ -106,7 +106,7 @@ fn bases(x: Tensor<2>, grid: &Grid) -> Tensor<3> {
 }
 
 /// Whether an interval holds any number.
-fn knot_pair(grid: &Grid, feature: usize, span: usize) -> bool {
+fn is_filled(grid: &Grid, feature: usize, span: usize) -> bool {
     knot(grid, feature, span) < knot(grid, feature, span + 1)
 }
 

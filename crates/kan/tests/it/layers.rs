@@ -148,4 +148,6 @@ fn a_config_that_makes_no_layer_is_refused() {
     assert_eq!(message(config.with_noise_scale(-1.0)), "noise scale -1 is negative or not finite");
     let message = message(KanLinearConfig::new(0, 3));
     assert_eq!(message, "a layer needs inputs and outputs, got 0 and 3");
+    let error = KanConfig::new(vec![3]).validate().unwrap_err();
+    assert_eq!(error.to_string(), "a network needs at least 2 widths, got 1");
 }
