@@ -32,6 +32,9 @@ const COLORS: [RGBColor; 6] = [
     RGBColor(230, 159, 0),
 ];
 
+/// Curves of more points are lines alone.
+const MOST_DOTS: usize = 40;
+
 /// Draws curves with a line of colored names above them; empty without a finite point.
 pub(crate) fn plot(title: &str, x_name: &str, scale: Scale, curves: &[Curve]) -> Result<String> {
     let is_drawn = |(x, y): &&(f64, f64)| {
@@ -98,8 +101,11 @@ where
         .map_err(|error| text(&error))?;
     for (curve, color) in curves.iter().zip(COLORS.iter().cycle()) {
         let points = curve.points.iter().copied().filter(|(x, y)| x.is_finite() && y.is_finite());
+        // A single point has no line.
+        let dot = if curve.points.len() <= MOST_DOTS { 3 } else { 0 };
+        let style = color.stroke_width(2).filled();
         chart
-            .draw_series(LineSeries::new(points, color.stroke_width(2)))
+            .draw_series(LineSeries::new(points, style).point_size(dot))
             .map_err(|error| text(&error))?;
     }
     area.present().map_err(|error| text(&error))?;
@@ -142,7 +148,7 @@ mod tests {
     #[test]
     fn one_point_is_drawn_and_none_gives_nothing() {
         let one = plot("loss", "step", Scale::Linear, &curve(&[(1.0, 0.5)])).expect("drawn");
-        assert!(one.contains("<svg"));
+        assert!(one.contains("<circle"), "{one}");
         let none = plot("loss", "step", Scale::Linear, &curve(&[(1.0, f64::NAN)])).expect("none");
         assert_eq!(none, "");
     }
