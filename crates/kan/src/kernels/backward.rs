@@ -6,7 +6,7 @@ use super::cpu::{GradientJob, INPUTS, ROWS, lanes, pack, rows_of_weights, tile};
 use super::geometry::{Gradients, LayerError, LayerGeometry, Weights, length};
 use super::parallel;
 use super::path::Path;
-use super::scratch::{Scratch, grown};
+use super::scratch::Scratch;
 
 /// Tasks that a layer with few inputs is cut into along the batch, so that threads find work.
 const TASKS: usize = 8;
@@ -90,7 +90,7 @@ pub fn backward(
             Some(outputs) => {
                 // The space's sums leave it for the call, which needs the rest of it.
                 let mut of_space = std::mem::take(&mut space.sums);
-                let sums = grown(&mut of_space, plan.sums(job.inputs.clone()));
+                let sums = of_space.grown(plan.sums(job.inputs.clone()));
                 job.run(path, Some(&mut *sums), dx, space);
                 outputs.finish(&plan, geometry, &weights, job.inputs, &[sums]);
                 space.sums = of_space;

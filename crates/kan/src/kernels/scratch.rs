@@ -5,7 +5,7 @@
 /// What it holds between calls means nothing; any scratch serves any call.
 #[derive(Debug, Clone, Default)]
 pub struct Scratch {
-    pub(crate) shared: Vec<f32>,
+    pub(crate) shared: Aligned,
     pub(crate) of_threads: Vec<Workspace>,
 }
 
@@ -15,11 +15,11 @@ pub(crate) struct Workspace {
     /// Inputs by feature, and what the splines make of them, line by line.
     pub(crate) taps: Vec<Taps>,
     /// Weights of a tile of outputs.
-    pub(crate) packed: Vec<f32>,
+    pub(crate) packed: Aligned,
     /// Sums of a tile of outputs.
-    pub(crate) tile: Vec<f32>,
+    pub(crate) tile: Aligned,
     /// Gradients of a block of inputs.
-    pub(crate) sums: Vec<f32>,
+    pub(crate) sums: Aligned,
 }
 
 /// A block of inputs as the inner loops want it.
@@ -31,7 +31,7 @@ pub(crate) struct Taps {
     pub(crate) values: Vec<f32>,
     /// The same of the derivatives.
     pub(crate) slopes: Vec<f32>,
-    /// The first basis that each sample sees, `[PITCH]`, of one input at a time.
+    /// The first basis that each sample sees, `[inputs][PITCH]`.
     pub(crate) windows: Vec<u32>,
     /// Samples ordered by window, `[inputs][PITCH]`.
     pub(crate) order: Vec<u32>,
@@ -60,14 +60,14 @@ impl Scratch {
     /// An empty scratch.
     #[must_use]
     pub const fn new() -> Self {
-        Self { shared: Vec::new(), of_threads: Vec::new() }
+        Self { shared: Aligned(Vec::new()), of_threads: Vec::new() }
     }
 
     /// Bytes held.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let of_threads = self.of_threads.iter().map(Workspace::bytes).sum::<usize>();
-        4 * self.shared.capacity() + of_threads
+        self.shared.bytes() + of_threads
     }
 
     /// `shared` numbers for all threads, and the space of each of `threads`, holding what the
@@ -80,13 +80,13 @@ impl Scratch {
         if self.of_threads.len() < threads {
             self.of_threads.resize_with(threads, Workspace::default);
         }
-        (grown(&mut self.shared, shared), &mut self.of_threads[..threads])
+        (self.shared.grown(shared), &mut self.of_threads[..threads])
     }
 }
 
 impl Workspace {
     fn bytes(&self) -> usize {
-        let floats = [&self.packed, &self.tile, &self.sums].map(bytes);
+        let floats = [&self.packed, &self.tile, &self.sums].map(Aligned::bytes);
         floats.iter().sum::<usize>() + self.taps.iter().map(Taps::bytes).sum::<usize>()
     }
 }
@@ -100,6 +100,28 @@ impl Taps {
             + bytes(runs)
             + bytes(run_ends)
             + bytes(has_nan)
+    }
+}
+
+/// Numbers that start with a cache line: a vector that lies in two of them costs two accesses.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Aligned(Vec<f32>);
+
+impl Aligned {
+    /// The first `count` numbers, of as many as that takes.
+    pub(crate) fn grown(&mut self, count: usize) -> &mut [f32] {
+        /// Numbers of a cache line, of 64 bytes on what we have vectors for.
+        const LINE: usize = 16;
+        let Self(numbers) = self;
+        if numbers.len() < count + LINE {
+            numbers.resize(count + LINE, 0.0);
+        }
+        let start = numbers.as_ptr().align_offset(LINE * size_of::<f32>()).min(LINE);
+        &mut numbers[start..start + count]
+    }
+
+    fn bytes(&self) -> usize {
+        bytes(&self.0)
     }
 }
 

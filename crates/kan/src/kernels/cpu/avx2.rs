@@ -21,6 +21,7 @@ impl Simd for Avx2 {
 
     const LANES: usize = 8;
     const TILE: usize = 2;
+    const OUTPUTS: usize = 4;
 
     #[inline(always)]
     fn zero(self) -> __m256 {

@@ -24,6 +24,7 @@ impl Simd for Avx512 {
 
     const LANES: usize = 16;
     const TILE: usize = 4;
+    const OUTPUTS: usize = 4;
 
     #[inline(always)]
     fn zero(self) -> __m512 {

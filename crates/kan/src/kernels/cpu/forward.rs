@@ -1,9 +1,10 @@
-//! A layer's outputs: for every run of samples in one interval, the weights stay in registers.
+//! A layer's outputs: samples pass by weights that stay in the fastest cache.
 //!
-//! A run's samples see the same `degree + 1` rows of coefficients and the same row of base
-//! weights. A tile of outputs of those rows is loaded once, then each sample's sums are read,
-//! raised by one product a row, and written back. So the work does not depend on the number of
-//! intervals, and no sample's bases are ever laid out.
+//! A panel holds the weights of a few inputs for a tile of outputs, and fits the first-level
+//! cache. A group of samples takes its sums into registers; for each input of the panel, every
+//! sample adds the `degree + 1` rows of coefficients that its window names, read as operands of
+//! the products, and all add the row of base weights. So the work does not depend on the number
+//! of intervals, and no sample's bases are ever laid out.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
 use std::ops::Range;
@@ -14,10 +15,13 @@ use super::weights::{self, rows_of_weights};
 use super::{INPUTS, PITCH, ROWS};
 use crate::kernels::geometry::{LayerGeometry, Weights};
 use crate::kernels::path::Path;
-use crate::kernels::scratch::{Run, Taps, Workspace, grown};
+use crate::kernels::scratch::{Aligned, Taps, Workspace};
 
-/// Rows of weights that registers hold at once.
-pub(super) const MOST_TAPS: usize = 5;
+/// Taps of a spline that are added at once.
+const MOST_TAPS: usize = 4;
+
+/// Numbers of a panel: 20 KiB, which leaves room beside it for what streams past.
+const PANEL: usize = 5 * 1024;
 
 /// The outputs of some samples.
 #[derive(Debug, Clone, Copy)]
@@ -61,25 +65,29 @@ pub(super) fn outputs<S: Simd>(
     space: &mut Workspace,
 ) {
     let (in_features, out_features) = (job.geometry.in_features(), job.geometry.out_features());
-    let wanted = Wanted { base: job.weights.base.is_some(), slopes: false };
+    let wanted = Wanted { base: job.weights.base.is_some(), slopes: false, order: false };
     let Workspace { taps, packed, tile, .. } = space;
     let lines = job.x.chunks(ROWS * in_features);
     if taps.len() < lines.len() {
         taps.resize_with(lines.len(), Taps::default);
     }
-    let sums = grown(tile, ROWS * S::TILE * S::LANES);
+    let sums = tile.grown(lines.len() * ROWS * S::OUTPUTS * S::LANES);
     for first in (0..in_features).step_by(INPUTS) {
         let inputs = first..(first + INPUTS).min(in_features);
         for (x, taps) in lines.clone().zip(taps.iter_mut()) {
             taps::prepare(simd, job.geometry, wanted, x, inputs.clone(), taps);
         }
         let mut block = Block { job, taps: &taps[..lines.len()], inputs, packed, sums };
-        for column in (0..out_features).step_by(S::TILE * S::LANES) {
-            match (out_features - column).div_ceil(S::LANES).min(S::TILE) {
-                1 => block.tile::<S, 1>(simd, column, y),
-                2 => block.tile::<S, 2>(simd, column, y),
-                3 => block.tile::<S, 3>(simd, column, y),
-                _ => block.tile::<S, 4>(simd, column, y),
+        for column in (0..out_features).step_by(S::OUTPUTS * S::LANES) {
+            let vectors = (out_features - column).div_ceil(S::LANES).min(S::OUTPUTS);
+            match (vectors, S::LANES > 8) {
+                (1, _) => block.tile::<S, 1, 8>(simd, column, y),
+                (2, true) => block.tile::<S, 2, 8>(simd, column, y),
+                (2, false) => block.tile::<S, 2, 4>(simd, column, y),
+                (3, true) => block.tile::<S, 3, 4>(simd, column, y),
+                (3, false) => block.tile::<S, 3, 2>(simd, column, y),
+                (_, true) => block.tile::<S, 4, 4>(simd, column, y),
+                (_, false) => block.tile::<S, 4, 2>(simd, column, y),
             }
         }
     }
@@ -91,48 +99,156 @@ struct Block<'a> {
     /// Of each line.
     taps: &'a [Taps],
     inputs: Range<usize>,
-    packed: &'a mut Vec<f32>,
+    packed: &'a mut Aligned,
     sums: &'a mut [f32],
 }
 
 impl Block<'_> {
-    /// `N` vectors of outputs, from a column on.
+    /// `N` vectors of outputs, from a column on, for `R` samples at a time.
     #[inline(always)]
-    fn tile<S: Simd, const N: usize>(&mut self, simd: S, column: usize, y: &mut [f32]) {
+    fn tile<S: Simd, const N: usize, const R: usize>(
+        &mut self,
+        simd: S,
+        column: usize,
+        y: &mut [f32],
+    ) {
         let ForwardJob { geometry, ref weights, x } = *self.job;
         let width = N * S::LANES;
         let of_input = rows_of_weights(geometry, weights) * width;
-        let packed = grown(self.packed, self.inputs.len() * of_input);
+        let packed = self.packed.grown(self.inputs.len() * of_input);
         weights::pack::<S, N>(simd, geometry, weights, self.inputs.clone(), column, packed);
-        let taps_count = geometry.taps(weights);
-        let spline_taps = geometry.grid().degree() + 1;
         let rows = x.len() / geometry.in_features();
+        let inputs_of_panel = (PANEL / of_input).max(1);
+        for (index, weights) in packed.chunks(inputs_of_panel * of_input).enumerate() {
+            for (line, taps) in self.taps.iter().enumerate() {
+                let panel = Panel {
+                    geometry,
+                    taps,
+                    first_input: index * inputs_of_panel,
+                    weights,
+                    of_input,
+                    has_base: self.job.weights.base.is_some(),
+                };
+                let sums = &mut self.sums[line * ROWS * width..][..ROWS * width];
+                panel.add::<S, N, R>(simd, ROWS.min(rows - line * ROWS), sums);
+            }
+        }
         let out_features = geometry.out_features();
-        for (line, taps) in self.taps.iter().enumerate() {
-            let rows = ROWS.min(rows - line * ROWS);
-            let sums = &mut self.sums[..rows * width];
-            sums.fill(0.0);
-            let mut first_run = 0;
-            for (index, packed) in packed.chunks_exact(of_input).enumerate() {
-                let values = &taps.values[index * taps_count * PITCH..][..taps_count * PITCH];
-                let order = &taps.order[index * PITCH..][..rows];
-                for run in &taps.runs[first_run..taps.run_ends[index]] {
-                    for first in (0..taps_count).step_by(MOST_TAPS) {
-                        let group = Group { values, order, packed, first, spline_taps };
-                        match (taps_count - first).min(MOST_TAPS) {
-                            1 => group.add::<S, 1, N>(simd, run, sums),
-                            2 => group.add::<S, 2, N>(simd, run, sums),
-                            3 => group.add::<S, 3, N>(simd, run, sums),
-                            4 => group.add::<S, 4, N>(simd, run, sums),
-                            _ => group.add::<S, 5, N>(simd, run, sums),
+        for (y, sums) in y.chunks_mut(ROWS * out_features).zip(self.sums.chunks(ROWS * width)) {
+            let start = (self.inputs.start == 0).then_some(weights.bias);
+            flush::<S, N>(simd, start, out_features, column, sums, y);
+        }
+    }
+}
+
+/// The weights of some inputs, and what a line's samples see of them.
+struct Panel<'a> {
+    geometry: &'a LayerGeometry,
+    taps: &'a Taps,
+    /// Of the taps.
+    first_input: usize,
+    /// `[inputs][rows of weights][N vectors]`.
+    weights: &'a [f32],
+    /// Numbers of an input's weights.
+    of_input: usize,
+    has_base: bool,
+}
+
+impl Panel<'_> {
+    /// Adds the panel's products to each sample's sums, which the first panel starts.
+    #[inline(always)]
+    fn add<S: Simd, const N: usize, const R: usize>(&self, simd: S, rows: usize, sums: &mut [f32]) {
+        let spline_taps = self.geometry.grid().degree() + 1;
+        for first in (0..spline_taps).step_by(MOST_TAPS) {
+            let count = (spline_taps - first).min(MOST_TAPS);
+            // The last taps take the base branch along.
+            match (count, self.has_base && first + count == spline_taps) {
+                (1, false) => self.products::<S, 1, false, N, R>(simd, first, rows, sums),
+                (2, false) => self.products::<S, 2, false, N, R>(simd, first, rows, sums),
+                (3, false) => self.products::<S, 3, false, N, R>(simd, first, rows, sums),
+                (_, false) => self.products::<S, 4, false, N, R>(simd, first, rows, sums),
+                (1, true) => self.products::<S, 1, true, N, R>(simd, first, rows, sums),
+                (2, true) => self.products::<S, 2, true, N, R>(simd, first, rows, sums),
+                (3, true) => self.products::<S, 3, true, N, R>(simd, first, rows, sums),
+                (_, true) => self.products::<S, 4, true, N, R>(simd, first, rows, sums),
+            }
+        }
+    }
+
+    /// The products of `T` taps of a spline, and of the base branch behind them.
+    #[inline(always)]
+    fn products<S: Simd, const T: usize, const BASE: bool, const N: usize, const R: usize>(
+        &self,
+        simd: S,
+        first: usize,
+        rows: usize,
+        sums: &mut [f32],
+    ) {
+        let (width, of_input, geometry) = (N * S::LANES, self.of_input, self.geometry);
+        let inputs = self.weights.len() / of_input;
+        let of_values = (geometry.grid().degree() + 1 + usize::from(self.has_base)) * PITCH;
+        let values = &self.taps.values[self.first_input * of_values..][..inputs * of_values];
+        let windows = &self.taps.windows[self.first_input * PITCH..][..inputs * PITCH];
+        let is_first = self.first_input == 0 && first == 0;
+        assert!(ROWS.is_multiple_of(R) && rows <= ROWS && sums.len() >= ROWS * width);
+
+        for row in (0..rows).step_by(R) {
+            let places = sums.as_mut_ptr().wrapping_add(row * width);
+            let place = |sample, vector| places.wrapping_add(sample * width + vector * S::LANES);
+            let mut all = [[simd.zero(); N]; R];
+            if !is_first {
+                for (sample, sums) in all.iter_mut().enumerate() {
+                    for (vector, sum) in sums.iter_mut().enumerate() {
+                        // SAFETY: each of the line's samples has `N` vectors.
+                        *sum = unsafe { simd.load(place(sample, vector)) };
+                    }
+                }
+            }
+            let mut values = values.as_ptr().wrapping_add(first * PITCH + row);
+            let mut windows = windows.as_ptr().wrapping_add(row);
+            let mut weights = self.weights.as_ptr();
+            for _ in 0..inputs {
+                for (sample, sums) in all.iter_mut().enumerate() {
+                    // SAFETY: a line of windows has one for every sample, also behind the last.
+                    let window = unsafe { windows.wrapping_add(sample).read() } as usize;
+                    let rows = weights.wrapping_add((window + first) * width);
+                    for tap in 0..T {
+                        // SAFETY: a tap has a value for every sample.
+                        let value = unsafe { values.wrapping_add(tap * PITCH + sample).read() };
+                        let value = simd.splat(value);
+                        for (vector, sum) in sums.iter_mut().enumerate() {
+                            let row = rows.wrapping_add(tap * width + vector * S::LANES);
+                            // SAFETY: a window is that of an interval, so that its taps are bases.
+                            *sum = simd.multiply_add(*sum, value, unsafe { simd.load(row) });
                         }
                     }
                 }
-                first_run = taps.run_ends[index];
+                if BASE {
+                    let row = weights.wrapping_add(of_input - width);
+                    let mut base = [simd.zero(); N];
+                    for (vector, base) in base.iter_mut().enumerate() {
+                        // SAFETY: the base branch has an input's last row of weights.
+                        *base = unsafe { simd.load(row.wrapping_add(vector * S::LANES)) };
+                    }
+                    for (sample, sums) in all.iter_mut().enumerate() {
+                        // SAFETY: the base branch has a value for every sample.
+                        let value = unsafe { values.wrapping_add(T * PITCH + sample).read() };
+                        let value = simd.splat(value);
+                        for vector in 0..N {
+                            sums[vector] = simd.multiply_add(sums[vector], value, base[vector]);
+                        }
+                    }
+                }
+                values = values.wrapping_add(of_values);
+                windows = windows.wrapping_add(PITCH);
+                weights = weights.wrapping_add(of_input);
             }
-            let y = &mut y[line * ROWS * out_features..][..rows * out_features];
-            let start = (self.inputs.start == 0).then_some(weights.bias);
-            flush::<S, N>(simd, start, out_features, column, sums, y);
+            for (sample, sums) in all.iter().enumerate() {
+                for (vector, &sum) in sums.iter().enumerate() {
+                    // SAFETY: each of the line's samples has `N` vectors.
+                    unsafe { simd.store(place(sample, vector), sum) };
+                }
+            }
         }
     }
 }
@@ -160,48 +276,6 @@ fn flush<S: Simd, const N: usize>(
                 Some(None) => simd.zero(),
             };
             simd.write(&mut y[place], simd.add(before, simd.read(sums)));
-        }
-    }
-}
-
-/// Some taps of one input.
-struct Group<'a> {
-    values: &'a [f32],
-    order: &'a [u32],
-    packed: &'a [f32],
-    first: usize,
-    spline_taps: usize,
-}
-
-impl Group<'_> {
-    /// Adds `T` products to each sum of a run's samples.
-    #[inline(always)]
-    fn add<S: Simd, const T: usize, const N: usize>(&self, simd: S, run: &Run, sums: &mut [f32]) {
-        let Self { values, order, packed, first, spline_taps } = *self;
-        let window = run.window as usize;
-        let weights = weights::load::<S, T, N>(simd, packed, window, first, spline_taps);
-        let values = values[first * PITCH..][..T * PITCH].as_ptr();
-        let sums = sums.as_mut_ptr();
-        for &row in &order[run.start as usize..run.end as usize] {
-            let row = row as usize;
-            let place = sums.wrapping_add(row * N * S::LANES);
-            let mut sum = [simd.zero(); N];
-            for (vector, sum) in sum.iter_mut().enumerate() {
-                // SAFETY: the order holds numbers of samples, and each has its sums.
-                *sum = unsafe { simd.load(place.wrapping_add(vector * S::LANES)) };
-            }
-            for (tap, weights) in weights.iter().enumerate() {
-                // SAFETY: each tap has a value for every sample.
-                let value = unsafe { values.wrapping_add(tap * PITCH + row).read() };
-                let value = simd.splat(value);
-                for vector in 0..N {
-                    sum[vector] = simd.multiply_add(sum[vector], value, weights[vector]);
-                }
-            }
-            for (vector, &sum) in sum.iter().enumerate() {
-                // SAFETY: as above.
-                unsafe { simd.store(place.wrapping_add(vector * S::LANES), sum) };
-            }
         }
     }
 }

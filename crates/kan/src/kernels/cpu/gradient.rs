@@ -4,14 +4,16 @@
 
 use std::ops::Range;
 
-use super::forward::MOST_TAPS;
 use super::taps::{self, Wanted};
 use super::vector::Simd;
 use super::weights::{self, rows_of_weights};
 use super::{INPUTS, LINES, PITCH, ROWS};
 use crate::kernels::geometry::{LayerGeometry, Weights};
 use crate::kernels::path::Path;
-use crate::kernels::scratch::{Taps, Workspace, grown};
+use crate::kernels::scratch::{Aligned, Taps, Workspace};
+
+/// Rows of weights that registers hold at once.
+const MOST_TAPS: usize = 5;
 
 /// The gradients of some inputs over some samples.
 #[derive(Debug, Clone)]
@@ -98,7 +100,7 @@ pub(super) fn gradients<S: Simd>(
 ) {
     let in_features = job.geometry.in_features();
     let width = job.geometry.out_features().next_multiple_of(S::LANES);
-    let wanted = Wanted { base: job.weights.base.is_some(), slopes: dx.is_some() };
+    let wanted = Wanted { base: job.weights.base.is_some(), slopes: dx.is_some(), order: true };
     if let Some(sums) = &mut sums {
         sums.fill(0.0);
     }
@@ -108,7 +110,7 @@ pub(super) fn gradients<S: Simd>(
     }
     // One vector a sample of a line, and one number for each sample and input.
     let (partial, inner) =
-        grown(tile, PITCH * (S::LANES + LINES * INPUTS)).split_at_mut(PITCH * S::LANES);
+        tile.grown(PITCH * (S::LANES + LINES * INPUTS)).split_at_mut(PITCH * S::LANES);
     let rows = LINES * ROWS;
     let groups = job.x.chunks(rows * in_features).zip(job.dy.chunks(rows * width));
     for (group, (x, dy)) in groups.enumerate() {
@@ -169,7 +171,7 @@ struct Block<'a> {
     taps: &'a [Taps],
     rows: usize,
     width: usize,
-    packed: &'a mut Vec<f32>,
+    packed: &'a mut Aligned,
     partial: &'a mut [f32],
 }
 
@@ -191,7 +193,7 @@ impl Block<'_> {
         let mut sums = sums.map(|sums| {
             &mut sums[column * inputs.len() * rows_of_weights(geometry, weights)..][..of_tile]
         });
-        let packed = grown(self.packed, of_tile);
+        let packed = self.packed.grown(of_tile);
         let mut inner = inner;
         if inner.is_some() {
             weights::pack::<S, N>(simd, geometry, weights, inputs.clone(), column, packed);

@@ -15,6 +15,7 @@ impl Simd for Portable {
 
     const LANES: usize = 8;
     const TILE: usize = 1;
+    const OUTPUTS: usize = 1;
 
     #[inline(always)]
     fn zero(self) -> [f32; 8] {

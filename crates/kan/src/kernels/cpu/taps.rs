@@ -22,6 +22,8 @@ pub(super) struct Wanted {
     pub(super) base: bool,
     /// Whether slopes are wanted beside values.
     pub(super) slopes: bool,
+    /// Whether samples are wanted ordered by window.
+    pub(super) order: bool,
 }
 
 /// Evaluates the splines of some inputs for the samples in `x`.
@@ -44,8 +46,8 @@ pub(super) fn prepare<S: Simd>(
     gather(simd, x, geometry.in_features(), inputs.clone(), columns);
     let values = grown(values, inputs.len() * line);
     let slopes = grown(slopes, if wanted.slopes { inputs.len() * line } else { 0 });
-    let windows = grown(windows, PITCH);
-    let order = grown(order, inputs.len() * PITCH);
+    let windows = grown(windows, inputs.len() * PITCH);
+    let order = grown(order, if wanted.order { inputs.len() * PITCH } else { 0 });
     let has_nan = grown(has_nan, inputs.len());
     runs.clear();
     run_ends.clear();
@@ -54,7 +56,10 @@ pub(super) fn prepare<S: Simd>(
         let column = &columns[index * PITCH..][..rows];
         let values = &mut values[index * line..][..line];
         let mut slopes = wanted.slopes.then(|| &mut slopes[index * line..][..line]);
+        let windows = &mut windows[index * PITCH..][..PITCH];
         evaluate(geometry, input, column, values, slopes.as_deref_mut(), windows);
+        // Kernels take several samples at a time, and read on behind the last.
+        windows[rows..].fill(0);
         if wanted.base {
             let base = spline_taps * PITCH;
             function::values(geometry.activation(), column, &mut values[base..]);
@@ -63,6 +68,9 @@ pub(super) fn prepare<S: Simd>(
             }
         }
         has_nan[index] = column.iter().fold(false, |any, x| any | x.is_nan());
+        if !wanted.order {
+            continue;
+        }
         let order = &mut order[index * PITCH..][..PITCH];
         sort(simd, &windows[..rows], geometry.grid().intervals(), order, runs, starts);
         run_ends.push(runs.len());

@@ -16,6 +16,9 @@ pub(super) trait Simd: Copy {
     /// of all taps.
     const TILE: usize;
 
+    /// Vectors of outputs that the forward pass computes together.
+    const OUTPUTS: usize;
+
     /// All zeros.
     fn zero(self) -> Self::Vector;
 
