@@ -82,7 +82,13 @@ impl Build {
             ("simd", cfg!(feature = "simd")),
             ("rayon", cfg!(feature = "rayon")),
             ("x86-v4", cfg!(feature = "x86-v4")),
+            ("cuda", cfg!(feature = "cuda")),
+            ("rocm", cfg!(feature = "rocm")),
+            ("metal", cfg!(feature = "metal")),
+            ("vulkan", cfg!(feature = "vulkan")),
             ("wgpu", cfg!(feature = "wgpu")),
+            ("fusion", cfg!(feature = "fusion")),
+            ("autotune", cfg!(feature = "autotune")),
         ];
         let on = features.into_iter().filter(|(_, on)| *on).map(|(name, _)| name.to_owned());
         let dirty = said("git", &["status", "--porcelain"]).is_some_and(|text| !text.is_empty());

@@ -92,7 +92,9 @@ fn run(arguments: &RunArguments) -> Result<()> {
         samples: usize::from(arguments.samples.get()),
         sample: Duration::from_millis(arguments.sample_ms.into()),
     };
-    let mut measured = Vec::new();
+    let mut record = Record::new(machine, Vec::new());
+    let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("runs");
+    let saved = arguments.save.then(|| record::new_run(&record, &runs));
     for entry in &entries {
         let mut strategies = strategy::ours(&entry.problem);
         let variants = arguments.variant.iter();
@@ -103,19 +105,21 @@ fn run(arguments: &RunArguments) -> Result<()> {
         }
         let result = measure(entry, &strategies, &programs, effort)?;
         if !arguments.json {
-            say(table::entry(&result, &machine).trim_end_matches('\n'));
+            say(table::entry(&result, &record.machine).trim_end_matches('\n'));
         }
-        measured.push(result);
+        record.entries.push(result);
+        // A long run that is stopped keeps what it has.
+        if let Some(run) = &saved {
+            record.save(run)?;
+        }
     }
-    let record = Record::new(machine, measured);
     if arguments.json {
         say(&serde_json::to_string_pretty(&record)?);
     } else {
         say(table::programs(&record.entries).trim_end());
     }
-    if arguments.save {
-        let runs = Path::new(env!("CARGO_MANIFEST_DIR")).join("runs");
-        say_aside(&format!("saved in {}", record.save(&runs)?.display()));
+    if let Some(run) = &saved {
+        say_aside(&format!("saved in {}", run.display()));
     }
     verdict(&record, arguments)
 }
@@ -155,7 +159,7 @@ fn page(run: &Path, to: Option<PathBuf>) -> Result<()> {
         if run.is_dir() { run.join("report.html") } else { run.with_extension("html") }
     });
     let page = report::page(&record)?;
-    std::fs::write(&to, page).with_context(|| format!("writing `{}`", to.display()))?;
+    record::write_whole(&to, &page)?;
     say(&to.display().to_string());
     Ok(())
 }

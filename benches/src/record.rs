@@ -1,5 +1,6 @@
 //! A run of the catalogue as a file: written whole, read with its version checked, compared.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -52,30 +53,40 @@ impl Record {
         serde_json::from_str(&text).with_context(no_run)
     }
 
-    /// Writes the run to `folder/<date>-<machine>/run.json` and returns that folder.
+    /// Writes the run to `run`, a folder of [`new_run`]; what was there before is replaced.
     ///
     /// # Errors
     /// When it cannot be written; nothing half-written stays.
-    pub(crate) fn save(&self, folder: &Path) -> Result<PathBuf> {
-        let name = format!("{}-{}", date(self.taken_unix_s), slug(&self.machine.fingerprint.cpu));
-        let mut run = folder.join(&name);
-        for again in 2.. {
-            if !run.exists() {
-                break;
-            }
-            run = folder.join(format!("{name}-{again}"));
-        }
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("making `{}`", folder.display()))?;
-        let whole = tempfile::Builder::new().prefix(".run-").tempdir_in(folder)?;
-        let text = serde_json::to_string_pretty(self)?;
-        std::fs::write(whole.path().join(FILE), text + "\n")?;
-        std::fs::rename(whole.path(), &run)
-            .with_context(|| format!("writing `{}`", run.display()))?;
-        // The folder has moved away from where its guard would delete it.
-        let _ = whole.keep();
-        Ok(run)
+    pub(crate) fn save(&self, run: &Path) -> Result<()> {
+        std::fs::create_dir_all(run).with_context(|| format!("making `{}`", run.display()))?;
+        write_whole(&run.join(FILE), &(serde_json::to_string_pretty(self)? + "\n"))
     }
+}
+
+/// Writes a file that is there whole or not at all.
+pub(crate) fn write_whole(path: &Path, text: &str) -> Result<()> {
+    let writing = || format!("writing `{}`", path.display());
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let mut whole = tempfile::Builder::new();
+    // Others may read it, as any file that a program writes.
+    #[cfg(unix)]
+    whole.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
+    let mut whole = whole
+        .prefix(".whole-")
+        .tempfile_in(folder.unwrap_or(Path::new(".")))
+        .with_context(writing)?;
+    whole.write_all(text.as_bytes()).with_context(writing)?;
+    whole.as_file().sync_all().with_context(writing)?;
+    whole.persist(path).with_context(writing)?;
+    Ok(())
+}
+
+/// A folder for a run that is not there yet: `folder/<date>-<machine>`.
+pub(crate) fn new_run(record: &Record, folder: &Path) -> PathBuf {
+    let name = format!("{}-{}", date(record.taken_unix_s), slug(&record.machine.fingerprint.cpu));
+    let later = (2..).map(|again| folder.join(format!("{name}-{again}")));
+    let mut free = std::iter::once(folder.join(&name)).chain(later).filter(|run| !run.exists());
+    free.next().expect("there is always a larger number")
 }
 
 /// How a strategy's time changed between two runs.
@@ -203,10 +214,14 @@ mod tests {
     fn a_saved_run_reads_the_same() {
         let folder = tempfile::tempdir().expect("a folder");
         let record = record("A CPU (R) @ 2.5 GHz", 10.0);
-        let first = record.save(folder.path()).expect("saved");
-        let second = record.save(folder.path()).expect("saved beside the first");
+        let first = new_run(&record, folder.path());
+        record.save(&first).expect("saved");
+        let second = new_run(&record, folder.path());
         assert_ne!(first, second);
+        record.save(&second).expect("saved beside the first");
+        record.save(&second).expect("saved again with what came since");
         assert_eq!(Record::read(&first).expect("whole"), record);
+        assert_eq!(std::fs::read_dir(&second).expect("listed").count(), 1);
         assert!(first.to_string_lossy().ends_with("-a-cpu-r-2-5-ghz"), "{}", first.display());
         assert_eq!(std::fs::read_dir(folder.path()).expect("listed").count(), 2);
     }

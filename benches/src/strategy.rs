@@ -1,12 +1,13 @@
 //! Strategies: who computes a problem.
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use anyhow::{Context, Result};
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 use updraft_conv::slices::Path;
-use updraft_device::{DeviceSpec, open as open_device, probe, select};
+use updraft_device::{Backend, DeviceSpec, open as open_device, probe, select};
 
 use crate::problem::Problem;
 use crate::problem::matmul::Number;
@@ -80,10 +81,22 @@ pub(crate) fn ours(problem: &Problem) -> Vec<Strategy> {
         strategies.extend(paths.map(|path| here(&format!("updraft-{path}"), Role::Forced)));
     }
     strategies.push(here("flex", if has_kernels { Role::Baseline } else { Role::Dispatched }));
-    if cfg!(feature = "wgpu") {
-        strategies.push(here("wgpu", Role::Baseline));
-    }
+    strategies.extend(gpus().iter().map(|backend| here(backend, Role::Baseline)));
     strategies
+}
+
+/// The GPU backends of this build that reach an adapter, one emulated on the processor included.
+fn gpus() -> &'static [String] {
+    static FOUND: LazyLock<Vec<String>> = LazyLock::new(|| {
+        let inventory = probe();
+        let gpus = Backend::ALL.into_iter().filter(|backend| {
+            let of_the_processor = matches!(backend, Backend::Flex | Backend::CubeclCpu);
+            let spec = DeviceSpec::Exact { backend: *backend, index: None };
+            !of_the_processor && select(&spec, &inventory).is_ok()
+        });
+        gpus.map(|backend| backend.to_string()).collect()
+    });
+    &FOUND
 }
 
 /// What another build of ours picks for a problem.

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use crate::catalog::Entry;
 use crate::machine::Machine;
 use crate::measure::{Measured, Outcome};
+use crate::problem::Work;
 use crate::record::Change;
 use crate::strategy::Role;
 
@@ -53,8 +54,13 @@ pub(crate) fn list(entries: &[Entry]) -> String {
 pub(crate) fn entry(measured: &Measured, on: &Machine) -> String {
     let threads = on.fingerprint.threads;
     let clock = if threads == 1 { "processor time" } else { "wall clock" };
-    let mut text = format!("\n{}\n  {}; {clock} a repetition\n", measured.id, measured.about);
     let work = measured.work;
+    let mut text = format!(
+        "\n{}\n  {}\n  {clock} a repetition{}\n",
+        measured.id,
+        measured.about,
+        amounts(&work)
+    );
     let rate = match (work.operations, work.bytes, work.samples) {
         (Some(_), ..) => "GFLOP/s  % peak",
         (None, Some(_), _) => "   GB/s  % copy",
@@ -118,6 +124,28 @@ pub(crate) fn entry(measured: &Measured, on: &Machine) -> String {
         }
     }
     text
+}
+
+/// What a repetition has to do, by the definition of its problem.
+fn amounts(work: &Work) -> String {
+    let operations = work.operations.map(|count| format!("{} operations", metric(count, "")));
+    let bytes = work.bytes.map(|count| format!("{} in and out", metric(count, "B")));
+    let samples = work.samples.map(|count| format!("{count} samples"));
+    [operations, bytes, samples].into_iter().flatten().map(|amount| format!(", {amount}")).collect()
+}
+
+/// A count with three digits and a metric prefix.
+fn metric(count: u64, unit: &str) -> String {
+    let (mut value, mut prefix) = (count as f64, "");
+    for next in ["k", "M", "G", "T"] {
+        if value < 1000.0 {
+            break;
+        }
+        (value, prefix) = (value / 1000.0, next);
+    }
+    let digits =
+        if prefix.is_empty() || value >= 100.0 { 0 } else { 1 + usize::from(value < 10.0) };
+    format!("{value:.digits$} {prefix}{unit}").trim_end().to_owned()
 }
 
 /// The programs behind the strategies, each once.

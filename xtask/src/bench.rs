@@ -10,18 +10,21 @@ use crate::{complain, print, refuse, target};
 /// The features of the runner that a build without them can be compared with.
 const FEATURES: [&str; 4] = ["conv", "simd", "rayon", "x86-v4"];
 
+/// The features of the runner that are off unless `--with` names them.
+const EXTRAS: [&str; 7] = ["cuda", "rocm", "metal", "vulkan", "wgpu", "fusion", "autotune"];
+
 /// Builds the runner, and a variant of it without each feature of `--compare`, and runs it.
 pub(crate) fn run(arguments: &[String]) -> ExitCode {
-    let Options { without, wgpu, dry_run, rest } = match Options::read(arguments) {
+    let Options { without, with, dry_run, rest } = match Options::read(arguments) {
         Ok(options) => options,
         Err(message) => return refuse(&message),
     };
     let mut variants = Vec::new();
     for feature in &without {
         let kept: Vec<_> = FEATURES.into_iter().filter(|kept| kept != feature).collect();
-        variants.push((format!("without-{feature}"), build(&kept, wgpu)));
+        variants.push((format!("without-{feature}"), build(&kept, &with)));
     }
-    let build = build(&FEATURES, wgpu);
+    let build = build(&FEATURES, &with);
     if dry_run {
         for (_, build) in &variants {
             print(&Cargo::new(build).typed());
@@ -63,8 +66,9 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
     }
 }
 
-fn build(features: &[&str], wgpu: bool) -> String {
-    let features: Vec<_> = features.iter().copied().chain(wgpu.then_some("wgpu")).collect();
+fn build(features: &[&str], with: &[String]) -> String {
+    let with = with.iter().map(String::as_str);
+    let features: Vec<_> = features.iter().copied().chain(with).collect();
     format!(
         "build --release -p updraft-bench --no-default-features --features {}",
         features.join(",")
@@ -78,7 +82,7 @@ fn program() -> PathBuf {
 /// What is ours to read; the rest goes to the runner.
 struct Options {
     without: Vec<String>,
-    wgpu: bool,
+    with: Vec<String>,
     dry_run: bool,
     rest: Vec<String>,
 }
@@ -86,26 +90,29 @@ struct Options {
 impl Options {
     fn read(arguments: &[String]) -> Result<Self, String> {
         let mut options =
-            Self { without: Vec::new(), wgpu: false, dry_run: false, rest: Vec::new() };
+            Self { without: Vec::new(), with: Vec::new(), dry_run: false, rest: Vec::new() };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 "--dry-run" => options.dry_run = true,
-                "--wgpu" => options.wgpu = true,
                 "--compare" => {
-                    let list =
-                        arguments.next().ok_or("--compare needs features: `x86-v4,rayon`")?;
-                    for feature in list.split(',') {
-                        if !FEATURES.contains(&feature) {
-                            let known = FEATURES.join(", ");
-                            return Err(format!("--compare knows {known}; not `{feature}`"));
-                        }
-                        options.without.push(feature.to_owned());
-                    }
+                    options.without.extend(known(argument, arguments.next(), &FEATURES)?);
                 }
+                "--with" => options.with.extend(known(argument, arguments.next(), &EXTRAS)?),
                 other => options.rest.push(other.to_owned()),
             }
         }
         Ok(options)
     }
+}
+
+/// The names of a list separated by commas, each of which has to be known.
+fn known(option: &str, list: Option<&String>, known: &[&str]) -> Result<Vec<String>, String> {
+    let all = known.join(", ");
+    let list = list.ok_or_else(|| format!("{option} needs one or more of {all}"))?;
+    let names = list.split(',').map(|name| match known.contains(&name) {
+        true => Ok(name.to_owned()),
+        false => Err(format!("{option} knows {all}; not `{name}`")),
+    });
+    names.collect()
 }

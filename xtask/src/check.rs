@@ -10,9 +10,11 @@ const FORMAT: Cargo<'_> = Cargo::new("fmt --all --check");
 
 /// Clippy on everything that the tests build, then the documents, then the other feature sets.
 ///
-/// The libraries are checked alone and without features, where a missing `cfg` shows; `wgpu` is
-/// the graphics backend that needs nothing installed to compile.
-const BUILDS: [Cargo<'_>; 12] = [
+/// The libraries are checked alone and without features, where a missing `cfg` shows. `wgpu` is
+/// the graphics backend that needs nothing installed to compile; `cuda` is checked beside it with
+/// `DOCS_RS`, which spares the download of LLVM. Last, the tests of devices run on whatever wgpu
+/// finds, in a profile of their own.
+const BUILDS: [Cargo<'_>; 13] = [
     Cargo::new("clippy --workspace --all-targets --quiet -- -D warnings"),
     Cargo {
         arguments: "doc --workspace --no-deps --document-private-items --quiet",
@@ -27,7 +29,11 @@ const BUILDS: [Cargo<'_>; 12] = [
     Cargo::new("check -p updraft-integration --no-default-features --quiet"),
     Cargo::new("check -p updraft-trainer --no-default-features --quiet"),
     Cargo::new("check -p updraft --no-default-features --quiet"),
-    Cargo::new("check -p updraft --features wgpu --quiet"),
+    Cargo {
+        arguments: "check -p updraft --features cuda,wgpu --quiet",
+        environment: &[("DOCS_RS", "1")],
+    },
+    Cargo::new("test --profile gpu -p updraft-device --features flex,wgpu --quiet"),
 ];
 
 pub(crate) fn run(dry_run: bool) -> ExitCode {

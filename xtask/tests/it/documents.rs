@@ -68,8 +68,7 @@ fn for_the_runner<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
         match *argument {
-            "--wgpu" => {}
-            "--compare" => drop(arguments.next()),
+            "--compare" | "--with" => drop(arguments.next()),
             other => rest.push(other.trim_matches('\'')),
         }
     }

@@ -1,0 +1,3 @@
+//! The runner from the outside.
+
+mod refusal;
