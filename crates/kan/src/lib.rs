@@ -2,15 +2,18 @@
 
 mod basis;
 mod grid;
+#[cfg(feature = "serde")]
+mod grid_record;
 mod kernels;
 #[cfg(feature = "burn")]
 mod layer;
 #[cfg(feature = "burn")]
 mod ops;
+mod regrid;
 
 // Layers and networks.
 #[cfg(feature = "burn")]
-pub use layer::{Kan, KanConfig, KanConfigError, KanLinear, KanLinearConfig};
+pub use layer::{Kan, KanConfig, KanConfigError, KanLinear, KanLinearConfig, Penalty};
 
 // What computes a layer.
 #[cfg(feature = "burn")]
@@ -19,12 +22,17 @@ pub use ops::LayerPath;
 // What an edge is.
 pub use grid::Outside;
 pub use kernels::Activation;
+#[cfg(feature = "burn")]
+pub use regrid::{Placement, PlacementError};
 
 /// The kernels on slices, for programs without burn.
 pub mod slices {
     // Knots, and the bases over them.
     pub use crate::basis::local_bases;
     pub use crate::grid::{Grid, GridError, MAX_DEGREE, Outside};
+
+    // Other knots under the same functions.
+    pub use crate::regrid::{Placement, PlacementError, refine, refit};
 
     // A layer and its passes.
     pub use crate::kernels::{

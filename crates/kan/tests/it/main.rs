@@ -2,4 +2,8 @@
 
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod layers;
+#[cfg(all(feature = "flex", feature = "autodiff"))]
+mod penalties;
 mod refusals;
+#[cfg(all(feature = "flex", feature = "autodiff"))]
+mod regrid;
