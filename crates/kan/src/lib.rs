@@ -4,6 +4,8 @@ mod basis;
 mod grid;
 #[cfg(feature = "serde")]
 mod grid_record;
+#[cfg(feature = "burn")]
+mod import;
 mod kernels;
 #[cfg(feature = "burn")]
 mod layer;
@@ -14,6 +16,10 @@ mod regrid;
 // Layers and networks.
 #[cfg(feature = "burn")]
 pub use layer::{Kan, KanConfig, KanConfigError, KanLinear, KanLinearConfig, Penalty};
+
+// Networks of other projects.
+#[cfg(feature = "burn")]
+pub use import::ImportError;
 
 // What computes a layer.
 #[cfg(feature = "burn")]

@@ -30,7 +30,7 @@ pub struct KanLinear {
 }
 
 impl KanLinear {
-    pub(super) fn new(
+    pub(crate) fn new(
         spline: Param<Tensor<3>>,
         base: Option<Param<Tensor<2>>>,
         scaler: Option<Param<Tensor<2>>>,

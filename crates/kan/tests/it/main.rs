@@ -1,5 +1,8 @@
 //! What the crate promises, seen from outside.
 
+mod bases;
+#[cfg(all(feature = "flex", feature = "safetensors"))]
+mod import;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod layers;
 #[cfg(all(feature = "flex", feature = "autodiff"))]

@@ -1,7 +1,7 @@
 //! What splines cost: values by hand, gradients by differences, and zeros.
 
 use burn::module::Param;
-use burn::tensor::{Device, FloatDType, Tensor};
+use burn::tensor::{Device, FloatDType};
 use updraft_kan::{Kan, KanLinear, KanLinearConfig, Penalty};
 use updraft_testing::{
     Numbers, autodiff_devices, in_dtype, parameter_gradient_check, parameter_gradients, tolerance,
