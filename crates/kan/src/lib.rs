@@ -45,6 +45,9 @@ pub mod slices {
         Activation, Gradients, LayerError, LayerGeometry, Weights, backward, evaluate, forward,
     };
 
+    // Inference with coefficients of eight bits.
+    pub use crate::kernels::{QuantizeError, QuantizedLayer, QuantizedPath, QuantizedScratch};
+
     // Which instructions, and the memory they work in.
     pub use crate::kernels::{Path, Scratch};
 
