@@ -5,6 +5,7 @@ mod bases;
 mod import;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod layers;
+mod outside;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod penalties;
 mod refusals;
