@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+#[cfg(feature = "serde")]
+use crate::grid_record::GridRecord;
+
 /// The highest degree a spline may have.
 ///
 /// Evaluation keeps `degree + 1` numbers on the stack; beyond ten, rounding eats what a higher
@@ -28,6 +31,8 @@ pub enum Outside {
 /// `intervals` pieces of degree `degree` lie in the domain, and `degree` more on each side of it,
 /// so that every spline has `intervals + degree` bases and `intervals + 2·degree + 1` knots.
 #[derive(Debug, Clone, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(into = "GridRecord", try_from = "GridRecord"))]
 pub struct Grid {
     degree: usize,
     intervals: usize,

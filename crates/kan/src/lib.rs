@@ -2,15 +2,24 @@
 
 mod basis;
 mod grid;
+#[cfg(feature = "serde")]
+mod grid_record;
+#[cfg(feature = "burn")]
+mod import;
 mod kernels;
 #[cfg(feature = "burn")]
 mod layer;
 #[cfg(feature = "burn")]
 mod ops;
+mod regrid;
 
 // Layers and networks.
 #[cfg(feature = "burn")]
-pub use layer::{Kan, KanConfig, KanConfigError, KanLinear, KanLinearConfig};
+pub use layer::{Kan, KanConfig, KanConfigError, KanLinear, KanLinearConfig, Penalty};
+
+// Networks of other projects.
+#[cfg(feature = "burn")]
+pub use import::ImportError;
 
 // What computes a layer.
 #[cfg(feature = "burn")]
@@ -19,6 +28,8 @@ pub use ops::LayerPath;
 // What an edge is.
 pub use grid::Outside;
 pub use kernels::Activation;
+#[cfg(feature = "burn")]
+pub use regrid::{Placement, PlacementError};
 
 /// The kernels on slices, for programs without burn.
 pub mod slices {
@@ -26,10 +37,16 @@ pub mod slices {
     pub use crate::basis::local_bases;
     pub use crate::grid::{Grid, GridError, MAX_DEGREE, Outside};
 
+    // Other knots under the same functions.
+    pub use crate::regrid::{Placement, PlacementError, refine, refit};
+
     // A layer and its passes.
     pub use crate::kernels::{
         Activation, Gradients, LayerError, LayerGeometry, Weights, backward, evaluate, forward,
     };
+
+    // Inference with coefficients of eight bits.
+    pub use crate::kernels::{QuantizeError, QuantizedLayer, QuantizedPath, QuantizedScratch};
 
     // Which instructions, and the memory they work in.
     pub use crate::kernels::{Path, Scratch};

@@ -7,6 +7,7 @@ mod forward;
 mod geometry;
 mod parallel;
 mod path;
+mod quantized;
 #[cfg(any(test, feature = "reference"))]
 #[cfg_attr(
     not(feature = "reference"),
@@ -22,4 +23,5 @@ pub use backward::backward;
 pub use forward::{evaluate, forward};
 pub use geometry::{Gradients, LayerError, LayerGeometry, Weights};
 pub use path::Path;
+pub use quantized::{QuantizeError, QuantizedLayer, QuantizedPath, QuantizedScratch};
 pub use scratch::Scratch;

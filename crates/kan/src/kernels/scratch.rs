@@ -22,6 +22,21 @@ pub(crate) struct Workspace {
     pub(crate) sums: Aligned,
 }
 
+/// What one thread of a quantized layer works in.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct QuantizedSpace {
+    /// Four basis values of eight bits, `[rows][inputs of a block]`.
+    pub(crate) quads: Vec<u32>,
+    /// Where their coefficients begin, `[rows][inputs of a block]`.
+    pub(crate) windows: Vec<u32>,
+    /// The base branch's function, `[rows][inputs of a block]`.
+    pub(crate) activations: Vec<f32>,
+    /// Sums of the splines, tile by tile.
+    pub(crate) integers: Vec<i32>,
+    /// Sums of the base branch, tile by tile.
+    pub(crate) floats: Vec<f32>,
+}
+
 /// A block of inputs as the inner loops want it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Taps {

@@ -11,7 +11,8 @@ use crate::ops::{LayerPath, Parameters, layer};
 /// A Kolmogorov–Arnold layer: the place of a linear layer, with a spline on every edge.
 ///
 /// Made by [`KanLinearConfig`](crate::KanLinearConfig). Its records hold the parameters alone; the
-/// grid is the config's.
+/// grid is the config's, and one that [`refit`](Self::refit) or [`refine`](Self::refine) has made
+/// is written beside them and given back by [`with_grid`](Self::with_grid).
 #[derive(Module, Debug)]
 pub struct KanLinear {
     /// Coefficients of the splines, `[in_features, bases, out_features]`.
@@ -23,13 +24,13 @@ pub struct KanLinear {
     /// What the outputs start from, `[out_features]`.
     pub bias: Option<Param<Tensor<1>>>,
     #[module(skip)]
-    geometry: Arc<LayerGeometry>,
+    pub(super) geometry: Arc<LayerGeometry>,
     #[module(skip)]
-    forced: Option<LayerPath>,
+    pub(super) forced: Option<LayerPath>,
 }
 
 impl KanLinear {
-    pub(super) fn new(
+    pub(crate) fn new(
         spline: Param<Tensor<3>>,
         base: Option<Param<Tensor<2>>>,
         scaler: Option<Param<Tensor<2>>>,

@@ -3,7 +3,10 @@
 mod config;
 mod linear;
 mod network;
+mod penalty;
+mod regrid;
 
 pub use config::{KanConfigError, KanLinearConfig};
 pub use linear::KanLinear;
 pub use network::{Kan, KanConfig};
+pub use penalty::Penalty;

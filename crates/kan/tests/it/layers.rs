@@ -128,6 +128,24 @@ fn the_gradient_of_a_frozen_input_or_layer_is_left_out() {
 }
 
 #[test]
+fn burns_balanced_checkpointing_changes_no_bit() {
+    for device in autodiff_devices() {
+        let results = |device: &Device| {
+            device.seed(7);
+            let network = KanConfig::new(vec![3, 5, 2]).init(device);
+            let x = random([30, 3], device).require_grad();
+            let y = network.forward(x.clone().tanh()).tanh();
+            let gradients = y.clone().powi_scalar(2).sum().backward();
+            let mut all = vec![y.numbers(), x.grad(&gradients).expect("takes part").numbers()];
+            let of_parameters = parameter_gradients(&network, &gradients).into_iter();
+            all.extend(of_parameters.map(|gradient| gradient.values.expect("takes part")));
+            all
+        };
+        assert_eq!(results(&device.clone().gradient_checkpointing()), results(&device));
+    }
+}
+
+#[test]
 fn a_layer_tells_what_computes_it() {
     for device in devices() {
         let layer = KanLinearConfig::new(2, 3).init(&device);

@@ -1,5 +1,13 @@
 //! What the crate promises, seen from outside.
 
+mod bases;
+#[cfg(all(feature = "flex", feature = "safetensors"))]
+mod import;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod layers;
+mod outside;
+#[cfg(all(feature = "flex", feature = "autodiff"))]
+mod penalties;
 mod refusals;
+#[cfg(all(feature = "flex", feature = "autodiff"))]
+mod regrid;

@@ -8,12 +8,16 @@ mod forward;
 mod function;
 mod gradient;
 mod portable;
+mod quantized;
 mod taps;
 mod vector;
+#[cfg(target_arch = "x86_64")]
+mod vnni;
 mod weights;
 
 pub(crate) use forward::ForwardJob;
 pub(crate) use gradient::{GradientJob, pack};
+pub(crate) use quantized::{QuantizedJob, STEPS_OF_ONE};
 pub(crate) use weights::rows_of_weights;
 
 use crate::kernels::path::Path;

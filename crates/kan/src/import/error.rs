@@ -1,0 +1,152 @@
+//! Why weights make no network.
+
+use std::fmt;
+
+use burn::tensor::DType;
+
+use crate::grid::GridError;
+use crate::kernels::LayerError;
+
+/// Why weights of another project make no [`Kan`](crate::Kan).
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// No tensor has the name of a layer's coefficients.
+    NoLayers {
+        /// Tensors given.
+        tensors: usize,
+    },
+    /// Layers have names that no one network has.
+    Layers {
+        /// Where one of them lies.
+        first: String,
+        /// Where another one lies.
+        second: String,
+    },
+    /// A tensor is not there.
+    Missing {
+        /// Its name.
+        name: String,
+    },
+    /// A tensor has another shape than the ones it belongs to.
+    Shape {
+        /// Its name.
+        name: String,
+        /// What would fit; 0 is any length.
+        expected: Vec<usize>,
+        /// What it is.
+        actual: Vec<usize>,
+    },
+    /// A tensor holds no floating-point numbers.
+    Dtype {
+        /// Its name.
+        name: String,
+        /// What it holds.
+        dtype: DType,
+    },
+    /// A layer's inputs are not the outputs of the one before it.
+    Chain {
+        /// The layer's coefficients.
+        name: String,
+        /// Outputs of the layer before.
+        expected: usize,
+        /// Inputs of the layer.
+        actual: usize,
+    },
+    /// The knots are none.
+    Grid {
+        /// The tensor that holds them.
+        name: String,
+        /// Why.
+        source: GridError,
+    },
+    /// The layer is none.
+    Layer {
+        /// The layer's coefficients.
+        name: String,
+        /// Why.
+        source: LayerError,
+    },
+    /// An edge computes a formula in the place of a spline.
+    Symbolic {
+        /// The tensor that says so.
+        name: String,
+    },
+    /// Some nodes multiply.
+    Multiplication {
+        /// The layer, counted from the input.
+        layer: usize,
+        /// Sums of edges.
+        sums: usize,
+        /// Nodes made of them.
+        nodes: usize,
+    },
+    /// The layers are fast-kan's.
+    Gaussian {
+        /// The tensor that says so.
+        name: String,
+    },
+    /// The bytes are no safetensors file.
+    #[cfg(feature = "safetensors")]
+    Safetensors(safetensors::SafeTensorError),
+}
+
+impl fmt::Display for ImportError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoLayers { tensors } => write!(
+                formatter,
+                "expected names that end in `spline_weight` (efficient-kan) or `act_fun.0.coef` \
+                 (pykan), got {tensors} others"
+            ),
+            Self::Layers { first, second } => write!(
+                formatter,
+                "`{first}` and `{second}` are not numbered layers of one network; give the \
+                 tensors of one network"
+            ),
+            Self::Missing { name } => write!(formatter, "there is no tensor `{name}`"),
+            Self::Shape { name, expected, actual } => {
+                write!(formatter, "expected `{name}` of shape {expected:?}, got {actual:?}")
+            }
+            Self::Dtype { name, dtype } => {
+                write!(formatter, "expected floating-point numbers in `{name}`, got {dtype:?}")
+            }
+            Self::Chain { name, expected, actual } => write!(
+                formatter,
+                "expected `{name}` for the {expected} outputs of the layer before it, got \
+                 {actual} inputs"
+            ),
+            Self::Grid { name, .. } => write!(formatter, "the knots in `{name}` make no grid"),
+            Self::Layer { name, .. } => write!(formatter, "`{name}` makes no layer"),
+            Self::Symbolic { name } => write!(
+                formatter,
+                "`{name}` has edges that are formulae, which no spline is; save the model before \
+                 `fix_symbolic`"
+            ),
+            Self::Multiplication { layer, sums, nodes } => write!(
+                formatter,
+                "layer {layer} multiplies some of its {sums} sums to get {nodes} nodes; only \
+                 networks of sums can be read"
+            ),
+            Self::Gaussian { name } => write!(
+                formatter,
+                "`{name}` belongs to fast-kan, whose bases are Gaussians over a normalized input: \
+                 no layer of splines is that function; train a spline layer on its outputs"
+            ),
+            #[cfg(feature = "safetensors")]
+            Self::Safetensors(_) => formatter.write_str("the bytes are no safetensors file"),
+        }
+    }
+}
+
+impl std::error::Error for ImportError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Grid { source, .. } => Some(source),
+            Self::Layer { source, .. } => Some(source),
+            #[cfg(feature = "safetensors")]
+            Self::Safetensors(source) => Some(source),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Networks that other projects have trained.
+
+mod efficient_kan;
+mod error;
+mod network;
+mod parts;
+mod pykan;
+#[cfg(feature = "safetensors")]
+mod safetensors;
+mod state;
+
+pub use error::ImportError;

@@ -1,0 +1,97 @@
+//! A network out of named tensors.
+
+use burn::tensor::{Device, TensorData};
+
+use super::error::ImportError;
+use super::parts::Parts;
+use super::state::State;
+use super::{efficient_kan, pykan};
+use crate::kernels::Activation;
+use crate::layer::Kan;
+
+/// What fast-kan's layers have and no other's.
+const GAUSSIAN: &str = "rbf.grid";
+
+impl Kan {
+    /// The network whose weights efficient-kan or pykan 0.2 has saved, found by their names; what
+    /// else the tensors hold is not read.
+    ///
+    /// The layers may lie at any depth of a larger model, but of one network only. `activation` is
+    /// what the base branch computes, which the files do not say; both projects take
+    /// [`Activation::Silu`] if nothing else is said. The sources' rule outside the grid is
+    /// [`Outside::Zero`](crate::Outside::Zero). Knots within rounding of an even grid become one.
+    /// A mask and the affine maps of pykan's nodes are multiplied into the weights.
+    ///
+    /// # Errors
+    /// [`ImportError`] if there is no such network, its tensors do not fit each other, or it
+    /// computes what no layer of splines does: formulae on edges, multiplications, and fast-kan's
+    /// Gaussians over normalized inputs.
+    pub fn import(
+        tensors: impl IntoIterator<Item = (String, TensorData)>,
+        activation: Activation,
+        device: &Device,
+    ) -> Result<Self, ImportError> {
+        let parts = parts(&State::new(tensors))?;
+        for pair in parts.windows(2) {
+            let (expected, actual) = (pair[0].outputs, pair[1].inputs);
+            if expected != actual {
+                return Err(ImportError::Chain { name: pair[1].name.clone(), expected, actual });
+            }
+        }
+        let layers = parts.into_iter().map(|parts| parts.layer(activation, device));
+        Ok(Self { layers: layers.collect::<Result<_, _>>()? })
+    }
+}
+
+/// The layers, from the input to the output.
+fn parts(state: &State) -> Result<Vec<Parts>, ImportError> {
+    let ending = |ending: &str| {
+        let names = state.names().filter_map(|name| name.strip_suffix(ending));
+        // A whole part of the name.
+        names.filter(|name| name.is_empty() || name.ends_with('.')).collect::<Vec<_>>()
+    };
+    let original = ending(pykan::COEFFICIENTS);
+    if !original.is_empty() {
+        let (network, count) = numbered(&original)?;
+        let Some(prefix) = network.strip_suffix("act_fun.") else {
+            return Err(ImportError::Missing { name: "act_fun.0.coef".to_owned() });
+        };
+        return (0..count).map(|number| pykan::layer(state, prefix, number)).collect();
+    }
+    match ending(efficient_kan::COEFFICIENTS).as_slice() {
+        [] => Err(match state.names().find(|name| name.ends_with(GAUSSIAN)) {
+            Some(name) => ImportError::Gaussian { name: name.to_owned() },
+            None => ImportError::NoLayers { tensors: state.names().len() },
+        }),
+        [""] => Ok(vec![efficient_kan::layer(state, "")?]),
+        prefixes => {
+            let (network, count) = numbered(prefixes)?;
+            let prefix = |number| format!("{network}{number}.");
+            (0..count).map(|number| efficient_kan::layer(state, &prefix(number))).collect()
+        }
+    }
+}
+
+/// The beginning that prefixes `{beginning}{number}.` have in common, whose numbers count from 0,
+/// and how many there are.
+fn numbered<'a>(prefixes: &[&'a str]) -> Result<(&'a str, usize), ImportError> {
+    let beginning = |prefix: &'a str| {
+        let without_dot = prefix.strip_suffix('.').unwrap_or(prefix);
+        without_dot.trim_end_matches(|symbol: char| symbol.is_ascii_digit())
+    };
+    let first = beginning(prefixes[0]);
+    for number in 0..prefixes.len() {
+        let wanted = format!("{first}{number}.");
+        if !prefixes.contains(&wanted.as_str()) {
+            let stranger = prefixes.iter().find(|prefix| beginning(prefix) != first);
+            return Err(match stranger {
+                Some(stranger) => ImportError::Layers {
+                    first: prefixes[0].to_owned(),
+                    second: (*stranger).to_owned(),
+                },
+                None => ImportError::Missing { name: wanted },
+            });
+        }
+    }
+    Ok((first, prefixes.len()))
+}

@@ -1,0 +1,10 @@
+//! Other knots under the same functions; nothing here knows burn.
+
+mod least_squares;
+mod placement;
+mod refine;
+mod refit;
+
+pub use placement::{Placement, PlacementError};
+pub use refine::refine;
+pub use refit::refit;
