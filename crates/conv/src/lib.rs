@@ -20,6 +20,10 @@ pub use ops::LayerPath;
 #[cfg(feature = "burn")]
 pub use ops::{BatchNormOutput, activate, batch_norm_train, conv2d, weighted_sum};
 
+// Memory that operations on flex keep for the next ones.
+#[cfg(feature = "flex")]
+pub use ops::release_memory;
+
 // What follows a convolution or a normalization.
 pub use kernels::Activation;
 

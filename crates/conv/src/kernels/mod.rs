@@ -38,7 +38,7 @@ pub(crate) use {
     activation::{PIECE, activate_gradient_into, activate_into},
     batch_norm::{GradientPass, StatisticsOf, apply_into, moments},
     convolution::{forward_into, input_gradient_into},
-    cpu::fresh,
+    cpu::{Fresh, fresh},
     pool::{pool_gradient_into, pool_into},
     weighted_sum::{term_gradient_into, weighted_sum_into},
 };

@@ -7,10 +7,11 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::TensorData;
 
 use super::extension::{ConvBackend, ConvSpec, NormSpec, PoolSpec, SumSpec};
+use super::memory;
 use crate::kernels::{
-    Activation, BatchNormShape, ConvGeometry, ConvShape, GradientPass, Normalization, PIECE, Path,
-    Scratch, activate_gradient_into, activate_into, apply_into, bias_gradient, forward_into, fresh,
-    input_gradient_into, moments, pool_gradient_into, pool_into, term_gradient_into,
+    Activation, BatchNormShape, ConvGeometry, ConvShape, Fresh, GradientPass, Normalization, PIECE,
+    Path, Scratch, activate_gradient_into, activate_into, apply_into, bias_gradient, forward_into,
+    fresh, input_gradient_into, moments, pool_gradient_into, pool_into, term_gradient_into,
     weight_gradient, weighted_sum_into,
 };
 
@@ -23,16 +24,17 @@ impl ConvBackend for Flex {
     fn convolution(x: FlexTensor, w: FlexTensor, bias: FlexTensor, spec: ConvSpec) -> FlexTensor {
         let ConvSpec { shape, has_bias, activation, path } = spec;
         let geometry = checked(shape);
-        let (x, w) = (x.to_contiguous(), w.to_contiguous());
-        let bias = has_bias.then(|| bias.to_contiguous());
+        let (x, w) = (contiguous(x), contiguous(w));
+        let bias = present(has_bias, bias);
         let bias = bias.as_ref().map(FlexTensor::storage);
         let len = geometry.output_len();
-        let y = fresh(len, len / shape.batch, |y| {
+        let y = result(len, len / shape.batch, |y| {
             with(|scratch, threads| {
                 let (x, w) = (x.storage(), w.storage());
                 forward_into(path, &geometry, x, w, bias, activation, y, scratch, threads);
             });
         });
+        memory::keep([x]);
         let [rows, columns] = geometry.output();
         tensor(y, [shape.batch, shape.channels[1], rows, columns])
     }
@@ -40,14 +42,15 @@ impl ConvBackend for Flex {
     fn convolution_input_gradient(dy: FlexTensor, w: FlexTensor, spec: ConvSpec) -> FlexTensor {
         let ConvSpec { shape, path, .. } = spec;
         let geometry = checked(shape);
-        let (dy, w) = (dy.to_contiguous(), w.to_contiguous());
+        let (dy, w) = (contiguous(dy), contiguous(w));
         let len = geometry.input_len();
-        let dx = fresh(len, len / shape.batch, |dx| {
+        let dx = result(len, len / shape.batch, |dx| {
             with(|scratch, threads| {
                 let (dy, w) = (dy.storage(), w.storage());
                 input_gradient_into(path, &geometry, dy, w, dx, scratch, threads);
             });
         });
+        memory::keep([dy]);
         let [height, width] = shape.input;
         tensor(dx, [shape.batch, shape.channels[0], height, width])
     }
@@ -55,18 +58,19 @@ impl ConvBackend for Flex {
     fn convolution_weight_gradient(x: FlexTensor, dy: FlexTensor, spec: ConvSpec) -> FlexTensor {
         let ConvSpec { shape, path, .. } = spec;
         let geometry = checked(shape);
-        let (x, dy) = (x.to_contiguous(), dy.to_contiguous());
+        let (x, dy) = (contiguous(x), contiguous(dy));
         let mut dw = vec![0.0; geometry.weight_len()];
         with(|scratch, threads| {
             weight_gradient(path, &geometry, x.storage(), dy.storage(), &mut dw, scratch, threads);
         });
+        memory::keep([x, dy]);
         let [rows, columns] = shape.kernel;
         tensor(dw, [shape.channels[1], shape.channels[0] / shape.groups, rows, columns])
     }
 
     fn convolution_bias_gradient(dy: FlexTensor, spec: ConvSpec) -> FlexTensor {
         let geometry = checked(spec.shape);
-        let dy = dy.to_contiguous();
+        let dy = contiguous(dy);
         let mut dbias = vec![0.0; spec.shape.channels[1]];
         with(|scratch, threads| {
             bias_gradient(spec.path, &geometry, dy.storage(), &mut dbias, scratch, threads);
@@ -75,11 +79,12 @@ impl ConvBackend for Flex {
     }
 
     fn activation(x: FlexTensor, activation: Activation, path: Path) -> FlexTensor {
-        let x = x.to_contiguous();
+        let x = contiguous(x);
         let dims = x.layout().shape().to_vec();
-        let y = fresh(dims.iter().product(), PIECE, |y| {
+        let y = result(dims.iter().product(), PIECE, |y| {
             activate_into(path, activation, x.storage(), y, threads());
         });
+        memory::keep([x]);
         tensor(y, dims)
     }
 
@@ -89,11 +94,12 @@ impl ConvBackend for Flex {
         activation: Activation,
         path: Path,
     ) -> FlexTensor {
-        let (x, dy) = (x.to_contiguous(), dy.to_contiguous());
+        let (x, dy) = (contiguous(x), contiguous(dy));
         let dims = x.layout().shape().to_vec();
-        let dx = fresh(dims.iter().product(), PIECE, |dx| {
+        let dx = result(dims.iter().product(), PIECE, |dx| {
             activate_gradient_into(path, activation, x.storage(), dy.storage(), dx, threads());
         });
+        memory::keep([x, dy]);
         tensor(dx, dims)
     }
 
@@ -104,7 +110,7 @@ impl ConvBackend for Flex {
         residual: FlexTensor,
         spec: NormSpec,
     ) -> (FlexTensor, FlexTensor, FlexTensor) {
-        let x = x.to_contiguous();
+        let x = contiguous(x);
         let shape = norm_shape(&x);
         let (mut mean, mut variance) = (vec![0.0; shape.channels], vec![0.0; shape.channels]);
         with(|scratch, threads| {
@@ -127,16 +133,18 @@ impl ConvBackend for Flex {
         residual: FlexTensor,
         spec: NormSpec,
     ) -> FlexTensor {
-        let [x, gamma, beta, mean, variance] =
-            [x, gamma, beta, mean, variance].map(|tensor| tensor.to_contiguous());
-        let residual = spec.has_residual.then(|| residual.to_contiguous());
+        let [x, gamma, beta, mean, variance] = [x, gamma, beta, mean, variance].map(contiguous);
+        let residual = present(spec.has_residual, residual);
         let shape = norm_shape(&x);
         let by = normalization(&gamma, &beta, residual.as_ref(), spec);
         let statistics = [mean.storage(), variance.storage()];
-        let y = fresh(shape.len(), shape.pixels, |y| {
+        let y = result(shape.len(), shape.pixels, |y| {
             apply_into(spec.path, shape, by, statistics, x.storage(), y, threads());
         });
-        tensor(y, x.layout().shape().to_vec())
+        let dims = x.layout().shape().to_vec();
+        memory::keep([x]);
+        residual.into_iter().for_each(|residual| memory::keep([residual]));
+        tensor(y, dims)
     }
 
     fn normalization_gradient(
@@ -150,8 +158,8 @@ impl ConvBackend for Flex {
         spec: NormSpec,
     ) -> (FlexTensor, FlexTensor, FlexTensor, FlexTensor) {
         let [x, gamma, beta, mean, variance, dy] =
-            [x, gamma, beta, mean, variance, dy].map(|tensor| tensor.to_contiguous());
-        let residual = spec.has_residual.then(|| residual.to_contiguous());
+            [x, gamma, beta, mean, variance, dy].map(contiguous);
+        let residual = present(spec.has_residual, residual);
         let dims = x.layout().shape().to_vec();
         let shape = norm_shape(&x);
         let (mut dgamma, mut dbeta) = (vec![0.0; shape.channels], vec![0.0; shape.channels]);
@@ -165,18 +173,22 @@ impl ConvBackend for Flex {
             let pass = GradientPass::new(
                 path, shape, by, of, statistics, inputs, vectors, scratch, threads,
             );
-            dx = fresh(shape.len(), shape.pixels, |dx| match residual {
+            dx = result(shape.len(), shape.pixels, |dx| match residual {
                 None => pass.input(dx),
                 Some(_) => {
-                    dresidual = fresh(shape.len(), shape.pixels, |dresidual| {
+                    dresidual = result(shape.len(), shape.pixels, |dresidual| {
                         pass.input_and_residual((dx, dresidual));
                     });
                 }
             });
         });
+        memory::keep([x, dy]);
         let vector = |values| tensor(values, [shape.channels]);
         let dresidual = match residual {
-            Some(_) => tensor(dresidual, dims.clone()),
+            Some(residual) => {
+                memory::keep([residual]);
+                tensor(dresidual, dims.clone())
+            }
             None => tensor(dresidual, [1]),
         };
         (tensor(dx, dims), vector(dgamma), vector(dbeta), dresidual)
@@ -184,26 +196,28 @@ impl ConvBackend for Flex {
 
     fn pooling(x: FlexTensor, spec: PoolSpec) -> FlexTensor {
         let PoolSpec { pooling, geometry, planes, path } = spec;
-        let x = x.to_contiguous();
+        let x = contiguous(x);
         let [rows, columns] = geometry.output();
-        let y = fresh(geometry.output_len(), geometry.output_plane(), |y| {
+        let y = result(geometry.output_len(), geometry.output_plane(), |y| {
             with(|scratch, threads| {
                 pool_into(path, pooling, &geometry, x.storage(), y, scratch, threads);
             });
         });
+        memory::keep([x]);
         tensor(y, [planes[0], planes[1], rows, columns])
     }
 
     fn pooling_gradient(x: FlexTensor, dy: FlexTensor, spec: PoolSpec) -> FlexTensor {
         let PoolSpec { pooling, geometry, planes, path } = spec;
-        let (x, dy) = (x.to_contiguous(), dy.to_contiguous());
+        let (x, dy) = (contiguous(x), contiguous(dy));
         let [height, width] = geometry.input();
-        let dx = fresh(geometry.input_len(), geometry.input_plane(), |dx| {
+        let dx = result(geometry.input_len(), geometry.input_plane(), |dx| {
             with(|scratch, threads| {
                 let (x, dy) = (x.storage(), dy.storage());
                 pool_gradient_into(path, pooling, &geometry, x, dy, dx, scratch, threads);
             });
         });
+        memory::keep([x, dy]);
         tensor(dx, [planes[0], planes[1], height, width])
     }
 
@@ -214,13 +228,16 @@ impl ConvBackend for Flex {
         weights: FlexTensor,
         spec: SumSpec,
     ) -> FlexTensor {
-        let [a, b, c, weights] = [a, b, c, weights].map(|tensor| tensor.to_contiguous());
+        let [a, b, weights] = [a, b, weights].map(contiguous);
+        let c = present(spec.terms == 3, c);
         let dims = a.layout().shape().to_vec();
-        let inputs = [a.storage(), b.storage(), c.storage()];
-        let y = fresh(dims.iter().product(), PIECE, |y| {
-            let inputs = &inputs[..spec.terms];
-            weighted_sum_into(spec.path, inputs, weights.storage(), y, threads());
+        let inputs: Vec<&[f32]> =
+            [&a, &b].into_iter().chain(&c).map(|tensor| tensor.storage()).collect();
+        let y = result(dims.iter().product(), PIECE, |y| {
+            weighted_sum_into(spec.path, &inputs, weights.storage(), y, threads());
         });
+        memory::keep([a, b]);
+        c.into_iter().for_each(|c| memory::keep([c]));
         tensor(y, dims)
     }
 
@@ -232,27 +249,43 @@ impl ConvBackend for Flex {
         dy: FlexTensor,
         spec: SumSpec,
     ) -> (FlexTensor, FlexTensor, FlexTensor, FlexTensor) {
-        let [a, b, c, weights, dy] = [a, b, c, weights, dy].map(|tensor| tensor.to_contiguous());
+        let [a, b, weights, dy] = [a, b, weights, dy].map(contiguous);
+        let c = present(spec.terms == 3, c);
         let dims = dy.layout().shape().to_vec();
-        let (dy, weights) = (dy.storage(), weights.storage::<f32>());
-        let mut dweights = vec![0.0; spec.terms];
-        let mut gradient = |term: usize, input: &FlexTensor| {
-            if term == spec.terms {
-                return tensor(vec![0.0], [1]);
-            }
-            let mut dinput = Vec::new();
-            with(|scratch, threads| {
-                dinput = fresh(dy.len(), PIECE, |dinput| {
-                    let (x, weight) = (input.storage(), weights[term]);
-                    dweights[term] =
-                        term_gradient_into(spec.path, weight, x, dy, dinput, scratch, threads);
+        let mut dweights = Vec::new();
+        let mut gradient = |input: FlexTensor| {
+            let (x, dy): (&[f32], &[f32]) = (input.storage(), dy.storage());
+            let weight = weights.storage()[dweights.len()];
+            let dinput = result(dy.len(), PIECE, |dinput| {
+                with(|scratch, threads| {
+                    let path = spec.path;
+                    let sum = term_gradient_into(path, weight, x, dy, dinput, scratch, threads);
+                    dweights.push(sum);
                 });
             });
+            memory::keep([input]);
             tensor(dinput, dims.clone())
         };
-        let gradients = (gradient(0, &a), gradient(1, &b), gradient(2, &c));
-        (gradients.0, gradients.1, gradients.2, tensor(dweights, [spec.terms]))
+        let (da, db) = (gradient(a), gradient(b));
+        let dc = c.map_or_else(|| tensor(vec![0.0], [1]), gradient);
+        memory::keep([dy]);
+        (da, db, dc, tensor(dweights, [spec.terms]))
     }
+}
+
+/// A new result in pieces, in memory of a consumed tensor if there is some.
+fn result(len: usize, piece: usize, fill: impl FnOnce(Fresh<'_>)) -> Vec<f32> {
+    fresh(memory::take(len), len, piece, fill)
+}
+
+/// The tensor, its numbers in order and held by nobody here but the result.
+fn contiguous(tensor: FlexTensor) -> FlexTensor {
+    tensor.to_contiguous()
+}
+
+/// A tensor that is there, or nothing in the place of one that is not.
+fn present(is_there: bool, tensor: FlexTensor) -> Option<FlexTensor> {
+    is_there.then(|| contiguous(tensor))
 }
 
 fn with(run: impl FnOnce(&mut Scratch, usize)) {

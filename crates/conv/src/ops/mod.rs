@@ -16,10 +16,14 @@ mod extension;
 mod flex;
 #[cfg(feature = "flex")]
 mod listed;
+#[cfg(feature = "flex")]
+mod memory;
 
 pub use activation::activate;
 pub use convolution::conv2d;
 pub(crate) use convolution::{Convolving, convolve};
+#[cfg(feature = "flex")]
+pub use memory::release_memory;
 pub use normalization::{BatchNormOutput, batch_norm_train};
 pub(crate) use normalization::{Normalizing, normalize, wide};
 pub use path::LayerPath;

@@ -6,7 +6,7 @@ use burn::nn::{self, BatchNormConfig, PaddingConfig1d, PaddingConfig2d};
 use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor};
 use updraft_conv::slices::Path;
 use updraft_conv::{
-    Activation, BatchNorm, Conv1d, Conv2d, ConvNormActivation, LayerPath, activate,
+    Activation, BatchNorm, Conv1d, Conv2d, ConvNormActivation, LayerPath, activate, release_memory,
 };
 use updraft_testing::{
     Numbers, assert_close, autodiff_devices, devices, gradient_check, in_dtype,
@@ -281,6 +281,23 @@ fn records_are_burns_own_in_both_directions() {
         let back = back.load_record(ours.into_record());
         let given = back.norm.forward(back.conv.forward(x));
         assert_eq!(given.numbers(), expected.numbers());
+    }
+}
+
+#[test]
+fn what_memory_held_before_changes_no_bit() {
+    for device in autodiff_devices() {
+        device.seed(30);
+        // Large enough for its memory to be kept and written again by the passes that follow.
+        let x = random([8, 4, 48, 48], &device);
+        for activation in ACTIVATIONS {
+            let block = block(activation, &device);
+            release_memory();
+            let first = results(&block, &x, |block, x| block.forward(x));
+            for _ in 0..3 {
+                assert_eq!(results(&block, &x, |block, x| block.forward(x)), first);
+            }
+        }
     }
 }
 

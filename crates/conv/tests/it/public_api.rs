@@ -6,6 +6,10 @@ use updraft_conv::{
     ConvNormActivation, LayerPath, MaxPool2d, activate, batch_norm_train, conv2d, weighted_sum,
 };
 
+#[cfg(feature = "flex")]
+#[expect(unused_imports, reason = "importing it is the test")]
+use updraft_conv::release_memory;
+
 #[expect(unused_imports, reason = "importing them is the test")]
 use updraft_conv::slices::{
     BatchNormShape, ConvGeometry, ConvShape, Divisor, GeometryError, NormGradients, Normalization,

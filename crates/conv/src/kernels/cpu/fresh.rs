@@ -1,4 +1,4 @@
-//! New vectors whose memory several threads touch first, each the piece that it then computes.
+//! Results of several threads in new memory, or in memory that held something before.
 #![expect(unsafe_code, reason = "memory that is not initialised yet")]
 
 use std::mem::MaybeUninit;
@@ -6,15 +6,16 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::kernels::parallel::Pieces;
 
-/// A new vector in pieces of one length, which are zeros when they are handed out.
+/// A vector in pieces of one length, which hold numbers without meaning when they are handed out.
 ///
-/// Writing zeros piece by piece, where the result follows at once, costs a pass over the cache;
-/// writing them for the whole vector first costs a pass over the memory, on one thread.
+/// In new memory these are zeros. Writing them piece by piece, where the result follows at once,
+/// costs a pass over the cache; writing them for the whole vector first costs a pass over the
+/// memory, on one thread.
 pub(crate) struct Fresh<'a> {
     numbers: &'a mut [MaybeUninit<f32>],
     piece: usize,
-    /// How many numbers of the whole vector have been handed out.
-    handed_out: &'a AtomicUsize,
+    /// How many numbers of the whole vector have been handed out; `None` if all are initialised.
+    handed_out: Option<&'a AtomicUsize>,
 }
 
 impl<'a> Pieces for Fresh<'a> {
@@ -33,11 +34,13 @@ impl<'a> Pieces for Fresh<'a> {
     fn in_order(self) -> impl Iterator<Item = &'a mut [f32]> {
         let handed_out = self.handed_out;
         self.numbers.chunks_mut(self.piece).map(move |piece| {
-            for number in piece.iter_mut() {
-                number.write(0.0);
+            if let Some(handed_out) = handed_out {
+                for number in piece.iter_mut() {
+                    number.write(0.0);
+                }
+                handed_out.fetch_add(piece.len(), Ordering::Relaxed);
             }
-            handed_out.fetch_add(piece.len(), Ordering::Relaxed);
-            // SAFETY: every number was written above.
+            // SAFETY: every number was written above, or was initialised before.
             unsafe { piece.assume_init_mut() }
         })
     }
@@ -45,13 +48,30 @@ impl<'a> Pieces for Fresh<'a> {
 
 /// A vector of `len` numbers in pieces of `piece`, all of which `fill` has to visit.
 ///
+/// It is `memory`, whose numbers mean nothing, where that has this length.
+///
 /// # Panics
-/// If it did not.
-pub(crate) fn fresh(len: usize, piece: usize, fill: impl FnOnce(Fresh<'_>)) -> Vec<f32> {
-    let mut vector = Vec::with_capacity(len);
+/// If the memory is new and a piece was not visited.
+pub(crate) fn fresh(
+    memory: Vec<f32>,
+    len: usize,
+    piece: usize,
+    fill: impl FnOnce(Fresh<'_>),
+) -> Vec<f32> {
+    let mut vector = memory;
+    if vector.len() == len {
+        let numbers = std::ptr::from_mut(&mut vector[..]) as *mut [MaybeUninit<f32>];
+        // SAFETY: the layout is the same, the vector is borrowed meanwhile, and `Fresh` hands the
+        // numbers out as f32 alone, so that they stay initialised.
+        let numbers = unsafe { &mut *numbers };
+        fill(Fresh { numbers, piece, handed_out: None });
+        return vector;
+    }
+    vector.clear();
+    vector.reserve_exact(len);
     let handed_out = AtomicUsize::new(0);
     let numbers = &mut vector.spare_capacity_mut()[..len];
-    fill(Fresh { numbers, piece, handed_out: &handed_out });
+    fill(Fresh { numbers, piece, handed_out: Some(&handed_out) });
     // Pieces do not overlap, so that as many numbers as there are were all of them.
     assert_eq!(handed_out.into_inner(), len, "every piece of a new vector is visited");
     // SAFETY: they were all written when they were handed out.
@@ -65,20 +85,22 @@ mod tests {
     use crate::kernels::parallel::over;
 
     #[test]
-    fn every_piece_is_zeros_and_becomes_what_is_written() {
-        let vector = fresh(10, 4, |pieces| {
-            over(pieces, &mut [(), ()], |index, piece, ()| {
-                assert!(piece.iter().all(|&number| number == 0.0));
-                piece.fill(index as f32);
+    fn every_piece_becomes_what_is_written_in_new_memory_and_in_old() {
+        for (memory, before) in [(Vec::new(), 0.0), (vec![7.0; 10], 7.0), (vec![7.0; 9], 0.0)] {
+            let vector = fresh(memory, 10, 4, |pieces| {
+                over(pieces, &mut [(), ()], |index, piece, ()| {
+                    assert!(piece.iter().all(|&number| number == before));
+                    piece.fill(index as f32);
+                });
             });
-        });
-        assert_eq!(vector, [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 2.0, 2.0]);
+            assert_eq!(vector, [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 2.0, 2.0]);
+        }
     }
 
     #[test]
     #[should_panic(expected = "every piece of a new vector is visited")]
     fn a_piece_that_is_left_out_is_noticed() {
-        let _ = fresh(10, 4, |pieces| {
+        let _ = fresh(Vec::new(), 10, 4, |pieces| {
             let _ = pieces.split(1).0.in_order().count();
         });
     }

@@ -17,7 +17,7 @@ mod tile;
 mod vector;
 
 #[cfg(feature = "flex")]
-pub(crate) use fresh::fresh;
+pub(crate) use fresh::{Fresh, fresh};
 pub(crate) use function::PointwiseKernels;
 pub(crate) use gradient::WeightJob;
 pub(crate) use image::{pad, transpose};
