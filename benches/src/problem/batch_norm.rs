@@ -230,13 +230,13 @@ impl Repeat for OnSlices {
     fn once(&mut self) -> Result<()> {
         let Self { path, shape, inputs: [x, gamma, beta, g], y, dx, vectors, scratch, .. } = self;
         let activation = Activation::Identity;
-        let by = Normalization { gamma, beta, epsilon: EPSILON, activation };
+        let by = Normalization { gamma, beta, epsilon: EPSILON, residual: None, activation };
         let [mean, variance, dgamma, dbeta] = vectors;
         let threads = self.threads;
         let statistics = Statistics { mean: &mut *mean, variance: &mut *variance };
         batch_norm(*path, *shape, by, x, y, statistics, scratch, threads);
         if self.pass == Pass::Training {
-            let gradients = NormGradients { dx, dgamma, dbeta };
+            let gradients = NormGradients { dx, dgamma, dbeta, dresidual: None };
             let statistics = [&mean[..], &variance[..]];
             batch_norm_gradient(*path, *shape, by, statistics, x, g, gradients, scratch, threads);
         }

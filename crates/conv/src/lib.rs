@@ -2,26 +2,53 @@
 
 mod kernels;
 #[cfg(feature = "burn")]
+mod layer;
+#[cfg(feature = "burn")]
 mod ops;
+
+// Layers, whose records are those of burn's own.
+#[cfg(feature = "burn")]
+pub use layer::{
+    AdaptiveAvgPool2d, AvgPool2d, BatchNorm, Conv1d, Conv2d, ConvNormActivation, MaxPool2d,
+};
+
+// What computes a layer.
+#[cfg(feature = "burn")]
+pub use ops::LayerPath;
 
 // Operations on burn's tensors.
 #[cfg(feature = "burn")]
-pub use ops::{BatchNormOutput, batch_norm_train, conv2d};
+pub use ops::{BatchNormOutput, activate, batch_norm_train, conv2d, weighted_sum};
 
-// What follows a normalization.
+// Memory that operations on flex keep for the next ones.
+#[cfg(feature = "flex")]
+pub use ops::release_memory;
+
+// What follows a convolution or a normalization.
 pub use kernels::Activation;
 
 /// The kernels on slices, for programs without burn.
 pub mod slices {
     // A convolution's shape and its passes.
     pub use crate::kernels::{
-        ConvGeometry, ConvShape, GeometryError, forward, input_gradient, weight_gradient,
+        ConvGeometry, ConvShape, GeometryError, bias_gradient, forward, forward_activated,
+        input_gradient, weight_gradient,
     };
 
-    // Batch normalization with the batch's statistics.
+    // Batch normalization, with the batch's statistics or with given ones.
     pub use crate::kernels::{
         BatchNormShape, NormGradients, Normalization, Statistics, batch_norm, batch_norm_gradient,
+        batch_norm_inference, batch_norm_inference_gradient,
     };
+
+    // Activations by themselves.
+    pub use crate::kernels::{activate, activate_gradient};
+
+    // Weighted sums of whole tensors.
+    pub use crate::kernels::{weighted_sum, weighted_sum_gradient};
+
+    // The maximum or the average of windows.
+    pub use crate::kernels::{Divisor, PoolGeometry, PoolShape, Pooling, pool, pool_gradient};
 
     // Which instructions, and the memory they work in.
     pub use crate::kernels::{Path, Scratch};

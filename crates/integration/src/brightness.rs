@@ -4,7 +4,7 @@ use burn::tensor::{Tensor, TensorData, assert_shape};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Normalization;
-use crate::norm::wide;
+use crate::wide::wide;
 
 /// Which weights turn red, green and blue into brightness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

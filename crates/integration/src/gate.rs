@@ -1,14 +1,14 @@
 //! Where the pathways meet: a learned convex combination of the streams plus a nonlinear mix.
 
 use burn::module::{Module, Param};
-use burn::nn::{Linear, LinearConfig};
+use burn::nn::{BatchNormConfig, Linear, LinearConfig};
 use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Tensor};
-use updraft_conv::Activation;
+use updraft_conv::{Activation, BatchNorm, ConvNormActivation, weighted_sum};
 
 use crate::contribution::{Place, StageWeights};
-use crate::norm::{BatchNorm, wide};
-use crate::residual::ConvNorm;
+use crate::residual::conv_norm;
+use crate::wide::wide;
 
 /// Whether an integrated stream arrives at a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,12 +47,7 @@ impl Blend {
         stream: Option<Tensor<D>>,
     ) -> Tensor<D> {
         let weights = self.weights().cast(color.dtype());
-        let weight = |k: usize| weights.clone().narrow(0, k, 1).reshape([1; D]);
-        let both = color * weight(0) + brightness * weight(1);
-        match stream {
-            Some(stream) => both + stream * weight(2),
-            None => both,
-        }
+        weighted_sum([color, brightness].into_iter().chain(stream).collect(), weights)
     }
 
     pub(crate) fn report(&self, place: Place) -> StageWeights {
@@ -72,16 +67,16 @@ impl Blend {
 #[derive(Module, Debug)]
 pub(crate) struct Gate {
     blend: Blend,
-    mix: ConvNorm,
-    project: ConvNorm,
+    mix: ConvNormActivation,
+    project: ConvNormActivation,
 }
 
 impl Gate {
     pub(crate) fn new(channels: usize, arriving: Arriving, device: &Device) -> Self {
         Self {
             blend: Blend::new(arriving, device),
-            mix: ConvNorm::new([2 * channels, channels], 1, 1, device),
-            project: ConvNorm::new([channels, channels], 1, 1, device),
+            mix: conv_norm([2 * channels, channels], 1, 1, Activation::Relu, device),
+            project: conv_norm([channels, channels], 1, 1, Activation::Identity, device),
         }
     }
 
@@ -92,8 +87,8 @@ impl Gate {
         stream: Option<Tensor<4>>,
     ) -> Tensor<4> {
         let both = Tensor::cat(vec![color.clone(), brightness.clone()], 1);
-        let nonlinear = self.project.forward(self.mix.forward_relu(both));
-        self.blend.forward(color, brightness, stream) + nonlinear
+        let blend = self.blend.forward(color, brightness, stream);
+        self.project.forward_residual(self.mix.forward(both), blend)
     }
 
     pub(crate) fn blend(&self) -> &Blend {
@@ -119,7 +114,7 @@ impl PooledGate {
         Self {
             blend: Blend::new(arriving, device),
             mix: linear(2 * channels),
-            norm: BatchNorm::new(channels, device),
+            norm: BatchNorm::new(&BatchNormConfig::new(channels), device),
             project: linear(channels),
         }
     }
@@ -131,7 +126,7 @@ impl PooledGate {
         stream: Option<Tensor<2>>,
     ) -> Tensor<2> {
         let both = Tensor::cat(vec![color.clone(), brightness.clone()], 1);
-        let hidden = self.norm.forward(self.mix.forward(both), Activation::Relu);
+        let hidden = self.norm.forward_activated(self.mix.forward(both), Activation::Relu);
         self.blend.forward(color, brightness, stream) + self.project.forward(hidden)
     }
 

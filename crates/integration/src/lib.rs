@@ -7,10 +7,10 @@ mod contribution;
 mod error;
 mod gate;
 mod network;
-mod norm;
 mod residual;
 mod stage;
 mod stream;
+mod wide;
 
 // The network and its configuration.
 pub use config::{Depth, DualPathwayConfig, IntegrationPoint, Normalization};

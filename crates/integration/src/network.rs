@@ -1,15 +1,17 @@
 //! The dual-pathway network: stems, stages, the pooled gate and the classifier.
 
 use burn::module::{Module, ModuleVisitor, Param};
+use burn::nn::pool::AdaptiveAvgPool2dConfig;
 use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor, assert_shape};
+use updraft_conv::{Activation, AdaptiveAvgPool2d, ConvNormActivation};
 
 use crate::brightness::Brightness;
 use crate::config::DualPathwayConfig;
 use crate::contribution::{Place, StageWeights};
 use crate::gate::{Arriving, PooledGate};
-use crate::residual::ConvNorm;
+use crate::residual::conv_norm;
 use crate::stage::{Flow, Stage, StagePlan};
 
 /// Classifies images by their colors and their brightness, integrated stage by stage.
@@ -27,8 +29,8 @@ use crate::stage::{Flow, Stage, StagePlan};
 /// restored.
 #[derive(Module, Debug)]
 pub struct DualPathwayNet {
-    color_stem: ConvNorm,
-    brightness_stem: ConvNorm,
+    color_stem: ConvNormActivation,
+    brightness_stem: ConvNormActivation,
     stages: Vec<Stage>,
     gate: PooledGate,
     classifier: Classifier,
@@ -56,7 +58,8 @@ impl DualPathwayNet {
             input = output;
         }
         let stem = |channels: usize| {
-            ConvNorm::new([channels, config.channels], 3, config.stem_stride, device)
+            let channels = [channels, config.channels];
+            conv_norm(channels, 3, config.stem_stride, Activation::Relu, device)
         };
         let net = Self {
             color_stem: stem(3),
@@ -99,8 +102,8 @@ impl DualPathwayNet {
         assert_shape!(rgb, [_, 3, _, _]);
         assert_shape!(brightness, [batch, 1, height, width]);
         let flow = Flow {
-            color: self.color_stem.forward_relu(rgb),
-            brightness: self.brightness_stem.forward_relu(brightness),
+            color: self.color_stem.forward(rgb),
+            brightness: self.brightness_stem.forward(brightness),
             stream: None,
         };
         let flow = self.stages.iter().fold(flow, |flow, stage| stage.forward(flow));
@@ -160,8 +163,9 @@ impl Classifier {
 
 /// The mean over each feature map.
 fn pool(maps: Tensor<4>) -> Tensor<2> {
-    let [batch, channels, height, width] = maps.dims();
-    maps.reshape([batch, channels, height * width]).mean_dim(2).reshape([batch, channels])
+    let [batch, channels, ..] = maps.dims();
+    let pool = AdaptiveAvgPool2d::new(AdaptiveAvgPool2dConfig::new([1, 1]));
+    pool.forward(maps).reshape([batch, channels])
 }
 
 struct Draw;

@@ -1,10 +1,10 @@
 //! The integrated stream's way from one stage to the next.
 
 use burn::module::Module;
-use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor};
+use updraft_conv::{Activation, ConvNormActivation, activate};
 
-use crate::residual::ConvNorm;
+use crate::residual::conv_norm;
 
 /// Projects the integrated stream to the channels and size of the next stage.
 ///
@@ -13,15 +13,15 @@ use crate::residual::ConvNorm;
 /// shift would never learn.
 #[derive(Module, Debug)]
 pub(crate) struct Carry {
-    project: ConvNorm,
+    project: ConvNormActivation,
 }
 
 impl Carry {
     pub(crate) fn new(channels: [usize; 2], stride: usize, device: &Device) -> Self {
-        Self { project: ConvNorm::new(channels, 3, stride, device) }
+        Self { project: conv_norm(channels, 3, stride, Activation::Identity, device) }
     }
 
     pub(crate) fn forward(&self, stream: Tensor<4>) -> Tensor<4> {
-        self.project.forward(relu(stream))
+        self.project.forward(activate(stream, Activation::Relu))
     }
 }

@@ -1,20 +1,10 @@
-//! Batch normalization in training: with the statistics of the batch itself.
+//! Batch normalization: by the statistics of the batch itself, or by given ones.
 
+use super::activation::Activation;
 use super::cpu::{Line, NormKernels};
-use super::parallel::{over_items, threads};
+use super::parallel::{Cut, Pieces, over, over_items, threads};
 use super::path::Path;
 use super::scratch::Scratch;
-
-/// What follows a normalization.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[non_exhaustive]
-pub enum Activation {
-    /// Nothing.
-    #[default]
-    Identity,
-    /// `max(y, 0)`; NaN stays NaN.
-    Relu,
-}
 
 /// The shape `[batch, channels, pixels]` of a contiguous tensor that is normalized channel by
 /// channel.
@@ -45,9 +35,15 @@ impl BatchNormShape {
     const fn count(&self) -> usize {
         self.batch * self.pixels
     }
+
+    /// Where a feature map lies in the tensor.
+    const fn plane(&self, index: usize) -> std::ops::Range<usize> {
+        index * self.pixels..(index + 1) * self.pixels
+    }
 }
 
-/// How a batch is normalized: `y = activation((x − mean)/√(variance + epsilon)·gamma + beta)`.
+/// How a batch is normalized:
+/// `y = activation((x − mean)/√(variance + epsilon)·gamma + beta + residual)`.
 #[derive(Debug, Clone, Copy)]
 pub struct Normalization<'a> {
     /// One factor a channel.
@@ -56,6 +52,8 @@ pub struct Normalization<'a> {
     pub beta: &'a [f32],
     /// Added to the variance.
     pub epsilon: f64,
+    /// What is added before the activation, a tensor as large as the input; nothing if `None`.
+    pub residual: Option<&'a [f32]>,
     /// What follows.
     pub activation: Activation,
 }
@@ -85,16 +83,49 @@ pub fn batch_norm(
     y: &mut [f32],
     statistics: Statistics<'_>,
     scratch: &mut Scratch,
-    asked_threads: usize,
+    threads: usize,
 ) {
     check(shape, &by, &[x.len(), y.len()]);
-    assert_eq!(statistics.mean.len(), shape.channels, "one mean for each channel");
-    assert_eq!(statistics.variance.len(), shape.channels, "one variance for each channel");
+    let Statistics { mean, variance } = statistics;
+    moments(path, shape, x, [&mut *mean, &mut *variance], scratch, threads);
+    apply_into(path, shape, by, [mean, variance], x, Cut::new(y, shape.pixels), threads);
+}
+
+/// Normalizes by given statistics, as a trained network does.
+///
+/// # Panics
+/// If a slice has another length than `shape` says, the tensor is empty, or the path is not
+/// available on this CPU.
+pub fn batch_norm_inference(
+    path: Path,
+    shape: BatchNormShape,
+    by: Normalization<'_>,
+    statistics: [&[f32]; 2],
+    x: &[f32],
+    y: &mut [f32],
+    threads: usize,
+) {
+    check(shape, &by, &[x.len(), y.len()]);
+    apply_into(path, shape, by, statistics, x, Cut::new(y, shape.pixels), threads);
+}
+
+/// The mean and variance of each channel.
+pub(crate) fn moments(
+    path: Path,
+    shape: BatchNormShape,
+    x: &[f32],
+    [means, variances]: [&mut [f32]; 2],
+    scratch: &mut Scratch,
+    asked_threads: usize,
+) {
+    assert!(!shape.is_empty(), "an empty tensor has no statistics");
+    assert_eq!(means.len(), shape.channels, "one mean for each channel");
+    assert_eq!(variances.len(), shape.channels, "one variance for each channel");
     let kernels = NormKernels::of(path);
     let mut states = vec![(); threads(asked_threads)];
     let partial = scratch.wide(2 * shape.batch * shape.channels);
     over_items(partial, 2, &mut states, |plane, partial, ()| {
-        partial.copy_from_slice(&kernels.moments(&x[plane * shape.pixels..][..shape.pixels]));
+        partial.copy_from_slice(&kernels.moments(&x[shape.plane(plane)]));
     });
     for channel in 0..shape.channels {
         let (mut count, mut mean, mut squares) = (0.0, 0.0, 0.0);
@@ -107,17 +138,31 @@ pub fn batch_norm(
             squares += partial[at + 1] + difference * difference * count * more / total;
             count = total;
         }
-        statistics.mean[channel] = mean as f32;
-        statistics.variance[channel] = (squares / count) as f32;
+        means[channel] = mean as f32;
+        variances[channel] = (squares / count) as f32;
     }
-    let lines = lines(&by, statistics.mean, statistics.variance);
-    over_items(y, shape.pixels, &mut states, |plane, y, ()| {
-        let x = &x[plane * shape.pixels..][..shape.pixels];
-        kernels.apply(lines[plane % shape.channels], x, y);
+}
+
+/// Normalizes by statistics into feature maps.
+pub(crate) fn apply_into<'a>(
+    path: Path,
+    shape: BatchNormShape,
+    by: Normalization<'_>,
+    [mean, variance]: [&[f32]; 2],
+    x: &[f32],
+    y: impl Pieces<Piece = &'a mut [f32]>,
+    asked_threads: usize,
+) {
+    check(shape, &by, &[x.len()]);
+    let kernels = NormKernels::of(path);
+    let lines = lines(&by, mean, variance);
+    over(y, &mut vec![(); threads(asked_threads)], |plane, y, ()| {
+        let residual = by.residual.map(|residual| &residual[shape.plane(plane)]);
+        kernels.apply(lines[plane % shape.channels], &x[shape.plane(plane)], residual, y);
     });
 }
 
-/// The gradients of a normalization by the batch's own statistics, for the loss `Σ y·dy`.
+/// The gradients of a normalization, for the loss `Σ y·dy`.
 #[derive(Debug)]
 pub struct NormGradients<'a> {
     /// Of the input.
@@ -126,77 +171,200 @@ pub struct NormGradients<'a> {
     pub dgamma: &'a mut [f32],
     /// Of the summands.
     pub dbeta: &'a mut [f32],
+    /// Of the residual; asked for where there is one.
+    pub dresidual: Option<&'a mut [f32]>,
+}
+
+/// Where the statistics of a normalization came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StatisticsOf {
+    /// The batch itself, so that they move with the input.
+    Batch,
+    /// Elsewhere.
+    Others,
 }
 
 /// The gradients of [`batch_norm`], from its input and the statistics that it returned.
 ///
 /// # Panics
-/// If a slice has another length than `shape` says, the tensor is empty, or the path is not
-/// available on this CPU.
+/// If a slice has another length than `shape` says, the tensor is empty, a residual has no
+/// gradient or the reverse, or the path is not available on this CPU.
 #[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
 pub fn batch_norm_gradient(
     path: Path,
     shape: BatchNormShape,
     by: Normalization<'_>,
-    [mean, variance]: [&[f32]; 2],
+    statistics: [&[f32]; 2],
     x: &[f32],
     dy: &[f32],
     gradients: NormGradients<'_>,
     scratch: &mut Scratch,
-    asked_threads: usize,
+    threads: usize,
 ) {
-    let NormGradients { dx, dgamma, dbeta } = gradients;
+    let of = StatisticsOf::Batch;
+    gradients_of(path, shape, by, of, statistics, x, dy, gradients, scratch, threads);
+}
+
+/// The gradients of [`batch_norm_inference`]; the statistics have none.
+///
+/// # Panics
+/// As [`batch_norm_gradient`].
+#[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
+pub fn batch_norm_inference_gradient(
+    path: Path,
+    shape: BatchNormShape,
+    by: Normalization<'_>,
+    statistics: [&[f32]; 2],
+    x: &[f32],
+    dy: &[f32],
+    gradients: NormGradients<'_>,
+    scratch: &mut Scratch,
+    threads: usize,
+) {
+    let of = StatisticsOf::Others;
+    gradients_of(path, shape, by, of, statistics, x, dy, gradients, scratch, threads);
+}
+
+#[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
+fn gradients_of(
+    path: Path,
+    shape: BatchNormShape,
+    by: Normalization<'_>,
+    of: StatisticsOf,
+    statistics: [&[f32]; 2],
+    x: &[f32],
+    dy: &[f32],
+    gradients: NormGradients<'_>,
+    scratch: &mut Scratch,
+    threads: usize,
+) {
+    let NormGradients { dx, dgamma, dbeta, dresidual } = gradients;
     check(shape, &by, &[x.len(), dy.len(), dx.len()]);
-    for (vector, name) in
-        [(mean, "mean"), (variance, "variance"), (dgamma, "dgamma"), (dbeta, "dbeta")]
-    {
-        assert_eq!(vector.len(), shape.channels, "one {name} for each channel");
-    }
-    let kernels = NormKernels::of(path);
-    let lines = lines(&by, mean, variance);
-    let mut states = vec![(); threads(asked_threads)];
-    let partial = scratch.wide(2 * shape.batch * shape.channels);
-    over_items(partial, 2, &mut states, |plane, partial, ()| {
-        let range = plane * shape.pixels..(plane + 1) * shape.pixels;
-        let line = lines[plane % shape.channels];
-        partial.copy_from_slice(&kernels.gradient_sums(line, &x[range.clone()], &dy[range]));
-    });
-    let count = shape.count() as f64;
-    let mut means = vec![[0.0_f32; 2]; shape.channels];
-    for channel in 0..shape.channels {
-        let (mut first, mut second) = (0.0, 0.0);
-        for sample in 0..shape.batch {
-            let at = 2 * (sample * shape.channels + channel);
-            first += partial[at];
-            second += partial[at + 1];
+    let vectors = [dgamma, dbeta];
+    let pass =
+        GradientPass::new(path, shape, by, of, statistics, [x, dy], vectors, scratch, threads);
+    let dx = Cut::new(dx, shape.pixels);
+    match dresidual {
+        None => pass.input(dx),
+        Some(dresidual) => {
+            assert_eq!(dresidual.len(), shape.len(), "numbers of the residual's gradient");
+            pass.input_and_residual((dx, Cut::new(dresidual, shape.pixels)));
         }
-        let inverse = 1.0 / (f64::from(variance[channel]) + by.epsilon);
-        dbeta[channel] = first as f32;
-        dgamma[channel] = (second * inverse.sqrt()) as f32;
-        means[channel] = [(first / count) as f32, (second * inverse / count) as f32];
     }
-    over_items(dx, shape.pixels, &mut states, |plane, dx, ()| {
-        let range = plane * shape.pixels..(plane + 1) * shape.pixels;
-        let channel = plane % shape.channels;
-        kernels.gradient(lines[channel], means[channel], &x[range.clone()], &dy[range], dx);
-    });
+}
+
+/// What is known of the gradients before the last pass over the tensors.
+pub(crate) struct GradientPass<'a> {
+    kernels: NormKernels,
+    shape: BatchNormShape,
+    lines: Vec<Line>,
+    /// For each channel the means that are taken out of the gradient.
+    means: Vec<[f32; 2]>,
+    x: &'a [f32],
+    residual: Option<&'a [f32]>,
+    dy: &'a [f32],
+    threads: usize,
+}
+
+impl<'a> GradientPass<'a> {
+    /// Computes the gradients of the factors and the summands.
+    #[expect(clippy::too_many_arguments, reason = "all that a normalization knew")]
+    pub(crate) fn new(
+        path: Path,
+        shape: BatchNormShape,
+        by: Normalization<'a>,
+        of: StatisticsOf,
+        [mean, variance]: [&[f32]; 2],
+        [x, dy]: [&'a [f32]; 2],
+        [dgamma, dbeta]: [&mut [f32]; 2],
+        scratch: &mut Scratch,
+        threads: usize,
+    ) -> Self {
+        check(shape, &by, &[x.len(), dy.len()]);
+        for (length, name) in [
+            (mean.len(), "mean"),
+            (variance.len(), "variance"),
+            (dgamma.len(), "dgamma"),
+            (dbeta.len(), "dbeta"),
+        ] {
+            assert_eq!(length, shape.channels, "one {name} for each channel");
+        }
+        let kernels = NormKernels::of(path);
+        let lines = lines(&by, mean, variance);
+        let threads = super::parallel::threads(threads);
+        let partial = scratch.wide(2 * shape.batch * shape.channels);
+        over_items(partial, 2, &mut vec![(); threads], |plane, partial, ()| {
+            let range = shape.plane(plane);
+            let line = lines[plane % shape.channels];
+            let residual = by.residual.map(|residual| &residual[range.clone()]);
+            let sums = kernels.gradient_sums(line, &x[range.clone()], residual, &dy[range]);
+            partial.copy_from_slice(&sums);
+        });
+        let count = shape.count() as f64;
+        let mut means = vec![[0.0_f32; 2]; shape.channels];
+        for channel in 0..shape.channels {
+            let (mut first, mut second) = (0.0, 0.0);
+            for sample in 0..shape.batch {
+                let at = 2 * (sample * shape.channels + channel);
+                first += partial[at];
+                second += partial[at + 1];
+            }
+            let inverse = 1.0 / (f64::from(variance[channel]) + by.epsilon);
+            dbeta[channel] = first as f32;
+            dgamma[channel] = (second * inverse.sqrt()) as f32;
+            if of == StatisticsOf::Batch {
+                means[channel] = [(first / count) as f32, (second * inverse / count) as f32];
+            }
+        }
+        Self { kernels, shape, lines, means, x, residual: by.residual, dy, threads }
+    }
+
+    /// The input's gradient, of a normalization without a residual.
+    pub(crate) fn input<'b>(&self, dx: impl Pieces<Piece = &'b mut [f32]>) {
+        assert!(self.residual.is_none(), "a residual has a gradient");
+        over(dx, &mut vec![(); self.threads], |plane, dx, ()| {
+            let range = self.shape.plane(plane);
+            let channel = plane % self.shape.channels;
+            let (line, means) = (self.lines[channel], self.means[channel]);
+            self.kernels.gradient(line, means, &self.x[range.clone()], &self.dy[range], dx);
+        });
+    }
+
+    /// The gradients of input and residual.
+    pub(crate) fn input_and_residual<'b>(
+        &self,
+        both: impl Pieces<Piece = (&'b mut [f32], &'b mut [f32])>,
+    ) {
+        let residual = self.residual.expect("a gradient is asked for where there is a residual");
+        over(both, &mut vec![(); self.threads], |plane, (dx, dresidual), ()| {
+            let range = self.shape.plane(plane);
+            let channel = plane % self.shape.channels;
+            let inputs = [self.x, residual, self.dy].map(|tensor| &tensor[range.clone()]);
+            let (line, means) = (self.lines[channel], self.means[channel]);
+            self.kernels.gradient_of_both(line, means, inputs, dx, dresidual);
+        });
+    }
 }
 
 fn check(shape: BatchNormShape, by: &Normalization<'_>, lengths: &[usize]) {
     assert!(!shape.is_empty(), "an empty tensor has no statistics");
     assert!(lengths.iter().all(|&length| length == shape.len()), "numbers of the tensors");
+    let residual = by.residual.map_or(shape.len(), <[f32]>::len);
+    assert_eq!(residual, shape.len(), "numbers of the residual");
     assert_eq!(by.gamma.len(), shape.channels, "one gamma for each channel");
     assert_eq!(by.beta.len(), shape.channels, "one beta for each channel");
 }
 
 fn lines(by: &Normalization<'_>, mean: &[f32], variance: &[f32]) -> Vec<Line> {
+    assert_eq!(mean.len(), by.gamma.len(), "one mean for each channel");
+    assert_eq!(variance.len(), by.gamma.len(), "one variance for each channel");
     let spread = |variance: f32| (f64::from(variance) + by.epsilon).sqrt();
     (0..mean.len())
         .map(|channel| Line {
             mean: mean[channel],
             scale: (f64::from(by.gamma[channel]) / spread(variance[channel])) as f32,
             shift: by.beta[channel],
-            rectifies: by.activation == Activation::Relu,
+            activation: by.activation,
         })
         .collect()
 }
@@ -218,19 +386,24 @@ mod tests {
         (0..count).map(|_| next()).collect()
     }
 
-    /// `[y, mean, variance, dx, dgamma, dbeta]`.
-    type All<T> = [Vec<T>; 6];
+    /// `[y, mean, variance, dx, dgamma, dbeta, dresidual]`.
+    type All<T> = [Vec<T>; 7];
 
     struct Case {
         shape: BatchNormShape,
         activation: Activation,
+        of: StatisticsOf,
         x: Vec<f32>,
         dy: Vec<f32>,
+        residual: Option<Vec<f32>>,
         gamma: Vec<f32>,
         beta: Vec<f32>,
     }
 
     const EPSILON: f64 = 1e-5;
+
+    const ALL: [Activation; 4] =
+        [Activation::Identity, Activation::Relu, Activation::Silu, Activation::Elu];
 
     impl Case {
         fn new([batch, channels, pixels]: [usize; 3], activation: Activation, offset: f32) -> Self {
@@ -238,6 +411,8 @@ mod tests {
             Self {
                 shape,
                 activation,
+                of: StatisticsOf::Batch,
+                residual: None,
                 x: numbers(1, shape.len(), offset),
                 dy: numbers(2, shape.len(), 0.0),
                 gamma: numbers(3, channels, 1.5),
@@ -245,58 +420,121 @@ mod tests {
             }
         }
 
+        fn with_residual(self) -> Self {
+            Self { residual: Some(numbers(5, self.shape.len(), 0.0)), ..self }
+        }
+
+        /// Normalized by statistics that are not its own.
+        fn by_others(self) -> Self {
+            Self { of: StatisticsOf::Others, ..self }
+        }
+
+        /// Statistics of another batch.
+        fn others(&self) -> [Vec<f32>; 2] {
+            [numbers(6, self.shape.channels, 0.2), numbers(7, self.shape.channels, 1.5)]
+        }
+
         fn run(&self, path: Path, threads: usize) -> All<f32> {
-            let Self { shape, activation, x, dy, gamma, beta } = self;
-            let by = Normalization { gamma, beta, epsilon: EPSILON, activation: *activation };
+            let Self { shape, activation, of, x, dy, residual, gamma, beta } = self;
+            let residual = residual.as_deref();
+            let activation = *activation;
+            let by = Normalization { gamma, beta, epsilon: EPSILON, residual, activation };
             let mut scratch = Scratch::new();
             scratch.wide(1 << 12).fill(f64::NAN);
-            let (mut y, mut dx) = (vec![f32::NAN; x.len()], vec![f32::NAN; x.len()]);
-            let [mut mean, mut variance, mut dgamma, mut dbeta] =
-                [(); 4].map(|()| vec![f32::NAN; shape.channels]);
-            let statistics = Statistics { mean: &mut mean, variance: &mut variance };
-            batch_norm(path, *shape, by, x, &mut y, statistics, &mut scratch, threads);
-            let gradients = NormGradients { dx: &mut dx, dgamma: &mut dgamma, dbeta: &mut dbeta };
-            let statistics = [&mean[..], &variance[..]];
+            let [mut y, mut dx, mut dresidual] = [(); 3].map(|()| vec![f32::NAN; x.len()]);
+            let [mut mean, mut variance] = self.others();
+            let [mut dgamma, mut dbeta] = [(); 2].map(|()| vec![f32::NAN; shape.channels]);
             let s = &mut scratch;
-            batch_norm_gradient(path, *shape, by, statistics, x, dy, gradients, s, threads);
-            [y, mean, variance, dx, dgamma, dbeta]
+            match of {
+                StatisticsOf::Batch => {
+                    let statistics = Statistics { mean: &mut mean, variance: &mut variance };
+                    batch_norm(path, *shape, by, x, &mut y, statistics, s, threads);
+                }
+                StatisticsOf::Others => {
+                    let statistics = [&mean[..], &variance[..]];
+                    batch_norm_inference(path, *shape, by, statistics, x, &mut y, threads);
+                }
+            }
+            let gradients = NormGradients {
+                dx: &mut dx,
+                dgamma: &mut dgamma,
+                dbeta: &mut dbeta,
+                dresidual: residual.map(|_| &mut dresidual[..]),
+            };
+            let statistics = [&mean[..], &variance[..]];
+            let gradient = match of {
+                StatisticsOf::Batch => batch_norm_gradient,
+                StatisticsOf::Others => batch_norm_inference_gradient,
+            };
+            gradient(path, *shape, by, statistics, x, dy, gradients, s, threads);
+            if residual.is_none() {
+                dresidual.clear();
+            }
+            [y, mean, variance, dx, dgamma, dbeta, dresidual]
         }
 
         /// By the definition, in f64; the rectifier's mask is the given result's own.
         fn reference(&self, given: &[f32]) -> All<f64> {
             let BatchNormShape { batch, channels, pixels } = self.shape;
-            let [x, dy, gamma, beta] = [&self.x, &self.dy, &self.gamma, &self.beta]
-                .map(|v| v.iter().map(|&value| f64::from(value)).collect::<Vec<_>>());
+            let wide = |v: &[f32]| v.iter().map(|&value| f64::from(value)).collect::<Vec<_>>();
+            let [x, dy, gamma, beta] =
+                [&self.x, &self.dy, &self.gamma, &self.beta].map(|v| wide(v));
+            let residual = self.residual.as_deref().map(wide);
+            let others = self.others().map(|v| wide(&v));
             let count = (batch * pixels) as f64;
-            let [mut y, mut dx] = [(); 2].map(|()| vec![0.0; x.len()]);
+            let [mut y, mut dx, mut dresidual] = [(); 3].map(|()| vec![0.0; x.len()]);
             let [mut means, mut variances, mut dgamma, mut dbeta] =
                 [(); 4].map(|()| vec![0.0; channels]);
             for c in 0..channels {
                 let all = (0..batch)
                     .flat_map(|n| (0..pixels).map(move |p| (n * channels + c) * pixels + p));
-                let mean = all.clone().map(|i| x[i]).sum::<f64>() / count;
-                let variance = all.clone().map(|i| (x[i] - mean).powi(2)).sum::<f64>() / count;
+                let (mean, variance, centres) = match self.of {
+                    StatisticsOf::Batch => {
+                        let mean = all.clone().map(|i| x[i]).sum::<f64>() / count;
+                        let squares = all.clone().map(|i| (x[i] - mean).powi(2));
+                        (mean, squares.sum::<f64>() / count, 1.0)
+                    }
+                    StatisticsOf::Others => (others[0][c], others[1][c], 0.0),
+                };
                 let normal = |i: usize| (x[i] - mean) / (variance + EPSILON).sqrt();
-                let rectified = self.activation == Activation::Relu;
-                let passed = |i: usize| if rectified && given[i] == 0.0 { 0.0 } else { dy[i] };
+                let before = |i: usize| {
+                    normal(i) * gamma[c] + beta[c] + residual.as_ref().map_or(0.0, |r| r[i])
+                };
+                let sigmoid = |z: f64| 1.0 / (1.0 + (-z).exp());
+                let slope = |i: usize| match (self.activation, before(i)) {
+                    (Activation::Identity, _) => 1.0,
+                    (Activation::Relu, _) => f64::from(u8::from(given[i] != 0.0)),
+                    (Activation::Silu, z) => sigmoid(z) * (1.0 + z * (1.0 - sigmoid(z))),
+                    (Activation::Elu, z) => z.min(0.0).exp(),
+                };
+                let passed = |i: usize| dy[i] * slope(i);
                 dbeta[c] = all.clone().map(passed).sum();
                 dgamma[c] = all.clone().map(|i| passed(i) * normal(i)).sum();
                 for i in all {
-                    let plain = normal(i) * gamma[c] + beta[c];
-                    y[i] = if rectified { plain.max(0.0) } else { plain };
-                    let centred = passed(i) - dbeta[c] / count - normal(i) * dgamma[c] / count;
-                    dx[i] = gamma[c] / (variance + EPSILON).sqrt() * centred;
+                    let z = before(i);
+                    y[i] = match self.activation {
+                        Activation::Identity => z,
+                        Activation::Relu => z.max(0.0),
+                        Activation::Silu => z * sigmoid(z),
+                        Activation::Elu => z.max(0.0) + z.min(0.0).exp_m1(),
+                    };
+                    let moved = (dbeta[c] + normal(i) * dgamma[c]) / count * centres;
+                    dx[i] = gamma[c] / (variance + EPSILON).sqrt() * (passed(i) - moved);
+                    dresidual[i] = passed(i);
                 }
                 (means[c], variances[c]) = (mean, variance);
             }
-            [y, means, variances, dx, dgamma, dbeta]
+            if residual.is_none() {
+                dresidual.clear();
+            }
+            [y, means, variances, dx, dgamma, dbeta, dresidual]
         }
 
         fn check(&self, tolerance: f64) {
             for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
                 let given = self.run(path, 1);
                 let right = self.reference(&given[0]);
-                let names = ["y", "mean", "variance", "dx", "dgamma", "dbeta"];
+                let names = ["y", "mean", "variance", "dx", "dgamma", "dbeta", "dresidual"];
                 for ((given, right), name) in given.iter().zip(&right).zip(names) {
                     let most = right.iter().fold(1.0_f64, |most, value| most.max(value.abs()));
                     for (given, right) in given.iter().zip(right) {
@@ -314,9 +552,13 @@ mod tests {
 
     #[test]
     fn maps_of_real_networks_are_right() {
-        for activation in [Activation::Identity, Activation::Relu] {
-            Case::new([8, 5, 256], activation, 0.0).check(2e-6);
-            Case::new([64, 3, 1], activation, 0.0).check(2e-6);
+        for activation in ALL {
+            for case in [[8, 5, 256], [64, 3, 1]].map(|shape| Case::new(shape, activation, 0.0)) {
+                case.check(2e-6);
+                case.by_others().check(2e-6);
+            }
+            Case::new([8, 5, 256], activation, 0.0).with_residual().check(2e-6);
+            Case::new([8, 5, 64], activation, 0.0).with_residual().by_others().check(2e-6);
         }
     }
 
@@ -330,18 +572,22 @@ mod tests {
         #[test]
         fn any_shape_is_right(
             shape in [1_usize..6, 1_usize..7, 1_usize..150],
-            relu in any::<bool>(),
+            activation in prop::sample::select(ALL.to_vec()),
+            has_residual in any::<bool>(),
+            by_others in any::<bool>(),
         ) {
             // Two values have the same spread whatever they are: their gradient is rounding.
             prop_assume!(shape[0] * shape[2] > 4);
-            let activation = if relu { Activation::Relu } else { Activation::Identity };
-            Case::new(shape, activation, 0.3).check(2e-5);
+            let case = Case::new(shape, activation, 0.3);
+            let case = if has_residual { case.with_residual() } else { case };
+            let case = if by_others { case.by_others() } else { case };
+            case.check(2e-5);
         }
     }
 
     #[test]
     fn the_number_of_threads_changes_no_bit() {
-        let case = Case::new([13, 7, 50], Activation::Relu, 0.0);
+        let case = Case::new([13, 7, 50], Activation::Relu, 0.0).with_residual();
         for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
             let alone = case.run(path, 1);
             for threads in [2, 3, 8] {

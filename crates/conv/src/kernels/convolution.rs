@@ -1,8 +1,9 @@
 //! The three passes of a convolution over a batch.
 
-use super::cpu::{TileJob, WeightJob, lanes, pad, transpose};
+use super::activation::Activation;
+use super::cpu::{PointwiseKernels, TileJob, WeightJob, lanes, pad, transpose};
 use super::geometry::{ConvGeometry, ConvShape};
-use super::parallel::{over_items, threads};
+use super::parallel::{Cut, Pieces, over, over_items, threads};
 use super::path::Path;
 use super::plan::{Padded, Phase, Phases, Windows};
 use super::scratch::Scratch;
@@ -28,10 +29,49 @@ pub fn forward(
     bias: Option<&[f32]>,
     y: &mut [f32],
     scratch: &mut Scratch,
+    threads: usize,
+) {
+    forward_activated(path, geometry, x, w, bias, Activation::Identity, y, scratch, threads);
+}
+
+/// [`forward`], then an activation, while each sample's result is still in the cache.
+///
+/// # Panics
+/// As [`forward`].
+#[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
+pub fn forward_activated(
+    path: Path,
+    geometry: &ConvGeometry,
+    x: &[f32],
+    w: &[f32],
+    bias: Option<&[f32]>,
+    activation: Activation,
+    y: &mut [f32],
+    scratch: &mut Scratch,
+    threads: usize,
+) {
+    assert_eq!(y.len(), geometry.output_len(), "numbers of the output");
+    let y = Cut::new(y, geometry.output_len() / geometry.shape().batch);
+    forward_into(path, geometry, x, w, bias, activation, y, scratch, threads);
+}
+
+/// [`forward_activated`] into samples.
+#[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
+pub(crate) fn forward_into<'a>(
+    path: Path,
+    geometry: &ConvGeometry,
+    x: &[f32],
+    w: &[f32],
+    bias: Option<&[f32]>,
+    activation: Activation,
+    y: impl Pieces<Piece = &'a mut [f32]>,
+    scratch: &mut Scratch,
     asked_threads: usize,
 ) {
     let shape = geometry.shape();
-    check_lengths(geometry, x, w, y);
+    assert_eq!(x.len(), geometry.input_len(), "numbers of the input");
+    assert_eq!(w.len(), geometry.weight_len(), "numbers of the weights");
+    let pointwise = PointwiseKernels::of(path);
     if let Some(bias) = bias {
         assert_eq!(bias.len(), shape.channels[1], "one bias for each output channel");
     }
@@ -64,7 +104,7 @@ pub fn forward(
     let (packed, starts) = (&*packed, &*starts);
     let image_len = shape.channels[0] * shape.input[0] * shape.input[1];
     of_threads.iter_mut().for_each(|own| own[..padded_len].fill(0.0));
-    over_items(y, shape.channels[1] * pixels, of_threads, |index, y, own| {
+    over(y, of_threads, |index, y, own| {
         let (own_image, by_pixel) = own.split_at_mut(padded_len);
         let x = &x[index * image_len..][..image_len];
         for group in 0..shape.groups {
@@ -88,6 +128,9 @@ pub fn forward(
             let y = &mut y[group * outputs * pixels..][..outputs * pixels];
             transpose(path, by_pixel, [pixels, outputs], blocks * lanes, y, pixels);
         }
+        if activation != Activation::Identity {
+            pointwise.values_in_place(activation, y);
+        }
     });
 }
 
@@ -102,10 +145,26 @@ pub fn input_gradient(
     w: &[f32],
     dx: &mut [f32],
     scratch: &mut Scratch,
+    threads: usize,
+) {
+    assert_eq!(dx.len(), geometry.input_len(), "numbers of the input");
+    let dx = Cut::new(dx, geometry.input_len() / geometry.shape().batch);
+    input_gradient_into(path, geometry, dy, w, dx, scratch, threads);
+}
+
+/// [`input_gradient`] into samples.
+pub(crate) fn input_gradient_into<'a>(
+    path: Path,
+    geometry: &ConvGeometry,
+    dy: &[f32],
+    w: &[f32],
+    dx: impl Pieces<Piece = &'a mut [f32]>,
+    scratch: &mut Scratch,
     asked_threads: usize,
 ) {
     let shape = geometry.shape();
-    check_lengths(geometry, dx, w, dy);
+    assert_eq!(w.len(), geometry.weight_len(), "numbers of the weights");
+    assert_eq!(dy.len(), geometry.output_len(), "numbers of the output");
     let lanes = lanes(path);
     let [inputs, outputs] = shape.channels.map(|channels| channels / shape.groups);
     let blocks = inputs.div_ceil(lanes);
@@ -148,7 +207,7 @@ pub fn input_gradient(
     let (packed, start) = (&*packed, &*start);
     let image_len = shape.channels[1] * geometry.output()[0] * geometry.output()[1];
     of_threads.iter_mut().for_each(|own| own[..padded_len].fill(0.0));
-    over_items(dx, shape.channels[0] * pixels, of_threads, |index, dx, own| {
+    over(dx, of_threads, |index, dx, own| {
         let (own_image, by_pixel) = own.split_at_mut(padded_len);
         let dy = &dy[index * image_len..][..image_len];
         for group in 0..shape.groups {
@@ -200,7 +259,9 @@ pub fn weight_gradient(
     asked_threads: usize,
 ) {
     let shape = geometry.shape();
-    check_lengths(geometry, x, dw, dy);
+    assert_eq!(x.len(), geometry.input_len(), "numbers of the input");
+    assert_eq!(dw.len(), geometry.weight_len(), "numbers of the weights");
+    assert_eq!(dy.len(), geometry.output_len(), "numbers of the output");
     let lanes = lanes(path);
     let windows = Windows::of(geometry);
     let [inputs, outputs] = windows.channels;
@@ -258,12 +319,6 @@ pub fn weight_gradient(
         let dw = &mut dw[group * outputs * taps.len()..][..outputs * taps.len()];
         transpose(path, sums, [taps.len(), outputs], blocks * lanes, dw, taps.len());
     }
-}
-
-fn check_lengths(geometry: &ConvGeometry, x: &[f32], w: &[f32], y: &[f32]) {
-    assert_eq!(x.len(), geometry.input_len(), "numbers of the input");
-    assert_eq!(w.len(), geometry.weight_len(), "numbers of the weights");
-    assert_eq!(y.len(), geometry.output_len(), "numbers of the output");
 }
 
 /// The taps of a forward window in the order of the weights: channel, row, column.

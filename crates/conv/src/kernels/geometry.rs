@@ -59,7 +59,7 @@ pub struct ConvGeometry {
     output: [usize; 2],
 }
 
-/// Why numbers describe no convolution.
+/// Why numbers describe no convolution or no pooling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GeometryError {
@@ -84,6 +84,13 @@ pub enum GeometryError {
         /// What the padded input has.
         padded: usize,
     },
+    /// A window of a pooling holds no number of the input.
+    Padding {
+        /// The axis: 0 is height, 1 is width.
+        axis: usize,
+        /// Which window.
+        output: usize,
+    },
     /// A tensor has more numbers than this machine can address with 32-bit offsets in an image.
     TooLarge,
 }
@@ -101,6 +108,14 @@ impl fmt::Display for GeometryError {
                 write!(
                     formatter,
                     "the dilated kernel is {span} {side}, the padded input only {padded}"
+                )
+            }
+            Self::Padding { axis, output } => {
+                let side = if axis == 0 { "height" } else { "width" };
+                write!(
+                    formatter,
+                    "window {output} of the {side} lies in the padding alone; the padding has to \
+                     be below the window's size"
                 )
             }
             Self::TooLarge => formatter.write_str("the tensors are too large to be addressed"),

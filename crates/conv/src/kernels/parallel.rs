@@ -1,24 +1,92 @@
 //! Work on several threads, cut so that the cut changes no result.
 
-/// Runs `work` on ranges of equal length of the items, one range and one state a thread.
-///
-/// Items are cut from `output` in pieces of `piece` numbers. The work on an item must not depend
-/// on the items beside it; then the number of threads changes no result.
-pub(crate) fn over_items<T: Send, S: Send>(
-    output: &mut [T],
+/// Memory in pieces, each written by one thread.
+pub(crate) trait Pieces: Send + Sized {
+    /// What the work on one item writes.
+    type Piece;
+
+    /// How many there are.
+    fn count(&self) -> usize;
+
+    /// The first `pieces` of them, and the rest.
+    fn split(self, pieces: usize) -> (Self, Self);
+
+    /// All of them, in order.
+    fn in_order(self) -> impl Iterator<Item = Self::Piece>;
+}
+
+/// A slice in pieces of one length; the last may be shorter.
+pub(crate) struct Cut<'a, T> {
+    numbers: &'a mut [T],
     piece: usize,
+}
+
+impl<'a, T> Cut<'a, T> {
+    pub(crate) const fn new(numbers: &'a mut [T], piece: usize) -> Self {
+        Self { numbers, piece }
+    }
+}
+
+impl<'a, T: Send> Pieces for Cut<'a, T> {
+    type Piece = &'a mut [T];
+
+    fn count(&self) -> usize {
+        self.numbers.len().div_ceil(self.piece)
+    }
+
+    fn split(self, pieces: usize) -> (Self, Self) {
+        let Self { numbers, piece } = self;
+        let (first, rest) = numbers.split_at_mut((pieces * piece).min(numbers.len()));
+        (Self::new(first, piece), Self::new(rest, piece))
+    }
+
+    fn in_order(self) -> impl Iterator<Item = &'a mut [T]> {
+        self.numbers.chunks_mut(self.piece)
+    }
+}
+
+/// Two results of the same items.
+impl<A: Pieces, B: Pieces> Pieces for (A, B) {
+    type Piece = (A::Piece, B::Piece);
+
+    fn count(&self) -> usize {
+        assert_eq!(self.0.count(), self.1.count(), "both results have the same items");
+        self.0.count()
+    }
+
+    fn split(self, pieces: usize) -> (Self, Self) {
+        let ((a, more_a), (b, more_b)) = (self.0.split(pieces), self.1.split(pieces));
+        ((a, b), (more_a, more_b))
+    }
+
+    fn in_order(self) -> impl Iterator<Item = Self::Piece> {
+        self.0.in_order().zip(self.1.in_order())
+    }
+}
+
+/// Runs `work` on every piece: ranges of equal length, one range and one state a thread.
+///
+/// The work on a piece must not depend on the pieces beside it; then the number of threads
+/// changes no result.
+pub(crate) fn over<P: Pieces, S: Send>(
+    pieces: P,
     states: &mut [S],
-    work: impl Fn(usize, &mut [T], &mut S) + Sync,
+    work: impl Fn(usize, P::Piece, &mut S) + Sync,
 ) {
-    let items = output.len() / piece;
-    let threads = states.len().min(items).max(1);
-    let share = items.div_ceil(threads);
-    let run = |(part, (output, state)): (usize, (&mut [T], &mut S))| {
-        for (index, output) in output.chunks_exact_mut(piece).enumerate() {
-            work(part * share + index, output, state);
+    let threads = states.len().min(pieces.count()).max(1);
+    let share = pieces.count().div_ceil(threads);
+    let mut rest = pieces;
+    let mut parts = Vec::with_capacity(threads);
+    for (part, state) in states[..threads].iter_mut().enumerate() {
+        let (now, later) = rest.split(share);
+        rest = later;
+        parts.push((part * share, now, state));
+    }
+    let run = |(first, pieces, state): (usize, P, &mut S)| {
+        for (index, piece) in pieces.in_order().enumerate() {
+            work(first + index, piece, state);
         }
     };
-    let parts = output.chunks_mut(share * piece).zip(states).enumerate();
     #[cfg(feature = "rayon")]
     if threads > 1 {
         rayon::scope(|scope| {
@@ -28,7 +96,17 @@ pub(crate) fn over_items<T: Send, S: Send>(
         });
         return;
     }
-    parts.for_each(run);
+    parts.into_iter().for_each(run);
+}
+
+/// The same for a slice in pieces of `piece` numbers.
+pub(crate) fn over_items<T: Send, S: Send>(
+    output: &mut [T],
+    piece: usize,
+    states: &mut [S],
+    work: impl Fn(usize, &mut [T], &mut S) + Sync,
+) {
+    over(Cut::new(output, piece), states, work);
 }
 
 /// How many threads are used where so many were asked for.

@@ -3,7 +3,10 @@
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Tensor, assert_shape};
 
+use super::activation::activate_by;
+use super::path::LayerPath;
 use super::plain;
+use crate::kernels::Activation;
 
 /// Convolves images: a cross-correlation, as burn's and `PyTorch`'s `conv2d`.
 ///
@@ -27,66 +30,84 @@ pub fn conv2d(
     bias: Option<Tensor<1>>,
     options: ConvOptions<2>,
 ) -> Tensor<4> {
+    convolve(x, weight, bias, Convolving { options, activation: Activation::Identity, path: None })
+}
+
+/// How images are convolved.
+#[derive(Debug, Clone)]
+pub(crate) struct Convolving {
+    pub(crate) options: ConvOptions<2>,
+    pub(crate) activation: Activation,
+    pub(crate) path: Option<LayerPath>,
+}
+
+pub(crate) fn convolve(
+    x: Tensor<4>,
+    weight: Tensor<4>,
+    bias: Option<Tensor<1>>,
+    by: Convolving,
+) -> Tensor<4> {
+    let Convolving { options, activation, path: forced } = by;
     let [outputs, inputs, ..] = weight.dims();
     let channels = inputs * options.groups;
     assert_shape!(x, [_, channels, _, _]);
     if let Some(bias) = &bias {
         assert_shape!(bias, [outputs]);
     }
-    #[cfg(feature = "flex")]
-    if let Some(shape) = fused::shape(&x, &weight, &options) {
-        return fused::conv2d(x, weight, bias, shape);
+    let is_even = options.padding.iter().all(|(before, after)| before == after);
+    match LayerPath::picked(forced, &x.device(), x.dtype()) {
+        #[cfg(feature = "flex")]
+        LayerPath::Kernels(path) if is_even && x.dtype() == weight.dtype() => {
+            fused::conv2d(x, weight, bias, &options, activation, path)
+        }
+        LayerPath::Kernels(_) | LayerPath::Plain => {
+            let told = "the kernels need padding that is alike on both sides, and one dtype";
+            assert!(!matches!(forced, Some(LayerPath::Kernels(_))), "{told}: {options:?}");
+            let _ = is_even;
+            activate_by(plain::conv2d(x, weight, bias, options), activation, forced)
+        }
     }
-    plain::conv2d(x, weight, bias, options)
 }
 
 #[cfg(feature = "flex")]
 mod fused {
     use burn::backend::Dispatch;
     use burn::tensor::ops::ConvOptions;
-    use burn::tensor::{DType, FloatDType, Tensor};
+    use burn::tensor::{FloatDType, Tensor};
 
-    use crate::kernels::ConvShape;
-    use crate::ops::extension::ConvBackend;
-    use crate::ops::listed::runs_our_kernels;
-
-    /// The shape, if our kernels can compute it where the tensors are.
-    pub(super) fn shape(
-        x: &Tensor<4>,
-        weight: &Tensor<4>,
-        options: &ConvOptions<2>,
-    ) -> Option<ConvShape> {
-        let computes = matches!(x.dtype(), DType::F32 | DType::BF16 | DType::F16)
-            && x.dtype() == weight.dtype()
-            && runs_our_kernels(&x.device());
-        let is_even = options.padding.iter().all(|(before, after)| before == after);
-        if !(computes && is_even) {
-            return None;
-        }
-        let [batch, inputs, height, width] = x.dims();
-        let [outputs, _, rows, columns] = weight.dims();
-        Some(ConvShape {
-            groups: options.groups,
-            stride: options.stride,
-            padding: options.padding.map(|(before, _)| before),
-            dilation: options.dilation,
-            ..ConvShape::new(batch, [inputs, outputs], [height, width], [rows, columns])
-        })
-    }
+    use crate::kernels::{Activation, ConvShape, Path};
+    use crate::ops::activation::activate_by;
+    use crate::ops::extension::{ConvBackend, ConvSpec};
+    use crate::ops::path::LayerPath;
 
     pub(super) fn conv2d(
         x: Tensor<4>,
         weight: Tensor<4>,
         bias: Option<Tensor<1>>,
-        shape: ConvShape,
+        options: &ConvOptions<2>,
+        activation: Activation,
+        path: Path,
     ) -> Tensor<4> {
+        let [batch, inputs, height, width] = x.dims();
+        let [outputs, _, rows, columns] = weight.dims();
+        let shape = ConvShape {
+            groups: options.groups,
+            stride: options.stride,
+            padding: options.padding.map(|(before, _)| before),
+            dilation: options.dilation,
+            ..ConvShape::new(batch, [inputs, outputs], [height, width], [rows, columns])
+        };
+        // A gradient needs what is activated, so that on a graph it is an operation of its own.
+        let (fused, after) = match x.device().is_autodiff() {
+            true => (Activation::Identity, activation),
+            false => (activation, Activation::Identity),
+        };
         let dtype = x.dtype();
         let [x, weight] = [x, weight].map(|tensor| tensor.cast(FloatDType::F32).into_dispatch());
-        let y = Tensor::<4>::from_dispatch(Dispatch::convolution(x, weight, shape));
-        let y = match bias {
-            Some(bias) => y + bias.cast(FloatDType::F32).reshape([1, shape.channels[1], 1, 1]),
-            None => y,
-        };
-        y.cast(dtype)
+        let has_bias = bias.is_some();
+        let bias = bias.map_or(weight.clone(), |bias| bias.cast(FloatDType::F32).into_dispatch());
+        let spec = ConvSpec { shape, has_bias, activation: fused, path };
+        let y = Tensor::<4>::from_dispatch(Dispatch::convolution(x, weight, bias, spec));
+        activate_by(y, after, Some(LayerPath::Kernels(path))).cast(dtype)
     }
 }

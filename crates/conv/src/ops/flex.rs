@@ -6,10 +6,13 @@ use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use burn::tensor::TensorData;
 
-use super::extension::ConvBackend;
+use super::extension::{ConvBackend, ConvSpec, NormSpec, PoolSpec, SumSpec};
+use super::memory;
 use crate::kernels::{
-    Activation, BatchNormShape, ConvGeometry, ConvShape, NormGradients, Normalization, Path,
-    Scratch, Statistics, batch_norm, batch_norm_gradient, forward, input_gradient, weight_gradient,
+    Activation, BatchNormShape, ConvGeometry, ConvShape, Fresh, GradientPass, Normalization, PIECE,
+    Path, Scratch, activate_gradient_into, activate_into, apply_into, bias_gradient, forward_into,
+    fresh, input_gradient_into, moments, pool_gradient_into, pool_into, term_gradient_into,
+    weight_gradient, weighted_sum_into,
 };
 
 thread_local! {
@@ -18,58 +21,130 @@ thread_local! {
 }
 
 impl ConvBackend for Flex {
-    fn convolution(x: FlexTensor, w: FlexTensor, shape: ConvShape) -> FlexTensor {
+    fn convolution(x: FlexTensor, w: FlexTensor, bias: FlexTensor, spec: ConvSpec) -> FlexTensor {
+        let ConvSpec { shape, has_bias, activation, path } = spec;
         let geometry = checked(shape);
-        let (x, w) = (x.to_contiguous(), w.to_contiguous());
-        let mut y = vec![0.0; geometry.output_len()];
-        with(|path, scratch, threads| {
-            forward(path, &geometry, x.storage(), w.storage(), None, &mut y, scratch, threads);
+        let (x, w) = (contiguous(x), contiguous(w));
+        let bias = present(has_bias, bias);
+        let bias = bias.as_ref().map(FlexTensor::storage);
+        let len = geometry.output_len();
+        let y = result(len, len / shape.batch, |y| {
+            with(|scratch, threads| {
+                let (x, w) = (x.storage(), w.storage());
+                forward_into(path, &geometry, x, w, bias, activation, y, scratch, threads);
+            });
         });
+        memory::keep([x]);
         let [rows, columns] = geometry.output();
         tensor(y, [shape.batch, shape.channels[1], rows, columns])
     }
 
-    fn convolution_input_gradient(dy: FlexTensor, w: FlexTensor, shape: ConvShape) -> FlexTensor {
+    fn convolution_input_gradient(dy: FlexTensor, w: FlexTensor, spec: ConvSpec) -> FlexTensor {
+        let ConvSpec { shape, path, .. } = spec;
         let geometry = checked(shape);
-        let (dy, w) = (dy.to_contiguous(), w.to_contiguous());
-        let mut dx = vec![0.0; geometry.input_len()];
-        with(|path, scratch, threads| {
-            input_gradient(path, &geometry, dy.storage(), w.storage(), &mut dx, scratch, threads);
+        let (dy, w) = (contiguous(dy), contiguous(w));
+        let len = geometry.input_len();
+        let dx = result(len, len / shape.batch, |dx| {
+            with(|scratch, threads| {
+                let (dy, w) = (dy.storage(), w.storage());
+                input_gradient_into(path, &geometry, dy, w, dx, scratch, threads);
+            });
         });
+        memory::keep([dy]);
         let [height, width] = shape.input;
         tensor(dx, [shape.batch, shape.channels[0], height, width])
     }
 
-    fn convolution_weight_gradient(x: FlexTensor, dy: FlexTensor, shape: ConvShape) -> FlexTensor {
+    fn convolution_weight_gradient(x: FlexTensor, dy: FlexTensor, spec: ConvSpec) -> FlexTensor {
+        let ConvSpec { shape, path, .. } = spec;
         let geometry = checked(shape);
-        let (x, dy) = (x.to_contiguous(), dy.to_contiguous());
+        let (x, dy) = (contiguous(x), contiguous(dy));
         let mut dw = vec![0.0; geometry.weight_len()];
-        with(|path, scratch, threads| {
+        with(|scratch, threads| {
             weight_gradient(path, &geometry, x.storage(), dy.storage(), &mut dw, scratch, threads);
         });
+        memory::keep([x, dy]);
         let [rows, columns] = shape.kernel;
         tensor(dw, [shape.channels[1], shape.channels[0] / shape.groups, rows, columns])
+    }
+
+    fn convolution_bias_gradient(dy: FlexTensor, spec: ConvSpec) -> FlexTensor {
+        let geometry = checked(spec.shape);
+        let dy = contiguous(dy);
+        let mut dbias = vec![0.0; spec.shape.channels[1]];
+        with(|scratch, threads| {
+            bias_gradient(spec.path, &geometry, dy.storage(), &mut dbias, scratch, threads);
+        });
+        tensor(dbias, [spec.shape.channels[1]])
+    }
+
+    fn activation(x: FlexTensor, activation: Activation, path: Path) -> FlexTensor {
+        let x = contiguous(x);
+        let dims = x.layout().shape().to_vec();
+        let y = result(dims.iter().product(), PIECE, |y| {
+            activate_into(path, activation, x.storage(), y, threads());
+        });
+        memory::keep([x]);
+        tensor(y, dims)
+    }
+
+    fn activation_gradient(
+        x: FlexTensor,
+        dy: FlexTensor,
+        activation: Activation,
+        path: Path,
+    ) -> FlexTensor {
+        let (x, dy) = (contiguous(x), contiguous(dy));
+        let dims = x.layout().shape().to_vec();
+        let dx = result(dims.iter().product(), PIECE, |dx| {
+            activate_gradient_into(path, activation, x.storage(), dy.storage(), dx, threads());
+        });
+        memory::keep([x, dy]);
+        tensor(dx, dims)
     }
 
     fn normalization(
         x: FlexTensor,
         gamma: FlexTensor,
         beta: FlexTensor,
-        epsilon: f64,
-        activation: Activation,
+        residual: FlexTensor,
+        spec: NormSpec,
     ) -> (FlexTensor, FlexTensor, FlexTensor) {
-        let [x, gamma, beta] = [x, gamma, beta].map(|tensor| tensor.to_contiguous());
-        let dims = x.layout().shape().to_vec();
-        let shape = norm_shape(&dims);
-        let mut y = vec![0.0; shape.len()];
+        let x = contiguous(x);
+        let shape = norm_shape(&x);
         let (mut mean, mut variance) = (vec![0.0; shape.channels], vec![0.0; shape.channels]);
-        let statistics = Statistics { mean: &mut mean, variance: &mut variance };
-        let by = normalization(&gamma, &beta, epsilon, activation);
-        with(|path, scratch, threads| {
-            batch_norm(path, shape, by, x.storage(), &mut y, statistics, scratch, threads);
+        with(|scratch, threads| {
+            let statistics = [&mut mean[..], &mut variance[..]];
+            moments(spec.path, shape, x.storage(), statistics, scratch, threads);
         });
         let vector = |values| tensor(values, [shape.channels]);
-        (tensor(y, dims), vector(mean), vector(variance))
+        let (mean, variance) = (vector(mean), vector(variance));
+        let statistics = (mean.clone(), variance.clone());
+        let y = Self::normalization_by(x, gamma, beta, statistics.0, statistics.1, residual, spec);
+        (y, mean, variance)
+    }
+
+    fn normalization_by(
+        x: FlexTensor,
+        gamma: FlexTensor,
+        beta: FlexTensor,
+        mean: FlexTensor,
+        variance: FlexTensor,
+        residual: FlexTensor,
+        spec: NormSpec,
+    ) -> FlexTensor {
+        let [x, gamma, beta, mean, variance] = [x, gamma, beta, mean, variance].map(contiguous);
+        let residual = present(spec.has_residual, residual);
+        let shape = norm_shape(&x);
+        let by = normalization(&gamma, &beta, residual.as_ref(), spec);
+        let statistics = [mean.storage(), variance.storage()];
+        let y = result(shape.len(), shape.pixels, |y| {
+            apply_into(spec.path, shape, by, statistics, x.storage(), y, threads());
+        });
+        let dims = x.layout().shape().to_vec();
+        memory::keep([x]);
+        residual.into_iter().for_each(|residual| memory::keep([residual]));
+        tensor(y, dims)
     }
 
     fn normalization_gradient(
@@ -78,33 +153,146 @@ impl ConvBackend for Flex {
         beta: FlexTensor,
         mean: FlexTensor,
         variance: FlexTensor,
+        residual: FlexTensor,
         dy: FlexTensor,
-        epsilon: f64,
-        activation: Activation,
-    ) -> (FlexTensor, FlexTensor, FlexTensor) {
+        spec: NormSpec,
+    ) -> (FlexTensor, FlexTensor, FlexTensor, FlexTensor) {
         let [x, gamma, beta, mean, variance, dy] =
-            [x, gamma, beta, mean, variance, dy].map(|tensor| tensor.to_contiguous());
+            [x, gamma, beta, mean, variance, dy].map(contiguous);
+        let residual = present(spec.has_residual, residual);
         let dims = x.layout().shape().to_vec();
-        let shape = norm_shape(&dims);
-        let mut dx = vec![0.0; shape.len()];
+        let shape = norm_shape(&x);
         let (mut dgamma, mut dbeta) = (vec![0.0; shape.channels], vec![0.0; shape.channels]);
-        let gradients = NormGradients { dx: &mut dx, dgamma: &mut dgamma, dbeta: &mut dbeta };
-        let by = normalization(&gamma, &beta, epsilon, activation);
+        let by = normalization(&gamma, &beta, residual.as_ref(), spec);
         let statistics = [mean.storage(), variance.storage()];
-        with(|path, scratch, threads| {
-            let (x, dy) = (x.storage(), dy.storage());
-            batch_norm_gradient(path, shape, by, statistics, x, dy, gradients, scratch, threads);
+        let inputs = [x.storage(), dy.storage()];
+        let (mut dx, mut dresidual) = (Vec::new(), vec![0.0]);
+        with(|scratch, threads| {
+            let vectors = [&mut dgamma[..], &mut dbeta[..]];
+            let NormSpec { of, path, .. } = spec;
+            let pass = GradientPass::new(
+                path, shape, by, of, statistics, inputs, vectors, scratch, threads,
+            );
+            dx = result(shape.len(), shape.pixels, |dx| match residual {
+                None => pass.input(dx),
+                Some(_) => {
+                    dresidual = result(shape.len(), shape.pixels, |dresidual| {
+                        pass.input_and_residual((dx, dresidual));
+                    });
+                }
+            });
         });
+        memory::keep([x, dy]);
         let vector = |values| tensor(values, [shape.channels]);
-        (tensor(dx, dims), vector(dgamma), vector(dbeta))
+        let dresidual = match residual {
+            Some(residual) => {
+                memory::keep([residual]);
+                tensor(dresidual, dims.clone())
+            }
+            None => tensor(dresidual, [1]),
+        };
+        (tensor(dx, dims), vector(dgamma), vector(dbeta), dresidual)
+    }
+
+    fn pooling(x: FlexTensor, spec: PoolSpec) -> FlexTensor {
+        let PoolSpec { pooling, geometry, planes, path } = spec;
+        let x = contiguous(x);
+        let [rows, columns] = geometry.output();
+        let y = result(geometry.output_len(), geometry.output_plane(), |y| {
+            with(|scratch, threads| {
+                pool_into(path, pooling, &geometry, x.storage(), y, scratch, threads);
+            });
+        });
+        memory::keep([x]);
+        tensor(y, [planes[0], planes[1], rows, columns])
+    }
+
+    fn pooling_gradient(x: FlexTensor, dy: FlexTensor, spec: PoolSpec) -> FlexTensor {
+        let PoolSpec { pooling, geometry, planes, path } = spec;
+        let (x, dy) = (contiguous(x), contiguous(dy));
+        let [height, width] = geometry.input();
+        let dx = result(geometry.input_len(), geometry.input_plane(), |dx| {
+            with(|scratch, threads| {
+                let (x, dy) = (x.storage(), dy.storage());
+                pool_gradient_into(path, pooling, &geometry, x, dy, dx, scratch, threads);
+            });
+        });
+        memory::keep([x, dy]);
+        tensor(dx, [planes[0], planes[1], height, width])
+    }
+
+    fn weighted_sum(
+        a: FlexTensor,
+        b: FlexTensor,
+        c: FlexTensor,
+        weights: FlexTensor,
+        spec: SumSpec,
+    ) -> FlexTensor {
+        let [a, b, weights] = [a, b, weights].map(contiguous);
+        let c = present(spec.terms == 3, c);
+        let dims = a.layout().shape().to_vec();
+        let inputs: Vec<&[f32]> =
+            [&a, &b].into_iter().chain(&c).map(|tensor| tensor.storage()).collect();
+        let y = result(dims.iter().product(), PIECE, |y| {
+            weighted_sum_into(spec.path, &inputs, weights.storage(), y, threads());
+        });
+        memory::keep([a, b]);
+        c.into_iter().for_each(|c| memory::keep([c]));
+        tensor(y, dims)
+    }
+
+    fn weighted_sum_gradient(
+        a: FlexTensor,
+        b: FlexTensor,
+        c: FlexTensor,
+        weights: FlexTensor,
+        dy: FlexTensor,
+        spec: SumSpec,
+    ) -> (FlexTensor, FlexTensor, FlexTensor, FlexTensor) {
+        let [a, b, weights, dy] = [a, b, weights, dy].map(contiguous);
+        let c = present(spec.terms == 3, c);
+        let dims = dy.layout().shape().to_vec();
+        let mut dweights = Vec::new();
+        let mut gradient = |input: FlexTensor| {
+            let (x, dy): (&[f32], &[f32]) = (input.storage(), dy.storage());
+            let weight = weights.storage()[dweights.len()];
+            let dinput = result(dy.len(), PIECE, |dinput| {
+                with(|scratch, threads| {
+                    let path = spec.path;
+                    let sum = term_gradient_into(path, weight, x, dy, dinput, scratch, threads);
+                    dweights.push(sum);
+                });
+            });
+            memory::keep([input]);
+            tensor(dinput, dims.clone())
+        };
+        let (da, db) = (gradient(a), gradient(b));
+        let dc = c.map_or_else(|| tensor(vec![0.0], [1]), gradient);
+        memory::keep([dy]);
+        (da, db, dc, tensor(dweights, [spec.terms]))
     }
 }
 
-fn with(run: impl FnOnce(Path, &mut Scratch, usize)) {
+/// A new result in pieces, in memory of a consumed tensor if there is some.
+fn result(len: usize, piece: usize, fill: impl FnOnce(Fresh<'_>)) -> Vec<f32> {
+    fresh(memory::take(len), len, piece, fill)
+}
+
+/// The tensor, its numbers in order and held by nobody here but the result.
+fn contiguous(tensor: FlexTensor) -> FlexTensor {
+    tensor.to_contiguous()
+}
+
+/// A tensor that is there, or nothing in the place of one that is not.
+fn present(is_there: bool, tensor: FlexTensor) -> Option<FlexTensor> {
+    is_there.then(|| contiguous(tensor))
+}
+
+fn with(run: impl FnOnce(&mut Scratch, usize)) {
     // Taken out, not borrowed: while this thread waits for others, rayon may give it another
     // convolution to compute.
     let mut scratch = SCRATCH.take();
-    run(Path::detect(), &mut scratch, threads());
+    run(&mut scratch, threads());
     SCRATCH.set(scratch);
 }
 
@@ -123,17 +311,21 @@ fn checked(shape: ConvShape) -> ConvGeometry {
     ConvGeometry::try_new(shape).unwrap_or_else(|error| panic!("conv2d: {error}"))
 }
 
-fn norm_shape(dims: &[usize]) -> BatchNormShape {
-    BatchNormShape { batch: dims[0], channels: dims[1], pixels: dims[2..].iter().product() }
+fn norm_shape(x: &FlexTensor) -> BatchNormShape {
+    let dims = x.layout().shape();
+    let pixels = dims.iter().skip(2).product();
+    BatchNormShape { batch: dims[0], channels: dims[1], pixels }
 }
 
 fn normalization<'a>(
     gamma: &'a FlexTensor,
     beta: &'a FlexTensor,
-    epsilon: f64,
-    activation: Activation,
+    residual: Option<&'a FlexTensor>,
+    spec: NormSpec,
 ) -> Normalization<'a> {
-    Normalization { gamma: gamma.storage(), beta: beta.storage(), epsilon, activation }
+    let NormSpec { epsilon, activation, .. } = spec;
+    let residual = residual.map(FlexTensor::storage);
+    Normalization { gamma: gamma.storage(), beta: beta.storage(), epsilon, residual, activation }
 }
 
 fn tensor(values: Vec<f32>, shape: impl Into<burn::tensor::Shape>) -> FlexTensor {

@@ -1,8 +1,12 @@
 //! The kernels as differentiable operations on burn's tensors.
 
+mod activation;
 mod convolution;
 mod normalization;
+mod path;
 mod plain;
+mod pooling;
+mod weighted_sum;
 
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod autodiff;
@@ -12,6 +16,16 @@ mod extension;
 mod flex;
 #[cfg(feature = "flex")]
 mod listed;
+#[cfg(feature = "flex")]
+mod memory;
 
+pub use activation::activate;
 pub use convolution::conv2d;
+pub(crate) use convolution::{Convolving, convolve};
+#[cfg(feature = "flex")]
+pub use memory::release_memory;
 pub use normalization::{BatchNormOutput, batch_norm_train};
+pub(crate) use normalization::{Normalizing, normalize, wide};
+pub use path::LayerPath;
+pub(crate) use pooling::{Window, adaptive_average_pool, average_pool, max_pool};
+pub use weighted_sum::weighted_sum;

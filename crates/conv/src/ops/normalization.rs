@@ -1,7 +1,8 @@
-//! Batch normalization in training.
+//! Batch normalization, with an addition and an activation behind it.
 
-use burn::tensor::{Tensor, assert_shape};
+use burn::tensor::{DType, FloatDType, Tensor, assert_shape};
 
+use super::path::LayerPath;
 use super::plain;
 use crate::kernels::Activation;
 
@@ -35,33 +36,97 @@ pub fn batch_norm_train<const D: usize>(
     epsilon: f64,
     activation: Activation,
 ) -> BatchNormOutput<D> {
-    assert!(D >= 2, "batch_norm_train: x needs an axis of channels after that of the batch");
+    let is_f32 = [x.dtype(), gamma.dtype(), beta.dtype()].iter().all(|d| *d == DType::F32);
+    let path = if is_f32 { LayerPath::of(&x.device()) } else { LayerPath::Plain };
+    let by = Normalizing { gamma, beta, given: None, residual: None, epsilon, activation };
+    let (output, statistics) = normalize(x, by, path);
+    let [mean, variance] = statistics.expect("the batch's own are returned");
+    BatchNormOutput { output, mean, variance }
+}
+
+/// The dtype in which sums over many values of `dtype` are taken: f64 for f64, else f32.
+pub(crate) fn wide(dtype: DType) -> FloatDType {
+    match dtype {
+        DType::F64 => FloatDType::F64,
+        _ => FloatDType::F32,
+    }
+}
+
+/// How a tensor is normalized.
+#[derive(Debug, Clone)]
+pub(crate) struct Normalizing<const D: usize> {
+    pub(crate) gamma: Tensor<1>,
+    pub(crate) beta: Tensor<1>,
+    /// Mean and variance; the batch's own if `None`.
+    pub(crate) given: Option<[Tensor<1>; 2]>,
+    /// What is added before the activation.
+    pub(crate) residual: Option<Tensor<D>>,
+    pub(crate) epsilon: f64,
+    pub(crate) activation: Activation,
+}
+
+/// The result, and the batch's mean and variance where they were taken.
+///
+/// All tensors are of one dtype, f32 on our kernels.
+///
+/// # Panics
+/// If the shapes do not fit each other, or `x` is empty.
+pub(crate) fn normalize<const D: usize>(
+    x: Tensor<D>,
+    by: Normalizing<D>,
+    path: LayerPath,
+) -> (Tensor<D>, Option<[Tensor<1>; 2]>) {
+    assert!(D >= 2, "batch norm: x needs an axis of channels after that of the batch");
     let channels = x.dims()[1];
-    assert_shape!(gamma, [channels]);
-    assert_shape!(beta, [channels]);
-    #[cfg(feature = "flex")]
-    {
-        use burn::backend::Dispatch;
-        use burn::tensor::DType;
+    let Normalizing { gamma, beta, given, residual, .. } = &by;
+    for vector in [gamma, beta].into_iter().chain(given.iter().flatten()) {
+        assert_shape!(vector, [channels]);
+    }
+    if let Some(residual) = residual {
+        assert_eq!(residual.dims(), x.dims(), "batch norm: the residual is as large as x");
+    }
+    match path {
+        LayerPath::Plain => plain::normalize(x, by),
+        #[cfg(feature = "flex")]
+        LayerPath::Kernels(path) => fused::normalize(x, by, path),
+        #[cfg(not(feature = "flex"))]
+        LayerPath::Kernels(_) => unreachable!("a path is picked where its kernels are"),
+    }
+}
 
-        use super::extension::ConvBackend;
-        use super::listed::runs_our_kernels;
+#[cfg(feature = "flex")]
+mod fused {
+    use burn::backend::Dispatch;
+    use burn::tensor::Tensor;
 
-        let is_f32 = [x.dtype(), gamma.dtype(), beta.dtype()].iter().all(|d| *d == DType::F32);
-        if is_f32 && runs_our_kernels(&x.device()) {
-            let (output, mean, variance) = Dispatch::normalization(
-                x.into_dispatch(),
-                gamma.into_dispatch(),
-                beta.into_dispatch(),
-                epsilon,
-                activation,
-            );
-            return BatchNormOutput {
-                output: Tensor::from_dispatch(output),
-                mean: Tensor::from_dispatch(mean),
-                variance: Tensor::from_dispatch(variance),
-            };
+    use super::Normalizing;
+    use crate::kernels::{Path, StatisticsOf};
+    use crate::ops::extension::{ConvBackend, NormSpec};
+
+    pub(super) fn normalize<const D: usize>(
+        x: Tensor<D>,
+        by: Normalizing<D>,
+        path: Path,
+    ) -> (Tensor<D>, Option<[Tensor<1>; 2]>) {
+        let Normalizing { gamma, beta, given, residual, epsilon, activation } = by;
+        let x = x.into_dispatch();
+        let has_residual = residual.is_some();
+        let residual = residual.map_or(x.clone(), Tensor::into_dispatch);
+        let (gamma, beta) = (gamma.into_dispatch(), beta.into_dispatch());
+        let spec = |of| NormSpec { epsilon, has_residual, activation, of, path };
+        match given {
+            Some(given) => {
+                let [mean, variance] = given.map(|vector| vector.into_dispatch());
+                let spec = spec(StatisticsOf::Others);
+                let y = Dispatch::normalization_by(x, gamma, beta, mean, variance, residual, spec);
+                (Tensor::from_dispatch(y), None)
+            }
+            None => {
+                let spec = spec(StatisticsOf::Batch);
+                let (y, mean, variance) = Dispatch::normalization(x, gamma, beta, residual, spec);
+                let statistics = [mean, variance].map(Tensor::from_dispatch);
+                (Tensor::from_dispatch(y), Some(statistics))
+            }
         }
     }
-    plain::batch_norm_train(x, gamma, beta, epsilon, activation)
 }

@@ -1,11 +1,11 @@
 //! The same operations by burn's own: for other backends, and as what ours are tested against.
 
 use burn::tensor::Tensor;
-use burn::tensor::activation::relu;
+use burn::tensor::activation::{relu, silu};
 use burn::tensor::module;
 use burn::tensor::ops::ConvOptions;
 
-use super::normalization::BatchNormOutput;
+use super::normalization::Normalizing;
 use crate::kernels::Activation;
 
 pub(super) fn conv2d(
@@ -17,17 +17,34 @@ pub(super) fn conv2d(
     module::conv2d(x, weight, bias, options)
 }
 
-pub(super) fn batch_norm_train<const D: usize>(
+pub(super) fn activate<const D: usize>(x: Tensor<D>, activation: Activation) -> Tensor<D> {
+    match activation {
+        Activation::Identity => x,
+        Activation::Relu => relu(x),
+        Activation::Silu => silu(x),
+        // Not burn's `elu`, whose gradient is NaN where `exp(x)` is infinite.
+        Activation::Elu => relu(x.clone()) + x.clamp_max(0.0).exp().sub_scalar(1.0),
+    }
+}
+
+/// The result, and the batch's mean and variance where they were taken.
+pub(super) fn normalize<const D: usize>(
     x: Tensor<D>,
-    gamma: Tensor<1>,
-    beta: Tensor<1>,
-    epsilon: f64,
-    activation: Activation,
-) -> BatchNormOutput<D> {
-    let result = module::batch_norm_train(x, gamma, beta, epsilon);
-    let output = match activation {
-        Activation::Identity => result.output,
-        Activation::Relu => relu(result.output),
+    by: Normalizing<D>,
+) -> (Tensor<D>, Option<[Tensor<1>; 2]>) {
+    let Normalizing { gamma, beta, given, residual, epsilon, activation } = by;
+    let (output, statistics) = match given {
+        Some([mean, variance]) => {
+            (module::batch_norm(x, gamma, beta, mean, variance, epsilon), None)
+        }
+        None => {
+            let result = module::batch_norm_train(x, gamma, beta, epsilon);
+            (result.output, Some([result.mean, result.variance]))
+        }
     };
-    BatchNormOutput { output, mean: result.mean, variance: result.variance }
+    let output = match residual {
+        Some(residual) => output + residual,
+        None => output,
+    };
+    (activate(output, activation), statistics)
 }

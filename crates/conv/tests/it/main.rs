@@ -1,5 +1,11 @@
 //! What the crate promises, seen from outside.
 
 #[cfg(all(feature = "flex", feature = "autodiff"))]
+mod layers;
+#[cfg(all(feature = "flex", feature = "autodiff"))]
 mod operations;
+#[cfg(all(feature = "flex", feature = "autodiff"))]
+mod pooling;
+#[cfg(feature = "burn")]
+mod public_api;
 mod slices;

@@ -3,7 +3,7 @@
 use burn::tensor::activation::relu;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor, module};
-use updraft_conv::{Activation, batch_norm_train, conv2d};
+use updraft_conv::{Activation, activate, batch_norm_train, conv2d, weighted_sum};
 use updraft_testing::{Numbers, Tolerance, assert_close, autodiff_devices, devices, tolerance};
 
 fn random<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
@@ -75,6 +75,51 @@ fn norms_and_their_gradients_are_burns() {
             let [ours, burns] =
                 [&ours, &burns].map(|all| x.grad(all).expect("takes part").numbers());
             assert_close(&ours, &burns, tolerance::F32);
+        }
+    }
+}
+
+#[test]
+fn weighted_sums_and_their_gradients_are_burns() {
+    for device in autodiff_devices() {
+        device.seed(8);
+        for terms in 1..5 {
+            let make = || -> Vec<Tensor<4>> {
+                (0..terms).map(|_| random([3, 4, 5, 6], &device).require_grad()).collect()
+            };
+            let tensors = make();
+            let weights = random([terms], &device).require_grad();
+            let g = random([3, 4, 5, 6], &device);
+            let ours = weighted_sum(tensors.clone(), weights.clone());
+            let products = tensors.iter().enumerate().map(|(term, tensor)| {
+                tensor.clone() * weights.clone().narrow(0, term, 1).reshape([1; 4])
+            });
+            let burns = products.reduce(|sum, product| sum + product).expect("terms");
+            assert_close(&ours, &burns.numbers(), tolerance::F32);
+            let ours = (ours * g.clone()).sum().backward();
+            let burns = (burns * g).sum().backward();
+            for tensor in &tensors {
+                let [ours, burns] =
+                    [&ours, &burns].map(|all| tensor.grad(all).expect("takes part").numbers());
+                assert_close(&ours, &burns, tolerance::F32);
+            }
+            let [ours, burns] =
+                [&ours, &burns].map(|all| weights.grad(all).expect("takes part").numbers());
+            assert_close(&ours, &burns, tolerance::F32);
+        }
+    }
+}
+
+#[test]
+fn the_gradient_of_elu_is_finite_where_the_exponential_is_not() {
+    for device in autodiff_devices() {
+        // In f32 our kernels compute, in f64 the plain path.
+        for dtype in [FloatDType::F32, FloatDType::F64] {
+            let x = Tensor::<1>::from_floats([-2.0, 0.5, 100.0, 1000.0], &device).cast(dtype);
+            let x = x.require_grad();
+            let gradients = activate(x.clone(), Activation::Elu).sum().backward();
+            let right = [(-2.0_f64).exp(), 1.0, 1.0, 1.0];
+            assert_close(&x.grad(&gradients).expect("takes part"), &right, tolerance::F32);
         }
     }
 }

@@ -7,11 +7,15 @@ use std::arch::x86_64::{
     _mm256_unpacklo_ps,
 };
 
+use super::function;
 use super::gradient::{self, WeightJob};
 use super::image;
 use super::norm;
+use super::pool;
+use super::sum;
 use super::tile::{self, TileJob};
 use super::vector::Simd;
+use crate::kernels::{Activation, PoolGeometry, Pooling};
 
 /// Proof that the CPU has AVX2 and FMA.
 #[derive(Debug, Clone, Copy)]
@@ -142,6 +146,18 @@ image::entries! {
     Avx2 = Avx2(())
 }
 
+function::entries! {
+    #[target_feature(enable = "avx2,fma")]
+}
+
 norm::entries! {
+    #[target_feature(enable = "avx2,fma")]
+}
+
+pool::entries! {
+    #[target_feature(enable = "avx2,fma")]
+}
+
+sum::entries! {
     #[target_feature(enable = "avx2,fma")]
 }

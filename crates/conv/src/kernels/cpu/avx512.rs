@@ -7,11 +7,15 @@ use std::arch::x86_64::{
     _mm512_unpackhi_ps, _mm512_unpacklo_pd, _mm512_unpacklo_ps,
 };
 
+use super::function;
 use super::gradient::{self, WeightJob};
 use super::image;
 use super::norm;
+use super::pool;
+use super::sum;
 use super::tile::{self, TileJob};
 use super::vector::Simd;
+use crate::kernels::{Activation, PoolGeometry, Pooling};
 
 /// Proof that the CPU has AVX-512 F and VL.
 #[derive(Debug, Clone, Copy)]
@@ -167,6 +171,18 @@ image::entries! {
     Avx512 = Avx512(())
 }
 
+function::entries! {
+    #[target_feature(enable = "avx512f,avx512vl")]
+}
+
 norm::entries! {
+    #[target_feature(enable = "avx512f,avx512vl")]
+}
+
+pool::entries! {
+    #[target_feature(enable = "avx512f,avx512vl")]
+}
+
+sum::entries! {
     #[target_feature(enable = "avx512f,avx512vl")]
 }

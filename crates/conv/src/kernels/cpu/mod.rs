@@ -4,16 +4,26 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(any(test, feature = "flex"))]
+mod fresh;
+mod function;
 mod gradient;
 mod image;
 mod norm;
+mod pool;
 mod portable;
+mod sum;
 mod tile;
 mod vector;
 
+#[cfg(feature = "flex")]
+pub(crate) use fresh::{Fresh, fresh};
+pub(crate) use function::PointwiseKernels;
 pub(crate) use gradient::WeightJob;
 pub(crate) use image::{pad, transpose};
 pub(crate) use norm::{Line, NormKernels};
+pub(crate) use pool::PoolKernels;
+pub(crate) use sum::SumKernels;
 pub(crate) use tile::TileJob;
 
 use crate::kernels::path::Path;

@@ -1,6 +1,9 @@
 //! One feature map of a batch normalization: its sums, and its result.
 #![expect(unsafe_code, reason = "functions for the vector instructions of a path")]
 
+use super::function::{Function, with_function};
+use crate::kernels::{Activation, Path};
+
 /// Lanes of a sum: two of the widest vectors.
 const LANES: usize = 32;
 
@@ -12,8 +15,8 @@ pub(crate) struct Line {
     pub(crate) scale: f32,
     /// `β`.
     pub(crate) shift: f32,
-    /// Whether negative results become 0.
-    pub(crate) rectifies: bool,
+    /// What follows.
+    pub(crate) activation: Activation,
 }
 
 impl Line {
@@ -21,86 +24,89 @@ impl Line {
     fn at(&self, x: f32) -> f32 {
         (x - self.mean) * self.scale + self.shift
     }
-
-    /// The gradient that passes the rectifier; NaN passes, as it does in the forward pass.
-    #[inline(always)]
-    fn pass(&self, x: f32, dy: f32) -> f32 {
-        if self.at(x) <= 0.0 { 0.0 } else { dy }
-    }
 }
 
-/// Sums `N` terms of each number, lane by lane, then the lanes in f64.
+/// Sums `N` terms of each number, and of those beside it in `M` slices, lane by lane, then the
+/// lanes in f64.
 #[inline(always)]
-fn sums<const N: usize>(x: &[f32], term: impl Fn(f32) -> [f32; N]) -> [f64; N] {
-    sums_of_pairs(x, x, |x, _| term(x))
-}
-
-/// Sums `N` terms of each pair of numbers, lane by lane, then the lanes in f64.
-#[inline(always)]
-fn sums_of_pairs<const N: usize>(
-    x: &[f32],
-    y: &[f32],
-    term: impl Fn(f32, f32) -> [f32; N],
+pub(super) fn sums<const M: usize, const N: usize>(
+    slices: [&[f32]; M],
+    term: impl Fn([f32; M]) -> [f32; N],
 ) -> [f64; N] {
     let mut lanes = [[0.0_f32; LANES]; N];
-    let (x_parts, x_rest) = x.as_chunks::<LANES>();
-    let (y_parts, y_rest) = y.as_chunks::<LANES>();
-    for (x, y) in x_parts.iter().zip(y_parts) {
+    let (parts, rests) =
+        (slices.map(|x| x.as_chunks::<LANES>().0), slices.map(|x| x.as_chunks::<LANES>().1));
+    for part in 0..parts.iter().map(|parts| parts.len()).min().unwrap_or(0) {
+        let numbers = parts.map(|parts| &parts[part]);
         for lane in 0..LANES {
-            let terms = term(x[lane], y[lane]);
+            let terms = term(numbers.map(|numbers| numbers[lane]));
             for n in 0..N {
                 lanes[n][lane] += terms[n];
             }
         }
     }
     let mut total = lanes.map(|lanes| lanes.iter().map(|&lane| f64::from(lane)).sum::<f64>());
-    for (&x, &y) in x_rest.iter().zip(y_rest) {
-        for (total, term) in total.iter_mut().zip(term(x, y)) {
+    for index in 0..rests.iter().map(|rest| rest.len()).min().unwrap_or(0) {
+        for (total, term) in total.iter_mut().zip(term(rests.map(|rest| rest[index]))) {
             *total += f64::from(term);
         }
     }
     total
 }
 
+/// The sum.
+#[inline(always)]
+pub(super) fn sum(x: &[f32]) -> f64 {
+    let [sum] = sums([x], |[x]| [x]);
+    sum
+}
+
 /// The mean and the sum of squared differences from it.
 #[inline(always)]
 pub(super) fn moments(x: &[f32]) -> [f64; 2] {
-    let [sum] = sums(x, |x| [x]);
-    let mean = sum / x.len() as f64;
+    let mean = sum(x) / x.len() as f64;
     let near = mean as f32;
-    let [squares] = sums(x, |x| [(x - near) * (x - near)]);
+    let [squares] = sums([x], |[x]| [(x - near) * (x - near)]);
     // The differences were taken from the rounded mean.
     let shift = mean - f64::from(near);
     [mean, squares - x.len() as f64 * shift * shift]
 }
 
-/// `y = (x − mean)·scale + shift`, rectified where that is asked for.
+/// `y = activation((x − mean)·scale + shift + residual)`.
 #[inline(always)]
-pub(super) fn apply(line: Line, x: &[f32], y: &mut [f32]) {
-    if line.rectifies {
-        for (&x, y) in x.iter().zip(y) {
-            let value = line.at(x);
-            // Not `max`, which would turn NaN into 0.
-            *y = if value <= 0.0 { 0.0 } else { value };
+pub(super) fn apply(line: Line, x: &[f32], residual: Option<&[f32]>, y: &mut [f32]) {
+    with_function!(line.activation, function => match residual {
+        None => {
+            for (&x, y) in x.iter().zip(y) {
+                *y = function.value(line.at(x));
+            }
         }
-    } else {
-        for (&x, y) in x.iter().zip(y) {
-            *y = line.at(x);
+        Some(residual) => {
+            for ((&x, &residual), y) in x.iter().zip(residual).zip(y) {
+                *y = function.value(line.at(x) + residual);
+            }
         }
-    }
+    });
 }
 
-/// `[Σ g, Σ g·(x − mean)]` of the gradient `g` that passes the rectifier.
+/// `[Σ g, Σ g·(x − mean)]` of the gradient `g` that passes the activation.
 #[inline(always)]
-pub(super) fn gradient_sums(line: Line, x: &[f32], dy: &[f32]) -> [f64; 2] {
-    if line.rectifies {
-        sums_of_pairs(x, dy, |x, dy| {
-            let g = line.pass(x, dy);
+pub(super) fn gradient_sums(
+    line: Line,
+    x: &[f32],
+    residual: Option<&[f32]>,
+    dy: &[f32],
+) -> [f64; 2] {
+    with_function!(line.activation, function => match residual {
+        None => sums([x, dy], |[x, dy]| {
+            let g = function.pass(line.at(x), dy);
             [g, g * (x - line.mean)]
-        })
-    } else {
-        sums_of_pairs(x, dy, |x, dy| [dy, dy * (x - line.mean)])
-    }
+        }),
+        Some(residual) => sums([x, dy, residual], |[x, dy, residual]| {
+            let g = function.pass(line.at(x) + residual, dy);
+            [g, g * (x - line.mean)]
+        }),
+    })
 }
 
 /// `dx = scale·(g − first − (x − mean)·second)`.
@@ -112,36 +118,56 @@ pub(super) fn gradient(
     dy: &[f32],
     dx: &mut [f32],
 ) {
-    let from = |x: f32, g: f32| line.scale * (g - first - (x - line.mean) * second);
-    if line.rectifies {
-        for ((&x, &dy), dx) in x.iter().zip(dy).zip(dx) {
-            *dx = from(x, line.pass(x, dy));
+    with_function!(line.activation, function => for ((&x, &dy), dx) in x.iter().zip(dy).zip(dx) {
+        let g = function.pass(line.at(x), dy);
+        *dx = line.scale * (g - first - (x - line.mean) * second);
+    });
+}
+
+/// The same where a residual was added, whose gradient is `g`.
+#[inline(always)]
+pub(super) fn gradient_of_both(
+    line: Line,
+    [first, second]: [f32; 2],
+    [x, residual, dy]: [&[f32]; 3],
+    dx: &mut [f32],
+    dresidual: &mut [f32],
+) {
+    with_function!(line.activation, function => {
+        let inputs = x.iter().zip(residual).zip(dy);
+        for (((&x, &residual), &dy), (dx, dresidual)) in inputs.zip(dx.iter_mut().zip(dresidual)) {
+            let g = function.pass(line.at(x) + residual, dy);
+            *dx = line.scale * (g - first - (x - line.mean) * second);
+            *dresidual = g;
         }
-    } else {
-        for ((&x, &dy), dx) in x.iter().zip(dy).zip(dx) {
-            *dx = from(x, dy);
-        }
-    }
+    });
 }
 
 /// The functions of a path.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NormKernels {
+    pub(super) sum: unsafe fn(&[f32]) -> f64,
     pub(super) moments: unsafe fn(&[f32]) -> [f64; 2],
-    pub(super) apply: unsafe fn(Line, &[f32], &mut [f32]),
-    pub(super) gradient_sums: unsafe fn(Line, &[f32], &[f32]) -> [f64; 2],
+    pub(super) apply: Apply,
+    pub(super) gradient_sums: GradientSums,
     pub(super) gradient: Gradient,
+    pub(super) gradient_of_both: GradientOfBoth,
 }
 
+type Apply = unsafe fn(Line, &[f32], Option<&[f32]>, &mut [f32]);
+
+type GradientSums = unsafe fn(Line, &[f32], Option<&[f32]>, &[f32]) -> [f64; 2];
+
 type Gradient = unsafe fn(Line, [f32; 2], &[f32], &[f32], &mut [f32]);
+
+type GradientOfBoth = unsafe fn(Line, [f32; 2], [&[f32]; 3], &mut [f32], &mut [f32]);
 
 impl NormKernels {
     /// Those of a path.
     ///
     /// # Panics
     /// If the path is not available on this CPU.
-    pub(crate) fn of(path: crate::kernels::path::Path) -> Self {
-        use crate::kernels::path::Path;
+    pub(crate) fn of(path: Path) -> Self {
         assert!(path.is_available(), "this CPU has no {path}");
         match path {
             #[cfg(target_arch = "x86_64")]
@@ -152,19 +178,30 @@ impl NormKernels {
         }
     }
 
-    pub(crate) fn moments(&self, x: &[f32]) -> [f64; 2] {
+    pub(crate) fn sum(&self, x: &[f32]) -> f64 {
         // SAFETY: `of` has checked the CPU, here and below.
+        unsafe { (self.sum)(x) }
+    }
+
+    pub(crate) fn moments(&self, x: &[f32]) -> [f64; 2] {
+        // SAFETY: see `sum`.
         unsafe { (self.moments)(x) }
     }
 
-    pub(crate) fn apply(&self, line: Line, x: &[f32], y: &mut [f32]) {
-        // SAFETY: see `moments`.
-        unsafe { (self.apply)(line, x, y) };
+    pub(crate) fn apply(&self, line: Line, x: &[f32], residual: Option<&[f32]>, y: &mut [f32]) {
+        // SAFETY: see `sum`.
+        unsafe { (self.apply)(line, x, residual, y) };
     }
 
-    pub(crate) fn gradient_sums(&self, line: Line, x: &[f32], dy: &[f32]) -> [f64; 2] {
-        // SAFETY: see `moments`.
-        unsafe { (self.gradient_sums)(line, x, dy) }
+    pub(crate) fn gradient_sums(
+        &self,
+        line: Line,
+        x: &[f32],
+        residual: Option<&[f32]>,
+        dy: &[f32],
+    ) -> [f64; 2] {
+        // SAFETY: see `sum`.
+        unsafe { (self.gradient_sums)(line, x, residual, dy) }
     }
 
     pub(crate) fn gradient(
@@ -175,8 +212,20 @@ impl NormKernels {
         dy: &[f32],
         dx: &mut [f32],
     ) {
-        // SAFETY: see `moments`.
+        // SAFETY: see `sum`.
         unsafe { (self.gradient)(line, means, x, dy, dx) };
+    }
+
+    pub(crate) fn gradient_of_both(
+        &self,
+        line: Line,
+        means: [f32; 2],
+        inputs: [&[f32]; 3],
+        dx: &mut [f32],
+        dresidual: &mut [f32],
+    ) {
+        // SAFETY: see `sum`.
+        unsafe { (self.gradient_of_both)(line, means, inputs, dx, dresidual) };
     }
 }
 
@@ -186,18 +235,33 @@ macro_rules! entries {
         /// The functions of this path.
         pub(super) const NORM: norm::NormKernels = {
             $(#[$feature])*
+            unsafe fn sum(x: &[f32]) -> f64 {
+                norm::sum(x)
+            }
+
+            $(#[$feature])*
             unsafe fn moments(x: &[f32]) -> [f64; 2] {
                 norm::moments(x)
             }
 
             $(#[$feature])*
-            unsafe fn apply(line: norm::Line, x: &[f32], y: &mut [f32]) {
-                norm::apply(line, x, y);
+            unsafe fn apply(
+                line: norm::Line,
+                x: &[f32],
+                residual: Option<&[f32]>,
+                y: &mut [f32],
+            ) {
+                norm::apply(line, x, residual, y);
             }
 
             $(#[$feature])*
-            unsafe fn gradient_sums(line: norm::Line, x: &[f32], dy: &[f32]) -> [f64; 2] {
-                norm::gradient_sums(line, x, dy)
+            unsafe fn gradient_sums(
+                line: norm::Line,
+                x: &[f32],
+                residual: Option<&[f32]>,
+                dy: &[f32],
+            ) -> [f64; 2] {
+                norm::gradient_sums(line, x, residual, dy)
             }
 
             $(#[$feature])*
@@ -211,7 +275,18 @@ macro_rules! entries {
                 norm::gradient(line, means, x, dy, dx);
             }
 
-            norm::NormKernels { moments, apply, gradient_sums, gradient }
+            $(#[$feature])*
+            unsafe fn gradient_of_both(
+                line: norm::Line,
+                means: [f32; 2],
+                inputs: [&[f32]; 3],
+                dx: &mut [f32],
+                dresidual: &mut [f32],
+            ) {
+                norm::gradient_of_both(line, means, inputs, dx, dresidual);
+            }
+
+            norm::NormKernels { sum, moments, apply, gradient_sums, gradient, gradient_of_both }
         };
     };
 }

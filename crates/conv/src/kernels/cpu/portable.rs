@@ -1,11 +1,15 @@
 //! Vectors without intrinsics.
 #![expect(unsafe_code, reason = "reads and writes through checked pointers")]
 
+use super::function;
 use super::gradient::{self, WeightJob};
 use super::image;
 use super::norm;
+use super::pool;
+use super::sum;
 use super::tile::{self, TileJob};
 use super::vector::Simd;
+use crate::kernels::{Activation, PoolGeometry, Pooling};
 
 /// Eight numbers, which compilers put into whatever vectors the target has.
 #[derive(Debug, Clone, Copy)]
@@ -85,4 +89,10 @@ image::entries! {
     Portable = Portable
 }
 
+function::entries! {}
+
 norm::entries! {}
+
+pool::entries! {}
+
+sum::entries! {}

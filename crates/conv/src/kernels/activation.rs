@@ -1,0 +1,168 @@
+//! Activations: what follows a convolution or a normalization, and as passes of their own.
+
+use super::cpu::PointwiseKernels;
+use super::parallel::{Cut, Pieces, over, threads};
+use super::path::Path;
+
+/// A function of one number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+#[non_exhaustive]
+pub enum Activation {
+    /// `z`.
+    #[default]
+    Identity,
+    /// `max(z, 0)`, with the slope 0 at 0; NaN stays NaN.
+    Relu,
+    /// `z/(1 + exp(−z))`, also called swish.
+    ///
+    /// # Source
+    /// Elfwing, Uchibe, Doya 2017, arXiv:1702.03118, equation 5.
+    Silu,
+    /// `z` above 0, else `exp(z) − 1`.
+    ///
+    /// # Source
+    /// Clevert, Unterthiner, Hochreiter 2015, arXiv:1511.07289, equation 16 with α = 1.
+    Elu,
+}
+
+/// Numbers that a thread takes at a time.
+pub(crate) const PIECE: usize = 4096;
+
+/// Computes `y = activation(x)`; SiLU and ELU within 4 units in the last place.
+///
+/// # Panics
+/// If the slices differ in length, or the path is not available on this CPU.
+pub fn activate(path: Path, activation: Activation, x: &[f32], y: &mut [f32], threads: usize) {
+    assert_eq!(x.len(), y.len(), "numbers of input and result");
+    activate_into(path, activation, x, Cut::new(y, PIECE), threads);
+}
+
+/// [`activate`] into pieces of [`PIECE`] numbers.
+pub(crate) fn activate_into<'a>(
+    path: Path,
+    activation: Activation,
+    x: &[f32],
+    y: impl Pieces<Piece = &'a mut [f32]>,
+    asked_threads: usize,
+) {
+    let kernels = PointwiseKernels::of(path);
+    over(y, &mut vec![(); threads(asked_threads)], |index, y, ()| {
+        kernels.values(activation, &x[index * PIECE..][..y.len()], y);
+    });
+}
+
+/// The gradient of [`activate`] from its input: `dx = activation'(x)·dy`.
+///
+/// # Panics
+/// If the slices differ in length, or the path is not available on this CPU.
+pub fn activate_gradient(
+    path: Path,
+    activation: Activation,
+    x: &[f32],
+    dy: &[f32],
+    dx: &mut [f32],
+    threads: usize,
+) {
+    assert!(x.len() == dy.len() && x.len() == dx.len(), "numbers of input and gradients");
+    activate_gradient_into(path, activation, x, dy, Cut::new(dx, PIECE), threads);
+}
+
+/// [`activate_gradient`] into pieces of [`PIECE`] numbers.
+pub(crate) fn activate_gradient_into<'a>(
+    path: Path,
+    activation: Activation,
+    x: &[f32],
+    dy: &[f32],
+    dx: impl Pieces<Piece = &'a mut [f32]>,
+    asked_threads: usize,
+) {
+    let kernels = PointwiseKernels::of(path);
+    over(dx, &mut vec![(); threads(asked_threads)], |index, dx, ()| {
+        let range = index * PIECE..index * PIECE + dx.len();
+        kernels.slopes(activation, &x[range.clone()], &dy[range], dx);
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [Activation; 4] =
+        [Activation::Identity, Activation::Relu, Activation::Silu, Activation::Elu];
+
+    /// The function and its slope in f64, by their definitions.
+    fn reference(activation: Activation, z: f64) -> [f64; 2] {
+        let sigmoid = 1.0 / (1.0 + (-z).exp());
+        match activation {
+            Activation::Identity => [z, 1.0],
+            Activation::Relu => [if z <= 0.0 { 0.0 } else { z }, f64::from(u8::from(z > 0.0))],
+            Activation::Silu => [z * sigmoid, sigmoid * (1.0 + z * (1.0 - sigmoid))],
+            Activation::Elu if z > 0.0 => [z, 1.0],
+            Activation::Elu => [z.exp_m1(), z.exp()],
+        }
+    }
+
+    fn run(path: Path, activation: Activation, x: &[f32], threads: usize) -> [Vec<f32>; 2] {
+        let (mut y, mut dx) = (vec![f32::NAN; x.len()], vec![f32::NAN; x.len()]);
+        activate(path, activation, x, &mut y, threads);
+        let dy: Vec<f32> = (0..x.len()).map(|i| if i % 2 == 0 { 1.0 } else { -2.0 }).collect();
+        activate_gradient(path, activation, x, &dy, &mut dx, threads);
+        [y, dx]
+    }
+
+    fn paths() -> impl Iterator<Item = Path> {
+        Path::ALL.into_iter().filter(|path| path.is_available())
+    }
+
+    #[test]
+    fn values_and_slopes_are_those_of_the_definitions() {
+        let mut x: Vec<f32> = (-12_000..12_000).map(|step| step as f32 * 1e-3).collect();
+        x.extend([0.0, -0.0, 1e-30, -1e-30, -3e-5, 88.0, -87.0, 100.0, -104.0, 1e30, -1e30]);
+        for (path, activation) in paths().flat_map(|path| ALL.map(|activation| (path, activation)))
+        {
+            let [y, dx] = run(path, activation, &x, 1);
+            for (i, &z) in x.iter().enumerate() {
+                let [value, slope] = reference(activation, f64::from(z));
+                let slope = if i % 2 == 0 { slope } else { -2.0 * slope };
+                // A slope is a difference of products around 1, times a gradient up to 2.
+                for (given, right, unit) in
+                    [(y[i], value, value.abs() + 1e-32), (dx[i], slope, 4.0)]
+                {
+                    let error = (f64::from(given) - right).abs();
+                    let told = format!("{path} {activation:?} at {z}: {given} is not {right}");
+                    assert!(error <= 4.0 * f64::from(f32::EPSILON) * unit, "{told}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_finite_stays_what_the_definition_makes_of_it() {
+        let x = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
+        for (path, activation) in paths().flat_map(|path| ALL.map(|activation| (path, activation)))
+        {
+            let [y, dx] = run(path, activation, &x, 1);
+            let right = x.map(|z| reference(activation, f64::from(z)));
+            for i in 0..x.len() {
+                let (given, right) = (f64::from(y[i]), right[i][0]);
+                let same = given == right || (given.is_nan() && right.is_nan());
+                assert!(same, "{path} {activation:?} at {}: {given} is not {right}", x[i]);
+            }
+            // A rectifier's slope is 0 or 1; the others' show what they were taken at.
+            let shows = !matches!(activation, Activation::Identity | Activation::Relu);
+            assert_eq!(dx[0].is_nan(), shows, "{path} {activation:?}");
+        }
+    }
+
+    #[test]
+    fn the_number_of_threads_changes_no_bit() {
+        let x: Vec<f32> = (0..3 * PIECE + 17).map(|i| (i as f32).sin() * 4.0).collect();
+        for (path, activation) in paths().flat_map(|path| ALL.map(|activation| (path, activation)))
+        {
+            let alone = run(path, activation, &x, 1);
+            for threads in [2, 3, 8] {
+                assert_eq!(alone, run(path, activation, &x, threads));
+            }
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The activations, many numbers at a time.
+#![expect(unsafe_code, reason = "functions for the vector instructions of a path")]
+
+use crate::kernels::{Activation, Path};
+
+/// An activation as its value and as what its slope makes of a gradient.
+pub(super) trait Function: Copy {
+    fn value(self, z: f32) -> f32;
+
+    /// `dy` times the slope at `z`.
+    fn pass(self, z: f32, dy: f32) -> f32;
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Identity;
+
+#[derive(Clone, Copy)]
+pub(super) struct Relu;
+
+#[derive(Clone, Copy)]
+pub(super) struct Silu;
+
+#[derive(Clone, Copy)]
+pub(super) struct Elu;
+
+impl Function for Identity {
+    #[inline(always)]
+    fn value(self, z: f32) -> f32 {
+        z
+    }
+
+    #[inline(always)]
+    fn pass(self, _z: f32, dy: f32) -> f32 {
+        dy
+    }
+}
+
+impl Function for Relu {
+    #[inline(always)]
+    fn value(self, z: f32) -> f32 {
+        // Not `max`, which would turn NaN into 0.
+        if z <= 0.0 { 0.0 } else { z }
+    }
+
+    /// NaN passes, as it does in the forward pass.
+    #[inline(always)]
+    fn pass(self, z: f32, dy: f32) -> f32 {
+        if z <= 0.0 { 0.0 } else { dy }
+    }
+}
+
+impl Function for Silu {
+    #[inline(always)]
+    fn value(self, z: f32) -> f32 {
+        z / (1.0 + Exponential::of(-z).value())
+    }
+
+    #[inline(always)]
+    fn pass(self, z: f32, dy: f32) -> f32 {
+        let sigmoid = 1.0 / (1.0 + Exponential::of(-z).value());
+        dy * (sigmoid * (1.0 + z * (1.0 - sigmoid)))
+    }
+}
+
+impl Function for Elu {
+    #[inline(always)]
+    fn value(self, z: f32) -> f32 {
+        let below = Exponential::of(z).minus_one();
+        if z > 0.0 { z } else { below }
+    }
+
+    #[inline(always)]
+    fn pass(self, z: f32, dy: f32) -> f32 {
+        let below = Exponential::of(z).value();
+        if z > 0.0 { dy } else { dy * below }
+    }
+}
+
+/// `exp(x) = 2^n·(1 + rest)`.
+///
+/// `n` is the whole number next to `x/ln 2`, and `rest` is Taylor's series of `exp(r) − 1` for
+/// what remains, `|r| ≤ ln 2 / 2`, whose own rest after `r⁷/7!` is below 6·10⁻⁹.
+struct Exponential {
+    power: f32,
+    rest: f32,
+}
+
+impl Exponential {
+    #[inline(always)]
+    fn of(x: f32) -> Self {
+        /// Adding it leaves a whole number in the lowest bits.
+        const ROUNDER: f32 = 12_582_912.0;
+        /// `ln 2` in two parts; products of the first with whole numbers to 2⁹ are exact.
+        const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
+
+        // Beyond, the power is 0 or infinite; comparisons let NaN through.
+        let x = if x > 89.0 { 89.0 } else { x };
+        let x = if x < -88.0 { -88.0 } else { x };
+        let rounded = x * std::f32::consts::LOG2_E + ROUNDER;
+        let n = rounded - ROUNDER;
+        let r = (x - n * LN_2[0]) - n * LN_2[1];
+        let mut series = 1.0 / 5040.0;
+        for term in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0] {
+            series = series * r + term;
+        }
+        let exponent = (rounded.to_bits() << 23).wrapping_add(1.0_f32.to_bits());
+        Self { power: f32::from_bits(exponent), rest: series * r }
+    }
+
+    #[inline(always)]
+    fn value(&self) -> f32 {
+        // An infinite power times a negative rest would be lost against it.
+        (1.0 + self.rest) * self.power
+    }
+
+    /// `exp(x) − 1` without the digits that the difference would lose around 0.
+    #[inline(always)]
+    fn minus_one(&self) -> f32 {
+        self.power * self.rest + (self.power - 1.0)
+    }
+}
+
+/// Runs code for the function that an activation is.
+macro_rules! with_function {
+    ($activation:expr, $function:ident => $code:expr) => {
+        match $activation {
+            $crate::kernels::Activation::Identity => {
+                let $function = $crate::kernels::cpu::function::Identity;
+                $code
+            }
+            $crate::kernels::Activation::Relu => {
+                let $function = $crate::kernels::cpu::function::Relu;
+                $code
+            }
+            $crate::kernels::Activation::Silu => {
+                let $function = $crate::kernels::cpu::function::Silu;
+                $code
+            }
+            $crate::kernels::Activation::Elu => {
+                let $function = $crate::kernels::cpu::function::Elu;
+                $code
+            }
+        }
+    };
+}
+pub(super) use with_function;
+
+/// Writes `activation(x)`.
+#[inline(always)]
+pub(super) fn values(activation: Activation, x: &[f32], y: &mut [f32]) {
+    with_function!(activation, function => for (&x, y) in x.iter().zip(y) {
+        *y = function.value(x);
+    });
+}
+
+/// The same in place.
+#[inline(always)]
+pub(super) fn values_in_place(activation: Activation, y: &mut [f32]) {
+    with_function!(activation, function => for y in y {
+        *y = function.value(*y);
+    });
+}
+
+/// Writes `activation'(x)·dy`.
+#[inline(always)]
+pub(super) fn slopes(activation: Activation, x: &[f32], dy: &[f32], dx: &mut [f32]) {
+    with_function!(activation, function => for ((&x, &dy), dx) in x.iter().zip(dy).zip(dx) {
+        *dx = function.pass(x, dy);
+    });
+}
+
+/// The functions of a path.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PointwiseKernels {
+    pub(super) values: unsafe fn(Activation, &[f32], &mut [f32]),
+    pub(super) values_in_place: unsafe fn(Activation, &mut [f32]),
+    pub(super) slopes: unsafe fn(Activation, &[f32], &[f32], &mut [f32]),
+}
+
+impl PointwiseKernels {
+    /// Those of a path.
+    ///
+    /// # Panics
+    /// If the path is not available on this CPU.
+    pub(crate) fn of(path: Path) -> Self {
+        assert!(path.is_available(), "this CPU has no {path}");
+        match path {
+            #[cfg(target_arch = "x86_64")]
+            Path::Avx512 => super::avx512::POINTWISE,
+            #[cfg(target_arch = "x86_64")]
+            Path::Avx2 => super::avx2::POINTWISE,
+            _ => super::portable::POINTWISE,
+        }
+    }
+
+    pub(crate) fn values(&self, activation: Activation, x: &[f32], y: &mut [f32]) {
+        // SAFETY: `of` has checked the CPU, here and below.
+        unsafe { (self.values)(activation, x, y) };
+    }
+
+    pub(crate) fn values_in_place(&self, activation: Activation, y: &mut [f32]) {
+        // SAFETY: see `values`.
+        unsafe { (self.values_in_place)(activation, y) };
+    }
+
+    pub(crate) fn slopes(&self, activation: Activation, x: &[f32], dy: &[f32], dx: &mut [f32]) {
+        // SAFETY: see `values`.
+        unsafe { (self.slopes)(activation, x, dy, dx) };
+    }
+}
+
+/// A path's instances.
+macro_rules! entries {
+    ($(#[$feature:meta])*) => {
+        /// The activations of this path.
+        pub(super) const POINTWISE: function::PointwiseKernels = {
+            $(#[$feature])*
+            unsafe fn values(activation: Activation, x: &[f32], y: &mut [f32]) {
+                function::values(activation, x, y);
+            }
+
+            $(#[$feature])*
+            unsafe fn values_in_place(activation: Activation, y: &mut [f32]) {
+                function::values_in_place(activation, y);
+            }
+
+            $(#[$feature])*
+            unsafe fn slopes(activation: Activation, x: &[f32], dy: &[f32], dx: &mut [f32]) {
+                function::slopes(activation, x, dy, dx);
+            }
+
+            function::PointwiseKernels { values, values_in_place, slopes }
+        };
+    };
+}
+pub(super) use entries;

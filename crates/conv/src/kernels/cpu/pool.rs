@@ -1,0 +1,200 @@
+//! One feature map of a pooling: rows of a window are joined as vectors, then its columns.
+#![expect(unsafe_code, reason = "functions for the vector instructions of a path")]
+
+use crate::kernels::Path;
+use crate::kernels::pool::{PoolGeometry, Pooling, Window};
+
+impl Window {
+    #[inline(always)]
+    fn inputs(self) -> impl Iterator<Item = usize> {
+        (0..self.count).map(move |tap| self.start + tap * self.step)
+    }
+}
+
+/// The larger; NaN is larger than all.
+#[inline(always)]
+fn larger(a: f32, b: f32) -> f32 {
+    if b > a || b.is_nan() { b } else { a }
+}
+
+/// Joins the rows of every window in `row`, then the columns in the result.
+#[inline(always)]
+fn join(
+    geometry: &PoolGeometry,
+    x: &[f32],
+    y: &mut [f32],
+    row: &mut [f32],
+    both: impl Fn(f32, f32) -> f32,
+    finish: impl Fn(f32, usize) -> f32,
+) {
+    let [_, width] = geometry.input();
+    let [rows, columns] = geometry.windows();
+    for (window, y) in rows.iter().zip(y.chunks_exact_mut(columns.len())) {
+        row.copy_from_slice(&x[window.start * width..][..width]);
+        for input in window.inputs().skip(1) {
+            for (row, &x) in row.iter_mut().zip(&x[input * width..][..width]) {
+                *row = both(*row, x);
+            }
+        }
+        for (column, y) in columns.iter().zip(y) {
+            let rest = column.inputs().skip(1);
+            let joined = rest.fold(row[column.start], |joined, input| both(joined, row[input]));
+            *y = finish(joined, window.divisor * column.divisor);
+        }
+    }
+}
+
+#[inline(always)]
+pub(super) fn pool(
+    pooling: Pooling,
+    geometry: &PoolGeometry,
+    x: &[f32],
+    y: &mut [f32],
+    row: &mut [f32],
+) {
+    match pooling {
+        Pooling::Max => join(geometry, x, y, row, larger, |largest, _| largest),
+        Pooling::Average => {
+            join(geometry, x, y, row, |a, b| a + b, |sum, divisor| sum / divisor as f32);
+        }
+    }
+}
+
+/// Adds to `dx` what the outputs' gradients give to each input.
+#[inline(always)]
+pub(super) fn gradient(
+    pooling: Pooling,
+    geometry: &PoolGeometry,
+    [x, dy]: [&[f32]; 2],
+    dx: &mut [f32],
+    row: &mut [f32],
+) {
+    match pooling {
+        Pooling::Max => gradient_of_max(geometry, [x, dy], dx),
+        Pooling::Average => gradient_of_average(geometry, dy, dx, row),
+    }
+}
+
+#[inline(always)]
+fn gradient_of_max(geometry: &PoolGeometry, [x, dy]: [&[f32]; 2], dx: &mut [f32]) {
+    let [_, width] = geometry.input();
+    let [rows, columns] = geometry.windows();
+    for (window, dy) in rows.iter().zip(dy.chunks_exact(columns.len())) {
+        for (column, &dy) in columns.iter().zip(dy) {
+            let mut best = window.start * width + column.start;
+            for input in window.inputs() {
+                for input in column.inputs().map(|column| input * width + column) {
+                    if x[input] > x[best] || (x[input].is_nan() && !x[best].is_nan()) {
+                        best = input;
+                    }
+                }
+            }
+            dx[best] += dy;
+        }
+    }
+}
+
+#[inline(always)]
+fn gradient_of_average(geometry: &PoolGeometry, dy: &[f32], dx: &mut [f32], row: &mut [f32]) {
+    let [_, width] = geometry.input();
+    let [rows, columns] = geometry.windows();
+    for (window, dy) in rows.iter().zip(dy.chunks_exact(columns.len())) {
+        row.fill(0.0);
+        for (column, &dy) in columns.iter().zip(dy) {
+            let share = dy / (window.divisor * column.divisor) as f32;
+            column.inputs().for_each(|input| row[input] += share);
+        }
+        for input in window.inputs() {
+            for (dx, &row) in dx[input * width..][..width].iter_mut().zip(&*row) {
+                *dx += row;
+            }
+        }
+    }
+}
+
+/// The functions of a path.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PoolKernels {
+    pub(super) pool: Pool,
+    pub(super) gradient: Gradient,
+}
+
+type Pool = unsafe fn(Pooling, &PoolGeometry, &[f32], &mut [f32], &mut [f32]);
+
+type Gradient = unsafe fn(Pooling, &PoolGeometry, [&[f32]; 2], &mut [f32], &mut [f32]);
+
+impl PoolKernels {
+    /// Those of a path.
+    ///
+    /// # Panics
+    /// If the path is not available on this CPU.
+    pub(crate) fn of(path: Path) -> Self {
+        assert!(path.is_available(), "this CPU has no {path}");
+        match path {
+            #[cfg(target_arch = "x86_64")]
+            Path::Avx512 => super::avx512::POOL,
+            #[cfg(target_arch = "x86_64")]
+            Path::Avx2 => super::avx2::POOL,
+            _ => super::portable::POOL,
+        }
+    }
+
+    /// Pools a feature map; `row` is room for one row of the input.
+    pub(crate) fn pool(
+        &self,
+        pooling: Pooling,
+        geometry: &PoolGeometry,
+        x: &[f32],
+        y: &mut [f32],
+        row: &mut [f32],
+    ) {
+        // SAFETY: `of` has checked the CPU, here and below.
+        unsafe { (self.pool)(pooling, geometry, x, y, row) };
+    }
+
+    /// Adds the gradient of a feature map, from `[x, dy]`; `row` as above.
+    pub(crate) fn gradient(
+        &self,
+        pooling: Pooling,
+        geometry: &PoolGeometry,
+        inputs: [&[f32]; 2],
+        dx: &mut [f32],
+        row: &mut [f32],
+    ) {
+        // SAFETY: see `pool`.
+        unsafe { (self.gradient)(pooling, geometry, inputs, dx, row) };
+    }
+}
+
+/// A path's instances.
+macro_rules! entries {
+    ($(#[$feature:meta])*) => {
+        /// The pooling of this path.
+        pub(super) const POOL: pool::PoolKernels = {
+            $(#[$feature])*
+            unsafe fn pool(
+                pooling: Pooling,
+                geometry: &PoolGeometry,
+                x: &[f32],
+                y: &mut [f32],
+                row: &mut [f32],
+            ) {
+                pool::pool(pooling, geometry, x, y, row);
+            }
+
+            $(#[$feature])*
+            unsafe fn gradient(
+                pooling: Pooling,
+                geometry: &PoolGeometry,
+                inputs: [&[f32]; 2],
+                dx: &mut [f32],
+                row: &mut [f32],
+            ) {
+                pool::gradient(pooling, geometry, inputs, dx, row);
+            }
+
+            pool::PoolKernels { pool, gradient }
+        };
+    };
+}
+pub(super) use entries;

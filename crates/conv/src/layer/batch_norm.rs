@@ -1,0 +1,160 @@
+//! A batch normalization.
+
+use burn::module::{Flag, Module, Param, RunningState};
+use burn::nn::{self, BatchNormConfig};
+use burn::tensor::{Device, FloatDType, Tensor};
+
+use crate::kernels::Activation;
+use crate::ops::{LayerPath, Normalizing, normalize, wide};
+
+/// A batch normalization over all axes but the second, in the place of burn's `BatchNorm`: its
+/// record is the same, both ways.
+///
+/// `y = (x − mean)/√(variance + ε)·γ + β`, with the batch's statistics while training and the
+/// running ones otherwise. It trains where burn's does: on an autodiff device, unless it is
+/// frozen. Statistics and arithmetic are in at least f32; the result has the input's dtype.
+///
+/// # Source
+/// Ioffe and Szegedy 2015, arXiv:1502.03167; the running variance is without Bessel's correction,
+/// as burn's.
+#[derive(Module, Debug)]
+pub struct BatchNorm {
+    /// γ, `[channels]`.
+    pub gamma: Param<Tensor<1>>,
+    /// β, `[channels]`.
+    pub beta: Param<Tensor<1>>,
+    /// Whether it trains.
+    pub training: Param<Flag>,
+    /// The running mean, `[channels]`.
+    pub running_mean: RunningState<Tensor<1>>,
+    /// The running variance, `[channels]`.
+    pub running_var: RunningState<Tensor<1>>,
+    /// How far the running statistics move toward each batch's.
+    pub momentum: f64,
+    /// ε.
+    pub epsilon: f64,
+    #[module(skip)]
+    forced: Option<LayerPath>,
+}
+
+impl From<nn::BatchNorm> for BatchNorm {
+    fn from(layer: nn::BatchNorm) -> Self {
+        let nn::BatchNorm { gamma, beta, training, running_mean, running_var, momentum, epsilon } =
+            layer;
+        Self { gamma, beta, training, running_mean, running_var, momentum, epsilon, forced: None }
+    }
+}
+
+impl From<BatchNorm> for nn::BatchNorm {
+    fn from(layer: BatchNorm) -> Self {
+        let BatchNorm {
+            gamma, beta, training, running_mean, running_var, momentum, epsilon, ..
+        } = layer;
+        Self { gamma, beta, training, running_mean, running_var, momentum, epsilon }
+    }
+}
+
+impl BatchNorm {
+    /// The layer that burn's config describes.
+    ///
+    /// # Panics
+    /// As burn's: if there are no channels, or ε or the momentum is out of range.
+    #[must_use]
+    pub fn new(config: &BatchNormConfig, device: &Device) -> Self {
+        config.init(device).into()
+    }
+
+    /// Normalizes `x`, `[batch, channels, ...]`.
+    ///
+    /// # Panics
+    /// If the second axis has not as many channels as the layer, `x` is empty, or a
+    /// [forced](Self::with_path) path cannot compute it.
+    #[must_use]
+    pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
+        self.normalize(x, None, Activation::Identity)
+    }
+
+    /// Normalizes, then activates, in one pass over memory.
+    ///
+    /// # Panics
+    /// As [`forward`](Self::forward).
+    #[must_use]
+    pub fn forward_activated<const D: usize>(
+        &self,
+        x: Tensor<D>,
+        activation: Activation,
+    ) -> Tensor<D> {
+        self.normalize(x, None, activation)
+    }
+
+    /// Normalizes, adds `residual`, then activates, in one pass over memory.
+    ///
+    /// # Panics
+    /// As [`forward`](Self::forward), and if `residual` has not the shape and dtype of `x`.
+    #[must_use]
+    pub fn forward_residual<const D: usize>(
+        &self,
+        x: Tensor<D>,
+        residual: Tensor<D>,
+        activation: Activation,
+    ) -> Tensor<D> {
+        assert_eq!(x.dtype(), residual.dtype(), "the dtypes of input and residual");
+        self.normalize(x, Some(residual), activation)
+    }
+
+    /// What computes the layer where its parameters are, in f32.
+    #[must_use]
+    pub fn path(&self) -> LayerPath {
+        self.forced.unwrap_or_else(|| LayerPath::of(&self.gamma.device()))
+    }
+
+    /// The same layer, computed in one way only.
+    ///
+    /// Its [`forward`](Self::forward) panics where the device or the processor has no such
+    /// kernels.
+    #[must_use]
+    pub fn with_path(self, path: LayerPath) -> Self {
+        Self { forced: Some(path), ..self }
+    }
+
+    fn normalize<const D: usize>(
+        &self,
+        x: Tensor<D>,
+        residual: Option<Tensor<D>>,
+        activation: Activation,
+    ) -> Tensor<D> {
+        let (dtype, device) = (x.dtype(), x.device());
+        let path = LayerPath::picked(self.forced, &device, dtype);
+        let compute = match path {
+            LayerPath::Kernels(_) => FloatDType::F32,
+            LayerPath::Plain => wide(dtype),
+        };
+        let trains = device.is_autodiff() && self.training.is_enabled();
+        let given = (!trains).then(|| {
+            [&self.running_mean, &self.running_var]
+                .map(|state| state.value_sync().to_device(&device).cast(compute))
+        });
+        let by = Normalizing {
+            gamma: self.gamma.val().cast(compute),
+            beta: self.beta.val().cast(compute),
+            given,
+            residual: residual.map(|residual| residual.cast(compute)),
+            epsilon: self.epsilon,
+            activation,
+        };
+        let (output, statistics) = normalize(x.cast(compute), by, path);
+        if let Some([mean, variance]) = statistics {
+            self.follow(&self.running_mean, mean);
+            self.follow(&self.running_var, variance);
+        }
+        output.cast(dtype)
+    }
+
+    /// Moves a running statistic a step of `momentum` toward the batch's.
+    fn follow(&self, state: &RunningState<Tensor<1>>, batch: Tensor<1>) {
+        let running = state.value_sync().to_device(&batch.device());
+        let batch = batch.detach().cast(running.dtype());
+        let next = running.mul_scalar(1.0 - self.momentum) + batch.mul_scalar(self.momentum);
+        state.update(next.detach());
+    }
+}

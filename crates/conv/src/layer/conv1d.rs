@@ -1,0 +1,97 @@
+//! A convolution of sequences.
+
+use burn::module::{Module, Param};
+use burn::nn::PaddingConfig1d;
+use burn::nn::conv::{self, Conv1dConfig};
+use burn::tensor::ops::ConvOptions;
+use burn::tensor::{Device, Tensor};
+
+use super::padding;
+use crate::kernels::Activation;
+use crate::ops::{Convolving, LayerPath, convolve};
+
+/// A convolution of sequences, in the place of burn's `Conv1d`: its record is the same, both ways.
+#[derive(Module, Debug)]
+pub struct Conv1d {
+    /// `[out_channels, in_channels / groups, kernel]`.
+    pub weight: Param<Tensor<3>>,
+    /// `[out_channels]`.
+    pub bias: Option<Param<Tensor<1>>>,
+    /// Steps from one window to the next.
+    pub stride: usize,
+    /// Length of the kernel.
+    pub kernel_size: usize,
+    /// Steps from one kernel entry to the next.
+    pub dilation: usize,
+    /// Groups of channels that do not see each other.
+    pub groups: usize,
+    /// Zeros before and after the sequence.
+    #[module(skip)]
+    pub padding: PaddingConfig1d,
+    #[module(skip)]
+    forced: Option<LayerPath>,
+}
+
+impl From<conv::Conv1d> for Conv1d {
+    fn from(layer: conv::Conv1d) -> Self {
+        let conv::Conv1d { weight, bias, stride, kernel_size, dilation, groups, padding } = layer;
+        Self { weight, bias, stride, kernel_size, dilation, groups, padding, forced: None }
+    }
+}
+
+impl From<Conv1d> for conv::Conv1d {
+    fn from(layer: Conv1d) -> Self {
+        let Conv1d { weight, bias, stride, kernel_size, dilation, groups, padding, .. } = layer;
+        Self { weight, bias, stride, kernel_size, dilation, groups, padding }
+    }
+}
+
+impl Conv1d {
+    /// The layer that burn's config describes.
+    ///
+    /// # Panics
+    /// If the groups do not divide the channels.
+    #[must_use]
+    pub fn new(config: &Conv1dConfig, device: &Device) -> Self {
+        config.init(device).into()
+    }
+
+    /// Convolves `x`, `[batch, in_channels, length]`, to `[batch, out_channels, out_length]`: an
+    /// image of one row, as [`conv2d`](crate::conv2d) says.
+    ///
+    /// # Panics
+    /// As [`conv2d`](crate::conv2d), and if a [forced](Self::with_path) path cannot compute it.
+    #[must_use]
+    pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
+        let [batch, channels, length] = x.dims();
+        let [outputs, inputs, kernel] = self.weight.dims();
+        let padding = padding::on_one_axis(&self.padding, length, kernel, self.stride);
+        let options = ConvOptions::new_with_padding(
+            [1, self.stride],
+            [(0, 0), padding],
+            [1, self.dilation],
+            self.groups,
+        );
+        let bias = self.bias.as_ref().map(Param::val);
+        let by = Convolving { options, activation: Activation::Identity, path: self.forced };
+        let weight = self.weight.val().reshape([outputs, inputs, 1, kernel]);
+        let y = convolve(x.reshape([batch, channels, 1, length]), weight, bias, by);
+        let [_, _, _, length] = y.dims();
+        y.reshape([batch, outputs, length])
+    }
+
+    /// What computes the layer where its parameters are, in f32.
+    #[must_use]
+    pub fn path(&self) -> LayerPath {
+        self.forced.unwrap_or_else(|| LayerPath::of(&self.weight.device()))
+    }
+
+    /// The same layer, computed in one way only.
+    ///
+    /// Its [`forward`](Self::forward) panics where the device or the processor has no such
+    /// kernels.
+    #[must_use]
+    pub fn with_path(self, path: LayerPath) -> Self {
+        Self { forced: Some(path), ..self }
+    }
+}

@@ -1,0 +1,59 @@
+//! Weighted sums of whole tensors.
+
+use burn::tensor::{Tensor, assert_shape};
+
+/// `Σ_k weights[k]·tensors[k]`, with the gradients of tensors and weights.
+///
+/// On flex two or three tensors are summed by our kernels on several threads, in f32; another
+/// number of them, every other dtype and every other backend take burn's own operations, with the
+/// same result.
+///
+/// # Shapes
+/// - `tensors`: any number of one shape, at least one
+/// - `weights`: `[tensors]`
+///
+/// # Panics
+/// If there are no tensors, not as many weights, or the shapes differ.
+pub fn weighted_sum<const D: usize>(tensors: Vec<Tensor<D>>, weights: Tensor<1>) -> Tensor<D> {
+    let terms = tensors.len();
+    assert!(terms > 0, "weighted_sum: there is nothing to sum");
+    assert_shape!(weights, [terms]);
+    for tensor in &tensors[1..] {
+        assert_eq!(tensor.dims(), tensors[0].dims(), "weighted_sum: all tensors are of one shape");
+    }
+    #[cfg(feature = "flex")]
+    {
+        use burn::tensor::DType;
+
+        use super::path::LayerPath;
+
+        let mut dtypes = tensors.iter().map(Tensor::dtype).chain([weights.dtype()]);
+        if let LayerPath::Kernels(path) = LayerPath::of(&tensors[0].device())
+            && (terms == 2 || terms == 3)
+            && dtypes.all(|dtype| dtype == DType::F32)
+        {
+            return fused(tensors, weights, path);
+        }
+    }
+    let weight = |term: usize| weights.clone().narrow(0, term, 1).reshape([1; D]);
+    let products = tensors.into_iter().enumerate().map(|(term, tensor)| tensor * weight(term));
+    products.reduce(|sum, product| sum + product).expect("there is a first tensor")
+}
+
+#[cfg(feature = "flex")]
+fn fused<const D: usize>(
+    tensors: Vec<Tensor<D>>,
+    weights: Tensor<1>,
+    path: crate::kernels::Path,
+) -> Tensor<D> {
+    use burn::backend::Dispatch;
+
+    use super::extension::{ConvBackend, SumSpec};
+
+    let spec = SumSpec { terms: tensors.len(), path };
+    let mut tensors = tensors.into_iter().map(Tensor::into_dispatch);
+    let mut next = || tensors.next();
+    let (a, b) = next().zip(next()).expect("two or three tensors");
+    let c = next().unwrap_or_else(|| a.clone());
+    Tensor::from_dispatch(Dispatch::weighted_sum(a, b, c, weights.into_dispatch(), spec))
+}

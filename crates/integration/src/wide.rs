@@ -1,0 +1,11 @@
+//! The dtype in which sums over many values are taken.
+
+use burn::tensor::{DType, FloatDType};
+
+/// f64 for f64, else f32.
+pub(crate) fn wide(dtype: DType) -> FloatDType {
+    match dtype {
+        DType::F64 => FloatDType::F64,
+        _ => FloatDType::F32,
+    }
+}
