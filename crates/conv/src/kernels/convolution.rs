@@ -6,7 +6,7 @@ use super::geometry::{ConvGeometry, ConvShape};
 use super::parallel::{Cut, Pieces, over, over_items, threads};
 use super::path::Path;
 use super::plan::{Padded, Phase, Phases, Windows};
-use super::scratch::Scratch;
+use super::scratch::{CACHE_LINE, Scratch};
 
 /// Chunks of a batch whose weight gradients are summed one after the other.
 ///
@@ -367,7 +367,9 @@ fn pack(
 
 /// Numbers that the padded copy of an image takes; none where it is read where it is.
 fn padded_len(padded: Padded, image: [usize; 2], channels: usize) -> usize {
-    if padded.is_bare(image) { 0 } else { channels * padded.plane() }
+    let numbers = if padded.is_bare(image) { 0 } else { channels * padded.plane() };
+    // What lies behind it starts with a cache line too.
+    numbers.next_multiple_of(CACHE_LINE)
 }
 
 /// The image itself, or its padded copy.
