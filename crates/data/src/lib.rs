@@ -10,9 +10,11 @@ mod fault;
 mod guard;
 mod image;
 mod jpeg;
+mod kernels;
 mod patch;
 mod progress;
 mod random;
+mod recycle;
 mod resident;
 mod source;
 mod split;
@@ -24,8 +26,8 @@ mod trace;
 // Where samples come from.
 pub use source::{
     CifarLabels, CifarPart, CifarRecords, Cue, Formula, GeneratedConfig, GeneratedImages, IdxArray,
-    IdxValues, ImageFolder, ImageSource, InMemoryImages, InMemoryTensors, Relabeled, Subset,
-    TarImages, Targets, blob_volumes, formula_samples, interaction_csv, read_cifar,
+    IdxValues, ImageFolder, ImageSource, InMemoryImages, InMemoryTensors, Relabeled, Resized,
+    Subset, TarImages, Targets, blob_volumes, formula_samples, interaction_csv, read_cifar,
 };
 pub use split::{Split, stratified_sample, stratified_split};
 
