@@ -2,6 +2,8 @@
 
 mod augment;
 mod batch;
+#[cfg(feature = "burn-dataloader")]
+mod burn_loader;
 mod cache;
 mod decode;
 mod digest;
@@ -47,6 +49,8 @@ pub use image::Image;
 
 // Batches of samples, epoch by epoch.
 pub use batch::{ImageBatch, Mix};
+#[cfg(feature = "burn-dataloader")]
+pub use burn_loader::BurnLoader;
 pub use patch::{PatchPair, RandomPatches, SlidingWindow};
 pub use resident::{ResidentBatch, ResidentEpoch, ResidentSet};
 pub use stream::{
