@@ -28,7 +28,7 @@ impl Resized {
     /// use std::sync::Arc;
     /// use updraft_data::{Cue, GeneratedConfig, GeneratedImages, ImageSource, Resized};
     ///
-    /// let images = GeneratedImages::try_new(GeneratedConfig::new(Cue::Both, 4))?;
+    /// let images = GeneratedImages::try_new(GeneratedConfig::new(Cue::Both, 16))?;
     /// let images = Resized::try_new(Arc::new(images), 20, 24)?;
     /// assert_eq!(images.read(3)?.size(), (20, 24));
     /// # Ok::<(), updraft_data::DataError>(())
