@@ -18,6 +18,8 @@ def prepare(problem, strategy, folder, threads):
     )
     if problem["kind"] == "kan_layer":
         layout = strategy.endswith("-compiled")
+    if problem["kind"] == "photos":
+        layout = (strategy.endswith("-pillow"), threads)
     once, outputs = KINDS[problem["kind"]](problem, layout, folder)
     return once, outputs, f"PyTorch {torch.__version__}, {threads} threads"
 
@@ -239,6 +241,56 @@ def decode(problem, _layout, folder):
     return once, lambda: {"pixels": numbers(once().permute(1, 2, 0))}
 
 
+class PhotoFiles(torch.utils.data.Dataset):
+    """Files as the network sees them, decoded by torchvision.io or by Pillow."""
+
+    def __init__(self, folder, side, with_pillow):
+        names = sorted(os.listdir(folder))
+        self.paths = [os.path.join(folder, name) for name in names]
+        self.side, self.with_pillow = side, with_pillow
+        self.mean, self.std = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+
+    def __len__(self):
+        return len(self.paths)
+
+    def __getitem__(self, index):
+        from torchvision import io, transforms
+        from torchvision.transforms.v2 import functional
+
+        path, size = self.paths[index], [self.side, self.side]
+        if self.with_pillow:
+            from PIL import Image
+
+            with Image.open(path) as image:
+                image = image.convert("RGB").resize(size, Image.Resampling.BILINEAR)
+            image = transforms.functional.to_tensor(image)
+        else:
+            image = io.decode_jpeg(io.read_file(path), mode=io.ImageReadMode.RGB)
+            image = functional.resize(image, size, antialias=True)
+            image = functional.to_dtype(image, torch.float32, scale=True)
+        return functional.normalize(image, self.mean, self.std, inplace=True)
+
+
+def photos(problem, layout, folder):
+    with_pillow, threads = layout
+    files = PhotoFiles(os.path.join(folder, "photos", "one"), problem["side"], with_pillow)
+    workers = threads if threads > 1 else 0
+    loader = torch.utils.data.DataLoader(
+        files,
+        batch_size=problem["batch"],
+        shuffle=True,
+        num_workers=workers,
+        persistent_workers=workers > 0,
+    )
+
+    def once():
+        for batch in loader:
+            pass
+
+    first = range(problem["batch"])
+    return once, lambda: {"planes": numbers(torch.stack([files[index] for index in first]))}
+
+
 def gather(problem, _layout, folder):
     images, side, batch = problem["images"], problem["side"], problem["batch"]
     values = np.fromfile(os.path.join(folder, "gray.bin"), dtype=np.uint8)
@@ -268,6 +320,7 @@ KINDS = {
     "train_step": train_step,
     "optimizer": optimizer,
     "decode": decode,
+    "photos": photos,
     "gather": gather,
 }
 

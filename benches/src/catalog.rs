@@ -10,6 +10,7 @@ use crate::problem::gather::Gather;
 use crate::problem::kan_layer::KanLayer;
 use crate::problem::matmul::{Matmul, Number};
 use crate::problem::optimizer::OptimizerStep;
+use crate::problem::photos::Photos;
 use crate::problem::read_table::{ReadTable, Reading};
 use crate::problem::train_step::TrainStep;
 
@@ -95,6 +96,10 @@ pub(crate) fn entries() -> Vec<Entry> {
     {
         add(Problem::Decode(Decode { from, to }), about);
     }
+    add(
+        Problem::Photos(Photos { files: 320, batch: 32, side: 224 }),
+        "an epoch of photographs: read, decoded, shrunk and normalized",
+    );
     add(
         Problem::Gather(Gather { images: 60_000, side: 28, batch: 256 }),
         "a batch of gray digits out of memory, shuffled and normalized",

@@ -123,6 +123,7 @@ pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
     match problem {
         Problem::Conv2d(_) => both_layouts().into_iter().chain([candle()]).collect(),
         Problem::BatchNorm(_) | Problem::TrainStep(_) => both_layouts(),
+        Problem::Photos(_) => vec![python("pytorch"), python("pytorch-pillow")],
         Problem::KanLayer(_) => vec![python("pytorch"), python("pytorch-compiled")],
         Problem::Matmul(matmul) if matmul.dtype == Number::F32 => {
             vec![python("pytorch"), candle()]

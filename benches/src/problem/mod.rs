@@ -7,6 +7,7 @@ pub(crate) mod gather;
 pub(crate) mod kan_layer;
 pub(crate) mod matmul;
 pub(crate) mod optimizer;
+pub(crate) mod photos;
 pub(crate) mod read_table;
 pub(crate) mod train_step;
 
@@ -30,6 +31,7 @@ pub(crate) enum Problem {
     TrainStep(train_step::TrainStep),
     Optimizer(optimizer::OptimizerStep),
     Decode(decode::Decode),
+    Photos(photos::Photos),
     Gather(gather::Gather),
     ReadTable(read_table::ReadTable),
 }
@@ -45,6 +47,7 @@ impl Problem {
             Self::TrainStep(task) => task,
             Self::Optimizer(task) => task,
             Self::Decode(task) => task,
+            Self::Photos(task) => task,
             Self::Gather(task) => task,
             Self::ReadTable(task) => task,
         }

@@ -50,8 +50,8 @@ pub(crate) fn decode_bytes(bytes: &[u8]) -> Result<Image<'static>, DecodeError> 
             return Err(DecodeError::UnknownFormat { start: bytes[..bytes.len().min(8)].to_vec() });
         }
     };
-    if format == ImageFormat::Jpeg && !jpeg::has_end(bytes) {
-        return Err(DecodeError::Truncated { bytes: bytes.len() });
+    if format == ImageFormat::Jpeg {
+        return jpeg::decode(bytes);
     }
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     let mut limits = Limits::default();

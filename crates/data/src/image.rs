@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 
 use fast_image_resize::images::{Image as Canvas, ImageRef};
-use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
+use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions};
 
 use crate::error::DataError;
+use crate::recycle;
 
 /// An 8-bit RGB image: rows from top to bottom, pixels from left to right, red before green
 /// before blue.
@@ -118,9 +119,11 @@ impl<'a> Image<'a> {
         let options = ResizeOptions::new()
             .resize_alg(ResizeAlg::Convolution(FilterType::Bilinear))
             .use_alpha(false);
-        Resizer::new()
-            .resize(&from, &mut to, &options)
+        recycle::with_resizer(|resizer| resizer.resize(&from, &mut to, &options))
             .expect("both images have the same pixel type and are not empty");
+        if let Cow::Owned(pixels) = self.pixels {
+            recycle::keep(pixels);
+        }
         Image { height, width, pixels: to.into_vec().into() }
     }
 }

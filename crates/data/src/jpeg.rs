@@ -1,4 +1,44 @@
-//! Whether a JPEG has its end.
+//! From the bytes of a JPEG to an image.
+
+use zune_jpeg::JpegDecoder;
+use zune_jpeg::errors::DecodeErrors;
+use zune_jpeg::zune_core::bytestream::ZCursor;
+use zune_jpeg::zune_core::colorspace::ColorSpace;
+use zune_jpeg::zune_core::options::DecoderOptions;
+
+use crate::decode::MAX_PIXELS;
+use crate::error::DecodeError;
+use crate::image::Image;
+use crate::recycle;
+
+/// Decodes a JPEG to RGB, whatever its own colors are.
+pub(crate) fn decode(bytes: &[u8]) -> Result<Image<'static>, DecodeError> {
+    if !has_end(bytes) {
+        return Err(DecodeError::Truncated { bytes: bytes.len() });
+    }
+    let longest = usize::from(u16::MAX);
+    let options = DecoderOptions::default()
+        .set_max_width(longest)
+        .set_max_height(longest)
+        // Cameras write markers that the standard does not know.
+        .set_strict_mode(false)
+        .jpeg_set_out_colorspace(ColorSpace::RGB);
+    let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
+    decoder.decode_headers().map_err(damaged)?;
+    let (width, height) = decoder.dimensions().expect("the headers were read");
+    if (width * height) as u64 > MAX_PIXELS {
+        let (width, height) = (width as u32, height as u32);
+        return Err(DecodeError::TooLarge { width, height, limit: MAX_PIXELS });
+    }
+    let mut pixels = recycle::zeros(Image::CHANNELS * width * height);
+    decoder.decode_into(&mut pixels).map_err(damaged)?;
+    Image::try_new(height, width, pixels)
+        .map_err(|source| DecodeError::Damaged { source: source.into() })
+}
+
+fn damaged(source: DecodeErrors) -> DecodeError {
+    DecodeError::Damaged { source: source.into() }
+}
 
 /// Whether the marker that ends the image is there.
 ///
@@ -9,11 +49,11 @@
 ///
 /// # Source
 /// ITU-T T.81, annex B.1.1.
-pub(crate) fn has_end(bytes: &[u8]) -> bool {
+fn has_end(bytes: &[u8]) -> bool {
     const END_OF_IMAGE: u8 = 0xD9;
     let mut rest = bytes;
     loop {
-        let Some(at) = rest.iter().position(|&byte| byte == 0xFF) else { return false };
+        let Some(at) = first_ff(rest) else { return false };
         rest = &rest[at..];
         let Some(at) = rest.iter().position(|&byte| byte != 0xFF) else { return false };
         let marker = rest[at];
@@ -32,6 +72,14 @@ pub(crate) fn has_end(bytes: &[u8]) -> bool {
     }
 }
 
+/// The first byte 0xFF, looked for in blocks because most have none.
+fn first_ff(bytes: &[u8]) -> Option<usize> {
+    const BLOCK: usize = 64;
+    let skipped = BLOCK * bytes.chunks(BLOCK).take_while(|block| !block.contains(&0xFF)).count();
+    let at = bytes.get(skipped..)?.iter().position(|&byte| byte == 0xFF)?;
+    Some(skipped + at)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -46,6 +94,16 @@ mod tests {
         assert!(has_end(&image));
         for cut in 0..image.len() - 1 {
             assert!(!has_end(&image[..cut]), "{cut}");
+        }
+    }
+
+    #[test]
+    fn the_first_marker_byte_is_found_at_every_place() {
+        for at in 0..200 {
+            let mut bytes = vec![0; 200];
+            assert_eq!(first_ff(&bytes), None);
+            bytes[at..].fill(0xFF);
+            assert_eq!(first_ff(&bytes), Some(at));
         }
     }
 }

@@ -2,6 +2,8 @@
 
 mod augment;
 mod batch;
+#[cfg(feature = "burn-dataloader")]
+mod burn_loader;
 mod cache;
 mod decode;
 mod digest;
@@ -10,9 +12,11 @@ mod fault;
 mod guard;
 mod image;
 mod jpeg;
+mod kernels;
 mod patch;
 mod progress;
 mod random;
+mod recycle;
 mod resident;
 mod source;
 mod split;
@@ -24,8 +28,8 @@ mod trace;
 // Where samples come from.
 pub use source::{
     CifarLabels, CifarPart, CifarRecords, Cue, Formula, GeneratedConfig, GeneratedImages, IdxArray,
-    IdxValues, ImageFolder, ImageSource, InMemoryImages, InMemoryTensors, Relabeled, Subset,
-    TarImages, Targets, blob_volumes, formula_samples, interaction_csv, read_cifar,
+    IdxValues, ImageFolder, ImageSource, InMemoryImages, InMemoryTensors, Relabeled, Resized,
+    Subset, TarImages, Targets, blob_volumes, formula_samples, interaction_csv, read_cifar,
 };
 pub use split::{Split, stratified_sample, stratified_split};
 
@@ -45,6 +49,8 @@ pub use image::Image;
 
 // Batches of samples, epoch by epoch.
 pub use batch::{ImageBatch, Mix};
+#[cfg(feature = "burn-dataloader")]
+pub use burn_loader::BurnLoader;
 pub use patch::{PatchPair, RandomPatches, SlidingWindow};
 pub use resident::{ResidentBatch, ResidentEpoch, ResidentSet};
 pub use stream::{

@@ -84,7 +84,7 @@ impl TensorBatch {
             panic!("the targets of the batch are no classes")
         };
         let classes: Vec<i64> = classes.iter().map(|&class| class as i64).collect();
-        Tensor::from_data(TensorData::new(classes, [self.len()]), device)
+        Tensor::from_data(staged(TensorData::new(classes, [self.len()]), device), device)
     }
 
     /// The target numbers as a tensor `[samples, …]` in the device's default dtype.
@@ -108,5 +108,11 @@ fn tensor<const D: usize>(
 ) -> Tensor<D> {
     assert_eq!(D, shape.len() + 1, "a batch of samples of shape {shape:?} has another rank");
     let shape: Vec<usize> = [&[samples], shape].concat();
-    Tensor::from_data(TensorData::new(values.to_vec(), shape), device)
+    Tensor::from_data(staged(TensorData::new(values.to_vec(), shape), device), device)
+}
+
+/// Where the device has memory that it copies from by itself, the way there leads through.
+fn staged(mut data: TensorData, device: &Device) -> TensorData {
+    device.staging(std::iter::once(&mut data));
+    data
 }

@@ -22,5 +22,3 @@ pub use random_resized_crop::RandomResizedCrop;
 pub use rotate::Rotate;
 pub use translate::Translate;
 pub use zoom::Zoom;
-
-pub(crate) use normalize::Affine;

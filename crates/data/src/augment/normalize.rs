@@ -1,8 +1,11 @@
 //! From bytes to the numbers a model sees.
 
+use std::array;
+
 use crate::digest::Digest;
 use crate::error::DataError;
 use crate::image::Image;
+use crate::kernels::{Affine, Path, append_planes};
 
 /// Turns each byte into `(byte / 255 − mean) / std`, channel by channel.
 ///
@@ -60,40 +63,17 @@ impl Normalize {
     #[must_use]
     pub fn planes(&self, image: &Image<'_>) -> Vec<f32> {
         let mut planes = Vec::with_capacity(image.pixels().len());
-        Affine::new(self).append(image.pixels(), &mut planes);
+        append_planes(Path::detect(), image.pixels(), &self.affine(), &mut planes);
         planes
+    }
+
+    /// The map of each channel.
+    pub(crate) fn affine(&self) -> [Affine; 3] {
+        array::from_fn(|channel| Affine::normalizing(self.mean[channel], self.std[channel]))
     }
 
     pub(crate) fn describe(&self, digest: Digest) -> Digest {
         self.mean.iter().chain(&self.std).fold(digest, |digest, &number| digest.float(number))
-    }
-}
-
-/// `byte · scale + shift` per channel: the same map, ready to apply.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Affine {
-    scale: [f32; 3],
-    shift: [f32; 3],
-}
-
-impl Affine {
-    pub(crate) fn new(normalize: &Normalize) -> Self {
-        let wide = |channel: usize| {
-            (f64::from(normalize.mean[channel]), f64::from(normalize.std[channel]))
-        };
-        let channels = [wide(0), wide(1), wide(2)];
-        Self {
-            scale: channels.map(|(_, std)| (1.0 / (255.0 * std)) as f32),
-            shift: channels.map(|(mean, std)| (-mean / std) as f32),
-        }
-    }
-
-    /// Appends `[height, width, 3]` bytes as three planes.
-    pub(crate) fn append(&self, pixels: &[u8], planes: &mut Vec<f32>) {
-        let (pixels, _) = pixels.as_chunks::<{ Image::CHANNELS }>();
-        for (channel, (scale, shift)) in self.scale.into_iter().zip(self.shift).enumerate() {
-            planes.extend(pixels.iter().map(|pixel| f32::from(pixel[channel]) * scale + shift));
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::digest::Digest;
 use crate::error::{DataError, FormatError};
+use crate::kernels::{Affine, Path, append_values, prefetch};
 use crate::source::{IdxArray, IdxValues};
 use crate::stream::{Collate, Draw};
 use crate::tensor_batch::{TargetBatch, TensorBatch};
@@ -23,8 +24,7 @@ enum Values {
     /// `byte · scale + shift` in a batch.
     Bytes {
         bytes: Vec<u8>,
-        scale: f32,
-        shift: f32,
+        affine: Affine,
     },
     Floats(Vec<f32>),
 }
@@ -71,7 +71,7 @@ impl InMemoryTensors {
         bytes: Vec<u8>,
         targets: Targets,
     ) -> Result<Self, DataError> {
-        let values = Values::Bytes { bytes, scale: 1.0 / 255.0, shift: 0.0 };
+        let values = Values::Bytes { bytes, affine: Affine::normalizing(0.0, 1.0) };
         Self::try_new(samples, shape, values, targets)
     }
 
@@ -134,11 +134,10 @@ impl InMemoryTensors {
         if !(std.is_finite() && std > 0.0) {
             return fault("std", std, "a finite number above 0");
         }
-        let Values::Bytes { scale, shift, .. } = &mut self.values else {
+        let Values::Bytes { affine, .. } = &mut self.values else {
             return fault("mean", mean, "samples of bytes; normalize numbers before");
         };
-        *scale = (1.0 / (255.0 * f64::from(std))) as f32;
-        *shift = (-f64::from(mean) / f64::from(std)) as f32;
+        *affine = Affine::normalizing(mean, std);
         Ok(self)
     }
 
@@ -222,7 +221,7 @@ impl Collate for InMemoryTensors {
     fn fingerprint(&self) -> String {
         let digest = Digest::new("updraft tensors in batches").text(&self.fingerprint);
         match self.values {
-            Values::Bytes { scale, shift, .. } => digest.float(scale).float(shift).hex(),
+            Values::Bytes { affine, .. } => digest.float(affine.scale).float(affine.shift).hex(),
             Values::Floats(_) => digest.hex(),
         }
     }
@@ -256,9 +255,9 @@ impl Collate for InMemoryTensors {
     fn add(&self, draw: Draw, (): &mut (), batch: &mut TensorBatch) -> Result<(), DataError> {
         let (index, count) = (draw.index, self.sample_values());
         match &self.values {
-            Values::Bytes { bytes, scale, shift } => {
+            Values::Bytes { bytes, affine } => {
                 let bytes = &bytes[index * count..][..count];
-                batch.values.extend(bytes.iter().map(|&byte| f32::from(byte) * scale + shift));
+                append_values(Path::detect(), bytes, *affine, &mut batch.values);
             }
             Values::Floats(values) => {
                 batch.values.extend_from_slice(&values[index * count..][..count]);
@@ -274,6 +273,14 @@ impl Collate for InMemoryTensors {
         }
         batch.indices.push(index);
         Ok(())
+    }
+
+    fn announce(&self, next: usize) {
+        let count = self.sample_values();
+        match &self.values {
+            Values::Bytes { bytes, .. } => prefetch(&bytes[next * count..][..count]),
+            Values::Floats(values) => prefetch(&values[next * count..][..count]),
+        }
     }
 
     fn truncate(&self, batch: &mut TensorBatch, samples: usize) {

@@ -74,10 +74,16 @@ impl<C: Collate> Assembler<C> {
     ) -> Result<Assembled<C::Batch>, DataError> {
         let mut batch = self.samples.begin(indices.len());
         let (mut kept, mut faults) = (0, Vec::new());
-        for &index in indices {
+        for (at, &index) in indices.iter().enumerate() {
             let place = || place(&self.samples, index);
             let draw = Draw { seed: self.config().seed, epoch, index };
-            match guarded(place, || self.samples.add(draw, scratch, &mut batch)) {
+            let added = guarded(place, || {
+                if let Some(&next) = indices.get(at + 1) {
+                    self.samples.announce(next);
+                }
+                self.samples.add(draw, scratch, &mut batch)
+            });
+            match added {
                 Ok(()) => kept += 1,
                 Err(error) if self.config().faults == FaultPolicy::Raise => return Err(error),
                 Err(error) => {

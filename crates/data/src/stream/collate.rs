@@ -45,6 +45,12 @@ pub trait Collate: Send + Sync + 'static {
         batch: &mut Self::Batch,
     ) -> Result<(), DataError>;
 
+    /// Hears which sample is added after the one at hand: its memory may be asked for, so that it
+    /// is there in time. Nothing, unless reading it is what a sample costs.
+    fn announce(&self, next: usize) {
+        let _ = next;
+    }
+
     /// Cuts a batch back to its first samples, after an [`add`](Self::add) that failed or
     /// panicked.
     fn truncate(&self, batch: &mut Self::Batch, samples: usize);

@@ -2,38 +2,40 @@
 
 use std::sync::Arc;
 
-use crate::augment::{Affine, Canvas, MixUp};
+use crate::augment::{Canvas, MixUp};
 use crate::batch::{ImageBatch, Mix};
 use crate::digest::Digest;
 use crate::error::DataError;
 use crate::guard::guarded;
 use crate::image::Image;
+use crate::kernels::{Affine, Path, append_planes};
 use crate::random::{Purpose, Random};
 use crate::source::{ImageSource, place};
 use crate::stream::collate::{Collate, Draw};
 use crate::stream::image_config::LoaderConfig;
 
-/// Images of one size in batches; made by [`Loader::try_new`](crate::Loader::try_new).
+/// Images of one size in batches: what [`Loader::try_new`](crate::Loader::try_new) collates.
 pub struct ImageCollate {
     source: Arc<dyn ImageSource>,
     config: LoaderConfig,
-    affine: Affine,
+    affine: [Affine; Image::CHANNELS],
     size: (usize, usize),
 }
 
 impl ImageCollate {
     /// Learns the size of all images from the first one that can be read.
-    pub(super) fn try_new(
-        source: Arc<dyn ImageSource>,
-        config: LoaderConfig,
-    ) -> Result<Self, DataError> {
+    ///
+    /// # Errors
+    /// As [`LoaderConfig::validate`]; what is wrong with the first image, unless the policy allows
+    /// for it to be left out.
+    pub fn try_new(source: Arc<dyn ImageSource>, config: LoaderConfig) -> Result<Self, DataError> {
         config.validate()?;
         let size = first_size(&*source, config.stream.faults.at_most())?;
         let (height, width) = size;
         for augment in &config.augment {
             augment.validate(height.min(width))?;
         }
-        let affine = Affine::new(&config.normalize);
+        let affine = config.normalize.affine();
         Ok(Self { source, config, affine, size })
     }
 
@@ -93,14 +95,14 @@ impl Collate for ImageCollate {
             return Err(DataError::Label { place, label, classes });
         }
         if self.config.augment.is_empty() {
-            self.affine.append(image.pixels(), &mut batch.planes);
+            append_planes(Path::detect(), image.pixels(), &self.affine, &mut batch.planes);
         } else {
             canvas.load(&image);
             let mut random = Random::new(Purpose::Augment, seed, epoch, index as u64);
             for augment in &self.config.augment {
                 augment.apply(&mut random, canvas);
             }
-            self.affine.append(canvas.pixels(), &mut batch.planes);
+            append_planes(Path::detect(), canvas.pixels(), &self.affine, &mut batch.planes);
         }
         batch.labels.push(label);
         batch.indices.push(index);

@@ -124,6 +124,20 @@ impl<C: Collate> Loader<C> {
         self.assembler.collate()
     }
 
+    /// The same samples, settings and threads.
+    #[cfg(feature = "burn-dataloader")]
+    pub(crate) fn shared(&self) -> Self {
+        let (assembler, quarantine) = (Arc::clone(&self.assembler), self.quarantine.clone());
+        Self { assembler, quarantine, workers: self.workers }
+    }
+
+    /// Other samples with the same settings and threads.
+    #[cfg(feature = "burn-dataloader")]
+    pub(crate) fn with_samples(&self, samples: C) -> Result<Self, DataError> {
+        let assembler = Assembler::try_new(samples, self.assembler.config().clone())?;
+        Ok(Self { assembler: Arc::new(assembler), ..self.shared() })
+    }
+
     fn start(&self, batch: usize, state: LoaderState) -> Epoch<C> {
         let prefetch_bytes = self.assembler.config().prefetch_bytes;
         let window = (prefetch_bytes / self.assembler.batch_bytes()).max(1);

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::str::Utf8Error;
 
 use crate::table::records::{Delimiter, Records};
 use crate::table::words::Words;
@@ -84,16 +85,17 @@ impl Table {
         let mut rows = 0;
         while records.advance()? {
             for (at, column) in &mut columns {
-                let field = records.field(*at)?;
-                let trimmed = trim(field);
-                if !column.push(trimmed, missing.contains(trimmed)) {
-                    return Err(TableError::NotANumber {
+                let pushed = trim(records.bytes(*at))
+                    .and_then(|field| column.push(field, missing.contains(field)));
+                pushed.map_err(|unfit| match unfit {
+                    Unfit::Text => records.not_utf8(*at),
+                    Unfit::Number => TableError::NotANumber {
                         path: records.path().to_owned(),
                         line: records.line(),
                         column: records.header()[*at].clone(),
-                        text: field.to_owned(),
-                    });
-                }
+                        text: String::from_utf8_lossy(records.bytes(*at)).into_owned(),
+                    },
+                })?;
             }
             rows += 1;
         }
@@ -202,26 +204,41 @@ impl Column {
         }
     }
 
-    /// Appends a field; false if it is no number where one is wanted.
-    fn push(&mut self, field: &str, is_missing: bool) -> bool {
+    /// Appends a field without spaces around it.
+    fn push(&mut self, field: &[u8], is_missing: bool) -> Result<(), Unfit> {
         match self {
             Self::Category { words, codes } => {
-                codes.push(if is_missing { MISSING } else { words.number(field) });
+                codes.push(if is_missing { MISSING } else { words.number(field)? });
             }
             Self::Number(numbers) if is_missing => numbers.push(f64::NAN),
-            Self::Number(numbers) => match field.parse::<f64>() {
+            Self::Number(numbers) => match str::from_utf8(field)?.parse::<f64>() {
                 Ok(number) if number.is_finite() => numbers.push(number),
-                _ => return false,
+                _ => return Err(Unfit::Number),
             },
             Self::MultiLabel { separator, words, codes, ends } => {
                 if !is_missing {
-                    let parts = field.split(*separator).map(trim);
-                    codes.extend(parts.filter(|part| !part.is_empty()).map(|p| words.number(p)));
+                    let mut add = |part: &[u8]| {
+                        let part = trim(part)?;
+                        if !part.is_empty() {
+                            codes.push(words.number(part)?);
+                        }
+                        Ok::<_, Unfit>(())
+                    };
+                    match u8::try_from(*separator) {
+                        // An ASCII byte is never a part of another character.
+                        Ok(byte) if byte.is_ascii() => {
+                            field.split(|&other| other == byte).try_for_each(&mut add)?;
+                        }
+                        _ => {
+                            let mut parts = str::from_utf8(field)?.split(*separator);
+                            parts.try_for_each(|part| add(part.as_bytes()))?;
+                        }
+                    }
                 }
                 ends.push(codes.len());
             }
         }
-        true
+        Ok(())
     }
 
     pub(super) fn kind(&self) -> ColumnKind {
@@ -234,6 +251,21 @@ impl Column {
 
     pub(super) fn mismatch(&self, column: &str, expected: &'static str) -> TableError {
         TableError::Kind { column: column.to_owned(), expected, got: self.kind().name() }
+    }
+}
+
+/// Why a field cannot stand in its column.
+#[derive(Debug)]
+pub(super) enum Unfit {
+    /// It is not UTF-8.
+    Text,
+    /// It is no finite number.
+    Number,
+}
+
+impl From<Utf8Error> for Unfit {
+    fn from(_: Utf8Error) -> Self {
+        Self::Text
     }
 }
 
@@ -254,11 +286,12 @@ impl<'a> Missing<'a> {
         Self { texts, begins, has_empty: texts.iter().any(String::is_empty) }
     }
 
-    fn contains(&self, field: &str) -> bool {
-        match field.as_bytes().first() {
+    fn contains(&self, field: &[u8]) -> bool {
+        match field.first() {
             None => self.has_empty,
             Some(&first) => {
-                self.begins[usize::from(first)] && self.texts.iter().any(|text| text == field)
+                self.begins[usize::from(first)]
+                    && self.texts.iter().any(|text| text.as_bytes() == field)
             }
         }
     }
@@ -266,11 +299,12 @@ impl<'a> Missing<'a> {
 
 /// As [`str::trim`], which looks for the spaces of all scripts, but quick where neither end can
 /// be one.
-fn trim(field: &str) -> &str {
-    match field.as_bytes() {
-        [] => field,
-        [first, .., last] if first.is_ascii_graphic() && last.is_ascii_graphic() => field,
-        _ => field.trim(),
+fn trim(field: &[u8]) -> Result<&[u8], Unfit> {
+    match field {
+        [] => Ok(field),
+        [one] if one.is_ascii_graphic() => Ok(field),
+        [first, .., last] if first.is_ascii_graphic() && last.is_ascii_graphic() => Ok(field),
+        _ => Ok(str::from_utf8(field)?.trim().as_bytes()),
     }
 }
 

@@ -111,11 +111,21 @@ impl<R: Read> Records<R> {
 
     /// A field of the record read last.
     pub(crate) fn field(&self, column: usize) -> Result<&str, TableError> {
-        str::from_utf8(&self.record[column]).map_err(|_| TableError::NotUtf8 {
+        str::from_utf8(self.bytes(column)).map_err(|_| self.not_utf8(column))
+    }
+
+    /// A field of the record read last, whatever its bytes are.
+    pub(crate) fn bytes(&self, column: usize) -> &[u8] {
+        &self.record[column]
+    }
+
+    /// What is said of a field of the record read last that is no text.
+    pub(crate) fn not_utf8(&self, column: usize) -> TableError {
+        TableError::NotUtf8 {
             path: self.path.clone(),
             line: self.line(),
             column: self.header[column].clone(),
-        })
+        }
     }
 
     /// The line on which the record read last begins.

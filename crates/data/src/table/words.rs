@@ -1,6 +1,7 @@
 //! Words numbered in the order in which they are met.
 
 use std::collections::HashMap;
+use std::str::Utf8Error;
 
 /// How many recent words are found without hashing; a power of two.
 const RECENT: usize = 256;
@@ -24,13 +25,14 @@ impl Default for Words {
 }
 
 impl Words {
-    /// The number of a word, new or known.
-    pub(super) fn number(&mut self, word: &str) -> u32 {
-        let slot = slot(word.as_bytes());
+    /// The number of a word, new or known; what equals a known word needs no look at its bytes.
+    pub(super) fn number(&mut self, word: &[u8]) -> Result<u32, Utf8Error> {
+        let slot = slot(word);
         let recent = self.recent[slot];
-        if self.words.get(recent as usize).is_some_and(|recent| **recent == *word) {
-            return recent;
+        if self.words.get(recent as usize).is_some_and(|recent| recent.as_bytes() == word) {
+            return Ok(recent);
         }
+        let word = str::from_utf8(word)?;
         let number = match self.numbers.get(word) {
             Some(&number) => number,
             None => {
@@ -41,7 +43,7 @@ impl Words {
             }
         };
         self.recent[slot] = number;
-        number
+        Ok(number)
     }
 
     pub(super) fn words(&self) -> &[Box<str>] {
@@ -71,12 +73,19 @@ mod tests {
         let names: Vec<String> = (0..2000).map(|at| format!("word {at}")).collect();
         for round in 0..3 {
             for (at, name) in names.iter().enumerate() {
-                assert_eq!(words.number(name), at as u32, "round {round}");
+                assert_eq!(words.number(name.as_bytes()), Ok(at as u32), "round {round}");
             }
         }
         assert_eq!(
-            (words.number(""), words.number("word 7"), words.words().len()),
-            (2000, 7, 2001)
+            (words.number(b""), words.number(b"word 7"), words.words().len()),
+            (Ok(2000), Ok(7), 2001)
         );
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_no_word() {
+        let mut words = Words::default();
+        assert!(words.number(b"caf\xE9").is_err());
+        assert!(words.words().is_empty());
     }
 }

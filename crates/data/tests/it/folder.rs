@@ -1,7 +1,10 @@
 //! Folders of class folders.
 
+use std::sync::Arc;
+
 use image::ImageFormat;
-use updraft_data::{DataError, ImageFolder, ImageSource};
+use image::codecs::jpeg::JpegEncoder;
+use updraft_data::{DataError, ImageFolder, ImageSource, Resized, decode};
 
 use crate::files::{contents, encode, folder, picture, two_classes};
 
@@ -26,6 +29,38 @@ fn the_bytes_say_the_format_and_lossless_formats_keep_every_pixel() {
     for (_, pixels) in contents(&ImageFolder::open(root.path()).unwrap()) {
         assert_eq!(&pixels, original.as_raw());
     }
+}
+
+#[test]
+fn a_gray_jpeg_becomes_an_rgb_image_of_equal_channels() {
+    let ramp = image::GrayImage::from_fn(24, 16, |x, y| image::Luma([(x * 9 + y) as u8]));
+    let mut bytes = Vec::new();
+    image::DynamicImage::ImageLuma8(ramp.clone())
+        .write_with_encoder(JpegEncoder::new_with_quality(&mut bytes, 100))
+        .unwrap();
+    let decoded = decode(&bytes, "gray.jpg").unwrap();
+    assert_eq!(decoded.size(), (16, 24));
+    for (pixel, level) in decoded.pixels().chunks(3).zip(ramp.as_raw()) {
+        assert!(pixel[0] == pixel[1] && pixel[1] == pixel[2], "{pixel:?}");
+        assert!(pixel[0].abs_diff(*level) <= 2, "{pixel:?} {level}");
+    }
+}
+
+#[test]
+fn images_of_many_sizes_are_read_in_one_and_tell_themselves_apart() {
+    let files = [("a/1.png", picture(3, 5, 7)), ("a/2.png", picture(4, 9, 2))];
+    let files = files.map(|(name, image)| (name, encode(&image, ImageFormat::Png)));
+    let root = folder(&files);
+    let images: Arc<dyn ImageSource> = Arc::new(ImageFolder::open(root.path()).unwrap());
+    let resized = Resized::try_new(Arc::clone(&images), 6, 4).unwrap();
+    for index in 0..2 {
+        let expected = images.read(index).unwrap().resize(6, 4);
+        assert_eq!(resized.read(index).unwrap(), expected);
+    }
+    let other = Resized::try_new(Arc::clone(&images), 4, 6).unwrap();
+    assert_ne!(resized.fingerprint(), other.fingerprint());
+    assert_ne!(resized.fingerprint(), images.fingerprint());
+    assert!(matches!(Resized::try_new(images, 0, 6), Err(DataError::Setting { .. })));
 }
 
 #[test]

@@ -6,6 +6,8 @@ mod files;
 mod archive;
 mod augment;
 mod binary;
+#[cfg(feature = "burn-dataloader")]
+mod burn_loader;
 mod cached;
 mod cifar10;
 mod custom;

@@ -1,6 +1,6 @@
-//! Resizing beside torchvision's.
+//! Decoding and resizing beside torchvision's.
 
-use updraft_data::Image;
+use updraft_data::{Image, decode};
 
 /// The green channel of the picture below as torchvision 0.29.2 shrinks it to 10 rows of 7:
 /// `v2.functional.resize(x, [10, 7], antialias=True)` of a `uint8` tensor, bilinear.
@@ -27,4 +27,22 @@ fn a_shrunk_picture_is_within_one_level_of_torchvisions() {
     let green = shrunk.pixels().iter().skip(1).step_by(3);
     let furthest = green.zip(TORCHVISION).map(|(&got, expected)| got.abs_diff(expected)).max();
     assert!(furthest.unwrap() <= 1, "{furthest:?} levels");
+}
+
+/// Levels between two pictures: the largest difference and the mean one.
+fn difference(got: &[u8], expected: &[u8]) -> (u8, f64) {
+    assert_eq!(got.len(), expected.len());
+    let levels = || got.iter().zip(expected).map(|(got, expected)| got.abs_diff(*expected));
+    let sum: u64 = levels().map(u64::from).sum();
+    (levels().max().unwrap(), sum as f64 / got.len() as f64)
+}
+
+/// `parity/make.py` made both files.
+#[test]
+fn a_photograph_is_decoded_and_shrunk_to_torchvisions_pixels() {
+    let image = decode(include_bytes!("parity/photo.jpg"), "photo.jpg").unwrap();
+    assert_eq!(image.size(), (120, 160));
+    let expected = include_bytes!("parity/photo-72x64.rgb");
+    let (largest, mean) = difference(image.resize(64, 72).pixels(), expected);
+    assert!(largest <= 3 && mean < 0.5, "at most {largest} levels, {mean} in the mean");
 }

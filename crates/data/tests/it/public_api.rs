@@ -8,9 +8,9 @@ use updraft_data::{
     ImageCollate, ImageFolder, ImageSource, InMemoryImages, InMemoryTensors, LastBatch, Loader,
     LoaderConfig, LoaderState, Mix, MixUp, Normalize, Order, PatchPair, Place, Progress,
     ProgressUnit, Quarantined, RandomPatches, RandomResizedCrop, Relabeled, ResidentBatch,
-    ResidentEpoch, ResidentSet, Rotate, SampleFault, SlidingWindow, Split, StreamConfig, Subset,
-    Table, TableEncoder, TableError, TableSchema, TarImages, TargetBatch, Targets, TensorBatch,
-    Translate, Vocabulary, Waits, Workers, Zoom,
+    ResidentEpoch, ResidentSet, Resized, Rotate, SampleFault, SlidingWindow, Split, StreamConfig,
+    Subset, Table, TableEncoder, TableError, TableSchema, TarImages, TargetBatch, Targets,
+    TensorBatch, Translate, Vocabulary, Waits, Workers, Zoom,
 };
 
 #[test]
@@ -39,7 +39,7 @@ fn the_promised_names_are_there() {
         Split,
     )>();
     let _ = size_of::<(Cue, Formula, GeneratedConfig, GeneratedImages, ImageFolder, TarImages)>();
-    let _ = size_of::<(InMemoryImages, InMemoryTensors, Relabeled, Subset, Targets)>();
+    let _ = size_of::<(InMemoryImages, InMemoryTensors, Relabeled, Resized, Subset, Targets)>();
     let _ = size_of::<(PatchPair, RandomPatches, SlidingWindow, TargetBatch, TensorBatch)>();
     let _ = size_of::<(ResidentBatch<2>, ResidentEpoch<'_, 2>, ResidentSet<2>)>();
     fn is_collate<C: Collate>() {}

@@ -1,0 +1,119 @@
+//! From bytes to normalized numbers.
+#![cfg_attr(
+    target_arch = "x86_64",
+    expect(unsafe_code, reason = "instructions that not every processor has")
+)]
+
+use crate::kernels::Path;
+
+/// The map `byte · scale + shift`: one rounded product and one rounded sum in f32, never fused,
+/// so that every path computes the same bits.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Affine {
+    pub(crate) scale: f32,
+    pub(crate) shift: f32,
+}
+
+impl Affine {
+    /// `(byte / 255 − mean) / std`.
+    pub(crate) fn normalizing(mean: f32, std: f32) -> Self {
+        let (mean, std) = (f64::from(mean), f64::from(std));
+        Self { scale: (1.0 / (255.0 * std)) as f32, shift: (-mean / std) as f32 }
+    }
+
+    #[inline(always)]
+    fn apply(self, byte: u8) -> f32 {
+        f32::from(byte) * self.scale + self.shift
+    }
+}
+
+/// Appends every byte as a number.
+pub(crate) fn append_values(path: Path, bytes: &[u8], affine: Affine, to: &mut Vec<f32>) {
+    match path {
+        #[cfg(target_arch = "x86_64")]
+        Path::Avx2 if path.is_available() => {
+            // SAFETY: the processor has the instructions.
+            unsafe { avx2::append_values(bytes, affine, to) }
+        }
+        _ => values(bytes, affine, to),
+    }
+}
+
+/// Appends the pixels of an image of three channels as three planes, each with a map of its own.
+///
+/// Bytes that fill no pixel are left out.
+pub(crate) fn append_planes(path: Path, pixels: &[u8], affine: &[Affine; 3], to: &mut Vec<f32>) {
+    match path {
+        #[cfg(target_arch = "x86_64")]
+        Path::Avx2 if path.is_available() => {
+            // SAFETY: the processor has the instructions.
+            unsafe { avx2::append_planes(pixels, affine, to) }
+        }
+        _ => planes(pixels, affine, to),
+    }
+}
+
+#[inline(always)]
+fn values(bytes: &[u8], affine: Affine, to: &mut Vec<f32>) {
+    to.extend(bytes.iter().map(|&byte| affine.apply(byte)));
+}
+
+#[inline(always)]
+fn planes(pixels: &[u8], affine: &[Affine; 3], to: &mut Vec<f32>) {
+    let (pixels, _) = pixels.as_chunks::<3>();
+    for (channel, affine) in affine.iter().enumerate() {
+        to.extend(pixels.iter().map(|pixel| affine.apply(pixel[channel])));
+    }
+}
+
+/// The same loops, compiled for AVX2.
+#[cfg(target_arch = "x86_64")]
+mod avx2 {
+    use super::Affine;
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn append_values(bytes: &[u8], affine: Affine, to: &mut Vec<f32>) {
+        super::values(bytes, affine, to);
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn append_planes(pixels: &[u8], affine: &[Affine; 3], to: &mut Vec<f32>) {
+        super::planes(pixels, affine, to);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn bits(values: &[f32]) -> Vec<u32> {
+        values.iter().map(|value| value.to_bits()).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn every_path_computes_the_bits_of_the_formula(
+            bytes in prop::collection::vec(any::<u8>(), 0..300),
+            maps in prop::array::uniform3((-4.0_f32..4.0, -4.0_f32..4.0)),
+        ) {
+            let maps = maps.map(|(scale, shift)| Affine { scale, shift });
+            let formula = |map: &Affine, byte: &u8| f32::from(*byte) * map.scale + map.shift;
+            let values: Vec<f32> = bytes.iter().map(|byte| formula(&maps[0], byte)).collect();
+            let mut planes = Vec::new();
+            for (channel, map) in maps.iter().enumerate() {
+                let whole = bytes.chunks_exact(3);
+                planes.extend(whole.map(|pixel| formula(map, &pixel[channel])));
+            }
+            for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
+                let mut got = vec![7.0];
+                append_values(path, &bytes, maps[0], &mut got);
+                prop_assert_eq!(bits(&got[1..]), bits(&values), "{:?}", path);
+                let mut got = vec![7.0];
+                append_planes(path, &bytes, &maps, &mut got);
+                prop_assert_eq!(bits(&got[1..]), bits(&planes), "{:?}", path);
+            }
+        }
+    }
+}

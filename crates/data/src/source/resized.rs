@@ -1,0 +1,73 @@
+//! A source whose images all have one size.
+
+use std::sync::Arc;
+
+use crate::digest::Digest;
+use crate::error::DataError;
+use crate::image::Image;
+use crate::source::{ImageSource, check_size};
+
+/// A source whose images are stretched to one size when they are read, as
+/// [`Image::resize`] does: photographs of many sizes for a network of one.
+///
+/// [`CachedImages`](crate::CachedImages) and [`FileImages`](crate::FileImages) resize once and
+/// keep the result; this is for sets that neither can hold.
+pub struct Resized {
+    source: Arc<dyn ImageSource>,
+    size: (usize, usize),
+}
+
+impl Resized {
+    /// Stretches every image of `source` to `height` rows of `width` pixels.
+    ///
+    /// # Errors
+    /// [`DataError::Setting`] for a side that is not from 1 to 65,535.
+    ///
+    /// # Example
+    /// ```
+    /// use std::sync::Arc;
+    /// use updraft_data::{Cue, GeneratedConfig, GeneratedImages, ImageSource, Resized};
+    ///
+    /// let images = GeneratedImages::try_new(GeneratedConfig::new(Cue::Both, 16))?;
+    /// let images = Resized::try_new(Arc::new(images), 20, 24)?;
+    /// assert_eq!(images.read(3)?.size(), (20, 24));
+    /// # Ok::<(), updraft_data::DataError>(())
+    /// ```
+    pub fn try_new(
+        source: Arc<dyn ImageSource>,
+        height: usize,
+        width: usize,
+    ) -> Result<Self, DataError> {
+        check_size((height, width))?;
+        Ok(Self { source, size: (height, width) })
+    }
+}
+
+impl ImageSource for Resized {
+    fn len(&self) -> usize {
+        self.source.len()
+    }
+
+    fn classes(&self) -> &[String] {
+        self.source.classes()
+    }
+
+    fn label(&self, index: usize) -> usize {
+        self.source.label(index)
+    }
+
+    fn name(&self, index: usize) -> String {
+        self.source.name(index)
+    }
+
+    fn read(&self, index: usize) -> Result<Image<'_>, DataError> {
+        let (height, width) = self.size;
+        Ok(self.source.read(index)?.resize(height, width))
+    }
+
+    fn fingerprint(&self) -> String {
+        let (height, width) = self.size;
+        let digest = Digest::new("updraft resized").text(&self.source.fingerprint());
+        digest.number(height).number(width).hex()
+    }
+}
