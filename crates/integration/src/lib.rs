@@ -14,7 +14,7 @@ mod stream;
 
 // The network and its configuration.
 pub use config::{Depth, DualPathwayConfig, IntegrationPoint, Normalization};
-pub use network::DualPathwayNet;
+pub use network::{DualPathwayNet, Pathways};
 
 // The second pathway's input.
 pub use brightness::{Brightness, LumaStandard};

@@ -10,9 +10,11 @@ use serde::Serialize;
 use serde_json::json;
 use updraft_device::{Selection, applied};
 use updraft_integration::DualPathwayNet;
-use updraft_trainer::{Control, Ending, Evaluation, Event, Finished, Run, RunData};
+use updraft_trainer::{
+    Control, Ending, Evaluation, Event, Finished, Passes, Run, RunData, Segments,
+};
 
-use crate::config::Plan;
+use crate::config::{Plan, RecomputePlan};
 use crate::device::choose;
 use crate::environment::Environment;
 use crate::log::LogFile;
@@ -59,6 +61,7 @@ struct Summary<'a> {
     test: Option<Evaluation>,
     wall_s: f64,
     cpu_s: Option<f64>,
+    peak_resident_bytes: Option<u64>,
     checkpoint: &'a Path,
 }
 
@@ -91,13 +94,16 @@ pub(crate) fn run(args: &TrainArgs, log: &LogFile) -> Result<()> {
     display.clear();
     let (train, test) = loaders(&plan, &data)?;
 
-    let device = device.autodiff();
+    let device = match plan.train.recompute {
+        RecomputePlan::ElementWise => device.autodiff().gradient_checkpointing(),
+        RecomputePlan::None | RecomputePlan::Segments => device.autodiff(),
+    };
     device.seed(plan.seed);
     let classes = data.train.classes().to_vec();
     let network = plan.network(classes.len());
     network.validate()?;
     let model = plan.precision.autocast(network.init(&device));
-    let parameters = model.num_params();
+    let (parameters, segments) = (model.num_params(), model.segments());
     let optimizer = plan.train.optimizer.init();
     let run = match &resumed {
         Some(folder) => {
@@ -144,11 +150,24 @@ pub(crate) fn run(args: &TrainArgs, log: &LogFile) -> Result<()> {
         }
         if failure.is_some() || stop::requested() { Control::Stop } else { Control::Continue }
     };
-    let finished = run.train(
+    let segments = Segments {
+        count: segments,
+        enter: &|model: &DualPathwayNet, images| model.enter(images),
+        segment: &|model: &DualPathwayNet, index, flow| model.segment(index, flow),
+        leave: &|model: &DualPathwayNet, flow| model.leave(flow),
+    };
+    let passes = Passes {
+        forward: &|model: &DualPathwayNet, images| model.forward(images),
+        segments: match plan.train.recompute {
+            RecomputePlan::Segments => Some(&segments),
+            RecomputePlan::None | RecomputePlan::ElementWise => None,
+        },
+    };
+    let finished = run.train_passes(
         &plan.settings(folder.path()),
         RunData { train: &train, test: Some(&test) },
         &device,
-        &|model: &DualPathwayNet, images| model.forward(images),
+        passes,
         &mut watch,
     )?;
     display.clear();
@@ -171,6 +190,7 @@ pub(crate) fn run(args: &TrainArgs, log: &LogFile) -> Result<()> {
             test: score,
             wall_s: started.elapsed().as_secs_f64(),
             cpu_s: cpu_before.zip(updraft_device::cpu_seconds()).map(|(from, to)| to - from),
+            peak_resident_bytes: updraft_device::memory().peak_resident_bytes,
             checkpoint: checkpoint.strip_prefix(folder.path()).unwrap_or(&checkpoint),
         },
     )?;

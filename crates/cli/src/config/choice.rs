@@ -43,6 +43,19 @@ impl TryFrom<RawBatches> for BatchesPlan {
     }
 }
 
+/// What a training step does with the activations of its forward pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum RecomputePlan {
+    /// It keeps them.
+    #[default]
+    None,
+    /// It computes element-wise operations again in the backward pass: burn's own strategy.
+    ElementWise,
+    /// It keeps what flows between the network's segments and computes the rest again.
+    Segments,
+}
+
 /// How many threads load data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WorkersPlan {

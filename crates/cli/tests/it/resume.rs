@@ -19,17 +19,23 @@ fn last_model(run: &Path) -> Vec<(String, Vec<u8>)> {
 #[test]
 fn a_run_cut_back_to_an_earlier_checkpoint_ends_bit_for_bit_the_same() {
     let dir = tempfile::tempdir().expect("temporary folder");
-    let more = ["--set", "train.checkpoint_every_steps=4", "--set", "train.keep_checkpoints=9"];
-    let run = dir.path().join(succeed(dir.path(), &tiny(&more)).run_folder());
-    let (unbroken, model) = (metrics(&run), last_model(&run));
-    // What a kill after step 9 leaves: newer checkpoints absent, newer metrics present.
-    for step in [6, 12] {
-        fs::remove_dir_all(run.join(format!("checkpoints/step-{step:08}"))).expect("removed");
+    // The scale grows by a third every other step: it is no power of two, and steps overflow.
+    let scaled = "train.loss_scale={kind=\"dynamic\", initial=1.6e7, growth=1.33, interval=2}";
+    let f16 = ["--set", "precision=f16-mixed", "--set", scaled];
+    for precision in [&[][..], &f16] {
+        let mut more = vec!["--set", "train.checkpoint_every_steps=4"];
+        more.extend(["--set", "train.keep_checkpoints=9"]);
+        more.extend(precision);
+        let run = dir.path().join(succeed(dir.path(), &tiny(&more)).run_folder());
+        let (unbroken, model) = (metrics(&run), last_model(&run));
+        // What a kill after step 9 leaves: newer checkpoints absent, newer metrics present.
+        for step in [6, 8, 12] {
+            fs::remove_dir_all(run.join(format!("checkpoints/step-{step:08}"))).expect("removed");
+        }
+        succeed(dir.path(), &["train", "--resume", run.to_str().expect("text")]);
+        assert_eq!(unbroken, metrics(&run));
+        assert!(model == last_model(&run), "the resumed weights differ: {precision:?}");
     }
-    fs::remove_dir_all(run.join("checkpoints/step-00000008")).expect("removed");
-    succeed(dir.path(), &["train", "--resume", run.to_str().expect("text")]);
-    assert_eq!(unbroken, metrics(&run));
-    assert!(model == last_model(&run), "the resumed weights differ");
 }
 
 #[cfg(unix)]
