@@ -4,6 +4,7 @@
 mod brightness;
 mod config;
 mod contribution;
+mod cost;
 mod error;
 mod gate;
 mod network;

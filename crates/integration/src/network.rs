@@ -167,6 +167,10 @@ impl DualPathwayNet {
         count.learned
     }
 
+    pub(crate) fn stem_stride(&self) -> usize {
+        self.color_stem.stride()
+    }
+
     /// How the network computes the brightness of its input.
     pub fn brightness(&self) -> Brightness {
         self.brightness

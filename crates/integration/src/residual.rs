@@ -37,6 +37,10 @@ impl ConvNorm {
         Self { conv, norm: BatchNorm::new(output, device) }
     }
 
+    pub(crate) fn stride(&self) -> usize {
+        self.conv.stride[0]
+    }
+
     pub(crate) fn forward(&self, input: Tensor<4>) -> Tensor<4> {
         self.norm.forward(self.convolve(input), Activation::Identity)
     }
