@@ -104,8 +104,9 @@ pub struct StepAt {
 
 /// Runs one update on the mean gradient of several batches and returns the updated model.
 ///
-/// Each batch is taken from the iterator when the one before is done with, so that only one has
-/// to be on the device. Without batch norms, `k` batches of `b` samples make the same update as one of `k·b`.
+/// Each batch is taken from the iterator when the one before is done with, so that only one has to
+/// be on the device. Without batch norms, `k` batches of `b` samples make the same update as one of
+/// `k·b`.
 ///
 /// The loss is multiplied by the scaler's factor and the mean gradient divided by it, in f32. Under
 /// a dynamic scale an update whose gradients overflow is left out: parameters, optimizer state and
