@@ -14,7 +14,7 @@ use updraft_trainer::{
     OptimizerConfig, Plateau, RunSettings, Schedule, StepSettings, Timing,
 };
 
-use super::choice::{BatchesPlan, RecomputePlan, WorkersPlan};
+use super::choice::{AutoBatchPlan, BatchesPlan, RecomputePlan, WorkersPlan};
 use super::data::{DataPlan, DataSource, decide_data};
 use super::error::ConfigError;
 use super::raw::{RawConfig, RawTrain, RawWorkers};
@@ -44,6 +44,8 @@ pub(crate) struct Plan {
 pub(crate) struct LogPlan {
     pub(crate) csv: bool,
     pub(crate) tensorboard: bool,
+    #[serde(default)]
+    pub(crate) utilization: bool,
     /// The first and the last step of the trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) trace: Option<[u64; 2]>,
@@ -83,6 +85,8 @@ pub(crate) struct TrainPlan {
     pub(crate) loss_scale: LossScale,
     #[serde(default)]
     pub(crate) recompute: RecomputePlan,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) auto_batch: Option<AutoBatchPlan>,
     pub(crate) workers: WorkersPlan,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) checkpoint_every_steps: Option<u64>,
@@ -160,6 +164,7 @@ impl Plan {
             log: LogPlan {
                 csv: raw.log.csv.unwrap_or(false),
                 tensorboard: raw.log.tensorboard.unwrap_or(false),
+                utilization: raw.log.utilization.unwrap_or(false),
                 trace: raw.log.trace,
             },
         };
@@ -198,6 +203,15 @@ impl Plan {
         if self.train.batch < 2 {
             let given = self.train.batch.to_string();
             return value("train.batch", given, "at least 2: batch norms need a variance");
+        }
+        if let Some(auto) = self.train.auto_batch {
+            if auto.least < 2 {
+                let given = auto.least.to_string();
+                return value("train.auto_batch", given, "`least` of at least 2");
+            }
+            auto.search().validate().or_else(|error| {
+                value("train.auto_batch", "not usable".to_owned(), &error.to_string())
+            })?;
         }
         if let Some([first, last]) = self.log.trace
             && first > last
@@ -282,6 +296,7 @@ fn decide_train(raw: RawTrain, precision: Policy) -> Result<TrainPlan, ConfigErr
         clip_norm: raw.clip_norm,
         loss_scale: raw.loss_scale.unwrap_or_else(|| default_scale(precision)),
         recompute: raw.recompute.unwrap_or_default(),
+        auto_batch: raw.auto_batch,
         workers: match raw.workers {
             None => WorkersPlan::Auto,
             Some(RawWorkers::Named(name)) if name == "auto" => WorkersPlan::Auto,
@@ -347,9 +362,9 @@ mod tests {
             "precision = \"bf16-mixed\"\n[data]\nsource = \"archives\"\ntrain = \"a\"\ntest = \"b\"",
             "[data]\nsource = \"folders\"\n[train]\nworkers = 3\nclip_norm = 1.0\n",
             "precision = \"f16-mixed\"",
-            "[train]\nrecompute = \"segments\"",
+            "[train]\nrecompute = \"segments\"\nauto_batch = { budget_mib = 100 }",
             "[train]\nloss_scale = { kind = \"static\", scale = 1024.0 }",
-            "[log]\ncsv = true\ntensorboard = true\ntrace = [1, 3]",
+            "[log]\ncsv = true\ntensorboard = true\nutilization = true\ntrace = [1, 3]",
             "[train]\naccumulate = 2\nkeep_best = 1\nema_decay = 0.99\nrecompute_batch_norms = \"all\"\n\
              criterion = \"test-loss\"\ntiming = \"done\"\nloss = { kind = \"focal\" }\n\
              non_finite = { kind = \"skip\" }\nplateau = { patience = 3 }\n\
@@ -388,6 +403,8 @@ mod tests {
             ("[train]\nworkers = 999", "train.workers"),
             ("[train]\nclip_norm = 0.0", "train"),
             ("[log]\ntrace = [5, 2]", "log.trace"),
+            ("[train]\nauto_batch = { least = 1 }", "train.auto_batch"),
+            ("[train]\nauto_batch = { head_room = 1.0 }", "train.auto_batch"),
             ("[train]\nema_decay = 1.0", "ema.decay"),
             ("[train]\naccumulate = 0", "accumulate"),
             ("[train]\nrecompute_batch_norms = \"some\"", "train.recompute_batch_norms"),

@@ -10,7 +10,7 @@ use updraft_trainer::{
     ClassLoss, Criterion, EarlyStop, NonFinite, OptimizerConfig, Plateau, Schedule, Timing,
 };
 
-use super::choice::RecomputePlan;
+use super::choice::{AutoBatchPlan, RecomputePlan};
 use super::error::ConfigError;
 
 /// A configuration file as written: every key is optional, every unknown key is an error.
@@ -41,6 +41,7 @@ pub(crate) struct RawConfig {
 pub(crate) struct RawLog {
     pub(crate) csv: Option<bool>,
     pub(crate) tensorboard: Option<bool>,
+    pub(crate) utilization: Option<bool>,
     pub(crate) trace: Option<[u64; 2]>,
 }
 
@@ -100,6 +101,7 @@ pub(crate) struct RawTrain {
     pub(crate) keep_best: Option<usize>,
     pub(crate) loss_scale: Option<LossScale>,
     pub(crate) recompute: Option<RecomputePlan>,
+    pub(crate) auto_batch: Option<AutoBatchPlan>,
     pub(crate) accumulate: Option<usize>,
     pub(crate) non_finite: Option<NonFinite>,
     pub(crate) loss: Option<ClassLoss>,
