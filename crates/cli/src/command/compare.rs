@@ -84,6 +84,7 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
                 bail!("stopped; the same command goes on with the runs that are missing");
             }
             let folder = args.runs.join(format!("arm-{}-seed-{seed}", index + 1));
+            own(args, arm, seed, &folder)?;
             let score = match finished(&folder)? {
                 Some(score) => score,
                 None => trained(args, arm, seed, &folder)?,
@@ -110,6 +111,27 @@ fn settings(args: &CompareArgs, arm: &str, seed: u64) -> Vec<String> {
     settings.extend(arm.split_whitespace().map(str::to_owned));
     settings.push(format!("seed={seed}"));
     settings
+}
+
+/// Writes down what the folder's runs are made of, or refuses a folder with runs of other settings.
+fn own(args: &CompareArgs, arm: &str, seed: u64, folder: &Path) -> Result<()> {
+    let made_of =
+        json!({ "config": args.config, "data": args.data, "settings": settings(args, arm, seed) });
+    let path = folder.join("compare.json");
+    if path.exists() {
+        let text = std::fs::read_to_string(&path)
+            .with_context(|| format!("cannot read `{}`", path.display()))?;
+        let found: Option<Value> = serde_json::from_str(&text).ok();
+        ensure!(
+            found == Some(made_of),
+            "`{}` holds runs of other settings; name another folder with --runs",
+            folder.display()
+        );
+        return Ok(());
+    }
+    std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(&path, made_of.to_string()))
+        .with_context(|| format!("cannot write `{}`", path.display()))
 }
 
 /// Runs `train` in a process of its own: nothing of one run reaches the next.

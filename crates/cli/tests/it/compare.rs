@@ -26,9 +26,16 @@ fn arms_are_compared_seed_by_seed_and_what_is_there_is_not_trained_again() {
     assert_eq!(said.stdout.lines().count(), 4, "{}", said.stdout);
 
     let runs = || fs::read_dir(dir.path().join("runs/compare/arm-1-seed-2")).expect("runs").count();
-    assert_eq!(runs(), 1);
+    // One run, and what it is made of.
+    assert_eq!(runs(), 2);
     let again = succeed(dir.path(), &arguments);
-    assert_eq!((again.stdout, runs()), (said.stdout, 1));
+    assert_eq!((again.stdout, runs()), (said.stdout, 2));
+    // Other settings are never taken for these.
+    let last = arguments.len() - 1;
+    arguments[last] = "train.epochs=16 data.cue=color";
+    let other = run(dir.path(), &arguments);
+    assert_eq!(other.code, 2);
+    assert!(other.stderr.contains("holds runs of other settings"), "{}", other.stderr);
 }
 
 #[test]
