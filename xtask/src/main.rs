@@ -23,6 +23,10 @@ Commands of the program `updraft`, built first (ask each for --help):
   probe    list the devices, usable or not, and why
   explain  show every value of a config and who chose it
   lr-find  try rising learning rates and suggest one
+  batch-find
+           the largest batch that fits the memory
+  compare  settings against each other over several seeds
+  warm-up  let a GPU choose its kernels before a run
   verify   run the paths that a training run rests on, and say which hold
 
 Commands for those who measure:
@@ -43,9 +47,8 @@ fn main() -> ExitCode {
     let rest: Vec<String> = arguments.collect();
     let dry_run = rest.iter().any(|argument| argument == "--dry-run");
     match command.as_str() {
-        "train" | "eval" | "predict" | "report" | "probe" | "explain" | "lr-find" | "verify" => {
-            updraft::run(&command, &rest)
-        }
+        "train" | "eval" | "predict" | "report" | "probe" | "explain" | "lr-find"
+        | "batch-find" | "compare" | "warm-up" | "verify" => updraft::run(&command, &rest),
         "check" | "test" | "tidy" if rest.iter().any(|argument| argument != "--dry-run") => {
             refuse(&format!("`cargo xtask {command}` takes no arguments but --dry-run"))
         }

@@ -3,7 +3,9 @@
 use clap::{Parser, Subcommand};
 use tracing_subscriber::filter::LevelFilter;
 
-use crate::command::{eval, explain, lr_find, predict, probe, report, train, verify};
+use crate::command::{
+    batch_find, compare, eval, explain, lr_find, predict, probe, report, train, verify, warm_up,
+};
 
 /// Trains, measures and uses burn models.
 ///
@@ -29,6 +31,11 @@ pub(crate) enum Command {
     Probe(probe::ProbeArgs),
     Explain(explain::ExplainArgs),
     LrFind(lr_find::LrFindArgs),
+    Compare(compare::CompareArgs),
+    BatchFind(batch_find::BatchFindArgs),
+    #[command(hide = true)]
+    BatchProbe(batch_find::BatchProbeArgs),
     Verify(verify::VerifyArgs),
     Report(report::ReportArgs),
+    WarmUp(warm_up::WarmUpArgs),
 }

@@ -1,17 +1,20 @@
 #![doc = include_str!("../README.md")]
 
 mod arguments;
+mod batch_size;
 mod command;
 mod config;
 mod device;
 mod environment;
 mod log;
 mod model;
+mod network;
 mod progress;
 mod record;
 mod report;
 mod run_folder;
 mod stop;
+mod utilization;
 mod workload;
 
 use std::ffi::OsString;
@@ -74,8 +77,12 @@ fn execute(arguments: &Arguments) -> Result<()> {
         Command::Probe(args) => command::probe::run(args),
         Command::Explain(args) => command::explain::run(args),
         Command::LrFind(args) => command::lr_find::run(args),
+        Command::Compare(args) => command::compare::run(args),
+        Command::BatchFind(args) => command::batch_find::run(args),
+        Command::BatchProbe(args) => command::batch_find::probe(args),
         Command::Verify(args) => command::verify::run(args),
         Command::Report(args) => command::report::run(args),
+        Command::WarmUp(args) => command::warm_up::run(args),
     }
 }
 

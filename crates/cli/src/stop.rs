@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
+static NOTHING_TO_SAVE: AtomicBool = AtomicBool::new(false);
 
 /// The exit code of a process that a signal ended: 128 + SIGINT.
 const INTERRUPTED: i32 = 130;
@@ -12,10 +13,33 @@ pub(crate) fn requested() -> bool {
     REQUESTED.load(Ordering::Relaxed)
 }
 
+/// While it lives, the first signal ends the process: nothing is there yet that a stop would save,
+/// and whoever holds it, such as a reader of archives, does not ask.
+#[must_use = "it counts only while it lives"]
+pub(crate) struct NothingToSave(());
+
+impl NothingToSave {
+    pub(crate) fn begin() -> Self {
+        NOTHING_TO_SAVE.store(true, Ordering::Relaxed);
+        // A signal that came before is answered here.
+        if requested() {
+            std::process::exit(INTERRUPTED);
+        }
+        Self(())
+    }
+}
+
+impl Drop for NothingToSave {
+    fn drop(&mut self) {
+        NOTHING_TO_SAVE.store(false, Ordering::Relaxed);
+    }
+}
+
 /// Installs the handler of SIGINT and SIGTERM; without it, signals end the process at once.
 pub(crate) fn install() {
     let installed = ctrlc::set_handler(|| {
-        if REQUESTED.swap(true, Ordering::Relaxed) {
+        let is_second = REQUESTED.swap(true, Ordering::Relaxed);
+        if is_second || NOTHING_TO_SAVE.load(Ordering::Relaxed) {
             std::process::exit(INTERRUPTED);
         }
     });

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use burn::tensor::{DType, Device, FloatDType, Tensor};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::error::DeviceError;
 use crate::facts::{FLOATS, dtype_name};
@@ -34,7 +34,7 @@ pub struct Measured {
 }
 
 /// How fast a device multiplies matrices of one dtype.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct MatmulRate {
     /// The dtype's name.
     pub dtype: String,
@@ -45,7 +45,7 @@ pub struct MatmulRate {
 }
 
 /// The middle and the ends of repeated measurements.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// Half of the runs lie below, half above.
     pub median: f64,

@@ -4,6 +4,7 @@
 mod brightness;
 mod config;
 mod contribution;
+mod cost;
 mod error;
 mod gate;
 mod network;
@@ -14,7 +15,7 @@ mod wide;
 
 // The network and its configuration.
 pub use config::{Depth, DualPathwayConfig, IntegrationPoint, Normalization};
-pub use network::DualPathwayNet;
+pub use network::{DualPathwayNet, Pathways};
 
 // The second pathway's input.
 pub use brightness::{Brightness, LumaStandard};

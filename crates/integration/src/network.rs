@@ -38,6 +38,10 @@ pub struct DualPathwayNet {
     brightness: Brightness,
 }
 
+/// What flows from segment to segment: color, brightness, and the integrated stream once there is
+/// one, each of shape `[batch, channels, height, width]`.
+pub type Pathways = (Tensor<4>, Tensor<4>, Option<Tensor<4>>);
+
 impl DualPathwayNet {
     pub(crate) fn new(config: &DualPathwayConfig, device: &Device) -> Self {
         let integrated = config.integrated_stages();
@@ -83,7 +87,7 @@ impl DualPathwayNet {
     /// # Panics
     /// If the second axis of `rgb` is not 3, or its dtype is not that of the parameters.
     pub fn forward(&self, rgb: Tensor<4>) -> Tensor<2> {
-        let brightness = self.brightness.forward(rgb.clone());
+        let (rgb, brightness, _) = self.enter(rgb);
         self.forward_pathways(rgb, brightness)
     }
 
@@ -101,14 +105,49 @@ impl DualPathwayNet {
         let [batch, _, height, width] = rgb.dims();
         assert_shape!(rgb, [_, 3, _, _]);
         assert_shape!(brightness, [batch, 1, height, width]);
-        let flow = Flow {
-            color: self.color_stem.forward(rgb),
-            brightness: self.brightness_stem.forward(brightness),
-            stream: None,
+        let entering = (rgb, brightness, None);
+        self.leave((0..self.segments()).fold(entering, |flow, index| self.segment(index, flow)))
+    }
+
+    /// How many segments the network can be cut into: the stems, then each stage.
+    ///
+    /// [`enter`](Self::enter), every [`segment`](Self::segment) in order and
+    /// [`leave`](Self::leave) are [`forward`](Self::forward): a trainer that recomputes activations
+    /// keeps only what flows between them.
+    pub fn segments(&self) -> usize {
+        1 + self.stages.len()
+    }
+
+    /// What flows into the first segment: the image, its brightness, and no stream yet.
+    ///
+    /// # Shapes
+    /// - `rgb`: `[batch, 3, height, width]`
+    pub fn enter(&self, rgb: Tensor<4>) -> Pathways {
+        let brightness = self.brightness.forward(rgb.clone());
+        (rgb, brightness, None)
+    }
+
+    /// Runs one segment.
+    ///
+    /// # Panics
+    /// If `index` is not below [`segments`](Self::segments), or `flow` is not what the segment
+    /// before it gives.
+    #[must_use]
+    pub fn segment(&self, index: usize, (color, brightness, stream): Pathways) -> Pathways {
+        let Some(stage) = index.checked_sub(1) else {
+            let color = self.color_stem.forward(color);
+            return (color, self.brightness_stem.forward(brightness), None);
         };
-        let flow = self.stages.iter().fold(flow, |flow, stage| stage.forward(flow));
-        let features =
-            self.gate.forward(pool(flow.color), pool(flow.brightness), flow.stream.map(pool));
+        let flow = self.stages[stage].forward(Flow { color, brightness, stream });
+        (flow.color, flow.brightness, flow.stream)
+    }
+
+    /// Classifies what the last segment gives.
+    ///
+    /// # Shapes
+    /// - returns: `[batch, classes]`, not normalized
+    pub fn leave(&self, (color, brightness, stream): Pathways) -> Tensor<2> {
+        let features = self.gate.forward(pool(color), pool(brightness), stream.map(pool));
         self.classifier.forward(features)
     }
 
@@ -129,6 +168,10 @@ impl DualPathwayNet {
         let mut count = CountLearned { name: String::new(), learned: 0 };
         self.visit(&mut count);
         count.learned
+    }
+
+    pub(crate) fn stem_stride(&self) -> usize {
+        self.color_stem.conv.stride[0]
     }
 
     /// How the network computes the brightness of its input.

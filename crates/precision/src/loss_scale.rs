@@ -11,10 +11,11 @@ use crate::error::PrecisionError;
 ///
 /// # Source
 /// Micikevicius et al. 2017, arXiv:1710.03740, section 3.2.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum LossScale {
     /// The loss as it is.
+    #[default]
     None,
     /// Always the same factor.
     Static {
@@ -99,12 +100,27 @@ impl LossScale {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LossScaleState {
-    /// The factor of the next step.
+    /// The factor of the next step; written as its bits, because readers may round a decimal.
+    #[serde(rename = "scale_bits", with = "bits")]
     pub scale: f64,
     /// Good steps since the factor last moved.
     pub good_steps: u64,
     /// Steps skipped since the last good one.
     pub skips: u64,
+}
+
+/// A number as its bits.
+mod bits {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+    pub(super) fn serialize<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(number.to_bits())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+        u64::deserialize(deserializer).map(f64::from_bits)
+    }
 }
 
 /// A loss scale on its way through a run.
@@ -135,6 +151,13 @@ impl LossScaler {
             LossScale::Dynamic(dynamic) => dynamic.initial,
         };
         Self::resume(settings, LossScaleState { scale, good_steps: 0, skips: 0 })
+    }
+
+    /// A scaler that leaves losses and gradients as they are.
+    #[must_use]
+    pub const fn none() -> Self {
+        let state = LossScaleState { scale: 1.0, good_steps: 0, skips: 0 };
+        Self { settings: LossScale::None, state }
     }
 
     /// A scale that goes on from where another stood.
@@ -171,9 +194,16 @@ impl LossScaler {
         self.state.scale
     }
 
-    /// Whether an overflow is answered with a lower scale.
-    pub(crate) fn is_dynamic(&self) -> bool {
+    /// Whether an overflow is answered with a lower scale, and the step that saw it left out.
+    #[must_use]
+    pub fn is_dynamic(&self) -> bool {
         matches!(self.settings, LossScale::Dynamic(_))
+    }
+
+    /// Whether losses and gradients pass through as they are.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.settings == LossScale::None
     }
 
     /// Takes note of a step whose gradients were finite.

@@ -22,6 +22,7 @@ use burn::optim::{GradientsParams, SgdConfig};
 use burn::tensor::{Device, Tensor};
 use rustix::time::{ClockId, clock_gettime};
 use updraft_data::{DataError, Image, ImageSource, Loader, LoaderConfig, Workers};
+use updraft_precision::LossScale;
 use updraft_trainer::{
     BatchNormStatistics, CheckpointSettings, Control, Criterion, NonFinite, Run, RunData,
     RunSettings, Schedule, StepSettings,
@@ -145,6 +146,7 @@ fn in_a_run(loader: &Loader, step: StepSettings) -> Result<Duration, Box<dyn Err
         schedule: Schedule::Constant,
         plateau: None,
         step,
+        loss_scale: LossScale::None,
         accumulate: 1,
         ema: None,
         batch_norm: BatchNormStatistics::Running,

@@ -3,26 +3,28 @@
 use std::time::Instant;
 
 use burn::module::Module;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Device;
 use updraft_data::{DataError, Epoch, ImageBatch};
+use updraft_precision::LossScaler;
 
 use crate::bn_recompute::recompute_batch_norms;
 use crate::ema::Ema;
 use crate::error::TrainError;
 use crate::evaluate::evaluate;
 use crate::events::{Activity, Control, EpochReport, Evaluation, Event, StepReport};
-use crate::guard::NonFinite;
+use crate::guard::{NonFinite, Skipped};
 use crate::monitor::{PhaseClock, StepTimes};
+use crate::passes::Passes;
 use crate::run::{Run, RunData};
 use crate::settings::{BatchNormStatistics, RunSettings};
-use crate::step::train_step_accumulated;
+use crate::step::{StepAt, train_step_accumulated};
 
 /// All that stays the same while a run goes on.
 pub(crate) struct Course<'a, M> {
     pub(crate) settings: &'a RunSettings,
     pub(crate) data: RunData<'a>,
     pub(crate) device: &'a Device,
-    pub(crate) forward: &'a dyn Fn(&M, Tensor<4>) -> Tensor<2>,
+    pub(crate) passes: Passes<'a, M>,
     pub(crate) started: Instant,
     pub(crate) per_epoch: u64,
     pub(crate) steps: u64,
@@ -50,6 +52,7 @@ impl<M: Module> Run<M> {
         let epoch = self.state.epoch;
         let started = Instant::now();
         let mut pass = Pass::default();
+        let mut scaler = self.loss_scaler(settings)?;
         let failed = |source| TrainError::Data { epoch, split: "training", source };
         let mut stream = match &self.state.loader {
             Some(state) => course.data.train.resume(state).map_err(failed)?,
@@ -65,8 +68,10 @@ impl<M: Module> Run<M> {
             let data_wait_us = micros(waiting);
             let updating = Instant::now();
             let step = self.state.step;
-            device.seed(step_seed(settings.seed, step));
+            let seed = step_seed(settings.seed, step);
+            device.seed(seed);
             let learning_rate = self.learning_rate(course);
+            let loss_scale = (!scaler.is_none()).then_some(scaler.scale());
             let mut copy_us = 0;
             let mut on_device = batches.into_iter().map(|batch| {
                 let mut clock = PhaseClock::start(device, settings.step.timing);
@@ -77,16 +82,20 @@ impl<M: Module> Run<M> {
             let (model, outcome) = train_step_accumulated(
                 self.model,
                 &mut self.optimizer.0,
-                course.forward,
+                &mut scaler,
+                course.passes,
                 &mut on_device,
                 &settings.step,
-                (step, learning_rate),
+                StepAt { step, learning_rate, seed },
             )?;
             self.model = model;
             self.state.step += 1;
             self.state.loader = Some(stream.state());
+            self.state.loss_scale = loss_scale.map(|_| scaler.state());
             match &outcome.skipped {
-                Some(tensor) => self.left_out(settings, step, tensor)?,
+                Some(Skipped::NotFinite { tensor }) => self.left_out(settings, step, tensor)?,
+                // The scale has a limit of its own.
+                Some(Skipped::Overflow { .. }) => {}
                 None => {
                     self.state.skipped_in_a_row = 0;
                     self.state.sums.add(outcome.loss, outcome.correct, outcome.samples);
@@ -107,7 +116,8 @@ impl<M: Module> Run<M> {
                 correct: outcome.correct,
                 learning_rate,
                 gradient_norm: outcome.gradient_norm,
-                skipped: outcome.skipped,
+                loss_scale,
+                skipped: outcome.skipped.map(|why| why.to_string()),
                 at_us,
                 step_us: micros(updating),
                 times,
@@ -125,6 +135,14 @@ impl<M: Module> Run<M> {
         }
         pass.train_us = micros(started);
         Ok((self, Some(pass)))
+    }
+
+    fn loss_scaler(&self, settings: &RunSettings) -> Result<LossScaler, TrainError> {
+        let scaler = match self.state.loss_scale {
+            Some(state) => LossScaler::resume(settings.loss_scale, state),
+            None => LossScaler::try_new(settings.loss_scale),
+        };
+        scaler.map_err(|source| TrainError::Precision { source })
     }
 
     fn learning_rate(&self, course: &Course<'_, M>) -> f64 {
@@ -169,14 +187,16 @@ impl<M: Module> Run<M> {
         let mut served = None;
         if let BatchNormStatistics::Recomputed { batches } = settings.batch_norm {
             let failed = |source| TrainError::Data { epoch, split: "training", source };
+            // Copies of a model never carry burn's strategy of recomputing, and do not mix with it.
+            let device = course.device.clone().without_autodiff().autodiff();
             let mut images = course.data.train.epoch(epoch).take(batches).map(|batch| {
-                let (images, _) = batch?.to_device(course.device);
+                let (images, _) = batch?.to_device(&device);
                 Ok(images.cast(settings.step.policy.compute))
             });
             let batch = course.data.train.batch();
             let recomputed = recompute_batch_norms(
                 ema.map_or(&self.model, Ema::average),
-                course.forward,
+                course.passes.forward,
                 &mut images,
                 &mut |batches| between(Activity::Recomputing, batches as usize * batch),
             );
@@ -197,7 +217,7 @@ impl<M: Module> Run<M> {
         };
         let score = evaluate(
             scored,
-            course.forward,
+            course.passes.forward,
             loader,
             &course.device.clone().without_autodiff(),
             settings.step.policy,

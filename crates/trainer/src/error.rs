@@ -57,6 +57,13 @@ pub enum TrainError {
         #[source]
         source: PrecisionError,
     },
+    /// The dtypes and the loss scale do not go together, or not with those of a checkpoint.
+    #[error("the precision cannot be trained with")]
+    Precision {
+        /// What is missing or out of its range.
+        #[source]
+        source: PrecisionError,
+    },
     /// A setting is out of its range.
     #[error("`{name}` is {value}; expected {expected}")]
     Setting {

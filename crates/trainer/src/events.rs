@@ -106,6 +106,9 @@ pub struct StepReport {
     /// Global norm of the gradients, before clipping; `None` where nobody asked for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gradient_norm: Option<f64>,
+    /// What the loss was multiplied by before the backward pass, where it is scaled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loss_scale: Option<f64>,
     /// The first tensor that was not finite, where the update was left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,

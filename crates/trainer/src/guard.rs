@@ -1,5 +1,7 @@
 //! The guard against numbers that are not finite: what it does, and what it blames.
 
+use std::fmt;
+
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
@@ -17,9 +19,41 @@ pub enum NonFinite {
         #[serde(default = "default_at_most")]
         at_most: u64,
     },
-    /// Nobody looks, and no norm is taken unless gradients are clipped, which refuses such
-    /// gradients in any case.
+    /// Nobody looks, and no norm is taken unless gradients are clipped or the loss is scaled; what
+    /// cannot be clipped or unscaled is refused in any case.
     Ignore,
+}
+
+impl NonFinite {
+    /// Whether an update may be left out.
+    pub(crate) fn skips(self) -> bool {
+        matches!(self, Self::Skip { .. })
+    }
+}
+
+/// Why an update was left out.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Skipped {
+    /// Something was not finite, and [`NonFinite::Skip`] bears it.
+    NotFinite {
+        /// The first tensor that is not.
+        tensor: String,
+    },
+    /// The gradients overflowed under a dynamic loss scale, which is lower from here on.
+    Overflow {
+        /// The scale that was too large.
+        scale: f64,
+    },
+}
+
+impl fmt::Display for Skipped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotFinite { tensor } => f.write_str(tensor),
+            Self::Overflow { scale } => write!(f, "the gradients, at a loss scale of {scale}"),
+        }
+    }
 }
 
 /// Few enough to end a lost run within seconds, more than a single bad batch needs.

@@ -18,6 +18,7 @@ mod lr_find;
 mod metric;
 mod monitor;
 mod optimizer;
+mod passes;
 mod plateau;
 mod recompute;
 mod run;
@@ -36,8 +37,8 @@ pub use settings::{BatchNormStatistics, CheckpointSettings, RunSettings};
 
 // One update.
 pub use accumulate::GradientMean;
-pub use guard::NonFinite;
-pub use step::{StepOutcome, StepSettings, train_step, train_step_accumulated};
+pub use guard::{NonFinite, Skipped};
+pub use step::{StepAt, StepOutcome, StepSettings, train_step, train_step_accumulated};
 
 // Losses and metrics.
 pub use loss::{
@@ -59,6 +60,7 @@ pub use events::{Activity, Control, EpochReport, Evaluation, Event, StepReport};
 pub use monitor::{StepTimes, Timing};
 
 // A backward pass in less memory.
+pub use passes::{Passes, SegmentedPass, Segments};
 pub use recompute::{Activations, Backward, InputGradients, Segmented, Streams};
 
 // Scoring a model.

@@ -4,11 +4,13 @@ use burn::module::Module;
 use burn::optim::ModuleOptimizer;
 use burn::tensor::{Device, Tensor};
 use updraft_data::{DataError, Loader};
+use updraft_precision::{LossScale, LossScaler};
 
 use crate::error::TrainError;
 use crate::events::Control;
 use crate::guard::NonFinite;
-use crate::step::{StepSettings, train_step};
+use crate::passes::Passes;
+use crate::step::{StepAt, StepSettings, train_step_accumulated};
 
 /// Weight of the loss so far in the smoothed loss.
 const MEMORY: f64 = 0.9;
@@ -82,7 +84,8 @@ pub struct LrPoint {
 /// smoothed loss is four times its best or not finite. `None` when `poll` wants to stop.
 ///
 /// # Errors
-/// [`TrainError::Setting`], [`TrainError::NoBatches`], or [`TrainError::Data`].
+/// [`TrainError::Setting`], [`TrainError::NoBatches`], [`TrainError::Precision`],
+/// [`TrainError::Data`], or [`TrainError::Gradient`] where a loss scale cannot be taken out.
 ///
 /// # Source
 /// Smith 2017, arXiv:1506.01186, section 3.3.
@@ -92,7 +95,7 @@ pub fn find_learning_rate<M: Module>(
     train: &Loader,
     (device, seed): (&Device, u64),
     forward: &dyn Fn(&M, Tensor<4>) -> Tensor<2>,
-    (step, range): (&StepSettings, &LrRange),
+    (step, loss_scale, range): (&StepSettings, LossScale, &LrRange),
     poll: &mut dyn FnMut(usize) -> Control,
 ) -> Result<Option<Vec<LrPoint>>, TrainError> {
     range.validate()?;
@@ -101,6 +104,8 @@ pub fn find_learning_rate<M: Module>(
         return Err(TrainError::NoBatches { samples, batch });
     }
     let settings = StepSettings { non_finite: NonFinite::Ignore, clip_norm: None, ..*step };
+    let precision = |source| TrainError::Precision { source };
+    let mut scaler = LossScaler::try_new(loss_scale).map_err(precision)?;
     device.seed(seed);
     let mut copy = model.valid().train();
     let mut points: Vec<LrPoint> = Vec::new();
@@ -112,8 +117,16 @@ pub fn find_learning_rate<M: Module>(
     for (index, batch) in epochs.take(range.steps).enumerate() {
         let learning_rate = range.rate(index);
         let batch = batch?.to_device(device);
-        let at = (index as u64, learning_rate);
-        let (model, outcome) = train_step(copy, &mut optimizer, forward, batch, &settings, at)?;
+        let at = StepAt { step: index as u64, learning_rate, seed };
+        let (model, outcome) = train_step_accumulated(
+            copy,
+            &mut optimizer,
+            &mut scaler,
+            Passes::whole(forward),
+            &mut [batch].into_iter(),
+            &settings,
+            at,
+        )?;
         copy = model;
         sum = MEMORY * sum + (1.0 - MEMORY) * outcome.loss;
         let smoothed = sum / (1.0 - MEMORY.powi(index as i32 + 1));

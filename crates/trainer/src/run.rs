@@ -13,6 +13,7 @@ use crate::ema::Ema;
 use crate::epoch::{Course, Watch};
 use crate::error::TrainError;
 use crate::events::{Control, EpochReport, Evaluation, Event};
+use crate::passes::Passes;
 use crate::settings::RunSettings;
 
 /// A model on its way through a run.
@@ -102,7 +103,8 @@ impl<M: Module> Run<M> {
 
     /// Trains to the end of the last epoch, or until `watch` answers [`Control::Stop`].
     ///
-    /// `device` carries autodiff and holds the model. The device's random state is seeded from
+    /// `device` carries autodiff and holds the model; with burn's strategy of recomputing
+    /// element-wise operations (`Device::gradient_checkpointing`) if the model was made so. The device's random state is seeded from
     /// (seed, step) before every step, so a resumed run draws what the unbroken one drew.
     /// `watch` sees every event with the model as it then is; its answer counts after every event
     /// but [`Event::Saving`] and [`Event::Saved`].
@@ -115,6 +117,21 @@ impl<M: Module> Run<M> {
         data: RunData<'_>,
         device: &Device,
         forward: &dyn Fn(&M, Tensor<4>) -> Tensor<2>,
+        watch: &mut dyn FnMut(&Event, &M) -> Control,
+    ) -> Result<Finished<M>, TrainError> {
+        self.train_passes(settings, data, device, Passes::whole(forward), watch)
+    }
+
+    /// [`train`](Self::train), with activations recomputed where `passes` has segments.
+    ///
+    /// # Errors
+    /// As [`train`](Self::train).
+    pub fn train_passes(
+        self,
+        settings: &RunSettings,
+        data: RunData<'_>,
+        device: &Device,
+        passes: Passes<'_, M>,
         watch: &mut dyn FnMut(&Event, &M) -> Control,
     ) -> Result<Finished<M>, TrainError> {
         settings.validate()?;
@@ -139,7 +156,7 @@ impl<M: Module> Run<M> {
         let per_epoch = batches.div_ceil(settings.accumulate) as u64;
         let steps = settings.epochs * per_epoch;
         let started = Instant::now();
-        let course = Course { settings, data, device, forward, started, per_epoch, steps };
+        let course = Course { settings, data, device, passes, started, per_epoch, steps };
         self.follow(&course, watch)
     }
 

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use updraft_precision::LossScale;
+
 use crate::checkpoint::Keep;
 use crate::criterion::Criterion;
 use crate::early_stop::EarlyStop;
@@ -27,6 +29,8 @@ pub struct RunSettings {
     pub plateau: Option<Plateau>,
     /// What each update does.
     pub step: StepSettings,
+    /// Whether and how the loss is scaled up for the backward pass.
+    pub loss_scale: LossScale,
     /// Batches whose mean gradient makes an update; the last update of an epoch may have fewer.
     pub accumulate: usize,
     /// The average of the parameters that is kept, scored and served.
@@ -71,7 +75,8 @@ impl RunSettings {
     /// Checks every number that has a range.
     ///
     /// # Errors
-    /// [`TrainError::Setting`] naming the number that is out of range.
+    /// [`TrainError::Setting`] naming the number that is out of range, or
+    /// [`TrainError::Precision`] where the policy cannot train with this loss scale.
     pub fn validate(&self) -> Result<(), TrainError> {
         let refuse =
             |name, value: String, expected| Err(TrainError::Setting { name, value, expected });
@@ -94,6 +99,10 @@ impl RunSettings {
         if self.step.non_finite == (NonFinite::Skip { at_most: 0 }) {
             return refuse("non_finite.at_most", "0".to_owned(), "at least 1");
         }
+        self.step
+            .policy
+            .check_training_scaled(&self.loss_scale)
+            .map_err(|source| TrainError::Precision { source })?;
         if self.accumulate == 0 {
             return refuse("accumulate", "0".to_owned(), "at least 1 batch");
         }

@@ -1,16 +1,17 @@
-//! One update of the parameters: forward, loss, backward, mean, clip, update.
+//! One update of the parameters: forward, loss, scale, backward, mean, unscale, clip, update.
 
 use burn::module::Module;
 use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::tensor::{Int, Tensor};
-use updraft_precision::{Policy, clip_global_norm};
+use updraft_precision::{LossScaler, Policy, PrecisionError, Unscaled};
 
 use crate::accumulate::GradientMean;
 use crate::buffers::Buffers;
 use crate::error::TrainError;
-use crate::guard::{NonFinite, first_bad_tensor};
+use crate::guard::{NonFinite, Skipped, first_bad_tensor};
 use crate::loss::ClassLoss;
 use crate::monitor::{PhaseClock, StepTimes, Timing};
+use crate::passes::Passes;
 
 /// What an update needs besides the model and the batches.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -54,13 +55,13 @@ pub struct StepOutcome {
     pub samples: usize,
     /// Global norm of the gradients before clipping; `None` where nobody asked for it.
     pub gradient_norm: Option<f64>,
-    /// The first bad tensor of an update that was left out.
-    pub skipped: Option<String>,
+    /// Why the update was left out, if it was.
+    pub skipped: Option<Skipped>,
     /// Where the time went; the wait for data is not known here.
     pub times: StepTimes,
 }
 
-/// Runs one update on one batch and returns the updated model.
+/// Runs one update on one batch, without a loss scale, and returns the updated model.
 ///
 /// # Shapes
 /// - `images`: `[batch, channels, height, width]`
@@ -78,14 +79,39 @@ pub fn train_step<M: Module>(
     settings: &StepSettings,
     at: (u64, f64),
 ) -> Result<(M, StepOutcome), TrainError> {
-    train_step_accumulated(model, optimizer, forward, &mut [batch].into_iter(), settings, at)
+    let (step, learning_rate) = at;
+    train_step_accumulated(
+        model,
+        optimizer,
+        &mut LossScaler::none(),
+        Passes::whole(forward),
+        &mut [batch].into_iter(),
+        settings,
+        StepAt { step, learning_rate, seed: 0 },
+    )
+}
+
+/// Which update it is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct StepAt {
+    /// Updates before this one.
+    pub step: u64,
+    /// Its learning rate.
+    pub learning_rate: f64,
+    /// Seeds the random numbers of [`Passes::segments`]; without segments nobody reads it.
+    pub seed: u64,
 }
 
 /// Runs one update on the mean gradient of several batches and returns the updated model.
 ///
-/// Each batch is taken from the iterator when the one before is done with, so that only one has
-/// to be on the device. `at` is the step, counted from 0, and its learning rate. Without batch
-/// norms, `k` batches of `b` samples make the same update as one of `k·b`.
+/// Each batch is taken from the iterator when the one before is done with, so that only one has to
+/// be on the device. Without batch norms, `k` batches of `b` samples make the same update as one of
+/// `k·b`.
+///
+/// The loss is multiplied by the scaler's factor and the mean gradient divided by it, in f32. Under
+/// a dynamic scale an update whose gradients overflow is left out: parameters, optimizer state and
+/// running statistics are then as before, bit for bit. A loss that is not finite before scaling is
+/// no matter of the scale, and goes to `settings.non_finite`.
 ///
 /// # Shapes
 /// As [`train_step`], for each batch.
@@ -98,12 +124,14 @@ pub fn train_step<M: Module>(
 pub fn train_step_accumulated<M: Module>(
     model: M,
     optimizer: &mut ModuleOptimizer,
-    forward: &dyn Fn(&M, Tensor<4>) -> Tensor<2>,
+    scaler: &mut LossScaler,
+    passes: Passes<'_, M>,
     batches: &mut dyn Iterator<Item = (Tensor<4>, Tensor<1, Int>)>,
     settings: &StepSettings,
-    (step, learning_rate): (u64, f64),
+    StepAt { step, learning_rate, seed }: StepAt,
 ) -> Result<(M, StepOutcome), TrainError> {
-    let before = matches!(settings.non_finite, NonFinite::Skip { .. }).then(|| Buffers::of(&model));
+    let is_taken_back = scaler.is_dynamic() || settings.non_finite.skips();
+    let before = is_taken_back.then(|| Buffers::of(&model));
     let mut times = StepTimes::default();
     let mut mean = GradientMean::default();
     let mut losses = Vec::with_capacity(1);
@@ -114,37 +142,59 @@ pub fn train_step_accumulated<M: Module>(
         let device = device.insert(images.device());
         let mut clock = PhaseClock::start(device, settings.timing);
         let [count] = labels.dims();
-        let logits = forward(&model, images.clone().cast(settings.policy.compute));
-        let logits = logits.cast(settings.policy.output);
-        let right = correct_predictions(&logits, &labels);
-        let loss = settings.loss.forward(logits.clone(), labels, settings.label_smoothing);
-        // One read for both numbers: each read waits for the device.
-        let numbers = Tensor::cat(vec![loss.clone().inner(), right.inner()], 0).into_data();
-        let numbers: Vec<f64> = numbers.iter::<f64>().collect();
-        times.forward_us += clock.lap_us();
-        losses.push((numbers[0], count));
-        correct += numbers[1] as usize;
-        if !numbers[0].is_finite() && settings.non_finite != NonFinite::Ignore {
+        let mut scored = None;
+        let mut score = |logits: Tensor<2>| {
+            let logits = logits.cast(settings.policy.output);
+            let right = correct_predictions(&logits, &labels);
+            let labels = labels.clone();
+            let loss = settings.loss.forward(logits.clone(), labels, settings.label_smoothing);
+            // One read for both numbers: each read waits for the device.
+            let numbers = Tensor::cat(vec![loss.clone().inner(), right.inner()], 0).into_data();
+            let numbers: Vec<f64> = numbers.iter::<f64>().collect();
+            times.forward_us += clock.lap_us();
+            scored = Some((numbers[0], numbers[1] as usize, logits));
+            scaler.scale_loss(loss)
+        };
+        let input = images.clone().cast(settings.policy.compute);
+        let found = match passes.segments {
+            None => Found::Objective(score((passes.forward)(&model, input))),
+            Some(segments) => {
+                let seed = batch_seed(seed, losses.len());
+                Found::Gradients(segments.backward(&model, input, &mut score, seed))
+            }
+        };
+        let (loss, right, logits) = scored.expect("the pass hands its logits to the loss");
+        losses.push((loss, count));
+        correct += right;
+        if !loss.is_finite() && settings.non_finite != NonFinite::Ignore {
             let tensor = first_bad_tensor(&images, &model, &logits);
-            bad = Some(TrainError::NonFiniteLoss { step, loss: numbers[0], tensor });
+            bad = Some(TrainError::NonFiniteLoss { step, loss, tensor });
             break;
         }
-        let gradients = GradientsParams::from_grads(loss.backward(), &model);
+        let gradients = match found {
+            Found::Objective(loss) => GradientsParams::from_grads(loss.backward(), &model),
+            Found::Gradients(gradients) => gradients,
+        };
         mean.add(gradients, count, &model);
         times.backward_us += clock.lap_us();
     }
     let device = device.expect("an update has at least one batch");
     let mut clock = PhaseClock::start(&device, settings.timing);
-    let updated = match bad {
+    let verdict = match bad {
         Some(error) => Err(error),
-        None => clipped(mean.into_mean(&model), &model, settings, step),
+        None => unscaled(mean.into_mean(&model), &model, settings, scaler, step),
     };
-    let (model, gradient_norm, skipped) = match (updated, before) {
-        (Ok((gradients, norm)), _) => (optimizer.step(learning_rate, model, gradients), norm, None),
-        (Err(error), Some(before)) => {
-            (before.restore(model), None, Some(error.bad_tensor().unwrap_or_default()))
+    let (model, gradient_norm, skipped) = match borne(verdict, settings.non_finite)? {
+        Verdict::Update(gradients, norm) => {
+            (optimizer.step(learning_rate, model, gradients), norm, None)
         }
-        (Err(error), None) => return Err(error),
+        Verdict::Skip(why) => {
+            let model = match before {
+                Some(before) => before.restore(model),
+                None => model,
+            };
+            (model, None, Some(why))
+        }
     };
     times.optimizer_us += clock.lap_us();
     let samples = losses.iter().map(|(_, count)| count).sum();
@@ -156,6 +206,19 @@ pub fn train_step_accumulated<M: Module>(
     Ok((model, StepOutcome { loss, correct, samples, gradient_norm, skipped, times }))
 }
 
+/// What a pass leaves: a whole one has its backward pass before it, one in segments is through.
+#[allow(clippy::large_enum_variant, reason = "there is one at a time, taken apart at once")]
+enum Found {
+    Objective(Tensor<1>),
+    Gradients(GradientsParams),
+}
+
+/// A seed for each batch of an update; that of the first is the update's own.
+fn batch_seed(seed: u64, batch: usize) -> u64 {
+    // The odd constant of L'Ecuyer 1999, table 4: another than the one that keeps segments apart.
+    seed.wrapping_add((batch as u64).wrapping_mul(0x27BB_2EE6_87B0_B0FD))
+}
+
 /// How many logits are largest at their label, of shape `[1]`.
 ///
 /// The count is a float tensor: batches stay far below 2²⁴ samples, where `f32` counts exactly.
@@ -164,17 +227,45 @@ pub(crate) fn correct_predictions(logits: &Tensor<2>, labels: &Tensor<1, Int>) -
     predicted.equal(labels.clone()).float().sum()
 }
 
-/// The gradients, clipped if asked for, with their norm if anybody looks at it.
-fn clipped<M: Module>(
+/// What becomes of an update.
+enum Verdict {
+    /// It is made with these gradients, whose norm is known if anybody asked for it.
+    Update(GradientsParams, Option<f64>),
+    /// It is left out.
+    Skip(Skipped),
+}
+
+/// The gradients without the loss scale, clipped if asked for.
+fn unscaled<M: Module>(
     gradients: GradientsParams,
     model: &M,
     settings: &StepSettings,
+    scaler: &mut LossScaler,
     step: u64,
-) -> Result<(GradientsParams, Option<f64>), TrainError> {
-    if settings.non_finite == NonFinite::Ignore && settings.clip_norm.is_none() {
-        return Ok((gradients, None));
+) -> Result<Verdict, TrainError> {
+    let nobody_looks = settings.non_finite == NonFinite::Ignore && settings.clip_norm.is_none();
+    if nobody_looks && scaler.is_none() {
+        return Ok(Verdict::Update(gradients, None));
     }
-    clip_global_norm(gradients, model, settings.clip_norm)
-        .map(|(gradients, norm)| (gradients, Some(norm)))
-        .map_err(|source| TrainError::Gradient { step, source })
+    let scale = scaler.scale();
+    match scaler.unscale(gradients, model, settings.clip_norm) {
+        Ok(Unscaled::Update { gradients, norm }) => Ok(Verdict::Update(gradients, Some(norm))),
+        Ok(Unscaled::Skip { .. }) => Ok(Verdict::Skip(Skipped::Overflow { scale })),
+        Err(source) => Err(TrainError::Gradient { step, source }),
+    }
+}
+
+/// An error that the settings bear leaves the update out; a scale at its end they do not.
+fn borne(
+    verdict: Result<Verdict, TrainError>,
+    non_finite: NonFinite,
+) -> Result<Verdict, TrainError> {
+    match verdict {
+        Err(TrainError::Gradient { source: PrecisionError::TooManySkips { .. }, .. }) => verdict,
+        Err(error) if non_finite.skips() => {
+            let tensor = error.bad_tensor().unwrap_or_default();
+            Ok(Verdict::Skip(Skipped::NotFinite { tensor }))
+        }
+        _ => verdict,
+    }
 }

@@ -55,13 +55,14 @@ pub(crate) fn run(args: &LrFindArgs) -> Result<()> {
     let network = plan.network(data.train.classes().len());
     network.validate()?;
     let model = plan.precision.autocast(network.init(&device));
+    let settings = plan.settings(std::path::Path::new(""));
     let points = find_learning_rate(
         &model,
         plan.train.optimizer.init(),
         &train,
         (&device, plan.seed),
         &|model: &DualPathwayNet, images| model.forward(images),
-        (&plan.settings(std::path::Path::new("")).step, &range),
+        (&settings.step, settings.loss_scale, &range),
         &mut |done| {
             let progress = updraft_data::Progress {
                 done: done as u64,

@@ -1,5 +1,7 @@
 //! The commands, one file each.
 
+pub(crate) mod batch_find;
+pub(crate) mod compare;
 pub(crate) mod eval;
 pub(crate) mod explain;
 pub(crate) mod lr_find;
@@ -8,6 +10,7 @@ pub(crate) mod probe;
 pub(crate) mod report;
 pub(crate) mod train;
 pub(crate) mod verify;
+pub(crate) mod warm_up;
 
 use std::path::{Path, PathBuf};
 

@@ -12,14 +12,17 @@ use updraft_device::{Selection, applied};
 use updraft_integration::DualPathwayNet;
 use updraft_trainer::{Control, Ending, Evaluation, Event, Finished, Run, RunData};
 
-use crate::config::Plan;
+use crate::batch_size::Trial;
+use crate::config::{AutoBatchPlan, Plan};
 use crate::device::choose;
 use crate::environment::Environment;
 use crate::log::LogFile;
+use crate::network::{passes, segments, training_device};
 use crate::progress::Display;
 use crate::record::Metrics;
 use crate::run_folder::RunFolder;
 use crate::stop;
+use crate::utilization::Utilization;
 use crate::workload::{ImageData, loaders, open_data};
 
 /// Trains a model and writes a run folder.
@@ -59,6 +62,7 @@ struct Summary<'a> {
     test: Option<Evaluation>,
     wall_s: f64,
     cpu_s: Option<f64>,
+    peak_resident_bytes: Option<u64>,
     checkpoint: &'a Path,
 }
 
@@ -79,7 +83,7 @@ pub(crate) fn run(args: &TrainArgs, log: &LogFile) -> Result<()> {
     let started = Instant::now();
     let cpu_before = updraft_device::cpu_seconds();
     let resumed = args.resume.as_deref().map(RunFolder::open).transpose()?;
-    let plan = match &resumed {
+    let mut plan = match &resumed {
         Some(folder) => folder.plan()?,
         None => planned(args)?,
     };
@@ -89,15 +93,21 @@ pub(crate) fn run(args: &TrainArgs, log: &LogFile) -> Result<()> {
         display.preparing(step, progress);
     })?;
     display.clear();
+    let classes = data.train.classes().to_vec();
+    // A resumed run goes on with the batch that its first part found.
+    if let Some(auto) = plan.train.auto_batch.filter(|_| resumed.is_none()) {
+        plan.train.batch = fitting_batch(&plan, auto, classes.len(), data.train.len(), &display)?;
+    }
     let (train, test) = loaders(&plan, &data)?;
 
-    let device = device.autodiff();
+    let plain = device.clone();
+    let device = training_device(&plan, device);
     device.seed(plan.seed);
-    let classes = data.train.classes().to_vec();
     let network = plan.network(classes.len());
     network.validate()?;
     let model = plan.precision.autocast(network.init(&device));
-    let parameters = model.num_params();
+    let (parameters, segments) = (model.num_params(), segments(&model));
+    let multiply_adds = model.multiply_adds([plan.data.height, plan.data.width]);
     let optimizer = plan.train.optimizer.init();
     let run = match &resumed {
         Some(folder) => {
@@ -116,23 +126,36 @@ pub(crate) fn run(args: &TrainArgs, log: &LogFile) -> Result<()> {
     folder.write_json("environment.json", &Environment::new(&selection, &applied(&device)))?;
     introduce(&display, &plan, &selection, &data, parameters, run.step(), folder.path());
 
+    let utilization = match plan.log.utilization {
+        true => Some(Utilization::measure(&plain, plan.precision, multiply_adds)?),
+        false => None,
+    };
+    if let Some(utilization) = &utilization {
+        display.line(&format!("peak     {}", utilization.told()));
+    }
     let mut metrics = Metrics::open(&folder, &plan.log, run.step())?;
     let mut failure = None;
     let mut watch = |event: &Event, model: &DualPathwayNet| {
         let written = match event {
             Event::Step(report) => {
                 display.step(report);
-                metrics.write(event, &[])
+                let share = utilization.as_ref();
+                let share = share.map(|it| it.fields(report.samples as f64, report.step_us));
+                metrics.write(event, share.as_ref().map_or(&[], |share| share))
             }
             Event::Epoch(report) => {
                 display.epoch(report);
                 let weights = serde_json::to_value(model.weights()).unwrap_or_default();
                 let memory = updraft_device::memory();
-                let extra = [
+                let mut extra = vec![
                     ("integration_weights", weights),
                     ("resident_bytes", json!(memory.resident_bytes)),
                     ("peak_resident_bytes", json!(memory.peak_resident_bytes)),
                 ];
+                if let Some(utilization) = &utilization {
+                    let images = report.samples_per_s * report.train_us as f64 * 1e-6;
+                    extra.extend(utilization.fields(images, report.train_us));
+                }
                 metrics.write(event, &extra)
             }
             // A resumed run starts from the checkpoint: its metrics have to reach there.
@@ -144,11 +167,11 @@ pub(crate) fn run(args: &TrainArgs, log: &LogFile) -> Result<()> {
         }
         if failure.is_some() || stop::requested() { Control::Stop } else { Control::Continue }
     };
-    let finished = run.train(
+    let finished = run.train_passes(
         &plan.settings(folder.path()),
         RunData { train: &train, test: Some(&test) },
         &device,
-        &|model: &DualPathwayNet, images| model.forward(images),
+        passes(&plan, &segments),
         &mut watch,
     )?;
     display.clear();
@@ -171,11 +194,34 @@ pub(crate) fn run(args: &TrainArgs, log: &LogFile) -> Result<()> {
             test: score,
             wall_s: started.elapsed().as_secs_f64(),
             cpu_s: cpu_before.zip(updraft_device::cpu_seconds()).map(|(from, to)| to - from),
+            peak_resident_bytes: updraft_device::memory().peak_resident_bytes,
             checkpoint: checkpoint.strip_prefix(folder.path()).unwrap_or(&checkpoint),
         },
     )?;
     conclude(&display, &folder, ending, score, started, cpu_before);
     Ok(())
+}
+
+/// The batch size that `train.auto_batch` finds; no larger than the training data.
+fn fitting_batch(
+    plan: &Plan,
+    auto: AutoBatchPlan,
+    classes: usize,
+    images: usize,
+    display: &Display,
+) -> Result<usize> {
+    let auto = AutoBatchPlan { most: auto.most.min(images).max(auto.least), ..auto };
+    let trial = Trial { plan, classes, budget_bytes: auto.budget_bytes()? };
+    let found = trial.search(&auto.search(), &mut |_, _| {})?;
+    let found = found.ok_or_else(|| auto.nothing_fits(trial.budget_bytes))?;
+    display.line(&format!(
+        "batch    {}: {} fit into {} MiB, {} sizes tried",
+        found.batch,
+        found.largest,
+        trial.budget_bytes >> 20,
+        found.probes,
+    ));
+    Ok(found.batch)
 }
 
 fn planned(args: &TrainArgs) -> Result<Plan> {

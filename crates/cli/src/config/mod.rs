@@ -8,7 +8,7 @@ mod origin;
 mod plan;
 mod raw;
 
-pub(crate) use choice::WorkersPlan;
+pub(crate) use choice::{AutoBatchPlan, RecomputePlan, WorkersPlan};
 pub(crate) use data::DataSource;
 pub(crate) use error::ConfigError;
 pub(crate) use layers::{Layer, layers, merged};

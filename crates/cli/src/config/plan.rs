@@ -2,18 +2,19 @@
 
 use std::path::Path;
 
+use burn::tensor::FloatDType;
 use serde::{Deserialize, Serialize};
 use updraft_device::DeviceSpec;
 use updraft_integration::{
     Depth, DualPathwayConfig, IntegrationPoint, LumaStandard, Normalization,
 };
-use updraft_precision::Policy;
+use updraft_precision::{DynamicScale, LossScale, Policy};
 use updraft_trainer::{
     BatchNormStatistics, CheckpointSettings, ClassLoss, Criterion, EarlyStop, EmaConfig, NonFinite,
     OptimizerConfig, Plateau, RunSettings, Schedule, StepSettings, Timing,
 };
 
-use super::choice::{BatchesPlan, WorkersPlan};
+use super::choice::{AutoBatchPlan, BatchesPlan, RecomputePlan, WorkersPlan};
 use super::data::{DataPlan, DataSource, decide_data};
 use super::error::ConfigError;
 use super::raw::{RawConfig, RawTrain, RawWorkers};
@@ -43,6 +44,8 @@ pub(crate) struct Plan {
 pub(crate) struct LogPlan {
     pub(crate) csv: bool,
     pub(crate) tensorboard: bool,
+    #[serde(default)]
+    pub(crate) utilization: bool,
     /// The first and the last step of the trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) trace: Option<[u64; 2]>,
@@ -78,6 +81,12 @@ pub(crate) struct TrainPlan {
     pub(crate) label_smoothing: f32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) clip_norm: Option<f64>,
+    #[serde(default)]
+    pub(crate) loss_scale: LossScale,
+    #[serde(default)]
+    pub(crate) recompute: RecomputePlan,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) auto_batch: Option<AutoBatchPlan>,
     pub(crate) workers: WorkersPlan,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) checkpoint_every_steps: Option<u64>,
@@ -151,10 +160,11 @@ impl Plan {
                 flip: raw.augment.flip.unwrap_or(false),
                 translate: raw.augment.translate.unwrap_or(0),
             },
-            train: decide_train(raw.train)?,
+            train: decide_train(raw.train, precision)?,
             log: LogPlan {
                 csv: raw.log.csv.unwrap_or(false),
                 tensorboard: raw.log.tensorboard.unwrap_or(false),
+                utilization: raw.log.utilization.unwrap_or(false),
                 trace: raw.log.trace,
             },
         };
@@ -194,6 +204,15 @@ impl Plan {
             let given = self.train.batch.to_string();
             return value("train.batch", given, "at least 2: batch norms need a variance");
         }
+        if let Some(auto) = self.train.auto_batch {
+            if auto.least < 2 {
+                let given = auto.least.to_string();
+                return value("train.auto_batch", given, "`least` of at least 2");
+            }
+            auto.search().validate().or_else(|error| {
+                value("train.auto_batch", "not usable".to_owned(), &error.to_string())
+            })?;
+        }
         if let Some([first, last]) = self.log.trace
             && first > last
         {
@@ -205,10 +224,14 @@ impl Plan {
             .validate()
             .or_else(|error| value("model", "not buildable".to_owned(), &error.to_string()))?;
         self.train.optimizer.validate().or_else(trainer_fault)?;
-        self.settings(Path::new("")).validate().or_else(trainer_fault)?;
-        self.precision.check_training().or_else(|error| {
+        let scale = &self.train.loss_scale;
+        scale.validate().or_else(|error| {
+            value("train.loss_scale", "not usable".to_owned(), &error.to_string())
+        })?;
+        self.precision.check_training_scaled(scale).or_else(|error| {
             value("precision", format!("`{}`", self.precision), &error.to_string())
-        })
+        })?;
+        self.settings(Path::new("")).validate().or_else(trainer_fault)
     }
 
     /// The network for so many classes.
@@ -239,6 +262,7 @@ impl Plan {
                 non_finite: self.train.non_finite,
                 timing: self.train.timing,
             },
+            loss_scale: self.train.loss_scale,
             accumulate: self.train.accumulate,
             ema: self.train.ema_decay.map(|decay| EmaConfig { decay }),
             batch_norm: match self.train.recompute_batch_norms {
@@ -263,13 +287,16 @@ impl Plan {
     }
 }
 
-fn decide_train(raw: RawTrain) -> Result<TrainPlan, ConfigError> {
+fn decide_train(raw: RawTrain, precision: Policy) -> Result<TrainPlan, ConfigError> {
     Ok(TrainPlan {
         epochs: raw.epochs.unwrap_or(10),
         batch: raw.batch.unwrap_or(64),
         learning_rate: raw.learning_rate.unwrap_or(2e-3),
         label_smoothing: raw.label_smoothing.unwrap_or(0.0),
         clip_norm: raw.clip_norm,
+        loss_scale: raw.loss_scale.unwrap_or_else(|| default_scale(precision)),
+        recompute: raw.recompute.unwrap_or_default(),
+        auto_batch: raw.auto_batch,
         workers: match raw.workers {
             None => WorkersPlan::Auto,
             Some(RawWorkers::Named(name)) if name == "auto" => WorkersPlan::Auto,
@@ -304,6 +331,14 @@ fn decide_train(raw: RawTrain) -> Result<TrainPlan, ConfigError> {
     })
 }
 
+/// Gradients in f16 vanish without a scale; every other dtype has the range of f32.
+fn default_scale(precision: Policy) -> LossScale {
+    match precision.compute {
+        FloatDType::F16 => LossScale::Dynamic(DynamicScale::default()),
+        _ => LossScale::None,
+    }
+}
+
 pub(super) fn value<T>(key: &'static str, value: String, expected: &str) -> Result<T, ConfigError> {
     Err(ConfigError::Value { key, value, expected: expected.to_owned() })
 }
@@ -326,7 +361,10 @@ mod tests {
             "",
             "precision = \"bf16-mixed\"\n[data]\nsource = \"archives\"\ntrain = \"a\"\ntest = \"b\"",
             "[data]\nsource = \"folders\"\n[train]\nworkers = 3\nclip_norm = 1.0\n",
-            "[log]\ncsv = true\ntensorboard = true\ntrace = [1, 3]",
+            "precision = \"f16-mixed\"",
+            "[train]\nrecompute = \"segments\"\nauto_batch = { budget_mib = 100 }",
+            "[train]\nloss_scale = { kind = \"static\", scale = 1024.0 }",
+            "[log]\ncsv = true\ntensorboard = true\nutilization = true\ntrace = [1, 3]",
             "[train]\naccumulate = 2\nkeep_best = 1\nema_decay = 0.99\nrecompute_batch_norms = \"all\"\n\
              criterion = \"test-loss\"\ntiming = \"done\"\nloss = { kind = \"focal\" }\n\
              non_finite = { kind = \"skip\" }\nplateau = { patience = 3 }\n\
@@ -345,7 +383,9 @@ mod tests {
             ("name = \"a/b\"", "name"),
             ("device = \"gpu\"", "device"),
             ("precision = \"f12\"", "precision"),
-            ("precision = \"f16-mixed\"", "precision"),
+            ("precision = \"f16-mixed\"\ntrain.loss_scale = { kind = \"none\" }", "precision"),
+            ("[train]\nloss_scale = { kind = \"dynamic\", growth = 1.0 }", "train.loss_scale"),
+            ("precision = \"bf16\"", "precision"),
             ("[data]\nsource = \"web\"", "data.source"),
             ("[data]\nsource = \"folders\"\ncue = \"color\"", "data.cue"),
             ("[data]\ndir = \"here\"", "data.dir"),
@@ -363,6 +403,8 @@ mod tests {
             ("[train]\nworkers = 999", "train.workers"),
             ("[train]\nclip_norm = 0.0", "train"),
             ("[log]\ntrace = [5, 2]", "log.trace"),
+            ("[train]\nauto_batch = { least = 1 }", "train.auto_batch"),
+            ("[train]\nauto_batch = { head_room = 1.0 }", "train.auto_batch"),
             ("[train]\nema_decay = 1.0", "ema.decay"),
             ("[train]\naccumulate = 0", "accumulate"),
             ("[train]\nrecompute_batch_norms = \"some\"", "train.recompute_batch_norms"),

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::Table;
 use updraft_integration::{Depth, IntegrationPoint, LumaStandard};
+use updraft_precision::LossScale;
 use updraft_trainer::{
     ClassLoss, Criterion, EarlyStop, NonFinite, OptimizerConfig, Plateau, Schedule, Timing,
 };
 
+use super::choice::{AutoBatchPlan, RecomputePlan};
 use super::error::ConfigError;
 
 /// A configuration file as written: every key is optional, every unknown key is an error.
@@ -39,6 +41,7 @@ pub(crate) struct RawConfig {
 pub(crate) struct RawLog {
     pub(crate) csv: Option<bool>,
     pub(crate) tensorboard: Option<bool>,
+    pub(crate) utilization: Option<bool>,
     pub(crate) trace: Option<[u64; 2]>,
 }
 
@@ -96,6 +99,9 @@ pub(crate) struct RawTrain {
     pub(crate) checkpoint_every_steps: Option<u64>,
     pub(crate) keep_checkpoints: Option<usize>,
     pub(crate) keep_best: Option<usize>,
+    pub(crate) loss_scale: Option<LossScale>,
+    pub(crate) recompute: Option<RecomputePlan>,
+    pub(crate) auto_batch: Option<AutoBatchPlan>,
     pub(crate) accumulate: Option<usize>,
     pub(crate) non_finite: Option<NonFinite>,
     pub(crate) loss: Option<ClassLoss>,

@@ -53,7 +53,7 @@ pub(crate) fn page(
         curve.points.iter_mut().for_each(|point| point.1 /= f64::from(1 << 20));
         curve
     };
-    let plots: [(&str, &str, Vec<Curve>); 6] = [
+    let plots: [(&str, &str, Vec<Curve>); 7] = [
         (
             "Loss",
             "update",
@@ -81,6 +81,11 @@ pub(crate) fn page(
             "Training images per second",
             "update",
             vec![curve("images per second", &epochs, "/samples_per_s")],
+        ),
+        (
+            "Share of the device's measured peak",
+            "update",
+            vec![curve("arithmetic of the model", &epochs, "/peak_share")],
         ),
         (
             "Memory of this process, MiB",

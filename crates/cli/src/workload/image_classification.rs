@@ -11,6 +11,7 @@ use updraft_data::{
 };
 
 use crate::config::{DataSource, Plan, WorkersPlan};
+use crate::stop::NothingToSave;
 
 /// The images of a run, decoded to the plan's size and held in memory as bytes.
 pub(crate) struct ImageData {
@@ -23,8 +24,10 @@ pub(crate) type Report<'a> = &'a mut dyn FnMut(&str, Progress);
 
 /// Opens and decodes the data of a plan.
 ///
-/// `dir` is the command line's `--data`; it comes before the plan's.
+/// `dir` is the command line's `--data`; it comes before the plan's. A signal while data opens ends
+/// the process.
 pub(crate) fn open_data(plan: &Plan, dir: Option<&Path>, report: Report<'_>) -> Result<ImageData> {
+    let _unasked = NothingToSave::begin();
     let size = (plan.data.height, plan.data.width);
     match &plan.data.source {
         DataSource::Generated { cue, train_images, test_images } => {

@@ -13,6 +13,9 @@ fn every_help_page_fits_eighty_columns() {
         &["probe", "--help"],
         &["explain", "--help"],
         &["lr-find", "--help"],
+        &["compare", "--help"],
+        &["batch-find", "--help"],
+        &["warm-up", "--help"],
         &["report", "--help"],
         &["verify", "--help"],
     ] {
@@ -91,4 +94,59 @@ fn probe_lists_flex_in_eighty_columns_or_as_json() {
     let said = succeed(dir.path(), &["probe", "--json"]);
     let value: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
     assert!(value["version"].is_number(), "{value}");
+}
+
+#[test]
+fn warming_up_flex_says_that_there_is_nothing_to_warm() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let said = succeed(dir.path(), &["warm-up", "--set", "device=flex"]);
+    let value: serde_json::Value = serde_json::from_str(said.stdout.trim()).expect("JSON");
+    assert!(value["told"].as_str().expect("text").contains("nothing to warm"), "{value}");
+    assert!(value["step_s"].is_null(), "{value}");
+}
+
+/// The keys of a config's table, as the error about an unknown one lists them.
+fn known_keys(table: &str) -> Vec<String> {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let key = match table {
+        "" => "no_such_key".to_owned(),
+        table => format!("{table}.no_such_key"),
+    };
+    let said = run(dir.path(), &["explain", "--set", &format!("{key}=1")]);
+    let list = said.stderr.split("(known here: ").nth(1).expect("a list");
+    let list = list.split(')').next().expect("its end");
+    let prefix = if table.is_empty() { String::new() } else { format!("{table}.") };
+    list.split(", ").map(|key| format!("{prefix}{key}")).collect()
+}
+
+#[test]
+fn the_page_of_the_configs_has_a_row_for_every_key_and_file_and_for_nothing_else() {
+    let configs = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs"));
+    let page = std::fs::read_to_string(configs.join("README.md")).expect("the page");
+    let first_cells = page.lines().filter_map(|line| line.strip_prefix("| `")?.split('|').next());
+    let named: Vec<String> = first_cells
+        .flat_map(|cell| cell.split(',').map(|name| name.replace('`', "").trim().to_owned()))
+        .collect();
+    let top = known_keys("");
+    let is_table = |key: &&String| page.contains(&format!("| `{key}."));
+    let tables: Vec<&String> = top.iter().filter(is_table).collect();
+    let mut expected: Vec<String> = tables.iter().flat_map(|table| known_keys(table)).collect();
+    expected.extend(top.iter().filter(|key| !tables.contains(key)).cloned());
+    for (folder, prefix) in [(configs.to_owned(), ""), (configs.join("profiles"), "profiles/")] {
+        for entry in std::fs::read_dir(folder).expect("configs").flatten() {
+            let name = entry.file_name().into_string().expect("text");
+            if name.ends_with(".toml") {
+                expected.push(format!("{prefix}{name}"));
+            }
+        }
+    }
+    for key in &expected {
+        assert!(named.contains(key), "`{key}` has no row in configs/README.md");
+    }
+    for key in &named {
+        assert!(
+            expected.contains(key),
+            "configs/README.md has a row for `{key}`, which is nothing"
+        );
+    }
 }

@@ -1,7 +1,9 @@
 //! The command line from the outside: one file a subject.
 
 mod bad_input;
+mod batch_size;
 mod command;
+mod compare;
 mod determinism;
 mod help;
 mod library;

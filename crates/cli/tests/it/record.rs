@@ -16,6 +16,8 @@ fn tables_events_trace_and_page_tell_what_the_metrics_say() {
         "log.trace=[2, 4]",
         "--set",
         "train.timing=done",
+        "--set",
+        "log.utilization=true",
     ];
     let folder = succeed(dir.path(), &tiny(&more)).run_folder();
     let path = dir.path().join(&folder);
@@ -48,12 +50,17 @@ fn tables_events_trace_and_page_tell_what_the_metrics_say() {
             assert!(phases <= us("step_us"), "{line}");
             assert!(2 * phases > us("step_us"), "half of a step is not accounted for: {line}");
         }
+        let share = line["peak_share"].as_f64().expect("a share of the measured peak");
+        assert!(share > 0.0 && share < 1.0, "{line}");
+        assert!(line["model_gflop_per_s"].as_f64().expect("a rate") > 0.0, "{line}");
     }
 
     let said = succeed(dir.path(), &["report", folder.to_str().expect("text")]);
     assert!(said.stdout.trim().ends_with("report.html"), "{}", said.stdout);
     let page = read("report.html");
-    for expected in ["Loss", "Integration weights as applied", "plan.toml", "environment.json"] {
+    for expected in
+        ["Loss", "measured peak", "Integration weights as applied", "plan.toml", "environment.json"]
+    {
         assert!(page.contains(expected), "`{expected}` is missing");
     }
     assert!(!page.contains("<script") && !page.contains("https:"), "the page needs something else");

@@ -19,17 +19,23 @@ fn last_model(run: &Path) -> Vec<(String, Vec<u8>)> {
 #[test]
 fn a_run_cut_back_to_an_earlier_checkpoint_ends_bit_for_bit_the_same() {
     let dir = tempfile::tempdir().expect("temporary folder");
-    let more = ["--set", "train.checkpoint_every_steps=4", "--set", "train.keep_checkpoints=9"];
-    let run = dir.path().join(succeed(dir.path(), &tiny(&more)).run_folder());
-    let (unbroken, model) = (metrics(&run), last_model(&run));
-    // What a kill after step 9 leaves: newer checkpoints absent, newer metrics present.
-    for step in [6, 12] {
-        fs::remove_dir_all(run.join(format!("checkpoints/step-{step:08}"))).expect("removed");
+    // The scale grows by a third every other step: it is no power of two, and steps overflow.
+    let scaled = "train.loss_scale={kind=\"dynamic\", initial=1.6e7, growth=1.33, interval=2}";
+    let f16 = ["--set", "precision=f16-mixed", "--set", scaled];
+    for precision in [&[][..], &f16] {
+        let mut more = vec!["--set", "train.checkpoint_every_steps=4"];
+        more.extend(["--set", "train.keep_checkpoints=9"]);
+        more.extend(precision);
+        let run = dir.path().join(succeed(dir.path(), &tiny(&more)).run_folder());
+        let (unbroken, model) = (metrics(&run), last_model(&run));
+        // What a kill after step 9 leaves: newer checkpoints absent, newer metrics present.
+        for step in [6, 8, 12] {
+            fs::remove_dir_all(run.join(format!("checkpoints/step-{step:08}"))).expect("removed");
+        }
+        succeed(dir.path(), &["train", "--resume", run.to_str().expect("text")]);
+        assert_eq!(unbroken, metrics(&run));
+        assert!(model == last_model(&run), "the resumed weights differ: {precision:?}");
     }
-    fs::remove_dir_all(run.join("checkpoints/step-00000008")).expect("removed");
-    succeed(dir.path(), &["train", "--resume", run.to_str().expect("text")]);
-    assert_eq!(unbroken, metrics(&run));
-    assert!(model == last_model(&run), "the resumed weights differ");
 }
 
 #[cfg(unix)]
@@ -66,6 +72,36 @@ fn an_interrupt_saves_then_says_how_to_resume() {
     fs::write(run.join("plan.toml"), plan).expect("written");
     succeed(dir.path(), &["train", "--resume", resume]);
     assert!(metrics(&run).len() > before);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupt_while_data_opens_ends_the_process_and_leaves_no_run() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let more = ["--set", "data.train_images=5000000"];
+    let mut child = updraft(dir.path(), &tiny(&more))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary starts");
+    let mut first = [0];
+    // The first thing it says is that it draws images.
+    std::io::Read::read_exact(child.stderr.as_mut().expect("piped"), &mut first).expect("a word");
+    let killed = std::process::Command::new("kill")
+        .args(["-TERM", &child.id().to_string()])
+        .status()
+        .expect("kill runs");
+    assert!(killed.success());
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let ended = loop {
+        if let Some(ended) = child.try_wait().expect("a child") {
+            break ended;
+        }
+        assert!(Instant::now() < deadline, "the process did not end");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(ended.code(), Some(130));
+    assert!(!dir.path().join("runs").exists());
 }
 
 /// All that a run goes on from, by path: ids in the files are random for each run.
@@ -170,7 +206,10 @@ fn kill_and_resume(kills: u64, every_steps: u64) -> u64 {
     while killed < kills {
         let arguments = match &run {
             None => tiny(&more),
-            Some(run) => vec!["train", "--resume", run.to_str().expect("text")],
+            Some(run) => {
+                load_with(run, killed % 3);
+                vec!["train", "--resume", run.to_str().expect("text")]
+            }
         };
         let mut child = updraft(dir.path(), &arguments)
             .stdout(Stdio::null())
@@ -204,6 +243,15 @@ fn kill_and_resume(kills: u64, every_steps: u64) -> u64 {
         assert!(found.1 == expected.1, "`{}` differs", expected.0);
     }
     in_a_save
+}
+
+/// Rewrites a run's plan to load data with so many threads.
+#[cfg(unix)]
+fn load_with(run: &Path, workers: u64) {
+    let path = run.join("plan.toml");
+    let plan = fs::read_to_string(&path).expect("plan");
+    let line = plan.lines().find(|line| line.starts_with("workers = ")).expect("a choice");
+    fs::write(&path, plan.replace(line, &format!("workers = {workers}"))).expect("written");
 }
 
 #[cfg(unix)]

@@ -81,9 +81,29 @@ fn a_trained_run_evaluates_to_the_score_it_reported() {
 #[test]
 fn mixed_precision_trains_then_loads() {
     let dir = tempfile::tempdir().expect("temporary folder");
-    let said = succeed(dir.path(), &tiny(&["--set", "precision=bf16-mixed"]));
-    let run = said.run_folder();
-    succeed(dir.path(), &["eval", run.to_str().expect("text")]);
+    for policy in ["bf16-mixed", "f16-mixed"] {
+        let said = succeed(dir.path(), &tiny(&["--set", &format!("precision={policy}")]));
+        let run = said.run_folder();
+        succeed(dir.path(), &["eval", run.to_str().expect("text")]);
+        let scaled =
+            metrics(&dir.path().join(&run)).iter().any(|line| !line["loss_scale"].is_null());
+        assert_eq!(scaled, policy == "f16-mixed");
+    }
+}
+
+#[test]
+fn recomputed_activations_train_what_kept_ones_do() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let loss = |mode: &str| {
+        let mode = format!("train.recompute={mode}");
+        let run = dir.path().join(succeed(dir.path(), &tiny(&["--set", &mode])).run_folder());
+        metrics(&run).last().expect("a line")["test"]["loss"].as_f64().expect("a score")
+    };
+    let kept = loss("none");
+    for mode in ["segments", "element-wise"] {
+        let found = loss(mode);
+        assert!((found - kept).abs() < 1e-3 * kept, "{mode}: {found} against {kept}");
+    }
 }
 
 #[test]

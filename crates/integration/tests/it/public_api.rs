@@ -2,7 +2,7 @@
 
 use updraft_integration::{
     Brightness, Depth, DualPathwayConfig, DualPathwayConfigError, DualPathwayNet, IntegrationPoint,
-    LumaStandard, Normalization, Place, StageWeights,
+    LumaStandard, Normalization, Pathways, Place, StageWeights,
 };
 
 #[test]
@@ -23,4 +23,8 @@ fn the_promised_names_fit_together() {
     let weights: Vec<StageWeights> = net.weights();
     assert_eq!(weights.last().map(|weights| weights.stage), Some(Place::Pooled));
     assert!(net.parameter_count() > 0);
+    let images = burn::tensor::Tensor::ones([2, 3, 16, 16], &device);
+    let flow: Pathways = net.enter(images.clone());
+    let flow = (0..net.segments()).fold(flow, |flow, index| net.segment(index, flow));
+    assert!(net.leave(flow).into_data() == net.forward(images).into_data());
 }

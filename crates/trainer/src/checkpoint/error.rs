@@ -93,18 +93,18 @@ pub enum CheckpointError {
         #[source]
         source: safetensors::SafeTensorError,
     },
-    /// A parameter has no optimizer state.
+    /// A part of the optimizer's state did not come back as it was saved.
     #[error(
-        "`{path}` restores {found} optimizer tensors of {expected}; resuming would silently \
-         restart the others"
+        "`{path}`: `{tensor}` {fault}; resuming would silently restart it, so resume with the \
+         optimizer and the model that were saved"
     )]
     OptimizerState {
         /// The file.
         path: PathBuf,
-        /// Tensors restored.
-        found: usize,
-        /// Tensors saved.
-        expected: usize,
+        /// The path of its parameter and its name, or its name alone.
+        tensor: String,
+        /// What is wrong with it.
+        fault: &'static str,
     },
 }
 

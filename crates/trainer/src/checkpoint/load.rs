@@ -9,6 +9,7 @@ use burn::tensor::Bytes;
 
 use super::error::CheckpointError;
 use super::files::{AVERAGE, MODEL, Manifest, OPTIMIZER, SERVED, STATE};
+use super::optimizer::restored;
 use super::state::RunState;
 
 /// What a checkpoint gives back.
@@ -53,15 +54,8 @@ pub fn load<M: Module>(
 ) -> Result<Loaded<M>, CheckpointError> {
     let manifest = Manifest::read(path)?;
     let state = state(path)?;
-    let bytes = manifest.read_file(path, OPTIMIZER)?;
-    let optimizer = optimizer
-        .from_bytes(Bytes::from_bytes_vec(bytes))
-        .map_err(|source| CheckpointError::Record { path: path.join(OPTIMIZER), source })?;
-    let found = optimizer.to_record().len();
-    if found != state.optimizer_tensors {
-        let (path, expected) = (path.join(OPTIMIZER), state.optimizer_tensors);
-        return Err(CheckpointError::OptimizerState { path, found, expected });
-    }
+    let saved = manifest.read_file(path, OPTIMIZER)?;
+    let optimizer = restored(path, optimizer, saved, manifest.read_file(path, MODEL)?)?;
     let average = match manifest.holds(AVERAGE) {
         // `valid` has statistics of its own; a clone would share the live model's.
         true => Some(read_model(path, &manifest, AVERAGE, model.valid())?),

@@ -12,6 +12,7 @@ mod error;
 mod files;
 mod keep;
 mod load;
+mod optimizer;
 mod save;
 mod state;
 

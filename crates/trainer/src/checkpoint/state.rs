@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use updraft_data::LoaderState;
+use updraft_precision::LossScaleState;
 
 use crate::criterion::Record;
 use crate::events::Evaluation;
@@ -23,6 +24,8 @@ pub struct RunState {
     pub optimizer_tensors: usize,
     /// Updates left out in a row, because something was not finite.
     pub skipped_in_a_row: u64,
+    /// Where the loss scale stands, where there is one.
+    pub loss_scale: Option<LossScaleState>,
     /// How often the average of the parameters moved, where one is kept.
     pub ema_updates: Option<u64>,
     /// The test data's verdict, where an epoch ends here.

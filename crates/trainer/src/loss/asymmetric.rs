@@ -2,6 +2,9 @@
 
 use burn::tensor::Tensor;
 use burn::tensor::activation::{log_sigmoid, sigmoid};
+use serde::{Deserialize, Serialize};
+
+use crate::error::TrainError;
 
 /// The asymmetric loss: focuses negatives more than positives, and drops the easiest ones.
 ///
@@ -10,7 +13,8 @@ use burn::tensor::activation::{log_sigmoid, sigmoid};
 ///
 /// # Source
 /// Ridnik et al. 2020, arXiv:2009.14119, equations 4 to 7.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Asymmetric {
     /// Focus on labels that apply, `γ₊`, at least 0.
     pub positive_focus: f64,
@@ -28,6 +32,26 @@ impl Default for Asymmetric {
 }
 
 impl Asymmetric {
+    /// Checks the ranges of its numbers.
+    ///
+    /// # Errors
+    /// [`TrainError::Setting`] naming the number that is out of range.
+    pub fn validate(&self) -> Result<(), TrainError> {
+        let focus = "a finite number of at least 0";
+        let is_focus = |value: f64| value.is_finite() && value >= 0.0;
+        let numbers = [
+            ("loss.positive_focus", self.positive_focus, is_focus(self.positive_focus), focus),
+            ("loss.negative_focus", self.negative_focus, is_focus(self.negative_focus), focus),
+            ("loss.margin", self.margin, (0.0..1.0).contains(&self.margin), "at least 0, below 1"),
+        ];
+        match numbers.into_iter().find(|(_, _, is_allowed, _)| !is_allowed) {
+            None => Ok(()),
+            Some((name, value, _, expected)) => {
+                Err(TrainError::Setting { name, value: value.to_string(), expected })
+            }
+        }
+    }
+
     /// The loss, summed over labels, the mean over samples; of shape `[1]`.
     ///
     /// # Shapes

@@ -3,7 +3,7 @@
 use burn::tensor::{Int, Tensor};
 use serde::{Deserialize, Serialize};
 
-use super::{cross_entropy, focal};
+use super::{Asymmetric, binary_cross_entropy, cross_entropy, focal, mean_squared_error};
 use crate::error::TrainError;
 
 /// The loss between a classifier's logits and one label a sample.
@@ -19,6 +19,12 @@ pub enum ClassLoss {
         #[serde(default = "default_gamma")]
         gamma: f64,
     },
+    /// Binary cross-entropy of each class against the others, the mean over classes.
+    BinaryCrossEntropy,
+    /// The asymmetric loss of each class against the others, the sum over classes.
+    Asymmetric(Asymmetric),
+    /// Squared distance of the logits to 1 at the label and 0 elsewhere, the mean over classes.
+    MeanSquaredError,
 }
 
 /// The value that the paper recommends.
@@ -41,10 +47,15 @@ impl ClassLoss {
             Self::Focal { gamma } if !(gamma.is_finite() && gamma >= 0.0) => {
                 refuse("loss.gamma", gamma.to_string(), "a finite number of at least 0")
             }
-            Self::Focal { .. } if smoothing > 0.0 => refuse(
+            Self::Asymmetric(asymmetric) => asymmetric.validate(),
+            _ => Ok(()),
+        }?;
+        match *self {
+            Self::CrossEntropy => Ok(()),
+            _ if smoothing > 0.0 => refuse(
                 "label_smoothing",
                 smoothing.to_string(),
-                "0 with the focal loss, which is defined for hard labels",
+                "0 with any loss but cross-entropy: the others are defined for hard labels",
             ),
             _ => Ok(()),
         }
@@ -60,6 +71,87 @@ impl ClassLoss {
         match *self {
             Self::CrossEntropy => cross_entropy(logits, labels, smoothing),
             Self::Focal { gamma } => focal(logits, labels, gamma),
+            Self::BinaryCrossEntropy => {
+                let targets = one_hot(&logits, labels);
+                binary_cross_entropy(logits, targets)
+            }
+            Self::Asymmetric(asymmetric) => {
+                let targets = one_hot(&logits, labels);
+                asymmetric.forward(logits, targets)
+            }
+            Self::MeanSquaredError => {
+                let targets = one_hot(&logits, labels);
+                mean_squared_error(logits, targets)
+            }
+        }
+    }
+}
+
+/// 1 at the label and 0 elsewhere, of the logits' shape and dtype.
+fn one_hot(logits: &Tensor<2>, labels: Tensor<1, Int>) -> Tensor<2> {
+    let [_, classes] = logits.dims();
+    labels.one_hot::<2>(classes).float().cast(logits.dtype())
+}
+
+#[cfg(test)]
+mod tests {
+    use updraft_testing::{assert_close, devices, tolerance};
+
+    use super::*;
+
+    #[test]
+    fn every_loss_has_its_value_by_hand() {
+        let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());
+        let rows = [[0.5_f64, -1.0], [0.25, 2.0]];
+        let plain = Asymmetric { positive_focus: 0.0, negative_focus: 0.0, margin: 0.0 };
+        // One class against the other, labels 0 and 1.
+        let each: Vec<f64> = rows
+            .iter()
+            .zip([0, 1])
+            .flat_map(|(row, label)| {
+                row.iter().enumerate().map(move |(class, &x)| {
+                    -(if class == label { sigmoid(x).ln() } else { sigmoid(-x).ln() })
+                })
+            })
+            .collect();
+        let binary = each.iter().sum::<f64>() / 4.0;
+        let squared = (0.25 + 1.0 + 0.0625 + 1.0) / 4.0;
+        for device in devices() {
+            let logits = Tensor::<2>::from_floats([[0.5, -1.0], [0.25, 2.0]], &device);
+            let labels = Tensor::<1, Int>::from_ints([0, 1], &device);
+            for (loss, expected) in [
+                (ClassLoss::BinaryCrossEntropy, binary),
+                (ClassLoss::Asymmetric(plain), 2.0 * binary),
+                (ClassLoss::MeanSquaredError, squared),
+            ] {
+                let found = loss.forward(logits.clone(), labels.clone(), 0.0);
+                assert_close(&found, &[expected], tolerance::F32);
+            }
+        }
+    }
+
+    #[test]
+    fn smoothing_belongs_to_cross_entropy_and_numbers_have_ranges() {
+        assert!(ClassLoss::CrossEntropy.validate(0.1).is_ok());
+        for loss in [
+            ClassLoss::Focal { gamma: 2.0 },
+            ClassLoss::BinaryCrossEntropy,
+            ClassLoss::Asymmetric(Asymmetric::default()),
+            ClassLoss::MeanSquaredError,
+        ] {
+            assert!(loss.validate(0.0).is_ok());
+            let message = loss.validate(0.1).expect_err("refused").to_string();
+            assert!(message.starts_with("`label_smoothing` is 0.1"), "{message}");
+        }
+        let plain = Asymmetric::default();
+        for (bad, name) in [
+            (Asymmetric { positive_focus: -1.0, ..plain }, "`loss.positive_focus`"),
+            (Asymmetric { negative_focus: f64::NAN, ..plain }, "`loss.negative_focus`"),
+            (Asymmetric { margin: 1.0, ..plain }, "`loss.margin`"),
+        ] {
+            let message =
+                ClassLoss::Asymmetric(bad).validate(0.0).expect_err("refused").to_string();
+            assert!(message.starts_with(name), "{message}");
         }
     }
 }

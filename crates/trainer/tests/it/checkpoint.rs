@@ -7,8 +7,8 @@ use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::Device;
 use updraft_trainer::{
-    CheckpointError, Control, Criterion, Keep, Run, RunData, TrainError, check_checkpoint,
-    list_checkpoints, load_model, prune_checkpoints,
+    CheckpointError, Control, Criterion, Keep, OptimizerConfig, Run, RunData, TrainError,
+    check_checkpoint, list_checkpoints, load_checkpoint, load_model, prune_checkpoints,
 };
 
 use crate::small::{Classifier, alone, forward, loader, new_run, optimizer, settings};
@@ -155,4 +155,34 @@ fn what_a_killed_deletion_left_is_no_checkpoint_and_goes_with_the_next() {
     assert_eq!(list_checkpoints(folder.path()).unwrap(), Vec::<PathBuf>::new());
     checkpoint(folder.path());
     assert!(!deleted.exists());
+}
+
+/// An optimizer's file whose state belongs to another model, or that another optimizer reads, has
+/// the right hash and is still nothing to go on from.
+#[test]
+fn optimizer_state_that_does_not_come_back_is_named_by_its_parameter() {
+    let device = Device::flex().autodiff();
+    let folder = tempfile::tempdir().unwrap();
+    let (_, path) = checkpoint(folder.path());
+    let other = OptimizerConfig::Sgd { momentum: 0.9, weight_decay: 0.0 };
+    let error = load_checkpoint(&path, Classifier::new(&device), other.init()).unwrap_err();
+    let message = error.to_string();
+    assert!(matches!(error, CheckpointError::OptimizerState { .. }), "{message}");
+    assert!(message.contains("conv.") && message.contains("was not restored"), "{message}");
+
+    // The model of another run: the same paths, other ids, and a manifest that says it is right.
+    let elsewhere = tempfile::tempdir().unwrap();
+    let (_, foreign) = checkpoint(elsewhere.path());
+    fs::copy(foreign.join("model.bpk"), path.join("model.bpk")).unwrap();
+    let read = |path: &Path| fs::read_to_string(path.join("manifest.json")).unwrap();
+    let hash = |text: &str| -> String {
+        let manifest: serde_json::Value = serde_json::from_str(text).unwrap();
+        let files = manifest["files"].as_array().unwrap().iter();
+        let model = files.into_iter().find(|file| file["name"] == "model.bpk").unwrap();
+        model["sha256"].as_str().unwrap().to_owned()
+    };
+    let (ours, theirs) = (read(&path), read(&foreign));
+    fs::write(path.join("manifest.json"), ours.replace(&hash(&ours), &hash(&theirs))).unwrap();
+    let error = resume(&path).unwrap_err();
+    assert!(error.to_string().contains("belongs to no parameter"), "{error}");
 }

@@ -1,6 +1,7 @@
 //! The range test on a real model.
 
 use burn::tensor::Device;
+use updraft_precision::LossScale;
 use updraft_trainer::{Control, LrRange, StepSettings, find_learning_rate, suggest_learning_rate};
 
 use crate::small::{Classifier, alone, forward, loader, optimizer};
@@ -20,7 +21,7 @@ fn the_range_test_finds_rates_that_learn_and_leaves_the_model_alone() {
             &data,
             (&device, 1),
             &forward,
-            (&StepSettings::default(), &range),
+            (&StepSettings::default(), LossScale::None, &range),
             &mut |done| if done == stop_after { Control::Stop } else { Control::Continue },
         )
         .unwrap()

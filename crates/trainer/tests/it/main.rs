@@ -7,6 +7,7 @@ mod checkpoint;
 mod evaluate;
 mod lr_find;
 mod public_api;
+mod recompute;
 mod run;
 mod served;
 mod step;

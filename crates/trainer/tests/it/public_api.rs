@@ -4,12 +4,13 @@ use updraft_trainer::{
     Activity, Asymmetric, BatchFound, BatchNormStatistics, BatchSearch, CheckpointError,
     CheckpointSettings, ClassLoss, Control, Criterion, EarlyStop, Ema, EmaConfig, Ending,
     EpochReport, EpochSums, Evaluation, Event, Finished, Fit, GradientMean, Keep, Loaded, LrPoint,
-    LrRange, NonFinite, OptimizerConfig, Plateau, Run, RunData, RunSettings, RunState, SamplesF1,
-    Schedule, Snapshot, StepOutcome, StepReport, StepSettings, StepTimes, Timing, TrainError,
-    UncertaintyWeights, best_checkpoint, binary_cross_entropy, check_checkpoint, cross_entropy,
-    dice_cross_entropy, evaluate, find_learning_rate, focal, list_checkpoints, load_checkpoint,
-    load_model, mean_squared_error, prune_checkpoints, recompute_batch_norms, save_checkpoint,
-    soft_cross_entropy, soft_targets, suggest_learning_rate, train_step, train_step_accumulated,
+    LrRange, NonFinite, OptimizerConfig, Passes, Plateau, Run, RunData, RunSettings, RunState,
+    SamplesF1, Schedule, SegmentedPass, Segments, Skipped, Snapshot, StepAt, StepOutcome,
+    StepReport, StepSettings, StepTimes, Timing, TrainError, UncertaintyWeights, best_checkpoint,
+    binary_cross_entropy, check_checkpoint, cross_entropy, dice_cross_entropy, evaluate,
+    find_learning_rate, focal, list_checkpoints, load_checkpoint, load_model, mean_squared_error,
+    prune_checkpoints, recompute_batch_norms, save_checkpoint, soft_cross_entropy, soft_targets,
+    suggest_learning_rate, train_step, train_step_accumulated,
 };
 
 use crate::small::Classifier;
@@ -35,4 +36,6 @@ fn the_promised_names_are_there() {
     let _ = train_step_accumulated::<Classifier>;
     let _ = size_of::<(LrPoint, LrRange, BatchSearch, BatchFound, Fit)>();
     let _ = (find_learning_rate::<Classifier>, suggest_learning_rate);
+    let _ = size_of::<(Passes<'_, Classifier>, &dyn SegmentedPass<Classifier>, Skipped, StepAt)>();
+    let _ = size_of::<Segments<'_, Classifier, burn::tensor::Tensor<4>>>();
 }

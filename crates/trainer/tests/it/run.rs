@@ -1,6 +1,7 @@
 //! A whole training loop: it learns, tells what happens, stops when asked and goes on exactly.
 
 use burn::tensor::Device;
+use updraft_precision::{DynamicScale, LossScale, Policy};
 use updraft_testing::autodiff_devices;
 use updraft_trainer::{
     Activity, Control, EmaConfig, Ending, Event, Finished, Run, RunData, RunSettings, TrainError,
@@ -172,4 +173,88 @@ fn settings_out_of_range_are_named_before_anything_is_done() {
         assert!(error.to_string().starts_with(message), "{error}");
         assert_eq!(list_checkpoints(folder.path()).unwrap().len(), 0);
     }
+}
+
+/// f16 with a scale that grows until it overflows, again and again.
+fn scaled(folder: &std::path::Path, epochs: u64) -> RunSettings {
+    let mut settings = settings(folder, epochs);
+    settings.step.policy = Policy::F16_MIXED;
+    settings.loss_scale = LossScale::Dynamic(DynamicScale {
+        initial: 2.0_f64.powi(40),
+        ceiling: 2.0_f64.powi(40),
+        // Not a power of two: a checkpoint has to keep every bit of the scale.
+        backoff: 0.013,
+        growth: 3.7,
+        interval: 5,
+        ..DynamicScale::default()
+    });
+    settings
+}
+
+fn new_f16_run(device: &Device) -> Run<Classifier> {
+    Run::new(Policy::F16_MIXED.autocast(Classifier::new(device)), optimizer().init())
+}
+
+#[test]
+fn a_run_in_f16_learns_in_spite_of_the_steps_that_overflow() {
+    let _alone = alone();
+    for device in autodiff_devices() {
+        let folder = tempfile::tempdir().unwrap();
+        let (finished, events) =
+            train(new_f16_run(&device), &scaled(folder.path(), 20), &device, None);
+        let steps = events.iter().filter_map(|event| match event {
+            Event::Step(report) => Some(report),
+            _ => None,
+        });
+        let (skipped, made): (Vec<_>, Vec<_>) = steps.partition(|step| step.skipped.is_some());
+        assert!(skipped.len() > 5 && made.len() > 30, "{} and {}", skipped.len(), made.len());
+        assert!(skipped[0].skipped.as_ref().unwrap().contains("loss scale of 1099511627776"));
+        assert_eq!(skipped[0].loss_scale, Some(2.0_f64.powi(40)));
+        let losses = events.iter().filter_map(|event| match event {
+            Event::Epoch(report) => Some(report.train_loss),
+            _ => None,
+        });
+        let losses: Vec<f64> = losses.collect();
+        let (first, last) = (losses[0], losses[losses.len() - 1]);
+        assert_eq!(finished.ending, Ending::Complete);
+        assert!(last < 0.75 * first, "{first} to {last}");
+    }
+}
+
+#[test]
+fn a_scaled_run_stopped_at_any_step_goes_on_to_the_same_bits() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, events) = train(new_f16_run(&device), &scaled(folder.path(), 2), &device, None);
+    for stop_after in [1, 4, 6, 11] {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = scaled(folder.path(), 2);
+        let (stopped, before) = train(new_f16_run(&device), &settings, &device, Some(stop_after));
+        let model = Policy::F16_MIXED.autocast(Classifier::new(&device));
+        let run = Run::resume(&stopped.checkpoint, model, optimizer().init()).unwrap();
+        let (resumed, after) = train(run, &settings, &device, None);
+        assert!(resumed.model.bits() == whole.model.bits(), "stopped after {stop_after}");
+        let told: Vec<_> = timeless(&before).into_iter().chain(timeless(&after)).collect();
+        assert_eq!(told, timeless(&events), "stopped after {stop_after}");
+    }
+}
+
+#[test]
+fn a_scale_that_a_checkpoint_did_not_have_is_refused() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let folder = tempfile::tempdir().unwrap();
+    let mut settings = scaled(folder.path(), 2);
+    let (stopped, _) = train(new_f16_run(&device), &settings, &device, Some(3));
+    settings.loss_scale = LossScale::Static { scale: 8.0 };
+    let model = Policy::F16_MIXED.autocast(Classifier::new(&device));
+    let run = Run::resume(&stopped.checkpoint, model, optimizer().init()).unwrap();
+    let data = loader(1);
+    let data = RunData { train: &data, test: None };
+    let ended = run.train(&settings, data, &device, &forward, &mut |_, _| Control::Continue);
+    let error = ended.unwrap_err();
+    assert!(matches!(error, TrainError::Precision { .. }), "{error}");
+    settings.loss_scale = LossScale::None;
+    assert!(matches!(settings.validate(), Err(TrainError::Precision { .. })));
 }

@@ -7,11 +7,12 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::nn::conv::{Conv2d, Conv2dConfig};
 use burn::nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Linear, LinearConfig};
 use burn::tensor::activation::relu;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, FloatDType, Tensor};
 use updraft_data::{
     Augment, Cue, GeneratedConfig, GeneratedImages, HorizontalFlip, Loader, LoaderConfig, Order,
     Workers,
 };
+use updraft_precision::LossScale;
 use updraft_trainer::{
     BatchNormStatistics, CheckpointSettings, Criterion, OptimizerConfig, Run, RunSettings,
     Schedule, StepSettings,
@@ -46,13 +47,32 @@ impl Classifier {
         net
     }
 
+    /// The same without dropout.
+    pub(crate) fn calm(device: &Device) -> Self {
+        Self { dropout: DropoutConfig::new(0.0).init(), ..Self::new(device) }
+    }
+
     pub(crate) fn forward(&self, images: Tensor<4>) -> Tensor<2> {
-        let hidden = relu(self.norm.forward(self.conv.forward(images)));
-        self.output.forward(self.dropout.forward(hidden.flatten(1, 3)))
+        self.classify(self.features(images))
+    }
+
+    pub(crate) fn features(&self, images: Tensor<4>) -> Tensor<4> {
+        let dtype: FloatDType = images.dtype().into();
+        let hidden = self.conv.forward(images).cast(FloatDType::F32);
+        self.dropout.forward(relu(self.norm.forward(hidden).cast(dtype)))
+    }
+
+    pub(crate) fn classify(&self, features: Tensor<4>) -> Tensor<2> {
+        self.output.forward(features.flatten(1, 3))
     }
 
     /// The bits of every number of the model, running statistics included.
     pub(crate) fn bits(&self) -> Vec<u32> {
+        self.numbers().into_iter().map(f32::to_bits).collect()
+    }
+
+    /// Every number of the model, running statistics included.
+    pub(crate) fn numbers(&self) -> Vec<f32> {
         let mut read = Read(Vec::new());
         let model = self.valid();
         model.visit(&mut read);
@@ -60,7 +80,7 @@ impl Classifier {
         for statistic in [&model.norm.running_mean, &model.norm.running_var] {
             numbers.extend(statistic.value_sync().into_data().iter::<f32>());
         }
-        numbers.into_iter().map(f32::to_bits).collect()
+        numbers
     }
 }
 
@@ -76,7 +96,7 @@ struct Read(Vec<f32>);
 
 impl ModuleVisitor for Read {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        self.0.extend(param.val().into_data().iter::<f32>());
+        self.0.extend(param.base().into_data().iter::<f32>());
     }
 }
 
@@ -103,6 +123,7 @@ pub(crate) fn settings(folder: &Path, epochs: u64) -> RunSettings {
             clip_norm: Some(1.0),
             ..StepSettings::default()
         },
+        loss_scale: LossScale::None,
         accumulate: 1,
         ema: None,
         batch_norm: BatchNormStatistics::Running,

@@ -2,12 +2,13 @@
 
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
-use burn::optim::SgdConfig;
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::optim::{ModuleOptimizer, SgdConfig};
+use burn::tensor::{Device, FloatDType, Int, Tensor, TensorData};
+use updraft_precision::{DynamicScale, LossScale, LossScaler, Policy};
 use updraft_testing::{assert_close, autodiff_devices, tolerance};
 use updraft_trainer::{
-    ClassLoss, Control, Event, NonFinite, RunData, StepOutcome, StepSettings, TrainError,
-    train_step, train_step_accumulated,
+    ClassLoss, Control, Event, NonFinite, Passes, RunData, Skipped, StepAt, StepOutcome,
+    StepSettings, TrainError, train_step, train_step_accumulated,
 };
 
 use crate::small::{Classifier, alone, forward, loader, new_run, optimizer, settings};
@@ -43,6 +44,15 @@ fn images(device: &Device) -> (Tensor<4>, Tensor<1, Int>) {
 
 /// An update on the twelve images in batches of the given sizes.
 fn update(device: &Device, sizes: &[usize], settings: &StepSettings) -> (Plain, StepOutcome) {
+    scaled_update(device, sizes, settings, LossScale::None)
+}
+
+fn scaled_update(
+    device: &Device,
+    sizes: &[usize],
+    settings: &StepSettings,
+    scale: LossScale,
+) -> (Plain, StepOutcome) {
     let (images, labels) = images(device);
     let mut begin = 0;
     let mut batches = sizes.iter().map(|size| {
@@ -54,10 +64,11 @@ fn update(device: &Device, sizes: &[usize], settings: &StepSettings) -> (Plain, 
     train_step_accumulated(
         Plain::new(device),
         &mut optimizer,
-        &|model: &Plain, images| model.forward(images),
+        &mut LossScaler::try_new(scale).unwrap(),
+        Passes::whole(&|model: &Plain, images| model.forward(images)),
         &mut batches,
         settings,
-        (0, 0.5),
+        StepAt { step: 0, learning_rate: 0.5, seed: 0 },
     )
     .unwrap()
 }
@@ -148,13 +159,13 @@ fn a_step_left_out_changes_no_weight_no_statistic_and_no_optimizer_state() {
     let (model, outcome) =
         train_step(model, &mut optimizer, &forward, good, &settings, (0, 0.1)).unwrap();
     assert_eq!(outcome.skipped, None);
-    let (bits, moments) = (model.bits(), optimizer.to_record().len());
+    let (bits, moments) = (model.bits(), state_of(&optimizer));
     let broken = broken_images(&device);
     let (model, outcome) =
         train_step(model, &mut optimizer, &forward, broken, &settings, (1, 0.1)).unwrap();
-    assert_eq!(outcome.skipped.as_deref(), Some("the images"));
+    assert_eq!(outcome.skipped.unwrap().to_string(), "the images");
     assert!(model.bits() == bits, "the model moved");
-    assert_eq!(optimizer.to_record().len(), moments);
+    assert!(state_of(&optimizer) == moments, "the optimizer's state moved");
 }
 
 #[test]
@@ -192,4 +203,80 @@ fn a_run_goes_on_after_left_out_steps_until_there_are_too_many_in_a_row() {
     assert!(matches!(error, TrainError::TooManySkips { step: 5, skips: 3, .. }), "{error}");
     assert!(error.to_string().contains("the logits"), "{error}");
     assert_eq!(skipped, [3, 4]);
+}
+
+/// The optimizer's state as it would be saved: every tensor with its name.
+fn state_of(optimizer: &ModuleOptimizer) -> Vec<(String, Vec<u8>)> {
+    let bytes = optimizer.to_record().into_bytes().unwrap();
+    let tensors = burn_pack::Reader::from_bytes(bytes).unwrap().into_tensors().unwrap();
+    let mut found: Vec<_> = tensors
+        .into_iter()
+        .map(|tensor| tensor.into_parts().unwrap())
+        .map(|(name, _, _, _, bytes)| (name, bytes.to_vec()))
+        .collect();
+    found.sort();
+    found
+}
+
+/// The same values, with gradients so large that no loss scale brings them into range.
+fn overflowing(logits: Tensor<2>) -> Tensor<2> {
+    let logits = logits.cast(FloatDType::F32);
+    let huge = logits.clone().mul_scalar(1e30);
+    logits + (huge.clone() - huge.detach())
+}
+
+fn dynamic(initial: f64) -> LossScale {
+    LossScale::Dynamic(DynamicScale { initial, ..DynamicScale::default() })
+}
+
+#[test]
+fn a_step_that_overflows_changes_no_weight_no_statistic_and_no_optimizer_state() {
+    let _alone = alone();
+    for device in autodiff_devices() {
+        for policy in [Policy::F32, Policy::F16_MIXED] {
+            let mut optimizer = optimizer().init();
+            let mut scaler = LossScaler::try_new(dynamic(1024.0)).unwrap();
+            let settings = StepSettings { policy, ..StepSettings::default() };
+            let mut step = |model, plant: fn(Tensor<2>) -> Tensor<2>| {
+                let data = loader(1);
+                let (model, outcome) = train_step_accumulated(
+                    model,
+                    &mut optimizer,
+                    &mut scaler,
+                    Passes::whole(&|model: &Classifier, images| plant(forward(model, images))),
+                    &mut data.epoch(0).take(2).map(|batch| batch.unwrap().to_device(&device)),
+                    &settings,
+                    StepAt { step: 0, learning_rate: 0.1, seed: 0 },
+                )
+                .unwrap();
+                let bits = (model.bits(), state_of(&optimizer));
+                (model, outcome.skipped, bits, scaler.scale())
+            };
+            let model = policy.autocast(Classifier::new(&device));
+            let (model, skipped, before, _) = step(model, |logits| logits);
+            assert_eq!(skipped, None);
+            let (model, skipped, after, scale) = step(model, overflowing);
+            assert_eq!(skipped, Some(Skipped::Overflow { scale: 1024.0 }));
+            assert!(after == before, "something moved");
+            assert_eq!(scale, 512.0);
+            let (_, skipped, moved, _) = step(model, |logits| logits);
+            assert_eq!(skipped, None);
+            assert!(moved.0 != before.0 && moved.1 != before.1, "a good step moves both");
+        }
+    }
+}
+
+#[test]
+fn a_scale_does_not_show_in_the_update() {
+    let _alone = alone();
+    for device in autodiff_devices() {
+        let settings = StepSettings { clip_norm: Some(0.1), ..StepSettings::default() };
+        let (plain, expected) = update(&device, &[5, 7], &settings);
+        // In f32 a scale that is a power of two rounds nothing.
+        let scale = LossScale::Static { scale: 4096.0 };
+        let (scaled, outcome) = scaled_update(&device, &[5, 7], &settings, scale);
+        assert_eq!((outcome.loss, outcome.samples), (expected.loss, expected.samples));
+        let weights = [&plain, &scaled].map(|model| model.linear.weight.val());
+        assert_close(&weights[1], &weights[0], tolerance::F32);
+    }
 }

@@ -1,0 +1,113 @@
+//! The largest batch whose training step fits into a number of bytes, each size tried in a process
+//! of its own.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, anyhow, bail};
+use serde::{Deserialize, Serialize};
+use updraft_trainer::{BatchFound, BatchSearch, Fit};
+
+use crate::config::Plan;
+use crate::device::choose;
+use crate::network::{train_on_noise, training_device};
+use crate::stop;
+
+/// What a process that tried a batch size says.
+#[derive(Debug, Serialize, Deserialize)]
+struct Tried {
+    /// The most it ever held in RAM.
+    peak_bytes: u64,
+}
+
+/// What memory a training step of a plan may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Trial<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) classes: usize,
+    /// The most that a process may hold in RAM.
+    pub(crate) budget_bytes: u64,
+}
+
+impl Trial<'_> {
+    /// Searches for the largest batch; `told` hears of each size. `None` where the smallest does
+    /// not fit.
+    pub(crate) fn search(
+        &self,
+        search: &BatchSearch,
+        told: &mut dyn FnMut(usize, Fit),
+    ) -> Result<Option<BatchFound>> {
+        search.run(&mut |batch| {
+            let fit = self.fits(batch)?;
+            told(batch, fit);
+            Ok::<_, anyhow::Error>(fit)
+        })
+    }
+
+    /// Whether a training step and an evaluation of so many images stay within the budget.
+    ///
+    /// A process that the system ends for its memory did not fit; one that fails otherwise is an
+    /// error.
+    pub(crate) fn fits(&self, batch: usize) -> Result<Fit> {
+        if stop::requested() {
+            bail!("stopped before the batch size was found");
+        }
+        let program = std::env::current_exe().context("the program cannot find itself")?;
+        let mut child = Command::new(program)
+            .args(["batch-probe", "--batch", &batch.to_string()])
+            .args(["--classes", &self.classes.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .context("cannot start a process that tries a batch size")?;
+        let plan = self.plan.to_toml();
+        let mut input = child.stdin.take().ok_or_else(|| anyhow!("the process has no input"))?;
+        // A process that ended already says why with its exit.
+        let _ = input.write_all(plan.as_bytes());
+        drop(input);
+        let output = child.wait_with_output().context("a process that tried a batch size")?;
+        let said = String::from_utf8_lossy(&output.stderr);
+        match output.status.code() {
+            Some(0) => {
+                let tried: Tried = serde_json::from_slice(&output.stdout)
+                    .context("a process that tried a batch size said something else")?;
+                let fits = tried.peak_bytes <= self.budget_bytes;
+                Ok(if fits { Fit::Fits } else { Fit::TooLarge })
+            }
+            // Ended by a signal: the system's out-of-memory killer, or an allocation that failed.
+            None if !stop::requested() => Ok(Fit::TooLarge),
+            _ if says_out_of_memory(&said) => Ok(Fit::TooLarge),
+            _ => {
+                let last = said.lines().next_back().unwrap_or("it said nothing").to_owned();
+                bail!("a step of {batch} images failed: {last}")
+            }
+        }
+    }
+}
+
+/// Devices with memory of their own report an allocation that failed as a panic.
+fn says_out_of_memory(said: &str) -> bool {
+    let said = said.to_lowercase();
+    ["out of memory", "outofmemory", "memory allocation", "failed to allocate"]
+        .iter()
+        .any(|words| said.contains(words))
+}
+
+/// Trains two steps and evaluates on a batch of noise, and says what it took at most.
+pub(crate) fn try_batch(plan: &Plan, classes: usize, batch: usize) -> Result<String> {
+    die_first();
+    let (device, _) = choose(&plan.device)?;
+    let device = training_device(plan, device);
+    train_on_noise(plan, &device, classes, batch)?;
+    let peak_bytes = updraft_device::memory().peak_resident_bytes;
+    let peak_bytes = peak_bytes
+        .ok_or_else(|| anyhow!("this system does not tell how much memory a process holds"))?;
+    Ok(serde_json::to_string(&Tried { peak_bytes })?)
+}
+
+/// Lets the system end this process before any other where memory runs out.
+fn die_first() {
+    // Linux alone has the file; without it the system chooses by itself.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+}

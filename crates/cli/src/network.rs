@@ -1,0 +1,87 @@
+//! The network as a plan trains it: on which kind of device, whole or in segments, and on noise.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use burn::module::Module;
+use burn::tensor::{Device, Distribution, Int, Tensor};
+use updraft_integration::{DualPathwayNet, Pathways};
+use updraft_precision::LossScaler;
+use updraft_trainer::{Passes, Segments, StepAt, train_step_accumulated};
+
+use crate::config::{Plan, RecomputePlan};
+
+/// The device with autodiff, and with burn's own strategy where the plan asks for it.
+pub(crate) fn training_device(plan: &Plan, device: Device) -> Device {
+    match plan.train.recompute {
+        RecomputePlan::ElementWise => device.autodiff().gradient_checkpointing(),
+        RecomputePlan::None | RecomputePlan::Segments => device.autodiff(),
+    }
+}
+
+/// The network cut where its pathways and its stream flow from stage to stage.
+pub(crate) fn segments(network: &DualPathwayNet) -> Segments<'static, DualPathwayNet, Pathways> {
+    Segments {
+        count: network.segments(),
+        enter: &|network: &DualPathwayNet, images| network.enter(images),
+        segment: &|network: &DualPathwayNet, index, flow| network.segment(index, flow),
+        leave: &|network: &DualPathwayNet, flow| network.leave(flow),
+    }
+}
+
+/// How the plan runs the network.
+pub(crate) fn passes<'a>(
+    plan: &Plan,
+    segments: &'a Segments<'a, DualPathwayNet, Pathways>,
+) -> Passes<'a, DualPathwayNet> {
+    Passes {
+        forward: &|network: &DualPathwayNet, images| network.forward(images),
+        segments: match plan.train.recompute {
+            RecomputePlan::Segments => Some(segments),
+            RecomputePlan::None | RecomputePlan::ElementWise => None,
+        },
+    }
+}
+
+/// Trains two steps on a batch of noise and evaluates on it; how long each step took.
+///
+/// The first step makes the optimizer's state, the second has it.
+pub(crate) fn train_on_noise(
+    plan: &Plan,
+    device: &Device,
+    classes: usize,
+    batch: usize,
+) -> Result<[Duration; 2]> {
+    device.seed(plan.seed);
+    let network = plan.network(classes);
+    network.validate()?;
+    let mut model = plan.precision.autocast(network.init(device));
+    let mut optimizer = plan.train.optimizer.init();
+    let settings = plan.settings(Path::new(""));
+    let mut scaler = LossScaler::try_new(settings.loss_scale)?;
+    let segments = segments(&model);
+    let shape = [batch, 3, plan.data.height, plan.data.width];
+    let images = Tensor::<4>::random(shape, Distribution::Default, device);
+    let labels = Tensor::<1, Int>::zeros([batch], device);
+    let mut took = [Duration::ZERO; 2];
+    for (step, took) in (0..).zip(&mut took) {
+        let started = Instant::now();
+        let mut batches = std::iter::once((images.clone(), labels.clone()));
+        let at = StepAt { step, learning_rate: 1e-6, seed: plan.seed };
+        (model, _) = train_step_accumulated(
+            model,
+            &mut optimizer,
+            &mut scaler,
+            passes(plan, &segments),
+            &mut batches,
+            &settings.step,
+            at,
+        )?;
+        device.sync()?;
+        *took = started.elapsed();
+    }
+    let images = images.without_autodiff().cast(plan.precision.compute);
+    let _ = model.valid().forward(images).into_data();
+    Ok(took)
+}

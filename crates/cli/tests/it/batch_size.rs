@@ -1,0 +1,54 @@
+//! The largest batch that fits into memory.
+
+use crate::command::{run, succeed, tiny};
+
+/// A network whose step takes a few hundred KiB an image, so that sizes are told apart.
+const NETWORK: &[&str] = &[
+    "--set",
+    "model.channels=8",
+    "--set",
+    "model.stem_stride=1",
+    "--set",
+    "data.height=32",
+    "--set",
+    "data.width=32",
+];
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_batch_found_is_within_five_per_cent_of_the_largest_of_a_scan() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let budget = ["batch-find", "--budget-mib", "64", "--classes", "4", "--scan"];
+    let said = succeed(dir.path(), &[&budget[..], NETWORK].concat());
+    let found: serde_json::Value = serde_json::from_str(said.stdout.trim()).expect("JSON");
+    let number = |name: &str| found[name].as_f64().expect(name);
+    let (largest, scanned) = (number("largest"), number("largest_of_scan"));
+    assert!(largest >= 8.0 && number("too_large") > largest, "{found}");
+    assert!((largest - scanned).abs() <= 0.05 * scanned + 1.0, "{found}");
+    assert!(number("batch") <= 0.9 * largest + 1.0, "no head-room: {found}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn a_run_trains_with_the_batch_it_found_and_keeps_it() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let auto = "train.auto_batch={least=4, most=30, head_room=0.0}";
+    let said = succeed(dir.path(), &tiny(&["--set", auto]));
+    // No machine that builds this lacks the memory for thirty small images.
+    assert!(said.stderr.contains("batch    30: 30 fit into"), "{}", said.stderr);
+    let plan = dir.path().join(said.run_folder()).join("plan.toml");
+    let plan: toml::Table =
+        toml::from_str(&std::fs::read_to_string(plan).expect("plan")).expect("TOML");
+    assert_eq!(plan["train"]["batch"].as_integer(), Some(30));
+    let run = said.run_folder();
+    let again = succeed(dir.path(), &["train", "--resume", run.to_str().expect("text")]);
+    assert!(!again.stderr.contains("batch    "), "{}", again.stderr);
+}
+
+#[test]
+fn a_budget_that_nothing_fits_into_is_an_error() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let said = run(dir.path(), &["batch-find", "--budget-mib", "1"]);
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.contains("a batch of 2 does not fit into 1 MiB"), "{}", said.stderr);
+}

@@ -1,0 +1,106 @@
+//! Runs that compute activations a second time instead of keeping them.
+
+use burn::tensor::{Device, Tensor};
+use updraft_testing::autodiff_devices;
+use updraft_trainer::{
+    BatchNormStatistics, Control, EmaConfig, Event, Finished, NonFinite, Passes, Run, RunData,
+    RunSettings, SegmentedPass, Segments,
+};
+
+use crate::small::{Classifier, alone, forward, loader, optimizer, settings};
+
+/// The classifier with its features as the only segment.
+fn in_segments() -> Segments<'static, Classifier, Tensor<4>> {
+    Segments {
+        count: 1,
+        enter: &|_, images| images,
+        segment: &|model: &Classifier, _, images| model.features(images),
+        leave: &|model: &Classifier, features| model.classify(features),
+    }
+}
+
+fn train(
+    run: Run<Classifier>,
+    settings: &RunSettings,
+    device: &Device,
+    segments: Option<&dyn SegmentedPass<Classifier>>,
+    stop_after: Option<u64>,
+) -> Finished<Classifier> {
+    let (data, test) = (loader(1), loader(2));
+    let data = RunData { train: &data, test: Some(&test) };
+    let passes = Passes { forward: &forward, segments };
+    run.train_passes(settings, data, device, passes, &mut |event, _| match event {
+        Event::Step(report) if Some(report.step + 1) == stop_after => Control::Stop,
+        _ => Control::Continue,
+    })
+    .unwrap()
+}
+
+fn new(model: Classifier) -> Run<Classifier> {
+    Run::new(model, optimizer().init())
+}
+
+/// The largest distance, as a share of the largest number.
+fn apart(left: &Classifier, right: &Classifier) -> f32 {
+    let (left, right) = (left.numbers(), right.numbers());
+    let largest = left.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
+    left.iter().zip(&right).fold(0.0_f32, |most, (x, y)| most.max((x - y).abs())) / largest
+}
+
+#[test]
+fn a_run_that_recomputes_ends_where_one_that_keeps_does() {
+    let _alone = alone();
+    for device in autodiff_devices() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut settings = settings(folder.path(), 2);
+        settings.accumulate = 2;
+        let whole = train(new(Classifier::calm(&device)), &settings, &device, None, None);
+        // Had a batch norm followed each batch twice, its statistics would be elsewhere.
+        let (run, cut) = (new(Classifier::calm(&device)), in_segments());
+        let recomputed = train(run, &settings, &device, Some(&cut), None);
+        let distance = apart(&whole.model, &recomputed.model);
+        assert!(distance < 1e-5, "in segments: {distance}");
+        let balanced = device.clone().gradient_checkpointing();
+        let run = new(Classifier::calm(&balanced));
+        let recomputed = train(run, &settings, &balanced, None, None);
+        let distance = apart(&whole.model, &recomputed.model);
+        assert!(distance < 1e-5, "element-wise: {distance}");
+    }
+}
+
+#[test]
+fn a_run_in_segments_with_dropout_goes_on_to_the_same_bits() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let folder = tempfile::tempdir().unwrap();
+    let (plan, cut) = (settings(folder.path(), 2), in_segments());
+    let whole = train(new(Classifier::new(&device)), &plan, &device, Some(&cut), None);
+    let folder = tempfile::tempdir().unwrap();
+    let plan = settings(folder.path(), 2);
+    let run = new(Classifier::new(&device));
+    let stopped = train(run, &plan, &device, Some(&cut), Some(5));
+    let model = Classifier::new(&device);
+    let run = Run::resume(&stopped.checkpoint, model, optimizer().init()).unwrap();
+    let resumed = train(run, &plan, &device, Some(&cut), None);
+    assert!(resumed.model.bits() == whole.model.bits());
+}
+
+#[test]
+fn what_copies_the_model_gets_along_with_burns_strategy() {
+    let _alone = alone();
+    for device in autodiff_devices() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut settings = settings(folder.path(), 2);
+        settings.ema = Some(EmaConfig { decay: 0.9 });
+        settings.batch_norm = BatchNormStatistics::Recomputed { batches: 3 };
+        settings.step.non_finite = NonFinite::Skip { at_most: 1 };
+        let balanced = device.clone().gradient_checkpointing();
+        let run = new(Classifier::new(&balanced));
+        let stopped = train(run, &settings, &balanced, None, Some(7));
+        let model = Classifier::new(&balanced);
+        let run = Run::resume(&stopped.checkpoint, model, optimizer().init()).unwrap();
+        let finished = train(run, &settings, &balanced, None, None);
+        assert_eq!(finished.steps, 12);
+        assert!(finished.test.is_some());
+    }
+}
