@@ -34,7 +34,7 @@ const BUILDS: [Cargo<'_>; 14] = [
         arguments: "check -p updraft --features cuda,wgpu --quiet",
         environment: &[("DOCS_RS", "1")],
     },
-    Cargo::new("test --profile gpu -p updraft-device --features flex,wgpu --quiet"),
+    Cargo::new("test --profile gpu -p updraft-device --features wgpu --quiet"),
 ];
 
 pub(crate) fn run(dry_run: bool) -> ExitCode {

@@ -2,11 +2,9 @@
 
 use std::borrow::Cow;
 
-use fast_image_resize::images::{Image as Canvas, ImageRef};
-use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions};
-
 use crate::error::DataError;
 use crate::recycle;
+use crate::resample::resample;
 
 /// An 8-bit RGB image: rows from top to bottom, pixels from left to right, red before green
 /// before blue.
@@ -111,20 +109,14 @@ impl<'a> Image<'a> {
         if (height, width) == self.size() {
             return self;
         }
-        let narrow = |side: usize| u32::try_from(side).expect("image sides fit 32 bits");
-        let from =
-            ImageRef::new(narrow(self.width), narrow(self.height), &self.pixels, PixelType::U8x3)
-                .expect("the bytes match the size, checked when the image was made");
-        let mut to = Canvas::new(narrow(width), narrow(height), PixelType::U8x3);
-        let options = ResizeOptions::new()
-            .resize_alg(ResizeAlg::Convolution(FilterType::Bilinear))
-            .use_alpha(false);
-        recycle::with_resizer(|resizer| resizer.resize(&from, &mut to, &options))
-            .expect("both images have the same pixel type and are not empty");
-        if let Cow::Owned(pixels) = self.pixels {
-            recycle::keep(pixels);
+        let mut pixels = vec![0; height * width * Self::CHANNELS];
+        recycle::with_resizer(|resizer| {
+            resample(resizer, (&self.pixels, self.size()), None, (&mut pixels, (height, width)));
+        });
+        if let Cow::Owned(old) = self.pixels {
+            recycle::keep(old);
         }
-        Image { height, width, pixels: to.into_vec().into() }
+        Image { height, width, pixels: pixels.into() }
     }
 }
 

@@ -17,6 +17,7 @@ mod patch;
 mod progress;
 mod random;
 mod recycle;
+mod resample;
 mod resident;
 mod source;
 mod split;

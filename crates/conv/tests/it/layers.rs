@@ -54,10 +54,10 @@ fn results<M: Module, const D: usize>(
 
 fn assert_same(ours: &[(String, Vec<f64>)], plain: &[(String, Vec<f64>)]) {
     assert_eq!(ours.len(), plain.len());
-    for ((name, ours), (_, plain)) in ours.iter().zip(plain) {
+    for ((name, ours), (of_plain, plain)) in ours.iter().zip(plain) {
+        assert_eq!(name, of_plain);
         let most = plain.iter().fold(1.0_f64, |most, value| most.max(value.abs()));
         let share = |values: &[f64]| values.iter().map(|v| v / most).collect::<Vec<_>>();
-        println!("{name}");
         assert_close(&share(ours), &share(plain), tolerance::F32);
     }
 }

@@ -1,9 +1,9 @@
 //! The image that the transforms of one sample work on.
 
-use fast_image_resize::images::{Image as Resized, ImageRef};
-use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
+use fast_image_resize::Resizer;
 
 use crate::image::Image;
+use crate::resample::{Part, resample};
 
 /// Working memory of a thread that augments images: the picture at hand and a spare one.
 #[derive(Debug, Default)]
@@ -44,27 +44,12 @@ impl Canvas {
 }
 
 impl Canvas {
-    /// Stretches a part over the whole, antialiased: its top left pixel, its rows and columns.
-    pub(crate) fn crop_resized(
-        &mut self,
-        (top, left): (usize, usize),
-        (rows, columns): (usize, usize),
-    ) {
+    /// Stretches a part over the whole, antialiased.
+    pub(crate) fn crop_resized(&mut self, part: Part) {
         self.spare.resize(self.pixels.len(), 0);
-        let narrow = |side: usize| u32::try_from(side).expect("image sides fit 32 bits");
-        let (width, height) = (narrow(self.width), narrow(self.height));
-        let from = ImageRef::new(width, height, &self.pixels, PixelType::U8x3)
-            .expect("the bytes match the size since the image was loaded");
-        let mut to = Resized::from_slice_u8(width, height, &mut self.spare, PixelType::U8x3)
-            .expect("the spare bytes are as many");
-        let options = ResizeOptions::new()
-            .resize_alg(ResizeAlg::Convolution(FilterType::Bilinear))
-            .use_alpha(false)
-            .crop(left as f64, top as f64, columns as f64, rows as f64);
-        self.resizer
-            .resize(&from, &mut to, &options)
-            .expect("the part lies inside the image and is not empty");
-        std::mem::swap(&mut self.pixels, &mut self.spare);
+        let (size, Self { pixels, spare, resizer, .. }) = (self.size(), self);
+        resample(resizer, (pixels, size), Some(part), (spare, size));
+        std::mem::swap(pixels, spare);
     }
 }
 

@@ -30,7 +30,7 @@ impl RandomResizedCrop {
         let columns = cut(width, (area * stretch).sqrt());
         let top = random.below((height - rows) as u64 + 1) as usize;
         let left = random.below((width - columns) as u64 + 1) as usize;
-        canvas.crop_resized((top, left), (rows, columns));
+        canvas.crop_resized(((top, left), (rows, columns)));
     }
 }
 

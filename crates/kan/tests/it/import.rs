@@ -22,7 +22,7 @@ fn read(name: &str, device: &Device) -> Result<Kan, ImportError> {
 }
 
 fn refused(name: &str) -> String {
-    read(name, &devices()[0]).unwrap_err().to_string()
+    read(name, &devices()[0]).expect_err("it is refused").to_string()
 }
 
 /// The inputs and outputs that the original computed.
