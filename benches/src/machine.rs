@@ -91,7 +91,9 @@ impl Build {
             ("autotune", cfg!(feature = "autotune")),
         ];
         let on = features.into_iter().filter(|(_, on)| *on).map(|(name, _)| name.to_owned());
-        let dirty = said("git", &["status", "--porcelain"]).is_some_and(|text| !text.is_empty());
+        // Saved runs change no program.
+        let status = ["status", "--porcelain", "--", ":/", ":(top,exclude)benches/runs"];
+        let dirty = said("git", &status).is_some_and(|text| !text.is_empty());
         let commit = said("git", &["rev-parse", "--short=12", "HEAD"]);
         Self {
             updraft: env!("CARGO_PKG_VERSION").to_owned(),

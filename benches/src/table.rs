@@ -129,7 +129,7 @@ pub(crate) fn entry(measured: &Measured, on: &Machine) -> String {
 /// What a repetition has to do, by the definition of its problem.
 fn amounts(work: &Work) -> String {
     let operations = work.operations.map(|count| format!("{} operations", metric(count, "")));
-    let bytes = work.bytes.map(|count| format!("{} in and out", metric(count, "B")));
+    let bytes = work.bytes.map(|count| metric(count, "B"));
     let samples = work.samples.map(|count| format!("{count} samples"));
     [operations, bytes, samples].into_iter().flatten().map(|amount| format!(", {amount}")).collect()
 }
