@@ -1,15 +1,77 @@
-//! The devices a test should run on: every backend compiled into the test binary.
+//! The devices a test should run on, one test at a time: every backend compiled into the binary.
+
+use std::ops::Deref;
+use std::vec;
 
 use burn::tensor::Device;
+use parking_lot::{ReentrantMutex, ReentrantMutexGuard};
+
+static RANDOM_STATE: ReentrantMutex<()> = ReentrantMutex::new(());
+
+/// Holds off every other test of this process that draws random numbers, until it is dropped.
+#[must_use = "other tests are held off for as long as this lives"]
+#[derive(Debug)]
+pub struct Alone {
+    _held: ReentrantMutexGuard<'static, ()>,
+}
+
+/// Waits until no other thread is [`Alone`].
+///
+/// flex has one random state for the whole process: what a test seeds, another test that draws
+/// meanwhile changes. A test that takes its devices from [`devices`] or [`autodiff_devices`]
+/// is alone already; one that names its device calls this first.
+pub fn alone() -> Alone {
+    Alone { _held: RANDOM_STATE.lock() }
+}
+
+/// Devices to run a test on; whoever has them is [`alone`].
+#[derive(Debug)]
+pub struct Devices {
+    list: Vec<Device>,
+    alone: Alone,
+}
+
+/// The devices of [`Devices`] one after the other.
+#[derive(Debug)]
+pub struct IntoDevices {
+    list: vec::IntoIter<Device>,
+    _alone: Alone,
+}
 
 /// Every device compiled in, without autodiff; a device test runs on all of them.
 ///
 /// flex, the CPU backend, is always among them.
-pub fn devices() -> Vec<Device> {
-    vec![Device::flex()]
+pub fn devices() -> Devices {
+    Devices { alone: alone(), list: vec![Device::flex()] }
 }
 
 /// The same devices with autodiff, for tests that train.
-pub fn autodiff_devices() -> Vec<Device> {
-    devices().into_iter().map(Device::autodiff).collect()
+pub fn autodiff_devices() -> Devices {
+    let Devices { list, alone } = devices();
+    Devices { list: list.into_iter().map(Device::autodiff).collect(), alone }
+}
+
+impl Deref for Devices {
+    type Target = [Device];
+
+    fn deref(&self) -> &[Device] {
+        &self.list
+    }
+}
+
+impl IntoIterator for Devices {
+    type Item = Device;
+    type IntoIter = IntoDevices;
+
+    fn into_iter(self) -> IntoDevices {
+        IntoDevices { list: self.list.into_iter(), _alone: self.alone }
+    }
+}
+
+impl Iterator for IntoDevices {
+    type Item = Device;
+
+    fn next(&mut self) -> Option<Device> {
+        self.list.next()
+    }
 }

@@ -14,7 +14,7 @@ pub use tolerance::Tolerance;
 
 // Devices and gradients of burn.
 #[cfg(feature = "burn")]
-pub use devices::{autodiff_devices, devices};
+pub use devices::{Alone, Devices, IntoDevices, alone, autodiff_devices, devices};
 #[cfg(feature = "burn")]
 pub use gradient::{
     ParameterGradient, gradient_check, in_dtype, parameter_gradient_check, parameter_gradients,

@@ -112,10 +112,13 @@ mod tests {
     use burn::nn::{Linear, LinearConfig};
     use burn::tensor::Device;
 
+    use updraft_testing::alone;
+
     use super::*;
 
     #[test]
     fn the_first_bad_tensor_is_named_in_the_order_a_step_meets_them() {
+        let _alone = alone();
         let device = Device::flex().autodiff();
         let good: Linear = LinearConfig::new(2, 2).init(&device);
         let mut bad = good.clone();

@@ -270,7 +270,6 @@ impl ModuleVisitor for Merge<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Mutex, PoisonError};
 
     use burn::nn::{
         BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Linear, LinearConfig, PaddingConfig2d,
@@ -278,6 +277,8 @@ mod tests {
     };
     use burn::tensor::{Distribution, activation::relu};
     use updraft_precision::Policy;
+
+    use updraft_testing::alone;
 
     use super::*;
 
@@ -336,9 +337,6 @@ mod tests {
 
     type Flow = (Tensor<4>, Option<Tensor<2>>);
 
-    /// flex has one random state for the whole process.
-    static RANDOM_STATE: Mutex<()> = Mutex::new(());
-
     /// Pairs up what two backward passes found, in module order.
     struct Collect<'a>(&'a GradientsParams, Vec<(f64, f64)>, &'a GradientsParams);
 
@@ -367,7 +365,7 @@ mod tests {
 
     #[test]
     fn recomputed_gradients_are_those_of_kept_activations() {
-        let _alone = RANDOM_STATE.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = alone();
         for device in updraft_testing::autodiff_devices() {
             for stages in [1, 2, 5] {
                 device.seed(7);
@@ -393,7 +391,7 @@ mod tests {
 
     #[test]
     fn dropout_repeats_its_masks_and_another_seed_has_others() {
-        let _alone = RANDOM_STATE.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = alone();
         let device = Device::flex().autodiff();
         device.seed(3);
         let net = Net::new(2, &device);
@@ -409,7 +407,7 @@ mod tests {
 
     #[test]
     fn an_autocast_model_recomputes_too() {
-        let _alone = RANDOM_STATE.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = alone();
         let device = Device::flex().autodiff();
         device.seed(5);
         let model = Policy::BF16_MIXED.autocast(Layers::new(4, &device));
@@ -445,7 +443,7 @@ mod tests {
 
     #[test]
     fn the_first_run_records_no_graph_and_the_second_does() {
-        let _alone = RANDOM_STATE.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = alone();
         let device = Device::flex().autodiff();
         let model = Layers::new(3, &device);
         let tracked = std::cell::RefCell::new(Vec::new());
@@ -466,7 +464,7 @@ mod tests {
 
     #[test]
     fn frozen_segments_have_no_gradients_and_do_not_hinder_the_others() {
-        let _alone = RANDOM_STATE.lock().unwrap_or_else(PoisonError::into_inner);
+        let _alone = alone();
         let device = Device::flex().autodiff();
         let mut model = Layers::new(3, &device);
         let first = model.layers.remove(0).freeze();

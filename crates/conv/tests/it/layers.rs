@@ -9,7 +9,7 @@ use updraft_conv::{
     Activation, BatchNorm, Conv1d, Conv2d, ConvNormActivation, LayerPath, activate, release_memory,
 };
 use updraft_testing::{
-    Numbers, assert_close, autodiff_devices, devices, gradient_check, in_dtype,
+    Numbers, alone, assert_close, autodiff_devices, devices, gradient_check, in_dtype,
     parameter_gradient_check, parameter_gradients, tolerance,
 };
 
@@ -303,6 +303,7 @@ fn what_memory_held_before_changes_no_bit() {
 
 #[test]
 fn a_layer_becomes_burns_and_comes_back() {
+    let _alone = alone();
     let device = Device::flex();
     let x = random([2, 4, 9, 9], &device);
     let layer = Conv2d::new(&conv_config(), &device);
@@ -340,6 +341,7 @@ fn a_forced_path_that_cannot_compute_is_refused() {
 #[test]
 #[should_panic(expected = "the residual is as large as x")]
 fn a_residual_of_another_shape_is_refused() {
+    let _alone = alone();
     let device = Device::flex();
     let norm = BatchNorm::new(&BatchNormConfig::new(4), &device);
     let (x, residual) = (random([2, 4, 3, 3], &device), random([2, 4, 1, 1], &device));

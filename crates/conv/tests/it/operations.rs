@@ -4,7 +4,9 @@ use burn::tensor::activation::relu;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor, module};
 use updraft_conv::{Activation, activate, batch_norm_train, conv2d, weighted_sum};
-use updraft_testing::{Numbers, Tolerance, assert_close, autodiff_devices, devices, tolerance};
+use updraft_testing::{
+    Numbers, Tolerance, alone, assert_close, autodiff_devices, devices, tolerance,
+};
 
 fn random<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
     Tensor::random(shape, Distribution::Uniform(-1.0, 1.0), device)
@@ -167,6 +169,7 @@ fn convolutions_may_run_inside_the_thread_pool_that_they_use() {
 #[test]
 #[should_panic(expected = "assert_shape!(x, [_, channels, _, _])")]
 fn channels_that_do_not_fit_are_refused() {
+    let _alone = alone();
     let device = Device::flex();
     let (x, w) = (random([1, 3, 6, 6], &device), random([4, 2, 3, 3], &device));
     let _ = conv2d(x, w, None, ConvOptions::new([1, 1], [0, 0], [1, 1], 1));

@@ -4,7 +4,7 @@ use burn::nn::PaddingConfig2d;
 use burn::nn::pool::{AdaptiveAvgPool2dConfig, AvgPool2dConfig, MaxPool2dConfig};
 use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor};
 use updraft_conv::{AdaptiveAvgPool2d, AvgPool2d, LayerPath, MaxPool2d};
-use updraft_testing::{Numbers, assert_close, autodiff_devices, gradient_check, tolerance};
+use updraft_testing::{Numbers, alone, assert_close, autodiff_devices, gradient_check, tolerance};
 
 fn random(device: &Device) -> Tensor<4> {
     Tensor::random([2, 3, 9, 11], Distribution::Uniform(-1.0, 1.0), device)
@@ -89,6 +89,7 @@ fn gradients_in_f64_are_difference_quotients() {
 
 #[test]
 fn the_dtype_of_the_input_is_that_of_the_output() {
+    let _alone = alone();
     let device = Device::flex();
     let x = random(&device);
     let layer = MaxPool2d::new(MaxPool2dConfig::new([2, 2]));

@@ -1,7 +1,5 @@
 //! What the network computes, learns, reports and stores.
 
-use std::sync::{Mutex, PoisonError};
-
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::optim::{GradientsParams, SgdConfig};
@@ -10,28 +8,23 @@ use updraft_integration::{
     DualPathwayConfig, DualPathwayNet, IntegrationPoint, LumaStandard, Normalization, Place,
 };
 use updraft_testing::{
-    Numbers, Tolerance, assert_close, autodiff_devices, devices, in_dtype,
+    Numbers, Tolerance, alone, assert_close, autodiff_devices, devices, in_dtype,
     parameter_gradient_check, parameter_gradients, tolerance,
 };
 
 const CLASSES: usize = 5;
-
-/// Held while numbers are drawn: the random state of flex is one for the whole process.
-static RANDOM_STATE: Mutex<()> = Mutex::new(());
 
 fn config() -> DualPathwayConfig {
     DualPathwayConfig::new(CLASSES, 4)
 }
 
 fn net(config: &DualPathwayConfig, device: &Device) -> DualPathwayNet {
-    let _drawing = RANDOM_STATE.lock().unwrap_or_else(PoisonError::into_inner);
     device.seed(11);
     config.init(device)
 }
 
 /// Images that no network would find special, as functions of the seed.
 fn images(batch: usize, side: usize, device: &Device) -> Tensor<4> {
-    let _drawing = RANDOM_STATE.lock().unwrap_or_else(PoisonError::into_inner);
     device.seed(5);
     Tensor::random([batch, 3, side, side], Distribution::Normal(0.0, 1.0), device)
 }
@@ -123,6 +116,7 @@ fn the_gradients_are_those_of_the_formula() {
 
 #[test]
 fn only_what_is_used_is_allocated() {
+    let _alone = alone();
     let device = Device::flex();
     let with = |points| net(&config().with_integration_points(points), &device);
     let paths = |net: &DualPathwayNet| -> Vec<String> {
@@ -147,6 +141,7 @@ fn only_what_is_used_is_allocated() {
 /// Conv weights, norm scales and shifts, gates and classifier, counted by hand for width 4.
 #[test]
 fn the_parameter_count_is_that_of_the_formula() {
+    let _alone = alone();
     let norm = |channels: usize| 2 * channels;
     let conv = |input: usize, output: usize, kernel: usize| {
         input * output * kernel * kernel + norm(output)
@@ -306,6 +301,7 @@ fn an_untrained_pass_changes_no_statistic() {
 #[test]
 #[should_panic(expected = "axis 0 expected 2, got 1")]
 fn brightness_of_another_batch_is_refused() {
+    let _alone = alone();
     let device = Device::flex();
     let brightness = Tensor::zeros([1, 1, 8, 8], &device);
     let _ = net(&config(), &device).forward_pathways(images(2, 8, &device), brightness);

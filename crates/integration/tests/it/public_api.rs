@@ -7,6 +7,7 @@ use updraft_integration::{
 
 #[test]
 fn the_promised_names_fit_together() {
+    let _alone = updraft_testing::alone();
     let device = burn::tensor::Device::flex();
     let config = DualPathwayConfig::new(2, 1)
         .with_depth(Depth::Shallow)

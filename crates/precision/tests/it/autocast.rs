@@ -5,6 +5,7 @@ use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig};
 use burn::optim::{GradientsParams, SgdConfig};
 use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor};
 use updraft_precision::{Policy, islands};
+use updraft_testing::alone;
 
 #[derive(Module, Debug)]
 struct Net {
@@ -38,6 +39,7 @@ fn device() -> Device {
 
 #[test]
 fn only_normalizations_are_islands() {
+    let _alone = alone();
     let found = islands(&Net::new(&device()));
     let found: Vec<_> = found.iter().collect();
     assert_eq!(found, ["norm.beta", "norm.gamma", "norm.running_mean", "norm.running_var"]);
@@ -45,6 +47,7 @@ fn only_normalizations_are_islands() {
 
 #[test]
 fn layers_see_bf16_while_masters_with_gradients_stay_f32() {
+    let _alone = alone();
     let device = device();
     let net = Policy::BF16_MIXED.autocast(Net::new(&device));
     assert_eq!(net.first.weight.val().dtype(), DType::BF16);
@@ -69,6 +72,7 @@ fn layers_see_bf16_while_masters_with_gradients_stay_f32() {
 
 #[test]
 fn a_record_of_an_autocast_model_loads_into_a_plain_one() {
+    let _alone = alone();
     let device = device();
     let net = Policy::BF16_MIXED.autocast(Net::new(&device));
     let weight = net.first.weight.base().into_data();
@@ -78,6 +82,7 @@ fn a_record_of_an_autocast_model_loads_into_a_plain_one() {
 
 #[test]
 fn full_precision_leaves_the_module_untouched() {
+    let _alone = alone();
     let net = Policy::F32.autocast(Net::new(&device()));
     assert_eq!(net.first.weight.val().dtype(), DType::F32);
     assert_eq!(net.num_params(), Net::new(&device()).num_params());

@@ -4,7 +4,7 @@ use burn::nn::loss::CrossEntropyLossConfig;
 use burn::nn::{BatchNormConfig, LayerNormConfig};
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Device, FloatDType, Int, Tensor};
-use updraft_testing::{assert_close, devices, tolerance};
+use updraft_testing::{alone, assert_close, devices, tolerance};
 
 const NARROW: [FloatDType; 2] = [FloatDType::F16, FloatDType::BF16];
 
@@ -120,6 +120,7 @@ fn normalizations_hold_where_the_square_of_an_activation_overflows_f16() {
 
 #[test]
 fn the_norm_of_gradients_in_f16_is_taken_in_f32() {
+    let _alone = alone();
     use burn::module::Module;
     use burn::optim::GradientsParams;
     use updraft_precision::clip_global_norm;

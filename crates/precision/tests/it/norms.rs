@@ -9,7 +9,7 @@ use burn::nn::{
 };
 use burn::tensor::{Device, FloatDType, Tensor};
 use updraft_precision::{Arithmetic, Policy, PrecisionError, norms};
-use updraft_testing::devices;
+use updraft_testing::{alone, devices};
 
 #[derive(Module, Debug)]
 struct Block {
@@ -39,6 +39,7 @@ fn net(device: &Device) -> Net {
 
 #[test]
 fn every_normalization_is_found_with_its_type() {
+    let _alone = alone();
     let found = norms(&net(&Device::flex()));
     let found: Vec<_> =
         found.iter().map(|norm| format!("{} {}", norm.path, norm.container)).collect();
@@ -54,6 +55,7 @@ fn every_normalization_is_found_with_its_type() {
 
 #[test]
 fn the_first_normalization_that_nobody_vouches_for_is_named() {
+    let _alone = alone();
     let net = net(&Device::flex());
     let refused = Policy::BF16_MIXED
         .check_norms(&net, |norm| norm.path == "block.batch")

@@ -8,7 +8,7 @@ use burn::tensor::{Device, Distribution, FloatDType, Tensor, TensorData};
 use updraft_precision::{
     DynamicScale, LossScale, LossScaler, Policy, PrecisionError, Unscaled, attempt,
 };
-use updraft_testing::{assert_close, autodiff_devices, tolerance};
+use updraft_testing::{alone, assert_close, autodiff_devices, tolerance};
 
 #[derive(Module, Debug)]
 struct Net {
@@ -251,6 +251,7 @@ fn without_a_dynamic_scale_an_overflow_is_an_error_at_once() {
 
 #[test]
 fn the_scale_does_not_show_in_norm_or_gradients() {
+    let _alone = alone();
     let device = Device::flex().autodiff();
     let layer = LinearConfig::new(3, 4).init(&device);
     let x = Tensor::<2>::random([5, 3], Distribution::Default, &device);

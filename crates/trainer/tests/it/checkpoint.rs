@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::Device;
+use updraft_testing::alone;
 use updraft_trainer::{
     CheckpointError, Control, Criterion, Keep, OptimizerConfig, Run, RunData, TrainError,
     check_checkpoint, list_checkpoints, load_checkpoint, load_model, prune_checkpoints,
 };
 
-use crate::small::{Classifier, alone, forward, loader, new_run, optimizer, settings};
+use crate::small::{Classifier, forward, loader, new_run, optimizer, settings};
 
 /// One trained epoch and its checkpoint.
 fn checkpoint(folder: &Path) -> (Classifier, PathBuf) {
@@ -41,6 +42,7 @@ fn resume(path: &Path) -> Result<(), CheckpointError> {
 
 #[test]
 fn a_model_comes_back_with_its_running_statistics() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let (model, path) = checkpoint(folder.path());
     let device = Device::flex().autodiff();
@@ -95,6 +97,7 @@ fn an_unfinished_a_newer_and_a_garbled_checkpoint_are_told_apart() {
 
 #[test]
 fn a_checkpoint_of_another_model_is_refused() {
+    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let (_, path) = checkpoint(folder.path());
     let other: Linear = LinearConfig::new(3, 2).init(&Device::flex());
@@ -161,6 +164,7 @@ fn what_a_killed_deletion_left_is_no_checkpoint_and_goes_with_the_next() {
 /// the right hash and is still nothing to go on from.
 #[test]
 fn optimizer_state_that_does_not_come_back_is_named_by_its_parameter() {
+    let _alone = alone();
     let device = Device::flex().autodiff();
     let folder = tempfile::tempdir().unwrap();
     let (_, path) = checkpoint(folder.path());

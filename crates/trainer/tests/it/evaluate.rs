@@ -3,12 +3,14 @@
 use burn::module::Module;
 use burn::tensor::Device;
 use updraft_precision::Policy;
+use updraft_testing::alone;
 use updraft_trainer::{Control, evaluate};
 
 use crate::small::{Classifier, forward, loader};
 
 #[test]
 fn the_score_is_the_mean_over_samples_and_can_be_interrupted() {
+    let _alone = alone();
     let device = Device::flex();
     let model = Classifier::new(&device.clone().autodiff()).valid();
     let data = loader(1);

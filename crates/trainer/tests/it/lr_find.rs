@@ -2,9 +2,10 @@
 
 use burn::tensor::Device;
 use updraft_precision::LossScale;
+use updraft_testing::alone;
 use updraft_trainer::{Control, LrRange, StepSettings, find_learning_rate, suggest_learning_rate};
 
-use crate::small::{Classifier, alone, forward, loader, optimizer};
+use crate::small::{Classifier, forward, loader, optimizer};
 
 #[test]
 fn the_range_test_finds_rates_that_learn_and_leaves_the_model_alone() {

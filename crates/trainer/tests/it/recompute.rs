@@ -1,13 +1,13 @@
 //! Runs that compute activations a second time instead of keeping them.
 
 use burn::tensor::{Device, Tensor};
-use updraft_testing::autodiff_devices;
+use updraft_testing::{alone, autodiff_devices};
 use updraft_trainer::{
     BatchNormStatistics, Control, EmaConfig, Event, Finished, NonFinite, Passes, Run, RunData,
     RunSettings, SegmentedPass, Segments,
 };
 
-use crate::small::{Classifier, alone, forward, loader, optimizer, settings};
+use crate::small::{Classifier, forward, loader, optimizer, settings};
 
 /// The classifier with its features as the only segment.
 fn in_segments() -> Segments<'static, Classifier, Tensor<4>> {

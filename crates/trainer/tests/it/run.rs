@@ -2,13 +2,13 @@
 
 use burn::tensor::Device;
 use updraft_precision::{DynamicScale, LossScale, Policy};
-use updraft_testing::autodiff_devices;
+use updraft_testing::{alone, autodiff_devices};
 use updraft_trainer::{
     Activity, Control, EmaConfig, Ending, Event, Finished, Run, RunData, RunSettings, TrainError,
     list_checkpoints,
 };
 
-use crate::small::{Classifier, alone, forward, loader, new_run, optimizer, settings};
+use crate::small::{Classifier, forward, loader, new_run, optimizer, settings};
 
 /// Trains to the end, or to the step given, and collects the events.
 fn train(

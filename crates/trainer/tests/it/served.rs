@@ -5,12 +5,13 @@ use std::fs;
 use std::path::Path;
 
 use burn::tensor::Device;
+use updraft_testing::alone;
 use updraft_trainer::{
     Activity, BatchNormStatistics, Control, Criterion, EarlyStop, EmaConfig, Ending, Event,
     Finished, Plateau, Run, RunData, RunSettings, list_checkpoints, load_model,
 };
 
-use crate::small::{Classifier, alone, forward, loader, new_run, optimizer, settings};
+use crate::small::{Classifier, forward, loader, new_run, optimizer, settings};
 
 /// All that keeps state between steps, switched on.
 fn rich(folder: &Path, epochs: u64) -> RunSettings {

@@ -1,7 +1,7 @@
 //! A small classifier with all that is hard to resume, and data for it.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::nn::conv::{Conv2d, Conv2dConfig};
@@ -17,12 +17,6 @@ use updraft_trainer::{
     BatchNormStatistics, CheckpointSettings, Criterion, OptimizerConfig, Run, RunSettings,
     Schedule, StepSettings,
 };
-
-/// Held by a test that trains: the random state of flex is one for the whole process.
-pub(crate) fn alone() -> MutexGuard<'static, ()> {
-    static RANDOM_STATE: Mutex<()> = Mutex::new(());
-    RANDOM_STATE.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// A convolution, a batch norm (running statistics), dropout (random state) and a linear layer.
 #[derive(Module, Debug)]

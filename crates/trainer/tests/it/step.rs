@@ -5,13 +5,13 @@ use burn::nn::{Linear, LinearConfig};
 use burn::optim::{ModuleOptimizer, SgdConfig};
 use burn::tensor::{Device, FloatDType, Int, Tensor, TensorData};
 use updraft_precision::{DynamicScale, LossScale, LossScaler, Policy};
-use updraft_testing::{assert_close, autodiff_devices, tolerance};
+use updraft_testing::{alone, assert_close, autodiff_devices, tolerance};
 use updraft_trainer::{
     ClassLoss, Control, Event, NonFinite, Passes, RunData, Skipped, StepAt, StepOutcome,
     StepSettings, TrainError, train_step, train_step_accumulated,
 };
 
-use crate::small::{Classifier, alone, forward, loader, new_run, optimizer, settings};
+use crate::small::{Classifier, forward, loader, new_run, optimizer, settings};
 
 /// A classifier without batch norms.
 #[derive(Module, Debug)]
