@@ -11,9 +11,14 @@ use clap::{Args, Parser, Subcommand};
     name = "cargo xtask bench",
     bin_name = "cargo xtask bench",
     args_conflicts_with_subcommands = true,
-    after_help = "Every strategy is first proved on a small shape against a reference in f64; \
-                  a wrong one is not timed.\nThen all take turns, each in a process of its own, \
-                  and medians are compared within the run."
+    after_help = "Options of the build, for runs:\n\
+                  \x20     --compare <LIST>  Also time builds without each of these features:\n\
+                  \x20                       conv, simd, rayon, x86-v4\n\
+                  \x20     --with <LIST>     Build with cuda, rocm, metal, vulkan, wgpu, fusion,\n\
+                  \x20                       autotune; each GPU backend that is found is timed\n\n\
+                  Every strategy is first proved on a small shape against a reference;\n\
+                  a wrong one is not timed. Then all take turns, each in a process of its\n\
+                  own, and medians are compared within the run."
 )]
 pub(crate) struct Arguments {
     #[command(subcommand)]

@@ -16,29 +16,28 @@ Runs cargo for the house.
 Usage: cargo xtask COMMAND [ARGS]... [--dry-run]
 
 Commands of the program `updraft`, built first (ask each for --help):
-  train    train a model; without arguments, a small one in a minute
-  eval     score a trained model on its test data
-  predict  classify image files with a trained model
-  report   write a run's page: curves, times, plan, environment
-  probe    list the devices, usable or not, and why
-  explain  show every value of a config and who chose it
-  lr-find  try rising learning rates and suggest one
-  batch-find
-           the largest batch that fits the memory
-  compare  settings against each other over several seeds
-  warm-up  let a GPU choose its kernels before a run
-  verify   run the paths that a training run rests on, and say which hold
+  train       train a model; without arguments, a small one in a minute
+  eval        score a trained model on its test data
+  predict     classify image files with a trained model
+  report      write a run's page: curves, times, plan, environment
+  probe       list the devices, usable or not, and why
+  explain     show every value of a config and who chose it
+  lr-find     try rising learning rates and suggest one
+  batch-find  find the largest batch that fits the memory
+  compare     train with different settings on the same seeds
+  warm-up     let a GPU choose its kernels before a run
+  verify      run the paths that a training run rests on, and say which hold
 
 Commands for those who measure:
-  bench    the benchmarks: proved, then timed, beside the peers (--help)
+  bench       the benchmarks: proved, then timed, beside the peers (--help)
 
 Commands for those who change the code:
-  check    format, tidy, clippy, docs and feature builds, cheapest first
-  test     every test
-  tidy     the laws of the house
+  check       format, tidy, clippy, docs and feature builds, cheapest first
+  test        every test
+  tidy        the laws of the house
 
 Options:
-  --dry-run  print what would be done
+  --dry-run   print what would be done
 ";
 
 fn main() -> ExitCode {

@@ -2,7 +2,7 @@
 //! of its own.
 
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
@@ -75,15 +75,32 @@ impl Trial<'_> {
                 let fits = tried.peak_bytes <= self.budget_bytes;
                 Ok(if fits { Fit::Fits } else { Fit::TooLarge })
             }
-            // Ended by a signal: the system's out-of-memory killer, or an allocation that failed.
-            None if !stop::requested() => Ok(Fit::TooLarge),
+            None if !stop::requested() && ran_out_of_memory(output.status) => Ok(Fit::TooLarge),
             _ if says_out_of_memory(&said) => Ok(Fit::TooLarge),
             _ => {
-                let last = said.lines().next_back().unwrap_or("it said nothing").to_owned();
-                bail!("a step of {batch} images failed: {last}")
+                let last = said.lines().next_back().unwrap_or("it said nothing");
+                bail!("a step of {batch} images failed ({}): {last}", output.status)
             }
         }
     }
+}
+
+/// Whether the system's out-of-memory killer ended a process, or an allocation that failed: any
+/// other signal is a fault of the program, and no answer.
+#[cfg(unix)]
+fn ran_out_of_memory(status: ExitStatus) -> bool {
+    use std::os::unix::process::ExitStatusExt;
+
+    /// Numbers that POSIX fixes.
+    const ABORT: i32 = 6;
+    const KILL: i32 = 9;
+    matches!(status.signal(), Some(ABORT | KILL))
+}
+
+/// Elsewhere a process that ends so has an exit code.
+#[cfg(not(unix))]
+fn ran_out_of_memory(_: ExitStatus) -> bool {
+    false
 }
 
 /// Devices with memory of their own report an allocation that failed as a panic.
@@ -110,4 +127,18 @@ pub(crate) fn try_batch(plan: &Plan, classes: usize, batch: usize) -> Result<Str
 fn die_first() {
     // Linux alone has the file; without it the system chooses by itself.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    #[test]
+    fn a_crash_is_no_answer_about_memory() {
+        let [abort, kill, segmentation_fault] = [6, 9, 11].map(ExitStatus::from_raw);
+        assert!(ran_out_of_memory(abort) && ran_out_of_memory(kill));
+        assert!(!ran_out_of_memory(segmentation_fault));
+    }
 }
