@@ -1,7 +1,7 @@
 //! The three passes of a convolution over a batch.
 
 use super::activation::Activation;
-use super::cpu::{PointwiseKernels, TileJob, WeightJob, lanes, pad, transpose};
+use super::cpu::{LineJob, PointwiseKernels, TileJob, WeightJob, lanes, pad, transpose};
 use super::geometry::{ConvGeometry, ConvShape};
 use super::parallel::{Cut, Pieces, over, over_items, threads};
 use super::path::Path;
@@ -83,19 +83,17 @@ pub(crate) fn forward_into<'a>(
     let pixels = geometry.output()[0] * geometry.output()[1];
     let padded_len = padded_len(windows.padded, shape.input, inputs);
     let (weight_len, start_len) = (blocks * taps.len() * lanes, blocks * lanes);
+    let row_step = shape.stride[0] * windows.padded.size[1];
+    let lines = Lines::of(path, geometry.output(), [row_step, shape.stride[1]], outputs);
     let threads = threads(asked_threads);
-    let (shared, of_threads) = scratch.split(
-        shape.groups * (weight_len + start_len),
-        threads,
-        padded_len + pixels * blocks * lanes,
-    );
+    let by_pixel_len = if lines.is_some() { 0 } else { pixels * blocks * lanes };
+    let (shared, of_threads) =
+        scratch.split(shape.groups * (weight_len + start_len), threads, padded_len + by_pixel_len);
     let (packed, starts) = shared.split_at_mut(shape.groups * weight_len);
-    let kernel = shape.kernel[0] * shape.kernel[1];
     for group in 0..shape.groups {
         let packed = &mut packed[group * weight_len..][..weight_len];
-        pack(packed, [blocks, taps.len(), lanes], outputs, |output, tap| {
-            w[(group * outputs + output) * inputs * kernel + tap]
-        });
+        let w = &w[group * outputs * taps.len()..];
+        pack(packed, [taps.len(), lanes], w, [outputs, taps.len()], |tap| tap);
         for (lane, start) in starts[group * start_len..][..start_len].iter_mut().enumerate() {
             let channel = group * outputs + lane;
             *start = bias.filter(|_| lane < outputs).map_or(0.0, |bias| bias[channel]);
@@ -109,23 +107,29 @@ pub(crate) fn forward_into<'a>(
         let x = &x[index * image_len..][..image_len];
         for group in 0..shape.groups {
             let x = &x[group * image_len / shape.groups..][..image_len / shape.groups];
-            let image = padded_image(x, shape.input, windows.padded, own_image);
+            let image = padded_image(path, x, shape.input, windows.padded, own_image);
+            let weights = &packed[group * weight_len..][..weight_len];
+            let start = &starts[group * start_len..][..start_len];
+            let y = &mut y[group * outputs * pixels..][..outputs * pixels];
+            if let Some(lines) = lines {
+                lines.job(image, &taps, weights, start, outputs).run(path, y);
+                continue;
+            }
             let job = TileJob {
                 image,
                 origin: 0,
                 taps: &taps,
-                weights: &packed[group * weight_len..][..weight_len],
-                start: &starts[group * start_len..][..start_len],
+                weights,
+                start,
                 blocks,
                 rows: geometry.output()[0],
                 columns: geometry.output()[1],
-                row_step: shape.stride[0] * windows.padded.size[1],
+                row_step,
                 column_step: shape.stride[1],
                 output_row: geometry.output()[1] * blocks * lanes,
                 output_column: blocks * lanes,
             };
             job.run(path, by_pixel);
-            let y = &mut y[group * outputs * pixels..][..outputs * pixels];
             transpose(path, by_pixel, [pixels, outputs], blocks * lanes, y, pixels);
         }
         if activation != Activation::Identity {
@@ -182,11 +186,17 @@ pub(crate) fn input_gradient_into<'a>(
         jobs.collect()
     };
     let weight_len: usize = jobs.iter().map(|job| blocks * job.taps.len() * lanes).sum();
+    let lines = if shape.stride == [1, 1] {
+        Lines::of(path, shape.input, [phases.padded.size[1], 1], inputs)
+    } else {
+        None
+    };
     let threads = threads(asked_threads);
+    let by_pixel_len = if lines.is_some() { 0 } else { pixels * blocks * lanes };
     let (shared, of_threads) = scratch.split(
         shape.groups * weight_len + blocks * lanes,
         threads,
-        padded_len + pixels * blocks * lanes,
+        padded_len + by_pixel_len,
     );
     let (packed, start) = shared.split_at_mut(shape.groups * weight_len);
     start.fill(0.0);
@@ -195,12 +205,13 @@ pub(crate) fn input_gradient_into<'a>(
         for PhaseJob { phase, taps, weights } in &jobs {
             let [rows, columns] = &phase.taps;
             let packed = &mut packed[group * weight_len + weights..][..blocks * taps.len() * lanes];
-            pack(packed, [blocks, taps.len(), lanes], inputs, |input, tap| {
+            let kernel = kernel_rows * kernel_columns;
+            let w = &w[group * outputs * inputs * kernel..];
+            pack(packed, [taps.len(), lanes], w, [inputs, kernel], |tap| {
                 let (output, tap) =
                     (tap / (rows.len() * columns.len()), tap % (rows.len() * columns.len()));
                 let (row, column) = (rows[tap / columns.len()].0, columns[tap % columns.len()].0);
-                let output = (group * outputs + output) * inputs + input;
-                w[(output * kernel_rows + row) * kernel_columns + column]
+                output * inputs * kernel + row * kernel_columns + column
             });
         }
     }
@@ -212,7 +223,13 @@ pub(crate) fn input_gradient_into<'a>(
         let dy = &dy[index * image_len..][..image_len];
         for group in 0..shape.groups {
             let dy = &dy[group * image_len / shape.groups..][..image_len / shape.groups];
-            let image = padded_image(dy, geometry.output(), phases.padded, own_image);
+            let image = padded_image(path, dy, geometry.output(), phases.padded, own_image);
+            let dx = &mut dx[group * inputs * pixels..][..inputs * pixels];
+            if let Some(lines) = lines {
+                let weights = &packed[group * weight_len..][..weight_len];
+                lines.job(image, &jobs[0].taps, weights, start, inputs).run(path, dx);
+                continue;
+            }
             for PhaseJob { phase, taps, weights } in &jobs {
                 let pixel = (phase.first[0] * shape.input[1] + phase.first[1]) * blocks * lanes;
                 let job = TileJob {
@@ -232,10 +249,47 @@ pub(crate) fn input_gradient_into<'a>(
                 };
                 job.run(path, &mut by_pixel[pixel..]);
             }
-            let dx = &mut dx[group * inputs * pixels..][..inputs * pixels];
             transpose(path, by_pixel, [pixels, inputs], blocks * lanes, dx, pixels);
         }
     });
+}
+
+/// A grid of pixels whose rows fill vectors.
+#[derive(Debug, Clone, Copy)]
+struct Lines {
+    rows: usize,
+    columns: usize,
+    row_step: usize,
+}
+
+impl Lines {
+    /// The grid, if windows of neighbours lie side by side and rows fill vectors better than
+    /// channels do.
+    fn of(
+        path: Path,
+        size: [usize; 2],
+        [row_step, column_step]: [usize; 2],
+        channels: usize,
+    ) -> Option<Self> {
+        let [rows, columns] = if row_step == size[1] { [1, size[0] * size[1]] } else { size };
+        let filled = |count: usize| count as f64 / count.next_multiple_of(lanes(path)) as f64;
+        // With lanes full, sums over pixels take three quarters of the time of sums over channels.
+        let is_better = filled(columns) >= 0.75 * filled(channels);
+        let fits = column_step == 1 && LineJob::fits(path, columns);
+        (fits && is_better).then_some(Self { rows, columns, row_step })
+    }
+
+    fn job<'a>(
+        self,
+        image: &'a [f32],
+        taps: &'a [u32],
+        weights: &'a [f32],
+        start: &'a [f32],
+        channels: usize,
+    ) -> LineJob<'a> {
+        let Self { rows, columns, row_step } = self;
+        LineJob { image, taps, weights, start, channels, rows, columns, row_step }
+    }
 }
 
 /// A phase, its windows' taps, and where its weights start.
@@ -290,7 +344,7 @@ pub fn weight_gradient(
                 let x = &x[sample * x_len + group * x_len / shape.groups..][..x_len / shape.groups];
                 let dy =
                     &dy[sample * dy_len + group * dy_len / shape.groups..][..dy_len / shape.groups];
-                let image = padded_image(x, shape.input, windows.padded, own_image);
+                let image = padded_image(path, x, shape.input, windows.padded, own_image);
                 transpose(path, dy, [outputs, pixels], pixels, by_pixel, blocks * lanes);
                 let job = WeightJob {
                     image,
@@ -348,20 +402,23 @@ fn phase_taps(phase: &Phase, padded: Padded, outputs: usize) -> Vec<u32> {
 }
 
 /// Fills `[blocks][taps][lanes]` with the weight of each channel and tap, and zeros beyond.
+///
+/// The first channel's weight of a tap is `w[first(tap)]`; channels are `step` apart.
 fn pack(
     packed: &mut [f32],
-    [blocks, taps, lanes]: [usize; 3],
-    channels: usize,
-    weight: impl Fn(usize, usize) -> f32,
+    [taps, lanes]: [usize; 2],
+    w: &[f32],
+    [channels, step]: [usize; 2],
+    first: impl Fn(usize) -> usize,
 ) {
-    for block in 0..blocks {
-        for tap in 0..taps {
-            let vector = &mut packed[(block * taps + tap) * lanes..][..lanes];
-            for (lane, packed) in vector.iter_mut().enumerate() {
-                let channel = block * lanes + lane;
-                *packed = if channel < channels { weight(channel, tap) } else { 0.0 };
-            }
+    for (index, vector) in packed.chunks_exact_mut(lanes).enumerate() {
+        let channel = index / taps * lanes;
+        let (filled, rest) = vector.split_at_mut(lanes.min(channels - channel));
+        let weights = w[first(index % taps) + channel * step..].iter().step_by(step);
+        for (packed, &weight) in filled.iter_mut().zip(weights) {
+            *packed = weight;
         }
+        rest.fill(0.0);
     }
 }
 
@@ -374,6 +431,7 @@ fn padded_len(padded: Padded, image: [usize; 2], channels: usize) -> usize {
 
 /// The image itself, or its padded copy.
 fn padded_image<'a>(
+    path: Path,
     image: &'a [f32],
     size: [usize; 2],
     padded: Padded,
@@ -382,7 +440,7 @@ fn padded_image<'a>(
     if padded.is_bare(size) {
         return image;
     }
-    pad(image, size, padded.before, padded.size, own);
+    pad(path, image, size, padded.before, padded.size, own);
     own
 }
 
@@ -484,6 +542,8 @@ mod tests {
             ConvShape { padding: [1, 1], ..base(2, [32, 32], 8, 3) },
             ConvShape { stride: [2, 2], ..base(2, [16, 32], 16, 1) },
             base(2, [32, 16], 16, 1),
+            // More taps than one part of a sum has, and rows that end within a vector.
+            ConvShape { padding: [1, 1], ..base(1, [33, 27], 27, 3) },
             ConvShape { padding: [2, 2], ..base(1, [8, 40], 13, 5) },
             ConvShape { padding: [3, 3], stride: [2, 2], ..base(1, [3, 24], 21, 7) },
             ConvShape { padding: [1, 1], groups: 12, ..base(2, [12, 12], 9, 3) },
@@ -521,16 +581,18 @@ mod tests {
 
     #[test]
     fn the_number_of_threads_changes_no_bit() {
-        let shape = ConvShape {
-            padding: [1, 1],
-            stride: [1, 2],
-            ..ConvShape::new(37, [5, 18], [9, 14], [3, 3])
-        };
-        let case = Case::new(shape).expect("valid");
-        for path in paths() {
-            let alone = case.run(path, 1);
-            for threads in [2, 3, 8] {
-                assert_eq!(alone, case.run(path, threads), "{path} with {threads} threads");
+        for stride in [1, 2] {
+            let shape = ConvShape {
+                padding: [1, 1],
+                stride: [1, stride],
+                ..ConvShape::new(37, [5, 18], [9, 16], [3, 3])
+            };
+            let case = Case::new(shape).expect("valid");
+            for path in paths() {
+                let alone = case.run(path, 1);
+                for threads in [2, 3, 8] {
+                    assert_eq!(alone, case.run(path, threads), "{path} with {threads} threads");
+                }
             }
         }
     }

@@ -10,6 +10,7 @@ use std::arch::x86_64::{
 use super::function;
 use super::gradient::{self, WeightJob};
 use super::image;
+use super::line::{self, LineJob};
 use super::norm;
 use super::pool;
 use super::sum;
@@ -60,6 +61,17 @@ impl Simd for Avx2 {
     unsafe fn store(self, to: *mut f32, vector: __m256) {
         // SAFETY: the caller promises eight numbers of its own.
         unsafe { _mm256_storeu_ps(to, vector) };
+    }
+
+    #[inline(always)]
+    unsafe fn store_last(self, to: *mut f32, vector: __m256, count: usize) {
+        let mut numbers = [0.0; 8];
+        // SAFETY: there is room for eight numbers.
+        unsafe { self.store(numbers.as_mut_ptr(), vector) };
+        for (lane, number) in numbers.into_iter().enumerate().skip(8 - count) {
+            // SAFETY: the caller promises these numbers.
+            unsafe { to.wrapping_add(lane).write(number) };
+        }
     }
 
     #[inline(always)]
@@ -144,6 +156,12 @@ gradient::entries! {
 image::entries! {
     #[target_feature(enable = "avx2,fma")]
     Avx2 = Avx2(())
+}
+
+line::entries! {
+    #[target_feature(enable = "avx2,fma")]
+    Avx2 = Avx2(()),
+    4 by 2
 }
 
 function::entries! {

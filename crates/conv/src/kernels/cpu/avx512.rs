@@ -3,13 +3,15 @@
 
 use std::arch::x86_64::{
     __m512, _mm512_add_ps, _mm512_castpd_ps, _mm512_castps_pd, _mm512_fmadd_ps, _mm512_loadu_ps,
-    _mm512_set1_ps, _mm512_setzero_ps, _mm512_shuffle_f32x4, _mm512_storeu_ps, _mm512_unpackhi_pd,
-    _mm512_unpackhi_ps, _mm512_unpacklo_pd, _mm512_unpacklo_ps,
+    _mm512_mask_storeu_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_shuffle_f32x4,
+    _mm512_storeu_ps, _mm512_unpackhi_pd, _mm512_unpackhi_ps, _mm512_unpacklo_pd,
+    _mm512_unpacklo_ps,
 };
 
 use super::function;
 use super::gradient::{self, WeightJob};
 use super::image;
+use super::line::{self, LineJob};
 use super::norm;
 use super::pool;
 use super::sum;
@@ -60,6 +62,13 @@ impl Simd for Avx512 {
     unsafe fn store(self, to: *mut f32, vector: __m512) {
         // SAFETY: the caller promises sixteen numbers of its own.
         unsafe { _mm512_storeu_ps(to, vector) };
+    }
+
+    #[inline(always)]
+    unsafe fn store_last(self, to: *mut f32, vector: __m512, count: usize) {
+        let lanes = u16::MAX << (16 - count);
+        // SAFETY: the caller promises these numbers.
+        unsafe { _mm512_mask_storeu_ps(to, lanes, vector) };
     }
 
     #[inline(always)]
@@ -169,6 +178,12 @@ gradient::entries! {
 image::entries! {
     #[target_feature(enable = "avx512f,avx512vl")]
     Avx512 = Avx512(())
+}
+
+line::entries! {
+    #[target_feature(enable = "avx512f,avx512vl")]
+    Avx512 = Avx512(()),
+    8 by 3
 }
 
 function::entries! {

@@ -6,34 +6,70 @@ use crate::kernels::path::Path;
 
 /// Copies `[channels][height][width]` into `[channels][padded.0][padded.1]`, `before` rows and
 /// columns from its start; what lies around it is left as it is.
+///
+/// # Panics
+/// If `to` is too short, or the path is not available.
 pub(crate) fn pad(
+    path: Path,
     image: &[f32],
-    [height, width]: [usize; 2],
+    size: [usize; 2],
     before: [usize; 2],
     padded: [usize; 2],
     to: &mut [f32],
 ) {
-    let [top, left] = before;
-    let planes = image.chunks_exact(height * width);
-    for (plane, to) in planes.zip(to.chunks_exact_mut(padded[0] * padded[1])) {
-        let inside = &mut to[top * padded[1]..];
-        for (row, to) in plane.chunks_exact(width).zip(inside.chunks_mut(padded[1])) {
-            copy(row, &mut to[left..left + width]);
-        }
+    assert!(path.is_available(), "this CPU has no {path}");
+    let channels = image.len() / (size[0] * size[1]);
+    assert!(before[0] + size[0] <= padded[0], "rows fit");
+    assert!(before[1] + size[1] <= padded[1], "columns fit");
+    assert!(channels * padded[0] * padded[1] <= to.len(), "the target is too short");
+    let to = &mut to[before[0] * padded[1] + before[1]..];
+    match path {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the path is available, the images fit.
+        Path::Avx512 => unsafe { super::avx512::planes(image, size, padded, to) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the path is available, the images fit.
+        Path::Avx2 => unsafe { super::avx2::planes(image, size, padded, to) },
+        // SAFETY: every CPU has it, and the images fit.
+        _ => unsafe { super::portable::planes(image, size, padded, to) },
     }
 }
 
-/// Copies a short row; calling the system's copy costs more than the copy.
+/// Copies planes, row by row, to where rows and planes of the padded size lie.
+///
+/// # Safety
+/// [`pad`] has checked that they fit behind the start of `to`.
 #[inline(always)]
-fn copy(from: &[f32], to: &mut [f32]) {
-    const STEP: usize = 8;
-    let (from_parts, from_rest) = from.as_chunks::<STEP>();
-    let (to_parts, to_rest) = to.as_chunks_mut::<STEP>();
-    for (from, to) in from_parts.iter().zip(to_parts) {
-        *to = *from;
-    }
-    for (from, to) in from_rest.iter().zip(to_rest) {
-        *to = *from;
+pub(super) unsafe fn planes<S: Simd>(
+    simd: S,
+    image: &[f32],
+    [height, width]: [usize; 2],
+    padded: [usize; 2],
+    to: &mut [f32],
+) {
+    for (channel, plane) in image.chunks_exact(height * width).enumerate() {
+        for row in 0..height {
+            let from = plane.as_ptr().wrapping_add(row * width);
+            let place = (channel * padded[0] + row) * padded[1];
+            let to = to.as_mut_ptr().wrapping_add(place);
+            if width < S::LANES {
+                for column in 0..width {
+                    // SAFETY: the pixel lies in both rows.
+                    let pixel = unsafe { from.wrapping_add(column).read() };
+                    // SAFETY: the pixel lies in both rows.
+                    unsafe { to.wrapping_add(column).write(pixel) };
+                }
+                continue;
+            }
+            // The last vector overlaps the one before it, so that none is cut.
+            for column in (0..width).step_by(S::LANES) {
+                let column = column.min(width - S::LANES);
+                // SAFETY: the vector lies in both rows.
+                let pixels = unsafe { simd.load(from.wrapping_add(column)) };
+                // SAFETY: the vector lies in both rows.
+                unsafe { simd.store(to.wrapping_add(column), pixels) };
+            }
+        }
     }
 }
 
@@ -99,9 +135,24 @@ pub(super) unsafe fn squares<S: Simd>(
     }
 }
 
-/// A path's `squares`.
+/// A path's `planes` and `squares`.
 macro_rules! entries {
     ($(#[$feature:meta])* $kind:ty = $proof:expr) => {
+        /// Copies planes.
+        ///
+        /// # Safety
+        /// The CPU has what this path needs, and [`image::pad`] has checked the images.
+        $(#[$feature])*
+        pub(super) unsafe fn planes(
+            image: &[f32],
+            size: [usize; 2],
+            padded: [usize; 2],
+            to: &mut [f32],
+        ) {
+            // SAFETY: the caller promises the check.
+            unsafe { image::planes::<$kind>($proof, image, size, padded, to) };
+        }
+
         /// Transposes whole squares.
         ///
         /// # Safety

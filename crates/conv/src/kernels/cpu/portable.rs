@@ -4,6 +4,7 @@
 use super::function;
 use super::gradient::{self, WeightJob};
 use super::image;
+use super::line::{self, LineJob};
 use super::norm;
 use super::pool;
 use super::sum;
@@ -61,6 +62,14 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    unsafe fn store_last(self, to: *mut f32, vector: [f32; 8], count: usize) {
+        for (lane, number) in vector.into_iter().enumerate().skip(8 - count) {
+            // SAFETY: the caller promises these numbers.
+            unsafe { to.wrapping_add(lane).write(number) };
+        }
+    }
+
+    #[inline(always)]
     unsafe fn transpose(self, from: *const f32, from_pitch: usize, to: *mut f32, to_pitch: usize) {
         for row in 0..8 {
             // SAFETY: the caller promises every row.
@@ -87,6 +96,11 @@ gradient::entries! {
 
 image::entries! {
     Portable = Portable
+}
+
+line::entries! {
+    Portable = Portable,
+    2 by 2
 }
 
 function::entries! {}

@@ -33,6 +33,12 @@ pub(super) trait Simd: Copy {
     /// They lie in one allocation that nothing else uses meanwhile.
     unsafe fn store(self, to: *mut f32, vector: Self::Vector);
 
+    /// Writes the last `count` numbers to where [`store`](Self::store) would.
+    ///
+    /// # Safety
+    /// Those lie in one allocation that nothing else uses meanwhile; `count` is 1 to the lanes.
+    unsafe fn store_last(self, to: *mut f32, vector: Self::Vector, count: usize);
+
     /// Writes the transpose of a square of [`LANES`](Self::LANES) rows and columns.
     ///
     /// # Safety

@@ -1,0 +1,251 @@
+//! Sums over windows: lanes are pixels of a row, a register tile is some channels of some vectors.
+//!
+//! Where windows of neighbours lie side by side, the image is read as vectors, each for all
+//! channels of the tile, and a weight is spread over all lanes. Fewer numbers are read for each
+//! product than where lanes are channels, and planes are written as they are wanted.
+#![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
+
+use std::ops::Range;
+
+use super::vector::Simd;
+use crate::kernels::path::Path;
+
+/// A sum over windows of one padded image, for a grid of pixels, channel by channel.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LineJob<'a> {
+    /// The padded image; the first pixel's window starts at its start.
+    pub(crate) image: &'a [f32],
+    /// Where each tap of a window lies from the window's start.
+    pub(crate) taps: &'a [u32],
+    /// `[blocks][taps][lanes]`, the lanes of a block being output channels.
+    pub(crate) weights: &'a [f32],
+    /// What each sum starts from: `[blocks][lanes]`.
+    pub(crate) start: &'a [f32],
+    /// Output channels; the last block may have lanes without one.
+    pub(crate) channels: usize,
+    /// Pixels of the grid: windows of a row are neighbours in the image.
+    pub(crate) rows: usize,
+    pub(crate) columns: usize,
+    /// How far apart the windows of two rows are in the image.
+    pub(crate) row_step: usize,
+}
+
+impl LineJob<'_> {
+    /// Whether rows of so many pixels fill a vector.
+    pub(crate) const fn fits(path: Path, columns: usize) -> bool {
+        columns >= super::lanes(path)
+    }
+
+    /// Computes the planes `[channels][rows][columns]`.
+    ///
+    /// # Panics
+    /// If a slice is too short for what the job says of it, rows do not [fit](Self::fits), or the
+    /// path is not available.
+    pub(crate) fn run(&self, path: Path, output: &mut [f32]) {
+        assert!(path.is_available(), "this CPU has no {path}");
+        if self.rows == 0 || self.channels == 0 {
+            return;
+        }
+        self.check(path, output);
+        match path {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the path is available, the job checked.
+            Path::Avx512 => unsafe { super::avx512::lines(self, output) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the path is available, the job checked.
+            Path::Avx2 => unsafe { super::avx2::lines(self, output) },
+            // SAFETY: every CPU has it, and the job is checked.
+            _ => unsafe { super::portable::lines(self, output) },
+        }
+    }
+
+    /// What the inner loop relies on.
+    fn check(&self, path: Path, output: &[f32]) {
+        assert!(Self::fits(path, self.columns), "rows of {} fill no vector", self.columns);
+        let furthest = self.taps.iter().max().copied().unwrap_or(0) as usize;
+        let window = (self.rows - 1) * self.row_step + self.columns - 1;
+        assert!(window + furthest < self.image.len(), "windows reach over the image");
+        let blocks = self.channels.div_ceil(super::lanes(path));
+        let lanes = blocks * super::lanes(path);
+        assert_eq!(self.weights.len(), self.taps.len() * lanes, "packed weights");
+        assert_eq!(self.start.len(), lanes, "starts of the sums");
+        assert_eq!(output.len(), self.channels * self.rows * self.columns, "planes");
+    }
+
+    /// Vectors of pixels.
+    fn vectors(&self, lanes: usize) -> usize {
+        self.rows * self.columns.div_ceil(lanes)
+    }
+
+    /// Row and first column of a vector, and how many of its last pixels are its own.
+    ///
+    /// The last of a row overlaps the one before it, so that none is cut.
+    fn place(&self, vector: usize, lanes: usize) -> (usize, usize, usize) {
+        let in_row = self.columns.div_ceil(lanes);
+        let column = vector % in_row * lanes;
+        let own = lanes.min(self.columns - column);
+        (vector / in_row, column + own - lanes, own)
+    }
+}
+
+/// Taps whose weights stay in the first-level cache, beside the part of the image that they meet.
+const TAPS: usize = 144;
+
+/// All planes, `C` channels of up to `V` vectors at a time: `C` divides the lanes, `V` is 2 or 3.
+///
+/// # Safety
+/// [`LineJob::check`] has passed for this job and output.
+#[inline(always)]
+pub(super) unsafe fn planes<S: Simd, const C: usize, const V: usize>(
+    simd: S,
+    job: &LineJob<'_>,
+    output: &mut [f32],
+) {
+    let vectors = job.vectors(S::LANES);
+    // Also for a window without taps.
+    let parts = job.taps.len().div_ceil(TAPS).max(1);
+    for block in (0..job.channels).step_by(S::LANES) {
+        let of_block = S::LANES.min(job.channels - block);
+        for part in 0..parts {
+            let taps = part * TAPS..((part + 1) * TAPS).min(job.taps.len());
+            let mut vector = 0;
+            while vector < vectors {
+                let count = match vectors - vector {
+                    // Two and two have more to do at once than three and one.
+                    2 | 4 => 2,
+                    left => left.min(V),
+                };
+                let tile = Tile { taps: taps.clone(), vector };
+                for channel in (block..block + of_block).step_by(C) {
+                    let channels = C.min(block + of_block - channel);
+                    // SAFETY: the vectors and channels are some of the job's, which was checked.
+                    unsafe {
+                        match count {
+                            3 => tile.run::<S, C, V>(simd, job, channel, channels, output),
+                            2 => tile.run::<S, C, 2>(simd, job, channel, channels, output),
+                            _ => tile.run::<S, C, 1>(simd, job, channel, channels, output),
+                        }
+                    }
+                }
+                vector += count;
+            }
+        }
+    }
+}
+
+/// Some taps for some vectors, from the first on.
+struct Tile {
+    taps: Range<usize>,
+    vector: usize,
+}
+
+impl Tile {
+    /// Up to `C` channels: together, or one by one where there are few.
+    ///
+    /// # Safety
+    /// [`LineJob::check`] has passed, and the job has the taps, `V` vectors and the channels.
+    #[inline(always)]
+    unsafe fn run<S: Simd, const C: usize, const V: usize>(
+        &self,
+        simd: S,
+        job: &LineJob<'_>,
+        channel: usize,
+        channels: usize,
+        output: &mut [f32],
+    ) {
+        // SAFETY: the caller promises that the tile lies in the job.
+        unsafe {
+            if channels > C / 2 {
+                self.sums::<S, C, V>(simd, job, channel, channels, output);
+            } else {
+                for channel in channel..channel + channels {
+                    self.sums::<S, 1, V>(simd, job, channel, 1, output);
+                }
+            }
+        }
+    }
+
+    /// The sums of `C` lanes of a block for `V` vectors; the first `channels` are written.
+    ///
+    /// # Safety
+    /// As [`run`](Self::run); the lanes belong to one block.
+    #[inline(always)]
+    unsafe fn sums<S: Simd, const C: usize, const V: usize>(
+        &self,
+        simd: S,
+        job: &LineJob<'_>,
+        channel: usize,
+        channels: usize,
+        output: &mut [f32],
+    ) {
+        let lane = channel % S::LANES;
+        let weights = (channel - lane) * job.taps.len() + self.taps.start * S::LANES + lane;
+        let weights = job.weights.as_ptr().wrapping_add(weights);
+        let mut windows = [job.image.as_ptr(); V];
+        let mut outputs = [(output.as_mut_ptr(), 0); V];
+        for index in 0..V {
+            let (row, column, own) = job.place(self.vector + index, S::LANES);
+            windows[index] = windows[index].wrapping_add(row * job.row_step + column);
+            outputs[index].0 = outputs[index].0.wrapping_add(row * job.columns + column);
+            outputs[index].1 = own;
+        }
+        let plane = job.rows * job.columns;
+        let mut sums = [[simd.zero(); V]; C];
+        for (index, sums) in sums.iter_mut().enumerate().take(channels) {
+            if self.taps.start == 0 {
+                let start = job.start.as_ptr().wrapping_add(channel + index);
+                // SAFETY: every lane of a block has its start.
+                *sums = [simd.splat(unsafe { start.read() }); V];
+            } else {
+                for (sum, (output, _)) in sums.iter_mut().zip(outputs) {
+                    // SAFETY: the vector lies in a row of an existing plane.
+                    *sum = unsafe { simd.load(output.wrapping_add((channel + index) * plane)) };
+                }
+            }
+        }
+        for (index, &tap) in job.taps[self.taps.clone()].iter().enumerate() {
+            let weights = weights.wrapping_add(index * S::LANES);
+            let mut pixels = [simd.zero(); V];
+            for (window, pixels) in windows.iter().zip(&mut pixels) {
+                // SAFETY: the windows of all pixels lie in the image.
+                *pixels = unsafe { simd.load(window.wrapping_add(tap as usize)) };
+            }
+            for (index, sums) in sums.iter_mut().enumerate() {
+                // SAFETY: every block has a vector of weights for every tap.
+                let weight = simd.splat(unsafe { weights.wrapping_add(index).read() });
+                for (sum, &pixels) in sums.iter_mut().zip(&pixels) {
+                    *sum = simd.multiply_add(*sum, weight, pixels);
+                }
+            }
+        }
+        for (index, sums) in sums.iter().enumerate().take(channels) {
+            for (&sum, (output, own)) in sums.iter().zip(outputs) {
+                let to = output.wrapping_add((channel + index) * plane);
+                if own == S::LANES {
+                    // SAFETY: the vector lies in a row of an existing plane.
+                    unsafe { simd.store(to, sum) };
+                } else {
+                    // Of the others, later taps would find their sums done.
+                    // SAFETY: the vector lies in a row of an existing plane.
+                    unsafe { simd.store_last(to, sum, own) };
+                }
+            }
+        }
+    }
+}
+
+/// A path's `lines`.
+macro_rules! entries {
+    ($(#[$feature:meta])* $kind:ty = $proof:expr, $channels:literal by $vectors:literal) => {
+        /// Computes a job.
+        ///
+        /// # Safety
+        /// The CPU has what this path needs, and the job was checked for this output.
+        $(#[$feature])*
+        pub(super) unsafe fn lines(job: &LineJob<'_>, output: &mut [f32]) {
+            // SAFETY: the caller promises the check.
+            unsafe { line::planes::<$kind, $channels, $vectors>($proof, job, output) };
+        }
+    };
+}
+pub(super) use entries;
