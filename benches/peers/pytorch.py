@@ -67,6 +67,16 @@ def conv2d(problem, layout, _folder):
                 return F.conv2d(x, w, stride=stride, padding=padding)
 
         return once, lambda: {"y": numbers(once())}
+    if problem["pass"] != "training":
+        of_input = problem["pass"] == "input_gradient"
+
+        def gradient():
+            steps = ([stride] * 2, [padding] * 2, [1, 1], False, [0, 0], 1)
+            wanted = (of_input, not of_input, False)
+            return torch.ops.aten.convolution_backward(g, x, w, None, *steps, wanted)
+
+        name = "dx" if of_input else "dw"
+        return gradient, lambda: {name: numbers(gradient()[0 if of_input else 1])}
 
     x.requires_grad_()
     w.requires_grad_()

@@ -2,9 +2,8 @@
 
 use crate::network::CIFAR10;
 use crate::network::Network;
-use crate::problem::Problem;
 use crate::problem::batch_norm::BatchNorm;
-use crate::problem::conv2d::{Conv2d, Pass};
+use crate::problem::conv2d::{Conv2d, ConvPass};
 use crate::problem::decode::Decode;
 use crate::problem::gather::Gather;
 use crate::problem::kan_layer::KanLayer;
@@ -13,6 +12,7 @@ use crate::problem::optimizer::OptimizerStep;
 use crate::problem::photos::Photos;
 use crate::problem::read_table::{ReadTable, Reading};
 use crate::problem::train_step::TrainStep;
+use crate::problem::{Pass, Problem};
 
 /// A problem with the sentence that explains it.
 #[derive(Debug, Clone)]
@@ -62,8 +62,15 @@ pub(crate) fn entries() -> Vec<Entry> {
             add(Problem::Matmul(Matmul { rows: side, inner: side, columns: side, dtype }), about);
         }
     }
-    for pass in [Pass::Forward, Pass::Training] {
+    for pass in [ConvPass::Forward, ConvPass::Training] {
         for ([batch, input, output, side, kernel, stride], about) in CONVOLUTIONS {
+            let channels = [input, output];
+            add(Problem::Conv2d(Conv2d { batch, channels, side, kernel, stride, pass }), about);
+        }
+    }
+    for pass in [ConvPass::InputGradient, ConvPass::WeightGradient] {
+        // The larger ones; a gradient of the smaller takes a fraction of a millisecond.
+        for &([batch, input, output, side, kernel, stride], about) in &CONVOLUTIONS[6..] {
             let channels = [input, output];
             add(Problem::Conv2d(Conv2d { batch, channels, side, kernel, stride, pass }), about);
         }

@@ -80,8 +80,10 @@ pub(crate) fn ours(problem: &Problem) -> Vec<Strategy> {
         let paths = Path::ALL.into_iter().rev().filter(|path| path.is_available());
         strategies.extend(paths.map(|path| here(&format!("updraft-{path}"), Role::Forced)));
     }
-    strategies.push(here("flex", if has_kernels { Role::Baseline } else { Role::Dispatched }));
-    strategies.extend(gpus().iter().map(|backend| here(backend, Role::Baseline)));
+    if is_on_tensors(problem) {
+        strategies.push(here("flex", if has_kernels { Role::Baseline } else { Role::Dispatched }));
+        strategies.extend(gpus().iter().map(|backend| here(backend, Role::Baseline)));
+    }
     strategies
 }
 
@@ -111,6 +113,11 @@ fn has_kernels(problem: &Problem) -> bool {
     matches!(problem, Problem::Conv2d(_) | Problem::BatchNorm(_) | Problem::KanLayer(_))
 }
 
+/// Whether burn's tensors have an operation for a problem; what burn-candle lacks burn lacks too.
+fn is_on_tensors(problem: &Problem) -> bool {
+    !matches!(problem, Problem::Conv2d(convolution) if !convolution.pass.is_on_tensors())
+}
+
 /// The peers that know a problem.
 pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
     let python = |id: &str| Strategy {
@@ -121,7 +128,10 @@ pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
     let candle = || Strategy { id: "candle".to_owned(), role: Role::Peer, host: Host::Candle };
     let both_layouts = || vec![python("pytorch"), python("pytorch-channels-last")];
     match problem {
-        Problem::Conv2d(_) => both_layouts().into_iter().chain([candle()]).collect(),
+        Problem::Conv2d(_) if is_on_tensors(problem) => {
+            both_layouts().into_iter().chain([candle()]).collect()
+        }
+        Problem::Conv2d(_) => both_layouts(),
         Problem::BatchNorm(_) | Problem::TrainStep(_) => both_layouts(),
         Problem::Photos(_) => vec![python("pytorch"), python("pytorch-pillow")],
         Problem::KanLayer(_) => vec![python("pytorch"), python("pytorch-compiled")],

@@ -11,8 +11,7 @@ use updraft_conv::slices::{
 };
 
 use crate::formula;
-use crate::problem::conv2d::Pass;
-use crate::problem::{Outputs, Problem, Repeat, Site, Task, Work, widened};
+use crate::problem::{Outputs, Pass, Problem, Repeat, Site, Task, Work, widened};
 use crate::strategy::Kernels;
 
 const EPSILON: f64 = 1e-5;

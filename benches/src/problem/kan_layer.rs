@@ -13,8 +13,7 @@ use updraft_kan::slices::{
 use updraft_kan::{KanLinear, KanLinearConfig, LayerPath};
 
 use crate::formula;
-use crate::problem::conv2d::Pass;
-use crate::problem::{Outputs, Problem, Repeat, Site, Task, Work, numbers, widened};
+use crate::problem::{Outputs, Pass, Problem, Repeat, Site, Task, Work, numbers, widened};
 use crate::strategy::Kernels;
 
 /// Cubic splines over equal intervals of `[−1, 1]`, with `SiLU`, base weights and factors, f32.

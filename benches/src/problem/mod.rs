@@ -54,6 +54,25 @@ impl Problem {
     }
 }
 
+/// What of a layer is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Pass {
+    /// The result alone, without a graph.
+    Forward,
+    /// The result and, from the loss `Σ y·g`, the gradients of input and parameters.
+    Training,
+}
+
+impl Pass {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Training => "training",
+        }
+    }
+}
+
 /// One kind of problem at one size.
 pub(crate) trait Task {
     /// Its name in the catalogue.

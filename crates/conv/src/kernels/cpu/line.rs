@@ -118,13 +118,13 @@ pub(super) unsafe fn planes<S: Simd, const C: usize, const V: usize>(
                 let tile = Tile { taps: taps.clone(), vector };
                 for channel in (block..block + of_block).step_by(C) {
                     let channels = C.min(block + of_block - channel);
-                    // SAFETY: the vectors and channels are some of the job's, which was checked.
-                    unsafe {
-                        match count {
-                            3 => tile.run::<S, C, V>(simd, job, channel, channels, output),
-                            2 => tile.run::<S, C, 2>(simd, job, channel, channels, output),
-                            _ => tile.run::<S, C, 1>(simd, job, channel, channels, output),
-                        }
+                    match count {
+                        // SAFETY: the job, which was checked, has these vectors and channels.
+                        3 => unsafe { tile.run::<S, C, V>(simd, job, channel, channels, output) },
+                        // SAFETY: the same.
+                        2 => unsafe { tile.run::<S, C, 2>(simd, job, channel, channels, output) },
+                        // SAFETY: the same.
+                        _ => unsafe { tile.run::<S, C, 1>(simd, job, channel, channels, output) },
                     }
                 }
                 vector += count;
@@ -153,14 +153,13 @@ impl Tile {
         channels: usize,
         output: &mut [f32],
     ) {
-        // SAFETY: the caller promises that the tile lies in the job.
-        unsafe {
-            if channels > C / 2 {
-                self.sums::<S, C, V>(simd, job, channel, channels, output);
-            } else {
-                for channel in channel..channel + channels {
-                    self.sums::<S, 1, V>(simd, job, channel, 1, output);
-                }
+        if channels > C / 2 {
+            // SAFETY: the caller promises that the tile lies in the job.
+            unsafe { self.sums::<S, C, V>(simd, job, channel, channels, output) };
+        } else {
+            for channel in channel..channel + channels {
+                // SAFETY: the caller promises that the tile lies in the job.
+                unsafe { self.sums::<S, 1, V>(simd, job, channel, 1, output) };
             }
         }
     }
