@@ -53,8 +53,6 @@ pub fn save<M: Module>(
     }
     fs::create_dir_all(&partial).map_err(|source| fault("create", &partial, source))?;
 
-    let optimizer = snapshot.optimizer.to_record();
-    let state = RunState { optimizer_tensors: optimizer.len(), ..snapshot.state.clone() };
     // `valid` brings the running statistics of batch norms up to date; a plain record is one
     // update behind.
     let model = snapshot.model.valid();
@@ -74,12 +72,14 @@ pub fn save<M: Module>(
             bytes.map_err(|source| CheckpointError::Record { path: partial.join(name), source })?;
         write(name, &bytes)?;
     }
-    let bytes = optimizer
+    let bytes = snapshot
+        .optimizer
+        .to_record()
         .into_bytes()
         .map_err(|source| CheckpointError::Record { path: partial.join(OPTIMIZER), source })?;
     write(OPTIMIZER, &bytes)?;
     let json = |name: &str, source| CheckpointError::Json { path: partial.join(name), source };
-    let bytes = serde_json::to_vec_pretty(&state).map_err(|source| json(STATE, source))?;
+    let bytes = serde_json::to_vec_pretty(snapshot.state).map_err(|source| json(STATE, source))?;
     write(STATE, &bytes)?;
     let bytes = serde_json::to_vec_pretty(&manifest).map_err(|source| json(MANIFEST, source))?;
     write_flushed(&partial.join(MANIFEST), &bytes)?;

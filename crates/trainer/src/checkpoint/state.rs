@@ -20,8 +20,6 @@ pub struct RunState {
     pub loader: Option<LoaderState>,
     /// The epoch's sums so far.
     pub sums: EpochSums,
-    /// Parameters that carried optimizer state.
-    pub optimizer_tensors: usize,
     /// Updates left out in a row, because something was not finite.
     pub skipped_in_a_row: u64,
     /// Where the loss scale stands, where there is one.
