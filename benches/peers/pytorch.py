@@ -55,23 +55,24 @@ def matmul(problem, _layout, _folder):
 def conv2d(problem, layout, _folder):
     (inputs, outputs), kernel, side = problem["channels"], problem["kernel"], problem["side"]
     stride, padding, batch = problem["stride"], kernel // 2, problem["batch"]
-    scale = formula.weight_scale(inputs * kernel * kernel)
+    groups = problem["groups"]
+    scale = formula.weight_scale(inputs // groups * kernel * kernel)
     out = (side + 2 * padding - kernel) // stride + 1
     x = load("x", (batch, inputs, side, side), 1.0, layout)
-    w = load("w", (outputs, inputs, kernel, kernel), scale, layout)
+    w = load("w", (outputs, inputs // groups, kernel, kernel), scale, layout)
     g = load("g", (batch, outputs, out, out), 1.0, layout)
     if problem["pass"] == "forward":
 
         def once():
             with torch.no_grad():
-                return F.conv2d(x, w, stride=stride, padding=padding)
+                return F.conv2d(x, w, stride=stride, padding=padding, groups=groups)
 
         return once, lambda: {"y": numbers(once())}
     if problem["pass"] != "training":
         of_input = problem["pass"] == "input_gradient"
 
         def gradient():
-            steps = ([stride] * 2, [padding] * 2, [1, 1], False, [0, 0], 1)
+            steps = ([stride] * 2, [padding] * 2, [1, 1], False, [0, 0], groups)
             wanted = (of_input, not of_input, False)
             return torch.ops.aten.convolution_backward(g, x, w, None, *steps, wanted)
 
@@ -83,7 +84,7 @@ def conv2d(problem, layout, _folder):
 
     def step():
         x.grad = w.grad = None
-        y = F.conv2d(x, w, stride=stride, padding=padding)
+        y = F.conv2d(x, w, stride=stride, padding=padding, groups=groups)
         (y * g).sum().backward()
         return y
 

@@ -22,17 +22,32 @@ pub(crate) struct Entry {
     pub(crate) problem: Problem,
 }
 
-/// Batch, input and output channels, side, kernel and stride of a convolution, with what it is.
-const CONVOLUTIONS: [([usize; 6], &str); 9] = [
-    ([64, 3, 16, 32, 3, 2], "the CIFAR-10 model's color stem"),
-    ([64, 16, 16, 16, 3, 1], "the CIFAR-10 model's first stage"),
-    ([64, 32, 16, 16, 1, 1], "the CIFAR-10 model's mix of two pathways"),
-    ([64, 16, 32, 16, 3, 2], "the CIFAR-10 model's way into its second stage"),
-    ([64, 16, 32, 16, 1, 2], "the CIFAR-10 model's shortcut into its second stage"),
-    ([64, 32, 32, 8, 3, 1], "the CIFAR-10 model's second stage"),
-    ([128, 16, 16, 32, 3, 1], "16 channels at the full size of CIFAR-10"),
-    ([128, 32, 32, 16, 3, 1], "32 channels at half the size of CIFAR-10"),
-    ([8, 64, 64, 56, 3, 1], "64 channels of a larger network"),
+/// A convolution but for what of it is computed.
+const fn convolution(
+    batch: usize,
+    channels: [usize; 2],
+    side: usize,
+    [kernel, stride, groups]: [usize; 3],
+) -> Conv2d {
+    let pass = ConvPass::Forward;
+    Conv2d { batch, channels, groups, side, kernel, stride, pass }
+}
+
+/// Convolutions, with what they are; the last are large enough for single gradients.
+const CONVOLUTIONS: [(Conv2d, &str); 10] = [
+    (convolution(64, [3, 16], 32, [3, 2, 1]), "the CIFAR-10 model's color stem"),
+    (convolution(64, [16, 16], 16, [3, 1, 1]), "the CIFAR-10 model's first stage"),
+    (convolution(64, [32, 16], 16, [1, 1, 1]), "the CIFAR-10 model's mix of two pathways"),
+    (convolution(64, [16, 32], 16, [3, 2, 1]), "the CIFAR-10 model's way into its second stage"),
+    (
+        convolution(64, [16, 32], 16, [1, 2, 1]),
+        "the CIFAR-10 model's shortcut into its second stage",
+    ),
+    (convolution(64, [32, 32], 8, [3, 1, 1]), "the CIFAR-10 model's second stage"),
+    (convolution(128, [16, 16], 32, [3, 1, 1]), "16 channels at the full size of CIFAR-10"),
+    (convolution(128, [32, 32], 16, [3, 1, 1]), "32 channels at half the size of CIFAR-10"),
+    (convolution(8, [64, 64], 56, [3, 1, 1]), "64 channels of a larger network"),
+    (convolution(8, [64, 64], 56, [3, 1, 64]), "the same by depth: every channel by itself"),
 ];
 
 /// Batch, channels and side of a batch norm.
@@ -63,16 +78,14 @@ pub(crate) fn entries() -> Vec<Entry> {
         }
     }
     for pass in [ConvPass::Forward, ConvPass::Training] {
-        for ([batch, input, output, side, kernel, stride], about) in CONVOLUTIONS {
-            let channels = [input, output];
-            add(Problem::Conv2d(Conv2d { batch, channels, side, kernel, stride, pass }), about);
+        for (convolution, about) in CONVOLUTIONS {
+            add(Problem::Conv2d(Conv2d { pass, ..convolution }), about);
         }
     }
     for pass in [ConvPass::InputGradient, ConvPass::WeightGradient] {
-        // The larger ones; a gradient of the smaller takes a fraction of a millisecond.
-        for &([batch, input, output, side, kernel, stride], about) in &CONVOLUTIONS[6..] {
-            let channels = [input, output];
-            add(Problem::Conv2d(Conv2d { batch, channels, side, kernel, stride, pass }), about);
+        // A gradient of the smaller ones takes a fraction of a millisecond.
+        for (convolution, about) in CONVOLUTIONS.into_iter().skip(6) {
+            add(Problem::Conv2d(Conv2d { pass, ..convolution }), about);
         }
     }
     for pass in [Pass::Forward, Pass::Training] {

@@ -19,6 +19,8 @@ pub(crate) struct Conv2d {
     pub(crate) batch: usize,
     /// Input and output channels.
     pub(crate) channels: [usize; 2],
+    /// Groups of channels that meet only each other; as many as channels make it depthwise.
+    pub(crate) groups: usize,
     /// Height and width of the input, in pixels.
     pub(crate) side: usize,
     pub(crate) kernel: usize,
@@ -70,7 +72,7 @@ impl Conv2d {
         let side = self.output_side();
         [
             [self.batch, input, self.side, self.side],
-            [output, input, self.kernel, self.kernel],
+            [output, input / self.groups, self.kernel, self.kernel],
             [self.batch, output, side, side],
         ]
     }
@@ -78,22 +80,25 @@ impl Conv2d {
     /// Input, weights and the loss's factors.
     fn inputs(&self) -> [Vec<f32>; 3] {
         let [x, w, g] = self.shapes().map(|shape| shape.iter().product());
-        let scale = formula::weight_scale(self.channels[0] * self.kernel * self.kernel);
+        let meeting = self.channels[0] / self.groups * self.kernel * self.kernel;
+        let scale = formula::weight_scale(meeting);
         [formula::tensor("x", x, 1.0), formula::tensor("w", w, scale), formula::tensor("g", g, 1.0)]
     }
 
     /// Every product of the convolution: `visit(output, input, weight)` as flat indices.
     fn products(&self, mut visit: impl FnMut(usize, usize, usize)) {
         let [input, output] = self.channels;
+        let [inputs, outputs] = self.channels.map(|channels| channels / self.groups);
         let (side, out, kernel) = (self.side, self.output_side(), self.kernel);
         for (n, o, y, x) in indices([self.batch, output, out, out]) {
             let to = ((n * output + o) * out + y) * out + x;
-            for (i, ky, kx, _) in indices([input, kernel, kernel, 1]) {
+            for (i, ky, kx, _) in indices([inputs, kernel, kernel, 1]) {
                 let row = (y * self.stride + ky).wrapping_sub(self.padding());
                 let column = (x * self.stride + kx).wrapping_sub(self.padding());
                 if row < side && column < side {
-                    let from = ((n * input + i) * side + row) * side + column;
-                    visit(to, from, ((o * input + i) * kernel + ky) * kernel + kx);
+                    let from = n * input + o / outputs * inputs + i;
+                    let from = (from * side + row) * side + column;
+                    visit(to, from, ((o * inputs + i) * kernel + ky) * kernel + kx);
                 }
             }
         }
@@ -108,9 +113,11 @@ fn indices([a, b, c, d]: [usize; 4]) -> impl Iterator<Item = (usize, usize, usiz
 
 impl Task for Conv2d {
     fn id(&self) -> String {
-        let Self { batch, channels: [input, output], side, kernel, stride, pass } = self;
+        let Self { batch, channels: [input, output], groups, side, kernel, stride, pass } = self;
         let stride = if *stride == 1 { String::new() } else { format!("s{stride}") };
-        format!("conv2d/{}-b{batch}-{input}to{output}-{side}px-k{kernel}{stride}", pass.name())
+        let groups = if *groups == 1 { String::new() } else { format!("g{groups}") };
+        let pass = pass.name();
+        format!("conv2d/{pass}-b{batch}-{input}to{output}-{side}px-k{kernel}{stride}{groups}")
     }
 
     fn small(&self) -> Problem {
@@ -121,7 +128,7 @@ impl Task for Conv2d {
 
     fn work(&self) -> Work {
         let [x, w, y] = self.shapes().map(|shape| shape.iter().product::<usize>());
-        let products = y * self.channels[0] * self.kernel * self.kernel;
+        let products = y * self.channels[0] / self.groups * self.kernel * self.kernel;
         let (passes, moved) = match self.pass {
             ConvPass::Forward => (1, x + w + y),
             // Reads x, w and g; writes y, dx and dw.
@@ -183,7 +190,7 @@ impl Task for Conv2d {
             x: load(x, x_shape),
             w: load(w, w_shape),
             g: load(g, g_shape),
-            options: ConvOptions::new([self.stride; 2], [padding; 2], [1, 1], 1),
+            options: ConvOptions::new([self.stride; 2], [padding; 2], [1, 1], self.groups),
             pass: self.pass,
             device,
         }))
@@ -253,6 +260,7 @@ impl OnSlices {
         let geometry = ConvGeometry::try_new(ConvShape {
             stride: [problem.stride; 2],
             padding: [problem.padding(); 2],
+            groups: problem.groups,
             ..ConvShape::new(problem.batch, problem.channels, side, kernel)
         })?;
         let inputs = problem.inputs();

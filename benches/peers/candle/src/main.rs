@@ -30,9 +30,7 @@ fn main() -> Result<()> {
         let answer = serde_json::from_str(&line?)
             .map_err(Into::into)
             .and_then(|request| answer(&request, &mut prepared))
-            .unwrap_or_else(
-                |error| json!({ "answer": "failed", "reason": format!("{error:#}") }),
-            );
+            .unwrap_or_else(|error| json!({ "answer": "failed", "reason": format!("{error:#}") }));
         let mut out = stdout().lock();
         serde_json::to_writer(&mut out, &answer)?;
         out.write_all(b"\n")?;
@@ -85,6 +83,7 @@ fn prepare(problem: &Value) -> Result<Compute> {
             let shape = Convolution {
                 batch: number("batch")?,
                 channels: [channel(0), channel(1)],
+                groups: number("groups")?,
                 side: number("side")?,
                 kernel: number("kernel")?,
                 stride: number("stride")?,
@@ -122,6 +121,7 @@ fn matmul([rows, inner, columns]: [usize; 3]) -> Compute {
 struct Convolution {
     batch: usize,
     channels: [usize; 2],
+    groups: usize,
     side: usize,
     kernel: usize,
     stride: usize,
@@ -131,10 +131,11 @@ impl Convolution {
     fn inputs<B: Backend>(&self) -> [Tensor<B, 4>; 3] {
         let [input, output] = self.channels;
         let out = (self.side + 2 * (self.kernel / 2) - self.kernel) / self.stride + 1;
-        let scale = formula::weight_scale(input * self.kernel * self.kernel);
+        let inputs = input / self.groups;
+        let scale = formula::weight_scale(inputs * self.kernel * self.kernel);
         [
             ("x", [self.batch, input, self.side, self.side], 1.0),
-            ("w", [output, input, self.kernel, self.kernel], scale),
+            ("w", [output, inputs, self.kernel, self.kernel], scale),
             ("g", [self.batch, output, out, out], 1.0),
         ]
         .map(|(name, shape, scale)| {
@@ -143,7 +144,7 @@ impl Convolution {
     }
 
     fn options(&self) -> ConvOptions<2> {
-        ConvOptions::new([self.stride; 2], [self.kernel / 2; 2], [1, 1], 1)
+        ConvOptions::new([self.stride; 2], [self.kernel / 2; 2], [1, 1], self.groups)
     }
 
     fn forward(&self) -> Compute {

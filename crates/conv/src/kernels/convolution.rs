@@ -1,7 +1,9 @@
 //! The three passes of a convolution over a batch.
 
 use super::activation::Activation;
-use super::cpu::{LineJob, PointwiseKernels, TileJob, WeightJob, lanes, pad, transpose};
+use super::cpu::{
+    LineJob, LineWeightJob, PointwiseKernels, TileJob, WeightJob, lanes, pad, transpose,
+};
 use super::geometry::{ConvGeometry, ConvShape};
 use super::parallel::{Cut, Pieces, over, over_items, threads};
 use super::path::Path;
@@ -75,9 +77,10 @@ pub(crate) fn forward_into<'a>(
     if let Some(bias) = bias {
         assert_eq!(bias.len(), shape.channels[1], "one bias for each output channel");
     }
-    let lanes = lanes(path);
     let windows = Windows::of(geometry);
     let [inputs, outputs] = windows.channels;
+    let path = for_rows(path, geometry.output()[1], shape.stride, outputs);
+    let lanes = lanes(path);
     let blocks = outputs.div_ceil(lanes);
     let taps = taps_of(shape, &windows);
     let pixels = geometry.output()[0] * geometry.output()[1];
@@ -169,8 +172,9 @@ pub(crate) fn input_gradient_into<'a>(
     let shape = geometry.shape();
     assert_eq!(w.len(), geometry.weight_len(), "numbers of the weights");
     assert_eq!(dy.len(), geometry.output_len(), "numbers of the output");
-    let lanes = lanes(path);
     let [inputs, outputs] = shape.channels.map(|channels| channels / shape.groups);
+    let path = for_rows(path, shape.input[1], shape.stride, inputs);
+    let lanes = lanes(path);
     let blocks = inputs.div_ceil(lanes);
     let phases = Phases::of(geometry);
     let padded_len = padded_len(phases.padded, geometry.output(), outputs);
@@ -292,6 +296,19 @@ impl Lines {
     }
 }
 
+/// Whether a vector of so many channels would be mostly empty.
+const fn are_few(channels: usize, lanes: usize) -> bool {
+    channels * 4 <= lanes
+}
+
+/// The path, or that of shorter vectors if only these are filled by rows of few channels.
+fn for_rows(path: Path, columns: usize, stride: [usize; 2], channels: usize) -> Path {
+    let shorter = Path::Avx2;
+    let fits = LineJob::fits(shorter, columns) && !LineJob::fits(path, columns);
+    let helps = fits && stride == [1, 1] && are_few(channels, lanes(path));
+    if path == Path::Avx512 && helps && shorter.is_available() { shorter } else { path }
+}
+
 /// A phase, its windows' taps, and where its weights start.
 struct PhaseJob<'a> {
     phase: &'a Phase,
@@ -316,9 +333,10 @@ pub fn weight_gradient(
     assert_eq!(x.len(), geometry.input_len(), "numbers of the input");
     assert_eq!(dw.len(), geometry.weight_len(), "numbers of the weights");
     assert_eq!(dy.len(), geometry.output_len(), "numbers of the output");
-    let lanes = lanes(path);
     let windows = Windows::of(geometry);
     let [inputs, outputs] = windows.channels;
+    let path = for_rows(path, geometry.output()[1], shape.stride, outputs);
+    let lanes = lanes(path);
     let blocks = outputs.div_ceil(lanes);
     let run_len = if shape.kernel[1] == 3 && shape.dilation[1] == 1 { 3 } else { 1 };
     let taps = taps_of(shape, &windows);
@@ -326,13 +344,21 @@ pub fn weight_gradient(
     let [output_rows, output_columns] = geometry.output();
     let pixels = output_rows * output_columns;
     let padded_len = padded_len(windows.padded, shape.input, inputs);
-    let sums_len = taps.len() * blocks * lanes;
+    let row_step = shape.stride[0] * windows.padded.size[1];
+    let lines = if are_few(outputs, lanes) {
+        Lines::of(path, geometry.output(), [row_step, shape.stride[1]], outputs)
+    } else {
+        None
+    };
+    let (sums_len, by_pixel_len) = match lines {
+        Some(_) => (outputs * taps.len() * lanes, 0),
+        None => (taps.len() * blocks * lanes, pixels * blocks * lanes),
+    };
     let all_sums = shape.groups * sums_len;
     let chunk = shape.batch.div_ceil(CHUNKS.min(MOST_PARTIAL / all_sums).max(2));
     let chunks = shape.batch.div_ceil(chunk);
     let threads = threads(asked_threads);
-    let (sums, of_threads) =
-        scratch.split(chunks * all_sums, threads, padded_len + pixels * blocks * lanes);
+    let (sums, of_threads) = scratch.split(chunks * all_sums, threads, padded_len + by_pixel_len);
     let x_len = x.len() / shape.batch;
     let dy_len = dy.len() / shape.batch;
     of_threads.iter_mut().for_each(|own| own[..padded_len].fill(0.0));
@@ -345,6 +371,13 @@ pub fn weight_gradient(
                 let dy =
                     &dy[sample * dy_len + group * dy_len / shape.groups..][..dy_len / shape.groups];
                 let image = padded_image(path, x, shape.input, windows.padded, own_image);
+                let sums = &mut sums[group * sums_len..][..sums_len];
+                if let Some(Lines { rows, columns, row_step }) = lines {
+                    let (taps, gradient, channels) = (&taps, dy, outputs);
+                    LineWeightJob { image, taps, gradient, channels, rows, columns, row_step }
+                        .run(path, sums);
+                    continue;
+                }
                 transpose(path, dy, [outputs, pixels], pixels, by_pixel, blocks * lanes);
                 let job = WeightJob {
                     image,
@@ -355,10 +388,10 @@ pub fn weight_gradient(
                     blocks,
                     rows: output_rows,
                     columns: output_columns,
-                    row_step: shape.stride[0] * windows.padded.size[1],
+                    row_step,
                     column_step: shape.stride[1],
                 };
-                job.run(path, &mut sums[group * sums_len..][..sums_len]);
+                job.run(path, sums);
             }
         }
     });
@@ -371,7 +404,13 @@ pub fn weight_gradient(
     for group in 0..shape.groups {
         let sums = &total[group * sums_len..][..sums_len];
         let dw = &mut dw[group * outputs * taps.len()..][..outputs * taps.len()];
-        transpose(path, sums, [taps.len(), outputs], blocks * lanes, dw, taps.len());
+        if lines.is_some() {
+            for (dw, parts) in dw.iter_mut().zip(sums.chunks_exact(lanes)) {
+                *dw = parts.iter().sum();
+            }
+        } else {
+            transpose(path, sums, [taps.len(), outputs], blocks * lanes, dw, taps.len());
+        }
     }
 }
 
@@ -547,6 +586,7 @@ mod tests {
             ConvShape { padding: [2, 2], ..base(1, [8, 40], 13, 5) },
             ConvShape { padding: [3, 3], stride: [2, 2], ..base(1, [3, 24], 21, 7) },
             ConvShape { padding: [1, 1], groups: 12, ..base(2, [12, 12], 9, 3) },
+            ConvShape { padding: [1, 1], groups: 5, ..base(3, [5, 10], 37, 3) },
             ConvShape { padding: [2, 2], dilation: [2, 2], groups: 2, ..base(2, [8, 36], 11, 3) },
             ConvShape { padding: [0, 2], ..ConvShape::new(5, [4, 8], [1, 50], [1, 5]) },
         ] {

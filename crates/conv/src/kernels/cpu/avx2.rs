@@ -9,6 +9,7 @@ use std::arch::x86_64::{
 
 use super::function;
 use super::gradient::{self, WeightJob};
+use super::gradient_line::{self, LineWeightJob};
 use super::image;
 use super::line::{self, LineJob};
 use super::norm;
@@ -55,6 +56,17 @@ impl Simd for Avx2 {
     unsafe fn load(self, from: *const f32) -> __m256 {
         // SAFETY: the caller promises eight initialised numbers.
         unsafe { _mm256_loadu_ps(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_last(self, from: *const f32, count: usize) -> __m256 {
+        let mut numbers = [0.0; 8];
+        for (lane, number) in numbers.iter_mut().enumerate().skip(8 - count) {
+            // SAFETY: the caller promises these numbers.
+            *number = unsafe { from.wrapping_add(lane).read() };
+        }
+        // SAFETY: these are eight numbers.
+        unsafe { self.load(numbers.as_ptr()) }
     }
 
     #[inline(always)]
@@ -154,6 +166,11 @@ gradient::entries! {
 }
 
 image::entries! {
+    #[target_feature(enable = "avx2,fma")]
+    Avx2 = Avx2(())
+}
+
+gradient_line::entries! {
     #[target_feature(enable = "avx2,fma")]
     Avx2 = Avx2(())
 }

@@ -3,13 +3,14 @@
 
 use std::arch::x86_64::{
     __m512, _mm512_add_ps, _mm512_castpd_ps, _mm512_castps_pd, _mm512_fmadd_ps, _mm512_loadu_ps,
-    _mm512_mask_storeu_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_shuffle_f32x4,
-    _mm512_storeu_ps, _mm512_unpackhi_pd, _mm512_unpackhi_ps, _mm512_unpacklo_pd,
-    _mm512_unpacklo_ps,
+    _mm512_mask_storeu_ps, _mm512_maskz_loadu_ps, _mm512_set1_ps, _mm512_setzero_ps,
+    _mm512_shuffle_f32x4, _mm512_storeu_ps, _mm512_unpackhi_pd, _mm512_unpackhi_ps,
+    _mm512_unpacklo_pd, _mm512_unpacklo_ps,
 };
 
 use super::function;
 use super::gradient::{self, WeightJob};
+use super::gradient_line::{self, LineWeightJob};
 use super::image;
 use super::line::{self, LineJob};
 use super::norm;
@@ -56,6 +57,13 @@ impl Simd for Avx512 {
     unsafe fn load(self, from: *const f32) -> __m512 {
         // SAFETY: the caller promises sixteen initialised numbers.
         unsafe { _mm512_loadu_ps(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_last(self, from: *const f32, count: usize) -> __m512 {
+        let lanes = u16::MAX << (16 - count);
+        // SAFETY: the caller promises these numbers.
+        unsafe { _mm512_maskz_loadu_ps(lanes, from) }
     }
 
     #[inline(always)]
@@ -176,6 +184,11 @@ gradient::entries! {
 }
 
 image::entries! {
+    #[target_feature(enable = "avx512f,avx512vl")]
+    Avx512 = Avx512(())
+}
+
+gradient_line::entries! {
     #[target_feature(enable = "avx512f,avx512vl")]
     Avx512 = Avx512(())
 }

@@ -3,6 +3,7 @@
 
 use super::function;
 use super::gradient::{self, WeightJob};
+use super::gradient_line::{self, LineWeightJob};
 use super::image;
 use super::line::{self, LineJob};
 use super::norm;
@@ -56,6 +57,16 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    unsafe fn load_last(self, from: *const f32, count: usize) -> [f32; 8] {
+        let mut numbers = [0.0; 8];
+        for (lane, number) in numbers.iter_mut().enumerate().skip(8 - count) {
+            // SAFETY: the caller promises these numbers.
+            *number = unsafe { from.wrapping_add(lane).read() };
+        }
+        numbers
+    }
+
+    #[inline(always)]
     unsafe fn store(self, to: *mut f32, vector: [f32; 8]) {
         // SAFETY: the caller promises eight numbers of its own; f32s need no more alignment.
         unsafe { to.cast::<[f32; 8]>().write(vector) };
@@ -95,6 +106,10 @@ gradient::entries! {
 }
 
 image::entries! {
+    Portable = Portable
+}
+
+gradient_line::entries! {
     Portable = Portable
 }
 

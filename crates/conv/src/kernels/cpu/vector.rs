@@ -27,6 +27,12 @@ pub(super) trait Simd: Copy {
     /// They lie in one allocation and are initialised.
     unsafe fn load(self, from: *const f32) -> Self::Vector;
 
+    /// Zeros, and behind them the last `count` numbers of what [`load`](Self::load) would read.
+    ///
+    /// # Safety
+    /// Those lie in one allocation and are initialised; `count` is 1 to the lanes.
+    unsafe fn load_last(self, from: *const f32, count: usize) -> Self::Vector;
+
     /// Writes [`LANES`](Self::LANES) numbers.
     ///
     /// # Safety
