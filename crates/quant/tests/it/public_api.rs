@@ -5,10 +5,13 @@ use updraft_quant::slices::{
     dequantize, quantize, quantize_images,
 };
 use updraft_quant::{
-    ActivationScheme, Calibration, Comparison, FileError, Graph, GraphError, LayerComparison,
-    ObserveError, Observer, OutputScheme, QuantizeError, QuantizedModel, QuantizedWeights,
-    SchemeError, Value, WeightError, Window, Workspace,
+    ActivationScheme, Arithmetic, Binary, Calibrated, Calibration, Comparison, FileError, Function,
+    Graph, GraphError, LayerComparison, ObserveError, Observer, OutputScheme, Plan, PlannedLayer,
+    Quantization, QuantizeError, QuantizedModel, QuantizedWeights, Reason, SchemeError, Unary,
+    Value, WeightError, Window, Workspace,
 };
+#[cfg(feature = "burn")]
+use updraft_quant::{CaptureError, Place};
 
 #[test]
 fn every_promised_name_is_there() {
@@ -18,6 +21,10 @@ fn every_promised_name_is_there() {
     names::<(ActivationScheme, OutputScheme, QuantizedWeights, SchemeError, WeightError)>();
     names::<(Calibration, ObserveError, Observer)>();
     names::<(Comparison, Graph, GraphError, LayerComparison, Value, Window)>();
+    names::<(Binary, Function, Unary, Calibrated, Quantization)>();
+    names::<(Arithmetic, Plan, PlannedLayer, Reason)>();
+    #[cfg(feature = "burn")]
+    names::<(CaptureError, Place)>();
     names::<(FileError, QuantizeError, QuantizedModel, Workspace)>();
     let _ = (dequantize, quantize, quantize_images);
 }
