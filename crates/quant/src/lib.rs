@@ -10,8 +10,8 @@ mod weights;
 
 // A network in f32, and the same in eight bits.
 pub use network::{
-    Arithmetic, Calibrated, Plan, PlannedLayer, Quantization, QuantizeError, QuantizedModel,
-    Reason, Workspace,
+    Arithmetic, Calibrated, EvaluateError, Evaluation, LayerEvaluation, Plan, PlannedLayer,
+    Quantization, QuantizeError, QuantizedModel, Reason, Workspace,
 };
 pub use network::{
     Binary, Comparison, FileError, Function, Graph, GraphError, LayerComparison, Unary, Value,

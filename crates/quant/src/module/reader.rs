@@ -227,7 +227,11 @@ impl Reader<'_> {
         else {
             return Err(self.unsupported("its input does not depend on the image"));
         };
-        let kind = if function.is_rectifier() { "relu" } else { "function" };
+        let kind = match function.line() {
+            _ if function.is_rectifier() => "relu",
+            Some(_) => "scale",
+            None => "function",
+        };
         if function.is_identity() {
             return Ok((value, shape));
         }

@@ -2,7 +2,8 @@
 
 use updraft_conv::slices::{self, ConvGeometry, ConvShape, Path, Scratch};
 
-use super::fuse::{Step, Work};
+use super::fuse::{Step, Work, steps};
+use super::graph::Graph;
 use super::model::QuantizedModel;
 use crate::kernels::Pooling;
 
@@ -30,6 +31,28 @@ impl FloatRun {
                 step.inputs.iter().map(|&input| before[input].as_slice()).collect();
             run_step(self.path, step, &inputs, &mut after[0], &mut self.scratch);
         }
+    }
+}
+
+impl Graph {
+    /// Computes the answers `[n, channels, height, width]` of images `[n, channels, height, width]`
+    /// in f32, with batch norms folded: what eight bits are compared with, and nothing fast.
+    ///
+    /// # Panics
+    /// If there is no whole number of images.
+    #[must_use]
+    pub fn forward(&self, images: &[f32]) -> Vec<f32> {
+        let steps = steps(self);
+        let input = self.shape(self.input());
+        let each = input.iter().product();
+        assert!(images.len().is_multiple_of(each), "whole images");
+        let mut run = FloatRun::new(input, &steps);
+        let mut answers = Vec::new();
+        for image in images.chunks_exact(each) {
+            run.run(&steps, image);
+            answers.extend_from_slice(&run.tensors[steps.len()]);
+        }
+        answers
     }
 }
 

@@ -1,6 +1,7 @@
 //! A trained network as a graph of layers, and the same in eight bits.
 
 mod elementwise;
+mod evaluation;
 mod file;
 mod float;
 mod function;
@@ -15,6 +16,7 @@ mod quantization;
 mod report;
 mod table;
 
+pub use evaluation::{EvaluateError, Evaluation, LayerEvaluation};
 pub use file::FileError;
 pub use function::{Binary, Function, Unary};
 pub use graph::{Graph, GraphError, Value, Window};

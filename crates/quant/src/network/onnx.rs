@@ -17,7 +17,9 @@ impl QuantizedModel {
     /// Input `image`, `[batch, channels, height, width]`, and output `answer` are f32. Every tensor
     /// between layers passes a `QuantizeLinear` and a `DequantizeLinear` with its scheme, weights
     /// and biases a `DequantizeLinear` with one scale for each channel: the form that runtimes
-    /// turn into integer kernels. Layers that stay in f32 are written in f32.
+    /// turn into integer kernels. Layers that stay in f32 are written in f32;
+    /// onnxruntime's optimizer quantizes the weights of those that stand between codes by itself,
+    /// unless its optimizations are switched off.
     ///
     /// The last layer's answer is `[batch, features]` if it is a fully connected one.
     #[must_use]

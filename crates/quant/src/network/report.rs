@@ -47,6 +47,17 @@ impl Comparison {
         batches: impl IntoIterator<Item = B>,
         path: Path,
     ) -> Self {
+        Self::visited(graph, model, batches, path, |_, _| {})
+    }
+
+    /// The same, and shows the answers of each image, in f32 and in eight bits.
+    pub(super) fn visited<B: AsRef<[f32]>>(
+        graph: &Graph,
+        model: &QuantizedModel,
+        batches: impl IntoIterator<Item = B>,
+        path: Path,
+        mut visit: impl FnMut(&[f32], &[f32]),
+    ) -> Self {
         let steps = steps(graph);
         let shapes = std::iter::once(graph.shape(graph.input()));
         let shapes: Vec<_> = shapes.chain(steps.iter().map(|step| step.shape)).collect();
@@ -88,6 +99,7 @@ impl Comparison {
                 ratios[steps.len() - 1].add(right, &answer);
                 images += 1;
                 agreeing += usize::from(greatest(right) == greatest(&answer));
+                visit(right, &answer);
             }
         }
         let layers = model.layers.iter().zip(ratios).map(|(layer, ratio)| LayerComparison {
@@ -123,7 +135,7 @@ impl Ratio {
 }
 
 /// The place of the first of the greatest numbers.
-fn greatest(values: &[f32]) -> usize {
+pub(super) fn greatest(values: &[f32]) -> usize {
     let mut best = 0;
     for (index, value) in values.iter().enumerate() {
         if *value > values[best] {

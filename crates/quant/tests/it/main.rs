@@ -3,7 +3,9 @@
 mod bad_networks;
 #[cfg(feature = "burn")]
 mod capture;
+mod evaluation;
 mod file;
+mod memory;
 mod network;
 mod onnx;
 mod public_api;
