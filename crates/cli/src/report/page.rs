@@ -6,6 +6,7 @@ use anyhow::Result;
 use serde_json::Value;
 
 use super::plot::{Curve, Scale, escape, plot};
+use super::quantized::quantized;
 
 const STYLE: &str = "\
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem;
@@ -35,6 +36,7 @@ pub(crate) fn page(
     name: &str,
     metrics: &[Value],
     summary: Option<&Value>,
+    quant: Option<&Value>,
     texts: &[(&str, String)],
 ) -> Result<String> {
     let of_kind = |kind: &'static str| metrics.iter().filter(move |line| line["event"] == kind);
@@ -101,6 +103,9 @@ pub(crate) fn page(
     }
     body.push_str(&breakdown(&epochs));
     body.push_str(&left_out(&steps));
+    if let Some(report) = quant {
+        body.push_str(&quantized(report));
+    }
     for (name, text) in texts {
         let _ = write!(body, "<h2>{}</h2>\n<pre>{}</pre>\n", escape(name), escape(text.trim_end()));
     }
@@ -243,7 +248,7 @@ mod tests {
         let summary = json!({ "complete": true, "steps": 2, "parameters": 7,
                               "test": { "accuracy": 0.5 } });
         let texts = [("plan.toml", "name = \"<script>\"".to_owned())];
-        let page = page("a run", &metrics, Some(&summary), &texts).expect("a page");
+        let page = page("a run", &metrics, Some(&summary), None, &texts).expect("a page");
         for expected in [
             "Complete after 2 updates of 7 parameters, test accuracy 50.00 %.",
             "Integration weights as applied, stage 0",
