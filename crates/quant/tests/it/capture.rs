@@ -198,6 +198,19 @@ fn what_a_graph_does_not_have_is_named_with_its_place() {
 }
 
 #[test]
+fn parameters_that_are_not_finite_are_named() {
+    let device = &devices()[0];
+    let mut module = conv([3, 8], 3, 1, device);
+    let bad = module.weight.val().slice_fill([4..5, 0..1, 0..1, 0..1], f32::NAN);
+    module.weight = Param::from_tensor(bad);
+    let error = Graph::try_capture(&module, [3, 12, 12], |module, x| module.forward(x));
+    let error = error.expect_err("NaN");
+    assert!(error.to_string().contains("operation 0 (`Conv2d`)"), "{error}");
+    let cause = std::error::Error::source(&error).expect("a cause").to_string();
+    assert!(cause.contains("weights 108 is NaN"), "{cause}");
+}
+
+#[test]
 fn a_network_that_differs_between_batches_is_refused() {
     let device = &devices()[0];
     let module = conv([3, 8], 3, 1, device);
