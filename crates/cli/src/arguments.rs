@@ -4,7 +4,8 @@ use clap::{Parser, Subcommand};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::command::{
-    batch_find, compare, eval, explain, lr_find, predict, probe, report, train, verify, warm_up,
+    batch_find, compare, eval, explain, lr_find, predict, probe, quantize, report, train, verify,
+    warm_up,
 };
 
 /// Trains, measures and uses burn models.
@@ -29,6 +30,7 @@ pub(crate) enum Command {
     Eval(eval::EvalArgs),
     Predict(predict::PredictArgs),
     Probe(probe::ProbeArgs),
+    Quantize(quantize::QuantizeArgs),
     Explain(explain::ExplainArgs),
     LrFind(lr_find::LrFindArgs),
     Compare(compare::CompareArgs),

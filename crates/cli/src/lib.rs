@@ -75,6 +75,7 @@ fn execute(arguments: &Arguments) -> Result<()> {
         Command::Eval(args) => command::eval::run(args),
         Command::Predict(args) => command::predict::run(args),
         Command::Probe(args) => command::probe::run(args),
+        Command::Quantize(args) => command::quantize::run(args),
         Command::Explain(args) => command::explain::run(args),
         Command::LrFind(args) => command::lr_find::run(args),
         Command::Compare(args) => command::compare::run(args),

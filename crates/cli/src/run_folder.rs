@@ -106,6 +106,14 @@ impl RunFolder {
         fs::write(&path, bytes).with_context(|| format!("cannot write `{}`", path.display()))
     }
 
+    /// Writes a file of the folder, which is whole or not there.
+    pub(crate) fn write_whole(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        let (part, whole) = (format!("{name}.part"), self.path.join(name));
+        self.write(&part, bytes)?;
+        fs::rename(self.path.join(part), &whole)
+            .with_context(|| format!("cannot write `{}`", whole.display()))
+    }
+
     /// The file that a log is appended to.
     pub(crate) fn log_file(&self) -> Result<File> {
         let path = self.path.join("log.jsonl");

@@ -1,6 +1,8 @@
 #![doc = include_str!("../README.md")]
 
 mod kernels;
+#[cfg(feature = "burn")]
+mod module;
 mod network;
 mod observe;
 mod scheme;
@@ -8,9 +10,17 @@ mod weights;
 
 // A network in f32, and the same in eight bits.
 pub use network::{
-    Comparison, FileError, Graph, GraphError, LayerComparison, QuantizeError, QuantizedModel,
-    Value, Window, Workspace,
+    Arithmetic, Calibrated, EvaluateError, Evaluation, LayerEvaluation, Plan, PlannedLayer,
+    Quantization, QuantizeError, QuantizedModel, Reason, Workspace,
 };
+pub use network::{
+    Binary, Comparison, FileError, Function, Graph, GraphError, LayerComparison, Unary, Value,
+    Window,
+};
+
+// Networks out of burn's modules.
+#[cfg(feature = "burn")]
+pub use module::{CaptureError, Place};
 
 // What is seen of activations, and the scheme that suits it.
 pub use observe::{Calibration, ObserveError, Observer};

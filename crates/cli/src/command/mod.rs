@@ -7,6 +7,7 @@ pub(crate) mod explain;
 pub(crate) mod lr_find;
 pub(crate) mod predict;
 pub(crate) mod probe;
+pub(crate) mod quantize;
 pub(crate) mod report;
 pub(crate) mod train;
 pub(crate) mod verify;

@@ -22,6 +22,8 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     let metrics: Vec<_> = read_lines(folder.path())?.into_iter().map(|(_, value)| value).collect();
     // A run that is still going on has no summary yet.
     let summary: Option<serde_json::Value> = folder.read_json("summary.json").ok();
+    // Not every run was put into eight bits.
+    let quant: Option<serde_json::Value> = folder.read_json("quant.json").ok();
     let text = |name| std::fs::read_to_string(folder.path().join(name)).ok();
     let texts = ["plan.toml", "environment.json"];
     let texts: Vec<_> = texts.iter().filter_map(|name| Some((*name, text(name)?))).collect();
@@ -29,7 +31,8 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
         || folder.path().display().to_string(),
         |name| name.to_string_lossy().into_owned(),
     );
-    folder.write("report.html", page(&name, &metrics, summary.as_ref(), &texts)?.as_bytes())?;
+    let page = page(&name, &metrics, summary.as_ref(), quant.as_ref(), &texts)?;
+    folder.write("report.html", page.as_bytes())?;
     crate::print(&folder.path().join("report.html").display().to_string());
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod page;
 mod plot;
+mod quantized;
 
 pub(crate) use page::{document, page};
 pub(crate) use plot::{Curve, Scale, plot};

@@ -6,6 +6,7 @@ use anyhow::Result;
 use serde_json::Value;
 
 use super::plot::{Curve, Scale, escape, plot};
+use super::quantized::quantized;
 
 const STYLE: &str = "\
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem;
@@ -14,7 +15,8 @@ pre { background: #f4f5f7; padding: .75rem 1rem; overflow-x: auto; font-size: 13
 h1 { font-size: 1.5rem; } h2 { font-size: 1.05rem; margin: 2rem 0 .2rem; }
 p { margin: .2rem 0 .6rem; } svg { max-width: 100%; height: auto; }
 table { border-collapse: collapse; } td, th { padding: .1rem .9rem .1rem 0; text-align: left; }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums;
+                       white-space: nowrap; }
 .bar { display: inline-block; height: .7rem; background: #0072b2; }
 .key span { margin-right: 1.2rem; }";
 
@@ -35,6 +37,7 @@ pub(crate) fn page(
     name: &str,
     metrics: &[Value],
     summary: Option<&Value>,
+    quant: Option<&Value>,
     texts: &[(&str, String)],
 ) -> Result<String> {
     let of_kind = |kind: &'static str| metrics.iter().filter(move |line| line["event"] == kind);
@@ -101,6 +104,9 @@ pub(crate) fn page(
     }
     body.push_str(&breakdown(&epochs));
     body.push_str(&left_out(&steps));
+    if let Some(report) = quant {
+        body.push_str(&quantized(report));
+    }
     for (name, text) in texts {
         let _ = write!(body, "<h2>{}</h2>\n<pre>{}</pre>\n", escape(name), escape(text.trim_end()));
     }
@@ -243,7 +249,7 @@ mod tests {
         let summary = json!({ "complete": true, "steps": 2, "parameters": 7,
                               "test": { "accuracy": 0.5 } });
         let texts = [("plan.toml", "name = \"<script>\"".to_owned())];
-        let page = page("a run", &metrics, Some(&summary), &texts).expect("a page");
+        let page = page("a run", &metrics, Some(&summary), None, &texts).expect("a page");
         for expected in [
             "Complete after 2 updates of 7 parameters, test accuracy 50.00 %.",
             "Integration weights as applied, stage 0",

@@ -16,6 +16,7 @@ fn every_help_page_fits_eighty_columns() {
         &["compare", "--help"],
         &["batch-find", "--help"],
         &["warm-up", "--help"],
+        &["quantize", "--help"],
         &["report", "--help"],
         &["verify", "--help"],
     ] {

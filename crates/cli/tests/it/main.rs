@@ -8,6 +8,7 @@ mod determinism;
 mod help;
 mod library;
 mod public_api;
+mod quantize;
 mod record;
 mod resume;
 mod train;

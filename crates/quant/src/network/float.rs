@@ -2,7 +2,9 @@
 
 use updraft_conv::slices::{self, ConvGeometry, ConvShape, Path, Scratch};
 
-use super::fuse::{Step, Work};
+use super::fuse::{Step, Work, steps};
+use super::graph::Graph;
+use super::model::QuantizedModel;
 use crate::kernels::Pooling;
 
 /// What the steps work in: every tensor of one image, `[channels, height, width]`.
@@ -25,31 +27,145 @@ impl FloatRun {
         self.tensors[0].copy_from_slice(image);
         for (index, step) in steps.iter().enumerate() {
             let (before, after) = self.tensors.split_at_mut(index + 1);
-            let (x, y) = (&before[step.inputs[0]], &mut after[0]);
-            match &step.work {
-                Work::Convolution { geometry, weights, bias } => {
-                    let bias = Some(bias.as_slice());
-                    let scratch = &mut self.scratch;
-                    slices::forward(self.path, geometry, x, weights, bias, y, scratch, 1);
-                }
-                Work::Linear { weights, bias } => {
-                    let shape = ConvShape::new(1, [x.len(), y.len()], [1, 1], [1, 1]);
-                    let geometry = ConvGeometry::try_new(shape).expect("neither side is empty");
-                    let bias = Some(bias.as_slice());
-                    let scratch = &mut self.scratch;
-                    slices::forward(self.path, &geometry, x, weights, bias, y, scratch, 1);
-                }
-                Work::Add => {
-                    let other = &before[step.inputs[1]];
-                    for ((y, a), b) in y.iter_mut().zip(x).zip(other) {
-                        *y = a + b;
-                    }
-                }
-                Work::Pool { geometry, pooling } => pool(geometry, *pooling, x, y),
+            let inputs: Vec<&[f32]> =
+                step.inputs.iter().map(|&input| before[input].as_slice()).collect();
+            run_step(self.path, step, &inputs, &mut after[0], &mut self.scratch);
+        }
+    }
+}
+
+impl Graph {
+    /// Computes the answers `[n, channels, height, width]` of images `[n, channels, height, width]`
+    /// in f32, with batch norms folded: what eight bits are compared with, and nothing fast.
+    ///
+    /// # Panics
+    /// If there is no whole number of images.
+    #[must_use]
+    pub fn forward(&self, images: &[f32]) -> Vec<f32> {
+        let steps = steps(self);
+        let input = self.shape(self.input());
+        let each = input.iter().product();
+        assert!(images.len().is_multiple_of(each), "whole images");
+        let mut run = FloatRun::new(input, &steps);
+        let mut answers = Vec::new();
+        for image in images.chunks_exact(each) {
+            run.run(&steps, image);
+            answers.extend_from_slice(&run.tensors[steps.len()]);
+        }
+        answers
+    }
+}
+
+/// What layers in f32 work in beside the codes: some tensors `[n, channels, height, width]`.
+#[derive(Debug, Clone, Default)]
+pub(super) struct FloatSpace {
+    tensors: Vec<Vec<f32>>,
+    scratch: Scratch,
+}
+
+impl FloatSpace {
+    pub(super) const fn new() -> Self {
+        Self { tensors: Vec::new(), scratch: Scratch::new() }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let tensors: usize =
+            self.tensors.iter().map(|tensor| size_of::<f32>() * tensor.capacity()).sum();
+        tensors + self.scratch.bytes()
+    }
+
+    /// What the layer that gives a tensor computed last.
+    pub(super) fn tensor(&self, tensor: usize) -> &[f32] {
+        &self.tensors[tensor]
+    }
+
+    /// Computes a tensor; `real` turns the codes of one that it reads into numbers.
+    pub(super) fn run(
+        &mut self,
+        model: &QuantizedModel,
+        step: &Step,
+        tensor: usize,
+        images: usize,
+        real: impl Fn(usize, &mut [f32]),
+    ) {
+        let each = |tensor: usize| model.shapes[tensor].iter().product::<usize>();
+        self.tensors.resize_with(model.shapes.len().max(self.tensors.len()), Vec::new);
+        for &input in &step.inputs {
+            let is_here = input > 0 && model.layers[input - 1].is_float();
+            if !is_here {
+                self.tensors[input].resize(images * each(input), 0.0);
+                real(input, &mut self.tensors[input]);
             }
-            if step.is_rectified {
-                y.iter_mut().for_each(|y| *y = y.max(0.0));
+        }
+        let mut y = std::mem::take(&mut self.tensors[tensor]);
+        y.resize(images * each(tensor), 0.0);
+        for (image, y) in y.chunks_exact_mut(each(tensor)).enumerate() {
+            let of_image = |&input: &usize| {
+                let len = each(input);
+                &self.tensors[input][image * len..][..len]
+            };
+            let inputs: Vec<&[f32]> = step.inputs.iter().map(of_image).collect();
+            run_step(Path::detect(), step, &inputs, y, &mut self.scratch);
+        }
+        self.tensors[tensor] = y;
+    }
+}
+
+/// Computes one step of one image, from what it reads in order.
+pub(super) fn run_step(
+    path: Path,
+    step: &Step,
+    inputs: &[&[f32]],
+    y: &mut [f32],
+    scratch: &mut Scratch,
+) {
+    let x = inputs[0];
+    match &step.work {
+        Work::Convolution { geometry, weights, bias } => {
+            slices::forward(path, geometry, x, weights, Some(bias), y, scratch, 1);
+        }
+        Work::Linear { weights, bias } => {
+            let shape = ConvShape::new(1, [x.len(), y.len()], [1, 1], [1, 1]);
+            let geometry = ConvGeometry::try_new(shape).expect("neither side is empty");
+            slices::forward(path, &geometry, x, weights, Some(bias), y, scratch, 1);
+        }
+        Work::Add { factors: [of_a, of_b] } => {
+            for ((y, a), b) in y.iter_mut().zip(x).zip(inputs[1]) {
+                *y = of_a * a + of_b * b;
             }
+        }
+        Work::Multiply => {
+            let pixels = y.len() / inputs[1].len();
+            let factors = inputs[1].iter();
+            for ((y, x), factor) in y.chunks_mut(pixels).zip(x.chunks(pixels)).zip(factors) {
+                y.iter_mut().zip(x).for_each(|(y, x)| *y = x * factor);
+            }
+        }
+        Work::Function(function) => {
+            let mut values = Vec::new();
+            y.iter_mut().zip(x).for_each(|(y, &x)| *y = function.of_within(x, &mut values));
+        }
+        Work::Concatenate => {
+            let all = inputs.iter().copied().flatten();
+            y.iter_mut().zip(all).for_each(|(y, x)| *y = *x);
+        }
+        Work::Softmax => softmax(step.shape[0], x, y),
+        Work::Pool { geometry, pooling } => pool(geometry, *pooling, x, y),
+    }
+    if step.is_rectified {
+        y.iter_mut().for_each(|y| *y = y.max(0.0));
+    }
+}
+
+/// Over the channels of each pixel; the greatest is taken away first, so that nothing overflows.
+fn softmax(channels: usize, x: &[f32], y: &mut [f32]) {
+    let pixels = x.len() / channels;
+    for pixel in 0..pixels {
+        let of = |channel: usize| channel * pixels + pixel;
+        let most = (0..channels).fold(f32::NEG_INFINITY, |most, c| most.max(x[of(c)]));
+        let sum: f64 = (0..channels).map(|c| f64::from(x[of(c)] - most).exp()).sum();
+        for channel in 0..channels {
+            y[of(channel)] = (f64::from(x[of(channel)] - most).exp() / sum) as f32;
         }
     }
 }

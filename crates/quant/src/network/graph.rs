@@ -2,6 +2,7 @@
 
 use updraft_conv::slices::{ConvGeometry, ConvShape, GeometryError};
 
+use super::function::Function;
 use crate::kernels::Pooling;
 
 /// What a layer gives: images of some channels, height and width.
@@ -54,6 +55,30 @@ pub enum GraphError {
         a: [usize; 3],
         /// The other.
         b: [usize; 3],
+    },
+    /// Two tensors that cannot be multiplied.
+    #[error(
+        "layer `{layer}`: the factors are {a:?} and {b:?}, as channels, height and width; the \
+         second may also have one pixel"
+    )]
+    Factors {
+        /// The layer.
+        layer: String,
+        /// One shape.
+        a: [usize; 3],
+        /// The other.
+        b: [usize; 3],
+    },
+    /// Tensors that cannot be put one behind the other.
+    #[error(
+        "layer `{layer}`: images of {shapes:?}, as channels, height and width, cannot be joined; \
+         there must be one at least, and all of one height and width"
+    )]
+    Joined {
+        /// The layer.
+        layer: String,
+        /// Their shapes.
+        shapes: Vec<[usize; 3]>,
     },
     /// A number is NaN or infinite.
     #[error("layer `{layer}`: {what} {index} is {value}; a trained network has finite numbers")]
@@ -118,7 +143,14 @@ pub(super) enum Operation {
         shift: Vec<f32>,
     },
     Rectifier,
+    Function(Function),
     Add,
+    /// The second factor may have one pixel, which multiplies all of the first.
+    Multiply,
+    /// Channels of one tensor behind those of the other.
+    Concatenate,
+    /// Over the channels of each pixel.
+    Softmax,
     Pool {
         geometry: ConvGeometry,
         pooling: Pooling,
@@ -241,28 +273,6 @@ impl Graph {
         Ok(self.push(name, Operation::Affine { scale, shift }, &[x], shape))
     }
 
-    /// `max(x, 0)`.
-    ///
-    /// # Panics
-    /// If the value is another graph's.
-    pub fn rectifier(&mut self, name: &str, x: Value) -> Value {
-        let shape = self.shape(x);
-        self.push(name, Operation::Rectifier, &[x], shape)
-    }
-
-    /// `a + b`.
-    ///
-    /// # Errors
-    /// [`GraphError::Summands`] if their shapes differ.
-    pub fn add(&mut self, name: &str, a: Value, b: Value) -> Result<Value, GraphError> {
-        let shapes = [a, b].map(|value| self.shape(value));
-        if shapes[0] != shapes[1] {
-            let layer = name.to_owned();
-            return Err(GraphError::Summands { layer, a: shapes[0], b: shapes[1] });
-        }
-        Ok(self.push(name, Operation::Add, &[a, b], shapes[0]))
-    }
-
     /// The greatest number or the mean of windows.
     ///
     /// # Errors
@@ -329,7 +339,13 @@ impl Graph {
             .map_err(|source| GraphError::Geometry { layer: name.to_owned(), source })
     }
 
-    fn push(
+    /// Leaves out what was added after a value, which becomes the answer.
+    #[cfg_attr(not(feature = "burn"), expect(dead_code, reason = "for networks out of modules"))]
+    pub(crate) fn end_at(&mut self, value: Value) {
+        self.nodes.truncate(value.0 + 1);
+    }
+
+    pub(super) fn push(
         &mut self,
         name: &str,
         operation: Operation,
@@ -342,7 +358,7 @@ impl Graph {
     }
 }
 
-fn check(
+pub(super) fn check(
     layer: &str,
     what: &'static str,
     expected: usize,

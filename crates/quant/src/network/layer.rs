@@ -2,12 +2,14 @@
 
 use updraft_conv::slices::ConvGeometry;
 
+use super::function::Function;
 use super::fuse::{Step, Work};
-use super::model::QuantizeError;
+use super::plan::{Arithmetic, Reason};
+use super::table::{Joining, Product, Table};
 use crate::kernels::{
     Pooling, QuantizedAdd, QuantizedConvolution, QuantizedLinear, QuantizedPooling,
 };
-use crate::scheme::{ActivationScheme, OutputScheme};
+use crate::scheme::{ActivationScheme, OutputScheme, SchemeError};
 use crate::weights::{QuantizedWeights, WeightError};
 
 /// A step of the model: its kernel, packed, and what that was packed from.
@@ -25,9 +27,13 @@ pub(super) struct QuantizedLayer {
 #[derive(Debug, Clone)]
 pub(super) enum Source {
     Convolution { geometry: ConvGeometry, weights: QuantizedWeights },
-    Add,
+    Add { factors: [f32; 2] },
     Pool { geometry: ConvGeometry, pooling: Pooling },
     Linear { weights: QuantizedWeights },
+    Function(Function),
+    Multiply,
+    Concatenate,
+    Float { step: Step, reason: Reason },
 }
 
 /// What computes a layer.
@@ -39,34 +45,60 @@ pub(super) enum Kernel {
     Linear(QuantizedLinear),
     /// A fully connected layer that ends the network, in f32.
     Answer(QuantizedLinear),
+    Function(Table),
+    Multiply(Product),
+    Concatenate(Joining),
+    /// In f32, image by image; the step says what.
+    Float,
+}
+
+/// Why a layer's parts make no kernel.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum PackError {
+    Weights(WeightError),
+    /// A summand's scheme, multiplied by its factor.
+    Factor(SchemeError),
+}
+
+impl From<WeightError> for PackError {
+    fn from(error: WeightError) -> Self {
+        Self::Weights(error)
+    }
+}
+
+/// The tensors of a model: what a layer needs to know of those that it reads and gives.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tensors<'a> {
+    pub(super) schemes: &'a [ActivationScheme],
+    pub(super) shapes: &'a [[usize; 3]],
 }
 
 impl QuantizedLayer {
-    /// Quantizes the weights of a step that gives `tensor`, and packs them.
+    /// Quantizes the weights of a step that gives `tensor`, and packs them; a step that has no
+    /// form in eight bits stays in f32.
     pub(super) fn try_new(
         step: &Step,
         tensor: usize,
-        schemes: &[ActivationScheme],
-        shapes: &[[usize; 3]],
-    ) -> Result<Self, QuantizeError> {
-        let failed = |source| QuantizeError::Weights { layer: step.name.clone(), source };
-        let input = schemes[step.inputs[0]];
-        let quantized = |weights: &[f32], bias: &[f32]| {
-            QuantizedWeights::try_quantize(weights, Some(bias), bias.len(), input).map_err(failed)
-        };
-        let source = match &step.work {
-            Work::Convolution { geometry, weights, bias } => {
-                Source::Convolution { geometry: *geometry, weights: quantized(weights, bias)? }
+        is_kept: bool,
+        tensors: Tensors<'_>,
+    ) -> Result<Self, PackError> {
+        let input = tensors.schemes[step.inputs[0]];
+        let source = match Source::try_new(step, is_kept, input) {
+            Err(WeightError::Overflow { channel, sum }) => {
+                Source::float(step, Reason::Overflow { channel, sum })
             }
-            Work::Add => Source::Add,
-            Work::Pool { geometry, pooling } => {
-                Source::Pool { geometry: *geometry, pooling: *pooling }
-            }
-            Work::Linear { weights, bias } => Source::Linear { weights: quantized(weights, bias)? },
+            other => other?,
         };
         let (name, inputs) = (step.name.clone(), step.inputs.clone());
-        Self::try_from_source(name, source, inputs, step.is_rectified, tensor, schemes, shapes)
-            .map_err(failed)
+        let is_float = matches!(source, Source::Float { .. });
+        match Self::try_from_source(name, source, inputs, step.is_rectified, tensor, tensors) {
+            Err(PackError::Weights(WeightError::Overflow { channel, sum })) if !is_float => {
+                let source = Source::float(step, Reason::Overflow { channel, sum });
+                let (name, inputs) = (step.name.clone(), step.inputs.clone());
+                Self::try_from_source(name, source, inputs, step.is_rectified, tensor, tensors)
+            }
+            other => other,
+        }
     }
 
     /// Packs a layer that gives `tensor`, the last of `shapes` if it ends the network.
@@ -76,9 +108,8 @@ impl QuantizedLayer {
         inputs: Vec<usize>,
         is_rectified: bool,
         tensor: usize,
-        schemes: &[ActivationScheme],
-        shapes: &[[usize; 3]],
-    ) -> Result<Self, WeightError> {
+        Tensors { schemes, shapes }: Tensors<'_>,
+    ) -> Result<Self, PackError> {
         let input = schemes[inputs[0]];
         let output = if is_rectified {
             OutputScheme::rectified(schemes[tensor])
@@ -91,7 +122,14 @@ impl QuantizedLayer {
                 multiply_adds = geometry.operations() / 2;
                 Kernel::Convolution(QuantizedConvolution::try_new(geometry, weights, output)?)
             }
-            Source::Add => Kernel::Add(QuantizedAdd::new([input, schemes[inputs[1]]], output)),
+            Source::Add { factors } => {
+                let scaled = |index: usize| {
+                    let scheme = schemes[inputs[index]];
+                    ActivationScheme::try_new(scheme.scale() * factors[index], scheme.zero_point())
+                        .map_err(PackError::Factor)
+                };
+                Kernel::Add(QuantizedAdd::new([scaled(0)?, scaled(1)?], output))
+            }
             Source::Pool { geometry, pooling } => {
                 Kernel::Pool(QuantizedPooling::new(geometry, *pooling, input, output))
             }
@@ -104,16 +142,78 @@ impl QuantizedLayer {
                 let is_answer = tensor + 1 == shapes.len() && !is_rectified;
                 if is_answer { Kernel::Answer(kernel) } else { Kernel::Linear(kernel) }
             }
+            Source::Function(function) => {
+                Kernel::Function(Table::new(input, output.scheme(), |x| function.of(x)))
+            }
+            Source::Multiply => {
+                let both = [input, schemes[inputs[1]]];
+                Kernel::Multiply(Product::new(both, output.scheme()))
+            }
+            Source::Concatenate => {
+                let part = |&input: &usize| (shapes[input][0], schemes[input]);
+                let parts: Vec<_> = inputs.iter().map(part).collect();
+                Kernel::Concatenate(Joining::new(&parts, output.scheme()))
+            }
+            Source::Float { step, .. } => {
+                multiply_adds = step.multiply_adds();
+                Kernel::Float
+            }
         };
         Ok(Self { name, kernel, source, inputs, is_rectified, multiply_adds })
     }
 
     pub(super) fn weight_bytes(&self) -> usize {
-        match &self.kernel {
-            Kernel::Convolution(kernel) => kernel.bytes(),
-            Kernel::Linear(kernel) | Kernel::Answer(kernel) => kernel.bytes(),
-            Kernel::Add(_) | Kernel::Pool(_) => 0,
+        match (&self.kernel, &self.source) {
+            (Kernel::Convolution(kernel), _) => kernel.bytes(),
+            (Kernel::Linear(kernel) | Kernel::Answer(kernel), _) => kernel.bytes(),
+            (Kernel::Float, Source::Float { step, .. }) => match &step.work {
+                Work::Convolution { weights, bias, .. } | Work::Linear { weights, bias } => {
+                    size_of_val(&weights[..]) + size_of_val(&bias[..])
+                }
+                _ => 0,
+            },
+            _ => 0,
         }
+    }
+
+    pub(super) const fn arithmetic(&self) -> Arithmetic {
+        match &self.source {
+            Source::Float { reason, .. } => Arithmetic::F32(*reason),
+            _ => Arithmetic::Int8,
+        }
+    }
+
+    pub(super) const fn is_float(&self) -> bool {
+        matches!(self.kernel, Kernel::Float)
+    }
+}
+
+impl Source {
+    fn try_new(step: &Step, is_kept: bool, input: ActivationScheme) -> Result<Self, WeightError> {
+        let quantized = |weights: &[f32], bias: &[f32]| {
+            QuantizedWeights::try_quantize(weights, Some(bias), bias.len(), input)
+        };
+        if is_kept {
+            return Ok(Self::float(step, Reason::Kept));
+        }
+        Ok(match &step.work {
+            Work::Convolution { geometry, weights, bias } => {
+                Self::Convolution { geometry: *geometry, weights: quantized(weights, bias)? }
+            }
+            Work::Add { factors } => Self::Add { factors: *factors },
+            Work::Pool { geometry, pooling } => {
+                Self::Pool { geometry: *geometry, pooling: *pooling }
+            }
+            Work::Linear { weights, bias } => Self::Linear { weights: quantized(weights, bias)? },
+            Work::Function(function) => Self::Function(function.clone()),
+            Work::Multiply => Self::Multiply,
+            Work::Concatenate => Self::Concatenate,
+            Work::Softmax => Self::float(step, Reason::NoInt8Form),
+        })
+    }
+
+    fn float(step: &Step, reason: Reason) -> Self {
+        Self::Float { step: step.clone(), reason }
     }
 }
 

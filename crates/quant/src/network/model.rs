@@ -1,11 +1,12 @@
 //! A graph in eight bits: calibrated, packed, and run.
 
-use super::float::FloatRun;
+use super::float::{FloatRun, FloatSpace};
 use super::fuse::{Step, Work, steps};
 use super::graph::Graph;
-use super::layer::{Kernel, QuantizedLayer};
+use super::layer::{Kernel, PackError, QuantizedLayer, Source, Tensors};
+use super::quantization::{Calibrated, Quantization};
 use crate::kernels::{Path, Pooling, Scratch, dequantize, quantize_images};
-use crate::observe::{Calibration, ObserveError, Observer};
+use crate::observe::{ObserveError, Observer};
 use crate::scheme::ActivationScheme;
 use crate::weights::WeightError;
 
@@ -42,6 +43,14 @@ pub enum QuantizeError {
         #[source]
         source: ObserveError,
     },
+    /// A layer is to be kept in f32 that is not there.
+    #[error("no layer is named `{layer}`, so that it cannot be kept in f32; there are {there}")]
+    NoSuchLayer {
+        /// What was asked for.
+        layer: String,
+        /// The names that there are.
+        there: String,
+    },
     /// A layer's weights have no eight bits.
     #[error("the weights of layer `{layer}` cannot be quantized")]
     Weights {
@@ -67,6 +76,7 @@ pub struct QuantizedModel {
     pub(super) slots: Vec<usize>,
     /// Bytes of each buffer for one image.
     pub(super) slot_lens: Vec<usize>,
+    pub(super) calibrated: Calibrated,
 }
 
 /// What a model works in; one for each thread that runs it. Grows at the first call of a size.
@@ -74,52 +84,71 @@ pub struct QuantizedModel {
 pub struct Workspace {
     slots: Vec<Vec<u8>>,
     scratch: Scratch,
+    float: FloatSpace,
 }
 
 impl Workspace {
     /// An empty workspace.
     #[must_use]
     pub const fn new() -> Self {
-        Self { slots: Vec::new(), scratch: Scratch::new() }
+        Self { slots: Vec::new(), scratch: Scratch::new(), float: FloatSpace::new() }
     }
 
     /// Bytes held.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.scratch.bytes() + self.slots.iter().map(Vec::capacity).sum::<usize>()
+        let slots: usize = self.slots.iter().map(Vec::capacity).sum();
+        slots + self.scratch.bytes() + self.float.bytes()
     }
 }
 
 impl QuantizedModel {
     /// Runs the graph in f32 over batches of images `[n, channels, height, width]`, watches every
-    /// tensor, and packs the layers.
+    /// tensor, and packs the layers. [`plan`](Self::plan) says which of them stay in f32.
     ///
     /// Memory does not depend on the number of images.
     ///
     /// # Errors
-    /// [`QuantizeError`] for a graph without layers, data that is missing, cut or not finite, a
-    /// tensor that is always zero, or weights that do not fit eight bits.
+    /// [`QuantizeError`] for a graph without layers, a layer to keep that is not there, data that
+    /// is missing, cut or not finite, or a tensor that is always zero.
     pub fn try_quantize<B: AsRef<[f32]>>(
         graph: &Graph,
         batches: impl IntoIterator<Item = B>,
-        calibration: Calibration,
+        by: impl Into<Quantization>,
     ) -> Result<Self, QuantizeError> {
+        let by = by.into();
         let steps = steps(graph);
         if steps.is_empty() {
             return Err(QuantizeError::NoLayer);
         }
+        let is_kept = by.kept(steps.iter().map(|step| step.name.as_str()))?;
         let input = graph.shape(graph.input());
-        let observers = observe(input, &steps, batches, calibration)?;
-        let schemes = choose_schemes(&steps, &observers)?;
+        let observers = observe(input, &steps, batches, &by)?;
+        let schemes = choose_schemes(&steps, &is_kept, &observers)?;
         let mut shapes = vec![input];
         shapes.extend(steps.iter().map(|step| step.shape));
-        let layers = steps
-            .iter()
-            .enumerate()
-            .map(|(index, step)| QuantizedLayer::try_new(step, index + 1, &schemes, &shapes));
+        let tensors = Tensors { schemes: &schemes, shapes: &shapes };
+        let layers = steps.iter().enumerate().map(|(index, step)| {
+            let layer = step.name.clone();
+            QuantizedLayer::try_new(step, index + 1, is_kept[index], tensors).map_err(|error| {
+                match error {
+                    PackError::Weights(source) => QuantizeError::Weights { layer, source },
+                    PackError::Factor(source) => {
+                        QuantizeError::Observed { layer, source: source.into() }
+                    }
+                }
+            })
+        });
         let layers = layers.collect::<Result<Vec<_>, _>>()?;
         let (slots, slot_lens) = assign_slots(&layers, &shapes);
-        Ok(Self { layers, shapes, schemes, slots, slot_lens })
+        let images = observers[0].count() / input.iter().product::<usize>() as u64;
+        Ok(Self { layers, shapes, schemes, slots, slot_lens, calibrated: by.calibrated(images) })
+    }
+
+    /// What the model was calibrated on, and how.
+    #[must_use]
+    pub const fn calibrated(&self) -> &Calibrated {
+        &self.calibrated
     }
 
     /// Channels, height and width of an image, and of its answer.
@@ -161,7 +190,7 @@ impl QuantizedModel {
         }
     }
 
-    /// Runs images together, and shows every tensor of codes when it is there.
+    /// Runs images together, and shows every tensor between layers when it is there.
     pub(super) fn run_visited(
         &self,
         path: Path,
@@ -169,7 +198,7 @@ impl QuantizedModel {
         y: &mut [f32],
         workspace: &mut Workspace,
         threads: usize,
-        mut visit: impl FnMut(usize, &[u8]),
+        mut visit: impl FnMut(usize, Numbers<'_>),
     ) {
         let [channels, height, width] = self.shapes[0];
         let images = x.len() / (channels * height * width);
@@ -179,11 +208,11 @@ impl QuantizedModel {
                 slot.resize(images * len, 0);
             }
         }
-        let Workspace { slots, scratch } = workspace;
+        let Workspace { slots, scratch, float } = workspace;
         let len = |tensor: usize| images * self.shapes[tensor].iter().product::<usize>();
         let codes = &mut slots[self.slots[0]][..x.len()];
         quantize_images(path, self.schemes[0], channels, height * width, x, codes);
-        visit(0, codes);
+        visit(0, Numbers::Codes(codes));
         for (index, layer) in self.layers.iter().enumerate() {
             let tensor = index + 1;
             let first = layer.inputs[0];
@@ -195,19 +224,49 @@ impl QuantizedModel {
             let slot = self.slots[tensor];
             let mut to = std::mem::take(&mut slots[slot]);
             let codes = &mut to[..len(tensor)];
-            let x = &slots[self.slots[first]][..len(first)];
-            match &layer.kernel {
-                Kernel::Convolution(kernel) => kernel.run(path, x, codes, scratch, threads),
-                Kernel::Pool(kernel) => kernel.run(path, x, codes, scratch, threads),
-                Kernel::Linear(kernel) => kernel.run(path, x, codes, scratch, threads),
-                Kernel::Add(kernel) => {
-                    let other = layer.inputs[1];
-                    let other = &slots[self.slots[other]][..len(other)];
-                    kernel.run(path, x, other, codes);
+            let codes_of = |tensor: usize| &slots[self.slots[tensor]][..len(tensor)];
+            let x = codes_of(first);
+            let is_last = index + 1 == self.layers.len();
+            match (&layer.kernel, &layer.source) {
+                (Kernel::Convolution(kernel), _) => kernel.run(path, x, codes, scratch, threads),
+                (Kernel::Pool(kernel), _) => kernel.run(path, x, codes, scratch, threads),
+                (Kernel::Linear(kernel), _) => kernel.run(path, x, codes, scratch, threads),
+                (Kernel::Add(kernel), _) => kernel.run(path, x, codes_of(layer.inputs[1]), codes),
+                (Kernel::Function(table), _) => table.run(x, codes),
+                (Kernel::Multiply(product), _) => {
+                    let each = x.len() / images.max(1);
+                    let other = codes_of(layer.inputs[1]);
+                    let others = other.chunks_exact((other.len() / images.max(1)).max(1));
+                    let pairs = x.chunks_exact(each.max(1)).zip(others);
+                    for ((a, b), y) in pairs.zip(codes.chunks_exact_mut(each.max(1))) {
+                        product.run(a, b, y);
+                    }
                 }
-                Kernel::Answer(_) => unreachable!("returned above"),
+                (Kernel::Concatenate(joining), _) => {
+                    for (part, &input) in layer.inputs.iter().enumerate() {
+                        joining.run(part, codes_of(input), codes);
+                    }
+                }
+                (Kernel::Float, Source::Float { step, .. }) => {
+                    let real = |tensor: usize, to: &mut [f32]| {
+                        self.real(path, tensor, codes_of(tensor), to);
+                    };
+                    float.run(self, step, tensor, images, real);
+                    let given = float.tensor(tensor);
+                    visit(tensor, Numbers::Real(given));
+                    if is_last {
+                        y.copy_from_slice(given);
+                        return;
+                    }
+                    let [channels, height, width] = self.shapes[tensor];
+                    let scheme = self.schemes[tensor];
+                    quantize_images(path, scheme, channels, height * width, given, codes);
+                }
+                (Kernel::Answer(_) | Kernel::Float, _) => unreachable!("returned above"),
             }
-            visit(tensor, codes);
+            if !layer.is_float() {
+                visit(tensor, Numbers::Codes(codes));
+            }
             slots[slot] = to;
         }
         let last = self.shapes.len() - 1;
@@ -235,17 +294,26 @@ impl QuantizedModel {
     }
 }
 
+/// What a tensor holds.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Numbers<'a> {
+    /// `[n, height, width, channels]`.
+    Codes(&'a [u8]),
+    /// `[n, channels, height, width]`.
+    Real(&'a [f32]),
+}
+
 /// Watches every tensor of the steps in f32.
 fn observe<B: AsRef<[f32]>>(
     input: [usize; 3],
     steps: &[Step],
     batches: impl IntoIterator<Item = B>,
-    calibration: Calibration,
+    by: &Quantization,
 ) -> Result<Vec<Observer>, QuantizeError> {
     let failed = |tensor: usize| {
         move |source| QuantizeError::Observed { layer: name_of(steps, tensor), source }
     };
-    let observer = Observer::try_new(calibration).map_err(failed(0))?;
+    let observer = Observer::try_new(by.calibration()).map_err(failed(0))?;
     let mut observers = vec![observer; steps.len() + 1];
     let mut run = FloatRun::new(input, steps);
     let image: usize = input.iter().product();
@@ -267,15 +335,18 @@ fn observe<B: AsRef<[f32]>>(
 /// The scheme of each tensor: what was seen of it, or its input's where a maximum keeps the codes.
 fn choose_schemes(
     steps: &[Step],
+    is_kept: &[bool],
     observers: &[Observer],
 ) -> Result<Vec<ActivationScheme>, QuantizeError> {
     let mut schemes = Vec::with_capacity(observers.len());
     for (tensor, observer) in observers.iter().enumerate() {
-        let kept = tensor.checked_sub(1).and_then(|index| match steps[index].work {
-            Work::Pool { pooling: Pooling::Maximum, .. } => Some(schemes[steps[index].inputs[0]]),
+        let same = tensor.checked_sub(1).and_then(|index| match steps[index].work {
+            Work::Pool { pooling: Pooling::Maximum, .. } if !is_kept[index] => {
+                Some(schemes[steps[index].inputs[0]])
+            }
             _ => None,
         });
-        let scheme = kept
+        let scheme = same
             .map_or_else(|| observer.scheme(), Ok)
             .map_err(|source| QuantizeError::Observed { layer: name_of(steps, tensor), source })?;
         schemes.push(scheme);

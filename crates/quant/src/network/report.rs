@@ -3,7 +3,8 @@
 use super::float::FloatRun;
 use super::fuse::steps;
 use super::graph::Graph;
-use super::model::{QuantizedModel, Workspace};
+use super::model::{Numbers, QuantizedModel, Workspace};
+use super::plan::Arithmetic;
 use crate::kernels::Path;
 
 /// A layer beside the same in f32, with all errors of the layers before it.
@@ -14,7 +15,9 @@ pub struct LayerComparison {
     pub name: String,
     /// Signal to quantization noise: `10·log₁₀(Σ f32² / Σ (f32 − int8)²)`, in decibels.
     pub sqnr_db: f64,
-    /// Multiplications, each with its addition, for one image; all run in eight bits.
+    /// What the layer computes in.
+    pub arithmetic: Arithmetic,
+    /// Multiplications, each with its addition, for one image.
     pub multiply_adds: usize,
     /// Bytes of the packed weights.
     pub weight_bytes: usize,
@@ -44,6 +47,17 @@ impl Comparison {
         batches: impl IntoIterator<Item = B>,
         path: Path,
     ) -> Self {
+        Self::visited(graph, model, batches, path, |_, _| {})
+    }
+
+    /// The same, and shows the answers of each image, in f32 and in eight bits.
+    pub(super) fn visited<B: AsRef<[f32]>>(
+        graph: &Graph,
+        model: &QuantizedModel,
+        batches: impl IntoIterator<Item = B>,
+        path: Path,
+        mut visit: impl FnMut(&[f32], &[f32]),
+    ) -> Self {
         let steps = steps(graph);
         let shapes = std::iter::once(graph.shape(graph.input()));
         let shapes: Vec<_> = shapes.chain(steps.iter().map(|step| step.shape)).collect();
@@ -60,22 +74,38 @@ impl Comparison {
             assert!(batch.len().is_multiple_of(lens[0]), "whole images");
             for image in batch.chunks_exact(lens[0]) {
                 float.run(&steps, image);
-                model.run_visited(path, image, &mut answer, &mut workspace, 1, |tensor, codes| {
-                    if tensor > 0 && tensor < steps.len() {
-                        let real = &mut real[..lens[tensor]];
-                        model.real(path, tensor, codes, real);
-                        ratios[tensor - 1].add(&float.tensors[tensor], real);
-                    }
-                });
+                model.run_visited(
+                    path,
+                    image,
+                    &mut answer,
+                    &mut workspace,
+                    1,
+                    |tensor, numbers| {
+                        if tensor == 0 || tensor == steps.len() {
+                            return;
+                        }
+                        let given = match numbers {
+                            Numbers::Real(given) => given,
+                            Numbers::Codes(codes) => {
+                                let real = &mut real[..lens[tensor]];
+                                model.real(path, tensor, codes, real);
+                                real
+                            }
+                        };
+                        ratios[tensor - 1].add(&float.tensors[tensor], given);
+                    },
+                );
                 let right = &float.tensors[steps.len()];
                 ratios[steps.len() - 1].add(right, &answer);
                 images += 1;
                 agreeing += usize::from(greatest(right) == greatest(&answer));
+                visit(right, &answer);
             }
         }
         let layers = model.layers.iter().zip(ratios).map(|(layer, ratio)| LayerComparison {
             name: layer.name.clone(),
             sqnr_db: ratio.decibels(),
+            arithmetic: layer.arithmetic(),
             multiply_adds: layer.multiply_adds,
             weight_bytes: layer.weight_bytes(),
         });
@@ -105,7 +135,7 @@ impl Ratio {
 }
 
 /// The place of the first of the greatest numbers.
-fn greatest(values: &[f32]) -> usize {
+pub(super) fn greatest(values: &[f32]) -> usize {
     let mut best = 0;
     for (index, value) in values.iter().enumerate() {
         if *value > values[best] {

@@ -238,6 +238,15 @@ mod tests {
     }
 
     #[test]
+    fn few_numbers_keep_nearly_all_of_their_range() {
+        let values: Vec<f32> = (0..200).map(|i| (i * 37 % 200) as f32 / 100.0 - 1.0).collect();
+        for calibration in ALL {
+            let [low, high] = scheme(calibration, &values).range();
+            assert!(low < -0.95 && high > 0.95, "{calibration:?}: [{low}, {high}]");
+        }
+    }
+
+    #[test]
     fn a_constant_has_a_scheme_that_holds_it() {
         for calibration in ALL {
             for value in [3.0, -0.125] {

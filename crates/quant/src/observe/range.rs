@@ -6,6 +6,10 @@ use crate::scheme::ActivationScheme;
 /// Ranges that are tried: equal steps of their furthest end from zero.
 const STEPS: u32 = 128;
 
+/// The share of all numbers that a range cuts off at most. Without a bound, a range that leaves
+/// nearly nothing would tell all of it, and cost nothing.
+const MOST_CUT: f64 = 0.01;
+
 /// The range of the middle `fraction` of all numbers.
 pub(super) fn percentile(
     histogram: &Histogram,
@@ -74,7 +78,7 @@ pub(super) fn squared_error(bins: &[Bin], scheme: ActivationScheme) -> f64 {
 ///
 /// A code tells how many numbers have it, not where between its bins they lie: they are taken to
 /// be spread evenly over the bins that hold any. Numbers outside the range are counted at its end
-/// in `p`, and missing from `q`.
+/// in `p`, and missing from `q`; a range that cuts off more than one in a hundred is none.
 ///
 /// # Source
 /// Migacz 2017, 8-bit Inference with `TensorRT`, GTC; here for ranges on both sides of zero.
@@ -87,6 +91,9 @@ pub(super) fn divergence(bins: &[Bin], scheme: ActivationScheme) -> f64 {
     };
     let total: f64 = bins.iter().map(|bin| bin.count).sum();
     let kept: f64 = bins[first..=last].iter().map(|bin| bin.count).sum();
+    if kept < (1.0 - MOST_CUT) * total {
+        return f64::INFINITY;
+    }
     let below: f64 = bins[..first].iter().map(|bin| bin.count).sum();
     let above: f64 = bins[last + 1..].iter().map(|bin| bin.count).sum();
     let mut sum = 0.0;

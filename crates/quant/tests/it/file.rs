@@ -2,7 +2,10 @@
 
 use sha2::{Digest, Sha256};
 use updraft_quant::slices::{Path, Pooling};
-use updraft_quant::{Calibration, FileError, Graph, QuantizedModel, Window, Workspace};
+use updraft_quant::{
+    Binary, Calibration, FileError, Function, Graph, Quantization, QuantizedModel, Unary, Window,
+    Workspace,
+};
 
 /// What comes before the layers: magic, version, length, hash.
 const HEADER: usize = 8 + 4 + 8 + 32;
@@ -21,9 +24,22 @@ fn model() -> Result<QuantizedModel, Box<dyn std::error::Error>> {
     let mean = graph.pool("mean", most, Window::new([1, 1]), Pooling::MeanOfImage)?;
     let hidden = graph.linear("hidden", mean, &ramp[..40], &[0.0, 1.0, 2.0, 3.0, 4.0])?;
     let hidden = graph.rectifier("relu", hidden);
-    graph.linear("answer", hidden, &ramp[..15], &[0.0, 1.0, 2.0])?;
+    // x·σ(x), and 3·x where x is above 1.
+    let x = Function::identity();
+    let silu = Function::binary(Binary::Multiply, &x, &x.then(Unary::Sigmoid));
+    let above = Function::binary(Binary::Greater, &x, &Function::constant(1.0));
+    let three = Function::binary(Binary::Multiply, &x, &Function::constant(3.0));
+    let curved = graph.function("curved", hidden, &Function::choose(&above, &three, &silu))?;
+    let product = graph.multiply("product", curved, hidden)?;
+    let both = graph.concatenate("both", &[product, curved])?;
+    let kept = graph.linear("kept", both, &ramp[..50], &ramp[..5])?;
+    let shares = graph.softmax("shares", kept);
+    let half = graph.affine("half", shares, &[0.5; 5], &[0.0; 5])?;
+    let sum = graph.add("halves", half, kept)?;
+    graph.linear("answer", sum, &ramp[..15], &[0.0, 1.0, 2.0])?;
     let set: Vec<f32> = (0..64).map(|i| (i * 37 % 64) as f32 / 32.0 - 1.0).collect();
-    Ok(QuantizedModel::try_quantize(&graph, [set], Calibration::MinMax)?)
+    let by = Quantization::new(Calibration::Percentile(0.999)).keep(["kept"]).set_hash("c0ffee");
+    Ok(QuantizedModel::try_quantize(&graph, [set], by)?)
 }
 
 fn answers(model: &QuantizedModel) -> Vec<f32> {
@@ -37,7 +53,7 @@ fn answers(model: &QuantizedModel) -> Vec<f32> {
 /// A file with the right length and hash for its layers.
 fn sealed(body: &[u8]) -> Vec<u8> {
     let mut file = b"UPDRAFTQ".to_vec();
-    file.extend(1_u32.to_le_bytes());
+    file.extend(2_u32.to_le_bytes());
     file.extend((body.len() as u64).to_le_bytes());
     file.extend(Sha256::digest(body));
     file.extend(body);
@@ -53,6 +69,10 @@ fn what_is_read_is_what_was_written() -> Result<(), Box<dyn std::error::Error>> 
     assert_eq!(read.to_bytes(), bytes);
     assert_eq!(answers(&read), answers(&model));
     assert_eq!(read.to_onnx(), model.to_onnx());
+    assert_eq!(read.plan(), model.plan());
+    assert_eq!(read.calibrated(), model.calibrated());
+    assert_eq!(read.calibrated().set_hash, "c0ffee");
+    assert_eq!(read.calibrated().images, 2);
     Ok(())
 }
 
@@ -85,8 +105,8 @@ fn every_damaged_byte_is_noticed() -> Result<(), Box<dyn std::error::Error>> {
     let error = |bytes: &[u8]| QuantizedModel::try_from_bytes(bytes).expect_err("bad");
     assert_eq!(error(b"ONNX or so, but not ours"), FileError::Foreign);
     let mut newer = bytes.clone();
-    newer[8] = 2;
-    assert_eq!(error(&newer), FileError::Version { version: 2 });
+    newer[8] = 3;
+    assert_eq!(error(&newer), FileError::Version { version: 3 });
     let mut damaged = bytes.clone();
     damaged[HEADER + 40] ^= 1;
     assert_eq!(error(&damaged), FileError::Hash);

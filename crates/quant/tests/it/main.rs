@@ -1,7 +1,11 @@
 //! What the crate promises, seen from outside.
 
 mod bad_networks;
+#[cfg(feature = "burn")]
+mod capture;
+mod evaluation;
 mod file;
+mod memory;
 mod network;
 mod onnx;
 mod public_api;

@@ -1,7 +1,9 @@
 //! Networks from f32 to eight bits and back.
 
 use updraft_quant::slices::{Path, Pooling};
-use updraft_quant::{Calibration, Comparison, Graph, QuantizedModel, Value, Window, Workspace};
+use updraft_quant::{
+    Arithmetic, Calibration, Comparison, Graph, QuantizedModel, Reason, Value, Window, Workspace,
+};
 
 /// Numbers of −1 to 1 without a pattern.
 fn numbers(seed: u32, count: usize) -> Vec<f32> {
@@ -193,6 +195,31 @@ fn what_leads_nowhere_is_left_out_and_what_is_read_twice_is_kept() -> Built<()> 
             let given = y[9 * channel + pixel];
             assert!((given - right).abs() < 0.05, "{given} is not {right}");
         }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_layer_whose_sums_could_overflow_runs_in_f32() -> Built<()> {
+    // 255·127 for each of 70 000 products is more than 31 bits hold.
+    let inputs = 70_000;
+    let mut graph = Graph::try_new([inputs, 1, 1])?;
+    let x = graph.input();
+    let sum = graph.linear("sum", x, &vec![1.0 / inputs as f32; inputs], &[0.5])?;
+    graph.linear("twice", sum, &[2.0], &[0.0])?;
+    // None below zero, so that its code is 0 and all sums go one way.
+    let set: Vec<f32> = numbers(21, 4 * inputs).into_iter().map(f32::abs).collect();
+    let model = QuantizedModel::try_quantize(&graph, [&set], Calibration::MinMax)?;
+    let plan = model.plan();
+    let reason = plan.layers[0].arithmetic;
+    assert!(matches!(reason, Arithmetic::F32(Reason::Overflow { channel: 0, .. })), "{plan}");
+    assert_eq!(plan.layers[1].arithmetic, Arithmetic::Int8);
+    assert!(plan.to_string().starts_with("sum: f32: sums of channel 0 may reach"), "{plan}");
+    let mut y = [0.0; 4];
+    model.run(Path::detect(), &set, &mut y, &mut Workspace::new(), 2);
+    for (y, x) in y.iter().zip(set.chunks(inputs)) {
+        let mean: f64 = x.iter().map(|&x| f64::from(x)).sum::<f64>() / inputs as f64;
+        assert!((f64::from(*y) - 2.0 * (mean + 0.5)).abs() < 0.02, "{y}");
     }
     Ok(())
 }

@@ -5,10 +5,14 @@ use updraft_quant::slices::{
     dequantize, quantize, quantize_images,
 };
 use updraft_quant::{
-    ActivationScheme, Calibration, Comparison, FileError, Graph, GraphError, LayerComparison,
-    ObserveError, Observer, OutputScheme, QuantizeError, QuantizedModel, QuantizedWeights,
-    SchemeError, Value, WeightError, Window, Workspace,
+    ActivationScheme, Arithmetic, Binary, Calibrated, Calibration, Comparison, EvaluateError,
+    Evaluation, FileError, Function, Graph, GraphError, LayerComparison, LayerEvaluation,
+    ObserveError, Observer, OutputScheme, Plan, PlannedLayer, Quantization, QuantizeError,
+    QuantizedModel, QuantizedWeights, Reason, SchemeError, Unary, Value, WeightError, Window,
+    Workspace,
 };
+#[cfg(feature = "burn")]
+use updraft_quant::{CaptureError, Place};
 
 #[test]
 fn every_promised_name_is_there() {
@@ -17,7 +21,12 @@ fn every_promised_name_is_there() {
     names::<(QuantizedAdd, QuantizedConvolution, QuantizedLinear, QuantizedPooling)>();
     names::<(ActivationScheme, OutputScheme, QuantizedWeights, SchemeError, WeightError)>();
     names::<(Calibration, ObserveError, Observer)>();
-    names::<(Comparison, Graph, GraphError, LayerComparison, Value, Window)>();
+    names::<(Comparison, Graph, GraphError, LayerComparison, LayerEvaluation, Value, Window)>();
+    names::<(Binary, Function, Unary, Calibrated, Quantization)>();
+    names::<(Evaluation, EvaluateError, LayerEvaluation)>();
+    names::<(Arithmetic, Plan, PlannedLayer, Reason)>();
+    #[cfg(feature = "burn")]
+    names::<(CaptureError, Place)>();
     names::<(FileError, QuantizeError, QuantizedModel, Workspace)>();
     let _ = (dequantize, quantize, quantize_images);
 }

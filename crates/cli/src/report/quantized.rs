@@ -1,0 +1,116 @@
+//! What a run's page says of the model in eight bits.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use super::plot::escape;
+
+/// A section of the page, from `quant.json`.
+pub(super) fn quantized(report: &Value) -> String {
+    let told = &report["evaluation"];
+    let percent = |value: &Value| match value.as_f64() {
+        Some(share) => format!("{:.2} %", 100.0 * share),
+        None => "–".to_owned(),
+    };
+    let decibels = |value: &Value| match value.as_f64() {
+        Some(decibels) => format!("{decibels:.1} dB"),
+        None => "no noise".to_owned(),
+    };
+    let number = |value: &Value| value.as_f64().unwrap_or_default();
+    let mut body = format!(
+        "<h2>In eight bits</h2>\n<p>{} of {} answers agree with f32, signal to noise {}, {} of the \
+         multiply-adds in int8. f32 alone is right {} times, int8 alone {} times: p = {:.3}.</p>\n",
+        percent(&told["agreement"]),
+        told["images"],
+        decibels(&told["sqnr_db"]),
+        percent(&told["int8_share"]),
+        told["only_f32_right"],
+        told["only_int8_right"],
+        number(&told["p_value"]),
+    );
+    let mut rows = vec![
+        (
+            "test accuracy".to_owned(),
+            percent(&told["accuracy_f32"]),
+            percent(&told["accuracy_int8"]),
+        ),
+        ("bytes".to_owned(), told["bytes_f32"].to_string(), told["bytes_int8"].to_string()),
+    ];
+    for latency in report["latency"].as_array().into_iter().flatten() {
+        for quantile in ["p50", "p95"] {
+            let of = |name: &str| format!("{:.3} ms", number(&latency[name][quantile]));
+            let name = format!("a batch of {}, {quantile}", latency["batch"]);
+            rows.push((name, of("f32_ms"), of("int8_ms")));
+        }
+    }
+    body.push_str(
+        "<table>\n<tr><th></th><th class=\"number\">f32</th><th class=\"number\">int8</th></tr>\n",
+    );
+    for (name, of_f32, of_int8) in rows {
+        let _ = writeln!(
+            body,
+            "<tr><td>{name}</td><td class=\"number\">{of_f32}</td><td class=\"number\">{of_int8}</td></tr>"
+        );
+    }
+    body.push_str(
+        "</table>\n<p>Times on this machine when the model was quantized, f32 as burn computes it \
+         on the run's device.</p>\n<table>\n<tr><th>layer</th><th>computes in</th>\
+         <th class=\"number\">signal to noise</th><th class=\"number\">multiply-adds</th></tr>\n",
+    );
+    for layer in told["layers"].as_array().into_iter().flatten() {
+        let text = |field: &str| escape(layer[field].as_str().unwrap_or_default());
+        let _ = writeln!(
+            body,
+            "<tr><td>{}</td><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td></tr>",
+            text("name"),
+            text("arithmetic"),
+            decibels(&layer["sqnr_db"]),
+            layer["multiply_adds"],
+        );
+    }
+    body.push_str("</table>\n");
+    let advised: Vec<String> = told["advised_f32"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|name| Some(escape(name.as_str()?)))
+        .collect();
+    if !advised.is_empty() {
+        let _ = writeln!(body, "<p>To keep in f32 first: {}.</p>", advised.join(", "));
+    }
+    body
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_section_tells_both_sides_and_every_layer() {
+        let report = json!({
+            "evaluation": {
+                "images": 40, "accuracy_f32": 0.5, "accuracy_int8": 0.525, "agreement": 0.975,
+                "only_f32_right": 0, "only_int8_right": 1, "p_value": 1.0, "sqnr_db": 34.56,
+                "int8_share": 0.9, "bytes_f32": 4000, "bytes_int8": 1500,
+                "layers": [{ "name": "<stem>", "arithmetic": "int8", "sqnr_db": null,
+                             "multiply_adds": 7 }],
+                "advised_f32": ["head"],
+            },
+            "latency": [{ "batch": 32, "f32_ms": { "p50": 2.0, "p95": 3.0 },
+                          "int8_ms": { "p50": 1.0, "p95": 1.5 } }],
+        });
+        let body = quantized(&report);
+        for expected in [
+            "97.50 % of 40 answers agree with f32, signal to noise 34.6 dB, 90.00 % of the",
+            "<td>test accuracy</td><td class=\"number\">50.00 %</td><td class=\"number\">52.50 %</td>",
+            "<td>a batch of 32, p95</td><td class=\"number\">3.000 ms</td>",
+            "<td>&lt;stem&gt;</td><td>int8</td><td class=\"number\">no noise</td>",
+            "To keep in f32 first: head.",
+        ] {
+            assert!(body.contains(expected), "`{expected}` is missing in {body}");
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! A trained run in eight bits.
+
+use std::fs;
+
+use updraft_quant::QuantizedModel;
+
+use crate::command::{run, succeed, tiny};
+
+#[test]
+fn a_run_is_put_into_eight_bits_and_its_page_tells_of_it() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let trained = succeed(dir.path(), &tiny(&["--set", "model.channels=8"]));
+    let folder = dir.path().join(trained.run_folder());
+    let name = folder.to_str().expect("a path in UTF-8");
+    let said = succeed(dir.path(), &["quantize", name, "--calibration", "60"]);
+    assert!(said.stdout.contains("test accuracy"), "{}", said.stdout);
+    assert!(said.stderr.contains("3/5 calibrating"), "{}", said.stderr);
+
+    let bytes = fs::read(folder.join("model.int8")).expect("a model");
+    let model = QuantizedModel::try_from_bytes(&bytes).expect("whole");
+    assert_eq!(model.calibrated().images, 60);
+    let plan = model.plan();
+    assert!(plan.is_int8(), "both pathways, integration and brightness: {plan}");
+    let names: Vec<&str> = plan.layers.iter().map(|layer| layer.name.as_str()).collect();
+    for part in ["color_stem.conv", "brightness_stem.conv", "gate.mix", "classifier.output"] {
+        assert!(names.iter().any(|name| name.contains(part)), "{part} is not in {names:?}");
+    }
+    assert!(fs::metadata(folder.join("model.onnx")).expect("an export").len() > 1000);
+
+    let text = fs::read_to_string(folder.join("quant.json")).expect("a report");
+    let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let told = &report["evaluation"];
+    assert_eq!(told["images"], 40);
+    assert_eq!(told["int8_share"], 1.0);
+    assert_eq!(told["bytes_int8"], bytes.len());
+    assert!(told["agreement"].as_f64() >= Some(0.9), "{text}");
+    assert!(told["sqnr_db"].as_f64() >= Some(25.0), "{text}");
+    // What `eval` says of the same network, in f32.
+    let said = succeed(dir.path(), &["eval", name, "--json"]);
+    let score: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
+    assert_eq!(told["accuracy_f32"], score["accuracy"], "{text}");
+
+    succeed(dir.path(), &["report", name]);
+    let page = fs::read_to_string(folder.join("report.html")).expect("a page");
+    assert!(page.contains("<h2>In eight bits</h2>") && page.contains("color_stem.conv"));
+
+    // Again, by another method and with a layer in f32, in the place of the first.
+    let keep = ["--keep", "classifier.hidden", "--method", "mse"];
+    succeed(dir.path(), &[&["quantize", name, "--calibration", "20"][..], &keep].concat());
+    let bytes = fs::read(folder.join("model.int8")).expect("a model");
+    let plan = QuantizedModel::try_from_bytes(&bytes).expect("whole").plan();
+    assert!(!plan.is_int8() && plan.int8_share() > 0.9, "{plan}");
+    let unknown = run(dir.path(), &["quantize", name, "--keep", "nothing"]);
+    assert_eq!(unknown.code, 2);
+    assert!(unknown.stderr.contains("no layer is named `nothing`"), "{}", unknown.stderr);
+}

@@ -1,0 +1,299 @@
+//! What is computed number by number: kept as functions of one tensor for as long as that goes.
+
+use burn::backend::ir::{
+    ActivationOperationIr, BinaryOpIr, FloatOperationIr, ScalarIr, ScalarOpIr, TensorIr,
+};
+
+use super::constant::Constant;
+use super::reader::{Meaning, Numeric, Read, Reader};
+use crate::network::{Binary, Function, Unary, Value};
+
+impl Reader<'_> {
+    pub(super) fn numeric(&mut self, operation: &Numeric) -> Read<Meaning> {
+        use Numeric as N;
+
+        match operation {
+            N::Add(both) => self.binary(Binary::Add, both),
+            N::Sub(both) => self.binary(Binary::Subtract, both),
+            N::Mul(both) => self.binary(Binary::Multiply, both),
+            N::Div(both) => self.binary(Binary::Divide, both),
+            N::AddScalar(both) => self.with_number(Binary::Add, both),
+            N::SubScalar(both) => self.with_number(Binary::Subtract, both),
+            N::MulScalar(both) => self.with_number(Binary::Multiply, both),
+            N::DivScalar(both) => self.with_number(Binary::Divide, both),
+            N::PowiScalar(both) => self.with_number(Binary::Power, both),
+            N::ClampMin(both) => self.with_number(Binary::Maximum, both),
+            N::ClampMax(both) => self.with_number(Binary::Minimum, both),
+            N::Clamp(clamp) => {
+                let [low, high] = [clamp.min, clamp.max].map(number);
+                self.function(&clamp.tensor, |x| {
+                    let x = Function::binary(Binary::Maximum, x, &low);
+                    Function::binary(Binary::Minimum, &x, &high)
+                })
+            }
+            N::GreaterElem(both) => self.with_number(Binary::Greater, both),
+            N::LowerElem(both) => self
+                .function(&both.lhs, |x| Function::binary(Binary::Greater, &number(both.rhs), x)),
+            N::GreaterEqualElem(both) => self.function(&both.lhs, |x| {
+                not(&Function::binary(Binary::Greater, &number(both.rhs), x))
+            }),
+            N::LowerEqualElem(both) => self.function(&both.lhs, |x| {
+                not(&Function::binary(Binary::Greater, x, &number(both.rhs)))
+            }),
+            N::Neg(unary) => self.function(&unary.input, |x| x.then(Unary::Negative)),
+            N::Abs(unary) => self.function(&unary.input, |x| x.then(Unary::Absolute)),
+            N::Full(full) => {
+                let value = full.value.elem::<f32>();
+                Ok(Meaning::Constant(Constant::full(&full.out.shape.to_vec(), value)))
+            }
+            N::SumDim(reduce) => self.sum(&reduce.input, reduce.axis, false),
+            N::MeanDim(reduce) => self.sum(&reduce.input, reduce.axis, true),
+            _ => Err(self.unsupported("there is no such operation")),
+        }
+    }
+
+    pub(super) fn float(&mut self, operation: &FloatOperationIr) -> Read<Meaning> {
+        use FloatOperationIr as F;
+
+        let (unary, operation) = match operation {
+            F::Exp(unary) => (unary, Unary::Exponential),
+            F::Log(unary) => (unary, Unary::Logarithm),
+            F::Erf(unary) => (unary, Unary::Erf),
+            F::Sqrt(unary) => (unary, Unary::SquareRoot),
+            F::Tanh(unary) => (unary, Unary::Tanh),
+            F::Recip(unary) => (unary, Unary::Reciprocal),
+            F::Log1p(unary) => {
+                return self.function(&unary.input, |x| {
+                    let one = Function::constant(1.0);
+                    Function::binary(Binary::Add, x, &one).then(Unary::Logarithm)
+                });
+            }
+            F::PowfScalar(both) => return self.with_number(Binary::Power, both),
+            _ => return Err(self.unsupported("there is no such operation")),
+        };
+        self.function(&unary.input, |x| x.then(operation))
+    }
+
+    pub(super) fn activation(&mut self, operation: &ActivationOperationIr) -> Read<Meaning> {
+        use ActivationOperationIr as A;
+
+        let zero = Function::constant(0.0);
+        match operation {
+            A::Relu(unary) => self.function(&unary.input, |x| x.then(Unary::Rectifier)),
+            A::Sigmoid(unary) => self.function(&unary.input, |x| x.then(Unary::Sigmoid)),
+            A::LogSigmoid(unary) => self.function(&unary.input, |x| {
+                // −ln(1 + e^−x), where e^−x may be infinite only far below what codes hold.
+                let small = x.then(Unary::Negative).then(Unary::Exponential);
+                let sum = Function::binary(Binary::Add, &Function::constant(1.0), &small);
+                sum.then(Unary::Logarithm).then(Unary::Negative)
+            }),
+            A::Gelu(unary) => self.function(&unary.input, |x| {
+                // Hendrycks and Gimpel 2016, arXiv:1606.08415: x/2·(1 + erf(x/√2)).
+                let half = Function::constant(0.5);
+                let root = Function::constant(std::f32::consts::FRAC_1_SQRT_2);
+                let erf = Function::binary(Binary::Multiply, x, &root).then(Unary::Erf);
+                let sum = Function::binary(Binary::Add, &erf, &Function::constant(1.0));
+                let half = Function::binary(Binary::Multiply, x, &half);
+                Function::binary(Binary::Multiply, &half, &sum)
+            }),
+            A::LeakyRelu(both) => self.function(&both.lhs, |x| {
+                let small = Function::binary(Binary::Multiply, x, &number(both.rhs));
+                Function::choose(&Function::binary(Binary::Greater, x, &zero), x, &small)
+            }),
+            A::HardSigmoid(hard) => self.function(&hard.tensor, |x| {
+                let line = Function::binary(Binary::Multiply, x, &number(hard.alpha));
+                let line = Function::binary(Binary::Add, &line, &number(hard.beta));
+                let line = Function::binary(Binary::Maximum, &line, &zero);
+                Function::binary(Binary::Minimum, &line, &Function::constant(1.0))
+            }),
+            _ => Err(self.unsupported("there is no such activation")),
+        }
+    }
+
+    fn with_number(&mut self, operation: Binary, both: &ScalarOpIr) -> Read<Meaning> {
+        let value = number(both.rhs);
+        self.function(&both.lhs, |x| Function::binary(operation, x, &value))
+    }
+
+    /// `f` of a tensor.
+    fn function(&mut self, tensor: &TensorIr, f: impl Fn(&Function) -> Function) -> Read<Meaning> {
+        if let Meaning::Value { function, .. } = self.meaning(tensor)?
+            && function.lines().len() > Function::MOST_LINES / 2
+        {
+            self.value(tensor)?;
+        }
+        match self.meaning(tensor)? {
+            Meaning::Constant(constant) => {
+                let of_constant = f(&Function::identity());
+                let values = constant.values.iter().map(|&value| of_constant.of(value)).collect();
+                Ok(Meaning::Constant(Constant { shape: constant.shape, values }))
+            }
+            Meaning::Value { value, function, shape } => {
+                Ok(Meaning::Value { value, function: f(&function), shape })
+            }
+        }
+    }
+
+    /// `yes` where the mask is set, else `no`; all three are functions of one tensor.
+    pub(super) fn choose(
+        &mut self,
+        mask: &TensorIr,
+        yes: &TensorIr,
+        no: &TensorIr,
+    ) -> Read<Meaning> {
+        match self.meaning(yes)? {
+            Meaning::Constant(constant) => {
+                let told = || self.unsupported("it chooses between tensors of several numbers");
+                let value = constant.one().ok_or_else(told)?;
+                self.choose_number(mask, &Function::constant(value), no)
+            }
+            Meaning::Value { value, function, .. } => {
+                self.choose_of(mask, Some(value), &function, no)
+            }
+        }
+    }
+
+    pub(super) fn choose_number(
+        &mut self,
+        mask: &TensorIr,
+        yes: &Function,
+        no: &TensorIr,
+    ) -> Read<Meaning> {
+        self.choose_of(mask, None, yes, no)
+    }
+
+    fn choose_of(
+        &mut self,
+        mask: &TensorIr,
+        of: Option<Value>,
+        yes: &Function,
+        no: &TensorIr,
+    ) -> Read<Meaning> {
+        match (self.meaning(mask)?, self.meaning(no)?) {
+            (
+                Meaning::Value { value: a, function: condition, .. },
+                Meaning::Value { value: b, function: no, shape },
+            ) if a == b && of.is_none_or(|value| value == a) => {
+                let function = Function::choose(&condition, yes, &no);
+                Ok(Meaning::Value { value: a, function, shape })
+            }
+            _ => Err(self.unsupported("it chooses between functions of different tensors")),
+        }
+    }
+
+    fn binary(&mut self, operation: Binary, both: &BinaryOpIr) -> Read<Meaning> {
+        match (self.meaning(&both.lhs)?, self.meaning(&both.rhs)?) {
+            (Meaning::Constant(a), Meaning::Constant(b)) => {
+                let result = a.zip(&b, &both.out.shape.to_vec(), |a, b| operation.of(a, b));
+                let told = || self.unsupported("its shapes do not fit");
+                result.map(Meaning::Constant).ok_or_else(told)
+            }
+            (Meaning::Value { .. }, Meaning::Constant(constant)) => match constant.one() {
+                Some(value) if is_kept(&both.lhs, &both.out) => {
+                    let value = Function::constant(value);
+                    self.function(&both.lhs, |x| Function::binary(operation, x, &value))
+                }
+                _ => self.with_channels(operation, &both.lhs, &constant, true),
+            },
+            (Meaning::Constant(constant), Meaning::Value { .. }) => match constant.one() {
+                Some(value) if is_kept(&both.rhs, &both.out) => {
+                    let value = Function::constant(value);
+                    self.function(&both.rhs, |x| Function::binary(operation, &value, x))
+                }
+                _ => self.with_channels(operation, &both.rhs, &constant, false),
+            },
+            (
+                Meaning::Value { value: a, function: f, shape },
+                Meaning::Value { value: b, function: g, shape: other },
+            ) => {
+                let lines = f.lines().len() + g.lines().len();
+                if a == b && shape == other && lines < Function::MOST_LINES {
+                    let function = Function::binary(operation, &f, &g);
+                    return Ok(Meaning::Value { value: a, function, shape });
+                }
+                self.of_two(operation, both)
+            }
+        }
+    }
+
+    /// A tensor with a number for each channel.
+    fn with_channels(
+        &mut self,
+        operation: Binary,
+        tensor: &TensorIr,
+        constant: &Constant,
+        is_first: bool,
+    ) -> Read<Meaning> {
+        let (x, shape) = self.value(tensor)?;
+        self.check_channels(x, &shape)?;
+        let channels = self.graph.shape(x)[0];
+        let mut each = vec![1; shape.len() + 1];
+        each[1] = channels;
+        let told = || self.unsupported("its numbers are neither one nor one for each channel");
+        let numbers = constant.expand(&each).ok_or_else(told)?.values;
+        let (zeros, ones) = (vec![0.0; channels], vec![1.0; channels]);
+        let negative = |values: &[f32]| values.iter().map(|value| -value).collect::<Vec<_>>();
+        let (scale, shift) = match (operation, is_first) {
+            (Binary::Add, _) => (ones, numbers),
+            (Binary::Subtract, true) => (ones, negative(&numbers)),
+            (Binary::Subtract, false) => (negative(&ones), numbers),
+            (Binary::Multiply, _) => (numbers, zeros),
+            (Binary::Divide, true) => (numbers.iter().map(|value| 1.0 / value).collect(), zeros),
+            _ => return Err(self.unsupported("it is not linear in the image")),
+        };
+        let name = self.numbered("affine");
+        let y = self.graph.affine(&name, x, &scale, &shift);
+        let y = self.layer(y)?;
+        Ok(self.given(y, shape))
+    }
+
+    /// Two tensors that depend on the image each in its way.
+    fn of_two(&mut self, operation: Binary, both: &BinaryOpIr) -> Read<Meaning> {
+        let (mut a, shape) = self.value(&both.lhs)?;
+        let (mut b, other) = self.value(&both.rhs)?;
+        let [of_a, of_b] = [a, b].map(|value| self.graph.shape(value));
+        let is_wider = of_b.iter().product::<usize>() > of_a.iter().product::<usize>();
+        if shape.len() != other.len() {
+            return Err(self.unsupported("one is flattened, the other not"));
+        }
+        let y = match operation {
+            Binary::Add => {
+                let name = self.numbered("add");
+                self.graph.add(&name, a, b)
+            }
+            Binary::Subtract => {
+                let channels = of_b[0];
+                let name = self.numbered("negative");
+                let (minus, zeros) = (vec![-1.0; channels], vec![0.0; channels]);
+                let negative = self.graph.affine(&name, b, &minus, &zeros);
+                let negative = self.layer(negative)?;
+                let name = self.numbered("add");
+                self.graph.add(&name, a, negative)
+            }
+            Binary::Multiply => {
+                if is_wider {
+                    (a, b) = (b, a);
+                }
+                let name = self.numbered("multiply");
+                self.graph.multiply(&name, a, b)
+            }
+            _ => return Err(self.unsupported("it takes two tensors that depend on the image")),
+        };
+        let y = self.layer(y)?;
+        Ok(self.given(y, if is_wider { other } else { shape }))
+    }
+}
+
+fn number(scalar: ScalarIr) -> Function {
+    Function::constant(scalar.elem::<f32>())
+}
+
+/// 1 for 0, and 0 for 1.
+fn not(condition: &Function) -> Function {
+    Function::binary(Binary::Subtract, &Function::constant(1.0), condition)
+}
+
+/// Whether a tensor has the shape of the result already.
+fn is_kept(tensor: &TensorIr, out: &TensorIr) -> bool {
+    tensor.shape == out.shape
+}

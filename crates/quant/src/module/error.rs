@@ -1,0 +1,77 @@
+//! Why a burn module is no graph.
+
+use burn::tensor::DType;
+
+use crate::network::GraphError;
+
+/// Where in a module something is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The operation, as burn names it.
+    pub operation: String,
+    /// Its number in the order of execution, from 0.
+    pub index: usize,
+    /// The last layer with parameters before it; empty if there is none.
+    pub after: String,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "operation {} (`{}`)", self.index, self.operation)?;
+        match self.after.as_str() {
+            "" => formatter.write_str(", before the first layer"),
+            after => write!(formatter, ", after layer `{after}`"),
+        }
+    }
+}
+
+/// Why a burn module is no graph.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum CaptureError {
+    /// An operation that a graph does not have.
+    #[error("{place}: {what}; a graph does not have it, so compute it outside of what is captured")]
+    Unsupported {
+        /// Where.
+        place: Place,
+        /// What about it.
+        what: String,
+    },
+    /// The module does other things for other batches.
+    #[error(
+        "{place}: it differs between batches of {} and {} images; a graph is the same for every \
+         batch, whose axis is the first", sizes[0], sizes[1]
+    )]
+    Batch {
+        /// The first operation that differs.
+        place: Place,
+        /// The sizes that were tried.
+        sizes: [usize; 2],
+    },
+    /// A tensor is not in f32.
+    #[error("{place}: a tensor of {dtype:?}; capture the module in f32")]
+    DType {
+        /// Where.
+        place: Place,
+        /// The tensor's dtype.
+        dtype: DType,
+    },
+    /// The answer is the same for every image.
+    #[error("the module's answer does not depend on its input")]
+    Constant,
+    /// burn could not record the module.
+    #[error("burn could not record the module: {message}")]
+    Recording {
+        /// burn's words.
+        message: String,
+    },
+    /// The layer itself is not one of a graph.
+    #[error("{place}")]
+    Layer {
+        /// Where.
+        place: Place,
+        /// Why.
+        #[source]
+        source: Box<GraphError>,
+    },
+}

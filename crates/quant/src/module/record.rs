@@ -1,0 +1,182 @@
+//! A module recorded by burn's capture device, twice, to see what depends on the batch.
+
+use std::collections::{BTreeMap, HashMap};
+
+use burn::backend::Capture;
+use burn::backend::ir::{IrVisitorMut, OperationIr, TensorId, TensorIr};
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::{Device, Tensor, TensorData};
+
+use super::error::{CaptureError, Place};
+
+/// The sizes of the batches that are recorded; 1 would hide an axis that is left out.
+pub(super) const SIZES: [usize; 2] = [2, 3];
+
+/// What burn recorded of one run.
+#[derive(Debug)]
+pub(super) struct Recording {
+    pub(super) operations: Vec<OperationIr>,
+    pub(super) values: BTreeMap<TensorId, TensorData>,
+    pub(super) input: TensorId,
+    pub(super) output: TensorId,
+    /// The path of each parameter.
+    pub(super) names: HashMap<TensorId, String>,
+}
+
+/// Records a module for batches of one size, then of another, and compares.
+pub(super) fn record<M: Module, const D: usize>(
+    module: &M,
+    image: [usize; 3],
+    forward: impl Fn(&M, Tensor<4>) -> Tensor<D>,
+) -> Result<Recording, CaptureError> {
+    let [recording, other] = SIZES.map(|size| record_batch(module, size, image, &forward));
+    let (recording, other) = (recording?, other?);
+    compare(&recording, &other)?;
+    Ok(recording)
+}
+
+fn record_batch<M: Module, const D: usize>(
+    module: &M,
+    size: usize,
+    [channels, height, width]: [usize; 3],
+    forward: impl Fn(&M, Tensor<4>) -> Tensor<D>,
+) -> Result<Recording, CaptureError> {
+    let device = Device::capture();
+    let mut names = Names::default();
+    let failed =
+        |error: &dyn std::fmt::Debug| CaptureError::Recording { message: format!("{error:?}") };
+    let mut refused = None;
+    let captured = device.capture_scope(|scope| {
+        // `valid` gives running statistics of its own: `to_device` moves shared ones in place.
+        let module = module.valid().to_device(&device);
+        module.visit(&mut names);
+        let image = TensorData::zeros::<f32, _>([size, channels, height, width]);
+        let x = Tensor::<4>::from_data(image, &device);
+        let y = forward(&module, x.clone());
+        let ids = [
+            x.try_into_primitive::<Capture>().map(|tensor| tensor.id()),
+            y.clone().try_into_primitive::<Capture>().map(|tensor| tensor.id()),
+        ];
+        match ids {
+            [Ok(input), Ok(output)] => scope.complete([input], [output]),
+            [Err(error), _] | [_, Err(error)] => {
+                refused = Some(failed(&error));
+                scope.complete([], [])
+            }
+        }
+    });
+    if let Some(error) = refused {
+        return Err(error);
+    }
+    let captured = captured.map_err(|error| failed(&error))?;
+    let (input, output) = (captured.graph.inputs[0], captured.graph.outputs[0]);
+    let recorded =
+        |operation: &OperationIr| !matches!(operation, OperationIr::Init(_) | OperationIr::Drop(_));
+    let mut operations = captured.graph.operations;
+    operations.retain(recorded);
+    Ok(Recording { operations, values: captured.values, input, output, names: names.of })
+}
+
+/// The paths of parameters and running statistics, by their tensors.
+#[derive(Debug, Default)]
+struct Names {
+    path: Vec<String>,
+    of: HashMap<TensorId, String>,
+}
+
+impl ModuleVisitor for Names {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        if let Ok(tensor) = param.val().try_into_primitive::<Capture>() {
+            self.of.insert(tensor.id(), self.path.join("."));
+        }
+    }
+
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.path.push(name.to_owned());
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.pop();
+    }
+}
+
+/// Whether two runs are alike but for the first axis of what depends on the batch.
+fn compare(first: &Recording, second: &Recording) -> Result<(), CaptureError> {
+    let mut after = String::new();
+    let mut numbers = [HashMap::new(), HashMap::new()];
+    let count = first.operations.len().max(second.operations.len());
+    for index in 0..count {
+        let pair = [&first.operations, &second.operations].map(|all| all.get(index));
+        let named = pair[0].or(pair[1]).expect("one of them is as long");
+        let differs = || CaptureError::Batch {
+            place: Place { operation: kind(named), index, after: after.clone() },
+            sizes: SIZES,
+        };
+        let [Some(a), Some(b)] = pair else { return Err(differs()) };
+        let (mut a, mut b) = (a.clone(), b.clone());
+        let [of_first, of_second] = &mut numbers;
+        let tensors = [(&mut a, of_first), (&mut b, of_second)].map(|(operation, numbers)| {
+            let mut tensors = Renumbered { numbers, shapes: Vec::new() };
+            operation.visit_mut(&mut tensors);
+            tensors.shapes
+        });
+        let are_alike = tensors[0].len() == tensors[1].len()
+            && tensors[0].iter().zip(&tensors[1]).all(|(a, b)| is_same_but_for_the_batch(a, b));
+        if !are_alike || a != b {
+            return Err(differs());
+        }
+        if let Some(name) = layer_of(first, &first.operations[index]) {
+            after = name;
+        }
+    }
+    Ok(())
+}
+
+fn is_same_but_for_the_batch(a: &[usize], b: &[usize]) -> bool {
+    let rest = |shape: &[usize]| shape.get(1..).map(<[usize]>::to_vec);
+    let both = [a.first().copied(), b.first().copied()];
+    a == b || (both == SIZES.map(Some) && rest(a) == rest(b))
+}
+
+/// Counts tensors in the order of their first use, and takes their shapes away.
+struct Renumbered<'a> {
+    numbers: &'a mut HashMap<TensorId, u64>,
+    shapes: Vec<Vec<usize>>,
+}
+
+impl IrVisitorMut for Renumbered<'_> {
+    fn visit_tensor_mut(&mut self, tensor: &mut TensorIr) {
+        let next = self.numbers.len() as u64;
+        tensor.id = TensorId::new(*self.numbers.entry(tensor.id).or_insert(next));
+        self.shapes.push(tensor.shape.to_vec());
+        tensor.shape = [0; 0].into();
+    }
+}
+
+/// The layer whose parameter an operation reads.
+pub(super) fn layer_of(recording: &Recording, operation: &OperationIr) -> Option<String> {
+    let path = operation.inputs().find_map(|tensor| recording.names.get(&tensor.id))?;
+    Some(path.rsplit_once('.').map_or(path.as_str(), |(layer, _)| layer).to_owned())
+}
+
+/// An operation's name in burn, such as `Conv2d`.
+pub(super) fn kind(operation: &OperationIr) -> String {
+    let told = format!("{operation:?}");
+    let name = |text: &str| -> String {
+        text.chars().take_while(|letter| letter.is_ascii_alphanumeric()).collect()
+    };
+    let mut parts = told.splitn(2, '(');
+    let outer = parts.next().unwrap_or_default();
+    let rest = parts.next().unwrap_or_default();
+    // `NumericFloat(F32, Add(…` has a dtype first.
+    let inner = match outer {
+        "NumericFloat" | "NumericInt" | "Float" => {
+            rest.split_once(", ").map_or(rest, |(_, inner)| inner)
+        }
+        _ => rest,
+    };
+    match outer {
+        "Custom" | "Init" | "Drop" => outer.to_owned(),
+        _ => name(inner),
+    }
+}

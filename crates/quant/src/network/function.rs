@@ -1,0 +1,366 @@
+//! Functions of one number, as short programs: what becomes a table of 256 codes.
+
+/// An operation on one number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unary {
+    /// `max(x, 0)`.
+    Rectifier,
+    /// `1/(1 + e^−x)`.
+    Sigmoid,
+    /// The hyperbolic tangent.
+    Tanh,
+    /// `e^x`.
+    Exponential,
+    /// The natural logarithm.
+    Logarithm,
+    /// The square root.
+    SquareRoot,
+    /// The error function.
+    Erf,
+    /// `|x|`.
+    Absolute,
+    /// `−x`.
+    Negative,
+    /// `1/x`.
+    Reciprocal,
+}
+
+/// An operation on two numbers; a comparison gives 1 or 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Binary {
+    /// `a + b`.
+    Add,
+    /// `a − b`.
+    Subtract,
+    /// `a·b`.
+    Multiply,
+    /// `a/b`.
+    Divide,
+    /// The smaller one.
+    Minimum,
+    /// The greater one.
+    Maximum,
+    /// Whether `a > b`.
+    Greater,
+    /// `a^b`.
+    Power,
+}
+
+impl Unary {
+    pub(crate) const ALL: [Self; 10] = [
+        Self::Rectifier,
+        Self::Sigmoid,
+        Self::Tanh,
+        Self::Exponential,
+        Self::Logarithm,
+        Self::SquareRoot,
+        Self::Erf,
+        Self::Absolute,
+        Self::Negative,
+        Self::Reciprocal,
+    ];
+
+    pub(crate) fn of(self, x: f64) -> f64 {
+        match self {
+            // `max` would make a number of NaN.
+            Self::Rectifier => {
+                if x < 0.0 {
+                    0.0
+                } else {
+                    x
+                }
+            }
+            Self::Sigmoid => 1.0 / (1.0 + (-x).exp()),
+            Self::Tanh => x.tanh(),
+            Self::Exponential => x.exp(),
+            Self::Logarithm => x.ln(),
+            Self::SquareRoot => x.sqrt(),
+            Self::Erf => erf(x),
+            Self::Absolute => x.abs(),
+            Self::Negative => -x,
+            Self::Reciprocal => 1.0 / x,
+        }
+    }
+}
+
+impl Binary {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Add,
+        Self::Subtract,
+        Self::Multiply,
+        Self::Divide,
+        Self::Minimum,
+        Self::Maximum,
+        Self::Greater,
+        Self::Power,
+    ];
+
+    pub(crate) fn of(self, a: f64, b: f64) -> f64 {
+        match self {
+            Self::Add => a + b,
+            Self::Subtract => a - b,
+            Self::Multiply => a * b,
+            Self::Divide => a / b,
+            Self::Minimum => a.min(b),
+            Self::Maximum => a.max(b),
+            Self::Greater => f64::from(u8::from(a > b)),
+            Self::Power => a.powf(b),
+        }
+    }
+}
+
+/// One line of a program; operands are earlier lines.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Line {
+    /// The argument.
+    X,
+    Constant(f32),
+    Unary(Unary, usize),
+    Binary(Binary, [usize; 2]),
+    /// The second where the first is not 0, else the third.
+    Choose([usize; 3]),
+}
+
+/// A function of one number, made of elementary ones; computed in f64.
+///
+/// ```
+/// use updraft_quant::{Binary, Function, Unary};
+///
+/// // x·σ(x).
+/// let x = Function::identity();
+/// let silu = Function::binary(Binary::Multiply, &x, &x.then(Unary::Sigmoid));
+/// assert!((silu.of(1.0) - 0.731_058_6).abs() < 1e-6);
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Function {
+    /// The last line is the value.
+    lines: Vec<Line>,
+}
+
+impl Function {
+    /// Lines that a program may have; a captured expression beyond them is no activation.
+    pub(crate) const MOST_LINES: usize = 256;
+
+    /// The function that gives what it gets.
+    #[must_use]
+    pub fn identity() -> Self {
+        Self { lines: vec![Line::X] }
+    }
+
+    /// The function that gives one number, whatever it gets.
+    #[must_use]
+    pub fn constant(value: f32) -> Self {
+        Self { lines: vec![Line::Constant(value)] }
+    }
+
+    /// `operation(self(x))`.
+    #[must_use]
+    pub fn then(&self, operation: Unary) -> Self {
+        let mut lines = self.lines.clone();
+        lines.push(Line::Unary(operation, self.lines.len() - 1));
+        Self { lines }
+    }
+
+    /// `operation(a(x), b(x))`.
+    #[must_use]
+    pub fn binary(operation: Binary, a: &Self, b: &Self) -> Self {
+        let mut lines = a.lines.clone();
+        let b = append(&mut lines, b);
+        lines.push(Line::Binary(operation, [a.lines.len() - 1, b]));
+        Self { lines }
+    }
+
+    /// `yes(x)` where `condition(x)` is not 0, else `no(x)`.
+    #[must_use]
+    pub fn choose(condition: &Self, yes: &Self, no: &Self) -> Self {
+        let mut lines = condition.lines.clone();
+        let yes = append(&mut lines, yes);
+        let no = append(&mut lines, no);
+        lines.push(Line::Choose([condition.lines.len() - 1, yes, no]));
+        Self { lines }
+    }
+
+    /// The function's value.
+    #[must_use]
+    pub fn of(&self, x: f32) -> f32 {
+        self.of_within(x, &mut Vec::new())
+    }
+
+    /// The function's value, computed in memory that is there already.
+    pub(crate) fn of_within(&self, x: f32, values: &mut Vec<f64>) -> f32 {
+        values.clear();
+        for line in &self.lines {
+            values.push(match *line {
+                Line::X => f64::from(x),
+                Line::Constant(value) => f64::from(value),
+                Line::Unary(operation, a) => operation.of(values[a]),
+                Line::Binary(operation, [a, b]) => operation.of(values[a], values[b]),
+                Line::Choose([condition, yes, no]) => {
+                    values[if values[condition] == 0.0 { no } else { yes }]
+                }
+            });
+        }
+        values[values.len() - 1] as f32
+    }
+
+    pub(crate) fn lines(&self) -> &[Line] {
+        &self.lines
+    }
+
+    /// A program from a file: every operand is an earlier line, and there is a line.
+    pub(crate) fn try_from_lines(lines: Vec<Line>) -> Option<Self> {
+        let is_earlier = |(index, line): (usize, &Line)| match line {
+            Line::X | Line::Constant(_) => true,
+            Line::Unary(_, a) => *a < index,
+            Line::Binary(_, both) => both.iter().all(|&operand| operand < index),
+            Line::Choose(all) => all.iter().all(|&operand| operand < index),
+        };
+        let is_whole = !lines.is_empty()
+            && lines.len() <= Self::MOST_LINES
+            && lines.iter().enumerate().all(is_earlier);
+        is_whole.then_some(Self { lines })
+    }
+
+    /// `[a, b]` if the function is `a·x + b`.
+    pub(crate) fn line(&self) -> Option<[f64; 2]> {
+        let mut values: Vec<Option<[f64; 2]>> = Vec::with_capacity(self.lines.len());
+        for line in &self.lines {
+            values.push(match *line {
+                Line::X => Some([1.0, 0.0]),
+                Line::Constant(value) => Some([0.0, f64::from(value)]),
+                Line::Unary(Unary::Negative, a) => values[a].map(|[a, b]| [-a, -b]),
+                Line::Binary(operation, [a, b]) => {
+                    let both = values[a].zip(values[b]);
+                    both.and_then(|([a, b], [c, d])| match operation {
+                        Binary::Add => Some([a + c, b + d]),
+                        Binary::Subtract => Some([a - c, b - d]),
+                        Binary::Multiply if a == 0.0 => Some([b * c, b * d]),
+                        Binary::Multiply if c == 0.0 => Some([a * d, b * d]),
+                        Binary::Divide if c == 0.0 => Some([a / d, b / d]),
+                        _ => None,
+                    })
+                }
+                Line::Unary(..) | Line::Choose(_) => None,
+            });
+        }
+        values[values.len() - 1].filter(|line| line.iter().all(|number| number.is_finite()))
+    }
+
+    /// Whether the function gives what it gets.
+    #[cfg_attr(not(feature = "burn"), expect(dead_code, reason = "for networks out of modules"))]
+    pub(crate) fn is_identity(&self) -> bool {
+        self.lines == [Line::X]
+    }
+
+    /// Whether the function is `max(x, 0)`.
+    pub(crate) fn is_rectifier(&self) -> bool {
+        self.lines == [Line::X, Line::Unary(Unary::Rectifier, 0)]
+    }
+}
+
+/// Adds a program to others; gives the line of its value. What begins alike is kept once.
+fn append(lines: &mut Vec<Line>, other: &Function) -> usize {
+    let alike = lines.iter().zip(&other.lines).take_while(|(a, b)| a == b).count();
+    let moved = lines.len() - alike;
+    let place = |operand: usize| if operand < alike { operand } else { operand + moved };
+    lines.extend(other.lines[alike..].iter().map(|line| match *line {
+        Line::X | Line::Constant(_) => *line,
+        Line::Unary(operation, a) => Line::Unary(operation, place(a)),
+        Line::Binary(operation, both) => Line::Binary(operation, both.map(place)),
+        Line::Choose(all) => Line::Choose(all.map(place)),
+    }));
+    place(other.lines.len() - 1)
+}
+
+/// The error function, by its series near zero and the continued fraction of its complement.
+///
+/// Relative error below 1e-14. Source: Abramowitz and Stegun 1964, 7.1.6 and 7.1.14.
+fn erf(x: f64) -> f64 {
+    use std::f64::consts::{FRAC_2_SQRT_PI, PI};
+
+    let size = x.abs();
+    if size < 2.5 {
+        // 2/√π·e^(−x²)·Σ 2ⁿ·x^(2n+1)/(1·3·…·(2n+1)).
+        let (mut term, mut sum) = (x, x);
+        for n in 1..80 {
+            term *= 2.0 * x * x / f64::from(2 * n + 1);
+            sum += term;
+        }
+        FRAC_2_SQRT_PI * (-x * x).exp() * sum
+    } else if size < 7.0 {
+        // √π·e^(x²)·erfc(x) = 1/(x + (1/2)/(x + 1/(x + (3/2)/(x + …)))).
+        let fraction = (1..=80).rev().fold(size, |below, n| size + f64::from(n) / 2.0 / below);
+        (1.0 - (-x * x).exp() / (PI.sqrt() * fraction)).copysign(x)
+    } else {
+        1.0_f64.copysign(x)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_function_is_the_tabled_one() {
+        // Abramowitz and Stegun 1964, table 7.1; the last by its complement.
+        for (x, right) in [
+            (0.0, 0.0),
+            (0.5, 0.520_499_877_8),
+            (1.0, 0.842_700_792_9),
+            (2.0, 0.995_322_265_0),
+            (2.5, 0.999_593_047_982_555),
+            (3.0, 0.999_977_909_503_001),
+        ] {
+            assert!((erf(x) - right).abs() < 1e-10, "erf({x}) is {}", erf(x));
+            assert_eq!(erf(-x), -erf(x));
+        }
+        assert!((erf(2.5) - erf(2.5 - 1e-12)).abs() < 1e-11, "the two ways meet");
+        assert_eq!(erf(9.0), 1.0);
+    }
+
+    #[test]
+    fn programs_are_the_functions_they_are_made_of() {
+        let x = Function::identity();
+        let elu = Function::choose(
+            &Function::binary(Binary::Greater, &x, &Function::constant(0.0)),
+            &x,
+            &Function::binary(
+                Binary::Subtract,
+                &x.then(Unary::Exponential),
+                &Function::constant(1.0),
+            ),
+        );
+        for value in [-3.0, -0.5, 0.0, 0.25, 7.0_f32] {
+            let right = if value > 0.0 { value } else { value.exp_m1() };
+            assert!((elu.of(value) - right).abs() < 1e-6, "{value}");
+        }
+        let square = Function::binary(Binary::Multiply, &elu, &elu);
+        assert!((square.of(-1.0) - 0.399_576_4).abs() < 1e-6);
+        assert!(square.lines().len() < 2 * elu.lines().len(), "what is alike is kept once");
+    }
+
+    #[test]
+    fn a_line_is_known_as_one_and_a_curve_is_not() {
+        let x = Function::identity();
+        let line = Function::binary(Binary::Multiply, &Function::constant(3.0), &x);
+        let line = Function::binary(Binary::Add, &line, &Function::constant(-1.0));
+        assert_eq!(line.line(), Some([3.0, -1.0]));
+        let both = Function::binary(Binary::Subtract, &line, &x);
+        assert_eq!(both.line(), Some([2.0, -1.0]));
+        assert_eq!(Function::binary(Binary::Multiply, &line, &x).line(), None);
+        assert_eq!(x.then(Unary::Tanh).line(), None);
+        assert!(x.then(Unary::Rectifier).is_rectifier());
+        assert!(!line.is_rectifier());
+    }
+
+    #[test]
+    fn a_program_that_reads_ahead_is_none() {
+        assert!(Function::try_from_lines(vec![]).is_none());
+        assert!(Function::try_from_lines(vec![Line::Unary(Unary::Tanh, 0)]).is_none());
+        assert!(Function::try_from_lines(vec![Line::X, Line::Choose([0, 1, 0])]).is_none());
+        assert!(Function::try_from_lines(vec![Line::X; 257]).is_none());
+        assert!(Function::try_from_lines(vec![Line::X]).is_some());
+    }
+}

@@ -1,0 +1,132 @@
+//! What eight bits need of every code alike: a table of 256, and products of two codes.
+
+use crate::scheme::ActivationScheme;
+
+/// A function of codes, by its 256 values: exact, whatever the function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Table {
+    codes: Box<[u8; 256]>,
+}
+
+impl Table {
+    /// The codes of `f(x)` for the number `x` of each code; NaN becomes the code 0.
+    pub(super) fn new(
+        input: ActivationScheme,
+        output: ActivationScheme,
+        f: impl Fn(f32) -> f32,
+    ) -> Self {
+        let mut codes = Box::new([0; 256]);
+        for (from, to) in (0..=255).zip(codes.iter_mut()) {
+            *to = output.code(f(input.real(from)));
+        }
+        Self { codes }
+    }
+
+    pub(super) fn run(&self, x: &[u8], y: &mut [u8]) {
+        y.iter_mut().zip(x).for_each(|(y, &x)| *y = self.codes[usize::from(x)]);
+    }
+}
+
+/// Channels of some tensors one behind the other, each brought to the scheme of the result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Joining {
+    /// The channels of each tensor, and its table where its scheme is another.
+    parts: Vec<(usize, Option<Table>)>,
+}
+
+impl Joining {
+    pub(super) fn new(parts: &[(usize, ActivationScheme)], output: ActivationScheme) -> Self {
+        let table = |&(channels, input): &(usize, ActivationScheme)| {
+            (channels, (input != output).then(|| Table::new(input, output, |x| x)))
+        };
+        Self { parts: parts.iter().map(table).collect() }
+    }
+
+    /// Writes the channels of tensor `part`, `[pixels, channels]`, to their place in `y`.
+    pub(super) fn run(&self, part: usize, x: &[u8], y: &mut [u8]) {
+        let all: usize = self.parts.iter().map(|(channels, _)| channels).sum();
+        let first: usize = self.parts[..part].iter().map(|(channels, _)| channels).sum();
+        let (channels, table) = &self.parts[part];
+        for (x, y) in x.chunks_exact(*channels).zip(y.chunks_exact_mut(all)) {
+            let y = &mut y[first..first + channels];
+            match table {
+                Some(table) => table.run(x, y),
+                None => y.copy_from_slice(x),
+            }
+        }
+    }
+}
+
+/// Products of two codes: exact integers, then one factor and one rounding.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Product {
+    zeros: [i32; 2],
+    factor: f32,
+    zero: f32,
+}
+
+impl Product {
+    pub(super) fn new(inputs: [ActivationScheme; 2], output: ActivationScheme) -> Self {
+        let [a, b] = inputs.map(|input| f64::from(input.scale()));
+        Self {
+            zeros: inputs.map(|input| input.zero_point().into()),
+            factor: (a * b / f64::from(output.scale())) as f32,
+            zero: output.zero_point().into(),
+        }
+    }
+
+    /// Multiplies one image by another, or each of its pixels by the one of the other.
+    pub(super) fn run(&self, a: &[u8], b: &[u8], y: &mut [u8]) {
+        for (a, y) in a.chunks_exact(b.len()).zip(y.chunks_exact_mut(b.len())) {
+            for ((y, &a), &b) in y.iter_mut().zip(a).zip(b) {
+                let product = (i32::from(a) - self.zeros[0]) * (i32::from(b) - self.zeros[1]);
+                let steps = (product as f32 * self.factor).round_ties_even();
+                *y = (steps + self.zero).clamp(0.0, 255.0) as u8;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scheme(scale: f32, zero: u8) -> ActivationScheme {
+        ActivationScheme::try_new(scale, zero).expect("valid")
+    }
+
+    #[test]
+    fn a_table_has_the_code_of_every_value() {
+        let (input, output) = (scheme(0.1, 128), scheme(0.01, 3));
+        let table = Table::new(input, output, |x| x * x);
+        let codes: Vec<u8> = (0..=255).collect();
+        let mut squares = vec![0; 256];
+        table.run(&codes, &mut squares);
+        for (code, square) in codes.into_iter().zip(squares) {
+            let x = (f32::from(code) - 128.0) * 0.1;
+            assert_eq!(square, output.code(x * x), "{x}");
+        }
+        assert_eq!(Table::new(input, output, |_| f32::NAN).codes[7], 0);
+    }
+
+    #[test]
+    fn joined_channels_stand_in_order_and_in_one_scheme() {
+        let (fine, coarse) = (scheme(0.5, 0), scheme(1.0, 10));
+        let joining = Joining::new(&[(2, fine), (1, coarse)], coarse);
+        let mut y = [0; 6];
+        joining.run(0, &[2, 4, 6, 8], &mut y);
+        joining.run(1, &[11, 12], &mut y);
+        assert_eq!(y, [11, 12, 11, 13, 14, 12]);
+    }
+
+    #[test]
+    fn products_by_hand_and_for_each_pixel() {
+        let product = Product::new([scheme(0.5, 10), scheme(0.25, 0)], scheme(1.0, 100));
+        let mut y = [0; 4];
+        // 5·2.5, −5·2.5, 0 and 122.5·2.5: 12.5 goes to the even 12, the last lies outside.
+        product.run(&[20, 0, 10, 255], &[10], &mut y);
+        assert_eq!(y, [112, 88, 100, 255]);
+        product.run(&[20, 0, 10, 255], &[10, 0, 255, 4], &mut y);
+        assert_eq!(y, [112, 100, 100, 222]);
+    }
+}

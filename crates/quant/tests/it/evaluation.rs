@@ -1,0 +1,134 @@
+//! What eight bits cost on labeled images.
+
+use updraft_quant::slices::Path;
+use updraft_quant::{
+    Calibration, EvaluateError, Evaluation, Graph, Quantization, QuantizedModel, Window,
+};
+
+type Built<T> = Result<T, Box<dyn std::error::Error>>;
+
+/// Four numbers in, the greatest of three weighted sums out.
+fn network() -> Built<Graph> {
+    let mut graph = Graph::try_new([4, 1, 1])?;
+    let x = graph.input();
+    let weights = [1.0, 0.2, -0.3, 0.1, -0.4, 1.0, 0.3, 0.2, 0.1, -0.2, 1.0, -0.5];
+    let hidden = graph.convolution("mix", x, Window::new([1, 1]), 1, &weights, &[0.0; 3])?;
+    let identity = [1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0];
+    graph.linear("answer", hidden, &identity, &[0.0; 3])?;
+    Ok(graph)
+}
+
+fn images(count: usize) -> Vec<f32> {
+    (0..4 * count).map(|i| ((i * 7919 + i / 4) % 1009) as f32 / 504.0 - 1.0).collect()
+}
+
+/// What the network says in f64.
+fn classes(images: &[f32]) -> Vec<usize> {
+    let class = |x: &[f32]| {
+        let x: Vec<f64> = x.iter().map(|&x| x.into()).collect();
+        let sums = [
+            x[0] + 0.2 * x[1] - 0.3 * x[2] + 0.1 * x[3],
+            x[1] - 0.4 * x[0] + 0.3 * x[2] + 0.2 * x[3],
+            x[2] + 0.1 * x[0] - 0.2 * x[1] - 0.5 * x[3],
+        ];
+        (0..3).fold(0, |best, class| if sums[class] > sums[best] { class } else { best })
+    };
+    images.chunks(4).map(class).collect()
+}
+
+#[test]
+fn the_counts_of_an_evaluation_are_those_of_the_answers() -> Built<()> {
+    let graph = network()?;
+    let x = images(500);
+    let by = Quantization::new(Calibration::MinMax).set_hash("abc");
+    let model = QuantizedModel::try_quantize(&graph, [&x], by)?;
+    let right = classes(&x);
+    // Every tenth label is another class's.
+    let labels: Vec<usize> = right
+        .iter()
+        .enumerate()
+        .map(|(i, &class)| (class + usize::from(i % 10 == 0)) % 3)
+        .collect();
+    let batches = || x.chunks(400).zip(labels.chunks(100)).map(|(x, l)| (x, l.to_vec()));
+    let told = Evaluation::try_new(&graph, &model, batches(), Path::detect())?;
+    assert_eq!(told.images, 500);
+    assert!((told.accuracy_f32 - 0.9).abs() < 1e-12, "{told:?}");
+    // By the model itself.
+    let mut y = vec![0.0; 3];
+    let mut workspace = updraft_quant::Workspace::new();
+    let mut counts = [0, 0, 0];
+    for (index, x) in x.chunks(4).enumerate() {
+        model.run(Path::detect(), x, &mut y, &mut workspace, 1);
+        let class = (0..3).fold(0, |best, class| if y[class] > y[best] { class } else { best });
+        counts[0] += usize::from(class == labels[index]);
+        counts[1] += usize::from(class == right[index]);
+        counts[2] += usize::from(class != labels[index] && right[index] == labels[index]);
+    }
+    assert!((told.accuracy_int8 - counts[0] as f64 / 500.0).abs() < 1e-12);
+    assert!((told.agreement - counts[1] as f64 / 500.0).abs() < 1e-12);
+    assert_eq!(told.only_f32_right, counts[2]);
+    let gained = told.only_int8_right as f64 - told.only_f32_right as f64;
+    assert!((told.accuracy_int8 - told.accuracy_f32 - gained / 500.0).abs() < 1e-12);
+    assert!(told.p_value > 0.05 && told.p_value <= 1.0, "{told:?}");
+    assert_eq!(told.bytes_f32, 4 * (12 + 3 + 9 + 3));
+    assert_eq!(told.bytes_int8, model.to_bytes().len());
+    assert_eq!((told.calibration, told.calibration_images), ("minmax", 500));
+    assert_eq!((told.calibration_set.as_str(), told.int8_share), ("abc", 1.0));
+    assert!(told.advised_f32.is_empty(), "{told:?}");
+    Ok(())
+}
+
+#[test]
+fn a_layer_that_drowns_in_its_noise_is_advised_for_f32() -> Built<()> {
+    let mut graph = Graph::try_new([4, 1, 1])?;
+    let x = graph.input();
+    // One number in ten thousand is thousands of times the others behind the second layer alone.
+    let f = updraft_quant::Function::identity().then(updraft_quant::Unary::Reciprocal);
+    let peaked = graph.function("peaked", x, &f)?;
+    graph.linear("answer", peaked, &[1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0], &[0.0; 2])?;
+    let mut set: Vec<f32> = images(200).iter().map(|x| x.abs() + 0.5).collect();
+    let test = set.clone();
+    set[3] = 1e-4;
+    let model = QuantizedModel::try_quantize(&graph, [&set], Calibration::MinMax)?;
+    let batches = || [(&test, vec![0; 200])];
+    let told = Evaluation::try_new(&graph, &model, batches(), Path::detect())?;
+    assert_eq!(told.advised_f32, ["peaked"], "{told:#?}");
+    let by = Quantization::new(Calibration::MinMax).keep(["peaked", "answer"]);
+    let model = QuantizedModel::try_quantize(&graph, [&set], by)?;
+    let kept = Evaluation::try_new(&graph, &model, batches(), Path::detect())?;
+    assert!(kept.advised_f32.is_empty(), "{kept:#?}");
+    assert!(kept.sqnr_db > Some(30.0) && kept.int8_share == 0.0, "{kept:#?}");
+    Ok(())
+}
+
+#[test]
+fn labels_that_do_not_fit_are_refused() -> Built<()> {
+    let graph = network()?;
+    let x = images(10);
+    let model = QuantizedModel::try_quantize(&graph, [&x], Calibration::MinMax)?;
+    let told = |batches: Vec<(&[f32], Vec<usize>)>| {
+        Evaluation::try_new(&graph, &model, batches, Path::detect()).expect_err("refused")
+    };
+    assert_eq!(told(vec![]), EvaluateError::NoImage);
+    let short = told(vec![(&x[..8], vec![0, 1]), (&x[8..12], vec![])]);
+    assert!(short.to_string().contains("test batch 1 has 4 numbers and 0 labels"), "{short}");
+    let foreign = told(vec![(&x[..4], vec![3])]);
+    assert!(foreign.to_string().contains("tells 3 classes apart"), "{foreign}");
+    Ok(())
+}
+
+#[cfg(feature = "serde")]
+#[test]
+fn an_evaluation_is_written_with_all_its_fields() -> Built<()> {
+    let graph = network()?;
+    let x = images(50);
+    let model = QuantizedModel::try_quantize(&graph, [&x], Calibration::MinMax)?;
+    let batches = [(&x, classes(&x))];
+    let told = Evaluation::try_new(&graph, &model, batches, Path::detect())?;
+    let json = serde_json::to_value(&told)?;
+    assert_eq!(json["calibration"], "minmax");
+    assert_eq!(json["images"], 50);
+    assert_eq!(json["layers"][0]["arithmetic"], "int8");
+    assert!(json["layers"][1]["sqnr_db"].as_f64() > Some(30.0), "{json}");
+    Ok(())
+}
