@@ -1,6 +1,6 @@
 //! Convolution of images: forward, and forward with both gradients.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -151,7 +151,9 @@ impl Task for Conv2d {
         let load = |values: Vec<f32>, shape: [usize; 4]| {
             Tensor::<4>::from_data(TensorData::new(values, shape), &device)
         };
-        if let Kernels::Forced(path) = site.kernels {
+        if let Kernels::Forced(name) = site.kernels {
+            let path = Path::ALL.into_iter().find(|path| path.name() == name);
+            let path = path.with_context(|| format!("convolutions have no path `{name}`"))?;
             return Ok(Box::new(OnSlices::new(self, path, site.threads)?));
         }
         let padding = self.padding();
