@@ -6,6 +6,8 @@ use crate::problem::batch_norm::BatchNorm;
 use crate::problem::conv2d::{Conv2d, ConvPass};
 use crate::problem::decode::Decode;
 use crate::problem::gather::Gather;
+use crate::problem::int8_network::{Int8Network, Shape};
+use crate::problem::int8_product::{Int8Product, Tail};
 use crate::problem::kan_layer::KanLayer;
 use crate::problem::matmul::{Matmul, Number};
 use crate::problem::optimizer::OptimizerStep;
@@ -64,6 +66,15 @@ const KAN_LAYERS: [([usize; 4], &str); 5] = [
     ([64, 256, 256, 5], "a square layer, few samples"),
     ([1024, 512, 512, 5], "a wide layer"),
     ([1024, 512, 512, 20], "a wide layer over a fine grid"),
+];
+
+/// Rows, inner dimension and columns of a product of bytes.
+const INT8_PRODUCTS: [([usize; 3], &str); 5] = [
+    ([256, 256, 256], "a small square product of bytes"),
+    ([512, 512, 512], "a square product of bytes"),
+    ([1024, 1024, 1024], "a larger square product of bytes"),
+    ([1024, 576, 64], "a convolution's product: 64 channels, windows of 3 × 3"),
+    ([1, 1024, 1024], "one sample through a wide layer"),
 ];
 
 /// Every entry, in the order of the list.
@@ -129,6 +140,21 @@ pub(crate) fn entries() -> Vec<Entry> {
         (Reading::Encode, "the same file read in columns, fitted and encoded"),
     ] {
         add(Problem::ReadTable(ReadTable { rows: 1_000_000, reading }), about);
+    }
+    for tail in [Tail::Sums, Tail::Codes] {
+        for ([rows, inner, columns], about) in INT8_PRODUCTS {
+            add(Problem::Int8Product(Int8Product { rows, inner, columns, tail }), about);
+        }
+    }
+    let residual = Shape::Residual { channels: 64, side: 32 };
+    let perceptron = Shape::Perceptron { inputs: 784, hidden: 1024 };
+    for (shape, about) in [
+        (residual, "a network of nine convolutions in eight bits, f32 in and out"),
+        (perceptron, "three linear layers in eight bits, f32 in and out"),
+    ] {
+        for batch in [1, 32] {
+            add(Problem::Int8Network(Int8Network { shape, batch }), about);
+        }
     }
     entries
 }

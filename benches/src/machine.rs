@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use sysinfo::{CpuRefreshKind, RefreshKind, System};
 
+use crate::kernels::cpu::dot::{self, Dot};
 use crate::kernels::cpu::fma::{Width, run};
 
 /// What a number was measured on and with.
@@ -47,6 +48,10 @@ pub(crate) struct Build {
 pub(crate) struct Peak {
     /// Fused multiply-adds from registers, in 10⁹ operations per second.
     pub(crate) f32_gflops: f64,
+    /// Products of bytes with their sums, from registers, in 10⁹ operations per second; 0 in runs
+    /// that were saved before it was measured.
+    #[serde(default)]
+    pub(crate) int8_gops: f64,
     /// A copy far larger than any cache, bytes read plus bytes written, in 10⁹ per second.
     pub(crate) copy_gbytes_per_s: f64,
 }
@@ -141,6 +146,7 @@ fn peak(threads: usize) -> Peak {
     let best = |measured: &dyn Fn() -> f64| (0..TRIES).map(|_| measured()).fold(0.0, f64::max);
     Peak {
         f32_gflops: best(&|| fma_rate(threads)) / 1e9,
+        int8_gops: best(&|| dot_rate(threads)) / 1e9,
         copy_gbytes_per_s: best(&|| copy_rate(threads)) / 1e9,
     }
 }
@@ -152,6 +158,15 @@ fn fma_rate(threads: usize) -> f64 {
         std::hint::black_box(run(width, ROUNDS));
     });
     (threads as u64 * ROUNDS * width.operations()) as f64 / elapsed.as_secs_f64()
+}
+
+fn dot_rate(threads: usize) -> f64 {
+    const ROUNDS: u64 = 2_000_000;
+    let dot = Dot::detect();
+    let elapsed = together(threads, |_| {
+        std::hint::black_box(dot::run(dot, ROUNDS));
+    });
+    (threads as u64 * ROUNDS * dot.operations()) as f64 / elapsed.as_secs_f64()
 }
 
 fn copy_rate(threads: usize) -> f64 {

@@ -184,7 +184,7 @@ mod tests {
                 commit: None,
                 features: Vec::new(),
             },
-            peak: Peak { f32_gflops: 1.0, copy_gbytes_per_s: 1.0 },
+            peak: Peak { f32_gflops: 1.0, int8_gops: 1.0, copy_gbytes_per_s: 1.0 },
         };
         let entry = catalog::entries().remove(0);
         let measured = Measured {

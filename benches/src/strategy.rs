@@ -8,8 +8,10 @@ use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 use updraft_conv::slices::Path;
 use updraft_device::{Backend, DeviceSpec, open as open_device, probe, select};
+use updraft_quant::slices::Path as Int8Path;
 
 use crate::problem::Problem;
+use crate::problem::int8_product::Tail;
 use crate::problem::matmul::Number;
 
 /// What a strategy is to the catalogue.
@@ -64,21 +66,21 @@ pub(crate) enum Host {
 pub(crate) enum Kernels {
     /// What a device's backend does by itself.
     Burn,
-    /// Our operation on burn's tensors, with the path that it picks.
+    /// Our operation as a user calls it, with the path that it picks.
     Ours,
-    /// Our kernels on bare slices, on this path.
-    Forced(Path),
+    /// Our kernels on bare slices, on the path of this name.
+    Forced(&'static str),
 }
 
 /// The strategies of this build for a problem.
 pub(crate) fn ours(problem: &Problem) -> Vec<Strategy> {
     let here = |id: &str, role| Strategy { id: id.to_owned(), role, host: Host::Here };
-    let has_kernels = has_kernels(problem);
+    let paths = paths(problem);
+    let has_kernels = !paths.is_empty();
     let mut strategies = Vec::new();
     if has_kernels {
         strategies.push(here("updraft", Role::Dispatched));
-        let paths = Path::ALL.into_iter().rev().filter(|path| path.is_available());
-        strategies.extend(paths.map(|path| here(&format!("updraft-{path}"), Role::Forced)));
+        strategies.extend(paths.iter().map(|path| here(&format!("updraft-{path}"), Role::Forced)));
     }
     if is_on_tensors(problem) {
         strategies.push(here("flex", if has_kernels { Role::Baseline } else { Role::Dispatched }));
@@ -103,14 +105,26 @@ fn gpus() -> &'static [String] {
 
 /// What another build of ours picks for a problem.
 pub(crate) fn variant(problem: &Problem, id: &str, program: &std::path::Path) -> Strategy {
-    let picks = if has_kernels(problem) { "updraft" } else { "flex" };
+    let picks = if paths(problem).is_empty() { "flex" } else { "updraft" };
     let host = Host::Build { program: program.to_owned(), picks };
     Strategy { id: id.to_owned(), role: Role::Variant, host }
 }
 
-/// Whether we have kernels that compute a problem as it is.
-fn has_kernels(problem: &Problem) -> bool {
-    matches!(problem, Problem::Conv2d(_) | Problem::BatchNorm(_) | Problem::KanLayer(_))
+/// The paths of our kernels that compute a problem as it is on this CPU, fastest first.
+fn paths(problem: &Problem) -> Vec<&'static str> {
+    let floats = || Path::ALL.into_iter().rev().filter(|path| path.is_available());
+    let integers = || Int8Path::ALL.into_iter().rev().filter(|path| path.is_available());
+    match problem {
+        Problem::Conv2d(_) | Problem::BatchNorm(_) | Problem::KanLayer(_) => {
+            floats().map(Path::name).collect()
+        }
+        Problem::Int8Product(_) => integers().map(Int8Path::name).collect(),
+        // A batch of images takes the portable path seconds; every other path is proved by it.
+        Problem::Int8Network(_) => {
+            integers().filter(|path| *path != Int8Path::Portable).map(Int8Path::name).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Whether burn's tensors have an operation for a problem; what burn-candle lacks burn lacks too.
@@ -125,6 +139,11 @@ pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
         role: Role::Peer,
         host: Host::Python("pytorch.py"),
     };
+    let int8 = |id: &str, script| Strategy {
+        id: id.to_owned(),
+        role: Role::Peer,
+        host: Host::Python(script),
+    };
     let candle = || Strategy { id: "candle".to_owned(), role: Role::Peer, host: Host::Candle };
     let both_layouts = || vec![python("pytorch"), python("pytorch-channels-last")];
     match problem {
@@ -138,6 +157,16 @@ pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
         Problem::Matmul(matmul) if matmul.dtype == Number::F32 => {
             vec![python("pytorch"), candle()]
         }
+        Problem::Int8Product(product) => {
+            let runtime = int8("onnxruntime", "onnx_runtime.py");
+            match product.tail {
+                Tail::Sums => vec![runtime],
+                Tail::Codes => vec![runtime, int8("pytorch", "pytorch_int8.py")],
+            }
+        }
+        Problem::Int8Network(_) => {
+            vec![int8("onnxruntime", "onnx_runtime.py"), int8("pytorch", "pytorch_int8.py")]
+        }
         Problem::ReadTable(_) => Vec::new(),
         Problem::Matmul(_) | Problem::Optimizer(_) | Problem::Decode(_) | Problem::Gather(_) => {
             vec![python("pytorch")]
@@ -150,9 +179,10 @@ pub(crate) fn open(id: &str) -> Result<(Device, Kernels, String)> {
     let (device, kernels) = match id.strip_prefix("updraft") {
         Some("") => ("flex", Kernels::Ours),
         Some(rest) => {
-            let path =
-                Path::ALL.into_iter().find(|path| rest.strip_prefix('-') == Some(path.name()));
-            ("flex", Kernels::Forced(path.with_context(|| format!("no strategy `{id}`"))?))
+            let names =
+                Path::ALL.map(Path::name).into_iter().chain(Int8Path::ALL.map(Int8Path::name));
+            let name = names.into_iter().find(|name| rest.strip_prefix('-') == Some(name));
+            ("flex", Kernels::Forced(name.with_context(|| format!("no strategy `{id}`"))?))
         }
         None => (id, Kernels::Burn),
     };
@@ -164,7 +194,9 @@ pub(crate) fn open(id: &str) -> Result<(Device, Kernels, String)> {
             let applied = updraft_device::applied(&device);
             format!("burn {}, {}", crate::machine::burn_version(), applied.device)
         }
-        Kernels::Ours => format!("our operations on burn's tensors, {}", Path::detect()),
+        Kernels::Ours => {
+            format!("what we pick: {}, in eight bits {}", Path::detect(), Int8Path::detect())
+        }
         Kernels::Forced(path) => format!("our kernels on slices, {path}"),
     };
     Ok((device, kernels, about))

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::catalog::Entry;
 use crate::machine::Machine;
 use crate::measure::{Measured, Outcome};
-use crate::problem::Work;
+use crate::problem::{Arithmetic, Work};
 use crate::record::Change;
 use crate::strategy::Role;
 
@@ -25,7 +25,7 @@ pub(crate) fn machine(machine: &Machine) -> String {
     format!(
         "machine  {}\n         {} of {} logical CPUs, {memory}, {}\n         {}\n\
          build    updraft {} at {commit}, burn {}, {rustc}\n         {}\n\
-         peak     {:.0} GFLOP/s f32, copy {:.0} GB/s, with {} thread{}\n",
+         peak     {:.0} GFLOP/s f32, {:.0} GOP/s int8, copy {:.0} GB/s, with {} thread{}\n",
         f.cpu,
         f.usable_cpus,
         f.logical_cpus,
@@ -35,6 +35,7 @@ pub(crate) fn machine(machine: &Machine) -> String {
         b.burn,
         b.features.join(" "),
         machine.peak.f32_gflops,
+        machine.peak.int8_gops,
         machine.peak.copy_gbytes_per_s,
         f.threads,
         if f.threads == 1 { "" } else { "s" },
@@ -61,8 +62,13 @@ pub(crate) fn entry(measured: &Measured, on: &Machine) -> String {
         measured.about,
         amounts(&work)
     );
+    let arithmetic = measured.problem.task().arithmetic();
+    let (most, rate) = match arithmetic {
+        Arithmetic::F32 => (on.peak.f32_gflops, "GFLOP/s  % peak"),
+        Arithmetic::Int8 => (on.peak.int8_gops, "  GOP/s  % peak"),
+    };
     let rate = match (work.operations, work.bytes, work.samples) {
-        (Some(_), ..) => "GFLOP/s  % peak",
+        (Some(_), ..) => rate,
         (None, Some(_), _) => "   GB/s  % copy",
         (None, None, _) => "sample/s       ",
     };
@@ -87,7 +93,7 @@ pub(crate) fn entry(measured: &Measured, on: &Machine) -> String {
         let (speed, share) = match (work.operations, work.bytes, work.samples) {
             (Some(operations), ..) => {
                 let speed = operations as f64 / seconds / 1e9;
-                (format!("{speed:.1}"), Some(speed / on.peak.f32_gflops))
+                (format!("{speed:.1}"), Some(speed / most))
             }
             (None, Some(bytes), _) => {
                 let speed = bytes as f64 / seconds / 1e9;

@@ -1,6 +1,6 @@
 //! Batch normalization in training: with the batch's statistics, forward and backward.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use burn::tensor::module::batch_norm_train;
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
@@ -114,7 +114,9 @@ impl Task for BatchNorm {
             Pass::Forward => site.device.clone(),
             Pass::Training => site.device.clone().autodiff(),
         };
-        if let Kernels::Forced(path) = site.kernels {
+        if let Kernels::Forced(name) = site.kernels {
+            let path = Path::ALL.into_iter().find(|path| path.name() == name);
+            let path = path.with_context(|| format!("batch norms have no path `{name}`"))?;
             return Ok(Box::new(OnSlices::new(self, path, site.threads)));
         }
         let [x, gamma, beta, g] = self.inputs();

@@ -1,6 +1,6 @@
 //! Convolution of images: forward, each gradient by itself, and forward with both.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -169,7 +169,11 @@ impl Task for Conv2d {
 
     fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {
         match site.kernels {
-            Kernels::Forced(path) => return Ok(Box::new(OnSlices::new(self, path, site.threads)?)),
+            Kernels::Forced(name) => {
+                let path = Path::ALL.into_iter().find(|path| path.name() == name);
+                let path = path.with_context(|| format!("convolutions have no path `{name}`"))?;
+                return Ok(Box::new(OnSlices::new(self, path, site.threads)?));
+            }
             Kernels::Ours if !self.pass.is_on_tensors() => {
                 return Ok(Box::new(OnSlices::new(self, Path::detect(), site.threads)?));
             }

@@ -112,9 +112,9 @@ impl Task for KanLayer {
 
     fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {
         let path = match site.kernels {
-            Kernels::Forced(path) => {
-                let path = Path::ALL.into_iter().find(|other| other.name() == path.name());
-                let path = path.with_context(|| "no such path")?;
+            Kernels::Forced(name) => {
+                let path = Path::ALL.into_iter().find(|path| path.name() == name);
+                let path = path.with_context(|| format!("KAN layers have no path `{name}`"))?;
                 return Ok(Box::new(OnSlices::new(self, path, site.threads)?));
             }
             Kernels::Ours => None,

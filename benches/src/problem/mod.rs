@@ -4,6 +4,8 @@ pub(crate) mod batch_norm;
 pub(crate) mod conv2d;
 pub(crate) mod decode;
 pub(crate) mod gather;
+pub(crate) mod int8_network;
+pub(crate) mod int8_product;
 pub(crate) mod kan_layer;
 pub(crate) mod matmul;
 pub(crate) mod optimizer;
@@ -34,6 +36,8 @@ pub(crate) enum Problem {
     Photos(photos::Photos),
     Gather(gather::Gather),
     ReadTable(read_table::ReadTable),
+    Int8Product(int8_product::Int8Product),
+    Int8Network(int8_network::Int8Network),
 }
 
 impl Problem {
@@ -50,6 +54,8 @@ impl Problem {
             Self::Photos(task) => task,
             Self::Gather(task) => task,
             Self::ReadTable(task) => task,
+            Self::Int8Product(task) => task,
+            Self::Int8Network(task) => task,
         }
     }
 }
@@ -90,6 +96,11 @@ pub(crate) trait Task {
     /// The largest error allowed, as a share of the largest value of each result.
     fn tolerance(&self) -> f64;
 
+    /// The numbers it is defined on; other strategies may compute the same in others.
+    fn arithmetic(&self) -> Arithmetic {
+        Arithmetic::F32
+    }
+
     /// Writes what the computation reads from files.
     fn write_inputs(&self, _folder: &Path) -> Result<()> {
         Ok(())
@@ -110,10 +121,18 @@ pub(crate) struct Site {
     pub(crate) folder: PathBuf,
 }
 
+/// Numbers whose products a machine's peak counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arithmetic {
+    F32,
+    /// Unsigned by signed bytes, summed in 32 bits.
+    Int8,
+}
+
 /// What one repetition does, whoever does it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Work {
-    /// Arithmetic operations on floating-point numbers; a fused multiply-add counts two.
+    /// Arithmetic operations on the problem's numbers; a multiply-add counts two.
     /// `None` where counting them says nothing.
     pub(crate) operations: Option<u64>,
     /// The least that has to be moved: every input read once, every output written once.

@@ -1,3 +1,4 @@
 //! Kernels on the CPU.
 
+pub(crate) mod dot;
 pub(crate) mod fma;

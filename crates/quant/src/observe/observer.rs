@@ -79,17 +79,11 @@ impl Observer {
     /// # Errors
     /// [`ObserveError::NotFinite`] for NaN or infinity; the batch then counts for nothing.
     pub fn observe(&mut self, values: &[f32]) -> Result<(), ObserveError> {
-        let (mut low, mut high, mut are_finite) = (self.low, self.high, true);
-        for &value in values {
-            low = low.min(value);
-            high = high.max(value);
-            are_finite &= value.is_finite();
-        }
-        if !are_finite {
+        let Some([low, high]) = ends(values) else {
             let index = values.iter().position(|value| !value.is_finite()).unwrap_or_default();
             return Err(ObserveError::NotFinite { index, value: values[index] });
-        }
-        (self.low, self.high) = (low, high);
+        };
+        (self.low, self.high) = (self.low.min(low), self.high.max(high));
         self.count += values.len() as u64;
         if let Some(histogram) = &mut self.histogram {
             histogram.add(values);
@@ -131,6 +125,29 @@ impl Observer {
         // A percentile of numbers that are nearly all zero may leave nothing else.
         Ok(ActivationScheme::try_from_range(low, high).unwrap_or(whole))
     }
+}
+
+/// The least and the greatest number, infinities the other way round where there is none; nothing
+/// if one is not finite.
+fn ends(values: &[f32]) -> Option<[f32; 2]> {
+    // Chains side by side: a single one waits for the number before.
+    const LANES: usize = 32;
+    let (mut low, mut high) = ([f32::INFINITY; LANES], [f32::NEG_INFINITY; LANES]);
+    // `0 · value` is 0, or NaN for what is not finite.
+    let mut zeros = [0.0; LANES];
+    let mut look = |lane: usize, value: f32| {
+        low[lane] = if value < low[lane] { value } else { low[lane] };
+        high[lane] = if value > high[lane] { value } else { high[lane] };
+        zeros[lane] += 0.0 * value;
+    };
+    let (whole, rest) = values.as_chunks::<LANES>();
+    for values in whole {
+        values.iter().enumerate().for_each(|(lane, &value)| look(lane, value));
+    }
+    rest.iter().enumerate().for_each(|(lane, &value)| look(lane, value));
+    let least = low.into_iter().fold(f32::INFINITY, f32::min);
+    let greatest = high.into_iter().fold(f32::NEG_INFINITY, f32::max);
+    zeros.iter().all(|&zero| zero == 0.0).then_some([least, greatest])
 }
 
 #[cfg(test)]
@@ -243,6 +260,26 @@ mod tests {
         for calibration in ALL {
             let [low, high] = scheme(calibration, &values).range();
             assert!(low < -0.95 && high > 0.95, "{calibration:?}: [{low}, {high}]");
+        }
+    }
+
+    #[test]
+    fn the_ends_are_found_wherever_they_lie() {
+        for len in [0, 1, 31, 32, 33, 97] {
+            let mut values = vec![0.5; len];
+            assert_eq!(ends(&values).map(|[low, high]| low > high), Some(len == 0));
+            for at in 0..len {
+                for (end, right) in [(-3.0, [-3.0, 0.5]), (3.0, [0.5, 3.0])] {
+                    values[at] = end;
+                    let right = if len == 1 { [end; 2] } else { right };
+                    assert_eq!(ends(&values), Some(right), "{end} at {at} of {len}");
+                }
+                for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+                    values[at] = bad;
+                    assert_eq!(ends(&values), None, "{bad} at {at} of {len}");
+                }
+                values[at] = 0.5;
+            }
         }
     }
 

@@ -1,0 +1,67 @@
+"""Small ONNX files, written by the definition of the format; there is no need of a package.
+
+Field numbers are those of onnx.proto (https://github.com/onnx/onnx/blob/main/onnx/onnx.proto).
+"""
+
+import numpy as np
+
+ELEMENTS = {"float32": 1, "uint8": 2, "int8": 3, "int32": 6}
+
+
+def varint(value):
+    out = b""
+    while value > 127:
+        out += bytes([value & 127 | 128])
+        value >>= 7
+    return out + bytes([value])
+
+
+def field(number, value):
+    """A number, or bytes with their length before them."""
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    value = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def tensor(name, value):
+    value = np.asarray(value)
+    shape = b"".join(field(1, size) for size in value.shape)
+    return shape + field(2, ELEMENTS[value.dtype.name]) + field(8, name) + field(9, value.tobytes())
+
+
+def described(name, dtype, shape):
+    sizes = b"".join(field(1, field(1, size)) for size in shape)
+    return field(1, name) + field(2, field(1, field(1, ELEMENTS[dtype]) + field(2, sizes)))
+
+
+def attributes(integers):
+    """Attributes of one integer each."""
+    return b"".join(field(5, field(1, n) + field(3, v) + field(20, 2)) for n, v in integers.items())
+
+
+class Graph:
+    """A model that is written node by node."""
+
+    def __init__(self):
+        self.nodes, self.constants, self.count = b"", b"", 0
+
+    def constant(self, value):
+        self.count += 1
+        self.constants += field(5, tensor(f"c{self.count}", value))
+        return f"c{self.count}"
+
+    def node(self, operator, inputs, **integers):
+        """Adds a node; gives the name of its output."""
+        self.count += 1
+        output = f"v{self.count}"
+        names = b"".join(field(1, name) for name in inputs)
+        node = names + field(2, output) + field(4, operator) + attributes(integers)
+        self.nodes += field(1, node)
+        return output
+
+    def finish(self, x, y):
+        """The bytes of the file; `x` and `y` are given as (name, dtype, shape)."""
+        graph = self.nodes + field(2, "graph") + self.constants
+        graph += field(11, described(*x)) + field(12, described(*y))
+        return field(1, 8) + field(8, field(1, "") + field(2, 13)) + field(7, graph)

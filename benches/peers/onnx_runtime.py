@@ -1,0 +1,105 @@
+"""onnxruntime as a peer: products of bytes as one operator, networks as our own file."""
+
+import os
+
+import numpy as np
+import onnxruntime
+
+import int8
+import onnx_file
+import worker
+
+
+def session(model, threads):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    # Threads that wait in a loop would be on the clock.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def product(problem, threads, _folder):
+    a, b, scales = int8.activations(problem), int8.weights(problem), int8.weight_scales(problem)
+    (input_scale, input_zero), (output_scale, output_zero) = int8.INPUT, int8.OUTPUT
+    b = np.ascontiguousarray(b.T)
+    graph = onnx_file.Graph()
+    zero = graph.constant(np.uint8(input_zero))
+    if problem["tail"] == "sums":
+        y = graph.node("MatMulInteger", ["x", graph.constant(b), zero])
+    else:
+        of_weights = [b, scales, np.zeros(len(scales), np.int8)]
+        of_output = [np.float32(output_scale), np.uint8(output_zero)]
+        scale = graph.constant(np.float32(input_scale))
+        rest = [graph.constant(value) for value in of_weights + of_output]
+        y = graph.node("QLinearMatMul", ["x", scale, zero, *rest])
+    dtype = {"sums": "int32", "codes": "uint8"}[problem["tail"]]
+    shape = (problem["rows"], problem["columns"])
+    model = graph.finish(("x", "uint8", a.shape), (y, dtype, shape))
+    running = session(model, threads)
+    feed = {"x": a}
+
+    def once():
+        return running.run(None, feed)[0]
+
+    return once, lambda: {"y": once().astype(np.float64).ravel()}
+
+
+def perceptron(problem):
+    """Each value between layers quantized and taken back right where a product reads it.
+
+    onnxruntime takes our own file of this network for one in f32: this is the one that it is fast
+    on.
+    """
+    graph, name = onnx_file.Graph(), "image"
+    seen = int8.samples(problem, "calibration", int8.CALIBRATION).reshape(int8.CALIBRATION, -1)
+    scheme = int8.scheme(seen)
+    name = graph.node("Flatten", [name], axis=1)
+    for layer, shape in int8.perceptron(problem["shape"]):
+        weights, bias = int8.layer(layer, shape)
+        given = [graph.constant(np.float32(scheme[0])), graph.constant(np.uint8(scheme[1]))]
+        codes = graph.node("QuantizeLinear", [name, *given])
+        x = graph.node("DequantizeLinear", [codes, *given])
+        scales = np.abs(weights).max(1) / np.float32(127)
+        zeros = np.zeros(len(scales), np.int32)
+        of_bias = scales * np.float32(scheme[0])
+        w, b = (
+            graph.node("DequantizeLinear", [graph.constant(value) for value in parts], axis=0)
+            for parts in (
+                (np.rint(weights / scales[:, None]).astype(np.int8), scales, zeros.astype(np.int8)),
+                (np.rint(bias / of_bias).astype(np.int32), of_bias, zeros),
+            )
+        )
+        name = graph.node("Gemm", [x, w, b], transB=1)
+        seen = seen @ weights.T + bias
+        if layer != "answers":
+            name, seen = graph.node("Relu", [name]), np.maximum(seen, 0)
+            scheme = int8.scheme(seen)
+    shape = (problem["batch"], problem["shape"]["inputs"], 1, 1)
+    return graph.finish(("image", "float32", shape), (name, "float32", (problem["batch"], 10)))
+
+
+def network(problem, threads, folder):
+    if problem["shape"]["network"] == "perceptron":
+        model = perceptron(problem)
+    else:
+        model = os.path.join(folder, "model.onnx")
+    running = session(model, threads)
+    feed = {"image": int8.samples(problem, "x", problem["batch"])}
+
+    def once():
+        return running.run(None, feed)[0]
+
+    return once, lambda: {"answer": once().astype(np.float64).ravel()}
+
+
+KINDS = {"int8_product": product, "int8_network": network}
+
+
+def prepare(problem, _strategy, folder, threads):
+    once, outputs = KINDS[problem["kind"]](problem, threads, folder)
+    return once, outputs, f"onnxruntime {onnxruntime.__version__}, {threads} threads"
+
+
+if __name__ == "__main__":
+    worker.serve(prepare)
