@@ -10,14 +10,16 @@ mod gradient;
 mod portable;
 mod quantized;
 mod taps;
+mod tiles;
 mod vector;
 #[cfg(target_arch = "x86_64")]
 mod vnni;
 mod weights;
 
 pub(crate) use forward::ForwardJob;
-pub(crate) use gradient::{GradientJob, pack};
+pub(crate) use gradient::GradientJob;
 pub(crate) use quantized::{QuantizedJob, STEPS_OF_ONE};
+pub(crate) use tiles::pack;
 pub(crate) use weights::rows_of_weights;
 
 use crate::kernels::path::Path;
@@ -31,6 +33,9 @@ pub(crate) const INPUTS: usize = 32;
 /// Sums over samples start anew with each line, so that rounding errors do not grow with the
 /// batch; a constant, so that the number of threads does not change them.
 pub(crate) const ROWS: usize = crate::basis::LINE;
+
+/// Samples of a line whose values lie side by side: those of one tap and input fill a cache line.
+const GROUP: usize = 16;
 
 /// Lines that are computed with the same packed weights.
 pub(crate) const LINES: usize = 4;
