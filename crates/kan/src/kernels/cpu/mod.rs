@@ -42,7 +42,7 @@ pub(crate) const LINES: usize = 4;
 
 /// Numbers from one tap's line to the next. Not a power of two: lines of one input would fall
 /// into the same places of the cache.
-const PITCH: usize = ROWS + 16;
+pub(crate) const PITCH: usize = ROWS + 16;
 
 /// Numbers that one vector of a path holds.
 pub(crate) const fn lanes(path: Path) -> usize {
@@ -57,6 +57,15 @@ pub(crate) const fn tile(path: Path) -> usize {
     match path {
         Path::Avx512 => 64,
         Path::Avx2 => 16,
+        Path::Portable => 8,
+    }
+}
+
+/// Outputs that a path computes together in the forward pass.
+pub(crate) const fn forward_tile(path: Path) -> usize {
+    match path {
+        Path::Avx512 => 64,
+        Path::Avx2 => 32,
         Path::Portable => 8,
     }
 }
