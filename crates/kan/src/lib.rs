@@ -48,8 +48,8 @@ pub mod slices {
     // Inference with coefficients of eight bits.
     pub use crate::kernels::{QuantizeError, QuantizedLayer, QuantizedPath, QuantizedScratch};
 
-    // Which instructions, and the memory they work in.
-    pub use crate::kernels::{Path, Scratch};
+    // Which instructions, the memory they work in, and how much that is.
+    pub use crate::kernels::{LayerMemory, Path, Scratch};
 
     // The same in f64, for benchmarks and doubters.
     #[cfg(feature = "reference")]

@@ -131,14 +131,14 @@ struct Task<'a> {
 }
 
 /// How a pass is cut: by the layer and the batch alone, never by the threads.
-struct Plan {
+pub(super) struct Plan {
     batch: usize,
     in_features: usize,
-    pieces: usize,
+    pub(super) pieces: usize,
     /// Samples of a piece.
-    samples: usize,
+    pub(super) samples: usize,
     /// Outputs, padded to whole vectors.
-    width: usize,
+    pub(super) width: usize,
     /// Outputs of a tile.
     tile: usize,
     /// Rows of weights of an input.
@@ -146,7 +146,12 @@ struct Plan {
 }
 
 impl Plan {
-    fn new(path: Path, geometry: &LayerGeometry, weights: &Weights<'_>, batch: usize) -> Self {
+    pub(super) fn new(
+        path: Path,
+        geometry: &LayerGeometry,
+        weights: &Weights<'_>,
+        batch: usize,
+    ) -> Self {
         let in_features = geometry.in_features();
         let wanted = (TASKS / in_features.div_ceil(INPUTS)).max(1);
         // Whole blocks of samples, each of which is packed for itself.
@@ -175,7 +180,7 @@ impl Plan {
     }
 
     /// Numbers that the sums of some inputs take.
-    fn sums(&self, inputs: Range<usize>) -> usize {
+    pub(super) fn sums(&self, inputs: Range<usize>) -> usize {
         inputs.len() * self.rows_of_weights * self.width
     }
 

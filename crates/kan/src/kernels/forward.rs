@@ -70,7 +70,7 @@ pub fn evaluate(
 }
 
 /// Samples of a task: whole lines where there are enough of them for every thread.
-fn rows(batch: usize, threads: usize) -> usize {
+pub(super) fn rows(batch: usize, threads: usize) -> usize {
     let share = batch.div_ceil(threads).max(1);
     let tasks = share.div_ceil(LINES * ROWS) * threads;
     let rows = batch.div_ceil(tasks).max(1);

@@ -46,8 +46,12 @@ pub(crate) struct Taps {
     pub(crate) values: Vec<f32>,
     /// The same of the derivatives.
     pub(crate) slopes: Vec<f32>,
-    /// The first basis that each sample sees, `[inputs][PITCH]`.
+    /// The first basis that each sample of one input sees, `[PITCH]`.
     pub(crate) windows: Vec<u32>,
+    /// Values by groups of samples, `[groups][inputs][taps][GROUP]`.
+    pub(crate) groups: Vec<f32>,
+    /// The first basis that each sample sees, `[groups][inputs][GROUP]`.
+    pub(crate) group_windows: Vec<u32>,
     /// Samples ordered by window, `[inputs][PITCH]`.
     pub(crate) order: Vec<u32>,
     /// The samples of a window lie side by side in the order: one run each, input by input.
@@ -82,7 +86,7 @@ impl Scratch {
     #[must_use]
     pub fn bytes(&self) -> usize {
         let of_threads = self.of_threads.iter().map(Workspace::bytes).sum::<usize>();
-        self.shared.bytes() + of_threads
+        self.shared.bytes() + bytes(&self.of_threads) + of_threads
     }
 
     /// `shared` numbers for all threads, and the space of each of `threads`, holding what the
@@ -102,16 +106,17 @@ impl Scratch {
 impl Workspace {
     fn bytes(&self) -> usize {
         let floats = [&self.packed, &self.tile, &self.sums].map(Aligned::bytes);
-        floats.iter().sum::<usize>() + self.taps.iter().map(Taps::bytes).sum::<usize>()
+        let of_taps = self.taps.iter().map(Taps::bytes).sum::<usize>();
+        floats.iter().sum::<usize>() + bytes(&self.taps) + of_taps
     }
 }
 
 impl Taps {
     fn bytes(&self) -> usize {
-        let Self { columns, values, slopes, windows, order, runs, run_ends, starts, has_nan } =
-            self;
-        [columns, values, slopes].map(bytes).iter().sum::<usize>()
-            + [windows, order, starts].map(bytes).iter().sum::<usize>()
+        let Self { columns, values, slopes, windows, groups, group_windows, .. } = self;
+        let Self { order, runs, run_ends, starts, has_nan, .. } = self;
+        [columns, values, slopes, groups].map(bytes).iter().sum::<usize>()
+            + [windows, group_windows, order, starts].map(bytes).iter().sum::<usize>()
             + bytes(runs)
             + bytes(run_ends)
             + bytes(has_nan)

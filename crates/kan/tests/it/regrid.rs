@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Distribution, Tensor};
 use updraft_kan::slices::{Grid, refit};
-use updraft_kan::{KanConfig, KanLinear, KanLinearConfig, Outside, Placement};
+use updraft_kan::{Kan, KanConfig, KanLinear, KanLinearConfig, Outside, Placement};
 use updraft_testing::{Numbers, assert_close, autodiff_devices, devices, tolerance};
 
 /// Far from uniform: the cube of a normal distribution, within [−1, 1].
@@ -71,20 +71,38 @@ fn a_refit_over_finer_knots_comes_as_near_as_wanted() {
     }
 }
 
+fn extended(device: &Device) -> Kan {
+    let layer = KanLinearConfig::new(1, 1).with_noise_scale(0.5).with_outside(Outside::Extend);
+    KanConfig::new(vec![3, 5, 2]).with_layer(layer).init(device)
+}
+
 #[test]
 fn cutting_intervals_changes_nothing_inside_the_domain() {
     for device in devices() {
         device.seed(13);
-        let config = KanConfig::new(vec![3, 5, 2]).with_layer(
-            KanLinearConfig::new(1, 1).with_noise_scale(0.5).with_outside(Outside::Extend),
-        );
-        let network = config.init(&device);
+        for layer in extended(&device).layers {
+            let inputs = layer.geometry().in_features();
+            let x = Tensor::<2>::random([200, inputs], Distribution::Uniform(-1.0, 1.0), &device);
+            let y = layer.forward(x.clone()).numbers();
+            let finer = layer.refine(NonZeroUsize::new(3).unwrap()).unwrap();
+            assert_eq!(finer.geometry().grid().intervals(), 15);
+            assert_close(&finer.forward(x).numbers(), &y, tolerance::F32);
+        }
+    }
+}
+
+#[test]
+fn cutting_intervals_extends_the_same_polynomials() {
+    // Outside, a basis grows with the cube of the distance in intervals, and with it what the
+    // rounding of its coefficient comes to: finer knots cost digits there.
+    for device in devices() {
+        device.seed(13);
+        let network = extended(&device);
         let x = Tensor::<2>::random([200, 3], Distribution::Uniform(-1.5, 1.5), &device);
         let y = network.forward(x.clone()).numbers();
         let finer = network.clone().refine(NonZeroUsize::new(3).unwrap()).unwrap();
-        assert_eq!(finer.layers[1].geometry().grid().intervals(), 15);
-        assert_close(&finer.forward(x.clone()).numbers(), &y, tolerance::F32);
-        let uneven = network.clone().refit(x.clone(), Placement::default()).unwrap();
+        assert_close(&finer.forward(x.clone()).numbers(), &y, tolerance::F32_DEEP);
+        let uneven = network.refit(x.clone(), Placement::default()).unwrap();
         let y = uneven.forward(x.clone()).numbers();
         let finer = uneven.refine(NonZeroUsize::new(2).unwrap()).unwrap();
         assert_close(&finer.forward(x).numbers(), &y, tolerance::F32_DEEP);

@@ -1,6 +1,7 @@
 //! Vectors of eight lanes: AVX2 with FMA.
 #![expect(unsafe_code, reason = "intrinsics, and reads and writes through checked pointers")]
 
+use std::arch::asm;
 use std::arch::x86_64::{
     __m256, _MM_HINT_T0, _mm_prefetch, _mm256_add_ps, _mm256_fmadd_ps, _mm256_hadd_ps,
     _mm256_loadu_ps, _mm256_mul_ps, _mm256_permute2f128_ps, _mm256_set1_ps, _mm256_setzero_ps,
@@ -93,6 +94,15 @@ impl Simd for Avx2 {
             // SAFETY: the caller promises every column.
             unsafe { self.store(to.wrapping_add(index * to_pitch), column) };
         }
+    }
+
+    #[inline(always)]
+    fn one_address(self, mut place: *const f32) -> *const f32 {
+        // SAFETY: no instruction at all.
+        unsafe {
+            asm!("/* {0} */", inout(reg) place, options(pure, readonly, nostack, preserves_flags));
+        }
+        place
     }
 
     #[inline(always)]

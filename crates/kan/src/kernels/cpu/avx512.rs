@@ -1,6 +1,7 @@
 //! Vectors of sixteen lanes: AVX-512 F.
 #![expect(unsafe_code, reason = "intrinsics, and reads and writes through checked pointers")]
 
+use std::arch::asm;
 use std::arch::x86_64::{
     __m512, __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_add_epi32, _mm512_add_ps, _mm512_castpd_ps,
     _mm512_castps_pd, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_cmpeq_epi32_mask,
@@ -124,6 +125,15 @@ impl Simd for Avx512 {
             indices = unsafe { _mm512_add_epi32(indices, self.integers(16)) };
         }
         found
+    }
+
+    #[inline(always)]
+    fn one_address(self, mut place: *const f32) -> *const f32 {
+        // SAFETY: no instruction at all.
+        unsafe {
+            asm!("/* {0} */", inout(reg) place, options(pure, readonly, nostack, preserves_flags));
+        }
+        place
     }
 
     #[inline(always)]

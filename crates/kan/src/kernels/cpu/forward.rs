@@ -9,10 +9,10 @@
 
 use std::ops::Range;
 
-use super::taps::{self, Wanted};
+use super::taps;
 use super::vector::Simd;
 use super::weights::{self, rows_of_weights};
-use super::{INPUTS, PITCH, ROWS};
+use super::{GROUP, INPUTS, ROWS};
 use crate::kernels::geometry::{LayerGeometry, Weights};
 use crate::kernels::path::Path;
 use crate::kernels::scratch::{Aligned, Taps, Workspace};
@@ -22,6 +22,9 @@ const MOST_TAPS: usize = 4;
 
 /// Numbers of a panel: 20 KiB, which leaves room beside it for what streams past.
 const PANEL: usize = 5 * 1024;
+
+/// Numbers of a cache line.
+const CACHE_LINE: usize = 16;
 
 /// The outputs of some samples.
 #[derive(Debug, Clone, Copy)]
@@ -65,7 +68,7 @@ pub(super) fn outputs<S: Simd>(
     space: &mut Workspace,
 ) {
     let (in_features, out_features) = (job.geometry.in_features(), job.geometry.out_features());
-    let wanted = Wanted { base: job.weights.base.is_some(), slopes: false, order: false };
+    let has_base = job.weights.base.is_some();
     let Workspace { taps, packed, tile, .. } = space;
     let lines = job.x.chunks(ROWS * in_features);
     if taps.len() < lines.len() {
@@ -75,7 +78,7 @@ pub(super) fn outputs<S: Simd>(
     for first in (0..in_features).step_by(INPUTS) {
         let inputs = first..(first + INPUTS).min(in_features);
         for (x, taps) in lines.clone().zip(taps.iter_mut()) {
-            taps::prepare(simd, job.geometry, wanted, x, inputs.clone(), taps);
+            taps::grouped(simd, job.geometry, has_base, x, inputs.clone(), taps);
         }
         let mut block = Block { job, taps: &taps[..lines.len()], inputs, packed, sums };
         for column in (0..out_features).step_by(S::OUTPUTS * S::LANES) {
@@ -119,24 +122,31 @@ impl Block<'_> {
         weights::pack::<S, N>(simd, geometry, weights, self.inputs.clone(), column, packed);
         let rows = x.len() / geometry.in_features();
         let inputs_of_panel = (PANEL / of_input).max(1);
+        let out_features = geometry.out_features();
+        let last = self.inputs.len().div_ceil(inputs_of_panel) - 1;
+        let mut flush = Flush {
+            bias: self.job.weights.bias,
+            is_first: self.inputs.start == 0,
+            columns: column..(column + width).min(out_features),
+            out_features,
+            y,
+        };
         for (index, weights) in packed.chunks(inputs_of_panel * of_input).enumerate() {
             for (line, taps) in self.taps.iter().enumerate() {
                 let panel = Panel {
                     geometry,
                     taps,
+                    inputs: self.inputs.len(),
                     first_input: index * inputs_of_panel,
                     weights,
                     of_input,
                     has_base: self.job.weights.base.is_some(),
                 };
+                let rows = line * ROWS..rows.min((line + 1) * ROWS);
                 let sums = &mut self.sums[line * ROWS * width..][..ROWS * width];
-                panel.add::<S, N, R>(simd, ROWS.min(rows - line * ROWS), sums);
+                let flush = (index == last).then_some(&mut flush);
+                panel.add::<S, N, R>(simd, rows, sums, flush);
             }
-        }
-        let out_features = geometry.out_features();
-        for (y, sums) in y.chunks_mut(ROWS * out_features).zip(self.sums.chunks(ROWS * width)) {
-            let start = (self.inputs.start == 0).then_some(weights.bias);
-            flush::<S, N>(simd, start, out_features, column, sums, y);
         }
     }
 }
@@ -146,6 +156,8 @@ struct Panel<'a> {
     geometry: &'a LayerGeometry,
     taps: &'a Taps,
     /// Of the taps.
+    inputs: usize,
+    /// The first that the weights belong to.
     first_input: usize,
     /// `[inputs][rows of weights][N vectors]`.
     weights: &'a [f32],
@@ -157,20 +169,29 @@ struct Panel<'a> {
 impl Panel<'_> {
     /// Adds the panel's products to each sample's sums, which the first panel starts.
     #[inline(always)]
-    fn add<S: Simd, const N: usize, const R: usize>(&self, simd: S, rows: usize, sums: &mut [f32]) {
+    fn add<S: Simd, const N: usize, const R: usize>(
+        &self,
+        simd: S,
+        rows: Range<usize>,
+        sums: &mut [f32],
+        mut flush: Option<&mut Flush<'_>>,
+    ) {
         let spline_taps = self.geometry.grid().degree() + 1;
         for first in (0..spline_taps).step_by(MOST_TAPS) {
             let count = (spline_taps - first).min(MOST_TAPS);
+            let rows = rows.clone();
+            let is_last = first + count == spline_taps;
+            let flush = if is_last { flush.take() } else { None };
             // The last taps take the base branch along.
-            match (count, self.has_base && first + count == spline_taps) {
-                (1, false) => self.products::<S, 1, false, N, R>(simd, first, rows, sums),
-                (2, false) => self.products::<S, 2, false, N, R>(simd, first, rows, sums),
-                (3, false) => self.products::<S, 3, false, N, R>(simd, first, rows, sums),
-                (_, false) => self.products::<S, 4, false, N, R>(simd, first, rows, sums),
-                (1, true) => self.products::<S, 1, true, N, R>(simd, first, rows, sums),
-                (2, true) => self.products::<S, 2, true, N, R>(simd, first, rows, sums),
-                (3, true) => self.products::<S, 3, true, N, R>(simd, first, rows, sums),
-                (_, true) => self.products::<S, 4, true, N, R>(simd, first, rows, sums),
+            match (count, self.has_base && is_last) {
+                (1, false) => self.products::<S, 1, false, N, R>(simd, first, rows, sums, flush),
+                (2, false) => self.products::<S, 2, false, N, R>(simd, first, rows, sums, flush),
+                (3, false) => self.products::<S, 3, false, N, R>(simd, first, rows, sums, flush),
+                (_, false) => self.products::<S, 4, false, N, R>(simd, first, rows, sums, flush),
+                (1, true) => self.products::<S, 1, true, N, R>(simd, first, rows, sums, flush),
+                (2, true) => self.products::<S, 2, true, N, R>(simd, first, rows, sums, flush),
+                (3, true) => self.products::<S, 3, true, N, R>(simd, first, rows, sums, flush),
+                (_, true) => self.products::<S, 4, true, N, R>(simd, first, rows, sums, flush),
             }
         }
     }
@@ -181,18 +202,27 @@ impl Panel<'_> {
         &self,
         simd: S,
         first: usize,
-        rows: usize,
+        rows: Range<usize>,
         sums: &mut [f32],
+        mut flush: Option<&mut Flush<'_>>,
     ) {
-        let (width, of_input, geometry) = (N * S::LANES, self.of_input, self.geometry);
+        let (width, of_input) = (N * S::LANES, self.of_input);
         let inputs = self.weights.len() / of_input;
-        let of_values = (geometry.grid().degree() + 1 + usize::from(self.has_base)) * PITCH;
-        let values = &self.taps.values[self.first_input * of_values..][..inputs * of_values];
-        let windows = &self.taps.windows[self.first_input * PITCH..][..inputs * PITCH];
+        let taps = self.geometry.grid().degree() + 1 + usize::from(self.has_base);
+        let (first_row, rows) = (rows.start, rows.len());
+        let groups = rows.div_ceil(GROUP);
+        assert!(self.taps.groups.len() >= groups * self.inputs * taps * GROUP);
+        assert!(self.taps.group_windows.len() >= groups * self.inputs * GROUP);
+        assert!(self.first_input + inputs <= self.inputs);
+        assert!(GROUP.is_multiple_of(R) && rows <= ROWS && sums.len() >= ROWS * width);
         let is_first = self.first_input == 0 && first == 0;
-        assert!(ROWS.is_multiple_of(R) && rows <= ROWS && sums.len() >= ROWS * width);
 
         for row in (0..rows).step_by(R) {
+            let group = row / GROUP * self.inputs + self.first_input;
+            let own = first_row + row..first_row + rows.min(row + R);
+            if let Some(flush) = &flush {
+                flush.prefetch(simd, own.end..own.end + R);
+            }
             let places = sums.as_mut_ptr().wrapping_add(row * width);
             let place = |sample, vector| places.wrapping_add(sample * width + vector * S::LANES);
             let mut all = [[simd.zero(); N]; R];
@@ -204,17 +234,19 @@ impl Panel<'_> {
                     }
                 }
             }
-            let mut values = values.as_ptr().wrapping_add(first * PITCH + row);
-            let mut windows = windows.as_ptr().wrapping_add(row);
+            let of_group = (group * taps + first) * GROUP + row % GROUP;
+            let mut values = self.taps.groups.as_ptr().wrapping_add(of_group);
+            let of_group = group * GROUP + row % GROUP;
+            let mut windows = self.taps.group_windows.as_ptr().wrapping_add(of_group);
             let mut weights = self.weights.as_ptr();
             for _ in 0..inputs {
                 for (sample, sums) in all.iter_mut().enumerate() {
-                    // SAFETY: a line of windows has one for every sample, also behind the last.
+                    // SAFETY: a group has a window for every sample, also behind the last.
                     let window = unsafe { windows.wrapping_add(sample).read() } as usize;
-                    let rows = weights.wrapping_add((window + first) * width);
+                    let rows = simd.one_address(weights.wrapping_add((window + first) * width));
                     for tap in 0..T {
                         // SAFETY: a tap has a value for every sample.
-                        let value = unsafe { values.wrapping_add(tap * PITCH + sample).read() };
+                        let value = unsafe { values.wrapping_add(tap * GROUP + sample).read() };
                         let value = simd.splat(value);
                         for (vector, sum) in sums.iter_mut().enumerate() {
                             let row = rows.wrapping_add(tap * width + vector * S::LANES);
@@ -232,15 +264,15 @@ impl Panel<'_> {
                     }
                     for (sample, sums) in all.iter_mut().enumerate() {
                         // SAFETY: the base branch has a value for every sample.
-                        let value = unsafe { values.wrapping_add(T * PITCH + sample).read() };
+                        let value = unsafe { values.wrapping_add(T * GROUP + sample).read() };
                         let value = simd.splat(value);
                         for vector in 0..N {
                             sums[vector] = simd.multiply_add(sums[vector], value, base[vector]);
                         }
                     }
                 }
-                values = values.wrapping_add(of_values);
-                windows = windows.wrapping_add(PITCH);
+                values = values.wrapping_add(taps * GROUP);
+                windows = windows.wrapping_add(GROUP);
                 weights = weights.wrapping_add(of_input);
             }
             for (sample, sums) in all.iter().enumerate() {
@@ -249,33 +281,51 @@ impl Panel<'_> {
                     unsafe { simd.store(place(sample, vector), sum) };
                 }
             }
+            if let Some(flush) = &mut flush {
+                flush.add::<S, N>(simd, own, &sums[row * width..]);
+            }
         }
     }
 }
 
-/// Adds a tile's sums to the outputs; the first block of inputs starts them, with the bias if
-/// there is one.
-#[inline(always)]
-fn flush<S: Simd, const N: usize>(
-    simd: S,
-    start: Option<Option<&[f32]>>,
+/// Where a tile's sums go: the first block of inputs starts the outputs, with the bias if there is
+/// one, and every other adds to them.
+struct Flush<'a> {
+    bias: Option<&'a [f32]>,
+    is_first: bool,
+    columns: Range<usize>,
     out_features: usize,
-    column: usize,
-    sums: &[f32],
-    y: &mut [f32],
-) {
-    let end = (column + N * S::LANES).min(out_features);
-    let lines = y.chunks_exact_mut(out_features).zip(sums.chunks_exact(N * S::LANES));
-    for (y, sums) in lines {
-        let y = &mut y[column..end];
-        for (vector, sums) in sums.chunks_exact(S::LANES).enumerate() {
-            let place = vector * S::LANES..y.len().min((vector + 1) * S::LANES);
-            let before = match start {
-                None => simd.read(&y[place.clone()]),
-                Some(Some(bias)) => simd.read(&bias[column..end][place.clone()]),
-                Some(None) => simd.zero(),
-            };
-            simd.write(&mut y[place], simd.add(before, simd.read(sums)));
+    /// `[rows, out_features]`.
+    y: &'a mut [f32],
+}
+
+impl Flush<'_> {
+    /// Asks for the outputs of some samples, or of fewer where there are no more.
+    #[inline(always)]
+    fn prefetch<S: Simd>(&self, simd: S, rows: Range<usize>) {
+        for row in rows {
+            let start = self.y.as_ptr().wrapping_add(row * self.out_features);
+            for column in self.columns.clone().step_by(CACHE_LINE) {
+                simd.prefetch(start.wrapping_add(column));
+            }
+        }
+    }
+
+    /// Adds the sums of some samples.
+    #[inline(always)]
+    fn add<S: Simd, const N: usize>(&mut self, simd: S, rows: Range<usize>, sums: &[f32]) {
+        let lines = self.y.chunks_exact_mut(self.out_features).skip(rows.start).take(rows.len());
+        for (y, sums) in lines.zip(sums.chunks_exact(N * S::LANES)) {
+            let y = &mut y[self.columns.clone()];
+            for (vector, sums) in sums.chunks_exact(S::LANES).enumerate() {
+                let place = vector * S::LANES..y.len().min((vector + 1) * S::LANES);
+                let before = match self.bias {
+                    _ if !self.is_first => simd.read(&y[place.clone()]),
+                    Some(bias) => simd.read(&bias[self.columns.clone()][place.clone()]),
+                    None => simd.zero(),
+                };
+                simd.write(&mut y[place], simd.add(before, simd.read(sums)));
+            }
         }
     }
 }

@@ -1,5 +1,5 @@
-//! A layer's gradients: for every run of samples in one interval, the weights or their gradients
-//! stay in registers.
+//! A layer's gradients: for every run of samples in one interval, the sums of the weights'
+//! gradients stay in registers, and the weights are operands from the fastest cache.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
 use std::ops::Range;
@@ -12,7 +12,7 @@ use crate::kernels::geometry::{LayerGeometry, Weights};
 use crate::kernels::path::Path;
 use crate::kernels::scratch::{Aligned, Taps, Workspace};
 
-/// Rows of weights that registers hold at once.
+/// Rows of weights whose sums registers hold at once.
 const MOST_TAPS: usize = 5;
 
 /// The gradients of some inputs over some samples.
@@ -22,7 +22,7 @@ pub(crate) struct GradientJob<'a> {
     pub(crate) weights: Weights<'a>,
     /// `[rows, in_features]`.
     pub(crate) x: &'a [f32],
-    /// What [`pack`] made of the outputs' gradients of these rows.
+    /// What [`pack`](super::pack) made of the outputs' gradients of these rows.
     pub(crate) dy: &'a [f32],
     /// At most [`INPUTS`].
     pub(crate) inputs: Range<usize>,
@@ -68,27 +68,6 @@ impl GradientJob<'_> {
     }
 }
 
-/// Copies `dy`, `[rows, out_features]`, tile by tile, with zeros up to whole vectors.
-///
-/// Each line of [`ROWS`] samples becomes `[tiles][samples][outputs of the tile]`.
-pub(crate) fn pack(path: Path, dy: &[f32], out_features: usize, to: &mut [f32]) {
-    let lanes = super::lanes(path);
-    let (width, tile) = (out_features.next_multiple_of(lanes), super::tile(path));
-    let blocks = dy.chunks(ROWS * out_features).zip(to.chunks_mut(ROWS * width));
-    for (dy, to) in blocks {
-        let rows = dy.len() / out_features;
-        for column in (0..width).step_by(tile) {
-            let padded = tile.min(width - column);
-            let there = tile.min(out_features - column);
-            let to = &mut to[column * rows..][..padded * rows];
-            for (dy, to) in dy.chunks_exact(out_features).zip(to.chunks_exact_mut(padded)) {
-                to[..there].copy_from_slice(&dy[column..column + there]);
-                to[there..].fill(0.0);
-            }
-        }
-    }
-}
-
 /// All gradients of a job.
 #[inline(always)]
 pub(super) fn gradients<S: Simd>(
@@ -100,7 +79,7 @@ pub(super) fn gradients<S: Simd>(
 ) {
     let in_features = job.geometry.in_features();
     let width = job.geometry.out_features().next_multiple_of(S::LANES);
-    let wanted = Wanted { base: job.weights.base.is_some(), slopes: dx.is_some(), order: true };
+    let wanted = Wanted { base: job.weights.base.is_some(), slopes: dx.is_some() };
     if let Some(sums) = &mut sums {
         sums.fill(0.0);
     }
@@ -117,7 +96,7 @@ pub(super) fn gradients<S: Simd>(
         let lines = x.chunks(ROWS * in_features);
         let taps = &mut taps[..lines.len()];
         for (x, taps) in lines.zip(taps.iter_mut()) {
-            taps::prepare(simd, job.geometry, wanted, x, job.inputs.clone(), taps);
+            taps::ordered(simd, job.geometry, wanted, x, job.inputs.clone(), taps);
         }
         inner.fill(0.0);
         let rows = x.len() / in_features;
@@ -210,32 +189,26 @@ impl Block<'_> {
                 let order = &taps.order[index * PITCH..][..rows];
                 for run in &taps.runs[first_run..taps.run_ends[index]] {
                     let order = &order[run.start as usize..run.end as usize];
-                    for first in (0..taps_count).step_by(MOST_TAPS) {
-                        let count = (taps_count - first).min(MOST_TAPS);
-                        let group =
-                            Group { order, dy, window: run.window as usize, first, spline_taps };
-                        if let Some(sums) = &mut sums {
-                            let sums = &mut sums[weights.clone()];
-                            let values = &taps.values[lines.clone()];
-                            match count {
-                                1 => group.accumulate::<S, 1, N>(simd, values, sums),
-                                2 => group.accumulate::<S, 2, N>(simd, values, sums),
-                                3 => group.accumulate::<S, 3, N>(simd, values, sums),
-                                4 => group.accumulate::<S, 4, N>(simd, values, sums),
-                                _ => group.accumulate::<S, 5, N>(simd, values, sums),
-                            }
+                    let group = Group {
+                        order,
+                        dy,
+                        window: run.window as usize,
+                        spline_taps,
+                        values: &taps.values[lines.clone()],
+                        slopes: taps.slopes.get(lines.clone()).unwrap_or_default(),
+                        packed: packed.get(weights.clone()).unwrap_or_default(),
+                        width: of_input,
+                    };
+                    let sums = sums.as_mut().map(|sums| &mut sums[weights.clone()]);
+                    match (sums, inner.is_some()) {
+                        (Some(sums), true) => {
+                            group.all::<S, N, true, true>(simd, taps_count, sums, self.partial);
                         }
-                        if inner.is_some() {
-                            let packed = &packed[weights.clone()];
-                            let (slopes, partial) =
-                                (&taps.slopes[lines.clone()], &mut *self.partial);
-                            match count {
-                                1 => group.project::<S, 1, N>(simd, slopes, packed, partial),
-                                2 => group.project::<S, 2, N>(simd, slopes, packed, partial),
-                                3 => group.project::<S, 3, N>(simd, slopes, packed, partial),
-                                4 => group.project::<S, 4, N>(simd, slopes, packed, partial),
-                                _ => group.project::<S, 5, N>(simd, slopes, packed, partial),
-                            }
+                        (Some(sums), false) => {
+                            group.all::<S, N, true, false>(simd, taps_count, sums, &mut []);
+                        }
+                        (None, _) => {
+                            group.all::<S, N, false, true>(simd, taps_count, &mut [], self.partial);
                         }
                     }
                 }
@@ -261,98 +234,135 @@ fn add_sums<S: Simd>(simd: S, vectors: &[f32], to: &mut [f32]) {
     }
 }
 
-/// Some taps of one input, for the samples of a run.
+/// One input, for the samples of a run.
 struct Group<'a> {
     order: &'a [u32],
     /// `[rows][N vectors]`.
     dy: &'a [f32],
     window: usize,
-    first: usize,
     spline_taps: usize,
+    /// `[taps][PITCH]`.
+    values: &'a [f32],
+    /// The same; empty where no slopes are wanted.
+    slopes: &'a [f32],
+    /// `[rows of weights][N vectors]`; empty where no slopes are wanted.
+    packed: &'a [f32],
+    /// Numbers of the input's weights.
+    width: usize,
 }
 
 impl Group<'_> {
-    /// Reads a sample's outputs' gradients.
+    /// All taps, as many at a time as registers hold sums of.
     #[inline(always)]
-    fn read<S: Simd, const N: usize>(&self, simd: S, row: usize) -> [S::Vector; N] {
-        let place = self.dy.as_ptr().wrapping_add(row * N * S::LANES);
-        let mut dy = [simd.zero(); N];
-        for (vector, dy) in dy.iter_mut().enumerate() {
-            // SAFETY: the order holds numbers of samples, and each has `N` vectors.
-            *dy = unsafe { simd.load(place.wrapping_add(vector * S::LANES)) };
-        }
-        dy
-    }
-
-    /// Adds `Σ value·dy` over the samples to `T` rows of an input's sums.
-    #[inline(always)]
-    fn accumulate<S: Simd, const T: usize, const N: usize>(
+    fn all<S: Simd, const N: usize, const SUMS: bool, const INNER: bool>(
         &self,
         simd: S,
-        values: &[f32],
-        to: &mut [f32],
+        taps: usize,
+        sums: &mut [f32],
+        partial: &mut [f32],
     ) {
-        let values = values[self.first * PITCH..][..T * PITCH].as_ptr();
+        for first in (0..taps).step_by(MOST_TAPS) {
+            match (taps - first).min(MOST_TAPS) {
+                1 => self.taps::<S, 1, N, SUMS, INNER>(simd, first, sums, partial),
+                2 => self.taps::<S, 2, N, SUMS, INNER>(simd, first, sums, partial),
+                3 => self.taps::<S, 3, N, SUMS, INNER>(simd, first, sums, partial),
+                4 => self.taps::<S, 4, N, SUMS, INNER>(simd, first, sums, partial),
+                _ => self.taps::<S, 5, N, SUMS, INNER>(simd, first, sums, partial),
+            }
+        }
+    }
+
+    /// `T` taps: with `SUMS`, adds `Σ value·dy` over the samples to their rows of `sums`; with
+    /// `INNER`, writes a vector a sample whose lanes sum up to `Σ_tap slope·(weights·dy)`, to
+    /// which taps after the first ones add.
+    #[inline(always)]
+    fn taps<S: Simd, const T: usize, const N: usize, const SUMS: bool, const INNER: bool>(
+        &self,
+        simd: S,
+        first: usize,
+        to: &mut [f32],
+        partial: &mut [f32],
+    ) {
+        let tile = N * S::LANES;
+        let mut places = [0; T];
+        for (tap, place) in places.iter_mut().enumerate() {
+            let tap = first + tap;
+            let is_spline = tap < self.spline_taps;
+            *place = if is_spline { (self.window + tap) * tile } else { self.width - tile };
+            assert!(*place + tile <= self.width);
+        }
+        let values = self.values[first * PITCH..][..T * PITCH].as_ptr();
+        let (mut slopes, mut weights) = (values, [values; T]);
+        if INNER {
+            slopes = self.slopes[first * PITCH..][..T * PITCH].as_ptr();
+            let packed = self.packed[..self.width].as_ptr();
+            weights = places.map(|place| simd.one_address(packed.wrapping_add(place)));
+            assert!(partial.len() >= PITCH * S::LANES);
+        }
+        if SUMS {
+            assert!(to.len() >= self.width);
+            for place in places {
+                for vector in 0..N {
+                    simd.prefetch(to.as_ptr().wrapping_add(place + vector * S::LANES));
+                }
+            }
+        }
+        let partial = partial.as_mut_ptr();
         let mut sums = [[simd.zero(); N]; T];
         for &row in self.order {
             let row = row as usize;
-            let dy = self.read::<S, N>(simd, row);
-            for (tap, sums) in sums.iter_mut().enumerate() {
-                // SAFETY: each tap has a value for every sample.
-                let value = unsafe { values.wrapping_add(tap * PITCH + row).read() };
-                let value = simd.splat(value);
-                for vector in 0..N {
-                    sums[vector] = simd.multiply_add(sums[vector], value, dy[vector]);
+            let place = self.dy.as_ptr().wrapping_add(row * tile);
+            let mut dy = [simd.zero(); N];
+            for (vector, dy) in dy.iter_mut().enumerate() {
+                // SAFETY: the order holds numbers of samples, and each has `N` vectors.
+                *dy = unsafe { simd.load(place.wrapping_add(vector * S::LANES)) };
+            }
+            if SUMS {
+                for (tap, sums) in sums.iter_mut().enumerate() {
+                    // SAFETY: each tap has a value for every sample.
+                    let value = unsafe { values.wrapping_add(tap * PITCH + row).read() };
+                    let value = simd.splat(value);
+                    for vector in 0..N {
+                        sums[vector] = simd.multiply_add(sums[vector], value, dy[vector]);
+                    }
                 }
             }
-        }
-        let tile = N * S::LANES;
-        for (tap, sums) in sums.iter().enumerate() {
-            let tap = self.first + tap;
-            let is_spline = tap < self.spline_taps;
-            let place = if is_spline { (self.window + tap) * tile } else { to.len() - tile };
-            let to = &mut to[place..place + tile];
-            for (to, &sum) in to.chunks_exact_mut(S::LANES).zip(sums) {
-                simd.write(to, simd.add(simd.read(to), sum));
-            }
-        }
-    }
-
-    /// Writes a vector a sample whose lanes sum up to `Σ_tap slope·(weights·dy)`; groups of taps
-    /// after the first add to it.
-    #[inline(always)]
-    fn project<S: Simd, const T: usize, const N: usize>(
-        &self,
-        simd: S,
-        slopes: &[f32],
-        packed: &[f32],
-        partial: &mut [f32],
-    ) {
-        let Self { first, window, spline_taps, .. } = *self;
-        let weights = weights::load::<S, T, N>(simd, packed, window, first, spline_taps);
-        let slopes = slopes[first * PITCH..][..T * PITCH].as_ptr();
-        let partial = partial[..PITCH * S::LANES].as_mut_ptr();
-        for &row in self.order {
-            let row = row as usize;
-            let dy = self.read::<S, N>(simd, row);
-            let place = partial.wrapping_add(row * S::LANES);
-            // Two chains of sums, which the processor runs side by side.
-            let mut sums = [simd.zero(); 2];
-            if first > 0 {
-                // SAFETY: each sample has a vector.
-                sums[1] = unsafe { simd.load(place) };
-            }
-            for (tap, weights) in weights.iter().enumerate() {
-                // SAFETY: each tap has a slope for every sample.
-                let slope = unsafe { slopes.wrapping_add(tap * PITCH + row).read() };
-                let mut product = simd.multiply(dy[0], weights[0]);
+            if INNER {
+                // The slope of every output in this sample.
+                let mut along = [simd.zero(); N];
+                for (tap, weights) in weights.iter().enumerate() {
+                    // SAFETY: each tap has a slope for every sample.
+                    let slope = unsafe { slopes.wrapping_add(tap * PITCH + row).read() };
+                    let slope = simd.splat(slope);
+                    for (vector, along) in along.iter_mut().enumerate() {
+                        // SAFETY: each row of weights has `N` vectors.
+                        let weight = unsafe { simd.load(weights.wrapping_add(vector * S::LANES)) };
+                        *along = match tap {
+                            0 => simd.multiply(slope, weight),
+                            _ => simd.multiply_add(*along, slope, weight),
+                        };
+                    }
+                }
+                let place = partial.wrapping_add(row * S::LANES);
+                let mut sum = simd.multiply(along[0], dy[0]);
                 for vector in 1..N {
-                    product = simd.multiply_add(product, dy[vector], weights[vector]);
+                    sum = simd.multiply_add(sum, along[vector], dy[vector]);
                 }
-                sums[tap % 2] = simd.multiply_add(sums[tap % 2], simd.splat(slope), product);
+                if first > 0 {
+                    // SAFETY: each sample has a vector.
+                    sum = simd.add(sum, unsafe { simd.load(place) });
+                }
+                // SAFETY: as above.
+                unsafe { simd.store(place, sum) };
             }
-            // SAFETY: as above.
-            unsafe { simd.store(place, simd.add(sums[0], sums[1])) };
+        }
+        if SUMS {
+            for (place, sums) in places.into_iter().zip(&sums) {
+                let to = &mut to[place..place + tile];
+                for (to, &sum) in to.chunks_exact_mut(S::LANES).zip(sums) {
+                    simd.write(to, simd.add(simd.read(to), sum));
+                }
+            }
         }
     }
 }

@@ -10,14 +10,16 @@ mod gradient;
 mod portable;
 mod quantized;
 mod taps;
+mod tiles;
 mod vector;
 #[cfg(target_arch = "x86_64")]
 mod vnni;
 mod weights;
 
 pub(crate) use forward::ForwardJob;
-pub(crate) use gradient::{GradientJob, pack};
+pub(crate) use gradient::GradientJob;
 pub(crate) use quantized::{QuantizedJob, STEPS_OF_ONE};
+pub(crate) use tiles::pack;
 pub(crate) use weights::rows_of_weights;
 
 use crate::kernels::path::Path;
@@ -32,12 +34,15 @@ pub(crate) const INPUTS: usize = 32;
 /// batch; a constant, so that the number of threads does not change them.
 pub(crate) const ROWS: usize = crate::basis::LINE;
 
+/// Samples of a line whose values lie side by side: those of one tap and input fill a cache line.
+const GROUP: usize = 16;
+
 /// Lines that are computed with the same packed weights.
 pub(crate) const LINES: usize = 4;
 
 /// Numbers from one tap's line to the next. Not a power of two: lines of one input would fall
 /// into the same places of the cache.
-const PITCH: usize = ROWS + 16;
+pub(crate) const PITCH: usize = ROWS + 16;
 
 /// Numbers that one vector of a path holds.
 pub(crate) const fn lanes(path: Path) -> usize {
@@ -52,6 +57,15 @@ pub(crate) const fn tile(path: Path) -> usize {
     match path {
         Path::Avx512 => 64,
         Path::Avx2 => 16,
+        Path::Portable => 8,
+    }
+}
+
+/// Outputs that a path computes together in the forward pass.
+pub(crate) const fn forward_tile(path: Path) -> usize {
+    match path {
+        Path::Avx512 => 64,
+        Path::Avx2 => 32,
         Path::Portable => 8,
     }
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use super::function;
 use super::vector::Simd;
-use super::{PITCH, ROWS};
+use super::{GROUP, PITCH, ROWS};
 use crate::basis::{Uniform, local_bases};
 use crate::grid::MAX_DEGREE;
 use crate::kernels::geometry::LayerGeometry;
@@ -22,13 +22,11 @@ pub(super) struct Wanted {
     pub(super) base: bool,
     /// Whether slopes are wanted beside values.
     pub(super) slopes: bool,
-    /// Whether samples are wanted ordered by window.
-    pub(super) order: bool,
 }
 
-/// Evaluates the splines of some inputs for the samples in `x`.
+/// Evaluates the splines of some inputs for the samples in `x`, and orders the samples by window.
 #[inline(always)]
-pub(super) fn prepare<S: Simd>(
+pub(super) fn ordered<S: Simd>(
     simd: S,
     geometry: &LayerGeometry,
     wanted: Wanted,
@@ -38,16 +36,16 @@ pub(super) fn prepare<S: Simd>(
 ) {
     let rows = x.len() / geometry.in_features();
     assert!(rows <= ROWS, "samples of a block");
-    let spline_taps = geometry.grid().degree() + 1;
-    let line = (spline_taps + usize::from(wanted.base)) * PITCH;
-    let Taps { columns, values, slopes, windows, order, runs, run_ends, starts, has_nan } = taps;
+    let line = (geometry.grid().degree() + 1 + usize::from(wanted.base)) * PITCH;
+    let Taps { columns, values, slopes, windows, order, runs, run_ends, starts, has_nan, .. } =
+        taps;
 
     let columns = grown(columns, inputs.len() * PITCH);
     gather(simd, x, geometry.in_features(), inputs.clone(), columns);
     let values = grown(values, inputs.len() * line);
     let slopes = grown(slopes, if wanted.slopes { inputs.len() * line } else { 0 });
-    let windows = grown(windows, inputs.len() * PITCH);
-    let order = grown(order, if wanted.order { inputs.len() * PITCH } else { 0 });
+    let windows = grown(windows, PITCH);
+    let order = grown(order, inputs.len() * PITCH);
     let has_nan = grown(has_nan, inputs.len());
     runs.clear();
     run_ends.clear();
@@ -55,25 +53,50 @@ pub(super) fn prepare<S: Simd>(
     for (index, input) in inputs.enumerate() {
         let column = &columns[index * PITCH..][..rows];
         let values = &mut values[index * line..][..line];
-        let mut slopes = wanted.slopes.then(|| &mut slopes[index * line..][..line]);
-        let windows = &mut windows[index * PITCH..][..PITCH];
-        evaluate(geometry, input, column, values, slopes.as_deref_mut(), windows);
-        // Kernels take several samples at a time, and read on behind the last.
-        windows[rows..].fill(0);
-        if wanted.base {
-            let base = spline_taps * PITCH;
-            function::values(geometry.activation(), column, &mut values[base..]);
-            if let Some(slopes) = slopes {
-                function::slopes(geometry.activation(), column, &mut slopes[base..]);
-            }
-        }
+        let slopes = wanted.slopes.then(|| &mut slopes[index * line..][..line]);
+        evaluate(geometry, wanted.base, input, column, values, slopes, windows);
         has_nan[index] = column.iter().fold(false, |any, x| any | x.is_nan());
-        if !wanted.order {
-            continue;
-        }
         let order = &mut order[index * PITCH..][..PITCH];
         sort(simd, &windows[..rows], geometry.grid().intervals(), order, runs, starts);
         run_ends.push(runs.len());
+    }
+}
+
+/// Evaluates the splines of some inputs for the samples in `x`, and leaves the samples in their
+/// order: [`GROUP`] of them at a time have all values of all inputs side by side.
+#[inline(always)]
+pub(super) fn grouped<S: Simd>(
+    simd: S,
+    geometry: &LayerGeometry,
+    has_base: bool,
+    x: &[f32],
+    inputs: Range<usize>,
+    taps: &mut Taps,
+) {
+    let rows = x.len() / geometry.in_features();
+    assert!(rows <= ROWS, "samples of a block");
+    let count = geometry.grid().degree() + 1 + usize::from(has_base);
+    let Taps { columns, values, windows, groups, group_windows, .. } = taps;
+    let columns = grown(columns, inputs.len() * PITCH);
+    gather(simd, x, geometry.in_features(), inputs.clone(), columns);
+    let values = grown(values, count * PITCH);
+    let windows = grown(windows, PITCH);
+    let groups = grown(groups, ROWS * inputs.len() * count);
+    let group_windows = grown(group_windows, ROWS * inputs.len());
+
+    for (index, input) in inputs.clone().enumerate() {
+        let column = &columns[index * PITCH..][..rows];
+        evaluate(geometry, has_base, input, column, values, None, windows);
+        // Kernels take several samples at a time, and read on behind the last.
+        windows[rows..].fill(0);
+        for group in 0..rows.div_ceil(GROUP) {
+            let place = (group * inputs.len() + index) * GROUP;
+            group_windows[place..][..GROUP].copy_from_slice(&windows[group * GROUP..][..GROUP]);
+            let to = groups[place * count..][..count * GROUP].chunks_exact_mut(GROUP);
+            for (to, line) in to.zip(values.chunks_exact(PITCH)) {
+                to.copy_from_slice(&line[group * GROUP..][..GROUP]);
+            }
+        }
     }
 }
 
@@ -106,17 +129,25 @@ fn gather<S: Simd>(
     }
 }
 
-/// Evaluates one input's spline for all samples.
+/// Evaluates one input's spline, and the base branch behind it, for all samples.
 #[inline(always)]
 fn evaluate(
     geometry: &LayerGeometry,
+    has_base: bool,
     input: usize,
     column: &[f32],
     values: &mut [f32],
-    slopes: Option<&mut [f32]>,
+    mut slopes: Option<&mut [f32]>,
     windows: &mut [u32],
 ) {
     let grid = geometry.grid();
+    if has_base {
+        let base = (grid.degree() + 1) * PITCH;
+        function::values(geometry.activation(), column, &mut values[base..]);
+        if let Some(slopes) = &mut slopes {
+            function::slopes(geometry.activation(), column, &mut slopes[base..]);
+        }
+    }
     match (Uniform::of(grid), grid.degree()) {
         (Some(uniform), 1) => uniform.evaluate::<2>(column, values, slopes, PITCH, windows),
         (Some(uniform), 2) => uniform.evaluate::<3>(column, values, slopes, PITCH, windows),

@@ -12,8 +12,8 @@ pub(super) trait Simd: Copy {
     /// How many.
     const LANES: usize;
 
-    /// Vectors of outputs that are computed together: as many as leave registers for the weights
-    /// of all taps.
+    /// Vectors of outputs whose gradients are computed together: as many as leave registers for the
+    /// sums of all taps.
     const TILE: usize;
 
     /// Vectors of outputs that the forward pass computes together.
@@ -73,6 +73,13 @@ pub(super) trait Simd: Copy {
             found += usize::from(key == wanted);
         }
         found
+    }
+
+    /// The same address, in one register: an operand at a base plus an index takes its instruction
+    /// apart, and compilers like to make such operands.
+    #[inline(always)]
+    fn one_address(self, place: *const f32) -> *const f32 {
+        place
     }
 
     /// Asks for a place's cache line ahead of its use.

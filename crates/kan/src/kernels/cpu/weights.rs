@@ -1,5 +1,4 @@
 //! A tile's weights, packed: row by row of each input, coefficients times their factors.
-#![expect(unsafe_code, reason = "whole vectors are read through checked pointers")]
 
 use std::ops::Range;
 
@@ -39,7 +38,10 @@ pub(super) fn pack<S: Simd, const N: usize>(
                 _ => part(weights.spline, input * bases + row),
             };
             // The row at this place of the next input; none behind the last is ever read.
-            simd.prefetch(numbers.as_ptr().wrapping_add(bases * out_features));
+            let next = numbers.as_ptr().wrapping_add(bases * out_features);
+            for vector in 0..N {
+                simd.prefetch(next.wrapping_add(vector * S::LANES));
+            }
             let mut numbers = vectors::<S, N>(simd, numbers);
             if let Some(factors) = factors
                 && !is_base
@@ -63,29 +65,4 @@ fn vectors<S: Simd, const N: usize>(simd: S, part: &[f32]) -> [S::Vector; N] {
         *numbers = simd.read(&part[(vector * S::LANES).min(part.len())..]);
     }
     vectors
-}
-
-/// Reads `T` taps of a window, from the tap `first` on, out of one input's packed weights.
-///
-/// The first `spline_taps` taps are coefficients, the one behind them is the base branch.
-#[inline(always)]
-pub(super) fn load<S: Simd, const T: usize, const N: usize>(
-    simd: S,
-    packed: &[f32],
-    window: usize,
-    first: usize,
-    spline_taps: usize,
-) -> [[S::Vector; N]; T] {
-    let width = N * S::LANES;
-    let mut rows = [[simd.zero(); N]; T];
-    for (tap, row) in rows.iter_mut().enumerate() {
-        let tap = first + tap;
-        let place = if tap < spline_taps { (window + tap) * width } else { packed.len() - width };
-        let numbers = &packed[place..place + width];
-        for (vector, weights) in row.iter_mut().enumerate() {
-            // SAFETY: the slice holds `N` vectors.
-            *weights = unsafe { simd.load(numbers.as_ptr().wrapping_add(vector * S::LANES)) };
-        }
-    }
-    rows
 }

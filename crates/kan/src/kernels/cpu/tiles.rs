@@ -1,0 +1,25 @@
+//! The outputs' gradients, tile by tile.
+
+use super::ROWS;
+use crate::kernels::path::Path;
+
+/// Copies `dy`, `[rows, out_features]`, tile by tile, with zeros up to whole vectors.
+///
+/// Each line of [`ROWS`] samples becomes `[tiles][samples][outputs of the tile]`.
+pub(crate) fn pack(path: Path, dy: &[f32], out_features: usize, to: &mut [f32]) {
+    let lanes = super::lanes(path);
+    let (width, tile) = (out_features.next_multiple_of(lanes), super::tile(path));
+    let blocks = dy.chunks(ROWS * out_features).zip(to.chunks_mut(ROWS * width));
+    for (dy, to) in blocks {
+        let rows = dy.len() / out_features;
+        for column in (0..width).step_by(tile) {
+            let padded = tile.min(width - column);
+            let there = tile.min(out_features - column);
+            let to = &mut to[column * rows..][..padded * rows];
+            for (dy, to) in dy.chunks_exact(out_features).zip(to.chunks_exact_mut(padded)) {
+                to[..there].copy_from_slice(&dy[column..column + there]);
+                to[there..].fill(0.0);
+            }
+        }
+    }
+}

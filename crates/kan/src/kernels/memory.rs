@@ -1,0 +1,168 @@
+//! How much memory a layer's passes take, before they are run.
+
+use super::cpu::{INPUTS, LINES, PITCH, ROWS, forward_tile, lanes, rows_of_weights, tile};
+use super::geometry::{LayerGeometry, Weights};
+use super::parallel;
+use super::path::Path;
+use super::scratch::{Taps, Workspace};
+use super::{backward, forward};
+
+/// Bytes of a layer's passes on the kernels.
+///
+/// Nothing else is kept from the forward pass to the backward one than its input, which the
+/// caller has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LayerMemory {
+    /// The parameters.
+    pub parameters: usize,
+    /// The outputs.
+    pub outputs: usize,
+    /// The gradients of the input and of all parameters.
+    pub gradients: usize,
+    /// The scratch of a forward pass.
+    pub forward_scratch: usize,
+    /// The scratch of a backward pass to all gradients.
+    pub backward_scratch: usize,
+}
+
+impl LayerMemory {
+    /// Bytes for a batch of so many samples, on so many threads.
+    ///
+    /// Only which parameters are there counts, not what they are: slices may be empty. A scratch
+    /// that serves both passes takes no more than the sum of what they take.
+    ///
+    /// # Example
+    /// ```
+    /// use updraft_kan::slices::{Activation, Grid, LayerGeometry, LayerMemory, Path, Weights};
+    ///
+    /// let grid = Grid::uniform(-1.0, 1.0, 5, 3)?;
+    /// let layer = LayerGeometry::try_new(grid, 2, 3, Activation::Silu)?;
+    /// let memory = LayerMemory::of(Path::detect(), &layer, &Weights::default(), 16, 1);
+    /// assert_eq!((memory.parameters, memory.outputs), (4 * 2 * 8 * 3, 4 * 16 * 3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn of(
+        path: Path,
+        geometry: &LayerGeometry,
+        weights: &Weights<'_>,
+        batch: usize,
+        threads: usize,
+    ) -> Self {
+        let (inputs, outputs) = (geometry.in_features(), geometry.out_features());
+        let edges = geometry.edges();
+        let parts = usize::from(weights.base.is_some()) + usize::from(weights.scaler.is_some());
+        let bias = if weights.bias.is_some() { outputs } else { 0 };
+        let parameters = edges * (geometry.grid().bases() + parts) + bias;
+        let layer = Layer { path, geometry, weights, batch };
+        let threads = parallel::threads(threads);
+        Self {
+            parameters: FLOAT * parameters,
+            outputs: FLOAT * batch * outputs,
+            gradients: FLOAT * (batch * inputs + parameters),
+            forward_scratch: layer.forward(threads),
+            backward_scratch: layer.backward(threads),
+        }
+    }
+}
+
+const FLOAT: usize = size_of::<f32>();
+
+struct Layer<'a> {
+    path: Path,
+    geometry: &'a LayerGeometry,
+    weights: &'a Weights<'a>,
+    batch: usize,
+}
+
+impl Layer<'_> {
+    fn forward(&self, threads: usize) -> usize {
+        let rows = forward::rows(self.batch, threads);
+        let lines = rows.min(self.batch).div_ceil(ROWS);
+        let inputs = self.geometry.in_features().min(INPUTS);
+        let taps = self.geometry.taps(self.weights);
+        let of_line = inputs * PITCH + (taps + 1) * PITCH + ROWS * inputs * (taps + 1);
+        let width = forward_tile(self.path).min(self.padded());
+        let of_tile = inputs * rows_of_weights(self.geometry, self.weights) * width;
+        let sums = lines * ROWS * forward_tile(self.path);
+        let used = threads.min(self.batch.div_ceil(rows));
+        let of_thread = lines * (size_of::<Taps>() + FLOAT * of_line) + FLOAT * (of_tile + sums);
+        threads * size_of::<Workspace>() + used * of_thread
+    }
+
+    fn backward(&self, threads: usize) -> usize {
+        let plan = backward::Plan::new(self.path, self.geometry, self.weights, self.batch);
+        let inputs = self.geometry.in_features().min(INPUTS);
+        let taps = self.geometry.taps(self.weights);
+        let lines = plan.samples.min(self.batch).div_ceil(ROWS).min(LINES);
+        let of_line = inputs * PITCH * (2 + 2 * taps) + PITCH;
+        let width = tile(self.path).min(self.padded());
+        let of_tile = inputs * rows_of_weights(self.geometry, self.weights) * width;
+        let partial = PITCH * (lanes(self.path) + LINES * INPUTS);
+        let of_sums = if plan.pieces == 1 { plan.sums(0..inputs) } else { 0 };
+        let of_pieces = if plan.pieces > 1 {
+            plan.pieces * plan.sums(0..self.geometry.in_features())
+        } else {
+            0
+        };
+        let shared = self.batch * (plan.width + self.geometry.in_features()) + of_pieces;
+        let tasks = plan.pieces * self.geometry.in_features().div_ceil(INPUTS);
+        let of_thread =
+            LINES * size_of::<Taps>() + FLOAT * (lines * of_line + of_tile + partial + of_sums);
+        threads * size_of::<Workspace>() + threads.min(tasks) * of_thread + FLOAT * shared
+    }
+
+    fn padded(&self) -> usize {
+        self.geometry.out_features().next_multiple_of(lanes(self.path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grid::Grid;
+    use crate::kernels::{Activation, Gradients, Scratch};
+
+    #[test]
+    fn the_scratch_of_both_passes_is_what_was_estimated() {
+        let layers = [(256, 784, 64, 5, 3), (64, 256, 256, 5, 3), (300, 20, 70, 20, 2)];
+        for ((batch, inputs, outputs, intervals, degree), path) in
+            layers.into_iter().flat_map(|layer| Path::ALL.map(|path| (layer, path)))
+        {
+            if !path.is_available() {
+                continue;
+            }
+            let grid = Grid::uniform(-1.0, 1.0, intervals, degree).unwrap();
+            let geometry = LayerGeometry::try_new(grid, inputs, outputs, Activation::Silu).unwrap();
+            let edges = vec![0.5; geometry.edges()];
+            let spline = vec![0.5; geometry.edges() * geometry.grid().bases()];
+            let weights =
+                Weights { spline: &spline, base: Some(&edges), scaler: Some(&edges), bias: None };
+            let x: Vec<f32> = (0..batch * inputs).map(|at| (at as f32).sin()).collect();
+            let mut y = vec![0.0; batch * outputs];
+            let estimate = LayerMemory::of(path, &geometry, &weights, batch, 1);
+            let near = |estimate: usize, scratch: &Scratch| {
+                let ratio = estimate as f64 / scratch.bytes() as f64;
+                assert!((0.9..1.1).contains(&ratio), "{path} {inputs} to {outputs}: {ratio}");
+            };
+
+            let mut scratch = Scratch::new();
+            forward(path, &geometry, weights, &x, &mut y, &mut scratch, 1).unwrap();
+            near(estimate.forward_scratch, &scratch);
+
+            let (mut of_x, mut of_spline) = (x.clone(), spline.clone());
+            let (mut of_base, mut of_scaler) = (edges.clone(), edges.clone());
+            let gradients = Gradients {
+                x: Some(&mut of_x),
+                spline: Some(&mut of_spline),
+                base: Some(&mut of_base),
+                scaler: Some(&mut of_scaler),
+                bias: None,
+            };
+            let mut scratch = Scratch::new();
+            backward(path, &geometry, weights, &x, &y, gradients, &mut scratch, 1).unwrap();
+            near(estimate.backward_scratch, &scratch);
+        }
+    }
+}
