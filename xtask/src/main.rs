@@ -19,6 +19,7 @@ Commands of the program `updraft`, built first (ask each for --help):
   train       train a model; without arguments, a small one in a minute
   eval        score a trained model on its test data
   predict     classify image files with a trained model
+  quantize    put a trained model into eight bits and say what that costs
   report      write a run's page: curves, times, plan, environment
   probe       list the devices, usable or not, and why
   explain     show every value of a config and who chose it
@@ -46,7 +47,7 @@ fn main() -> ExitCode {
     let rest: Vec<String> = arguments.collect();
     let dry_run = rest.iter().any(|argument| argument == "--dry-run");
     match command.as_str() {
-        "train" | "eval" | "predict" | "report" | "probe" | "explain" | "lr-find"
+        "train" | "eval" | "predict" | "quantize" | "report" | "probe" | "explain" | "lr-find"
         | "batch-find" | "compare" | "warm-up" | "verify" => updraft::run(&command, &rest),
         "check" | "test" | "tidy" if rest.iter().any(|argument| argument != "--dry-run") => {
             refuse(&format!("`cargo xtask {command}` takes no arguments but --dry-run"))

@@ -1,14 +1,14 @@
 //! The three passes of a convolution over a batch.
 
 use super::activation::Activation;
-use super::cpu::{
-    LineJob, LineWeightJob, PointwiseKernels, TileJob, WeightJob, lanes, pad, transpose,
-};
-use super::geometry::{ConvGeometry, ConvShape};
+use super::cpu::{LineWeightJob, PointwiseKernels, TileJob, WeightJob, lanes, transpose};
+use super::geometry::ConvGeometry;
+use super::lines::{Lines, are_few, for_rows};
+use super::packing::{pack, padded_image, padded_len, phase_taps, taps_of};
 use super::parallel::{Cut, Pieces, over, over_items, threads};
 use super::path::Path;
-use super::plan::{Padded, Phase, Phases, Windows};
-use super::scratch::{CACHE_LINE, Scratch};
+use super::plan::{Phase, Phases, Windows};
+use super::scratch::Scratch;
 
 /// Chunks of a batch whose weight gradients are summed one after the other.
 ///
@@ -258,57 +258,6 @@ pub(crate) fn input_gradient_into<'a>(
     });
 }
 
-/// A grid of pixels whose rows fill vectors.
-#[derive(Debug, Clone, Copy)]
-struct Lines {
-    rows: usize,
-    columns: usize,
-    row_step: usize,
-}
-
-impl Lines {
-    /// The grid, if windows of neighbours lie side by side and rows fill vectors better than
-    /// channels do.
-    fn of(
-        path: Path,
-        size: [usize; 2],
-        [row_step, column_step]: [usize; 2],
-        channels: usize,
-    ) -> Option<Self> {
-        let [rows, columns] = if row_step == size[1] { [1, size[0] * size[1]] } else { size };
-        let filled = |count: usize| count as f64 / count.next_multiple_of(lanes(path)) as f64;
-        // With lanes full, sums over pixels take three quarters of the time of sums over channels.
-        let is_better = filled(columns) >= 0.75 * filled(channels);
-        let fits = column_step == 1 && LineJob::fits(path, columns);
-        (fits && is_better).then_some(Self { rows, columns, row_step })
-    }
-
-    fn job<'a>(
-        self,
-        image: &'a [f32],
-        taps: &'a [u32],
-        weights: &'a [f32],
-        start: &'a [f32],
-        channels: usize,
-    ) -> LineJob<'a> {
-        let Self { rows, columns, row_step } = self;
-        LineJob { image, taps, weights, start, channels, rows, columns, row_step }
-    }
-}
-
-/// Whether a vector of so many channels would be mostly empty.
-const fn are_few(channels: usize, lanes: usize) -> bool {
-    channels * 4 <= lanes
-}
-
-/// The path, or that of shorter vectors if only these are filled by rows of few channels.
-fn for_rows(path: Path, columns: usize, stride: [usize; 2], channels: usize) -> Path {
-    let shorter = Path::Avx2;
-    let fits = LineJob::fits(shorter, columns) && !LineJob::fits(path, columns);
-    let helps = fits && stride == [1, 1] && are_few(channels, lanes(path));
-    if path == Path::Avx512 && helps && shorter.is_available() { shorter } else { path }
-}
-
 /// A phase, its windows' taps, and where its weights start.
 struct PhaseJob<'a> {
     phase: &'a Phase,
@@ -414,80 +363,12 @@ pub fn weight_gradient(
     }
 }
 
-/// The taps of a forward window in the order of the weights: channel, row, column.
-fn taps_of(shape: &ConvShape, windows: &Windows) -> Vec<u32> {
-    let [rows, columns] = shape.kernel;
-    let taps = 0..windows.channels[0] * rows * columns;
-    taps.map(|tap| {
-        let (row, column) = (tap / columns % rows, tap % columns);
-        windows.tap(shape, [tap / columns / rows, row, column])
-    })
-    .collect()
-}
-
-/// The taps of a phase's windows: output channel, row, column.
-fn phase_taps(phase: &Phase, padded: Padded, outputs: usize) -> Vec<u32> {
-    let [rows, columns] = &phase.taps;
-    let mut taps = Vec::with_capacity(outputs * rows.len() * columns.len());
-    for output in 0..outputs {
-        for (_, row) in rows {
-            for (_, column) in columns {
-                let row = output * padded.size[0] + row;
-                taps.push((row * padded.size[1] + column) as u32);
-            }
-        }
-    }
-    taps
-}
-
-/// Fills `[blocks][taps][lanes]` with the weight of each channel and tap, and zeros beyond.
-///
-/// The first channel's weight of a tap is `w[first(tap)]`; channels are `step` apart.
-fn pack(
-    packed: &mut [f32],
-    [taps, lanes]: [usize; 2],
-    w: &[f32],
-    [channels, step]: [usize; 2],
-    first: impl Fn(usize) -> usize,
-) {
-    for (index, vector) in packed.chunks_exact_mut(lanes).enumerate() {
-        let channel = index / taps * lanes;
-        let (filled, rest) = vector.split_at_mut(lanes.min(channels - channel));
-        let weights = w[first(index % taps) + channel * step..].iter().step_by(step);
-        for (packed, &weight) in filled.iter_mut().zip(weights) {
-            *packed = weight;
-        }
-        rest.fill(0.0);
-    }
-}
-
-/// Numbers that the padded copy of an image takes; none where it is read where it is.
-fn padded_len(padded: Padded, image: [usize; 2], channels: usize) -> usize {
-    let numbers = if padded.is_bare(image) { 0 } else { channels * padded.plane() };
-    // What lies behind it starts with a cache line too.
-    numbers.next_multiple_of(CACHE_LINE)
-}
-
-/// The image itself, or its padded copy.
-fn padded_image<'a>(
-    path: Path,
-    image: &'a [f32],
-    size: [usize; 2],
-    padded: Padded,
-    own: &'a mut [f32],
-) -> &'a [f32] {
-    if padded.is_bare(size) {
-        return image;
-    }
-    pad(path, image, size, padded.before, padded.size, own);
-    own
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::kernels::geometry::ConvShape;
     use crate::kernels::reference;
 
     /// Numbers in −1 to 1 without a pattern.

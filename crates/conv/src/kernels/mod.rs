@@ -6,6 +6,8 @@ mod bias;
 mod convolution;
 mod cpu;
 mod geometry;
+mod lines;
+mod packing;
 mod parallel;
 mod path;
 mod plan;

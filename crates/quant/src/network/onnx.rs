@@ -304,17 +304,20 @@ fn parameters(
     let of_bias: Vec<f32> =
         weights.scales().iter().map(|scale| scale * weights.input().scale()).collect();
     let codes = [
-        ("weights", Tensor::new(Element::I8, &shape, &bytes), weights.scales()),
-        ("bias", Tensor::new(Element::I32, &[channels], &bias), of_bias.as_slice()),
+        ("weights", Element::I8, shape, bytes, weights.scales()),
+        ("bias", Element::I32, vec![channels], bias, of_bias.as_slice()),
     ];
-    codes.map(|(part, tensor, scales)| {
-        let [codes, scale, real] =
-            ["codes", "scale", "real"].map(|kind| format!("{name}.{part}.{kind}"));
+    codes.map(|(part, element, shape, bytes, scales)| {
+        let [codes, scale, zero, real] =
+            ["codes", "scale", "zero", "real"].map(|kind| format!("{name}.{part}.{kind}"));
         let scales: Vec<u8> = scales.iter().flat_map(|scale| scale.to_le_bytes()).collect();
-        model.initializer(&codes, &tensor);
+        // onnxruntime has integer kernels for weights whose zero points are written out.
+        let zeros = vec![0; channels * bytes.len() / shape.iter().product::<usize>()];
+        model.initializer(&codes, &Tensor::new(element, &shape, &bytes));
         model.initializer(&scale, &Tensor::new(Element::F32, &[channels], &scales));
+        model.initializer(&zero, &Tensor::new(element, &[channels], &zeros));
         let attributes = [("axis", Attribute::Integer(0))];
-        model.node("DequantizeLinear", &[&codes, &scale], &real, &attributes);
+        model.node("DequantizeLinear", &[&codes, &scale, &zero], &real, &attributes);
         real
     })
 }

@@ -2,6 +2,8 @@
 //!
 //! Products of an unsigned and a signed byte are summed in 32 bits from the start; the instruction
 //! that multiplies bytes saturates at 16.
+//!
+//! Halves are written out: a closure that is not inlined would lose the instructions.
 #![expect(unsafe_code, reason = "intrinsics, and reads and writes through checked pointers")]
 
 use std::arch::x86_64::{
@@ -46,35 +48,31 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn dot(self, sums: [__m256i; 2], quad: Widened, weights: [Widened; 2]) -> [__m256i; 2] {
-        let half = |sum: __m256i, weights: Widened| {
-            let sum = self.sum(sum, self.products(quad[0], weights[0]));
-            self.sum(sum, self.products(quad[1], weights[1]))
-        };
-        [half(sums[0], weights[0]), half(sums[1], weights[1])]
+        [self.dot_half(sums[0], quad, weights[0]), self.dot_half(sums[1], quad, weights[1])]
     }
 
     #[inline(always)]
     fn multiply_add(self, sums: [__m256i; 2], a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
-        let half = |half: usize| self.sum(sums[half], self.products(a[half], b[half]));
-        [half(0), half(1)]
+        let products = [self.products(a[0], b[0]), self.products(a[1], b[1])];
+        self.add(sums, products)
     }
 
     #[inline(always)]
     unsafe fn load(self, from: *const i32) -> [__m256i; 2] {
         // SAFETY: the caller promises sixteen initialised numbers.
-        [0, 8].map(|at| unsafe { _mm256_loadu_si256(from.wrapping_add(at).cast()) })
+        let first = unsafe { _mm256_loadu_si256(from.cast()) };
+        // SAFETY: the same.
+        let second = unsafe { _mm256_loadu_si256(from.wrapping_add(8).cast()) };
+        [first, second]
     }
 
     #[inline(always)]
     unsafe fn weights(self, from: *const i8) -> [Widened; 2] {
-        [0, 32].map(|at| {
-            // SAFETY: the caller promises 64 initialised bytes.
-            let bytes = unsafe { _mm256_loadu_si256(from.wrapping_add(at).cast()) };
-            // SAFETY: the proof is at hand.
-            let raised = unsafe { _mm256_slli_epi16::<8>(bytes) };
-            // SAFETY: the proof is at hand.
-            [raised, bytes].map(|bytes| unsafe { _mm256_srai_epi16::<8>(bytes) })
-        })
+        // SAFETY: the caller promises 64 initialised bytes.
+        let first = unsafe { _mm256_loadu_si256(from.cast()) };
+        // SAFETY: the same.
+        let second = unsafe { _mm256_loadu_si256(from.wrapping_add(32).cast()) };
+        [self.widened(first), self.widened(second)]
     }
 
     #[inline(always)]
@@ -94,22 +92,24 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     unsafe fn widen(self, from: *const u8) -> [__m256i; 2] {
-        [0, 8].map(|at| {
-            // SAFETY: the caller promises sixteen initialised bytes.
-            let bytes = unsafe { _mm_loadl_epi64(from.wrapping_add(at).cast()) };
-            // SAFETY: the proof is at hand.
-            unsafe { _mm256_cvtepu8_epi32(bytes) }
-        })
+        // SAFETY: the caller promises sixteen initialised bytes.
+        let [first, second] = unsafe { self.halves(from) };
+        // SAFETY: the proof is at hand.
+        let first = unsafe { _mm256_cvtepu8_epi32(first) };
+        // SAFETY: the proof is at hand.
+        let second = unsafe { _mm256_cvtepu8_epi32(second) };
+        [first, second]
     }
 
     #[inline(always)]
     unsafe fn widen_signed(self, from: *const i8) -> [__m256i; 2] {
-        [0, 8].map(|at| {
-            // SAFETY: the caller promises sixteen initialised bytes.
-            let bytes = unsafe { _mm_loadl_epi64(from.wrapping_add(at).cast()) };
-            // SAFETY: the proof is at hand.
-            unsafe { _mm256_cvtepi8_epi32(bytes) }
-        })
+        // SAFETY: the caller promises sixteen initialised bytes.
+        let [first, second] = unsafe { self.halves(from.cast()) };
+        // SAFETY: the proof is at hand.
+        let first = unsafe { _mm256_cvtepi8_epi32(first) };
+        // SAFETY: the proof is at hand.
+        let second = unsafe { _mm256_cvtepi8_epi32(second) };
+        [first, second]
     }
 
     #[inline(always)]
@@ -153,7 +153,7 @@ impl Simd for Avx2 {
     ) {
         // SAFETY: the caller promises sixteen scales.
         let scaled = unsafe { self.scaled(sums, scales) };
-        let bytes = self.narrowed(scaled.map(|values| self.clamped(values, clamp)));
+        let bytes = self.narrowed([self.clamped(scaled[0], clamp), self.clamped(scaled[1], clamp)]);
         if count == LANES {
             // SAFETY: the caller promises room for sixteen.
             unsafe { _mm_storeu_si128(to.cast(), bytes) };
@@ -181,26 +181,71 @@ impl Avx2 {
         unsafe { _mm256_madd_epi16(a, b) }
     }
 
+    /// `sum + Σ quad[i]·weights[i]` of eight lanes.
+    #[inline(always)]
+    fn dot_half(self, sum: __m256i, quad: Widened, weights: Widened) -> __m256i {
+        let sum = self.sum(sum, self.products(quad[0], weights[0]));
+        self.sum(sum, self.products(quad[1], weights[1]))
+    }
+
+    /// Signed bytes as 16 bits: of every two the lower, and the upper.
+    #[inline(always)]
+    fn widened(self, bytes: __m256i) -> Widened {
+        // SAFETY: the proof is at hand.
+        let raised = unsafe { _mm256_slli_epi16::<8>(bytes) };
+        // SAFETY: the proof is at hand.
+        let lower = unsafe { _mm256_srai_epi16::<8>(raised) };
+        // SAFETY: the proof is at hand.
+        let upper = unsafe { _mm256_srai_epi16::<8>(bytes) };
+        [lower, upper]
+    }
+
+    /// Sixteen bytes, eight in each.
+    ///
+    /// # Safety
+    /// They lie in one allocation and are initialised.
+    #[inline(always)]
+    unsafe fn halves(self, from: *const u8) -> [__m128i; 2] {
+        // SAFETY: the caller promises sixteen bytes.
+        let first = unsafe { _mm_loadl_epi64(from.cast()) };
+        // SAFETY: the same.
+        let second = unsafe { _mm_loadl_epi64(from.wrapping_add(8).cast()) };
+        [first, second]
+    }
+
+    /// `sums · scales` of eight lanes.
+    ///
+    /// # Safety
+    /// There are eight scales.
+    #[inline(always)]
+    unsafe fn scaled_half(self, sums: __m256i, scales: *const f32) -> __m256 {
+        // SAFETY: the caller promises eight scales.
+        let scales = unsafe { _mm256_loadu_ps(scales) };
+        // SAFETY: the proof is at hand.
+        let sums = unsafe { _mm256_cvtepi32_ps(sums) };
+        // SAFETY: the proof is at hand.
+        unsafe { _mm256_mul_ps(sums, scales) }
+    }
+
     /// `sums · scales`.
     ///
     /// # Safety
     /// There are sixteen scales.
     #[inline(always)]
     unsafe fn scaled(self, sums: [__m256i; 2], scales: *const f32) -> [__m256; 2] {
-        [(sums[0], 0), (sums[1], 8)].map(|(sums, at)| {
-            // SAFETY: the caller promises sixteen scales.
-            let scales = unsafe { _mm256_loadu_ps(scales.wrapping_add(at)) };
-            // SAFETY: the proof is at hand.
-            let sums = unsafe { _mm256_cvtepi32_ps(sums) };
-            // SAFETY: the proof is at hand.
-            unsafe { _mm256_mul_ps(sums, scales) }
-        })
+        // SAFETY: the caller promises sixteen scales.
+        let first = unsafe { self.scaled_half(sums[0], scales) };
+        // SAFETY: the same.
+        let second = unsafe { self.scaled_half(sums[1], scales.wrapping_add(8)) };
+        [first, second]
     }
 
     #[inline(always)]
     fn clamped(self, values: __m256, clamp: Clamp) -> __m256i {
         // SAFETY: the proof is at hand.
-        let [low, high] = [clamp.low, clamp.high].map(|bound| unsafe { _mm256_set1_ps(bound) });
+        let low = unsafe { _mm256_set1_ps(clamp.low) };
+        // SAFETY: the proof is at hand.
+        let high = unsafe { _mm256_set1_ps(clamp.high) };
         // SAFETY: the proof is at hand.
         let values = unsafe { _mm256_max_ps(values, low) };
         // SAFETY: the proof is at hand.

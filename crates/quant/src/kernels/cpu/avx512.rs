@@ -151,7 +151,9 @@ impl Avx512Vnni {
     #[inline(always)]
     fn clamped(self, values: std::arch::x86_64::__m512, clamp: Clamp) -> __m128i {
         // SAFETY: the proof is at hand.
-        let [low, high] = [clamp.low, clamp.high].map(|bound| unsafe { _mm512_set1_ps(bound) });
+        let low = unsafe { _mm512_set1_ps(clamp.low) };
+        // SAFETY: the proof is at hand.
+        let high = unsafe { _mm512_set1_ps(clamp.high) };
         // SAFETY: the proof is at hand.
         let values = unsafe { _mm512_max_ps(values, low) };
         // SAFETY: the proof is at hand.
