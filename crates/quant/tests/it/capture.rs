@@ -116,6 +116,7 @@ fn decibels(right: &[f32], given: &[f32]) -> f64 {
 #[test]
 fn a_separable_network_of_burn_runs_in_eight_bits() -> Result<(), Box<dyn std::error::Error>> {
     for device in devices() {
+        device.seed(1);
         // What is still to be taken into the running statistics changes the first answers alone.
         let module = Separable::new(&device).valid();
         let before = module.forward(images(3, 2, &device)).to_data();
@@ -144,6 +145,7 @@ fn a_separable_network_of_burn_runs_in_eight_bits() -> Result<(), Box<dyn std::e
 #[test]
 fn what_has_no_eight_bits_runs_in_f32_and_says_why() -> Result<(), Box<dyn std::error::Error>> {
     let device = &devices()[0];
+    device.seed(1);
     let module = (conv([3, 8], 3, 1, device), conv([8, 4], 3, 1, device));
     let forward = |module: &(Conv2d, Conv2d), x: Tensor<4>| {
         softmax(module.1.forward(softmax(module.0.forward(x), 1)), 1)
@@ -175,6 +177,7 @@ fn what_has_no_eight_bits_runs_in_f32_and_says_why() -> Result<(), Box<dyn std::
 #[test]
 fn what_a_graph_does_not_have_is_named_with_its_place() {
     let device = &devices()[0];
+    device.seed(1);
     let module = conv([3, 8], 3, 1, device);
     let error =
         Graph::try_capture(&module, [3, 12, 12], |module, x| module.forward(x).swap_dims(2, 3));
@@ -200,6 +203,7 @@ fn what_a_graph_does_not_have_is_named_with_its_place() {
 #[test]
 fn parameters_that_are_not_finite_are_named() {
     let device = &devices()[0];
+    device.seed(1);
     let mut module = conv([3, 8], 3, 1, device);
     let bad = module.weight.val().slice_fill([4..5, 0..1, 0..1, 0..1], f32::NAN);
     module.weight = Param::from_tensor(bad);
@@ -213,6 +217,7 @@ fn parameters_that_are_not_finite_are_named() {
 #[test]
 fn a_network_that_differs_between_batches_is_refused() {
     let device = &devices()[0];
+    device.seed(1);
     let module = conv([3, 8], 3, 1, device);
     let error = Graph::try_capture(&module, [3, 12, 12], |module, x| {
         let x = if x.dims()[0] > 2 { x * 2.0 } else { x };
