@@ -1,5 +1,6 @@
 //! Strategies: who computes a problem.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
@@ -70,6 +71,15 @@ pub(crate) enum Kernels {
     Ours,
     /// Our kernels on bare slices, on the path of this name.
     Forced(&'static str),
+}
+
+/// The one of a crate's paths that has a name.
+///
+/// # Errors
+/// When the crate has no such path.
+pub(crate) fn path_named<P: Display>(paths: impl IntoIterator<Item = P>, name: &str) -> Result<P> {
+    let path = paths.into_iter().find(|path| path.to_string() == name);
+    path.with_context(|| format!("this problem's kernels have no path `{name}`"))
 }
 
 /// The strategies of this build for a problem.

@@ -1,6 +1,6 @@
 //! Batch normalization in training: with the batch's statistics, forward and backward.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use burn::tensor::module::batch_norm_train;
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use updraft_conv::slices::{
 
 use crate::formula;
 use crate::problem::{Outputs, Pass, Problem, Repeat, Site, Task, Work, widened};
-use crate::strategy::Kernels;
+use crate::strategy::{Kernels, path_named};
 
 const EPSILON: f64 = 1e-5;
 
@@ -115,8 +115,7 @@ impl Task for BatchNorm {
             Pass::Training => site.device.clone().autodiff(),
         };
         if let Kernels::Forced(name) = site.kernels {
-            let path = Path::ALL.into_iter().find(|path| path.name() == name);
-            let path = path.with_context(|| format!("batch norms have no path `{name}`"))?;
+            let path = path_named(Path::ALL, name)?;
             return Ok(Box::new(OnSlices::new(self, path, site.threads)));
         }
         let [x, gamma, beta, g] = self.inputs();

@@ -1,6 +1,6 @@
 //! Convolution of images: forward, each gradient by itself, and forward with both.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use burn::tensor::module::conv2d;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -11,7 +11,7 @@ use updraft_conv::slices::{
 
 use crate::formula;
 use crate::problem::{Outputs, Problem, Repeat, Site, Task, Work, widened};
-use crate::strategy::Kernels;
+use crate::strategy::{Kernels, path_named};
 
 /// A square kernel over square images, f32, NCHW, padded by half the kernel, without bias.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -170,8 +170,7 @@ impl Task for Conv2d {
     fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {
         match site.kernels {
             Kernels::Forced(name) => {
-                let path = Path::ALL.into_iter().find(|path| path.name() == name);
-                let path = path.with_context(|| format!("convolutions have no path `{name}`"))?;
+                let path = path_named(Path::ALL, name)?;
                 return Ok(Box::new(OnSlices::new(self, path, site.threads)?));
             }
             Kernels::Ours if !self.pass.is_on_tensors() => {

@@ -15,7 +15,7 @@ use updraft_quant::{Calibration, Graph, QuantizedModel, Window, Workspace};
 
 use crate::formula;
 use crate::problem::{Arithmetic, Outputs, Problem, Repeat, Site, Task, Work, widened};
-use crate::strategy::Kernels;
+use crate::strategy::{Kernels, path_named};
 
 /// A network and how many samples run at a time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -216,10 +216,7 @@ impl Task for Int8Network {
         let path = match site.kernels {
             Kernels::Burn => return Ok(Box::new(InFloats::new(self, &site.device))),
             Kernels::Ours => Path::detect(),
-            Kernels::Forced(name) => {
-                let path = Path::ALL.into_iter().find(|path| path.name() == name);
-                path.with_context(|| format!("networks of bytes have no path `{name}`"))?
-            }
+            Kernels::Forced(name) => path_named(Path::ALL, name)?,
         };
         Ok(Box::new(InBytes {
             path,

@@ -1,6 +1,6 @@
 //! A product of bytes with packed weights: the sums, or the codes of the next layer.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use updraft_quant::{ActivationScheme, OutputScheme, QuantizedWeights};
 
 use crate::formula;
 use crate::problem::{Arithmetic, Outputs, Problem, Repeat, Site, Task, Work, numbers};
-use crate::strategy::Kernels;
+use crate::strategy::{Kernels, path_named};
 
 /// `[rows, inner] · [inner, columns]`, unsigned activations with a zero point, signed weights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -117,10 +117,7 @@ impl Task for Int8Product {
         let path = match site.kernels {
             Kernels::Burn => return Ok(Box::new(InFloats::new(self, &site.device))),
             Kernels::Ours => Path::detect(),
-            Kernels::Forced(name) => {
-                let path = Path::ALL.into_iter().find(|path| path.name() == name);
-                path.with_context(|| format!("products of bytes have no path `{name}`"))?
-            }
+            Kernels::Forced(name) => path_named(Path::ALL, name)?,
         };
         let bias = vec![0; self.columns];
         let weights =

@@ -14,7 +14,7 @@ use updraft_kan::{KanLinear, KanLinearConfig, LayerPath};
 
 use crate::formula;
 use crate::problem::{Outputs, Pass, Problem, Repeat, Site, Task, Work, numbers, widened};
-use crate::strategy::Kernels;
+use crate::strategy::{Kernels, path_named};
 
 /// Cubic splines over equal intervals of `[−1, 1]`, with `SiLU`, base weights and factors, f32.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -113,8 +113,7 @@ impl Task for KanLayer {
     fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {
         let path = match site.kernels {
             Kernels::Forced(name) => {
-                let path = Path::ALL.into_iter().find(|path| path.name() == name);
-                let path = path.with_context(|| format!("KAN layers have no path `{name}`"))?;
+                let path = path_named(Path::ALL, name)?;
                 return Ok(Box::new(OnSlices::new(self, path, site.threads)?));
             }
             Kernels::Ours => None,

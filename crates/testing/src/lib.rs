@@ -6,10 +6,12 @@ mod closeness;
 mod devices;
 #[cfg(feature = "burn")]
 mod gradient;
+mod scattered;
 pub mod tolerance;
 
-// Comparing numbers.
+// Making and comparing numbers.
 pub use closeness::{Numbers, assert_close};
+pub use scattered::scattered;
 pub use tolerance::Tolerance;
 
 // Devices and gradients of burn.

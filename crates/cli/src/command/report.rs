@@ -23,7 +23,10 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     // A run that is still going on has no summary yet.
     let summary: Option<serde_json::Value> = folder.read_json("summary.json").ok();
     // Not every run was put into eight bits.
-    let quant: Option<serde_json::Value> = folder.read_json("quant.json").ok();
+    let quant: Option<serde_json::Value> = match folder.path().join("quant.json").exists() {
+        true => Some(folder.read_json("quant.json")?),
+        false => None,
+    };
     let text = |name| std::fs::read_to_string(folder.path().join(name)).ok();
     let texts = ["plan.toml", "environment.json"];
     let texts: Vec<_> = texts.iter().filter_map(|name| Some((*name, text(name)?))).collect();

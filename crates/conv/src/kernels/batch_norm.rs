@@ -372,18 +372,12 @@ fn lines(by: &Normalization<'_>, mean: &[f32], variance: &[f32]) -> Vec<Line> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use updraft_testing::scattered;
 
     use super::*;
 
     fn numbers(seed: u32, count: usize, offset: f32) -> Vec<f32> {
-        let mut state = seed.wrapping_mul(2_654_435_761) | 1;
-        let mut next = || {
-            state ^= state << 13;
-            state ^= state >> 17;
-            state ^= state << 5;
-            state as f32 / u32::MAX as f32 * 2.0 - 1.0 + offset
-        };
-        (0..count).map(|_| next()).collect()
+        scattered(seed, count).into_iter().map(|number| number + offset).collect()
     }
 
     /// `[y, mean, variance, dx, dgamma, dbeta, dresidual]`.

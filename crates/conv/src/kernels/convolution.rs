@@ -366,22 +366,11 @@ pub fn weight_gradient(
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use updraft_testing::scattered;
 
     use super::*;
     use crate::kernels::geometry::ConvShape;
     use crate::kernels::reference;
-
-    /// Numbers in −1 to 1 without a pattern.
-    fn numbers(seed: u32, count: usize) -> Vec<f32> {
-        let mut state = seed.wrapping_mul(2_654_435_761) | 1;
-        let mut next = || {
-            state ^= state << 13;
-            state ^= state >> 17;
-            state ^= state << 5;
-            state as f32 / u32::MAX as f32 * 2.0 - 1.0
-        };
-        (0..count).map(|_| next()).collect()
-    }
 
     fn wide(values: &[f32]) -> Vec<f64> {
         values.iter().map(|&value| value.into()).collect()
@@ -413,10 +402,10 @@ mod tests {
             let geometry = ConvGeometry::try_new(shape).ok()?;
             Some(Self {
                 geometry,
-                x: numbers(1, geometry.input_len()),
-                w: numbers(2, geometry.weight_len()),
-                dy: numbers(3, geometry.output_len()),
-                bias: numbers(4, shape.channels[1]),
+                x: scattered(1, geometry.input_len()),
+                w: scattered(2, geometry.weight_len()),
+                dy: scattered(3, geometry.output_len()),
+                bias: scattered(4, shape.channels[1]),
             })
         }
 

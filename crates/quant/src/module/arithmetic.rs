@@ -1,16 +1,17 @@
 //! What is computed number by number: kept as functions of one tensor for as long as that goes.
 
 use burn::backend::ir::{
-    ActivationOperationIr, BinaryOpIr, FloatOperationIr, ScalarIr, ScalarOpIr, TensorIr,
+    ActivationOperationIr, BinaryOpIr, FloatOperationIr, NumericOperationIr, ScalarIr, ScalarOpIr,
+    TensorIr,
 };
 
 use super::constant::Constant;
-use super::reader::{Meaning, Numeric, Read, Reader};
+use super::reader::{Meaning, Read, Reader};
 use crate::network::{Binary, Function, Unary, Value};
 
 impl Reader<'_> {
-    pub(super) fn numeric(&mut self, operation: &Numeric) -> Read<Meaning> {
-        use Numeric as N;
+    pub(super) fn numeric(&mut self, operation: &NumericOperationIr) -> Read<Meaning> {
+        use NumericOperationIr as N;
 
         match operation {
             N::Add(both) => self.binary(Binary::Add, both),

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use burn::backend::ir::{
-    ActivationOperationIr, BaseOperationIr, FloatOperationIr, ModuleOperationIr,
-    NumericOperationIr, OperationIr, TensorId, TensorIr,
+    ActivationOperationIr, BaseOperationIr, FloatOperationIr, ModuleOperationIr, OperationIr,
+    TensorId, TensorIr,
 };
 use burn::module::Module;
 use burn::tensor::{DType, Tensor};
@@ -47,8 +47,7 @@ impl Graph {
         };
         let meanings = HashMap::from([(recording.input, input)]);
         let counts = HashMap::new();
-        let mut reader = Reader { recording: &recording, graph, meanings, place: start, counts };
-        reader.read()
+        Reader { recording: &recording, graph, meanings, place: start, counts }.read()
     }
 }
 
@@ -73,7 +72,7 @@ pub(super) struct Reader<'a> {
 pub(super) type Read<T> = Result<T, CaptureError>;
 
 impl Reader<'_> {
-    fn read(&mut self) -> Read<Graph> {
+    fn read(mut self) -> Read<Graph> {
         let recording = self.recording;
         for (index, operation) in recording.operations.iter().enumerate() {
             let layer = layer_of(recording, operation);
@@ -96,7 +95,7 @@ impl Reader<'_> {
         }
         let (answer, _) = self.value_of(recording.output)?;
         self.graph.end_at(answer);
-        Ok(self.graph.clone())
+        Ok(self.graph)
     }
 
     fn operation(&mut self, operation: &OperationIr, layer: Option<&str>) -> Read<Meaning> {
@@ -265,6 +264,3 @@ impl Reader<'_> {
         CaptureError::Unsupported { place: self.place.clone(), what: what.to_owned() }
     }
 }
-
-/// Operations on numbers that this module's siblings read.
-pub(super) type Numeric = NumericOperationIr;

@@ -12,22 +12,10 @@ use updraft_quant::{
     Arithmetic, Calibration, CaptureError, Comparison, Graph, Quantization, QuantizedModel, Reason,
     Workspace,
 };
-use updraft_testing::devices;
-
-/// Numbers of −1 to 1 without a pattern.
-fn numbers(seed: u32, count: usize) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(2_654_435_761) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        state as f32 / u32::MAX as f32 * 2.0 - 1.0
-    };
-    (0..count).map(|_| next()).collect()
-}
+use updraft_testing::{devices, scattered};
 
 fn images(seed: u32, count: usize, device: &Device) -> Tensor<4> {
-    let data = burn::tensor::TensorData::new(numbers(seed, count * 3 * 144), [count, 3, 12, 12]);
+    let data = burn::tensor::TensorData::new(scattered(seed, count * 3 * 144), [count, 3, 12, 12]);
     Tensor::from_data(data, device)
 }
 
@@ -47,7 +35,7 @@ fn conv(channels: [usize; 2], kernel: usize, groups: usize, device: &Device) -> 
 fn norm(channels: usize, seed: u32, device: &Device) -> BatchNorm {
     let mut norm = BatchNormConfig::new(channels).init(device);
     let some = |seed, offset: f32| {
-        let values: Vec<f32> = numbers(seed, channels).iter().map(|v| offset + 0.3 * v).collect();
+        let values: Vec<f32> = scattered(seed, channels).iter().map(|v| offset + 0.3 * v).collect();
         Tensor::<1>::from_floats(values.as_slice(), device)
     };
     norm.gamma = Param::from_tensor(some(seed, 1.0));

@@ -5,49 +5,38 @@ use updraft_quant::slices::{Path, Pooling};
 use updraft_quant::{
     Binary, Calibration, Function, Graph, Quantization, QuantizedModel, Unary, Window, Workspace,
 };
+use updraft_testing::scattered;
 
 type Built<T> = Result<T, Box<dyn std::error::Error>>;
-
-/// Numbers of −1 to 1 without a pattern.
-fn numbers(seed: u32, count: usize) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(2_654_435_761) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        state as f32 / u32::MAX as f32 * 2.0 - 1.0
-    };
-    (0..count).map(|_| next()).collect()
-}
 
 /// Every kind of layer that has a form in eight bits.
 fn network() -> Built<Graph> {
     let mut graph = Graph::try_new([3, 12, 12])?;
     let x = graph.input();
     let same = Window { padding: [1; 2], ..Window::new([3, 3]) };
-    let stem = graph.convolution("stem", x, same, 1, &numbers(1, 8 * 27), &[0.1; 8])?;
+    let stem = graph.convolution("stem", x, same, 1, &scattered(1, 8 * 27), &[0.1; 8])?;
     let identity = Function::identity();
     let silu = Function::binary(Binary::Multiply, &identity, &identity.then(Unary::Sigmoid));
     let curved = graph.function("silu", stem, &silu)?;
-    let deep = graph.convolution("depthwise", curved, same, 8, &numbers(2, 72), &[0.0; 8])?;
+    let deep = graph.convolution("depthwise", curved, same, 8, &scattered(2, 72), &[0.0; 8])?;
     let sum = graph.add("sum", deep, curved)?;
     let product = graph.multiply("product", sum, curved)?;
     let both = graph.concatenate("both", &[product, sum])?;
     let halved = Window { stride: [2; 2], ..Window::new([2, 2]) };
     let most = graph.pool("most", both, halved, Pooling::Maximum)?;
     let mean = graph.pool("mean", most, Window::new([6, 6]), Pooling::MeanOfImage)?;
-    let hidden = graph.linear("hidden", mean, &numbers(3, 16 * 20), &[0.0; 20])?;
+    let hidden = graph.linear("hidden", mean, &scattered(3, 16 * 20), &[0.0; 20])?;
     let hidden = graph.rectifier("relu", hidden);
-    graph.linear("answer", hidden, &numbers(4, 20 * 5), &[0.0; 5])?;
+    graph.linear("answer", hidden, &scattered(4, 20 * 5), &[0.0; 5])?;
     Ok(graph)
 }
 
 #[test]
 fn a_model_in_eight_bits_allocates_nothing_after_its_first_run() -> Built<()> {
-    let set = numbers(5, 432 * 16);
+    let set = scattered(5, 432 * 16);
     let model = QuantizedModel::try_quantize(&network()?, [&set], Calibration::MinMax)?;
     assert!(model.plan().is_int8(), "{}", model.plan());
-    let (x, mut y, mut workspace) = (numbers(6, 432 * 9), vec![0.0; 45], Workspace::new());
+    let (x, mut y, mut workspace) = (scattered(6, 432 * 9), vec![0.0; 45], Workspace::new());
     for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
         let mut run = || model.run(path, &x, &mut y, &mut workspace, 1);
         run();
@@ -58,13 +47,13 @@ fn a_model_in_eight_bits_allocates_nothing_after_its_first_run() -> Built<()> {
 
 #[test]
 fn one_model_serves_many_threads_at_once() -> Built<()> {
-    let set = numbers(5, 432 * 16);
+    let set = scattered(5, 432 * 16);
     // A layer in f32 has memory of its own in each workspace.
     let by = Quantization::new(Calibration::MinMax).keep(["depthwise"]);
     let model = QuantizedModel::try_quantize(&network()?, [&set], by)?;
     assert!(!model.plan().is_int8());
     let answers = |seed: u32| {
-        let (x, mut y) = (numbers(seed, 432 * 3), vec![0.0; 15]);
+        let (x, mut y) = (scattered(seed, 432 * 3), vec![0.0; 15]);
         model.run(Path::detect(), &x, &mut y, &mut Workspace::new(), 1);
         y
     };
@@ -85,7 +74,7 @@ fn ten_times_the_images_calibrate_in_the_same_memory() -> Built<()> {
         let most = |batches: u32| {
             measure(|| {
                 // Each batch is made when it is asked for, and let go.
-                let set = (0..batches).map(|seed| numbers(seed + 1, 432 * 8));
+                let set = (0..batches).map(|seed| scattered(seed + 1, 432 * 8));
                 QuantizedModel::try_quantize(&graph, set, calibration).expect("a model");
             })
             .bytes_max

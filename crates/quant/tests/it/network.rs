@@ -4,18 +4,7 @@ use updraft_quant::slices::{Path, Pooling};
 use updraft_quant::{
     Arithmetic, Calibration, Comparison, Graph, QuantizedModel, Reason, Value, Window, Workspace,
 };
-
-/// Numbers of −1 to 1 without a pattern.
-fn numbers(seed: u32, count: usize) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(2_654_435_761) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        state as f32 / u32::MAX as f32 * 2.0 - 1.0
-    };
-    (0..count).map(|_| next()).collect()
-}
+use updraft_testing::scattered;
 
 const SAME: Window = Window { padding: [1; 2], ..Window::new([3, 3]) };
 
@@ -34,12 +23,12 @@ fn block(
     let each = inputs / groups * window.kernel[0] * window.kernel[1];
     let size = (3.0 / each as f32).sqrt();
     let seed = 7 + name.len() as u32 * 31 + outputs as u32;
-    let weights: Vec<f32> = numbers(seed, outputs * each).iter().map(|w| w * size).collect();
+    let weights: Vec<f32> = scattered(seed, outputs * each).iter().map(|w| w * size).collect();
     let y = graph.convolution(name, x, window, groups, &weights, &vec![0.0; outputs])?;
-    let spread: Vec<f32> = numbers(seed + 1, outputs).iter().map(|v| 0.3 + 0.2 * v).collect();
-    let mean: Vec<f32> = numbers(seed + 2, outputs).iter().map(|m| 0.1 * m).collect();
+    let spread: Vec<f32> = scattered(seed + 1, outputs).iter().map(|v| 0.3 + 0.2 * v).collect();
+    let mean: Vec<f32> = scattered(seed + 2, outputs).iter().map(|m| 0.1 * m).collect();
     let gamma = vec![1.0; outputs];
-    Ok(graph.batch_norm("norm", y, &gamma, &numbers(seed + 3, outputs), &mean, &spread, 1e-5)?)
+    Ok(graph.batch_norm("norm", y, &gamma, &scattered(seed + 3, outputs), &mean, &spread, 1e-5)?)
 }
 
 /// A residual network with a stride, a depthwise convolution, and all kinds of pooling.
@@ -60,13 +49,13 @@ fn residual() -> Built<Graph> {
     let wide = graph.rectifier("relu", wide);
     let window = Window { stride: [2; 2], ..SAME };
     let small = graph.pool("mean", wide, window, Pooling::MeanWithPadding)?;
-    let weights: Vec<f32> = numbers(99, 10 * 40 * 16).iter().map(|w| w * 0.05).collect();
-    graph.linear("head", small, &weights, &numbers(98, 10))?;
+    let weights: Vec<f32> = scattered(99, 10 * 40 * 16).iter().map(|w| w * 0.05).collect();
+    graph.linear("head", small, &weights, &scattered(98, 10))?;
     Ok(graph)
 }
 
 fn images(seed: u32, count: usize) -> Vec<f32> {
-    numbers(seed, count * 3 * 16 * 16)
+    scattered(seed, count * 3 * 16 * 16)
 }
 
 #[test]
@@ -176,7 +165,7 @@ fn what_leads_nowhere_is_left_out_and_what_is_read_twice_is_kept() -> Built<()> 
     // Read by the rectifier and by the sum: the rectifier may not change it.
     let cut = graph.rectifier("cut", first);
     graph.add("sum", cut, first)?;
-    let set = numbers(11, 2 * 9 * 40);
+    let set = scattered(11, 2 * 9 * 40);
     let model = QuantizedModel::try_quantize(&graph, [&set], Calibration::MinMax)?;
     let told = Comparison::new(&graph, &model, [&set], Path::detect());
     let names: Vec<&str> = told.layers.iter().map(|layer| layer.name.as_str()).collect();
@@ -208,7 +197,7 @@ fn a_layer_whose_sums_could_overflow_runs_in_f32() -> Built<()> {
     let sum = graph.linear("sum", x, &vec![1.0 / inputs as f32; inputs], &[0.5])?;
     graph.linear("twice", sum, &[2.0], &[0.0])?;
     // None below zero, so that its code is 0 and all sums go one way.
-    let set: Vec<f32> = numbers(21, 4 * inputs).into_iter().map(f32::abs).collect();
+    let set: Vec<f32> = scattered(21, 4 * inputs).into_iter().map(f32::abs).collect();
     let model = QuantizedModel::try_quantize(&graph, [&set], Calibration::MinMax)?;
     let plan = model.plan();
     let reason = plan.layers[0].arithmetic;
@@ -228,13 +217,13 @@ fn a_layer_whose_sums_could_overflow_runs_in_f32() -> Built<()> {
 fn an_outlier_channel_tells_the_methods_apart() -> Built<()> {
     let mut graph = Graph::try_new([8, 8, 8])?;
     let x = graph.input();
-    let depthwise = graph.convolution("depthwise", x, SAME, 8, &numbers(3, 72), &[0.0; 8])?;
-    let weights: Vec<f32> = numbers(4, 16 * 8);
+    let depthwise = graph.convolution("depthwise", x, SAME, 8, &scattered(3, 72), &[0.0; 8])?;
+    let weights: Vec<f32> = scattered(4, 16 * 8);
     graph.convolution("pointwise", depthwise, Window::new([1, 1]), 1, &weights, &[0.0; 16])?;
     // One number in about ten thousand is two hundred times the others.
-    let mut set = numbers(5, 512 * 40);
+    let mut set = scattered(5, 512 * 40);
     set.iter_mut().step_by(9_973).for_each(|value| *value = 200.0);
-    let clean = numbers(6, 512 * 20);
+    let clean = scattered(6, 512 * 20);
     let decibels = |calibration| -> Built<f64> {
         let model = QuantizedModel::try_quantize(&graph, [&set], calibration)?;
         let told = Comparison::new(&graph, &model, [&clean], Path::detect());
