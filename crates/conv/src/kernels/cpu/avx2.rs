@@ -77,6 +77,10 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     unsafe fn store_last(self, to: *mut f32, vector: __m256, count: usize) {
+        if count == Self::LANES {
+            // SAFETY: the caller promises all of them.
+            return unsafe { self.store(to, vector) };
+        }
         let mut numbers = [0.0; 8];
         // SAFETY: there is room for eight numbers.
         unsafe { self.store(numbers.as_mut_ptr(), vector) };

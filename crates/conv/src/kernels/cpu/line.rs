@@ -71,21 +71,6 @@ impl LineJob<'_> {
         assert_eq!(self.start.len(), lanes, "starts of the sums");
         assert_eq!(output.len(), self.channels * self.rows * self.columns, "planes");
     }
-
-    /// Vectors of pixels.
-    fn vectors(&self, lanes: usize) -> usize {
-        self.rows * self.columns.div_ceil(lanes)
-    }
-
-    /// Row and first column of a vector, and how many of its last pixels are its own.
-    ///
-    /// The last of a row overlaps the one before it, so that none is cut.
-    fn place(&self, vector: usize, lanes: usize) -> (usize, usize, usize) {
-        let in_row = self.columns.div_ceil(lanes);
-        let column = vector % in_row * lanes;
-        let own = lanes.min(self.columns - column);
-        (vector / in_row, column + own - lanes, own)
-    }
 }
 
 /// Taps whose weights stay in the first-level cache, beside the part of the image that they meet.
@@ -101,94 +86,126 @@ pub(super) unsafe fn planes<S: Simd, const C: usize, const V: usize>(
     job: &LineJob<'_>,
     output: &mut [f32],
 ) {
-    let vectors = job.vectors(S::LANES);
+    let vectors = job.rows * job.columns.div_ceil(S::LANES);
     // Also for a window without taps.
     let parts = job.taps.len().div_ceil(TAPS).max(1);
     for block in (0..job.channels).step_by(S::LANES) {
-        let of_block = S::LANES.min(job.channels - block);
+        let channels = block..job.channels.min(block + S::LANES);
         for part in 0..parts {
             let taps = part * TAPS..((part + 1) * TAPS).min(job.taps.len());
-            let mut vector = 0;
-            while vector < vectors {
-                let count = match vectors - vector {
+            let mut place = Place { row: 0, column: 0 };
+            let mut left = vectors;
+            while left > 0 {
+                let count = match left {
                     // Two and two have more to do at once than three and one.
                     2 | 4 => 2,
                     left => left.min(V),
                 };
-                let tile = Tile { taps: taps.clone(), vector };
-                for channel in (block..block + of_block).step_by(C) {
-                    let channels = C.min(block + of_block - channel);
-                    match count {
+                let (taps, channels) = (taps.clone(), channels.clone());
+                match count {
+                    3 => {
+                        let tile = Tile::<V>::at::<S>(job, taps, &mut place, output);
                         // SAFETY: the job, which was checked, has these vectors and channels.
-                        3 => unsafe { tile.run::<S, C, V>(simd, job, channel, channels, output) },
+                        unsafe { tile.run::<S, C>(simd, job, channels) };
+                    }
+                    2 => {
+                        let tile = Tile::<2>::at::<S>(job, taps, &mut place, output);
                         // SAFETY: the same.
-                        2 => unsafe { tile.run::<S, C, 2>(simd, job, channel, channels, output) },
+                        unsafe { tile.run::<S, C>(simd, job, channels) };
+                    }
+                    _ => {
+                        let tile = Tile::<1>::at::<S>(job, taps, &mut place, output);
                         // SAFETY: the same.
-                        _ => unsafe { tile.run::<S, C, 1>(simd, job, channel, channels, output) },
+                        unsafe { tile.run::<S, C>(simd, job, channels) };
                     }
                 }
-                vector += count;
+                left -= count;
             }
         }
     }
 }
 
-/// Some taps for some vectors, from the first on.
-struct Tile {
-    taps: Range<usize>,
-    vector: usize,
+/// Where a vector begins if it is not the last of a row.
+struct Place {
+    row: usize,
+    column: usize,
 }
 
-impl Tile {
-    /// Up to `C` channels: together, or one by one where there are few.
+/// Some taps for some vectors of pixels.
+struct Tile<const V: usize> {
+    taps: Range<usize>,
+    /// The windows of the vectors' first pixels.
+    windows: [*const f32; V],
+    /// The vectors in the first plane.
+    outputs: [*mut f32; V],
+    /// How many of a vector's last pixels are its own.
+    own: [usize; V],
+}
+
+impl<const V: usize> Tile<V> {
+    /// The next `V` vectors from a place on, which moves behind them.
+    ///
+    /// The last vector of a row overlaps the one before it, so that none is cut.
+    #[inline(always)]
+    fn at<S: Simd>(
+        job: &LineJob<'_>,
+        taps: Range<usize>,
+        place: &mut Place,
+        output: &mut [f32],
+    ) -> Self {
+        let (image, output) = (job.image.as_ptr(), output.as_mut_ptr());
+        let mut tile = Self { taps, windows: [image; V], outputs: [output; V], own: [0; V] };
+        for index in 0..V {
+            let own = S::LANES.min(job.columns - place.column);
+            let column = place.column + own - S::LANES;
+            tile.windows[index] = image.wrapping_add(place.row * job.row_step + column);
+            tile.outputs[index] = output.wrapping_add(place.row * job.columns + column);
+            tile.own[index] = own;
+            place.column += own;
+            if place.column == job.columns {
+                *place = Place { row: place.row + 1, column: 0 };
+            }
+        }
+        tile
+    }
+
+    /// Channels of a block: together, or one by one where there are few.
     ///
     /// # Safety
-    /// [`LineJob::check`] has passed, and the job has the taps, `V` vectors and the channels.
+    /// [`LineJob::check`] has passed, and the job has the taps, the vectors and the channels.
     #[inline(always)]
-    unsafe fn run<S: Simd, const C: usize, const V: usize>(
-        &self,
-        simd: S,
-        job: &LineJob<'_>,
-        channel: usize,
-        channels: usize,
-        output: &mut [f32],
-    ) {
-        if channels > C / 2 {
-            // SAFETY: the caller promises that the tile lies in the job.
-            unsafe { self.sums::<S, C, V>(simd, job, channel, channels, output) };
-        } else {
-            for channel in channel..channel + channels {
+    unsafe fn run<S: Simd, const C: usize>(&self, simd: S, job: &LineJob<'_>, all: Range<usize>) {
+        for channel in all.clone().step_by(C) {
+            let channels = C.min(all.end - channel);
+            if channels > C / 2 {
                 // SAFETY: the caller promises that the tile lies in the job.
-                unsafe { self.sums::<S, 1, V>(simd, job, channel, 1, output) };
+                unsafe { self.sums::<S, C>(simd, job, channel, channels) };
+            } else {
+                for channel in channel..channel + channels {
+                    // SAFETY: the caller promises that the tile lies in the job.
+                    unsafe { self.sums::<S, 1>(simd, job, channel, 1) };
+                }
             }
         }
     }
 
-    /// The sums of `C` lanes of a block for `V` vectors; the first `channels` are written.
+    /// The sums of `C` lanes of a block; the first `channels` are written.
     ///
     /// # Safety
     /// As [`run`](Self::run); the lanes belong to one block.
     #[inline(always)]
-    unsafe fn sums<S: Simd, const C: usize, const V: usize>(
+    unsafe fn sums<S: Simd, const C: usize>(
         &self,
         simd: S,
         job: &LineJob<'_>,
         channel: usize,
         channels: usize,
-        output: &mut [f32],
     ) {
         let lane = channel % S::LANES;
         let weights = (channel - lane) * job.taps.len() + self.taps.start * S::LANES + lane;
         let weights = job.weights.as_ptr().wrapping_add(weights);
-        let mut windows = [job.image.as_ptr(); V];
-        let mut outputs = [(output.as_mut_ptr(), 0); V];
-        for index in 0..V {
-            let (row, column, own) = job.place(self.vector + index, S::LANES);
-            windows[index] = windows[index].wrapping_add(row * job.row_step + column);
-            outputs[index].0 = outputs[index].0.wrapping_add(row * job.columns + column);
-            outputs[index].1 = own;
-        }
         let plane = job.rows * job.columns;
+        let outputs = self.outputs.map(|output| output.wrapping_add(channel * plane));
         let mut sums = [[simd.zero(); V]; C];
         for (index, sums) in sums.iter_mut().enumerate().take(channels) {
             if self.taps.start == 0 {
@@ -196,16 +213,16 @@ impl Tile {
                 // SAFETY: every lane of a block has its start.
                 *sums = [simd.splat(unsafe { start.read() }); V];
             } else {
-                for (sum, (output, _)) in sums.iter_mut().zip(outputs) {
+                for (sum, output) in sums.iter_mut().zip(outputs) {
                     // SAFETY: the vector lies in a row of an existing plane.
-                    *sum = unsafe { simd.load(output.wrapping_add((channel + index) * plane)) };
+                    *sum = unsafe { simd.load(output.wrapping_add(index * plane)) };
                 }
             }
         }
         for (index, &tap) in job.taps[self.taps.clone()].iter().enumerate() {
             let weights = weights.wrapping_add(index * S::LANES);
             let mut pixels = [simd.zero(); V];
-            for (window, pixels) in windows.iter().zip(&mut pixels) {
+            for (window, pixels) in self.windows.iter().zip(&mut pixels) {
                 // SAFETY: the windows of all pixels lie in the image.
                 *pixels = unsafe { simd.load(window.wrapping_add(tap as usize)) };
             }
@@ -218,16 +235,10 @@ impl Tile {
             }
         }
         for (index, sums) in sums.iter().enumerate().take(channels) {
-            for (&sum, (output, own)) in sums.iter().zip(outputs) {
-                let to = output.wrapping_add((channel + index) * plane);
-                if own == S::LANES {
-                    // SAFETY: the vector lies in a row of an existing plane.
-                    unsafe { simd.store(to, sum) };
-                } else {
-                    // Of the others, later taps would find their sums done.
-                    // SAFETY: the vector lies in a row of an existing plane.
-                    unsafe { simd.store_last(to, sum, own) };
-                }
+            for ((&sum, output), own) in sums.iter().zip(outputs).zip(self.own) {
+                // Of the pixels that are another's, later taps would find their sums done.
+                // SAFETY: the vector lies in a row of an existing plane.
+                unsafe { simd.store_last(output.wrapping_add(index * plane), sum, own) };
             }
         }
     }

@@ -74,6 +74,10 @@ impl Simd for Portable {
 
     #[inline(always)]
     unsafe fn store_last(self, to: *mut f32, vector: [f32; 8], count: usize) {
+        if count == Self::LANES {
+            // SAFETY: the caller promises all of them.
+            return unsafe { self.store(to, vector) };
+        }
         for (lane, number) in vector.into_iter().enumerate().skip(8 - count) {
             // SAFETY: the caller promises these numbers.
             unsafe { to.wrapping_add(lane).write(number) };
