@@ -36,8 +36,9 @@ const fn convolution(
 }
 
 /// Convolutions, with what they are; the last are large enough for single gradients.
-const CONVOLUTIONS: [(Conv2d, &str); 10] = [
+const CONVOLUTIONS: [(Conv2d, &str); 11] = [
     (convolution(64, [3, 16], 32, [3, 2, 1]), "the CIFAR-10 model's color stem"),
+    (convolution(64, [1, 16], 32, [3, 2, 1]), "the CIFAR-10 model's brightness stem"),
     (convolution(64, [16, 16], 16, [3, 1, 1]), "the CIFAR-10 model's first stage"),
     (convolution(64, [32, 16], 16, [1, 1, 1]), "the CIFAR-10 model's mix of two pathways"),
     (convolution(64, [16, 32], 16, [3, 2, 1]), "the CIFAR-10 model's way into its second stage"),
@@ -53,8 +54,9 @@ const CONVOLUTIONS: [(Conv2d, &str); 10] = [
 ];
 
 /// Batch, channels and side of a batch norm.
-const NORMS: [(usize, usize, usize, &str); 3] = [
+const NORMS: [(usize, usize, usize, &str); 4] = [
     (64, 16, 16, "the CIFAR-10 model's first stage"),
+    (64, 32, 8, "the CIFAR-10 model's second stage"),
     (128, 16, 32, "two million numbers"),
     (8, 64, 56, "64 channels of a larger network"),
 ];
@@ -95,7 +97,7 @@ pub(crate) fn entries() -> Vec<Entry> {
     }
     for pass in [ConvPass::InputGradient, ConvPass::WeightGradient] {
         // A gradient of the smaller ones takes a fraction of a millisecond.
-        for (convolution, about) in CONVOLUTIONS.into_iter().skip(6) {
+        for (convolution, about) in CONVOLUTIONS.into_iter().skip(7) {
             add(Problem::Conv2d(Conv2d { pass, ..convolution }), about);
         }
     }

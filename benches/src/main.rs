@@ -5,6 +5,8 @@ mod catalog;
 mod clock;
 mod formula;
 mod host;
+#[cfg(test)]
+mod invented;
 mod kernels;
 mod machine;
 mod measure;

@@ -161,53 +161,11 @@ fn slug(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog;
-    use crate::machine::{Build, Fingerprint, Peak};
-    use crate::measure::{Outcome, Timing};
+    use crate::invented;
     use crate::strategy::Role;
 
     fn record(cpu: &str, wall_ns: f64) -> Record {
-        let machine = Machine {
-            fingerprint: Fingerprint {
-                cpu: cpu.to_owned(),
-                isa: Vec::new(),
-                logical_cpus: 2,
-                usable_cpus: 2,
-                memory_bytes: None,
-                os: "an OS".to_owned(),
-                threads: 2,
-            },
-            build: Build {
-                updraft: "0".to_owned(),
-                burn: "0".to_owned(),
-                rustc: None,
-                commit: None,
-                features: Vec::new(),
-            },
-            peak: Peak { f32_gflops: 1.0, int8_gops: 1.0, copy_gbytes_per_s: 1.0 },
-        };
-        let entry = catalog::entries().remove(0);
-        let measured = Measured {
-            id: entry.id,
-            about: entry.about.to_owned(),
-            work: entry.problem.task().work(),
-            problem: entry.problem,
-            outcomes: vec![Outcome {
-                strategy: "flex".to_owned(),
-                role: Role::Dispatched,
-                about: None,
-                failure: None,
-                proof: None,
-                timing: Some(Timing {
-                    repetitions: 1,
-                    first_ns: 1.0,
-                    wall_ns: vec![wall_ns],
-                    cpu_ns: vec![1.0],
-                    peak_bytes: None,
-                }),
-            }],
-        };
-        Record::new(machine, vec![measured])
+        invented::run(cpu, &[("flex", Role::Dispatched, Some(wall_ns))])
     }
 
     #[test]

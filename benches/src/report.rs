@@ -133,3 +133,33 @@ fn css(color: RGBColor) -> String {
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::invented;
+
+    #[test]
+    fn a_page_shows_every_strategy_and_needs_nothing_else() {
+        let strategies = [
+            ("updraft", Role::Dispatched, Some(2e6)),
+            ("pytorch", Role::Peer, Some(3e6)),
+            ("candle", Role::Peer, None),
+        ];
+        let page = page(&invented::run("a <CPU>", &strategies)).expect("drawn");
+        for part in ["a &lt;CPU&gt;", "updraft", "pytorch", "candle", "it &lt;failed&gt;", "<svg"] {
+            assert!(page.contains(part), "`{part}` is not in {page}");
+        }
+        assert_eq!(page.matches("<circle").count(), 2, "a dot for every sample: {page}");
+        let without_names = page.replace("xmlns=\"http://www.w3.org/2000/svg\"", "");
+        for foreign in ["<script", "http:", "https:", "src=", "@import", "a <CPU>"] {
+            assert!(!without_names.contains(foreign), "`{foreign}` is in {page}");
+        }
+    }
+
+    #[test]
+    fn an_entry_that_nobody_finished_has_no_plot() {
+        let page = page(&invented::run("a CPU", &[("candle", Role::Peer, None)])).expect("made");
+        assert!(!page.contains("<svg") && page.contains("candle"));
+    }
+}

@@ -42,7 +42,7 @@ pub(crate) fn machine(machine: &Machine) -> String {
     )
 }
 
-/// The catalogue, one line an entry.
+/// The catalogue: each id with the line that explains it.
 pub(crate) fn list(entries: &[Entry]) -> String {
     let mut text = String::new();
     for Entry { id, about, .. } in entries {
@@ -100,7 +100,9 @@ pub(crate) fn entry(measured: &Measured, on: &Machine) -> String {
                 (format!("{speed:.2}"), Some(speed / on.peak.copy_gbytes_per_s))
             }
             (None, None, samples) => {
-                (format!("{:.1}", samples.unwrap_or(1) as f64 / seconds), None)
+                let speed = samples.unwrap_or(1) as f64 / seconds;
+                let many = speed >= 1e6;
+                (if many { metric(speed as u64, "") } else { format!("{speed:.1}") }, None)
             }
         };
         let share = share.map_or_else(String::new, |share| format!("{:.1}", 100.0 * share));
@@ -174,7 +176,11 @@ pub(crate) fn changes(changes: &[Change]) -> String {
     for change in changes {
         let ratio = change.after / change.before;
         let quiet = if (ratio - 1.0).abs() <= change.spread { " ~" } else { "" };
-        let name = format!("{} {}", change.entry, change.strategy);
+        let mut name = format!("{} {}", change.entry, change.strategy);
+        if name.chars().count() > 48 {
+            let _ = writeln!(text, "  {}", change.entry);
+            name = format!("  {}", change.strategy);
+        }
         let _ = writeln!(
             text,
             "  {name:<48}{:>10.3}{:>10.3}{ratio:>8.2}{quiet}",
@@ -217,4 +223,86 @@ fn cut(text: &str, columns: usize) -> String {
         return text.to_owned();
     }
     text.chars().take(columns - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::invented;
+    use crate::{catalog, strategy};
+
+    fn assert_narrow(text: &str) {
+        for line in text.lines() {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_catalogue_fits_eighty_columns() {
+        let entries = catalog::entries();
+        let list = list(&entries);
+        assert_eq!(list.lines().count(), 2 * entries.len());
+        assert_narrow(&list);
+    }
+
+    #[test]
+    fn tables_fit_eighty_columns_and_name_their_units() {
+        let strategies = [
+            ("pytorch-channels-last", Role::Peer, Some(1.5e6)),
+            ("updraft", Role::Dispatched, Some(3e6)),
+            ("candle", Role::Peer, None),
+        ];
+        let record = invented::run("a CPU", &strategies);
+        assert_narrow(&machine(&record.machine));
+        let mut measured = record.entries[0].clone();
+        for Entry { id, problem, .. } in catalog::entries() {
+            (measured.work, measured.id, measured.problem) = (problem.task().work(), id, problem);
+            let table = entry(&measured, &record.machine);
+            assert_narrow(&table);
+            for unit in ["median ms", "CPU ms", "wall clock a repetition"] {
+                assert!(table.contains(unit), "{table}");
+            }
+            let rates = ["GFLOP/s", "GOP/s", "GB/s", "sample/s"];
+            assert!(rates.iter().any(|rate| table.contains(rate)), "{table}");
+            assert!(table.contains("1.500"), "{table}");
+            assert!(table.lines().any(|line| line.contains("updraft ") && line.ends_with("2.00")));
+            assert!(table.contains("it <failed>"), "{table}");
+        }
+    }
+
+    #[test]
+    fn changes_fit_eighty_columns_whatever_their_names() {
+        let all = catalog::entries().into_iter().flat_map(|entry| {
+            let ours = strategy::ours(&entry.problem).into_iter();
+            let all = ours.chain(strategy::peers(&entry.problem));
+            all.map(move |strategy| Change {
+                entry: entry.id.clone(),
+                strategy: strategy.id,
+                before: 2e6,
+                after: 1e6,
+                spread: 0.6,
+            })
+        });
+        let text = changes(&all.collect::<Vec<_>>());
+        assert_narrow(&text);
+        assert!(text.contains("0.50 ~"), "{text}");
+    }
+
+    #[test]
+    fn a_pick_that_is_slower_than_a_path_is_told_above_what_is_allowed() {
+        let run = |picked| {
+            let strategies = [
+                ("updraft", Role::Dispatched, picked),
+                ("updraft-avx2", Role::Forced, Some(10.0)),
+                ("pytorch", Role::Peer, Some(1.0)),
+                ("flex", Role::Baseline, Some(1.0)),
+            ];
+            slow_picks(&invented::run("a CPU", &strategies).entries, 2, 0.1)
+        };
+        assert!(run(Some(11.0)).is_empty());
+        let slow = run(Some(12.0));
+        assert_eq!(slow.len(), 1);
+        assert!(slow[0].contains("`updraft` takes 1.20 × what `updraft-avx2` takes"), "{slow:?}");
+        assert!(run(None)[0].contains("was not timed"));
+    }
 }

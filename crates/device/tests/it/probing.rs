@@ -12,6 +12,9 @@ use updraft_device::{
 fn usable() -> Vec<(InventoryEntry, Device)> {
     let inventory = probe();
     let usable = inventory.entries.iter().filter(|entry| entry.state == State::Usable);
+    if usable.clone().next().is_none() {
+        eprintln!("skipped: this build reaches no device");
+    }
     usable
         .map(|entry| {
             let DeviceId { backend, index } = entry.id;
