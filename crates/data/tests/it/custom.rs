@@ -156,3 +156,15 @@ fn waiting_is_measured_batch_by_batch() {
         assert_eq!((waits.batches, waits.total), (taken, sum));
     }
 }
+
+#[test]
+fn workers_are_started_by_themselves_where_an_item_is_worth_a_thread() {
+    let meter = Arc::default();
+    let loader = |delay| {
+        let config = config(0).with_workers(Workers::Auto);
+        Loader::collating(Blocks { delay, ..Blocks::new(&meter) }, config).unwrap()
+    };
+    assert_eq!(loader(Duration::ZERO).workers(), 0);
+    let usable = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    assert_eq!(loader(Duration::from_millis(1)).workers(), usable);
+}

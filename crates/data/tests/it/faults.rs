@@ -43,16 +43,35 @@ fn a_png_cut_or_changed_is_refused() {
 }
 
 #[test]
-fn a_header_that_claims_60000_by_60000_allocates_nothing() {
-    let mut claims = jpeg(1);
+fn a_header_that_claims_60000_by_60000_allocates_next_to_nothing() {
+    let mut jpeg = jpeg(1);
     // The frame header: marker FF C0, length, precision, then height and width.
-    let frame = claims.windows(2).position(|pair| pair == [0xFF, 0xC0]).unwrap();
-    claims[frame + 5..frame + 9].copy_from_slice(&[0xEA, 0x60, 0xEA, 0x60]);
-    let error = fault(&claims);
-    assert!(
-        matches!(error, DecodeError::TooLarge { width: 60_000, height: 60_000, .. }),
-        "{error:?}"
-    );
+    let frame = jpeg.windows(2).position(|pair| pair == [0xFF, 0xC0]).unwrap();
+    jpeg[frame + 5..frame + 9].copy_from_slice(&[0xEA, 0x60, 0xEA, 0x60]);
+    // The size lies in the first chunk, followed by two bytes on color and the chunk's checksum.
+    let mut png = encode(&picture(1, 12, 16), ImageFormat::Png);
+    png[16..24].copy_from_slice(&[0, 0, 0xEA, 0x60, 0, 0, 0xEA, 0x60]);
+    png[29..33].copy_from_slice(&[0x0F, 0xB0, 0xE2, 0x15]);
+    let mut tiff = encode(&picture(1, 12, 16), ImageFormat::Tiff);
+    let little = tiff[0] == b'I';
+    for tag in [[0x00, 0x01], [0x01, 0x01]] {
+        // Tag, type (short or long), count 1, value: written little-endian by this encoder.
+        assert!(little);
+        let at =
+            tiff.windows(4).position(|entry| entry[..2] == tag && matches!(entry[2..], [3 | 4, 0]));
+        let value = at.unwrap() + 8;
+        tiff[value..value + 2].copy_from_slice(&[0x60, 0xEA]);
+    }
+    for (format, bytes) in [("JPEG", jpeg), ("PNG", png), ("TIFF", tiff)] {
+        let mut found = None;
+        let used = allocation_counter::measure(|| found = Some(fault(&bytes)));
+        let error = found.unwrap();
+        // A TIFF's strips would have to be as many: its decoder refuses it for that.
+        let is_damaged = format == "TIFF" && matches!(error, DecodeError::Damaged { .. });
+        let is_large = matches!(error, DecodeError::TooLarge { width: 60_000, height: 60_000, .. });
+        assert!(is_large || is_damaged, "{format}: {error:?}");
+        assert!(used.bytes_max < 1 << 20, "{format}: {} bytes at once", used.bytes_max);
+    }
 }
 
 #[test]
