@@ -37,6 +37,7 @@ pub(crate) type Watch<'a, M> = &'a mut dyn FnMut(&Event, &M) -> Control;
 pub(crate) struct Pass {
     times: StepTimes,
     samples: usize,
+    left_out: usize,
     train_us: u64,
 }
 
@@ -66,6 +67,9 @@ impl<M: Module> Run<M> {
                 break;
             }
             let data_wait_us = micros(waiting);
+            if batches.iter().any(|batch| batch.mix().is_some()) {
+                return Err(TrainError::MixedLabels { epoch });
+            }
             let updating = Instant::now();
             let step = self.state.step;
             let seed = step_seed(settings.seed, step);
@@ -134,6 +138,7 @@ impl<M: Module> Run<M> {
             }
         }
         pass.train_us = micros(started);
+        pass.left_out = stream.skipped().len();
         Ok((self, Some(pass)))
     }
 
@@ -237,6 +242,7 @@ impl<M: Module> Run<M> {
             train_accuracy: sums.correct as f64 / total,
             test,
             samples_per_s: pass.samples as f64 / (pass.train_us.max(1) as f64 * 1e-6),
+            left_out: pass.left_out,
             train_us: pass.train_us,
             times: pass.times,
         }

@@ -137,6 +137,8 @@ pub struct EpochReport {
     pub test: Option<Evaluation>,
     /// Training samples per second of wall-clock time, evaluation not counted.
     pub samples_per_s: f64,
+    /// Training samples that the loader left out, since the epoch began or was resumed.
+    pub left_out: usize,
     /// Microseconds of the training part of the epoch.
     pub train_us: u64,
     /// Where the time of its updates went.

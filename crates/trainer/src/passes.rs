@@ -5,6 +5,7 @@ use std::cell::RefCell;
 use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
+use updraft_precision::Norm;
 
 use crate::recompute::{Activations, Segmented, Streams};
 
@@ -14,13 +15,23 @@ pub struct Passes<'a, M> {
     pub forward: &'a dyn Fn(&M, Tensor<4>) -> Tensor<2>,
     /// The same in segments, where activations are to be recomputed in training steps.
     pub segments: Option<&'a dyn SegmentedPass<M>>,
+    /// Which normalizations take narrow input, because the model casts around them or they do so
+    /// themselves; see [`Policy::check_norms`](updraft_precision::Policy::check_norms).
+    pub is_cast: &'a dyn Fn(&Norm) -> bool,
 }
 
 impl<'a, M> Passes<'a, M> {
-    /// A classifier that keeps the activations of its forward pass.
+    /// A classifier that keeps the activations of its forward pass, with no normalization that
+    /// takes narrow input.
     #[must_use]
     pub fn whole(forward: &'a dyn Fn(&M, Tensor<4>) -> Tensor<2>) -> Self {
-        Self { forward, segments: None }
+        Self { forward, segments: None, is_cast: &|_| false }
+    }
+
+    /// Vouches for normalizations; what computes in a narrow dtype is refused without.
+    #[must_use]
+    pub fn with_cast_norms(self, is_cast: &'a dyn Fn(&Norm) -> bool) -> Self {
+        Self { is_cast, ..self }
     }
 }
 

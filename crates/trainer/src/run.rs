@@ -104,8 +104,9 @@ impl<M: Module> Run<M> {
     /// Trains to the end of the last epoch, or until `watch` answers [`Control::Stop`].
     ///
     /// `device` carries autodiff and holds the model; with burn's strategy of recomputing
-    /// element-wise operations (`Device::gradient_checkpointing`) if the model was made so. The device's random state is seeded from
-    /// (seed, step) before every step, so a resumed run draws what the unbroken one drew.
+    /// element-wise operations (`Device::gradient_checkpointing`) if the model was made so. The
+    /// device's random state is seeded from (seed, step) before every step, so a resumed run draws
+    /// what the unbroken one drew.
     /// `watch` sees every event with the model as it then is; its answer counts after every event
     /// but [`Event::Saving`] and [`Event::Saved`].
     ///
@@ -135,6 +136,10 @@ impl<M: Module> Run<M> {
         watch: &mut dyn FnMut(&Event, &M) -> Control,
     ) -> Result<Finished<M>, TrainError> {
         settings.validate()?;
+        let policy = settings.step.policy;
+        let precision = |source| TrainError::Precision { source };
+        policy.check_device(device).map_err(precision)?;
+        policy.check_norms(&self.model, passes.is_cast).map_err(precision)?;
         #[cfg(feature = "tracing")]
         let watch = &mut |event: &Event, model: &M| {
             event.trace();

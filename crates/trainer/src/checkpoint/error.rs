@@ -93,6 +93,15 @@ pub enum CheckpointError {
         #[source]
         source: safetensors::SafeTensorError,
     },
+    /// burn's default device, on which it makes an optimizer's state, cannot be used.
+    #[error(
+        "`{path}`: burn restores an optimizer on its default device, which cannot be used here; set \
+         the environment variable BURN_DEVICE to a backend that can, such as flex"
+    )]
+    DefaultDevice {
+        /// The file.
+        path: PathBuf,
+    },
     /// A part of the optimizer's state did not come back as it was saved.
     #[error(
         "`{path}`: `{tensor}` {fault}; resuming would silently restart it, so resume with the \

@@ -59,8 +59,11 @@ pub fn best(folder: &Path, criterion: Criterion) -> Result<Option<PathBuf>, Chec
 
 /// Deletes all but the newest and the best checkpoints under `folder`.
 ///
+/// Where the best are kept, so is an old one whose state cannot be read: it may be the best, and
+/// it is no reason to end a run that saves others.
+///
 /// # Errors
-/// [`CheckpointError`] when a state cannot be read or a folder cannot be deleted.
+/// [`CheckpointError`] when the folder cannot be listed or a checkpoint cannot be deleted.
 pub fn prune(folder: &Path, keep: &Keep) -> Result<(), CheckpointError> {
     for path in entries(folder)? {
         let is_left = path.extension().is_some_and(|end| end == DELETED);
@@ -73,12 +76,15 @@ pub fn prune(folder: &Path, keep: &Keep) -> Result<(), CheckpointError> {
     if old.is_empty() {
         return Ok(());
     }
-    let mut best = match keep.best {
-        0 => Vec::new(),
-        _ => ranked(found.clone(), keep.criterion)?,
-    };
-    best.truncate(keep.best);
-    for path in old.iter().filter(|path| !best.contains(path)) {
+    let mut kept = Vec::new();
+    if keep.best > 0 {
+        let (readable, damaged): (Vec<_>, Vec<_>) =
+            found.iter().cloned().partition(|path| state(path).is_ok());
+        kept = ranked(readable, keep.criterion)?;
+        kept.truncate(keep.best);
+        kept.extend(damaged);
+    }
+    for path in old.iter().filter(|path| !kept.contains(path)) {
         discard(path)?;
     }
     Ok(())

@@ -1,6 +1,7 @@
 //! Whether an optimizer got back every tensor of its state, and whose each of them is.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use burn::optim::ModuleOptimizer;
@@ -43,7 +44,12 @@ pub(super) fn restored(
         .collect();
     let expected = stored(saved.clone()).map_err(pack)?;
     let steps = scalars(&saved).map_err(pack)?;
-    let optimizer = optimizer.from_bytes(Bytes::from_bytes_vec(saved)).map_err(record)?;
+    // burn makes the state on its default device, whatever device the model is on, and panics where
+    // that is a GPU that is not there.
+    let restoring = AssertUnwindSafe(|| optimizer.from_bytes(Bytes::from_bytes_vec(saved)));
+    let optimizer = catch_unwind(restoring)
+        .map_err(|_| CheckpointError::DefaultDevice { path: path.join(OPTIMIZER) })?
+        .map_err(record)?;
     let back = optimizer.into_bytes().map_err(record)?;
     let mut found = stored(back.to_vec()).map_err(pack)?;
     let mut named = Vec::with_capacity(expected.len());

@@ -28,7 +28,7 @@ fn train(
 ) -> Finished<Classifier> {
     let (data, test) = (loader(1), loader(2));
     let data = RunData { train: &data, test: Some(&test) };
-    let passes = Passes { forward: &forward, segments };
+    let passes = Passes { forward: &forward, segments, is_cast: &|_| false };
     run.train_passes(settings, data, device, passes, &mut |event, _| match event {
         Event::Step(report) if Some(report.step + 1) == stop_after => Control::Stop,
         _ => Control::Continue,

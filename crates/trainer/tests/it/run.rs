@@ -1,11 +1,17 @@
 //! A whole training loop: it learns, tells what happens, stops when asked and goes on exactly.
 
+use std::sync::Arc;
+
 use burn::tensor::Device;
+use updraft_data::{
+    Cue, DataError, FaultPolicy, GeneratedConfig, GeneratedImages, Image, ImageSource, Loader,
+    LoaderConfig, MixUp, decode,
+};
 use updraft_precision::{DynamicScale, LossScale, Policy};
 use updraft_testing::{alone, autodiff_devices};
 use updraft_trainer::{
-    Activity, Control, EmaConfig, Ending, Event, Finished, Run, RunData, RunSettings, TrainError,
-    list_checkpoints,
+    Activity, Control, Criterion, EmaConfig, Ending, Event, Finished, Passes, Run, RunData,
+    RunSettings, TrainError, list_checkpoints,
 };
 
 use crate::small::{Classifier, forward, loader, new_run, optimizer, settings};
@@ -20,11 +26,11 @@ fn train(
     let (data, test) = (loader(1), loader(2));
     let mut events = Vec::new();
     let finished = run
-        .train(
+        .train_passes(
             settings,
             RunData { train: &data, test: Some(&test) },
             device,
-            &forward,
+            Passes::whole(&forward).with_cast_norms(&|norm| norm.path == "norm"),
             &mut |event, _| {
                 events.push(event.clone());
                 match event {
@@ -252,9 +258,100 @@ fn a_scale_that_a_checkpoint_did_not_have_is_refused() {
     let run = Run::resume(&stopped.checkpoint, model, optimizer().init()).unwrap();
     let data = loader(1);
     let data = RunData { train: &data, test: None };
-    let ended = run.train(&settings, data, &device, &forward, &mut |_, _| Control::Continue);
+    let passes = Passes::whole(&forward).with_cast_norms(&|_| true);
+    let ended = run.train_passes(&settings, data, &device, passes, &mut |_, _| Control::Continue);
     let error = ended.unwrap_err();
     assert!(matches!(error, TrainError::Precision { .. }), "{error}");
     settings.loss_scale = LossScale::None;
     assert!(matches!(settings.validate(), Err(TrainError::Precision { .. })));
+}
+
+#[test]
+fn a_normalization_that_nobody_vouches_for_is_named_before_the_first_step() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let folder = tempfile::tempdir().unwrap();
+    let data = loader(1);
+    let data = RunData { train: &data, test: None };
+    let settings = scaled(folder.path(), 2);
+    let mut events = 0;
+    let ended = new_f16_run(&device).train(&settings, data, &device, &forward, &mut |_, _| {
+        events += 1;
+        Control::Continue
+    });
+    let TrainError::Precision { source } = ended.unwrap_err() else { panic!("another error") };
+    assert!(source.to_string().contains("`norm` is a BatchNorm"), "{source}");
+    assert_eq!(events, 0);
+}
+
+#[test]
+fn mixed_samples_are_refused_because_a_run_learns_one_class_of_each() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let folder = tempfile::tempdir().unwrap();
+    let images = GeneratedConfig::new(Cue::Color, 48).with_size(16, 16);
+    let images = Arc::new(GeneratedImages::try_new(images).unwrap());
+    let config = LoaderConfig::new(8).with_mix_up(MixUp { alpha: 0.2 });
+    let data = Loader::try_new(images, config).unwrap();
+    let data = RunData { train: &data, test: None };
+    let mut settings = settings(folder.path(), 1);
+    settings.criterion = Criterion::TrainLoss;
+    let ended =
+        new_run(&device).train(&settings, data, &device, &forward, &mut |_, _| Control::Continue);
+    assert!(matches!(ended.unwrap_err(), TrainError::MixedLabels { epoch: 0 }));
+}
+
+/// Generated images, of which some cannot be read.
+struct Torn(GeneratedImages);
+
+impl ImageSource for Torn {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn classes(&self) -> &[String] {
+        self.0.classes()
+    }
+
+    fn label(&self, index: usize) -> usize {
+        self.0.label(index)
+    }
+
+    fn name(&self, index: usize) -> String {
+        self.0.name(index)
+    }
+
+    fn read(&self, index: usize) -> Result<Image<'_>, DataError> {
+        match index % 16 {
+            3 => decode(&[], &self.name(index)),
+            _ => self.0.read(index),
+        }
+    }
+
+    fn fingerprint(&self) -> String {
+        self.0.fingerprint()
+    }
+}
+
+#[test]
+fn an_epoch_tells_how_many_samples_were_left_out() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let folder = tempfile::tempdir().unwrap();
+    let images = GeneratedConfig::new(Cue::Color, 48).with_size(16, 16);
+    let images = Arc::new(Torn(GeneratedImages::try_new(images).unwrap()));
+    let config = LoaderConfig::new(8).with_faults(FaultPolicy::Skip { at_most: 3 });
+    let data = Loader::try_new(images, config).unwrap();
+    let data = RunData { train: &data, test: None };
+    let mut settings = settings(folder.path(), 2);
+    settings.criterion = Criterion::TrainLoss;
+    let mut left_out = Vec::new();
+    let ended = new_run(&device).train(&settings, data, &device, &forward, &mut |event, _| {
+        if let Event::Epoch(report) = event {
+            left_out.push(report.left_out);
+        }
+        Control::Continue
+    });
+    ended.unwrap();
+    assert_eq!(left_out, [3, 3]);
 }
