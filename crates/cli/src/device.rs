@@ -1,8 +1,13 @@
 //! The device of a command: asked for, chosen with its reason, opened.
 
-use anyhow::Result;
+use std::process::Command;
+
+use anyhow::{Context, Result};
 use burn::tensor::Device;
-use updraft_device::{DeviceSpec, Selection, open, probe, select};
+use updraft_device::{Backend, DeviceSpec, Selection, open, probe, select};
+
+/// The environment variable that names burn's default device.
+const DEFAULT_DEVICE: &str = "BURN_DEVICE";
 
 /// Chooses and opens a device.
 pub(crate) fn choose(spec: &DeviceSpec) -> Result<(Device, Selection)> {
@@ -10,4 +15,34 @@ pub(crate) fn choose(spec: &DeviceSpec) -> Result<(Device, Selection)> {
     let device = open(&selection)?;
     tracing::info!(device = %selection.id, reason = %selection.reason, "device chosen");
     Ok((device, selection))
+}
+
+/// Starts the program anew with the chosen backend as burn's default, if that may be another.
+///
+/// burn restores an optimizer on its default device, the first of the backends in the build,
+/// whether it can be reached or not.
+pub(crate) fn make_default(selection: &Selection) -> Result<()> {
+    let compiled = Backend::ALL.into_iter().filter(|backend| backend.is_compiled()).count();
+    if compiled < 2 || std::env::var_os(DEFAULT_DEVICE).is_some() {
+        return Ok(());
+    }
+    let program = std::env::current_exe().context("the program cannot find itself")?;
+    let mut again = Command::new(program);
+    again.args(std::env::args_os().skip(1)).env(DEFAULT_DEVICE, selection.id.backend.feature());
+    replace(again)
+}
+
+/// Becomes another process.
+#[cfg(unix)]
+fn replace(mut command: Command) -> Result<()> {
+    use std::os::unix::process::CommandExt;
+
+    Err(command.exec()).context("cannot start the program anew")
+}
+
+/// Waits for another process and ends as it ended.
+#[cfg(not(unix))]
+fn replace(mut command: Command) -> Result<()> {
+    let ended = command.status().context("cannot start the program anew")?;
+    std::process::exit(ended.code().unwrap_or(1))
 }

@@ -41,6 +41,8 @@ pub(crate) fn passes<'a>(
             RecomputePlan::Segments => Some(segments),
             RecomputePlan::None | RecomputePlan::ElementWise => None,
         },
+        // The normalizations of `updraft-conv` compute in f32 by themselves.
+        is_cast: &|_| true,
     }
 }
 

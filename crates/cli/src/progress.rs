@@ -189,6 +189,7 @@ mod tests {
             train_accuracy: 0.876,
             test: Some(Evaluation { loss: 12.3456, accuracy: 1.0, samples: 10_000 }),
             samples_per_s: 12_345.6,
+            left_out: 0,
             train_us: 1000,
             times: StepTimes { data_wait_us: 10, ..StepTimes::default() },
         };

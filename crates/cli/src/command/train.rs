@@ -14,7 +14,7 @@ use updraft_trainer::{Control, Ending, Evaluation, Event, Finished, Run, RunData
 
 use crate::batch_size::Trial;
 use crate::config::{AutoBatchPlan, Plan};
-use crate::device::choose;
+use crate::device::{choose, make_default};
 use crate::environment::Environment;
 use crate::log::LogFile;
 use crate::network::{passes, segments, training_device};
@@ -88,6 +88,9 @@ pub(crate) fn run(args: &TrainArgs, log: &LogFile) -> Result<()> {
         None => planned(args)?,
     };
     let (device, selection) = choose(&plan.device)?;
+    if resumed.is_some() {
+        make_default(&selection)?;
+    }
     let mut display = Display::new(plan.train.epochs);
     let data = open_data(&plan, args.data.as_deref(), &mut |step, progress| {
         display.preparing(step, progress);

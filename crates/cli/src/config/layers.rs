@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 use super::error::ConfigError;
-use super::raw::RawConfig;
+use super::raw::{RawConfig, RawInherit};
 
-/// The key that names the file whose values stand in for those that are left out.
+/// The key that names the files whose values stand in for those that are left out.
 const INHERIT: &str = "inherit";
 
 /// More files than anybody needs on the way to one configuration.
@@ -20,31 +20,39 @@ pub(crate) struct Layer {
     pub(crate) table: Table,
 }
 
-/// The file at `place` with the given text, then the file it inherits from, and so on.
+/// The file at `place` with the given text, then each file it inherits from, in their order, with
+/// what that inherits from in turn.
 ///
 /// Each is read on its own first, so that its faults carry its name and line.
 pub(crate) fn layers(text: &str, place: &Path) -> Result<Vec<Layer>, ConfigError> {
     let mut layers = Vec::new();
-    let (mut text, mut place) = (text.to_owned(), place.to_owned());
-    let mut seen: Vec<PathBuf> = Vec::new();
-    loop {
-        let (_, mut table) = RawConfig::read(&text, &place, &[])?;
-        let name = match layers.is_empty() {
-            true => "file".to_owned(),
-            false => place.display().to_string(),
-        };
-        let parent = table.remove(INHERIT);
-        layers.push(Layer { name, table });
-        seen.push(place.clone());
-        let Some(Value::String(parent)) = parent else { return Ok(layers) };
+    add(text, place, &mut Vec::new(), &mut layers)?;
+    layers[0].name = "file".to_owned();
+    Ok(layers)
+}
+
+/// Adds a file and what it inherits from; `way` led to it.
+fn add(
+    text: &str,
+    place: &Path,
+    way: &mut Vec<PathBuf>,
+    layers: &mut Vec<Layer>,
+) -> Result<(), ConfigError> {
+    let (raw, mut table) = RawConfig::read(text, place, &[])?;
+    table.remove(INHERIT);
+    layers.push(Layer { name: place.display().to_string(), table });
+    way.push(place.to_owned());
+    for parent in raw.inherit.iter().flat_map(RawInherit::paths) {
         let parent = place.parent().unwrap_or(Path::new("")).join(parent);
-        if seen.contains(&parent) || layers.len() >= MOST_LAYERS {
-            return Err(ConfigError::Inherit { place, parent });
+        if way.contains(&parent) || layers.len() >= MOST_LAYERS {
+            return Err(ConfigError::Inherit { place: place.to_owned(), parent });
         }
-        text = std::fs::read_to_string(&parent)
+        let text = std::fs::read_to_string(&parent)
             .map_err(|source| ConfigError::Read { path: parent.clone(), source })?;
-        place = parent;
+        add(&text, &parent, way, layers)?;
     }
+    way.pop();
+    Ok(())
 }
 
 /// The first layer laid over the second, over the third, and so on.
@@ -89,6 +97,27 @@ mod tests {
         let train = merged["train"].as_table().expect("a table");
         assert_eq!((train["epochs"].as_integer(), train["batch"].as_integer()), (Some(3), Some(8)));
         assert_eq!(train["schedule"].as_table().expect("a table").len(), 1);
+    }
+
+    #[test]
+    fn of_several_files_the_first_named_comes_first() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let write = |name: &str, text: &str| {
+            std::fs::write(dir.path().join(name), text).expect("written");
+        };
+        write("base.toml", "seed = 1\n[train]\nepochs = 1\nbatch = 1\n");
+        write("long.toml", "inherit = \"base.toml\"\n[train]\nepochs = 2\n");
+        write("wide.toml", "inherit = \"base.toml\"\n[train]\nepochs = 3\nbatch = 3\n");
+        let text = "inherit = [\"long.toml\", \"wide.toml\"]\nname = \"both\"\n";
+        let found =
+            layers(text, &dir.path().join("c.toml")).expect("valid, though base comes twice");
+        let merged = merged(&found);
+        let train = merged["train"].as_table().expect("a table");
+        assert_eq!((train["epochs"].as_integer(), train["batch"].as_integer()), (Some(2), Some(1)));
+        assert_eq!(merged["seed"].as_integer(), Some(1));
+        let names: Vec<&str> =
+            found.iter().map(|layer| layer.name.rsplit('/').next().expect("a name")).collect();
+        assert_eq!(names, ["file", "long.toml", "base.toml", "wide.toml", "base.toml"]);
     }
 
     #[test]

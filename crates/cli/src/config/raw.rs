@@ -18,7 +18,7 @@ use super::error::ConfigError;
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawConfig {
     /// Read by `layers`; here so that it is a known key.
-    pub(crate) inherit: Option<PathBuf>,
+    pub(crate) inherit: Option<RawInherit>,
     pub(crate) name: Option<String>,
     pub(crate) seed: Option<u64>,
     pub(crate) device: Option<String>,
@@ -121,6 +121,23 @@ pub(crate) enum RawWorkers {
     Named(String),
 }
 
+/// One file or several, of which the first comes first.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum RawInherit {
+    One(PathBuf),
+    Several(Vec<PathBuf>),
+}
+
+impl RawInherit {
+    pub(crate) fn paths(&self) -> &[PathBuf] {
+        match self {
+            Self::One(path) => std::slice::from_ref(path),
+            Self::Several(paths) => paths,
+        }
+    }
+}
+
 /// `"all"` or a number of batches.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
@@ -158,6 +175,16 @@ impl RawConfig {
     ) -> Result<(Self, Table), ConfigError> {
         for set in sets {
             lay_over(&mut table, set)?;
+        }
+        // A file's own is taken off before anything is laid over it.
+        if let Some(value) = table.get("inherit") {
+            return Err(ConfigError::Value {
+                key: "inherit",
+                value: value.to_string(),
+                expected: "to be read in a file, not with --set: name both files in a config, \
+                           `inherit = [\"profiles/fast.toml\", \"cifar10.toml\"]`"
+                    .to_owned(),
+            });
         }
         let raw = table.clone().try_into().map_err(|error: toml::de::Error| {
             fault(format!("--set {}", sets.join(" --set ")), &error)

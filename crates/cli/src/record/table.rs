@@ -25,6 +25,7 @@ pub(crate) const STEPS: Columns = Columns {
         "/correct",
         "/learning_rate",
         "/gradient_norm",
+        "/loss_scale",
         "/skipped",
         "/at_us",
         "/step_us",
@@ -135,7 +136,7 @@ mod tests {
         let text = std::fs::read_to_string(dir.path().join("steps.csv")).expect("read");
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].starts_with("epoch,step,samples,loss,"), "{}", lines[0]);
-        assert_eq!(lines[1], "0,3,,0.50,,,,\"the \"\"images\"\", all\",,,,,,,");
+        assert_eq!(lines[1], "0,3,,0.50,,,,,\"the \"\"images\"\", all\",,,,,,,");
         assert_eq!(lines.len(), 2);
     }
 }

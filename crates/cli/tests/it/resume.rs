@@ -238,7 +238,9 @@ fn kill_and_resume(kills: u64, every_steps: u64) -> u64 {
     let run = run.expect("a run");
     succeed(dir.path(), &["train", "--resume", run.to_str().expect("text")]);
     assert_eq!(metrics(&run), metrics(&whole), "other metrics");
-    for (found, expected) in everything(&run).iter().zip(everything(&whole)) {
+    let (found, expected) = (everything(&run), everything(&whole));
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.iter().zip(expected) {
         assert_eq!(found.0, expected.0);
         assert!(found.1 == expected.1, "`{}` differs", expected.0);
     }
