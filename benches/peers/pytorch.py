@@ -16,8 +16,6 @@ def prepare(problem, strategy, folder, threads):
     layout = (
         torch.channels_last if strategy.endswith("-channels-last") else torch.contiguous_format
     )
-    if problem["kind"] == "kan_layer":
-        layout = strategy.endswith("-compiled")
     if problem["kind"] == "photos":
         layout = (strategy.endswith("-pillow"), threads)
     once, outputs = KINDS[problem["kind"]](problem, layout, folder)
@@ -89,71 +87,6 @@ def conv2d(problem, layout, _folder):
         return y
 
     return step, lambda: {"y": numbers(step()), "dx": numbers(x.grad), "dw": numbers(w.grad)}
-
-
-def splines(x, knots, degree):
-    """Every basis by the recursion of Cox and de Boor: one step a degree over the whole tensor."""
-    x = x.unsqueeze(-1)
-    bases = ((x >= knots[:-1]) & (x < knots[1:])).to(x.dtype)
-    for p in range(1, degree + 1):
-        rising = (x - knots[: -(p + 1)]) / (knots[p:-1] - knots[: -(p + 1)])
-        falling = (knots[p + 1 :] - x) / (knots[p + 1 :] - knots[1:-p])
-        bases = rising * bases[..., :-1] + falling * bases[..., 1:]
-    return bases
-
-
-def kan_layer(problem, compiled, _folder):
-    """Basis expansion, then a product of matrices, as efficient-kan computes a layer."""
-    batch, inputs, outputs = problem["batch"], problem["inputs"], problem["outputs"]
-    intervals, degree = problem["intervals"], 3
-    count = intervals + degree
-    scale = formula.weight_scale(inputs)
-    knots = torch.arange(-degree, count + 1, dtype=torch.float64) * (2.0 / intervals) - 1.0
-    knots = knots.float()
-    x = load("x", (batch, inputs), 1.1)
-    g = load("g", (batch, outputs))
-    # Ours have the outputs last, this layer first.
-    spline = load("spline", (inputs, count, outputs), scale).permute(2, 0, 1).contiguous()
-    base = load("base", (inputs, outputs), scale).t().contiguous()
-    scaler = load("scaler", (inputs, outputs)).t().contiguous()
-
-    def layer(x, spline, base, scaler):
-        weights = (spline * scaler.unsqueeze(-1)).view(outputs, -1)
-        expanded = splines(x, knots, degree).view(batch, -1)
-        return F.linear(F.silu(x), base) + F.linear(expanded, weights)
-
-    if compiled:
-        layer = torch.compile(layer)
-    if problem["pass"] == "forward":
-
-        def once():
-            with torch.no_grad():
-                return layer(x, spline, base, scaler)
-
-        return once, lambda: {"y": numbers(once())}
-
-    leaves = (x, spline, base, scaler)
-    for leaf in leaves:
-        leaf.requires_grad_()
-
-    def step():
-        for leaf in leaves:
-            leaf.grad = None
-        y = layer(*leaves)
-        (y * g).sum().backward()
-        return y
-
-    def results():
-        y = step()
-        return {
-            "y": numbers(y),
-            "dx": numbers(x.grad),
-            "dspline": numbers(spline.grad.permute(1, 2, 0)),
-            "dbase": numbers(base.grad.t()),
-            "dscaler": numbers(scaler.grad.t()),
-        }
-
-    return step, results
 
 
 def batch_norm(problem, layout, _folder):
@@ -326,7 +259,6 @@ def gather(problem, _layout, folder):
 KINDS = {
     "matmul": matmul,
     "conv2d": conv2d,
-    "kan_layer": kan_layer,
     "batch_norm": batch_norm,
     "train_step": train_step,
     "optimizer": optimizer,

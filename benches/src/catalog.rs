@@ -222,8 +222,8 @@ mod tests {
                 let site = Site { device, kernels, threads: 2, folder: folder.path().to_owned() };
                 let run = task.on_burn(&site).and_then(|mut run| run.outputs());
                 outputs = run.expect(&entry.id);
-                let error = error_of(&outputs, &reference).expect("comparable");
-                assert!(error <= task.tolerance(), "{} {}: {error:e}", entry.id, strategy.id);
+                let proof = task.judge(&strategy.id, &outputs, &reference).expect("comparable");
+                assert!(proof.error <= proof.tolerance, "{} {}: {proof:?}", entry.id, strategy.id);
             }
             // A reference of zeros, or one that everything equals, would prove nothing.
             for (name, values) in &reference {

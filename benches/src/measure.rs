@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalog::Entry;
 use crate::host::{Programs, Worker};
-use crate::problem::{Problem, Work, error_of};
+use crate::problem::{Problem, Proof, Work};
 use crate::statistics::Summary;
 use crate::strategy::{Role, Strategy};
 
@@ -44,14 +44,6 @@ pub(crate) struct Outcome {
     pub(crate) failure: Option<String>,
     pub(crate) proof: Option<Proof>,
     pub(crate) timing: Option<Timing>,
-}
-
-/// How right a strategy is on the small shape.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Proof {
-    /// The largest error, as a share of the largest value.
-    pub(crate) error: f64,
-    pub(crate) tolerance: f64,
 }
 
 /// A strategy's times per repetition, in nanoseconds.
@@ -141,9 +133,10 @@ fn prove(
     let small = entry.problem.task().small();
     let mut worker = Worker::start(programs, strategy, &small)?;
     outcome.about = Some(worker.about.clone());
-    let error = error_of(&worker.prove()?, &small.task().reference()?)?;
-    let tolerance = small.task().tolerance();
-    outcome.proof = Some(Proof { error, tolerance });
+    let task = small.task();
+    let proof = task.judge(&strategy.id, &worker.prove()?, &task.reference()?)?;
+    outcome.proof = Some(proof);
+    let Proof { error, tolerance } = proof;
     if error > tolerance {
         bail!("wrong: error {error:.1e} where {tolerance:.1e} is allowed");
     }

@@ -11,9 +11,9 @@ use updraft_conv::slices::Path;
 use updraft_device::{Backend, DeviceSpec, open as open_device, probe, select};
 use updraft_quant::slices::Path as Int8Path;
 
-use crate::problem::Problem;
 use crate::problem::int8_product::Tail;
 use crate::problem::matmul::Number;
+use crate::problem::{Pass, Problem};
 
 /// What a strategy is to the catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub(crate) enum Role {
     Dispatched,
     /// One of our paths, forced; `--assert` holds the dispatcher to the best of them.
     Forced,
-    /// The same computation in another build of ours, to be compared with.
+    /// The same computation in another build or in other numbers of ours, to be compared with.
     Variant,
     /// Somebody else's program.
     Peer,
@@ -82,6 +82,18 @@ pub(crate) fn path_named<P: Display>(paths: impl IntoIterator<Item = P>, name: &
     path.with_context(|| format!("this problem's kernels have no path `{name}`"))
 }
 
+/// The name of KAN layers' eight bits among the paths: asked for, never picked.
+pub(crate) const KAN_INT8: &str = "int8";
+
+/// A plain linear layer of a KAN layer's expanded width.
+pub(crate) const EXPANDED_LINEAR: &str = "pytorch-linear";
+
+/// A layer of Gaussians in place of splines.
+pub(crate) const GAUSSIANS: &str = "pytorch-gaussians";
+
+/// Who computes KAN layers elsewhere; two of them compute what people take in their place.
+const KAN_PEERS: [&str; 5] = ["pytorch", "pytorch-compiled", GAUSSIANS, EXPANDED_LINEAR, "pykan"];
+
 /// The strategies of this build for a problem.
 pub(crate) fn ours(problem: &Problem) -> Vec<Strategy> {
     let here = |id: &str, role| Strategy { id: id.to_owned(), role, host: Host::Here };
@@ -91,6 +103,9 @@ pub(crate) fn ours(problem: &Problem) -> Vec<Strategy> {
     if has_kernels {
         strategies.push(here("updraft", Role::Dispatched));
         strategies.extend(paths.iter().map(|path| here(&format!("updraft-{path}"), Role::Forced)));
+    }
+    if matches!(problem, Problem::KanLayer(layer) if layer.pass == Pass::Forward) {
+        strategies.push(here(&format!("updraft-{KAN_INT8}"), Role::Variant));
     }
     if is_on_tensors(problem) {
         strategies.push(here("flex", if has_kernels { Role::Baseline } else { Role::Dispatched }));
@@ -144,16 +159,12 @@ fn is_on_tensors(problem: &Problem) -> bool {
 
 /// The peers that know a problem.
 pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
-    let python = |id: &str| Strategy {
-        id: id.to_owned(),
-        role: Role::Peer,
-        host: Host::Python("pytorch.py"),
-    };
-    let int8 = |id: &str, script| Strategy {
+    let of = |id: &str, script| Strategy {
         id: id.to_owned(),
         role: Role::Peer,
         host: Host::Python(script),
     };
+    let python = |id: &str| of(id, "pytorch.py");
     let candle = || Strategy { id: "candle".to_owned(), role: Role::Peer, host: Host::Candle };
     let both_layouts = || vec![python("pytorch"), python("pytorch-channels-last")];
     match problem {
@@ -163,19 +174,19 @@ pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
         Problem::Conv2d(_) => both_layouts(),
         Problem::BatchNorm(_) | Problem::TrainStep(_) => both_layouts(),
         Problem::Photos(_) => vec![python("pytorch"), python("pytorch-pillow")],
-        Problem::KanLayer(_) => vec![python("pytorch"), python("pytorch-compiled")],
+        Problem::KanLayer(_) => KAN_PEERS.map(|id| of(id, "kan_layers.py")).to_vec(),
         Problem::Matmul(matmul) if matmul.dtype == Number::F32 => {
             vec![python("pytorch"), candle()]
         }
         Problem::Int8Product(product) => {
-            let runtime = int8("onnxruntime", "onnx_runtime.py");
+            let runtime = of("onnxruntime", "onnx_runtime.py");
             match product.tail {
                 Tail::Sums => vec![runtime],
-                Tail::Codes => vec![runtime, int8("pytorch", "pytorch_int8.py")],
+                Tail::Codes => vec![runtime, of("pytorch", "pytorch_int8.py")],
             }
         }
         Problem::Int8Network(_) => {
-            vec![int8("onnxruntime", "onnx_runtime.py"), int8("pytorch", "pytorch_int8.py")]
+            vec![of("onnxruntime", "onnx_runtime.py"), of("pytorch", "pytorch_int8.py")]
         }
         Problem::ReadTable(_) => Vec::new(),
         Problem::Matmul(_) | Problem::Optimizer(_) | Problem::Decode(_) | Problem::Gather(_) => {
@@ -191,7 +202,8 @@ pub(crate) fn open(id: &str) -> Result<(Device, Kernels, String)> {
         Some(rest) => {
             let names =
                 Path::ALL.map(Path::name).into_iter().chain(Int8Path::ALL.map(Int8Path::name));
-            let name = names.into_iter().find(|name| rest.strip_prefix('-') == Some(name));
+            let mut names = names.chain([KAN_INT8]);
+            let name = names.find(|name| rest.strip_prefix('-') == Some(name));
             ("flex", Kernels::Forced(name.with_context(|| format!("no strategy `{id}`"))?))
         }
         None => (id, Kernels::Burn),

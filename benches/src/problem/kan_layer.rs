@@ -8,13 +8,16 @@ use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 use updraft_kan::slices::reference::{self, Parameters};
 use updraft_kan::slices::{
-    Activation, Gradients, Grid, LayerGeometry, Path, Scratch, Weights, backward, forward,
+    Activation, Gradients, Grid, LayerGeometry, Path, QuantizedLayer, QuantizedPath,
+    QuantizedScratch, Scratch, Weights, backward, forward,
 };
 use updraft_kan::{KanLinear, KanLinearConfig, LayerPath};
 
 use crate::formula;
-use crate::problem::{Outputs, Pass, Problem, Repeat, Site, Task, Work, numbers, widened};
-use crate::strategy::{Kernels, path_named};
+use crate::problem::{
+    Outputs, Pass, Problem, Proof, Repeat, Site, Task, Work, error_of, kan_beside, numbers, widened,
+};
+use crate::strategy::{EXPANDED_LINEAR, GAUSSIANS, KAN_INT8, Kernels, path_named};
 
 /// Cubic splines over equal intervals of `[−1, 1]`, with `SiLU`, base weights and factors, f32.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -38,7 +41,7 @@ struct Numbers {
 impl KanLayer {
     const DEGREE: usize = 3;
 
-    fn bases(&self) -> usize {
+    pub(crate) fn bases(&self) -> usize {
         self.intervals + Self::DEGREE
     }
 
@@ -58,6 +61,22 @@ impl KanLayer {
             scaler: formula::tensor("scaler", inputs * outputs, 1.0),
             g: formula::tensor("g", batch * outputs, 1.0),
         }
+    }
+}
+
+impl KanLayer {
+    /// By what [`QuantizedLayer`] states of its error.
+    fn judge_int8(&self, outputs: &Outputs, right: &Outputs) -> Result<Proof> {
+        let Numbers { x, spline, scaler, .. } = self.numbers();
+        let [x, spline, scaler] = [x, spline, scaler].map(|v| widened(&v));
+        let splines = Parameters { spline, scaler, ..Parameters::default() };
+        let splines = reference::forward(&self.geometry()?, &splines, &x);
+        // Whether they can be compared.
+        error_of(outputs, right)?;
+        let squares = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>();
+        let away = squares(&mut outputs["y"].iter().zip(&right["y"]).map(|(a, b)| a - b));
+        let error = (away / squares(&mut splines.into_iter())).sqrt();
+        Ok(Proof { error, tolerance: 1e-2 })
     }
 }
 
@@ -110,8 +129,21 @@ impl Task for KanLayer {
         1e-5
     }
 
+    fn judge(&self, strategy: &str, outputs: &Outputs, reference: &Outputs) -> Result<Proof> {
+        let error = match strategy {
+            EXPANDED_LINEAR => error_of(outputs, &kan_beside::expanded_linear(self))?,
+            GAUSSIANS => error_of(outputs, &kan_beside::gaussians(self))?,
+            _ if strategy == format!("updraft-{KAN_INT8}") => {
+                return self.judge_int8(outputs, reference);
+            }
+            _ => error_of(outputs, reference)?,
+        };
+        Ok(Proof { error, tolerance: self.tolerance() })
+    }
+
     fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {
         let path = match site.kernels {
+            Kernels::Forced(KAN_INT8) => return Ok(Box::new(InBytes::new(self, site.threads)?)),
             Kernels::Forced(name) => {
                 let path = path_named(Path::ALL, name)?;
                 return Ok(Box::new(OnSlices::new(self, path, site.threads)?));
@@ -258,5 +290,58 @@ impl Repeat for OnSlices {
             ("dscaler", &self.dscaler),
         ];
         Ok(all.into_iter().map(|(name, values)| (name.to_owned(), widened(values))).collect())
+    }
+}
+
+/// Inference with coefficients that became bytes before the clock runs.
+struct InBytes {
+    layer: QuantizedLayer,
+    x: Vec<f32>,
+    y: Vec<f32>,
+    scratch: QuantizedScratch,
+    threads: usize,
+}
+
+impl InBytes {
+    fn new(problem: &KanLayer, threads: usize) -> Result<Self> {
+        anyhow::ensure!(problem.pass == Pass::Forward, "eight bits are for inference");
+        let Numbers { x, spline, base, scaler, g } = problem.numbers();
+        let weights =
+            Weights { spline: &spline, base: Some(&base), scaler: Some(&scaler), bias: None };
+        let layer = QuantizedLayer::try_new(&problem.geometry()?, weights)?;
+        let y = vec![0.0; g.len()];
+        Ok(Self { layer, x, y, scratch: QuantizedScratch::default(), threads })
+    }
+}
+
+impl Repeat for InBytes {
+    fn once(&mut self) -> Result<()> {
+        let Self { layer, x, y, scratch, threads } = self;
+        Ok(layer.forward(QuantizedPath::detect(), x, y, scratch, *threads)?)
+    }
+
+    fn outputs(&mut self) -> Result<Outputs> {
+        self.once()?;
+        Ok(Outputs::from([("y".to_owned(), widened(&self.y))]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn eight_bits_are_held_to_a_hundredth_of_the_splines() {
+        let problem =
+            KanLayer { batch: 9, inputs: 20, outputs: 6, intervals: 5, pass: Pass::Forward };
+        let right = problem.reference().unwrap();
+        let judge = |factor: f64| {
+            let y = right["y"].iter().map(|y| y * factor).collect();
+            let outputs = Outputs::from([("y".to_owned(), y)]);
+            problem.judge("updraft-int8", &outputs, &right).unwrap()
+        };
+        assert!(judge(1.0).error < 1e-12);
+        let wrong = judge(1.05);
+        assert!(wrong.error > wrong.tolerance, "{wrong:?}");
     }
 }

@@ -6,6 +6,7 @@ pub(crate) mod decode;
 pub(crate) mod gather;
 pub(crate) mod int8_network;
 pub(crate) mod int8_product;
+pub(crate) mod kan_beside;
 pub(crate) mod kan_layer;
 pub(crate) mod matmul;
 pub(crate) mod optimizer;
@@ -96,6 +97,12 @@ pub(crate) trait Task {
     /// The largest error allowed, as a share of the largest value of each result.
     fn tolerance(&self) -> f64;
 
+    /// How right a strategy's results are, by the problem's own reference unless the strategy
+    /// computes something else on purpose.
+    fn judge(&self, _strategy: &str, outputs: &Outputs, reference: &Outputs) -> Result<Proof> {
+        Ok(Proof { error: error_of(outputs, reference)?, tolerance: self.tolerance() })
+    }
+
     /// The numbers it is defined on; other strategies may compute the same in others.
     fn arithmetic(&self) -> Arithmetic {
         Arithmetic::F32
@@ -139,6 +146,14 @@ pub(crate) struct Work {
     pub(crate) bytes: Option<u64>,
     /// Samples, where the problem is a batch.
     pub(crate) samples: Option<u64>,
+}
+
+/// How right a strategy is on the small shape.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Proof {
+    /// The largest error as a share of the largest value, unless the problem judges otherwise.
+    pub(crate) error: f64,
+    pub(crate) tolerance: f64,
 }
 
 /// Results by name.

@@ -3,4 +3,5 @@
 
 mod documents;
 mod one_build;
+mod outside;
 mod workspace;

@@ -7,10 +7,11 @@ use super::path::Path;
 use super::scratch::{Taps, Workspace};
 use super::{backward, forward};
 
-/// Bytes of a layer's passes on the kernels.
+/// Bytes of a layer's passes.
 ///
-/// Nothing else is kept from the forward pass to the backward one than its input, which the
-/// caller has.
+/// On the kernels nothing else is kept from the forward pass to the backward one than its input,
+/// which the caller has; on the plain path what autodiff keeps counts as the backward pass's
+/// scratch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LayerMemory {
@@ -27,7 +28,7 @@ pub struct LayerMemory {
 }
 
 impl LayerMemory {
-    /// Bytes for a batch of so many samples, on so many threads.
+    /// Bytes on the kernels, for a batch of so many samples, on so many threads.
     ///
     /// Only which parameters are there counts, not what they are: slices may be empty. A scratch
     /// that serves both passes takes no more than the sum of what they take.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
-use crate::kernels::LayerGeometry;
-use crate::ops::{LayerPath, Parameters, layer};
+use crate::kernels::{LayerGeometry, LayerMemory, Weights};
+use crate::ops::{LayerPath, Parameters, layer, plain_memory};
 
 /// A Kolmogorov–Arnold layer: the place of a linear layer, with a spline on every edge.
 ///
@@ -74,6 +74,41 @@ impl KanLinear {
     #[must_use]
     pub fn with_path(self, path: LayerPath) -> Self {
         Self { forced: Some(path), ..self }
+    }
+
+    /// How many bytes the passes take for a batch of so many samples, on so many threads, by the
+    /// [`path`](Self::path) that the layer takes, in f32.
+    ///
+    /// On the plain path it is what burn takes on flex.
+    ///
+    /// # Example
+    /// ```
+    /// # #[cfg(feature = "flex")] {
+    /// use burn::tensor::Device;
+    /// use updraft_kan::{KanLinearConfig, LayerPath};
+    ///
+    /// let layer = KanLinearConfig::new(784, 64).init(&Device::flex());
+    /// let kernels = layer.memory(256, 1);
+    /// let plain = layer.with_path(LayerPath::Plain).memory(256, 1);
+    /// assert!(kernels.backward_scratch < plain.backward_scratch / 20);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn memory(&self, batch: usize, threads: usize) -> LayerMemory {
+        // Which parameters are there counts, not what they are.
+        let given = |is_there: bool| is_there.then_some(&[][..]);
+        let weights = Weights {
+            spline: &[],
+            base: given(self.base.is_some()),
+            scaler: given(self.scaler.is_some()),
+            bias: given(self.bias.is_some()),
+        };
+        match self.path() {
+            LayerPath::Kernels(path) => {
+                LayerMemory::of(path, &self.geometry, &weights, batch, threads)
+            }
+            LayerPath::Plain => plain_memory(&self.geometry, &weights, batch),
+        }
     }
 
     /// The layer's grid and sizes.

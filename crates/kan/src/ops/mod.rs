@@ -2,6 +2,7 @@
 
 mod layer;
 mod plain;
+mod plain_memory;
 
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod autodiff;
@@ -14,3 +15,4 @@ mod listed;
 
 pub use layer::LayerPath;
 pub(crate) use layer::{Parameters, layer};
+pub(crate) use plain_memory::memory as plain_memory;

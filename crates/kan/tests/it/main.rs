@@ -5,6 +5,8 @@ mod bases;
 mod import;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod layers;
+#[cfg(all(feature = "flex", feature = "autodiff"))]
+mod memory;
 mod outside;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod penalties;

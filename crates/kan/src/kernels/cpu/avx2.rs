@@ -8,6 +8,7 @@ use std::arch::x86_64::{
     _mm256_shuffle_ps, _mm256_storeu_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps,
 };
 
+use super::flush::Flush;
 use super::forward::{self, ForwardJob};
 use super::gradient::{self, GradientJob};
 use super::vector::Simd;

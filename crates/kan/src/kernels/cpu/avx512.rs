@@ -11,6 +11,7 @@ use std::arch::x86_64::{
     _mm512_unpacklo_pd, _mm512_unpacklo_ps,
 };
 
+use super::flush::Flush;
 use super::forward::{self, ForwardJob};
 use super::gradient::{self, GradientJob};
 use super::vector::Simd;

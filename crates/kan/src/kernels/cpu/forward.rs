@@ -9,6 +9,7 @@
 
 use std::ops::Range;
 
+use super::flush::Flush;
 use super::taps;
 use super::vector::Simd;
 use super::weights::{self, rows_of_weights};
@@ -22,9 +23,6 @@ const MOST_TAPS: usize = 4;
 
 /// Numbers of a panel: 20 KiB, which leaves room beside it for what streams past.
 const PANEL: usize = 5 * 1024;
-
-/// Numbers of a cache line.
-const CACHE_LINE: usize = 16;
 
 /// The outputs of some samples.
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +59,7 @@ impl ForwardJob<'_> {
 
 /// All outputs of a job.
 #[inline(always)]
-pub(super) fn outputs<S: Simd>(
+pub(super) fn outputs<S: Products>(
     simd: S,
     job: &ForwardJob<'_>,
     y: &mut [f32],
@@ -83,14 +81,23 @@ pub(super) fn outputs<S: Simd>(
         let mut block = Block { job, taps: &taps[..lines.len()], inputs, packed, sums };
         for column in (0..out_features).step_by(S::OUTPUTS * S::LANES) {
             let vectors = (out_features - column).div_ceil(S::LANES).min(S::OUTPUTS);
-            match (vectors, S::LANES > 8) {
-                (1, _) => block.tile::<S, 1, 8>(simd, column, y),
-                (2, true) => block.tile::<S, 2, 8>(simd, column, y),
-                (2, false) => block.tile::<S, 2, 4>(simd, column, y),
-                (3, true) => block.tile::<S, 3, 4>(simd, column, y),
-                (3, false) => block.tile::<S, 3, 2>(simd, column, y),
-                (_, true) => block.tile::<S, 4, 4>(simd, column, y),
-                (_, false) => block.tile::<S, 4, 2>(simd, column, y),
+            // Only the tiles that a path has are compiled for it.
+            if const { S::OUTPUTS == 1 } {
+                block.tile::<S, 1, 8>(simd, column, y);
+            } else if const { S::LANES > 8 } {
+                match vectors {
+                    1 => block.tile::<S, 1, 8>(simd, column, y),
+                    2 => block.tile::<S, 2, 8>(simd, column, y),
+                    3 => block.tile::<S, 3, 4>(simd, column, y),
+                    _ => block.tile::<S, 4, 4>(simd, column, y),
+                }
+            } else {
+                match vectors {
+                    1 => block.tile::<S, 1, 8>(simd, column, y),
+                    2 => block.tile::<S, 2, 4>(simd, column, y),
+                    3 => block.tile::<S, 3, 2>(simd, column, y),
+                    _ => block.tile::<S, 4, 2>(simd, column, y),
+                }
             }
         }
     }
@@ -109,7 +116,7 @@ struct Block<'a> {
 impl Block<'_> {
     /// `N` vectors of outputs, from a column on, for `R` samples at a time.
     #[inline(always)]
-    fn tile<S: Simd, const N: usize, const R: usize>(
+    fn tile<S: Products, const N: usize, const R: usize>(
         &mut self,
         simd: S,
         column: usize,
@@ -152,7 +159,7 @@ impl Block<'_> {
 }
 
 /// The weights of some inputs, and what a line's samples see of them.
-struct Panel<'a> {
+pub(super) struct Panel<'a> {
     geometry: &'a LayerGeometry,
     taps: &'a Taps,
     /// Of the taps.
@@ -169,7 +176,7 @@ struct Panel<'a> {
 impl Panel<'_> {
     /// Adds the panel's products to each sample's sums, which the first panel starts.
     #[inline(always)]
-    fn add<S: Simd, const N: usize, const R: usize>(
+    fn add<S: Products, const N: usize, const R: usize>(
         &self,
         simd: S,
         rows: Range<usize>,
@@ -184,21 +191,27 @@ impl Panel<'_> {
             let flush = if is_last { flush.take() } else { None };
             // The last taps take the base branch along.
             match (count, self.has_base && is_last) {
-                (1, false) => self.products::<S, 1, false, N, R>(simd, first, rows, sums, flush),
-                (2, false) => self.products::<S, 2, false, N, R>(simd, first, rows, sums, flush),
-                (3, false) => self.products::<S, 3, false, N, R>(simd, first, rows, sums, flush),
-                (_, false) => self.products::<S, 4, false, N, R>(simd, first, rows, sums, flush),
-                (1, true) => self.products::<S, 1, true, N, R>(simd, first, rows, sums, flush),
-                (2, true) => self.products::<S, 2, true, N, R>(simd, first, rows, sums, flush),
-                (3, true) => self.products::<S, 3, true, N, R>(simd, first, rows, sums, flush),
-                (_, true) => self.products::<S, 4, true, N, R>(simd, first, rows, sums, flush),
+                (1, false) => simd.products::<1, false, N, R>(self, first, rows, sums, flush),
+                (2, false) => simd.products::<2, false, N, R>(self, first, rows, sums, flush),
+                (3, false) => simd.products::<3, false, N, R>(self, first, rows, sums, flush),
+                (_, false) => simd.products::<4, false, N, R>(self, first, rows, sums, flush),
+                (1, true) => simd.products::<1, true, N, R>(self, first, rows, sums, flush),
+                (2, true) => simd.products::<2, true, N, R>(self, first, rows, sums, flush),
+                (3, true) => simd.products::<3, true, N, R>(self, first, rows, sums, flush),
+                (_, true) => simd.products::<4, true, N, R>(self, first, rows, sums, flush),
             }
         }
     }
 
     /// The products of `T` taps of a spline, and of the base branch behind them.
     #[inline(always)]
-    fn products<S: Simd, const T: usize, const BASE: bool, const N: usize, const R: usize>(
+    pub(super) fn products<
+        S: Simd,
+        const T: usize,
+        const BASE: bool,
+        const N: usize,
+        const R: usize,
+    >(
         &self,
         simd: S,
         first: usize,
@@ -288,49 +301,21 @@ impl Panel<'_> {
     }
 }
 
-/// Where a tile's sums go: the first block of inputs starts the outputs, with the bias if there is
-/// one, and every other adds to them.
-struct Flush<'a> {
-    bias: Option<&'a [f32]>,
-    is_first: bool,
-    columns: Range<usize>,
-    out_features: usize,
-    /// `[rows, out_features]`.
-    y: &'a mut [f32],
+/// A path's [`Panel::products`], each a function of its own with the path's features: all in one,
+/// they take the compiler minutes.
+pub(super) trait Products: Simd {
+    /// Adds to the sums of some rows.
+    fn products<const T: usize, const BASE: bool, const N: usize, const R: usize>(
+        self,
+        panel: &Panel<'_>,
+        first: usize,
+        rows: Range<usize>,
+        sums: &mut [f32],
+        flush: Option<&mut Flush<'_>>,
+    );
 }
 
-impl Flush<'_> {
-    /// Asks for the outputs of some samples, or of fewer where there are no more.
-    #[inline(always)]
-    fn prefetch<S: Simd>(&self, simd: S, rows: Range<usize>) {
-        for row in rows {
-            let start = self.y.as_ptr().wrapping_add(row * self.out_features);
-            for column in self.columns.clone().step_by(CACHE_LINE) {
-                simd.prefetch(start.wrapping_add(column));
-            }
-        }
-    }
-
-    /// Adds the sums of some samples.
-    #[inline(always)]
-    fn add<S: Simd, const N: usize>(&mut self, simd: S, rows: Range<usize>, sums: &[f32]) {
-        let lines = self.y.chunks_exact_mut(self.out_features).skip(rows.start).take(rows.len());
-        for (y, sums) in lines.zip(sums.chunks_exact(N * S::LANES)) {
-            let y = &mut y[self.columns.clone()];
-            for (vector, sums) in sums.chunks_exact(S::LANES).enumerate() {
-                let place = vector * S::LANES..y.len().min((vector + 1) * S::LANES);
-                let before = match self.bias {
-                    _ if !self.is_first => simd.read(&y[place.clone()]),
-                    Some(bias) => simd.read(&bias[self.columns.clone()][place.clone()]),
-                    None => simd.zero(),
-                };
-                simd.write(&mut y[place], simd.add(before, simd.read(sums)));
-            }
-        }
-    }
-}
-
-/// A path's `outputs`.
+/// A path's `outputs`, and its products.
 macro_rules! entries {
     ($(#[$feature:meta])* $kind:ty = $proof:expr) => {
         /// Computes a job.
@@ -340,6 +325,31 @@ macro_rules! entries {
         $(#[$feature])*
         pub(super) unsafe fn outputs(job: &ForwardJob<'_>, y: &mut [f32], space: &mut Workspace) {
             forward::outputs::<$kind>($proof, job, y, space);
+        }
+
+        impl forward::Products for $kind {
+            fn products<const T: usize, const BASE: bool, const N: usize, const R: usize>(
+                self,
+                panel: &forward::Panel<'_>,
+                first: usize,
+                rows: std::ops::Range<usize>,
+                sums: &mut [f32],
+                flush: Option<&mut Flush<'_>>,
+            ) {
+                $(#[$feature])*
+                unsafe fn products<const T: usize, const BASE: bool, const N: usize, const R: usize>(
+                    simd: $kind,
+                    panel: &forward::Panel<'_>,
+                    first: usize,
+                    rows: std::ops::Range<usize>,
+                    sums: &mut [f32],
+                    flush: Option<&mut Flush<'_>>,
+                ) {
+                    panel.products::<$kind, T, BASE, N, R>(simd, first, rows, sums, flush);
+                }
+                // SAFETY: a value of the type proves that the CPU has what this path needs.
+                unsafe { products::<T, BASE, N, R>(self, panel, first, rows, sums, flush) }
+            }
         }
     };
 }

@@ -4,6 +4,7 @@
 
 use std::ops::Range;
 
+use super::run::Group;
 use super::taps::{self, Wanted};
 use super::vector::Simd;
 use super::weights::{self, rows_of_weights};
@@ -11,9 +12,6 @@ use super::{INPUTS, LINES, PITCH, ROWS};
 use crate::kernels::geometry::{LayerGeometry, Weights};
 use crate::kernels::path::Path;
 use crate::kernels::scratch::{Aligned, Taps, Workspace};
-
-/// Rows of weights whose sums registers hold at once.
-const MOST_TAPS: usize = 5;
 
 /// The gradients of some inputs over some samples.
 #[derive(Debug, Clone)]
@@ -70,7 +68,7 @@ impl GradientJob<'_> {
 
 /// All gradients of a job.
 #[inline(always)]
-pub(super) fn gradients<S: Simd>(
+pub(super) fn gradients<S: Tiles>(
     simd: S,
     job: &GradientJob<'_>,
     mut sums: Option<&mut [f32]>,
@@ -105,11 +103,21 @@ pub(super) fn gradients<S: Simd>(
             let vectors = ((width - column) / S::LANES).min(S::TILE);
             let sums = sums.as_deref_mut();
             let inner = dx.is_some().then_some(&mut *inner);
-            match vectors {
-                1 => block.tile::<S, 1>(simd, column, dy, sums, inner),
-                2 => block.tile::<S, 2>(simd, column, dy, sums, inner),
-                3 => block.tile::<S, 3>(simd, column, dy, sums, inner),
-                _ => block.tile::<S, 4>(simd, column, dy, sums, inner),
+            // Only the tiles that a path has are compiled for it.
+            if const { S::TILE == 1 } {
+                block.wanted::<S, 1>(simd, column, dy, sums, inner);
+            } else if const { S::TILE == 2 } {
+                match vectors {
+                    1 => block.wanted::<S, 1>(simd, column, dy, sums, inner),
+                    _ => block.wanted::<S, 2>(simd, column, dy, sums, inner),
+                }
+            } else {
+                match vectors {
+                    1 => block.wanted::<S, 1>(simd, column, dy, sums, inner),
+                    2 => block.wanted::<S, 2>(simd, column, dy, sums, inner),
+                    3 => block.wanted::<S, 3>(simd, column, dy, sums, inner),
+                    _ => block.wanted::<S, 4>(simd, column, dy, sums, inner),
+                }
             }
         }
         if let Some(dx) = &mut dx {
@@ -144,7 +152,7 @@ fn spread_nan(job: &GradientJob<'_>, taps: &[Taps], tile: usize, width: usize, s
 }
 
 /// Some samples of a job.
-struct Block<'a> {
+pub(super) struct Block<'a> {
     job: &'a GradientJob<'a>,
     /// Of each line.
     taps: &'a [Taps],
@@ -155,9 +163,9 @@ struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// `N` vectors of outputs, from a column on.
+    /// A tile with what of it is wanted.
     #[inline(always)]
-    fn tile<S: Simd, const N: usize>(
+    fn wanted<S: Tiles, const N: usize>(
         &mut self,
         simd: S,
         column: usize,
@@ -165,16 +173,38 @@ impl Block<'_> {
         sums: Option<&mut [f32]>,
         inner: Option<&mut [f32]>,
     ) {
+        match (sums, inner) {
+            (Some(sums), Some(inner)) => {
+                simd.tile::<N, true, true>(self, column, dy, sums, inner);
+            }
+            (Some(sums), None) => simd.tile::<N, true, false>(self, column, dy, sums, &mut []),
+            (None, Some(inner)) => simd.tile::<N, false, true>(self, column, dy, &mut [], inner),
+            (None, None) => {}
+        }
+    }
+
+    /// `N` vectors of outputs, from a column on: the weights' gradients with `SUMS`, the inputs'
+    /// with `INNER`.
+    #[inline(always)]
+    pub(super) fn tile<S: Simd, const N: usize, const SUMS: bool, const INNER: bool>(
+        &mut self,
+        simd: S,
+        column: usize,
+        dy: &[f32],
+        sums: &mut [f32],
+        inner: &mut [f32],
+    ) {
         let GradientJob { geometry, ref weights, ref inputs, .. } = *self.job;
         let tile = N * S::LANES;
         let of_input = rows_of_weights(geometry, weights) * tile;
         let of_tile = inputs.len() * of_input;
-        let mut sums = sums.map(|sums| {
-            &mut sums[column * inputs.len() * rows_of_weights(geometry, weights)..][..of_tile]
-        });
+        let mut sums = sums;
+        if SUMS {
+            let start = column * inputs.len() * rows_of_weights(geometry, weights);
+            sums = &mut sums[start..][..of_tile];
+        }
         let packed = self.packed.grown(of_tile);
-        let mut inner = inner;
-        if inner.is_some() {
+        if INNER {
             weights::pack::<S, N>(simd, geometry, weights, inputs.clone(), column, packed);
         }
         let taps_count = geometry.taps(weights);
@@ -199,21 +229,11 @@ impl Block<'_> {
                         packed: packed.get(weights.clone()).unwrap_or_default(),
                         width: of_input,
                     };
-                    let sums = sums.as_mut().map(|sums| &mut sums[weights.clone()]);
-                    match (sums, inner.is_some()) {
-                        (Some(sums), true) => {
-                            group.all::<S, N, true, true>(simd, taps_count, sums, self.partial);
-                        }
-                        (Some(sums), false) => {
-                            group.all::<S, N, true, false>(simd, taps_count, sums, &mut []);
-                        }
-                        (None, _) => {
-                            group.all::<S, N, false, true>(simd, taps_count, &mut [], self.partial);
-                        }
-                    }
+                    let sums = sums.get_mut(weights.clone()).unwrap_or_default();
+                    group.all::<S, N, SUMS, INNER>(simd, taps_count, sums, self.partial);
                 }
                 first_run = taps.run_ends[index];
-                if let Some(inner) = &mut inner {
+                if INNER {
                     let place = (line * INPUTS + index) * PITCH;
                     let inner = &mut inner[place..place + rows.next_multiple_of(S::LANES)];
                     add_sums(simd, self.partial, inner);
@@ -234,140 +254,21 @@ fn add_sums<S: Simd>(simd: S, vectors: &[f32], to: &mut [f32]) {
     }
 }
 
-/// One input, for the samples of a run.
-struct Group<'a> {
-    order: &'a [u32],
-    /// `[rows][N vectors]`.
-    dy: &'a [f32],
-    window: usize,
-    spline_taps: usize,
-    /// `[taps][PITCH]`.
-    values: &'a [f32],
-    /// The same; empty where no slopes are wanted.
-    slopes: &'a [f32],
-    /// `[rows of weights][N vectors]`; empty where no slopes are wanted.
-    packed: &'a [f32],
-    /// Numbers of the input's weights.
-    width: usize,
-}
-
-impl Group<'_> {
-    /// All taps, as many at a time as registers hold sums of.
-    #[inline(always)]
-    fn all<S: Simd, const N: usize, const SUMS: bool, const INNER: bool>(
-        &self,
-        simd: S,
-        taps: usize,
+/// A path's [`Block::tile`], each a function of its own with the path's features: all in one, they
+/// take the compiler minutes.
+pub(super) trait Tiles: Simd {
+    /// Adds a tile's gradients.
+    fn tile<const N: usize, const SUMS: bool, const INNER: bool>(
+        self,
+        block: &mut Block<'_>,
+        column: usize,
+        dy: &[f32],
         sums: &mut [f32],
-        partial: &mut [f32],
-    ) {
-        for first in (0..taps).step_by(MOST_TAPS) {
-            match (taps - first).min(MOST_TAPS) {
-                1 => self.taps::<S, 1, N, SUMS, INNER>(simd, first, sums, partial),
-                2 => self.taps::<S, 2, N, SUMS, INNER>(simd, first, sums, partial),
-                3 => self.taps::<S, 3, N, SUMS, INNER>(simd, first, sums, partial),
-                4 => self.taps::<S, 4, N, SUMS, INNER>(simd, first, sums, partial),
-                _ => self.taps::<S, 5, N, SUMS, INNER>(simd, first, sums, partial),
-            }
-        }
-    }
-
-    /// `T` taps: with `SUMS`, adds `Σ value·dy` over the samples to their rows of `sums`; with
-    /// `INNER`, writes a vector a sample whose lanes sum up to `Σ_tap slope·(weights·dy)`, to
-    /// which taps after the first ones add.
-    #[inline(always)]
-    fn taps<S: Simd, const T: usize, const N: usize, const SUMS: bool, const INNER: bool>(
-        &self,
-        simd: S,
-        first: usize,
-        to: &mut [f32],
-        partial: &mut [f32],
-    ) {
-        let tile = N * S::LANES;
-        let mut places = [0; T];
-        for (tap, place) in places.iter_mut().enumerate() {
-            let tap = first + tap;
-            let is_spline = tap < self.spline_taps;
-            *place = if is_spline { (self.window + tap) * tile } else { self.width - tile };
-            assert!(*place + tile <= self.width);
-        }
-        let values = self.values[first * PITCH..][..T * PITCH].as_ptr();
-        let (mut slopes, mut weights) = (values, [values; T]);
-        if INNER {
-            slopes = self.slopes[first * PITCH..][..T * PITCH].as_ptr();
-            let packed = self.packed[..self.width].as_ptr();
-            weights = places.map(|place| simd.one_address(packed.wrapping_add(place)));
-            assert!(partial.len() >= PITCH * S::LANES);
-        }
-        if SUMS {
-            assert!(to.len() >= self.width);
-            for place in places {
-                for vector in 0..N {
-                    simd.prefetch(to.as_ptr().wrapping_add(place + vector * S::LANES));
-                }
-            }
-        }
-        let partial = partial.as_mut_ptr();
-        let mut sums = [[simd.zero(); N]; T];
-        for &row in self.order {
-            let row = row as usize;
-            let place = self.dy.as_ptr().wrapping_add(row * tile);
-            let mut dy = [simd.zero(); N];
-            for (vector, dy) in dy.iter_mut().enumerate() {
-                // SAFETY: the order holds numbers of samples, and each has `N` vectors.
-                *dy = unsafe { simd.load(place.wrapping_add(vector * S::LANES)) };
-            }
-            if SUMS {
-                for (tap, sums) in sums.iter_mut().enumerate() {
-                    // SAFETY: each tap has a value for every sample.
-                    let value = unsafe { values.wrapping_add(tap * PITCH + row).read() };
-                    let value = simd.splat(value);
-                    for vector in 0..N {
-                        sums[vector] = simd.multiply_add(sums[vector], value, dy[vector]);
-                    }
-                }
-            }
-            if INNER {
-                // The slope of every output in this sample.
-                let mut along = [simd.zero(); N];
-                for (tap, weights) in weights.iter().enumerate() {
-                    // SAFETY: each tap has a slope for every sample.
-                    let slope = unsafe { slopes.wrapping_add(tap * PITCH + row).read() };
-                    let slope = simd.splat(slope);
-                    for (vector, along) in along.iter_mut().enumerate() {
-                        // SAFETY: each row of weights has `N` vectors.
-                        let weight = unsafe { simd.load(weights.wrapping_add(vector * S::LANES)) };
-                        *along = match tap {
-                            0 => simd.multiply(slope, weight),
-                            _ => simd.multiply_add(*along, slope, weight),
-                        };
-                    }
-                }
-                let place = partial.wrapping_add(row * S::LANES);
-                let mut sum = simd.multiply(along[0], dy[0]);
-                for vector in 1..N {
-                    sum = simd.multiply_add(sum, along[vector], dy[vector]);
-                }
-                if first > 0 {
-                    // SAFETY: each sample has a vector.
-                    sum = simd.add(sum, unsafe { simd.load(place) });
-                }
-                // SAFETY: as above.
-                unsafe { simd.store(place, sum) };
-            }
-        }
-        if SUMS {
-            for (place, sums) in places.into_iter().zip(&sums) {
-                let to = &mut to[place..place + tile];
-                for (to, &sum) in to.chunks_exact_mut(S::LANES).zip(sums) {
-                    simd.write(to, simd.add(simd.read(to), sum));
-                }
-            }
-        }
-    }
+        inner: &mut [f32],
+    );
 }
 
-/// A path's `gradients`.
+/// A path's `gradients`, and its tiles.
 macro_rules! entries {
     ($(#[$feature:meta])* $kind:ty = $proof:expr) => {
         /// Computes a job.
@@ -382,6 +283,31 @@ macro_rules! entries {
             space: &mut Workspace,
         ) {
             gradient::gradients::<$kind>($proof, job, sums, dx, space);
+        }
+
+        impl gradient::Tiles for $kind {
+            fn tile<const N: usize, const SUMS: bool, const INNER: bool>(
+                self,
+                block: &mut gradient::Block<'_>,
+                column: usize,
+                dy: &[f32],
+                sums: &mut [f32],
+                inner: &mut [f32],
+            ) {
+                $(#[$feature])*
+                unsafe fn tile<const N: usize, const SUMS: bool, const INNER: bool>(
+                    simd: $kind,
+                    block: &mut gradient::Block<'_>,
+                    column: usize,
+                    dy: &[f32],
+                    sums: &mut [f32],
+                    inner: &mut [f32],
+                ) {
+                    block.tile::<$kind, N, SUMS, INNER>(simd, column, dy, sums, inner);
+                }
+                // SAFETY: a value of the type proves that the CPU has what this path needs.
+                unsafe { tile::<N, SUMS, INNER>(self, block, column, dy, sums, inner) }
+            }
         }
     };
 }

@@ -4,11 +4,13 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod flush;
 mod forward;
 mod function;
 mod gradient;
 mod portable;
 mod quantized;
+mod run;
 mod taps;
 mod tiles;
 mod vector;

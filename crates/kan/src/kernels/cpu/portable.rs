@@ -1,6 +1,7 @@
 //! Vectors without intrinsics.
 #![expect(unsafe_code, reason = "reads and writes through checked pointers")]
 
+use super::flush::Flush;
 use super::forward::{self, ForwardJob};
 use super::gradient::{self, GradientJob};
 use super::vector::Simd;
