@@ -308,6 +308,10 @@ fn table(told: &Evaluation, latencies: &[Latency]) -> String {
         "f32 alone is right {} times, int8 alone {} times: p = {:.3}",
         told.only_f32_right, told.only_int8_right, told.p_value
     ));
+    if !told.zero_layers.is_empty() {
+        let names = told.zero_layers.join(", ");
+        lines.push(format!("layers that gave only zero for all calibration images: {names}"));
+    }
     if !told.advised_f32.is_empty() {
         lines.push(format!("noisy layers, to keep in f32 first: {}", told.advised_f32.join(", ")));
     }

@@ -70,14 +70,15 @@ pub(super) fn quantized(report: &Value) -> String {
         );
     }
     body.push_str("</table>\n");
-    let advised: Vec<String> = told["advised_f32"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|name| Some(escape(name.as_str()?)))
-        .collect();
-    if !advised.is_empty() {
-        let _ = writeln!(body, "<p>To keep in f32 first: {}.</p>", advised.join(", "));
+    for (said, names) in [
+        ("To keep in f32 first", &told["advised_f32"]),
+        ("Only zero for all calibration images", &told["zero_layers"]),
+    ] {
+        let names = names.as_array().into_iter().flatten();
+        let names: Vec<String> = names.filter_map(|name| Some(escape(name.as_str()?))).collect();
+        if !names.is_empty() {
+            let _ = writeln!(body, "<p>{said}: {}.</p>", names.join(", "));
+        }
     }
     body
 }
@@ -97,7 +98,7 @@ mod tests {
                 "int8_share": 0.9, "bytes_f32": 4000, "bytes_int8": 1500,
                 "layers": [{ "name": "<stem>", "arithmetic": "int8", "sqnr_db": null,
                              "multiply_adds": 7 }],
-                "advised_f32": ["head"],
+                "advised_f32": ["head"], "zero_layers": ["dead", "a&b"],
             },
             "latency": [{ "batch": 32, "f32_ms": { "p50": 2.0, "p95": 3.0 },
                           "int8_ms": { "p50": 1.0, "p95": 1.5 } }],
@@ -109,6 +110,7 @@ mod tests {
             "<td>a batch of 32, p95</td><td class=\"number\">3.000 ms</td>",
             "<td>&lt;stem&gt;</td><td>int8</td><td class=\"number\">no noise</td>",
             "To keep in f32 first: head.",
+            "Only zero for all calibration images: dead, a&amp;b.",
         ] {
             assert!(body.contains(expected), "`{expected}` is missing in {body}");
         }

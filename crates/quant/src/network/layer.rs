@@ -20,6 +20,8 @@ pub(super) struct QuantizedLayer {
     pub(super) source: Source,
     pub(super) inputs: Vec<usize>,
     pub(super) is_rectified: bool,
+    /// Whether it gave nothing but zero for every calibration image.
+    pub(super) is_zero: bool,
     pub(super) multiply_adds: usize,
 }
 
@@ -159,7 +161,8 @@ impl QuantizedLayer {
                 Kernel::Float
             }
         };
-        Ok(Self { name, kernel, source, inputs, is_rectified, multiply_adds })
+        let is_zero = false;
+        Ok(Self { name, kernel, source, inputs, is_rectified, is_zero, multiply_adds })
     }
 
     pub(super) fn weight_bytes(&self) -> usize {

@@ -7,7 +7,7 @@ use super::layer::{Kernel, PackError, QuantizedLayer, Source, Tensors};
 use super::quantization::{Calibrated, Quantization};
 use crate::kernels::{Path, Pooling, Scratch, dequantize, quantize_images};
 use crate::observe::{ObserveError, Observer};
-use crate::scheme::ActivationScheme;
+use crate::scheme::{ActivationScheme, SchemeError};
 use crate::weights::WeightError;
 
 /// Bytes that the tensors of the images that run together may take, so that they stay in the
@@ -106,11 +106,13 @@ impl QuantizedModel {
     /// Runs the graph in f32 over batches of images `[n, channels, height, width]`, watches every
     /// tensor, and packs the layers. [`plan`](Self::plan) says which of them stay in f32.
     ///
-    /// Memory does not depend on the number of images.
+    /// Memory does not depend on the number of images. What a layer gives that is zero for every
+    /// one of them (rectifiers may die) takes the scheme of what the layer reads, where zero has an
+    /// exact code; the plan says so.
     ///
     /// # Errors
     /// [`QuantizeError`] for a graph without layers, a layer to keep that is not there, data that
-    /// is missing, cut or not finite, or a tensor that is always zero.
+    /// is missing, cut, not finite or nothing but zero.
     pub fn try_quantize<B: AsRef<[f32]>>(
         graph: &Graph,
         batches: impl IntoIterator<Item = B>,
@@ -124,22 +126,22 @@ impl QuantizedModel {
         let is_kept = by.kept(steps.iter().map(|step| step.name.as_str()))?;
         let input = graph.shape(graph.input());
         let observers = observe(input, &steps, batches, &by)?;
-        let schemes = choose_schemes(&steps, &is_kept, &observers)?;
+        let (schemes, is_zero) = choose_schemes(&steps, &is_kept, &observers)?;
         let mut shapes = vec![input];
         shapes.extend(steps.iter().map(|step| step.shape));
         let tensors = Tensors { schemes: &schemes, shapes: &shapes };
         let layers = steps.iter().enumerate().map(|(index, step)| {
             let layer = step.name.clone();
-            QuantizedLayer::try_new(step, index + 1, is_kept[index], tensors).map_err(|error| {
-                match error {
-                    PackError::Weights(source) => QuantizeError::Weights { layer, source },
-                    PackError::Factor(source) => {
-                        QuantizeError::Observed { layer, source: source.into() }
-                    }
+            let packed = QuantizedLayer::try_new(step, index + 1, is_kept[index], tensors);
+            let packed = packed.map_err(|error| match error {
+                PackError::Weights(source) => QuantizeError::Weights { layer, source },
+                PackError::Factor(source) => {
+                    QuantizeError::Observed { layer, source: source.into() }
                 }
-            })
+            })?;
+            Ok(QuantizedLayer { is_zero: is_zero[index], ..packed })
         });
-        let layers = layers.collect::<Result<Vec<_>, _>>()?;
+        let layers = layers.collect::<Result<Vec<_>, QuantizeError>>()?;
         let (slots, slot_lens) = assign_slots(&layers, &shapes);
         let images = observers[0].count() / input.iter().product::<usize>() as u64;
         Ok(Self { layers, shapes, schemes, slots, slot_lens, calibrated: by.calibrated(images) })
@@ -332,26 +334,31 @@ fn observe<B: AsRef<[f32]>>(
     if observers[0].count() == 0 { Err(QuantizeError::NoImage) } else { Ok(observers) }
 }
 
-/// The scheme of each tensor: what was seen of it, or its input's where a maximum keeps the codes.
+/// The scheme of each tensor: what was seen of it, or its input's where a maximum keeps the codes
+/// or nothing but zero was seen; and of which layers nothing else was.
 fn choose_schemes(
     steps: &[Step],
     is_kept: &[bool],
     observers: &[Observer],
-) -> Result<Vec<ActivationScheme>, QuantizeError> {
+) -> Result<(Vec<ActivationScheme>, Vec<bool>), QuantizeError> {
+    let failed = |tensor: usize| {
+        move |source| QuantizeError::Observed { layer: name_of(steps, tensor), source }
+    };
+    // Nothing is known of an input that is always zero: its scheme is an error.
     let mut schemes = Vec::with_capacity(observers.len());
-    for (tensor, observer) in observers.iter().enumerate() {
-        let same = tensor.checked_sub(1).and_then(|index| match steps[index].work {
-            Work::Pool { pooling: Pooling::Maximum, .. } if !is_kept[index] => {
-                Some(schemes[steps[index].inputs[0]])
-            }
-            _ => None,
-        });
-        let scheme = same
-            .map_or_else(|| observer.scheme(), Ok)
-            .map_err(|source| QuantizeError::Observed { layer: name_of(steps, tensor), source })?;
-        schemes.push(scheme);
+    schemes.push(observers[0].scheme().map_err(failed(0))?);
+    let mut is_zero = Vec::with_capacity(steps.len());
+    for (index, (step, observer)) in steps.iter().zip(&observers[1..]).enumerate() {
+        let seen = observer.scheme();
+        is_zero.push(matches!(seen, Err(ObserveError::Scheme(SchemeError::OnlyZero { .. }))));
+        let is_maximum = matches!(step.work, Work::Pool { pooling: Pooling::Maximum, .. });
+        // Of what comes in, zero has an exact code, and the biases of the next layer, counted in
+        // this scale, are as fine as those of this one.
+        let keeps = is_zero[index] || is_maximum && !is_kept[index];
+        let scheme = if keeps { Ok(schemes[step.inputs[0]]) } else { seen };
+        schemes.push(scheme.map_err(failed(index + 1))?);
     }
-    Ok(schemes)
+    Ok((schemes, is_zero))
 }
 
 fn name_of(steps: &[Step], tensor: usize) -> String {
