@@ -5,9 +5,10 @@ use updraft_conv::slices::ConvGeometry;
 use super::function::Function;
 use super::fuse::{Step, Work};
 use super::plan::{Arithmetic, Reason};
-use super::table::{Joining, Product, Table};
+use super::table::{Joining, Table};
 use crate::kernels::{
     Pooling, QuantizedAdd, QuantizedConvolution, QuantizedLinear, QuantizedPooling,
+    QuantizedProduct,
 };
 use crate::scheme::{ActivationScheme, OutputScheme, SchemeError};
 use crate::weights::{QuantizedWeights, WeightError};
@@ -48,7 +49,7 @@ pub(super) enum Kernel {
     /// A fully connected layer that ends the network, in f32.
     Answer(QuantizedLinear),
     Function(Table),
-    Multiply(Product),
+    Multiply(QuantizedProduct),
     Concatenate(Joining),
     /// In f32, image by image; the step says what.
     Float,
@@ -149,7 +150,7 @@ impl QuantizedLayer {
             }
             Source::Multiply => {
                 let both = [input, schemes[inputs[1]]];
-                Kernel::Multiply(Product::new(both, output.scheme()))
+                Kernel::Multiply(QuantizedProduct::new(both, output.scheme()))
             }
             Source::Concatenate => {
                 let part = |&input: &usize| (shapes[input][0], schemes[input]);

@@ -1,13 +1,14 @@
 //! A graph in eight bits: calibrated, packed, and run.
 
-use super::float::{FloatRun, FloatSpace};
-use super::fuse::{Step, Work, steps};
+use super::calibration::{choose_schemes, observe};
+use super::float::FloatSpace;
+use super::fuse::steps;
 use super::graph::Graph;
 use super::layer::{Kernel, PackError, QuantizedLayer, Source, Tensors};
 use super::quantization::{Calibrated, Quantization};
-use crate::kernels::{Path, Pooling, Scratch, dequantize, quantize_images};
-use crate::observe::{ObserveError, Observer};
-use crate::scheme::{ActivationScheme, SchemeError};
+use crate::kernels::{Path, Scratch, dequantize, over_items, quantize_images, threads as usable};
+use crate::observe::ObserveError;
+use crate::scheme::ActivationScheme;
 use crate::weights::WeightError;
 
 /// Bytes that the tensors of the images that run together may take, so that they stay in the
@@ -79,26 +80,34 @@ pub struct QuantizedModel {
     pub(super) calibrated: Calibrated,
 }
 
-/// What a model works in; one for each thread that runs it. Grows at the first call of a size.
+/// What a model works in; one for each thread that calls it. Grows at the first call of a size.
 #[derive(Debug, Clone, Default)]
 pub struct Workspace {
     slots: Vec<Vec<u8>>,
     scratch: Scratch,
     float: FloatSpace,
+    /// Those of the threads beside the first.
+    others: Vec<Workspace>,
 }
 
 impl Workspace {
     /// An empty workspace.
     #[must_use]
     pub const fn new() -> Self {
-        Self { slots: Vec::new(), scratch: Scratch::new(), float: FloatSpace::new() }
+        Self {
+            slots: Vec::new(),
+            scratch: Scratch::new(),
+            float: FloatSpace::new(),
+            others: Vec::new(),
+        }
     }
 
     /// Bytes held.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let slots: usize = self.slots.iter().map(Vec::capacity).sum();
-        slots + self.scratch.bytes() + self.float.bytes()
+        let others: usize = self.others.iter().map(Self::bytes).sum();
+        slots + self.scratch.bytes() + self.float.bytes() + others
     }
 }
 
@@ -184,8 +193,46 @@ impl QuantizedModel {
         let images = x.len() / image_len;
         assert_eq!(x.len(), images * image_len, "whole images");
         assert_eq!(y.len(), images * answer_len, "numbers of the answers");
+        let threads = usable(threads);
+        if threads == 1 || images < threads {
+            self.run_in_parts(path, x, y, workspace, threads);
+            return;
+        }
+        // Images are independent: each thread takes some through all layers, also those whose
+        // kernels know no threads, and waits for none.
+        if workspace.others.len() < threads - 1 {
+            workspace.others.resize_with(threads - 1, Workspace::new);
+        }
+        let mut others = std::mem::take(&mut workspace.others);
+        let workspaces = std::iter::once(&mut *workspace).chain(&mut others).take(threads);
+        let mut workspaces: Vec<&mut Workspace> = workspaces.collect();
+        over_items(
+            y,
+            threads,
+            |part| images * part / threads * answer_len,
+            &mut workspaces,
+            |part, y, workspace| {
+                let first = images * part / threads * image_len;
+                let len = y.len() / answer_len * image_len;
+                self.run_in_parts(path, &x[first..][..len], y, workspace, 1);
+            },
+        );
+        drop(workspaces);
+        workspace.others = others;
+    }
+
+    /// Runs as many images at a time as the cache holds.
+    fn run_in_parts(
+        &self,
+        path: Path,
+        x: &[f32],
+        y: &mut [f32],
+        workspace: &mut Workspace,
+        threads: usize,
+    ) {
+        let [image_len, answer_len] = self.shapes().map(|shape| shape.iter().product::<usize>());
         let each: usize = self.slot_lens.iter().sum();
-        let together = (TOGETHER / each.max(1)).clamp(1, images.max(1));
+        let together = (TOGETHER / each.max(1)).max(1);
         let parts = x.chunks(together * image_len).zip(y.chunks_mut(together * answer_len));
         for (x, y) in parts {
             self.run_visited(path, x, y, workspace, threads, |_, _| {});
@@ -210,7 +257,7 @@ impl QuantizedModel {
                 slot.resize(images * len, 0);
             }
         }
-        let Workspace { slots, scratch, float } = workspace;
+        let Workspace { slots, scratch, float, .. } = workspace;
         let len = |tensor: usize| images * self.shapes[tensor].iter().product::<usize>();
         let codes = &mut slots[self.slots[0]][..x.len()];
         quantize_images(path, self.schemes[0], channels, height * width, x, codes);
@@ -241,7 +288,7 @@ impl QuantizedModel {
                     let others = other.chunks_exact((other.len() / images.max(1)).max(1));
                     let pairs = x.chunks_exact(each.max(1)).zip(others);
                     for ((a, b), y) in pairs.zip(codes.chunks_exact_mut(each.max(1))) {
-                        product.run(a, b, y);
+                        product.run(path, a, b, y);
                     }
                 }
                 (Kernel::Concatenate(joining), _) => {
@@ -303,66 +350,6 @@ pub(super) enum Numbers<'a> {
     Codes(&'a [u8]),
     /// `[n, channels, height, width]`.
     Real(&'a [f32]),
-}
-
-/// Watches every tensor of the steps in f32.
-fn observe<B: AsRef<[f32]>>(
-    input: [usize; 3],
-    steps: &[Step],
-    batches: impl IntoIterator<Item = B>,
-    by: &Quantization,
-) -> Result<Vec<Observer>, QuantizeError> {
-    let failed = |tensor: usize| {
-        move |source| QuantizeError::Observed { layer: name_of(steps, tensor), source }
-    };
-    let observer = Observer::try_new(by.calibration()).map_err(failed(0))?;
-    let mut observers = vec![observer; steps.len() + 1];
-    let mut run = FloatRun::new(input, steps);
-    let image: usize = input.iter().product();
-    for (batch, values) in batches.into_iter().enumerate() {
-        let values = values.as_ref();
-        if !values.len().is_multiple_of(image) {
-            return Err(QuantizeError::BatchLength { batch, image, got: values.len() });
-        }
-        for values in values.chunks_exact(image) {
-            run.run(steps, values);
-            for (tensor, observer) in observers.iter_mut().enumerate() {
-                observer.observe(&run.tensors[tensor]).map_err(failed(tensor))?;
-            }
-        }
-    }
-    if observers[0].count() == 0 { Err(QuantizeError::NoImage) } else { Ok(observers) }
-}
-
-/// The scheme of each tensor: what was seen of it, or its input's where a maximum keeps the codes
-/// or nothing but zero was seen; and of which layers nothing else was.
-fn choose_schemes(
-    steps: &[Step],
-    is_kept: &[bool],
-    observers: &[Observer],
-) -> Result<(Vec<ActivationScheme>, Vec<bool>), QuantizeError> {
-    let failed = |tensor: usize| {
-        move |source| QuantizeError::Observed { layer: name_of(steps, tensor), source }
-    };
-    // Nothing is known of an input that is always zero: its scheme is an error.
-    let mut schemes = Vec::with_capacity(observers.len());
-    schemes.push(observers[0].scheme().map_err(failed(0))?);
-    let mut is_zero = Vec::with_capacity(steps.len());
-    for (index, (step, observer)) in steps.iter().zip(&observers[1..]).enumerate() {
-        let seen = observer.scheme();
-        is_zero.push(matches!(seen, Err(ObserveError::Scheme(SchemeError::OnlyZero { .. }))));
-        let is_maximum = matches!(step.work, Work::Pool { pooling: Pooling::Maximum, .. });
-        // Of what comes in, zero has an exact code, and the biases of the next layer, counted in
-        // this scale, are as fine as those of this one.
-        let keeps = is_zero[index] || is_maximum && !is_kept[index];
-        let scheme = if keeps { Ok(schemes[step.inputs[0]]) } else { seen };
-        schemes.push(scheme.map_err(failed(index + 1))?);
-    }
-    Ok((schemes, is_zero))
-}
-
-fn name_of(steps: &[Step], tensor: usize) -> String {
-    tensor.checked_sub(1).map_or_else(|| "input".to_owned(), |index| steps[index].name.clone())
 }
 
 /// A buffer for each tensor; a buffer serves again once its tensor's last reader is through.

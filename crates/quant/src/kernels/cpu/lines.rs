@@ -84,6 +84,31 @@ impl Line for Add<'_> {
     }
 }
 
+/// `to = clamp((a − zeros[0])·(b − zeros[1])·factor)`; `b` is as long as `a`, or begins anew each
+/// time that it ends.
+#[derive(Debug)]
+pub(crate) struct Multiply<'a> {
+    pub(crate) a: &'a [u8],
+    pub(crate) b: &'a [u8],
+    pub(crate) zeros: [i32; 2],
+    pub(crate) factor: f32,
+    pub(crate) clamp: Clamp,
+    pub(crate) to: &'a mut [u8],
+}
+
+impl Line for Multiply<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let len = self.b.len().max(1);
+        for (to, a) in self.to.chunks_exact_mut(len).zip(self.a.chunks_exact(len)) {
+            for ((to, a), b) in to.iter_mut().zip(a).zip(self.b) {
+                let product = (i32::from(*a) - self.zeros[0]) * (i32::from(*b) - self.zeros[1]);
+                *to = self.clamp.apply(product as f32 * self.factor);
+            }
+        }
+    }
+}
+
 /// `to = max(to, from)`.
 #[derive(Debug)]
 pub(crate) struct Maximum<'a> {
