@@ -45,6 +45,11 @@ impl Display {
         }
     }
 
+    /// Sets of how many epochs the run is.
+    pub(crate) fn expect_epochs(&mut self, epochs: u64) {
+        self.epochs = epochs;
+    }
+
     /// A line that stays.
     pub(crate) fn line(&self, text: &str) {
         match &self.bar {
@@ -169,7 +174,8 @@ fn clock(seconds: f64) -> String {
     }
 }
 
-fn say(text: &str) {
+/// Says a line on standard error.
+pub(crate) fn say(text: &str) {
     // Nobody is left to tell when standard error is closed.
     let _ = writeln!(stderr(), "{text}");
 }
