@@ -1,4 +1,7 @@
 //! Loops over numbers side by side, compiled once for each path.
+//!
+//! Sums wrap, although none leaves 32 bits: a check, which builds for tests have, would keep a loop
+//! out of vectors.
 #![expect(unsafe_code, reason = "calls into code for vector extensions that were checked")]
 
 use super::sink::Clamp;
@@ -102,8 +105,9 @@ impl Line for Multiply<'_> {
         let len = self.b.len().max(1);
         for (to, a) in self.to.chunks_exact_mut(len).zip(self.a.chunks_exact(len)) {
             for ((to, a), b) in to.iter_mut().zip(a).zip(self.b) {
-                let product = (i32::from(*a) - self.zeros[0]) * (i32::from(*b) - self.zeros[1]);
-                *to = self.clamp.apply(product as f32 * self.factor);
+                let a = i32::from(*a).wrapping_sub(self.zeros[0]);
+                let b = i32::from(*b).wrapping_sub(self.zeros[1]);
+                *to = self.clamp.apply(a.wrapping_mul(b) as f32 * self.factor);
             }
         }
     }
@@ -136,7 +140,7 @@ impl Line for Accumulate<'_> {
     #[inline(always)]
     fn run(self) {
         for (to, from) in self.to.iter_mut().zip(self.from) {
-            *to += i32::from(*from);
+            *to = to.wrapping_add(i32::from(*from));
         }
     }
 }
@@ -155,7 +159,7 @@ impl Line for Rescale<'_> {
     #[inline(always)]
     fn run(self) {
         for (to, from) in self.to.iter_mut().zip(self.from) {
-            *to = self.clamp.apply((from + self.offset) as f32 * self.factor);
+            *to = self.clamp.apply(from.wrapping_add(self.offset) as f32 * self.factor);
         }
     }
 }
