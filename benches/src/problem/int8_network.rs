@@ -347,7 +347,7 @@ impl InFloats {
                 let sum = pair[1].forward(y) + x;
                 x = match pair[1].path() {
                     LayerPath::Plain => relu(sum),
-                    LayerPath::Kernels(_) => updraft_conv::activate(sum, Activation::Relu),
+                    _ => updraft_conv::activate(sum, Activation::Relu),
                 };
             }
         }
