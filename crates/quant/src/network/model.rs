@@ -15,6 +15,9 @@ use crate::weights::WeightError;
 /// second cache.
 const TOGETHER: usize = 256 << 10;
 
+/// Multiply-adds of a layer that are worth a further thread: about as long as it takes to wake one.
+const WORTH_A_THREAD: usize = 1 << 20;
+
 /// Why a graph cannot be quantized.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -265,6 +268,7 @@ impl QuantizedModel {
         for (index, layer) in self.layers.iter().enumerate() {
             let tensor = index + 1;
             let first = layer.inputs[0];
+            let threads = threads.min(1 + images * layer.multiply_adds / WORTH_A_THREAD);
             if let Kernel::Answer(linear) = &layer.kernel {
                 let x = &slots[self.slots[first]][..len(first)];
                 linear.run_f32(path, x, y, scratch, threads);
