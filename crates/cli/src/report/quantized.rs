@@ -29,6 +29,13 @@ pub(super) fn quantized(report: &Value) -> String {
         told["only_int8_right"],
         number(&told["p_value"]),
     );
+    if let Some(factor) = report["outliers"].as_f64() {
+        let _ = writeln!(
+            body,
+            "<p>One channel of each block was made {factor} times as large before, and what reads \
+             it as much smaller: the same function, and wider ranges.</p>"
+        );
+    }
     let mut rows = vec![
         (
             "test accuracy".to_owned(),
@@ -128,6 +135,7 @@ mod tests {
                              "multiply_adds": 7 }],
                 "advised_f32": ["head"], "zero_layers": ["dead", "a&b"],
             },
+            "outliers": 64.0,
             "methods": [{ "method": "mse", "accuracy": 0.51, "agreement": 0.98, "sqnr_db": 30.0 }],
             "latency": [{ "batch": 32, "f32_ms": { "p50": 2.0, "p95": 3.0 },
                           "int8_ms": { "p50": 1.0, "p95": 1.5 } }],
@@ -139,6 +147,7 @@ mod tests {
             "<td>a batch of 32, p95</td><td class=\"number\">3.000 ms</td>",
             "<td>&lt;stem&gt;</td><td>int8</td><td class=\"number\">no noise</td>",
             "To keep in f32 first: head.",
+            "One channel of each block was made 64 times as large before",
             "<tr><td>mse</td><td class=\"number\">51.00 %</td><td class=\"number\">98.00 %</td>",
             "Only zero for all calibration images: dead, a&amp;b.",
         ] {

@@ -179,7 +179,8 @@ impl QuantizedModel {
 
     /// Computes the answers `[n, channels, height, width]` of images `[n, channels, height, width]`.
     ///
-    /// The same bytes for any number of threads and on every path. NaN in an image counts as its
+    /// The same bytes for any number of threads and on every path. Threads share the images, or
+    /// where there are fewer, the layers that are large enough. NaN in an image counts as its
     /// least number.
     ///
     /// # Panics
