@@ -73,6 +73,9 @@ pub(crate) enum Kernels {
     Forced(&'static str),
 }
 
+/// The name of the path that computes a problem of eight bits in f32.
+pub(crate) const FLOATS: &str = "f32";
+
 /// The one of a crate's paths that has a name.
 ///
 /// # Errors
@@ -106,6 +109,9 @@ pub(crate) fn ours(problem: &Problem) -> Vec<Strategy> {
     }
     if matches!(problem, Problem::KanLayer(layer) if layer.pass == Pass::Forward) {
         strategies.push(here(&format!("updraft-{KAN_INT8}"), Role::Variant));
+    }
+    if matches!(problem, Problem::Int8Network(_)) {
+        strategies.push(here(&format!("updraft-{FLOATS}"), Role::Baseline));
     }
     if is_on_tensors(problem) {
         strategies.push(here("flex", if has_kernels { Role::Baseline } else { Role::Dispatched }));
@@ -200,9 +206,9 @@ pub(crate) fn open(id: &str) -> Result<(Device, Kernels, String)> {
     let (device, kernels) = match id.strip_prefix("updraft") {
         Some("") => ("flex", Kernels::Ours),
         Some(rest) => {
-            let names =
-                Path::ALL.map(Path::name).into_iter().chain(Int8Path::ALL.map(Int8Path::name));
-            let mut names = names.chain([KAN_INT8]);
+            let names = Path::ALL.map(Path::name).into_iter();
+            let names = names.chain(Int8Path::ALL.map(Int8Path::name));
+            let mut names = names.chain([KAN_INT8, FLOATS]);
             let name = names.find(|name| rest.strip_prefix('-') == Some(name));
             ("flex", Kernels::Forced(name.with_context(|| format!("no strategy `{id}`"))?))
         }
@@ -219,6 +225,7 @@ pub(crate) fn open(id: &str) -> Result<(Device, Kernels, String)> {
         Kernels::Ours => {
             format!("what we pick: {}, in eight bits {}", Path::detect(), Int8Path::detect())
         }
+        Kernels::Forced(FLOATS) => format!("our layers in f32: {}", Path::detect()),
         Kernels::Forced(path) => format!("our kernels on slices, {path}"),
     };
     Ok((device, kernels, about))

@@ -17,6 +17,7 @@ Usage: cargo xtask COMMAND [ARGS]... [--dry-run]
 
 Commands of the program `updraft`, built first (ask each for --help):
   train       train a model; without arguments, a small one in a minute
+  pipeline    train, test, reload, quantize and report, as one command
   eval        score a trained model on its test data
   predict     classify image files with a trained model
   quantize    put a trained model into eight bits and say what that costs
@@ -47,8 +48,10 @@ fn main() -> ExitCode {
     let rest: Vec<String> = arguments.collect();
     let dry_run = rest.iter().any(|argument| argument == "--dry-run");
     match command.as_str() {
-        "train" | "eval" | "predict" | "quantize" | "report" | "probe" | "explain" | "lr-find"
-        | "batch-find" | "compare" | "warm-up" | "verify" => updraft::run(&command, &rest),
+        "train" | "pipeline" | "eval" | "predict" | "quantize" | "report" | "probe" | "explain"
+        | "lr-find" | "batch-find" | "compare" | "warm-up" | "verify" => {
+            updraft::run(&command, &rest)
+        }
         "check" | "test" | "tidy" if rest.iter().any(|argument| argument != "--dry-run") => {
             refuse(&format!("`cargo xtask {command}` takes no arguments but --dry-run"))
         }

@@ -9,13 +9,13 @@ use burn::nn::{Linear, LinearConfig, PaddingConfig2d};
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
-use updraft_conv::{Activation, Conv2d};
+use updraft_conv::{Activation, Conv2d, LayerPath};
 use updraft_quant::slices::{Path, Pooling};
 use updraft_quant::{Calibration, Graph, QuantizedModel, Window, Workspace};
 
 use crate::formula;
 use crate::problem::{Arithmetic, Outputs, Problem, Repeat, Site, Task, Work, widened};
-use crate::strategy::{Kernels, path_named};
+use crate::strategy::{FLOATS, Kernels, path_named};
 
 /// A network and how many samples run at a time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -214,7 +214,13 @@ impl Task for Int8Network {
 
     fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {
         let path = match site.kernels {
-            Kernels::Burn => return Ok(Box::new(InFloats::new(self, &site.device))),
+            Kernels::Burn => {
+                return Ok(Box::new(InFloats::new(self, &site.device, LayerPath::Plain)));
+            }
+            Kernels::Forced(FLOATS) => {
+                let path = LayerPath::of(&site.device);
+                return Ok(Box::new(InFloats::new(self, &site.device, path)));
+            }
             Kernels::Ours => Path::detect(),
             Kernels::Forced(name) => path_named(Path::ALL, name)?,
         };
@@ -291,7 +297,7 @@ impl Repeat for InBytes {
     }
 }
 
-/// The same network in f32 on burn's tensors, its convolutions ours.
+/// The same network in f32 on burn's tensors, its convolutions burn's or ours.
 struct InFloats {
     shape: Shape,
     convolutions: Vec<Conv2d>,
@@ -301,7 +307,7 @@ struct InFloats {
 }
 
 impl InFloats {
-    fn new(problem: &Int8Network, device: &Device) -> Self {
+    fn new(problem: &Int8Network, device: &Device, path: LayerPath) -> Self {
         let (mut convolutions, mut linears) = (Vec::new(), Vec::new());
         let load = |values: Vec<f32>, shape: &[usize]| TensorData::new(values, shape.to_vec());
         for Layer { name, weights, bias } in problem.layers() {
@@ -315,7 +321,7 @@ impl InFloats {
                 let mut layer = Conv2d::new(&config, device);
                 layer.weight = Param::from_tensor(Tensor::from_data(weights, device));
                 layer.bias = Some(bias);
-                convolutions.push(layer);
+                convolutions.push(layer.with_path(path));
             } else {
                 // burn keeps a row for each input.
                 let rows = (0..each * outputs).map(|i| weights[i % outputs * each + i / outputs]);
@@ -338,7 +344,11 @@ impl InFloats {
             x = stem.forward_activated(x, Activation::Relu);
             for pair in blocks.chunks_exact(2) {
                 let y = pair[0].forward_activated(x.clone(), Activation::Relu);
-                x = updraft_conv::activate(pair[1].forward(y) + x, Activation::Relu);
+                let sum = pair[1].forward(y) + x;
+                x = match pair[1].path() {
+                    LayerPath::Plain => relu(sum),
+                    _ => updraft_conv::activate(sum, Activation::Relu),
+                };
             }
         }
         let mut x = match self.shape {

@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::command::{
-    batch_find, compare, eval, explain, lr_find, predict, probe, quantize, report, train, verify,
-    warm_up,
+    batch_find, compare, eval, explain, lr_find, pipeline, predict, probe, quantize, report, train,
+    verify, warm_up,
 };
 
 /// Trains, measures and uses burn models.
@@ -31,6 +31,7 @@ pub(crate) enum Command {
     Predict(predict::PredictArgs),
     Probe(probe::ProbeArgs),
     Quantize(quantize::QuantizeArgs),
+    Pipeline(pipeline::PipelineArgs),
     Explain(explain::ExplainArgs),
     LrFind(lr_find::LrFindArgs),
     Compare(compare::CompareArgs),

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod batch_size;
+mod classifier;
 mod command;
 mod config;
 mod device;
@@ -10,9 +11,11 @@ mod log;
 mod model;
 mod network;
 mod progress;
+mod quantization;
 mod record;
 mod report;
 mod run_folder;
+mod steps;
 mod stop;
 mod utilization;
 mod workload;
@@ -66,6 +69,7 @@ fn execute(arguments: &Arguments) -> Result<()> {
         return match &arguments.command {
             Command::Train(args) => command::train::dry_run(args),
             Command::Explain(args) => command::explain::run(args),
+            Command::Pipeline(args) => command::pipeline::dry_run(args),
             _ => Ok(()),
         };
     }
@@ -76,6 +80,7 @@ fn execute(arguments: &Arguments) -> Result<()> {
         Command::Predict(args) => command::predict::run(args),
         Command::Probe(args) => command::probe::run(args),
         Command::Quantize(args) => command::quantize::run(args),
+        Command::Pipeline(args) => command::pipeline::run(args, &log),
         Command::Explain(args) => command::explain::run(args),
         Command::LrFind(args) => command::lr_find::run(args),
         Command::Compare(args) => command::compare::run(args),

@@ -8,9 +8,9 @@ use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::Serialize;
 use updraft_data::{Image, decode};
-use updraft_integration::DualPathwayNet;
 use updraft_trainer::load_model;
 
+use crate::classifier::Classifier;
 use crate::config::Plan;
 use crate::device::choose;
 use crate::run_folder::RunFolder;
@@ -42,7 +42,7 @@ use crate::workload::normalization;
 /// ```
 #[derive(Debug)]
 pub struct TrainedModel {
-    network: DualPathwayNet,
+    network: Classifier,
     plan: Plan,
     classes: Vec<String>,
     device: Device,
@@ -120,7 +120,7 @@ impl TrainedModel {
         Ok(predictions)
     }
 
-    pub(crate) fn network(&self) -> &DualPathwayNet {
+    pub(crate) fn network(&self) -> &Classifier {
         &self.network
     }
 

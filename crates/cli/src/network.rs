@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use burn::module::Module;
 use burn::tensor::{Device, Distribution, Int, Tensor};
-use updraft_integration::{DualPathwayNet, Pathways};
 use updraft_precision::LossScaler;
 use updraft_trainer::{Passes, Segments, StepAt, train_step_accumulated};
 
+use crate::classifier::{Classifier, Flow};
 use crate::config::{Plan, RecomputePlan};
 
 /// The device with autodiff, and with burn's own strategy where the plan asks for it.
@@ -20,23 +20,23 @@ pub(crate) fn training_device(plan: &Plan, device: Device) -> Device {
     }
 }
 
-/// The network cut where its pathways and its stream flow from stage to stage.
-pub(crate) fn segments(network: &DualPathwayNet) -> Segments<'static, DualPathwayNet, Pathways> {
+/// The network cut where maps flow from stage to stage, or from block to block.
+pub(crate) fn segments(network: &Classifier) -> Segments<'static, Classifier, Flow> {
     Segments {
         count: network.segments(),
-        enter: &|network: &DualPathwayNet, images| network.enter(images),
-        segment: &|network: &DualPathwayNet, index, flow| network.segment(index, flow),
-        leave: &|network: &DualPathwayNet, flow| network.leave(flow),
+        enter: &|network: &Classifier, images| network.enter(images),
+        segment: &|network: &Classifier, index, flow| network.segment(index, flow),
+        leave: &|network: &Classifier, flow| network.leave(flow),
     }
 }
 
 /// How the plan runs the network.
 pub(crate) fn passes<'a>(
     plan: &Plan,
-    segments: &'a Segments<'a, DualPathwayNet, Pathways>,
-) -> Passes<'a, DualPathwayNet> {
+    segments: &'a Segments<'a, Classifier, Flow>,
+) -> Passes<'a, Classifier> {
     Passes {
-        forward: &|network: &DualPathwayNet, images| network.forward(images),
+        forward: &|network: &Classifier, images| network.forward(images),
         segments: match plan.train.recompute {
             RecomputePlan::Segments => Some(segments),
             RecomputePlan::None | RecomputePlan::ElementWise => None,

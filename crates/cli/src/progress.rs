@@ -1,6 +1,7 @@
 //! What a person sees while a run goes on: a bar on a terminal, plain lines elsewhere.
 
-use std::io::{IsTerminal, Write, stderr};
+use std::fmt::Write as _;
+use std::io::{IsTerminal, Write as _, stderr};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -27,6 +28,8 @@ struct EpochView {
     epoch: u64,
     started: Instant,
     first_step: u64,
+    /// Those of the first step.
+    first_samples: usize,
     samples: usize,
     correct: usize,
     loss: f64,
@@ -43,6 +46,11 @@ impl Display {
             activity: String::new(),
             epoch: None,
         }
+    }
+
+    /// Sets of how many epochs the run is.
+    pub(crate) fn expect_epochs(&mut self, epochs: u64) {
+        self.epochs = epochs;
     }
 
     /// A line that stays.
@@ -87,6 +95,7 @@ impl Display {
                 epoch: report.epoch,
                 started: Instant::now(),
                 first_step: report.step,
+                first_samples: report.samples,
                 samples: 0,
                 correct: 0,
                 loss: report.loss,
@@ -97,15 +106,22 @@ impl Display {
         view.correct += report.correct;
         view.loss = LOSS_MEMORY * view.loss + (1.0 - LOSS_MEMORY) * report.loss;
         let elapsed_s = view.started.elapsed().as_secs_f64().max(1e-6);
-        let made = (report.step + 1 - view.first_step) as f64;
+        // The clock starts at the end of the first step, which it does not know the time of.
+        let made = (report.step - view.first_step) as f64;
         let left = report.steps.saturating_sub(report.step + 1) as f64;
-        let message = format!(
-            "loss {:.3} acc {:4.1} % {:.0} img/s {} left",
+        let mut message = format!(
+            "loss {:.3} acc {:4.1} %",
             view.loss,
             100.0 * view.correct as f64 / view.samples.max(1) as f64,
-            view.samples as f64 / elapsed_s,
-            clock(elapsed_s / made * left),
         );
+        if made > 0.0 {
+            let _ = write!(
+                message,
+                " {:.0} img/s {} left",
+                (view.samples - view.first_samples) as f64 / elapsed_s,
+                clock(elapsed_s / made * left),
+            );
+        }
         let epoch = format!("epoch {}/{}", report.epoch + 1, self.epochs);
         match &self.bar {
             Some(bar) => {
@@ -169,7 +185,8 @@ fn clock(seconds: f64) -> String {
     }
 }
 
-fn say(text: &str) {
+/// Says a line on standard error.
+pub(crate) fn say(text: &str) {
     // Nobody is left to tell when standard error is closed.
     let _ = writeln!(stderr(), "{text}");
 }

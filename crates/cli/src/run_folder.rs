@@ -92,12 +92,17 @@ impl RunFolder {
         self.write(name, &text)
     }
 
+    /// Reads a file of the folder.
+    pub(crate) fn read(&self, name: &str) -> Result<Vec<u8>> {
+        let path = self.path.join(name);
+        fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))
+    }
+
     /// Reads a value that [`write_json`](Self::write_json) wrote.
     pub(crate) fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<T> {
-        let path = self.path.join(name);
-        let bytes = fs::read(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
-        serde_json::from_slice(&bytes)
-            .with_context(|| format!("`{}` is not what a run writes", path.display()))
+        serde_json::from_slice(&self.read(name)?).with_context(|| {
+            format!("`{}` is not what a run writes", self.path.join(name).display())
+        })
     }
 
     /// Writes a file of the folder.

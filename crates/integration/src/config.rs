@@ -11,7 +11,7 @@ use crate::error::DualPathwayConfigError;
 use crate::network::DualPathwayNet;
 
 /// The widest first stage accepted; twice the widest published convolutional network's.
-const MOST_CHANNELS: usize = 4096;
+pub(crate) const MOST_CHANNELS: usize = 4096;
 
 /// How many stages and blocks a network has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! Why a dual-pathway configuration cannot be built.
+//! Why a network cannot be built, or made as asked.
 
 use crate::config::IntegrationPoint;
 
@@ -54,4 +54,44 @@ pub enum DualPathwayConfigError {
         /// The value given.
         mean: f64,
     },
+}
+
+/// Why a [`SeparableConfig`](crate::SeparableConfig) cannot be built.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SeparableConfigError {
+    /// A classifier needs something to choose between.
+    #[error("`classes` is {classes}; a classifier needs at least 2")]
+    Classes {
+        /// The number of classes asked for.
+        classes: usize,
+    },
+    /// The network has no width.
+    #[error("`channels` is {channels}; expected 1 to {most}")]
+    Channels {
+        /// The width of the stem asked for.
+        channels: usize,
+        /// The largest width accepted.
+        most: usize,
+    },
+    /// The stem neither keeps nor halves the image.
+    #[error("`stem_stride` is {stem_stride}; expected 1 (full size) or 2 (half size)")]
+    StemStride {
+        /// The stride asked for.
+        stem_stride: usize,
+    },
+    /// The probability is none.
+    #[error("`dropout` is {dropout}; expected at least 0 and less than 1")]
+    Dropout {
+        /// The probability asked for.
+        dropout: f64,
+    },
+}
+
+/// Why no outliers can be made: their factor cannot be divided by.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[error("the factor of outlier channels is {factor}; expected a positive number such as 64")]
+pub struct OutlierError {
+    /// The factor asked for.
+    pub factor: f32,
 }

@@ -1,4 +1,4 @@
-//! Models that integrate two pathways: color and brightness.
+//! Image classifiers: the dual-pathway network, and one of depthwise-separable convolutions.
 #![doc = include_str!("../README.md")]
 
 mod brightness;
@@ -8,7 +8,9 @@ mod cost;
 mod error;
 mod gate;
 mod network;
+mod outliers;
 mod residual;
+mod separable;
 mod stage;
 mod stream;
 mod wide;
@@ -17,6 +19,9 @@ mod wide;
 pub use config::{Depth, DualPathwayConfig, IntegrationPoint, Normalization};
 pub use network::{DualPathwayNet, Pathways};
 
+// A network of one pathway, for small devices.
+pub use separable::{SeparableConfig, SeparableNet};
+
 // The second pathway's input.
 pub use brightness::{Brightness, LumaStandard};
 
@@ -24,4 +29,4 @@ pub use brightness::{Brightness, LumaStandard};
 pub use contribution::{Place, StageWeights};
 
 // Errors.
-pub use error::DualPathwayConfigError;
+pub use error::{DualPathwayConfigError, OutlierError, SeparableConfigError};

@@ -71,8 +71,8 @@ const BIAS_LIMIT: f64 = (1_u32 << 30) as f64;
 impl QuantizedWeights {
     /// Rounds weights `[channels][each]` to the nearest code, `±127` for the largest of a channel.
     ///
-    /// A channel of zeros takes the scale of the widest channel. A scale is widened where the bias
-    /// would not fit 30 bits beside it.
+    /// A scale is widened where the bias would not fit 30 bits beside it; a channel of zeros takes
+    /// the least that its bias allows, or that of the widest channel if there is no bias.
     ///
     /// # Errors
     /// [`WeightError`] for an empty layer, another length, NaN or infinity, or sums that could
@@ -97,12 +97,14 @@ impl QuantizedWeights {
         let largest = |channel: &[f32]| channel.iter().fold(0.0_f32, |most, w| most.max(w.abs()));
         let widest = largest(weights);
         let scale = |(index, channel): (usize, &[f32])| {
-            let of_weights = match (largest(channel), widest) {
-                (0.0, 0.0) => 1.0,
-                (0.0, widest) => widest,
-                (largest, _) => largest,
-            };
             let bias = bias.get(index).map_or(0.0, |&bias| f64::from(bias).abs());
+            let of_weights = match largest(channel) {
+                // Steps of any size hold no weight; small ones hold the bias.
+                0.0 if bias > 0.0 => 0.0,
+                0.0 if widest > 0.0 => widest,
+                0.0 => 1.0,
+                largest => largest,
+            };
             let of_bias = bias / (f64::from(input.scale()) * BIAS_LIMIT);
             let scale = (f64::from(of_weights) / 127.0).max(of_bias) as f32;
             scale.max(f32::MIN_POSITIVE)
@@ -240,7 +242,7 @@ mod tests {
         let given = QuantizedWeights::try_quantize(&weights, Some(&[0.7, 0.0]), 2, input())
             .expect("finite");
         let bias = f64::from(given.bias()[0]) * f64::from(given.scales()[0]) * 0.5;
-        assert!((bias - 0.7).abs() < 0.005, "{bias}");
+        assert!((bias - 0.7).abs() < 1e-6, "{bias}");
     }
 
     #[test]

@@ -3,14 +3,17 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
+use burn::tensor::Device;
 use clap::Args;
 use serde_json::json;
-use updraft_trainer::{Control, evaluate};
+use updraft_trainer::{Control, Evaluation, evaluate};
 
+use crate::classifier::Classifier;
+use crate::config::Plan;
 use crate::model::TrainedModel;
 use crate::progress::Display;
 use crate::stop;
-use crate::workload::{loaders, open_data};
+use crate::workload::{ImageData, loaders, open_data};
 
 /// Scores a trained model on its test data.
 #[derive(Debug, Args)]
@@ -35,25 +38,8 @@ pub(crate) fn run(args: &EvalArgs) -> Result<()> {
     let data = open_data(trained.plan(), args.data.as_deref(), &mut |step, progress| {
         display.preparing(step, progress);
     })?;
-    let (_, test) = loaders(trained.plan(), &data)?;
-    let score = evaluate(
-        trained.network(),
-        &|model, images| model.forward(images),
-        &test,
-        trained.device(),
-        trained.plan().precision,
-        &mut |samples| {
-            let progress = updraft_data::Progress {
-                done: samples as u64,
-                total: test.samples() as u64,
-                unit: updraft_data::ProgressUnit::Images,
-            };
-            display.preparing("scoring test images", progress);
-            if stop::requested() { Control::Stop } else { Control::Continue }
-        },
-    )?;
-    display.clear();
-    let score = score.ok_or_else(|| anyhow!("stopped before all test images were scored"))?;
+    let network = (trained.network(), trained.device());
+    let score = score(network, trained.plan(), &data, &mut display, "scoring test images")?;
     if args.json {
         crate::print(&json!(score).to_string());
     } else {
@@ -65,4 +51,33 @@ pub(crate) fn run(args: &EvalArgs) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// The score of a network on a plan's test data.
+pub(crate) fn score(
+    (network, device): (&Classifier, &Device),
+    plan: &Plan,
+    data: &ImageData,
+    display: &mut Display,
+    activity: &str,
+) -> Result<Evaluation> {
+    let (_, test) = loaders(plan, data)?;
+    let score = evaluate(
+        network,
+        &|model, images| model.forward(images),
+        &test,
+        device,
+        plan.precision,
+        &mut |samples| {
+            let progress = updraft_data::Progress {
+                done: samples as u64,
+                total: test.samples() as u64,
+                unit: updraft_data::ProgressUnit::Images,
+            };
+            display.preparing(activity, progress);
+            if stop::requested() { Control::Stop } else { Control::Continue }
+        },
+    )?;
+    display.clear();
+    score.ok_or_else(|| anyhow!("stopped before all test images were scored"))
 }

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use serde_json::json;
-use updraft_integration::DualPathwayNet;
 use updraft_trainer::{Control, LrPoint, LrRange, find_learning_rate, suggest_learning_rate};
 
+use crate::classifier::Classifier;
 use crate::device::choose;
 use crate::progress::Display;
 use crate::report::{Curve, Scale, document, plot};
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &LrFindArgs) -> Result<()> {
         plan.train.optimizer.init(),
         &train,
         (&device, plan.seed),
-        &|model: &DualPathwayNet, images| model.forward(images),
+        &|model: &Classifier, images| model.forward(images),
         (&settings.step, settings.loss_scale, &range),
         &mut |done| {
             let progress = updraft_data::Progress {

@@ -5,6 +5,7 @@ pub(crate) mod compare;
 pub(crate) mod eval;
 pub(crate) mod explain;
 pub(crate) mod lr_find;
+pub(crate) mod pipeline;
 pub(crate) mod predict;
 pub(crate) mod probe;
 pub(crate) mod quantize;

@@ -18,7 +18,13 @@ pub(crate) struct ReportArgs {
 
 /// Writes `report.html` into the run folder and prints its path.
 pub(crate) fn run(args: &ReportArgs) -> Result<()> {
-    let folder = RunFolder::open(&args.run)?;
+    let page = write_page(&RunFolder::open(&args.run)?)?;
+    crate::print(&page.display().to_string());
+    Ok(())
+}
+
+/// Writes the page of a run, and tells where it is.
+pub(crate) fn write_page(folder: &RunFolder) -> Result<PathBuf> {
     let metrics: Vec<_> = read_lines(folder.path())?.into_iter().map(|(_, value)| value).collect();
     // A run that is still going on has no summary yet.
     let summary: Option<serde_json::Value> = folder.read_json("summary.json").ok();
@@ -35,7 +41,6 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
         |name| name.to_string_lossy().into_owned(),
     );
     let page = page(&name, &metrics, summary.as_ref(), quant.as_ref(), &texts)?;
-    folder.write("report.html", page.as_bytes())?;
-    crate::print(&folder.path().join("report.html").display().to_string());
-    Ok(())
+    folder.write_whole("report.html", page.as_bytes())?;
+    Ok(folder.path().join("report.html"))
 }

@@ -5,20 +5,21 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, bail};
 use burn::module::Module;
+use burn::tensor::Device;
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 use updraft_device::{Selection, applied};
-use updraft_integration::DualPathwayNet;
 use updraft_trainer::{Control, Ending, Evaluation, Event, Finished, Run, RunData};
 
 use crate::batch_size::Trial;
+use crate::classifier::Classifier;
 use crate::config::{AutoBatchPlan, Plan};
 use crate::device::{choose, make_default};
 use crate::environment::Environment;
 use crate::log::LogFile;
 use crate::network::{passes, segments, training_device};
-use crate::progress::Display;
+use crate::progress::{Display, say};
 use crate::record::Metrics;
 use crate::run_folder::RunFolder;
 use crate::stop;
@@ -68,30 +69,58 @@ struct Summary<'a> {
 
 /// Prints the plan and does nothing else.
 pub(crate) fn dry_run(args: &TrainArgs) -> Result<()> {
-    let plan = match &args.resume {
-        // A run folder named in a document need not be here.
-        Some(path) if !path.exists() => return Ok(()),
-        Some(path) => RunFolder::open(path)?.plan()?,
-        None => planned(args)?,
-    };
-    crate::print(plan.to_toml().trim_end());
+    // A run folder named in a document need not be here.
+    if args.resume.as_ref().is_none_or(|path| path.exists()) {
+        crate::print(plan_of(args)?.to_toml().trim_end());
+    }
     Ok(())
+}
+
+/// What is to be trained: the plan of a configuration, or of the run that goes on.
+pub(crate) fn plan_of(args: &TrainArgs) -> Result<Plan> {
+    match &args.resume {
+        Some(path) => RunFolder::open(path)?.plan(),
+        None => planned(args),
+    }
+}
+
+/// What training leaves: on disk in its folder, and in memory.
+pub(crate) struct Trained {
+    pub(crate) folder: RunFolder,
+    pub(crate) plan: Plan,
+    pub(crate) data: ImageData,
+    /// The model to use, on the plain device.
+    pub(crate) served: Classifier,
+    pub(crate) device: Device,
+    pub(crate) ending: Ending,
+    pub(crate) score: Option<Evaluation>,
 }
 
 /// Trains, from the first step or from a stopped run's last.
 pub(crate) fn run(args: &TrainArgs, log: &LogFile) -> Result<()> {
+    let trained = train(args, log, &mut Display::new(1))?;
+    let path = trained.folder.path();
+    if trained.ending == Ending::Stopped {
+        let path = path.display();
+        say(&format!("stopped and saved; go on with: cargo xtask train --resume {path}"));
+        return Ok(());
+    }
+    say(&format!("next     cargo xtask predict {} IMAGE...", path.display()));
+    crate::print(&json!({ "run": path, "test": trained.score }).to_string());
+    Ok(())
+}
+
+/// The same, for whoever goes on with what was trained.
+pub(crate) fn train(args: &TrainArgs, log: &LogFile, display: &mut Display) -> Result<Trained> {
     let started = Instant::now();
     let cpu_before = updraft_device::cpu_seconds();
     let resumed = args.resume.as_deref().map(RunFolder::open).transpose()?;
-    let mut plan = match &resumed {
-        Some(folder) => folder.plan()?,
-        None => planned(args)?,
-    };
+    let mut plan = plan_of(args)?;
     let (device, selection) = choose(&plan.device)?;
     if resumed.is_some() {
         make_default(&selection)?;
     }
-    let mut display = Display::new(plan.train.epochs);
+    display.expect_epochs(plan.train.epochs);
     let data = open_data(&plan, args.data.as_deref(), &mut |step, progress| {
         display.preparing(step, progress);
     })?;
@@ -99,7 +128,7 @@ pub(crate) fn run(args: &TrainArgs, log: &LogFile) -> Result<()> {
     let classes = data.train.classes().to_vec();
     // A resumed run goes on with the batch that its first part found.
     if let Some(auto) = plan.train.auto_batch.filter(|_| resumed.is_none()) {
-        plan.train.batch = fitting_batch(&plan, auto, classes.len(), data.train.len(), &display)?;
+        plan.train.batch = fitting_batch(&plan, auto, classes.len(), data.train.len(), display)?;
     }
     let (train, test) = loaders(&plan, &data)?;
 
@@ -109,7 +138,7 @@ pub(crate) fn run(args: &TrainArgs, log: &LogFile) -> Result<()> {
     let network = plan.network(classes.len());
     network.validate()?;
     let model = plan.precision.autocast(network.init(&device));
-    let (parameters, segments) = (model.num_params(), segments(&model));
+    let (parameters, segments, kind) = (model.num_params(), segments(&model), model.kind());
     let multiply_adds = model.multiply_adds([plan.data.height, plan.data.width]);
     let optimizer = plan.train.optimizer.init();
     let run = match &resumed {
@@ -127,7 +156,7 @@ pub(crate) fn run(args: &TrainArgs, log: &LogFile) -> Result<()> {
     };
     log.set(folder.log_file()?);
     folder.write_json("environment.json", &Environment::new(&selection, &applied(&device)))?;
-    introduce(&display, &plan, &selection, &data, parameters, run.step(), folder.path());
+    introduce(display, &plan, &selection, &data, (kind, parameters), run.step(), folder.path());
 
     let utilization = match plan.log.utilization {
         true => Some(Utilization::measure(&plain, plan.precision, multiply_adds)?),
@@ -138,7 +167,7 @@ pub(crate) fn run(args: &TrainArgs, log: &LogFile) -> Result<()> {
     }
     let mut metrics = Metrics::open(&folder, &plan.log, run.step())?;
     let mut failure = None;
-    let mut watch = |event: &Event, model: &DualPathwayNet| {
+    let mut watch = |event: &Event, model: &Classifier| {
         let written = match event {
             Event::Step(report) => {
                 display.step(report);
@@ -148,7 +177,7 @@ pub(crate) fn run(args: &TrainArgs, log: &LogFile) -> Result<()> {
             }
             Event::Epoch(report) => {
                 display.epoch(report);
-                let weights = serde_json::to_value(model.weights()).unwrap_or_default();
+                let weights = serde_json::to_value(model.integration_weights()).unwrap_or_default();
                 let memory = updraft_device::memory();
                 let mut extra = vec![
                     ("integration_weights", weights),
@@ -182,7 +211,7 @@ pub(crate) fn run(args: &TrainArgs, log: &LogFile) -> Result<()> {
         return Err(error).context("the run was stopped and saved");
     }
     metrics.flush()?;
-    let Finished { steps, test: score, ending, checkpoint, .. } = finished;
+    let Finished { served, steps, test: score, ending, checkpoint, .. } = finished;
     folder.write_json(
         "summary.json",
         &Summary {
@@ -201,8 +230,8 @@ pub(crate) fn run(args: &TrainArgs, log: &LogFile) -> Result<()> {
             checkpoint: checkpoint.strip_prefix(folder.path()).unwrap_or(&checkpoint),
         },
     )?;
-    conclude(&display, &folder, ending, score, started, cpu_before);
-    Ok(())
+    conclude(display, ending, score, started, cpu_before);
+    Ok(Trained { folder, plan, data, served, device: plain, ending, score })
 }
 
 /// The batch size that `train.auto_batch` finds; no larger than the training data.
@@ -250,7 +279,7 @@ fn introduce(
     plan: &Plan,
     selection: &Selection,
     data: &ImageData,
-    parameters: usize,
+    (kind, parameters): (&str, usize),
     step: u64,
     folder: &Path,
 ) {
@@ -265,7 +294,7 @@ fn introduce(
         plan.data.height,
         plan.data.width,
     ));
-    display.line(&format!("model    dual-pathway, {parameters} parameters, {}", plan.precision));
+    display.line(&format!("model    {kind}, {parameters} parameters, {}", plan.precision));
     display.line(&format!(
         "train    {} epochs, batches of {}, learning rate {}, seed {}",
         train.epochs, train.batch, train.learning_rate, plan.seed,
@@ -277,15 +306,12 @@ fn introduce(
 
 fn conclude(
     display: &Display,
-    folder: &RunFolder,
     ending: Ending,
     score: Option<Evaluation>,
     started: Instant,
     cpu_before: Option<f64>,
 ) {
-    let path = folder.path().display();
     if ending == Ending::Stopped {
-        display.line(&format!("stopped and saved; go on with: cargo xtask train --resume {path}"));
         return;
     }
     if ending == Ending::Early {
@@ -299,8 +325,6 @@ fn conclude(
         .map_or_else(String::new, |(from, to)| format!(", {} on all cores", duration(to - from)));
     let wall = duration(started.elapsed().as_secs_f64());
     display.line(&format!("done     {accuracy}{wall}{cpu}"));
-    display.line(&format!("next     cargo xtask predict {path} IMAGE..."));
-    crate::print(&json!({ "run": folder.path(), "test": score }).to_string());
 }
 
 /// Seconds up to two minutes, then minutes.

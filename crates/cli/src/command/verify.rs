@@ -9,12 +9,12 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 use updraft_data::Loader;
-use updraft_integration::DualPathwayNet;
 use updraft_precision::{Parity, Policy};
 use updraft_trainer::{
     Control, Ema, EmaConfig, Event, Finished, Run, RunData, list_checkpoints, recompute_batch_norms,
 };
 
+use crate::classifier::Classifier;
 use crate::config::Plan;
 use crate::device::choose;
 use crate::stop;
@@ -127,7 +127,7 @@ impl Bench {
     }
 
     /// The small network with the weights that a seed gives.
-    fn model(&self, policy: Policy) -> DualPathwayNet {
+    fn model(&self, policy: Policy) -> Classifier {
         self.device.seed(self.plan.seed);
         policy.autocast(self.plan.network(CLASSES).init(&self.device))
     }
@@ -140,10 +140,10 @@ impl Bench {
     /// Trains in a folder of its own, until the step given.
     fn train(
         &self,
-        run: Run<DualPathwayNet>,
+        run: Run<Classifier>,
         folder: &Path,
         stop_after: Option<u64>,
-    ) -> Result<Finished<DualPathwayNet>> {
+    ) -> Result<Finished<Classifier>> {
         let finished = run.train(
             &self.plan.settings(folder),
             RunData { train: &self.train, test: None },
@@ -162,7 +162,7 @@ impl Bench {
 /// The classes of the quickstart's generated images.
 const CLASSES: usize = 16;
 
-fn forward(model: &DualPathwayNet, images: Tensor<4>) -> Tensor<2> {
+fn forward(model: &Classifier, images: Tensor<4>) -> Tensor<2> {
     model.forward(images)
 }
 
@@ -192,7 +192,7 @@ fn loader(bench: &Bench) -> Result<String> {
 fn batch_norm(bench: &Bench) -> Result<String> {
     // Without dropout, a forward pass in training normalizes as the recomputed model does.
     let mut plan = bench.plan.clone();
-    plan.model.dropout = 0.0;
+    *plan.model.dropout_mut() = 0.0;
     bench.device.seed(plan.seed);
     let model = plan.network(CLASSES).init(&bench.device);
     let images = bench.images()?;

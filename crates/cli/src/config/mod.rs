@@ -4,6 +4,7 @@ mod choice;
 mod data;
 mod error;
 mod layers;
+mod model;
 mod origin;
 mod plan;
 mod raw;

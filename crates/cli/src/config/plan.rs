@@ -5,9 +5,6 @@ use std::path::Path;
 use burn::tensor::FloatDType;
 use serde::{Deserialize, Serialize};
 use updraft_device::DeviceSpec;
-use updraft_integration::{
-    Depth, DualPathwayConfig, IntegrationPoint, LumaStandard, Normalization,
-};
 use updraft_precision::{DynamicScale, LossScale, Policy};
 use updraft_trainer::{
     BatchNormStatistics, CheckpointSettings, ClassLoss, Criterion, EarlyStop, EmaConfig, NonFinite,
@@ -17,7 +14,9 @@ use updraft_trainer::{
 use super::choice::{AutoBatchPlan, BatchesPlan, RecomputePlan, WorkersPlan};
 use super::data::{DataPlan, DataSource, decide_data};
 use super::error::ConfigError;
+use super::model::{ModelPlan, decide_model, model_of_any_age};
 use super::raw::{RawConfig, RawTrain, RawWorkers};
+use crate::classifier::ClassifierConfig;
 
 /// The largest image side that is trained on, in pixels.
 const MOST_PIXELS: usize = 4096;
@@ -31,6 +30,7 @@ pub(crate) struct Plan {
     pub(crate) device: DeviceSpec,
     pub(crate) precision: Policy,
     pub(crate) data: DataPlan,
+    #[serde(deserialize_with = "model_of_any_age")]
     pub(crate) model: ModelPlan,
     pub(crate) augment: AugmentPlan,
     pub(crate) train: TrainPlan,
@@ -49,18 +49,6 @@ pub(crate) struct LogPlan {
     /// The first and the last step of the trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) trace: Option<[u64; 2]>,
-}
-
-/// The dual-pathway network; its number of classes comes from the data.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ModelPlan {
-    pub(crate) depth: Depth,
-    pub(crate) channels: usize,
-    pub(crate) stem_stride: usize,
-    pub(crate) dropout: f64,
-    pub(crate) luma: LumaStandard,
-    pub(crate) integration_points: Vec<IntegrationPoint>,
 }
 
 /// What happens to training images at random.
@@ -145,17 +133,7 @@ impl Plan {
             device,
             precision,
             data: decide_data(raw.data)?,
-            model: ModelPlan {
-                depth: raw.model.depth.unwrap_or_default(),
-                channels: raw.model.channels.unwrap_or(16),
-                stem_stride: raw.model.stem_stride.unwrap_or(1),
-                dropout: raw.model.dropout.unwrap_or(0.0),
-                luma: raw.model.luma.unwrap_or_default(),
-                integration_points: raw
-                    .model
-                    .integration_points
-                    .unwrap_or_else(|| vec![IntegrationPoint::All]),
-            },
+            model: decide_model(raw.model)?,
             augment: AugmentPlan {
                 flip: raw.augment.flip.unwrap_or(false),
                 translate: raw.augment.translate.unwrap_or(0),
@@ -235,15 +213,8 @@ impl Plan {
     }
 
     /// The network for so many classes.
-    pub(crate) fn network(&self, classes: usize) -> DualPathwayConfig {
-        let model = &self.model;
-        DualPathwayConfig::new(classes, model.channels)
-            .with_depth(model.depth)
-            .with_stem_stride(model.stem_stride)
-            .with_dropout(model.dropout)
-            .with_luma(model.luma)
-            .with_integration_points(model.integration_points.clone())
-            .with_normalization(Normalization { mean: self.data.mean, std: self.data.std })
+    pub(crate) fn network(&self, classes: usize) -> ClassifierConfig {
+        self.model.network(classes, &self.data)
     }
 
     /// What the trainer is told; checkpoints go under `run`.
@@ -370,6 +341,7 @@ mod tests {
              non_finite = { kind = \"skip\" }\nplateau = { patience = 3 }\n\
              early_stop = { patience = 2 }\nschedule = { kind = \"one-cycle\" }",
             "[train]\noptimizer = { kind = \"sgd\" }\nschedule = { kind = \"constant\" }",
+            "[model]\nkind = \"separable\"\nchannels = 8\ndropout = 0.1",
         ] {
             let plan = decide(text).expect("valid");
             let read: Plan = toml::from_str(&plan.to_toml()).expect("a plan reads its own text");
@@ -396,6 +368,9 @@ mod tests {
             ("[data]\nstd = [0.0, 1.0, 1.0]", "model"),
             ("[model]\nchannels = 0", "model"),
             ("[model]\nstem_stride = 3", "model"),
+            ("[model]\nkind = \"separate\"", "model.kind"),
+            ("[model]\nkind = \"separable\"\nluma = \"bt601\"", "model.luma"),
+            ("[model]\nkind = \"separable\"\nchannels = 0", "model"),
             ("[augment]\ntranslate = 16", "augment.translate"),
             ("[train]\nepochs = 0", "train"),
             ("[train]\nbatch = 1", "train.batch"),

@@ -64,10 +64,11 @@ pub(crate) struct RawData {
     pub(crate) test_images: Option<usize>,
 }
 
-/// The dual-pathway network.
+/// The network; which keys are read depends on its kind.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawModel {
+    pub(crate) kind: Option<String>,
     pub(crate) depth: Option<Depth>,
     pub(crate) channels: Option<usize>,
     pub(crate) stem_stride: Option<usize>,

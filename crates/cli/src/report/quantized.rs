@@ -29,6 +29,13 @@ pub(super) fn quantized(report: &Value) -> String {
         told["only_int8_right"],
         number(&told["p_value"]),
     );
+    if let Some(factor) = report["outliers"].as_f64() {
+        let _ = writeln!(
+            body,
+            "<p>One channel of each block was made {factor} times as large before, and what reads \
+             it as much smaller: the same function, and wider ranges.</p>"
+        );
+    }
     let mut rows = vec![
         (
             "test accuracy".to_owned(),
@@ -70,16 +77,45 @@ pub(super) fn quantized(report: &Value) -> String {
         );
     }
     body.push_str("</table>\n");
-    let advised: Vec<String> = told["advised_f32"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(|name| Some(escape(name.as_str()?)))
-        .collect();
-    if !advised.is_empty() {
-        let _ = writeln!(body, "<p>To keep in f32 first: {}.</p>", advised.join(", "));
+    body.push_str(&methods(report));
+    for (said, names) in [
+        ("To keep in f32 first", &told["advised_f32"]),
+        ("Only zero for all calibration images", &told["zero_layers"]),
+    ] {
+        let names = names.as_array().into_iter().flatten();
+        let names: Vec<String> = names.filter_map(|name| Some(escape(name.as_str()?))).collect();
+        if !names.is_empty() {
+            let _ = writeln!(body, "<p>{said}: {}.</p>", names.join(", "));
+        }
     }
     body
+}
+
+/// How well each method of finding ranges does, where they were compared.
+fn methods(report: &Value) -> String {
+    let methods = report["methods"].as_array().map_or(&[][..], Vec::as_slice);
+    if methods.is_empty() {
+        return String::new();
+    }
+    let mut table = String::from(
+        "<table>\n<tr><th>ranges by</th><th class=\"number\">test accuracy</th>\
+         <th class=\"number\">answers agree</th><th class=\"number\">signal to noise</th></tr>\n",
+    );
+    for row in methods {
+        let number = |field: &str| row[field].as_f64();
+        let percent =
+            |field: &str| number(field).map_or("–".to_owned(), |p| format!("{:.2} %", 100.0 * p));
+        let sqnr = number("sqnr_db").map_or("no noise".to_owned(), |db| format!("{db:.1} dB"));
+        let _ = writeln!(
+            table,
+            "<tr><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td><td class=\"number\">{sqnr}</td></tr>",
+            escape(row["method"].as_str().unwrap_or_default()),
+            percent("accuracy"),
+            percent("agreement"),
+        );
+    }
+    table.push_str("</table>\n");
+    table
 }
 
 #[cfg(test)]
@@ -97,8 +133,10 @@ mod tests {
                 "int8_share": 0.9, "bytes_f32": 4000, "bytes_int8": 1500,
                 "layers": [{ "name": "<stem>", "arithmetic": "int8", "sqnr_db": null,
                              "multiply_adds": 7 }],
-                "advised_f32": ["head"],
+                "advised_f32": ["head"], "zero_layers": ["dead", "a&b"],
             },
+            "outliers": 64.0,
+            "methods": [{ "method": "mse", "accuracy": 0.51, "agreement": 0.98, "sqnr_db": 30.0 }],
             "latency": [{ "batch": 32, "f32_ms": { "p50": 2.0, "p95": 3.0 },
                           "int8_ms": { "p50": 1.0, "p95": 1.5 } }],
         });
@@ -109,6 +147,9 @@ mod tests {
             "<td>a batch of 32, p95</td><td class=\"number\">3.000 ms</td>",
             "<td>&lt;stem&gt;</td><td>int8</td><td class=\"number\">no noise</td>",
             "To keep in f32 first: head.",
+            "One channel of each block was made 64 times as large before",
+            "<tr><td>mse</td><td class=\"number\">51.00 %</td><td class=\"number\">98.00 %</td>",
+            "Only zero for all calibration images: dead, a&amp;b.",
         ] {
             assert!(body.contains(expected), "`{expected}` is missing in {body}");
         }

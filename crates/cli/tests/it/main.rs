@@ -7,6 +7,7 @@ mod compare;
 mod determinism;
 mod help;
 mod library;
+mod pipeline;
 mod public_api;
 mod quantize;
 mod record;

@@ -14,7 +14,7 @@ fn a_run_is_put_into_eight_bits_and_its_page_tells_of_it() {
     let name = folder.to_str().expect("a path in UTF-8");
     let said = succeed(dir.path(), &["quantize", name, "--calibration", "60"]);
     assert!(said.stdout.contains("test accuracy"), "{}", said.stdout);
-    assert!(said.stderr.contains("3/5 calibrating"), "{}", said.stderr);
+    assert!(said.stderr.contains("[3/5] calibrate"), "{}", said.stderr);
 
     let bytes = fs::read(folder.join("model.int8")).expect("a model");
     let model = QuantizedModel::try_from_bytes(&bytes).expect("whole");

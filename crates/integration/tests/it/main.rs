@@ -3,3 +3,4 @@
 mod configuration;
 mod network;
 mod public_api;
+mod separable;

@@ -20,7 +20,9 @@ mod transfer;
 
 pub use convolution::QuantizedConvolution;
 pub use elementwise::QuantizedAdd;
+pub(crate) use elementwise::QuantizedProduct;
 pub use linear::QuantizedLinear;
+pub(crate) use parallel::{over_items, threads};
 pub use path::Path;
 pub use pooling::{Pooling, QuantizedPooling};
 pub use scratch::Scratch;

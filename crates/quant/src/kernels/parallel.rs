@@ -22,15 +22,19 @@ pub(crate) fn over_items<T: Send, S: Send>(
     };
     #[cfg(feature = "rayon")]
     if threads > 1 {
-        rayon::scope(|scope| {
-            let mut rest = output;
-            for (part, state) in states.iter_mut().take(threads).enumerate() {
+        let (first, others) = states.split_at_mut(1);
+        let (mine, mut rest) = output.split_at_mut(starts(share) - starts(0));
+        rayon::in_place_scope(|scope| {
+            for (part, state) in (1..threads).zip(others) {
                 let range = (part * share).min(items)..((part + 1) * share).min(items);
-                let (now, later) = rest.split_at_mut(starts(range.end) - starts(range.start));
+                let (now, later) =
+                    std::mem::take(&mut rest).split_at_mut(starts(range.end) - starts(range.start));
                 rest = later;
                 let run = &run;
                 scope.spawn(move |_| run(range, now, state));
             }
+            // The caller's thread works, too, instead of waiting for one to wake.
+            run(0..share, mine, &mut first[0]);
         });
         return;
     }

@@ -53,6 +53,8 @@ pub struct Evaluation {
     pub layers: Vec<LayerEvaluation>,
     /// Layers that are noisy though what they read is not: the first to keep in f32.
     pub advised_f32: Vec<String>,
+    /// Layers that gave nothing but zero for every calibration image.
+    pub zero_layers: Vec<String>,
 }
 
 /// A layer of an [`Evaluation`].
@@ -154,7 +156,7 @@ impl Evaluation {
 
     fn of(graph: &Graph, model: &QuantizedModel, compared: &Comparison, counts: Counts) -> Self {
         let share = |count: usize| count as f64 / compared.images as f64;
-        let calibrated = model.calibrated();
+        let (calibrated, plan) = (model.calibrated(), model.plan());
         let finite = |decibels: f64| decibels.is_finite().then_some(decibels);
         let layers = compared.layers.iter().map(|layer| LayerEvaluation {
             name: layer.name.clone(),
@@ -172,7 +174,7 @@ impl Evaluation {
             p_value: exact_mcnemar(counts.only_f32_right, counts.only_int8_right),
             agreement: compared.agreement,
             sqnr_db: compared.layers.last().and_then(|layer| finite(layer.sqnr_db)),
-            int8_share: model.plan().int8_share(),
+            int8_share: plan.int8_share(),
             bytes_f32: size_of::<f32>() * parameters(graph),
             bytes_int8: model.to_bytes().len(),
             calibration: match calibrated.calibration {
@@ -185,6 +187,11 @@ impl Evaluation {
             calibration_set: calibrated.set_hash.clone(),
             layers: layers.collect(),
             advised_f32: advised(model, compared),
+            zero_layers: plan
+                .layers
+                .into_iter()
+                .filter_map(|layer| layer.is_zero.then_some(layer.name))
+                .collect(),
         }
     }
 }

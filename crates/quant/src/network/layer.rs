@@ -5,9 +5,10 @@ use updraft_conv::slices::ConvGeometry;
 use super::function::Function;
 use super::fuse::{Step, Work};
 use super::plan::{Arithmetic, Reason};
-use super::table::{Joining, Product, Table};
+use super::table::{Joining, Table};
 use crate::kernels::{
     Pooling, QuantizedAdd, QuantizedConvolution, QuantizedLinear, QuantizedPooling,
+    QuantizedProduct,
 };
 use crate::scheme::{ActivationScheme, OutputScheme, SchemeError};
 use crate::weights::{QuantizedWeights, WeightError};
@@ -20,6 +21,8 @@ pub(super) struct QuantizedLayer {
     pub(super) source: Source,
     pub(super) inputs: Vec<usize>,
     pub(super) is_rectified: bool,
+    /// Whether it gave nothing but zero for every calibration image.
+    pub(super) is_zero: bool,
     pub(super) multiply_adds: usize,
 }
 
@@ -46,7 +49,7 @@ pub(super) enum Kernel {
     /// A fully connected layer that ends the network, in f32.
     Answer(QuantizedLinear),
     Function(Table),
-    Multiply(Product),
+    Multiply(QuantizedProduct),
     Concatenate(Joining),
     /// In f32, image by image; the step says what.
     Float,
@@ -147,7 +150,7 @@ impl QuantizedLayer {
             }
             Source::Multiply => {
                 let both = [input, schemes[inputs[1]]];
-                Kernel::Multiply(Product::new(both, output.scheme()))
+                Kernel::Multiply(QuantizedProduct::new(both, output.scheme()))
             }
             Source::Concatenate => {
                 let part = |&input: &usize| (shapes[input][0], schemes[input]);
@@ -159,7 +162,8 @@ impl QuantizedLayer {
                 Kernel::Float
             }
         };
-        Ok(Self { name, kernel, source, inputs, is_rectified, multiply_adds })
+        let is_zero = false;
+        Ok(Self { name, kernel, source, inputs, is_rectified, is_zero, multiply_adds })
     }
 
     pub(super) fn weight_bytes(&self) -> usize {

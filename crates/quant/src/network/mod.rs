@@ -1,5 +1,6 @@
 //! A trained network as a graph of layers, and the same in eight bits.
 
+mod calibration;
 mod elementwise;
 mod evaluation;
 mod file;

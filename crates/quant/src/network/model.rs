@@ -1,18 +1,22 @@
 //! A graph in eight bits: calibrated, packed, and run.
 
-use super::float::{FloatRun, FloatSpace};
-use super::fuse::{Step, Work, steps};
+use super::calibration::{choose_schemes, observe};
+use super::float::FloatSpace;
+use super::fuse::steps;
 use super::graph::Graph;
 use super::layer::{Kernel, PackError, QuantizedLayer, Source, Tensors};
 use super::quantization::{Calibrated, Quantization};
-use crate::kernels::{Path, Pooling, Scratch, dequantize, quantize_images};
-use crate::observe::{ObserveError, Observer};
+use crate::kernels::{Path, Scratch, dequantize, over_items, quantize_images, threads as usable};
+use crate::observe::ObserveError;
 use crate::scheme::ActivationScheme;
 use crate::weights::WeightError;
 
 /// Bytes that the tensors of the images that run together may take, so that they stay in the
 /// second cache.
 const TOGETHER: usize = 256 << 10;
+
+/// Multiply-adds of a layer that are worth a further thread: about as long as it takes to wake one.
+const WORTH_A_THREAD: usize = 1 << 20;
 
 /// Why a graph cannot be quantized.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -79,26 +83,34 @@ pub struct QuantizedModel {
     pub(super) calibrated: Calibrated,
 }
 
-/// What a model works in; one for each thread that runs it. Grows at the first call of a size.
+/// What a model works in; one for each thread that calls it. Grows at the first call of a size.
 #[derive(Debug, Clone, Default)]
 pub struct Workspace {
     slots: Vec<Vec<u8>>,
     scratch: Scratch,
     float: FloatSpace,
+    /// Those of the threads beside the first.
+    others: Vec<Workspace>,
 }
 
 impl Workspace {
     /// An empty workspace.
     #[must_use]
     pub const fn new() -> Self {
-        Self { slots: Vec::new(), scratch: Scratch::new(), float: FloatSpace::new() }
+        Self {
+            slots: Vec::new(),
+            scratch: Scratch::new(),
+            float: FloatSpace::new(),
+            others: Vec::new(),
+        }
     }
 
     /// Bytes held.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let slots: usize = self.slots.iter().map(Vec::capacity).sum();
-        slots + self.scratch.bytes() + self.float.bytes()
+        let others: usize = self.others.iter().map(Self::bytes).sum();
+        slots + self.scratch.bytes() + self.float.bytes() + others
     }
 }
 
@@ -106,11 +118,13 @@ impl QuantizedModel {
     /// Runs the graph in f32 over batches of images `[n, channels, height, width]`, watches every
     /// tensor, and packs the layers. [`plan`](Self::plan) says which of them stay in f32.
     ///
-    /// Memory does not depend on the number of images.
+    /// Memory does not depend on the number of images. What a layer gives that is zero for every
+    /// one of them (rectifiers may die) takes the scheme of what the layer reads, where zero has an
+    /// exact code; the plan says so.
     ///
     /// # Errors
     /// [`QuantizeError`] for a graph without layers, a layer to keep that is not there, data that
-    /// is missing, cut or not finite, or a tensor that is always zero.
+    /// is missing, cut, not finite or nothing but zero.
     pub fn try_quantize<B: AsRef<[f32]>>(
         graph: &Graph,
         batches: impl IntoIterator<Item = B>,
@@ -124,22 +138,22 @@ impl QuantizedModel {
         let is_kept = by.kept(steps.iter().map(|step| step.name.as_str()))?;
         let input = graph.shape(graph.input());
         let observers = observe(input, &steps, batches, &by)?;
-        let schemes = choose_schemes(&steps, &is_kept, &observers)?;
+        let (schemes, is_zero) = choose_schemes(&steps, &is_kept, &observers)?;
         let mut shapes = vec![input];
         shapes.extend(steps.iter().map(|step| step.shape));
         let tensors = Tensors { schemes: &schemes, shapes: &shapes };
         let layers = steps.iter().enumerate().map(|(index, step)| {
             let layer = step.name.clone();
-            QuantizedLayer::try_new(step, index + 1, is_kept[index], tensors).map_err(|error| {
-                match error {
-                    PackError::Weights(source) => QuantizeError::Weights { layer, source },
-                    PackError::Factor(source) => {
-                        QuantizeError::Observed { layer, source: source.into() }
-                    }
+            let packed = QuantizedLayer::try_new(step, index + 1, is_kept[index], tensors);
+            let packed = packed.map_err(|error| match error {
+                PackError::Weights(source) => QuantizeError::Weights { layer, source },
+                PackError::Factor(source) => {
+                    QuantizeError::Observed { layer, source: source.into() }
                 }
-            })
+            })?;
+            Ok(QuantizedLayer { is_zero: is_zero[index], ..packed })
         });
-        let layers = layers.collect::<Result<Vec<_>, _>>()?;
+        let layers = layers.collect::<Result<Vec<_>, QuantizeError>>()?;
         let (slots, slot_lens) = assign_slots(&layers, &shapes);
         let images = observers[0].count() / input.iter().product::<usize>() as u64;
         Ok(Self { layers, shapes, schemes, slots, slot_lens, calibrated: by.calibrated(images) })
@@ -165,7 +179,8 @@ impl QuantizedModel {
 
     /// Computes the answers `[n, channels, height, width]` of images `[n, channels, height, width]`.
     ///
-    /// The same bytes for any number of threads and on every path. NaN in an image counts as its
+    /// The same bytes for any number of threads and on every path. Threads share the images, or
+    /// where there are fewer, the layers that are large enough. NaN in an image counts as its
     /// least number.
     ///
     /// # Panics
@@ -182,8 +197,46 @@ impl QuantizedModel {
         let images = x.len() / image_len;
         assert_eq!(x.len(), images * image_len, "whole images");
         assert_eq!(y.len(), images * answer_len, "numbers of the answers");
+        let threads = usable(threads);
+        if threads == 1 || images < threads {
+            self.run_in_parts(path, x, y, workspace, threads);
+            return;
+        }
+        // Images are independent: each thread takes some through all layers, also those whose
+        // kernels know no threads, and waits for none.
+        if workspace.others.len() < threads - 1 {
+            workspace.others.resize_with(threads - 1, Workspace::new);
+        }
+        let mut others = std::mem::take(&mut workspace.others);
+        let workspaces = std::iter::once(&mut *workspace).chain(&mut others).take(threads);
+        let mut workspaces: Vec<&mut Workspace> = workspaces.collect();
+        over_items(
+            y,
+            threads,
+            |part| images * part / threads * answer_len,
+            &mut workspaces,
+            |part, y, workspace| {
+                let first = images * part / threads * image_len;
+                let len = y.len() / answer_len * image_len;
+                self.run_in_parts(path, &x[first..][..len], y, workspace, 1);
+            },
+        );
+        drop(workspaces);
+        workspace.others = others;
+    }
+
+    /// Runs as many images at a time as the cache holds.
+    fn run_in_parts(
+        &self,
+        path: Path,
+        x: &[f32],
+        y: &mut [f32],
+        workspace: &mut Workspace,
+        threads: usize,
+    ) {
+        let [image_len, answer_len] = self.shapes().map(|shape| shape.iter().product::<usize>());
         let each: usize = self.slot_lens.iter().sum();
-        let together = (TOGETHER / each.max(1)).clamp(1, images.max(1));
+        let together = (TOGETHER / each.max(1)).max(1);
         let parts = x.chunks(together * image_len).zip(y.chunks_mut(together * answer_len));
         for (x, y) in parts {
             self.run_visited(path, x, y, workspace, threads, |_, _| {});
@@ -208,7 +261,7 @@ impl QuantizedModel {
                 slot.resize(images * len, 0);
             }
         }
-        let Workspace { slots, scratch, float } = workspace;
+        let Workspace { slots, scratch, float, .. } = workspace;
         let len = |tensor: usize| images * self.shapes[tensor].iter().product::<usize>();
         let codes = &mut slots[self.slots[0]][..x.len()];
         quantize_images(path, self.schemes[0], channels, height * width, x, codes);
@@ -216,6 +269,7 @@ impl QuantizedModel {
         for (index, layer) in self.layers.iter().enumerate() {
             let tensor = index + 1;
             let first = layer.inputs[0];
+            let threads = threads.min(1 + images * layer.multiply_adds / WORTH_A_THREAD);
             if let Kernel::Answer(linear) = &layer.kernel {
                 let x = &slots[self.slots[first]][..len(first)];
                 linear.run_f32(path, x, y, scratch, threads);
@@ -239,7 +293,7 @@ impl QuantizedModel {
                     let others = other.chunks_exact((other.len() / images.max(1)).max(1));
                     let pairs = x.chunks_exact(each.max(1)).zip(others);
                     for ((a, b), y) in pairs.zip(codes.chunks_exact_mut(each.max(1))) {
-                        product.run(a, b, y);
+                        product.run(path, a, b, y);
                     }
                 }
                 (Kernel::Concatenate(joining), _) => {
@@ -301,61 +355,6 @@ pub(super) enum Numbers<'a> {
     Codes(&'a [u8]),
     /// `[n, channels, height, width]`.
     Real(&'a [f32]),
-}
-
-/// Watches every tensor of the steps in f32.
-fn observe<B: AsRef<[f32]>>(
-    input: [usize; 3],
-    steps: &[Step],
-    batches: impl IntoIterator<Item = B>,
-    by: &Quantization,
-) -> Result<Vec<Observer>, QuantizeError> {
-    let failed = |tensor: usize| {
-        move |source| QuantizeError::Observed { layer: name_of(steps, tensor), source }
-    };
-    let observer = Observer::try_new(by.calibration()).map_err(failed(0))?;
-    let mut observers = vec![observer; steps.len() + 1];
-    let mut run = FloatRun::new(input, steps);
-    let image: usize = input.iter().product();
-    for (batch, values) in batches.into_iter().enumerate() {
-        let values = values.as_ref();
-        if !values.len().is_multiple_of(image) {
-            return Err(QuantizeError::BatchLength { batch, image, got: values.len() });
-        }
-        for values in values.chunks_exact(image) {
-            run.run(steps, values);
-            for (tensor, observer) in observers.iter_mut().enumerate() {
-                observer.observe(&run.tensors[tensor]).map_err(failed(tensor))?;
-            }
-        }
-    }
-    if observers[0].count() == 0 { Err(QuantizeError::NoImage) } else { Ok(observers) }
-}
-
-/// The scheme of each tensor: what was seen of it, or its input's where a maximum keeps the codes.
-fn choose_schemes(
-    steps: &[Step],
-    is_kept: &[bool],
-    observers: &[Observer],
-) -> Result<Vec<ActivationScheme>, QuantizeError> {
-    let mut schemes = Vec::with_capacity(observers.len());
-    for (tensor, observer) in observers.iter().enumerate() {
-        let same = tensor.checked_sub(1).and_then(|index| match steps[index].work {
-            Work::Pool { pooling: Pooling::Maximum, .. } if !is_kept[index] => {
-                Some(schemes[steps[index].inputs[0]])
-            }
-            _ => None,
-        });
-        let scheme = same
-            .map_or_else(|| observer.scheme(), Ok)
-            .map_err(|source| QuantizeError::Observed { layer: name_of(steps, tensor), source })?;
-        schemes.push(scheme);
-    }
-    Ok(schemes)
-}
-
-fn name_of(steps: &[Step], tensor: usize) -> String {
-    tensor.checked_sub(1).map_or_else(|| "input".to_owned(), |index| steps[index].name.clone())
 }
 
 /// A buffer for each tensor; a buffer serves again once its tensor's last reader is through.

@@ -41,6 +41,8 @@ pub struct PlannedLayer {
     pub arithmetic: Arithmetic,
     /// Multiplications, each with its addition, for one image.
     pub multiply_adds: usize,
+    /// Whether it gave nothing but zero for every calibration image.
+    pub is_zero: bool,
 }
 
 /// What each layer of a model computes in, in the order in which they run.
@@ -79,6 +81,7 @@ impl QuantizedModel {
             name: layer.name.clone(),
             arithmetic: layer.arithmetic(),
             multiply_adds: layer.multiply_adds,
+            is_zero: layer.is_zero,
         };
         Plan { layers: self.layers.iter().map(layer).collect() }
     }
@@ -108,8 +111,9 @@ impl fmt::Display for Arithmetic {
 /// One line a layer.
 impl fmt::Display for Plan {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for PlannedLayer { name, arithmetic, .. } in &self.layers {
-            writeln!(formatter, "{name}: {arithmetic}")?;
+        for PlannedLayer { name, arithmetic, is_zero, .. } in &self.layers {
+            let zero = if *is_zero { ", zero for every calibration image" } else { "" };
+            writeln!(formatter, "{name}: {arithmetic}{zero}")?;
         }
         Ok(())
     }

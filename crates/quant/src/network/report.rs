@@ -13,7 +13,8 @@ use crate::kernels::Path;
 pub struct LayerComparison {
     /// The names of its layers, joined by `+`.
     pub name: String,
-    /// Signal to quantization noise: `10·log₁₀(Σ f32² / Σ (f32 − int8)²)`, in decibels.
+    /// Signal to quantization noise: `10·log₁₀(Σ f32² / Σ (f32 − int8)²)`, in decibels;
+    /// infinite without noise.
     pub sqnr_db: f64,
     /// What the layer computes in.
     pub arithmetic: Arithmetic,
@@ -130,6 +131,10 @@ impl Ratio {
     }
 
     fn decibels(self) -> f64 {
+        if self.noise == 0.0 {
+            // Of no signal either, where all is zero.
+            return f64::INFINITY;
+        }
         10.0 * (self.signal / self.noise).log10()
     }
 }

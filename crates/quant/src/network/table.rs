@@ -1,4 +1,4 @@
-//! What eight bits need of every code alike: a table of 256, and products of two codes.
+//! Functions of every code alike, by a table of 256, and channels brought to one scheme by it.
 
 use crate::scheme::ActivationScheme;
 
@@ -57,36 +57,6 @@ impl Joining {
     }
 }
 
-/// Products of two codes: exact integers, then one factor and one rounding.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Product {
-    zeros: [i32; 2],
-    factor: f32,
-    zero: f32,
-}
-
-impl Product {
-    pub(super) fn new(inputs: [ActivationScheme; 2], output: ActivationScheme) -> Self {
-        let [a, b] = inputs.map(|input| f64::from(input.scale()));
-        Self {
-            zeros: inputs.map(|input| input.zero_point().into()),
-            factor: (a * b / f64::from(output.scale())) as f32,
-            zero: output.zero_point().into(),
-        }
-    }
-
-    /// Multiplies one image by another, or each of its pixels by the one of the other.
-    pub(super) fn run(&self, a: &[u8], b: &[u8], y: &mut [u8]) {
-        for (a, y) in a.chunks_exact(b.len()).zip(y.chunks_exact_mut(b.len())) {
-            for ((y, &a), &b) in y.iter_mut().zip(a).zip(b) {
-                let product = (i32::from(a) - self.zeros[0]) * (i32::from(b) - self.zeros[1]);
-                let steps = (product as f32 * self.factor).round_ties_even();
-                *y = (steps + self.zero).clamp(0.0, 255.0) as u8;
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -117,16 +87,5 @@ mod tests {
         joining.run(0, &[2, 4, 6, 8], &mut y);
         joining.run(1, &[11, 12], &mut y);
         assert_eq!(y, [11, 12, 11, 13, 14, 12]);
-    }
-
-    #[test]
-    fn products_by_hand_and_for_each_pixel() {
-        let product = Product::new([scheme(0.5, 10), scheme(0.25, 0)], scheme(1.0, 100));
-        let mut y = [0; 4];
-        // 5·2.5, −5·2.5, 0 and 122.5·2.5: 12.5 goes to the even 12, the last lies outside.
-        product.run(&[20, 0, 10, 255], &[10], &mut y);
-        assert_eq!(y, [112, 88, 100, 255]);
-        product.run(&[20, 0, 10, 255], &[10, 0, 255, 4], &mut y);
-        assert_eq!(y, [112, 100, 100, 222]);
     }
 }

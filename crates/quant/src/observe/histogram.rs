@@ -9,7 +9,9 @@ pub(super) const BINS: usize = 2048;
 /// So the counts depend on the numbers alone, never on their order or their batches.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Histogram {
-    /// Bins of numbers from zero up, and of numbers below zero, counted away from it.
+    /// How often zero itself was seen: rectifiers give it, and it has a code of its own.
+    zeros: u64,
+    /// Bins of numbers above zero, and of numbers below, counted away from it.
     sides: [Box<[u64]>; 2],
     /// The binary logarithm of a bin's width; none before the first number that is not zero.
     exponent: Option<i32>,
@@ -18,7 +20,7 @@ pub(super) struct Histogram {
 impl Histogram {
     pub(super) fn new() -> Self {
         let side = || vec![0; BINS].into_boxed_slice();
-        Self { sides: [side(), side()], exponent: None }
+        Self { zeros: 0, sides: [side(), side()], exponent: None }
     }
 
     /// Counts finite numbers.
@@ -34,9 +36,14 @@ impl Histogram {
             let bin = (f64::from(value).abs() * inverse) as usize;
             self.sides[side][bin.min(BINS - 1)] += 1;
         }
+        // Counted apart afterwards, so that the loop above has no branch.
+        let zeros = values.iter().filter(|&&value| value == 0.0).count() as u64;
+        self.sides[0][0] -= zeros;
+        self.zeros += zeros;
     }
 
-    /// Bins in the order of their numbers: lower end, upper end, count. Empty bins are left out.
+    /// Bins in the order of their numbers: lower end, upper end, count. Empty bins are left out;
+    /// both ends of the one that counts zeros are zero.
     pub(super) fn bins(&self) -> impl Iterator<Item = ([f64; 2], u64)> + '_ {
         let width = f64::from(self.exponent.unwrap_or(0)).exp2();
         let [above, below] = &self.sides;
@@ -47,7 +54,8 @@ impl Histogram {
             .iter()
             .enumerate()
             .map(move |(bin, &count)| ([bin as f64 * width, (bin as f64 + 1.0) * width], count));
-        below.chain(above).filter(|&(_, count)| count > 0)
+        let zeros = std::iter::once(([0.0; 2], self.zeros));
+        below.chain(zeros).chain(above).filter(|&(_, count)| count > 0)
     }
 
     /// Widens the bins until `greatest` lies below the last one's end.
@@ -92,7 +100,7 @@ mod tests {
             bins,
             [
                 ([-0.75, -0.5], 1),
-                ([0.0, 0.25], 2),
+                ([0.0, 0.0], 2),
                 ([0.25, 0.5], 1),
                 ([1.0, 1.25], 1),
                 ([300.0, 300.25], 1),

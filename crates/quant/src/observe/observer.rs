@@ -208,6 +208,18 @@ mod tests {
     }
 
     #[test]
+    fn zeros_that_a_rectifier_gives_do_not_shrink_the_range_of_least_divergence() {
+        let rectified: Vec<f32> = bell(50_000).iter().map(|value| (value - 1.0).max(0.0)).collect();
+        let alive: Vec<f32> = rectified.iter().copied().filter(|&value| value > 0.0).collect();
+        assert!(alive.len() < rectified.len() / 5);
+        let entropy = scheme(Calibration::Entropy, &rectified);
+        assert_eq!(entropy, scheme(Calibration::Entropy, &alive));
+        let whole = scheme(Calibration::MinMax, &rectified);
+        let [entropy, whole] = [entropy, whole].map(|scheme| squared_error(scheme, &rectified));
+        assert!(entropy < 2.0 * whole, "{entropy} {whole}");
+    }
+
+    #[test]
     fn a_percentile_by_hand() {
         // 0 to 9999 in equal numbers; a fraction of 0.9 leaves out 500 on each side, but zero stays.
         let values: Vec<f32> = (0..10_000).map(|value| value as f32).collect();

@@ -6,7 +6,7 @@ use crate::scheme::ActivationScheme;
 /// Ranges that are tried: equal steps of their furthest end from zero.
 const STEPS: u32 = 128;
 
-/// The share of all numbers that a range cuts off at most. Without a bound, a range that leaves
+/// The share of all numbers but zero that a range cuts off at most. Without a bound, a range that leaves
 /// nearly nothing would tell all of it, and cost nothing.
 const MOST_CUT: f64 = 0.01;
 
@@ -41,8 +41,10 @@ pub(super) fn best(
     [low, high]: [f32; 2],
     cost: impl Fn(&[Bin], ActivationScheme) -> f64,
 ) -> [f32; 2] {
+    // Zero has an exact code in every scheme: it costs nothing, and tells nothing of a range.
     let bins: Vec<Bin> = histogram
         .bins()
+        .filter(|([from, to], _)| from < to)
         .map(|([from, to], count)| {
             let middle = ((from + to) / 2.0) as f32;
             Bin { middle: middle.clamp(low, high), count: count as f64 }
@@ -80,8 +82,14 @@ pub(super) fn squared_error(bins: &[Bin], scheme: ActivationScheme) -> f64 {
 /// be spread evenly over the bins that hold any. Numbers outside the range are counted at its end
 /// in `p`, and missing from `q`; a range that cuts off more than one in a hundred is none.
 ///
+/// Zeros are left out by the caller. In a tensor that was rectified they are half of all numbers or
+/// more, in a single bin; the code of zero would spread them over all bins that it covers, and the
+/// range would shrink until it covers one, whatever that cuts off.
+///
 /// # Source
-/// Migacz 2017, 8-bit Inference with `TensorRT`, GTC; here for ranges on both sides of zero.
+/// Migacz 2017, 8-bit Inference with `TensorRT`, GTC; here for ranges on both sides of zero, with
+/// 256 codes. The authors' later code leaves the bin of zero out, too
+/// (`pytorch-quantization`, `calib/histogram.py`).
 pub(super) fn divergence(bins: &[Bin], scheme: ActivationScheme) -> f64 {
     let [low, high] = scheme.range();
     let inside = |bin: &Bin| low <= bin.middle && bin.middle <= high;

@@ -9,3 +9,4 @@ mod memory;
 mod network;
 mod onnx;
 mod public_api;
+mod zeros;

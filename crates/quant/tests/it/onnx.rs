@@ -5,6 +5,8 @@ use std::collections::{HashMap, HashSet};
 use updraft_quant::slices::Pooling;
 use updraft_quant::{Calibration, Graph, QuantizedModel, Window};
 
+use crate::zeros::{half_dead, images};
+
 /// The fields of a message: number and content, where integers have none.
 fn fields(mut bytes: &[u8]) -> Vec<(u64, u64, &[u8])> {
     fn varint(bytes: &mut &[u8]) -> u64 {
@@ -102,5 +104,31 @@ fn every_value_is_given_before_it_is_read() -> Result<(), Box<dyn std::error::Er
 #[test]
 fn the_same_model_gives_the_same_file() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(model()?.to_onnx(), model()?.to_onnx());
+    Ok(())
+}
+
+/// The first number of each initializer whose name ends so.
+fn first_numbers(file: &[u8], end: &str) -> HashMap<String, f32> {
+    let file = fields(file);
+    let graph = fields(file.iter().find(|field| field.0 == 7).expect("a graph").2);
+    let tensors = graph.iter().filter(|field| field.0 == 5).map(|field| fields(field.2));
+    let named = tensors.map(|tensor| (texts(&tensor, 8)[0].to_owned(), tensor));
+    let scales = named.filter(|(name, _)| name.ends_with(end)).map(|(name, tensor)| {
+        let bytes = tensor.iter().find(|field| field.0 == 9).expect("bytes").2;
+        (name, f32::from_le_bytes(*bytes.first_chunk().expect("a number")))
+    });
+    scales.collect()
+}
+
+#[test]
+fn a_dead_layer_is_written_with_the_scale_of_what_it_reads()
+-> Result<(), Box<dyn std::error::Error>> {
+    let (graph, set) = (half_dead()?, images());
+    let model = QuantizedModel::try_quantize(&graph, [set], Calibration::MinMax)?;
+    let dead = model.plan().layers.iter().position(|layer| layer.name == "dead+dead.relu");
+    assert_eq!(dead, Some(1));
+    let scales = first_numbers(&model.to_onnx(), ".scale");
+    assert_eq!(scales["t2.scale"], scales["t0.scale"]);
+    assert!(scales.values().all(|scale| scale.is_normal() && *scale > 0.0), "{scales:?}");
     Ok(())
 }

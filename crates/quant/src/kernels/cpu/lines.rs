@@ -1,4 +1,7 @@
 //! Loops over numbers side by side, compiled once for each path.
+//!
+//! Sums wrap, although none leaves 32 bits: a check, which builds for tests have, would keep a loop
+//! out of vectors.
 #![expect(unsafe_code, reason = "calls into code for vector extensions that were checked")]
 
 use super::sink::Clamp;
@@ -84,6 +87,32 @@ impl Line for Add<'_> {
     }
 }
 
+/// `to = clamp((a − zeros[0])·(b − zeros[1])·factor)`; `b` is as long as `a`, or begins anew each
+/// time that it ends.
+#[derive(Debug)]
+pub(crate) struct Multiply<'a> {
+    pub(crate) a: &'a [u8],
+    pub(crate) b: &'a [u8],
+    pub(crate) zeros: [i32; 2],
+    pub(crate) factor: f32,
+    pub(crate) clamp: Clamp,
+    pub(crate) to: &'a mut [u8],
+}
+
+impl Line for Multiply<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let len = self.b.len().max(1);
+        for (to, a) in self.to.chunks_exact_mut(len).zip(self.a.chunks_exact(len)) {
+            for ((to, a), b) in to.iter_mut().zip(a).zip(self.b) {
+                let a = i32::from(*a).wrapping_sub(self.zeros[0]);
+                let b = i32::from(*b).wrapping_sub(self.zeros[1]);
+                *to = self.clamp.apply(a.wrapping_mul(b) as f32 * self.factor);
+            }
+        }
+    }
+}
+
 /// `to = max(to, from)`.
 #[derive(Debug)]
 pub(crate) struct Maximum<'a> {
@@ -111,7 +140,7 @@ impl Line for Accumulate<'_> {
     #[inline(always)]
     fn run(self) {
         for (to, from) in self.to.iter_mut().zip(self.from) {
-            *to += i32::from(*from);
+            *to = to.wrapping_add(i32::from(*from));
         }
     }
 }
@@ -130,7 +159,7 @@ impl Line for Rescale<'_> {
     #[inline(always)]
     fn run(self) {
         for (to, from) in self.to.iter_mut().zip(self.from) {
-            *to = self.clamp.apply((from + self.offset) as f32 * self.factor);
+            *to = self.clamp.apply(from.wrapping_add(self.offset) as f32 * self.factor);
         }
     }
 }

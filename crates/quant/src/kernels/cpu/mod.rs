@@ -12,7 +12,9 @@ mod tile;
 mod vector;
 
 pub(crate) use depthwise::ChannelJob;
-pub(crate) use lines::{Accumulate, Add, Dequantize, Maximum, Quantize, Rescale, run as run_line};
+pub(crate) use lines::{
+    Accumulate, Add, Dequantize, Maximum, Multiply, Quantize, Rescale, run as run_line,
+};
 pub(crate) use sink::{Clamp, Raw, Requantized, Scaled};
 pub(crate) use tile::{DotJob, Output};
 pub(crate) use vector::LANES;

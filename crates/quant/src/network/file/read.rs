@@ -108,11 +108,11 @@ fn read_layer(
     let Tensors { schemes, shapes } = tensors;
     let name = file.bytes("a name")?.to_vec();
     let name = String::from_utf8(name).map_err(|_| invalid(layer, "the name"))?;
-    let [rectified] = file.array("a flag")?;
-    if rectified > 1 {
-        return Err(invalid(layer, "the rectifier"));
+    let flags: [u8; 2] = file.array("its flags")?;
+    if flags.iter().any(|&flag| flag > 1) {
+        return Err(invalid(layer, "a flag"));
     }
-    let is_rectified = rectified == 1;
+    let [is_rectified, is_zero] = flags.map(|flag| flag == 1);
     let mut inputs = Vec::new();
     for _ in 0..file.number("the number of inputs")? {
         inputs.extend(file.numbers::<1>("an input")?);
@@ -148,12 +148,13 @@ fn read_layer(
     if !fits(&source, &inputs, is_rectified, keeps, shapes, to) {
         return Err(invalid(layer, "the shape of its parts"));
     }
-    QuantizedLayer::try_from_source(name, source, inputs, is_rectified, layer + 1, tensors).map_err(
-        |error| match error {
-            PackError::Weights(source) => FileError::Weights { layer, source },
-            PackError::Factor(source) => FileError::Scheme { tensor: layer + 1, source },
-        },
-    )
+    let packed =
+        QuantizedLayer::try_from_source(name, source, inputs, is_rectified, layer + 1, tensors);
+    let packed = packed.map_err(|error| match error {
+        PackError::Weights(source) => FileError::Weights { layer, source },
+        PackError::Factor(source) => FileError::Scheme { tensor: layer + 1, source },
+    })?;
+    Ok(QuantizedLayer { is_zero, ..packed })
 }
 
 /// Whether a layer's parts, what it reads and what it gives belong together.

@@ -27,7 +27,7 @@ impl QuantizedModel {
         }
         for layer in &self.layers {
             body.bytes(layer.name.as_bytes());
-            body.0.push(layer.is_rectified.into());
+            body.0.extend([layer.is_rectified, layer.is_zero].map(u8::from));
             body.number(layer.inputs.len());
             body.numbers(&layer.inputs);
             match &layer.source {

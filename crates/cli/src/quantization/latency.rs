@@ -1,0 +1,64 @@
+//! How long a batch takes, in f32 and in eight bits.
+
+use std::time::Instant;
+
+use burn::tensor::{Device, Tensor, TensorData};
+use serde::Serialize;
+use updraft_quant::slices::Path;
+use updraft_quant::{QuantizedModel, Workspace};
+
+use crate::classifier::Classifier;
+
+/// Runs of each batch size that are timed, and those before them that are not.
+const TIMED: usize = 40;
+const WARM_UP: usize = 5;
+
+/// How long a batch takes, in both.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Latency {
+    pub(super) batch: usize,
+    pub(super) f32_ms: Quantiles,
+    pub(super) int8_ms: Quantiles,
+}
+
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Quantiles {
+    pub(super) p50: f64,
+    pub(super) p95: f64,
+}
+
+/// How long a batch takes in burn's f32 and in eight bits, one after the other.
+pub(super) fn latency(
+    (network, device): (&Classifier, &Device),
+    (model, path, threads): (&QuantizedModel, Path, usize),
+    [channels, height, width]: [usize; 3],
+    batch: usize,
+    images: &[f32],
+) -> Latency {
+    let len = batch * channels * height * width;
+    let x: Vec<f32> = images.iter().copied().cycle().take(len).collect();
+    let [_, answer] = model.shapes();
+    let mut y = vec![0.0; batch * answer.iter().product::<usize>()];
+    let mut workspace = Workspace::new();
+    let (mut of_f32, mut of_int8) = (Vec::new(), Vec::new());
+    for run in 0..WARM_UP + TIMED {
+        // From numbers of this process to numbers of this process, both.
+        let started = Instant::now();
+        let data = TensorData::new(x.clone(), [batch, channels, height, width]);
+        let _ = network.forward(Tensor::<4>::from_data(data, device)).into_data();
+        let took = started.elapsed().as_secs_f64() * 1e3;
+        let started = Instant::now();
+        model.run(path, &x, &mut y, &mut workspace, threads);
+        if run >= WARM_UP {
+            of_f32.push(took);
+            of_int8.push(started.elapsed().as_secs_f64() * 1e3);
+        }
+    }
+    Latency { batch, f32_ms: quantiles(of_f32), int8_ms: quantiles(of_int8) }
+}
+
+fn quantiles(mut values: Vec<f64>) -> Quantiles {
+    values.sort_by(f64::total_cmp);
+    let at = |share: f64| values[((values.len() - 1) as f64 * share).round() as usize];
+    Quantiles { p50: at(0.5), p95: at(0.95) }
+}

@@ -1,0 +1,146 @@
+//! All steps from a configuration to eight bits, as one command.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use updraft_quant::QuantizedModel;
+
+use crate::command::{run, succeed, tiny};
+
+/// `tiny`, for the pipeline.
+fn small<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    let mut arguments = tiny(more);
+    arguments[0] = "pipeline";
+    arguments.extend(["--calibration", "60", "--set", "train.recompute_batch_norms=2"]);
+    arguments.extend(["--set", "train.ema_decay=0.9"]);
+    arguments
+}
+
+fn json(path: &Path) -> serde_json::Value {
+    let text = fs::read_to_string(path).expect("a file");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+fn only_run(dir: &Path) -> PathBuf {
+    let mut runs = fs::read_dir(dir.join("runs")).expect("runs");
+    let run = runs.next().expect("one run").expect("readable").path();
+    assert!(runs.next().is_none(), "one run only");
+    run
+}
+
+#[test]
+fn a_separable_network_goes_from_a_config_to_eight_bits_with_every_method() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let settings = ["--set", "model={kind='separable',channels=4,stem_stride=2}"];
+    let more = ["--outliers", "64", "--every-method"];
+    // After `tiny`'s own `model.channels`, so that it is replaced.
+    let said = succeed(dir.path(), &[small(&settings), more.to_vec()].concat());
+    for (number, step) in [
+        "train",
+        "test",
+        "reload",
+        "plant outliers",
+        "capture",
+        "calibrate",
+        "test in f32 and int8",
+        "test the other methods",
+        "time both",
+        "report",
+    ]
+    .iter()
+    .enumerate()
+    {
+        let label = format!("[{}/10] {step}", number + 1);
+        assert!(said.stderr.contains(&label), "{label} is missing in {}", said.stderr);
+    }
+    let folder = only_run(dir.path());
+    let last: serde_json::Value =
+        serde_json::from_str(said.stdout.lines().last().expect("a line")).expect("JSON");
+    assert_eq!(dir.path().join(last["run"].as_str().expect("a path")), folder);
+
+    let manifest = json(&folder.join("pipeline.json"));
+    assert_eq!(manifest["steps"].as_array().map(Vec::len), Some(10));
+    assert_eq!(manifest["reload"]["same_bits"], true);
+    // What the run itself said of the same model.
+    let summary = json(&folder.join("summary.json"));
+    assert_eq!(manifest["test"]["accuracy"], summary["test"]["accuracy"]);
+    for file in manifest["files"].as_array().expect("files") {
+        let name = file["name"].as_str().expect("a name");
+        let bytes = fs::read(folder.join(name)).expect("there");
+        assert_eq!(file["bytes"], bytes.len(), "{name}");
+    }
+
+    let quant = json(&folder.join("quant.json"));
+    assert_eq!(quant["outliers"], 64.0);
+    let methods = quant["methods"].as_array().expect("methods");
+    let names: Vec<_> = methods.iter().map(|row| row["method"].as_str().expect("a name")).collect();
+    assert_eq!(names, ["minmax", "percentile", "entropy", "mse"]);
+    assert_eq!(methods[0]["sqnr_db"], quant["evaluation"]["sqnr_db"]);
+    let differs = |row: &serde_json::Value| row["sqnr_db"] != methods[0]["sqnr_db"];
+    assert!(methods.iter().any(differs), "all observers give the same: {methods:?}");
+    let bytes = fs::read(folder.join("model.int8")).expect("a model");
+    let plan = QuantizedModel::try_from_bytes(&bytes).expect("whole").plan();
+    let is_depthwise = |name: &str| name.contains("blocks.4.depthwise.conv");
+    assert!(plan.layers.iter().any(|layer| is_depthwise(&layer.name)), "{plan}");
+    let page = fs::read_to_string(folder.join("report.html")).expect("a page");
+    assert!(page.contains("<td>entropy</td>"));
+
+    // The same network without outliers has less noise.
+    let name = folder.to_str().expect("a path in UTF-8");
+    succeed(dir.path(), &["quantize", name, "--calibration", "60"]);
+    let plain = json(&folder.join("quant.json"));
+    let [plain, planted] = [&plain, &quant].map(|told| told["evaluation"]["sqnr_db"].as_f64());
+    assert!(plain > planted, "{plain:?} {planted:?}");
+    // Every command takes the network.
+    let score = succeed(dir.path(), &["eval", name, "--json"]);
+    let score: serde_json::Value = serde_json::from_str(&score.stdout).expect("JSON");
+    assert_eq!(score["accuracy"], manifest["test"]["accuracy"]);
+}
+
+#[test]
+fn a_step_that_fails_is_named_and_leaves_nothing_half_written_and_the_run_goes_on() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let failed = run(dir.path(), &small(&["--keep", "nothing"]));
+    assert_eq!(failed.code, 2);
+    assert!(failed.stderr.contains("step 5 of 8, calibrate: "), "{}", failed.stderr);
+    assert!(failed.stderr.contains("no layer is named `nothing`"), "{}", failed.stderr);
+    let folder = only_run(dir.path());
+    let left = || -> Vec<String> {
+        let entries = fs::read_dir(&folder).expect("a folder");
+        entries
+            .map(|entry| entry.expect("readable").file_name().into_string().expect("text"))
+            .collect()
+    };
+    for name in left() {
+        let is_of_later_steps = ["model.", "quant.", "pipeline.", "report."]
+            .iter()
+            .any(|start| name.starts_with(start));
+        assert!(!is_of_later_steps && !name.ends_with(".part"), "{name}");
+    }
+
+    let name = folder.to_str().expect("a path in UTF-8");
+    succeed(dir.path(), &["pipeline", "--resume", name, "--calibration", "60"]);
+    assert!(left().contains(&"pipeline.json".to_owned()));
+    assert_eq!(only_run(dir.path()), folder);
+}
+
+#[test]
+fn a_dry_run_shows_the_steps_and_the_plan() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let said = succeed(dir.path(), &small(&["--dry-run"]));
+    assert!(said.stdout.starts_with("# [1/8] train\n# [2/8] test\n"), "{}", said.stdout);
+    let plan: toml::Table = toml::from_str(&said.stdout).expect("still a plan");
+    assert_eq!(plan["model"]["kind"].as_str(), Some("dual-pathway"));
+    assert!(!dir.path().join("runs").exists());
+}
+
+#[test]
+fn outliers_without_a_place_are_refused_before_the_training() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let said = run(dir.path(), &small(&["--outliers", "64"]));
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.contains("`model.kind = \"separable\"`"), "{}", said.stderr);
+    let said = run(dir.path(), &small(&["--outliers", "-1"]));
+    assert!(said.code == 2 && said.stderr.contains("a positive number"), "{}", said.stderr);
+    assert!(!dir.path().join("runs").exists());
+}

@@ -1,0 +1,124 @@
+//! Layers that give the same number for every calibration image: dead rectifiers, and constants.
+
+use std::error::Error;
+
+use updraft_quant::slices::{Path, Pooling};
+use updraft_quant::{Calibration, Evaluation, Graph, QuantizedModel, Window, Workspace};
+
+const ALL: [Calibration; 4] = [
+    Calibration::MinMax,
+    Calibration::Percentile(0.9999),
+    Calibration::Entropy,
+    Calibration::MeanSquaredError,
+];
+
+/// A live path and a dead one, whose rectifier lets nothing through; its last convolution is all
+/// bias. Both are added, multiplied, pooled and told apart.
+pub(crate) fn half_dead() -> Result<Graph, Box<dyn Error>> {
+    let mut graph = Graph::try_new([2, 4, 4])?;
+    let image = graph.input();
+    let same = Window { padding: [1; 2], ..Window::new([3, 3]) };
+    let ramp: Vec<f32> = (0..54).map(|i| (i % 7) as f32 / 7.0 - 0.4).collect();
+    let live = graph.convolution("live", image, same, 1, &ramp[..36], &[0.1, 0.2])?;
+    let live = graph.rectifier("live.relu", live);
+    let dead = graph.convolution("dead", image, same, 1, &ramp[..54], &[-50.0; 3])?;
+    let dead = graph.rectifier("dead.relu", dead);
+    let most = Window { stride: [1; 2], padding: [1; 2], ..Window::new([3, 3]) };
+    let most = graph.pool("dead.most", dead, most, Pooling::Maximum)?;
+    let bias = [0.037, -0.0211];
+    let bias_alone =
+        graph.convolution("revived", most, Window::new([1, 1]), 1, &ramp[..6], &bias)?;
+    let sum = graph.add("sum", live, bias_alone)?;
+    let mean = graph.pool("mean", sum, Window::new([4, 4]), Pooling::MeanOfImage)?;
+    graph.linear("answer", mean, &[1.0, -1.0, 0.5, 2.0, -0.3, 0.4], &[0.0, 0.1, 0.2])?;
+    Ok(graph)
+}
+
+pub(crate) fn images() -> Vec<f32> {
+    (0..32 * 40).map(|i| ((i * 7919 + i / 32) % 1009) as f32 / 504.0 - 1.0).collect()
+}
+
+fn answers(model: &QuantizedModel, x: &[f32]) -> Vec<f32> {
+    let [image, answer] = model.shapes().map(|shape| shape.iter().product::<usize>());
+    let mut y = vec![0.0; x.len() / image * answer];
+    model.run(Path::detect(), x, &mut y, &mut Workspace::new(), 1);
+    y
+}
+
+fn furthest(a: &[f32], b: &[f32]) -> f32 {
+    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+}
+
+#[test]
+fn a_dead_rectifier_is_exactly_zero_and_named() -> Result<(), Box<dyn Error>> {
+    let (graph, x) = (half_dead()?, images());
+    let right = graph.forward(&x);
+    for calibration in ALL {
+        let model = QuantizedModel::try_quantize(&graph, [&x], calibration)?;
+        assert!(model.plan().is_int8());
+        let off = furthest(&answers(&model, &x), &right);
+        assert!(off < 0.02, "{calibration:?}: {off}");
+
+        let zero: Vec<String> = model
+            .plan()
+            .layers
+            .into_iter()
+            .filter(|layer| layer.is_zero)
+            .map(|layer| layer.name)
+            .collect();
+        assert_eq!(zero, ["dead+dead.relu", "dead.most"]);
+        let said = model.plan().to_string();
+        assert!(said.contains("dead.most: int8, zero for every calibration image\n"), "{said}");
+        assert!(said.contains("sum: int8\n"), "{said}");
+        let labels = vec![0; 40];
+        let told = Evaluation::try_new(&graph, &model, [(&x, labels)], Path::detect())?;
+        assert_eq!(told.zero_layers, zero);
+        for layer in &told.layers {
+            // Where f32 gives zero, there is no noise; elsewhere there is some.
+            assert_eq!(layer.sqnr_db.is_none(), zero.contains(&layer.name), "{layer:?}");
+        }
+
+        let read = QuantizedModel::try_from_bytes(&model.to_bytes())?;
+        assert_eq!(read.plan(), model.plan());
+        assert_eq!(answers(&read, &x), answers(&model, &x));
+    }
+    Ok(())
+}
+
+#[test]
+fn a_layer_that_was_dead_in_calibration_still_tells_large_from_small() -> Result<(), Box<dyn Error>>
+{
+    // The rectifier lets through what is above 1; calibration has nothing above 0.5.
+    let mut graph = Graph::try_new([1, 1, 1])?;
+    let x = graph.input();
+    let hidden = graph.linear("hidden", x, &[1.0], &[-1.0])?;
+    let hidden = graph.rectifier("relu", hidden);
+    graph.linear("answer", hidden, &[1.0], &[0.25])?;
+    let model = QuantizedModel::try_quantize(&graph, [vec![0.5, -2.0]], Calibration::MinMax)?;
+    assert_eq!(
+        model.plan().layers.iter().map(|layer| layer.is_zero).collect::<Vec<_>>(),
+        [true, false]
+    );
+    let y = answers(&model, &[-2.0, 0.5, 0.4]);
+    assert!(furthest(&y, &[0.25; 3]) < 1e-4, "{y:?}");
+    Ok(())
+}
+
+#[test]
+fn constants_keep_their_value() -> Result<(), Box<dyn Error>> {
+    for value in [0.7_f32, -3.0, 1e-6] {
+        let mut graph = Graph::try_new([1, 2, 2])?;
+        let x = graph.input();
+        let constant =
+            graph.convolution("constant", x, Window::new([1, 1]), 1, &[0.0], &[value])?;
+        graph.convolution("double", constant, Window::new([1, 1]), 1, &[2.0], &[0.0])?;
+        for calibration in ALL {
+            let model = QuantizedModel::try_quantize(&graph, [images()], calibration)?;
+            assert!(model.plan().layers.iter().all(|layer| !layer.is_zero));
+            let y = answers(&model, &images());
+            let off = furthest(&y, &vec![2.0 * value; y.len()]);
+            assert!(off <= 0.01 * value.abs(), "{calibration:?} of {value}: {off}");
+        }
+    }
+    Ok(())
+}
