@@ -125,7 +125,9 @@ impl QuantizedPath {
             Self::Portable => true,
             #[cfg(all(target_arch = "x86_64", feature = "std"))]
             Self::Avx512Vnni => {
-                is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vnni")
+                is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512vl")
+                    && is_x86_feature_detected!("avx512vnni")
             }
             #[cfg(not(all(target_arch = "x86_64", feature = "std")))]
             Self::Avx512Vnni => false,
@@ -301,7 +303,7 @@ mod tests {
                 };
                 let quantized = QuantizedLayer::try_new(&geometry, weights).unwrap();
                 let mut x: Vec<f32> =
-                    numbers(200 * inputs, 5).iter().map(|value| value * 2.5).collect();
+                    numbers(201 * inputs, 5).iter().map(|value| value * 2.5).collect();
                 x[0] = f32::NAN;
                 let portable = run(&quantized, QuantizedPath::Portable, &x, outputs);
                 assert!(portable[..outputs].iter().all(|value| value.is_nan()));

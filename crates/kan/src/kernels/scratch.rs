@@ -25,11 +25,11 @@ pub(crate) struct Workspace {
 /// What one thread of a quantized layer works in.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct QuantizedSpace {
-    /// Four basis values of eight bits, `[rows][inputs of a block]`.
+    /// Four basis values of eight bits, `[groups of rows][inputs][rows]`.
     pub(crate) quads: Vec<u32>,
-    /// Where their coefficients begin, `[rows][inputs of a block]`.
+    /// The windows that they belong to, in the same order.
     pub(crate) windows: Vec<u32>,
-    /// The base branch's function, `[rows][inputs of a block]`.
+    /// The base branch's function, in the same order.
     pub(crate) activations: Vec<f32>,
     /// Sums of the splines, tile by tile.
     pub(crate) integers: Vec<i32>,

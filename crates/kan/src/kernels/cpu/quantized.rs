@@ -2,14 +2,21 @@
 
 use std::ops::Range;
 
-use super::{INPUTS, PITCH, ROWS, function};
+use super::{GROUP, PITCH, ROWS, function};
 use crate::basis::Uniform;
 use crate::kernels::geometry::LayerGeometry;
 use crate::kernels::quantized::{BLOCK, QuantizedPath, tiles};
 use crate::kernels::scratch::{QuantizedSpace, grown};
 
+/// Inputs that are computed together: at few intervals, their coefficients for a tile of outputs
+/// fit the fastest cache.
+const INPUTS: usize = 16;
+
 /// Steps that a basis value of 1 would have: the largest one, 2/3, has 255.
 pub(crate) const STEPS_OF_ONE: f32 = 382.5;
+
+/// Adding it leaves the nearest whole number in the lowest bits.
+const ROUNDER: f32 = 12_582_912.0;
 
 /// At most [`ROWS`] samples of a quantized layer.
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +47,12 @@ impl QuantizedJob<'_> {
         floats.fill(0.0);
         for first in (0..inputs).step_by(INPUTS) {
             let block = first..(first + INPUTS).min(inputs);
-            self.prepare(block.clone(), quads, windows, activations);
+            let seen = Seen { quads, windows, activations };
+            match path {
+                #[cfg(target_arch = "x86_64")]
+                QuantizedPath::Avx512Vnni => super::vnni::prepare(&self, block.clone(), seen),
+                _ => self.prepare(block.clone(), seen),
+            }
             for outputs in tiles(outputs) {
                 let width = outputs.len();
                 let sums = outputs.start * rows..outputs.end * rows;
@@ -61,7 +73,7 @@ impl QuantizedJob<'_> {
             self.finish(outputs, rows, integers, floats, y);
         }
         for (x, y) in self.x.chunks_exact(inputs).zip(y.chunks_exact_mut(outputs)) {
-            if x.iter().any(|x| x.is_nan()) {
+            if x.iter().fold(false, |found, x| found | x.is_nan()) {
                 y.fill(f32::NAN);
             }
         }
@@ -83,41 +95,40 @@ impl QuantizedJob<'_> {
         &self.base[place(inputs.start)..place(inputs.end)]
     }
 
-    /// What the samples see of some inputs, `[rows][INPUTS]`: four basis values of eight bits,
-    /// the window that they belong to, and the base branch's function.
-    fn prepare(
-        &self,
-        inputs: Range<usize>,
-        quads: &mut [u32],
-        windows: &mut [u32],
-        activations: &mut [f32],
-    ) {
-        let mut column = [0.0; ROWS];
+    /// What the samples see of some inputs.
+    #[inline(always)]
+    pub(super) fn prepare(&self, inputs: Range<usize>, seen: Seen<'_>) {
+        let in_features = self.geometry.in_features();
+        let rows = self.x.len() / in_features;
+        let mut columns = [0.0; INPUTS * PITCH];
+        for (row, x) in self.x.chunks_exact(in_features).enumerate() {
+            for (index, &x) in x[inputs.clone()].iter().enumerate() {
+                columns[index * PITCH + row] = x;
+            }
+        }
         let mut values = [0.0; 4 * PITCH];
-        let mut window = [0; ROWS];
-        let rows = self.x.len() / self.geometry.in_features();
-        for (index, input) in inputs.enumerate() {
-            let numbers = self.x.iter().skip(input).step_by(self.geometry.in_features());
-            for (place, &x) in column.iter_mut().zip(numbers) {
-                *place = x;
-            }
+        let (mut quads, mut windows, mut activations) = ([0; PITCH], [0; PITCH], [0.0; PITCH]);
+        for (index, column) in columns.chunks_exact(PITCH).take(inputs.len()).enumerate() {
             let column = &column[..rows];
-            self.uniform.evaluate::<4>(column, &mut values, None, PITCH, &mut window);
-            for row in 0..rows {
-                let step = |tap: usize| {
-                    // NaN becomes 0; its sample's outputs are NaN for another reason.
-                    let steps = values[tap * PITCH + row] * STEPS_OF_ONE + 0.5;
-                    u32::from(steps as u8) << (8 * tap)
-                };
-                let at = row * INPUTS + index;
-                quads[at] = step(0) | step(1) | step(2) | step(3);
-                windows[at] = window[row];
-            }
+            self.uniform.evaluate::<4>(column, &mut values, None, PITCH, &mut windows);
             if !self.base.is_empty() {
-                function::values(self.geometry.activation(), column, &mut values);
-                for row in 0..rows {
-                    activations[row * INPUTS + index] = values[row];
-                }
+                function::values(self.geometry.activation(), column, &mut activations);
+            }
+            let mut lines = values.chunks_exact(PITCH);
+            let [one, two, three, four] =
+                std::array::from_fn(|_| &lines.next().expect("a line a tap")[..rows]);
+            let taps = one.iter().zip(two).zip(three.iter().zip(four));
+            for (quad, ((one, two), (three, four))) in quads[..rows].iter_mut().zip(taps) {
+                // NaN becomes some byte; its sample's outputs are NaN for another reason.
+                let steps = |value: f32| (value * STEPS_OF_ONE + ROUNDER).to_bits() & 0xFF;
+                *quad = steps(*one) | steps(*two) << 8 | steps(*three) << 16 | steps(*four) << 24;
+            }
+            for group in 0..rows.div_ceil(GROUP) {
+                let own = group * GROUP..(group + 1) * GROUP;
+                let place = (group * INPUTS + index) * GROUP;
+                seen.quads[place..][..GROUP].copy_from_slice(&quads[own.clone()]);
+                seen.windows[place..][..GROUP].copy_from_slice(&windows[own.clone()]);
+                seen.activations[place..][..GROUP].copy_from_slice(&activations[own]);
             }
         }
     }
@@ -136,13 +147,26 @@ impl QuantizedJob<'_> {
         let sums = outputs.start * rows..outputs.end * rows;
         let integers = integers[sums.clone()].chunks_exact(width);
         let lines = integers.zip(floats[sums].chunks_exact(width));
+        let (units, bias) = (&self.units[known.clone()], &self.bias[known.clone()]);
         for ((integers, floats), y) in lines.zip(y.chunks_exact_mut(count)) {
-            for (column, output) in known.clone().enumerate() {
-                let spline = self.units[output] * integers[column] as f32;
-                y[output] = self.bias[output] + (floats[column] + spline);
+            let sums = integers.iter().zip(floats);
+            for (((y, (&integer, float)), unit), bias) in
+                y[known.clone()].iter_mut().zip(sums).zip(units).zip(bias)
+            {
+                *y = bias + (float + unit * integer as f32);
             }
         }
     }
+}
+
+/// What samples see of some inputs, `[groups][INPUTS][GROUP]`.
+pub(super) struct Seen<'a> {
+    /// Four basis values of eight bits.
+    pub(super) quads: &'a mut [u32],
+    /// The windows that they belong to.
+    pub(super) windows: &'a mut [u32],
+    /// The base branch's function.
+    pub(super) activations: &'a mut [f32],
 }
 
 /// Some inputs' share of a tile of outputs.
@@ -156,11 +180,11 @@ pub(super) struct Tile<'a> {
     pub(super) splines: &'a [i8],
     /// `[inputs][width]`, or empty.
     pub(super) base: &'a [f32],
-    /// `[rows][INPUTS]`.
+    /// As in [`Seen`].
     pub(super) quads: &'a [u32],
-    /// `[rows][INPUTS]`.
+    /// As in [`Seen`].
     pub(super) windows: &'a [u32],
-    /// `[rows][INPUTS]`.
+    /// As in [`Seen`].
     pub(super) activations: &'a [f32],
 }
 
@@ -178,7 +202,7 @@ impl Tile<'_> {
         let lines = integers.chunks_exact_mut(self.width).zip(floats.chunks_exact_mut(self.width));
         for (row, (integers, floats)) in lines.enumerate() {
             for input in 0..self.count {
-                let at = row * INPUTS + input;
+                let at = Self::place(row, input);
                 let quad = self.quads[at].to_le_bytes();
                 let (lanes, base) = self.weights(input, self.windows[at]);
                 for (sum, lane) in integers.iter_mut().zip(lanes.chunks_exact(4)) {
@@ -193,9 +217,15 @@ impl Tile<'_> {
         }
     }
 
-    /// An input's coefficients in a window, `[width][4]`, and its base weights.
+    /// Where what a sample sees of an input lies: beside the rest of its group, and [`GROUP`] before
+    /// what it sees of the next input.
     #[inline(always)]
-    pub(super) fn weights(&self, input: usize, window: u32) -> (&[i8], &[f32]) {
+    pub(super) const fn place(row: usize, input: usize) -> usize {
+        (row / GROUP * INPUTS + input) * GROUP + row % GROUP
+    }
+
+    /// An input's coefficients in a window, `[width][4]`, and its base weights.
+    fn weights(&self, input: usize, window: u32) -> (&[i8], &[f32]) {
         let lane = (input * self.intervals + window as usize) * self.width * 4;
         let base = match self.base {
             [] => self.base,
