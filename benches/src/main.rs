@@ -32,7 +32,7 @@ use clap::Parser;
 use crate::arguments::{Arguments, Command, RunArguments};
 use crate::host::Programs;
 use crate::machine::Machine;
-use crate::measure::{Effort, measure};
+use crate::measure::{Effort, Outcome, measure};
 use crate::record::Record;
 use crate::strategy::Role;
 
@@ -129,7 +129,9 @@ fn run(arguments: &RunArguments) -> Result<()> {
 /// Refuses wrong results, and slow picks where they are asked for.
 fn verdict(record: &Record, arguments: &RunArguments) -> Result<()> {
     let ours = record.entries.iter().flat_map(|entry| {
-        let own = entry.outcomes.iter().filter(|outcome| outcome.role != Role::Peer);
+        // What burn alone cannot do on a device is a line in the table, as with peers.
+        let is_ours = |outcome: &&Outcome| !matches!(outcome.role, Role::Peer | Role::Baseline);
+        let own = entry.outcomes.iter().filter(is_ours);
         own.filter_map(|outcome| Some((&entry.id, &outcome.strategy, outcome.failure.as_ref()?)))
     });
     let failed: Vec<String> =

@@ -115,9 +115,18 @@ pub(crate) fn ours(problem: &Problem) -> Vec<Strategy> {
     }
     if is_on_tensors(problem) {
         strategies.push(here("flex", if has_kernels { Role::Baseline } else { Role::Dispatched }));
-        strategies.extend(gpus().iter().map(|backend| here(backend, Role::Baseline)));
+        let gpus = if is_on_a_device(problem) { gpus() } else { &[] };
+        strategies.extend(gpus.iter().map(|backend| here(backend, Role::Baseline)));
     }
     strategies
+}
+
+/// Whether a problem is computed by a device; files are read and decoded by the processor.
+fn is_on_a_device(problem: &Problem) -> bool {
+    !matches!(
+        problem,
+        Problem::Decode(_) | Problem::Photos(_) | Problem::Gather(_) | Problem::ReadTable(_)
+    )
 }
 
 /// The GPU backends of this build that reach an adapter, one emulated on the processor included.

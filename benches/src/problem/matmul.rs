@@ -1,6 +1,6 @@
 //! Matrix product: `y = a · b`.
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use burn::tensor::{Device, FloatDType, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 
@@ -98,6 +98,7 @@ impl Task for Matmul {
             Number::F32 => FloatDType::F32,
             Number::Bf16 => FloatDType::BF16,
         };
+        ensure!(site.device.supports_dtype(dtype), "this device has no arithmetic in {dtype:?}");
         let [a, b] = self.inputs();
         let load = |values: Vec<f32>, shape: [usize; 2]| {
             Tensor::<2>::from_data(TensorData::new(values, shape), &site.device).cast(dtype)

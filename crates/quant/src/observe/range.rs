@@ -88,8 +88,8 @@ pub(super) fn squared_error(bins: &[Bin], scheme: ActivationScheme) -> f64 {
 ///
 /// # Source
 /// Migacz 2017, 8-bit Inference with `TensorRT`, GTC; here for ranges on both sides of zero, with
-/// 256 codes. The authors' later code leaves the bin of zero out, too
-/// (`pytorch-quantization`, `calib/histogram.py`).
+/// 256 codes. The authors' later code does not trust the bin of zero either: it takes its neighbor's
+/// count for it (`pytorch-quantization`, `calib/histogram.py`).
 pub(super) fn divergence(bins: &[Bin], scheme: ActivationScheme) -> f64 {
     let [low, high] = scheme.range();
     let inside = |bin: &Bin| low <= bin.middle && bin.middle <= high;
