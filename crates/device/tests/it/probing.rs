@@ -9,6 +9,7 @@ use updraft_device::{
 };
 
 /// Every usable device of this build, opened.
+#[expect(clippy::print_stderr, reason = "tells why a test passed without a device")]
 fn usable() -> Vec<(InventoryEntry, Device)> {
     let inventory = probe();
     let usable = inventory.entries.iter().filter(|entry| entry.state == State::Usable);
