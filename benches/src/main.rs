@@ -177,3 +177,24 @@ fn say(text: &str) {
 fn say_aside(text: &str) {
     let _ = writeln!(stderr(), "{text}");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_ours_has_to_be_timed_and_what_others_cannot_is_a_line() {
+        let arguments = Arguments::parse_from(["updraft-bench", "matmul"]).run;
+        let told = |role| {
+            let strategies = [("flex", Role::Dispatched, Some(1.0)), ("another", role, None)];
+            verdict(&invented::run("a CPU", &strategies), &arguments)
+        };
+        for role in [Role::Peer, Role::Baseline] {
+            told(role).expect("a line in the table");
+        }
+        for role in [Role::Dispatched, Role::Forced, Role::Variant] {
+            let error = told(role).expect_err("ours").to_string();
+            assert!(error.contains("`another`"), "{error}");
+        }
+    }
+}

@@ -111,7 +111,7 @@ pub(crate) fn ours(problem: &Problem) -> Vec<Strategy> {
         strategies.push(here(&format!("updraft-{KAN_INT8}"), Role::Variant));
     }
     if matches!(problem, Problem::Int8Network(_)) {
-        strategies.push(here(&format!("updraft-{FLOATS}"), Role::Baseline));
+        strategies.push(here(&format!("updraft-{FLOATS}"), Role::Variant));
     }
     if is_on_tensors(problem) {
         strategies.push(here("flex", if has_kernels { Role::Baseline } else { Role::Dispatched }));

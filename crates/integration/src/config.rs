@@ -7,7 +7,7 @@ use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
 use crate::brightness::LumaStandard;
-use crate::error::DualPathwayConfigError;
+use crate::error::NetworkConfigError;
 use crate::network::DualPathwayNet;
 
 /// The widest first stage accepted; twice the widest published convolutional network's.
@@ -181,21 +181,10 @@ impl DualPathwayConfig {
     ///
     /// # Errors
     /// The first value out of its range, by name.
-    pub fn validate(&self) -> Result<(), DualPathwayConfigError> {
-        use DualPathwayConfigError as Error;
+    pub fn validate(&self) -> Result<(), NetworkConfigError> {
+        use NetworkConfigError as Error;
 
-        if self.classes < 2 {
-            return Err(Error::Classes { classes: self.classes });
-        }
-        if !(1..=MOST_CHANNELS).contains(&self.channels) {
-            return Err(Error::Channels { channels: self.channels, most: MOST_CHANNELS });
-        }
-        if !(1..=2).contains(&self.stem_stride) {
-            return Err(Error::StemStride { stem_stride: self.stem_stride });
-        }
-        if !(0.0..1.0).contains(&self.dropout) {
-            return Err(Error::Dropout { dropout: self.dropout });
-        }
+        validate_size(self.classes, self.channels, self.stem_stride, self.dropout)?;
         self.validate_points()?;
         let Normalization { mean, std } = self.normalization;
         for channel in 0..3 {
@@ -237,15 +226,39 @@ impl DualPathwayConfig {
             .collect()
     }
 
-    fn validate_points(&self) -> Result<(), DualPathwayConfigError> {
+    fn validate_points(&self) -> Result<(), NetworkConfigError> {
         let points = &self.integration_points;
         let has_all = points.contains(&IntegrationPoint::All);
         for (index, &point) in points.iter().enumerate() {
             let covered = has_all && point != IntegrationPoint::All;
             if covered || points[..index].contains(&point) {
-                return Err(DualPathwayConfigError::RepeatedPoint { point });
+                return Err(NetworkConfigError::RepeatedPoint { point });
             }
         }
         Ok(())
     }
+}
+
+/// Checks what the configurations of all networks have.
+pub(crate) fn validate_size(
+    classes: usize,
+    channels: usize,
+    stem_stride: usize,
+    dropout: f64,
+) -> Result<(), NetworkConfigError> {
+    use NetworkConfigError as Error;
+
+    if classes < 2 {
+        return Err(Error::Classes { classes });
+    }
+    if !(1..=MOST_CHANNELS).contains(&channels) {
+        return Err(Error::Channels { channels, most: MOST_CHANNELS });
+    }
+    if !(1..=2).contains(&stem_stride) {
+        return Err(Error::StemStride { stem_stride });
+    }
+    if !(0.0..1.0).contains(&dropout) {
+        return Err(Error::Dropout { dropout });
+    }
+    Ok(())
 }

@@ -2,20 +2,21 @@
 
 use crate::config::IntegrationPoint;
 
-/// Why a [`DualPathwayConfig`](crate::DualPathwayConfig) cannot be built.
+/// Why a [`DualPathwayConfig`](crate::DualPathwayConfig) or a
+/// [`SeparableConfig`](crate::SeparableConfig) cannot be built.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum DualPathwayConfigError {
+pub enum NetworkConfigError {
     /// A classifier needs something to choose between.
     #[error("`classes` is {classes}; a classifier needs at least 2")]
     Classes {
         /// The number of classes asked for.
         classes: usize,
     },
-    /// The pathways have no width.
+    /// The network has no width.
     #[error("`channels` is {channels}; expected 1 to {most}")]
     Channels {
-        /// The width of the first stage asked for.
+        /// The width of the first stage, or of the stem, asked for.
         channels: usize,
         /// The largest width accepted.
         most: usize,
@@ -53,38 +54,6 @@ pub enum DualPathwayConfigError {
         channel: usize,
         /// The value given.
         mean: f64,
-    },
-}
-
-/// Why a [`SeparableConfig`](crate::SeparableConfig) cannot be built.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum SeparableConfigError {
-    /// A classifier needs something to choose between.
-    #[error("`classes` is {classes}; a classifier needs at least 2")]
-    Classes {
-        /// The number of classes asked for.
-        classes: usize,
-    },
-    /// The network has no width.
-    #[error("`channels` is {channels}; expected 1 to {most}")]
-    Channels {
-        /// The width of the stem asked for.
-        channels: usize,
-        /// The largest width accepted.
-        most: usize,
-    },
-    /// The stem neither keeps nor halves the image.
-    #[error("`stem_stride` is {stem_stride}; expected 1 (full size) or 2 (half size)")]
-    StemStride {
-        /// The stride asked for.
-        stem_stride: usize,
-    },
-    /// The probability is none.
-    #[error("`dropout` is {dropout}; expected at least 0 and less than 1")]
-    Dropout {
-        /// The probability asked for.
-        dropout: f64,
     },
 }
 

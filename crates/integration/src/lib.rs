@@ -29,4 +29,4 @@ pub use brightness::{Brightness, LumaStandard};
 pub use contribution::{Place, StageWeights};
 
 // Errors.
-pub use error::{DualPathwayConfigError, OutlierError, SeparableConfigError};
+pub use error::{NetworkConfigError, OutlierError};

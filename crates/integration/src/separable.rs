@@ -7,8 +7,8 @@ use burn::tensor::{Device, Tensor, assert_shape};
 use serde::{Deserialize, Serialize};
 use updraft_conv::{Activation, BatchNorm, Conv2d, ConvNormActivation};
 
-use crate::config::MOST_CHANNELS;
-use crate::error::SeparableConfigError;
+use crate::config::validate_size;
+use crate::error::NetworkConfigError;
 use crate::network::{Draw, pool};
 use crate::residual::conv_norm;
 
@@ -65,23 +65,8 @@ impl SeparableConfig {
     ///
     /// # Errors
     /// The first value out of its range, by name.
-    pub fn validate(&self) -> Result<(), SeparableConfigError> {
-        use SeparableConfigError as Error;
-
-        let Self { classes, channels, stem_stride, dropout } = *self;
-        if classes < 2 {
-            return Err(Error::Classes { classes });
-        }
-        if !(1..=MOST_CHANNELS).contains(&channels) {
-            return Err(Error::Channels { channels, most: MOST_CHANNELS });
-        }
-        if !(1..=2).contains(&stem_stride) {
-            return Err(Error::StemStride { stem_stride });
-        }
-        if !(0.0..1.0).contains(&dropout) {
-            return Err(Error::Dropout { dropout });
-        }
-        Ok(())
+    pub fn validate(&self) -> Result<(), NetworkConfigError> {
+        validate_size(self.classes, self.channels, self.stem_stride, self.dropout)
     }
 
     /// Makes a network with fresh parameters, each drawn here in module order.
@@ -214,6 +199,7 @@ fn depthwise(channels: usize, stride: usize, device: &Device) -> ConvNormActivat
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::MOST_CHANNELS;
 
     #[test]
     fn a_small_network_costs_what_its_layers_cost_by_hand() {

@@ -1,9 +1,9 @@
 //! Every promised name, used once: removing one breaks this file.
 
 use updraft_integration::{
-    Brightness, Depth, DualPathwayConfig, DualPathwayConfigError, DualPathwayNet, IntegrationPoint,
-    LumaStandard, Normalization, OutlierError, Pathways, Place, SeparableConfig,
-    SeparableConfigError, SeparableNet, StageWeights,
+    Brightness, Depth, DualPathwayConfig, DualPathwayNet, IntegrationPoint, LumaStandard,
+    NetworkConfigError, Normalization, OutlierError, Pathways, Place, SeparableConfig,
+    SeparableNet, StageWeights,
 };
 
 #[test]
@@ -17,7 +17,7 @@ fn the_promised_names_fit_together() {
         .with_integration_points(vec![IntegrationPoint::Late])
         .with_luma(LumaStandard::Bt601)
         .with_normalization(Normalization::default());
-    let checked: Result<(), DualPathwayConfigError> = config.validate();
+    let checked: Result<(), NetworkConfigError> = config.validate();
     assert_eq!(checked, Ok(()));
     let net: DualPathwayNet = config.init(&device);
     let brightness: Brightness = net.brightness();
@@ -35,7 +35,7 @@ fn the_promised_names_fit_together() {
 fn the_names_of_the_separable_network_fit_together() {
     let _alone = updraft_testing::alone();
     let config = SeparableConfig::new(2, 1).with_stem_stride(2).with_dropout(0.5);
-    let checked: Result<(), SeparableConfigError> = config.validate();
+    let checked: Result<(), NetworkConfigError> = config.validate();
     assert_eq!(checked, Ok(()));
     let net: SeparableNet = config.init(&burn::tensor::Device::flex());
     assert!(net.multiply_adds([16, 16]) > 0);
