@@ -12,4 +12,6 @@ mod public_api;
 mod quantize;
 mod record;
 mod resume;
+#[cfg(unix)]
+mod signals;
 mod train;
