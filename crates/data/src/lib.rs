@@ -28,9 +28,10 @@ mod trace;
 
 // Where samples come from.
 pub use source::{
-    CifarLabels, CifarPart, CifarRecords, Cue, Formula, GeneratedConfig, GeneratedImages, IdxArray,
-    IdxValues, ImageFolder, ImageSource, InMemoryImages, InMemoryTensors, Relabeled, Resized,
-    Subset, TarImages, Targets, blob_volumes, formula_samples, interaction_csv, read_cifar,
+    CifarFiles, CifarLabels, CifarPart, CifarRecords, Cue, Formula, GeneratedConfig,
+    GeneratedImages, IdxArray, IdxValues, ImageFolder, ImageSource, InMemoryImages,
+    InMemoryTensors, Relabeled, Resized, Subset, TarImages, Targets, blob_volumes, formula_samples,
+    interaction_csv, read_cifar,
 };
 pub use split::{Split, stratified_sample, stratified_split};
 
