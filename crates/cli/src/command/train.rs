@@ -24,7 +24,7 @@ use crate::record::Metrics;
 use crate::run_folder::RunFolder;
 use crate::stop;
 use crate::utilization::Utilization;
-use crate::workload::{ImageData, loaders, open_data};
+use crate::workload::{ImageData, SPLIT, open_data, training_loaders};
 
 /// Trains a model and writes a run folder.
 #[derive(Debug, Args)]
@@ -121,16 +121,19 @@ pub(crate) fn train(args: &TrainArgs, log: &LogFile, display: &mut Display) -> R
         make_default(&selection)?;
     }
     display.expect_epochs(plan.train.epochs);
-    let data = open_data(&plan, args.data.as_deref(), &mut |step, progress| {
+    let data = open_data(&plan, args.data.as_deref(), resumed.as_ref(), &mut |step, progress| {
         display.preparing(step, progress);
     })?;
     display.clear();
+    for note in &data.notes {
+        display.line(&format!("cache    {note}"));
+    }
     let classes = data.train.classes().to_vec();
     // A resumed run goes on with the batch that its first part found.
     if let Some(auto) = plan.train.auto_batch.filter(|_| resumed.is_none()) {
         plan.train.batch = fitting_batch(&plan, auto, classes.len(), data.train.len(), display)?;
     }
-    let (train, test) = loaders(&plan, &data)?;
+    let (train, test) = training_loaders(&plan, &data)?;
 
     let plain = device.clone();
     let device = training_device(&plan, device);
@@ -154,6 +157,9 @@ pub(crate) fn train(args: &TrainArgs, log: &LogFile, display: &mut Display) -> R
         Some(folder) => folder,
         None => RunFolder::create(&args.runs, &plan, &classes)?,
     };
+    if let Some(divided) = &data.split {
+        divided.split.write(&divided.set, folder.path().join(SPLIT))?;
+    }
     log.set(folder.log_file()?);
     folder.write_json("environment.json", &Environment::new(&selection, &applied(&device)))?;
     introduce(display, &plan, &selection, &data, (kind, parameters), run.step(), folder.path());
