@@ -7,6 +7,8 @@ mod burn_loader;
 mod cache;
 mod decode;
 mod digest;
+#[cfg(any(test, feature = "burn-dataloader"))]
+mod epochs;
 mod error;
 mod fault;
 mod guard;
