@@ -8,7 +8,7 @@ use updraft_device::DeviceSpec;
 use updraft_precision::{DynamicScale, LossScale, Policy};
 use updraft_trainer::{
     BatchNormStatistics, CheckpointSettings, ClassLoss, Criterion, EarlyStop, EmaConfig, NonFinite,
-    OptimizerConfig, Plateau, RunSettings, Schedule, StepSettings, Timing,
+    OptimizerConfig, Plateau, RunSettings, Schedule, StepSettings, Timing, Transfer,
 };
 
 use super::augment::{AugmentPlan, decide_augment};
@@ -81,6 +81,8 @@ pub(crate) struct TrainPlan {
     pub(crate) criterion: Criterion,
     #[serde(default)]
     pub(crate) timing: Timing,
+    #[serde(default)]
+    pub(crate) transfer: Transfer,
     pub(crate) optimizer: OptimizerConfig,
     pub(crate) schedule: Schedule,
     #[serde(default)]
@@ -205,6 +207,7 @@ impl Plan {
             },
             criterion: self.train.criterion,
             early_stop: self.train.early_stop,
+            transfer: self.train.transfer,
             checkpoints: CheckpointSettings {
                 folder: run.join("checkpoints"),
                 every_steps: self.train.checkpoint_every_steps,
@@ -255,6 +258,7 @@ fn decide_train(raw: RawTrain, precision: Policy) -> Result<TrainPlan, ConfigErr
             })?,
         criterion: raw.criterion.unwrap_or_default(),
         timing: raw.timing.unwrap_or_default(),
+        transfer: raw.transfer.unwrap_or_default(),
         loss: raw.loss.unwrap_or_default(),
         non_finite: raw.non_finite.unwrap_or_default(),
         plateau: raw.plateau,

@@ -9,6 +9,7 @@ use updraft_integration::{Depth, IntegrationPoint, LumaStandard};
 use updraft_precision::LossScale;
 use updraft_trainer::{
     ClassLoss, Criterion, EarlyStop, NonFinite, OptimizerConfig, Plateau, Schedule, Timing,
+    Transfer,
 };
 
 use super::choice::{AutoBatchPlan, RecomputePlan};
@@ -126,6 +127,7 @@ pub(crate) struct RawTrain {
     pub(crate) plateau: Option<Plateau>,
     pub(crate) early_stop: Option<EarlyStop>,
     pub(crate) timing: Option<Timing>,
+    pub(crate) transfer: Option<Transfer>,
 }
 
 /// `"auto"` or a number of threads.

@@ -58,7 +58,7 @@ impl Keeper<'_> {
 /// What a person should know of a cache; nothing of one that did what it is for.
 pub(super) fn told(name: &str, used: &CacheUse) -> Option<String> {
     match used {
-        CacheUse::Rebuilt { reason } => Some(format!("{name} were made anew: {reason}")),
+        CacheUse::Rebuilt { reason } => Some(format!("{name} made anew: {reason}")),
         _ => None,
     }
 }
