@@ -61,6 +61,8 @@ struct Summary<'a> {
     train_images: usize,
     test_images: usize,
     test: Option<Evaluation>,
+    /// From the start of the command until the first step had its data.
+    first_batch_s: Option<f64>,
     wall_s: f64,
     cpu_s: Option<f64>,
     peak_resident_bytes: Option<u64>,
@@ -173,9 +175,13 @@ pub(crate) fn train(args: &TrainArgs, log: &LogFile, display: &mut Display) -> R
     }
     let mut metrics = Metrics::open(&folder, &plan.log, run.step())?;
     let mut failure = None;
+    let mut first_batch_s = None;
     let mut watch = |event: &Event, model: &Classifier| {
         let written = match event {
             Event::Step(report) => {
+                first_batch_s.get_or_insert_with(|| {
+                    started.elapsed().as_secs_f64() - report.step_us as f64 * 1e-6
+                });
                 display.step(report);
                 let share = utilization.as_ref();
                 let share = share.map(|it| it.fields(report.samples as f64, report.step_us));
@@ -230,6 +236,7 @@ pub(crate) fn train(args: &TrainArgs, log: &LogFile, display: &mut Display) -> R
             train_images: data.train.len(),
             test_images: data.test.len(),
             test: score,
+            first_batch_s,
             wall_s: started.elapsed().as_secs_f64(),
             cpu_s: cpu_before.zip(updraft_device::cpu_seconds()).map(|(from, to)| to - from),
             peak_resident_bytes: updraft_device::memory().peak_resident_bytes,
