@@ -40,7 +40,8 @@ impl CifarFiles {
     ///
     /// # Errors
     /// [`DataError::Open`], [`DataError::FileLimit`], [`DataError::Inflate`],
-    /// [`DataError::InflatedTooLarge`] and [`DataError::Archive`] for what cannot be read.
+    /// [`DataError::InflatedTooLarge`], [`DataError::Archive`] and [`DataError::ArchiveCut`] for
+    /// what cannot be read.
     pub fn open(
         path: impl AsRef<Path>,
         progress: &mut dyn FnMut(Progress),
