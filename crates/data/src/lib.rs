@@ -7,6 +7,8 @@ mod burn_loader;
 mod cache;
 mod decode;
 mod digest;
+#[cfg(any(test, feature = "burn-dataloader"))]
+mod epochs;
 mod error;
 mod fault;
 mod guard;
@@ -28,9 +30,10 @@ mod trace;
 
 // Where samples come from.
 pub use source::{
-    CifarLabels, CifarPart, CifarRecords, Cue, Formula, GeneratedConfig, GeneratedImages, IdxArray,
-    IdxValues, ImageFolder, ImageSource, InMemoryImages, InMemoryTensors, Relabeled, Resized,
-    Subset, TarImages, Targets, blob_volumes, formula_samples, interaction_csv, read_cifar,
+    CifarFiles, CifarLabels, CifarPart, CifarRecords, Cue, Formula, GeneratedConfig,
+    GeneratedImages, IdxArray, IdxValues, ImageFolder, ImageSource, InMemoryImages,
+    InMemoryTensors, Relabeled, Resized, Subset, TarImages, Targets, blob_volumes, formula_samples,
+    interaction_csv, read_cifar,
 };
 pub use split::{Split, stratified_sample, stratified_split};
 

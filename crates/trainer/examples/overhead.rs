@@ -25,7 +25,7 @@ use updraft_data::{DataError, Image, ImageSource, Loader, LoaderConfig, Workers}
 use updraft_precision::LossScale;
 use updraft_trainer::{
     BatchNormStatistics, CheckpointSettings, Control, Criterion, NonFinite, Run, RunData,
-    RunSettings, Schedule, StepSettings,
+    RunSettings, Schedule, StepSettings, Transfer,
 };
 
 /// One parameter with one element: all other work of a step is the loop's.
@@ -152,6 +152,7 @@ fn in_a_run(loader: &Loader, step: StepSettings) -> Result<Duration, Box<dyn Err
         batch_norm: BatchNormStatistics::Running,
         criterion: Criterion::TrainLoss,
         early_stop: None,
+        transfer: Transfer::WhenUsed,
         checkpoints: CheckpointSettings {
             folder: folder.path().to_owned(),
             every_steps: None,

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use burn::module::Module;
-use burn::tensor::Device;
+use burn::tensor::{Device, Int, Tensor};
 use updraft_data::{DataError, Epoch, ImageBatch};
 use updraft_precision::LossScaler;
 
@@ -16,7 +16,7 @@ use crate::guard::{NonFinite, Skipped};
 use crate::monitor::{PhaseClock, StepTimes};
 use crate::passes::Passes;
 use crate::run::{Run, RunData};
-use crate::settings::{BatchNormStatistics, RunSettings};
+use crate::settings::{BatchNormStatistics, RunSettings, Transfer};
 use crate::step::{StepAt, train_step_accumulated};
 
 /// All that stays the same while a run goes on.
@@ -29,6 +29,9 @@ pub(crate) struct Course<'a, M> {
     pub(crate) per_epoch: u64,
     pub(crate) steps: u64,
 }
+
+/// The images and labels of a batch.
+type OnDevice = (Tensor<4>, Tensor<1, Int>);
 
 pub(crate) type Watch<'a, M> = &'a mut dyn FnMut(&Event, &M) -> Control;
 
@@ -59,17 +62,21 @@ impl<M: Module> Run<M> {
             Some(state) => course.data.train.resume(state).map_err(failed)?,
             None => course.data.train.epoch(epoch),
         };
+        let mut ahead = None;
         loop {
             let at_us = micros(course.started);
             let waiting = Instant::now();
-            let batches = take(&mut stream, settings.accumulate).map_err(failed)?;
-            if batches.is_empty() {
+            let mut first: Option<OnDevice> = ahead.take().transpose()?;
+            let missing = settings.accumulate - usize::from(first.is_some());
+            let batches = take(&mut stream, missing).map_err(failed)?;
+            if first.is_none() && batches.is_empty() {
                 break;
             }
-            let data_wait_us = micros(waiting);
+            let mut data_wait_us = micros(waiting);
             if batches.iter().any(|batch| batch.mix().is_some()) {
                 return Err(TrainError::MixedLabels { epoch });
             }
+            let used = stream.state();
             let updating = Instant::now();
             let step = self.state.step;
             let seed = step_seed(settings.seed, step);
@@ -77,11 +84,34 @@ impl<M: Module> Run<M> {
             let learning_rate = self.learning_rate(course);
             let loss_scale = (!scaler.is_none()).then_some(scaler.scale());
             let mut copy_us = 0;
-            let mut on_device = batches.into_iter().map(|batch| {
+            let mut moved = |batch: ImageBatch| {
                 let mut clock = PhaseClock::start(device, settings.step.timing);
                 let batch = batch.to_device(device);
                 copy_us += clock.lap_us();
                 batch
+            };
+            let mut batches = batches.into_iter();
+            // Asked for a batch more, the step has submitted the backward pass of its last.
+            let mut on_device = std::iter::from_fn(|| {
+                if let Some(batch) = first.take() {
+                    return Some(batch);
+                }
+                if let Some(batch) = batches.next() {
+                    return Some(moved(batch));
+                }
+                if settings.transfer == Transfer::Ahead && ahead.is_none() {
+                    let waiting = Instant::now();
+                    let next = stream.next();
+                    data_wait_us += micros(waiting);
+                    ahead = next.map(|batch| match batch {
+                        Ok(batch) if batch.mix().is_some() => {
+                            Err(TrainError::MixedLabels { epoch })
+                        }
+                        Ok(batch) => Ok(moved(batch)),
+                        Err(error) => Err(failed(error)),
+                    });
+                }
+                None
             });
             let (model, outcome) = train_step_accumulated(
                 self.model,
@@ -94,7 +124,7 @@ impl<M: Module> Run<M> {
             )?;
             self.model = model;
             self.state.step += 1;
-            self.state.loader = Some(stream.state());
+            self.state.loader = Some(used);
             self.state.loss_scale = loss_scale.map(|_| scaler.state());
             match &outcome.skipped {
                 Some(Skipped::NotFinite { tensor }) => self.left_out(settings, step, tensor)?,

@@ -33,7 +33,7 @@ pub use optimizer::OptimizerConfig;
 pub use plateau::Plateau;
 pub use run::{Ending, Finished, Run, RunData};
 pub use schedule::Schedule;
-pub use settings::{BatchNormStatistics, CheckpointSettings, RunSettings};
+pub use settings::{BatchNormStatistics, CheckpointSettings, RunSettings, Transfer};
 
 // One update.
 pub use accumulate::GradientMean;

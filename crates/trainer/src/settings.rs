@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use serde::{Deserialize, Serialize};
 use updraft_precision::LossScale;
 
 use crate::checkpoint::Keep;
@@ -41,6 +42,8 @@ pub struct RunSettings {
     pub criterion: Criterion,
     /// What ends the run before its last epoch.
     pub early_stop: Option<EarlyStop>,
+    /// When a training batch is moved to the device.
+    pub transfer: Transfer,
     /// Where checkpoints go and when.
     pub checkpoints: CheckpointSettings,
 }
@@ -56,6 +59,20 @@ pub enum BatchNormStatistics {
         /// The number of batches, at least 1.
         batches: usize,
     },
+}
+
+/// When a training batch is moved to the device; every number is the same either way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Transfer {
+    /// When its step begins.
+    #[default]
+    WhenUsed,
+    /// The first batch of a step before that, when the backward pass of the step before it was
+    /// submitted: a device that works by itself computes meanwhile. It holds one batch more.
+    ///
+    /// On a device that computes on the calling thread, such as flex, nothing can overlap.
+    Ahead,
 }
 
 /// Where checkpoints go and when they are written.

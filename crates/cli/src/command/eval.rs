@@ -12,6 +12,7 @@ use crate::classifier::Classifier;
 use crate::config::Plan;
 use crate::model::TrainedModel;
 use crate::progress::Display;
+use crate::run_folder::RunFolder;
 use crate::stop;
 use crate::workload::{ImageData, loaders, open_data};
 
@@ -35,11 +36,13 @@ pub(crate) struct EvalArgs {
 pub(crate) fn run(args: &EvalArgs) -> Result<()> {
     let trained = TrainedModel::load(&args.run, &args.device)?;
     let mut display = Display::new(1);
-    let data = open_data(trained.plan(), args.data.as_deref(), &mut |step, progress| {
+    let folder = RunFolder::open(&args.run)?;
+    let (plan, dir) = (trained.plan(), args.data.as_deref());
+    let data = open_data(plan, dir, Some(&folder), &mut |step, progress| {
         display.preparing(step, progress);
     })?;
     let network = (trained.network(), trained.device());
-    let score = score(network, trained.plan(), &data, &mut display, "scoring test images")?;
+    let score = score(network, plan, &data, &mut display, "scoring test images")?;
     if args.json {
         crate::print(&json!(score).to_string());
     } else {

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &LrFindArgs) -> Result<()> {
     let plan = super::plan(args.config.as_deref(), &args.sets)?.plan;
     let (device, _) = choose(&plan.device)?;
     let mut display = Display::new(1);
-    let data = open_data(&plan, args.data.as_deref(), &mut |step, progress| {
+    let data = open_data(&plan, args.data.as_deref(), None, &mut |step, progress| {
         display.preparing(step, progress);
     })?;
     let (train, _) = loaders(&plan, &data)?;

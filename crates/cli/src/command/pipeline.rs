@@ -15,7 +15,7 @@ use crate::progress::Display;
 use crate::quantization::{FILES, QuantizeSettings, Quantizing, steps};
 use crate::run_folder::RunFolder;
 use crate::steps::{Steps, label};
-use crate::workload::loaders;
+use crate::workload::{SPLIT, loaders};
 
 /// Trains a model, tests it, reloads it, puts it into eight bits and tests that.
 ///
@@ -82,8 +82,9 @@ pub(crate) fn run(args: &PipelineArgs, log: &LogFile) -> Result<()> {
         display.line(label);
         report::write_page(folder)
     })?;
-    let files = FILES.iter().chain(&["report.html"]).map(|name| described(folder, name));
-    let files = files.collect::<Result<Vec<_>>>()?;
+    let divided = data.split.as_ref().map(|_| &SPLIT);
+    let names = divided.into_iter().chain(&FILES).chain(&["report.html"]);
+    let files = names.map(|name| described(folder, name)).collect::<Result<Vec<_>>>()?;
     let manifest = json!({
         "steps": taken.taken(),
         "test": score,

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &QuantizeArgs) -> Result<()> {
     let network = stored(&folder, &plan, &device)?;
     let data = taken.take("open the data", |label| {
         display.line(label);
-        open_data(&plan, args.data.as_deref(), &mut |step, progress| {
+        open_data(&plan, args.data.as_deref(), Some(&folder), &mut |step, progress| {
             display.preparing(step, progress);
         })
     })?;

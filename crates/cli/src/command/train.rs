@@ -25,7 +25,7 @@ use crate::record::Metrics;
 use crate::run_folder::RunFolder;
 use crate::stop;
 use crate::utilization::Utilization;
-use crate::workload::{ImageData, loaders, open_data};
+use crate::workload::{ImageData, SPLIT, open_data, training_loaders};
 
 /// Trains a model and writes a run folder.
 #[derive(Debug, Args)]
@@ -62,6 +62,8 @@ struct Summary<'a> {
     train_images: usize,
     test_images: usize,
     test: Option<Evaluation>,
+    /// From the start of the command until the first step had its data.
+    first_batch_s: Option<f64>,
     wall_s: f64,
     cpu_s: Option<f64>,
     peak_resident_bytes: Option<u64>,
@@ -122,16 +124,19 @@ pub(crate) fn train(args: &TrainArgs, log: &LogFile, display: &mut Display) -> R
         make_default(&selection)?;
     }
     display.expect_epochs(plan.train.epochs);
-    let data = open_data(&plan, args.data.as_deref(), &mut |step, progress| {
+    let data = open_data(&plan, args.data.as_deref(), resumed.as_ref(), &mut |step, progress| {
         display.preparing(step, progress);
     })?;
     display.clear();
+    for note in &data.notes {
+        display.line(&format!("cache    {note}"));
+    }
     let classes = data.train.classes().to_vec();
     // A resumed run goes on with the batch that its first part found.
     if let Some(auto) = plan.train.auto_batch.filter(|_| resumed.is_none()) {
         plan.train.batch = fitting_batch(&plan, auto, classes.len(), data.train.len(), display)?;
     }
-    let (train, test) = loaders(&plan, &data)?;
+    let (train, test) = training_loaders(&plan, &data)?;
 
     let plain = device.clone();
     let device = training_device(&plan, device);
@@ -155,6 +160,9 @@ pub(crate) fn train(args: &TrainArgs, log: &LogFile, display: &mut Display) -> R
         Some(folder) => folder,
         None => RunFolder::create(&args.runs, &plan, &classes)?,
     };
+    if let Some(divided) = &data.split {
+        divided.split.write(&divided.set, folder.path().join(SPLIT))?;
+    }
     log.set(folder.log_file()?);
     folder.write_json("environment.json", &Environment::new(&selection, &applied(&device)))?;
     introduce(display, &plan, &selection, &data, (kind, parameters), run.step(), folder.path());
@@ -172,9 +180,13 @@ pub(crate) fn train(args: &TrainArgs, log: &LogFile, display: &mut Display) -> R
     let mut metrics = Metrics::open(&folder, &plan.log, run.step())?;
     let mut held = Held::start(&plain)?;
     let mut failure = None;
+    let mut first_batch_s = None;
     let mut watch = |event: &Event, model: &Classifier| {
         let written = match event {
             Event::Step(report) => {
+                first_batch_s.get_or_insert_with(|| {
+                    started.elapsed().as_secs_f64() - report.step_us as f64 * 1e-6
+                });
                 display.step(report);
                 let share = utilization.as_ref();
                 let share = share.map(|it| it.fields(report.samples as f64, report.step_us));
@@ -227,6 +239,7 @@ pub(crate) fn train(args: &TrainArgs, log: &LogFile, display: &mut Display) -> R
             train_images: data.train.len(),
             test_images: data.test.len(),
             test: score,
+            first_batch_s,
             wall_s: started.elapsed().as_secs_f64(),
             cpu_s: cpu_before.zip(updraft_device::cpu_seconds()).map(|(from, to)| to - from),
             peak_resident_bytes: updraft_device::memory().peak_resident_bytes,

@@ -135,7 +135,7 @@ impl Bench {
         ];
         let plan = super::plan(None, &settings)?.plan;
         let (device, selection) = choose(&plan.device)?;
-        let data = open_data(&plan, None, &mut |_, _| {})?;
+        let data = open_data(&plan, None, None, &mut |_, _| {})?;
         let (train, _) = loaders(&plan, &data)?;
         let scratch = Scratch::new()?;
         Ok(Self { name: selection.id.to_string(), plan, device: device.autodiff(), train, scratch })
@@ -190,7 +190,7 @@ fn loader(bench: &Bench) -> Result<String> {
             ["data.train_images=96", "data.test_images=20", "augment.flip=true", workers];
         let settings: Vec<String> = settings.iter().map(|text| (*text).to_owned()).collect();
         plan.train.workers = super::plan(None, &settings)?.plan.train.workers;
-        let data = open_data(&plan, None, &mut |_, _| {})?;
+        let data = open_data(&plan, None, None, &mut |_, _| {})?;
         let (train, _) = loaders(&plan, &data)?;
         let mut epoch = train.epoch(1);
         let mut batches = vec![epoch.next().context("a batch")??];

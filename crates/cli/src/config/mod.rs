@@ -1,5 +1,6 @@
 //! From a configuration file to a plan in which every choice is made.
 
+mod augment;
 mod choice;
 mod data;
 mod error;
@@ -8,11 +9,13 @@ mod model;
 mod origin;
 mod plan;
 mod raw;
+mod supply;
 
 pub(crate) use choice::{AutoBatchPlan, RecomputePlan, WorkersPlan};
-pub(crate) use data::DataSource;
+pub(crate) use data::{Cifar100Labels, DataPlan, DataSource};
 pub(crate) use error::ConfigError;
 pub(crate) use layers::{Layer, layers, merged};
 pub(crate) use origin::origins;
 pub(crate) use plan::{LogPlan, Plan};
 pub(crate) use raw::RawConfig;
+pub(crate) use supply::CachePlan;

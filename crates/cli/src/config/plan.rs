@@ -8,18 +8,16 @@ use updraft_device::DeviceSpec;
 use updraft_precision::{DynamicScale, LossScale, Policy};
 use updraft_trainer::{
     BatchNormStatistics, CheckpointSettings, ClassLoss, Criterion, EarlyStop, EmaConfig, NonFinite,
-    OptimizerConfig, Plateau, RunSettings, Schedule, StepSettings, Timing,
+    OptimizerConfig, Plateau, RunSettings, Schedule, StepSettings, Timing, Transfer,
 };
 
+use super::augment::{AugmentPlan, decide_augment};
 use super::choice::{AutoBatchPlan, BatchesPlan, RecomputePlan, WorkersPlan};
-use super::data::{DataPlan, DataSource, decide_data};
+use super::data::{DataPlan, decide_data};
 use super::error::ConfigError;
 use super::model::{ModelPlan, decide_model, model_of_any_age};
 use super::raw::{RawConfig, RawTrain, RawWorkers};
 use crate::classifier::ClassifierConfig;
-
-/// The largest image side that is trained on, in pixels.
-const MOST_PIXELS: usize = 4096;
 
 /// Everything a run was told or decided; printed at its start and stored in its folder.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -49,14 +47,6 @@ pub(crate) struct LogPlan {
     /// The first and the last step of the trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) trace: Option<[u64; 2]>,
-}
-
-/// What happens to training images at random.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct AugmentPlan {
-    pub(crate) flip: bool,
-    pub(crate) translate: usize,
 }
 
 /// How the model learns.
@@ -91,6 +81,8 @@ pub(crate) struct TrainPlan {
     pub(crate) criterion: Criterion,
     #[serde(default)]
     pub(crate) timing: Timing,
+    #[serde(default)]
+    pub(crate) transfer: Transfer,
     pub(crate) optimizer: OptimizerConfig,
     pub(crate) schedule: Schedule,
     #[serde(default)]
@@ -134,10 +126,7 @@ impl Plan {
             precision,
             data: decide_data(raw.data)?,
             model: decide_model(raw.model)?,
-            augment: AugmentPlan {
-                flip: raw.augment.flip.unwrap_or(false),
-                translate: raw.augment.translate.unwrap_or(0),
-            },
+            augment: decide_augment(raw.augment),
             train: decide_train(raw.train, precision)?,
             log: LogPlan {
                 csv: raw.log.csv.unwrap_or(false),
@@ -151,33 +140,8 @@ impl Plan {
     }
 
     fn validate(&self) -> Result<(), ConfigError> {
-        let data = &self.data;
-        for (key, pixels) in [("data.height", data.height), ("data.width", data.width)] {
-            if !(8..=MOST_PIXELS).contains(&pixels) {
-                return value(key, pixels.to_string(), &format!("8 to {MOST_PIXELS} pixels"));
-            }
-        }
-        if 2 * self.augment.translate >= data.height.min(data.width) {
-            return value(
-                "augment.translate",
-                self.augment.translate.to_string(),
-                "less than half of the image's shorter side",
-            );
-        }
-        if let DataSource::Folders { test_fraction, .. } = data.source
-            && !(0.0 < test_fraction && test_fraction < 1.0)
-        {
-            return value("data.test_fraction", test_fraction.to_string(), "above 0 and below 1");
-        }
-        if let DataSource::Generated { train_images, test_images, .. } = data.source {
-            for (key, count) in
-                [("data.train_images", train_images), ("data.test_images", test_images)]
-            {
-                if !(10..=10_000_000).contains(&count) {
-                    return value(key, count.to_string(), "10 to 10000000 images");
-                }
-            }
-        }
+        self.data.validate()?;
+        self.augment.validate((self.data.height, self.data.width))?;
         if self.train.batch < 2 {
             let given = self.train.batch.to_string();
             return value("train.batch", given, "at least 2: batch norms need a variance");
@@ -243,6 +207,7 @@ impl Plan {
             },
             criterion: self.train.criterion,
             early_stop: self.train.early_stop,
+            transfer: self.train.transfer,
             checkpoints: CheckpointSettings {
                 folder: run.join("checkpoints"),
                 every_steps: self.train.checkpoint_every_steps,
@@ -293,6 +258,7 @@ fn decide_train(raw: RawTrain, precision: Policy) -> Result<TrainPlan, ConfigErr
             })?,
         criterion: raw.criterion.unwrap_or_default(),
         timing: raw.timing.unwrap_or_default(),
+        transfer: raw.transfer.unwrap_or_default(),
         loss: raw.loss.unwrap_or_default(),
         non_finite: raw.non_finite.unwrap_or_default(),
         plateau: raw.plateau,
@@ -321,6 +287,7 @@ fn trainer_fault<T>(error: updraft_trainer::TrainError) -> Result<T, ConfigError
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::CachePlan;
 
     fn decide(text: &str) -> Result<Plan, ConfigError> {
         RawConfig::read(text, Path::new("c.toml"), &[]).and_then(|(raw, _)| Plan::decide(raw))
@@ -332,6 +299,15 @@ mod tests {
             "",
             "precision = \"bf16-mixed\"\n[data]\nsource = \"archives\"\ntrain = \"a\"\ntest = \"b\"",
             "[data]\nsource = \"folders\"\n[train]\nworkers = 3\nclip_norm = 1.0\n",
+            "[data]\nsource = \"manifest\"\ntrain = \"a.csv\"\nclass_column = \"kind\"\n\
+             cache = { kind = \"none\" }",
+            "[data]\nsource = \"cifar-10\"\nfiles = \"a.tar.gz\"\n\
+             cache = { kind = \"file\", folder = \"c\" }",
+            "[data]\nsource = \"cifar-100\"\nlabels = \"coarse\"\n\
+             faults = { kind = \"quarantine\", at_most = 3, file = \"bad.jsonl\" }",
+            "[data]\nfaults = { kind = \"skip\", at_most = 3 }\n[augment]\nrotate = 0.1\n\
+             zoom = { min_factor = 0.9, max_factor = 1.1 }\nrandom_resized_crop = {}\n\
+             color_jitter = { hue = 0.1 }",
             "precision = \"f16-mixed\"",
             "[train]\nrecompute = \"segments\"\nauto_batch = { budget_mib = 100 }",
             "[train]\nloss_scale = { kind = \"static\", scale = 1024.0 }",
@@ -371,7 +347,28 @@ mod tests {
             ("[model]\nkind = \"separate\"", "model.kind"),
             ("[model]\nkind = \"separable\"\nluma = \"bt601\"", "model.luma"),
             ("[model]\nkind = \"separable\"\nchannels = 0", "model"),
+            (
+                "[data]\nsource = \"manifest\"\ntrain = \"a\"\ntest_fraction = 0.0",
+                "data.test_fraction",
+            ),
+            ("[data]\nsource = \"cifar-10\"\nlabels = \"fine\"", "data.labels"),
+            ("[data]\nsource = \"folders\"\nfiles = \"a\"", "data.files"),
+            ("[data]\nsource = \"folders\"\ninflate_to = \"a\"", "data.inflate_to"),
+            ("[data]\npath_column = \"a\"", "data.path_column"),
+            ("[data]\nclass_column = \"a\"", "data.class_column"),
+            ("[data]\ncache = { kind = \"memory\", budget_mib = 0 }", "data.cache"),
+            ("[data]\nfaults = { kind = \"skip\", at_most = 0 }", "data.faults"),
+            (
+                "[data]\nfaults = { kind = \"skip\", at_most = 1 }\ncache = { kind = \"whole\" }",
+                "data.faults",
+            ),
             ("[augment]\ntranslate = 16", "augment.translate"),
+            ("[augment]\nrotate = 181.0", "augment.rotate"),
+            ("[augment]\nrotate = -1.0", "augment.rotate"),
+            ("[augment]\nrotate = nan", "augment.rotate"),
+            ("[augment]\nzoom = { min_factor = 1.1, max_factor = 1.0 }", "augment.zoom"),
+            ("[augment]\nrandom_resized_crop = { min_area = 0.0 }", "augment.random_resized_crop"),
+            ("[augment]\ncolor_jitter = { hue = 0.6 }", "augment.color_jitter"),
             ("[train]\nepochs = 0", "train"),
             ("[train]\nbatch = 1", "train.batch"),
             ("[train]\nlearning_rate = -1.0", "train"),
@@ -389,6 +386,29 @@ mod tests {
             let message = decide(text).expect_err(text).to_string();
             assert!(message.contains(&format!("`{key}`")), "{text}: {message}");
         }
+    }
+
+    #[test]
+    fn a_key_beside_a_kind_that_does_not_read_it_is_refused() {
+        for (text, key) in [
+            ("[data]\nfaults = { kind = \"raise\", at_most = 3 }", "`at_most`"),
+            ("[data]\nfaults = { kind = \"skip\", at_most = 3, file = \"a\" }", "`file`"),
+            ("[data]\ncache = { kind = \"whole\", budget_mib = 3 }", "`budget_mib`"),
+            ("[data]\ncache = { kind = \"none\", folder = \"a\" }", "`folder`"),
+            ("[augment]\nzoom = { factor = 3.0 }", "`factor`"),
+            ("[augment]\ncolor_jitter = { contrats = 0.1 }", "`contrats`"),
+        ] {
+            let message = decide(text).expect_err(text).to_string();
+            assert!(message.contains(key), "{text}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_set_with_faults_is_not_decoded_before_the_first_batch() {
+        let of = |text: &str| decide(text).expect("valid").data.cache;
+        assert_eq!(of(""), CachePlan::Whole {});
+        let skipping = of("[data]\nfaults = { kind = \"skip\", at_most = 1 }");
+        assert!(matches!(skipping, CachePlan::Memory { .. }), "{skipping:?}");
     }
 
     #[test]

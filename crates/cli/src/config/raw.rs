@@ -4,14 +4,18 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use toml::Table;
+use updraft_data::{ColorJitter, RandomResizedCrop, Zoom};
 use updraft_integration::{Depth, IntegrationPoint, LumaStandard};
 use updraft_precision::LossScale;
 use updraft_trainer::{
     ClassLoss, Criterion, EarlyStop, NonFinite, OptimizerConfig, Plateau, Schedule, Timing,
+    Transfer,
 };
 
 use super::choice::{AutoBatchPlan, RecomputePlan};
+use super::data::Cifar100Labels;
 use super::error::ConfigError;
+use super::supply::{CachePlan, FaultsPlan};
 
 /// A configuration file as written: every key is optional, every unknown key is an error.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -62,6 +66,13 @@ pub(crate) struct RawData {
     pub(crate) cue: Option<String>,
     pub(crate) train_images: Option<usize>,
     pub(crate) test_images: Option<usize>,
+    pub(crate) inflate_to: Option<PathBuf>,
+    pub(crate) path_column: Option<String>,
+    pub(crate) class_column: Option<String>,
+    pub(crate) files: Option<PathBuf>,
+    pub(crate) labels: Option<Cifar100Labels>,
+    pub(crate) cache: Option<CachePlan>,
+    pub(crate) faults: Option<FaultsPlan>,
 }
 
 /// The network; which keys are read depends on its kind.
@@ -83,6 +94,10 @@ pub(crate) struct RawModel {
 pub(crate) struct RawAugment {
     pub(crate) flip: Option<bool>,
     pub(crate) translate: Option<usize>,
+    pub(crate) rotate: Option<f32>,
+    pub(crate) random_resized_crop: Option<RandomResizedCrop>,
+    pub(crate) zoom: Option<Zoom>,
+    pub(crate) color_jitter: Option<ColorJitter>,
 }
 
 /// How the model learns.
@@ -112,6 +127,7 @@ pub(crate) struct RawTrain {
     pub(crate) plateau: Option<Plateau>,
     pub(crate) early_stop: Option<EarlyStop>,
     pub(crate) timing: Option<Timing>,
+    pub(crate) transfer: Option<Transfer>,
 }
 
 /// `"auto"` or a number of threads.

@@ -1,6 +1,7 @@
 //! From a trained network to one in eight bits, with all that is said of it.
 
 mod batches;
+mod calibration;
 mod latency;
 mod methods;
 mod settings;

@@ -6,11 +6,12 @@ use anyhow::{Context, Result, anyhow, ensure};
 use burn::tensor::{Device, Tensor, TensorData};
 use clap::ValueEnum;
 use serde_json::json;
-use updraft_data::{ImageSource, Loader, LoaderConfig, Order, Subset, Workers};
+use updraft_data::{ImageSource, Loader};
 use updraft_quant::slices::Path;
 use updraft_quant::{Evaluation, Graph, Quantization, QuantizedModel};
 
 use super::batches::Batches;
+use super::calibration::{CALIBRATION, CalibrationSet};
 use super::latency::latency;
 use super::methods::Compared;
 use super::settings::{Method, QuantizeSettings};
@@ -20,7 +21,7 @@ use crate::config::Plan;
 use crate::progress::Display;
 use crate::run_folder::RunFolder;
 use crate::steps::Steps;
-use crate::workload::{ImageData, normalization};
+use crate::workload::{ImageData, plain_loader};
 
 /// Images that are read together.
 const BATCH: usize = 64;
@@ -30,7 +31,7 @@ const BATCH: usize = 64;
 const SAME: f32 = 1e-3;
 
 /// The files that a quantization leaves in the run folder.
-pub(crate) const FILES: [&str; 3] = ["model.int8", "model.onnx", "quant.json"];
+pub(crate) const FILES: [&str; 4] = [CALIBRATION, "model.int8", "model.onnx", "quant.json"];
 
 /// A network that is to be put into eight bits, and where it came from.
 pub(crate) struct Quantizing<'a> {
@@ -85,9 +86,9 @@ impl Quantizing<'_> {
             ensure_same(&right, &graph.forward(images), "as captured")?;
             Ok(graph)
         })?;
-        let chosen = calibration_images(data, settings.calibration as usize)?;
-        let set_hash = chosen.fingerprint();
-        let calibration = load(plan, chosen).context("the calibration images")?;
+        let chosen = CalibrationSet::of(folder, plan, data, settings.calibration as usize)?;
+        let set_hash = chosen.images.fingerprint();
+        let calibration = load(plan, chosen.images.clone()).context("the calibration images")?;
         let quantized = |method: Method, label: &str, display: &mut Display| {
             let by = Quantization::new(method.into())
                 .keep(settings.keep.iter().cloned())
@@ -136,28 +137,17 @@ impl Quantizing<'_> {
             "device": device_name,
         });
         let contents = [model.to_bytes(), model.to_onnx(), serde_json::to_vec_pretty(&report)?];
-        for (name, content) in FILES.iter().zip(contents) {
+        chosen.write(folder)?;
+        for (name, content) in FILES.iter().skip(1).zip(contents) {
             folder.write_whole(name, &content)?;
         }
         Ok(table(&told, &latencies, &methods))
     }
 }
 
-/// Loads images in their order, as they are: not augmented.
 fn load(plan: &Plan, source: Arc<dyn ImageSource>) -> Result<Loader> {
-    let config = LoaderConfig::new(BATCH.min(source.len().max(1)))
-        .with_order(Order::Sequential)
-        .with_workers(Workers::Auto)
-        .with_normalize(normalization(plan));
-    Ok(Loader::try_new(source, config)?)
-}
-
-/// Training images at even distances.
-fn calibration_images(data: &ImageData, count: usize) -> Result<Arc<dyn ImageSource>> {
-    let all = data.train.len();
-    let count = count.min(all);
-    let indices = (0..count).map(|index| index * all / count).collect();
-    Ok(Arc::new(Subset::try_new(data.train.clone(), indices)?))
+    let batch = BATCH.min(source.len().max(1));
+    plain_loader(plan, source, batch)
 }
 
 /// burn's answers.

@@ -1,115 +1,135 @@
-//! Image classification: opens what a plan calls data.
+//! Image classification: what a plan calls data, as loaders.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result};
 use updraft_data::{
-    Augment, GeneratedConfig, GeneratedImages, HorizontalFlip, ImageFolder, ImageSource,
-    InMemoryImages, LastBatch, Loader, LoaderConfig, Normalize, Order, Progress, Relabeled, Subset,
-    TarImages, Translate, Workers, stratified_split,
+    FaultPolicy, ImageSource, LastBatch, Loader, LoaderConfig, Normalize, Order, Relabeled, Split,
+    Subset, Workers, stratified_split,
 };
 
-use crate::config::{DataSource, Plan, WorkersPlan};
+use super::Report;
+use super::image_cache::Keeper;
+use super::image_sources::{Opened, open_sources};
+use crate::config::{Plan, WorkersPlan};
+use crate::run_folder::RunFolder;
 use crate::stop::NothingToSave;
 
-/// The images of a run, decoded to the plan's size and held in memory as bytes.
+/// The images of a run at the plan's size.
 pub(crate) struct ImageData {
     pub(crate) train: Arc<dyn ImageSource>,
     pub(crate) test: Arc<dyn ImageSource>,
+    /// How one set became the two, where it did.
+    pub(crate) split: Option<SetSplit>,
+    /// What a person should know of caches.
+    pub(crate) notes: Vec<String>,
 }
 
-/// Told about long steps: the step's name and how far it is.
-pub(crate) type Report<'a> = &'a mut dyn FnMut(&str, Progress);
+/// The division of one set into training and test images.
+pub(crate) struct SetSplit {
+    /// The fingerprint of the set.
+    pub(crate) set: String,
+    pub(crate) split: Split,
+}
 
-/// Opens and decodes the data of a plan.
+/// The file of a run's folder that holds its [`SetSplit`].
+pub(crate) const SPLIT: &str = "split.json";
+
+/// Opens the data of a plan and decodes what the plan keeps.
 ///
-/// `dir` is the command line's `--data`; it comes before the plan's. A signal while data opens ends
-/// the process.
-pub(crate) fn open_data(plan: &Plan, dir: Option<&Path>, report: Report<'_>) -> Result<ImageData> {
+/// `dir` is the command line's `--data`; it comes before the plan's. The data of a run is divided
+/// as its folder says. A signal while data opens ends the process.
+pub(crate) fn open_data(
+    plan: &Plan,
+    dir: Option<&Path>,
+    run: Option<&RunFolder>,
+    report: Report<'_>,
+) -> Result<ImageData> {
     let _unasked = NothingToSave::begin();
-    let size = (plan.data.height, plan.data.width);
-    match &plan.data.source {
-        DataSource::Generated { cue, train_images, test_images } => {
-            let generate = |images, seed| -> Result<Arc<dyn ImageSource>> {
-                let config = GeneratedConfig::new(*cue, images).with_size(size.0, size.1);
-                Ok(Arc::new(GeneratedImages::try_new(config.with_seed(seed))?))
-            };
-            // Another seed draws other images of the same classes.
-            let train = generate(*train_images, plan.seed)?;
-            let test = generate(*test_images, plan.seed ^ (1 << 63))?;
-            Ok(ImageData {
-                train: resident(&train, size, "drawing training images", report)?,
-                test: resident(&test, size, "drawing test images", report)?,
-            })
-        }
-        DataSource::Archives { dir: planned, train, test, how_to_get } => {
-            let paths = locate(dir.or(planned.as_deref()), &[train, test], how_to_get.as_deref())?;
-            let mut open = |path: &PathBuf, name: &str| -> Result<Arc<dyn ImageSource>> {
-                let archive = TarImages::open(path, &mut |progress| {
-                    report(&format!("reading {name} archive"), progress);
-                })?;
-                let archive: Arc<dyn ImageSource> = Arc::new(archive);
-                resident(&archive, size, &format!("decoding {name} images"), report)
-            };
-            let train = open(&paths[0], "training")?;
-            let test = open(&paths[1], "test")?;
-            let test = Arc::new(Relabeled::try_new(test, train.classes())?);
-            Ok(ImageData { train, test })
-        }
-        DataSource::Folders { dir: planned, train, test, test_fraction, how_to_get } => {
-            let dir = dir.or(planned.as_deref());
-            let paths = match test {
-                Some(test) => locate(dir, &[train, test], how_to_get.as_deref())?,
-                None => locate(dir, &[train], how_to_get.as_deref())?,
-            };
-            let mut open = |path: &PathBuf, name: &str| -> Result<Arc<dyn ImageSource>> {
-                let folder: Arc<dyn ImageSource> = Arc::new(ImageFolder::open(path)?);
-                resident(&folder, size, &format!("decoding {name} images"), report)
-            };
-            let train = open(&paths[0], "training")?;
-            if let Some(path) = paths.get(1) {
-                let test = Arc::new(Relabeled::try_new(open(path, "test")?, train.classes())?);
-                return Ok(ImageData { train, test });
+    let mut notes = Vec::new();
+    match open_sources(plan, dir, &mut notes, report)? {
+        Opened::Apart { train, test } => {
+            let images = train.len() + test.len();
+            let mut keeper = Keeper { data: &plan.data, images, notes: &mut notes };
+            let train = keeper.keep(train, "training", report)?;
+            let mut test = keeper.keep(test, "test", report)?;
+            if test.classes() != train.classes() {
+                test = Arc::new(Relabeled::try_new(test, train.classes())?);
             }
-            let labels: Vec<usize> = (0..train.len()).map(|index| train.label(index)).collect();
-            let split = stratified_split(&labels, *test_fraction, plan.seed)?;
+            Ok(ImageData { train, test, split: None, notes })
+        }
+        Opened::Together { all, test_fraction } => {
+            let mut keeper = Keeper { data: &plan.data, images: all.len(), notes: &mut notes };
+            let all = keeper.keep(all, "training", report)?;
+            let set = all.fingerprint();
+            let written = run.map(|run| run.path().join(SPLIT)).filter(|path| path.exists());
+            let split = match written {
+                Some(path) => Split::read(&set, path)?,
+                None => {
+                    let labels: Vec<usize> = (0..all.len()).map(|at| all.label(at)).collect();
+                    stratified_split(&labels, test_fraction, plan.seed)?
+                }
+            };
             Ok(ImageData {
-                test: Arc::new(Subset::try_new(train.clone(), split.held_out)?),
-                train: Arc::new(Subset::try_new(train, split.kept)?),
+                test: Arc::new(Subset::try_new(all.clone(), split.held_out.clone())?),
+                train: Arc::new(Subset::try_new(all, split.kept.clone())?),
+                split: Some(SetSplit { set, split }),
+                notes,
             })
         }
     }
 }
 
 /// The loaders of a run: shuffled and augmented for training, in order and plain for the test.
+///
+/// What cannot be delivered is left out as the plan says, and not written down.
 pub(crate) fn loaders(plan: &Plan, data: &ImageData) -> Result<(Loader, Loader)> {
-    let workers = match plan.train.workers {
-        WorkersPlan::Auto => Workers::Auto,
-        WorkersPlan::Count(count) => Workers::Count(count),
-    };
-    let mut augment = Vec::new();
-    if plan.augment.flip {
-        augment.push(Augment::HorizontalFlip(HorizontalFlip));
-    }
-    if plan.augment.translate > 0 {
-        augment.push(Augment::Translate(Translate { max_pixels: plan.augment.translate }));
-    }
-    let normalize = normalization(plan);
+    loaders_with(plan, data, &plan.data.faults.quiet())
+}
+
+/// The same for training, which writes down what it left out where the plan says so.
+pub(crate) fn training_loaders(plan: &Plan, data: &ImageData) -> Result<(Loader, Loader)> {
+    loaders_with(plan, data, &plan.data.faults.told())
+}
+
+fn loaders_with(plan: &Plan, data: &ImageData, faults: &FaultPolicy) -> Result<(Loader, Loader)> {
     let train = LoaderConfig::new(plan.train.batch)
         .with_order(Order::Shuffled)
         .with_seed(plan.seed)
-        .with_workers(workers)
+        .with_workers(workers(plan))
         .with_last(LastBatch::Drop)
-        .with_augment(augment)
-        .with_normalize(normalize);
-    let test = LoaderConfig::new(plan.train.batch)
-        .with_order(Order::Sequential)
-        .with_workers(workers)
-        .with_normalize(normalize);
+        .with_augment(plan.augment.transforms())
+        .with_faults(faults.clone())
+        .with_normalize(normalization(plan));
     let train = Loader::try_new(data.train.clone(), train).context("the training data")?;
+    let test = plain(plan, plan.train.batch, faults.clone());
     let test = Loader::try_new(data.test.clone(), test).context("the test data")?;
     Ok((train, test))
+}
+
+/// Images in their order, as they are: not augmented.
+pub(crate) fn plain_loader(
+    plan: &Plan,
+    images: Arc<dyn ImageSource>,
+    batch: usize,
+) -> Result<Loader> {
+    Ok(Loader::try_new(images, plain(plan, batch, plan.data.faults.quiet()))?)
+}
+
+fn plain(plan: &Plan, batch: usize, faults: FaultPolicy) -> LoaderConfig {
+    LoaderConfig::new(batch)
+        .with_order(Order::Sequential)
+        .with_workers(workers(plan))
+        .with_faults(faults)
+        .with_normalize(normalization(plan))
+}
+
+fn workers(plan: &Plan) -> Workers {
+    match plan.train.workers {
+        WorkersPlan::Auto => Workers::Auto,
+        WorkersPlan::Count(count) => Workers::Count(count),
+    }
 }
 
 /// The plan's normalization in the loader's precision.
@@ -117,38 +137,39 @@ pub(crate) fn normalization(plan: &Plan) -> Normalize {
     Normalize { mean: plan.data.mean.map(|m| m as f32), std: plan.data.std.map(|s| s as f32) }
 }
 
-fn resident(
-    source: &Arc<dyn ImageSource>,
-    size: (usize, usize),
-    step: &str,
-    report: Report<'_>,
-) -> Result<Arc<dyn ImageSource>> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let images = InMemoryImages::decode(source.as_ref(), Some(size), threads, &mut |progress| {
-        report(step, progress);
-    })?;
-    Ok(Arc::new(images))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Joins each file to the data folder, or says where it looked and how to get it.
-fn locate(
-    dir: Option<&Path>,
-    files: &[&PathBuf],
-    how_to_get: Option<&str>,
-) -> Result<Vec<PathBuf>> {
-    let hint = how_to_get.map(|text| format!("; {text}")).unwrap_or_default();
-    let Some(dir) = dir else {
-        bail!(
-            "this config needs data: name its folder with --data DIR or the key `data.dir`{hint}"
-        );
-    };
-    let mut paths = Vec::new();
-    for file in files {
-        let path = dir.join(file);
-        if !path.exists() {
-            return Err(anyhow!("looked for `{}`, which is not there{hint}", path.display()));
-        }
-        paths.push(path);
+    /// The first training batch of a small generated set.
+    fn first_batch(sets: &[&str]) -> Vec<f32> {
+        let small = ["data.train_images=40", "data.test_images=20", "train.batch=20"];
+        let sets: Vec<String> = small.iter().chain(sets).map(|set| (*set).to_owned()).collect();
+        let plan = crate::command::plan(None, &sets).expect("a plan").plan;
+        let data = open_data(&plan, None, None, &mut |_, _| {}).expect("data");
+        let (train, _) = loaders(&plan, &data).expect("loaders");
+        train.epoch(0).next().expect("a batch").expect("whole").planes().to_vec()
     }
-    Ok(paths)
+
+    #[test]
+    fn each_augmentation_that_a_config_names_changes_the_batches() {
+        let plain = first_batch(&[]);
+        assert_eq!(first_batch(&["augment.rotate=0.0"]), plain);
+        let settings = [
+            "augment.flip=true",
+            "augment.translate=2",
+            "augment.rotate=20.0",
+            "augment.random_resized_crop={min_area=0.5}",
+            "augment.zoom={min_factor=0.8,max_factor=1.2}",
+            "augment.color_jitter={brightness=0.3}",
+        ];
+        let batches: Vec<Vec<f32>> =
+            settings.iter().map(|&setting| first_batch(&[setting])).collect();
+        for (setting, batch) in settings.iter().zip(&batches) {
+            assert_ne!(*batch, plain, "{setting}");
+            assert_eq!(*batch, first_batch(&[setting]), "{setting}");
+            assert_eq!(batches.iter().filter(|other| *other == batch).count(), 1, "{setting}");
+        }
+        assert_ne!(first_batch(&["augment.color_jitter={hue=0.3}"]), batches[5]);
+    }
 }

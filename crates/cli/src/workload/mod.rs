@@ -1,5 +1,14 @@
-//! The tasks the command line can train, one file each.
+//! The tasks the command line can train, and where their data comes from.
 
+mod image_cache;
 mod image_classification;
+mod image_sources;
 
-pub(crate) use image_classification::{ImageData, loaders, normalization, open_data};
+use updraft_data::Progress;
+
+pub(crate) use image_classification::{
+    ImageData, SPLIT, loaders, normalization, open_data, plain_loader, training_loaders,
+};
+
+/// Told about long steps: the step's name and how far it is.
+pub(crate) type Report<'a> = &'a mut dyn FnMut(&str, Progress);

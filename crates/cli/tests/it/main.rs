@@ -4,6 +4,7 @@ mod bad_input;
 mod batch_size;
 mod command;
 mod compare;
+mod data;
 mod determinism;
 mod help;
 mod library;

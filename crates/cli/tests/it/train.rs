@@ -35,6 +35,11 @@ fn a_run_leaves_its_whole_folder() {
     ] {
         assert!(run.join(name).is_file(), "{name} is missing in {}", run.display());
     }
+    let summary = fs::read_to_string(run.join("summary.json")).expect("summary");
+    let summary: serde_json::Value = serde_json::from_str(&summary).expect("JSON");
+    let seconds = |name: &str| summary[name].as_f64().expect("a number");
+    let first = seconds("first_batch_s");
+    assert!(first > 0.0 && first < seconds("wall_s"), "{summary}");
     let environment = fs::read_to_string(run.join("environment.json")).expect("environment");
     for word in ["\"burn\"", "\"reason\"", "\"applied\"", "flex"] {
         assert!(environment.contains(word), "{word} is missing: {environment}");

@@ -41,7 +41,10 @@ impl Augment {
     }
 
     /// Whether images can be changed so whose shorter side has `smallest` pixels.
-    pub(crate) fn validate(self, smallest: usize) -> Result<(), DataError> {
+    ///
+    /// # Errors
+    /// [`DataError::Setting`] naming the number that is out of range.
+    pub fn validate(self, smallest: usize) -> Result<(), DataError> {
         let check = |name, value: f32, low: f32, high: f32| {
             if (low..=high).contains(&value) {
                 return Ok(());

@@ -1,5 +1,7 @@
 //! Changing brightness, contrast, saturation and hue.
 
+use serde::{Deserialize, Serialize};
+
 use crate::augment::Canvas;
 use crate::image::Image;
 use crate::random::Random;
@@ -12,7 +14,8 @@ use crate::random::Random;
 /// pixel's gray `g = 0.299 R + 0.587 G + 0.114 B` (BT.601).
 /// The hue is turned by an angle drawn evenly from `± hue` turns, about the gray axis in the
 /// YIQ plane at unchanged gray.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct ColorJitter {
     /// The strongest change of brightness; 0 to 1.
     pub brightness: f32,

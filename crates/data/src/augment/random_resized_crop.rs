@@ -1,5 +1,7 @@
 //! A random part of the picture, stretched over all of it.
 
+use serde::{Deserialize, Serialize};
+
 use crate::augment::Canvas;
 use crate::random::Random;
 
@@ -11,12 +13,20 @@ use crate::random::Random;
 ///
 /// # Source
 /// The training crop of C. Szegedy et al., "Going deeper with convolutions", 2015, section 6.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct RandomResizedCrop {
     /// The smallest share of the area; 0.001 to 1.
     pub min_area: f32,
     /// The strongest change of the ratio of sides; 1 to 16.
     pub max_stretch: f32,
+}
+
+/// The source's own ranges: from 8 % of the area, sides up to 4 : 3.
+impl Default for RandomResizedCrop {
+    fn default() -> Self {
+        Self { min_area: 0.08, max_stretch: 4.0 / 3.0 }
+    }
 }
 
 impl RandomResizedCrop {

@@ -1,5 +1,7 @@
 //! Making the picture larger or smaller about its center.
 
+use serde::{Deserialize, Serialize};
+
 use crate::augment::Canvas;
 use crate::augment::sample::redraw;
 use crate::random::Random;
@@ -8,7 +10,8 @@ use crate::random::Random;
 /// mirrors it at its edges to fill what a factor below 1 uncovers.
 ///
 /// Pixels are interpolated bilinearly; factors below 1 are not antialiased, so keep them near 1.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Zoom {
     /// The smallest factor; at least 0.1, at most `max_factor`.
     pub min_factor: f32,

@@ -8,8 +8,7 @@ use crate::cache::{CacheUse, WholeFile};
 use crate::digest::Checksum;
 use crate::error::DataError;
 use crate::progress::Progress;
-use crate::source::inflate::{MAGIC, inflate_to};
-use crate::source::positioned::read_exact_at;
+use crate::source::inflate::{inflate_to, is_gzip};
 use crate::trace;
 
 /// The inflated tar of an archive, made if it is not in `folder` already; a plain archive itself.
@@ -20,11 +19,9 @@ pub(super) fn cached_tar(
 ) -> Result<(PathBuf, CacheUse), DataError> {
     let open = |source| DataError::Open { path: path.to_owned(), source };
     let mut file = File::open(path).map_err(open)?;
-    let mut start = [0; 2];
-    if read_exact_at(&file, &mut start, 0).is_err() || start != MAGIC {
+    if !is_gzip(&file).map_err(open)? {
         return Ok((path.to_owned(), CacheUse::NotNeeded));
     }
-    file.rewind().map_err(open)?;
     let (contents, _) = Checksum::of(&file).map_err(open)?;
     file.rewind().map_err(open)?;
     let tar = folder.join(format!("{}.tar", &contents.hex()[..32]));

@@ -1,10 +1,6 @@
-//! CIFAR-10 and CIFAR-100 in their binary form.
+//! Records of CIFAR-10 and CIFAR-100 in their binary form.
 
-use std::path::Path;
-
-use crate::error::{DataError, FormatError};
-use crate::source::InMemoryImages;
-use crate::source::inflate::read_whole;
+use crate::error::FormatError;
 
 /// Which labels a set of CIFAR images has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,13 +23,10 @@ pub enum CifarPart {
 }
 
 /// Rows, and pixels in a row.
-const SIDE: usize = 32;
+pub(super) const SIDE: usize = 32;
 
 /// The bytes of an image: a red, a green and a blue plane.
 const PIXELS: usize = 3 * SIDE * SIDE;
-
-/// The most bytes of a file that are read; the largest of the published ones has 154 MB.
-const LIMIT: u64 = 1 << 30;
 
 impl CifarLabels {
     /// How many classes there are.
@@ -55,7 +48,7 @@ impl CifarLabels {
         }
     }
 
-    const fn names_file(self) -> &'static str {
+    pub(super) const fn names_file(self) -> &'static str {
         match self {
             Self::Ten => "batches.meta.txt",
             Self::Fine => "fine_label_names.txt",
@@ -63,7 +56,7 @@ impl CifarLabels {
         }
     }
 
-    const fn files(self, part: CifarPart) -> &'static [&'static str] {
+    pub(super) const fn files(self, part: CifarPart) -> &'static [&'static str] {
         match (self, part) {
             (Self::Ten, CifarPart::Train) => &[
                 "data_batch_1.bin",
@@ -77,40 +70,6 @@ impl CifarLabels {
             (_, CifarPart::Test) => &["test.bin"],
         }
     }
-}
-
-/// Reads a part of CIFAR-10 or CIFAR-100 from the folder that its binary version unpacks to.
-///
-/// The folder holds the files of images and the names of the classes, as published:
-/// `data_batch_1.bin` to `data_batch_5.bin`, `test_batch.bin` and `batches.meta.txt` for
-/// CIFAR-10; `train.bin`, `test.bin`, `fine_label_names.txt` and `coarse_label_names.txt` for
-/// CIFAR-100.
-///
-/// # Errors
-/// [`DataError::Open`] naming a file that is missing, [`DataError::Format`] for one that is no
-/// CIFAR.
-///
-/// # Source
-/// A. Krizhevsky, "Learning multiple layers of features from tiny images", 2009, and its page.
-pub fn read_cifar(
-    folder: impl AsRef<Path>,
-    labels: CifarLabels,
-    part: CifarPart,
-) -> Result<InMemoryImages, DataError> {
-    let folder = folder.as_ref();
-    let classes = read_names(&folder.join(labels.names_file()), labels.classes())?;
-    let mut records = CifarRecords::default();
-    let mut names = Vec::new();
-    for file in labels.files(part) {
-        let path = folder.join(file);
-        let before = records.labels.len();
-        records
-            .extend(&read_whole(&path, LIMIT)?, labels)
-            .map_err(|source| DataError::Format { path: path.clone(), source })?;
-        let read = records.labels.len() - before;
-        names.extend((0..read).map(|record| format!("{}:{record}", path.display())));
-    }
-    InMemoryImages::try_from_pixels((SIDE, SIDE), records.pixels, records.labels, names, classes)
 }
 
 /// Images and labels of CIFAR files.
@@ -151,19 +110,6 @@ impl CifarRecords {
         }
         Ok(())
     }
-}
-
-/// The names of the classes, one a line; empty lines at the end do not count.
-fn read_names(path: &Path, expected: usize) -> Result<Vec<String>, DataError> {
-    let bytes = read_whole(path, LIMIT)?;
-    let text = String::from_utf8_lossy(&bytes);
-    let names = text.lines().map(str::trim).filter(|name| !name.is_empty());
-    let names: Vec<String> = names.map(str::to_owned).collect();
-    if names.len() == expected {
-        return Ok(names);
-    }
-    let source = FormatError::ClassNames { expected, got: names.len() };
-    Err(DataError::Format { path: path.to_owned(), source })
 }
 
 #[cfg(test)]

@@ -8,9 +8,10 @@ use flate2::bufread::MultiGzDecoder;
 
 use crate::error::DataError;
 use crate::progress::{Progress, ProgressUnit};
+use crate::source::positioned::read_exact_at;
 
 /// The first bytes of every gzip file (RFC 1952, section 2.3.1).
-pub(crate) const MAGIC: [u8; 2] = [0x1F, 0x8B];
+const MAGIC: [u8; 2] = [0x1F, 0x8B];
 
 /// How much is inflated between two reports: 1 MiB.
 const STEP: u64 = 1 << 20;
@@ -27,6 +28,15 @@ impl<R: Read> Read for Counting<R> {
         self.bytes += count as u64;
         Ok(count)
     }
+}
+
+/// Whether a file's first bytes say that it is gzipped; it is read from its start after this.
+pub(crate) fn is_gzip(mut file: &File) -> io::Result<bool> {
+    let mut start = [0; 2];
+    let is_gzip = read_exact_at(file, &mut start, 0).is_ok() && start == MAGIC;
+    // On Windows a read at a position moves the file's own position too.
+    file.rewind()?;
+    Ok(is_gzip)
 }
 
 /// Reads a file whole, inflated if its first bytes say that it is gzipped.

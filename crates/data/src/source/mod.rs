@@ -4,6 +4,7 @@ mod blobs;
 mod cached_tar;
 mod catalog;
 mod cifar;
+mod cifar_files;
 mod decoding;
 mod folder;
 mod formulae;
@@ -23,7 +24,8 @@ mod tar_images;
 mod tensors;
 
 pub use blobs::blob_volumes;
-pub use cifar::{CifarLabels, CifarPart, CifarRecords, read_cifar};
+pub use cifar::{CifarLabels, CifarPart, CifarRecords};
+pub use cifar_files::{CifarFiles, read_cifar};
 pub use folder::ImageFolder;
 pub use formulae::{Formula, formula_samples};
 pub use generated::{Cue, GeneratedConfig, GeneratedImages};

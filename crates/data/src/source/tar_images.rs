@@ -15,7 +15,7 @@ use crate::source::ImageSource;
 use crate::source::cached_tar::cached_tar;
 use crate::source::catalog::{Catalog, Found, is_image};
 use crate::source::folder::MAX_FILE_BYTES;
-use crate::source::inflate::{MAGIC, inflate};
+use crate::source::inflate::{inflate, is_gzip};
 use crate::source::positioned::read_exact_at;
 use crate::trace;
 
@@ -78,11 +78,7 @@ impl TarImages {
         let path = path.as_ref();
         let open = |source| DataError::Open { path: path.to_owned(), source };
         let file = File::open(path).map_err(open)?;
-        let mut start = [0; 2];
-        let is_gzip = read_exact_at(&file, &mut start, 0).is_ok() && start == MAGIC;
-        // On Windows a read at a position moves the file's own position too.
-        (&file).rewind().map_err(open)?;
-        if !is_gzip {
+        if !is_gzip(&file).map_err(open)? {
             return Self::in_place(file, path);
         }
         let bytes = inflate(file, path, limit, progress)?;

@@ -89,14 +89,16 @@ impl InMemoryTensors {
     }
 
     /// The images and labels of an IDX pair such as MNIST's, `[samples, …]` and `[samples]`, both
-    /// of unsigned bytes.
+    /// of unsigned bytes; `path` is what an error calls them.
     ///
     /// # Errors
     /// [`FormatError::Values`] for values of another type, [`FormatError::LabelCount`] for a
-    /// pair that does not belong together; as [`from_bytes`](Self::from_bytes).
+    /// pair that does not belong together, [`FormatError::Label`] for a label that is none of
+    /// `classes`; as [`from_bytes`](Self::from_bytes).
     pub fn from_idx(
         images: IdxArray,
         labels: IdxArray,
+        classes: usize,
         path: impl AsRef<std::path::Path>,
     ) -> Result<Self, DataError> {
         let fault = |source| DataError::Format { path: path.as_ref().to_owned(), source };
@@ -113,9 +115,12 @@ impl InMemoryTensors {
             let labels = count.unwrap_or(0);
             return Err(fault(FormatError::LabelCount { samples, labels }));
         }
-        let classes = bytes(labels.values)?.into_iter().map(usize::from).collect();
+        let labels: Vec<usize> = bytes(labels.values)?.into_iter().map(usize::from).collect();
+        if let Some(record) = labels.iter().position(|&label| label >= classes) {
+            return Err(fault(FormatError::Label { record, label: labels[record], classes }));
+        }
         let shape = images.shape.get(1..).unwrap_or_default().to_vec();
-        Self::from_bytes(samples, &shape, bytes(images.values)?, Targets::Classes(classes))
+        Self::from_bytes(samples, &shape, bytes(images.values)?, Targets::Classes(labels))
     }
 
     /// Sets the map of bytes to `(byte / 255 − mean) / std`; numbers are left as they are.

@@ -5,11 +5,12 @@ use std::path::Path;
 
 use tempfile::TempDir;
 use updraft_data::{
-    CifarLabels, CifarPart, DataError, Delimiter, FormatError, IdxArray, ImageFolder, ImageSource,
-    InMemoryTensors, Loader, Order, StreamConfig, TargetBatch, Targets, Workers, read_cifar,
+    CifarFiles, CifarLabels, CifarPart, DataError, Delimiter, FormatError, IdxArray, ImageFolder,
+    ImageSource, InMemoryTensors, Loader, Order, StreamConfig, TargetBatch, Targets, Workers,
+    read_cifar,
 };
 
-use crate::files::{contents, folder, gzip, jpeg, told, two_classes, write};
+use crate::files::{contents, folder, gzip, jpeg, tar, told, two_classes, write};
 
 fn idx(shape: &[u32], body: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0, 0, 8, shape.len() as u8];
@@ -27,7 +28,7 @@ fn an_idx_pair_becomes_batches_for_any_number_of_workers() {
     let labels = write(&root, "labels", &idx(&[50], &labels));
     let read = |path: &Path| IdxArray::read(path).unwrap();
     let open = |workers| {
-        let samples = InMemoryTensors::from_idx(read(&images), read(&labels), &images)
+        let samples = InMemoryTensors::from_idx(read(&images), read(&labels), 10, &images)
             .and_then(|samples| samples.with_normalization(0.5, 0.25))
             .unwrap();
         assert_eq!(samples.sample_shape(), [2, 3]);
@@ -58,12 +59,14 @@ fn an_idx_pair_becomes_batches_for_any_number_of_workers() {
 fn idx_files_that_do_not_belong_together_are_refused() {
     let array = |shape: &[u32], body: &[u8]| IdxArray::parse(&idx(shape, body)).unwrap();
     let images = array(&[2, 2], &[1, 2, 3, 4]);
-    let fault = |labels| match InMemoryTensors::from_idx(images.clone(), labels, "pair") {
+    let fault = |labels| match InMemoryTensors::from_idx(images.clone(), labels, 3, "pair") {
         Err(DataError::Format { source, .. }) => source,
         other => panic!("{other:?}"),
     };
     let three = fault(array(&[3], &[0, 1, 2]));
     assert_eq!(three, FormatError::LabelCount { samples: 2, labels: 3 });
+    let fourth = fault(array(&[2], &[2, 3]));
+    assert_eq!(fourth, FormatError::Label { record: 1, label: 3, classes: 3 });
     let floats = IdxArray::parse(&[0, 0, 0x0D, 1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0]).unwrap();
     assert!(matches!(fault(floats), FormatError::Values { got: "32-bit floating point", .. }));
     let error = InMemoryTensors::from_floats(2, &[3], vec![0.0; 5], Targets::None).unwrap_err();
@@ -113,6 +116,75 @@ fn cifar10_is_read_in_the_order_of_its_files() {
     assert!(train.name(9).ends_with("data_batch_5.bin:1"), "{}", train.name(9));
     let test = read_cifar(root.path(), CifarLabels::Ten, CifarPart::Test).unwrap();
     assert_eq!((test.len(), test.label(0)), (2, 5));
+}
+
+/// A folder as CIFAR-100's binary version unpacks, with three images in each file.
+fn cifar100() -> Vec<(&'static str, Vec<u8>)> {
+    let names = |count: usize, kind: &str| -> Vec<u8> {
+        (0..count).flat_map(|at| format!("{kind}-{at}\n").into_bytes()).collect()
+    };
+    let records = |first: u8| -> Vec<u8> {
+        let record = |at: u8| [vec![at % 20, 99 - at], vec![at; 3072]].concat();
+        (first..first + 3).flat_map(record).collect()
+    };
+    vec![
+        ("coarse_label_names.txt", names(20, "group")),
+        ("fine_label_names.txt", names(100, "class")),
+        ("train.bin", records(18)),
+        ("test.bin", records(40)),
+    ]
+}
+
+#[test]
+fn cifar100_has_both_labels_in_a_folder_and_in_its_archive() {
+    let files = cifar100();
+    let unpacked = folder(&files);
+    let inside: Vec<(String, Vec<u8>)> =
+        files.iter().map(|(name, bytes)| (format!("cifar-100/{name}"), bytes.clone())).collect();
+    let inside: Vec<_> = inside.iter().map(|(name, bytes)| (&**name, bytes.clone())).collect();
+    let root = tempfile::tempdir().unwrap();
+    let plain = write(&root, "plain.tar", &tar(&inside));
+    let zipped = write(&root, "cifar.tar.gz", &gzip(&tar(&inside)));
+    for path in [unpacked.path(), &plain, &zipped] {
+        let files = CifarFiles::open(path, &mut |_| {}).unwrap();
+        let fine = files.images(CifarLabels::Fine, CifarPart::Train).unwrap();
+        let labels: Vec<usize> = (0..3).map(|index| fine.label(index)).collect();
+        assert_eq!((labels, fine.classes().len()), (vec![81, 80, 79], 100));
+        assert_eq!((fine.classes()[81].as_str(), fine.size()), ("class-81", (32, 32)));
+        assert_eq!(fine.read(1).unwrap().pixels()[..3], [19; 3]);
+        let coarse = files.images(CifarLabels::Coarse, CifarPart::Train).unwrap();
+        let labels: Vec<usize> = (0..3).map(|index| coarse.label(index)).collect();
+        assert_eq!((labels, coarse.classes()[19].as_str()), (vec![18, 19, 0], "group-19"));
+        let test = files.images(CifarLabels::Fine, CifarPart::Test).unwrap();
+        assert_eq!((test.len(), test.label(0)), (3, 59));
+        assert!(test.name(2).ends_with("test.bin:2"), "{}", test.name(2));
+    }
+}
+
+#[test]
+fn a_damaged_cifar_archive_is_told() {
+    let mut files = cifar100();
+    let root = tempfile::tempdir().unwrap();
+    let open = |name: &str, bytes: &[u8]| {
+        let path = write(&root, name, bytes);
+        read_cifar(path, CifarLabels::Fine, CifarPart::Train).unwrap_err()
+    };
+    let whole = tar(&files);
+    for cut in [300, 2000, whole.len() - 4000] {
+        let text = told(&open("cut.tar", &whole[..cut]));
+        assert!(text.contains("cut.tar"), "{cut}: {text}");
+    }
+    let mut flipped = gzip(&whole);
+    let middle = flipped.len() / 2;
+    flipped[middle] ^= 16;
+    assert!(matches!(open("flipped.tar.gz", &flipped), DataError::Inflate { .. }));
+    files[2].1[1] = 100;
+    let text = told(&open("label.tar", &tar(&files)));
+    assert!(text.ends_with("record 0 has label 100; there are 100 classes"), "{text}");
+    files.remove(2);
+    assert!(told(&open("few.tar", &tar(&files))).contains("few.tar/train.bin` cannot be opened"));
+    let gone = read_cifar(root.path().join("gone"), CifarLabels::Fine, CifarPart::Train);
+    assert!(matches!(gone, Err(DataError::Open { .. })));
 }
 
 #[test]

@@ -6,8 +6,9 @@ use std::fs;
 
 use image::ImageFormat;
 use updraft_data::{
-    CacheUse, CifarLabels, CifarRecords, Cue, Delimiter, FileImages, FitConfig, GeneratedConfig,
-    GeneratedImages, IdxArray, ImageSource, Table, TableEncoder, TableSchema, TarImages, decode,
+    CacheUse, CifarFiles, CifarLabels, CifarPart, CifarRecords, Cue, Delimiter, FileImages,
+    FitConfig, GeneratedConfig, GeneratedImages, IdxArray, ImageSource, Table, TableEncoder,
+    TableSchema, TarImages, decode,
 };
 
 use crate::files::{contents, encode, gzip, jpeg, picture, tar, two_classes};
@@ -106,6 +107,26 @@ fn damaged_cifar_files_are_read_or_refused() {
         assert_eq!(records.pixels.len(), 3072 * records.labels.len());
         assert!(records.pixels.len() <= bytes.len());
         read
+    });
+}
+
+#[test]
+fn damaged_cifar_archives_are_read_or_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("damaged.tar");
+    let names = |count: usize| (0..count).flat_map(|at| format!("{at}\n").into_bytes()).collect();
+    let whole = tar(&[
+        ("c/fine_label_names.txt", names(100)),
+        ("c/train.bin", vec![7; 3074]),
+        ("c/test.bin", vec![7; 2 * 3074]),
+    ]);
+    survive(7, 600, &[whole.clone(), gzip(&whole)], |bytes| {
+        fs::write(&path, bytes).unwrap();
+        let Ok(files) = CifarFiles::open(&path, &mut |_| {}) else { return false };
+        [(CifarPart::Train, 1), (CifarPart::Test, 2)].into_iter().all(|(part, expected)| {
+            let images = files.images(CifarLabels::Fine, part);
+            images.is_ok_and(|images| images.len() == expected)
+        })
     });
 }
 

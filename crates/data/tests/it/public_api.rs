@@ -1,16 +1,16 @@
 //! Every promised name: removing one breaks this file, not a user.
 
 use updraft_data::{
-    Ahead, Augment, CacheUse, CachedImages, Canvas, CifarLabels, CifarPart, CifarRecords, Collate,
-    ColorJitter, ColumnEncoder, ColumnKind, ColumnSchema, Cue, DataError, DecodeError, Delimiter,
-    Draw, EncodedTable, Epoch, FaultPolicy, FileImages, FitConfig, FormatError, Formula,
-    GeneratedConfig, GeneratedImages, HorizontalFlip, IdxArray, IdxValues, Image, ImageBatch,
-    ImageCollate, ImageFolder, ImageSource, InMemoryImages, InMemoryTensors, LastBatch, Loader,
-    LoaderConfig, LoaderState, Mix, MixUp, Normalize, Order, PatchPair, Place, Progress,
-    ProgressUnit, Quarantined, RandomPatches, RandomResizedCrop, Relabeled, ResidentBatch,
-    ResidentEpoch, ResidentSet, Resized, Rotate, SampleFault, SlidingWindow, Split, StreamConfig,
-    Subset, Table, TableEncoder, TableError, TableSchema, TarImages, TargetBatch, Targets,
-    TensorBatch, Translate, Vocabulary, Waits, Workers, Zoom,
+    Ahead, Augment, CacheUse, CachedImages, Canvas, CifarFiles, CifarLabels, CifarPart,
+    CifarRecords, Collate, ColorJitter, ColumnEncoder, ColumnKind, ColumnSchema, Cue, DataError,
+    DecodeError, Delimiter, Draw, EncodedTable, Epoch, FaultPolicy, FileImages, FitConfig,
+    FormatError, Formula, GeneratedConfig, GeneratedImages, HorizontalFlip, IdxArray, IdxValues,
+    Image, ImageBatch, ImageCollate, ImageFolder, ImageSource, InMemoryImages, InMemoryTensors,
+    LastBatch, Loader, LoaderConfig, LoaderState, Mix, MixUp, Normalize, Order, PatchPair, Place,
+    Progress, ProgressUnit, Quarantined, RandomPatches, RandomResizedCrop, Relabeled,
+    ResidentBatch, ResidentEpoch, ResidentSet, Resized, Rotate, SampleFault, SlidingWindow, Split,
+    StreamConfig, Subset, Table, TableEncoder, TableError, TableSchema, TarImages, TargetBatch,
+    Targets, TensorBatch, Translate, Vocabulary, Waits, Workers, Zoom,
 };
 
 #[test]
@@ -24,7 +24,7 @@ fn the_promised_names_are_there() {
     let _ = size_of::<(Augment, Canvas, ColorJitter, HorizontalFlip, MixUp, Normalize)>();
     let _ = size_of::<(RandomResizedCrop, Rotate, Translate, Zoom, Mix, Image<'_>, ImageBatch)>();
     let _ = size_of::<(CacheUse, CachedImages, FileImages, Progress, ProgressUnit)>();
-    let _ = size_of::<(CifarLabels, CifarPart, CifarRecords, IdxArray, IdxValues)>();
+    let _ = size_of::<(CifarFiles, CifarLabels, CifarPart, CifarRecords, IdxArray, IdxValues)>();
     let _ = size_of::<(ColumnEncoder, ColumnKind, ColumnSchema, Delimiter, EncodedTable)>();
     let _ = size_of::<(FitConfig, Table, TableEncoder, TableError, TableSchema, Vocabulary)>();
     let _ = size_of::<(DataError, DecodeError, FormatError, Place, SampleFault, Quarantined)>();

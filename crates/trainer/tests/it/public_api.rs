@@ -6,11 +6,11 @@ use updraft_trainer::{
     EpochReport, EpochSums, Evaluation, Event, Finished, Fit, GradientMean, Keep, Loaded, LrPoint,
     LrRange, NonFinite, OptimizerConfig, Passes, Plateau, Run, RunData, RunSettings, RunState,
     SamplesF1, Schedule, SegmentedPass, Segments, Skipped, Snapshot, StepAt, StepOutcome,
-    StepReport, StepSettings, StepTimes, Timing, TrainError, UncertaintyWeights, best_checkpoint,
-    binary_cross_entropy, check_checkpoint, cross_entropy, dice_cross_entropy, evaluate,
-    find_learning_rate, focal, list_checkpoints, load_checkpoint, load_model, mean_squared_error,
-    prune_checkpoints, recompute_batch_norms, save_checkpoint, soft_cross_entropy, soft_targets,
-    suggest_learning_rate, train_step, train_step_accumulated,
+    StepReport, StepSettings, StepTimes, Timing, TrainError, Transfer, UncertaintyWeights,
+    best_checkpoint, binary_cross_entropy, check_checkpoint, cross_entropy, dice_cross_entropy,
+    evaluate, find_learning_rate, focal, list_checkpoints, load_checkpoint, load_model,
+    mean_squared_error, prune_checkpoints, recompute_batch_norms, save_checkpoint,
+    soft_cross_entropy, soft_targets, suggest_learning_rate, train_step, train_step_accumulated,
 };
 
 use crate::small::Classifier;
@@ -28,6 +28,7 @@ fn the_promised_names_are_there() {
     let _ = (list_checkpoints, prune_checkpoints, best_checkpoint, check_checkpoint);
     let _ = size_of::<(Activity, BatchNormStatistics, Criterion, EarlyStop, Plateau, Keep)>();
     let _ = size_of::<(Ema<Classifier>, EmaConfig, GradientMean, NonFinite, StepTimes, Timing)>();
+    let _ = size_of::<Transfer>();
     let _ = size_of::<(Asymmetric, ClassLoss, UncertaintyWeights, SamplesF1)>();
     let _ = size_of::<(Loaded<Classifier>, Snapshot<'_, Classifier>)>();
     let _ = (cross_entropy, soft_cross_entropy, soft_targets, focal, dice_cross_entropy);

@@ -11,7 +11,7 @@ use updraft_precision::{DynamicScale, LossScale, Policy};
 use updraft_testing::{alone, autodiff_devices};
 use updraft_trainer::{
     Activity, Control, Criterion, EmaConfig, Ending, Event, Finished, Passes, Run, RunData,
-    RunSettings, TrainError, list_checkpoints,
+    RunSettings, TrainError, Transfer, list_checkpoints,
 };
 
 use crate::small::{Classifier, forward, loader, new_run, optimizer, settings};
@@ -104,6 +104,30 @@ fn a_run_stopped_at_any_step_goes_on_to_the_same_bits() {
         let (resumed, after) = train(run, &settings, &device, None);
         assert!(resumed.model.bits() == whole.model.bits(), "other weights after {stop}");
         assert_eq!([timeless(&before), timeless(&after)].concat(), expected, "after {stop}");
+    }
+}
+
+#[test]
+fn a_batch_moved_ahead_changes_no_bit_and_a_stopped_run_takes_it_again() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    for accumulate in [1, 4] {
+        let trained = |transfer, stop| {
+            let folder = tempfile::tempdir().unwrap();
+            let settings = RunSettings { accumulate, transfer, ..settings(folder.path(), 2) };
+            let (finished, events) = train(new_run(&device), &settings, &device, stop);
+            if stop.is_none() {
+                return (finished.model.bits(), timeless(&events));
+            }
+            let run =
+                Run::resume(&finished.checkpoint, Classifier::new(&device), optimizer().init());
+            let (resumed, after) = train(run.unwrap(), &settings, &device, None);
+            (resumed.model.bits(), [timeless(&events), timeless(&after)].concat())
+        };
+        let expected = trained(Transfer::WhenUsed, None);
+        for stop in [None, Some(1), Some(2)] {
+            assert!(trained(Transfer::Ahead, stop) == expected, "{accumulate} {stop:?}");
+        }
     }
 }
 

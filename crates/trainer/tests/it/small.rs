@@ -15,7 +15,7 @@ use updraft_data::{
 use updraft_precision::LossScale;
 use updraft_trainer::{
     BatchNormStatistics, CheckpointSettings, Criterion, OptimizerConfig, Run, RunSettings,
-    Schedule, StepSettings,
+    Schedule, StepSettings, Transfer,
 };
 
 /// A convolution, a batch norm (running statistics), dropout (random state) and a linear layer.
@@ -128,6 +128,7 @@ pub(crate) fn settings(folder: &Path, epochs: u64) -> RunSettings {
         batch_norm: BatchNormStatistics::Running,
         criterion: Criterion::TestAccuracy,
         early_stop: None,
+        transfer: Transfer::WhenUsed,
         checkpoints: CheckpointSettings {
             folder: folder.to_owned(),
             every_steps: None,

@@ -1,0 +1,130 @@
+//! The images of a plan as they lie on disk or are drawn, before anything is kept of them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow, bail};
+use updraft_data::{
+    CifarFiles, CifarLabels, CifarPart, Delimiter, GeneratedConfig, GeneratedImages, ImageFolder,
+    ImageSource, TarImages,
+};
+
+use super::Report;
+use crate::config::{Cifar100Labels, DataSource, Plan};
+
+/// Images of a plan.
+pub(super) enum Opened {
+    /// Two sets.
+    Apart { train: Arc<dyn ImageSource>, test: Arc<dyn ImageSource> },
+    /// One set, of which a share is held out to score on.
+    Together { all: Arc<dyn ImageSource>, test_fraction: f64 },
+}
+
+/// Opens what a plan names; `dir` comes before the plan's own data folder, and `notes` gathers what
+/// became of inflated archives.
+pub(super) fn open_sources(
+    plan: &Plan,
+    dir: Option<&Path>,
+    notes: &mut Vec<String>,
+    report: Report<'_>,
+) -> Result<Opened> {
+    let place = Place { dir: dir.or(plan.data.dir()), how_to_get: plan.data.how_to_get() };
+    match &plan.data.source {
+        DataSource::Generated { cue, train_images, test_images } => {
+            let generate = |images, seed| -> Result<Arc<dyn ImageSource>> {
+                let config = GeneratedConfig::new(*cue, images)
+                    .with_size(plan.data.height, plan.data.width)
+                    .with_seed(seed);
+                Ok(Arc::new(GeneratedImages::try_new(config)?))
+            };
+            // Another seed draws other images of the same classes.
+            let train = generate(*train_images, plan.seed)?;
+            Ok(Opened::Apart { train, test: generate(*test_images, plan.seed ^ (1 << 63))? })
+        }
+        DataSource::Archives { train, test, inflate_to, .. } => {
+            let paths = place.find(&[train, test])?;
+            let mut open = |path: &PathBuf, name: &str| -> Result<Arc<dyn ImageSource>> {
+                let step = format!("reading {name} archive");
+                let progress = &mut |progress| report(&step, progress);
+                let Some(folder) = inflate_to else {
+                    return Ok(Arc::new(TarImages::open(path, progress)?));
+                };
+                let (archive, used) = TarImages::open_cached(path, folder, progress)?;
+                notes.extend(super::image_cache::told(&format!("{name} archive"), &used));
+                Ok(Arc::new(archive))
+            };
+            let train = open(&paths[0], "training")?;
+            Ok(Opened::Apart { train, test: open(&paths[1], "test")? })
+        }
+        DataSource::Folders { train, test, test_fraction, .. } => {
+            place.listed((train, test.as_ref()), *test_fraction, |path| {
+                Ok(Arc::new(ImageFolder::open(path)?))
+            })
+        }
+        DataSource::Manifest { train, test, test_fraction, path_column, class_column, .. } => place
+            .listed((train, test.as_ref()), *test_fraction, |path| {
+                let delimiter = Delimiter::of(path);
+                let folder =
+                    ImageFolder::from_manifest(path, delimiter, path_column, class_column)?;
+                Ok(Arc::new(folder))
+            }),
+        DataSource::Cifar10 { files, .. } => place.cifar(files, CifarLabels::Ten, report),
+        DataSource::Cifar100 { files, labels, .. } => {
+            let labels = match labels {
+                Cifar100Labels::Fine => CifarLabels::Fine,
+                Cifar100Labels::Coarse => CifarLabels::Coarse,
+            };
+            place.cifar(files, labels, report)
+        }
+    }
+}
+
+/// The data folder, and what a person is told where something is not in it.
+struct Place<'a> {
+    dir: Option<&'a Path>,
+    how_to_get: Option<&'a str>,
+}
+
+impl Place<'_> {
+    /// Joins each file to the data folder, or says where it looked and how to get it.
+    fn find(&self, files: &[&PathBuf]) -> Result<Vec<PathBuf>> {
+        let hint = self.how_to_get.map(|text| format!("; {text}")).unwrap_or_default();
+        let Some(dir) = self.dir else {
+            bail!(
+                "this config needs data: name its folder with --data DIR or the key \
+                 `data.dir`{hint}"
+            );
+        };
+        let mut paths = Vec::new();
+        for file in files {
+            let path = dir.join(file);
+            if !path.exists() {
+                return Err(anyhow!("looked for `{}`, which is not there{hint}", path.display()));
+            }
+            paths.push(path);
+        }
+        Ok(paths)
+    }
+
+    /// One set or two that `open` lists.
+    fn listed(
+        &self,
+        (train, test): (&PathBuf, Option<&PathBuf>),
+        test_fraction: f64,
+        open: impl Fn(&Path) -> Result<Arc<dyn ImageSource>>,
+    ) -> Result<Opened> {
+        let paths = self.find(&[Some(train), test].into_iter().flatten().collect::<Vec<_>>())?;
+        let train = open(&paths[0])?;
+        match paths.get(1) {
+            Some(test) => Ok(Opened::Apart { train, test: open(test)? }),
+            None => Ok(Opened::Together { all: train, test_fraction }),
+        }
+    }
+
+    fn cifar(&self, files: &PathBuf, labels: CifarLabels, report: Report<'_>) -> Result<Opened> {
+        let path = self.find(&[files])?.remove(0);
+        let files = CifarFiles::open(path, &mut |progress| report("reading archive", progress))?;
+        let train = Arc::new(files.images(labels, CifarPart::Train)?);
+        Ok(Opened::Apart { train, test: Arc::new(files.images(labels, CifarPart::Test)?) })
+    }
+}
