@@ -331,7 +331,7 @@ mod tests {
     fn a_planted_fault_fails_its_path_alone_and_the_command() {
         let mut bench = Bench::new("flex").expect("flex is there");
         let elsewhere = Plan { seed: bench.plan.seed + 1, ..bench.plan.clone() };
-        let data = open_data(&elsewhere, None, &mut |_, _| {}).expect("generated images");
+        let data = open_data(&elsewhere, None, None, &mut |_, _| {}).expect("generated images");
         bench.train = loaders(&elsewhere, &data).expect("loaders").0;
         let paths: [(&str, Check); 2] = [("loader", loader), ("EMA", ema)];
         let verdicts = judge(&bench, &paths).expect("nobody stopped it");
