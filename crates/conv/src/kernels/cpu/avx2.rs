@@ -17,6 +17,7 @@ use super::pool;
 use super::sum;
 use super::tile::{self, TileJob};
 use super::vector::Simd;
+use super::winograd;
 use crate::kernels::{Activation, PoolGeometry, Pooling};
 
 /// Proof that the CPU has AVX2 and FMA.
@@ -50,6 +51,14 @@ impl Simd for Avx2 {
     fn add(self, a: __m256, b: __m256) -> __m256 {
         // SAFETY: the proof is at hand.
         unsafe { _mm256_add_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn is_zero(self, vector: __m256) -> bool {
+        let mut numbers = [0.0; 8];
+        // SAFETY: there is room for eight numbers.
+        unsafe { self.store(numbers.as_mut_ptr(), vector) };
+        numbers == [0.0; 8]
     }
 
     #[inline(always)]
@@ -199,4 +208,9 @@ pool::entries! {
 
 sum::entries! {
     #[target_feature(enable = "avx2,fma")]
+}
+
+winograd::entries! {
+    #[target_feature(enable = "avx2,fma")]
+    Avx2 = Avx2(())
 }

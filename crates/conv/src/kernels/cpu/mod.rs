@@ -17,6 +17,7 @@ mod portable;
 mod sum;
 mod tile;
 mod vector;
+mod winograd;
 
 #[cfg(feature = "flex")]
 pub(crate) use fresh::{Fresh, fresh};
@@ -29,6 +30,7 @@ pub(crate) use norm::{Line, NormKernels};
 pub(crate) use pool::PoolKernels;
 pub(crate) use sum::SumKernels;
 pub(crate) use tile::TileJob;
+pub(crate) use winograd::{POINTS, RESULTS, Squares, TAPS, Transform, TransformJob};
 
 use crate::kernels::path::Path;
 

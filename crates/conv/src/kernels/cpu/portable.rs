@@ -11,6 +11,7 @@ use super::pool;
 use super::sum;
 use super::tile::{self, TileJob};
 use super::vector::Simd;
+use super::winograd;
 use crate::kernels::{Activation, PoolGeometry, Pooling};
 
 /// Eight numbers, which compilers put into whatever vectors the target has.
@@ -48,6 +49,11 @@ impl Simd for Portable {
             result[lane] += b[lane];
         }
         result
+    }
+
+    #[inline(always)]
+    fn is_zero(self, vector: [f32; 8]) -> bool {
+        vector == [0.0; 8]
     }
 
     #[inline(always)]
@@ -129,3 +135,7 @@ norm::entries! {}
 pool::entries! {}
 
 sum::entries! {}
+
+winograd::entries! {
+    Portable = Portable
+}

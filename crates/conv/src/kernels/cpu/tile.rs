@@ -57,7 +57,7 @@ impl TileJob<'_> {
 
     /// What the inner loop relies on.
     fn check(&self, lanes: usize, output: &[f32]) {
-        let furthest = self.taps.iter().max().copied().unwrap_or(0) as usize;
+        let furthest = self.taps.iter().fold(0, |most, &tap| most.max(tap)) as usize;
         let window =
             self.origin + (self.rows - 1) * self.row_step + (self.columns - 1) * self.column_step;
         assert!(window + furthest < self.image.len(), "windows reach over the image");
