@@ -5,7 +5,7 @@ use super::cpu::{PointwiseKernels, TileJob, lanes, transpose};
 use super::geometry::ConvGeometry;
 use super::lines::{Lines, for_rows};
 use super::packing::{pack, padded_image, padded_len, phase_taps, taps_of};
-use super::parallel::{Cut, Pieces, over, threads};
+use super::parallel::{Cut, Pieces, Together, over, threads};
 use super::path::Path;
 use super::plan::{Phase, Phases, Windows};
 use super::scratch::Scratch;
@@ -84,6 +84,8 @@ pub(crate) fn forward_into<'a>(
     let threads = threads(asked_threads);
     let by_pixel_len = if lines.is_some() { 0 } else { pixels * blocks * lanes };
     let winograd = Winograd::forward(path, geometry);
+    let winograd = winograd.map(|all| all.with_at_most(shape.batch.div_ceil(threads)));
+    let together = winograd.as_ref().map_or(1, Winograd::together);
     let [point_len, own_len] = winograd.as_ref().map_or([0; 2], Winograd::lens);
     let (shared, of_threads) = scratch.split(
         shape.groups * (weight_len + start_len + point_len),
@@ -109,47 +111,56 @@ pub(crate) fn forward_into<'a>(
     if winograd.is_none() {
         of_threads.iter_mut().for_each(|own| own[..padded_len].fill(0.0));
     }
-    over(y, of_threads, |index, y, own| {
-        let x = &x[index * image_len..][..image_len];
+    over(Together::new(y, together), of_threads, |index, mut y, own| {
         for group in 0..shape.groups {
-            let x = &x[group * image_len / shape.groups..][..image_len / shape.groups];
+            let x = |sample: usize| {
+                let x = &x[(index * together + sample) * image_len..][..image_len];
+                &x[group * image_len / shape.groups..][..image_len / shape.groups]
+            };
+            let start = &starts[group * start_len..][..start_len];
+            let mut y: Vec<_> = {
+                let of_group = outputs * pixels;
+                y.iter_mut().map(|y| &mut y[group * of_group..][..of_group]).collect()
+            };
+            let mut directly = u32::MAX;
             if let Some(winograd) = &winograd {
-                let start = &starts[group * start_len..][..start_len];
-                let y = &mut y[group * outputs * pixels..][..outputs * pixels];
                 let points = &points[group * point_len..][..point_len];
-                if winograd.planes(x, points, start, own, y) {
-                    continue;
+                directly = winograd.planes(x, points, start, own, &mut y);
+                if directly != 0 {
+                    own[..padded_len].fill(0.0);
                 }
-                own[..padded_len].fill(0.0);
             }
             let (own_image, by_pixel) = own.split_at_mut(padded_len);
-            let image = padded_image(path, x, shape.input, windows.padded, own_image);
             let weights = &packed[group * weight_len..][..weight_len];
-            let start = &starts[group * start_len..][..start_len];
-            let y = &mut y[group * outputs * pixels..][..outputs * pixels];
-            if let Some(lines) = lines {
-                lines.job(image, &taps, weights, start, outputs).run(path, y);
-                continue;
+            for (sample, y) in y.iter_mut().enumerate() {
+                if directly >> sample & 1 == 0 {
+                    continue;
+                }
+                let image = padded_image(path, x(sample), shape.input, windows.padded, own_image);
+                if let Some(lines) = lines {
+                    lines.job(image, &taps, weights, start, outputs).run(path, y);
+                    continue;
+                }
+                let job = TileJob {
+                    image,
+                    origin: 0,
+                    taps: &taps,
+                    weights,
+                    start,
+                    blocks,
+                    rows: geometry.output()[0],
+                    columns: geometry.output()[1],
+                    row_step,
+                    column_step: shape.stride[1],
+                    output_row: geometry.output()[1] * blocks * lanes,
+                    output_column: blocks * lanes,
+                };
+                job.run(path, by_pixel);
+                transpose(path, by_pixel, [pixels, outputs], blocks * lanes, y, pixels);
             }
-            let job = TileJob {
-                image,
-                origin: 0,
-                taps: &taps,
-                weights,
-                start,
-                blocks,
-                rows: geometry.output()[0],
-                columns: geometry.output()[1],
-                row_step,
-                column_step: shape.stride[1],
-                output_row: geometry.output()[1] * blocks * lanes,
-                output_column: blocks * lanes,
-            };
-            job.run(path, by_pixel);
-            transpose(path, by_pixel, [pixels, outputs], blocks * lanes, y, pixels);
         }
         if activation != Activation::Identity {
-            pointwise.values_in_place(activation, y);
+            y.iter_mut().for_each(|y| pointwise.values_in_place(activation, y));
         }
     });
 }
@@ -211,6 +222,8 @@ pub(crate) fn input_gradient_into<'a>(
     let threads = threads(asked_threads);
     let by_pixel_len = if lines.is_some() { 0 } else { pixels * blocks * lanes };
     let winograd = Winograd::input_gradient(path, geometry);
+    let winograd = winograd.map(|all| all.with_at_most(shape.batch.div_ceil(threads)));
+    let together = winograd.as_ref().map_or(1, Winograd::together);
     let [point_len, own_len] = winograd.as_ref().map_or([0; 2], Winograd::lens);
     let (shared, of_threads) = scratch.split(
         shape.groups * (weight_len + point_len) + blocks * lanes,
@@ -244,45 +257,58 @@ pub(crate) fn input_gradient_into<'a>(
     if winograd.is_none() {
         of_threads.iter_mut().for_each(|own| own[..padded_len].fill(0.0));
     }
-    over(dx, of_threads, |index, dx, own| {
-        let dy = &dy[index * image_len..][..image_len];
+    over(Together::new(dx, together), of_threads, |index, mut dx, own| {
         for group in 0..shape.groups {
-            let dy = &dy[group * image_len / shape.groups..][..image_len / shape.groups];
-            let dx = &mut dx[group * inputs * pixels..][..inputs * pixels];
+            let dy = |sample: usize| {
+                let dy = &dy[(index * together + sample) * image_len..][..image_len];
+                &dy[group * image_len / shape.groups..][..image_len / shape.groups]
+            };
+            let mut dx: Vec<_> = {
+                let of_group = inputs * pixels;
+                dx.iter_mut().map(|dx| &mut dx[group * of_group..][..of_group]).collect()
+            };
+            let mut directly = u32::MAX;
             if let Some(winograd) = &winograd {
                 let points = &points[group * point_len..][..point_len];
-                if winograd.planes(dy, points, start, own, dx) {
-                    continue;
+                directly = winograd.planes(dy, points, start, own, &mut dx);
+                if directly != 0 {
+                    own[..padded_len].fill(0.0);
                 }
-                own[..padded_len].fill(0.0);
             }
             let (own_image, by_pixel) = own.split_at_mut(padded_len);
-            let image = padded_image(path, dy, geometry.output(), phases.padded, own_image);
-            if let Some(lines) = lines {
-                let weights = &packed[group * weight_len..][..weight_len];
-                lines.job(image, &jobs[0].taps, weights, start, inputs).run(path, dx);
-                continue;
+            for (sample, dx) in dx.iter_mut().enumerate() {
+                if directly >> sample & 1 == 0 {
+                    continue;
+                }
+                let size = geometry.output();
+                let image = padded_image(path, dy(sample), size, phases.padded, own_image);
+                if let Some(lines) = lines {
+                    let weights = &packed[group * weight_len..][..weight_len];
+                    lines.job(image, &jobs[0].taps, weights, start, inputs).run(path, dx);
+                    continue;
+                }
+                for PhaseJob { phase, taps, weights } in &jobs {
+                    let pixel = (phase.first[0] * shape.input[1] + phase.first[1]) * blocks * lanes;
+                    let weights = group * weight_len + weights;
+                    let job = TileJob {
+                        // A phase without taps is zero wherever its windows would lie.
+                        image: if taps.is_empty() { &[0.0] } else { image },
+                        origin: 0,
+                        taps,
+                        weights: &packed[weights..][..blocks * taps.len() * lanes],
+                        start,
+                        blocks,
+                        rows: phase.pixels[0],
+                        columns: phase.pixels[1],
+                        row_step: if taps.is_empty() { 0 } else { phases.padded.size[1] },
+                        column_step: usize::from(!taps.is_empty()),
+                        output_row: shape.stride[0] * shape.input[1] * blocks * lanes,
+                        output_column: shape.stride[1] * blocks * lanes,
+                    };
+                    job.run(path, &mut by_pixel[pixel..]);
+                }
+                transpose(path, by_pixel, [pixels, inputs], blocks * lanes, dx, pixels);
             }
-            for PhaseJob { phase, taps, weights } in &jobs {
-                let pixel = (phase.first[0] * shape.input[1] + phase.first[1]) * blocks * lanes;
-                let job = TileJob {
-                    // A phase without taps is zero wherever its windows would lie.
-                    image: if taps.is_empty() { &[0.0] } else { image },
-                    origin: 0,
-                    taps,
-                    weights: &packed[group * weight_len + weights..][..blocks * taps.len() * lanes],
-                    start,
-                    blocks,
-                    rows: phase.pixels[0],
-                    columns: phase.pixels[1],
-                    row_step: if taps.is_empty() { 0 } else { phases.padded.size[1] },
-                    column_step: usize::from(!taps.is_empty()),
-                    output_row: shape.stride[0] * shape.input[1] * blocks * lanes,
-                    output_column: shape.stride[1] * blocks * lanes,
-                };
-                job.run(path, &mut by_pixel[pixel..]);
-            }
-            transpose(path, by_pixel, [pixels, inputs], blocks * lanes, dx, pixels);
         }
     });
 }

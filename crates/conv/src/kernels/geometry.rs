@@ -248,9 +248,15 @@ impl ConvGeometry {
 
     /// Whether the products that are left out take longer than the transforms.
     fn gains_from_winograd(&self) -> bool {
-        let ConvShape { channels, groups, .. } = self.shape;
-        let tiles = self.output.map(|pixels| pixels.div_ceil(4));
-        channels.iter().all(|channels| channels / groups >= 16) && tiles[0] * tiles[1] >= 16
+        let ConvShape { batch, channels, groups, .. } = self.shape;
+        let [rows, columns] = self.output.map(|pixels| pixels.div_ceil(4));
+        let tiles = rows * columns;
+        let has_many = |channels: &usize| channels / groups >= 16;
+        // Tiles of results reach over the image; they are multiplied by the same weights over all
+        // samples of a chunk, of which the weight gradient has 16.
+        channels.iter().all(has_many)
+            && 16 * tiles * 5 <= 8 * self.output[0] * self.output[1]
+            && tiles * batch.div_ceil(16) >= 16
     }
 
     /// What was asked for.

@@ -60,6 +60,7 @@ pub fn weight_gradient(
     let all_sums = shape.groups * sums_len;
     let chunk = shape.batch.div_ceil(CHUNKS.min(MOST_PARTIAL / all_sums).max(2));
     let chunks = shape.batch.div_ceil(chunk);
+    let winograd = winograd.map(|all| all.with_at_most(chunk));
     let threads = threads(asked_threads);
     let [points_len, own_len] = winograd.as_ref().map_or([0; 2], Winograd::gradient_lens);
     let (sums, of_threads) = scratch.split(
@@ -77,12 +78,16 @@ pub fn weight_gradient(
         if let Some(winograd) = &winograd {
             let (points, own) = own.split_at_mut(shape.groups * points_len);
             points.fill(0.0);
-            for sample in samples.clone() {
-                let (x, dy) = (&x[sample * x_len..][..x_len], &dy[sample * dy_len..][..dy_len]);
-                let x = x.chunks_exact(x_len / shape.groups);
-                let dy = dy.chunks_exact(dy_len / shape.groups);
-                for ((points, x), dy) in points.chunks_exact_mut(points_len).zip(x).zip(dy) {
-                    winograd.add_gradient(x, dy, own, points);
+            for first in samples.clone().step_by(winograd.together()) {
+                let together = winograd.together().min(samples.end - first);
+                for (group, points) in points.chunks_exact_mut(points_len).enumerate() {
+                    let part = |len: usize, sample: usize| {
+                        let start = (first + sample) * len + group * len / shape.groups;
+                        start..start + len / shape.groups
+                    };
+                    let x = |sample| &x[part(x_len, sample)];
+                    let dy = |sample| &dy[part(dy_len, sample)];
+                    winograd.add_gradient(together, x, dy, own, points);
                 }
             }
             let mut groups = points.chunks_exact(points_len).zip(sums.chunks_exact_mut(sums_len));
