@@ -6,7 +6,7 @@
 //! `Aᵀ((G·w·Gᵀ) ⊙ (Bᵀ·x·B))A`, and the kernel's gradient is `Gᵀ((A·dy·Aᵀ) ⊙ (Bᵀ·x·B))G`.
 //!
 //! Source: Lavin and Gray 2016, arXiv:1509.09308, by the construction of Cook and Toom. Points
-//! were compared by the error of sums over 64 channels: the usual ±1 and ±2 have five times that
+//! were compared by the error of sums over 64 channels: the usual ±1 and ±2 had four times that
 //! of these, whose squares and cubes f32 holds exactly.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
