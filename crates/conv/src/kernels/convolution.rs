@@ -2,6 +2,7 @@
 
 use super::activation::Activation;
 use super::cpu::{PointwiseKernels, TileJob, lanes, transpose};
+use super::depthwise::Depthwise;
 use super::geometry::ConvGeometry;
 use super::lines::{Lines, for_rows};
 use super::packing::{pack, padded_image, padded_len, phase_taps, taps_of};
@@ -69,6 +70,9 @@ pub(crate) fn forward_into<'a>(
     let pointwise = PointwiseKernels::of(path);
     if let Some(bias) = bias {
         assert_eq!(bias.len(), shape.channels[1], "one bias for each output channel");
+    }
+    if let Some(depthwise) = Depthwise::forward(path, geometry) {
+        return depthwise.run(x, w, bias, activation, y, scratch, asked_threads);
     }
     let windows = Windows::of(geometry);
     let [inputs, outputs] = windows.channels;
@@ -196,6 +200,10 @@ pub(crate) fn input_gradient_into<'a>(
     let shape = geometry.shape();
     assert_eq!(w.len(), geometry.weight_len(), "numbers of the weights");
     assert_eq!(dy.len(), geometry.output_len(), "numbers of the output");
+    if let Some(depthwise) = Depthwise::input_gradient(path, geometry) {
+        let (bias, activation) = (None, Activation::Identity);
+        return depthwise.run(dy, w, bias, activation, dx, scratch, asked_threads);
+    }
     let [inputs, outputs] = shape.channels.map(|channels| channels / shape.groups);
     let path = for_rows(path, shape.input[1], shape.stride, inputs);
     let lanes = lanes(path);

@@ -5,6 +5,7 @@ mod batch_norm;
 mod bias;
 mod convolution;
 mod cpu;
+mod depthwise;
 mod geometry;
 mod lines;
 mod packing;

@@ -137,6 +137,23 @@ proptest! {
             paths().for_each(|path| case.check(path));
         }
     }
+
+    #[test]
+    fn any_geometry_by_depth_is_right(
+        batch in 1_usize..4,
+        groups in prop::sample::select(vec![6_usize, 7, 8, 14, 16, 29]),
+        input in [1_usize..14, 1_usize..20],
+        kernel in [1_usize..5, 1_usize..5],
+        stride in [1_usize..4, 1_usize..6],
+        padding in [0_usize..4, 0_usize..5],
+        dilation in [1_usize..3, 1_usize..4],
+    ) {
+        let channels = [groups; 2];
+        let shape = ConvShape { batch, channels, groups, input, kernel, stride, padding, dilation };
+        if let Some(case) = Case::new(shape, Algorithm::Direct) {
+            paths().for_each(|path| case.check(path));
+        }
+    }
 }
 
 proptest! {
@@ -162,14 +179,15 @@ proptest! {
 
 #[test]
 fn the_number_of_threads_changes_no_bit() {
-    for (stride, algorithm) in
-        [(1, Algorithm::Direct), (2, Algorithm::Direct), (1, Algorithm::Winograd)]
-    {
-        let shape = ConvShape {
-            padding: [1, 1],
-            stride: [1, stride],
-            ..ConvShape::new(37, [5, 18], [9, 16], [3, 3])
-        };
+    let shape = ConvShape { padding: [1, 1], ..ConvShape::new(37, [5, 18], [9, 16], [3, 3]) };
+    let strided = ConvShape { stride: [1, 2], ..shape };
+    let by_depth = ConvShape { channels: [29, 29], groups: 29, ..strided };
+    for (shape, algorithm) in [
+        (shape, Algorithm::Direct),
+        (strided, Algorithm::Direct),
+        (by_depth, Algorithm::Direct),
+        (shape, Algorithm::Winograd),
+    ] {
         let case = Case::new(shape, algorithm).expect("valid");
         for path in paths() {
             let alone = case.run(path, 1);
@@ -184,11 +202,14 @@ fn the_number_of_threads_changes_no_bit() {
 #[test]
 fn what_is_not_finite_reaches_all_that_it_meets_and_nothing_else() {
     let shape = ConvShape { padding: [1, 1], ..ConvShape::new(2, [3, 17], [6, 21], [3, 3]) };
-    for (poison, algorithm) in [
-        (f32::NAN, Algorithm::Direct),
-        (f32::INFINITY, Algorithm::Direct),
-        (f32::NAN, Algorithm::Winograd),
-        (f32::INFINITY, Algorithm::Winograd),
+    let by_depth = ConvShape { channels: [14, 14], groups: 14, ..shape };
+    for (poison, shape, algorithm) in [
+        (f32::NAN, shape, Algorithm::Direct),
+        (f32::INFINITY, shape, Algorithm::Direct),
+        (f32::NAN, by_depth, Algorithm::Direct),
+        (f32::INFINITY, by_depth, Algorithm::Direct),
+        (f32::NAN, shape, Algorithm::Winograd),
+        (f32::INFINITY, shape, Algorithm::Winograd),
     ] {
         let mut case = Case::new(shape, algorithm).expect("valid");
         case.x[2 * 126 + 3 * 21 + 7] = poison;

@@ -1,6 +1,7 @@
 //! The gradient of a convolution's weights.
 
 use super::cpu::{LineWeightJob, WeightJob, lanes, transpose};
+use super::depthwise::Depthwise;
 use super::geometry::ConvGeometry;
 use super::lines::{Lines, are_few, for_rows};
 use super::packing::{padded_image, padded_len, taps_of};
@@ -35,6 +36,11 @@ pub fn weight_gradient(
     assert_eq!(x.len(), geometry.input_len(), "numbers of the input");
     assert_eq!(dw.len(), geometry.weight_len(), "numbers of the weights");
     assert_eq!(dy.len(), geometry.output_len(), "numbers of the output");
+    if let Some(depthwise) = Depthwise::forward(path, geometry) {
+        let chunk = shape.batch.div_ceil(CHUNKS);
+        let batch = [shape.batch, chunk];
+        return depthwise.weight_gradient(x, dy, dw, batch, scratch, asked_threads);
+    }
     let windows = Windows::of(geometry);
     let [inputs, outputs] = windows.channels;
     let path = for_rows(path, geometry.output()[1], shape.stride, outputs);

@@ -7,6 +7,7 @@ use std::arch::x86_64::{
     _mm256_unpacklo_ps,
 };
 
+use super::depthwise;
 use super::function;
 use super::gradient::{self, WeightJob};
 use super::gradient_line::{self, LineWeightJob};
@@ -211,6 +212,11 @@ sum::entries! {
 }
 
 winograd::entries! {
+    #[target_feature(enable = "avx2,fma")]
+    Avx2 = Avx2(())
+}
+
+depthwise::entries! {
     #[target_feature(enable = "avx2,fma")]
     Avx2 = Avx2(())
 }

@@ -8,6 +8,7 @@ use std::arch::x86_64::{
     _mm512_unpacklo_pd, _mm512_unpacklo_ps,
 };
 
+use super::depthwise;
 use super::function;
 use super::gradient::{self, WeightJob};
 use super::gradient_line::{self, LineWeightJob};
@@ -225,6 +226,11 @@ sum::entries! {
 }
 
 winograd::entries! {
+    #[target_feature(enable = "avx512f,avx512vl")]
+    Avx512 = Avx512(())
+}
+
+depthwise::entries! {
     #[target_feature(enable = "avx512f,avx512vl")]
     Avx512 = Avx512(())
 }

@@ -4,6 +4,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod depthwise;
 #[cfg(any(test, feature = "flex"))]
 mod fresh;
 mod function;
@@ -19,6 +20,7 @@ mod tile;
 mod vector;
 mod winograd;
 
+pub(crate) use depthwise::{DepthwiseJob, DepthwiseWeightJob, Grid};
 #[cfg(feature = "flex")]
 pub(crate) use fresh::{Fresh, fresh};
 pub(crate) use function::PointwiseKernels;

@@ -1,6 +1,7 @@
 //! Vectors without intrinsics.
 #![expect(unsafe_code, reason = "reads and writes through checked pointers")]
 
+use super::depthwise;
 use super::function;
 use super::gradient::{self, WeightJob};
 use super::gradient_line::{self, LineWeightJob};
@@ -137,5 +138,9 @@ pool::entries! {}
 sum::entries! {}
 
 winograd::entries! {
+    Portable = Portable
+}
+
+depthwise::entries! {
     Portable = Portable
 }
