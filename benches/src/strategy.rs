@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use anyhow::{Context, Result};
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
-use updraft_conv::slices::Path;
+use updraft_conv::slices::{Algorithm, Path};
 use updraft_device::{Backend, DeviceSpec, open as open_device, probe, select};
 use updraft_quant::slices::Path as Int8Path;
 
@@ -98,6 +98,9 @@ pub(crate) fn path_named<P: Display>(paths: impl IntoIterator<Item = P>, name: &
 /// The name of KAN layers' eight bits among the paths: asked for, never picked.
 pub(crate) const KAN_INT8: &str = "int8";
 
+/// The name of the convolutions that compute every product where ours would leave some out.
+pub(crate) const DIRECT: &str = "direct";
+
 /// A plain linear layer of a KAN layer's expanded width.
 pub(crate) const EXPANDED_LINEAR: &str = "pytorch-linear";
 
@@ -119,6 +122,10 @@ pub(crate) fn ours(problem: &Problem) -> Vec<Strategy> {
     }
     if matches!(problem, Problem::KanLayer(layer) if layer.pass == Pass::Forward) {
         strategies.push(here(&format!("updraft-{KAN_INT8}"), Role::Variant));
+    }
+    if matches!(problem, Problem::Conv2d(of) if of.algorithm().is_ok_and(|by| by != Algorithm::Direct))
+    {
+        strategies.push(here(&format!("updraft-{DIRECT}"), Role::Variant));
     }
     if matches!(problem, Problem::Int8Network(_)) {
         strategies.push(here(&format!("updraft-{FLOATS}"), Role::Variant));
@@ -235,7 +242,7 @@ pub(crate) fn open(id: &str) -> Result<(Device, Kernels, String)> {
         Some(rest) => {
             let names = Path::ALL.map(Path::name).into_iter();
             let names = names.chain(Int8Path::ALL.map(Int8Path::name));
-            let mut names = names.chain([KAN_INT8, FLOATS]);
+            let mut names = names.chain([KAN_INT8, FLOATS, DIRECT]);
             let name = names.find(|name| rest.strip_prefix('-') == Some(name));
             ("flex", Kernels::Forced(name.with_context(|| format!("no strategy `{id}`"))?))
         }
@@ -251,6 +258,9 @@ pub(crate) fn open(id: &str) -> Result<(Device, Kernels, String)> {
         }
         Kernels::Ours => {
             format!("what we pick: {}, in eight bits {}", Path::detect(), Int8Path::detect())
+        }
+        Kernels::Forced(DIRECT) => {
+            format!("our kernels on slices, {}, every product computed", Path::detect())
         }
         Kernels::Forced(FLOATS) => format!("our layers in f32: {}", Path::detect()),
         Kernels::Forced(path) => format!("our kernels on slices, {path}"),

@@ -6,12 +6,12 @@ use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 use updraft_conv::slices::{
-    ConvGeometry, ConvShape, Path, Scratch, forward, input_gradient, weight_gradient,
+    Algorithm, ConvGeometry, ConvShape, Path, Scratch, forward, input_gradient, weight_gradient,
 };
 
 use crate::formula;
 use crate::problem::{Outputs, Problem, Repeat, Site, Task, Work, widened};
-use crate::strategy::{Kernels, path_named};
+use crate::strategy::{DIRECT, Kernels, path_named};
 
 /// A square kernel over square images, f32, NCHW, padded by half the kernel, without bias.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -65,6 +65,20 @@ impl Conv2d {
 
     fn output_side(&self) -> usize {
         (self.side + 2 * self.padding() - self.kernel) / self.stride + 1
+    }
+
+    fn geometry(&self) -> Result<ConvGeometry> {
+        Ok(ConvGeometry::try_new(ConvShape {
+            stride: [self.stride; 2],
+            padding: [self.padding(); 2],
+            groups: self.groups,
+            ..ConvShape::new(self.batch, self.channels, [self.side; 2], [self.kernel; 2])
+        })?)
+    }
+
+    /// How our kernels compute it.
+    pub(crate) fn algorithm(&self) -> Result<Algorithm> {
+        Ok(self.geometry()?.algorithm())
     }
 
     fn shapes(&self) -> [[usize; 4]; 3] {
@@ -121,9 +135,9 @@ impl Task for Conv2d {
     }
 
     fn small(&self) -> Problem {
-        // Rows that fill a vector still do, and end within one.
-        let side = if self.side < 16 { 9 } else { 24 };
-        Problem::Conv2d(Self { batch: 2, side, ..self.clone() })
+        // Rows that fill a vector still do, and end within one; the algorithm is the same.
+        let (batch, side) = if self.side < 16 { (17, 10) } else { (2, 24) };
+        Problem::Conv2d(Self { batch, side, ..self.clone() })
     }
 
     fn work(&self) -> Work {
@@ -169,12 +183,18 @@ impl Task for Conv2d {
 
     fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {
         match site.kernels {
+            Kernels::Forced(DIRECT) => {
+                let geometry = self.geometry()?.with_algorithm(Algorithm::Direct)?;
+                let path = Path::detect();
+                return Ok(Box::new(OnSlices::new(self, geometry, path, site.threads)));
+            }
             Kernels::Forced(name) => {
                 let path = path_named(Path::ALL, name)?;
-                return Ok(Box::new(OnSlices::new(self, path, site.threads)?));
+                return Ok(Box::new(OnSlices::new(self, self.geometry()?, path, site.threads)));
             }
             Kernels::Ours if !self.pass.is_on_tensors() => {
-                return Ok(Box::new(OnSlices::new(self, Path::detect(), site.threads)?));
+                let path = Path::detect();
+                return Ok(Box::new(OnSlices::new(self, self.geometry()?, path, site.threads)));
             }
             _ => ensure!(self.pass.is_on_tensors(), "burn has no operation for one gradient"),
         }
@@ -258,17 +278,10 @@ struct OnSlices {
 }
 
 impl OnSlices {
-    fn new(problem: &Conv2d, path: Path, threads: usize) -> Result<Self> {
-        let (side, kernel) = ([problem.side; 2], [problem.kernel; 2]);
-        let geometry = ConvGeometry::try_new(ConvShape {
-            stride: [problem.stride; 2],
-            padding: [problem.padding(); 2],
-            groups: problem.groups,
-            ..ConvShape::new(problem.batch, problem.channels, side, kernel)
-        })?;
+    fn new(problem: &Conv2d, geometry: ConvGeometry, path: Path, threads: usize) -> Self {
         let inputs = problem.inputs();
         let [x, w, g] = [0, 1, 2].map(|index: usize| vec![0.0; inputs[index].len()]);
-        Ok(Self {
+        Self {
             path,
             geometry,
             pass: problem.pass,
@@ -278,7 +291,7 @@ impl OnSlices {
             dw: w,
             scratch: Scratch::new(),
             threads,
-        })
+        }
     }
 }
 
@@ -302,5 +315,23 @@ impl Repeat for OnSlices {
         self.once()?;
         let all = [("y", &self.y), ("dx", &self.dx), ("dw", &self.dw)];
         Ok(all.into_iter().map(|(name, values)| (name.to_owned(), widened(values))).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::catalog::entries;
+    use crate::problem::Problem;
+
+    #[test]
+    fn the_small_shape_is_computed_as_the_large_one() {
+        for entry in entries() {
+            let Problem::Conv2d(large) = &entry.problem else { continue };
+            let Problem::Conv2d(small) = entry.problem.task().small() else {
+                panic!("the small shape of a convolution is one")
+            };
+            let [large, small] = [large, &small].map(|of| of.algorithm().expect("valid"));
+            assert_eq!(large, small, "{}", entry.id);
+        }
     }
 }

@@ -31,8 +31,8 @@ pub use kernels::Activation;
 pub mod slices {
     // A convolution's shape and its passes.
     pub use crate::kernels::{
-        ConvGeometry, ConvShape, GeometryError, bias_gradient, forward, forward_activated,
-        input_gradient, weight_gradient,
+        Algorithm, ConvGeometry, ConvShape, GeometryError, bias_gradient, forward,
+        forward_activated, input_gradient, weight_gradient,
     };
 
     // Batch normalization, with the batch's statistics or with given ones.

@@ -5,6 +5,7 @@ mod batch_norm;
 mod bias;
 mod convolution;
 mod cpu;
+mod depthwise;
 mod geometry;
 mod lines;
 mod packing;
@@ -19,7 +20,11 @@ mod pool;
 )]
 pub mod reference;
 mod scratch;
+#[cfg(test)]
+mod tests;
+mod weight_gradient;
 mod weighted_sum;
+mod winograd;
 
 pub use activation::{Activation, activate, activate_gradient};
 pub use batch_norm::{
@@ -27,11 +32,12 @@ pub use batch_norm::{
     batch_norm_inference, batch_norm_inference_gradient,
 };
 pub use bias::bias_gradient;
-pub use convolution::{forward, forward_activated, input_gradient, weight_gradient};
-pub use geometry::{ConvGeometry, ConvShape, GeometryError};
+pub use convolution::{forward, forward_activated, input_gradient};
+pub use geometry::{Algorithm, ConvGeometry, ConvShape, GeometryError};
 pub use path::Path;
 pub use pool::{Divisor, PoolGeometry, PoolShape, Pooling, pool, pool_gradient};
 pub use scratch::Scratch;
+pub use weight_gradient::weight_gradient;
 pub use weighted_sum::{weighted_sum, weighted_sum_gradient};
 
 // What burn's operations need beside: results in new vectors.

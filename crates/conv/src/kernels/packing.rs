@@ -1,6 +1,6 @@
 //! What the passes read: taps as offsets, packed weights, padded images.
 
-use super::cpu::pad;
+use super::cpu::{lanes, pad, transpose};
 use super::geometry::ConvShape;
 use super::path::Path;
 use super::plan::{Padded, Phase, Windows};
@@ -73,4 +73,44 @@ pub(crate) fn padded_image<'a>(
     }
     pad(path, image, size, padded.before, padded.size, own);
     own
+}
+
+/// Copies a part of an image, which may reach over it into zeros: `[rows][columns][filled]`.
+pub(crate) fn by_pixel(
+    path: Path,
+    image: &[f32],
+    [channels, filled]: [usize; 2],
+    [height, width]: [usize; 2],
+    first: [isize; 2],
+    [rows, columns]: [usize; 2],
+    to: &mut [f32],
+) {
+    let inside = |axis: usize, count: usize, size: usize| {
+        let from = first[axis].clamp(0, size as isize);
+        let before = ((from - first[axis]) as usize).min(count);
+        (from as usize, before, (count - before).min(size - from as usize))
+    };
+    let (top, above, own_rows) = inside(0, rows, height);
+    let (left, before, own_columns) = inside(1, columns, width);
+    for (row, line) in to.chunks_exact_mut(columns * filled).take(rows).enumerate() {
+        if filled > channels || !(above..above + own_rows).contains(&row) || own_columns == 0 {
+            line.fill(0.0);
+            continue;
+        }
+        line[..before * filled].fill(0.0);
+        line[(before + own_columns) * filled..].fill(0.0);
+    }
+    if own_columns == 0 {
+        return;
+    }
+    let plane = height * width;
+    // Vector by vector of channels, whose planes are then read one row after the other.
+    for channel in (0..channels).step_by(lanes(path)) {
+        let count = lanes(path).min(channels - channel);
+        for row in 0..own_rows {
+            let from = &image[channel * plane + (top + row) * width + left..];
+            let to = &mut to[((above + row) * columns + before) * filled + channel..];
+            transpose(path, from, [count, own_columns], plane, to, filled);
+        }
+    }
 }

@@ -64,6 +64,41 @@ impl<A: Pieces, B: Pieces> Pieces for (A, B) {
     }
 }
 
+/// Pieces handed out some at a time; the last may be fewer.
+pub(crate) struct Together<P> {
+    pieces: P,
+    each: usize,
+}
+
+impl<P> Together<P> {
+    pub(crate) const fn new(pieces: P, each: usize) -> Self {
+        Self { pieces, each }
+    }
+}
+
+impl<P: Pieces> Pieces for Together<P> {
+    type Piece = Vec<P::Piece>;
+
+    fn count(&self) -> usize {
+        self.pieces.count().div_ceil(self.each)
+    }
+
+    fn split(self, pieces: usize) -> (Self, Self) {
+        let Self { pieces: all, each } = self;
+        let (first, rest) = all.split(pieces * each);
+        (Self::new(first, each), Self::new(rest, each))
+    }
+
+    fn in_order(self) -> impl Iterator<Item = Self::Piece> {
+        let Self { pieces, each } = self;
+        let mut pieces = pieces.in_order();
+        std::iter::from_fn(move || {
+            let some: Vec<_> = pieces.by_ref().take(each).collect();
+            (!some.is_empty()).then_some(some)
+        })
+    }
+}
+
 /// Runs `work` on every piece: ranges of equal length, one range and one state a thread.
 ///
 /// The work on a piece must not depend on the pieces beside it; then the number of threads

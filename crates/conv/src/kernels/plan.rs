@@ -101,7 +101,8 @@ impl Axis {
                 .map(|both| both[axis] as isize);
         let output = geometry.output()[axis] as isize;
         let reached = |phase: isize| {
-            (0..kernel).filter_map(move |k| {
+            // In the order of the pixels that they meet.
+            (0..kernel).rev().filter_map(move |k| {
                 let from = phase + padding - k * dilation;
                 (from.rem_euclid(stride) == 0).then_some((k, from / stride))
             })
@@ -147,7 +148,7 @@ mod tests {
         assert_eq!((before, size), (1, 7));
         assert_eq!(phases.len(), 1);
         assert_eq!(phases[0].pixels, [1, 5]);
-        assert_eq!(phases[0].taps[1], [(0, 2), (1, 1), (2, 0)]);
+        assert_eq!(phases[0].taps[1], [(2, 0), (1, 1), (0, 2)]);
     }
 
     #[test]
@@ -158,7 +159,7 @@ mod tests {
         assert_eq!(phases[0].pixels, [1, 3]);
         assert_eq!(phases[0].taps[1], [(1, 0)]);
         assert_eq!(phases[1].pixels, [1, 2]);
-        assert_eq!(phases[1].taps[1], [(0, 1), (2, 0)]);
+        assert_eq!(phases[1].taps[1], [(2, 0), (0, 1)]);
     }
 
     #[test]

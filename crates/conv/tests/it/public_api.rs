@@ -12,11 +12,12 @@ use updraft_conv::release_memory;
 
 #[expect(unused_imports, reason = "importing them is the test")]
 use updraft_conv::slices::{
-    BatchNormShape, ConvGeometry, ConvShape, Divisor, GeometryError, NormGradients, Normalization,
-    Path, PoolGeometry, PoolShape, Pooling, Scratch, Statistics, activate as activate_slice,
-    activate_gradient, batch_norm, batch_norm_gradient, batch_norm_inference,
-    batch_norm_inference_gradient, bias_gradient, forward, forward_activated, input_gradient, pool,
-    pool_gradient, weight_gradient, weighted_sum as weighted_sum_of_slices, weighted_sum_gradient,
+    Algorithm, BatchNormShape, ConvGeometry, ConvShape, Divisor, GeometryError, NormGradients,
+    Normalization, Path, PoolGeometry, PoolShape, Pooling, Scratch, Statistics,
+    activate as activate_slice, activate_gradient, batch_norm, batch_norm_gradient,
+    batch_norm_inference, batch_norm_inference_gradient, bias_gradient, forward, forward_activated,
+    input_gradient, pool, pool_gradient, weight_gradient, weighted_sum as weighted_sum_of_slices,
+    weighted_sum_gradient,
 };
 
 #[test]

@@ -7,6 +7,7 @@ use std::arch::x86_64::{
     _mm256_unpacklo_ps,
 };
 
+use super::depthwise;
 use super::function;
 use super::gradient::{self, WeightJob};
 use super::gradient_line::{self, LineWeightJob};
@@ -17,6 +18,7 @@ use super::pool;
 use super::sum;
 use super::tile::{self, TileJob};
 use super::vector::Simd;
+use super::winograd;
 use crate::kernels::{Activation, PoolGeometry, Pooling};
 
 /// Proof that the CPU has AVX2 and FMA.
@@ -50,6 +52,14 @@ impl Simd for Avx2 {
     fn add(self, a: __m256, b: __m256) -> __m256 {
         // SAFETY: the proof is at hand.
         unsafe { _mm256_add_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn is_zero(self, vector: __m256) -> bool {
+        let mut numbers = [0.0; 8];
+        // SAFETY: there is room for eight numbers.
+        unsafe { self.store(numbers.as_mut_ptr(), vector) };
+        numbers == [0.0; 8]
     }
 
     #[inline(always)]
@@ -199,4 +209,14 @@ pool::entries! {
 
 sum::entries! {
     #[target_feature(enable = "avx2,fma")]
+}
+
+winograd::entries! {
+    #[target_feature(enable = "avx2,fma")]
+    Avx2 = Avx2(())
+}
+
+depthwise::entries! {
+    #[target_feature(enable = "avx2,fma")]
+    Avx2 = Avx2(())
 }

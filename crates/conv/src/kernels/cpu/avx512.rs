@@ -8,6 +8,7 @@ use std::arch::x86_64::{
     _mm512_unpacklo_pd, _mm512_unpacklo_ps,
 };
 
+use super::depthwise;
 use super::function;
 use super::gradient::{self, WeightJob};
 use super::gradient_line::{self, LineWeightJob};
@@ -18,6 +19,7 @@ use super::pool;
 use super::sum;
 use super::tile::{self, TileJob};
 use super::vector::Simd;
+use super::winograd;
 use crate::kernels::{Activation, PoolGeometry, Pooling};
 
 /// Proof that the CPU has AVX-512 F and VL.
@@ -51,6 +53,14 @@ impl Simd for Avx512 {
     fn add(self, a: __m512, b: __m512) -> __m512 {
         // SAFETY: the proof is at hand.
         unsafe { _mm512_add_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn is_zero(self, vector: __m512) -> bool {
+        let mut numbers = [0.0; 16];
+        // SAFETY: there is room for sixteen numbers.
+        unsafe { self.store(numbers.as_mut_ptr(), vector) };
+        numbers == [0.0; 16]
     }
 
     #[inline(always)]
@@ -213,4 +223,14 @@ pool::entries! {
 
 sum::entries! {
     #[target_feature(enable = "avx512f,avx512vl")]
+}
+
+winograd::entries! {
+    #[target_feature(enable = "avx512f,avx512vl")]
+    Avx512 = Avx512(())
+}
+
+depthwise::entries! {
+    #[target_feature(enable = "avx512f,avx512vl")]
+    Avx512 = Avx512(())
 }

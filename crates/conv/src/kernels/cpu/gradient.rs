@@ -38,7 +38,8 @@ impl WeightJob<'_> {
         assert!(path.is_available(), "this CPU has no {path}");
         let lanes = super::lanes(path);
         assert!(self.run_len == 3 || self.run_len == 1, "runs of 3 taps or of 1");
-        let furthest = self.runs.iter().max().copied().unwrap_or(0) as usize + self.run_len - 1;
+        let furthest = self.runs.iter().fold(0, |most, &tap| most.max(tap)) as usize;
+        let furthest = furthest + self.run_len - 1;
         let window =
             self.origin + (self.rows - 1) * self.row_step + (self.columns - 1) * self.column_step;
         assert!(window + furthest < self.image.len(), "windows reach over the image");

@@ -39,7 +39,7 @@ impl LineWeightJob<'_> {
             return;
         }
         assert!(LineJob::fits(path, self.columns), "rows of {} fill no vector", self.columns);
-        let furthest = self.taps.iter().max().copied().unwrap_or(0) as usize;
+        let furthest = self.taps.iter().fold(0, |most, &tap| most.max(tap)) as usize;
         let window = (self.rows - 1) * self.row_step + self.columns - 1;
         assert!(window + furthest < self.image.len(), "windows reach over the image");
         assert_eq!(self.gradient.len(), self.channels * self.rows * self.columns, "planes");

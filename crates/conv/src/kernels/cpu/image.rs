@@ -125,10 +125,15 @@ pub(super) unsafe fn squares<S: Simd>(
     to: &mut [f32],
     to_pitch: usize,
 ) {
-    for row in (0..rows).step_by(S::LANES) {
-        for column in (0..columns).step_by(S::LANES) {
-            let source = from.as_ptr().wrapping_add(row * from_pitch + column);
-            let target = to.as_mut_ptr().wrapping_add(column * to_pitch + row);
+    let (from, to) = (from.as_ptr(), to.as_mut_ptr());
+    // Along the lines of the side whose lines are far apart: theirs share sets of the cache.
+    let is_along_rows = to_pitch > from_pitch;
+    let [outer, inner] = if is_along_rows { [columns, rows] } else { [rows, columns] };
+    for outer in (0..outer).step_by(S::LANES) {
+        for inner in (0..inner).step_by(S::LANES) {
+            let [row, column] = if is_along_rows { [inner, outer] } else { [outer, inner] };
+            let source = from.wrapping_add(row * from_pitch + column);
+            let target = to.wrapping_add(column * to_pitch + row);
             // SAFETY: the square lies in both slices, whose ends were checked.
             unsafe { simd.transpose(source, from_pitch, target, to_pitch) };
         }

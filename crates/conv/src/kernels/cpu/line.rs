@@ -62,7 +62,7 @@ impl LineJob<'_> {
     /// What the inner loop relies on.
     fn check(&self, path: Path, output: &[f32]) {
         assert!(Self::fits(path, self.columns), "rows of {} fill no vector", self.columns);
-        let furthest = self.taps.iter().max().copied().unwrap_or(0) as usize;
+        let furthest = self.taps.iter().fold(0, |most, &tap| most.max(tap)) as usize;
         let window = (self.rows - 1) * self.row_step + self.columns - 1;
         assert!(window + furthest < self.image.len(), "windows reach over the image");
         let blocks = self.channels.div_ceil(super::lanes(path));

@@ -4,6 +4,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod depthwise;
 #[cfg(any(test, feature = "flex"))]
 mod fresh;
 mod function;
@@ -17,7 +18,9 @@ mod portable;
 mod sum;
 mod tile;
 mod vector;
+mod winograd;
 
+pub(crate) use depthwise::{DepthwiseJob, DepthwiseWeightJob, Grid};
 #[cfg(feature = "flex")]
 pub(crate) use fresh::{Fresh, fresh};
 pub(crate) use function::PointwiseKernels;
@@ -29,6 +32,7 @@ pub(crate) use norm::{Line, NormKernels};
 pub(crate) use pool::PoolKernels;
 pub(crate) use sum::SumKernels;
 pub(crate) use tile::TileJob;
+pub(crate) use winograd::{POINTS, RESULTS, Squares, TAPS, Transform, TransformJob};
 
 use crate::kernels::path::Path;
 

@@ -1,6 +1,7 @@
 //! Vectors without intrinsics.
 #![expect(unsafe_code, reason = "reads and writes through checked pointers")]
 
+use super::depthwise;
 use super::function;
 use super::gradient::{self, WeightJob};
 use super::gradient_line::{self, LineWeightJob};
@@ -11,6 +12,7 @@ use super::pool;
 use super::sum;
 use super::tile::{self, TileJob};
 use super::vector::Simd;
+use super::winograd;
 use crate::kernels::{Activation, PoolGeometry, Pooling};
 
 /// Eight numbers, which compilers put into whatever vectors the target has.
@@ -48,6 +50,11 @@ impl Simd for Portable {
             result[lane] += b[lane];
         }
         result
+    }
+
+    #[inline(always)]
+    fn is_zero(self, vector: [f32; 8]) -> bool {
+        vector == [0.0; 8]
     }
 
     #[inline(always)]
@@ -129,3 +136,11 @@ norm::entries! {}
 pool::entries! {}
 
 sum::entries! {}
+
+winograd::entries! {
+    Portable = Portable
+}
+
+depthwise::entries! {
+    Portable = Portable
+}

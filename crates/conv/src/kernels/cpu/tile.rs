@@ -57,7 +57,7 @@ impl TileJob<'_> {
 
     /// What the inner loop relies on.
     fn check(&self, lanes: usize, output: &[f32]) {
-        let furthest = self.taps.iter().max().copied().unwrap_or(0) as usize;
+        let furthest = self.taps.iter().fold(0, |most, &tap| most.max(tap)) as usize;
         let window =
             self.origin + (self.rows - 1) * self.row_step + (self.columns - 1) * self.column_step;
         assert!(window + furthest < self.image.len(), "windows reach over the image");
@@ -71,10 +71,12 @@ impl TileJob<'_> {
 /// How many pixels a tile has: of the sizes there are, the one that wastes the least.
 ///
 /// The last tile of a row overlaps the one before it, so that none is cut.
-pub(super) fn pixels(sizes: &[usize], vectors: usize, columns: usize) -> usize {
+pub(super) fn pixels(sizes: &[usize], vectors: usize, job: &TileJob<'_>) -> usize {
     // Eight sums hide the latency of a fused multiply-add.
-    let cost = |size: usize| columns.div_ceil(size) * (size * vectors).max(8);
-    let fitting = sizes.iter().copied().filter(|&size| size <= columns);
+    let cost = |size: usize| job.columns.div_ceil(size) * (size * vectors).max(8);
+    // Of pairs with a step that no instance knows, compilers keep more than 20 sums in memory.
+    let most = if vectors == 2 && job.column_step > 2 { 10 } else { usize::MAX };
+    let fitting = sizes.iter().copied().filter(|&size| size <= job.columns.min(most));
     // Of equals the larger: it loads its weights for more pixels.
     fitting.min_by_key(|&size| (cost(size), usize::MAX - size)).unwrap_or(1)
 }
@@ -192,7 +194,7 @@ macro_rules! entries {
         pub(super) unsafe fn tiles(job: &TileJob<'_>, output: &mut [f32]) {
             let pairs = job.blocks / 2 * 2;
             if pairs > 0 {
-                let run: Rows = match (tile::pixels(&[$($two),*], 2, job.columns), job.column_step) {
+                let run: Rows = match (tile::pixels(&[$($two),*], 2, job), job.column_step) {
                     $(
                         ($two, 1) => rows::<2, $two, 1>,
                         ($two, 2) => rows::<2, $two, 2>,
@@ -204,7 +206,7 @@ macro_rules! entries {
                 unsafe { run(job, 0..pairs, output) };
             }
             if pairs < job.blocks {
-                let run: Rows = match (tile::pixels(&[$($one),*], 1, job.columns), job.column_step) {
+                let run: Rows = match (tile::pixels(&[$($one),*], 1, job), job.column_step) {
                     $(
                         ($one, 1) => rows::<1, $one, 1>,
                         ($one, 2) => rows::<1, $one, 2>,

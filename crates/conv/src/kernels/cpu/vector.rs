@@ -21,6 +21,9 @@ pub(super) trait Simd: Copy {
     /// `a + b`, lane by lane.
     fn add(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
 
+    /// Whether all lanes are 0, with either sign.
+    fn is_zero(self, vector: Self::Vector) -> bool;
+
     /// Reads [`LANES`](Self::LANES) numbers.
     ///
     /// # Safety

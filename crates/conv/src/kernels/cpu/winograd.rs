@@ -1,0 +1,331 @@
+//! Winograd's transforms of tiles, each a small matrix from both sides; lanes are channels.
+//!
+//! The minimal algorithm F(4, 3) at the points 0, ±5/8, ±3/2 and ∞: four neighbouring results of
+//! a kernel of three by six products instead of twelve, and on both axes 36 instead of 144.
+//! With the matrices `A`, `B` and `G` of these points a tile of results is
+//! `Aᵀ((G·w·Gᵀ) ⊙ (Bᵀ·x·B))A`, and the kernel's gradient is `Gᵀ((A·dy·Aᵀ) ⊙ (Bᵀ·x·B))G`.
+//!
+//! Source: Lavin and Gray 2016, arXiv:1509.09308, by the construction of Cook and Toom. Points
+//! were compared by the error of sums over 64 channels: the usual ±1 and ±2 had four times that
+//! of these, whose squares and cubes f32 holds exactly.
+#![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
+
+use super::vector::Simd;
+use crate::kernels::path::Path;
+
+/// Results of a tile on each axis.
+pub(crate) const RESULTS: usize = 4;
+
+/// Inputs and products of a tile on each axis.
+pub(crate) const POINTS: usize = 6;
+
+/// Taps of a kernel on each axis.
+pub(crate) const TAPS: usize = 3;
+
+/// One of the transforms: what it takes and what it gives, on each axis.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transform {
+    /// `Bᵀ`: 6 inputs to 6 points.
+    Input,
+    /// `G`: 3 weights to 6 points.
+    Weights,
+    /// `Aᵀ`: 6 points to 4 results.
+    Results,
+    /// `A`: 4 gradients of results to 6 points.
+    Gradient,
+    /// `Gᵀ`: 6 points to 3 gradients of weights.
+    WeightGradient,
+}
+
+impl Transform {
+    /// What it takes and what it gives on each axis.
+    const fn sizes(self) -> [usize; 2] {
+        match self {
+            Self::Input => [POINTS, POINTS],
+            Self::Weights => [TAPS, POINTS],
+            Self::Results => [POINTS, RESULTS],
+            Self::Gradient => [RESULTS, POINTS],
+            Self::WeightGradient => [POINTS, TAPS],
+        }
+    }
+}
+
+/// Where the squares of vectors lie that a transform reads or writes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Squares {
+    /// From one square to the next, by rows and columns of squares.
+    pub(crate) apart: [usize; 2],
+    /// Within a square, by rows and columns.
+    pub(crate) step: [usize; 2],
+}
+
+impl Squares {
+    /// The numbers up to the end of the last square's last vector.
+    fn end(&self, count: [usize; 2], size: usize, vectors: usize) -> usize {
+        let square = (count[0] - 1) * self.apart[0] + (count[1] - 1) * self.apart[1];
+        square + (size - 1) * (self.step[0] + self.step[1]) + vectors
+    }
+}
+
+/// A transform of many squares.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TransformJob<'a> {
+    pub(crate) transform: Transform,
+    pub(crate) input: &'a [f32],
+    /// Rows and columns of squares.
+    pub(crate) count: [usize; 2],
+    /// Numbers of each entry of a square, side by side: whole vectors.
+    pub(crate) channels: usize,
+    pub(crate) from: Squares,
+    pub(crate) to: Squares,
+}
+
+impl TransformJob<'_> {
+    /// Computes the squares of `output`; of results, says whether all are finite.
+    ///
+    /// # Panics
+    /// If a slice is too short for what the job says of it, or the path is not available.
+    pub(crate) fn run(&self, path: Path, output: &mut [f32]) -> bool {
+        assert!(path.is_available(), "this CPU has no {path}");
+        if self.count.contains(&0) {
+            return true;
+        }
+        let [taken, given] = self.transform.sizes();
+        assert!(self.channels.is_multiple_of(super::lanes(path)), "whole vectors");
+        let read = self.from.end(self.count, taken, self.channels);
+        assert!(read <= self.input.len(), "the input is too short");
+        let written = self.to.end(self.count, given, self.channels);
+        assert!(written <= output.len(), "the output is too short");
+        match path {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the path is available, the job checked.
+            Path::Avx512 => unsafe { super::avx512::winograd(self, output) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the path is available, the job checked.
+            Path::Avx2 => unsafe { super::avx2::winograd(self, output) },
+            // SAFETY: every CPU has it, and the job is checked.
+            _ => unsafe { super::portable::winograd(self, output) },
+        }
+    }
+}
+
+/// The first two points but 0, and each with the other sign.
+const P: f32 = 5.0 / 8.0;
+const Q: f32 = 3.0 / 2.0;
+const P2: f32 = P * P;
+const Q2: f32 = Q * Q;
+const P3: f32 = P2 * P;
+const Q3: f32 = Q2 * Q;
+
+/// `Π (point − other)` over the other finite points, of 0, ±P and ±Q.
+const AT_0: f32 = P2 * Q2;
+const AT_P: f32 = 2.0 * P2 * (P2 - Q2);
+const AT_Q: f32 = 2.0 * Q2 * (Q2 - P2);
+
+/// A matrix that turns `I` vectors into `O`.
+trait Matrix<const I: usize, const O: usize> {
+    /// Whether what it gives is a result, and not points that are to be multiplied.
+    const IS_LAST: bool;
+
+    fn of<S: Simd>(simd: S, x: [S::Vector; I]) -> [S::Vector; O];
+}
+
+/// `factor·x`.
+#[inline(always)]
+fn times<S: Simd>(simd: S, factor: f32, x: S::Vector) -> S::Vector {
+    simd.multiply_add(simd.zero(), simd.splat(factor), x)
+}
+
+/// `sum + factor·x`.
+#[inline(always)]
+fn plus<S: Simd>(simd: S, sum: S::Vector, factor: f32, x: S::Vector) -> S::Vector {
+    simd.multiply_add(sum, simd.splat(factor), x)
+}
+
+struct Input;
+
+impl Matrix<POINTS, POINTS> for Input {
+    const IS_LAST: bool = false;
+
+    /// The coefficients of `Π (t − other)` over the other finite points.
+    #[inline(always)]
+    fn of<S: Simd>(simd: S, x: [S::Vector; POINTS]) -> [S::Vector; POINTS] {
+        let zero = plus(simd, plus(simd, x[4], -(P2 + Q2), x[2]), P2 * Q2, x[0]);
+        let [even_p, odd_p] = [plus(simd, x[4], -Q2, x[2]), plus(simd, x[3], -Q2, x[1])];
+        let [even_q, odd_q] = [plus(simd, x[4], -P2, x[2]), plus(simd, x[3], -P2, x[1])];
+        let infinity = plus(simd, plus(simd, x[5], -(P2 + Q2), x[3]), P2 * Q2, x[1]);
+        let [p, minus_p] = [plus(simd, even_p, P, odd_p), plus(simd, even_p, -P, odd_p)];
+        let [q, minus_q] = [plus(simd, even_q, Q, odd_q), plus(simd, even_q, -Q, odd_q)];
+        [zero, p, minus_p, q, minus_q, infinity]
+    }
+}
+
+struct Weights;
+
+impl Matrix<TAPS, POINTS> for Weights {
+    const IS_LAST: bool = false;
+
+    /// The kernel's polynomial at the points, divided by the products there.
+    #[inline(always)]
+    fn of<S: Simd>(simd: S, w: [S::Vector; TAPS]) -> [S::Vector; POINTS] {
+        let even_p = plus(simd, times(simd, 1.0 / AT_P, w[0]), P2 / AT_P, w[2]);
+        let even_q = plus(simd, times(simd, 1.0 / AT_Q, w[0]), Q2 / AT_Q, w[2]);
+        let [p, minus_p] =
+            [plus(simd, even_p, P / AT_P, w[1]), plus(simd, even_p, -P / AT_P, w[1])];
+        let [q, minus_q] =
+            [plus(simd, even_q, Q / AT_Q, w[1]), plus(simd, even_q, -Q / AT_Q, w[1])];
+        [times(simd, 1.0 / AT_0, w[0]), p, minus_p, q, minus_q, w[2]]
+    }
+}
+
+struct Results;
+
+impl Matrix<POINTS, RESULTS> for Results {
+    const IS_LAST: bool = true;
+
+    /// The powers of the points: row `i` has `pointⁱ`.
+    #[inline(always)]
+    fn of<S: Simd>(simd: S, m: [S::Vector; POINTS]) -> [S::Vector; RESULTS] {
+        let [even_p, odd_p] = [simd.add(m[1], m[2]), plus(simd, m[1], -1.0, m[2])];
+        let [even_q, odd_q] = [simd.add(m[3], m[4]), plus(simd, m[3], -1.0, m[4])];
+        [
+            simd.add(m[0], simd.add(even_p, even_q)),
+            plus(simd, times(simd, P, odd_p), Q, odd_q),
+            plus(simd, times(simd, P2, even_p), Q2, even_q),
+            plus(simd, plus(simd, m[5], P3, odd_p), Q3, odd_q),
+        ]
+    }
+}
+
+struct Gradient;
+
+impl Matrix<RESULTS, POINTS> for Gradient {
+    const IS_LAST: bool = false;
+
+    /// The transpose of [`Results`].
+    #[inline(always)]
+    fn of<S: Simd>(simd: S, dy: [S::Vector; RESULTS]) -> [S::Vector; POINTS] {
+        let [even_p, odd_p] = [plus(simd, dy[0], P2, dy[2]), plus(simd, dy[1], P2, dy[3])];
+        let [even_q, odd_q] = [plus(simd, dy[0], Q2, dy[2]), plus(simd, dy[1], Q2, dy[3])];
+        let [p, minus_p] = [plus(simd, even_p, P, odd_p), plus(simd, even_p, -P, odd_p)];
+        let [q, minus_q] = [plus(simd, even_q, Q, odd_q), plus(simd, even_q, -Q, odd_q)];
+        [dy[0], p, minus_p, q, minus_q, dy[3]]
+    }
+}
+
+struct WeightGradient;
+
+impl Matrix<POINTS, TAPS> for WeightGradient {
+    const IS_LAST: bool = true;
+
+    /// The transpose of [`Weights`].
+    #[inline(always)]
+    fn of<S: Simd>(simd: S, m: [S::Vector; POINTS]) -> [S::Vector; TAPS] {
+        let [even_p, odd_p] = [simd.add(m[1], m[2]), plus(simd, m[1], -1.0, m[2])];
+        let [even_q, odd_q] = [simd.add(m[3], m[4]), plus(simd, m[3], -1.0, m[4])];
+        [
+            plus(
+                simd,
+                plus(simd, times(simd, 1.0 / AT_0, m[0]), 1.0 / AT_P, even_p),
+                1.0 / AT_Q,
+                even_q,
+            ),
+            plus(simd, times(simd, P / AT_P, odd_p), Q / AT_Q, odd_q),
+            plus(simd, plus(simd, m[5], P2 / AT_P, even_p), Q2 / AT_Q, even_q),
+        ]
+    }
+}
+
+/// All squares of a job.
+///
+/// # Safety
+/// [`TransformJob::run`] has checked the job and the output.
+#[inline(always)]
+pub(super) unsafe fn transform<S: Simd>(
+    simd: S,
+    job: &TransformJob<'_>,
+    output: &mut [f32],
+) -> bool {
+    match job.transform {
+        // SAFETY: the caller promises the check, here and below.
+        Transform::Input => unsafe { squares::<S, Input, 6, 6>(simd, job, output) },
+        // SAFETY: see above.
+        Transform::Weights => unsafe { squares::<S, Weights, 3, 6>(simd, job, output) },
+        // SAFETY: see above.
+        Transform::Results => unsafe { squares::<S, Results, 6, 4>(simd, job, output) },
+        // SAFETY: see above.
+        Transform::Gradient => unsafe { squares::<S, Gradient, 4, 6>(simd, job, output) },
+        // SAFETY: see above.
+        Transform::WeightGradient => unsafe {
+            squares::<S, WeightGradient, 6, 3>(simd, job, output)
+        },
+    }
+}
+
+/// `M·X·Mᵀ` for every square `X` of vectors.
+///
+/// # Safety
+/// [`TransformJob::run`] has checked a job of a transform with these sizes.
+#[inline(always)]
+unsafe fn squares<S: Simd, M: Matrix<I, O>, const I: usize, const O: usize>(
+    simd: S,
+    job: &TransformJob<'_>,
+    output: &mut [f32],
+) -> bool {
+    let TransformJob { from, to, .. } = *job;
+    // Zeros as long as all results are finite.
+    let mut checks = [simd.zero(); O];
+    let (input, output) = (job.input.as_ptr(), output.as_mut_ptr());
+    for row in 0..job.count[0] {
+        for column in 0..job.count[1] {
+            let first = input.wrapping_add(row * from.apart[0] + column * from.apart[1]);
+            let result = output.wrapping_add(row * to.apart[0] + column * to.apart[1]);
+            for channel in (0..job.channels).step_by(S::LANES) {
+                let first = first.wrapping_add(channel);
+                let result = result.wrapping_add(channel);
+                let mut half = [[simd.zero(); I]; O];
+                for j in 0..I {
+                    let mut line = [simd.zero(); I];
+                    for (i, entry) in line.iter_mut().enumerate() {
+                        let at = first.wrapping_add(i * from.step[0] + j * from.step[1]);
+                        // SAFETY: all entries of all squares lie in the input.
+                        *entry = unsafe { simd.load(at) };
+                    }
+                    for (half, entry) in half.iter_mut().zip(M::of(simd, line)) {
+                        half[j] = entry;
+                    }
+                }
+                for (i, half) in half.into_iter().enumerate() {
+                    for (j, entry) in M::of(simd, half).into_iter().enumerate() {
+                        if M::IS_LAST {
+                            checks[j] = simd.multiply_add(checks[j], simd.zero(), entry);
+                        }
+                        let at = result.wrapping_add(i * to.step[0] + j * to.step[1]);
+                        // SAFETY: all entries of all squares lie in the output.
+                        unsafe { simd.store(at, entry) };
+                    }
+                }
+            }
+        }
+    }
+    checks.into_iter().all(|check| simd.is_zero(check))
+}
+
+/// A path's `winograd`.
+macro_rules! entries {
+    ($(#[$feature:meta])* $kind:ty = $proof:expr) => {
+        /// Computes a job.
+        ///
+        /// # Safety
+        /// The CPU has what this path needs, and the job was checked for this output.
+        $(#[$feature])*
+        pub(super) unsafe fn winograd(
+            job: &winograd::TransformJob<'_>,
+            output: &mut [f32],
+        ) -> bool {
+            // SAFETY: the caller promises the check.
+            unsafe { winograd::transform::<$kind>($proof, job, output) }
+        }
+    };
+}
+pub(super) use entries;

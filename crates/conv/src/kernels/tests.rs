@@ -1,0 +1,312 @@
+//! The three passes of a convolution against the reference, by both algorithms.
+
+use proptest::prelude::*;
+use updraft_testing::scattered;
+
+use super::{
+    Activation, Algorithm, ConvGeometry, ConvShape, GeometryError, Path, Scratch, forward,
+    forward_activated, input_gradient, reference, weight_gradient,
+};
+
+fn wide(values: &[f32]) -> Vec<f64> {
+    values.iter().map(|&value| value.into()).collect()
+}
+
+/// Error beside the largest result, or beside 1 where all are smaller.
+const DIRECT: f64 = 2e-6;
+
+/// Points up to 3/2 to the third power are between the numbers and the sums.
+const WINOGRAD: f64 = 4e-6;
+
+fn assert_near(given: &[f32], right: &[f64], tolerance: f64, what: &str) {
+    assert_eq!(given.len(), right.len());
+    let largest = right.iter().fold(1.0_f64, |most, value| most.max(value.abs()));
+    for (index, (&given, right)) in given.iter().zip(right).enumerate() {
+        let error = (f64::from(given) - right).abs();
+        assert!(error <= tolerance * largest, "{what}[{index}]: {given} is not {right}");
+    }
+}
+
+fn paths() -> impl Iterator<Item = Path> {
+    Path::ALL.into_iter().filter(|path| path.is_available())
+}
+
+struct Case {
+    geometry: ConvGeometry,
+    x: Vec<f32>,
+    w: Vec<f32>,
+    dy: Vec<f32>,
+    bias: Vec<f32>,
+}
+
+impl Case {
+    /// `None` where the shape is no convolution, or the algorithm does not apply.
+    fn new(shape: ConvShape, algorithm: Algorithm) -> Option<Self> {
+        let geometry = ConvGeometry::try_new(shape).ok()?.with_algorithm(algorithm).ok()?;
+        Some(Self {
+            geometry,
+            x: scattered(1, geometry.input_len()),
+            w: scattered(2, geometry.weight_len()),
+            dy: scattered(3, geometry.output_len()),
+            bias: scattered(4, shape.channels[1]),
+        })
+    }
+
+    fn run(&self, path: Path, threads: usize) -> [Vec<f32>; 3] {
+        let Self { geometry, x, w, dy, bias } = self;
+        // What a scratch holds before must not matter.
+        let mut scratch = Scratch::new();
+        let (shared, own) = scratch.split(1 << 18, threads, 1 << 18);
+        shared.fill(f32::NAN);
+        own.iter_mut().for_each(|own| own.fill(f32::NAN));
+        let s = &mut scratch;
+        let mut y = vec![f32::NAN; geometry.output_len()];
+        forward(path, geometry, x, w, Some(bias), &mut y, s, threads);
+        let mut dx = vec![f32::NAN; geometry.input_len()];
+        input_gradient(path, geometry, dy, w, &mut dx, s, threads);
+        let mut dw = vec![f32::NAN; geometry.weight_len()];
+        weight_gradient(path, geometry, x, dy, &mut dw, s, threads);
+        [y, dx, dw]
+    }
+
+    fn check(&self, path: Path) {
+        let Self { geometry, x, w, dy, bias } = self;
+        let [x, w, dy, bias] = [x, w, dy, bias].map(|values| wide(values));
+        let [y, dx, dw] = self.run(path, 1);
+        let told = format!("{path} {} {:?}", geometry.algorithm(), geometry.shape());
+        let tolerance = match geometry.algorithm() {
+            Algorithm::Direct => DIRECT,
+            Algorithm::Winograd => WINOGRAD,
+        };
+        let right = reference::forward(geometry, &x, &w, Some(&bias));
+        assert_near(&y, &right, tolerance, &format!("y of {told}"));
+        let right = reference::input_gradient(geometry, &dy, &w);
+        assert_near(&dx, &right, tolerance, &format!("dx of {told}"));
+        let right = reference::weight_gradient(geometry, &x, &dy);
+        assert_near(&dw, &right, tolerance, &format!("dw of {told}"));
+    }
+}
+
+#[test]
+fn shapes_of_real_networks_are_right() {
+    let base = |batch, channels, side, kernel| {
+        ConvShape::new(batch, channels, [side, side], [kernel, kernel])
+    };
+    for shape in [
+        ConvShape { padding: [1, 1], ..base(2, [3, 16], 32, 3) },
+        ConvShape { padding: [1, 1], stride: [2, 2], ..base(3, [16, 32], 16, 3) },
+        ConvShape { padding: [1, 1], ..base(2, [32, 32], 8, 3) },
+        ConvShape { stride: [2, 2], ..base(2, [16, 32], 16, 1) },
+        base(2, [32, 16], 16, 1),
+        // More taps than one part of a sum has, and rows that end within a vector.
+        ConvShape { padding: [1, 1], ..base(1, [33, 27], 27, 3) },
+        ConvShape { padding: [2, 2], ..base(1, [8, 40], 13, 5) },
+        ConvShape { padding: [3, 3], stride: [2, 2], ..base(1, [3, 24], 21, 7) },
+        ConvShape { padding: [1, 1], groups: 12, ..base(2, [12, 12], 9, 3) },
+        ConvShape { padding: [1, 1], groups: 5, ..base(3, [5, 10], 37, 3) },
+        ConvShape { padding: [2, 2], dilation: [2, 2], groups: 2, ..base(2, [8, 36], 11, 3) },
+        ConvShape { padding: [0, 2], ..ConvShape::new(5, [4, 8], [1, 50], [1, 5]) },
+    ] {
+        let case = Case::new(shape, Algorithm::Direct).expect("valid");
+        paths().for_each(|path| case.check(path));
+        if let Some(case) = Case::new(shape, Algorithm::Winograd) {
+            paths().for_each(|path| case.check(path));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_geometry_is_right(
+        batch in 1_usize..4,
+        inputs in 1_usize..6,
+        outputs in 1_usize..6,
+        groups in prop::sample::select(vec![1_usize, 1, 1, 2, 3, 11]),
+        input in [1_usize..14, 1_usize..38],
+        kernel in [1_usize..5, 1_usize..5],
+        stride in [1_usize..4, 1_usize..6],
+        padding in [0_usize..4, 0_usize..5],
+        dilation in [1_usize..3, 1_usize..4],
+    ) {
+        let channels = [inputs * groups, outputs * groups];
+        let shape =
+            ConvShape { batch, channels, groups, input, kernel, stride, padding, dilation };
+        if let Some(case) = Case::new(shape, Algorithm::Direct) {
+            paths().for_each(|path| case.check(path));
+        }
+    }
+
+    #[test]
+    fn any_geometry_by_depth_is_right(
+        batch in 1_usize..4,
+        groups in prop::sample::select(vec![6_usize, 7, 8, 14, 16, 29]),
+        input in [1_usize..14, 1_usize..20],
+        kernel in [1_usize..5, 1_usize..5],
+        stride in [1_usize..4, 1_usize..6],
+        padding in [0_usize..4, 0_usize..5],
+        dilation in [1_usize..3, 1_usize..4],
+    ) {
+        let channels = [groups; 2];
+        let shape = ConvShape { batch, channels, groups, input, kernel, stride, padding, dilation };
+        if let Some(case) = Case::new(shape, Algorithm::Direct) {
+            paths().for_each(|path| case.check(path));
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_image_is_right_by_winograd(
+        batch in 1_usize..4,
+        inputs in 1_usize..20,
+        outputs in 1_usize..36,
+        groups in prop::sample::select(vec![1_usize, 1, 1, 2, 3]),
+        input in [1_usize..18, 1_usize..40],
+        padding in [0_usize..5, 0_usize..5],
+    ) {
+        let channels = [inputs * groups, outputs * groups];
+        let shape =
+            ConvShape { groups, padding, ..ConvShape::new(batch, channels, input, [3, 3]) };
+        if let Some(case) = Case::new(shape, Algorithm::Winograd) {
+            paths().for_each(|path| case.check(path));
+        }
+    }
+}
+
+#[test]
+fn the_number_of_threads_changes_no_bit() {
+    let shape = ConvShape { padding: [1, 1], ..ConvShape::new(37, [5, 18], [9, 16], [3, 3]) };
+    let strided = ConvShape { stride: [1, 2], ..shape };
+    let by_depth = ConvShape { channels: [29, 29], groups: 29, ..strided };
+    for (shape, algorithm) in [
+        (shape, Algorithm::Direct),
+        (strided, Algorithm::Direct),
+        (by_depth, Algorithm::Direct),
+        (shape, Algorithm::Winograd),
+    ] {
+        let case = Case::new(shape, algorithm).expect("valid");
+        for path in paths() {
+            let alone = case.run(path, 1);
+            for threads in [2, 3, 8] {
+                let given = case.run(path, threads);
+                assert_eq!(alone, given, "{path} {algorithm} with {threads} threads");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_not_finite_reaches_all_that_it_meets_and_nothing_else() {
+    let shape = ConvShape { padding: [1, 1], ..ConvShape::new(2, [3, 17], [6, 21], [3, 3]) };
+    let by_depth = ConvShape { channels: [14, 14], groups: 14, ..shape };
+    for (poison, shape, algorithm) in [
+        (f32::NAN, shape, Algorithm::Direct),
+        (f32::INFINITY, shape, Algorithm::Direct),
+        (f32::NAN, by_depth, Algorithm::Direct),
+        (f32::INFINITY, by_depth, Algorithm::Direct),
+        (f32::NAN, shape, Algorithm::Winograd),
+        (f32::INFINITY, shape, Algorithm::Winograd),
+    ] {
+        let mut case = Case::new(shape, algorithm).expect("valid");
+        case.x[2 * 126 + 3 * 21 + 7] = poison;
+        // In the last row and column, where tiles reach over the image.
+        case.x[4 * 126 + 5 * 21 + 20] = poison;
+        case.dy[5 * 126 + 2 * 21 + 20] = poison;
+        for path in paths() {
+            let [y, dx, dw] = case.run(path, 1);
+            let [x, w, dy, bias] =
+                [&case.x, &case.w, &case.dy, &case.bias].map(|values| wide(values));
+            let finite = |values: &[f64]| -> Vec<bool> {
+                values.iter().map(|value| value.is_finite()).collect()
+            };
+            let geometry = &case.geometry;
+            let right = reference::forward(geometry, &x, &w, Some(&bias));
+            assert_eq!(finite(&wide(&y)), finite(&right), "{path} {algorithm} y");
+            let right = reference::input_gradient(geometry, &dy, &w);
+            assert_eq!(finite(&wide(&dx)), finite(&right), "{path} {algorithm} dx");
+            // A zero of the padding meets the poisoned gradient in the fast sums.
+            let right = reference::weight_gradient(geometry, &x, &dy);
+            for (given, right) in dw.iter().zip(&right) {
+                assert!(right.is_finite() || !given.is_finite(), "{path} {algorithm} dw");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_leaves_the_range_between_winograds_sums_is_computed_directly() {
+    let shape = ConvShape { padding: [1, 1], ..ConvShape::new(3, [16, 16], [9, 10], [3, 3]) };
+    let [direct, winograd] = [Algorithm::Direct, Algorithm::Winograd].map(|algorithm| {
+        let mut case = Case::new(shape, algorithm).expect("valid");
+        let image = case.x.len() / 3;
+        // Results of the second sample stay below the largest f32, sums of its neighbours do not.
+        case.x[image..2 * image].iter_mut().for_each(|x| *x = f32::MAX * x.signum());
+        case.dy[image..2 * image].iter_mut().for_each(|dy| *dy *= 1e-3);
+        case.w.iter_mut().for_each(|w| *w *= 1e-3);
+        case
+    });
+    for path in paths() {
+        let ([y, _, dw], [right_y, _, right_dw]) = (direct.run(path, 1), winograd.run(path, 1));
+        assert!(right_y.iter().all(|y| y.is_finite()), "{path}");
+        let sample = y.len() / 3;
+        assert_eq!(y[sample..2 * sample], right_y[sample..2 * sample], "{path}");
+        assert_ne!(y[..sample], right_y[..sample], "{path}: the others are not computed directly");
+        assert!(dw.iter().zip(&right_dw).all(|(a, b)| a.is_finite() == b.is_finite()), "{path}");
+    }
+}
+
+#[test]
+fn an_activation_follows_the_sums_of_both_algorithms() {
+    let shape = ConvShape { padding: [1, 1], ..ConvShape::new(2, [16, 17], [7, 12], [3, 3]) };
+    for algorithm in [Algorithm::Direct, Algorithm::Winograd] {
+        let Case { geometry, x, w, bias, .. } = Case::new(shape, algorithm).expect("valid");
+        for path in paths() {
+            let (mut plain, mut given) = (vec![0.0; geometry.output_len()], Vec::new());
+            given.resize(plain.len(), f32::NAN);
+            let s = &mut Scratch::new();
+            forward(path, &geometry, &x, &w, Some(&bias), &mut plain, s, 1);
+            let relu = Activation::Relu;
+            forward_activated(path, &geometry, &x, &w, Some(&bias), relu, &mut given, s, 1);
+            let right: Vec<f32> = plain.iter().map(|&y| if y <= 0.0 { 0.0 } else { y }).collect();
+            assert_eq!(given, right, "{path} {algorithm}");
+        }
+    }
+}
+
+#[test]
+fn an_algorithm_is_picked_by_the_shape_and_refused_where_it_does_not_apply() {
+    let shape = |channels, side| ConvShape {
+        padding: [1, 1],
+        ..ConvShape::new(2, channels, [side, side], [3, 3])
+    };
+    let picked = |shape| ConvGeometry::try_new(shape).expect("valid").algorithm();
+    assert_eq!(picked(shape([64, 64], 56)), Algorithm::Winograd);
+    assert_eq!(picked(shape([16, 16], 32)), Algorithm::Winograd);
+    assert_eq!(picked(shape([3, 16], 32)), Algorithm::Direct);
+    assert_eq!(picked(ConvShape { groups: 32, ..shape([32, 32], 32) }), Algorithm::Direct);
+    let strided = ConvShape { stride: [2, 2], ..shape([64, 64], 56) };
+    assert_eq!(picked(strided), Algorithm::Direct);
+    let refused = ConvGeometry::try_new(strided).expect("valid");
+    let refused = refused.with_algorithm(Algorithm::Winograd).expect_err("a stride of two");
+    assert!(matches!(refused, GeometryError::Winograd { stride: [2, 2], .. }));
+    assert_eq!(
+        refused.to_string(),
+        "Winograd's algorithm needs a 3×3 kernel with stride and dilation 1, got 3×3 with stride \
+         [2, 2] and dilation [1, 1]; compute it directly"
+    );
+}
+
+#[test]
+#[should_panic(expected = "numbers of the input")]
+fn a_slice_of_another_length_is_refused() {
+    let case =
+        Case::new(ConvShape::new(1, [1, 1], [4, 4], [3, 3]), Algorithm::Direct).expect("valid");
+    let mut y = vec![0.0; 4];
+    let x = &case.x[1..];
+    let geometry = &case.geometry;
+    forward(Path::Portable, geometry, x, &case.w, None, &mut y, &mut Scratch::new(), 1);
+}
