@@ -131,7 +131,7 @@ fn resident(
 }
 
 /// Joins each file to the data folder, or says where it looked and how to get it.
-fn locate(
+pub(super) fn locate(
     dir: Option<&Path>,
     files: &[&PathBuf],
     how_to_get: Option<&str>,

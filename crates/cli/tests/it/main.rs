@@ -11,5 +11,6 @@ mod pipeline;
 mod public_api;
 mod quantize;
 mod record;
+mod regression;
 mod resume;
 mod train;
