@@ -58,10 +58,10 @@ fn train(
     settings: &RunSettings,
     device: &Device,
     stop_after: Option<u64>,
-) -> Result<Finished<Linear>, TrainError> {
+) -> Result<Finished<Linear>, Box<TrainError>> {
     let (train, test) = (loader(lattice()), loader(lattice()));
     let data = RunData { train: &train, test: Some(&test) };
-    run.train(settings, data, device, &forward, &mut |event, _| {
+    let finished = run.train(settings, data, device, &forward, &mut |event, _| {
         if let Event::Epoch(report) = event {
             assert_eq!(report.train_accuracy, None);
         }
@@ -69,7 +69,8 @@ fn train(
             Event::Step(report) if Some(report.step + 1) == stop_after => Control::Stop,
             _ => Control::Continue,
         }
-    })
+    });
+    finished.map_err(Box::new)
 }
 
 fn bits(model: &Linear) -> Vec<u32> {
