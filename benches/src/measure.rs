@@ -20,6 +20,16 @@ pub(crate) struct Effort {
     pub(crate) sample: Duration,
 }
 
+/// A strategy that has taken this much of the clock in its samples takes no more than
+/// [`FEWEST_SAMPLES`]: its median is far from the others', and an entry takes minutes else.
+const LONG: Duration = Duration::from_secs(10);
+
+/// A median of fewer says nothing.
+const FEWEST_SAMPLES: usize = 3;
+
+/// A repetition of this length needs no other one before it that warms caches and clock.
+const WARM_BY_ITSELF: Duration = Duration::from_secs(1);
+
 /// The pause before a strategy's turn: the threads of the last one stop spinning.
 const SETTLE: Duration = Duration::from_millis(30);
 
@@ -62,6 +72,12 @@ pub(crate) struct Timing {
 }
 
 impl Timing {
+    /// Whether a slow strategy has been sampled for long enough.
+    fn has_enough(&self) -> bool {
+        let taken_ns = self.wall_ns.iter().sum::<f64>() * self.repetitions as f64;
+        self.wall_ns.len() >= FEWEST_SAMPLES && taken_ns >= LONG.as_nanos() as f64
+    }
+
     /// The samples of the clock that counts: the processor's where one thread computes, the
     /// monotonic one where several do.
     pub(crate) fn summary(&self, threads: usize) -> Option<Summary> {
@@ -99,6 +115,7 @@ pub(crate) fn measure(
     for _ in 0..effort.samples {
         for (index, turn) in &mut running {
             if outcomes[*index].failure.is_none()
+                && !turn.timing.has_enough()
                 && let Err(error) = turn.sample()
             {
                 outcomes[*index].failure = Some(format!("{error:#}"));
@@ -147,6 +164,8 @@ fn prove(
 struct Turn {
     worker: Worker,
     timing: Timing,
+    /// Whether a repetition off the clock comes before each sample.
+    warms_up: bool,
 }
 
 impl Turn {
@@ -160,10 +179,13 @@ impl Turn {
         let mut worker = Worker::start(programs, strategy, &entry.problem)?;
         let first = worker.repeat(1)?;
         let mut repetitions = 1;
+        let warms_up;
         loop {
             let wall_ns = u128::from(worker.repeat(repetitions)?.wall_ns);
             if wall_ns >= effort.sample.as_nanos() / 2 {
                 let each = wall_ns / u128::from(repetitions);
+                // Not the first repetition: it may compile what it then repeats.
+                warms_up = each < WARM_BY_ITSELF.as_nanos();
                 let needed = effort.sample.as_nanos().div_ceil(each.max(1));
                 repetitions = u64::try_from(needed.max(1))?;
                 break;
@@ -177,18 +199,39 @@ impl Turn {
             cpu_ns: Vec::new(),
             peak_bytes: None,
         };
-        Ok(Self { worker, timing })
+        Ok(Self { worker, timing, warms_up })
     }
 
     fn sample(&mut self) -> Result<()> {
         std::thread::sleep(SETTLE);
-        // Brings the caches and the clock frequency back to this strategy.
-        self.worker.repeat(1)?;
+        if self.warms_up {
+            // Brings the caches and the clock frequency back to this strategy.
+            self.worker.repeat(1)?;
+        }
         let elapsed = self.worker.repeat(self.timing.repetitions)?;
         let repetitions = self.timing.repetitions as f64;
         self.timing.wall_ns.push(elapsed.wall_ns as f64 / repetitions);
         self.timing.cpu_ns.push(elapsed.cpu_ns as f64 / repetitions);
         self.timing.peak_bytes = elapsed.peak_bytes;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_strategy_takes_few_samples_and_a_fast_one_all() {
+        let after = |samples: usize, each: Duration| Timing {
+            repetitions: 2,
+            first_ns: 0.0,
+            wall_ns: vec![each.as_nanos() as f64 / 2.0; samples],
+            cpu_ns: Vec::new(),
+            peak_bytes: None,
+        };
+        let slow = Duration::from_secs(6);
+        assert!(!after(2, slow).has_enough() && after(3, slow).has_enough());
+        assert!(!after(40, Duration::from_millis(100)).has_enough());
     }
 }

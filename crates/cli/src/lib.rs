@@ -14,6 +14,7 @@ mod network;
 mod progress;
 mod quantization;
 mod record;
+mod regression;
 mod report;
 mod run_folder;
 mod steps;

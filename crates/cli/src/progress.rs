@@ -18,6 +18,8 @@ const LOSS_MEMORY: f64 = 0.95;
 pub(crate) struct Display {
     bar: Option<ProgressBar>,
     epochs: u64,
+    /// What a sample is called.
+    unit: &'static str,
     is_terminal: bool,
     said: Instant,
     activity: String,
@@ -31,7 +33,8 @@ struct EpochView {
     /// Those of the first step.
     first_samples: usize,
     samples: usize,
-    correct: usize,
+    /// None where there is nothing to be right about.
+    correct: Option<usize>,
     loss: f64,
 }
 
@@ -41,11 +44,17 @@ impl Display {
         Self {
             bar: None,
             epochs,
+            unit: "img",
             is_terminal: stderr().is_terminal(),
             said: Instant::now(),
             activity: String::new(),
             epoch: None,
         }
+    }
+
+    /// The same for samples that are rows of a table.
+    pub(crate) fn of_rows(epochs: u64) -> Self {
+        Self { unit: "rows", ..Self::new(epochs) }
     }
 
     /// Sets of how many epochs the run is.
@@ -97,28 +106,31 @@ impl Display {
                 first_step: report.step,
                 first_samples: report.samples,
                 samples: 0,
-                correct: 0,
+                correct: report.correct.map(|_| 0),
                 loss: report.loss,
             });
         }
         let Some(view) = &mut self.epoch else { return };
         view.samples += report.samples;
-        view.correct += report.correct;
+        if let (Some(sum), Some(correct)) = (&mut view.correct, report.correct) {
+            *sum += correct;
+        }
         view.loss = LOSS_MEMORY * view.loss + (1.0 - LOSS_MEMORY) * report.loss;
         let elapsed_s = view.started.elapsed().as_secs_f64().max(1e-6);
         // The clock starts at the end of the first step, which it does not know the time of.
         let made = (report.step - view.first_step) as f64;
         let left = report.steps.saturating_sub(report.step + 1) as f64;
-        let mut message = format!(
-            "loss {:.3} acc {:4.1} %",
-            view.loss,
-            100.0 * view.correct as f64 / view.samples.max(1) as f64,
-        );
+        let mut message = format!("loss {:.3}", view.loss);
+        if let Some(correct) = view.correct {
+            let share = correct as f64 / view.samples.max(1) as f64;
+            let _ = write!(message, " acc {:4.1} %", 100.0 * share);
+        }
         if made > 0.0 {
             let _ = write!(
                 message,
-                " {:.0} img/s {} left",
+                " {:.0} {}/s {} left",
                 (view.samples - view.first_samples) as f64 / elapsed_s,
+                self.unit,
                 clock(elapsed_s / made * left),
             );
         }
@@ -141,7 +153,7 @@ impl Display {
     /// One epoch is over.
     pub(crate) fn epoch(&mut self, report: &EpochReport) {
         self.clear();
-        self.line(&epoch_line(report, self.epochs));
+        self.line(&epoch_line(report, self.epochs, self.unit));
         self.said = Instant::now();
     }
 
@@ -154,21 +166,32 @@ impl Display {
 }
 
 /// The line that stays after an epoch.
-fn epoch_line(report: &EpochReport, epochs: u64) -> String {
+fn epoch_line(report: &EpochReport, epochs: u64, unit: &str) -> String {
     let width = epochs.to_string().len();
     let test = report.test.map_or_else(String::new, |test| {
-        format!(" | test {:.3} {:.1} %", test.loss, 100.0 * test.accuracy)
+        let r_squared = test.r_squared.map_or_else(String::new, |r2| format!(" R² {r2:.3}"));
+        format!(" | test {:.3}{}{r_squared}", test.loss, percent(test.accuracy))
     });
     let waited = 100.0 * report.times.data_wait_us as f64 / report.train_us.max(1) as f64;
     // Five per cent is where faster loading starts to be worth a look.
     let waits = if waited < 5.0 { String::new() } else { format!(", {waited:.0} % waiting") };
     format!(
-        "epoch {:>width$}/{epochs} | train {:.3} {:.1} %{test} | {:.0} img/s{waits}",
+        "epoch {:>width$}/{epochs} | train {:.3}{}{test} | {:.0} {unit}/s{waits}",
         report.epoch + 1,
         report.train_loss,
-        100.0 * report.train_accuracy,
+        percent(report.train_accuracy),
         report.samples_per_s,
     )
+}
+
+/// A share with a space before it; nothing where there is none.
+fn percent(share: Option<f64>) -> String {
+    share.map_or_else(String::new, |share| format!(" {:.1} %", 100.0 * share))
+}
+
+/// Seconds up to two minutes, then minutes.
+pub(crate) fn duration(seconds: f64) -> String {
+    if seconds < 120.0 { format!("{seconds:.0} s") } else { format!("{:.1} min", seconds / 60.0) }
 }
 
 fn bar(length: u64, template: &str) -> ProgressBar {
@@ -203,18 +226,27 @@ mod tests {
             epoch: 99,
             step: 40_000,
             train_loss: 12.3456,
-            train_accuracy: 0.876,
-            test: Some(Evaluation { loss: 12.3456, accuracy: 1.0, samples: 10_000 }),
+            train_accuracy: Some(0.876),
+            test: Some(Evaluation {
+                loss: 12.3456,
+                accuracy: Some(1.0),
+                r_squared: None,
+                samples: 10_000,
+            }),
             samples_per_s: 12_345.6,
             left_out: 0,
             train_us: 1000,
             times: StepTimes { data_wait_us: 10, ..StepTimes::default() },
         };
-        let line = epoch_line(&report, 100);
+        let line = epoch_line(&report, 100, "img");
         assert_eq!(line, "epoch 100/100 | train 12.346 87.6 % | test 12.346 100.0 % | 12346 img/s");
         let times = StepTimes { data_wait_us: 99, ..StepTimes::default() };
-        let waiting = epoch_line(&EpochReport { times, ..report }, 10);
+        let waiting = epoch_line(&EpochReport { times, ..report.clone() }, 10, "img");
         assert!(waiting.ends_with("img/s, 10 % waiting"), "{waiting}");
+        let test = Evaluation { loss: 0.5, accuracy: None, r_squared: Some(0.5), samples: 9 };
+        let rows = EpochReport { train_accuracy: None, test: Some(test), ..report };
+        let line = epoch_line(&rows, 100, "rows");
+        assert_eq!(line, "epoch 100/100 | train 12.346 | test 0.500 R² 0.500 | 12346 rows/s");
     }
 
     #[test]

@@ -7,9 +7,10 @@ use std::time::SystemTime;
 use anyhow::{Context, Result, anyhow, bail};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use updraft_trainer::{best_checkpoint, list_checkpoints};
+use toml::Table;
+use updraft_trainer::{Criterion, best_checkpoint, list_checkpoints};
 
-use crate::config::Plan;
+use crate::config::{Plan, RegressionPlan, Task};
 
 const PLAN: &str = "plan.toml";
 const CLASSES: &str = "classes.json";
@@ -23,20 +24,26 @@ pub(crate) struct RunFolder {
 impl RunFolder {
     /// Makes `runs/<time>-<name>/` with the plan and the classes in it.
     pub(crate) fn create(runs: &Path, plan: &Plan, classes: &[String]) -> Result<Self> {
+        let folder = Self::create_for(runs, &plan.name, &plan.to_toml())?;
+        folder.write_json(CLASSES, classes)?;
+        Ok(folder)
+    }
+
+    /// Makes `runs/<time>-<name>/` with the text of a plan in it.
+    pub(crate) fn create_for(runs: &Path, name: &str, plan: &str) -> Result<Self> {
         let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
         let stamp = now.trim_end_matches('Z').replace(':', "").replace('T', "-");
         fs::create_dir_all(runs)
             .with_context(|| format!("cannot create the folder `{}`", runs.display()))?;
         let path = (1..1000)
             .map(|copy| match copy {
-                1 => runs.join(format!("{stamp}-{}", plan.name)),
-                copy => runs.join(format!("{stamp}-{}-{copy}", plan.name)),
+                1 => runs.join(format!("{stamp}-{name}")),
+                copy => runs.join(format!("{stamp}-{name}-{copy}")),
             })
             .find(|path| fs::create_dir(path).is_ok())
             .ok_or_else(|| anyhow!("cannot create a run folder in `{}`", runs.display()))?;
         let folder = Self { path };
-        folder.write(PLAN, plan.to_toml().as_bytes())?;
-        folder.write_json(CLASSES, classes)?;
+        folder.write(PLAN, plan.as_bytes())?;
         Ok(folder)
     }
 
@@ -53,12 +60,39 @@ impl RunFolder {
         &self.path
     }
 
-    /// The plan of the run.
+    /// What the run learns.
+    pub(crate) fn task(&self) -> Result<Task> {
+        let (path, text) = self.plan_text()?;
+        let table: Table =
+            text.parse().with_context(|| format!("`{}` is not a plan", path.display()))?;
+        Ok(Task::of(&table)?.unwrap_or_default())
+    }
+
+    /// The plan of a run that classifies images.
     pub(crate) fn plan(&self) -> Result<Plan> {
+        self.plan_of(Task::ImageClassification)
+    }
+
+    /// The plan of a run that learns a number from a row.
+    pub(crate) fn regression_plan(&self) -> Result<RegressionPlan> {
+        self.plan_of(Task::TabularRegression)
+    }
+
+    fn plan_of<P: DeserializeOwned>(&self, task: Task) -> Result<P> {
+        let found = self.task()?;
+        if found != task {
+            let path = self.path.display();
+            bail!("`{path}` is a run of task `{found}`, and this is for task `{task}` alone");
+        }
+        let (path, text) = self.plan_text()?;
+        toml::from_str(&text).with_context(|| format!("`{}` is not a plan", path.display()))
+    }
+
+    fn plan_text(&self) -> Result<(PathBuf, String)> {
         let path = self.path.join(PLAN);
         let text = fs::read_to_string(&path)
             .with_context(|| format!("cannot read `{}`", path.display()))?;
-        toml::from_str(&text).with_context(|| format!("`{}` is not a plan", path.display()))
+        Ok((path, text))
     }
 
     /// The class names, in the order of the model's outputs.
@@ -76,9 +110,13 @@ impl RunFolder {
     /// The checkpoint whose model is used: the best where early stopping looks for it, else the
     /// newest.
     pub(crate) fn served_checkpoint(&self, plan: &Plan) -> Result<PathBuf> {
-        if plan.train.early_stop.is_some()
-            && let Some(best) =
-                best_checkpoint(&self.path.join("checkpoints"), plan.train.criterion)?
+        self.served(plan.train.early_stop.is_some(), plan.train.criterion)
+    }
+
+    /// The same, for a run that early stopping ends or not.
+    pub(crate) fn served(&self, stops_early: bool, criterion: Criterion) -> Result<PathBuf> {
+        if stops_early
+            && let Some(best) = best_checkpoint(&self.path.join("checkpoints"), criterion)?
         {
             return Ok(best);
         }

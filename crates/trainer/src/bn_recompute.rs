@@ -22,7 +22,7 @@ use crate::events::Control;
 /// asked after each batch with their number, wants to stop.
 ///
 /// # Shapes
-/// - each batch: `[samples, channels, height, width]`, on the autodiff device
+/// - each batch: what `forward` takes, samples first, on the autodiff device
 ///
 /// # Errors
 /// The first error among the batches.
@@ -30,10 +30,10 @@ use crate::events::Control;
 /// # Source
 /// Wu and Johnson 2021, arXiv:2105.07576, section 3.1 (precise batch norm), with the exact
 /// variance of pooled samples.
-pub fn recompute_batch_norms<M: Module, E>(
+pub fn recompute_batch_norms<M: Module, E, const D: usize>(
     model: &M,
-    forward: &dyn Fn(&M, Tensor<4>) -> Tensor<2>,
-    batches: &mut dyn Iterator<Item = Result<Tensor<4>, E>>,
+    forward: &dyn Fn(&M, Tensor<D>) -> Tensor<2>,
+    batches: &mut dyn Iterator<Item = Result<Tensor<D>, E>>,
     poll: &mut dyn FnMut(u64) -> Control,
 ) -> Result<Option<M>, E> {
     recompute(model, Noise::Off, forward, batches, poll)
@@ -48,11 +48,11 @@ enum Noise {
     On,
 }
 
-fn recompute<M: Module, E>(
+fn recompute<M: Module, E, const D: usize>(
     model: &M,
     noise: Noise,
-    forward: &dyn Fn(&M, Tensor<4>) -> Tensor<2>,
-    batches: &mut dyn Iterator<Item = Result<Tensor<4>, E>>,
+    forward: &dyn Fn(&M, Tensor<D>) -> Tensor<2>,
+    batches: &mut dyn Iterator<Item = Result<Tensor<D>, E>>,
     poll: &mut dyn FnMut(u64) -> Control,
 ) -> Result<Option<M>, E> {
     // `valid` gives the copy its own statistics; a clone would share them.
@@ -177,11 +177,11 @@ impl ModuleMapper for Silence<'_> {
 /// It is a field of the layer that no traversal shows, so it is measured: a running statistic at
 /// zero becomes `m·s`, one at a large `v` becomes `(1 − m)·v + m·s`. A layer that is frozen
 /// follows nothing and is left out.
-fn momenta<M: Module>(
+fn momenta<M: Module, const D: usize>(
     copy: &mut M,
     found: &Found,
-    forward: &dyn Fn(&M, Tensor<4>) -> Tensor<2>,
-    images: &Tensor<4>,
+    forward: &dyn Fn(&M, Tensor<D>) -> Tensor<2>,
+    images: &Tensor<D>,
 ) -> BTreeMap<ParamId, f64> {
     let low = pass(copy, found, forward, images.clone(), &|_| 0.0);
     let large = |id: ParamId| {
@@ -202,11 +202,11 @@ fn momenta<M: Module>(
 }
 
 /// One forward pass from the given values; returns the statistics after it.
-fn pass<M: Module>(
+fn pass<M: Module, const D: usize>(
     copy: &mut M,
     found: &Found,
-    forward: &dyn Fn(&M, Tensor<4>) -> Tensor<2>,
-    images: Tensor<4>,
+    forward: &dyn Fn(&M, Tensor<D>) -> Tensor<2>,
+    images: Tensor<D>,
     from: &dyn Fn(ParamId) -> f64,
 ) -> BTreeMap<ParamId, Vec<f64>> {
     // In place, as burn maps running statistics: the clone is the same model.

@@ -8,7 +8,7 @@ use crate::events::EpochReport;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Criterion {
-    /// The share of test samples classified correctly; more is better.
+    /// The share of test samples classified correctly; more is better. Values have none.
     #[default]
     TestAccuracy,
     /// The mean loss on the test data; less is better.
@@ -18,11 +18,11 @@ pub enum Criterion {
 }
 
 impl Criterion {
-    /// The number of an epoch; `None` where there was no test data.
+    /// The number of an epoch; `None` where there was no test data, or no classes to be right about.
     #[must_use]
     pub fn value(self, report: &EpochReport) -> Option<f64> {
         match self {
-            Self::TestAccuracy => report.test.map(|test| test.accuracy),
+            Self::TestAccuracy => report.test.and_then(|test| test.accuracy),
             Self::TestLoss => report.test.map(|test| test.loss),
             Self::TrainLoss => Some(report.train_loss),
         }

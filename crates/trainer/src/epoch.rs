@@ -3,11 +3,12 @@
 use std::time::Instant;
 
 use burn::module::Module;
-use burn::tensor::{Device, Int, Tensor};
-use updraft_data::{DataError, Epoch, ImageBatch};
+use burn::tensor::{Device, Tensor};
+use updraft_data::{Collate, DataError, Epoch};
 use updraft_precision::LossScaler;
 
 use crate::bn_recompute::recompute_batch_norms;
+use crate::criterion::Criterion;
 use crate::ema::Ema;
 use crate::error::TrainError;
 use crate::evaluate::evaluate;
@@ -18,20 +19,21 @@ use crate::passes::Passes;
 use crate::run::{Run, RunData};
 use crate::settings::{BatchNormStatistics, RunSettings, Transfer};
 use crate::step::{StepAt, train_step_accumulated};
+use crate::target::{Target, TrainBatch};
 
 /// All that stays the same while a run goes on.
-pub(crate) struct Course<'a, M> {
+pub(crate) struct Course<'a, M, C: Collate, const D: usize> {
     pub(crate) settings: &'a RunSettings,
-    pub(crate) data: RunData<'a>,
+    pub(crate) data: RunData<'a, C>,
     pub(crate) device: &'a Device,
-    pub(crate) passes: Passes<'a, M>,
+    pub(crate) passes: Passes<'a, M, D>,
     pub(crate) started: Instant,
     pub(crate) per_epoch: u64,
     pub(crate) steps: u64,
 }
 
-/// The images and labels of a batch.
-type OnDevice = (Tensor<4>, Tensor<1, Int>);
+/// The input of a batch, and what it is to be told as.
+type OnDevice<const D: usize> = (Tensor<D>, Target);
 
 pub(crate) type Watch<'a, M> = &'a mut dyn FnMut(&Event, &M) -> Control;
 
@@ -46,12 +48,15 @@ pub(crate) struct Pass {
 
 impl<M: Module> Run<M> {
     /// The updates of one epoch, or of what is left of it; `None` if the watcher wants to stop.
-    pub(crate) fn pass(
+    pub(crate) fn pass<C: Collate, const D: usize>(
         mut self,
-        course: &Course<'_, M>,
+        course: &Course<'_, M, C, D>,
         ema: &mut Option<Ema<M>>,
         watch: Watch<'_, M>,
-    ) -> Result<(Self, Option<Pass>), TrainError> {
+    ) -> Result<(Self, Option<Pass>), TrainError>
+    where
+        C::Batch: TrainBatch<D>,
+    {
         let (settings, device) = (course.settings, course.device);
         let epoch = self.state.epoch;
         let started = Instant::now();
@@ -66,16 +71,14 @@ impl<M: Module> Run<M> {
         loop {
             let at_us = micros(course.started);
             let waiting = Instant::now();
-            let mut first: Option<OnDevice> = ahead.take().transpose()?;
+            let mut first: Option<OnDevice<D>> = ahead.take().transpose()?;
             let missing = settings.accumulate - usize::from(first.is_some());
             let batches = take(&mut stream, missing).map_err(failed)?;
             if first.is_none() && batches.is_empty() {
                 break;
             }
             let mut data_wait_us = micros(waiting);
-            if batches.iter().any(|batch| batch.mix().is_some()) {
-                return Err(TrainError::MixedLabels { epoch });
-            }
+            batches.iter().try_for_each(|batch| batch.check(epoch))?;
             let used = stream.state();
             let updating = Instant::now();
             let step = self.state.step;
@@ -84,9 +87,9 @@ impl<M: Module> Run<M> {
             let learning_rate = self.learning_rate(course);
             let loss_scale = (!scaler.is_none()).then_some(scaler.scale());
             let mut copy_us = 0;
-            let mut moved = |batch: ImageBatch| {
+            let mut moved = |batch: C::Batch| {
                 let mut clock = PhaseClock::start(device, settings.step.timing);
-                let batch = batch.to_device(device);
+                let batch = batch.into_tensors(device);
                 copy_us += clock.lap_us();
                 batch
             };
@@ -103,12 +106,10 @@ impl<M: Module> Run<M> {
                     let waiting = Instant::now();
                     let next = stream.next();
                     data_wait_us += micros(waiting);
-                    ahead = next.map(|batch| match batch {
-                        Ok(batch) if batch.mix().is_some() => {
-                            Err(TrainError::MixedLabels { epoch })
-                        }
-                        Ok(batch) => Ok(moved(batch)),
-                        Err(error) => Err(failed(error)),
+                    ahead = next.map(|batch| {
+                        let batch = batch.map_err(failed)?;
+                        batch.check(epoch)?;
+                        Ok(moved(batch))
                     });
                 }
                 None
@@ -123,6 +124,9 @@ impl<M: Module> Run<M> {
                 StepAt { step, learning_rate, seed },
             )?;
             self.model = model;
+            if outcome.correct.is_none() {
+                check_criterion(settings)?;
+            }
             self.state.step += 1;
             self.state.loader = Some(used);
             self.state.loss_scale = loss_scale.map(|_| scaler.state());
@@ -180,7 +184,7 @@ impl<M: Module> Run<M> {
         scaler.map_err(|source| TrainError::Precision { source })
     }
 
-    fn learning_rate(&self, course: &Course<'_, M>) -> f64 {
+    fn learning_rate<C: Collate, const D: usize>(&self, course: &Course<'_, M, C, D>) -> f64 {
         let settings = course.settings;
         let scheduled =
             settings.learning_rate * settings.schedule.factor(self.state.step, course.steps);
@@ -209,12 +213,15 @@ impl<M: Module> Run<M> {
     /// Makes the model that is served, if it is a third one, and scores what is served; `None` if
     /// the watcher wants to stop.
     #[allow(clippy::type_complexity, reason = "a pair that one caller takes apart at once")]
-    pub(crate) fn judge(
+    pub(crate) fn judge<C: Collate, const D: usize>(
         &self,
-        course: &Course<'_, M>,
+        course: &Course<'_, M, C, D>,
         ema: Option<&Ema<M>>,
         watch: Watch<'_, M>,
-    ) -> Result<Option<(Option<M>, Option<Evaluation>)>, TrainError> {
+    ) -> Result<Option<(Option<M>, Option<Evaluation>)>, TrainError>
+    where
+        C::Batch: TrainBatch<D>,
+    {
         let settings = course.settings;
         let epoch = self.state.epoch;
         let mut between =
@@ -224,15 +231,15 @@ impl<M: Module> Run<M> {
             let failed = |source| TrainError::Data { epoch, split: "training", source };
             // Copies of a model never carry burn's strategy of recomputing, and do not mix with it.
             let device = course.device.clone().without_autodiff().autodiff();
-            let mut images = course.data.train.epoch(epoch).take(batches).map(|batch| {
-                let (images, _) = batch?.to_device(&device);
-                Ok(images.cast(settings.step.policy.compute))
+            let mut inputs = course.data.train.epoch(epoch).take(batches).map(|batch| {
+                let (input, _) = batch?.into_tensors(&device);
+                Ok(input.cast(settings.step.policy.compute))
             });
             let batch = course.data.train.batch();
             let recomputed = recompute_batch_norms(
                 ema.map_or(&self.model, Ema::average),
                 course.passes.forward,
-                &mut images,
+                &mut inputs,
                 &mut |batches| between(Activity::Recomputing, batches as usize * batch),
             );
             served = recomputed.map_err(failed)?;
@@ -269,7 +276,7 @@ impl<M: Module> Run<M> {
             epoch: self.state.epoch,
             step: self.state.step,
             train_loss: sums.loss_sum() / total,
-            train_accuracy: sums.correct as f64 / total,
+            train_accuracy: sums.correct.map(|correct| correct as f64 / total),
             test,
             samples_per_s: pass.samples as f64 / (pass.train_us.max(1) as f64 * 1e-6),
             left_out: pass.left_out,
@@ -280,8 +287,20 @@ impl<M: Module> Run<M> {
 }
 
 /// The next batches of a stream, at most `count`.
-fn take(stream: &mut Epoch, count: usize) -> Result<Vec<ImageBatch>, DataError> {
+fn take<C: Collate>(stream: &mut Epoch<C>, count: usize) -> Result<Vec<C::Batch>, DataError> {
     stream.take(count).collect()
+}
+
+/// Refuses to compare epochs by their accuracy where there are no classes to be right about.
+fn check_criterion(settings: &RunSettings) -> Result<(), TrainError> {
+    if settings.compares_epochs() && settings.criterion == Criterion::TestAccuracy {
+        return Err(TrainError::Setting {
+            name: "criterion",
+            value: "`TestAccuracy`, and values have none".to_owned(),
+            expected: "`TestLoss` or `TrainLoss`",
+        });
+    }
+    Ok(())
 }
 
 /// The device seed of one step: distinct for neighbouring seeds and steps.

@@ -71,7 +71,7 @@ impl Event {
                 step = report.step,
                 train_loss = report.train_loss,
                 train_accuracy = report.train_accuracy,
-                test_accuracy = report.test.map(|test| test.accuracy),
+                test_accuracy = report.test.and_then(|test| test.accuracy),
                 samples_per_s = report.samples_per_s,
                 "epoch"
             ),
@@ -99,8 +99,9 @@ pub struct StepReport {
     pub samples: usize,
     /// Mean loss over the samples, before the update.
     pub loss: f64,
-    /// Samples classified correctly, before the update.
-    pub correct: usize,
+    /// Samples classified correctly, before the update, where targets are classes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub correct: Option<usize>,
     /// The learning rate of this update.
     pub learning_rate: f64,
     /// Global norm of the gradients, before clipping; `None` where nobody asked for it.
@@ -130,8 +131,10 @@ pub struct EpochReport {
     pub step: u64,
     /// Mean loss over the epoch's training samples, each measured before its update.
     pub train_loss: f64,
-    /// Share of the training samples classified correctly, each before its update.
-    pub train_accuracy: f64,
+    /// Share of the training samples classified correctly, each before its update, where targets
+    /// are classes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub train_accuracy: Option<f64>,
     /// The test data's verdict on the served model, where there is test data: the average of the
     /// parameters if one is kept, with recomputed batch norms if they are.
     pub test: Option<Evaluation>,
@@ -149,10 +152,16 @@ pub struct EpochReport {
 /// A model's score on a data set.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Evaluation {
-    /// Mean cross-entropy, without label smoothing.
+    /// Of classes the mean cross-entropy, without label smoothing; of values the mean squared
+    /// error, in the square of the unit that targets have in a batch.
     pub loss: f64,
-    /// Share of samples classified correctly.
-    pub accuracy: f64,
+    /// Share of samples classified correctly, where targets are classes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<f64>,
+    /// Share of the values' variance that the outputs explain, the mean over outputs, at most 1;
+    /// `None` for classes, and where the values of an output do not differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub r_squared: Option<f64>,
     /// Samples scored.
     pub samples: usize,
 }

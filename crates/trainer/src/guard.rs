@@ -61,23 +61,23 @@ fn default_at_most() -> u64 {
     10
 }
 
-/// The first tensor that is not finite, in the order in which a step meets them: the images, the
-/// module's stored tensors in module order, the logits, and else the loss.
+/// The first tensor that is not finite, in the order in which a step meets them: the input, the
+/// module's stored tensors in module order, the outputs, and else the loss.
 ///
 /// Reads the device once a tensor: for naming a fault already seen.
-pub(crate) fn first_bad_tensor<M: Module>(
-    images: &Tensor<4>,
+pub(crate) fn first_bad_tensor<M: Module, const D: usize>(
+    input: &Tensor<D>,
     module: &M,
-    logits: &Tensor<2>,
+    outputs: &Tensor<2>,
 ) -> String {
-    if !is_finite(images) {
-        return "the images".to_owned();
+    if !is_finite(input) {
+        return "the input".to_owned();
     }
     let mut search = Search { path: Vec::new(), found: None };
     module.visit(&mut search);
     match search.found {
         Some(path) => format!("the model's `{path}`"),
-        None if !is_finite(logits) => "the logits".to_owned(),
+        None if !is_finite(outputs) => "the outputs".to_owned(),
         None => "the loss".to_owned(),
     }
 }
@@ -128,9 +128,9 @@ mod tests {
         let name = |images: &Tensor<4>, module: &Linear, logits: &Tensor<2>| {
             first_bad_tensor(images, module, logits)
         };
-        assert_eq!(name(&fine.clone().mul_scalar(nan), &bad, &logits), "the images");
+        assert_eq!(name(&fine.clone().mul_scalar(nan), &bad, &logits), "the input");
         assert_eq!(name(&fine, &bad, &logits), "the model's `bias`");
-        assert_eq!(name(&fine, &good, &logits.clone().mul_scalar(nan)), "the logits");
+        assert_eq!(name(&fine, &good, &logits.clone().mul_scalar(nan)), "the outputs");
         assert_eq!(name(&fine, &good, &logits), "the loss");
     }
 }

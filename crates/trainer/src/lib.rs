@@ -25,6 +25,7 @@ mod run;
 mod schedule;
 mod settings;
 mod step;
+mod target;
 
 // A run, and the settings it takes.
 pub use criterion::Criterion;
@@ -34,6 +35,7 @@ pub use plateau::Plateau;
 pub use run::{Ending, Finished, Run, RunData};
 pub use schedule::Schedule;
 pub use settings::{BatchNormStatistics, CheckpointSettings, RunSettings, Transfer};
+pub use target::{Target, TrainBatch};
 
 // One update.
 pub use accumulate::GradientMean;

@@ -3,7 +3,7 @@
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
 use burn::tensor::{Device, Tensor};
-use updraft_data::{DataError, Loader};
+use updraft_data::{Collate, DataError, Loader};
 use updraft_precision::{LossScale, LossScaler};
 
 use crate::error::TrainError;
@@ -11,6 +11,7 @@ use crate::events::Control;
 use crate::guard::NonFinite;
 use crate::passes::Passes;
 use crate::step::{StepAt, StepSettings, train_step_accumulated};
+use crate::target::TrainBatch;
 
 /// Weight of the loss so far in the smoothed loss.
 const MEMORY: f64 = 0.9;
@@ -89,15 +90,18 @@ pub struct LrPoint {
 ///
 /// # Source
 /// Smith 2017, arXiv:1506.01186, section 3.3.
-pub fn find_learning_rate<M: Module>(
+pub fn find_learning_rate<M: Module, C: Collate, const D: usize>(
     model: &M,
     mut optimizer: ModuleOptimizer,
-    train: &Loader,
+    train: &Loader<C>,
     (device, seed): (&Device, u64),
-    forward: &dyn Fn(&M, Tensor<4>) -> Tensor<2>,
+    forward: &dyn Fn(&M, Tensor<D>) -> Tensor<2>,
     (step, loss_scale, range): (&StepSettings, LossScale, &LrRange),
     poll: &mut dyn FnMut(usize) -> Control,
-) -> Result<Option<Vec<LrPoint>>, TrainError> {
+) -> Result<Option<Vec<LrPoint>>, TrainError>
+where
+    C::Batch: TrainBatch<D>,
+{
     range.validate()?;
     if train.batches() == 0 {
         let (samples, batch) = (train.samples(), train.batch());
@@ -116,7 +120,7 @@ pub fn find_learning_rate<M: Module>(
     });
     for (index, batch) in epochs.take(range.steps).enumerate() {
         let learning_rate = range.rate(index);
-        let batch = batch?.to_device(device);
+        let batch = batch?.into_tensors(device);
         let at = StepAt { step: index as u64, learning_rate, seed };
         let (model, outcome) = train_step_accumulated(
             copy,

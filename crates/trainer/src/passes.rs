@@ -1,4 +1,4 @@
-//! How a classifier is run in training: whole, or segment by segment with activations recomputed.
+//! How a model is run in training: whole, or segment by segment with activations recomputed.
 
 use std::cell::RefCell;
 
@@ -9,22 +9,23 @@ use updraft_precision::Norm;
 
 use crate::recompute::{Activations, Segmented, Streams};
 
-/// The closures that run a classifier.
-pub struct Passes<'a, M> {
-    /// Logits of images, `[batch, channels, height, width]` to `[batch, classes]`.
-    pub forward: &'a dyn Fn(&M, Tensor<4>) -> Tensor<2>,
+/// The closures that run a model whose input has rank `D`.
+pub struct Passes<'a, M, const D: usize = 4> {
+    /// Outputs of an input: of images, `[batch, channels, height, width]`, logits
+    /// `[batch, classes]`.
+    pub forward: &'a dyn Fn(&M, Tensor<D>) -> Tensor<2>,
     /// The same in segments, where activations are to be recomputed in training steps.
-    pub segments: Option<&'a dyn SegmentedPass<M>>,
+    pub segments: Option<&'a dyn SegmentedPass<M, D>>,
     /// Which normalizations take narrow input, because the model casts around them or they do so
     /// themselves; see [`Policy::check_norms`](updraft_precision::Policy::check_norms).
     pub is_cast: &'a dyn Fn(&Norm) -> bool,
 }
 
-impl<'a, M> Passes<'a, M> {
-    /// A classifier that keeps the activations of its forward pass, with no normalization that
+impl<'a, M, const D: usize> Passes<'a, M, D> {
+    /// A model that keeps the activations of its forward pass, with no normalization that
     /// takes narrow input.
     #[must_use]
-    pub fn whole(forward: &'a dyn Fn(&M, Tensor<4>) -> Tensor<2>) -> Self {
+    pub fn whole(forward: &'a dyn Fn(&M, Tensor<D>) -> Tensor<2>) -> Self {
         Self { forward, segments: None, is_cast: &|_| false }
     }
 
@@ -35,24 +36,24 @@ impl<'a, M> Passes<'a, M> {
     }
 }
 
-impl<M> Clone for Passes<'_, M> {
+impl<M, const D: usize> Clone for Passes<'_, M, D> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<M> Copy for Passes<'_, M> {}
+impl<M, const D: usize> Copy for Passes<'_, M, D> {}
 
 /// A forward and a backward pass in segments, whatever flows between them.
-pub trait SegmentedPass<M> {
-    /// The gradients of what `loss` makes of the logits.
+pub trait SegmentedPass<M, const D: usize = 4> {
+    /// The gradients of what `loss` makes of the outputs.
     ///
     /// `loss` is called once. `seed` repeats the random numbers of each segment, such as dropout
     /// masks, when it runs a second time.
     fn backward(
         &self,
         model: &M,
-        images: Tensor<4>,
+        input: Tensor<D>,
         loss: &mut dyn FnMut(Tensor<2>) -> Tensor<1>,
         seed: u64,
     ) -> GradientsParams;

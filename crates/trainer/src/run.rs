@@ -6,7 +6,7 @@ use std::time::Instant;
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
 use burn::tensor::{Device, Tensor};
-use updraft_data::Loader;
+use updraft_data::{Collate, ImageCollate, Loader};
 
 use crate::checkpoint::{self, CheckpointError, EpochSums, RunState, Snapshot};
 use crate::ema::Ema;
@@ -15,6 +15,7 @@ use crate::error::TrainError;
 use crate::events::{Control, EpochReport, Evaluation, Event};
 use crate::passes::Passes;
 use crate::settings::RunSettings;
+use crate::target::TrainBatch;
 
 /// A model on its way through a run.
 #[derive(Debug)]
@@ -63,14 +64,23 @@ pub enum Ending {
     Stopped,
 }
 
-/// The data of a run.
-#[derive(Debug, Clone, Copy)]
-pub struct RunData<'a> {
+/// The data of a run; without a parameter, images.
+#[derive(Debug)]
+pub struct RunData<'a, C: Collate = ImageCollate> {
     /// What is learned from.
-    pub train: &'a Loader,
+    pub train: &'a Loader<C>,
     /// What every epoch is scored on, if anything.
-    pub test: Option<&'a Loader>,
+    pub test: Option<&'a Loader<C>>,
 }
+
+// Not derived: that would ask the samples to be copied too.
+impl<C: Collate> Clone for RunData<'_, C> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<C: Collate> Copy for RunData<'_, C> {}
 
 impl<M: Module> Run<M> {
     /// A run that starts at its first step.
@@ -112,14 +122,20 @@ impl<M: Module> Run<M> {
     ///
     /// # Errors
     /// [`TrainError`]; checkpoints already on disk stay.
-    pub fn train(
+    ///
+    /// # Panics
+    /// If targets are values and the outputs have not their shape.
+    pub fn train<C: Collate, const D: usize>(
         self,
         settings: &RunSettings,
-        data: RunData<'_>,
+        data: RunData<'_, C>,
         device: &Device,
-        forward: &dyn Fn(&M, Tensor<4>) -> Tensor<2>,
+        forward: &dyn Fn(&M, Tensor<D>) -> Tensor<2>,
         watch: &mut dyn FnMut(&Event, &M) -> Control,
-    ) -> Result<Finished<M>, TrainError> {
+    ) -> Result<Finished<M>, TrainError>
+    where
+        C::Batch: TrainBatch<D>,
+    {
         self.train_passes(settings, data, device, Passes::whole(forward), watch)
     }
 
@@ -127,14 +143,20 @@ impl<M: Module> Run<M> {
     ///
     /// # Errors
     /// As [`train`](Self::train).
-    pub fn train_passes(
+    ///
+    /// # Panics
+    /// As [`train`](Self::train).
+    pub fn train_passes<C: Collate, const D: usize>(
         self,
         settings: &RunSettings,
-        data: RunData<'_>,
+        data: RunData<'_, C>,
         device: &Device,
-        passes: Passes<'_, M>,
+        passes: Passes<'_, M, D>,
         watch: &mut dyn FnMut(&Event, &M) -> Control,
-    ) -> Result<Finished<M>, TrainError> {
+    ) -> Result<Finished<M>, TrainError>
+    where
+        C::Batch: TrainBatch<D>,
+    {
         settings.validate()?;
         let policy = settings.step.policy;
         let precision = |source| TrainError::Precision { source };
@@ -165,11 +187,14 @@ impl<M: Module> Run<M> {
         self.follow(&course, watch)
     }
 
-    fn follow(
+    fn follow<C: Collate, const D: usize>(
         mut self,
-        course: &Course<'_, M>,
+        course: &Course<'_, M, C, D>,
         watch: Watch<'_, M>,
-    ) -> Result<Finished<M>, TrainError> {
+    ) -> Result<Finished<M>, TrainError>
+    where
+        C::Batch: TrainBatch<D>,
+    {
         let settings = course.settings;
         let mut ema = settings.ema.map(|config| match self.average.take() {
             Some(average) => {
@@ -258,9 +283,9 @@ impl<M: Module> Run<M> {
         Ok(path)
     }
 
-    fn stop(
+    fn stop<C: Collate, const D: usize>(
         mut self,
-        course: &Course<'_, M>,
+        course: &Course<'_, M, C, D>,
         ema: Option<&Ema<M>>,
         watch: Watch<'_, M>,
     ) -> Result<Finished<M>, TrainError> {

@@ -12,13 +12,14 @@ use crate::guard::{NonFinite, Skipped, first_bad_tensor};
 use crate::loss::ClassLoss;
 use crate::monitor::{PhaseClock, StepTimes, Timing};
 use crate::passes::Passes;
+use crate::target::Target;
 
 /// What an update needs besides the model and the batches.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepSettings {
     /// The three dtypes of the computation.
     pub policy: Policy,
-    /// The loss between logits and labels.
+    /// The loss between logits and classes; other targets take the default.
     pub loss: ClassLoss,
     /// Share of each label spread over all classes, in `[0, 1)`; cross-entropy only.
     pub label_smoothing: f32,
@@ -49,8 +50,8 @@ impl Default for StepSettings {
 pub struct StepOutcome {
     /// Mean loss over the samples, before the update.
     pub loss: f64,
-    /// Samples classified correctly, before the update.
-    pub correct: usize,
+    /// Samples classified correctly, before the update, where targets are classes.
+    pub correct: Option<usize>,
     /// Samples of all batches.
     pub samples: usize,
     /// Global norm of the gradients before clipping; `None` where nobody asked for it.
@@ -64,18 +65,22 @@ pub struct StepOutcome {
 /// Runs one update on one batch, without a loss scale, and returns the updated model.
 ///
 /// # Shapes
-/// - `images`: `[batch, channels, height, width]`
-/// - `labels`: `[batch]`, each below the number of classes
-/// - `forward` returns logits `[batch, classes]`
+/// - the input: what `forward` takes, samples first
+/// - classes: `[batch]`, each below their number; `forward` returns logits `[batch, classes]`
+/// - or values: `[batch, values]`; `forward` returns as many
 ///
 /// # Errors
 /// [`TrainError::NonFiniteLoss`] and [`TrainError::Gradient`]; the model is gone then, so the
-/// caller goes back to its last checkpoint.
-pub fn train_step<M: Module>(
+/// caller goes back to its last checkpoint. [`TrainError::Setting`] for a loss or smoothing of
+/// classes where targets are values.
+///
+/// # Panics
+/// If targets are values and the outputs have not their shape.
+pub fn train_step<M: Module, const D: usize, T: Into<Target>>(
     model: M,
     optimizer: &mut ModuleOptimizer,
-    forward: &dyn Fn(&M, Tensor<4>) -> Tensor<2>,
-    batch: (Tensor<4>, Tensor<1, Int>),
+    forward: &dyn Fn(&M, Tensor<D>) -> Tensor<2>,
+    batch: (Tensor<D>, T),
     settings: &StepSettings,
     at: (u64, f64),
 ) -> Result<(M, StepOutcome), TrainError> {
@@ -120,13 +125,13 @@ pub struct StepAt {
 /// As [`train_step`].
 ///
 /// # Panics
-/// If there is no batch.
-pub fn train_step_accumulated<M: Module>(
+/// If there is no batch, and as [`train_step`].
+pub fn train_step_accumulated<M: Module, const D: usize, T: Into<Target>>(
     model: M,
     optimizer: &mut ModuleOptimizer,
     scaler: &mut LossScaler,
-    passes: Passes<'_, M>,
-    batches: &mut dyn Iterator<Item = (Tensor<4>, Tensor<1, Int>)>,
+    passes: Passes<'_, M, D>,
+    batches: &mut dyn Iterator<Item = (Tensor<D>, T)>,
     settings: &StepSettings,
     StepAt { step, learning_rate, seed }: StepAt,
 ) -> Result<(M, StepOutcome), TrainError> {
@@ -135,27 +140,29 @@ pub fn train_step_accumulated<M: Module>(
     let mut times = StepTimes::default();
     let mut mean = GradientMean::default();
     let mut losses = Vec::with_capacity(1);
-    let mut correct = 0;
+    let mut correct: Option<usize> = None;
     let mut device = None;
     let mut bad = None;
-    for (images, labels) in batches {
-        let device = device.insert(images.device());
+    for (given, target) in batches {
+        let target: Target = target.into();
+        target.check(settings)?;
+        let device = device.insert(given.device());
         let mut clock = PhaseClock::start(device, settings.timing);
-        let [count] = labels.dims();
+        let count = target.samples();
         let mut scored = None;
-        let mut score = |logits: Tensor<2>| {
-            let logits = logits.cast(settings.policy.output);
-            let right = correct_predictions(&logits, &labels);
-            let labels = labels.clone();
-            let loss = settings.loss.forward(logits.clone(), labels, settings.label_smoothing);
+        let mut score = |outputs: Tensor<2>| {
+            let outputs = outputs.cast(settings.policy.output);
+            let (loss, right) = target.hold(&outputs, settings);
             // One read for both numbers: each read waits for the device.
-            let numbers = Tensor::cat(vec![loss.clone().inner(), right.inner()], 0).into_data();
-            let numbers: Vec<f64> = numbers.iter::<f64>().collect();
+            let mut numbers = vec![loss.clone().inner()];
+            numbers.extend(right.map(Tensor::inner));
+            let numbers: Vec<f64> = Tensor::cat(numbers, 0).into_data().iter::<f64>().collect();
             times.forward_us += clock.lap_us();
-            scored = Some((numbers[0], numbers[1] as usize, logits));
+            let right = numbers.get(1).map(|&right| right as usize);
+            scored = Some((numbers[0], right, outputs));
             scaler.scale_loss(loss)
         };
-        let input = images.clone().cast(settings.policy.compute);
+        let input = given.clone().cast(settings.policy.compute);
         let found = match passes.segments {
             None => Found::Objective(score((passes.forward)(&model, input))),
             Some(segments) => {
@@ -163,11 +170,13 @@ pub fn train_step_accumulated<M: Module>(
                 Found::Gradients(segments.backward(&model, input, &mut score, seed))
             }
         };
-        let (loss, right, logits) = scored.expect("the pass hands its logits to the loss");
+        let (loss, right, outputs) = scored.expect("the pass hands its outputs to the loss");
         losses.push((loss, count));
-        correct += right;
+        if let Some(right) = right {
+            *correct.get_or_insert(0) += right;
+        }
         if !loss.is_finite() && settings.non_finite != NonFinite::Ignore {
-            let tensor = first_bad_tensor(&images, &model, &logits);
+            let tensor = first_bad_tensor(&given, &model, &outputs);
             bad = Some(TrainError::NonFiniteLoss { step, loss, tensor });
             break;
         }

@@ -14,7 +14,7 @@ const MAY_IMPORT: [(&str, &[&str]); 12] = [
     ("trainer", &["device", "precision", "data"]),
     ("integration", &["conv"]),
     ("quant", &["conv"]),
-    ("cli", &["conv", "device", "precision", "data", "trainer", "integration", "quant"]),
+    ("cli", &["conv", "kan", "device", "precision", "data", "trainer", "integration", "quant"]),
     (
         "benches",
         &["conv", "kan", "device", "precision", "data", "trainer", "integration", "quant", "cli"],

@@ -9,9 +9,10 @@ use serde_json::json;
 use updraft_trainer::{Control, Evaluation, evaluate};
 
 use crate::classifier::Classifier;
-use crate::config::Plan;
+use crate::config::{Plan, Task};
 use crate::model::TrainedModel;
 use crate::progress::Display;
+use crate::regression;
 use crate::run_folder::RunFolder;
 use crate::stop;
 use crate::workload::{ImageData, loaders, open_data};
@@ -34,9 +35,12 @@ pub(crate) struct EvalArgs {
 
 /// Prints the score to standard output.
 pub(crate) fn run(args: &EvalArgs) -> Result<()> {
+    let folder = RunFolder::open(&args.run)?;
+    if folder.task()? == Task::TabularRegression {
+        return regression::eval(&folder, args.data.as_deref(), &args.device, args.json);
+    }
     let trained = TrainedModel::load(&args.run, &args.device)?;
     let mut display = Display::new(1);
-    let folder = RunFolder::open(&args.run)?;
     let (plan, dir) = (trained.plan(), args.data.as_deref());
     let data = open_data(plan, dir, Some(&folder), &mut |step, progress| {
         display.preparing(step, progress);
@@ -48,7 +52,7 @@ pub(crate) fn run(args: &EvalArgs) -> Result<()> {
     } else {
         crate::print(&format!(
             "test accuracy {:.2} %, loss {:.4}, {} images",
-            100.0 * score.accuracy,
+            100.0 * score.accuracy.unwrap_or(f64::NAN),
             score.loss,
             score.samples,
         ));

@@ -6,6 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use toml::Table;
 
+use super::AnyPlanned;
 use crate::config::origins;
 
 /// Shows every value of a config's plan and where it came from.
@@ -20,9 +21,12 @@ pub(crate) struct ExplainArgs {
 
 /// Prints the table to standard output.
 pub(crate) fn run(args: &ExplainArgs) -> Result<()> {
-    let planned = super::plan(args.config.as_deref(), &args.sets)?;
-    let table: Table = toml::from_str(&planned.plan.to_toml())?;
-    let lines = origins(&table, &planned.layers, &planned.merged);
+    let (plan, layers, merged) = match super::planned(args.config.as_deref(), &args.sets)? {
+        AnyPlanned::Images(planned) => (planned.plan.to_toml(), planned.layers, planned.merged),
+        AnyPlanned::Table(planned) => (planned.plan.to_toml(), planned.layers, planned.merged),
+    };
+    let table: Table = toml::from_str(&plan)?;
+    let lines = origins(&table, &layers, &merged);
     let key_width = lines.iter().map(|(key, ..)| key.len()).max().unwrap_or(0);
     let origin_width = lines.iter().map(|(.., origin)| origin.len()).max().unwrap_or(0);
     for (key, value, origin) in lines {

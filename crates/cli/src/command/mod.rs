@@ -16,23 +16,44 @@ pub(crate) mod warm_up;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use toml::Table;
 
-use crate::config::{ConfigError, Layer, Plan, RawConfig, layers, merged};
+use crate::config::{
+    ConfigError, Layer, Plan, RawConfig, RawFile, RawRegression, RegressionPlan, Task, layers,
+    merged, task_of,
+};
 
 /// The configuration that is compiled in, so that the first command needs no file.
 const QUICKSTART: &str = include_str!("../../../../configs/quickstart.toml");
 
 /// A plan with the tables that tell where its values came from.
-pub(crate) struct Planned {
-    pub(crate) plan: Plan,
+pub(crate) struct Planned<P> {
+    pub(crate) plan: P,
     pub(crate) layers: Vec<Layer>,
     pub(crate) merged: Table,
 }
 
+/// A plan of whichever task.
+#[allow(clippy::large_enum_variant, reason = "there is one at a time, taken apart at once")]
+pub(crate) enum AnyPlanned {
+    Images(Planned<Plan>),
+    Table(Planned<RegressionPlan>),
+}
+
+/// Reads a configuration of images and decides its plan.
+pub(crate) fn plan(config: Option<&Path>, sets: &[String]) -> Result<Planned<Plan>> {
+    match planned(config, sets)? {
+        AnyPlanned::Images(planned) => Ok(planned),
+        AnyPlanned::Table(planned) => {
+            let (task, other) = (planned.plan.task, Task::default());
+            bail!("the config is of task `{task}`, and this command is for task `{other}` alone")
+        }
+    }
+}
+
 /// Reads a configuration (the compiled-in quickstart without a path) and decides its plan.
-pub(crate) fn plan(config: Option<&Path>, sets: &[String]) -> Result<Planned> {
+pub(crate) fn planned(config: Option<&Path>, sets: &[String]) -> Result<AnyPlanned> {
     let (text, place) = match config {
         None => (QUICKSTART.to_owned(), PathBuf::from("configs/quickstart.toml")),
         Some(path) => {
@@ -41,7 +62,16 @@ pub(crate) fn plan(config: Option<&Path>, sets: &[String]) -> Result<Planned> {
             (text, path.to_owned())
         }
     };
-    let layers = layers(&text, &place)?;
-    let (raw, merged) = RawConfig::lay_sets(merged(&layers), sets)?;
-    Ok(Planned { plan: Plan::decide(raw)?, layers, merged })
+    match task_of(&text, &place, sets)? {
+        Task::ImageClassification => {
+            let layers = layers::<RawConfig>(&text, &place)?;
+            let (raw, merged) = RawConfig::lay_sets(merged(&layers), sets)?;
+            Ok(AnyPlanned::Images(Planned { plan: Plan::decide(raw)?, layers, merged }))
+        }
+        Task::TabularRegression => {
+            let layers = layers::<RawRegression>(&text, &place)?;
+            let (raw, merged) = RawRegression::lay_sets(merged(&layers), sets)?;
+            Ok(AnyPlanned::Table(Planned { plan: RegressionPlan::decide(raw)?, layers, merged }))
+        }
+    }
 }

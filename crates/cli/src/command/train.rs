@@ -12,16 +12,18 @@ use serde_json::json;
 use updraft_device::{Selection, applied};
 use updraft_trainer::{Control, Ending, Evaluation, Event, Finished, Run, RunData};
 
+use super::AnyPlanned;
 use crate::batch_size::Trial;
 use crate::classifier::Classifier;
-use crate::config::{AutoBatchPlan, Plan};
+use crate::config::{AutoBatchPlan, Plan, RegressionPlan, Task};
 use crate::device::{choose, make_default};
 use crate::environment::Environment;
 use crate::held::Held;
 use crate::log::LogFile;
 use crate::network::{passes, segments, training_device};
-use crate::progress::{Display, say};
+use crate::progress::{Display, duration, say};
 use crate::record::Metrics;
+use crate::regression;
 use crate::run_folder::RunFolder;
 use crate::stop;
 use crate::utilization::Utilization;
@@ -74,7 +76,11 @@ struct Summary<'a> {
 pub(crate) fn dry_run(args: &TrainArgs) -> Result<()> {
     // A run folder named in a document need not be here.
     if args.resume.as_ref().is_none_or(|path| path.exists()) {
-        crate::print(plan_of(args)?.to_toml().trim_end());
+        let plan = match regression_of(args)? {
+            Some(plan) => plan.to_toml(),
+            None => plan_of(args)?.to_toml(),
+        };
+        crate::print(plan.trim_end());
     }
     Ok(())
 }
@@ -84,6 +90,21 @@ pub(crate) fn plan_of(args: &TrainArgs) -> Result<Plan> {
     match &args.resume {
         Some(path) => RunFolder::open(path)?.plan(),
         None => planned(args),
+    }
+}
+
+/// The plan of a regression; `None` for another task.
+fn regression_of(args: &TrainArgs) -> Result<Option<RegressionPlan>> {
+    if let Some(path) = &args.resume {
+        let folder = RunFolder::open(path)?;
+        return match folder.task()? {
+            Task::TabularRegression => folder.regression_plan().map(Some),
+            Task::ImageClassification => Ok(None),
+        };
+    }
+    match super::planned(args.config.as_deref(), &settings(args)?)? {
+        AnyPlanned::Table(planned) => Ok(Some(planned.plan)),
+        AnyPlanned::Images(_) => Ok(None),
     }
 }
 
@@ -101,6 +122,10 @@ pub(crate) struct Trained {
 
 /// Trains, from the first step or from a stopped run's last.
 pub(crate) fn run(args: &TrainArgs, log: &LogFile) -> Result<()> {
+    if let Some(plan) = regression_of(args)? {
+        let resumed = args.resume.as_deref().map(RunFolder::open).transpose()?;
+        return regression::train(plan, resumed, (&args.runs, args.data.as_deref()), log);
+    }
     let trained = train(args, log, &mut Display::new(1))?;
     let path = trained.folder.path();
     if trained.ending == Ending::Stopped {
@@ -273,6 +298,11 @@ fn fitting_batch(
 }
 
 fn planned(args: &TrainArgs) -> Result<Plan> {
+    Ok(super::plan(args.config.as_deref(), &settings(args)?)?.plan)
+}
+
+/// The settings of the command line, as if all had been given with `--set`.
+fn settings(args: &TrainArgs) -> Result<Vec<String>> {
     let mut sets = args.sets.clone();
     if let Some(device) = &args.device {
         sets.push(format!("device={device}"));
@@ -286,7 +316,7 @@ fn planned(args: &TrainArgs) -> Result<Plan> {
             .ok_or_else(|| anyhow!("the data folder `{}` is no text in UTF-8", dir.display()))?;
         sets.push(format!("data.dir={}", toml::Value::String(dir.to_owned())));
     }
-    Ok(super::plan(args.config.as_deref(), &sets)?.plan)
+    Ok(sets)
 }
 
 /// Says what is about to happen, in lines of at most 80 columns where the paths allow.
@@ -333,17 +363,12 @@ fn conclude(
     if ending == Ending::Early {
         display.line("early    epochs stopped getting better; the best one's model is served");
     }
-    let accuracy = score.map_or_else(String::new, |score| {
-        format!("test accuracy {:.2} %, ", 100.0 * score.accuracy)
-    });
+    let accuracy = score.and_then(|score| score.accuracy);
+    let accuracy = accuracy
+        .map_or_else(String::new, |accuracy| format!("test accuracy {:.2} %, ", 100.0 * accuracy));
     let cpu = cpu_before
         .zip(updraft_device::cpu_seconds())
         .map_or_else(String::new, |(from, to)| format!(", {} on all cores", duration(to - from)));
     let wall = duration(started.elapsed().as_secs_f64());
     display.line(&format!("done     {accuracy}{wall}{cpu}"));
-}
-
-/// Seconds up to two minutes, then minutes.
-fn duration(seconds: f64) -> String {
-    if seconds < 120.0 { format!("{seconds:.0} s") } else { format!("{:.1} min", seconds / 60.0) }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 use super::error::ConfigError;
-use super::raw::{RawConfig, RawInherit};
+use super::raw::{RawFile, RawInherit};
 
 /// The key that names the files whose values stand in for those that are left out.
 const INHERIT: &str = "inherit";
@@ -23,33 +23,34 @@ pub(crate) struct Layer {
 /// The file at `place` with the given text, then each file it inherits from, in their order, with
 /// what that inherits from in turn.
 ///
-/// Each is read on its own first, so that its faults carry its name and line.
-pub(crate) fn layers(text: &str, place: &Path) -> Result<Vec<Layer>, ConfigError> {
+/// Each is read on its own first, as a file of the task `R`, so that its faults carry its name and
+/// line.
+pub(crate) fn layers<R: RawFile>(text: &str, place: &Path) -> Result<Vec<Layer>, ConfigError> {
     let mut layers = Vec::new();
-    add(text, place, &mut Vec::new(), &mut layers)?;
+    add::<R>(text, place, &mut Vec::new(), &mut layers)?;
     layers[0].name = "file".to_owned();
     Ok(layers)
 }
 
 /// Adds a file and what it inherits from; `way` led to it.
-fn add(
+fn add<R: RawFile>(
     text: &str,
     place: &Path,
     way: &mut Vec<PathBuf>,
     layers: &mut Vec<Layer>,
 ) -> Result<(), ConfigError> {
-    let (raw, mut table) = RawConfig::read(text, place, &[])?;
+    let (raw, mut table) = R::read(text, place, &[])?;
     table.remove(INHERIT);
     layers.push(Layer { name: place.display().to_string(), table });
     way.push(place.to_owned());
-    for parent in raw.inherit.iter().flat_map(RawInherit::paths) {
+    for parent in raw.inherit().into_iter().flat_map(RawInherit::paths) {
         let parent = place.parent().unwrap_or(Path::new("")).join(parent);
         if way.contains(&parent) || layers.len() >= MOST_LAYERS {
             return Err(ConfigError::Inherit { place: place.to_owned(), parent });
         }
         let text = std::fs::read_to_string(&parent)
             .map_err(|source| ConfigError::Read { path: parent.clone(), source })?;
-        add(&text, &parent, way, layers)?;
+        add::<R>(&text, &parent, way, layers)?;
     }
     way.pop();
     Ok(())
@@ -83,6 +84,7 @@ fn lay(under: &mut Table, over: &Table) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::RawConfig;
 
     fn layer(text: &str) -> Layer {
         Layer { name: String::new(), table: toml::from_str(text).expect("valid") }
@@ -109,8 +111,8 @@ mod tests {
         write("long.toml", "inherit = \"base.toml\"\n[train]\nepochs = 2\n");
         write("wide.toml", "inherit = \"base.toml\"\n[train]\nepochs = 3\nbatch = 3\n");
         let text = "inherit = [\"long.toml\", \"wide.toml\"]\nname = \"both\"\n";
-        let found =
-            layers(text, &dir.path().join("c.toml")).expect("valid, though base comes twice");
+        let found = layers::<RawConfig>(text, &dir.path().join("c.toml"))
+            .expect("valid, though base comes twice");
         let merged = merged(&found);
         let train = merged["train"].as_table().expect("a table");
         assert_eq!((train["epochs"].as_integer(), train["batch"].as_integer()), (Some(2), Some(1)));
@@ -128,18 +130,20 @@ mod tests {
         std::fs::write(&parent, "[train]\nepochs = 99\n").expect("written");
         let child = dir.path().join("c.toml");
         let text = "inherit = \"profiles/slow.toml\"\n";
-        let found = layers(text, &child).expect("valid");
+        let found = layers::<RawConfig>(text, &child).expect("valid");
         assert_eq!(found.len(), 2);
         assert_eq!(merged(&found)["train"]["epochs"].as_integer(), Some(99));
         assert!(found[1].name.ends_with("slow.toml"));
 
         std::fs::write(&parent, "inherit = \"slow.toml\"\n").expect("written");
-        let error = layers(text, &child).expect_err("a circle").to_string();
+        let error = layers::<RawConfig>(text, &child).expect_err("a circle").to_string();
         assert!(error.contains("inherits"), "{error}");
         std::fs::write(&parent, "[train]\nepoch = 99\n").expect("written");
-        let error = layers(text, &child).expect_err("unknown").to_string();
+        let error = layers::<RawConfig>(text, &child).expect_err("unknown").to_string();
         assert!(error.contains("slow.toml:2: unknown key `epoch`"), "{error}");
-        let error = layers("inherit = \"gone.toml\"", &child).expect_err("missing").to_string();
+        let error = layers::<RawConfig>("inherit = \"gone.toml\"", &child)
+            .expect_err("missing")
+            .to_string();
         assert!(error.contains("gone.toml"), "{error}");
     }
 }

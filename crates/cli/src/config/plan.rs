@@ -16,7 +16,7 @@ use super::choice::{AutoBatchPlan, BatchesPlan, RecomputePlan, WorkersPlan};
 use super::data::{DataPlan, decide_data};
 use super::error::ConfigError;
 use super::model::{ModelPlan, decide_model, model_of_any_age};
-use super::raw::{RawConfig, RawTrain, RawWorkers};
+use super::raw::{RawConfig, RawLog, RawTrain, RawWorkers};
 use crate::classifier::ClassifierConfig;
 
 /// Everything a run was told or decided; printed at its start and stored in its folder.
@@ -102,38 +102,17 @@ fn one() -> usize {
 impl Plan {
     /// Decides every choice that the configuration left open, and checks all of them.
     pub(crate) fn decide(raw: RawConfig) -> Result<Self, ConfigError> {
-        let name = raw.name.unwrap_or_else(|| "run".to_owned());
-        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        if name.is_empty() || !name.chars().all(is_plain) {
-            return value(
-                "name",
-                format!("`{name}`"),
-                "letters, digits, `-` and `_`: it names a folder",
-            );
-        }
-        let device = raw.device.unwrap_or_else(|| "auto".to_owned());
-        let device = device.parse().or_else(|error| {
-            value("device", format!("`{device}`"), &format!("a device; {error}"))
-        })?;
-        let precision = raw.precision.unwrap_or_else(|| "f32".to_owned());
-        let precision: Policy = precision.parse().or_else(|error| {
-            value("precision", format!("`{precision}`"), &format!("a policy; {error}"))
-        })?;
+        let precision = decide_precision(raw.precision)?;
         let plan = Self {
-            name,
+            name: decide_name(raw.name)?,
             seed: raw.seed.unwrap_or(1),
-            device,
+            device: decide_device(raw.device)?,
             precision,
             data: decide_data(raw.data)?,
             model: decide_model(raw.model)?,
             augment: decide_augment(raw.augment),
             train: decide_train(raw.train, precision)?,
-            log: LogPlan {
-                csv: raw.log.csv.unwrap_or(false),
-                tensorboard: raw.log.tensorboard.unwrap_or(false),
-                utilization: raw.log.utilization.unwrap_or(false),
-                trace: raw.log.trace,
-            },
+            log: decide_log(raw.log),
         };
         plan.validate()?;
         Ok(plan)
@@ -155,12 +134,7 @@ impl Plan {
                 value("train.auto_batch", "not usable".to_owned(), &error.to_string())
             })?;
         }
-        if let Some([first, last]) = self.log.trace
-            && first > last
-        {
-            let given = format!("[{first}, {last}]");
-            return value("log.trace", given, "the first step and a last one not before it");
-        }
+        self.log.validate()?;
         // Two classes stand in for the number that only the data knows.
         self.network(2)
             .validate()
@@ -223,6 +197,51 @@ impl Plan {
     }
 }
 
+impl LogPlan {
+    pub(super) fn validate(&self) -> Result<(), ConfigError> {
+        match self.trace {
+            Some([first, last]) if first > last => {
+                let given = format!("[{first}, {last}]");
+                value("log.trace", given, "the first step and a last one not before it")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+pub(super) fn decide_name(raw: Option<String>) -> Result<String, ConfigError> {
+    let name = raw.unwrap_or_else(|| "run".to_owned());
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if name.is_empty() || !name.chars().all(is_plain) {
+        let expected = "letters, digits, `-` and `_`: it names a folder";
+        return value("name", format!("`{name}`"), expected);
+    }
+    Ok(name)
+}
+
+pub(super) fn decide_device(raw: Option<String>) -> Result<DeviceSpec, ConfigError> {
+    let device = raw.unwrap_or_else(|| "auto".to_owned());
+    device
+        .parse()
+        .or_else(|error| value("device", format!("`{device}`"), &format!("a device; {error}")))
+}
+
+pub(super) fn decide_precision(raw: Option<String>) -> Result<Policy, ConfigError> {
+    let precision = raw.unwrap_or_else(|| "f32".to_owned());
+    precision.parse().or_else(|error| {
+        value("precision", format!("`{precision}`"), &format!("a policy; {error}"))
+    })
+}
+
+pub(super) fn decide_log(raw: RawLog) -> LogPlan {
+    LogPlan {
+        csv: raw.csv.unwrap_or(false),
+        tensorboard: raw.tensorboard.unwrap_or(false),
+        utilization: raw.utilization.unwrap_or(false),
+        trace: raw.trace,
+    }
+}
+
 fn decide_train(raw: RawTrain, precision: Policy) -> Result<TrainPlan, ConfigError> {
     Ok(TrainPlan {
         epochs: raw.epochs.unwrap_or(10),
@@ -269,7 +288,7 @@ fn decide_train(raw: RawTrain, precision: Policy) -> Result<TrainPlan, ConfigErr
 }
 
 /// Gradients in f16 vanish without a scale; every other dtype has the range of f32.
-fn default_scale(precision: Policy) -> LossScale {
+pub(super) fn default_scale(precision: Policy) -> LossScale {
     match precision.compute {
         FloatDType::F16 => LossScale::Dynamic(DynamicScale::default()),
         _ => LossScale::None,
@@ -280,14 +299,14 @@ pub(super) fn value<T>(key: &'static str, value: String, expected: &str) -> Resu
     Err(ConfigError::Value { key, value, expected: expected.to_owned() })
 }
 
-fn trainer_fault<T>(error: updraft_trainer::TrainError) -> Result<T, ConfigError> {
+pub(super) fn trainer_fault<T>(error: updraft_trainer::TrainError) -> Result<T, ConfigError> {
     value("train", "not usable".to_owned(), &error.to_string())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::CachePlan;
+    use crate::config::{CachePlan, RawFile};
 
     fn decide(text: &str) -> Result<Plan, ConfigError> {
         RawConfig::read(text, Path::new("c.toml"), &[]).and_then(|(raw, _)| Plan::decide(raw))

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use toml::Table;
 use updraft_data::{ColorJitter, RandomResizedCrop, Zoom};
 use updraft_integration::{Depth, IntegrationPoint, LumaStandard};
@@ -23,6 +24,8 @@ use super::supply::{CachePlan, FaultsPlan};
 pub(crate) struct RawConfig {
     /// Read by `layers`; here so that it is a known key.
     pub(crate) inherit: Option<RawInherit>,
+    /// Read by `task_of`; here so that it is a known key.
+    pub(crate) task: Option<String>,
     pub(crate) name: Option<String>,
     pub(crate) seed: Option<u64>,
     pub(crate) device: Option<String>,
@@ -163,15 +166,21 @@ pub(crate) enum RawBatches {
     Named(String),
 }
 
-impl RawConfig {
+impl RawFile for RawConfig {
+    fn inherit(&self) -> Option<&RawInherit> {
+        self.inherit.as_ref()
+    }
+}
+
+/// What a configuration file of one task says.
+pub(crate) trait RawFile: DeserializeOwned {
+    /// The files whose values stand in for those that are left out.
+    fn inherit(&self) -> Option<&RawInherit>;
+
     /// Reads a configuration text and lays `--set key=value` over it.
     ///
     /// Returns what was read with the merged table, which says for every key whether it was given.
-    pub(crate) fn read(
-        text: &str,
-        place: &Path,
-        sets: &[String],
-    ) -> Result<(Self, Table), ConfigError> {
+    fn read(text: &str, place: &Path, sets: &[String]) -> Result<(Self, Table), ConfigError> {
         let located = |error: &toml::de::Error| {
             let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
             format!("{}:{line}", place.display())
@@ -186,10 +195,7 @@ impl RawConfig {
     }
 
     /// Lays `--set key=value` over a table that was read before.
-    pub(crate) fn lay_sets(
-        mut table: Table,
-        sets: &[String],
-    ) -> Result<(Self, Table), ConfigError> {
+    fn lay_sets(mut table: Table, sets: &[String]) -> Result<(Self, Table), ConfigError> {
         for set in sets {
             lay_over(&mut table, set)?;
         }

@@ -31,11 +31,12 @@ const STEP: [(&str, &str); 4] = [
 ];
 
 /// The numbers of an epoch.
-const EPOCH: [(&str, &str); 6] = [
+const EPOCH: [(&str, &str); 7] = [
     ("epoch/train_loss", "/train_loss"),
     ("epoch/train_accuracy", "/train_accuracy"),
     ("epoch/test_loss", "/test/loss"),
     ("epoch/test_accuracy", "/test/accuracy"),
+    ("epoch/test_r_squared", "/test/r_squared"),
     ("epoch/samples_per_s", "/samples_per_s"),
     ("epoch/resident_bytes", "/resident_bytes"),
 ];

@@ -48,6 +48,7 @@ pub(crate) const EPOCHS: Columns = Columns {
         "/test/loss",
         "/test/accuracy",
         "/test/samples",
+        "/test/r_squared",
         "/samples_per_s",
         "/resident_bytes",
         "/epoch_peak_resident_bytes",

@@ -56,7 +56,7 @@ pub(crate) fn page(
         curve.points.iter_mut().for_each(|point| point.1 /= f64::from(1 << 20));
         curve
     };
-    let plots: [(&str, &str, Vec<Curve>); 8] = [
+    let plots: [(&str, &str, Vec<Curve>); 9] = [
         (
             "Loss",
             "update",
@@ -74,6 +74,11 @@ pub(crate) fn page(
                 curve("test", &epochs, "/test/accuracy"),
             ],
         ),
+        (
+            "R², the share of variance explained",
+            "update",
+            vec![curve("test", &epochs, "/test/r_squared")],
+        ),
         ("Learning rate", "update", vec![curve("learning rate", &steps, "/learning_rate")]),
         (
             "Norm of the gradients, before clipping",
@@ -81,9 +86,9 @@ pub(crate) fn page(
             vec![curve("norm", &steps, "/gradient_norm")],
         ),
         (
-            "Training images per second",
+            "Training samples per second",
             "update",
-            vec![curve("images per second", &epochs, "/samples_per_s")],
+            vec![curve("samples per second", &epochs, "/samples_per_s")],
         ),
         (
             "Share of the device's measured peak",
@@ -145,6 +150,9 @@ fn sentence(summary: &Value) -> String {
         write!(text, " after {} updates of {} parameters", summary["steps"], summary["parameters"]);
     if let Some(accuracy) = summary.pointer("/test/accuracy").and_then(Value::as_f64) {
         let _ = write!(text, ", test accuracy {:.2} %", 100.0 * accuracy);
+    }
+    if let Some(rmse) = summary["test_rmse"].as_f64() {
+        let _ = write!(text, ", test RMSE {rmse:.4}");
     }
     if let Some(wall_s) = summary["wall_s"].as_f64() {
         let _ = write!(text, ", {wall_s:.0} s");

@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::Result;
 use updraft_data::{
     CifarFiles, CifarLabels, CifarPart, Delimiter, GeneratedConfig, GeneratedImages, ImageFolder,
     ImageSource, TarImages,
 };
 
 use super::Report;
+use super::place::Place;
 use crate::config::{Cifar100Labels, DataSource, Plan};
 
 /// Images of a plan.
@@ -79,33 +80,7 @@ pub(super) fn open_sources(
     }
 }
 
-/// The data folder, and what a person is told where something is not in it.
-struct Place<'a> {
-    dir: Option<&'a Path>,
-    how_to_get: Option<&'a str>,
-}
-
 impl Place<'_> {
-    /// Joins each file to the data folder, or says where it looked and how to get it.
-    fn find(&self, files: &[&PathBuf]) -> Result<Vec<PathBuf>> {
-        let hint = self.how_to_get.map(|text| format!("; {text}")).unwrap_or_default();
-        let Some(dir) = self.dir else {
-            bail!(
-                "this config needs data: name its folder with --data DIR or the key \
-                 `data.dir`{hint}"
-            );
-        };
-        let mut paths = Vec::new();
-        for file in files {
-            let path = dir.join(file);
-            if !path.exists() {
-                return Err(anyhow!("looked for `{}`, which is not there{hint}", path.display()));
-            }
-            paths.push(path);
-        }
-        Ok(paths)
-    }
-
     /// One set or two that `open` lists.
     fn listed(
         &self,

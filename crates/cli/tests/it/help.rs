@@ -106,14 +106,15 @@ fn warming_up_flex_says_that_there_is_nothing_to_warm() {
     assert!(value["step_s"].is_null(), "{value}");
 }
 
-/// The keys of a config's table, as the error about an unknown one lists them.
-fn known_keys(table: &str) -> Vec<String> {
+/// The keys of a table of a config like the one given, as the error about an unknown one lists them.
+fn known_keys(config: &str, table: &str) -> Vec<String> {
     let dir = tempfile::tempdir().expect("temporary folder");
     let key = match table {
         "" => "no_such_key".to_owned(),
         table => format!("{table}.no_such_key"),
     };
-    let said = run(dir.path(), &["explain", "--set", &format!("{key}=1")]);
+    let config = format!("{}/../../configs/{config}", env!("CARGO_MANIFEST_DIR"));
+    let said = run(dir.path(), &["explain", &config, "--set", &format!("{key}=1")]);
     let list = said.stderr.split("(known here: ").nth(1).expect("a list");
     let list = list.split(')').next().expect("its end");
     let prefix = if table.is_empty() { String::new() } else { format!("{table}.") };
@@ -128,11 +129,14 @@ fn the_page_of_the_configs_has_a_row_for_every_key_and_file_and_for_nothing_else
     let named: Vec<String> = first_cells
         .flat_map(|cell| cell.split(',').map(|name| name.replace('`', "").trim().to_owned()))
         .collect();
-    let top = known_keys("");
     let is_table = |key: &&String| page.contains(&format!("| `{key}."));
-    let tables: Vec<&String> = top.iter().filter(is_table).collect();
-    let mut expected: Vec<String> = tables.iter().flat_map(|table| known_keys(table)).collect();
-    expected.extend(top.iter().filter(|key| !tables.contains(key)).cloned());
+    let mut expected = Vec::new();
+    for config in ["quickstart.toml", "kan-quickstart.toml"] {
+        let top = known_keys(config, "");
+        let tables: Vec<&String> = top.iter().filter(is_table).collect();
+        expected.extend(tables.iter().flat_map(|table| known_keys(config, table)));
+        expected.extend(top.iter().filter(|key| !tables.contains(key)).cloned());
+    }
     for (folder, prefix) in [(configs.to_owned(), ""), (configs.join("profiles"), "profiles/")] {
         for entry in std::fs::read_dir(folder).expect("configs").flatten() {
             let name = entry.file_name().into_string().expect("text");

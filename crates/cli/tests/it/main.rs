@@ -12,6 +12,7 @@ mod pipeline;
 mod public_api;
 mod quantize;
 mod record;
+mod regression;
 mod resume;
 #[cfg(unix)]
 mod signals;

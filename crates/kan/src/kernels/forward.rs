@@ -1,6 +1,6 @@
 //! A layer's outputs for a batch.
 
-use super::cpu::{ForwardJob, LINES, ROWS};
+use super::cpu::{ForwardJob, OUTPUT_LINES, ROWS};
 use super::geometry::{LayerError, LayerGeometry, Weights, length};
 use super::parallel;
 use super::path::Path;
@@ -72,7 +72,7 @@ pub fn evaluate(
 /// Samples of a task: whole lines where there are enough of them for every thread.
 pub(super) fn rows(batch: usize, threads: usize) -> usize {
     let share = batch.div_ceil(threads).max(1);
-    let tasks = share.div_ceil(LINES * ROWS) * threads;
+    let tasks = share.div_ceil(OUTPUT_LINES * ROWS) * threads;
     let rows = batch.div_ceil(tasks).max(1);
     if rows > ROWS { rows.next_multiple_of(ROWS) } else { rows }
 }

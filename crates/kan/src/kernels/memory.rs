@@ -1,6 +1,6 @@
 //! How much memory a layer's passes take, before they are run.
 
-use super::cpu::{INPUTS, LINES, PITCH, ROWS, forward_tile, lanes, rows_of_weights, tile};
+use super::cpu::{INPUTS, LINES, PACKED, PITCH, ROWS, forward_tile, lanes, rows_of_weights, tile};
 use super::geometry::{LayerGeometry, Weights};
 use super::parallel;
 use super::path::Path;
@@ -84,9 +84,9 @@ impl Layer<'_> {
         let inputs = self.geometry.in_features().min(INPUTS);
         let taps = self.geometry.taps(self.weights);
         let of_line = inputs * PITCH + (taps + 1) * PITCH + ROWS * inputs * (taps + 1);
-        let width = forward_tile(self.path).min(self.padded());
+        let width = PACKED.min(self.padded());
         let of_tile = inputs * rows_of_weights(self.geometry, self.weights) * width;
-        let sums = lines * ROWS * forward_tile(self.path);
+        let sums = ROWS * forward_tile(self.path);
         let used = threads.min(self.batch.div_ceil(rows));
         let of_thread = lines * (size_of::<Taps>() + FLOAT * of_line) + FLOAT * (of_tile + sums);
         threads * size_of::<Workspace>() + used * of_thread

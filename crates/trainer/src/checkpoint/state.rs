@@ -59,8 +59,8 @@ impl RunState {
 pub struct EpochSums {
     /// The bits of the `f64` sum of losses, one per sample: JSON readers may round a decimal.
     loss_sum_bits: u64,
-    /// Samples classified correctly.
-    pub correct: usize,
+    /// Samples classified correctly, where targets are classes.
+    pub correct: Option<usize>,
     /// Samples seen.
     pub samples: usize,
 }
@@ -73,9 +73,11 @@ impl EpochSums {
     }
 
     /// Adds a batch.
-    pub fn add(&mut self, mean_loss: f64, correct: usize, samples: usize) {
+    pub fn add(&mut self, mean_loss: f64, correct: Option<usize>, samples: usize) {
         self.loss_sum_bits = (self.loss_sum() + mean_loss * samples as f64).to_bits();
-        self.correct += correct;
+        if let Some(correct) = correct {
+            *self.correct.get_or_insert(0) += correct;
+        }
         self.samples += samples;
     }
 }

@@ -36,7 +36,8 @@ fn the_score_is_the_mean_over_samples_and_can_be_interrupted() {
         }
     }
     assert!((score.loss - loss / 48.0).abs() < 1e-5, "{} {}", score.loss, loss / 48.0);
-    assert_eq!(score.accuracy, correct as f64 / 48.0);
+    assert_eq!(score.accuracy, Some(correct as f64 / 48.0));
+    assert_eq!(score.r_squared, None);
 
     let mut batches = 0;
     let stopped = evaluate(&model, &forward, &data, &device, Policy::F32, &mut |_| {

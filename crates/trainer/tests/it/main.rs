@@ -11,3 +11,4 @@ mod recompute;
 mod run;
 mod served;
 mod step;
+mod values;

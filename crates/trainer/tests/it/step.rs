@@ -142,7 +142,7 @@ fn a_bad_image_stops_the_step_and_is_named() {
     .unwrap_err();
     let message = error.to_string();
     assert!(
-        message.starts_with("step 7: the loss is NaN; not finite first: the images"),
+        message.starts_with("step 7: the loss is NaN; not finite first: the input"),
         "{message}"
     );
 }
@@ -163,7 +163,7 @@ fn a_step_left_out_changes_no_weight_no_statistic_and_no_optimizer_state() {
     let broken = broken_images(&device);
     let (model, outcome) =
         train_step(model, &mut optimizer, &forward, broken, &settings, (1, 0.1)).unwrap();
-    assert_eq!(outcome.skipped.unwrap().to_string(), "the images");
+    assert_eq!(outcome.skipped.unwrap().to_string(), "the input");
     assert!(model.bits() == bits, "the model moved");
     assert!(state_of(&optimizer) == moments, "the optimizer's state moved");
 }
@@ -201,7 +201,7 @@ fn a_run_goes_on_after_left_out_steps_until_there_are_too_many_in_a_row() {
     let (ended, skipped) = run(4..9);
     let error = ended.unwrap_err();
     assert!(matches!(error, TrainError::TooManySkips { step: 5, skips: 3, .. }), "{error}");
-    assert!(error.to_string().contains("the logits"), "{error}");
+    assert!(error.to_string().contains("the outputs"), "{error}");
     assert_eq!(skipped, [3, 4]);
 }
 

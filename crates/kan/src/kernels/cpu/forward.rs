@@ -1,7 +1,8 @@
 //! A layer's outputs: samples pass by weights that stay in the fastest cache.
 //!
 //! A panel holds the weights of a few inputs for a tile of outputs, and fits the first-level
-//! cache. A group of samples takes its sums into registers; for each input of the panel, every
+//! cache; a line of samples passes by the panels of several tiles while the second-level cache
+//! holds what it sees of the splines. A group of samples takes its sums into registers; for each input of the panel, every
 //! sample adds the `degree + 1` rows of coefficients that its window names, read as operands of
 //! the products, and all add the row of base weights. So the work does not depend on the number
 //! of intervals, and no sample's bases are ever laid out.
@@ -16,13 +17,17 @@ use super::weights::{self, rows_of_weights};
 use super::{GROUP, INPUTS, ROWS};
 use crate::kernels::geometry::{LayerGeometry, Weights};
 use crate::kernels::path::Path;
-use crate::kernels::scratch::{Aligned, Taps, Workspace};
+use crate::kernels::scratch::{Taps, Workspace};
 
 /// Taps of a spline that are added at once.
 const MOST_TAPS: usize = 4;
 
 /// Numbers of a panel: 20 KiB, which leaves room beside it for what streams past.
 const PANEL: usize = 5 * 1024;
+
+/// Outputs whose weights are packed together: long enough reads of a row for memory to stream, few
+/// enough for the second-level cache.
+pub(crate) const PACKED: usize = 128;
 
 /// The outputs of some samples.
 #[derive(Debug, Clone, Copy)]
@@ -72,44 +77,58 @@ pub(super) fn outputs<S: Products>(
     if taps.len() < lines.len() {
         taps.resize_with(lines.len(), Taps::default);
     }
-    let sums = tile.grown(lines.len() * ROWS * S::OUTPUTS * S::LANES);
+    let sums = tile.grown(ROWS * S::OUTPUTS * S::LANES);
     for first in (0..in_features).step_by(INPUTS) {
         let inputs = first..(first + INPUTS).min(in_features);
         for (x, taps) in lines.clone().zip(taps.iter_mut()) {
             taps::grouped(simd, job.geometry, has_base, x, inputs.clone(), taps);
         }
-        let mut block = Block { job, taps: &taps[..lines.len()], inputs, packed, sums };
-        for column in (0..out_features).step_by(S::OUTPUTS * S::LANES) {
-            let vectors = (out_features - column).div_ceil(S::LANES).min(S::OUTPUTS);
-            // Only the tiles that a path has are compiled for it.
-            if const { S::OUTPUTS == 1 } {
-                block.tile::<S, 1, 8>(simd, column, y);
-            } else if const { S::LANES > 8 } {
-                match vectors {
-                    1 => block.tile::<S, 1, 8>(simd, column, y),
-                    2 => block.tile::<S, 2, 8>(simd, column, y),
-                    3 => block.tile::<S, 3, 4>(simd, column, y),
-                    _ => block.tile::<S, 4, 4>(simd, column, y),
-                }
-            } else {
-                match vectors {
-                    1 => block.tile::<S, 1, 8>(simd, column, y),
-                    2 => block.tile::<S, 2, 4>(simd, column, y),
-                    3 => block.tile::<S, 3, 2>(simd, column, y),
-                    _ => block.tile::<S, 4, 2>(simd, column, y),
+        let taps = &taps[..lines.len()];
+        let of_column = inputs.len() * rows_of_weights(job.geometry, &job.weights);
+        let width = S::OUTPUTS * S::LANES;
+        for first in (0..out_features).step_by(PACKED) {
+            let columns = first..(first + PACKED).min(out_features);
+            let packed = packed.grown(of_column * columns.len().next_multiple_of(S::LANES));
+            let (geometry, weights) = (job.geometry, &job.weights);
+            let (own, all) = (inputs.clone(), columns.clone());
+            weights::pack_tiles(simd, geometry, weights, own, all, packed);
+            for (line, taps) in taps.iter().enumerate() {
+                let tiles = packed.chunks(of_column * width);
+                for (column, packed) in columns.clone().step_by(width).zip(tiles) {
+                    let mut block = Block { job, line, taps, inputs: inputs.clone(), packed, sums };
+                    // Only the tiles that a path has are compiled for it.
+                    let vectors = (out_features - column).div_ceil(S::LANES).min(S::OUTPUTS);
+                    if const { S::OUTPUTS == 1 } {
+                        block.tile::<S, 1, 8>(simd, column, y);
+                    } else if const { S::LANES > 8 } {
+                        match vectors {
+                            1 => block.tile::<S, 1, 8>(simd, column, y),
+                            2 => block.tile::<S, 2, 8>(simd, column, y),
+                            3 => block.tile::<S, 3, 4>(simd, column, y),
+                            _ => block.tile::<S, 4, 4>(simd, column, y),
+                        }
+                    } else {
+                        match vectors {
+                            1 => block.tile::<S, 1, 8>(simd, column, y),
+                            2 => block.tile::<S, 2, 4>(simd, column, y),
+                            3 => block.tile::<S, 3, 2>(simd, column, y),
+                            _ => block.tile::<S, 4, 2>(simd, column, y),
+                        }
+                    }
                 }
             }
         }
     }
 }
 
-/// Some inputs of a job.
+/// Some inputs of a line of samples, and their weights for a tile of outputs.
 struct Block<'a> {
     job: &'a ForwardJob<'a>,
-    /// Of each line.
-    taps: &'a [Taps],
+    line: usize,
+    taps: &'a Taps,
     inputs: Range<usize>,
-    packed: &'a mut Aligned,
+    /// `[inputs][rows of weights][N vectors]`.
+    packed: &'a [f32],
     sums: &'a mut [f32],
 }
 
@@ -125,9 +144,8 @@ impl Block<'_> {
         let ForwardJob { geometry, ref weights, x } = *self.job;
         let width = N * S::LANES;
         let of_input = rows_of_weights(geometry, weights) * width;
-        let packed = self.packed.grown(self.inputs.len() * of_input);
-        weights::pack::<S, N>(simd, geometry, weights, self.inputs.clone(), column, packed);
         let rows = x.len() / geometry.in_features();
+        let rows = self.line * ROWS..rows.min((self.line + 1) * ROWS);
         let inputs_of_panel = (PANEL / of_input).max(1);
         let out_features = geometry.out_features();
         let last = self.inputs.len().div_ceil(inputs_of_panel) - 1;
@@ -138,22 +156,18 @@ impl Block<'_> {
             out_features,
             y,
         };
-        for (index, weights) in packed.chunks(inputs_of_panel * of_input).enumerate() {
-            for (line, taps) in self.taps.iter().enumerate() {
-                let panel = Panel {
-                    geometry,
-                    taps,
-                    inputs: self.inputs.len(),
-                    first_input: index * inputs_of_panel,
-                    weights,
-                    of_input,
-                    has_base: self.job.weights.base.is_some(),
-                };
-                let rows = line * ROWS..rows.min((line + 1) * ROWS);
-                let sums = &mut self.sums[line * ROWS * width..][..ROWS * width];
-                let flush = (index == last).then_some(&mut flush);
-                panel.add::<S, N, R>(simd, rows, sums, flush);
-            }
+        for (index, weights) in self.packed.chunks(inputs_of_panel * of_input).enumerate() {
+            let panel = Panel {
+                geometry,
+                taps: self.taps,
+                inputs: self.inputs.len(),
+                first_input: index * inputs_of_panel,
+                weights,
+                of_input,
+                has_base: self.job.weights.base.is_some(),
+            };
+            let flush = (index == last).then_some(&mut flush);
+            panel.add::<S, N, R>(simd, rows.clone(), &mut self.sums[..ROWS * width], flush);
         }
     }
 }

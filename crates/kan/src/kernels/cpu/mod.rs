@@ -18,7 +18,7 @@ mod vector;
 mod vnni;
 mod weights;
 
-pub(crate) use forward::ForwardJob;
+pub(crate) use forward::{ForwardJob, PACKED};
 pub(crate) use gradient::GradientJob;
 pub(crate) use quantized::{QuantizedJob, STEPS_OF_ONE};
 pub(crate) use tiles::pack;
@@ -39,8 +39,12 @@ pub(crate) const ROWS: usize = crate::basis::LINE;
 /// Samples of a line whose values lie side by side: those of one tap and input fill a cache line.
 const GROUP: usize = 16;
 
-/// Lines that are computed with the same packed weights.
+/// Lines whose gradients are computed with the same packed weights.
 pub(crate) const LINES: usize = 4;
+
+/// Lines whose outputs are computed with the same packed weights: the more of them, the less often
+/// all weights come out of memory.
+pub(crate) const OUTPUT_LINES: usize = 8;
 
 /// Numbers from one tap's line to the next. Not a power of two: lines of one input would fall
 /// into the same places of the cache.

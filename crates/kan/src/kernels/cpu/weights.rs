@@ -1,4 +1,5 @@
-//! A tile's weights, packed: row by row of each input, coefficients times their factors.
+//! The weights of tiles of outputs, packed: row by row of each input, coefficients times their
+//! factors.
 
 use std::ops::Range;
 
@@ -52,6 +53,43 @@ pub(super) fn pack<S: Simd, const N: usize>(
             }
             for (vector, numbers) in numbers.into_iter().enumerate() {
                 simd.write(&mut to[vector * S::LANES..][..S::LANES], numbers);
+            }
+        }
+    }
+}
+
+/// Packs the weights of some inputs for tiles of `OUTPUTS` vectors, `[tiles, inputs, rows of weights,
+/// OUTPUTS vectors]`; the last tile has no more vectors than its outputs fill.
+///
+/// An input's tiles are packed one after the other: they lie in the same rows of memory.
+#[inline(always)]
+pub(super) fn pack_tiles<S: Simd>(
+    simd: S,
+    geometry: &LayerGeometry,
+    weights: &Weights<'_>,
+    inputs: Range<usize>,
+    columns: Range<usize>,
+    to: &mut [f32],
+) {
+    let rows = rows_of_weights(geometry, weights);
+    let width = S::OUTPUTS * S::LANES;
+    let of_tile = inputs.len() * rows * width;
+    for (index, input) in inputs.enumerate() {
+        for (column, to) in columns.clone().step_by(width).zip(to.chunks_mut(of_tile)) {
+            let vectors = (columns.end - column).div_ceil(S::LANES).min(S::OUTPUTS);
+            let of_input = rows * vectors * S::LANES;
+            let to = &mut to[index * of_input..][..of_input];
+            let own = input..input + 1;
+            // Only the tiles that a path has are compiled for it.
+            if const { S::OUTPUTS == 1 } {
+                pack::<S, 1>(simd, geometry, weights, own, column, to);
+            } else {
+                match vectors {
+                    1 => pack::<S, 1>(simd, geometry, weights, own, column, to),
+                    2 => pack::<S, 2>(simd, geometry, weights, own, column, to),
+                    3 => pack::<S, 3>(simd, geometry, weights, own, column, to),
+                    _ => pack::<S, 4>(simd, geometry, weights, own, column, to),
+                }
             }
         }
     }
