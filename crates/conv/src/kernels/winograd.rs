@@ -225,9 +225,8 @@ impl Winograd {
         if columns.is_multiple_of(RESULTS) {
             transpose(path, results, [rows * columns, start.len()], width, planes, plane);
         } else {
-            for (row, line) in
-                results.chunks(RESULTS * self.tiles()[1] * width).enumerate().take(rows)
-            {
+            let lines = results.chunks(RESULTS * self.tiles()[1] * width).take(rows);
+            for (row, line) in lines.enumerate() {
                 let to = &mut planes[row * columns..];
                 transpose(path, line, [columns, start.len()], width, to, plane);
             }
@@ -239,8 +238,7 @@ impl Winograd {
         }
     }
 
-    /// Adds the products of some samples to what a thread keeps:
-    /// `[points][channels][channels]`.
+    /// Adds the products of some samples to what a thread keeps, `[points][channels][channels]`.
     ///
     /// # Panics
     /// If these are more samples than are computed [`together`](Self::together).
