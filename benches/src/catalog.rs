@@ -3,6 +3,7 @@
 use crate::network::CIFAR10;
 use crate::network::Network;
 use crate::problem::batch_norm::BatchNorm;
+use crate::problem::calibrate::{Calibrate, Method};
 use crate::problem::conv2d::{Conv2d, ConvPass};
 use crate::problem::decode::Decode;
 use crate::problem::gather::Gather;
@@ -157,6 +158,13 @@ pub(crate) fn entries() -> Vec<Entry> {
         for batch in [1, 32] {
             add(Problem::Int8Network(Int8Network { shape, batch }), about);
         }
+    }
+    let narrow = Shape::Residual { channels: 16, side: 32 };
+    for (method, about) in [
+        (Method::MinMax, "ranges from 512 images, by their ends"),
+        (Method::Entropy, "ranges from 512 images, by what the codes lose of them"),
+    ] {
+        add(Problem::Calibrate(Calibrate { shape: narrow, images: 512, method }), about);
     }
     entries
 }

@@ -1,5 +1,6 @@
 //! The runner's side of a worker: a child process that is asked and answers.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -19,8 +20,8 @@ pub(crate) struct Programs {
     pub(crate) here: PathBuf,
     /// The peers' Python, or why there is none.
     pub(crate) python: Result<PathBuf, String>,
-    /// The worker of burn-candle, or why there is none.
-    pub(crate) candle: Result<PathBuf, String>,
+    /// The workers that are packages of their own, by name, or why there is none.
+    pub(crate) packages: BTreeMap<&'static str, Result<PathBuf, String>>,
     /// The folder of the peers' scripts.
     pub(crate) scripts: PathBuf,
     /// Threads that a worker may use.
@@ -131,9 +132,10 @@ fn command(programs: &Programs, strategy: &Strategy) -> Result<Command> {
     match &strategy.host {
         Host::Here => Ok(worker_of(&programs.here)),
         Host::Build { program, .. } => Ok(worker_of(program)),
-        Host::Candle => match &programs.candle {
-            Ok(program) => Ok(Command::new(program)),
-            Err(reason) => bail!("{reason}"),
+        Host::Package(name) => match programs.packages.get(name) {
+            Some(Ok(program)) => Ok(Command::new(program)),
+            Some(Err(reason)) => bail!("{reason}"),
+            None => bail!("`{name}` was not built"),
         },
         Host::Python(script) => match &programs.python {
             Ok(python) => {

@@ -21,6 +21,7 @@ mod strategy;
 mod table;
 mod worker;
 
+use std::collections::BTreeSet;
 use std::io::{Write, stderr, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -34,7 +35,7 @@ use crate::host::Programs;
 use crate::machine::Machine;
 use crate::measure::{Effort, Outcome, measure};
 use crate::record::Record;
-use crate::strategy::Role;
+use crate::strategy::{Host, Role};
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -71,18 +72,22 @@ fn run(arguments: &RunArguments) -> Result<()> {
     }
     let usable = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = arguments.threads.map_or(usable, usize::from);
-    let (python, candle) = if arguments.peers {
+    if arguments.peers {
         say_aside("peers: made the first time, which takes minutes");
-        let folder = arguments.target.join("bench");
-        (peers::python(&folder.join("peers")), peers::candle(&folder.join("candle")))
-    } else {
-        let not_asked = || Err("not asked for: add --peers".to_owned());
-        (not_asked(), not_asked())
+    }
+    let folder = arguments.target.join("bench");
+    let hosts = entries.iter().flat_map(|entry| strategy::peers(&entry.problem));
+    let hosts: Vec<Host> = hosts.map(|peer| peer.host).filter(|_| arguments.peers).collect();
+    let python = match hosts.iter().any(|host| matches!(host, Host::Python(_))) {
+        true => peers::python(&folder.join("peers")),
+        false => Err("no peer of this run is a script".to_owned()),
     };
+    let names: BTreeSet<_> = hosts.iter().filter_map(Host::package).collect();
+    let packages = names.into_iter().map(|name| (name, peers::package(name, &folder))).collect();
     let programs = Programs {
         here: std::env::current_exe().context("the path of this program")?,
         python,
-        candle,
+        packages,
         scripts: peers::scripts(),
         threads,
     };

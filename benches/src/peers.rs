@@ -33,18 +33,19 @@ pub(crate) fn python(folder: &Path) -> Result<PathBuf, String> {
     Ok(python)
 }
 
-/// The worker of burn-candle, built in `folder` with its own lock file.
+/// A worker that is a package of its own, built in `folder` with its own lock file.
 ///
 /// # Errors
 /// One line on why there is none.
-pub(crate) fn candle(folder: &Path) -> Result<PathBuf, String> {
-    let manifest = scripts().join("candle").join("Cargo.toml");
+pub(crate) fn package(name: &str, folder: &Path) -> Result<PathBuf, String> {
+    let manifest = scripts().join(name).join("Cargo.toml");
+    let folder = folder.join(name);
     let (manifest, target) = (manifest.to_string_lossy(), folder.to_string_lossy());
     let options = ["--release", "--locked", "--quiet", "--manifest-path", &manifest];
     let arguments: Vec<&str> =
         ["build"].into_iter().chain(options).chain(["--target-dir", &target]).collect();
     run("cargo", &arguments)?;
-    let name = format!("updraft-bench-candle{}", std::env::consts::EXE_SUFFIX);
+    let name = format!("updraft-bench-{name}{}", std::env::consts::EXE_SUFFIX);
     Ok(folder.join("release").join(name))
 }
 

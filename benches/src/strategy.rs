@@ -58,8 +58,18 @@ pub(crate) enum Host {
     Build { program: PathBuf, picks: &'static str },
     /// A script in the peers' environment.
     Python(&'static str),
-    /// burn-candle, a package of its own.
-    Candle,
+    /// A package of its own, of this name.
+    Package(&'static str),
+}
+
+impl Host {
+    /// The name of a package of its own.
+    pub(crate) fn package(&self) -> Option<&'static str> {
+        match self {
+            Self::Package(name) => Some(name),
+            _ => None,
+        }
+    }
 }
 
 /// Which of our kernels compute.
@@ -103,7 +113,7 @@ pub(crate) fn ours(problem: &Problem) -> Vec<Strategy> {
     let paths = paths(problem);
     let has_kernels = !paths.is_empty();
     let mut strategies = Vec::new();
-    if has_kernels {
+    if has_kernels || !is_on_tensors(problem) {
         strategies.push(here("updraft", Role::Dispatched));
         strategies.extend(paths.iter().map(|path| here(&format!("updraft-{path}"), Role::Forced)));
     }
@@ -145,7 +155,8 @@ fn gpus() -> &'static [String] {
 
 /// What another build of ours picks for a problem.
 pub(crate) fn variant(problem: &Problem, id: &str, program: &std::path::Path) -> Strategy {
-    let picks = if paths(problem).is_empty() { "flex" } else { "updraft" };
+    let is_burns = paths(problem).is_empty() && is_on_tensors(problem);
+    let picks = if is_burns { "flex" } else { "updraft" };
     let host = Host::Build { program: program.to_owned(), picks };
     Strategy { id: id.to_owned(), role: Role::Variant, host }
 }
@@ -169,7 +180,11 @@ fn paths(problem: &Problem) -> Vec<&'static str> {
 
 /// Whether burn's tensors have an operation for a problem; what burn-candle lacks burn lacks too.
 fn is_on_tensors(problem: &Problem) -> bool {
-    !matches!(problem, Problem::Conv2d(convolution) if !convolution.pass.is_on_tensors())
+    match problem {
+        Problem::Conv2d(convolution) => convolution.pass.is_on_tensors(),
+        Problem::Calibrate(_) => false,
+        _ => true,
+    }
 }
 
 /// The peers that know a problem.
@@ -180,33 +195,36 @@ pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
         host: Host::Python(script),
     };
     let python = |id: &str| of(id, "pytorch.py");
-    let candle = || Strategy { id: "candle".to_owned(), role: Role::Peer, host: Host::Candle };
+    let package = |id: &str, name| Strategy {
+        id: id.to_owned(),
+        role: Role::Peer,
+        host: Host::Package(name),
+    };
+    let candle = || package("candle", "candle");
     let both_layouts = || vec![python("pytorch"), python("pytorch-channels-last")];
     match problem {
-        Problem::Conv2d(_) if is_on_tensors(problem) => {
+        Problem::Conv2d(_) if !is_on_tensors(problem) => both_layouts(),
+        Problem::Conv2d(_) | Problem::BatchNorm(_) | Problem::TrainStep(_) => {
             both_layouts().into_iter().chain([candle()]).collect()
         }
-        Problem::Conv2d(_) => both_layouts(),
-        Problem::BatchNorm(_) | Problem::TrainStep(_) => both_layouts(),
         Problem::Photos(_) => vec![python("pytorch"), python("pytorch-pillow")],
         Problem::KanLayer(_) => KAN_PEERS.map(|id| of(id, "kan_layers.py")).to_vec(),
         Problem::Matmul(matmul) if matmul.dtype == Number::F32 => {
             vec![python("pytorch"), candle()]
         }
+        Problem::Optimizer(_) => vec![python("pytorch"), candle()],
         Problem::Int8Product(product) => {
             let runtime = of("onnxruntime", "onnx_runtime.py");
             match product.tail {
-                Tail::Sums => vec![runtime],
+                Tail::Sums => vec![runtime, package("rten-gemm", "rten")],
                 Tail::Codes => vec![runtime, of("pytorch", "pytorch_int8.py")],
             }
         }
         Problem::Int8Network(_) => {
             vec![of("onnxruntime", "onnx_runtime.py"), of("pytorch", "pytorch_int8.py")]
         }
-        Problem::ReadTable(_) => Vec::new(),
-        Problem::Matmul(_) | Problem::Optimizer(_) | Problem::Decode(_) | Problem::Gather(_) => {
-            vec![python("pytorch")]
-        }
+        Problem::ReadTable(_) | Problem::Calibrate(_) => Vec::new(),
+        Problem::Matmul(_) | Problem::Decode(_) | Problem::Gather(_) => vec![python("pytorch")],
     }
 }
 

@@ -34,8 +34,20 @@ pub(crate) enum Shape {
     Perceptron { inputs: usize, hidden: usize },
 }
 
-const ANSWERS: usize = 10;
+pub(crate) const ANSWERS: usize = 10;
 const BLOCKS: usize = 4;
+impl Shape {
+    /// Its part of an entry's name.
+    pub(crate) fn name(self) -> String {
+        match self {
+            Self::Residual { channels, side } => format!("residual-{channels}ch-{side}px"),
+            Self::Perceptron { inputs, hidden } => {
+                format!("perceptron-{inputs}-{hidden}-{hidden}-{ANSWERS}")
+            }
+        }
+    }
+}
+
 /// Samples that ranges are taken from.
 const CALIBRATION: usize = 8;
 /// What peers read.
@@ -83,11 +95,11 @@ impl Int8Network {
         }
     }
 
-    fn samples(&self, name: &str, count: usize) -> Vec<f32> {
+    pub(crate) fn samples(&self, name: &str, count: usize) -> Vec<f32> {
         formula::tensor(name, count * self.sample().iter().product::<usize>(), 1.0)
     }
 
-    fn graph(&self) -> Result<Graph> {
+    pub(crate) fn graph(&self) -> Result<Graph> {
         let mut graph = Graph::try_new(self.sample())?;
         let mut x = graph.input();
         let layers = self.layers();
@@ -127,13 +139,7 @@ impl Int8Network {
 
 impl Task for Int8Network {
     fn id(&self) -> String {
-        let name = match self.shape {
-            Shape::Residual { channels, side } => format!("residual-{channels}ch-{side}px"),
-            Shape::Perceptron { inputs, hidden } => {
-                format!("perceptron-{inputs}-{hidden}-{hidden}-{ANSWERS}")
-            }
-        };
-        format!("quant/{name}-b{}", self.batch)
+        format!("quant/{}-b{}", self.shape.name(), self.batch)
     }
 
     fn small(&self) -> Problem {

@@ -1,6 +1,7 @@
 //! Problems: what is computed, on which numbers, and how a result is judged.
 
 pub(crate) mod batch_norm;
+pub(crate) mod calibrate;
 pub(crate) mod conv2d;
 pub(crate) mod decode;
 pub(crate) mod gather;
@@ -17,9 +18,10 @@ pub(crate) mod train_step;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
+use updraft_precision::Parity;
 
 use crate::strategy::Kernels;
 
@@ -39,6 +41,7 @@ pub(crate) enum Problem {
     ReadTable(read_table::ReadTable),
     Int8Product(int8_product::Int8Product),
     Int8Network(int8_network::Int8Network),
+    Calibrate(calibrate::Calibrate),
 }
 
 impl Problem {
@@ -57,6 +60,7 @@ impl Problem {
             Self::ReadTable(task) => task,
             Self::Int8Product(task) => task,
             Self::Int8Network(task) => task,
+            Self::Calibrate(task) => task,
         }
     }
 }
@@ -186,17 +190,11 @@ pub(crate) fn error_of(outputs: &Outputs, reference: &Outputs) -> Result<f64> {
     let mut worst = 0.0_f64;
     for (name, right) in reference {
         let Some(given) = outputs.get(name) else { anyhow::bail!("`{name}` is missing") };
-        anyhow::ensure!(
-            given.len() == right.len(),
-            "`{name}` has {} values instead of {}",
-            given.len(),
-            right.len()
-        );
-        let largest = right.iter().fold(f64::MIN_POSITIVE, |most, value| most.max(value.abs()));
-        for (index, (given, right)) in given.iter().zip(right).enumerate() {
-            anyhow::ensure!(given.is_finite(), "`{name}`[{index}] is {given}");
-            worst = worst.max((given - right).abs() / largest);
+        if let Some(index) = given.iter().position(|value| !value.is_finite()) {
+            anyhow::bail!("`{name}`[{index}] is {}", given[index]);
         }
+        let parity = Parity::between(right, given).with_context(|| format!("`{name}`"))?;
+        worst = worst.max(parity.max_rel);
     }
     Ok(worst)
 }
@@ -220,10 +218,10 @@ mod tests {
         let right = outputs(&[1.0, 2.0]);
         for (wrong, said) in [
             (Outputs::new(), "missing"),
-            (outputs(&[1.0]), "1 values instead of 2"),
+            (outputs(&[1.0]), "`y`: cannot compare 2 values with 1"),
             (outputs(&[1.0, f64::NAN]), "`y`[1] is NaN"),
         ] {
-            let message = error_of(&wrong, &right).expect_err("wrong").to_string();
+            let message = format!("{:#}", error_of(&wrong, &right).expect_err("wrong"));
             assert!(message.contains(said), "{message}");
         }
     }

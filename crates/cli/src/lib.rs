@@ -7,6 +7,7 @@ mod command;
 mod config;
 mod device;
 mod environment;
+mod held;
 mod log;
 mod model;
 mod network;

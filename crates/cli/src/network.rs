@@ -1,5 +1,6 @@
 //! The network as a plan trains it: on which kind of device, whole or in segments, and on noise.
 
+use std::convert::Infallible;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,10 @@ use anyhow::Result;
 use burn::module::Module;
 use burn::tensor::{Device, Distribution, Int, Tensor};
 use updraft_precision::LossScaler;
-use updraft_trainer::{Passes, Segments, StepAt, train_step_accumulated};
+use updraft_trainer::{
+    BatchNormStatistics, Control, Ema, Passes, Segments, StepAt, recompute_batch_norms,
+    train_step_accumulated,
+};
 
 use crate::classifier::{Classifier, Flow};
 use crate::config::{Plan, RecomputePlan};
@@ -46,9 +50,10 @@ pub(crate) fn passes<'a>(
     }
 }
 
-/// Trains two steps on a batch of noise and evaluates on it; how long each step took.
+/// Trains two steps on batches of noise and ends an epoch on one; how long each step took.
 ///
-/// The first step makes the optimizer's state, the second has it.
+/// The first step makes the optimizer's state, the second has it. All that the plan holds in memory
+/// beside it takes part: several batches an update, the moving average, recomputed batch norms.
 pub(crate) fn train_on_noise(
     plan: &Plan,
     device: &Device,
@@ -66,10 +71,12 @@ pub(crate) fn train_on_noise(
     let shape = [batch, 3, plan.data.height, plan.data.width];
     let images = Tensor::<4>::random(shape, Distribution::Default, device);
     let labels = Tensor::<1, Int>::zeros([batch], device);
+    let mut average = settings.ema.map(|config| Ema::new(config, &model));
     let mut took = [Duration::ZERO; 2];
     for (step, took) in (0..).zip(&mut took) {
         let started = Instant::now();
-        let mut batches = std::iter::once((images.clone(), labels.clone()));
+        let batch = (images.clone(), labels.clone());
+        let mut batches = std::iter::repeat_n(batch, settings.accumulate);
         let at = StepAt { step, learning_rate: 1e-6, seed: plan.seed };
         (model, _) = train_step_accumulated(
             model,
@@ -80,10 +87,24 @@ pub(crate) fn train_on_noise(
             &settings.step,
             at,
         )?;
+        if let Some(average) = &mut average {
+            average.update(&model);
+        }
         device.sync()?;
         *took = started.elapsed();
     }
-    let images = images.without_autodiff().cast(plan.precision.compute);
-    let _ = model.valid().forward(images).into_data();
+    let images = images.cast(plan.precision.compute);
+    let mut served = average.as_ref().map_or_else(|| model.valid(), |kept| kept.average().clone());
+    if settings.batch_norm != BatchNormStatistics::Running {
+        let mut batches = std::iter::once(Ok::<_, Infallible>(images.clone()));
+        let forward = passes(plan, &segments).forward;
+        let recomputed =
+            recompute_batch_norms(&served, forward, &mut batches, &mut |_| Control::Continue);
+        match recomputed {
+            Ok(recomputed) => served = recomputed.unwrap_or(served),
+            Err(impossible) => match impossible {},
+        }
+    }
+    let _ = served.forward(images.without_autodiff()).into_data();
     Ok(took)
 }

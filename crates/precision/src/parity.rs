@@ -32,11 +32,14 @@ pub struct Parity {
 }
 
 impl Parity {
-    /// Compares a result with its reference.
+    /// Compares a result with its reference, both in f32 or both in f64.
     ///
     /// # Errors
     /// [`PrecisionError::Length`] if they differ in length.
-    pub fn between(reference: &[f32], result: &[f32]) -> Result<Self, PrecisionError> {
+    pub fn between<T: Copy + Into<f64>>(
+        reference: &[T],
+        result: &[T],
+    ) -> Result<Self, PrecisionError> {
         if reference.len() != result.len() {
             let (expected, found) = (reference.len(), result.len());
             return Err(PrecisionError::Length { expected, found });
@@ -44,7 +47,7 @@ impl Parity {
         let (mut max_abs, mut peak) = (0.0_f64, 0.0_f64);
         let (mut noise, mut signal, mut power, mut product) = (0.0, 0.0, 0.0, 0.0);
         for (&r, &x) in reference.iter().zip(result) {
-            let (r, x) = (f64::from(r), f64::from(x));
+            let (r, x): (f64, f64) = (r.into(), x.into());
             let same = r == x || (r.is_nan() && x.is_nan());
             let difference = if same { 0.0 } else { (x - r).abs() };
             // `f64::max` would swallow a NaN.

@@ -1,4 +1,4 @@
-//! The devices a test should run on, one test at a time: every backend compiled into the binary.
+//! The devices a test should run on, one test at a time.
 
 use std::ops::Deref;
 use std::vec;
@@ -38,11 +38,14 @@ pub struct IntoDevices {
     _alone: Alone,
 }
 
-/// Every device compiled in, without autodiff; a device test runs on all of them.
-///
-/// flex, the CPU backend, is always among them.
+/// Every device to test on, without autodiff: flex, and with the feature `wgpu` the adapters that
+/// there are, one emulated on the processor included.
 pub fn devices() -> Devices {
-    Devices { alone: alone(), list: vec![Device::flex()] }
+    #[allow(unused_mut, reason = "flex alone where no other backend is compiled in")]
+    let mut list = vec![Device::flex()];
+    #[cfg(feature = "wgpu")]
+    list.extend(Device::enumerate(burn::tensor::DeviceType::Wgpu));
+    Devices { alone: alone(), list }
 }
 
 /// The same devices with autodiff, for tests that train.

@@ -1,76 +1,34 @@
 //! burn-candle as a peer: a worker of the benchmark runner on burn 0.21.
-//!
-//! It answers the requests of `benches/src/protocol.rs` for the problems it knows.
 
 #[path = "../../../src/clock.rs"]
 mod clock;
 #[path = "../../../src/formula.rs"]
 mod formula;
+#[path = "../../worker.rs"]
+mod worker;
 
-use std::io::{BufRead, Write, stdin, stdout};
-use std::path::PathBuf;
+mod batch_norm;
+mod convolution;
+mod network;
+mod training;
 
-use anyhow::{Context, Result, bail};
-use burn::backend::{Autodiff, Candle};
+use anyhow::{Result, bail};
+use burn::backend::Candle;
 use burn::tensor::backend::Backend;
-use burn::tensor::module::conv2d;
-use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Tensor, TensorData};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-/// A result by its name.
-type Named = (&'static str, Vec<f64>);
-
-/// Computes once; the results are read back only where they are asked for.
-type Compute = Box<dyn Fn(bool) -> Vec<Named>>;
+use crate::batch_norm::BatchNorm;
+use crate::convolution::Convolution;
+use crate::network::Shape;
+use crate::worker::{Compute, number, serve};
 
 fn main() -> Result<()> {
-    let mut prepared: Option<(Compute, PathBuf)> = None;
-    for line in stdin().lock().lines() {
-        let answer = serde_json::from_str(&line?)
-            .map_err(Into::into)
-            .and_then(|request| answer(&request, &mut prepared))
-            .unwrap_or_else(|error| json!({ "answer": "failed", "reason": format!("{error:#}") }));
-        let mut out = stdout().lock();
-        serde_json::to_writer(&mut out, &answer)?;
-        out.write_all(b"\n")?;
-        out.flush()?;
-    }
-    Ok(())
-}
-
-fn answer(request: &Value, prepared: &mut Option<(Compute, PathBuf)>) -> Result<Value> {
-    if request["ask"] == "prepare" {
-        let folder = request["folder"].as_str().context("no folder")?;
-        *prepared = Some((prepare(&request["problem"])?, folder.into()));
-        return Ok(json!({ "answer": "prepared", "about": "burn-candle 0.21 on the CPU" }));
-    }
-    let Some((compute, folder)) = prepared else { bail!("nothing is prepared") };
-    if request["ask"] == "prove" {
-        let results = compute(true);
-        for (name, values) in &results {
-            let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-            std::fs::write(folder.join(format!("{name}.f64")), bytes)?;
-        }
-        let names: Vec<_> = results.iter().map(|(name, _)| name).collect();
-        return Ok(json!({ "answer": "proved", "outputs": names }));
-    }
-    let times = request["times"].as_u64().context("no number of times")?;
-    let (wall_ns, cpu_ns) = clock::time(times, || {
-        std::hint::black_box(compute(false));
-        Ok(())
-    })?;
-    let answer = json!({
-        "answer": "repeated", "wall_ns": wall_ns, "cpu_ns": cpu_ns, "peak_bytes": null,
-    });
-    Ok(answer)
+    serve(|problem| Ok((prepare(problem)?, "burn-candle 0.21 on the CPU".to_owned())))
 }
 
 fn prepare(problem: &Value) -> Result<Compute> {
-    let number = |key: &str| -> Result<usize> {
-        let value = problem[key].as_u64().with_context(|| format!("no `{key}`"))?;
-        Ok(usize::try_from(value)?)
-    };
+    let number = |key: &str| number(problem, key);
     match problem["kind"].as_str() {
         Some("matmul") => {
             if problem["dtype"] != "f32" {
@@ -93,6 +51,19 @@ fn prepare(problem: &Value) -> Result<Compute> {
                 _ => shape.training(),
             })
         }
+        Some("batch_norm") => {
+            let shape = BatchNorm {
+                batch: number("batch")?,
+                channels: number("channels")?,
+                side: number("side")?,
+            };
+            Ok(match problem["pass"].as_str() {
+                Some("forward") => shape.forward(),
+                _ => shape.training(),
+            })
+        }
+        Some("train_step") => Ok(training::step(Shape::read(&problem["network"])?, number("batch")?)),
+        Some("optimizer") => Ok(training::optimizer(Shape::read(&problem["network"])?)),
         kind => bail!("candle is not asked for {kind:?}"),
     }
 }
@@ -113,64 +84,7 @@ fn matmul([rows, inner, columns]: [usize; 3]) -> Compute {
     let (a, b) = (coarse("a", [rows, inner]), coarse("b", [inner, columns]));
     Box::new(move |read| {
         let y = std::hint::black_box(a.clone().matmul(b.clone()));
-        if read { vec![("y", numbers(y))] } else { Vec::new() }
+        if read { vec![("y".into(), numbers(y))] } else { Vec::new() }
     })
 }
 
-/// A square kernel over square images, padded by half the kernel.
-struct Convolution {
-    batch: usize,
-    channels: [usize; 2],
-    groups: usize,
-    side: usize,
-    kernel: usize,
-    stride: usize,
-}
-
-impl Convolution {
-    fn inputs<B: Backend>(&self) -> [Tensor<B, 4>; 3] {
-        let [input, output] = self.channels;
-        let out = (self.side + 2 * (self.kernel / 2) - self.kernel) / self.stride + 1;
-        let inputs = input / self.groups;
-        let scale = formula::weight_scale(inputs * self.kernel * self.kernel);
-        [
-            ("x", [self.batch, input, self.side, self.side], 1.0),
-            ("w", [output, inputs, self.kernel, self.kernel], scale),
-            ("g", [self.batch, output, out, out], 1.0),
-        ]
-        .map(|(name, shape, scale)| {
-            load(formula::tensor(name, shape.iter().product(), scale), shape)
-        })
-    }
-
-    fn options(&self) -> ConvOptions<2> {
-        ConvOptions::new([self.stride; 2], [self.kernel / 2; 2], [1, 1], self.groups)
-    }
-
-    fn forward(&self) -> Compute {
-        let [x, w, _] = self.inputs::<Candle>();
-        let options = self.options();
-        Box::new(move |read| {
-            let y = conv2d(x.clone(), w.clone(), None, options.clone());
-            let y = std::hint::black_box(y);
-            if read { vec![("y", numbers(y))] } else { Vec::new() }
-        })
-    }
-
-    fn training(&self) -> Compute {
-        let [x, w, g] = self.inputs::<Autodiff<Candle>>();
-        let options = self.options();
-        Box::new(move |read| {
-            let (x, w) = (x.clone().require_grad(), w.clone().require_grad());
-            let y = conv2d(x.clone(), w.clone(), None, options.clone());
-            let mut gradients = (y.clone() * g.clone()).sum().backward();
-            let dx = x.grad_remove(&mut gradients).expect("x takes part in the loss");
-            let dw = w.grad_remove(&mut gradients).expect("w takes part in the loss");
-            if read {
-                vec![("y", numbers(y.inner())), ("dx", numbers(dx)), ("dw", numbers(dw))]
-            } else {
-                Vec::new()
-            }
-        })
-    }
-}

@@ -18,6 +18,7 @@ use crate::classifier::Classifier;
 use crate::config::{AutoBatchPlan, Plan, RegressionPlan, Task};
 use crate::device::{choose, make_default};
 use crate::environment::Environment;
+use crate::held::Held;
 use crate::log::LogFile;
 use crate::network::{passes, segments, training_device};
 use crate::progress::{Display, duration, say};
@@ -183,14 +184,18 @@ pub(crate) fn train(args: &TrainArgs, log: &LogFile, display: &mut Display) -> R
     folder.write_json("environment.json", &Environment::new(&selection, &applied(&device)))?;
     introduce(display, &plan, &selection, &data, (kind, parameters), run.step(), folder.path());
 
-    let utilization = match plan.log.utilization {
-        true => Some(Utilization::measure(&plain, plan.precision, multiply_adds)?),
-        false => None,
-    };
-    if let Some(utilization) = &utilization {
-        display.line(&format!("peak     {}", utilization.told()));
+    // What a narrow dtype promises is said before the run, whatever is written down.
+    let is_narrow = plan.precision.compute != plan.precision.param;
+    let measured = (plan.log.utilization || is_narrow)
+        .then(|| Utilization::measure(&plain, plan.precision, multiply_adds));
+    match &measured {
+        Some(Ok(utilization)) => display.line(&format!("peak     {}", utilization.told())),
+        Some(Err(error)) => display.line(&format!("peak     not known: {error:#}")),
+        None => {}
     }
+    let utilization = if plan.log.utilization { measured.transpose()? } else { None };
     let mut metrics = Metrics::open(&folder, &plan.log, run.step())?;
+    let mut held = Held::start(&plain)?;
     let mut failure = None;
     let mut watch = |event: &Event, model: &Classifier| {
         let written = match event {
@@ -203,17 +208,15 @@ pub(crate) fn train(args: &TrainArgs, log: &LogFile, display: &mut Display) -> R
             Event::Epoch(report) => {
                 display.epoch(report);
                 let weights = serde_json::to_value(model.integration_weights()).unwrap_or_default();
-                let memory = updraft_device::memory();
-                let mut extra = vec![
-                    ("integration_weights", weights),
-                    ("resident_bytes", json!(memory.resident_bytes)),
-                    ("peak_resident_bytes", json!(memory.peak_resident_bytes)),
-                ];
+                let mut extra = vec![("integration_weights", weights)];
                 if let Some(utilization) = &utilization {
                     let images = report.samples_per_s * report.train_us as f64 * 1e-6;
                     extra.extend(utilization.fields(images, report.train_us));
                 }
-                metrics.write(event, &extra)
+                held.epoch().and_then(|memory| {
+                    extra.extend(memory);
+                    metrics.write(event, &extra)
+                })
             }
             // A resumed run starts from the checkpoint: its metrics have to reach there.
             Event::Saving { .. } => metrics.flush(),

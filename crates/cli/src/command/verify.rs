@@ -68,31 +68,46 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<()> {
         ("precision", precision),
         ("resume", resume),
     ];
+    let verdicts = judge(&bench, &paths)?;
+    if args.json {
+        crate::print(&json!({ "device": bench.name, "verdicts": verdicts }).to_string());
+    } else {
+        crate::print(&format!("on {}", bench.name));
+        for verdict in &verdicts {
+            crate::print(&verdict.line());
+        }
+    }
+    Ok(sum_up(&verdicts, &bench.name)?)
+}
+
+impl Verdict {
+    fn line(&self) -> String {
+        let word = if self.passed { "ok    " } else { "FAILED" };
+        format!("{word}  {:10}  {}", self.path, self.told)
+    }
+}
+
+/// Tries each path; one that fails does not keep the next from being tried.
+fn judge(bench: &Bench, paths: &[(&'static str, Check)]) -> Result<Vec<Verdict>> {
     let mut verdicts = Vec::new();
-    for (path, check) in paths {
+    for &(path, check) in paths {
         if stop::requested() {
             bail!("stopped before all paths were tried");
         }
-        let (passed, told) = match check(&bench) {
+        let (passed, told) = match check(bench) {
             Ok(told) => (true, told),
             Err(error) => (false, format!("{error:#}")),
         };
         verdicts.push(Verdict { path, passed, told });
     }
-    if args.json {
-        crate::print(&json!({ "device": bench.name, "verdicts": verdicts }).to_string());
-    } else {
-        crate::print(&format!("on {}", bench.name));
-        for Verdict { path, passed, told } in &verdicts {
-            let word = if *passed { "ok    " } else { "FAILED" };
-            crate::print(&format!("{word}  {path:10}  {told}"));
-        }
+    Ok(verdicts)
+}
+
+fn sum_up(verdicts: &[Verdict], device: &str) -> Result<(), VerifyFailed> {
+    match verdicts.iter().filter(|verdict| !verdict.passed).count() {
+        0 => Ok(()),
+        failed => Err(VerifyFailed { failed, all: verdicts.len(), device: device.to_owned() }),
     }
-    let failed = verdicts.iter().filter(|verdict| !verdict.passed).count();
-    if failed > 0 {
-        return Err(VerifyFailed { failed, all: verdicts.len(), device: bench.name.clone() }.into());
-    }
-    Ok(())
 }
 
 /// A device with a small task.
@@ -305,4 +320,26 @@ fn numbers<M: Module>(model: &M) -> Vec<f32> {
     let mut read = Read(Vec::new());
     model.visit(&mut read);
     read.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A loader that gives other images than the plan asks for is a fault that only its path sees.
+    #[test]
+    fn a_planted_fault_fails_its_path_alone_and_the_command() {
+        let mut bench = Bench::new("flex").expect("flex is there");
+        let elsewhere = Plan { seed: bench.plan.seed + 1, ..bench.plan.clone() };
+        let data = open_data(&elsewhere, None, &mut |_, _| {}).expect("generated images");
+        bench.train = loaders(&elsewhere, &data).expect("loaders").0;
+        let paths: [(&str, Check); 2] = [("loader", loader), ("EMA", ema)];
+        let verdicts = judge(&bench, &paths).expect("nobody stopped it");
+        let lines: Vec<_> = verdicts.iter().map(Verdict::line).collect();
+        assert_eq!(lines[0], "FAILED  loader      the batches differ");
+        assert!(lines[1].starts_with("ok      EMA         follows all "), "{}", lines[1]);
+        let failed = sum_up(&verdicts, "flex").expect_err("one failed").to_string();
+        assert!(failed.starts_with("1 of 2 paths failed on flex"), "{failed}");
+        sum_up(&verdicts[1..], "flex").expect("none failed");
+    }
 }

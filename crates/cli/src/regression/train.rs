@@ -16,6 +16,7 @@ use super::network::{Regressor, With, with_network};
 use crate::config::RegressionPlan;
 use crate::device::{choose, make_default};
 use crate::environment::Environment;
+use crate::held::Held;
 use crate::log::LogFile;
 use crate::progress::{Display, duration, say};
 use crate::record::Metrics;
@@ -122,9 +123,10 @@ impl With for Training<'_> {
         introduce(&display, plan, &selection, &data, (M::KIND, parameters), run.step(), &folder);
 
         let mut metrics = Metrics::open(&folder, &plan.log, run.step())?;
+        let mut held = Held::start(&device.clone().without_autodiff())?;
         let mut failure = None;
         let mut watch = |event: &Event, _: &M| {
-            if let Err(error) = note(event, &mut display, &mut metrics) {
+            if let Err(error) = note(event, &mut display, &mut metrics, &mut held) {
                 failure = Some(error);
             }
             if failure.is_some() || stop::requested() { Control::Stop } else { Control::Continue }
@@ -181,7 +183,12 @@ impl With for Training<'_> {
 }
 
 /// Shows an event and writes it down.
-fn note(event: &Event, display: &mut Display, metrics: &mut Metrics) -> Result<()> {
+fn note(
+    event: &Event,
+    display: &mut Display,
+    metrics: &mut Metrics,
+    held: &mut Held,
+) -> Result<()> {
     match event {
         Event::Step(report) => {
             display.step(report);
@@ -189,12 +196,7 @@ fn note(event: &Event, display: &mut Display, metrics: &mut Metrics) -> Result<(
         }
         Event::Epoch(report) => {
             display.epoch(report);
-            let memory = updraft_device::memory();
-            let extra = [
-                ("resident_bytes", json!(memory.resident_bytes)),
-                ("peak_resident_bytes", json!(memory.peak_resident_bytes)),
-            ];
-            metrics.write(event, &extra)
+            metrics.write(event, &held.epoch()?)
         }
         // A resumed run starts from the checkpoint: its metrics have to reach there.
         Event::Saving { .. } => metrics.flush(),

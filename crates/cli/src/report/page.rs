@@ -56,7 +56,7 @@ pub(crate) fn page(
         curve.points.iter_mut().for_each(|point| point.1 /= f64::from(1 << 20));
         curve
     };
-    let plots: [(&str, &str, Vec<Curve>); 8] = [
+    let plots: [(&str, &str, Vec<Curve>); 9] = [
         (
             "Loss",
             "update",
@@ -98,7 +98,19 @@ pub(crate) fn page(
         (
             "Memory of this process, MiB",
             "update",
-            vec![mib("held", "/resident_bytes"), mib("most ever held", "/peak_resident_bytes")],
+            vec![
+                mib("held at the epoch's end", "/resident_bytes"),
+                mib("most in the epoch", "/epoch_peak_resident_bytes"),
+                mib("most ever", "/peak_resident_bytes"),
+            ],
+        ),
+        (
+            "Memory on the device, MiB",
+            "update",
+            vec![
+                mib("most in use in the epoch", "/device_peak_in_use_bytes"),
+                mib("most reserved in the epoch", "/device_peak_reserved_bytes"),
+            ],
         ),
     ];
     for (title, x_name, curves) in plots {

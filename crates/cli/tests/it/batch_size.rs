@@ -45,6 +45,26 @@ fn a_run_trains_with_the_batch_it_found_and_keeps_it() {
     assert!(!again.stderr.contains("batch    "), "{}", again.stderr);
 }
 
+/// What a run keeps beside its model is in the trial: a batch that fits without it may not with it.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_trial_holds_the_moving_average_too() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    // Wide layers and small batches: parameters outweigh activations.
+    let wide = ["--set", "model.channels=96", "--set", "data.height=8", "--set", "data.width=8"];
+    let largest = |more: &[&str]| {
+        let budget = ["batch-find", "--budget-mib", "90", "--classes", "4"];
+        let most = ["--set", "train.auto_batch={least=2, most=256, head_room=0.0}"];
+        let said = run(dir.path(), &[&budget[..], &wide, &most, more].concat());
+        let found: serde_json::Value = serde_json::from_str(said.stdout.trim()).unwrap_or_default();
+        found["largest"].as_u64().unwrap_or(0)
+    };
+    let plain = largest(&[]);
+    let averaged = largest(&["--set", "train.ema_decay=0.99"]);
+    assert!(plain >= 2, "nothing fits: the test has lost its point");
+    assert!(averaged < plain, "{averaged} with an average, {plain} without");
+}
+
 #[test]
 fn a_budget_that_nothing_fits_into_is_an_error() {
     let dir = tempfile::tempdir().expect("temporary folder");

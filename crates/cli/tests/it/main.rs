@@ -13,4 +13,6 @@ mod quantize;
 mod record;
 mod regression;
 mod resume;
+#[cfg(unix)]
+mod signals;
 mod train;

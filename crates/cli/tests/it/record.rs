@@ -35,6 +35,16 @@ fn tables_events_trace_and_page_tell_what_the_metrics_say() {
         steps.lines().skip(1).filter_map(|line| line.split(',').nth(3)).collect();
     assert_eq!(column, losses);
     assert_eq!(read("epochs.csv").lines().count(), 3);
+    for line in lines.lines().filter(|line| line.contains("\"event\":\"epoch\"")) {
+        let epoch: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        // flex takes its memory from the process's own allocator.
+        assert!(epoch["device_peak_in_use_bytes"].is_null(), "{line}");
+        let (held, most) = (&epoch["epoch_peak_resident_bytes"], &epoch["peak_resident_bytes"]);
+        if cfg!(target_os = "linux") {
+            let (held, most) = (held.as_u64().expect("told"), most.as_u64().expect("told"));
+            assert!(0 < held && held <= most, "{line}");
+        }
+    }
     let trace = read("trace.json");
     assert_eq!(trace.matches("\"name\":\"step ").count(), 3);
     let events = fs::read(path.join("tensorboard/events.out.tfevents.updraft")).expect("events");

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::command::{metrics, said, succeed, tiny, updraft};
+use crate::command::{metrics, succeed, tiny, updraft};
 
 fn last_model(run: &Path) -> Vec<(String, Vec<u8>)> {
     let newest = fs::read_dir(run.join("checkpoints"))
@@ -36,72 +36,6 @@ fn a_run_cut_back_to_an_earlier_checkpoint_ends_bit_for_bit_the_same() {
         assert_eq!(unbroken, metrics(&run));
         assert!(model == last_model(&run), "the resumed weights differ: {precision:?}");
     }
-}
-
-#[cfg(unix)]
-#[test]
-fn an_interrupt_saves_then_says_how_to_resume() {
-    let dir = tempfile::tempdir().expect("temporary folder");
-    let mut child = updraft(dir.path(), &tiny(&["--set", "train.epochs=100000"]))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary starts");
-    wait_for_metrics(dir.path());
-    let killed = std::process::Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status()
-        .expect("kill runs");
-    assert!(killed.success());
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while child.try_wait().expect("a child").is_none() {
-        assert!(Instant::now() < deadline, "the run did not stop");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let said = said(child.wait_with_output().expect("output"));
-    assert_eq!(said.code, 0, "{}", said.stderr);
-    let line = said.stderr.lines().last().expect("a last line");
-    let resume = line.split("cargo xtask train --resume ").nth(1).expect("a way to resume");
-    let run = dir.path().join(resume);
-    assert!(run.join("plan.toml").is_file(), "{line}");
-    let before = metrics(&run).len();
-    // Fewer epochs, so that the resumed run ends.
-    let plan = fs::read_to_string(run.join("plan.toml")).expect("plan");
-    let step = metrics(&run).last().expect("a line")["step"].as_u64().expect("a step");
-    let plan = plan.replace("epochs = 100000", &format!("epochs = {}", step / 6 + 2));
-    fs::write(run.join("plan.toml"), plan).expect("written");
-    succeed(dir.path(), &["train", "--resume", resume]);
-    assert!(metrics(&run).len() > before);
-}
-
-#[cfg(unix)]
-#[test]
-fn an_interrupt_while_data_opens_ends_the_process_and_leaves_no_run() {
-    let dir = tempfile::tempdir().expect("temporary folder");
-    let more = ["--set", "data.train_images=5000000"];
-    let mut child = updraft(dir.path(), &tiny(&more))
-        .stdout(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary starts");
-    let mut first = [0];
-    // The first thing it says is that it draws images.
-    std::io::Read::read_exact(child.stderr.as_mut().expect("piped"), &mut first).expect("a word");
-    let killed = std::process::Command::new("kill")
-        .args(["-TERM", &child.id().to_string()])
-        .status()
-        .expect("kill runs");
-    assert!(killed.success());
-    let deadline = Instant::now() + Duration::from_secs(60);
-    let ended = loop {
-        if let Some(ended) = child.try_wait().expect("a child") {
-            break ended;
-        }
-        assert!(Instant::now() < deadline, "the process did not end");
-        std::thread::sleep(Duration::from_millis(20));
-    };
-    assert_eq!(ended.code(), Some(130));
-    assert!(!dir.path().join("runs").exists());
 }
 
 /// All that a run goes on from, by path: ids in the files are random for each run.
@@ -140,7 +74,7 @@ fn newest_checkpoint(run: &Path) -> std::path::PathBuf {
 
 /// The only run in `dir`, once it has a checkpoint of at least this step.
 #[cfg(unix)]
-fn wait_for_step(dir: &Path, step: u64) -> std::path::PathBuf {
+pub(crate) fn wait_for_step(dir: &Path, step: u64) -> std::path::PathBuf {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let runs = fs::read_dir(dir.join("runs")).into_iter().flatten().flatten();
@@ -270,21 +204,4 @@ fn two_hundred_kills_lose_nothing() {
     let in_a_save = kill_and_resume(100, 1) + kill_and_resume(100, 7);
     println!("{in_a_save} of 200 kills fell into a save");
     assert!(in_a_save > 0);
-}
-
-#[cfg(unix)]
-fn wait_for_metrics(dir: &Path) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    loop {
-        let found = fs::read_dir(dir.join("runs")).is_ok_and(|runs| {
-            runs.flatten().any(|run| {
-                fs::metadata(run.path().join("metrics.jsonl")).is_ok_and(|file| file.len() > 0)
-            })
-        });
-        if found {
-            return;
-        }
-        assert!(Instant::now() < deadline, "no metrics were written");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }

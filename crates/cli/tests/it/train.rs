@@ -84,6 +84,10 @@ fn mixed_precision_trains_then_loads() {
     for policy in ["bf16-mixed", "f16-mixed"] {
         let said = succeed(dir.path(), &tiny(&["--set", &format!("precision={policy}")]));
         let run = said.run_folder();
+        let narrow = policy.strip_suffix("-mixed").expect("mixed");
+        let promise = said.stderr.lines().find(|line| line.starts_with("peak")).expect("a rate");
+        assert!(promise.contains(&format!("{narrow} multiplies at ")), "{promise}");
+        assert!(promise.contains(" times f32's rate: expect "), "{promise}");
         succeed(dir.path(), &["eval", run.to_str().expect("text")]);
         let scaled =
             metrics(&dir.path().join(&run)).iter().any(|line| !line["loss_scale"].is_null());

@@ -4,6 +4,7 @@ use allocation_counter::measure;
 use burn::tensor::{Device, Distribution, Tensor};
 use updraft_kan::slices::LayerMemory;
 use updraft_kan::{Activation, KanLinear, KanLinearConfig, LayerPath, Outside};
+use updraft_testing::alone;
 
 /// The most that a thread has allocated at a time.
 fn peak(mut run: impl FnMut()) -> f64 {
@@ -14,6 +15,7 @@ fn peak(mut run: impl FnMut()) -> f64 {
 
 #[test]
 fn the_plain_path_takes_what_was_estimated() {
+    let _alone = alone();
     let wide = KanLinearConfig::new(64, 10);
     let bare = |config: &KanLinearConfig| {
         config.clone().with_activation(None::<Activation>).with_scaler(false)

@@ -9,8 +9,8 @@ use burn::tensor::Bytes;
 
 use super::error::CheckpointError;
 use super::files::{AVERAGE, MODEL, Manifest, OPTIMIZER, SERVED, STATE};
-use super::optimizer::restored;
-use super::state::RunState;
+use super::optimizer::{require_state, restored};
+use super::state::{RunState, StoredState};
 
 /// What a checkpoint gives back.
 pub struct Loaded<M> {
@@ -53,15 +53,16 @@ pub fn load<M: Module>(
     optimizer: ModuleOptimizer,
 ) -> Result<Loaded<M>, CheckpointError> {
     let manifest = Manifest::read(path)?;
-    let state = state(path)?;
+    let StoredState { run: state, without_optimizer_state } = stored_state(path)?;
     let saved = manifest.read_file(path, OPTIMIZER)?;
-    let optimizer = restored(path, optimizer, saved, manifest.read_file(path, MODEL)?)?;
+    let optimizer = restored(path, optimizer, saved.clone(), manifest.read_file(path, MODEL)?)?;
     let average = match manifest.holds(AVERAGE) {
         // `valid` has statistics of its own; a clone would share the live model's.
         true => Some(read_model(path, &manifest, AVERAGE, model.valid())?),
         false => None,
     };
     let model = read_model(path, &manifest, MODEL, model)?;
+    require_state(path, &model, saved, &without_optimizer_state)?;
     Ok(Loaded { model, optimizer, state, average })
 }
 
@@ -82,6 +83,10 @@ pub fn check(path: &Path) -> Result<RunState, CheckpointError> {
 /// # Errors
 /// [`CheckpointError`].
 pub(crate) fn state(path: &Path) -> Result<RunState, CheckpointError> {
+    Ok(stored_state(path)?.run)
+}
+
+fn stored_state(path: &Path) -> Result<StoredState, CheckpointError> {
     let bytes = Manifest::read(path)?.read_file(path, STATE)?;
     serde_json::from_slice(&bytes)
         .map_err(|source| CheckpointError::Json { path: path.join(STATE), source })

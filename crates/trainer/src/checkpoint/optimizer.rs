@@ -1,12 +1,13 @@
 //! Whether an optimizer got back every tensor of its state, and whose each of them is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
+use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::ModuleOptimizer;
 use burn::store::RecordError;
-use burn::tensor::Bytes;
+use burn::tensor::{Bytes, Tensor};
 use burn_pack::{Reader, Scalar};
 
 use super::error::CheckpointError;
@@ -76,6 +77,64 @@ pub(super) fn restored(
         return Err(state("a count of steps".to_owned(), "came back with other values"));
     }
     Ok(optimizer)
+}
+
+/// The paths of a model's trained parameters that an optimizer's file holds no state of.
+///
+/// That is each of them for an optimizer that keeps none, and otherwise those that no gradient has
+/// reached.
+pub(super) fn without_state<M: Module>(
+    model: &M,
+    optimizer: Vec<u8>,
+) -> Result<Vec<String>, RecordError> {
+    let tensors = stored(optimizer)?;
+    let owners: BTreeSet<u64> = tensors.values().filter_map(|tensor| tensor.parameter).collect();
+    let mut missing = Missing { owners, path: Vec::new(), found: Vec::new() };
+    model.visit(&mut missing);
+    Ok(missing.found)
+}
+
+/// Refuses a trained parameter whose state the file lacks, unless it lacked it when it was saved.
+pub(super) fn require_state<M: Module>(
+    path: &Path,
+    model: &M,
+    optimizer: Vec<u8>,
+    saved_without: &[String],
+) -> Result<(), CheckpointError> {
+    let path = path.join(OPTIMIZER);
+    let missing = match without_state(model, optimizer) {
+        Ok(missing) => missing,
+        Err(source) => return Err(CheckpointError::Record { path, source }),
+    };
+    match missing.into_iter().find(|name| !saved_without.contains(name)) {
+        None => Ok(()),
+        Some(tensor) => {
+            let fault = "is trained and has no state here";
+            Err(CheckpointError::OptimizerState { path, tensor, fault })
+        }
+    }
+}
+
+struct Missing {
+    owners: BTreeSet<u64>,
+    path: Vec<String>,
+    found: Vec<String>,
+}
+
+impl ModuleVisitor for Missing {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.path.push(name.to_owned());
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        if param.is_require_grad() && !self.owners.contains(&param.id.val()) {
+            self.found.push(self.path.join("."));
+        }
+    }
 }
 
 fn stored(bytes: Vec<u8>) -> Result<BTreeMap<String, Stored>, burn_pack::Error> {

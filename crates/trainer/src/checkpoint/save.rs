@@ -14,7 +14,8 @@ use super::files::{
     write_flushed,
 };
 use super::keep::{REPLACED, discard, hidden};
-use super::state::RunState;
+use super::optimizer::without_state;
+use super::state::{RunState, StoredState};
 
 /// What a checkpoint is made of.
 #[derive(Clone, Copy)]
@@ -78,8 +79,11 @@ pub fn save<M: Module>(
         .into_bytes()
         .map_err(|source| CheckpointError::Record { path: partial.join(OPTIMIZER), source })?;
     write(OPTIMIZER, &bytes)?;
+    let without_optimizer_state = without_state(snapshot.model, bytes.to_vec())
+        .map_err(|source| CheckpointError::Record { path: partial.join(OPTIMIZER), source })?;
+    let state = StoredState { run: snapshot.state.clone(), without_optimizer_state };
     let json = |name: &str, source| CheckpointError::Json { path: partial.join(name), source };
-    let bytes = serde_json::to_vec_pretty(snapshot.state).map_err(|source| json(STATE, source))?;
+    let bytes = serde_json::to_vec_pretty(&state).map_err(|source| json(STATE, source))?;
     write(STATE, &bytes)?;
     let bytes = serde_json::to_vec_pretty(&manifest).map_err(|source| json(MANIFEST, source))?;
     write_flushed(&partial.join(MANIFEST), &bytes)?;

@@ -36,6 +36,16 @@ pub struct RunState {
     pub(crate) plateau: PlateauState,
 }
 
+/// What a checkpoint's state file says.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct StoredState {
+    #[serde(flatten)]
+    pub(super) run: RunState,
+    /// The paths of trained parameters that the optimizer kept no state of.
+    #[serde(default)]
+    pub(super) without_optimizer_state: Vec<String>,
+}
+
 impl RunState {
     /// The number by which the epoch that ends here is compared with others.
     #[must_use]

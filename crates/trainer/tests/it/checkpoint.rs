@@ -198,6 +198,27 @@ fn optimizer_state_that_does_not_come_back_is_named_by_its_parameter() {
     assert!(error.to_string().contains("belongs to no parameter"), "{error}");
 }
 
+/// A layer that was frozen has no moments to go on with; one that is frozen still needs none.
+#[test]
+fn a_parameter_that_is_trained_and_has_no_state_is_refused_by_its_path() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let folder = tempfile::tempdir().unwrap();
+    let frozen = || Classifier::new(&device).with_frozen_convolution();
+    let data = loader(1);
+    let data = RunData { train: &data, test: None };
+    let path = Run::new(frozen(), optimizer().init())
+        .train(&settings(folder.path(), 1), data, &device, &forward, &mut |_, _| Control::Continue)
+        .unwrap()
+        .checkpoint;
+    load_checkpoint(&path, frozen(), optimizer().init()).unwrap();
+    let error = resume(&path).unwrap_err();
+    let message = error.to_string();
+    assert!(matches!(error, CheckpointError::OptimizerState { .. }), "{message}");
+    assert!(message.contains("`conv.weight` is trained and has no state here"), "{message}");
+    check_checkpoint(&path).unwrap();
+}
+
 #[test]
 fn an_old_checkpoint_that_is_damaged_is_left_alone_and_ends_no_run() {
     let _alone = alone();

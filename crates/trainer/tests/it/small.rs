@@ -46,6 +46,11 @@ impl Classifier {
         Self { dropout: DropoutConfig::new(0.0).init(), ..Self::new(device) }
     }
 
+    /// The same with a convolution that is not trained.
+    pub(crate) fn with_frozen_convolution(self) -> Self {
+        Self { conv: self.conv.no_grad(), ..self }
+    }
+
     pub(crate) fn forward(&self, images: Tensor<4>) -> Tensor<2> {
         self.classify(self.features(images))
     }

@@ -1,0 +1,164 @@
+//! SIGINT and SIGTERM: the first asks whatever runs to stop, the second ends the process.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::command::{Said, metrics, said, succeed, tiny, updraft};
+use crate::resume::wait_for_step;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn start(dir: &Path, arguments: &[&str]) -> Child {
+    let mut command = updraft(dir, arguments);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary starts")
+}
+
+fn signal(child: &Child, name: &str) {
+    let sent = Command::new("kill").args([name, &child.id().to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+}
+
+/// What a process said when it had ended.
+fn ended(mut child: Child) -> Said {
+    let deadline = Instant::now() + PATIENCE;
+    while child.try_wait().expect("a child").is_none() {
+        assert!(Instant::now() < deadline, "the process did not end");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    said(child.wait_with_output().expect("output"))
+}
+
+/// Asks a process to stop once it has said a word; returns what it says after that.
+fn terminate_at(word: &str, child: &mut Child) -> String {
+    let mut heard = Vec::new();
+    let mut output = child.stderr.take().expect("piped");
+    while !heard.ends_with(word.as_bytes()) {
+        let mut byte = [0];
+        output.read_exact(&mut byte).expect("it says what it does");
+        heard.extend(byte);
+    }
+    signal(child, "-TERM");
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).expect("its last words");
+    rest
+}
+
+/// The run that a stopped process says how to go on with.
+fn resumable(said: &Said) -> &str {
+    assert_eq!(said.code, 0, "{}", said.stderr);
+    let line = said.stderr.lines().last().expect("a last line");
+    line.split("cargo xtask train --resume ").nth(1).expect("a way to resume")
+}
+
+fn wait_for(what: &str, is_there: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_there() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn runs(dir: &Path) -> Vec<std::path::PathBuf> {
+    let entries = fs::read_dir(dir.join("runs")).into_iter().flatten().flatten();
+    entries.map(|entry| entry.path()).collect()
+}
+
+#[test]
+fn an_interrupt_saves_then_says_how_to_resume() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let child = start(dir.path(), &tiny(&["--set", "train.epochs=100000"]));
+    wait_for("no metrics were written", || {
+        runs(dir.path())
+            .iter()
+            .any(|run| fs::metadata(run.join("metrics.jsonl")).is_ok_and(|file| file.len() > 0))
+    });
+    signal(&child, "-INT");
+    let said = ended(child);
+    let resume = resumable(&said);
+    let run = dir.path().join(resume);
+    assert!(run.join("plan.toml").is_file(), "{resume}");
+    let before = metrics(&run).len();
+    // Fewer epochs, so that the resumed run ends.
+    let plan = fs::read_to_string(run.join("plan.toml")).expect("plan");
+    let step = metrics(&run).last().expect("a line")["step"].as_u64().expect("a step");
+    let plan = plan.replace("epochs = 100000", &format!("epochs = {}", step / 6 + 2));
+    fs::write(run.join("plan.toml"), plan).expect("written");
+    succeed(dir.path(), &["train", "--resume", resume]);
+    assert!(metrics(&run).len() > before);
+}
+
+#[test]
+fn a_termination_while_test_images_are_scored_saves_and_the_run_goes_on() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let slow = ["--set", "data.test_images=20000", "--set", "train.epochs=3"];
+    let child = start(dir.path(), &tiny(&slow));
+    wait_for_step(dir.path(), 6);
+    // The second epoch's steps take less than its scoring by far.
+    std::thread::sleep(Duration::from_millis(500));
+    signal(&child, "-TERM");
+    let said = ended(child);
+    let resume = resumable(&said);
+    let run = dir.path().join(resume);
+    let scored = metrics(&run).iter().filter(|line| line["event"] == "epoch").count();
+    assert!(scored < 3, "the run ended before it was stopped");
+    succeed(dir.path(), &["train", "--resume", resume]);
+    let epochs = metrics(&run).iter().filter(|line| line["event"] == "epoch").count();
+    assert_eq!(epochs, 3);
+}
+
+#[test]
+fn a_second_interrupt_ends_the_process_in_the_middle_of_a_step() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    // One update of a thousand batches.
+    let long = ["--set", "data.train_images=20000", "--set", "train.accumulate=1000"];
+    let child = start(dir.path(), &tiny(&long));
+    wait_for("no run was begun", || !runs(dir.path()).is_empty());
+    std::thread::sleep(Duration::from_millis(300));
+    signal(&child, "-INT");
+    std::thread::sleep(Duration::from_millis(200));
+    signal(&child, "-INT");
+    let said = ended(child);
+    assert_eq!(said.code, 130, "{}", said.stderr);
+    let run = runs(dir.path()).pop().expect("a run");
+    let saved = updraft_trainer::list_checkpoints(&run.join("checkpoints")).expect("listed");
+    assert!(saved.is_empty(), "{saved:?}");
+}
+
+#[test]
+fn an_interrupt_while_data_opens_ends_the_process_and_leaves_no_run() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let mut child = start(dir.path(), &tiny(&["--set", "data.train_images=5000000"]));
+    let mut first = [0];
+    // The first thing it says is that it draws images.
+    child.stderr.as_mut().expect("piped").read_exact(&mut first).expect("a word");
+    signal(&child, "-TERM");
+    assert_eq!(ended(child).code, 130);
+    assert!(!dir.path().join("runs").exists());
+}
+
+#[test]
+fn a_termination_stops_the_scoring_of_a_trained_model_without_a_score() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let run = succeed(dir.path(), &tiny(&["--set", "data.test_images=40"])).run_folder();
+    let plan = dir.path().join(&run).join("plan.toml");
+    let text = fs::read_to_string(&plan).expect("a plan");
+    fs::write(&plan, text.replace("test_images = 40", "test_images = 60000")).expect("written");
+    let mut child = start(dir.path(), &["eval", run.to_str().expect("text")]);
+    let rest = terminate_at("scoring", &mut child);
+    let said = ended(child);
+    assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{rest}");
+    assert!(rest.contains("stopped before all test images were scored"), "{rest}");
+}
+
+#[test]
+fn a_termination_ends_the_search_for_a_batch_size() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let mut child = start(dir.path(), &["batch-find", "--budget-mib", "100000"]);
+    let rest = terminate_at("fits", &mut child);
+    let said = ended(child);
+    assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{rest}");
+    assert!(rest.contains("stopped before the batch size was found"), "{rest}");
+}
