@@ -123,7 +123,7 @@ impl With for Training<'_> {
         introduce(&display, plan, &selection, &data, (M::KIND, parameters), run.step(), &folder);
 
         let mut metrics = Metrics::open(&folder, &plan.log, run.step())?;
-        let mut held = Held::start(device)?;
+        let mut held = Held::start(&device.clone().without_autodiff())?;
         let mut failure = None;
         let mut watch = |event: &Event, _: &M| {
             if let Err(error) = note(event, &mut display, &mut metrics, &mut held) {
