@@ -21,7 +21,7 @@ use toml::Table;
 
 use crate::config::{
     ConfigError, Layer, Plan, RawConfig, RawFile, RawRegression, RegressionPlan, Task, layers,
-    merged, task_of,
+    merged, refuse_unread, task_of,
 };
 
 /// The configuration that is compiled in, so that the first command needs no file.
@@ -66,12 +66,16 @@ pub(crate) fn planned(config: Option<&Path>, sets: &[String]) -> Result<AnyPlann
         Task::ImageClassification => {
             let layers = layers::<RawConfig>(&text, &place)?;
             let (raw, merged) = RawConfig::lay_sets(merged(&layers), sets)?;
-            Ok(AnyPlanned::Images(Planned { plan: Plan::decide(raw)?, layers, merged }))
+            let plan = Plan::decide(raw)?;
+            refuse_unread(&merged, &plan.to_toml().parse()?)?;
+            Ok(AnyPlanned::Images(Planned { plan, layers, merged }))
         }
         Task::TabularRegression => {
             let layers = layers::<RawRegression>(&text, &place)?;
             let (raw, merged) = RawRegression::lay_sets(merged(&layers), sets)?;
-            Ok(AnyPlanned::Table(Planned { plan: RegressionPlan::decide(raw)?, layers, merged }))
+            let plan = RegressionPlan::decide(raw)?;
+            refuse_unread(&merged, &plan.to_toml().parse()?)?;
+            Ok(AnyPlanned::Table(Planned { plan, layers, merged }))
         }
     }
 }

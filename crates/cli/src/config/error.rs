@@ -25,6 +25,11 @@ pub(crate) enum ConfigError {
     /// A key that nothing reads.
     #[error("{place}: unknown key `{key}`; did you mean `{nearest}`? (known here: {known})")]
     UnknownKey { place: String, key: String, nearest: String, known: String },
+    /// A key that belongs to another kind than the one beside it.
+    #[error(
+        "config key `{key}` is not read by the kind {kind}; leave it out or choose another kind"
+    )]
+    Unread { key: String, kind: String },
     /// A `--set` that is not `key=value`.
     #[error("`--set {given}` is not of the form key=value, such as train.epochs=3")]
     Set { given: String },

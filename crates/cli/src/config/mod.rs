@@ -14,6 +14,7 @@ mod regressor;
 mod supply;
 mod table_data;
 mod task;
+mod unread;
 
 pub(crate) use choice::{AutoBatchPlan, RecomputePlan, WorkersPlan};
 pub(crate) use data::{Cifar100Labels, DataPlan, DataSource};
@@ -27,3 +28,4 @@ pub(crate) use regressor::RegressorPlan;
 pub(crate) use supply::CachePlan;
 pub(crate) use table_data::{DelimiterPlan, FormulaPlan, TableDataPlan};
 pub(crate) use task::{Task, task_of};
+pub(crate) use unread::refuse_unread;

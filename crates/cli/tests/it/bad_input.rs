@@ -22,6 +22,25 @@ fn config(name: &str) -> String {
 }
 
 #[test]
+fn a_key_that_the_chosen_kind_does_not_read_is_refused() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    for (set, key) in [
+        ("train.non_finite={kind=\"stop\", at_most=3}", "train.non_finite.at_most"),
+        ("train.schedule={kind=\"constant\", floor=0.1}", "train.schedule.floor"),
+        ("train.loss={kind=\"cross-entropy\", gamma=2.0}", "train.loss.gamma"),
+        ("train.loss_scale={kind=\"none\", scale=8.0}", "train.loss_scale.scale"),
+    ] {
+        let said = run(dir.path(), &["explain", "--set", set]);
+        assert_eq!(said.code, 2, "{set}\n{}", said.stdout);
+        assert!(
+            said.stderr.contains(&format!("`{key}` is not read by the kind")),
+            "{}",
+            said.stderr
+        );
+    }
+}
+
+#[test]
 fn a_missing_data_folder_says_where_it_looked_with_how_to_get_it() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let cifar10 = config("cifar10.toml");
