@@ -53,8 +53,8 @@ fn a_trial_holds_the_moving_average_too() {
     // Wide layers and small batches: parameters outweigh activations.
     let wide = ["--set", "model.channels=96", "--set", "data.height=8", "--set", "data.width=8"];
     let largest = |more: &[&str]| {
-        let budget = ["batch-find", "--budget-mib", "90", "--classes", "4"];
-        let most = ["--set", "train.auto_batch={least=2, most=256, head_room=0.0}"];
+        let budget = ["batch-find", "--budget-mib", "100", "--classes", "4"];
+        let most = ["--set", "train.auto_batch={least=2, most=512, head_room=0.0}"];
         let said = run(dir.path(), &[&budget[..], &wide, &most, more].concat());
         let found: serde_json::Value = serde_json::from_str(said.stdout.trim()).unwrap_or_default();
         found["largest"].as_u64().unwrap_or(0)
