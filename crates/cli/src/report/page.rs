@@ -14,7 +14,8 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto
 pre { background: #f4f5f7; padding: .75rem 1rem; overflow-x: auto; font-size: 13px; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.05rem; margin: 2rem 0 .2rem; }
 p { margin: .2rem 0 .6rem; } svg { max-width: 100%; height: auto; }
-table { border-collapse: collapse; } td, th { padding: .1rem .9rem .1rem 0; text-align: left; }
+table { border-collapse: collapse; overflow-wrap: anywhere; }
+td, th { padding: .1rem .9rem .1rem 0; text-align: left; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums;
                        white-space: nowrap; }
 .bar { display: inline-block; height: .7rem; background: #0072b2; }

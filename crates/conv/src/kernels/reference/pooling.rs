@@ -86,6 +86,9 @@ impl PoolWindows {
 }
 
 /// The maxima, and the input's gradient for the loss `Σ y·dy`; of equals the first gets it.
+///
+/// # Panics
+/// If a window is empty, which no [`PoolWindows`] has.
 #[must_use]
 pub fn max_pool(windows: &PoolWindows, x: &[f64], dy: &[f64]) -> [Vec<f64>; 2] {
     let (mut y, mut dx) = (vec![0.0; dy.len()], vec![0.0; x.len()]);
