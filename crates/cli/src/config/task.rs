@@ -12,7 +12,7 @@ use super::error::ConfigError;
 const DEEPEST: usize = 8;
 
 /// What a model learns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Task {
     /// The class of an image.

@@ -121,6 +121,30 @@ fn known_keys(config: &str, table: &str) -> Vec<String> {
     list.split(", ").map(|key| format!("{prefix}{key}")).collect()
 }
 
+/// With `UPDATE_EXPECT=1` in the environment the page is written instead.
+#[test]
+fn the_page_of_the_configs_has_the_keys_as_explain_prints_them() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let path =
+        std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/README.md"));
+    let page = std::fs::read_to_string(path).expect("the page");
+    let mut expected = page.clone();
+    for task in ["image-classification", "tabular-regression"] {
+        let printed = succeed(dir.path(), &["explain", "--keys", task]).stdout;
+        let mark = format!("<!-- what `cargo xtask explain --keys {task}` prints -->\n\n");
+        let start = expected.find(&mark).expect("a mark before the table") + mark.len();
+        let end = start + expected[start..].find("\n\n").expect("a paragraph after it") + 1;
+        expected.replace_range(start..end, &printed);
+    }
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(path, &expected).expect("the page is ours");
+    } else {
+        let what = "a table of configs/README.md is not what `explain --keys` prints; \
+                    UPDATE_EXPECT=1 cargo xtask test writes it";
+        assert!(page == expected, "{what}");
+    }
+}
+
 #[test]
 fn the_page_of_the_configs_has_a_row_for_every_key_and_file_and_for_nothing_else() {
     let configs = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs"));

@@ -12,18 +12,33 @@ fn wide(values: &[f32]) -> Vec<f64> {
     values.iter().map(|&value| value.into()).collect()
 }
 
-/// Error beside the largest result, or beside 1 where all are smaller.
-const DIRECT: f64 = 2e-6;
+/// Error beside what a sum could be at most: see [`reach`].
+const DIRECT: f64 = 4e-7;
 
 /// Points up to 3/2 to the third power are between the numbers and the sums.
 const WINOGRAD: f64 = 4e-6;
 
+/// What a sum of products could be at most: the largest number times the largest sum of sizes of
+/// the factors that meet in one result. Rounding errors grow with it, also where terms cancel.
+fn reach(numbers: &[f64], factors: &[f64]) -> f64 {
+    let largest = |values: &[f64]| values.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
+    largest(numbers) * largest(factors)
+}
+
+/// The sum of the sizes of each channel's values.
+fn sizes(values: &[f64], channels: usize, channel: impl Fn(usize) -> usize) -> Vec<f64> {
+    let mut sums = vec![0.0; channels];
+    for (at, value) in values.iter().enumerate() {
+        sums[channel(at)] += value.abs();
+    }
+    sums
+}
+
 fn assert_near(given: &[f32], right: &[f64], tolerance: f64, what: &str) {
     assert_eq!(given.len(), right.len());
-    let largest = right.iter().fold(1.0_f64, |most, value| most.max(value.abs()));
     for (index, (&given, right)) in given.iter().zip(right).enumerate() {
         let error = (f64::from(given) - right).abs();
-        assert!(error <= tolerance * largest, "{what}[{index}]: {given} is not {right}");
+        assert!(error <= tolerance, "{what}[{index}]: {given} is not {right} ± {tolerance:e}");
     }
 }
 
@@ -74,15 +89,26 @@ impl Case {
         let [x, w, dy, bias] = [x, w, dy, bias].map(|values| wide(values));
         let [y, dx, dw] = self.run(path, 1);
         let told = format!("{path} {} {:?}", geometry.algorithm(), geometry.shape());
-        let tolerance = match geometry.algorithm() {
+        let unit = match geometry.algorithm() {
             Algorithm::Direct => DIRECT,
             Algorithm::Winograd => WINOGRAD,
         };
+        let ConvShape { channels: [inputs, outputs], groups, kernel, .. } = *geometry.shape();
+        let taps = kernel[0] * kernel[1];
+        let of_group = [inputs / groups, outputs / groups];
+        let plane = dy.len() / geometry.shape().batch / outputs;
+        let output_weights = sizes(&w, outputs, |at| at / (of_group[0] * taps));
+        let input_weights =
+            sizes(&w, inputs, |at| at / taps % of_group[0] + at / (w.len() / groups) * of_group[0]);
+        let gradients = sizes(&dy, outputs, |at| at / plane % outputs);
         let right = reference::forward(geometry, &x, &w, Some(&bias));
+        let tolerance = unit * (reach(&x, &output_weights) + reach(&bias, &[1.0]));
         assert_near(&y, &right, tolerance, &format!("y of {told}"));
         let right = reference::input_gradient(geometry, &dy, &w);
+        let tolerance = unit * reach(&dy, &input_weights);
         assert_near(&dx, &right, tolerance, &format!("dx of {told}"));
         let right = reference::weight_gradient(geometry, &x, &dy);
+        let tolerance = unit * reach(&x, &gradients);
         assert_near(&dw, &right, tolerance, &format!("dw of {told}"));
     }
 }
