@@ -92,7 +92,7 @@ impl ImageBatch {
     /// Images `[samples, 3, height, width]` and labels `[samples]` as tensors, in the device's
     /// default dtypes.
     ///
-    /// A label is a sample's own class even where samples were mixed: take
+    /// A label is a sample's own class even where samples were mixed: take [`mix`](Self::mix) or
     /// [`soft_labels`](Self::soft_labels) before, or the partner's share is learned as an error.
     #[must_use]
     pub fn to_device(self, device: &Device) -> (Tensor<4>, Tensor<1, Int>) {

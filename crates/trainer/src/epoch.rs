@@ -78,7 +78,6 @@ impl<M: Module> Run<M> {
                 break;
             }
             let mut data_wait_us = micros(waiting);
-            batches.iter().try_for_each(|batch| batch.check(epoch))?;
             let used = stream.state();
             let updating = Instant::now();
             let step = self.state.step;
@@ -106,11 +105,7 @@ impl<M: Module> Run<M> {
                     let waiting = Instant::now();
                     let next = stream.next();
                     data_wait_us += micros(waiting);
-                    ahead = next.map(|batch| {
-                        let batch = batch.map_err(failed)?;
-                        batch.check(epoch)?;
-                        Ok(moved(batch))
-                    });
+                    ahead = next.map(|batch| Ok(moved(batch.map_err(failed)?)));
                 }
                 None
             });

@@ -64,15 +64,6 @@ pub enum TrainError {
         #[source]
         source: PrecisionError,
     },
-    /// A loader mixes samples, and a run learns one class a sample.
-    #[error(
-        "epoch {epoch}: the training data mixes samples, and a run learns one class of each; leave \
-         out `with_mix_up`, or train by hand on `soft_labels`"
-    )]
-    MixedLabels {
-        /// The epoch, counted from 0.
-        epoch: u64,
-    },
     /// A setting is out of its range.
     #[error("`{name}` is {value}; expected {expected}")]
     Setting {

@@ -6,13 +6,14 @@ use updraft_data::{Collate, DataError, Loader};
 use updraft_precision::Policy;
 
 use crate::events::{Control, Evaluation};
-use crate::loss::cross_entropy;
+use crate::loss::{cross_entropy, soft_cross_entropy};
 use crate::step::correct_predictions;
 use crate::target::{Target, TrainBatch};
 
 /// Scores a model on every sample of a loader's first epoch.
 ///
 /// `model` is a validation snapshot ([`Module::valid`]) on `device`, which carries no autodiff.
+/// Samples that a loader mixed are held to their shares, and count as their own class.
 /// `None` when `poll`, asked after each batch with the samples scored so far, wants to stop.
 ///
 /// # Errors
@@ -61,11 +62,12 @@ impl Sums {
         match target {
             Target::Classes(labels) => {
                 let correct = correct_predictions(&outputs, &labels);
-                let loss = cross_entropy(outputs, labels, 0.0);
-                let numbers = Tensor::cat(vec![loss, correct], 0).into_data();
-                let numbers: Vec<f64> = numbers.iter().collect();
-                self.loss += numbers[0] * samples as f64;
-                *self.correct.get_or_insert(0.0) += numbers[1];
+                self.add_classified(cross_entropy(outputs, labels, 0.0), correct, samples);
+            }
+            Target::Mixed(mixed) => {
+                let correct = correct_predictions(&outputs, &mixed.own);
+                let shares = mixed.shares(&outputs);
+                self.add_classified(soft_cross_entropy(outputs, shares), correct, samples);
             }
             Target::Values(values) => {
                 assert_eq!(outputs.dims(), values.dims(), "outputs and values have one shape");
@@ -79,6 +81,14 @@ impl Sums {
                 }
             }
         }
+    }
+
+    /// Both numbers by one read, as each waits for the device.
+    fn add_classified(&mut self, loss: Tensor<1>, correct: Tensor<1>, samples: usize) {
+        let numbers = Tensor::cat(vec![loss, correct], 0).into_data();
+        let numbers: Vec<f64> = numbers.iter().collect();
+        self.loss += numbers[0] * samples as f64;
+        *self.correct.get_or_insert(0.0) += numbers[1];
     }
 
     fn evaluation(&self) -> Evaluation {

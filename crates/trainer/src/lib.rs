@@ -35,7 +35,7 @@ pub use plateau::Plateau;
 pub use run::{Ending, Finished, Run, RunData};
 pub use schedule::Schedule;
 pub use settings::{BatchNormStatistics, CheckpointSettings, RunSettings, Transfer};
-pub use target::{Target, TrainBatch};
+pub use target::{MixedClasses, Target, TrainBatch};
 
 // One update.
 pub use accumulate::GradientMean;

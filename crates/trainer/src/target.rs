@@ -1,10 +1,10 @@
 //! What samples are to be told as: classes or numbers, and how an output is held to them.
 
 use burn::tensor::{Device, Int, Tensor};
-use updraft_data::{ImageBatch, TargetBatch, TensorBatch};
+use updraft_data::{ImageBatch, Mix, TargetBatch, TensorBatch};
 
 use crate::error::TrainError;
-use crate::loss::{ClassLoss, mean_squared_error};
+use crate::loss::{ClassLoss, mean_squared_error, one_hot};
 use crate::step::{StepSettings, correct_predictions};
 
 /// What a batch's samples are to be told as, on a device.
@@ -13,8 +13,30 @@ use crate::step::{StepSettings, correct_predictions};
 pub enum Target {
     /// A class each, `[batch]`: outputs are logits, held to the loss of the step's settings.
     Classes(Tensor<1, Int>),
+    /// Two classes each, of samples that were mixed: held to the same loss by their shares.
+    Mixed(Box<MixedClasses>),
     /// Numbers each, `[batch, values]`: outputs are held to their mean squared error.
     Values(Tensor<2>),
+}
+
+/// What mixed samples are of; each tensor is `[batch]`.
+#[derive(Debug, Clone)]
+pub struct MixedClasses {
+    /// The class that a sample counts as where right ones are counted.
+    pub own: Tensor<1, Int>,
+    /// The class of what was mixed in.
+    pub partner: Tensor<1, Int>,
+    /// The share of the own class, from 0 to 1; the rest is the partner's.
+    pub share: Tensor<1>,
+}
+
+impl MixedClasses {
+    /// The share of each class, `[batch, classes]`, in the dtype of `logits` of that shape.
+    pub(crate) fn shares(&self, logits: &Tensor<2>) -> Tensor<2> {
+        let share = self.share.clone().cast(logits.dtype()).unsqueeze_dim::<2>(1);
+        let rest = share.clone().neg().add_scalar(1.0);
+        one_hot(logits, self.own.clone()) * share + one_hot(logits, self.partner.clone()) * rest
+    }
 }
 
 impl From<Tensor<1, Int>> for Target {
@@ -34,17 +56,20 @@ impl Target {
     pub(crate) fn samples(&self) -> usize {
         match self {
             Self::Classes(labels) => labels.dims()[0],
+            Self::Mixed(mixed) => mixed.own.dims()[0],
             Self::Values(values) => values.dims()[0],
         }
     }
 
-    /// Refuses settings that speak of classes where there are none.
+    /// Refuses settings that speak of classes where there are none, and losses that know no shares
+    /// of them where samples are mixed.
     pub(crate) fn check(&self, settings: &StepSettings) -> Result<(), TrainError> {
         let refuse = |name, value| {
             let expected = "the default: values are held to the mean squared error";
             Err(TrainError::Setting { name, value, expected })
         };
         match self {
+            Self::Mixed(_) => settings.loss.check_shares(),
             Self::Values(_) if settings.loss != ClassLoss::default() => {
                 refuse("loss", format!("{:?}", settings.loss))
             }
@@ -71,6 +96,11 @@ impl Target {
                 let (outputs, labels) = (outputs.clone(), labels.clone());
                 (settings.loss.forward(outputs, labels, settings.label_smoothing), Some(right))
             }
+            Self::Mixed(mixed) => {
+                let right = correct_predictions(outputs, &mixed.own);
+                let (outputs, shares) = (outputs.clone(), mixed.shares(outputs));
+                (settings.loss.of_shares(outputs, shares, settings.label_smoothing), Some(right))
+            }
             Self::Values(values) => {
                 let values = values.clone().cast(outputs.dtype());
                 (mean_squared_error(outputs.clone(), values), None)
@@ -81,25 +111,22 @@ impl Target {
 
 /// A loader's batch that a run learns from; `D` is the rank of its input.
 pub trait TrainBatch<const D: usize> {
-    /// Whether a run can learn from it.
-    ///
-    /// # Errors
-    /// [`TrainError`] that names what is in the way.
-    fn check(&self, epoch: u64) -> Result<(), TrainError>;
-
     /// The input, and what it is to be told as.
     fn into_tensors(self, device: &Device) -> (Tensor<D>, Target);
 }
 
-/// Images `[batch, 3, height, width]`, a class each.
+/// Images `[batch, 3, height, width]`, a class each or, mixed, two.
 impl TrainBatch<4> for ImageBatch {
-    fn check(&self, epoch: u64) -> Result<(), TrainError> {
-        if self.mix().is_some() { Err(TrainError::MixedLabels { epoch }) } else { Ok(()) }
-    }
-
     fn into_tensors(self, device: &Device) -> (Tensor<4>, Target) {
-        let (images, labels) = self.to_device(device);
-        (images, Target::Classes(labels))
+        let mix = self.mix().cloned();
+        let (images, own) = self.to_device(device);
+        let Some(Mix { shares, partner_labels }) = mix else {
+            return (images, Target::Classes(own));
+        };
+        let partners: Vec<i64> = partner_labels.into_iter().map(|label| label as i64).collect();
+        let partner = Tensor::from_data(partners.as_slice(), device);
+        let share = Tensor::from_data(shares.as_slice(), device);
+        (images, Target::Mixed(Box::new(MixedClasses { own, partner, share })))
     }
 }
 
@@ -109,10 +136,6 @@ impl TrainBatch<4> for ImageBatch {
 /// If `D` is not one more than the axes of a sample, or targets are numbers of another shape than
 /// `[values]`.
 impl<const D: usize> TrainBatch<D> for TensorBatch {
-    fn check(&self, _: u64) -> Result<(), TrainError> {
-        Ok(())
-    }
-
     fn into_tensors(self, device: &Device) -> (Tensor<D>, Target) {
         let input = self.input::<D>(device);
         let target = match self.targets() {

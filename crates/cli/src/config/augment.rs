@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use updraft_data::{
-    Augment, ColorJitter, DataError, HorizontalFlip, RandomResizedCrop, Rotate, Translate, Zoom,
+    Augment, ColorJitter, DataError, HorizontalFlip, MixUp, RandomResizedCrop, Rotate, Translate,
+    Zoom,
 };
 
 use super::error::ConfigError;
@@ -25,6 +26,8 @@ pub(crate) struct AugmentPlan {
     pub(crate) zoom: Option<Zoom>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) color_jitter: Option<ColorJitter>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) mix_up: Option<MixUp>,
 }
 
 /// Decides what the configuration left open.
@@ -36,6 +39,7 @@ pub(super) fn decide_augment(raw: RawAugment) -> AugmentPlan {
         random_resized_crop: raw.random_resized_crop,
         zoom: raw.zoom,
         color_jitter: raw.color_jitter,
+        mix_up: raw.mix_up,
     }
 }
 
@@ -55,8 +59,11 @@ impl AugmentPlan {
                 "less than half of the image's shorter side",
             );
         }
-        for (key, transform) in self.keyed() {
-            match transform.validate(side) {
+        let transforms = self.keyed().into_iter();
+        let checked = transforms.map(|(key, transform)| (key, transform.validate(side)));
+        let mixed = self.mix_up.map(|mix_up| ("augment.mix_up", mix_up.validate()));
+        for (key, checked) in checked.chain(mixed) {
+            match checked {
                 Ok(()) => {}
                 Err(DataError::Setting { name, value: given, expected }) => {
                     let name = name.rsplit('.').next().unwrap_or(name);

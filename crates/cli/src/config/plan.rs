@@ -140,6 +140,9 @@ impl Plan {
             .validate()
             .or_else(|error| value("model", "not buildable".to_owned(), &error.to_string()))?;
         self.train.optimizer.validate().or_else(trainer_fault)?;
+        if self.augment.mix_up.is_some() {
+            self.train.loss.check_shares().or_else(trainer_fault)?;
+        }
         let scale = &self.train.loss_scale;
         scale.validate().or_else(|error| {
             value("train.loss_scale", "not usable".to_owned(), &error.to_string())
@@ -326,7 +329,7 @@ mod tests {
              faults = { kind = \"quarantine\", at_most = 3, file = \"bad.jsonl\" }",
             "[data]\nfaults = { kind = \"skip\", at_most = 3 }\n[augment]\nrotate = 0.1\n\
              zoom = { min_factor = 0.9, max_factor = 1.1 }\nrandom_resized_crop = {}\n\
-             color_jitter = { hue = 0.1 }",
+             color_jitter = { hue = 0.1 }\nmix_up = { alpha = 0.2 }",
             "precision = \"f16-mixed\"",
             "[train]\nrecompute = \"segments\"\nauto_batch = { budget_mib = 100 }",
             "[train]\nloss_scale = { kind = \"static\", scale = 1024.0 }",
@@ -388,6 +391,8 @@ mod tests {
             ("[augment]\nzoom = { min_factor = 1.1, max_factor = 1.0 }", "augment.zoom"),
             ("[augment]\nrandom_resized_crop = { min_area = 0.0 }", "augment.random_resized_crop"),
             ("[augment]\ncolor_jitter = { hue = 0.6 }", "augment.color_jitter"),
+            ("[augment]\nmix_up = { alpha = 0.0 }", "augment.mix_up"),
+            ("augment.mix_up = { alpha = 0.2 }\ntrain.loss = { kind = \"focal\" }", "loss"),
             ("[train]\nepochs = 0", "train"),
             ("[train]\nbatch = 1", "train.batch"),
             ("[train]\nlearning_rate = -1.0", "train"),

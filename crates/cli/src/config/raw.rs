@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::Table;
-use updraft_data::{ColorJitter, RandomResizedCrop, Zoom};
+use updraft_data::{ColorJitter, MixUp, RandomResizedCrop, Zoom};
 use updraft_integration::{Depth, IntegrationPoint, LumaStandard};
 use updraft_precision::LossScale;
 use updraft_trainer::{
@@ -101,6 +101,7 @@ pub(crate) struct RawAugment {
     pub(crate) random_resized_crop: Option<RandomResizedCrop>,
     pub(crate) zoom: Option<Zoom>,
     pub(crate) color_jitter: Option<ColorJitter>,
+    pub(crate) mix_up: Option<MixUp>,
 }
 
 /// How the model learns.

@@ -102,6 +102,10 @@ fn loaders_with(plan: &Plan, data: &ImageData, faults: &FaultPolicy) -> Result<(
         .with_augment(plan.augment.transforms())
         .with_faults(faults.clone())
         .with_normalize(normalization(plan));
+    let train = match plan.augment.mix_up {
+        None => train,
+        Some(mix_up) => train.with_mix_up(mix_up),
+    };
     let train = Loader::try_new(data.train.clone(), train).context("the training data")?;
     let test = plain(plan, plan.train.batch, faults.clone());
     let test = Loader::try_new(data.test.clone(), test).context("the test data")?;

@@ -34,6 +34,8 @@ fn one_thread_or_two_train_the_same_weights_with_the_same_metrics() {
             "--set",
             "augment.translate=2",
             "--set",
+            "augment.mix_up={alpha=0.3}",
+            "--set",
             "model.dropout=0.2",
             "--set",
             "model.channels=8",

@@ -1,5 +1,7 @@
 //! Mixing each picture with another of its batch.
 
+use serde::{Deserialize, Serialize};
+
 use crate::digest::Digest;
 use crate::error::DataError;
 use crate::random::{Purpose, Random};
@@ -13,14 +15,19 @@ use crate::random::{Purpose, Random};
 /// # Source
 /// H. Zhang et al., "mixup: beyond empirical risk minimization", 2018, equation 1; there λ and
 /// the partners are drawn for a batch.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct MixUp {
     /// Above 0, at most 10: near 0 few samples are mixed visibly, at 1 every λ is as likely.
     pub alpha: f32,
 }
 
 impl MixUp {
-    pub(crate) fn validate(self) -> Result<(), DataError> {
+    /// Checks its number.
+    ///
+    /// # Errors
+    /// [`DataError::Setting`] for an `alpha` that is not above 0 and at most 10.
+    pub fn validate(self) -> Result<(), DataError> {
         if self.alpha > 0.0 && self.alpha <= 10.0 {
             return Ok(());
         }

@@ -3,7 +3,9 @@
 use burn::tensor::{Int, Tensor};
 use serde::{Deserialize, Serialize};
 
-use super::{Asymmetric, binary_cross_entropy, cross_entropy, focal, mean_squared_error};
+use super::{
+    Asymmetric, binary_cross_entropy, cross_entropy, focal, mean_squared_error, soft_cross_entropy,
+};
 use crate::error::TrainError;
 
 /// The loss between a classifier's logits and one label a sample.
@@ -85,10 +87,48 @@ impl ClassLoss {
             }
         }
     }
+
+    /// Whether samples may belong to several classes by shares.
+    ///
+    /// # Errors
+    /// [`TrainError::Setting`] for a loss that is defined for hard labels.
+    pub fn check_shares(&self) -> Result<(), TrainError> {
+        match self {
+            Self::CrossEntropy | Self::BinaryCrossEntropy | Self::MeanSquaredError => Ok(()),
+            Self::Focal { .. } | Self::Asymmetric(_) => Err(TrainError::Setting {
+                name: "loss",
+                value: format!("{self:?}"),
+                expected: "cross-entropy, binary cross-entropy or the mean squared error where \
+                           samples are mixed: the others are defined for hard labels",
+            }),
+        }
+    }
+
+    /// The mean loss of samples that belong to several classes, of shape `[1]`.
+    ///
+    /// # Shapes
+    /// - `logits` and `shares`: `[batch, classes]`, each row of `shares` summing to 1
+    ///
+    /// # Panics
+    /// If the loss does not pass [`check_shares`](Self::check_shares).
+    #[must_use]
+    pub fn of_shares(&self, logits: Tensor<2>, shares: Tensor<2>, smoothing: f32) -> Tensor<1> {
+        match self {
+            Self::CrossEntropy => {
+                let [_, classes] = logits.dims();
+                let smoothing = f64::from(smoothing);
+                let kept = shares.mul_scalar(1.0 - smoothing);
+                soft_cross_entropy(logits, kept.add_scalar(smoothing / classes as f64))
+            }
+            Self::BinaryCrossEntropy => binary_cross_entropy(logits, shares),
+            Self::MeanSquaredError => mean_squared_error(logits, shares),
+            Self::Focal { .. } | Self::Asymmetric(_) => panic!("{self:?} knows no shares"),
+        }
+    }
 }
 
 /// 1 at the label and 0 elsewhere, of the logits' shape and dtype.
-fn one_hot(logits: &Tensor<2>, labels: Tensor<1, Int>) -> Tensor<2> {
+pub(crate) fn one_hot(logits: &Tensor<2>, labels: Tensor<1, Int>) -> Tensor<2> {
     let [_, classes] = logits.dims();
     labels.one_hot::<2>(classes).float().cast(logits.dtype())
 }
@@ -127,6 +167,30 @@ mod tests {
                 let found = loss.forward(logits.clone(), labels.clone(), 0.0);
                 assert_close(&found, &[expected], tolerance::F32);
             }
+        }
+    }
+
+    #[test]
+    fn a_sample_of_one_class_alone_costs_what_its_label_does() {
+        for device in devices() {
+            let logits = Tensor::<2>::from_floats([[0.5, -1.0], [0.25, 2.0]], &device);
+            let labels = Tensor::<1, Int>::from_ints([0, 1], &device);
+            for (loss, smoothing) in [
+                (ClassLoss::CrossEntropy, 0.0),
+                (ClassLoss::CrossEntropy, 0.2),
+                (ClassLoss::BinaryCrossEntropy, 0.0),
+                (ClassLoss::MeanSquaredError, 0.0),
+            ] {
+                let shares = one_hot(&logits, labels.clone());
+                let found = loss.of_shares(logits.clone(), shares, smoothing);
+                let expected = loss.forward(logits.clone(), labels.clone(), smoothing);
+                assert_close(&found, &expected, tolerance::F32);
+            }
+        }
+        for hard in [ClassLoss::Focal { gamma: 2.0 }, ClassLoss::Asymmetric(Asymmetric::default())]
+        {
+            let message = hard.check_shares().expect_err("refused").to_string();
+            assert!(message.starts_with("`loss` is "), "{message}");
         }
     }
 

@@ -12,6 +12,7 @@ mod uncertainty;
 pub use asymmetric::Asymmetric;
 pub use binary::binary_cross_entropy;
 pub use class::ClassLoss;
+pub(crate) use class::one_hot;
 pub use cross_entropy::{cross_entropy, soft_cross_entropy, soft_targets};
 pub use dice::dice_cross_entropy;
 pub use focal::focal;

@@ -6,6 +6,7 @@ mod small;
 mod checkpoint;
 mod evaluate;
 mod lr_find;
+mod mixed;
 mod public_api;
 mod recompute;
 mod run;

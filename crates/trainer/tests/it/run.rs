@@ -5,7 +5,7 @@ use std::sync::Arc;
 use burn::tensor::Device;
 use updraft_data::{
     Cue, DataError, FaultPolicy, GeneratedConfig, GeneratedImages, Image, ImageSource, Loader,
-    LoaderConfig, MixUp, decode,
+    LoaderConfig, decode,
 };
 use updraft_precision::{DynamicScale, LossScale, Policy};
 use updraft_testing::{alone, autodiff_devices};
@@ -306,23 +306,6 @@ fn a_normalization_that_nobody_vouches_for_is_named_before_the_first_step() {
     let TrainError::Precision { source } = ended.unwrap_err() else { panic!("another error") };
     assert!(source.to_string().contains("`norm` is a BatchNorm"), "{source}");
     assert_eq!(events, 0);
-}
-
-#[test]
-fn mixed_samples_are_refused_because_a_run_learns_one_class_of_each() {
-    let _alone = alone();
-    let device = Device::flex().autodiff();
-    let folder = tempfile::tempdir().unwrap();
-    let images = GeneratedConfig::new(Cue::Color, 48).with_size(16, 16);
-    let images = Arc::new(GeneratedImages::try_new(images).unwrap());
-    let config = LoaderConfig::new(8).with_mix_up(MixUp { alpha: 0.2 });
-    let data = Loader::try_new(images, config).unwrap();
-    let data = RunData { train: &data, test: None };
-    let mut settings = settings(folder.path(), 1);
-    settings.criterion = Criterion::TrainLoss;
-    let ended =
-        new_run(&device).train(&settings, data, &device, &forward, &mut |_, _| Control::Continue);
-    assert!(matches!(ended.unwrap_err(), TrainError::MixedLabels { epoch: 0 }));
 }
 
 /// Generated images, of which some cannot be read.

@@ -170,6 +170,13 @@ pub(super) const OF_IMAGES: &[Key] = &[
         meaning: "`brightness`, `contrast`, `saturation` (0 to 1) and `hue` (turns, 0 to 0.5): the strongest change of each, 0 where not given",
     },
     Key {
+        names: &["augment.mix_up"],
+        default: Shown::Plan,
+        meaning: "`alpha`: mixes each image and its class with the next of its batch by a share \
+                  drawn from Beta(`alpha`, `alpha`); with cross-entropy, binary cross-entropy \
+                  and squared errors only",
+    },
+    Key {
         names: &["train.epochs"],
         default: Shown::Plan,
         meaning: "passes over the training images",
