@@ -156,7 +156,8 @@ impl<M: Module, S: Streams, T> Segmented<'_, M, S, T> {
     ///
     /// Recomputing holds what enters the segments and the activations of one segment; the first
     /// run records no graph, so a segment must not turn gradient tracking on by itself. With `n`
-    /// layers, about `√n` segments need the least memory, for one more forward pass.
+    /// layers, about `√n` segments need the least memory, for one more forward pass of all but the
+    /// last.
     ///
     /// Not to be combined with burn's own strategy (`Device::gradient_checkpointing`), whose
     /// tensors do not mix with others.
@@ -192,29 +193,36 @@ impl<M: Module, S: Streams, T> Segmented<'_, M, S, T> {
     }
 
     fn recomputed(&self, model: &M, input: S, reseed: &dyn Fn(usize)) -> Backward<T> {
+        // The last segment's activations are needed first: it runs once, in one graph with the head.
+        let twice = self.count.saturating_sub(1);
         // Its statistics are those before the first run, which moves the model's own.
         let replay = attempt(model);
         let mut entered = vec![input.detached()];
         {
             // A clone shares the running statistics of its model: they move in this run, once.
             let untracked = model.clone().map(&mut Untrack);
-            for index in 0..self.count {
+            for index in 0..twice {
                 reseed(index);
                 let streams = entered[index].clone().attached(InputGradients::Unused);
                 entered.push((self.segment)(&untracked, index, streams).detached());
             }
         }
-        reseed(self.count);
         let left = entered.pop().expect("the input was put in");
         let wanted =
             |index| if index == 0 { InputGradients::Unused } else { InputGradients::Wanted };
-        let left = left.attached(wanted(self.count));
-        let (loss, output) = (self.head)(model, left.clone());
+        let left = left.attached(wanted(twice));
+        let mut streams = left.clone();
+        for index in twice..self.count {
+            reseed(index);
+            streams = (self.segment)(model, index, streams);
+        }
+        reseed(self.count);
+        let (loss, output) = (self.head)(model, streams);
         let found = loss.backward();
-        let mut upstream = (self.count > 0).then(|| left.gradients(&found));
+        let mut upstream = (twice > 0).then(|| left.gradients(&found));
         drop(left);
         let mut gradients = GradientsParams::from_grads(found, model);
-        for index in (0..self.count).rev() {
+        for index in (0..twice).rev() {
             let (Some(streams), Some(arriving)) = (entered.pop(), upstream.take()) else { break };
             reseed(index);
             let streams = streams.attached(wanted(index));
@@ -442,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_run_records_no_graph_and_the_second_does() {
+    fn the_first_run_records_no_graph_and_the_last_segment_runs_once() {
         let _alone = alone();
         let device = Device::flex().autodiff();
         let model = Layers::new(3, &device);
@@ -458,7 +466,7 @@ mod tests {
         };
         let x = Tensor::<2>::ones([4, 5], &device);
         let _ = segmented.backward(&model, x, Activations::Recomputed, 1);
-        let runs = [(0, false), (1, false), (2, false), (2, true), (1, true), (0, true)];
+        let runs = [(0, false), (1, false), (2, true), (1, true), (0, true)];
         assert_eq!(*tracked.borrow(), runs);
     }
 
