@@ -3,7 +3,11 @@
 //! A training step makes the same large tensors again and again. An allocator gives memory of
 //! that size back to the system, which clears every page that it hands out anew: that took more
 //! time than the norms did.
+//!
+//! Only as much is kept of a size as was asked for: what comes from elsewhere, such as the images
+//! of each batch, would pile up.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::backend::flex::FlexTensor;
@@ -14,16 +18,27 @@ const LEAST: usize = 1 << 14;
 /// The most that is kept, in numbers: 1 GiB.
 const MOST: usize = 1 << 28;
 
-static KEPT: Mutex<Kept> = Mutex::new(Kept { vectors: Vec::new(), numbers: 0 });
+/// The most vectors of one size that are kept after a time in which none came back.
+const MOST_OWED: usize = 256;
+
+static KEPT: Mutex<Kept> = Mutex::new(Kept::new());
 
 /// Vectors whose numbers mean nothing, the longest kept first.
 struct Kept {
     vectors: Vec<Vec<f32>>,
     numbers: usize,
+    /// By length, how many more were taken than came back.
+    owed: BTreeMap<usize, usize>,
 }
 
 impl Kept {
+    const fn new() -> Self {
+        Self { vectors: Vec::new(), numbers: 0, owed: BTreeMap::new() }
+    }
+
     fn put(&mut self, vector: Vec<f32>, most: usize) {
+        let Some(owed) = self.owed.get_mut(&vector.len()).filter(|owed| **owed > 0) else { return };
+        *owed -= 1;
         self.numbers += vector.len();
         self.vectors.push(vector);
         while self.numbers > most {
@@ -33,6 +48,8 @@ impl Kept {
 
     /// The vector of a length that was put last: it may still be in the cache.
     fn take(&mut self, len: usize) -> Option<Vec<f32>> {
+        let owed = self.owed.entry(len).or_default();
+        *owed = MOST_OWED.min(*owed + 1);
         let index = self.vectors.iter().rposition(|vector| vector.len() == len)?;
         self.numbers -= len;
         Some(self.vectors.remove(index))
@@ -53,6 +70,9 @@ pub(super) fn keep<const N: usize>(tensors: [FlexTensor; N]) {
 
 /// Memory for a result: kept, or none yet.
 pub(super) fn take(len: usize) -> Vec<f32> {
+    if len < LEAST {
+        return Vec::new();
+    }
     locked(|kept| kept.take(len)).unwrap_or_default()
 }
 
@@ -62,7 +82,7 @@ pub(super) fn take(len: usize) -> Vec<f32> {
 /// Nothing has to be released for correctness; a program that has finished training and goes on
 /// to something else may want the memory.
 pub fn release_memory() {
-    locked(|kept| *kept = Kept { vectors: Vec::new(), numbers: 0 });
+    locked(|kept| *kept = Kept::new());
 }
 
 fn locked<T>(run: impl FnOnce(&mut Kept) -> T) -> T {
@@ -84,6 +104,7 @@ mod tests {
     fn memory_is_kept_once_nobody_holds_it_and_taken_by_its_length() {
         // A length that no other test has: the list is one for the process.
         let len = LEAST + 12_345;
+        assert!(take(len).is_empty());
         let held = tensor(len);
         keep([held.clone()]);
         assert!(take(len).is_empty(), "somebody holds it still");
@@ -100,13 +121,31 @@ mod tests {
 
     #[test]
     fn what_was_kept_longest_goes_first() {
-        let mut kept = Kept { vectors: Vec::new(), numbers: 0 };
+        let mut kept = Kept::new();
         for len in [4, 5, 6] {
+            assert!(kept.take(len).is_none());
             kept.put(vec![0.0; len], 12);
         }
         assert_eq!(kept.numbers, 11);
         assert!(kept.take(4).is_none());
         assert_eq!(kept.take(5).map(|vector| vector.len()), Some(5));
         assert_eq!(kept.numbers, 6);
+    }
+
+    #[test]
+    fn no_more_is_kept_of_a_size_than_was_asked_for() {
+        let mut kept = Kept::new();
+        kept.put(vec![0.0; 4], 100);
+        assert_eq!(kept.numbers, 0, "nobody asked for that size");
+        for _ in 0..3 {
+            assert!(kept.take(4).is_none());
+        }
+        for _ in 0..5 {
+            kept.put(vec![0.0; 4], 100);
+        }
+        assert_eq!(kept.numbers, 3 * 4);
+        assert!(kept.take(4).is_some());
+        kept.put(vec![0.0; 4], 100);
+        assert_eq!(kept.numbers, 3 * 4);
     }
 }
