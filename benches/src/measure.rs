@@ -20,7 +20,7 @@ pub(crate) struct Effort {
     pub(crate) sample: Duration,
 }
 
-/// A strategy that has taken this much of the clock in its samples takes no more than
+/// A strategy that has taken this much of the clock takes no further sample once it has
 /// [`FEWEST_SAMPLES`]: its median is far from the others', and an entry takes minutes else.
 const LONG: Duration = Duration::from_secs(10);
 

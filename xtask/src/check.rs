@@ -31,7 +31,7 @@ const BUILDS: [Cargo<'_>; 14] = [
     Cargo::new("check -p updraft-trainer --no-default-features --quiet"),
     Cargo::new("check -p updraft --no-default-features --quiet"),
     Cargo {
-        arguments: "check -p updraft --features cuda,wgpu --quiet",
+        arguments: "check -p updraft --features cuda,wgpu,fusion,autotune --quiet",
         environment: &[("DOCS_RS", "1")],
     },
     Cargo::new("test --profile gpu -p updraft-device --features wgpu --quiet"),

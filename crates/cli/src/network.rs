@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use burn::module::Module;
-use burn::tensor::{Device, Distribution, Int, Tensor};
+use burn::tensor::{Device, Distribution, Int, Tensor, TensorData};
 use updraft_precision::LossScaler;
 use updraft_trainer::{
-    BatchNormStatistics, Control, Ema, Passes, Segments, StepAt, recompute_batch_norms,
+    BatchNormStatistics, Control, Ema, Passes, Segments, StepAt, Transfer, recompute_batch_norms,
     train_step_accumulated,
 };
 
@@ -53,7 +53,8 @@ pub(crate) fn passes<'a>(
 /// Trains two steps on batches of noise and ends an epoch on one; how long each step took.
 ///
 /// The first step makes the optimizer's state, the second has it. All that the plan holds in memory
-/// beside it takes part: several batches an update, the moving average, recomputed batch norms.
+/// beside it takes part: several batches an update, one that is moved ahead, the moving average,
+/// recomputed batch norms.
 pub(crate) fn train_on_noise(
     plan: &Plan,
     device: &Device,
@@ -69,14 +70,20 @@ pub(crate) fn train_on_noise(
     let mut scaler = LossScaler::try_new(settings.loss_scale)?;
     let segments = segments(&model);
     let shape = [batch, 3, plan.data.height, plan.data.width];
-    let images = Tensor::<4>::random(shape, Distribution::Default, device);
+    let noise = Tensor::<4>::random(shape, Distribution::Default, device);
+    let pixels: Vec<f32> = noise.into_data().iter().collect();
+    let images = || Tensor::<4>::from_data(TensorData::new(pixels.clone(), shape), device);
     let labels = Tensor::<1, Int>::zeros([batch], device);
     let mut average = settings.ema.map(|config| Ema::new(config, &model));
     let mut took = [Duration::ZERO; 2];
     for (step, took) in (0..).zip(&mut took) {
         let started = Instant::now();
-        let batch = (images.clone(), labels.clone());
-        let mut batches = std::iter::repeat_n(batch, settings.accumulate);
+        // A run has all batches of an update from the loader before it moves the first one.
+        let loaded = vec![pixels.clone(); settings.accumulate];
+        let ahead = (settings.transfer == Transfer::Ahead).then(&images);
+        let mut batches = loaded.into_iter().map(|pixels| {
+            (Tensor::from_data(TensorData::new(pixels, shape), device), labels.clone())
+        });
         let at = StepAt { step, learning_rate: 1e-6, seed: plan.seed };
         (model, _) = train_step_accumulated(
             model,
@@ -91,9 +98,10 @@ pub(crate) fn train_on_noise(
             average.update(&model);
         }
         device.sync()?;
+        drop(ahead);
         *took = started.elapsed();
     }
-    let images = images.cast(plan.precision.compute);
+    let images = images().cast(plan.precision.compute);
     let mut served = average.as_ref().map_or_else(|| model.valid(), |kept| kept.average().clone());
     if settings.batch_norm != BatchNormStatistics::Running {
         let mut batches = std::iter::once(Ok::<_, Infallible>(images.clone()));

@@ -68,6 +68,8 @@ impl<M: Module> Run<M> {
             None => course.data.train.epoch(epoch),
         };
         let mut ahead = None;
+        // Waiting for a batch that is moved ahead counts to the step that uses it.
+        let mut ahead_wait_us = 0;
         loop {
             let at_us = micros(course.started);
             let waiting = Instant::now();
@@ -77,7 +79,7 @@ impl<M: Module> Run<M> {
             if first.is_none() && batches.is_empty() {
                 break;
             }
-            let mut data_wait_us = micros(waiting);
+            let data_wait_us = micros(waiting) + std::mem::take(&mut ahead_wait_us);
             let used = stream.state();
             let updating = Instant::now();
             let step = self.state.step;
@@ -104,7 +106,7 @@ impl<M: Module> Run<M> {
                 if settings.transfer == Transfer::Ahead && ahead.is_none() {
                     let waiting = Instant::now();
                     let next = stream.next();
-                    data_wait_us += micros(waiting);
+                    ahead_wait_us = micros(waiting);
                     ahead = next.map(|batch| Ok(moved(batch.map_err(failed)?)));
                 }
                 None
@@ -152,7 +154,7 @@ impl<M: Module> Run<M> {
                 loss_scale,
                 skipped: outcome.skipped.map(|why| why.to_string()),
                 at_us,
-                step_us: micros(updating),
+                step_us: micros(updating).saturating_sub(ahead_wait_us),
                 times,
             };
             if watch(&Event::Step(report), &self.model) == Control::Stop {

@@ -34,7 +34,8 @@ impl BatchNorm {
     }
 
     pub(crate) fn forward(&self) -> Compute {
-        let layer = self.layer();
+        // Nothing is recorded; the batch's statistics are taken all the same.
+        let layer = self.layer().no_grad();
         let x = self.image::<Training>("x");
         Box::new(move |read| {
             let y = std::hint::black_box(layer.forward(x.clone()));

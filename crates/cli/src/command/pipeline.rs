@@ -46,7 +46,10 @@ pub(crate) fn dry_run(args: &PipelineArgs) -> Result<()> {
         // A comment, so that what is printed is still a plan.
         crate::print(&format!("# {}", label(index + 1, all.len(), step)));
     }
-    train::dry_run(&args.train)
+    if args.train.names_a_plan() {
+        crate::print(train::plan_of(&args.train)?.to_toml().trim_end());
+    }
+    Ok(())
 }
 
 /// Takes all steps and prints the table of `quantize`, then where the run is.

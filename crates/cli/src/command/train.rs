@@ -72,10 +72,16 @@ struct Summary<'a> {
     checkpoint: &'a Path,
 }
 
+impl TrainArgs {
+    /// Whether there is a plan to print: a run folder named in a document need not be here.
+    pub(crate) fn names_a_plan(&self) -> bool {
+        self.resume.as_ref().is_none_or(|path| path.exists())
+    }
+}
+
 /// Prints the plan and does nothing else.
 pub(crate) fn dry_run(args: &TrainArgs) -> Result<()> {
-    // A run folder named in a document need not be here.
-    if args.resume.as_ref().is_none_or(|path| path.exists()) {
+    if args.names_a_plan() {
         let plan = match regression_of(args)? {
             Some(plan) => plan.to_toml(),
             None => plan_of(args)?.to_toml(),
@@ -206,11 +212,12 @@ pub(crate) fn train(args: &TrainArgs, log: &LogFile, display: &mut Display) -> R
     let mut held = Held::start(&plain)?;
     let mut failure = None;
     let mut first_batch_s = None;
+    let before_training = started.elapsed().as_secs_f64();
     let mut watch = |event: &Event, model: &Classifier| {
         let written = match event {
             Event::Step(report) => {
                 first_batch_s.get_or_insert_with(|| {
-                    started.elapsed().as_secs_f64() - report.step_us as f64 * 1e-6
+                    before_training + (report.at_us + report.times.data_wait_us) as f64 * 1e-6
                 });
                 display.step(report);
                 let share = utilization.as_ref();

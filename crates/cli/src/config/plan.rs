@@ -431,6 +431,10 @@ mod tests {
     fn a_set_with_faults_is_not_decoded_before_the_first_batch() {
         let of = |text: &str| decide(text).expect("valid").data.cache;
         assert_eq!(of(""), CachePlan::Whole {});
+        assert_eq!(
+            of("data.cache = { kind = \"memory\" }"),
+            CachePlan::Memory { budget_mib: 1024 }
+        );
         let skipping = of("[data]\nfaults = { kind = \"skip\", at_most = 1 }");
         assert!(matches!(skipping, CachePlan::Memory { .. }), "{skipping:?}");
     }

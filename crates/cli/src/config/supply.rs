@@ -16,7 +16,10 @@ pub(crate) enum CachePlan {
     /// All of them, in memory, before the first batch.
     Whole {},
     /// In memory as they are first read, while a budget lasts.
-    Memory { budget_mib: u64 },
+    Memory {
+        #[serde(default = "default_budget_mib")]
+        budget_mib: u64,
+    },
     /// All of them, in files of this folder that later runs find again.
     File { folder: PathBuf },
     /// Nothing: each is read and decoded in every epoch.
@@ -78,6 +81,10 @@ impl FaultsPlan {
 
 /// MiB of decoded images that are kept where nobody says how many.
 const BUDGET_MIB: u64 = 1024;
+
+fn default_budget_mib() -> u64 {
+    BUDGET_MIB
+}
 
 /// The largest budget: no machine has that much memory, and its bytes are still counted.
 const MOST_BUDGET_MIB: u64 = 1 << 24;

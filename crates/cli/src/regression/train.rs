@@ -66,6 +66,7 @@ pub(crate) fn run(
     (runs, data): (&Path, Option<&Path>),
     log: &LogFile,
 ) -> Result<()> {
+    let began = (Instant::now(), updraft_device::cpu_seconds());
     let (device, selection) = choose(&plan.device)?;
     if resumed.is_some() {
         make_default(&selection)?;
@@ -74,7 +75,8 @@ pub(crate) fn run(
     let device = device.autodiff();
     device.seed(plan.seed);
     let inputs = data.scaling.features.len();
-    let work = Training { plan: &plan, resumed, runs, data, device: &device, selection, log };
+    let work =
+        Training { plan: &plan, resumed, runs, data, device: &device, selection, log, began };
     with_network(&plan.model, inputs, &device, work)
 }
 
@@ -86,15 +88,16 @@ struct Training<'a> {
     device: &'a Device,
     selection: Selection,
     log: &'a LogFile,
+    /// The clock and the processor seconds when the command began.
+    began: (Instant, Option<f64>),
 }
 
 impl With for Training<'_> {
     type Output = Result<()>;
 
     fn with<M: Regressor>(self, network: M) -> Result<()> {
-        let started = Instant::now();
-        let cpu_before = updraft_device::cpu_seconds();
-        let Self { plan, resumed, runs, data, device, selection, log } = self;
+        let Self { plan, resumed, runs, data, device, selection, log, began } = self;
+        let (started, cpu_before) = began;
         if data.train.batches() == 0 {
             let (samples, batch) = (data.train.samples(), data.train.batch());
             return Err(TrainError::NoBatches { samples, batch }.into());
@@ -207,10 +210,10 @@ fn note(
 /// Refuses data that is not what the run was trained on.
 pub(super) fn check_scaling(folder: &RunFolder, found: &Scaling) -> Result<()> {
     let stored: Scaling = folder.read_json(SCALING)?;
-    if !found.is_of_the_rows_of(&stored) {
+    if let Some(column) = found.differs_from(&stored) {
         let path = folder.path().display();
         bail!(
-            "the data is not what the run `{path}` was trained on: its training rows have other means or deviations"
+            "the data is not what the run `{path}` was trained on: the training rows have another mean or deviation of `{column}`; name the folder of that data with --data"
         );
     }
     Ok(())

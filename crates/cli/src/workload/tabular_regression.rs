@@ -39,17 +39,19 @@ pub(crate) struct ColumnScale {
 }
 
 impl Scaling {
-    /// Whether both came of the same rows; a file's decimals may differ in the last digit.
-    pub(crate) fn is_of_the_rows_of(&self, other: &Self) -> bool {
-        let columns = |scaling: &Self| -> Vec<ColumnScale> {
-            scaling.features.iter().chain([&scaling.target]).cloned().collect()
-        };
+    /// The first column that shows that both did not come of the same rows; a file's decimals may
+    /// differ in the last digit.
+    pub(crate) fn differs_from(&self, other: &Self) -> Option<&str> {
         let near = |a: f64, b: f64| (a - b).abs() <= 1e-12 * a.abs().max(b.abs());
-        let (own, others) = (columns(self), columns(other));
-        own.len() == others.len()
-            && own.iter().zip(&others).all(|(own, other)| {
-                own.name == other.name && near(own.mean, other.mean) && near(own.std, other.std)
-            })
+        if self.features.len() != other.features.len() {
+            return Some(&self.target.name);
+        }
+        let others = other.features.iter().chain([&other.target]);
+        let mut pairs = self.features.iter().chain([&self.target]).zip(others);
+        let differing = pairs.find(|(own, other)| {
+            own.name != other.name || !near(own.mean, other.mean) || !near(own.std, other.std)
+        });
+        differing.map(|(own, _)| own.name.as_str())
     }
 }
 
@@ -119,7 +121,9 @@ impl Rows {
     }
 
     fn of_files(plan: &TableDataPlan, paths: &[PathBuf]) -> Result<Self> {
-        let TableDataPlan::Files { delimiter, columns, features, target, file_features, .. } = plan
+        let TableDataPlan::Files {
+            files, delimiter, columns, features, target, file_features, ..
+        } = plan
         else {
             unreachable!("files are opened for a plan of files")
         };
@@ -136,7 +140,8 @@ impl Rows {
         // All files but the first have a feature: it is 1 for their own rows.
         let told = if *file_features { paths.len() - 1 } else { 0 };
         let mut names = features.clone();
-        names.extend(paths[1..=told].iter().map(|path| format!("from {}", path.display())));
+        // Named as the plan names them: the data folder may be another one next time.
+        names.extend(files[1..=told].iter().map(|file| format!("from {}", file.display())));
         let mut rows =
             Self { names, target: target.clone(), features: Vec::new(), targets: Vec::new() };
         for (file, path) in paths.iter().enumerate() {

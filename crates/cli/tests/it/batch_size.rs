@@ -56,8 +56,12 @@ fn a_trial_holds_the_moving_average_too() {
         let budget = ["batch-find", "--budget-mib", "100", "--classes", "4"];
         let most = ["--set", "train.auto_batch={least=2, most=512, head_room=0.0}"];
         let said = run(dir.path(), &[&budget[..], &wide, &most, more].concat());
-        let found: serde_json::Value = serde_json::from_str(said.stdout.trim()).unwrap_or_default();
-        found["largest"].as_u64().unwrap_or(0)
+        if said.code != 0 {
+            assert!(said.stderr.contains("does not fit into"), "{}", said.stderr);
+            return 0;
+        }
+        let found: serde_json::Value = serde_json::from_str(said.stdout.trim()).expect("JSON");
+        found["largest"].as_u64().expect("a number")
     };
     let plain = largest(&[]);
     let averaged = largest(&["--set", "train.ema_decay=0.99"]);

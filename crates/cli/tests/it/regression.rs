@@ -201,6 +201,7 @@ fn commands_for_images_refuse_tables_by_name() {
         &["lr-find", config],
         &["warm-up", config],
         &["pipeline", config],
+        &["pipeline", config, "--dry-run"],
     ] {
         let said = run(dir.path(), arguments);
         assert_eq!(said.code, 2, "{arguments:?}: {}", said.stderr);
@@ -215,6 +216,13 @@ fn commands_for_images_refuse_tables_by_name() {
     assert!(line("data.target").contains(" file "), "{}", said.stdout);
     assert!(line("model.kind").contains("command line"), "{}", said.stdout);
 
+    // The same rows may have moved.
+    let moved = tempfile::tempdir().expect("temporary folder");
+    for file in ["one.csv", "two.csv"] {
+        fs::copy(dir.path().join(file), moved.path().join(file)).expect("copied");
+    }
+    succeed(dir.path(), &["eval", folder, "--data", moved.path().to_str().expect("text")]);
+
     // Other rows are not those that the run's numbers were scaled by.
     let one = fs::read_to_string(dir.path().join("one.csv")).expect("read");
     fs::write(dir.path().join("one.csv"), one.replace(";red;5", ";red;6")).expect("written");
@@ -222,5 +230,6 @@ fn commands_for_images_refuse_tables_by_name() {
         let said = run(dir.path(), arguments);
         assert_eq!(said.code, 2, "{arguments:?}: {}", said.stderr);
         assert!(said.stderr.contains("is not what the run"), "{arguments:?}: {}", said.stderr);
+        assert!(said.stderr.contains("mean or deviation of `b`"), "{arguments:?}: {}", said.stderr);
     }
 }
