@@ -1,4 +1,5 @@
-//! Work space that a caller keeps between calls; beside it a call allocates only its short plan.
+//! Work space that a caller keeps between calls; beside it a call allocates only its plan and
+//! lists of slices.
 
 use std::ops::{Deref, DerefMut};
 

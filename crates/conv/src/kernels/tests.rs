@@ -204,7 +204,7 @@ proptest! {
 }
 
 #[test]
-fn the_number_of_threads_changes_no_bit() {
+fn a_large_batch_is_right_and_the_number_of_threads_changes_no_bit() {
     let shape = ConvShape { padding: [1, 1], ..ConvShape::new(37, [5, 18], [9, 16], [3, 3]) };
     let strided = ConvShape { stride: [1, 2], ..shape };
     let by_depth = ConvShape { channels: [29, 29], groups: 29, ..strided };
@@ -216,12 +216,32 @@ fn the_number_of_threads_changes_no_bit() {
     ] {
         let case = Case::new(shape, algorithm).expect("valid");
         for path in paths() {
+            // Several samples of this batch are one sum.
+            case.check(path);
             let alone = case.run(path, 1);
             for threads in [2, 3, 8] {
                 let given = case.run(path, threads);
                 assert_eq!(alone, given, "{path} {algorithm} with {threads} threads");
             }
         }
+    }
+}
+
+#[test]
+fn sums_over_many_pixels_keep_their_digits() {
+    let shape = ConvShape { padding: [1, 1], ..ConvShape::new(40, [8, 8], [48, 48], [3, 3]) };
+    for (shape, algorithm) in [
+        (ConvShape { groups: 8, ..shape }, Algorithm::Direct),
+        (ConvShape { channels: [3, 2], ..shape }, Algorithm::Direct),
+        (ConvShape { channels: [3, 9], ..shape }, Algorithm::Direct),
+        (shape, Algorithm::Winograd),
+    ] {
+        let mut case = Case::new(shape, algorithm).expect("valid");
+        // Terms of one sign, as after a rectifier: a long chain of additions rounds each of them.
+        for values in [&mut case.x, &mut case.dy] {
+            values.iter_mut().for_each(|value| *value = value.abs());
+        }
+        paths().for_each(|path| case.check(path));
     }
 }
 

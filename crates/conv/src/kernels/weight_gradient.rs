@@ -67,7 +67,7 @@ pub fn weight_gradient(
     let chunk = shape.batch.div_ceil(CHUNKS.min(MOST_PARTIAL / all_sums).max(2));
     let chunks = shape.batch.div_ceil(chunk);
     let winograd = winograd.map(|all| all.with_at_most(chunk));
-    let threads = threads(asked_threads);
+    let threads = threads(asked_threads).min(chunks);
     let [points_len, own_len] = winograd.as_ref().map_or([0; 2], Winograd::gradient_lens);
     let (sums, of_threads) = scratch.split(
         chunks * all_sums,

@@ -177,7 +177,8 @@ pub(super) unsafe fn weights<S: Simd>(simd: S, job: &DepthwiseWeightJob<'_>, sum
     }
 }
 
-/// The sums of `T` taps from `first` on.
+/// The sums of `T` taps from `first` on; a job's are added to what is kept when they are whole, so
+/// that no chain of additions is longer than one sample's pixels.
 ///
 /// # Safety
 /// [`DepthwiseWeightJob::run`] has checked the job and the sums; the job has the taps.
@@ -193,8 +194,6 @@ unsafe fn some<S: Simd, const T: usize>(
     let mut sums = [simd.zero(); T];
     let mut taps = [0; T];
     for index in 0..T {
-        // SAFETY: every tap has a vector of sums.
-        sums[index] = unsafe { simd.load(kept.wrapping_add(index * S::LANES)) };
         taps[index] = grid.taps[first + index] as usize * S::LANES;
     }
     for row in 0..grid.rows {
@@ -212,8 +211,11 @@ unsafe fn some<S: Simd, const T: usize>(
         }
     }
     for (index, sum) in sums.into_iter().enumerate() {
+        let kept = kept.wrapping_add(index * S::LANES);
         // SAFETY: every tap has a vector of sums.
-        unsafe { simd.store(kept.wrapping_add(index * S::LANES), sum) };
+        let before = unsafe { simd.load(kept) };
+        // SAFETY: see above.
+        unsafe { simd.store(kept, simd.add(before, sum)) };
     }
 }
 
