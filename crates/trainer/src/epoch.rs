@@ -95,6 +95,12 @@ impl<M: Module> Run<M> {
                 batch
             };
             let mut batches = batches.into_iter();
+            if first.is_none() {
+                first = batches.next().map(&mut moved);
+            }
+            if let Some((_, Target::Values(_))) = &first {
+                check_criterion(settings)?;
+            }
             // Asked for a batch more, the step has submitted the backward pass of its last.
             let mut on_device = std::iter::from_fn(|| {
                 if let Some(batch) = first.take() {
@@ -121,9 +127,6 @@ impl<M: Module> Run<M> {
                 StepAt { step, learning_rate, seed },
             )?;
             self.model = model;
-            if outcome.correct.is_none() {
-                check_criterion(settings)?;
-            }
             self.state.step += 1;
             self.state.loader = Some(used);
             self.state.loss_scale = loss_scale.map(|_| scaler.state());

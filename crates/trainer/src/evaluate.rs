@@ -20,7 +20,7 @@ use crate::target::{Target, TrainBatch};
 /// What the loader reports.
 ///
 /// # Panics
-/// If targets are values and the outputs have not their shape.
+/// As [`TrainBatch::into_tensors`], and if targets are values and the outputs have not their shape.
 pub fn evaluate<M: Module, C: Collate, const D: usize>(
     model: &M,
     forward: &dyn Fn(&M, Tensor<D>) -> Tensor<2>,

@@ -6,6 +6,8 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
+use crate::target::Target;
+
 /// What happens when a loss or a gradient is not finite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
@@ -62,16 +64,25 @@ fn default_at_most() -> u64 {
 }
 
 /// The first tensor that is not finite, in the order in which a step meets them: the input, the
-/// module's stored tensors in module order, the outputs, and else the loss.
+/// targets, the module's stored tensors in module order, the outputs, and else the loss.
 ///
 /// Reads the device once a tensor: for naming a fault already seen.
 pub(crate) fn first_bad_tensor<M: Module, const D: usize>(
     input: &Tensor<D>,
+    target: &Target,
     module: &M,
     outputs: &Tensor<2>,
 ) -> String {
     if !is_finite(input) {
         return "the input".to_owned();
+    }
+    let is_target_finite = match target {
+        Target::Classes(_) => true,
+        Target::Mixed(mixed) => is_finite(&mixed.share),
+        Target::Values(values) => is_finite(values),
+    };
+    if !is_target_finite {
+        return "the targets".to_owned();
     }
     let mut search = Search { path: Vec::new(), found: None };
     module.visit(&mut search);
@@ -125,9 +136,12 @@ mod tests {
         bad.bias = bad.bias.map(|bias| bias.map(|value| value.mul_scalar(f32::NAN)));
         let (fine, nan) = (Tensor::ones([1, 1, 1, 1], &device), f32::NAN);
         let logits = Tensor::<2>::ones([1, 2], &device);
+        let target = Target::Values(logits.clone());
         let name = |images: &Tensor<4>, module: &Linear, logits: &Tensor<2>| {
-            first_bad_tensor(images, module, logits)
+            first_bad_tensor(images, &target, module, logits)
         };
+        let spoiled = Target::Values(logits.clone().mul_scalar(nan));
+        assert_eq!(first_bad_tensor(&fine, &spoiled, &bad, &logits), "the targets");
         assert_eq!(name(&fine.clone().mul_scalar(nan), &bad, &logits), "the input");
         assert_eq!(name(&fine, &bad, &logits), "the model's `bias`");
         assert_eq!(name(&fine, &good, &logits.clone().mul_scalar(nan)), "the outputs");

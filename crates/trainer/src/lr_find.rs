@@ -88,6 +88,9 @@ pub struct LrPoint {
 /// [`TrainError::Setting`], [`TrainError::NoBatches`], [`TrainError::Precision`],
 /// [`TrainError::Data`], or [`TrainError::Gradient`] where a loss scale cannot be taken out.
 ///
+/// # Panics
+/// As [`TrainBatch::into_tensors`], and if targets are values and the outputs have not their shape.
+///
 /// # Source
 /// Smith 2017, arXiv:1506.01186, section 3.3.
 pub fn find_learning_rate<M: Module, C: Collate, const D: usize>(

@@ -124,7 +124,8 @@ impl<M: Module> Run<M> {
     /// [`TrainError`]; checkpoints already on disk stay.
     ///
     /// # Panics
-    /// If targets are values and the outputs have not their shape.
+    /// As [`TrainBatch::into_tensors`], and if targets are values and the outputs have not their
+    /// shape.
     pub fn train<C: Collate, const D: usize>(
         self,
         settings: &RunSettings,

@@ -176,7 +176,7 @@ pub fn train_step_accumulated<M: Module, const D: usize, T: Into<Target>>(
             *correct.get_or_insert(0) += right;
         }
         if !loss.is_finite() && settings.non_finite != NonFinite::Ignore {
-            let tensor = first_bad_tensor(&given, &model, &outputs);
+            let tensor = first_bad_tensor(&given, &target, &model, &outputs);
             bad = Some(TrainError::NonFiniteLoss { step, loss, tensor });
             break;
         }

@@ -112,6 +112,10 @@ impl Target {
 /// A loader's batch that a run learns from; `D` is the rank of its input.
 pub trait TrainBatch<const D: usize> {
     /// The input, and what it is to be told as.
+    ///
+    /// # Panics
+    /// If `D` is not the rank of the batch's input, or targets are numbers of another shape than
+    /// `[values]`.
     fn into_tensors(self, device: &Device) -> (Tensor<D>, Target);
 }
 
@@ -131,10 +135,6 @@ impl TrainBatch<4> for ImageBatch {
 }
 
 /// Samples of any shape; those without targets are their own, flattened.
-///
-/// # Panics
-/// If `D` is not one more than the axes of a sample, or targets are numbers of another shape than
-/// `[values]`.
 impl<const D: usize> TrainBatch<D> for TensorBatch {
     fn into_tensors(self, device: &Device) -> (Tensor<D>, Target) {
         let input = self.input::<D>(device);

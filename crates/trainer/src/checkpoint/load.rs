@@ -62,7 +62,9 @@ pub fn load<M: Module>(
         false => None,
     };
     let model = read_model(path, &manifest, MODEL, model)?;
-    require_state(path, &model, saved, &without_optimizer_state)?;
+    if let Some(saved_without) = without_optimizer_state {
+        require_state(path, &model, saved, &saved_without)?;
+    }
     Ok(Loaded { model, optimizer, state, average })
 }
 

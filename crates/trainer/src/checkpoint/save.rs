@@ -81,7 +81,10 @@ pub fn save<M: Module>(
     write(OPTIMIZER, &bytes)?;
     let without_optimizer_state = without_state(snapshot.model, bytes.to_vec())
         .map_err(|source| CheckpointError::Record { path: partial.join(OPTIMIZER), source })?;
-    let state = StoredState { run: snapshot.state.clone(), without_optimizer_state };
+    let state = StoredState {
+        run: snapshot.state.clone(),
+        without_optimizer_state: Some(without_optimizer_state),
+    };
     let json = |name: &str, source| CheckpointError::Json { path: partial.join(name), source };
     let bytes = serde_json::to_vec_pretty(&state).map_err(|source| json(STATE, source))?;
     write(STATE, &bytes)?;

@@ -41,9 +41,10 @@ pub struct RunState {
 pub(super) struct StoredState {
     #[serde(flatten)]
     pub(super) run: RunState,
-    /// The paths of trained parameters that the optimizer kept no state of.
+    /// The paths of trained parameters that the optimizer kept no state of; unknown of files that
+    /// were written before it was noted.
     #[serde(default)]
-    pub(super) without_optimizer_state: Vec<String>,
+    pub(super) without_optimizer_state: Option<Vec<String>>,
 }
 
 impl RunState {

@@ -219,6 +219,24 @@ fn a_parameter_that_is_trained_and_has_no_state_is_refused_by_its_path() {
     check_checkpoint(&path).unwrap();
 }
 
+/// Plain gradient descent keeps nothing of any parameter, and has all it needs.
+#[test]
+fn an_optimizer_without_state_is_resumed() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let folder = tempfile::tempdir().unwrap();
+    let plain = || OptimizerConfig::Sgd { momentum: 0.0, weight_decay: 0.0 }.init();
+    let data = loader(1);
+    let data = RunData { train: &data, test: None };
+    let path = Run::new(Classifier::new(&device), plain())
+        .train(&settings(folder.path(), 1), data, &device, &forward, &mut |_, _| Control::Continue)
+        .unwrap()
+        .checkpoint;
+    load_checkpoint(&path, Classifier::new(&device), plain()).unwrap();
+    let error = resume(&path).unwrap_err().to_string();
+    assert!(!error.is_empty(), "moments that were never kept are missed");
+}
+
 #[test]
 fn an_old_checkpoint_that_is_damaged_is_left_alone_and_ends_no_run() {
     let _alone = alone();

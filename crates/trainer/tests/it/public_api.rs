@@ -5,8 +5,8 @@ use updraft_trainer::{
     Activity, Asymmetric, BatchFound, BatchNormStatistics, BatchSearch, CheckpointError,
     CheckpointSettings, ClassLoss, Control, Criterion, EarlyStop, Ema, EmaConfig, Ending,
     EpochReport, EpochSums, Evaluation, Event, Finished, Fit, GradientMean, Keep, Loaded, LrPoint,
-    LrRange, NonFinite, OptimizerConfig, Passes, Plateau, Run, RunData, RunSettings, RunState,
-    SamplesF1, Schedule, SegmentedPass, Segments, Skipped, Snapshot, StepAt, StepOutcome,
+    LrRange, MixedClasses, NonFinite, OptimizerConfig, Passes, Plateau, Run, RunData, RunSettings,
+    RunState, SamplesF1, Schedule, SegmentedPass, Segments, Skipped, Snapshot, StepAt, StepOutcome,
     StepReport, StepSettings, StepTimes, Target, Timing, TrainBatch, TrainError, Transfer,
     UncertaintyWeights, best_checkpoint, binary_cross_entropy, check_checkpoint, cross_entropy,
     dice_cross_entropy, evaluate, find_learning_rate, focal, list_checkpoints, load_checkpoint,
@@ -23,6 +23,7 @@ fn the_promised_names_are_there() {
     let _ = size_of::<(Event, StepReport, EpochReport, Evaluation, Control, Ending)>();
     let _ = size_of::<(RunState, EpochSums, CheckpointError, TrainError)>();
     let _ = evaluate::<Classifier, ImageCollate, 4>;
+    let _ = |mixed: MixedClasses| Target::Mixed(Box::new(mixed));
     let _ = train_step::<Classifier, 4, Target>;
     let _ =
         (load_checkpoint::<Classifier>, load_model::<Classifier>, save_checkpoint::<Classifier>);
