@@ -6,8 +6,7 @@ use updraft_data::{Collate, DataError, Loader};
 use updraft_precision::Policy;
 
 use crate::events::{Control, Evaluation};
-use crate::loss::{cross_entropy, soft_cross_entropy};
-use crate::step::correct_predictions;
+use crate::step::StepSettings;
 use crate::target::{Target, TrainBatch};
 
 /// Scores a model on every sample of a loader's first epoch.
@@ -60,14 +59,13 @@ impl Sums {
         let samples = target.samples();
         self.samples += samples;
         match target {
-            Target::Classes(labels) => {
-                let correct = correct_predictions(&outputs, &labels);
-                self.add_classified(cross_entropy(outputs, labels, 0.0), correct, samples);
-            }
-            Target::Mixed(mixed) => {
-                let correct = correct_predictions(&outputs, &mixed.own);
-                let shares = mixed.shares(&outputs);
-                self.add_classified(soft_cross_entropy(outputs, shares), correct, samples);
+            Target::Classes(_) | Target::Mixed(_) => {
+                let (loss, correct) = target.hold(&outputs, &StepSettings::default());
+                // Both numbers by one read, as each waits for the device.
+                let numbers = Tensor::cat([Some(loss), correct].into_iter().flatten().collect(), 0);
+                let numbers: Vec<f64> = numbers.into_data().iter().collect();
+                self.loss += numbers[0] * samples as f64;
+                *self.correct.get_or_insert(0.0) += numbers[1];
             }
             Target::Values(values) => {
                 assert_eq!(outputs.dims(), values.dims(), "outputs and values have one shape");
@@ -81,14 +79,6 @@ impl Sums {
                 }
             }
         }
-    }
-
-    /// Both numbers by one read, as each waits for the device.
-    fn add_classified(&mut self, loss: Tensor<1>, correct: Tensor<1>, samples: usize) {
-        let numbers = Tensor::cat(vec![loss, correct], 0).into_data();
-        let numbers: Vec<f64> = numbers.iter().collect();
-        self.loss += numbers[0] * samples as f64;
-        *self.correct.get_or_insert(0.0) += numbers[1];
     }
 
     fn evaluation(&self) -> Evaluation {

@@ -32,7 +32,7 @@ pub struct MixedClasses {
 
 impl MixedClasses {
     /// The share of each class, `[batch, classes]`, in the dtype of `logits` of that shape.
-    pub(crate) fn shares(&self, logits: &Tensor<2>) -> Tensor<2> {
+    fn shares(&self, logits: &Tensor<2>) -> Tensor<2> {
         let share = self.share.clone().cast(logits.dtype()).unsqueeze_dim::<2>(1);
         let rest = share.clone().neg().add_scalar(1.0);
         one_hot(logits, self.own.clone()) * share + one_hot(logits, self.partner.clone()) * rest
