@@ -1,7 +1,7 @@
 //! Batch normalization with the batch's statistics, as the layer computes it in training.
 
 use burn::backend::{Autodiff, Candle};
-use burn::module::Param;
+use burn::module::{Module, Param};
 use burn::nn::{BatchNorm as Layer, BatchNormConfig};
 use burn::tensor::Tensor;
 use burn::tensor::backend::Backend;
