@@ -2,7 +2,7 @@
 
 use burn::module::Module;
 use burn::optim::{GradientsParams, ModuleOptimizer};
-use burn::tensor::{Int, Tensor};
+use burn::tensor::{Int, Tensor, Transaction};
 use updraft_precision::{LossScaler, Policy, PrecisionError, Unscaled};
 
 use crate::accumulate::GradientMean;
@@ -154,9 +154,12 @@ pub fn train_step_accumulated<M: Module, const D: usize, T: Into<Target>>(
             let outputs = outputs.cast(settings.policy.output);
             let (loss, right) = target.hold(&outputs, settings);
             // One read for both numbers: each read waits for the device.
-            let mut numbers = vec![loss.clone().inner()];
-            numbers.extend(right.map(Tensor::inner));
-            let numbers: Vec<f64> = Tensor::cat(numbers, 0).into_data().iter::<f64>().collect();
+            let mut read = Transaction::default().register(loss.clone().inner());
+            if let Some(right) = right {
+                read = read.register(right.inner());
+            }
+            let read = read.execute();
+            let numbers: Vec<f64> = read.iter().flat_map(|one| one.iter::<f64>()).collect();
             times.forward_us += clock.lap_us();
             let right = numbers.get(1).map(|&right| right as usize);
             scored = Some((numbers[0], right, outputs));
