@@ -9,7 +9,7 @@ use super::packing::{pack, padded_image, padded_len, phase_taps, taps_of};
 use super::parallel::{Cut, Pieces, Together, over, threads};
 use super::path::Path;
 use super::plan::{Phase, Phases, Windows};
-use super::scratch::Scratch;
+use super::scratch::{Aligned, Scratch};
 use super::winograd::Winograd;
 
 /// Convolves: `y[n,o] = bias[o] + Σ_i x[n,i] ∗ w[o,i]`, a cross-correlation as deep learning has it.
@@ -89,7 +89,6 @@ pub(crate) fn forward_into<'a>(
     let by_pixel_len = if lines.is_some() { 0 } else { pixels * blocks * lanes };
     let winograd = Winograd::forward(path, geometry);
     let winograd = winograd.map(|all| all.with_at_most(shape.batch.div_ceil(threads)));
-    let together = winograd.as_ref().map_or(1, Winograd::together);
     let [point_len, own_len] = winograd.as_ref().map_or([0; 2], Winograd::lens);
     let (shared, of_threads) = scratch.split(
         shape.groups * (weight_len + start_len + point_len),
@@ -110,63 +109,113 @@ pub(crate) fn forward_into<'a>(
             winograd.weights(packed, &mut points[group * point_len..][..point_len]);
         }
     }
-    let (packed, starts, points) = (&*packed, &*starts, &*points);
-    let image_len = shape.channels[0] * shape.input[0] * shape.input[1];
-    if winograd.is_none() {
-        of_threads.iter_mut().for_each(|own| own[..padded_len].fill(0.0));
-    }
-    over(Together::new(y, together), of_threads, |index, mut y, own| {
-        for group in 0..shape.groups {
-            let x = |sample: usize| {
-                let x = &x[(index * together + sample) * image_len..][..image_len];
-                &x[group * image_len / shape.groups..][..image_len / shape.groups]
-            };
-            let start = &starts[group * start_len..][..start_len];
-            let mut y: Vec<_> = {
-                let of_group = outputs * pixels;
-                y.iter_mut().map(|y| &mut y[group * of_group..][..of_group]).collect()
-            };
-            let mut directly = u32::MAX;
-            if let Some(winograd) = &winograd {
-                let points = &points[group * point_len..][..point_len];
-                directly = winograd.planes(x, points, start, own, &mut y);
-                if directly != 0 {
-                    own[..padded_len].fill(0.0);
-                }
-            }
-            let (own_image, by_pixel) = own.split_at_mut(padded_len);
-            let weights = &packed[group * weight_len..][..weight_len];
-            for (sample, y) in y.iter_mut().enumerate() {
-                if directly >> sample & 1 == 0 {
-                    continue;
-                }
-                let image = padded_image(path, x(sample), shape.input, windows.padded, own_image);
-                if let Some(lines) = lines {
-                    lines.job(image, &taps, weights, start, outputs).run(path, y);
-                    continue;
-                }
-                let job = TileJob {
-                    image,
-                    origin: 0,
-                    taps: &taps,
-                    weights,
-                    start,
-                    blocks,
-                    rows: geometry.output()[0],
-                    columns: geometry.output()[1],
-                    row_step,
-                    column_step: shape.stride[1],
-                    output_row: geometry.output()[1] * blocks * lanes,
-                    output_column: blocks * lanes,
-                };
-                job.run(path, by_pixel);
-                transpose(path, by_pixel, [pixels, outputs], blocks * lanes, y, pixels);
-            }
+    let (packed, starts) = (&*packed, &*starts);
+    let samples = Samples {
+        of: x,
+        batch: shape.batch,
+        groups: shape.groups,
+        results: outputs * pixels,
+        winograd: winograd.as_ref(),
+        points,
+        starts,
+        padded_len,
+    };
+    let directly = |group: usize, x: &[f32], start: &[f32], own: &mut [f32], y: &mut [f32]| {
+        let (own_image, by_pixel) = own.split_at_mut(padded_len);
+        let weights = &packed[group * weight_len..][..weight_len];
+        let image = padded_image(path, x, shape.input, windows.padded, own_image);
+        if let Some(lines) = lines {
+            return lines.job(image, &taps, weights, start, outputs).run(path, y);
         }
+        let job = TileJob {
+            image,
+            origin: 0,
+            taps: &taps,
+            weights,
+            start,
+            blocks,
+            rows: geometry.output()[0],
+            columns: geometry.output()[1],
+            row_step,
+            column_step: shape.stride[1],
+            output_row: geometry.output()[1] * blocks * lanes,
+            output_column: blocks * lanes,
+        };
+        job.run(path, by_pixel);
+        transpose(path, by_pixel, [pixels, outputs], blocks * lanes, y, pixels);
+    };
+    samples.compute(y, of_threads, directly, |y| {
         if activation != Activation::Identity {
-            y.iter_mut().for_each(|y| pointwise.values_in_place(activation, y));
+            pointwise.values_in_place(activation, y);
         }
     });
+}
+
+/// What both passes have of the samples they compute, group by group.
+struct Samples<'a> {
+    /// The numbers of all samples.
+    of: &'a [f32],
+    batch: usize,
+    groups: usize,
+    /// Numbers of a sample's results in one group.
+    results: usize,
+    winograd: Option<&'a Winograd>,
+    /// Weights at Winograd's points, group after group.
+    points: &'a [f32],
+    /// What sums start from, group after group.
+    starts: &'a [f32],
+    /// The padded image at the start of what a thread works in, which has to be zeros around it.
+    padded_len: usize,
+}
+
+impl Samples<'_> {
+    /// Computes all results, by Winograd's algorithm where that applies and all is finite, else by
+    /// `directly`, which gets a group, its part of a sample, its starts and what it works in; then
+    /// hands each sample to `end`.
+    fn compute<'a>(
+        &self,
+        results: impl Pieces<Piece = &'a mut [f32]>,
+        of_threads: &mut [Aligned],
+        directly: impl Fn(usize, &[f32], &[f32], &mut [f32], &mut [f32]) + Sync,
+        end: impl Fn(&mut [f32]) + Sync,
+    ) {
+        let Self { of, batch, groups, winograd, padded_len, .. } = *self;
+        let together = winograd.map_or(1, Winograd::together);
+        let sample_len = of.len() / batch;
+        let part = |all: &'_ [f32], group: usize| {
+            let len = all.len() / groups;
+            group * len..(group + 1) * len
+        };
+        if winograd.is_none() {
+            of_threads.iter_mut().for_each(|own| own[..padded_len].fill(0.0));
+        }
+        over(Together::new(results, together), of_threads, |index, mut results, own| {
+            for group in 0..groups {
+                let sample = |sample: usize| {
+                    let all = &of[(index * together + sample) * sample_len..][..sample_len];
+                    &all[part(all, group)]
+                };
+                let start = &self.starts[part(self.starts, group)];
+                let of_group = group * self.results..(group + 1) * self.results;
+                let mut is_done = 0;
+                if let Some(winograd) = winograd {
+                    let mut planes: Vec<_> =
+                        results.iter_mut().map(|all| &mut all[of_group.clone()]).collect();
+                    let points = &self.points[part(self.points, group)];
+                    is_done = !winograd.planes(sample, points, start, own, &mut planes);
+                    if is_done != u32::MAX {
+                        own[..padded_len].fill(0.0);
+                    }
+                }
+                for (at, results) in results.iter_mut().enumerate() {
+                    if is_done >> at & 1 == 0 {
+                        directly(group, sample(at), start, own, &mut results[of_group.clone()]);
+                    }
+                }
+            }
+            results.iter_mut().for_each(|results| end(results));
+        });
+    }
 }
 
 /// The input's gradient: `dx = ∂(Σ y·dy)/∂x`.
@@ -231,16 +280,16 @@ pub(crate) fn input_gradient_into<'a>(
     let by_pixel_len = if lines.is_some() { 0 } else { pixels * blocks * lanes };
     let winograd = Winograd::input_gradient(path, geometry);
     let winograd = winograd.map(|all| all.with_at_most(shape.batch.div_ceil(threads)));
-    let together = winograd.as_ref().map_or(1, Winograd::together);
     let [point_len, own_len] = winograd.as_ref().map_or([0; 2], Winograd::lens);
+    let start_len = blocks * lanes;
     let (shared, of_threads) = scratch.split(
-        shape.groups * (weight_len + point_len) + blocks * lanes,
+        shape.groups * (weight_len + start_len + point_len),
         threads,
         own_len.max(padded_len + by_pixel_len),
     );
-    let (packed, start) = shared.split_at_mut(shape.groups * weight_len);
-    let (start, points) = start.split_at_mut(blocks * lanes);
-    start.fill(0.0);
+    let (packed, starts) = shared.split_at_mut(shape.groups * weight_len);
+    let (starts, points) = starts.split_at_mut(shape.groups * start_len);
+    starts.fill(0.0);
     let [kernel_rows, kernel_columns] = shape.kernel;
     for group in 0..shape.groups {
         for PhaseJob { phase, taps, weights } in &jobs {
@@ -260,65 +309,47 @@ pub(crate) fn input_gradient_into<'a>(
             winograd.weights(packed, &mut points[group * point_len..][..point_len]);
         }
     }
-    let (packed, start, points) = (&*packed, &*start, &*points);
-    let image_len = shape.channels[1] * geometry.output()[0] * geometry.output()[1];
-    if winograd.is_none() {
-        of_threads.iter_mut().for_each(|own| own[..padded_len].fill(0.0));
-    }
-    over(Together::new(dx, together), of_threads, |index, mut dx, own| {
-        for group in 0..shape.groups {
-            let dy = |sample: usize| {
-                let dy = &dy[(index * together + sample) * image_len..][..image_len];
-                &dy[group * image_len / shape.groups..][..image_len / shape.groups]
-            };
-            let mut dx: Vec<_> = {
-                let of_group = inputs * pixels;
-                dx.iter_mut().map(|dx| &mut dx[group * of_group..][..of_group]).collect()
-            };
-            let mut directly = u32::MAX;
-            if let Some(winograd) = &winograd {
-                let points = &points[group * point_len..][..point_len];
-                directly = winograd.planes(dy, points, start, own, &mut dx);
-                if directly != 0 {
-                    own[..padded_len].fill(0.0);
-                }
-            }
-            let (own_image, by_pixel) = own.split_at_mut(padded_len);
-            for (sample, dx) in dx.iter_mut().enumerate() {
-                if directly >> sample & 1 == 0 {
-                    continue;
-                }
-                let size = geometry.output();
-                let image = padded_image(path, dy(sample), size, phases.padded, own_image);
-                if let Some(lines) = lines {
-                    let weights = &packed[group * weight_len..][..weight_len];
-                    lines.job(image, &jobs[0].taps, weights, start, inputs).run(path, dx);
-                    continue;
-                }
-                for PhaseJob { phase, taps, weights } in &jobs {
-                    let pixel = (phase.first[0] * shape.input[1] + phase.first[1]) * blocks * lanes;
-                    let weights = group * weight_len + weights;
-                    let job = TileJob {
-                        // A phase without taps is zero wherever its windows would lie.
-                        image: if taps.is_empty() { &[0.0] } else { image },
-                        origin: 0,
-                        taps,
-                        weights: &packed[weights..][..blocks * taps.len() * lanes],
-                        start,
-                        blocks,
-                        rows: phase.pixels[0],
-                        columns: phase.pixels[1],
-                        row_step: if taps.is_empty() { 0 } else { phases.padded.size[1] },
-                        column_step: usize::from(!taps.is_empty()),
-                        output_row: shape.stride[0] * shape.input[1] * blocks * lanes,
-                        output_column: shape.stride[1] * blocks * lanes,
-                    };
-                    job.run(path, &mut by_pixel[pixel..]);
-                }
-                transpose(path, by_pixel, [pixels, inputs], blocks * lanes, dx, pixels);
-            }
+    let packed = &*packed;
+    let samples = Samples {
+        of: dy,
+        batch: shape.batch,
+        groups: shape.groups,
+        results: inputs * pixels,
+        winograd: winograd.as_ref(),
+        points,
+        starts,
+        padded_len,
+    };
+    let directly = |group: usize, dy: &[f32], start: &[f32], own: &mut [f32], dx: &mut [f32]| {
+        let (own_image, by_pixel) = own.split_at_mut(padded_len);
+        let image = padded_image(path, dy, geometry.output(), phases.padded, own_image);
+        if let Some(lines) = lines {
+            let weights = &packed[group * weight_len..][..weight_len];
+            return lines.job(image, &jobs[0].taps, weights, start, inputs).run(path, dx);
         }
-    });
+        for PhaseJob { phase, taps, weights } in &jobs {
+            let pixel = (phase.first[0] * shape.input[1] + phase.first[1]) * blocks * lanes;
+            let weights = group * weight_len + weights;
+            let job = TileJob {
+                // A phase without taps is zero wherever its windows would lie.
+                image: if taps.is_empty() { &[0.0] } else { image },
+                origin: 0,
+                taps,
+                weights: &packed[weights..][..blocks * taps.len() * lanes],
+                start,
+                blocks,
+                rows: phase.pixels[0],
+                columns: phase.pixels[1],
+                row_step: if taps.is_empty() { 0 } else { phases.padded.size[1] },
+                column_step: usize::from(!taps.is_empty()),
+                output_row: shape.stride[0] * shape.input[1] * blocks * lanes,
+                output_column: shape.stride[1] * blocks * lanes,
+            };
+            job.run(path, &mut by_pixel[pixel..]);
+        }
+        transpose(path, by_pixel, [pixels, inputs], blocks * lanes, dx, pixels);
+    };
+    samples.compute(dx, of_threads, directly, |_| ());
 }
 
 /// A phase, its windows' taps, and where its weights start.
