@@ -53,9 +53,12 @@ impl Utilization {
         Ok(Self { gflop_per_image, peak_gflop_per_s: peak, told })
     }
 
-    /// What was measured, as a line for the screen.
-    pub(crate) fn told(&self) -> &str {
-        &self.told
+    /// What was measured, or why nothing was, as a line for the screen.
+    pub(crate) fn line(measured: &Result<Self>) -> String {
+        match measured {
+            Ok(utilization) => format!("peak     {}", utilization.told),
+            Err(error) => format!("peak     not known: {error:#}"),
+        }
     }
 
     /// Fields for a report of so many images in so many microseconds.
@@ -88,16 +91,18 @@ mod tests {
         let [(_, rate), (_, share)] = found.fields(100.0, 500_000);
         assert!((rate.as_f64().expect("a number") - 7.2).abs() < 1e-9);
         assert!((share.as_f64().expect("a number") - 0.1).abs() < 1e-9);
-        assert_eq!(found.told(), "f32 multiplies at 72 GFLOP/s");
+        assert_eq!(Utilization::line(&Ok(found)), "peak     f32 multiplies at 72 GFLOP/s");
     }
 
     #[test]
     fn a_narrow_dtype_says_what_its_measured_rate_promises() {
         for (bf16, verdict) in [(150.0, "shorter"), (100.0, "less memory"), (20.0, "longer")] {
             let found = Utilization::new(&rates(100.0, bf16), Policy::BF16_MIXED, 1).expect("both");
-            assert!(found.told().contains(verdict), "{}", found.told());
+            assert!(found.told.contains(verdict), "{}", found.told);
         }
         let error = Utilization::new(&rates(1.0, 1.0), Policy::F16_MIXED, 1).expect_err("no f16");
         assert!(error.to_string().contains("f16"), "{error}");
+        let line = Utilization::line(&Err(error));
+        assert!(line.starts_with("peak     not known: "), "{line}");
     }
 }

@@ -202,10 +202,8 @@ pub(crate) fn train(args: &TrainArgs, log: &LogFile, display: &mut Display) -> R
     let is_narrow = plan.precision.compute != plan.precision.param;
     let measured = (plan.log.utilization || is_narrow)
         .then(|| Utilization::measure(&plain, plan.precision, multiply_adds));
-    match &measured {
-        Some(Ok(utilization)) => display.line(&format!("peak     {}", utilization.told())),
-        Some(Err(error)) => display.line(&format!("peak     not known: {error:#}")),
-        None => {}
+    if let Some(measured) = &measured {
+        display.line(&Utilization::line(measured));
     }
     let utilization = if plan.log.utilization { measured.transpose()? } else { None };
     let mut metrics = Metrics::open(&folder, &plan.log, run.step())?;

@@ -22,6 +22,7 @@ use crate::progress::{Display, duration, say};
 use crate::record::Metrics;
 use crate::run_folder::RunFolder;
 use crate::stop;
+use crate::utilization::Utilization;
 use crate::workload::{Scaling, TableData, open_table};
 
 /// The file of a run folder that holds what its columns are scaled by.
@@ -125,6 +126,12 @@ impl With for Training<'_> {
         let mut display = Display::of_rows(plan.train.epochs);
         introduce(&display, plan, &selection, &data, (M::KIND, parameters), run.step(), &folder);
 
+        // What a narrow dtype promises is said before the run.
+        if plan.precision.compute != plan.precision.param {
+            let plain = device.clone().without_autodiff();
+            let measured = Utilization::measure(&plain, plan.precision, 0);
+            display.line(&Utilization::line(&measured));
+        }
         let mut metrics = Metrics::open(&folder, &plan.log, run.step())?;
         let mut held = Held::start(&device.clone().without_autodiff())?;
         let mut failure = None;

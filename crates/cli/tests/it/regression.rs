@@ -233,3 +233,13 @@ fn commands_for_images_refuse_tables_by_name() {
         assert!(said.stderr.contains("mean or deviation of `b`"), "{arguments:?}: {}", said.stderr);
     }
 }
+
+#[test]
+fn a_narrow_precision_says_what_its_rate_promises() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let config = two_files(dir.path());
+    let config = config.to_str().expect("text");
+    let sets = ["precision=bf16-mixed", "model.kind=mlp", "train.epochs=1"];
+    let said = succeed(dir.path(), &with_sets(&["train", config, "--data", "."], &sets));
+    assert!(said.stderr.contains("peak     bf16 multiplies at"), "{}", said.stderr);
+}
