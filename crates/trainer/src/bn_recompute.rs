@@ -7,6 +7,7 @@ use burn::tensor::{Tensor, TensorData};
 
 use crate::buffers::learned;
 use crate::events::Control;
+use crate::recompute::Untrack;
 
 /// A copy of a model whose running statistics are those of the given batches.
 ///
@@ -66,6 +67,8 @@ fn recompute<M: Module, E, const D: usize>(
         #[cfg(test)]
         Noise::On => copy,
     };
+    // No batch has a backward pass that would let go of its graph.
+    copy = copy.map(&mut Untrack);
     let mut sums: BTreeMap<ParamId, Moments> = BTreeMap::new();
     let mut shares: BTreeMap<ParamId, f64> = BTreeMap::new();
     let mut samples = 0.0;
@@ -409,6 +412,23 @@ mod tests {
             };
             assert!((spread(&off) - 1.0).abs() < 1e-3, "{}", spread(&off));
             assert!(spread(&on) < 0.5, "{}", spread(&on));
+        }
+    }
+
+    #[test]
+    fn no_batch_leaves_a_graph_behind() {
+        for device in autodiff_devices() {
+            let model = Noisy::new(0.1, &device);
+            let tracked = std::cell::Cell::new(0);
+            let watched = |model: &Noisy, x: Tensor<4>| {
+                let y = forward(model, x);
+                tracked.set(tracked.get() + usize::from(y.is_tracked()));
+                y
+            };
+            let given = &mut batches(&device).into_iter();
+            let done = recompute_batch_norms(&model, &watched, given, &mut |_| Control::Continue);
+            assert!(done.expect("no error").is_some());
+            assert_eq!(tracked.get(), 0);
         }
     }
 

@@ -251,7 +251,7 @@ fn segment_seed(seed: u64, index: usize) -> u64 {
 ///
 /// burn keeps a graph that was dropped, with every activation in it, until the next backward pass:
 /// the first run must not record one. Training flags stay, so that batch norms train.
-struct Untrack;
+pub(crate) struct Untrack;
 
 impl ModuleMapper for Untrack {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
