@@ -233,8 +233,8 @@ fn an_optimizer_without_state_is_resumed() {
         .unwrap()
         .checkpoint;
     load_checkpoint(&path, Classifier::new(&device), plain()).unwrap();
-    let error = resume(&path).unwrap_err().to_string();
-    assert!(!error.is_empty(), "moments that were never kept are missed");
+    let error = resume(&path).unwrap_err();
+    assert!(matches!(error, CheckpointError::OptimizerState { .. }), "{error}");
 }
 
 #[test]
