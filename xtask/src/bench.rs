@@ -11,7 +11,8 @@ use crate::{complain, print, refuse, target};
 const FEATURES: [&str; 4] = ["conv", "simd", "rayon", "x86-v4"];
 
 /// The features of the runner that are off unless `--with` names them.
-const EXTRAS: [&str; 7] = ["cuda", "rocm", "metal", "vulkan", "wgpu", "fusion", "autotune"];
+const EXTRAS: [&str; 8] =
+    ["cuda", "rocm", "metal", "vulkan", "wgpu", "fusion", "autotune", "turbojpeg"];
 
 /// Builds the runner, and a variant of it without each feature of `--compare`, and runs it.
 pub(crate) fn run(arguments: &[String]) -> ExitCode {
@@ -21,10 +22,11 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
     };
     let mut variants = Vec::new();
     for feature in &without {
-        let kept: Vec<_> = FEATURES.into_iter().filter(|kept| kept != feature).collect();
-        variants.push((format!("without-{feature}"), build(&kept, &with)));
+        let is_kept = |kept: &&str| kept != feature;
+        let kept = FEATURES.into_iter().chain(with.iter().map(String::as_str)).filter(is_kept);
+        variants.push((format!("without-{feature}"), build(kept)));
     }
-    let build = build(&FEATURES, &with);
+    let build = build(FEATURES.into_iter().chain(with.iter().map(String::as_str)));
     if dry_run {
         for (_, build) in &variants {
             print(&Cargo::new(build).typed());
@@ -66,9 +68,8 @@ pub(crate) fn run(arguments: &[String]) -> ExitCode {
     }
 }
 
-fn build(features: &[&str], with: &[String]) -> String {
-    let with = with.iter().map(String::as_str);
-    let features: Vec<_> = features.iter().copied().chain(with).collect();
+fn build<'a>(features: impl Iterator<Item = &'a str>) -> String {
+    let features: Vec<_> = features.collect();
     format!(
         "build --release -p updraft-bench --no-default-features --features {}",
         features.join(",")
@@ -91,18 +92,26 @@ impl Options {
     fn read(arguments: &[String]) -> Result<Self, String> {
         let mut options =
             Self { without: Vec::new(), with: Vec::new(), dry_run: false, rest: Vec::new() };
+        let comparable = [&FEATURES[..], &["turbojpeg"]].concat();
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             match argument.as_str() {
                 "--dry-run" => options.dry_run = true,
                 "--compare" => {
-                    options.without.extend(known(argument, arguments.next(), &FEATURES)?);
+                    options.without.extend(known(argument, arguments.next(), &comparable)?);
                 }
                 "--with" => options.with.extend(known(argument, arguments.next(), &EXTRAS)?),
                 other => options.rest.push(other.to_owned()),
             }
         }
+        if let Some(off) = options.without.iter().find(|name| !options.is_on(name)) {
+            return Err(format!("--compare {off} needs --with {off}: it is off otherwise"));
+        }
         Ok(options)
+    }
+
+    fn is_on(&self, feature: &String) -> bool {
+        FEATURES.contains(&feature.as_str()) || self.with.contains(feature)
     }
 }
 

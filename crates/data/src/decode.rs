@@ -34,13 +34,18 @@ const MAX_DECODER_BYTES: u64 = 1 << 30;
 /// ));
 /// ```
 pub fn decode(bytes: &[u8], name: &str) -> Result<Image<'static>, DataError> {
-    decode_bytes(bytes).map_err(|source| DataError::Decode {
+    decode_bytes(bytes, None).map_err(|source| DataError::Decode {
         place: Place { name: name.to_owned(), index: None },
         source,
     })
 }
 
-pub(crate) fn decode_bytes(bytes: &[u8]) -> Result<Image<'static>, DecodeError> {
+/// `kept` is the height and width to which the caller shrinks the image, where that is known: it
+/// may be decoded smaller than it is then.
+pub(crate) fn decode_bytes(
+    bytes: &[u8],
+    kept: Option<(usize, usize)>,
+) -> Result<Image<'static>, DecodeError> {
     if bytes.is_empty() {
         return Err(DecodeError::Empty);
     }
@@ -51,7 +56,7 @@ pub(crate) fn decode_bytes(bytes: &[u8]) -> Result<Image<'static>, DecodeError> 
         }
     };
     if format == ImageFormat::Jpeg {
-        return jpeg::decode(bytes);
+        return jpeg::decode(bytes, kept);
     }
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     let mut limits = Limits::default();

@@ -15,14 +15,27 @@ thread_local! {
 
 /// That many zeros.
 pub(crate) fn zeros(bytes: usize) -> Vec<u8> {
-    let mut pixels = PIXELS.take();
-    if pixels.capacity() / 2 > bytes {
-        // Whoever keeps the image would keep memory that it does not need.
-        PIXELS.set(pixels);
-        return vec![0; bytes];
-    }
+    let mut pixels = taken(bytes);
     pixels.clear();
     pixels.resize(bytes, 0);
+    pixels
+}
+
+/// That many bytes of any value, for who writes every one.
+#[cfg(feature = "turbojpeg")]
+pub(crate) fn any(bytes: usize) -> Vec<u8> {
+    let mut pixels = taken(bytes);
+    pixels.resize(bytes, 0);
+    pixels
+}
+
+/// What the thread kept, unless whoever keeps the image would keep memory that it does not need.
+fn taken(bytes: usize) -> Vec<u8> {
+    let pixels = PIXELS.take();
+    if pixels.capacity() / 2 > bytes {
+        PIXELS.set(pixels);
+        return Vec::new();
+    }
     pixels
 }
 

@@ -74,10 +74,10 @@ impl ImageSource for CachedImages {
         if let Some(image) = slot.get() {
             return Image::try_new(image.height(), image.width(), image.pixels());
         }
-        let mut image = self.source.read(index)?;
-        if let Some((height, width)) = self.size {
-            image = image.resize(height, width);
-        }
+        let image = match self.size {
+            Some(size) => self.source.read_for(index, size)?.resize(size.0, size.1),
+            None => self.source.read(index)?,
+        };
         let bytes = image.pixels().len();
         if !self.reserve(bytes) {
             return Ok(image);

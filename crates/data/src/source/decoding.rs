@@ -42,7 +42,7 @@ impl<'a> Decoding<'a> {
                 check_size(size)?;
                 size
             }
-            None => read_guarded(source, 0)?.size(),
+            None => guarded(|| place(source, 0), || source.read(0))?.size(),
         };
         Ok(Self { source, wanted, size })
     }
@@ -129,7 +129,13 @@ impl<'a> Decoding<'a> {
 
     /// One image at the common size.
     pub(crate) fn decode(&self, index: usize) -> Result<Image<'a>, DataError> {
-        let image = read_guarded(self.source, index)?;
+        let image = guarded(
+            || place(self.source, index),
+            || match self.wanted {
+                Some(size) => self.source.read_for(index, size),
+                None => self.source.read(index),
+            },
+        )?;
         let (label, classes) = (self.source.label(index), self.source.classes().len());
         if label >= classes {
             return Err(DataError::Label { place: place(self.source, index), label, classes });
@@ -171,8 +177,4 @@ pub(crate) fn check_size((height, width): (usize, usize)) -> Result<(), DataErro
         value: format!("{width}x{height}"),
         expected: "sides from 1 to 65535".to_owned(),
     })
-}
-
-fn read_guarded(source: &dyn ImageSource, index: usize) -> Result<Image<'_>, DataError> {
-    guarded(|| place(source, index), || source.read(index))
 }

@@ -59,6 +59,22 @@ impl ImageFolder {
     fn place(&self, index: usize) -> Place {
         Place { name: self.name(index), index: Some(index) }
     }
+
+    fn decode(
+        &self,
+        index: usize,
+        kept: Option<(usize, usize)>,
+    ) -> Result<Image<'static>, DataError> {
+        let listed = &self.catalog.files[index];
+        let bytes = read_file(&listed.location, listed.bytes)
+            .map_err(|source| DataError::Read { place: self.place(index), source })?;
+        if bytes.len() as u64 > MAX_FILE_BYTES {
+            let (place, bytes) = (self.place(index), bytes.len() as u64);
+            return Err(DataError::FileTooLarge { place, bytes, limit: MAX_FILE_BYTES });
+        }
+        decode_bytes(&bytes, kept)
+            .map_err(|source| DataError::Decode { place: self.place(index), source })
+    }
 }
 
 impl ImageSource for ImageFolder {
@@ -79,15 +95,11 @@ impl ImageSource for ImageFolder {
     }
 
     fn read(&self, index: usize) -> Result<Image<'_>, DataError> {
-        let listed = &self.catalog.files[index];
-        let bytes = read_file(&listed.location, listed.bytes)
-            .map_err(|source| DataError::Read { place: self.place(index), source })?;
-        if bytes.len() as u64 > MAX_FILE_BYTES {
-            let (place, bytes) = (self.place(index), bytes.len() as u64);
-            return Err(DataError::FileTooLarge { place, bytes, limit: MAX_FILE_BYTES });
-        }
-        decode_bytes(&bytes)
-            .map_err(|source| DataError::Decode { place: self.place(index), source })
+        self.decode(index, None)
+    }
+
+    fn read_for(&self, index: usize, size: (usize, usize)) -> Result<Image<'_>, DataError> {
+        self.decode(index, Some(size))
     }
 
     fn fingerprint(&self) -> String {

@@ -40,6 +40,19 @@ pub trait ImageSource: Send + Sync {
     /// If `index` is not below [`len`](Self::len).
     fn read(&self, index: usize) -> Result<Image<'_>, DataError>;
 
+    /// One image for a caller that resizes it to `size`, height and width: [`read`](Self::read)'s,
+    /// or one that was decoded smaller, where that is cheaper and the result looks the same.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    ///
+    /// # Panics
+    /// If `index` is not below [`len`](Self::len).
+    fn read_for(&self, index: usize, size: (usize, usize)) -> Result<Image<'_>, DataError> {
+        let _ = size;
+        self.read(index)
+    }
+
     /// A SHA-256 of what the set is, as 64 hexadecimal digits: equal for equal sets.
     fn fingerprint(&self) -> String;
 }

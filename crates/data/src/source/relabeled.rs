@@ -60,6 +60,10 @@ impl ImageSource for Relabeled {
         self.source.read(index)
     }
 
+    fn read_for(&self, index: usize, size: (usize, usize)) -> Result<Image<'_>, DataError> {
+        self.source.read_for(index, size)
+    }
+
     fn fingerprint(&self) -> String {
         Digest::new("updraft relabeled").text(&self.source.fingerprint()).texts(&self.classes).hex()
     }

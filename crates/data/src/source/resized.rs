@@ -62,7 +62,7 @@ impl ImageSource for Resized {
 
     fn read(&self, index: usize) -> Result<Image<'_>, DataError> {
         let (height, width) = self.size;
-        Ok(self.source.read(index)?.resize(height, width))
+        Ok(self.source.read_for(index, self.size)?.resize(height, width))
     }
 
     fn fingerprint(&self) -> String {

@@ -52,6 +52,10 @@ impl ImageSource for Subset {
         self.source.read(self.indices[index])
     }
 
+    fn read_for(&self, index: usize, size: (usize, usize)) -> Result<Image<'_>, DataError> {
+        self.source.read_for(self.indices[index], size)
+    }
+
     fn fingerprint(&self) -> String {
         let digest = Digest::new("updraft subset").text(&self.source.fingerprint());
         self.indices.iter().fold(digest, |digest, &index| digest.number(index)).hex()

@@ -124,6 +124,31 @@ impl TarImages {
     fn place(&self, index: usize) -> Place {
         Place { name: self.name(index), index: Some(index) }
     }
+
+    fn decode(
+        &self,
+        index: usize,
+        kept: Option<(usize, usize)>,
+    ) -> Result<Image<'static>, DataError> {
+        let listed = &self.catalog.files[index];
+        if listed.bytes > MAX_FILE_BYTES {
+            let (place, bytes) = (self.place(index), listed.bytes);
+            return Err(DataError::FileTooLarge { place, bytes, limit: MAX_FILE_BYTES });
+        }
+        let length = listed.bytes as usize;
+        let decoded = match &self.content {
+            Content::Inflated(bytes) => {
+                decode_bytes(&bytes[listed.location.position as usize..][..length], kept)
+            }
+            Content::InPlace(file) => {
+                let mut bytes = vec![0; length];
+                read_exact_at(file, &mut bytes, listed.location.position)
+                    .map_err(|source| DataError::Read { place: self.place(index), source })?;
+                decode_bytes(&bytes, kept)
+            }
+        };
+        decoded.map_err(|source| DataError::Decode { place: self.place(index), source })
+    }
 }
 
 impl ImageSource for TarImages {
@@ -144,24 +169,11 @@ impl ImageSource for TarImages {
     }
 
     fn read(&self, index: usize) -> Result<Image<'_>, DataError> {
-        let listed = &self.catalog.files[index];
-        if listed.bytes > MAX_FILE_BYTES {
-            let (place, bytes) = (self.place(index), listed.bytes);
-            return Err(DataError::FileTooLarge { place, bytes, limit: MAX_FILE_BYTES });
-        }
-        let length = listed.bytes as usize;
-        let decoded = match &self.content {
-            Content::Inflated(bytes) => {
-                decode_bytes(&bytes[listed.location.position as usize..][..length])
-            }
-            Content::InPlace(file) => {
-                let mut bytes = vec![0; length];
-                read_exact_at(file, &mut bytes, listed.location.position)
-                    .map_err(|source| DataError::Read { place: self.place(index), source })?;
-                decode_bytes(&bytes)
-            }
-        };
-        decoded.map_err(|source| DataError::Decode { place: self.place(index), source })
+        self.decode(index, None)
+    }
+
+    fn read_for(&self, index: usize, size: (usize, usize)) -> Result<Image<'_>, DataError> {
+        self.decode(index, Some(size))
     }
 
     fn fingerprint(&self) -> String {

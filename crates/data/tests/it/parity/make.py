@@ -1,4 +1,5 @@
-"""Makes `photo.jpg` and `photo-72x64.rgb`: what torchvision makes of a photograph-like picture.
+"""Makes `photo.jpg` and `photo-72x64.rgb`, what torchvision makes of a photograph-like picture,
+and `ink.jpg`, a picture in four inks.
 
 Run with the packages of benches/peers/requirements.txt and Pillow; the files were made with
 torchvision 0.29.2.
@@ -42,3 +43,5 @@ encoded = torch.frombuffer(bytearray(data.getvalue()), dtype=torch.uint8)
 decoded = torchvision.io.decode_jpeg(encoded, mode=torchvision.io.ImageReadMode.RGB)
 resized = v2.functional.resize(decoded, [64, 72], antialias=True)
 (folder / "photo-72x64.rgb").write_bytes(resized.permute(1, 2, 0).contiguous().numpy().tobytes())
+
+Image.new("CMYK", (24, 16), (51, 153, 204, 0)).save(folder / "ink.jpg", quality=95)

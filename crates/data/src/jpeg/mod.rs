@@ -1,5 +1,8 @@
 //! From the bytes of a JPEG to an image.
 
+#[cfg(feature = "turbojpeg")]
+mod turbo;
+
 use zune_jpeg::JpegDecoder;
 use zune_jpeg::errors::DecodeErrors;
 use zune_jpeg::zune_core::bytestream::ZCursor;
@@ -11,8 +14,24 @@ use crate::error::DecodeError;
 use crate::image::Image;
 use crate::recycle;
 
-/// Decodes a JPEG to RGB, whatever its own colors are.
-pub(crate) fn decode(bytes: &[u8]) -> Result<Image<'static>, DecodeError> {
+/// Decodes a JPEG to RGB, whatever its own colors are; `kept` is the height and width to which
+/// the caller shrinks it, where that is known.
+#[cfg_attr(
+    not(feature = "turbojpeg"),
+    expect(unused_variables, reason = "the plain path decodes at full size")
+)]
+pub(crate) fn decode(
+    bytes: &[u8],
+    kept: Option<(usize, usize)>,
+) -> Result<Image<'static>, DecodeError> {
+    #[cfg(feature = "turbojpeg")]
+    if let Some(image) = turbo::decode(bytes, kept) {
+        return Ok(image);
+    }
+    decode_whole(bytes)
+}
+
+fn decode_whole(bytes: &[u8]) -> Result<Image<'static>, DecodeError> {
     if !has_end(bytes) {
         return Err(DecodeError::Truncated { bytes: bytes.len() });
     }
