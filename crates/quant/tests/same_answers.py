@@ -4,8 +4,9 @@
     python crates/quant/tests/same_answers.py FOLDER
 
 Fails where fewer than 99.5 % of the greatest answers are the same, or 99 % after onnxruntime's own
-optimizations: those quantize the weights of layers that the file keeps in f32 between codes. Needs
-onnxruntime and numpy; no test of the workspace does.
+optimizations: those quantize the weights of layers that the file keeps in f32 between codes. On
+processors without VNNI they also take kernels whose sums of two products saturate in 16 bits; there
+only the first of the two holds. Needs onnxruntime and numpy; no test of the workspace does.
 """
 
 import pathlib

@@ -10,7 +10,7 @@ pub(crate) struct QuantizeSettings {
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) calibration: u32,
     /// How ranges follow from what is seen
-    #[arg(long, default_value = "minmax")]
+    #[arg(long, default_value = "mse")]
     pub(super) method: Method,
     /// Also test the other methods, and print all beside each other
     #[arg(long)]
@@ -18,6 +18,10 @@ pub(crate) struct QuantizeSettings {
     /// A layer to keep in f32, by its name in quant.json (repeatable)
     #[arg(long = "keep", value_name = "LAYER")]
     pub(super) keep: Vec<String>,
+    /// Put into eight bits also the little work at the end, on means over whole images, that stays
+    /// in f32 otherwise
+    #[arg(long)]
+    pub(super) all_int8: bool,
     /// First make one channel of each block stand out by this factor; the network computes the
     /// same, and is harder to put into eight bits (separable networks)
     #[arg(long, value_name = "FACTOR", value_parser = factor, allow_hyphen_values = true)]

@@ -90,9 +90,12 @@ impl Quantizing<'_> {
         let set_hash = chosen.images.fingerprint();
         let calibration = load(plan, chosen.images.clone()).context("the calibration images")?;
         let quantized = |method: Method, label: &str, display: &mut Display| {
-            let by = Quantization::new(method.into())
+            let mut by = Quantization::new(method.into())
                 .keep(settings.keep.iter().cloned())
                 .set_hash(set_hash.clone());
+            if !settings.all_int8 {
+                by = by.float_tail();
+            }
             let mut batches = Batches::new(&calibration, display, label);
             let model = QuantizedModel::try_quantize(&graph, batches.by_ref().map(|(x, _)| x), by);
             batches.end()?;

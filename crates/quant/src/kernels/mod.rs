@@ -24,6 +24,7 @@ pub(crate) use elementwise::QuantizedProduct;
 pub use linear::QuantizedLinear;
 pub(crate) use parallel::{over_items, threads};
 pub use path::Path;
+pub(crate) use pooling::means;
 pub use pooling::{Pooling, QuantizedPooling};
 pub use scratch::Scratch;
 pub use transfer::{dequantize, quantize, quantize_images};

@@ -143,6 +143,31 @@ impl QuantizedPooling {
     }
 }
 
+/// The mean of every channel of an image `[pixels, channels]`; its sums are exact.
+///
+/// # Panics
+/// If there is no whole number of pixels, or the path is not available.
+pub(crate) fn means(
+    path: Path,
+    scheme: ActivationScheme,
+    codes: &[u8],
+    sums: &mut [i32],
+    y: &mut [f32],
+) {
+    let channels = y.len();
+    assert!(codes.len().is_multiple_of(channels), "whole pixels");
+    sums.fill(0);
+    for from in codes.chunks_exact(channels) {
+        run_line(path, Accumulate { from, to: sums });
+    }
+    let pixels = codes.len() / channels;
+    let zeros = pixels as i32 * i32::from(scheme.zero_point());
+    let factor = (f64::from(scheme.scale()) / pixels as f64) as f32;
+    for (y, sum) in y.iter_mut().zip(sums) {
+        *y = (*sum - zeros) as f32 * factor;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

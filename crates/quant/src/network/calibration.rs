@@ -3,6 +3,7 @@
 use super::float::FloatRun;
 use super::fuse::{Step, Work};
 use super::model::QuantizeError;
+use super::plan::Reason;
 use super::quantization::Quantization;
 use crate::kernels::Pooling;
 use crate::observe::{ObserveError, Observer};
@@ -41,7 +42,7 @@ pub(super) fn observe<B: AsRef<[f32]>>(
 /// or nothing but zero was seen; and of which layers nothing else was.
 pub(super) fn choose_schemes(
     steps: &[Step],
-    is_kept: &[bool],
+    kept: &[Option<Reason>],
     observers: &[Observer],
 ) -> Result<(Vec<ActivationScheme>, Vec<bool>), QuantizeError> {
     let failed = |tensor: usize| {
@@ -57,7 +58,7 @@ pub(super) fn choose_schemes(
         let is_maximum = matches!(step.work, Work::Pool { pooling: Pooling::Maximum, .. });
         // Of what comes in, zero has an exact code, and the biases of the next layer, counted in
         // this scale, are as fine as those of this one.
-        let keeps = is_zero[index] || is_maximum && !is_kept[index];
+        let keeps = is_zero[index] || is_maximum && kept[index].is_none();
         let scheme = if keeps { Ok(schemes[step.inputs[0]]) } else { seen };
         schemes.push(scheme.map_err(failed(index + 1))?);
     }

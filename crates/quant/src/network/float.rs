@@ -5,7 +5,8 @@ use updraft_conv::slices::{self, ConvGeometry, ConvShape, Path, Scratch};
 use super::fuse::{Step, Work, steps};
 use super::graph::Graph;
 use super::model::QuantizedModel;
-use crate::kernels::Pooling;
+use crate::kernels::{Path as Int8Path, Pooling, means};
+use crate::scheme::ActivationScheme;
 
 /// What the steps work in: every tensor of one image, `[channels, height, width]`.
 #[derive(Debug)]
@@ -60,18 +61,42 @@ impl Graph {
 #[derive(Debug, Clone, Default)]
 pub(super) struct FloatSpace {
     tensors: Vec<Vec<f32>>,
+    sums: Vec<i32>,
     scratch: Scratch,
 }
 
 impl FloatSpace {
     pub(super) const fn new() -> Self {
-        Self { tensors: Vec::new(), scratch: Scratch::new() }
+        Self { tensors: Vec::new(), sums: Vec::new(), scratch: Scratch::new() }
     }
 
     pub(super) fn bytes(&self) -> usize {
         let tensors: usize =
             self.tensors.iter().map(|tensor| size_of::<f32>() * tensor.capacity()).sum();
-        tensors + self.scratch.bytes()
+        tensors + size_of::<i32>() * self.sums.capacity() + self.scratch.bytes()
+    }
+
+    /// Computes a tensor that is the mean of images whose codes are there.
+    pub(super) fn mean(
+        &mut self,
+        path: Int8Path,
+        model: &QuantizedModel,
+        tensor: usize,
+        (scheme, codes): (ActivationScheme, &[u8]),
+    ) {
+        let [channels, ..] = model.shapes[tensor];
+        self.tensors.resize_with(model.shapes.len().max(self.tensors.len()), Vec::new);
+        self.sums.resize(channels, 0);
+        let input = model.layers[tensor - 1].inputs[0];
+        let each: usize = model.shapes[input].iter().product();
+        let y = &mut self.tensors[tensor];
+        y.resize(codes.len() / each * channels, 0.0);
+        for (codes, y) in codes.chunks_exact(each).zip(y.chunks_exact_mut(channels)) {
+            means(path, scheme, codes, &mut self.sums, y);
+        }
+        if model.layers[tensor - 1].is_rectified {
+            y.iter_mut().for_each(|y| *y = y.max(0.0));
+        }
     }
 
     /// What the layer that gives a tensor computed last.

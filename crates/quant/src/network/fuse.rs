@@ -54,6 +54,15 @@ impl Step {
             _ => 0,
         }
     }
+
+    /// Whether it is the mean over each whole image, rectified or not.
+    pub(super) fn is_mean_of_images(&self) -> bool {
+        let Work::Pool { geometry, pooling: Pooling::MeanOfImage } = &self.work else {
+            return false;
+        };
+        let ConvShape { input, kernel, padding, .. } = *geometry.shape();
+        kernel == input && padding == [0, 0]
+    }
 }
 
 /// The steps of a graph, in order; the last one gives its answer.

@@ -82,11 +82,11 @@ impl QuantizedLayer {
     pub(super) fn try_new(
         step: &Step,
         tensor: usize,
-        is_kept: bool,
+        kept: Option<Reason>,
         tensors: Tensors<'_>,
     ) -> Result<Self, PackError> {
         let input = tensors.schemes[step.inputs[0]];
-        let source = match Source::try_new(step, is_kept, input) {
+        let source = match Source::try_new(step, kept, input) {
             Err(WeightError::Overflow { channel, sum }) => {
                 Source::float(step, Reason::Overflow { channel, sum })
             }
@@ -193,12 +193,16 @@ impl QuantizedLayer {
 }
 
 impl Source {
-    fn try_new(step: &Step, is_kept: bool, input: ActivationScheme) -> Result<Self, WeightError> {
+    fn try_new(
+        step: &Step,
+        kept: Option<Reason>,
+        input: ActivationScheme,
+    ) -> Result<Self, WeightError> {
         let quantized = |weights: &[f32], bias: &[f32]| {
             QuantizedWeights::try_quantize(weights, Some(bias), bias.len(), input)
         };
-        if is_kept {
-            return Ok(Self::float(step, Reason::Kept));
+        if let Some(reason) = kept {
+            return Ok(Self::float(step, reason));
         }
         Ok(match &step.work {
             Work::Convolution { geometry, weights, bias } => {

@@ -135,16 +135,16 @@ impl QuantizedModel {
         if steps.is_empty() {
             return Err(QuantizeError::NoLayer);
         }
-        let is_kept = by.kept(steps.iter().map(|step| step.name.as_str()))?;
         let input = graph.shape(graph.input());
+        let kept = by.kept(input, &steps)?;
         let observers = observe(input, &steps, batches, &by)?;
-        let (schemes, is_zero) = choose_schemes(&steps, &is_kept, &observers)?;
+        let (schemes, is_zero) = choose_schemes(&steps, &kept, &observers)?;
         let mut shapes = vec![input];
         shapes.extend(steps.iter().map(|step| step.shape));
         let tensors = Tensors { schemes: &schemes, shapes: &shapes };
         let layers = steps.iter().enumerate().map(|(index, step)| {
             let layer = step.name.clone();
-            let packed = QuantizedLayer::try_new(step, index + 1, is_kept[index], tensors);
+            let packed = QuantizedLayer::try_new(step, index + 1, kept[index], tensors);
             let packed = packed.map_err(|error| match error {
                 PackError::Weights(source) => QuantizeError::Weights { layer, source },
                 PackError::Factor(source) => {
@@ -305,16 +305,23 @@ impl QuantizedModel {
                     let real = |tensor: usize, to: &mut [f32]| {
                         self.real(path, tensor, codes_of(tensor), to);
                     };
-                    float.run(self, step, tensor, images, real);
+                    let is_codes = first == 0 || !self.layers[first - 1].is_float();
+                    if is_codes && step.is_mean_of_images() {
+                        float.mean(path, self, tensor, (self.schemes[first], x));
+                    } else {
+                        float.run(self, step, tensor, images, real);
+                    }
                     let given = float.tensor(tensor);
                     visit(tensor, Numbers::Real(given));
                     if is_last {
                         y.copy_from_slice(given);
                         return;
                     }
-                    let [channels, height, width] = self.shapes[tensor];
-                    let scheme = self.schemes[tensor];
-                    quantize_images(path, scheme, channels, height * width, given, codes);
+                    if self.is_read_as_codes(tensor) {
+                        let [channels, height, width] = self.shapes[tensor];
+                        let scheme = self.schemes[tensor];
+                        quantize_images(path, scheme, channels, height * width, given, codes);
+                    }
                 }
                 (Kernel::Answer(_) | Kernel::Float, _) => unreachable!("returned above"),
             }
@@ -326,6 +333,11 @@ impl QuantizedModel {
         let last = self.shapes.len() - 1;
         let codes = &slots[self.slots[last]][..len(last)];
         self.real(path, last, codes, y);
+    }
+
+    /// Whether a layer in eight bits reads a tensor.
+    pub(super) fn is_read_as_codes(&self, tensor: usize) -> bool {
+        self.layers.iter().any(|layer| !layer.is_float() && layer.inputs.contains(&tensor))
     }
 
     /// Codes `[n, height, width, channels]` as numbers `[n, channels, height, width]`.

@@ -49,7 +49,6 @@ impl QuantizedModel {
     fn layer_to_onnx(&self, model: &mut Model, index: usize, values: &[Values]) -> Values {
         let layer = &self.layers[index];
         let name = format!("layer{index}");
-        let is_last = index + 1 == self.layers.len();
         let read = |position: usize| {
             let values = &values[layer.inputs[position]];
             if layer.is_float() { values.float.clone() } else { values.coded.clone() }
@@ -118,7 +117,9 @@ impl QuantizedModel {
             model.node("Relu", &[&value], &cut, &[]);
             value = cut;
         }
-        if matches!(layer.kernel, Kernel::Answer(_)) || (layer.is_float() && is_last) {
+        // Codes that nobody reads tell other runtimes that the numbers may be rounded to them.
+        let stays_real = layer.is_float() && !self.is_read_as_codes(index + 1);
+        if matches!(layer.kernel, Kernel::Answer(_)) || stays_real {
             return Values::of(value);
         }
         let tensor = format!("t{}", index + 1);

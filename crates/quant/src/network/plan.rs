@@ -29,6 +29,8 @@ pub enum Reason {
     },
     /// The caller asked for it.
     Kept,
+    /// It ends the network on means over whole images, with little work.
+    Tail,
 }
 
 /// One layer of a plan.
@@ -95,6 +97,7 @@ impl fmt::Display for Reason {
                 write!(formatter, "sums of channel {channel} may reach {sum}, beyond 32 bits")
             }
             Self::Kept => formatter.write_str("kept by choice"),
+            Self::Tail => formatter.write_str("little work on means over whole images"),
         }
     }
 }

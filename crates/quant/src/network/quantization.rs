@@ -1,7 +1,12 @@
 //! How a graph is to be quantized, and what a model remembers of it.
 
+use super::fuse::Step;
 use super::model::QuantizeError;
+use super::plan::Reason;
 use crate::observe::Calibration;
+
+/// A tail in f32 is at most this part of the work.
+const LEAST_WORK: usize = 100;
 
 /// How a graph is to be quantized: how ranges are found, and what stays in f32.
 ///
@@ -10,12 +15,13 @@ use crate::observe::Calibration;
 pub struct Quantization {
     calibration: Calibration,
     kept: Vec<String>,
+    has_float_tail: bool,
     set_hash: String,
 }
 
 impl From<Calibration> for Quantization {
     fn from(calibration: Calibration) -> Self {
-        Self { calibration, kept: Vec::new(), set_hash: String::new() }
+        Self { calibration, kept: Vec::new(), has_float_tail: false, set_hash: String::new() }
     }
 }
 
@@ -34,6 +40,15 @@ impl Quantization {
         self
     }
 
+    /// Keeps in f32 the means over whole images and what is made of them alone, up to the answers,
+    /// if that is at most a hundredth of all multiply-adds: eight bits of a few numbers that stand
+    /// for all pixels cost more accuracy than time is saved.
+    #[must_use]
+    pub const fn float_tail(mut self) -> Self {
+        self.has_float_tail = true;
+        self
+    }
+
     /// A hash of the calibration set, for the model to remember.
     #[must_use]
     pub fn set_hash(mut self, hash: impl Into<String>) -> Self {
@@ -49,20 +64,60 @@ impl Quantization {
         Calibrated { calibration: self.calibration, images, set_hash: self.set_hash }
     }
 
-    /// Whether each step is kept.
-    pub(super) fn kept<'a>(
+    /// Why each step is kept in f32, if it is.
+    pub(super) fn kept(
         &self,
-        steps: impl Iterator<Item = &'a str> + Clone,
-    ) -> Result<Vec<bool>, QuantizeError> {
-        let is_named =
-            |step: &str, name: &String| step == name || step.split('+').any(|part| part == name);
-        let unknown = self.kept.iter().find(|name| !steps.clone().any(|step| is_named(step, name)));
+        input: [usize; 3],
+        steps: &[Step],
+    ) -> Result<Vec<Option<Reason>>, QuantizeError> {
+        let is_named = |step: &Step, name: &String| {
+            step.name == *name || step.name.split('+').any(|part| part == name)
+        };
+        let unknown = self.kept.iter().find(|name| !steps.iter().any(|step| is_named(step, name)));
         if let Some(layer) = unknown {
-            let there = steps.collect::<Vec<_>>().join(", ");
+            let there: Vec<_> = steps.iter().map(|step| step.name.as_str()).collect();
+            let there = there.join(", ");
             return Err(QuantizeError::NoSuchLayer { layer: layer.clone(), there });
         }
-        Ok(steps.map(|step| self.kept.iter().any(|name| is_named(step, name))).collect())
+        let is_tail =
+            if self.has_float_tail { tail(input, steps) } else { vec![false; steps.len()] };
+        let reason = |(step, is_tail): (&Step, bool)| {
+            let is_named = self.kept.iter().any(|name| is_named(step, name));
+            is_named.then_some(Reason::Kept).or_else(|| is_tail.then_some(Reason::Tail))
+        };
+        Ok(steps.iter().zip(is_tail).map(reason).collect())
     }
+}
+
+/// Which steps are the means over whole images, and what is made of them alone: none where that
+/// is more than a hundredth of the work.
+fn tail(input: [usize; 3], steps: &[Step]) -> Vec<bool> {
+    let is_pixel = |shape: [usize; 3]| shape[1..] == [1, 1];
+    let shape_of = |tensor: usize| if tensor == 0 { input } else { steps[tensor - 1].shape };
+    let mut is_tail = Vec::with_capacity(steps.len());
+    for step in steps {
+        let is_mean = step.is_mean_of_images() && !is_pixel(shape_of(step.inputs[0]));
+        let is_of_tail = step.inputs.iter().all(|&input| input > 0 && is_tail[input - 1]);
+        is_tail.push(is_pixel(step.shape) && (is_mean || is_of_tail));
+    }
+    // What a layer in eight bits reads is no end: the weights of channels, for one.
+    for index in (0..steps.len()).rev() {
+        if !is_tail[index] {
+            for &input in &steps[index].inputs {
+                if input > 0 {
+                    is_tail[input - 1] = false;
+                }
+            }
+        }
+    }
+    let sum = |of_tail: bool| -> usize {
+        let steps = steps.iter().zip(&is_tail).filter(|(_, is_tail)| **is_tail || !of_tail);
+        steps.map(|(step, _)| step.multiply_adds()).sum()
+    };
+    if sum(true) * LEAST_WORK > sum(false) {
+        is_tail.fill(false);
+    }
+    is_tail
 }
 
 /// What a model was calibrated on, and how.

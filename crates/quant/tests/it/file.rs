@@ -53,7 +53,7 @@ fn answers(model: &QuantizedModel) -> Vec<f32> {
 /// A file with the right length and hash for its layers.
 fn sealed(body: &[u8]) -> Vec<u8> {
     let mut file = b"UPDRAFTQ".to_vec();
-    file.extend(3_u32.to_le_bytes());
+    file.extend(4_u32.to_le_bytes());
     file.extend((body.len() as u64).to_le_bytes());
     file.extend(Sha256::digest(body));
     file.extend(body);
@@ -105,8 +105,8 @@ fn every_damaged_byte_is_noticed() -> Result<(), Box<dyn std::error::Error>> {
     let error = |bytes: &[u8]| QuantizedModel::try_from_bytes(bytes).expect_err("bad");
     assert_eq!(error(b"ONNX or so, but not ours"), FileError::Foreign);
     let mut newer = bytes.clone();
-    newer[8] = 4;
-    assert_eq!(error(&newer), FileError::Version { version: 4 });
+    newer[8] = 5;
+    assert_eq!(error(&newer), FileError::Version { version: 5 });
     let mut damaged = bytes.clone();
     damaged[HEADER + 40] ^= 1;
     assert_eq!(error(&damaged), FileError::Hash);

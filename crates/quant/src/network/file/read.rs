@@ -264,6 +264,7 @@ fn read_float(
             Reason::Overflow { channel, sum: i64::from_le_bytes(file.array("a sum")?) }
         }
         2 => Reason::Kept,
+        3 => Reason::Tail,
         _ => return Err(invalid(layer, "the reason")),
     };
     let [kind] = file.array("a kind")?;

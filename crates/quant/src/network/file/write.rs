@@ -100,6 +100,7 @@ fn float(body: &mut Writer, step: &Step, reason: Reason) {
             body.0.extend(sum.to_le_bytes());
         }
         Reason::Kept => body.0.push(2),
+        Reason::Tail => body.0.push(3),
     }
     match &step.work {
         Work::Convolution { geometry, weights, bias } => {
