@@ -3,6 +3,8 @@
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
+    _mm256_add_epi32, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_maddubs_epi16,
+    _mm256_set1_epi8, _mm256_set1_epi16, _mm256_setzero_si256, _mm256_storeu_si256,
     _mm512_add_epi32, _mm512_dpbusd_epi32, _mm512_reduce_add_epi32, _mm512_set1_epi8,
     _mm512_setzero_si512,
 };
@@ -15,6 +17,8 @@ const CHAINS: u64 = 12;
 pub(crate) enum Dot {
     /// `vpdpbusd` on 64 bytes.
     Avx512Vnni,
+    /// `vpmaddubsw`, `vpmaddwd` and `vpaddd` on 32 bytes, whose sums of two must fit 16 bits.
+    Avx2,
     /// One product after the other, as far as the compiler does not know better.
     Scalar,
 }
@@ -26,6 +30,10 @@ impl Dot {
         if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vnni") {
             return Self::Avx512Vnni;
         }
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") {
+            return Self::Avx2;
+        }
         Self::Scalar
     }
 
@@ -33,6 +41,7 @@ impl Dot {
     pub(crate) const fn operations(self) -> u64 {
         let bytes = match self {
             Self::Avx512Vnni => 64,
+            Self::Avx2 => 32,
             Self::Scalar => 1,
         };
         2 * bytes * CHAINS
@@ -48,6 +57,11 @@ pub(crate) fn run(dot: Dot, rounds: u64) -> i32 {
         {
             // SAFETY: both features were just detected.
             unsafe { avx512(rounds) }
+        }
+        #[cfg(target_arch = "x86_64")]
+        Dot::Avx2 if is_x86_feature_detected!("avx2") => {
+            // SAFETY: the feature was just detected.
+            unsafe { avx2(rounds) }
         }
         _ => scalar(rounds),
     }
@@ -65,6 +79,29 @@ fn avx512(rounds: u64) -> i32 {
     }
     let total = sums.into_iter().fold(_mm512_setzero_si512(), |a, b| _mm512_add_epi32(a, b));
     _mm512_reduce_add_epi32(total)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn avx2(rounds: u64) -> i32 {
+    let mut sums = [_mm256_setzero_si256(); CHAINS as usize];
+    let (a, ones) = (_mm256_set1_epi8(3), _mm256_set1_epi16(1));
+    let factors = [[-2_i8; 32]; CHAINS as usize];
+    for _ in 0..rounds {
+        // Read anew, or the products would be taken out of the loop.
+        let factors = std::hint::black_box(&factors);
+        for (sum, factors) in sums.iter_mut().zip(factors) {
+            // SAFETY: the array is as large as the vector.
+            let b = unsafe { _mm256_loadu_si256(factors.as_ptr().cast()) };
+            let pairs = _mm256_maddubs_epi16(a, b);
+            *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(pairs, ones));
+        }
+    }
+    let total = sums.into_iter().fold(_mm256_setzero_si256(), |a, b| _mm256_add_epi32(a, b));
+    let mut lanes = [0_i32; 8];
+    // SAFETY: the array is as large as the vector.
+    unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), total) };
+    lanes.iter().fold(0, |a, &b| a.wrapping_add(b))
 }
 
 fn scalar(rounds: u64) -> i32 {

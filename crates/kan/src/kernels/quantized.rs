@@ -12,6 +12,21 @@ use crate::grid::Outside;
 /// Outputs lie in blocks of so many.
 pub(crate) const BLOCK: usize = 16;
 
+/// The four coefficients of each output of a block, in the order of [`TAPS`]: a cache line, so that
+/// no vector lies in two.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct Coefficients(pub(crate) [[i8; 4]; BLOCK]);
+
+/// The base weights of a block's outputs, in a cache line too.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct BaseWeights(pub(crate) [f32; BLOCK]);
+
+/// The taps in the order in which they lie: the first two and the last two belong to bases that
+/// add up to at most 2/3, so that the sum of two products fits 16 bits.
+const TAPS: [usize; 4] = [0, 2, 1, 3];
+
 /// With more inputs a sum of 32 bits could overflow: one input adds less than 49,000.
 const MOST_INPUTS: usize = 40_000;
 
@@ -27,10 +42,10 @@ const MOST_INPUTS: usize = 40_000;
 pub struct QuantizedLayer {
     geometry: LayerGeometry,
     uniform: Uniform,
-    /// `[blocks of tiles][in_features][intervals][outputs of the tile][4]`.
-    splines: Vec<i8>,
-    /// `[blocks of tiles][in_features][outputs of the tile]`, or empty.
-    base: Vec<f32>,
+    /// `[tiles][in_features][intervals][blocks of the tile]`.
+    splines: Vec<Coefficients>,
+    /// `[tiles][in_features][blocks of the tile]`, or empty.
+    base: Vec<BaseWeights>,
     /// What a product of integers is worth, `[out_features]`.
     units: Vec<f32>,
     /// `[out_features]`.
@@ -43,6 +58,8 @@ pub struct QuantizedLayer {
 pub enum QuantizedPath {
     /// Rust without intrinsics.
     Portable,
+    /// Four products and their sum in each of eight lanes, in three instructions.
+    Avx2,
     /// Four products and their sum in each of sixteen lanes.
     Avx512Vnni,
 }
@@ -110,7 +127,7 @@ impl From<LayerError> for QuantizeError {
 
 impl QuantizedPath {
     /// Every path, slowest first.
-    pub const ALL: [Self; 2] = [Self::Portable, Self::Avx512Vnni];
+    pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512Vnni];
 
     /// The fastest path that this CPU has.
     #[must_use]
@@ -124,13 +141,15 @@ impl QuantizedPath {
         match self {
             Self::Portable => true,
             #[cfg(all(target_arch = "x86_64", feature = "std"))]
+            Self::Avx2 => is_x86_feature_detected!("avx2"),
+            #[cfg(all(target_arch = "x86_64", feature = "std"))]
             Self::Avx512Vnni => {
                 is_x86_feature_detected!("avx512f")
                     && is_x86_feature_detected!("avx512vl")
                     && is_x86_feature_detected!("avx512vnni")
             }
             #[cfg(not(all(target_arch = "x86_64", feature = "std")))]
-            Self::Avx512Vnni => false,
+            Self::Avx2 | Self::Avx512Vnni => false,
         }
     }
 
@@ -139,6 +158,7 @@ impl QuantizedPath {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",
+            Self::Avx2 => "avx2",
             Self::Avx512Vnni => "avx512-vnni",
         }
     }
@@ -184,25 +204,26 @@ impl QuantizedLayer {
                 }
             }
         }
-        let padded = outputs.next_multiple_of(BLOCK);
+        let blocks = outputs.div_ceil(BLOCK);
         let windows = grid.intervals();
-        let mut splines = vec![0; padded * inputs * windows * 4];
-        let mut base = vec![0.0; weights.base.map_or(0, |_| padded * inputs)];
+        let mut splines = vec![Coefficients([[0; 4]; BLOCK]); blocks * inputs * windows];
+        let mut base = vec![BaseWeights([0.0; BLOCK]); weights.base.map_or(0, |_| blocks * inputs)];
         for tile in tiles(outputs) {
-            let width = tile.len();
+            let (first, width) = (tile.start / BLOCK * inputs, tile.len() / BLOCK);
             for input in 0..inputs {
-                let row = tile.start * inputs + input * width;
+                let row = first + input * width;
                 for (column, output) in tile.clone().take_while(|&at| at < outputs).enumerate() {
+                    let (block, lane) = (column / BLOCK, column % BLOCK);
                     if let Some(numbers) = weights.base {
-                        base[row + column] = numbers[input * outputs + output];
+                        base[row + block].0[lane] = numbers[input * outputs + output];
                     }
                     for window in 0..windows {
-                        let lane = (row * windows + window * width + column) * 4;
-                        for tap in 0..4 {
+                        let lanes = &mut splines[row * windows + window * width + block].0;
+                        // No coefficients at all leave 0/0, which is 0 as an integer.
+                        lanes[lane] = TAPS.map(|tap| {
                             let share = coefficient(input, window + tap, output) / units[output];
-                            // No coefficients at all leave 0/0, which is 0 as an integer.
-                            splines[lane + tap] = share.round() as i8;
-                        }
+                            share.round() as i8
+                        });
                     }
                 }
             }
@@ -252,7 +273,9 @@ impl QuantizedLayer {
     /// Bytes of the coefficients, base weights and biases.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.splines.len() + 4 * (self.base.len() + self.units.len() + self.bias.len())
+        size_of_val(self.splines.as_slice())
+            + size_of_val(self.base.as_slice())
+            + 4 * (self.units.len() + self.bias.len())
     }
 }
 
@@ -309,9 +332,31 @@ mod tests {
                 assert!(portable[..outputs].iter().all(|value| value.is_nan()));
                 assert!(portable[outputs..].iter().all(|value| value.is_finite()));
                 let bits = |y: &[f32]| y.iter().map(|y| y.to_bits()).collect::<Vec<_>>();
-                let best = run(&quantized, QuantizedPath::detect(), &x, outputs);
-                assert_eq!(bits(&portable), bits(&best));
+                for path in paths() {
+                    let y = run(&quantized, path, &x, outputs);
+                    assert_eq!(bits(&portable), bits(&y), "{}", path.name());
+                }
             }
+        }
+    }
+
+    fn paths() -> impl Iterator<Item = QuantizedPath> {
+        QuantizedPath::ALL.into_iter().filter(|path| path.is_available())
+    }
+
+    #[test]
+    fn the_largest_products_of_bytes_do_not_saturate() {
+        let x: Vec<f32> = (0..40_000_u16).map(|step| f32::from(step) / 14_000.0 - 1.4).collect();
+        for outside in [Outside::Zero, Outside::Clamp] {
+            let geometry = layer(1, 16, outside);
+            let spline: Vec<f32> = (0..9 * 16).map(|at| [1.0, -1.0][at % 16 % 2]).collect();
+            let weights = Weights { spline: &spline, ..Weights::default() };
+            let quantized = QuantizedLayer::try_new(&geometry, weights).unwrap();
+            let portable = run(&quantized, QuantizedPath::Portable, &x, 16);
+            for path in paths() {
+                assert!(run(&quantized, path, &x, 16) == portable, "{}", path.name());
+            }
+            assert!(portable.iter().fold(0.0_f32, |most, y| most.max(y.abs())) > 0.99);
         }
     }
 

@@ -10,6 +10,8 @@ mod function;
 mod gradient;
 mod portable;
 mod quantized;
+#[cfg(target_arch = "x86_64")]
+mod quantized_avx2;
 mod run;
 mod taps;
 mod tiles;

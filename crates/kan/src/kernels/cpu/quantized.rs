@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{GROUP, PITCH, ROWS, function};
 use crate::basis::Uniform;
 use crate::kernels::geometry::LayerGeometry;
-use crate::kernels::quantized::{BLOCK, QuantizedPath, tiles};
+use crate::kernels::quantized::{BLOCK, BaseWeights, Coefficients, QuantizedPath, tiles};
 use crate::kernels::scratch::{QuantizedSpace, grown};
 
 /// Inputs that are computed together: at few intervals, their coefficients for a tile of outputs
@@ -23,9 +23,9 @@ const ROUNDER: f32 = 12_582_912.0;
 pub(crate) struct QuantizedJob<'a> {
     pub(crate) geometry: &'a LayerGeometry,
     pub(crate) uniform: Uniform,
-    pub(crate) splines: &'a [i8],
+    pub(crate) splines: &'a [Coefficients],
     /// Empty if there is no base branch.
-    pub(crate) base: &'a [f32],
+    pub(crate) base: &'a [BaseWeights],
     pub(crate) units: &'a [f32],
     pub(crate) bias: &'a [f32],
     pub(crate) x: &'a [f32],
@@ -51,6 +51,8 @@ impl QuantizedJob<'_> {
             match path {
                 #[cfg(target_arch = "x86_64")]
                 QuantizedPath::Avx512Vnni => super::vnni::prepare(&self, block.clone(), seen),
+                #[cfg(target_arch = "x86_64")]
+                QuantizedPath::Avx2 => super::quantized_avx2::prepare(&self, block.clone(), seen),
                 _ => self.prepare(block.clone(), seen),
             }
             for outputs in tiles(outputs) {
@@ -79,20 +81,21 @@ impl QuantizedJob<'_> {
         }
     }
 
-    fn splines_of(&self, outputs: &Range<usize>, inputs: &Range<usize>) -> &[i8] {
-        let lanes = self.geometry.grid().intervals() * 4;
-        let first = outputs.start * self.geometry.in_features();
-        let place = |input: usize| (first + input * outputs.len()) * lanes;
-        &self.splines[place(inputs.start)..place(inputs.end)]
+    fn splines_of(&self, outputs: &Range<usize>, inputs: &Range<usize>) -> &[Coefficients] {
+        let own = self.blocks_of(outputs, inputs);
+        let windows = self.geometry.grid().intervals();
+        &self.splines[own.start * windows..own.end * windows]
     }
 
-    fn base_of(&self, outputs: &Range<usize>, inputs: &Range<usize>) -> &[f32] {
-        if self.base.is_empty() {
-            return &[];
-        }
-        let first = outputs.start * self.geometry.in_features();
-        let place = |input: usize| first + input * outputs.len();
-        &self.base[place(inputs.start)..place(inputs.end)]
+    fn base_of(&self, outputs: &Range<usize>, inputs: &Range<usize>) -> &[BaseWeights] {
+        if self.base.is_empty() { &[] } else { &self.base[self.blocks_of(outputs, inputs)] }
+    }
+
+    /// The blocks of outputs of some inputs, where an input has one of each.
+    fn blocks_of(&self, outputs: &Range<usize>, inputs: &Range<usize>) -> Range<usize> {
+        let first = outputs.start / BLOCK * self.geometry.in_features();
+        let place = |input: usize| first + input * outputs.len() / BLOCK;
+        place(inputs.start)..place(inputs.end)
     }
 
     /// What the samples see of some inputs.
@@ -118,10 +121,11 @@ impl QuantizedJob<'_> {
             let [one, two, three, four] =
                 std::array::from_fn(|_| &lines.next().expect("a line a tap")[..rows]);
             let taps = one.iter().zip(two).zip(three.iter().zip(four));
+            // Laid out in the order of `TAPS`.
             for (quad, ((one, two), (three, four))) in quads[..rows].iter_mut().zip(taps) {
                 // NaN becomes some byte; its sample's outputs are NaN for another reason.
                 let steps = |value: f32| (value * STEPS_OF_ONE + ROUNDER).to_bits() & 0xFF;
-                *quad = steps(*one) | steps(*two) << 8 | steps(*three) << 16 | steps(*four) << 24;
+                *quad = steps(*one) | steps(*three) << 8 | steps(*two) << 16 | steps(*four) << 24;
             }
             for group in 0..rows.div_ceil(GROUP) {
                 let own = group * GROUP..(group + 1) * GROUP;
@@ -176,10 +180,10 @@ pub(super) struct Tile<'a> {
     /// Inputs.
     pub(super) count: usize,
     pub(super) intervals: usize,
-    /// `[inputs][intervals][width][4]`.
-    pub(super) splines: &'a [i8],
-    /// `[inputs][width]`, or empty.
-    pub(super) base: &'a [f32],
+    /// `[inputs][intervals][blocks of the width]`.
+    pub(super) splines: &'a [Coefficients],
+    /// `[inputs][blocks of the width]`, or empty.
+    pub(super) base: &'a [BaseWeights],
     /// As in [`Seen`].
     pub(super) quads: &'a [u32],
     /// As in [`Seen`].
@@ -194,6 +198,8 @@ impl Tile<'_> {
         match path {
             #[cfg(target_arch = "x86_64")]
             QuantizedPath::Avx512Vnni => super::vnni::add(self, integers, floats),
+            #[cfg(target_arch = "x86_64")]
+            QuantizedPath::Avx2 => super::quantized_avx2::add(self, integers, floats),
             _ => self.add(integers, floats),
         }
     }
@@ -205,12 +211,13 @@ impl Tile<'_> {
                 let at = Self::place(row, input);
                 let quad = self.quads[at].to_le_bytes();
                 let (lanes, base) = self.weights(input, self.windows[at]);
-                for (sum, lane) in integers.iter_mut().zip(lanes.chunks_exact(4)) {
+                let lanes = lanes.iter().flat_map(|block| &block.0);
+                for (sum, lane) in integers.iter_mut().zip(lanes) {
                     for (value, weight) in quad.into_iter().zip(lane) {
                         *sum += i32::from(value) * i32::from(*weight);
                     }
                 }
-                for (sum, weight) in floats.iter_mut().zip(base) {
+                for (sum, weight) in floats.iter_mut().zip(base.iter().flat_map(|block| &block.0)) {
                     *sum += self.activations[at] * weight;
                 }
             }
@@ -224,13 +231,14 @@ impl Tile<'_> {
         (row / GROUP * INPUTS + input) * GROUP + row % GROUP
     }
 
-    /// An input's coefficients in a window, `[width][4]`, and its base weights.
-    fn weights(&self, input: usize, window: u32) -> (&[i8], &[f32]) {
-        let lane = (input * self.intervals + window as usize) * self.width * 4;
+    /// An input's coefficients in a window, and its base weights.
+    fn weights(&self, input: usize, window: u32) -> (&[Coefficients], &[BaseWeights]) {
+        let blocks = self.width / BLOCK;
+        let first = (input * self.intervals + window as usize) * blocks;
         let base = match self.base {
             [] => self.base,
-            base => &base[input * self.width..(input + 1) * self.width],
+            base => &base[input * blocks..(input + 1) * blocks],
         };
-        (&self.splines[lane..lane + self.width * 4], base)
+        (&self.splines[first..first + blocks], base)
     }
 }

@@ -85,14 +85,14 @@ fn rows<const N: usize, const R: usize>(
         }
     }
     let place = Tile::place(first, 0);
-    let of_input = tile.intervals * width * 4;
+    let of_input = tile.intervals * N;
     let seen = place..place + (tile.count - 1) * GROUP + R;
     let mut quads = tile.quads[seen.clone()].as_ptr();
     let mut windows = tile.windows[seen.clone()].as_ptr();
     let mut activations = tile.activations[seen].as_ptr();
     let mut splines = tile.splines[..tile.count * of_input].as_ptr();
     let has_base = !tile.base.is_empty();
-    let mut base = tile.base[..if has_base { tile.count * width } else { 0 }].as_ptr();
+    let mut base = tile.base[..if has_base { tile.count * N } else { 0 }].as_ptr();
     for _ in 0..tile.count {
         for (row, sums) in whole.iter_mut().enumerate() {
             // SAFETY: every row has a window in every input.
@@ -100,9 +100,9 @@ fn rows<const N: usize, const R: usize>(
             // SAFETY: and a quadruple of basis values.
             let quad = unsafe { quads.wrapping_add(row).read() };
             let quad = _mm512_set1_epi32(quad.cast_signed());
-            let lanes = splines.wrapping_add(window * width * 4);
+            let lanes = splines.wrapping_add(window * N);
             for (vector, sum) in sums.iter_mut().enumerate() {
-                let place = lanes.wrapping_add(vector * BLOCK * 4);
+                let place = lanes.wrapping_add(vector);
                 // SAFETY: a window is that of an interval, whose coefficients are `N` vectors.
                 let weights = unsafe { _mm512_loadu_si512(place.cast()) };
                 *sum = _mm512_dpbusd_epi32(*sum, quad, weights);
@@ -112,7 +112,7 @@ fn rows<const N: usize, const R: usize>(
             let mut weights = [_mm512_setzero_ps(); N];
             for (vector, weights) in weights.iter_mut().enumerate() {
                 // SAFETY: an input's base weights are `N` vectors.
-                *weights = unsafe { _mm512_loadu_ps(base.wrapping_add(vector * BLOCK)) };
+                *weights = unsafe { _mm512_loadu_ps(base.wrapping_add(vector).cast()) };
             }
             for (row, sums) in real.iter_mut().enumerate() {
                 // SAFETY: every row has a value in every input.
@@ -128,7 +128,7 @@ fn rows<const N: usize, const R: usize>(
         windows = windows.wrapping_add(GROUP);
         activations = activations.wrapping_add(GROUP);
         splines = splines.wrapping_add(of_input);
-        base = base.wrapping_add(width);
+        base = base.wrapping_add(N);
     }
     for row in 0..R {
         for vector in 0..N {
