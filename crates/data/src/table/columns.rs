@@ -205,6 +205,7 @@ impl Column {
     }
 
     /// Appends a field without spaces around it.
+    #[inline]
     fn push(&mut self, field: &[u8], is_missing: bool) -> Result<(), Unfit> {
         match self {
             Self::Category { words, codes } => {
@@ -286,6 +287,7 @@ impl<'a> Missing<'a> {
         Self { texts, begins, has_empty: texts.iter().any(String::is_empty) }
     }
 
+    #[inline]
     fn contains(&self, field: &[u8]) -> bool {
         match field.first() {
             None => self.has_empty,
@@ -299,6 +301,7 @@ impl<'a> Missing<'a> {
 
 /// As [`str::trim`], which looks for the spaces of all scripts, but quick where neither end can
 /// be one.
+#[inline]
 fn trim(field: &[u8]) -> Result<&[u8], Unfit> {
     match field {
         [] => Ok(field),

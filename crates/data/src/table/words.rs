@@ -26,12 +26,19 @@ impl Default for Words {
 
 impl Words {
     /// The number of a word, new or known; what equals a known word needs no look at its bytes.
+    #[inline]
     pub(super) fn number(&mut self, word: &[u8]) -> Result<u32, Utf8Error> {
         let slot = slot(word);
         let recent = self.recent[slot];
-        if self.words.get(recent as usize).is_some_and(|recent| recent.as_bytes() == word) {
+        if self.words.get(recent as usize).is_some_and(|recent| is_same(recent.as_bytes(), word)) {
             return Ok(recent);
         }
+        self.number_of_other(slot, word)
+    }
+
+    /// The number of a word that does not lie in its slot.
+    #[inline(never)]
+    fn number_of_other(&mut self, slot: usize, word: &[u8]) -> Result<u32, Utf8Error> {
         let word = str::from_utf8(word)?;
         let number = match self.numbers.get(word) {
             Some(&number) => number,
@@ -48,6 +55,24 @@ impl Words {
 
     pub(super) fn words(&self) -> &[Box<str>] {
         &self.words
+    }
+}
+
+/// Equality of words, most of which are too short for a call to be worth it.
+#[inline]
+fn is_same(a: &[u8], b: &[u8]) -> bool {
+    const WIDE: usize = size_of::<u64>();
+    if a.len() != b.len() {
+        return false;
+    }
+    match (a.first_chunk::<WIDE>(), b.first_chunk::<WIDE>(), a.last_chunk(), b.last_chunk::<WIDE>())
+    {
+        // Two halves that may overlap.
+        (Some(a_first), Some(b_first), Some(a_last), Some(b_last)) if a.len() <= 2 * WIDE => {
+            a_first == b_first && a_last == b_last
+        }
+        (None, ..) => a.iter().zip(b).all(|(a, b)| a == b),
+        _ => a == b,
     }
 }
 
@@ -80,6 +105,20 @@ mod tests {
             (words.number(b""), words.number(b"word 7"), words.words().len()),
             (Ok(2000), Ok(7), 2001)
         );
+    }
+
+    #[test]
+    fn words_are_the_same_where_all_their_bytes_are() {
+        for length in 0..40 {
+            let word: Vec<u8> = (0..length).collect();
+            assert!(is_same(&word, &word.clone()));
+            assert!(!is_same(&word, &(0..=length).collect::<Vec<u8>>()));
+            for at in 0..word.len() {
+                let mut other = word.clone();
+                other[at] ^= 1;
+                assert!(!is_same(&word, &other), "{length} bytes, {at}");
+            }
+        }
     }
 
     #[test]
