@@ -13,9 +13,10 @@ use clap::{Args, Parser, Subcommand};
     args_conflicts_with_subcommands = true,
     after_help = "Options of the build, for runs:\n\
                   \x20     --compare <LIST>  Also time builds without each of these features:\n\
-                  \x20                       conv, simd, rayon, x86-v4\n\
+                  \x20                       conv, simd, rayon, x86-v4, turbojpeg\n\
                   \x20     --with <LIST>     Build with cuda, rocm, metal, vulkan, wgpu, fusion,\n\
-                  \x20                       autotune; each GPU backend that is found is timed\n\n\
+                  \x20                       autotune, turbojpeg; each GPU backend that is\n\
+                  \x20                       found is timed\n\n\
                   Every strategy is first proved on a small shape against a reference;\n\
                   a wrong one is not timed. Then all take turns, each in a process of its\n\
                   own, and medians are compared within the run."

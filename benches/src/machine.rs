@@ -94,6 +94,7 @@ impl Build {
             ("wgpu", cfg!(feature = "wgpu")),
             ("fusion", cfg!(feature = "fusion")),
             ("autotune", cfg!(feature = "autotune")),
+            ("turbojpeg", cfg!(feature = "turbojpeg")),
         ];
         let on = features.into_iter().filter(|(_, on)| *on).map(|(name, _)| name.to_owned());
         // Saved runs change no program.
