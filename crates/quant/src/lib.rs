@@ -33,7 +33,7 @@ pub use weights::{QuantizedWeights, WeightError};
 pub mod slices {
     // Layers with packed weights.
     pub use crate::kernels::{
-        Pooling, QuantizedAdd, QuantizedConvolution, QuantizedLinear, QuantizedPooling,
+        Addend, Pooling, QuantizedAdd, QuantizedConvolution, QuantizedLinear, QuantizedPooling,
     };
 
     // Into eight bits and back.

@@ -3,10 +3,10 @@
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
-    _mm256_add_epi32, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_maddubs_epi16,
-    _mm256_set1_epi8, _mm256_set1_epi16, _mm256_setzero_si256, _mm256_storeu_si256,
-    _mm512_add_epi32, _mm512_dpbusd_epi32, _mm512_reduce_add_epi32, _mm512_set1_epi8,
-    _mm512_setzero_si512,
+    __m256i, _mm256_add_epi32, _mm256_dpbusd_avx_epi32, _mm256_loadu_si256, _mm256_madd_epi16,
+    _mm256_maddubs_epi16, _mm256_set1_epi8, _mm256_set1_epi16, _mm256_setzero_si256,
+    _mm256_storeu_si256, _mm512_add_epi32, _mm512_dpbusd_epi32, _mm512_reduce_add_epi32,
+    _mm512_set1_epi8, _mm512_setzero_si512,
 };
 
 /// Chains that run side by side: latency 5 on two units needs 10, and 12 fit the registers.
@@ -17,6 +17,8 @@ const CHAINS: u64 = 12;
 pub(crate) enum Dot {
     /// `vpdpbusd` on 64 bytes.
     Avx512Vnni,
+    /// `vpdpbusd` on 32 bytes.
+    AvxVnni,
     /// `vpmaddubsw`, `vpmaddwd` and `vpaddd` on 32 bytes, whose sums of two must fit 16 bits.
     Avx2,
     /// One product after the other, as far as the compiler does not know better.
@@ -31,6 +33,10 @@ impl Dot {
             return Self::Avx512Vnni;
         }
         #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("avxvnni") {
+            return Self::AvxVnni;
+        }
+        #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx2") {
             return Self::Avx2;
         }
@@ -41,7 +47,7 @@ impl Dot {
     pub(crate) const fn operations(self) -> u64 {
         let bytes = match self {
             Self::Avx512Vnni => 64,
-            Self::Avx2 => 32,
+            Self::AvxVnni | Self::Avx2 => 32,
             Self::Scalar => 1,
         };
         2 * bytes * CHAINS
@@ -57,6 +63,11 @@ pub(crate) fn run(dot: Dot, rounds: u64) -> i32 {
         {
             // SAFETY: both features were just detected.
             unsafe { avx512(rounds) }
+        }
+        #[cfg(target_arch = "x86_64")]
+        Dot::AvxVnni if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("avxvnni") => {
+            // SAFETY: both features were just detected.
+            unsafe { avx_vnni(rounds) }
         }
         #[cfg(target_arch = "x86_64")]
         Dot::Avx2 if is_x86_feature_detected!("avx2") => {
@@ -82,6 +93,19 @@ fn avx512(rounds: u64) -> i32 {
 }
 
 #[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,avxvnni")]
+fn avx_vnni(rounds: u64) -> i32 {
+    let mut sums = [_mm256_setzero_si256(); CHAINS as usize];
+    let (a, b) = std::hint::black_box((_mm256_set1_epi8(3), _mm256_set1_epi8(-2)));
+    for _ in 0..rounds {
+        for sum in &mut sums {
+            *sum = _mm256_dpbusd_avx_epi32(*sum, a, b);
+        }
+    }
+    total(sums)
+}
+
+#[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn avx2(rounds: u64) -> i32 {
     let mut sums = [_mm256_setzero_si256(); CHAINS as usize];
@@ -97,6 +121,13 @@ fn avx2(rounds: u64) -> i32 {
             *sum = _mm256_add_epi32(*sum, _mm256_madd_epi16(pairs, ones));
         }
     }
+    total(sums)
+}
+
+/// The sum of all lanes.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn total(sums: [__m256i; CHAINS as usize]) -> i32 {
     let total = sums.into_iter().fold(_mm256_setzero_si256(), |a, b| _mm256_add_epi32(a, b));
     let mut lanes = [0_i32; 8];
     // SAFETY: the array is as large as the vector.

@@ -22,6 +22,10 @@ pub(crate) struct QuantizeSettings {
     /// in f32 otherwise
     #[arg(long)]
     pub(super) all_int8: bool,
+    /// Round both summands of a residual sum to eight bits, as integer kernels of other runtimes
+    /// want them in `model.onnx`; more is lost
+    #[arg(long)]
+    pub(super) separate_sums: bool,
     /// First make one channel of each block stand out by this factor; the network computes the
     /// same, and is harder to put into eight bits (separable networks)
     #[arg(long, value_name = "FACTOR", value_parser = factor, allow_hyphen_values = true)]

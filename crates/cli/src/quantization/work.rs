@@ -96,6 +96,9 @@ impl Quantizing<'_> {
             if !settings.all_int8 {
                 by = by.float_tail();
             }
+            if settings.separate_sums {
+                by = by.separate_sums();
+            }
             let mut batches = Batches::new(&calibration, display, label);
             let model = QuantizedModel::try_quantize(&graph, batches.by_ref().map(|(x, _)| x), by);
             batches.end()?;

@@ -53,6 +53,13 @@ fn a_run_is_put_into_eight_bits_and_its_page_tells_of_it() {
     let plan = QuantizedModel::try_from_bytes(&bytes).expect("whole").plan();
     assert!(plan.is_int8(), "both pathways, integration and brightness: {plan}");
 
+    // Each residual sum by itself, for other runtimes.
+    let layers = plan.layers.len();
+    succeed(dir.path(), &["quantize", name, "--calibration", "20", "--separate-sums"]);
+    let bytes = fs::read(folder.join("model.int8")).expect("a model");
+    let plan = QuantizedModel::try_from_bytes(&bytes).expect("whole").plan();
+    assert!(plan.layers.len() > layers, "{plan}");
+
     // By another method and with a layer in f32.
     let keep = ["--keep", "classifier.hidden", "--method", "minmax"];
     succeed(dir.path(), &[&["quantize", name, "--calibration", "20"][..], &keep].concat());

@@ -1,8 +1,24 @@
 //! What each output channel's sums start from, and what they are multiplied by in the end.
 
-use super::cpu::{Clamp, LANES, Requantized, Scaled};
-use crate::scheme::OutputScheme;
+use super::cpu::{Clamp, LANES, Plus, Requantized, Scaled, Summed};
+use crate::scheme::{ActivationScheme, OutputScheme};
 use crate::weights::QuantizedWeights;
+
+/// A tensor that a layer adds to what it computes, before both are rounded to eight bits.
+#[derive(Debug, Clone, Copy)]
+pub struct Addend<'a> {
+    /// What its codes stand for.
+    pub scheme: ActivationScheme,
+    /// As many as the layer's output has, in the same order.
+    pub codes: &'a [u8],
+}
+
+impl<'a> Addend<'a> {
+    /// Some of the codes.
+    pub(crate) fn part(self, places: std::ops::Range<usize>) -> Self {
+        Self { codes: &self.codes[places], ..self }
+    }
+}
 
 /// The numbers of all output channels, each group padded to whole vectors.
 #[derive(Debug, Clone, PartialEq)]
@@ -14,6 +30,8 @@ pub(crate) struct Channels {
     /// `input scale · weight scale`.
     dequantize: Vec<f32>,
     clamp: Clamp,
+    /// A step of the output.
+    scale: f32,
     /// Numbers of a group.
     pub(crate) padded: usize,
 }
@@ -38,7 +56,8 @@ impl Channels {
         }
         let [least, greatest] = output.bounds();
         let clamp = Clamp::new(output.scheme().zero_point(), least, greatest);
-        Self { start, requantize, dequantize, clamp, padded }
+        let scale = output.scheme().scale();
+        Self { start, requantize, dequantize, clamp, scale, padded }
     }
 
     /// The starts of a group.
@@ -50,6 +69,15 @@ impl Channels {
     pub(crate) fn requantized(&self, group: usize) -> Requantized<'_> {
         let scales = &self.requantize[group * self.padded..][..self.padded];
         Requantized { scales, clamp: self.clamp }
+    }
+
+    /// Back into eight bits, with a tensor added whose codes stand in the places of the output.
+    pub(crate) fn summed<'a>(&'a self, group: usize, addend: Addend<'a>) -> Summed<'a> {
+        let Requantized { scales, clamp } = self.requantized(group);
+        let Addend { scheme, codes } = addend;
+        let factor = (f64::from(scheme.scale()) / f64::from(self.scale)) as f32;
+        let plus = Plus { zero: scheme.zero_point().into(), factor };
+        Summed { scales, plus, codes, clamp }
     }
 
     /// Into real numbers, before any activation function.

@@ -1,9 +1,11 @@
 //! Convolutions over images whose channels lie side by side.
 
+use std::ops::Range;
+
 use updraft_conv::slices::{ConvGeometry, ConvShape};
 
-use super::channels::Channels;
-use super::cpu::{ChannelJob, DotJob, LANES};
+use super::channels::{Addend, Channels};
+use super::cpu::{ChannelJob, Codes, DotJob, LANES, Output};
 use super::linear::QuantizedLinear;
 use super::packed::{PANEL, Packed, Run};
 use super::parallel::{over_items, threads};
@@ -114,15 +116,68 @@ impl QuantizedConvolution {
         scratch: &mut Scratch,
         asked_threads: usize,
     ) {
+        if let Layout::Product(linear) = &self.layout {
+            self.batch(x, y);
+            linear.run(path, x, y, scratch, asked_threads);
+            return;
+        }
+        let sink = |group, _: Range<usize>| self.channels().requantized(group);
+        self.convolve(path, sink, x, y, scratch, asked_threads);
+    }
+
+    /// Convolves as many images as `x` holds, and adds a tensor of the output's shape before the
+    /// sum is rounded: a residual sum in one pass, with one rounding.
+    ///
+    /// # Panics
+    /// If a slice holds no whole number of images or two differ, or the path is not available.
+    pub fn run_plus(
+        &self,
+        path: Path,
+        x: &[u8],
+        addend: Addend<'_>,
+        y: &mut [u8],
+        scratch: &mut Scratch,
+        asked_threads: usize,
+    ) {
+        assert_eq!(addend.codes.len(), y.len(), "codes to add");
+        if let Layout::Product(linear) = &self.layout {
+            self.batch(x, y);
+            linear.run_plus(path, x, addend, y, scratch, asked_threads);
+            return;
+        }
+        let sink = |group, places| self.channels().summed(group, addend.part(places));
+        self.convolve(path, sink, x, y, scratch, asked_threads);
+    }
+
+    /// How many images there are.
+    fn batch(&self, x: &[u8], y: &[u8]) -> usize {
         let [input_len, output_len] = self.image_lens();
         let batch = x.len() / input_len;
         assert_eq!(x.len(), batch * input_len, "whole images of the input");
         assert_eq!(y.len(), batch * output_len, "numbers of the output");
-        if batch == 0 {
-            return;
+        batch
+    }
+
+    fn channels(&self) -> &Channels {
+        match &self.layout {
+            Layout::Product(_) => unreachable!("a product has its own"),
+            Layout::Dense { channels, .. } | Layout::Depthwise { channels, .. } => channels,
         }
-        if let Layout::Product(linear) = &self.layout {
-            linear.run(path, x, y, scratch, asked_threads);
+    }
+
+    /// Gives each group's part of the output to the sink of its places.
+    fn convolve<K: Codes + Output>(
+        &self,
+        path: Path,
+        sink: impl Fn(usize, Range<usize>) -> K + Sync,
+        x: &[u8],
+        y: &mut [u8],
+        scratch: &mut Scratch,
+        asked_threads: usize,
+    ) {
+        let [input_len, output_len] = self.image_lens();
+        let batch = self.batch(x, y);
+        if batch == 0 {
             return;
         }
         let threads = threads(asked_threads);
@@ -137,7 +192,9 @@ impl QuantizedConvolution {
             let (image, part) = (item / parts.count, item % parts.count);
             let rows = [parts.first_row(part), parts.first_row(part + 1)];
             let x = &x[image * input_len..][..input_len];
-            self.rows(path, rows, x, y, &mut own.bytes);
+            let places = starts(item)..starts(item) + y.len();
+            let sink = |group, first| sink(group, places.start + first..places.end);
+            self.rows(path, sink, rows, x, y, &mut own.bytes);
         });
     }
 
@@ -152,8 +209,17 @@ impl QuantizedConvolution {
         Parts { count: rows.div_ceil(each), each, rows, padded_len }
     }
 
-    /// Computes the output rows `first..last` of one image.
-    fn rows(&self, path: Path, [first, last]: [usize; 2], x: &[u8], y: &mut [u8], own: &mut [u8]) {
+    /// Computes the output rows `first..last` of one image; a sink is that of a group, from a place
+    /// of these rows on.
+    fn rows<K: Codes + Output>(
+        &self,
+        path: Path,
+        sink: impl Fn(usize, usize) -> K,
+        [first, last]: [usize; 2],
+        x: &[u8],
+        y: &mut [u8],
+        own: &mut [u8],
+    ) {
         let shape = self.geometry.shape();
         let pitch = padded_pitch(shape);
         let padded_rows = (last - first - 1) * shape.stride[0] + span(shape);
@@ -180,7 +246,7 @@ impl QuantizedConvolution {
                     row_step,
                     column_step,
                 };
-                job.run(path, channels.requantized(0), y);
+                job.run(path, sink(0, 0), y);
             }
             Layout::Dense { runs, groups, channels } => {
                 let [inputs, outputs] = shape.channels.map(|channels| channels / shape.groups);
@@ -200,7 +266,8 @@ impl QuantizedConvolution {
                         output_row: columns * shape.channels[1],
                         output_column: shape.channels[1],
                     };
-                    job.run(path, channels.requantized(group), &mut y[group * outputs..]);
+                    let first = group * outputs;
+                    job.run(path, sink(group, first), &mut y[first..]);
                 }
             }
         }
@@ -338,6 +405,17 @@ mod tests {
                 reference::code(sum, scale, output)
             })
             .collect();
+        let other = ActivationScheme::try_new(0.3, 77).expect("valid");
+        let codes = bytes(3, geometry.output_len());
+        let with_codes: Vec<u8> = reference::convolution_sums(&geometry, &x, zero, &values, &bias)
+            .into_iter()
+            .zip(&codes)
+            .enumerate()
+            .map(|(index, (sum, &code))| {
+                let scale = f64::from(0.02_f32) * f64::from(scales[index % outputs]);
+                reference::code_plus(sum, scale, code, other, output)
+            })
+            .collect();
         for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
             // What a scratch and an output hold before must not matter.
             let mut scratch = Scratch::new();
@@ -346,6 +424,10 @@ mod tests {
             let mut y = vec![0xAA; geometry.output_len()];
             layer.run(path, &x, &mut y, &mut scratch, threads);
             assert_eq!(y, right, "{path} {shape:?} with {threads} threads");
+            y.fill(0xAA);
+            let addend = Addend { scheme: other, codes: &codes };
+            layer.run_plus(path, &x, addend, &mut y, &mut scratch, threads);
+            assert_eq!(y, with_codes, "{path} {shape:?} plus a tensor, with {threads} threads");
         }
         Some(())
     }

@@ -1,6 +1,8 @@
 //! Matrix products: rows of activations times packed weights.
 
-use super::channels::Channels;
+use std::ops::Range;
+
+use super::channels::{Addend, Channels};
 use super::cpu::{DotJob, Output, Raw};
 use super::packed::{PANEL, Packed, Run};
 use super::parallel::{over_items, threads};
@@ -61,7 +63,7 @@ impl QuantizedLinear {
         scratch: &mut Scratch,
         asked_threads: usize,
     ) {
-        self.product(path, Raw, x, y, scratch, asked_threads);
+        self.product(path, |_| Raw, x, y, scratch, asked_threads);
     }
 
     /// The layer's result in its output scheme: `[rows][outputs]`.
@@ -76,7 +78,27 @@ impl QuantizedLinear {
         scratch: &mut Scratch,
         asked_threads: usize,
     ) {
-        self.product(path, self.channels.requantized(0), x, y, scratch, asked_threads);
+        let sink = |_| self.channels.requantized(0);
+        self.product(path, sink, x, y, scratch, asked_threads);
+    }
+
+    /// The layer's result and a tensor, added before they are rounded to the output scheme:
+    /// `[rows][outputs]`.
+    ///
+    /// # Panics
+    /// If a slice holds no whole number of rows or two differ, or the path is not available.
+    pub fn run_plus(
+        &self,
+        path: Path,
+        x: &[u8],
+        addend: Addend<'_>,
+        y: &mut [u8],
+        scratch: &mut Scratch,
+        asked_threads: usize,
+    ) {
+        assert_eq!(addend.codes.len(), y.len(), "codes to add");
+        let sink = |places| self.channels.summed(0, addend.part(places));
+        self.product(path, sink, x, y, scratch, asked_threads);
     }
 
     /// The layer's result in real units, without its activation function: `[rows][outputs]`.
@@ -91,19 +113,21 @@ impl QuantizedLinear {
         scratch: &mut Scratch,
         asked_threads: usize,
     ) {
-        self.product(path, self.channels.scaled(0), x, y, scratch, asked_threads);
+        let sink = |_| self.channels.scaled(0);
+        self.product(path, sink, x, y, scratch, asked_threads);
     }
 
+    /// Gives each part of the output to the sink of its places.
     fn product<K>(
         &self,
         path: Path,
-        sink: K,
+        sink: impl Fn(Range<usize>) -> K + Sync,
         x: &[u8],
         y: &mut [K::Number],
         scratch: &mut Scratch,
         asked_threads: usize,
     ) where
-        K: Output + Sync,
+        K: Output,
         K::Number: Send,
     {
         let [inputs, outputs] = self.features();
@@ -146,15 +170,17 @@ impl QuantizedLinear {
             let starts = |part: usize| (part * share * PANEL).min(outputs);
             over_items(y, panels.div_ceil(share), starts, states, |part, y, _| {
                 let panels = [part * share, ((part + 1) * share).min(panels)];
-                DotJob { panels, ..job }.run(path, sink, y);
+                let first = starts(part);
+                DotJob { panels, ..job }.run(path, sink(first..first + y.len()), y);
             });
             return;
         }
         let block = (BLOCK / pitch).max(32).min(rows.div_ceil(threads));
         let starts = |part: usize| (part * block).min(rows) * outputs;
         over_items(y, rows.div_ceil(block), starts, states, |part, y, _| {
-            let columns = y.len() / outputs;
-            DotJob { origin: part * block * pitch, columns, ..job }.run(path, sink, y);
+            let (first, columns) = (starts(part), y.len() / outputs);
+            let job = DotJob { origin: part * block * pitch, columns, ..job };
+            job.run(path, sink(first..first + y.len()), y);
         });
     }
 }
@@ -216,10 +242,16 @@ mod tests {
             layer.run(path, &x, &mut codes, &mut scratch, threads);
             let mut real = vec![0.0; rows * outputs];
             layer.run_f32(path, &x, &mut real, &mut scratch, threads);
+            let other = ActivationScheme::try_new(0.7, 131).expect("valid");
+            let addend = Addend { scheme: other, codes: &bytes(3, rows * outputs, extreme) };
+            let mut summed = vec![0xAA; rows * outputs];
+            layer.run_plus(path, &x, addend, &mut summed, &mut scratch, threads);
             for (index, &sum) in right.iter().enumerate() {
                 let scale = scale(index);
                 assert_eq!(codes[index], reference::code(sum, scale, output), "{told} [{index}]");
                 assert_eq!(real[index], sum as f32 * scale as f32, "{told} [{index}]");
+                let plus = reference::code_plus(sum, scale, addend.codes[index], other, output);
+                assert_eq!(summed[index], plus, "{told} plus [{index}]");
             }
         }
     }

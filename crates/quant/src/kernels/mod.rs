@@ -18,6 +18,7 @@ pub mod reference;
 mod scratch;
 mod transfer;
 
+pub use channels::Addend;
 pub use convolution::QuantizedConvolution;
 pub use elementwise::QuantizedAdd;
 pub(crate) use elementwise::QuantizedProduct;

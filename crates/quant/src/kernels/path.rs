@@ -12,13 +12,15 @@ pub enum Path {
     Portable,
     /// Products in 16 bits, which never saturate, summed in 32.
     Avx2,
-    /// Four products and their sum in one instruction.
+    /// Four products and their sum in one instruction, for eight lanes.
+    AvxVnni,
+    /// The same for sixteen.
     Avx512Vnni,
 }
 
 impl Path {
     /// Every path, slowest first.
-    pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512Vnni];
+    pub const ALL: [Self; 4] = [Self::Portable, Self::Avx2, Self::AvxVnni, Self::Avx512Vnni];
 
     /// The fastest path that this CPU has.
     #[must_use]
@@ -36,6 +38,10 @@ impl Path {
             #[cfg(all(target_arch = "x86_64", feature = "std"))]
             Self::Avx2 => is_x86_feature_detected!("avx2"),
             #[cfg(all(target_arch = "x86_64", feature = "std"))]
+            Self::AvxVnni => {
+                is_x86_feature_detected!("avx2") && is_x86_feature_detected!("avxvnni")
+            }
+            #[cfg(all(target_arch = "x86_64", feature = "std"))]
             Self::Avx512Vnni => {
                 is_x86_feature_detected!("avx512f")
                     && is_x86_feature_detected!("avx512bw")
@@ -43,7 +49,7 @@ impl Path {
                     && is_x86_feature_detected!("avx512vnni")
             }
             #[cfg(not(all(target_arch = "x86_64", feature = "std")))]
-            Self::Avx2 | Self::Avx512Vnni => false,
+            Self::Avx2 | Self::AvxVnni | Self::Avx512Vnni => false,
         }
     }
 
@@ -53,6 +59,7 @@ impl Path {
         match self {
             Self::Portable => "portable",
             Self::Avx2 => "avx2",
+            Self::AvxVnni => "avxvnni",
             Self::Avx512Vnni => "avx512vnni",
         }
     }

@@ -204,7 +204,7 @@ fn parameters(graph: &Graph) -> usize {
         }
         _ => 0,
     };
-    steps(graph).iter().map(|step| of_step(&step.work)).sum()
+    steps(graph, false).iter().map(|step| of_step(&step.work)).sum()
 }
 
 /// Layers that are noisy though what they read is not.

@@ -43,7 +43,7 @@ impl Graph {
     /// If there is no whole number of images.
     #[must_use]
     pub fn forward(&self, images: &[f32]) -> Vec<f32> {
-        let steps = steps(self);
+        let steps = steps(self, false);
         let input = self.shape(self.input());
         let each = input.iter().product();
         assert!(images.len().is_multiple_of(each), "whole images");
@@ -146,8 +146,11 @@ pub(super) fn run_step(
 ) {
     let x = inputs[0];
     match &step.work {
-        Work::Convolution { geometry, weights, bias } => {
+        Work::Convolution { geometry, weights, bias, addend } => {
             slices::forward(path, geometry, x, weights, Some(bias), y, scratch, 1);
+            if let Some(factor) = addend {
+                y.iter_mut().zip(inputs[1]).for_each(|(y, x)| *y += factor * x);
+            }
         }
         Work::Linear { weights, bias } => {
             let shape = ConvShape::new(1, [x.len(), y.len()], [1, 1], [1, 1]);

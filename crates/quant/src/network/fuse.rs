@@ -13,6 +13,8 @@ pub(super) enum Work {
         geometry: ConvGeometry,
         weights: Vec<f32>,
         bias: Vec<f32>,
+        /// The positive factor of a second tensor that is read, and added.
+        addend: Option<f32>,
     },
     /// Each summand has a positive factor.
     Add {
@@ -70,7 +72,9 @@ impl Step {
 /// A batch norm or a rectifier joins the step that it follows if nothing else reads that step. A
 /// batch norm that cannot waits for what reads it: it goes into the weights after it, or into the
 /// factors of a sum. Elsewhere both become a convolution of one pixel, each channel for itself.
-pub(super) fn steps(graph: &Graph) -> Vec<Step> {
+///
+/// Where sums are joined, one of a convolution and another tensor is the convolution's last act.
+pub(super) fn steps(graph: &Graph, joins_sums: bool) -> Vec<Step> {
     let mut readers = vec![0; graph.nodes.len()];
     graph.nodes.iter().flat_map(|node| &node.inputs).for_each(|&input| readers[input] += 1);
     let mut fusion = Fusion { steps: Vec::new(), held: vec![Held::of(0)] };
@@ -79,7 +83,42 @@ pub(super) fn steps(graph: &Graph) -> Vec<Step> {
     }
     let last = graph.nodes.len() - 1;
     let tensor = fusion.settle(graph, last);
-    reached(fusion.steps, tensor)
+    let mut steps = reached(fusion.steps, tensor);
+    if joins_sums && join_sums(&mut steps) {
+        let last = steps.len();
+        steps = reached(steps, last);
+    }
+    steps
+}
+
+/// Gives each sum of a convolution that nothing else reads the convolution's work, too, and leaves
+/// that for nobody; whether there was one.
+fn join_sums(steps: &mut [Step]) -> bool {
+    let mut readers = vec![0; steps.len() + 1];
+    steps.iter().flat_map(|step| &step.inputs).for_each(|&input| readers[input] += 1);
+    let mut has_joined = false;
+    for index in 0..steps.len() {
+        let (before, [step, ..]) = steps.split_at_mut(index) else { unreachable!("it is there") };
+        let Work::Add { factors } = step.work else { continue };
+        let is_free = |tensor: usize| {
+            tensor > 0
+                && readers[tensor] == 1
+                && !before[tensor - 1].is_rectified
+                && matches!(before[tensor - 1].work, Work::Convolution { addend: None, .. })
+        };
+        let Some(own) = step.inputs.iter().position(|&tensor| is_free(tensor)) else { continue };
+        let convolution = &before[step.inputs[own] - 1];
+        let mut work = convolution.work.clone();
+        if let Work::Convolution { weights, bias, addend, .. } = &mut work {
+            weights.iter_mut().chain(bias).for_each(|value| *value *= factors[own]);
+            *addend = Some(factors[1 - own]);
+        }
+        step.work = work;
+        step.name = format!("{}+{}", convolution.name, step.name);
+        step.inputs = vec![convolution.inputs[0], step.inputs[1 - own]];
+        has_joined = true;
+    }
+    has_joined
 }
 
 /// Where a node's value is: in a tensor, still to be scaled and shifted channel by channel.
@@ -163,7 +202,7 @@ impl Fusion {
                 let groups = geometry.shape().groups;
                 into_weights(&mut weights, &mut bias, &affine, groups);
                 name = format!("{}+{name}", affine.name);
-                (Work::Convolution { geometry, weights, bias }, vec![first.tensor])
+                (Work::Convolution { geometry, weights, bias, addend: None }, vec![first.tensor])
             }
             (Operation::Linear { mut weights, mut bias }, Some(affine)) => {
                 into_weights(&mut weights, &mut bias, &affine, 1);
@@ -200,7 +239,8 @@ impl Fusion {
         if let Some(Affine { scale, shift, name }) = held.affine.take() {
             let shape = graph.nodes[node].shape;
             let geometry = pointwise(shape);
-            let work = Work::Convolution { geometry, weights: scale, bias: shift };
+            let (weights, bias) = (scale, shift);
+            let work = Work::Convolution { geometry, weights, bias, addend: None };
             let inputs = vec![held.tensor];
             held.tensor = self.steps.len() + 1;
             self.push(Step { name, work, is_rectified: false, inputs, shape });
@@ -218,7 +258,7 @@ fn work_of(operation: Operation, shape: [usize; 3]) -> Work {
         Operation::Input => unreachable!("only the first node is the input"),
         Operation::Affine { .. } | Operation::Add => unreachable!("taken before"),
         Operation::Convolution { geometry, weights, bias } => {
-            Work::Convolution { geometry, weights, bias }
+            Work::Convolution { geometry, weights, bias, addend: None }
         }
         Operation::Linear { weights, bias } => Work::Linear { weights, bias },
         Operation::Pool { geometry, pooling } => Work::Pool { geometry, pooling },
@@ -228,7 +268,7 @@ fn work_of(operation: Operation, shape: [usize; 3]) -> Work {
         Operation::Softmax => Work::Softmax,
         Operation::Rectifier => {
             let (weights, bias) = (vec![1.0; shape[0]], vec![0.0; shape[0]]);
-            Work::Convolution { geometry: pointwise(shape), weights, bias }
+            Work::Convolution { geometry: pointwise(shape), weights, bias, addend: None }
         }
     }
 }

@@ -29,20 +29,40 @@ pub(super) struct QuantizedLayer {
 /// What a kernel was packed from, in the order of the graph.
 #[derive(Debug, Clone)]
 pub(super) enum Source {
-    Convolution { geometry: ConvGeometry, weights: QuantizedWeights },
-    Add { factors: [f32; 2] },
-    Pool { geometry: ConvGeometry, pooling: Pooling },
-    Linear { weights: QuantizedWeights },
+    /// The addend is the factor of a second tensor that is read.
+    Convolution {
+        geometry: ConvGeometry,
+        weights: QuantizedWeights,
+        addend: Option<f32>,
+    },
+    Add {
+        factors: [f32; 2],
+    },
+    Pool {
+        geometry: ConvGeometry,
+        pooling: Pooling,
+    },
+    Linear {
+        weights: QuantizedWeights,
+    },
     Function(Function),
     Multiply,
     Concatenate,
-    Float { step: Step, reason: Reason },
+    Float {
+        step: Step,
+        reason: Reason,
+    },
 }
 
 /// What computes a layer.
 #[derive(Debug, Clone)]
 pub(super) enum Kernel {
     Convolution(QuantizedConvolution),
+    /// A convolution and a tensor of the scheme, added.
+    Sum {
+        convolution: QuantizedConvolution,
+        addend: ActivationScheme,
+    },
     Add(QuantizedAdd),
     Pool(QuantizedPooling),
     Linear(QuantizedLinear),
@@ -121,17 +141,20 @@ impl QuantizedLayer {
         };
         let mut multiply_adds = 0;
         let kernel = match &source {
-            Source::Convolution { geometry, weights } => {
+            Source::Convolution { geometry, weights, addend } => {
                 multiply_adds = geometry.operations() / 2;
-                Kernel::Convolution(QuantizedConvolution::try_new(geometry, weights, output)?)
+                let convolution = QuantizedConvolution::try_new(geometry, weights, output)?;
+                match addend {
+                    None => Kernel::Convolution(convolution),
+                    Some(factor) => {
+                        let addend = scaled(schemes[inputs[1]], *factor)?;
+                        Kernel::Sum { convolution, addend }
+                    }
+                }
             }
             Source::Add { factors } => {
-                let scaled = |index: usize| {
-                    let scheme = schemes[inputs[index]];
-                    ActivationScheme::try_new(scheme.scale() * factors[index], scheme.zero_point())
-                        .map_err(PackError::Factor)
-                };
-                Kernel::Add(QuantizedAdd::new([scaled(0)?, scaled(1)?], output))
+                let [a, b] = [0, 1].map(|index| scaled(schemes[inputs[index]], factors[index]));
+                Kernel::Add(QuantizedAdd::new([a?, b?], output))
             }
             Source::Pool { geometry, pooling } => {
                 Kernel::Pool(QuantizedPooling::new(geometry, *pooling, input, output))
@@ -168,7 +191,9 @@ impl QuantizedLayer {
 
     pub(super) fn weight_bytes(&self) -> usize {
         match (&self.kernel, &self.source) {
-            (Kernel::Convolution(kernel), _) => kernel.bytes(),
+            (Kernel::Convolution(kernel) | Kernel::Sum { convolution: kernel, .. }, _) => {
+                kernel.bytes()
+            }
             (Kernel::Linear(kernel) | Kernel::Answer(kernel), _) => kernel.bytes(),
             (Kernel::Float, Source::Float { step, .. }) => match &step.work {
                 Work::Convolution { weights, bias, .. } | Work::Linear { weights, bias } => {
@@ -205,8 +230,9 @@ impl Source {
             return Ok(Self::float(step, reason));
         }
         Ok(match &step.work {
-            Work::Convolution { geometry, weights, bias } => {
-                Self::Convolution { geometry: *geometry, weights: quantized(weights, bias)? }
+            Work::Convolution { geometry, weights, bias, addend } => {
+                let (geometry, addend) = (*geometry, *addend);
+                Self::Convolution { geometry, weights: quantized(weights, bias)?, addend }
             }
             Work::Add { factors } => Self::Add { factors: *factors },
             Work::Pool { geometry, pooling } => {
@@ -223,6 +249,12 @@ impl Source {
     fn float(step: &Step, reason: Reason) -> Self {
         Self::Float { step: step.clone(), reason }
     }
+}
+
+/// The scheme of a tensor that is multiplied by a factor.
+fn scaled(scheme: ActivationScheme, factor: f32) -> Result<ActivationScheme, PackError> {
+    ActivationScheme::try_new(scheme.scale() * factor, scheme.zero_point())
+        .map_err(PackError::Factor)
 }
 
 /// Weights `[outputs][channels][height][width]` as `[outputs][height][width][channels]`.

@@ -15,6 +15,7 @@ mod plan;
 mod protobuf;
 mod quantization;
 mod report;
+mod slots;
 mod table;
 
 pub use evaluation::{EvaluateError, Evaluation, LayerEvaluation};

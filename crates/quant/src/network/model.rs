@@ -6,7 +6,10 @@ use super::fuse::steps;
 use super::graph::Graph;
 use super::layer::{Kernel, PackError, QuantizedLayer, Source, Tensors};
 use super::quantization::{Calibrated, Quantization};
-use crate::kernels::{Path, Scratch, dequantize, over_items, quantize_images, threads as usable};
+use super::slots::assign_slots;
+use crate::kernels::{
+    Addend, Path, Scratch, dequantize, over_items, quantize_images, threads as usable,
+};
 use crate::observe::ObserveError;
 use crate::scheme::ActivationScheme;
 use crate::weights::WeightError;
@@ -80,6 +83,8 @@ pub struct QuantizedModel {
     pub(super) slots: Vec<usize>,
     /// Bytes of each buffer for one image.
     pub(super) slot_lens: Vec<usize>,
+    /// Whether convolutions add what their sums are added to.
+    pub(super) joins_sums: bool,
     pub(super) calibrated: Calibrated,
 }
 
@@ -131,7 +136,8 @@ impl QuantizedModel {
         by: impl Into<Quantization>,
     ) -> Result<Self, QuantizeError> {
         let by = by.into();
-        let steps = steps(graph);
+        let joins_sums = by.joins_sums();
+        let steps = steps(graph, joins_sums);
         if steps.is_empty() {
             return Err(QuantizeError::NoLayer);
         }
@@ -156,7 +162,8 @@ impl QuantizedModel {
         let layers = layers.collect::<Result<Vec<_>, QuantizeError>>()?;
         let (slots, slot_lens) = assign_slots(&layers, &shapes);
         let images = observers[0].count() / input.iter().product::<usize>() as u64;
-        Ok(Self { layers, shapes, schemes, slots, slot_lens, calibrated: by.calibrated(images) })
+        let calibrated = by.calibrated(images);
+        Ok(Self { layers, shapes, schemes, slots, slot_lens, joins_sums, calibrated })
     }
 
     /// What the model was calibrated on, and how.
@@ -283,6 +290,10 @@ impl QuantizedModel {
             let is_last = index + 1 == self.layers.len();
             match (&layer.kernel, &layer.source) {
                 (Kernel::Convolution(kernel), _) => kernel.run(path, x, codes, scratch, threads),
+                (Kernel::Sum { convolution, addend }, _) => {
+                    let addend = Addend { scheme: *addend, codes: codes_of(layer.inputs[1]) };
+                    convolution.run_plus(path, x, addend, codes, scratch, threads);
+                }
                 (Kernel::Pool(kernel), _) => kernel.run(path, x, codes, scratch, threads),
                 (Kernel::Linear(kernel), _) => kernel.run(path, x, codes, scratch, threads),
                 (Kernel::Add(kernel), _) => kernel.run(path, x, codes_of(layer.inputs[1]), codes),
@@ -367,27 +378,4 @@ pub(super) enum Numbers<'a> {
     Codes(&'a [u8]),
     /// `[n, channels, height, width]`.
     Real(&'a [f32]),
-}
-
-/// A buffer for each tensor; a buffer serves again once its tensor's last reader is through.
-pub(super) fn assign_slots(
-    layers: &[QuantizedLayer],
-    shapes: &[[usize; 3]],
-) -> (Vec<usize>, Vec<usize>) {
-    let last_reader = |tensor: usize| {
-        layers.iter().rposition(|layer| layer.inputs.contains(&tensor)).unwrap_or(layers.len())
-    };
-    let (mut slots, mut lens, mut free) = (Vec::new(), Vec::new(), Vec::new());
-    for (tensor, shape) in shapes.iter().enumerate() {
-        let slot = free.pop().unwrap_or_else(|| {
-            lens.push(0);
-            lens.len() - 1
-        });
-        lens[slot] = lens[slot].max(shape.iter().product::<usize>());
-        slots.push(slot);
-        // The layer that gave this tensor is through with what it read.
-        let is_through = |&before: &usize| last_reader(before) + 1 == tensor;
-        free.extend((0..tensor).filter(is_through).map(|before| slots[before]));
-    }
-    (slots, lens)
 }

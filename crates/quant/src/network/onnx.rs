@@ -19,7 +19,9 @@ impl QuantizedModel {
     /// and biases a `DequantizeLinear` with one scale for each channel: the form that runtimes
     /// turn into integer kernels. Layers that stay in f32 are written in f32;
     /// onnxruntime's optimizer quantizes the weights of those that stand between codes by itself,
-    /// unless its optimizations are switched off.
+    /// unless its optimizations are switched off. A convolution that adds the other summand of a
+    /// residual sum has no codes behind it, so that other runtimes compute it in f32;
+    /// [`Quantization::separate_sums`](crate::Quantization::separate_sums) keeps the two apart.
     ///
     /// The last layer's answer is `[batch, features]` if it is a fully connected one.
     #[must_use]
@@ -59,13 +61,18 @@ impl QuantizedModel {
                 let both: Vec<String> = (0..2)
                     .map(|position| self.summand(model, layer, position, factors[position], &name))
                     .collect();
-                model.node("Add", &[&both[0], &both[1]], &name, &[]);
-                name
+                sum(model, [&both[0], &both[1]], name)
             }
-            Source::Convolution { geometry, weights } => {
+            Source::Convolution { geometry, weights, addend } => {
                 let [w, b] = parameters(model, &name, weights, &kernel_of(geometry));
                 model.node("Conv", &[&read(0), &w, &b], &name, &convolution(geometry));
-                name
+                match addend {
+                    None => name,
+                    Some(factor) => {
+                        let other = self.summand(model, layer, 1, *factor, &name);
+                        sum(model, [&name, &other], format!("{name}.sum"))
+                    }
+                }
             }
             Source::Linear { weights } => {
                 model.node("Flatten", &[&read(0)], &flat, &[]);
@@ -74,11 +81,17 @@ impl QuantizedModel {
                 self.as_image(model, index, name)
             }
             Source::Float { step, .. } => match &step.work {
-                Work::Convolution { geometry, weights, bias } => {
+                Work::Convolution { geometry, weights, bias, addend } => {
                     let each = kernel_of(geometry);
                     let [w, b] = float_parameters(model, &name, weights, bias, &each);
                     model.node("Conv", &[&read(0), &w, &b], &name, &convolution(geometry));
-                    name
+                    match addend {
+                        None => name,
+                        Some(factor) => {
+                            let other = scaled(model, &read(1), *factor, &format!("{name}.1"));
+                            sum(model, [&name, &other], format!("{name}.sum"))
+                        }
+                    }
                 }
                 Work::Linear { weights, bias } => {
                     model.node("Flatten", &[&read(0)], &flat, &[]);
@@ -88,15 +101,11 @@ impl QuantizedModel {
                     self.as_image(model, index, name)
                 }
                 Work::Add { factors } => {
-                    let scaled = [0, 1].map(|position| {
-                        let factor =
-                            constant(model, &format!("{name}.{position}"), factors[position]);
-                        let scaled = format!("{name}.scaled{position}");
-                        model.node("Mul", &[&read(position), &factor], &scaled, &[]);
-                        scaled
+                    let [a, b] = [0, 1].map(|position| {
+                        let of_summand = format!("{name}.{position}");
+                        scaled(model, &read(position), factors[position], &of_summand)
                     });
-                    model.node("Add", &[&scaled[0], &scaled[1]], &name, &[]);
-                    name
+                    sum(model, [&a, &b], name)
                 }
                 Work::Pool { geometry, pooling } => pool(model, geometry, *pooling, &read(0), name),
                 Work::Function(function) => program(model, function, &read(0), name),
@@ -201,6 +210,19 @@ fn pool(
         }
     };
     model.node(operator, &[x], &name, &attributes);
+    name
+}
+
+/// A value in f32 multiplied by a factor.
+fn scaled(model: &mut Model, x: &str, factor: f32, name: &str) -> String {
+    let factor = constant(model, name, factor);
+    let scaled = format!("{name}.scaled");
+    model.node("Mul", &[x, &factor], &scaled, &[]);
+    scaled
+}
+
+fn sum(model: &mut Model, [a, b]: [&str; 2], name: String) -> String {
+    model.node("Add", &[a, b], &name, &[]);
     name
 }
 

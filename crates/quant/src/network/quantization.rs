@@ -16,12 +16,19 @@ pub struct Quantization {
     calibration: Calibration,
     kept: Vec<String>,
     has_float_tail: bool,
+    has_separate_sums: bool,
     set_hash: String,
 }
 
 impl From<Calibration> for Quantization {
     fn from(calibration: Calibration) -> Self {
-        Self { calibration, kept: Vec::new(), has_float_tail: false, set_hash: String::new() }
+        Self {
+            calibration,
+            kept: Vec::new(),
+            has_float_tail: false,
+            has_separate_sums: false,
+            set_hash: String::new(),
+        }
     }
 }
 
@@ -49,6 +56,17 @@ impl Quantization {
         self
     }
 
+    /// Rounds both summands of a residual sum to eight bits before they are added.
+    ///
+    /// Otherwise a convolution adds the other summand itself and rounds once, which loses less. The
+    /// integer kernels of other runtimes want codes behind every convolution: this is for
+    /// [`to_onnx`](crate::QuantizedModel::to_onnx).
+    #[must_use]
+    pub const fn separate_sums(mut self) -> Self {
+        self.has_separate_sums = true;
+        self
+    }
+
     /// A hash of the calibration set, for the model to remember.
     #[must_use]
     pub fn set_hash(mut self, hash: impl Into<String>) -> Self {
@@ -58,6 +76,10 @@ impl Quantization {
 
     pub(super) const fn calibration(&self) -> Calibration {
         self.calibration
+    }
+
+    pub(super) const fn joins_sums(&self) -> bool {
+        !self.has_separate_sums
     }
 
     pub(super) fn calibrated(self, images: u64) -> Calibrated {

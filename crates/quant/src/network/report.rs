@@ -59,7 +59,7 @@ impl Comparison {
         path: Path,
         mut visit: impl FnMut(&[f32], &[f32]),
     ) -> Self {
-        let steps = steps(graph);
+        let steps = steps(graph, model.joins_sums);
         let shapes = std::iter::once(graph.shape(graph.input()));
         let shapes: Vec<_> = shapes.chain(steps.iter().map(|step| step.shape)).collect();
         assert_eq!(shapes, model.shapes, "the model is of another graph");

@@ -19,6 +19,10 @@ fn model() -> Result<QuantizedModel, Box<dyn std::error::Error>> {
     let maps = graph.rectifier("relu", maps);
     let sum = graph.add("sum", maps, image)?;
     let deep = graph.convolution("depthwise", sum, same, 2, &ramp[..18], &[0.0, 0.1])?;
+    let deep = graph.add("residual", sum, deep)?;
+    let point = Window::new([1, 1]);
+    let real = graph.convolution("real", deep, point, 1, &ramp[..4], &[0.2, 0.0])?;
+    let deep = graph.add("of floats", real, deep)?;
     let half = Window { stride: [2; 2], ..Window::new([2, 2]) };
     let most = graph.pool("most", deep, half, Pooling::Maximum)?;
     let mean = graph.pool("mean", most, Window::new([1, 1]), Pooling::MeanOfImage)?;
@@ -38,7 +42,8 @@ fn model() -> Result<QuantizedModel, Box<dyn std::error::Error>> {
     let sum = graph.add("halves", half, kept)?;
     graph.linear("answer", sum, &ramp[..15], &[0.0, 1.0, 2.0])?;
     let set: Vec<f32> = (0..64).map(|i| (i * 37 % 64) as f32 / 32.0 - 1.0).collect();
-    let by = Quantization::new(Calibration::Percentile(0.999)).keep(["kept"]).set_hash("c0ffee");
+    let by =
+        Quantization::new(Calibration::Percentile(0.999)).keep(["kept", "real"]).set_hash("c0ffee");
     Ok(QuantizedModel::try_quantize(&graph, [set], by)?)
 }
 
@@ -53,7 +58,7 @@ fn answers(model: &QuantizedModel) -> Vec<f32> {
 /// A file with the right length and hash for its layers.
 fn sealed(body: &[u8]) -> Vec<u8> {
     let mut file = b"UPDRAFTQ".to_vec();
-    file.extend(4_u32.to_le_bytes());
+    file.extend(5_u32.to_le_bytes());
     file.extend((body.len() as u64).to_le_bytes());
     file.extend(Sha256::digest(body));
     file.extend(body);
@@ -105,8 +110,8 @@ fn every_damaged_byte_is_noticed() -> Result<(), Box<dyn std::error::Error>> {
     let error = |bytes: &[u8]| QuantizedModel::try_from_bytes(bytes).expect_err("bad");
     assert_eq!(error(b"ONNX or so, but not ours"), FileError::Foreign);
     let mut newer = bytes.clone();
-    newer[8] = 5;
-    assert_eq!(error(&newer), FileError::Version { version: 5 });
+    newer[8] = 6;
+    assert_eq!(error(&newer), FileError::Version { version: 6 });
     let mut damaged = bytes.clone();
     damaged[HEADER + 40] ^= 1;
     assert_eq!(error(&damaged), FileError::Hash);

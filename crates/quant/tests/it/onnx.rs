@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use updraft_quant::slices::Pooling;
-use updraft_quant::{Calibration, Graph, QuantizedModel, Window};
+use updraft_quant::{Calibration, Graph, Quantization, QuantizedModel, Window};
 
 use crate::zeros::{half_dead, images};
 
@@ -98,6 +98,30 @@ fn every_value_is_given_before_it_is_read() -> Result<(), Box<dyn std::error::Er
     assert_eq!(lens["layer0.weights.codes"], 36);
     assert_eq!(lens["layer4.weights.codes"], 24);
     assert_eq!(lens["layer4.bias.codes"], 12);
+    Ok(())
+}
+
+#[test]
+fn a_joined_sum_has_no_codes_before_it() -> Result<(), Box<dyn std::error::Error>> {
+    let mut graph = Graph::try_new([2, 4, 4])?;
+    let image = graph.input();
+    let weights = [0.5, -1.0, 0.25, 1.0];
+    let maps = graph.convolution("maps", image, Window::new([1, 1]), 1, &weights, &[0.0; 2])?;
+    graph.add("sum", maps, image)?;
+    let set: Vec<f32> = (0..64).map(|i| (i * 37 % 64) as f32 / 32.0 - 1.0).collect();
+    let operators = |by: Quantization| -> Result<Vec<String>, Box<dyn std::error::Error>> {
+        let bytes = QuantizedModel::try_quantize(&graph, [&set], by)?.to_onnx();
+        let file = fields(&bytes);
+        let graph = fields(file.iter().find(|field| field.0 == 7).expect("a graph").2);
+        let nodes = graph.iter().filter(|field| field.0 == 1).map(|field| fields(field.2));
+        Ok(nodes.map(|node| texts(&node, 4)[0].to_owned()).collect())
+    };
+    let (to, from) = ("QuantizeLinear", "DequantizeLinear");
+    let joined = [to, from, from, from, "Conv", "Add", to, from, "Identity"];
+    assert_eq!(operators(Calibration::MinMax.into())?, joined);
+    let separate = Quantization::new(Calibration::MinMax).separate_sums();
+    let separated = [to, from, from, from, "Conv", to, from, "Add", to, from, "Identity"];
+    assert_eq!(operators(separate)?, separated);
     Ok(())
 }
 

@@ -1,8 +1,8 @@
 //! Every promised name; removing one breaks this file, not a user.
 
 use updraft_quant::slices::{
-    Path, Pooling, QuantizedAdd, QuantizedConvolution, QuantizedLinear, QuantizedPooling, Scratch,
-    dequantize, quantize, quantize_images,
+    Addend, Path, Pooling, QuantizedAdd, QuantizedConvolution, QuantizedLinear, QuantizedPooling,
+    Scratch, dequantize, quantize, quantize_images,
 };
 use updraft_quant::{
     ActivationScheme, Arithmetic, Binary, Calibrated, Calibration, Comparison, EvaluateError,
@@ -17,7 +17,7 @@ use updraft_quant::{CaptureError, Place};
 #[test]
 fn every_promised_name_is_there() {
     fn names<T>() {}
-    names::<(Path, Pooling, Scratch)>();
+    names::<(Addend<'_>, Path, Pooling, Scratch)>();
     names::<(QuantizedAdd, QuantizedConvolution, QuantizedLinear, QuantizedPooling)>();
     names::<(ActivationScheme, OutputScheme, QuantizedWeights, SchemeError, WeightError)>();
     names::<(Calibration, ObserveError, Observer)>();

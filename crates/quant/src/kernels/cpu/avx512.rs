@@ -4,16 +4,16 @@
 use std::arch::asm;
 use std::arch::x86_64::{
     __m128i, __m512i, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_T0, _mm_loadu_si128,
-    _mm_mask_storeu_epi8, _mm_prefetch, _mm512_add_epi32, _mm512_cvt_roundps_epi32,
-    _mm512_cvtepi8_epi32, _mm512_cvtepi32_epi8, _mm512_cvtepi32_ps, _mm512_cvtepu8_epi32,
-    _mm512_dpbusd_epi32, _mm512_dpwssd_epi32, _mm512_loadu_ps, _mm512_loadu_si512,
-    _mm512_mask_storeu_epi32, _mm512_mask_storeu_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps,
-    _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_si512,
+    _mm_mask_storeu_epi8, _mm_maskz_loadu_epi8, _mm_prefetch, _mm512_add_epi32, _mm512_add_ps,
+    _mm512_cvt_roundps_epi32, _mm512_cvtepi8_epi32, _mm512_cvtepi32_epi8, _mm512_cvtepi32_ps,
+    _mm512_cvtepu8_epi32, _mm512_dpbusd_epi32, _mm512_dpwssd_epi32, _mm512_loadu_ps,
+    _mm512_loadu_si512, _mm512_mask_storeu_epi32, _mm512_mask_storeu_ps, _mm512_max_ps,
+    _mm512_min_ps, _mm512_mul_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_si512,
 };
 
 use super::depthwise::{self, ChannelJob};
 use super::lines;
-use super::sink::{Clamp, Sink};
+use super::sink::{Clamp, Plus, Sink};
 use super::tile::{self, DotJob};
 use super::vector::Simd;
 
@@ -128,6 +128,38 @@ impl Simd for Avx512Vnni {
         // SAFETY: the caller promises sixteen scales.
         let scaled = unsafe { self.scaled(sums, scales) };
         let bytes = self.clamped(scaled, clamp);
+        // SAFETY: the caller promises room for what the mask selects.
+        unsafe { _mm_mask_storeu_epi8(to.cast(), first(count), bytes) };
+    }
+
+    #[inline(always)]
+    unsafe fn store_summed(
+        self,
+        to: *mut u8,
+        sums: __m512i,
+        scales: *const f32,
+        codes: *const u8,
+        plus: Plus,
+        clamp: Clamp,
+        count: usize,
+    ) {
+        // SAFETY: the caller promises sixteen scales.
+        let scaled = unsafe { self.scaled(sums, scales) };
+        // SAFETY: the caller promises the codes that the mask selects.
+        let codes = unsafe { _mm_maskz_loadu_epi8(first(count), codes.cast()) };
+        // SAFETY: the proof is at hand.
+        let codes = unsafe { _mm512_cvtepu8_epi32(codes) };
+        // SAFETY: the proof is at hand.
+        let zero = unsafe { _mm512_set1_epi32(-plus.zero) };
+        // SAFETY: the proof is at hand.
+        let steps = unsafe { _mm512_cvtepi32_ps(self.add(codes, zero)) };
+        // SAFETY: the proof is at hand.
+        let factor = unsafe { _mm512_set1_ps(plus.factor) };
+        // SAFETY: the proof is at hand.
+        let more = unsafe { _mm512_mul_ps(steps, factor) };
+        // SAFETY: the proof is at hand.
+        let values = unsafe { _mm512_add_ps(scaled, more) };
+        let bytes = self.clamped(values, clamp);
         // SAFETY: the caller promises room for what the mask selects.
         unsafe { _mm_mask_storeu_epi8(to.cast(), first(count), bytes) };
     }

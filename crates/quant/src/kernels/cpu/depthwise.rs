@@ -1,7 +1,7 @@
 //! Sums of products of each channel with its own weights: lanes are channels.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
-use super::sink::{Requantized, Sink, filled};
+use super::sink::{Sink, filled};
 use super::vector::{LANES, Simd};
 use crate::kernels::path::Path;
 
@@ -32,7 +32,7 @@ impl ChannelJob<'_> {
     ///
     /// # Panics
     /// If a slice is too short for what the job says of it, or the path is not available.
-    pub(crate) fn run(&self, path: Path, sink: Requantized<'_>, output: &mut [u8]) {
+    pub(crate) fn run<K: Codes>(&self, path: Path, sink: K, output: &mut [u8]) {
         assert!(path.is_available(), "this CPU has no {path}");
         if self.rows == 0 || self.columns == 0 {
             return;
@@ -44,6 +44,9 @@ impl ChannelJob<'_> {
             Path::Avx512Vnni => unsafe { super::avx512::channels(self, sink, output) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the path is available, the job checked.
+            Path::AvxVnni => unsafe { super::avx_vnni::channels(self, sink, output) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the path is available, the job checked.
             Path::Avx2 => unsafe { super::avx2::channels(self, sink, output) },
             // SAFETY: every CPU has it, and the job is checked.
             _ => unsafe { super::portable::channels(self, sink, output) },
@@ -51,7 +54,7 @@ impl ChannelJob<'_> {
     }
 
     /// What the inner loop relies on.
-    fn check(&self, sink: &Requantized<'_>, output: &[u8]) {
+    fn check<K: Codes>(&self, sink: &K, output: &[u8]) {
         let vectors = self.channels.div_ceil(LANES);
         let furthest = self.taps.iter().max().copied().unwrap_or(0) as usize;
         let last = (self.rows - 1) * self.row_step + (self.columns - 1) * self.column_step;
@@ -59,19 +62,26 @@ impl ChannelJob<'_> {
         assert_eq!(self.weights.len(), vectors * self.taps.len() * LANES, "packed weights");
         assert!(self.start.len() >= vectors * LANES, "starts of the sums");
         assert!(sink.columns() >= vectors * LANES, "scales of the channels");
-        assert!(self.rows * self.columns * self.channels <= output.len(), "output too short");
+        let numbers = self.rows * self.columns * self.channels;
+        assert!(numbers <= output.len(), "output too short");
+        assert!(sink.reaches(numbers), "codes to add");
     }
 }
+
+/// A sink that writes eight bits.
+pub(crate) trait Codes: Sink<Number = u8> {}
+
+impl<K: Sink<Number = u8>> Codes for K {}
 
 /// All vectors of channels of all rows.
 ///
 /// # Safety
 /// [`ChannelJob::check`] has passed for this job, sink and output.
 #[inline(always)]
-pub(super) unsafe fn channels<S: Simd>(
+pub(super) unsafe fn channels<S: Simd, K: Codes>(
     simd: S,
     job: &ChannelJob<'_>,
-    sink: Requantized<'_>,
+    sink: K,
     output: &mut [u8],
 ) {
     for row in 0..job.rows {
@@ -81,14 +91,14 @@ pub(super) unsafe fn channels<S: Simd>(
                 let window = row * job.row_step + column * job.column_step + first;
                 let window = job.image.as_ptr().wrapping_add(window);
                 let pixel = (row * job.columns + column) * job.channels + first;
-                let to = output.as_mut_ptr().wrapping_add(pixel);
+                let to = (output.as_mut_ptr(), pixel);
                 let is_whole = column + PIXELS <= job.columns;
                 if is_whole {
                     // SAFETY: the job was checked, and the pixels lie in its grid.
-                    unsafe { pixels::<S, PIXELS>(simd, job, sink, first, window, to) };
+                    unsafe { pixels::<S, K, PIXELS>(simd, job, sink, first, window, to) };
                 } else {
                     // SAFETY: the job was checked, and the pixel lies in its grid.
-                    unsafe { pixels::<S, 1>(simd, job, sink, first, window, to) };
+                    unsafe { pixels::<S, K, 1>(simd, job, sink, first, window, to) };
                 }
                 column += if is_whole { PIXELS } else { 1 };
             }
@@ -99,15 +109,16 @@ pub(super) unsafe fn channels<S: Simd>(
 /// One vector of channels of `Q` pixels.
 ///
 /// # Safety
-/// The job was checked, and `Q` pixels from `window` on lie in its grid, as in the output at `to`.
+/// The job was checked, and `Q` pixels from `window` on lie in its grid, as in the output from the
+/// place beside it on.
 #[inline(always)]
-unsafe fn pixels<S: Simd, const Q: usize>(
+unsafe fn pixels<S: Simd, K: Codes, const Q: usize>(
     simd: S,
     job: &ChannelJob<'_>,
-    sink: Requantized<'_>,
+    sink: K,
     first: usize,
     window: *const u8,
-    to: *mut u8,
+    (output, at): (*mut u8, usize),
 ) {
     let weights = job.weights.as_ptr().wrapping_add(first * job.taps.len());
     // SAFETY: every channel has its start.
@@ -124,9 +135,9 @@ unsafe fn pixels<S: Simd, const Q: usize>(
         }
     }
     for (pixel, sum) in sums.into_iter().enumerate() {
-        let to = to.wrapping_add(pixel * job.channels);
+        let (at, count) = (at + pixel * job.channels, filled(job.channels, first));
         // SAFETY: the pixels lie in the output, and the sink knows all channels.
-        unsafe { sink.put(simd, sum, first, to, filled(job.channels, first)) };
+        unsafe { sink.put(simd, sum, first, output, at, count) };
     }
 }
 
@@ -138,13 +149,13 @@ macro_rules! entries {
         /// # Safety
         /// The CPU has what this path needs, and the job was checked for this sink and output.
         $(#[$feature])*
-        pub(super) unsafe fn channels(
+        pub(super) unsafe fn channels<K: depthwise::Codes>(
             job: &ChannelJob<'_>,
-            sink: super::sink::Requantized<'_>,
+            sink: K,
             output: &mut [u8],
         ) {
             // SAFETY: the caller promises the check.
-            unsafe { depthwise::channels::<$kind>($proof, job, sink, output) };
+            unsafe { depthwise::channels::<$kind, K>($proof, job, sink, output) };
         }
     };
 }

@@ -25,6 +25,9 @@ pub(crate) fn run<L: Line>(path: Path, line: L) {
         Path::Avx512Vnni => unsafe { super::avx512::line(line) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the path is available.
+        Path::AvxVnni => unsafe { super::avx_vnni::line(line) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the path is available.
         Path::Avx2 => unsafe { super::avx2::line(line) },
         _ => super::portable::line(line),
     }

@@ -4,17 +4,21 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod avx_vnni;
 mod depthwise;
 mod lines;
 mod portable;
 mod sink;
 mod tile;
 mod vector;
+#[cfg(target_arch = "x86_64")]
+mod ymm;
 
-pub(crate) use depthwise::ChannelJob;
+pub(crate) use depthwise::{ChannelJob, Codes};
 pub(crate) use lines::{
     Accumulate, Add, Dequantize, Maximum, Multiply, Quantize, Rescale, run as run_line,
 };
-pub(crate) use sink::{Clamp, Raw, Requantized, Scaled};
+pub(crate) use sink::{Clamp, Plus, Raw, Requantized, Scaled, Summed};
 pub(crate) use tile::{DotJob, Output};
 pub(crate) use vector::LANES;

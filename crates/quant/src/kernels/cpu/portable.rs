@@ -3,7 +3,7 @@
 
 use super::depthwise::{self, ChannelJob};
 use super::lines;
-use super::sink::{Clamp, Sink};
+use super::sink::{Clamp, Plus, Sink};
 use super::tile::{self, DotJob};
 use super::vector::{LANES, Simd};
 
@@ -105,6 +105,30 @@ impl Simd for Portable {
         let scales = unsafe { scales.cast::<[f32; LANES]>().read() };
         let bytes: [u8; LANES] =
             std::array::from_fn(|lane| clamp.apply(sums[lane] as f32 * scales[lane]));
+        // SAFETY: the caller promises room for `count`, which is at most sixteen.
+        unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), count) };
+    }
+
+    #[inline(always)]
+    unsafe fn store_summed(
+        self,
+        to: *mut u8,
+        sums: [i32; LANES],
+        scales: *const f32,
+        codes: *const u8,
+        plus: Plus,
+        clamp: Clamp,
+        count: usize,
+    ) {
+        // SAFETY: the caller promises sixteen scales.
+        let scales = unsafe { scales.cast::<[f32; LANES]>().read() };
+        let mut all = [0; LANES];
+        // SAFETY: the caller promises `count` codes, which are at most sixteen.
+        unsafe { codes.copy_to_nonoverlapping(all.as_mut_ptr(), count) };
+        let bytes: [u8; LANES] = std::array::from_fn(|lane| {
+            let more = (i32::from(all[lane]) - plus.zero) as f32 * plus.factor;
+            clamp.apply(sums[lane] as f32 * scales[lane] + more)
+        });
         // SAFETY: the caller promises room for `count`, which is at most sixteen.
         unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), count) };
     }

@@ -37,22 +37,29 @@ pub(crate) trait Sink: Copy {
     /// What is written.
     type Number;
 
-    /// Writes the first `count` sums of a vector whose first column is `column`.
+    /// Writes the first `count` sums of a vector whose first column is `column` to the place `at`
+    /// of an output.
     ///
     /// # Safety
-    /// `to` has room for `count` numbers that nothing else uses meanwhile, and the sink knows
-    /// `column` and the [`LANES`] columns from there on.
+    /// The output has `count` numbers from `at` on that nothing else uses meanwhile, the sink knows
+    /// `column` and the [`LANES`] columns from there on, and it [reaches](Sink::reaches) as far.
     unsafe fn put<S: Simd>(
         self,
         simd: S,
         sums: S::Sums,
         column: usize,
-        to: *mut Self::Number,
+        output: *mut Self::Number,
+        at: usize,
         count: usize,
     );
 
     /// How many columns the sink knows.
     fn columns(&self) -> usize;
+
+    /// Whether it knows the first `numbers` places of an output.
+    fn reaches(&self, _numbers: usize) -> bool {
+        true
+    }
 }
 
 /// The sums themselves.
@@ -63,9 +70,17 @@ impl Sink for Raw {
     type Number = i32;
 
     #[inline(always)]
-    unsafe fn put<S: Simd>(self, simd: S, sums: S::Sums, _: usize, to: *mut i32, count: usize) {
+    unsafe fn put<S: Simd>(
+        self,
+        simd: S,
+        sums: S::Sums,
+        _: usize,
+        output: *mut i32,
+        at: usize,
+        count: usize,
+    ) {
         // SAFETY: the caller promises the room.
-        unsafe { simd.store(to, sums, count) };
+        unsafe { simd.store(output.wrapping_add(at), sums, count) };
     }
 
     fn columns(&self) -> usize {
@@ -88,12 +103,13 @@ impl Sink for Scaled<'_> {
         simd: S,
         sums: S::Sums,
         column: usize,
-        to: *mut f32,
+        output: *mut f32,
+        at: usize,
         count: usize,
     ) {
         let scales = self.scales.as_ptr().wrapping_add(column);
         // SAFETY: the caller promises the room and the columns.
-        unsafe { simd.store_scaled(to, sums, scales, count) };
+        unsafe { simd.store_scaled(output.wrapping_add(at), sums, scales, count) };
     }
 
     fn columns(&self) -> usize {
@@ -112,14 +128,69 @@ impl Sink for Requantized<'_> {
     type Number = u8;
 
     #[inline(always)]
-    unsafe fn put<S: Simd>(self, simd: S, sums: S::Sums, column: usize, to: *mut u8, count: usize) {
+    unsafe fn put<S: Simd>(
+        self,
+        simd: S,
+        sums: S::Sums,
+        column: usize,
+        output: *mut u8,
+        at: usize,
+        count: usize,
+    ) {
         let scales = self.scales.as_ptr().wrapping_add(column);
         // SAFETY: the caller promises the room and the columns.
-        unsafe { simd.store_clamped(to, sums, scales, self.clamp, count) };
+        unsafe { simd.store_clamped(output.wrapping_add(at), sums, scales, self.clamp, count) };
     }
 
     fn columns(&self) -> usize {
         self.scales.len()
+    }
+}
+
+/// How a code is added to a sum that has been scaled: `(code − zero)·factor`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Plus {
+    pub(crate) zero: i32,
+    /// Steps of the output in one of the code's.
+    pub(crate) factor: f32,
+}
+
+/// One factor for each column, a code for each number that is added, then eight bits.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Summed<'a> {
+    pub(crate) scales: &'a [f32],
+    pub(crate) plus: Plus,
+    /// In the places of the output.
+    pub(crate) codes: &'a [u8],
+    pub(crate) clamp: Clamp,
+}
+
+impl Sink for Summed<'_> {
+    type Number = u8;
+
+    #[inline(always)]
+    unsafe fn put<S: Simd>(
+        self,
+        simd: S,
+        sums: S::Sums,
+        column: usize,
+        output: *mut u8,
+        at: usize,
+        count: usize,
+    ) {
+        let Self { plus, clamp, .. } = self;
+        let scales = self.scales.as_ptr().wrapping_add(column);
+        let (to, codes) = (output.wrapping_add(at), self.codes.as_ptr().wrapping_add(at));
+        // SAFETY: the caller promises the room, the columns and the codes.
+        unsafe { simd.store_summed(to, sums, scales, codes, plus, clamp, count) };
+    }
+
+    fn columns(&self) -> usize {
+        self.scales.len()
+    }
+
+    fn reaches(&self, numbers: usize) -> bool {
+        numbers <= self.codes.len()
     }
 }
 

@@ -4,7 +4,7 @@
 //! Four activations are spread over all lanes at a time and meet four weights in each.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
-use super::sink::{Raw, Requantized, Scaled, Sink};
+use super::sink::{Raw, Requantized, Scaled, Sink, Summed};
 use super::vector::{LANES, Simd};
 use crate::kernels::packed::{Line, PANEL, Run};
 use crate::kernels::path::Path;
@@ -44,21 +44,13 @@ impl DotJob<'_> {
         if self.rows == 0 || self.columns == 0 || self.panels[0] >= self.panels[1] {
             return;
         }
-        self.check(sink.columns(), output.len());
-        match path {
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available, the job checked.
-            Path::Avx512Vnni => unsafe { sink.avx512(self, output) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available, the job checked.
-            Path::Avx2 => unsafe { sink.avx2(self, output) },
-            // SAFETY: every CPU has it, and the job is checked.
-            _ => unsafe { sink.portable(self, output) },
-        }
+        self.check(&sink, output.len());
+        // SAFETY: the path is available, the job checked.
+        unsafe { sink.tiles(path, self, output) };
     }
 
     /// What the inner loop relies on.
-    fn check(&self, sink_columns: usize, output: usize) {
+    fn check<K: Sink>(&self, sink: &K, output: usize) {
         let run_end = |run: &Run| run.at as usize + 4 * run.quads as usize;
         let window = self.runs.iter().map(run_end).max().unwrap_or(0);
         let last =
@@ -67,12 +59,13 @@ impl DotJob<'_> {
         let vectors = self.outputs.div_ceil(LANES);
         assert_eq!(self.weights.len(), self.quads() * vectors, "packed weights");
         assert!(self.start.len() >= vectors * LANES, "starts of the sums");
-        assert!(sink_columns >= vectors * LANES, "scales of the columns");
+        assert!(sink.columns() >= vectors * LANES, "scales of the columns");
         let panels = self.outputs.div_ceil(PANEL);
         assert!(self.panels[1] <= panels, "panels reach over the weights");
         let columns = (self.panels[1] * PANEL).min(self.outputs) - self.panels[0] * PANEL;
         let pixel = (self.rows - 1) * self.output_row + (self.columns - 1) * self.output_column;
         assert!(pixel + columns <= output, "the output is too short");
+        assert!(sink.reaches(pixel + columns), "codes to add");
     }
 
     /// Quads of a window.
@@ -83,45 +76,36 @@ impl DotJob<'_> {
 
 /// A sink with its entries into each path.
 pub(crate) trait Output: Sink {
+    /// Computes a job.
+    ///
     /// # Safety
-    /// The CPU has what the path needs, and the job was checked for this sink and output.
-    #[cfg(target_arch = "x86_64")]
-    unsafe fn avx512(self, job: &DotJob<'_>, output: &mut [Self::Number]);
-
-    /// # Safety
-    /// The CPU has what the path needs, and the job was checked for this sink and output.
-    #[cfg(target_arch = "x86_64")]
-    unsafe fn avx2(self, job: &DotJob<'_>, output: &mut [Self::Number]);
-
-    /// # Safety
-    /// The job was checked for this sink and output.
-    unsafe fn portable(self, job: &DotJob<'_>, output: &mut [Self::Number]);
+    /// The CPU has the path, and the job was checked for this sink and output.
+    unsafe fn tiles(self, path: Path, job: &DotJob<'_>, output: &mut [Self::Number]);
 }
 
 macro_rules! outputs {
     ($($sink:ty),*) => {$(
         impl Output for $sink {
-            #[cfg(target_arch = "x86_64")]
-            unsafe fn avx512(self, job: &DotJob<'_>, output: &mut [Self::Number]) {
-                // SAFETY: the caller promises the CPU and the check.
-                unsafe { super::avx512::tiles(job, self, output) };
-            }
-
-            #[cfg(target_arch = "x86_64")]
-            unsafe fn avx2(self, job: &DotJob<'_>, output: &mut [Self::Number]) {
-                // SAFETY: the caller promises the CPU and the check.
-                unsafe { super::avx2::tiles(job, self, output) };
-            }
-
-            unsafe fn portable(self, job: &DotJob<'_>, output: &mut [Self::Number]) {
-                // SAFETY: the caller promises the check.
-                unsafe { super::portable::tiles(job, self, output) };
+            unsafe fn tiles(self, path: Path, job: &DotJob<'_>, output: &mut [Self::Number]) {
+                match path {
+                    #[cfg(target_arch = "x86_64")]
+                    // SAFETY: the caller promises the CPU and the check.
+                    Path::Avx512Vnni => unsafe { super::avx512::tiles(job, self, output) },
+                    #[cfg(target_arch = "x86_64")]
+                    // SAFETY: the same.
+                    Path::AvxVnni => unsafe { super::avx_vnni::tiles(job, self, output) },
+                    #[cfg(target_arch = "x86_64")]
+                    // SAFETY: the same.
+                    Path::Avx2 => unsafe { super::avx2::tiles(job, self, output) },
+                    // SAFETY: the caller promises the check.
+                    _ => unsafe { super::portable::tiles(job, self, output) },
+                }
             }
         }
     )*};
 }
 
-outputs!(Raw, Scaled<'_>, Requantized<'_>);
+outputs!(Raw, Scaled<'_>, Requantized<'_>, Summed<'_>);
 
 /// How many pixels a tile has: of the sizes there are, the one that takes the least time.
 ///
@@ -198,11 +182,10 @@ pub(super) unsafe fn rows<S, K, const V: usize, const Q: usize, const U: usize>(
             for (pixel, sums) in sums.into_iter().enumerate() {
                 for (vector, sums) in sums.into_iter().enumerate() {
                     let at = to + pixel * job.output_column + vector * LANES;
-                    let to = output.as_mut_ptr().wrapping_add(at);
                     let first = (columns.first + vector) * LANES;
                     let count = (job.outputs - first).min(LANES);
                     // SAFETY: all columns of all pixels lie in the output, and in the sink.
-                    unsafe { sink.put(simd, sums, first, to, count) };
+                    unsafe { sink.put(simd, sums, first, output.as_mut_ptr(), at, count) };
                 }
             }
         }

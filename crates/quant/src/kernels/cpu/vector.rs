@@ -1,7 +1,7 @@
 //! What the inner loops need of sixteen sums side by side.
 #![expect(unsafe_code, reason = "vectors are read and written through pointers")]
 
-use super::sink::Clamp;
+use super::sink::{Clamp, Plus};
 
 /// Sums in one vector, on every path.
 pub(crate) const LANES: usize = 16;
@@ -91,6 +91,22 @@ pub(crate) trait Simd: Copy {
         to: *mut u8,
         sums: Self::Sums,
         scales: *const f32,
+        clamp: Clamp,
+        count: usize,
+    );
+
+    /// Writes `clamp(sum · scale + plus(code))`, rounded to even, of the first `count` lanes.
+    ///
+    /// # Safety
+    /// As of [`store_clamped`](Simd::store_clamped), and there are `count` codes.
+    #[expect(clippy::too_many_arguments, reason = "one instruction's worth of operands each")]
+    unsafe fn store_summed(
+        self,
+        to: *mut u8,
+        sums: Self::Sums,
+        scales: *const f32,
+        codes: *const u8,
+        plus: Plus,
         clamp: Clamp,
         count: usize,
     );

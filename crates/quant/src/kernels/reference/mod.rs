@@ -4,4 +4,4 @@ mod convolution;
 mod requantize;
 
 pub use convolution::{convolution_sums, linear_sums};
-pub use requantize::{add, code, mean};
+pub use requantize::{add, code, code_plus, mean};

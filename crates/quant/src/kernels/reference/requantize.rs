@@ -11,6 +11,24 @@ pub fn code(sum: i64, scale: f64, output: OutputScheme) -> u8 {
     bounded(i32::try_from(sum).expect("sums fit 32 bits") as f32 * factor, output)
 }
 
+/// The code of a sum that weighs `scale` real units a step, plus what a code stands for.
+///
+/// # Panics
+/// If the sum does not fit 32 bits.
+pub fn code_plus(
+    sum: i64,
+    scale: f64,
+    code: u8,
+    of_code: ActivationScheme,
+    output: OutputScheme,
+) -> u8 {
+    let to = f64::from(output.scheme().scale());
+    let factors = [scale / to, f64::from(of_code.scale()) / to].map(|factor| factor as f32);
+    let steps = f32::from(i16::from(code) - i16::from(of_code.zero_point()));
+    let sum = i32::try_from(sum).expect("sums fit 32 bits") as f32;
+    bounded(sum * factors[0] + steps * factors[1], output)
+}
+
 /// The code of `a + b`.
 pub fn add(codes: [u8; 2], inputs: [ActivationScheme; 2], output: OutputScheme) -> u8 {
     let to = f64::from(output.scheme().scale());

@@ -11,4 +11,4 @@ pub use error::FileError;
 const MAGIC: [u8; 8] = *b"UPDRAFTQ";
 
 /// The version that this code writes, and the only one that it reads.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;

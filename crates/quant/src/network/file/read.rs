@@ -8,9 +8,10 @@ use crate::kernels::Pooling;
 use crate::network::function::{Binary, Function, Line, Unary};
 use crate::network::fuse::{Step, Work};
 use crate::network::layer::{PackError, QuantizedLayer, Source, Tensors};
-use crate::network::model::{QuantizedModel, assign_slots};
+use crate::network::model::QuantizedModel;
 use crate::network::plan::Reason;
 use crate::network::quantization::Calibrated;
+use crate::network::slots::assign_slots;
 use crate::observe::Calibration;
 use crate::scheme::ActivationScheme;
 
@@ -49,6 +50,7 @@ impl QuantizedModel {
 
 fn read_body(file: &mut Reader<'_>) -> Result<QuantizedModel, FileError> {
     let calibrated = read_calibrated(file)?;
+    let [joins_sums] = flags(file, 0)?;
     let count = file.number("the number of layers")?;
     if count == 0 {
         return Err(invalid(0, "the number of layers"));
@@ -76,7 +78,7 @@ fn read_body(file: &mut Reader<'_>) -> Result<QuantizedModel, FileError> {
         return Err(FileError::Trailing { extra });
     }
     let (slots, slot_lens) = assign_slots(&layers, &shapes);
-    Ok(QuantizedModel { layers, shapes, schemes, slots, slot_lens, calibrated })
+    Ok(QuantizedModel { layers, shapes, schemes, slots, slot_lens, joins_sums, calibrated })
 }
 
 const fn invalid(layer: usize, what: &'static str) -> FileError {
@@ -100,6 +102,14 @@ fn read_calibrated(file: &mut Reader<'_>) -> Result<Calibrated, FileError> {
     Ok(Calibrated { calibration, images, set_hash })
 }
 
+fn flags<const N: usize>(file: &mut Reader<'_>, layer: usize) -> Result<[bool; N], FileError> {
+    let flags: [u8; N] = file.array("a flag")?;
+    if flags.iter().any(|&flag| flag > 1) {
+        return Err(invalid(layer, "a flag"));
+    }
+    Ok(flags.map(|flag| flag == 1))
+}
+
 fn read_layer(
     file: &mut Reader<'_>,
     layer: usize,
@@ -108,11 +118,7 @@ fn read_layer(
     let Tensors { schemes, shapes } = tensors;
     let name = file.bytes("a name")?.to_vec();
     let name = String::from_utf8(name).map_err(|_| invalid(layer, "the name"))?;
-    let flags: [u8; 2] = file.array("its flags")?;
-    if flags.iter().any(|&flag| flag > 1) {
-        return Err(invalid(layer, "a flag"));
-    }
-    let [is_rectified, is_zero] = flags.map(|flag| flag == 1);
+    let [is_rectified, is_zero] = flags(file, layer)?;
     let mut inputs = Vec::new();
     for _ in 0..file.number("the number of inputs")? {
         inputs.extend(file.numbers::<1>("an input")?);
@@ -126,7 +132,8 @@ fn read_layer(
     let source = match kind {
         0 => {
             let geometry = file.window(layer, from, to)?;
-            Source::Convolution { geometry, weights: file.weights(layer, scheme)? }
+            let weights = file.weights(layer, scheme)?;
+            Source::Convolution { geometry, weights, addend: read_addend(file, layer)? }
         }
         1 => Source::Add { factors: read_factors(file, layer)? },
         2 => {
@@ -168,8 +175,8 @@ fn fits(
 ) -> bool {
     let of_step;
     let part = match source {
-        Source::Convolution { geometry, weights } => {
-            return inputs.len() == 1
+        Source::Convolution { geometry, weights, addend } => {
+            return reads_addend(*addend, inputs, shapes, to)
                 && weights.channels() == geometry.shape().channels[1]
                 && weights.values().len() == geometry.weight_len();
         }
@@ -199,11 +206,16 @@ fn fits(
         part,
         Work::Convolution { .. } | Work::Linear { .. } | Work::Add { .. } | Work::Pool { .. }
     );
-    let count = if matches!(part, Work::Add { .. } | Work::Multiply) { 2 } else { 1 };
+    let count = match part {
+        Work::Add { .. } | Work::Multiply | Work::Convolution { addend: Some(_), .. } => 2,
+        _ => 1,
+    };
     let is_count = inputs.len() == count || part == Work::Concatenate;
     let is_shape = match &part {
-        Work::Convolution { geometry, weights, bias } => {
-            weights.len() == geometry.weight_len() && bias.len() == to[0]
+        Work::Convolution { geometry, weights, bias, addend } => {
+            reads_addend(*addend, inputs, shapes, to)
+                && weights.len() == geometry.weight_len()
+                && bias.len() == to[0]
         }
         Work::Linear { weights, bias } => {
             !bias.is_empty()
@@ -231,6 +243,20 @@ fn fits(
     is_count && is_shape && (may_be_cut || !is_rectified)
 }
 
+/// Whether what a convolution adds, if anything, is there and of its output's shape.
+fn reads_addend(
+    addend: Option<f32>,
+    inputs: &[usize],
+    shapes: &[[usize; 3]],
+    to: [usize; 3],
+) -> bool {
+    match (addend, inputs) {
+        (None, [_]) => true,
+        (Some(factor), &[_, added]) => factor.is_normal() && factor > 0.0 && shapes[added] == to,
+        _ => false,
+    }
+}
+
 fn is_linear(from: [usize; 3], to: [usize; 3], [outputs, each]: [usize; 2]) -> bool {
     each == from.iter().product::<usize>() && to == [outputs, 1, 1]
 }
@@ -238,6 +264,14 @@ fn is_linear(from: [usize; 3], to: [usize; 3], [outputs, each]: [usize; 2]) -> b
 fn read_factors(file: &mut Reader<'_>, layer: usize) -> Result<[f32; 2], FileError> {
     let factors = file.reals(layer, "the factors")?;
     factors.try_into().map_err(|_| invalid(layer, "the factors"))
+}
+
+fn read_addend(file: &mut Reader<'_>, layer: usize) -> Result<Option<f32>, FileError> {
+    match file.reals(layer, "the addend")?[..] {
+        [] => Ok(None),
+        [factor] => Ok(Some(factor)),
+        _ => Err(invalid(layer, "the addend")),
+    }
 }
 
 fn read_pooling(file: &mut Reader<'_>, layer: usize) -> Result<Pooling, FileError> {
@@ -272,7 +306,8 @@ fn read_float(
         0 => {
             let geometry = file.window(layer, from, to)?;
             let weights = file.reals(layer, "the weights")?;
-            Work::Convolution { geometry, weights, bias: file.reals(layer, "the biases")? }
+            let bias = file.reals(layer, "the biases")?;
+            Work::Convolution { geometry, weights, bias, addend: read_addend(file, layer)? }
         }
         1 => Work::Add { factors: read_factors(file, layer)? },
         2 => {

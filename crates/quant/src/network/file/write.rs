@@ -19,6 +19,7 @@ impl QuantizedModel {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut body = Writer::default();
         calibrated(&mut body, &self.calibrated);
+        body.0.push(self.joins_sums.into());
         body.number(self.layers.len());
         for (shape, scheme) in self.shapes.iter().zip(&self.schemes) {
             body.numbers(shape);
@@ -31,10 +32,11 @@ impl QuantizedModel {
             body.number(layer.inputs.len());
             body.numbers(&layer.inputs);
             match &layer.source {
-                Source::Convolution { geometry, weights } => {
+                Source::Convolution { geometry, weights, addend } => {
                     body.0.push(0);
                     body.window(geometry);
                     body.weights(weights);
+                    body.reals(addend.as_slice());
                 }
                 Source::Add { factors } => {
                     body.0.push(1);
@@ -103,11 +105,12 @@ fn float(body: &mut Writer, step: &Step, reason: Reason) {
         Reason::Tail => body.0.push(3),
     }
     match &step.work {
-        Work::Convolution { geometry, weights, bias } => {
+        Work::Convolution { geometry, weights, bias, addend } => {
             body.0.push(0);
             body.window(geometry);
             body.reals(weights);
             body.reals(bias);
+            body.reals(addend.as_slice());
         }
         Work::Add { factors } => {
             body.0.push(1);

@@ -1,0 +1,317 @@
+//! Sixteen sums in two registers of 256 bits, whatever sums four products.
+//!
+//! Halves are written out: a closure that is not inlined would lose the instructions.
+#![expect(unsafe_code, reason = "intrinsics, and reads and writes through checked pointers")]
+
+use std::arch::x86_64::{
+    __m128i, __m256, __m256i, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm_loadl_epi64,
+    _mm_packus_epi16, _mm_storeu_si128, _mm256_add_epi32, _mm256_add_ps, _mm256_castsi256_si128,
+    _mm256_cvtepi8_epi32, _mm256_cvtepi32_ps, _mm256_cvtepu8_epi32, _mm256_cvtps_epi32,
+    _mm256_extracti128_si256, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_madd_epi16,
+    _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps, _mm256_packs_epi32, _mm256_permute4x64_epi64,
+    _mm256_round_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_setzero_si256, _mm256_storeu_ps,
+    _mm256_storeu_si256,
+};
+
+use super::sink::{Clamp, Plus};
+use super::vector::{LANES, Simd};
+
+/// Sums of four products for eight lanes; a value of the type proves that the CPU has AVX2 and what
+/// else they take.
+pub(super) trait Quads: Copy {
+    /// Four signed weights for each lane.
+    type Weights: Copy;
+    /// Four unsigned activations, the same for all lanes.
+    type Quad: Copy;
+
+    /// Reads 32 weights.
+    ///
+    /// # Safety
+    /// They lie in one allocation and are initialised.
+    unsafe fn weights(self, from: *const i8) -> Self::Weights;
+
+    /// Reads four activations.
+    ///
+    /// # Safety
+    /// They lie in one allocation and are initialised.
+    unsafe fn spread(self, from: *const u8) -> Self::Quad;
+
+    /// `sums + Σ quad[i]·weights[i]`, lane by lane.
+    fn dot(self, sums: __m256i, quad: Self::Quad, weights: Self::Weights) -> __m256i;
+}
+
+/// Sixteen lanes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ymm<Q>(pub(super) Q);
+
+impl<Q: Quads> Simd for Ymm<Q> {
+    type Sums = [__m256i; 2];
+    type Weights = [Q::Weights; 2];
+    type Quad = Q::Quad;
+
+    #[inline(always)]
+    fn zero(self) -> [__m256i; 2] {
+        // SAFETY: the proof is at hand.
+        let zero = unsafe { _mm256_setzero_si256() };
+        [zero; 2]
+    }
+
+    #[inline(always)]
+    fn add(self, a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+        [self.sum(a[0], b[0]), self.sum(a[1], b[1])]
+    }
+
+    #[inline(always)]
+    fn dot(self, sums: [__m256i; 2], quad: Q::Quad, weights: [Q::Weights; 2]) -> [__m256i; 2] {
+        [self.0.dot(sums[0], quad, weights[0]), self.0.dot(sums[1], quad, weights[1])]
+    }
+
+    #[inline(always)]
+    fn multiply_add(self, sums: [__m256i; 2], a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+        let products = [self.products(a[0], b[0]), self.products(a[1], b[1])];
+        self.add(sums, products)
+    }
+
+    #[inline(always)]
+    unsafe fn load(self, from: *const i32) -> [__m256i; 2] {
+        // SAFETY: the caller promises sixteen initialised numbers.
+        let first = unsafe { _mm256_loadu_si256(from.cast()) };
+        // SAFETY: the same.
+        let second = unsafe { _mm256_loadu_si256(from.wrapping_add(8).cast()) };
+        [first, second]
+    }
+
+    #[inline(always)]
+    unsafe fn weights(self, from: *const i8) -> [Q::Weights; 2] {
+        // SAFETY: the caller promises 64 initialised bytes.
+        let first = unsafe { self.0.weights(from) };
+        // SAFETY: the same.
+        let second = unsafe { self.0.weights(from.wrapping_add(32)) };
+        [first, second]
+    }
+
+    #[inline(always)]
+    unsafe fn spread(self, from: *const u8) -> Q::Quad {
+        // SAFETY: the caller promises four initialised bytes.
+        unsafe { self.0.spread(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn widen(self, from: *const u8) -> [__m256i; 2] {
+        // SAFETY: the caller promises sixteen initialised bytes.
+        let [first, second] = unsafe { self.halves(from) };
+        // SAFETY: the proof is at hand.
+        let first = unsafe { _mm256_cvtepu8_epi32(first) };
+        // SAFETY: the proof is at hand.
+        let second = unsafe { _mm256_cvtepu8_epi32(second) };
+        [first, second]
+    }
+
+    #[inline(always)]
+    unsafe fn widen_signed(self, from: *const i8) -> [__m256i; 2] {
+        // SAFETY: the caller promises sixteen initialised bytes.
+        let [first, second] = unsafe { self.halves(from.cast()) };
+        // SAFETY: the proof is at hand.
+        let first = unsafe { _mm256_cvtepi8_epi32(first) };
+        // SAFETY: the proof is at hand.
+        let second = unsafe { _mm256_cvtepi8_epi32(second) };
+        [first, second]
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut i32, sums: [__m256i; 2], count: usize) {
+        let mut all = [0_i32; LANES];
+        for (half, sums) in all.chunks_exact_mut(8).zip(sums) {
+            // SAFETY: a half is eight numbers.
+            unsafe { _mm256_storeu_si256(half.as_mut_ptr().cast(), sums) };
+        }
+        // SAFETY: the caller promises room for `count`.
+        unsafe { to.copy_from_nonoverlapping(all.as_ptr(), count) };
+    }
+
+    #[inline(always)]
+    unsafe fn store_scaled(
+        self,
+        to: *mut f32,
+        sums: [__m256i; 2],
+        scales: *const f32,
+        count: usize,
+    ) {
+        // SAFETY: the caller promises sixteen scales.
+        let scaled = unsafe { self.scaled(sums, scales) };
+        let mut all = [0_f32; LANES];
+        for (half, values) in all.chunks_exact_mut(8).zip(scaled) {
+            // SAFETY: a half is eight numbers.
+            unsafe { _mm256_storeu_ps(half.as_mut_ptr(), values) };
+        }
+        // SAFETY: the caller promises room for `count`.
+        unsafe { to.copy_from_nonoverlapping(all.as_ptr(), count) };
+    }
+
+    #[inline(always)]
+    unsafe fn store_clamped(
+        self,
+        to: *mut u8,
+        sums: [__m256i; 2],
+        scales: *const f32,
+        clamp: Clamp,
+        count: usize,
+    ) {
+        // SAFETY: the caller promises sixteen scales.
+        let scaled = unsafe { self.scaled(sums, scales) };
+        // SAFETY: the caller promises room for `count`.
+        unsafe { self.store_codes(to, scaled, clamp, count) };
+    }
+
+    #[inline(always)]
+    unsafe fn store_summed(
+        self,
+        to: *mut u8,
+        sums: [__m256i; 2],
+        scales: *const f32,
+        codes: *const u8,
+        plus: Plus,
+        clamp: Clamp,
+        count: usize,
+    ) {
+        // SAFETY: the caller promises sixteen scales.
+        let scaled = unsafe { self.scaled(sums, scales) };
+        let mut all = [0_u8; LANES];
+        let mut codes = codes;
+        if count < LANES {
+            // SAFETY: the caller promises `count` codes.
+            unsafe { codes.copy_to_nonoverlapping(all.as_mut_ptr(), count) };
+            codes = all.as_ptr();
+        }
+        // SAFETY: there are sixteen codes.
+        let codes = unsafe { self.widen(codes) };
+        let values = [self.plus(scaled[0], codes[0], plus), self.plus(scaled[1], codes[1], plus)];
+        // SAFETY: the caller promises room for `count`.
+        unsafe { self.store_codes(to, values, clamp, count) };
+    }
+}
+
+impl<Q: Quads> Ymm<Q> {
+    #[inline(always)]
+    fn sum(self, a: __m256i, b: __m256i) -> __m256i {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm256_add_epi32(a, b) }
+    }
+
+    /// The sums of two products of 16 bits.
+    #[inline(always)]
+    fn products(self, a: __m256i, b: __m256i) -> __m256i {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm256_madd_epi16(a, b) }
+    }
+
+    /// Sixteen bytes, eight in each.
+    ///
+    /// # Safety
+    /// They lie in one allocation and are initialised.
+    #[inline(always)]
+    unsafe fn halves(self, from: *const u8) -> [__m128i; 2] {
+        // SAFETY: the caller promises sixteen bytes.
+        let first = unsafe { _mm_loadl_epi64(from.cast()) };
+        // SAFETY: the same.
+        let second = unsafe { _mm_loadl_epi64(from.wrapping_add(8).cast()) };
+        [first, second]
+    }
+
+    /// `sums · scales` of eight lanes.
+    ///
+    /// # Safety
+    /// There are eight scales.
+    #[inline(always)]
+    unsafe fn scaled_half(self, sums: __m256i, scales: *const f32) -> __m256 {
+        // SAFETY: the caller promises eight scales.
+        let scales = unsafe { _mm256_loadu_ps(scales) };
+        // SAFETY: the proof is at hand.
+        let sums = unsafe { _mm256_cvtepi32_ps(sums) };
+        // SAFETY: the proof is at hand.
+        unsafe { _mm256_mul_ps(sums, scales) }
+    }
+
+    /// `sums · scales`.
+    ///
+    /// # Safety
+    /// There are sixteen scales.
+    #[inline(always)]
+    unsafe fn scaled(self, sums: [__m256i; 2], scales: *const f32) -> [__m256; 2] {
+        // SAFETY: the caller promises sixteen scales.
+        let first = unsafe { self.scaled_half(sums[0], scales) };
+        // SAFETY: the same.
+        let second = unsafe { self.scaled_half(sums[1], scales.wrapping_add(8)) };
+        [first, second]
+    }
+
+    /// `values + (codes − zero)·factor` of eight lanes.
+    #[inline(always)]
+    fn plus(self, values: __m256, codes: __m256i, plus: Plus) -> __m256 {
+        // SAFETY: the proof is at hand.
+        let zero = unsafe { _mm256_set1_epi32(-plus.zero) };
+        // SAFETY: the proof is at hand.
+        let steps = unsafe { _mm256_cvtepi32_ps(self.sum(codes, zero)) };
+        // SAFETY: the proof is at hand.
+        let factor = unsafe { _mm256_set1_ps(plus.factor) };
+        // SAFETY: the proof is at hand.
+        let more = unsafe { _mm256_mul_ps(steps, factor) };
+        // SAFETY: the proof is at hand.
+        unsafe { _mm256_add_ps(values, more) }
+    }
+
+    /// Writes `clamp(value)` of the first `count` lanes.
+    ///
+    /// # Safety
+    /// `to` has room for them, and nothing else uses it meanwhile.
+    #[inline(always)]
+    unsafe fn store_codes(self, to: *mut u8, values: [__m256; 2], clamp: Clamp, count: usize) {
+        let bytes = self.narrowed([self.clamped(values[0], clamp), self.clamped(values[1], clamp)]);
+        if count == LANES {
+            // SAFETY: the caller promises room for sixteen.
+            unsafe { _mm_storeu_si128(to.cast(), bytes) };
+            return;
+        }
+        let mut all = [0_u8; LANES];
+        // SAFETY: there is room for sixteen.
+        unsafe { _mm_storeu_si128(all.as_mut_ptr().cast(), bytes) };
+        // SAFETY: the caller promises room for `count`.
+        unsafe { to.copy_from_nonoverlapping(all.as_ptr(), count) };
+    }
+
+    #[inline(always)]
+    fn clamped(self, values: __m256, clamp: Clamp) -> __m256i {
+        // SAFETY: the proof is at hand.
+        let low = unsafe { _mm256_set1_ps(clamp.low) };
+        // SAFETY: the proof is at hand.
+        let high = unsafe { _mm256_set1_ps(clamp.high) };
+        // SAFETY: the proof is at hand.
+        let values = unsafe { _mm256_max_ps(values, low) };
+        // SAFETY: the proof is at hand.
+        let values = unsafe { _mm256_min_ps(values, high) };
+        // SAFETY: the proof is at hand.
+        let whole =
+            unsafe { _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(values) };
+        // SAFETY: the proof is at hand.
+        let whole = unsafe { _mm256_cvtps_epi32(whole) };
+        // SAFETY: the proof is at hand.
+        let zero = unsafe { _mm256_set1_epi32(clamp.zero) };
+        self.sum(whole, zero)
+    }
+
+    /// Sixteen numbers of 0 to 255 as bytes.
+    #[inline(always)]
+    fn narrowed(self, [low, high]: [__m256i; 2]) -> __m128i {
+        // SAFETY: the proof is at hand.
+        let words = unsafe { _mm256_packs_epi32(low, high) };
+        // The halves were packed apart.
+        // SAFETY: the proof is at hand.
+        let words = unsafe { _mm256_permute4x64_epi64::<0xD8>(words) };
+        // SAFETY: the proof is at hand.
+        let first = unsafe { _mm256_castsi256_si128(words) };
+        // SAFETY: the proof is at hand.
+        let second = unsafe { _mm256_extracti128_si256::<1>(words) };
+        // SAFETY: the proof is at hand.
+        unsafe { _mm_packus_epi16(first, second) }
+    }
+}

@@ -1,0 +1,26 @@
+//! Which buffer holds which tensor.
+
+use super::layer::QuantizedLayer;
+
+/// A buffer for each tensor; a buffer serves again once its tensor's last reader is through.
+pub(super) fn assign_slots(
+    layers: &[QuantizedLayer],
+    shapes: &[[usize; 3]],
+) -> (Vec<usize>, Vec<usize>) {
+    let last_reader = |tensor: usize| {
+        layers.iter().rposition(|layer| layer.inputs.contains(&tensor)).unwrap_or(layers.len())
+    };
+    let (mut slots, mut lens, mut free) = (Vec::new(), Vec::new(), Vec::new());
+    for (tensor, shape) in shapes.iter().enumerate() {
+        let slot = free.pop().unwrap_or_else(|| {
+            lens.push(0);
+            lens.len() - 1
+        });
+        lens[slot] = lens[slot].max(shape.iter().product::<usize>());
+        slots.push(slot);
+        // The layer that gave this tensor is through with what it read.
+        let is_through = |&before: &usize| last_reader(before) + 1 == tensor;
+        free.extend((0..tensor).filter(is_through).map(|before| slots[before]));
+    }
+    (slots, lens)
+}
