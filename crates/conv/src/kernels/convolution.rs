@@ -1,7 +1,7 @@
 //! A convolution of a batch, and its input's gradient.
 
 use super::activation::Activation;
-use super::cpu::{PointwiseKernels, TileJob, lanes, transpose};
+use super::cpu::{LineJob, PointwiseKernels, TileJob, lanes, transpose};
 use super::depthwise::Depthwise;
 use super::geometry::ConvGeometry;
 use super::lines::{Lines, for_rows};
@@ -9,6 +9,7 @@ use super::packing::{pack, padded_image, padded_len, phase_taps, taps_of};
 use super::parallel::{Cut, Pieces, Together, over, threads};
 use super::path::Path;
 use super::plan::{Phase, Phases, Windows};
+use super::planes::Planes;
 use super::scratch::{Aligned, Scratch};
 use super::winograd::Winograd;
 
@@ -71,6 +72,9 @@ pub(crate) fn forward_into<'a>(
     if let Some(bias) = bias {
         assert_eq!(bias.len(), shape.channels[1], "one bias for each output channel");
     }
+    if let Some(planes) = Planes::forward(path, geometry) {
+        return planes.run(x, w, bias, activation, y, scratch, asked_threads);
+    }
     if let Some(depthwise) = Depthwise::forward(path, geometry) {
         return depthwise.run(x, w, bias, activation, y, scratch, asked_threads);
     }
@@ -86,7 +90,10 @@ pub(crate) fn forward_into<'a>(
     let row_step = shape.stride[0] * windows.padded.size[1];
     let lines = Lines::of(path, geometry.output(), [row_step, shape.stride[1]], outputs);
     let threads = threads(asked_threads);
-    let by_pixel_len = if lines.is_some() { 0 } else { pixels * blocks * lanes };
+    let by_pixel_len = match lines {
+        Some(_) => LineJob::panel_len(path, taps.len()),
+        None => pixels * blocks * lanes,
+    };
     let winograd = Winograd::forward(path, geometry);
     let winograd = winograd.map(|all| all.with_at_most(shape.batch.div_ceil(threads)));
     let [point_len, own_len] = winograd.as_ref().map_or([0; 2], Winograd::lens);
@@ -125,7 +132,7 @@ pub(crate) fn forward_into<'a>(
         let weights = &packed[group * weight_len..][..weight_len];
         let image = padded_image(path, x, shape.input, windows.padded, own_image);
         if let Some(lines) = lines {
-            return lines.job(image, &taps, weights, start, outputs).run(path, y);
+            return lines.job(image, &taps, weights, start, outputs).run(path, y, by_pixel);
         }
         let job = TileJob {
             image,
@@ -249,8 +256,11 @@ pub(crate) fn input_gradient_into<'a>(
     let shape = geometry.shape();
     assert_eq!(w.len(), geometry.weight_len(), "numbers of the weights");
     assert_eq!(dy.len(), geometry.output_len(), "numbers of the output");
+    let (bias, activation) = (None, Activation::Identity);
+    if let Some(planes) = Planes::input_gradient(path, geometry) {
+        return planes.run(dy, w, bias, activation, dx, scratch, asked_threads);
+    }
     if let Some(depthwise) = Depthwise::input_gradient(path, geometry) {
-        let (bias, activation) = (None, Activation::Identity);
         return depthwise.run(dy, w, bias, activation, dx, scratch, asked_threads);
     }
     let [inputs, outputs] = shape.channels.map(|channels| channels / shape.groups);
@@ -277,7 +287,10 @@ pub(crate) fn input_gradient_into<'a>(
         None
     };
     let threads = threads(asked_threads);
-    let by_pixel_len = if lines.is_some() { 0 } else { pixels * blocks * lanes };
+    let by_pixel_len = match lines {
+        Some(_) => LineJob::panel_len(path, jobs[0].taps.len()),
+        None => pixels * blocks * lanes,
+    };
     let winograd = Winograd::input_gradient(path, geometry);
     let winograd = winograd.map(|all| all.with_at_most(shape.batch.div_ceil(threads)));
     let [point_len, own_len] = winograd.as_ref().map_or([0; 2], Winograd::lens);
@@ -325,7 +338,8 @@ pub(crate) fn input_gradient_into<'a>(
         let image = padded_image(path, dy, geometry.output(), phases.padded, own_image);
         if let Some(lines) = lines {
             let weights = &packed[group * weight_len..][..weight_len];
-            return lines.job(image, &jobs[0].taps, weights, start, inputs).run(path, dx);
+            let job = lines.job(image, &jobs[0].taps, weights, start, inputs);
+            return job.run(path, dx, by_pixel);
         }
         for PhaseJob { phase, taps, weights } in &jobs {
             let pixel = (phase.first[0] * shape.input[1] + phase.first[1]) * blocks * lanes;

@@ -12,6 +12,7 @@ mod packing;
 mod parallel;
 mod path;
 mod plan;
+mod planes;
 mod pool;
 #[cfg(any(test, feature = "reference"))]
 #[cfg_attr(

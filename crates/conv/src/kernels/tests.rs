@@ -183,6 +183,39 @@ proptest! {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_plane_by_depth_is_right(
+        batch in 1_usize..4,
+        groups in 1_usize..20,
+        input in [1_usize..14, 1_usize..50],
+        padding in [0_usize..5, 0_usize..5],
+    ) {
+        let shape =
+            ConvShape { groups, padding, ..ConvShape::new(batch, [groups; 2], input, [3, 3]) };
+        if let Some(case) = Case::new(shape, Algorithm::Direct) {
+            paths().for_each(|path| case.check(path));
+        }
+    }
+
+    #[test]
+    fn any_kernel_of_one_pixel_is_right(
+        batch in 1_usize..4,
+        // Also more than one part of a sum has.
+        inputs in prop::sample::select(vec![1_usize, 2, 11, 12, 13, 40, 150]),
+        outputs in prop::sample::select(vec![1_usize, 3, 7, 8, 12, 15, 17, 23, 145]),
+        input in [1_usize..5, 1_usize..40],
+        kernel in [1_usize..3, 1_usize..2],
+    ) {
+        let shape = ConvShape::new(batch, [inputs, outputs], input, kernel);
+        if let Some(case) = Case::new(shape, Algorithm::Direct) {
+            paths().for_each(|path| case.check(path));
+        }
+    }
+}
+
+proptest! {
     #![proptest_config(ProptestConfig { cases: 60, ..ProptestConfig::default() })]
 
     #[test]
@@ -208,10 +241,14 @@ fn a_large_batch_is_right_and_the_number_of_threads_changes_no_bit() {
     let shape = ConvShape { padding: [1, 1], ..ConvShape::new(37, [5, 18], [9, 16], [3, 3]) };
     let strided = ConvShape { stride: [1, 2], ..shape };
     let by_depth = ConvShape { channels: [29, 29], groups: 29, ..strided };
+    let by_plane = ConvShape { stride: [1, 1], ..by_depth };
+    let point = ConvShape { kernel: [1, 1], padding: [0, 0], ..shape };
     for (shape, algorithm) in [
         (shape, Algorithm::Direct),
         (strided, Algorithm::Direct),
         (by_depth, Algorithm::Direct),
+        (by_plane, Algorithm::Direct),
+        (point, Algorithm::Direct),
         (shape, Algorithm::Winograd),
     ] {
         let case = Case::new(shape, algorithm).expect("valid");

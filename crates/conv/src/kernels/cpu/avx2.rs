@@ -14,6 +14,7 @@ use super::gradient_line::{self, LineWeightJob};
 use super::image;
 use super::line::{self, LineJob};
 use super::norm;
+use super::plane::{self, PlaneJob};
 use super::pool;
 use super::sum;
 use super::tile::{self, TileJob};
@@ -192,7 +193,7 @@ gradient_line::entries! {
 line::entries! {
     #[target_feature(enable = "avx2,fma")]
     Avx2 = Avx2(()),
-    4 by 2
+    6 by 2
 }
 
 function::entries! {
@@ -217,6 +218,11 @@ winograd::entries! {
 }
 
 depthwise::entries! {
+    #[target_feature(enable = "avx2,fma")]
+    Avx2 = Avx2(())
+}
+
+plane::entries! {
     #[target_feature(enable = "avx2,fma")]
     Avx2 = Avx2(())
 }

@@ -15,6 +15,7 @@ use super::gradient_line::{self, LineWeightJob};
 use super::image;
 use super::line::{self, LineJob};
 use super::norm;
+use super::plane::{self, PlaneJob};
 use super::pool;
 use super::sum;
 use super::tile::{self, TileJob};
@@ -231,6 +232,11 @@ winograd::entries! {
 }
 
 depthwise::entries! {
+    #[target_feature(enable = "avx512f,avx512vl")]
+    Avx512 = Avx512(())
+}
+
+plane::entries! {
     #[target_feature(enable = "avx512f,avx512vl")]
     Avx512 = Avx512(())
 }

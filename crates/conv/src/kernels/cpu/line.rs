@@ -36,27 +36,38 @@ impl LineJob<'_> {
         columns >= super::lanes(path)
     }
 
-    /// Computes the planes `[channels][rows][columns]`.
+    /// Numbers that a tile's pixels take, side by side.
+    pub(crate) fn panel_len(path: Path, taps: usize) -> usize {
+        taps.min(TAPS) * VECTORS * super::lanes(path)
+    }
+
+    /// Computes the planes `[channels][rows][columns]`; `panel` is worked in.
     ///
     /// # Panics
     /// If a slice is too short for what the job says of it, rows do not [fit](Self::fits), or the
     /// path is not available.
-    pub(crate) fn run(&self, path: Path, output: &mut [f32]) {
+    pub(crate) fn run(&self, path: Path, output: &mut [f32], panel: &mut [f32]) {
         assert!(path.is_available(), "this CPU has no {path}");
         if self.rows == 0 || self.channels == 0 {
             return;
         }
         self.check(path, output);
+        assert!(panel.len() >= Self::panel_len(path, self.taps.len()), "room for a panel");
         match path {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the path is available, the job checked.
-            Path::Avx512 => unsafe { super::avx512::lines(self, output) },
+            Path::Avx512 => unsafe { super::avx512::lines(self, output, panel) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the path is available, the job checked.
-            Path::Avx2 => unsafe { super::avx2::lines(self, output) },
+            Path::Avx2 => unsafe { super::avx2::lines(self, output, panel) },
             // SAFETY: every CPU has it, and the job is checked.
-            _ => unsafe { super::portable::lines(self, output) },
+            _ => unsafe { super::portable::lines(self, output, panel) },
         }
+    }
+
+    /// Whether neighbouring taps read no row together.
+    fn is_spread(&self) -> bool {
+        matches!(*self.taps, [first, second, ..] if first.abs_diff(second) as usize >= self.columns)
     }
 
     /// What the inner loop relies on.
@@ -76,7 +87,14 @@ impl LineJob<'_> {
 /// Taps whose weights stay in the first-level cache, beside the part of the image that they meet.
 const TAPS: usize = 144;
 
-/// All planes, `C` channels of up to `V` vectors at a time: `C` divides the lanes, `V` is 2 or 3.
+/// The most vectors of a tile.
+const VECTORS: usize = 3;
+
+/// Channels that are worth copying a tile's pixels to where they lie side by side: planes whose
+/// distance is a power of two get into each other's way in the cache.
+const WORTH_A_PANEL: usize = 12;
+
+/// All planes, up to `C` channels of up to `V` vectors at a time; `V` is 2 or 3.
 ///
 /// # Safety
 /// [`LineJob::check`] has passed for this job and output.
@@ -85,42 +103,40 @@ pub(super) unsafe fn planes<S: Simd, const C: usize, const V: usize>(
     simd: S,
     job: &LineJob<'_>,
     output: &mut [f32],
+    panel: &mut [f32],
 ) {
     let vectors = job.rows * job.columns.div_ceil(S::LANES);
     // Also for a window without taps.
     let parts = job.taps.len().div_ceil(TAPS).max(1);
-    for block in (0..job.channels).step_by(S::LANES) {
-        let channels = block..job.channels.min(block + S::LANES);
-        for part in 0..parts {
-            let taps = part * TAPS..((part + 1) * TAPS).min(job.taps.len());
-            let mut place = Place { row: 0, column: 0 };
-            let mut left = vectors;
-            while left > 0 {
-                let count = match left {
-                    // Two and two have more to do at once than three and one.
-                    2 | 4 => 2,
-                    left => left.min(V),
-                };
-                let (taps, channels) = (taps.clone(), channels.clone());
-                match count {
-                    3 => {
-                        let tile = Tile::<V>::at::<S>(job, taps, &mut place, output);
-                        // SAFETY: the job, which was checked, has these vectors and channels.
-                        unsafe { tile.run::<S, C>(simd, job, channels) };
-                    }
-                    2 => {
-                        let tile = Tile::<2>::at::<S>(job, taps, &mut place, output);
-                        // SAFETY: the same.
-                        unsafe { tile.run::<S, C>(simd, job, channels) };
-                    }
-                    _ => {
-                        let tile = Tile::<1>::at::<S>(job, taps, &mut place, output);
-                        // SAFETY: the same.
-                        unsafe { tile.run::<S, C>(simd, job, channels) };
-                    }
+    for part in 0..parts {
+        let taps = part * TAPS..((part + 1) * TAPS).min(job.taps.len());
+        let mut place = Place { row: 0, column: 0 };
+        let mut left = vectors;
+        while left > 0 {
+            let count = match left {
+                // Two and two have more to do at once than three and one.
+                2 | 4 => 2,
+                left => left.min(V),
+            };
+            let taps = taps.clone();
+            match count {
+                3 => {
+                    let tile = Tile::<V>::at::<S>(job, taps, &mut place, output);
+                    // SAFETY: the job, which was checked, has these vectors.
+                    unsafe { tile.run::<S, C>(simd, job, panel) };
                 }
-                left -= count;
+                2 => {
+                    let tile = Tile::<2>::at::<S>(job, taps, &mut place, output);
+                    // SAFETY: the same.
+                    unsafe { tile.run::<S, C>(simd, job, panel) };
+                }
+                _ => {
+                    let tile = Tile::<1>::at::<S>(job, taps, &mut place, output);
+                    // SAFETY: the same.
+                    unsafe { tile.run::<S, C>(simd, job, panel) };
+                }
             }
+            left -= count;
         }
     }
 }
@@ -169,45 +185,92 @@ impl<const V: usize> Tile<V> {
         tile
     }
 
-    /// Channels of a block: together, or one by one where there are few.
+    /// All channels: some together, or one by one where few are left.
     ///
     /// # Safety
-    /// [`LineJob::check`] has passed, and the job has the taps, the vectors and the channels.
+    /// [`LineJob::check`] has passed, the job has the taps and the vectors, and the panel has room.
     #[inline(always)]
-    unsafe fn run<S: Simd, const C: usize>(&self, simd: S, job: &LineJob<'_>, all: Range<usize>) {
-        for channel in all.clone().step_by(C) {
-            let channels = C.min(all.end - channel);
-            if channels > C / 2 {
-                // SAFETY: the caller promises that the tile lies in the job.
-                unsafe { self.sums::<S, C>(simd, job, channel, channels) };
-            } else {
-                for channel in channel..channel + channels {
-                    // SAFETY: the caller promises that the tile lies in the job.
-                    unsafe { self.sums::<S, 1>(simd, job, channel, 1) };
-                }
+    unsafe fn run<S: Simd, const C: usize>(&self, simd: S, job: &LineJob<'_>, panel: &mut [f32]) {
+        if job.channels < WORTH_A_PANEL || !job.is_spread() {
+            // SAFETY: the caller promises that the tile lies in the job.
+            unsafe { self.channels::<S, C, false>(simd, job, panel) };
+            return;
+        }
+        let mut to = panel.as_mut_ptr();
+        for &tap in &job.taps[self.taps.clone()] {
+            for window in self.windows {
+                // SAFETY: the windows of all pixels lie in the image.
+                let pixels = unsafe { simd.load(window.wrapping_add(tap as usize)) };
+                // SAFETY: the panel has room for the vectors of all taps.
+                unsafe { simd.store(to, pixels) };
+                to = to.wrapping_add(S::LANES);
             }
         }
+        // SAFETY: the caller promises that the tile lies in the job; the panel is filled.
+        unsafe { self.channels::<S, C, true>(simd, job, panel) };
     }
 
-    /// The sums of `C` lanes of a block; the first `channels` are written.
+    /// All channels, from the panel or from the image.
     ///
     /// # Safety
-    /// As [`run`](Self::run); the lanes belong to one block.
+    /// As [`run`](Self::run), and the panel is filled if it is read.
     #[inline(always)]
-    unsafe fn sums<S: Simd, const C: usize>(
+    unsafe fn channels<S: Simd, const C: usize, const PANEL: bool>(
         &self,
         simd: S,
         job: &LineJob<'_>,
-        channel: usize,
-        channels: usize,
+        panel: &[f32],
     ) {
-        let lane = channel % S::LANES;
-        let weights = (channel - lane) * job.taps.len() + self.taps.start * S::LANES + lane;
-        let weights = job.weights.as_ptr().wrapping_add(weights);
+        let mut channel = 0;
+        while channel < job.channels {
+            let left = job.channels - channel;
+            // Four and four have more to do at once than more and a rest.
+            let is_two_fours = 4 < C && C < left && left <= 8;
+            channel += if left >= C && !is_two_fours {
+                // SAFETY: the caller promises that the tile lies in the job.
+                unsafe { self.sums::<S, C, PANEL>(simd, job, panel, channel) };
+                C
+            } else if left >= 4 {
+                // SAFETY: the same.
+                unsafe { self.sums::<S, 4, PANEL>(simd, job, panel, channel) };
+                4
+            } else if left == 3 {
+                // SAFETY: the same.
+                unsafe { self.sums::<S, 3, PANEL>(simd, job, panel, channel) };
+                3
+            } else if left == 2 {
+                // SAFETY: the same.
+                unsafe { self.sums::<S, 2, PANEL>(simd, job, panel, channel) };
+                2
+            } else {
+                // SAFETY: the same.
+                unsafe { self.sums::<S, 1, PANEL>(simd, job, panel, channel) };
+                1
+            };
+        }
+    }
+
+    /// The sums of `C` channels.
+    ///
+    /// # Safety
+    /// As [`channels`](Self::channels), and the channels exist.
+    #[inline(always)]
+    unsafe fn sums<S: Simd, const C: usize, const PANEL: bool>(
+        &self,
+        simd: S,
+        job: &LineJob<'_>,
+        panel: &[f32],
+        channel: usize,
+    ) {
+        let weights: [*const f32; C] = std::array::from_fn(|index| {
+            let lane = (channel + index) % S::LANES;
+            let block = (channel + index - lane) * job.taps.len();
+            job.weights.as_ptr().wrapping_add(block + self.taps.start * S::LANES + lane)
+        });
         let plane = job.rows * job.columns;
         let outputs = self.outputs.map(|output| output.wrapping_add(channel * plane));
         let mut sums = [[simd.zero(); V]; C];
-        for (index, sums) in sums.iter_mut().enumerate().take(channels) {
+        for (index, sums) in sums.iter_mut().enumerate() {
             if self.taps.start == 0 {
                 let start = job.start.as_ptr().wrapping_add(channel + index);
                 // SAFETY: every lane of a block has its start.
@@ -220,21 +283,26 @@ impl<const V: usize> Tile<V> {
             }
         }
         for (index, &tap) in job.taps[self.taps.clone()].iter().enumerate() {
-            let weights = weights.wrapping_add(index * S::LANES);
+            let at = index * S::LANES;
             let mut pixels = [simd.zero(); V];
-            for (window, pixels) in self.windows.iter().zip(&mut pixels) {
-                // SAFETY: the windows of all pixels lie in the image.
-                *pixels = unsafe { simd.load(window.wrapping_add(tap as usize)) };
+            for (vector, pixels) in pixels.iter_mut().enumerate() {
+                let from = if PANEL {
+                    panel.as_ptr().wrapping_add((index * V + vector) * S::LANES)
+                } else {
+                    self.windows[vector].wrapping_add(tap as usize)
+                };
+                // SAFETY: the windows of all pixels lie in the image, and in a filled panel.
+                *pixels = unsafe { simd.load(from) };
             }
-            for (index, sums) in sums.iter_mut().enumerate() {
+            for (weights, sums) in weights.iter().zip(&mut sums) {
                 // SAFETY: every block has a vector of weights for every tap.
-                let weight = simd.splat(unsafe { weights.wrapping_add(index).read() });
+                let weight = simd.splat(unsafe { weights.wrapping_add(at).read() });
                 for (sum, &pixels) in sums.iter_mut().zip(&pixels) {
                     *sum = simd.multiply_add(*sum, weight, pixels);
                 }
             }
         }
-        for (index, sums) in sums.iter().enumerate().take(channels) {
+        for (index, sums) in sums.iter().enumerate() {
             for ((&sum, output), own) in sums.iter().zip(outputs).zip(self.own) {
                 // Of the pixels that are another's, later taps would find their sums done.
                 // SAFETY: the vector lies in a row of an existing plane.
@@ -250,11 +318,11 @@ macro_rules! entries {
         /// Computes a job.
         ///
         /// # Safety
-        /// The CPU has what this path needs, and the job was checked for this output.
+        /// The CPU has what this path needs, and the job was checked for this output and panel.
         $(#[$feature])*
-        pub(super) unsafe fn lines(job: &LineJob<'_>, output: &mut [f32]) {
+        pub(super) unsafe fn lines(job: &LineJob<'_>, output: &mut [f32], panel: &mut [f32]) {
             // SAFETY: the caller promises the check.
-            unsafe { line::planes::<$kind, $channels, $vectors>($proof, job, output) };
+            unsafe { line::planes::<$kind, $channels, $vectors>($proof, job, output, panel) };
         }
     };
 }

@@ -8,6 +8,7 @@ use super::gradient_line::{self, LineWeightJob};
 use super::image;
 use super::line::{self, LineJob};
 use super::norm;
+use super::plane::{self, PlaneJob};
 use super::pool;
 use super::sum;
 use super::tile::{self, TileJob};
@@ -142,5 +143,9 @@ winograd::entries! {
 }
 
 depthwise::entries! {
+    Portable = Portable
+}
+
+plane::entries! {
     Portable = Portable
 }

@@ -1,0 +1,143 @@
+//! Windows of three by three over a plane of their own: lanes are pixels of a row.
+//!
+//! Some rows of results are summed together: a vector of the image is read once for all of them.
+#![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
+
+use super::vector::Simd;
+use crate::kernels::path::Path;
+
+/// Rows and columns of a window. More weights than these leave no register for sums.
+pub(crate) const WINDOW: usize = 3;
+
+/// A window that is moved by one pixel over a padded plane.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PlaneJob<'a> {
+    /// The padded plane; the first window starts at its start.
+    pub(crate) image: &'a [f32],
+    /// Numbers from one of its rows to the next.
+    pub(crate) pitch: usize,
+    /// `[rows][columns]` of the window.
+    pub(crate) weights: &'a [f32; WINDOW * WINDOW],
+    /// What each sum starts from.
+    pub(crate) start: f32,
+    /// Rows and columns of results.
+    pub(crate) size: [usize; 2],
+}
+
+impl PlaneJob<'_> {
+    /// Whether rows of results fill a vector.
+    pub(crate) const fn fits(path: Path, columns: usize) -> bool {
+        columns >= super::lanes(path)
+    }
+
+    /// Computes the plane `[rows][columns]`.
+    ///
+    /// # Panics
+    /// If a slice is too short for what the job says of it, rows do not [fit](Self::fits), or the
+    /// path is not available.
+    pub(crate) fn run(&self, path: Path, output: &mut [f32]) {
+        assert!(path.is_available(), "this CPU has no {path}");
+        let [rows, columns] = self.size;
+        assert!(Self::fits(path, columns), "rows of {columns} fill no vector");
+        assert_eq!(output.len(), rows * columns, "a plane of results");
+        if rows == 0 {
+            return;
+        }
+        let read = (rows + WINDOW - 2) * self.pitch + columns + WINDOW - 1;
+        assert!(read <= self.image.len(), "windows reach over the image");
+        match path {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the path is available, the job checked.
+            Path::Avx512 => unsafe { super::avx512::plane(self, output) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the path is available, the job checked.
+            Path::Avx2 => unsafe { super::avx2::plane(self, output) },
+            // SAFETY: every CPU has it, and the job is checked.
+            _ => unsafe { super::portable::plane(self, output) },
+        }
+    }
+}
+
+/// The whole plane.
+///
+/// # Safety
+/// [`PlaneJob::run`] has checked the job and the output.
+#[inline(always)]
+pub(super) unsafe fn windows<S: Simd>(simd: S, job: &PlaneJob<'_>, output: &mut [f32]) {
+    let weights = job.weights.map(|weight| simd.splat(weight));
+    let mut row = 0;
+    while row < job.size[0] {
+        row += match job.size[0] - row {
+            4.. => {
+                // SAFETY: the caller promises the check; there are so many rows.
+                unsafe { rows::<S, 4>(simd, job, &weights, row, output) };
+                4
+            }
+            2.. => {
+                // SAFETY: as above.
+                unsafe { rows::<S, 2>(simd, job, &weights, row, output) };
+                2
+            }
+            _ => {
+                // SAFETY: as above.
+                unsafe { rows::<S, 1>(simd, job, &weights, row, output) };
+                1
+            }
+        };
+    }
+}
+
+/// `R` rows of results, from one on.
+///
+/// # Safety
+/// As [`windows`], and the rows exist.
+#[inline(always)]
+unsafe fn rows<S: Simd, const R: usize>(
+    simd: S,
+    job: &PlaneJob<'_>,
+    weights: &[S::Vector; WINDOW * WINDOW],
+    first: usize,
+    output: &mut [f32],
+) {
+    let columns = job.size[1];
+    let image = job.image.as_ptr().wrapping_add(first * job.pitch);
+    let output = output.as_mut_ptr().wrapping_add(first * columns);
+    // The last vector overlaps the one before it, so that none is cut.
+    for column in (0..columns).step_by(S::LANES) {
+        let column = column.min(columns - S::LANES);
+        let mut sums = [simd.splat(job.start); R];
+        for row in 0..R + WINDOW - 1 {
+            let window = image.wrapping_add(row * job.pitch + column);
+            for tap in 0..WINDOW {
+                // SAFETY: the windows of all pixels lie in the image.
+                let pixels = unsafe { simd.load(window.wrapping_add(tap)) };
+                for (result, sum) in sums.iter_mut().enumerate() {
+                    if (result..result + WINDOW).contains(&row) {
+                        *sum =
+                            simd.multiply_add(*sum, weights[(row - result) * WINDOW + tap], pixels);
+                    }
+                }
+            }
+        }
+        for (row, &sum) in sums.iter().enumerate() {
+            // SAFETY: the vector lies in a row of results.
+            unsafe { simd.store(output.wrapping_add(row * columns + column), sum) };
+        }
+    }
+}
+
+/// A path's `plane`.
+macro_rules! entries {
+    ($(#[$feature:meta])* $kind:ty = $proof:expr) => {
+        /// Computes a job.
+        ///
+        /// # Safety
+        /// The CPU has what this path needs, and the job was checked for this output.
+        $(#[$feature])*
+        pub(super) unsafe fn plane(job: &PlaneJob<'_>, output: &mut [f32]) {
+            // SAFETY: the caller promises the check.
+            unsafe { plane::windows::<$kind>($proof, job, output) };
+        }
+    };
+}
+pub(super) use entries;
