@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::cpu::{GradientJob, INPUTS, ROWS, lanes, pack, rows_of_weights, tile};
+use super::cpu::{GradientJob, INPUTS, lanes, line, pack, rows_of_weights, tile};
 use super::geometry::{Gradients, LayerError, LayerGeometry, Weights, length};
 use super::parallel;
 use super::path::Path;
@@ -57,7 +57,8 @@ pub fn backward(
     let (packed, shared) = shared.split_at_mut(of_dy);
     let (inner, sums) = shared.split_at_mut(of_dx);
 
-    let samples = dy.chunks(ROWS * out_features).zip(packed.chunks_mut(ROWS * plan.width));
+    let line = line(path);
+    let samples = dy.chunks(line * out_features).zip(packed.chunks_mut(line * plan.width));
     parallel::over_tasks(samples.collect(), spaces, |(dy, to), _| {
         pack(path, dy, out_features, to);
     });
@@ -155,7 +156,7 @@ impl Plan {
         let in_features = geometry.in_features();
         let wanted = (TASKS / in_features.div_ceil(INPUTS)).max(1);
         // Whole blocks of samples, each of which is packed for itself.
-        let samples = batch.div_ceil(wanted).next_multiple_of(ROWS).max(ROWS);
+        let samples = batch.div_ceil(wanted).next_multiple_of(line(path)).max(line(path));
         Self {
             batch,
             in_features,

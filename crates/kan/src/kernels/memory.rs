@@ -1,6 +1,9 @@
 //! How much memory a layer's passes take, before they are run.
 
-use super::cpu::{INPUTS, LINES, PACKED, PITCH, ROWS, forward_tile, lanes, rows_of_weights, tile};
+use super::cpu::{
+    FORWARD_INPUTS, GRADIENT_ROWS, INPUTS, PACKED, ROWS, forward_tile, lanes, line, pitch,
+    rows_of_weights, tile,
+};
 use super::geometry::{LayerGeometry, Weights};
 use super::parallel;
 use super::path::Path;
@@ -81,10 +84,10 @@ impl Layer<'_> {
     fn forward(&self, threads: usize) -> usize {
         let rows = forward::rows(self.batch, threads);
         let lines = rows.min(self.batch).div_ceil(ROWS);
-        let inputs = self.geometry.in_features().min(INPUTS);
+        let inputs = self.geometry.in_features().min(FORWARD_INPUTS);
         let taps = self.geometry.taps(self.weights);
-        let of_line = inputs * PITCH + (taps + 1) * PITCH + ROWS * inputs * (taps + 1);
-        let width = PACKED.min(self.padded());
+        let of_line = inputs * pitch(ROWS) + ROWS * inputs * (taps + 1);
+        let width = PACKED.next_multiple_of(forward_tile(self.path)).min(self.padded());
         let of_tile = inputs * rows_of_weights(self.geometry, self.weights) * width;
         let sums = ROWS * forward_tile(self.path);
         let used = threads.min(self.batch.div_ceil(rows));
@@ -93,14 +96,16 @@ impl Layer<'_> {
     }
 
     fn backward(&self, threads: usize) -> usize {
+        let line = line(self.path);
+        let most_lines = GRADIENT_ROWS / line;
         let plan = backward::Plan::new(self.path, self.geometry, self.weights, self.batch);
         let inputs = self.geometry.in_features().min(INPUTS);
         let taps = self.geometry.taps(self.weights);
-        let lines = plan.samples.min(self.batch).div_ceil(ROWS).min(LINES);
-        let of_line = inputs * PITCH * (2 + 2 * taps) + PITCH;
+        let lines = plan.samples.min(self.batch).div_ceil(line).min(most_lines);
+        let of_line = inputs * pitch(line) * (2 + 2 * taps) + pitch(line);
         let width = tile(self.path).min(self.padded());
         let of_tile = inputs * rows_of_weights(self.geometry, self.weights) * width;
-        let partial = PITCH * (lanes(self.path) + LINES * INPUTS);
+        let partial = pitch(line) * (lanes(self.path) + most_lines * INPUTS);
         let of_sums = if plan.pieces == 1 { plan.sums(0..inputs) } else { 0 };
         let of_pieces = if plan.pieces > 1 {
             plan.pieces * plan.sums(0..self.geometry.in_features())
@@ -109,8 +114,8 @@ impl Layer<'_> {
         };
         let shared = self.batch * (plan.width + self.geometry.in_features()) + of_pieces;
         let tasks = plan.pieces * self.geometry.in_features().div_ceil(INPUTS);
-        let of_thread =
-            LINES * size_of::<Taps>() + FLOAT * (lines * of_line + of_tile + partial + of_sums);
+        let of_thread = most_lines * size_of::<Taps>()
+            + FLOAT * (lines * of_line + of_tile + partial + of_sums);
         threads * size_of::<Workspace>() + threads.min(tasks) * of_thread + FLOAT * shared
     }
 

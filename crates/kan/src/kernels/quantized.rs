@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use super::cpu::{QuantizedJob, ROWS, STEPS_OF_ONE};
+use super::cpu::{QuantizedJob, ROWS, STEPS_OF_ONE, Uniform};
 use super::geometry::{LayerError, LayerGeometry, Weights, length};
 use super::parallel;
+use super::path::Path;
 use super::scratch::QuantizedSpace;
-use crate::basis::Uniform;
 use crate::grid::Outside;
 
 /// Outputs lie in blocks of so many.
@@ -141,12 +141,10 @@ impl QuantizedPath {
         match self {
             Self::Portable => true,
             #[cfg(all(target_arch = "x86_64", feature = "std"))]
-            Self::Avx2 => is_x86_feature_detected!("avx2"),
+            Self::Avx2 => Path::Avx2.is_available(),
             #[cfg(all(target_arch = "x86_64", feature = "std"))]
             Self::Avx512Vnni => {
-                is_x86_feature_detected!("avx512f")
-                    && is_x86_feature_detected!("avx512vl")
-                    && is_x86_feature_detected!("avx512vnni")
+                Path::Avx512.is_available() && is_x86_feature_detected!("avx512vnni")
             }
             #[cfg(not(all(target_arch = "x86_64", feature = "std")))]
             Self::Avx2 | Self::Avx512Vnni => false,

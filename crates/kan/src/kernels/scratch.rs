@@ -40,19 +40,19 @@ pub(crate) struct QuantizedSpace {
 /// A block of inputs as the inner loops want it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Taps {
-    /// `[inputs][PITCH]`.
+    /// `[inputs][pitch]`.
     pub(crate) columns: Vec<f32>,
-    /// `[inputs][taps][PITCH]`.
+    /// `[inputs][taps][pitch]`.
     pub(crate) values: Vec<f32>,
     /// The same of the derivatives.
     pub(crate) slopes: Vec<f32>,
-    /// The first basis that each sample of one input sees, `[PITCH]`.
+    /// The first basis that each sample of one input sees, `[pitch]`.
     pub(crate) windows: Vec<u32>,
     /// Values by groups of samples, `[groups][inputs][taps][GROUP]`.
     pub(crate) groups: Vec<f32>,
     /// The first basis that each sample sees, `[groups][inputs][GROUP]`.
     pub(crate) group_windows: Vec<u32>,
-    /// Samples ordered by window, `[inputs][PITCH]`.
+    /// Samples ordered by window, `[inputs][pitch]`.
     pub(crate) order: Vec<u32>,
     /// The samples of a window lie side by side in the order: one run each, input by input.
     pub(crate) runs: Vec<Run>,

@@ -3,15 +3,19 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __m256, _MM_HINT_T0, _mm_prefetch, _mm256_add_ps, _mm256_fmadd_ps, _mm256_hadd_ps,
-    _mm256_loadu_ps, _mm256_mul_ps, _mm256_permute2f128_ps, _mm256_set1_ps, _mm256_setzero_ps,
-    _mm256_shuffle_ps, _mm256_storeu_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps,
+    __m256, _CMP_EQ_UQ, _CMP_LT_OQ, _MM_HINT_T0, _mm_prefetch, _mm256_add_epi32, _mm256_add_ps,
+    _mm256_and_ps, _mm256_blendv_ps, _mm256_castsi256_ps, _mm256_cmp_ps, _mm256_cvtps_epi32,
+    _mm256_div_ps, _mm256_floor_ps, _mm256_fmadd_ps, _mm256_hadd_ps, _mm256_loadu_ps,
+    _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps, _mm256_permute2f128_ps, _mm256_set1_epi32,
+    _mm256_set1_ps, _mm256_setzero_ps, _mm256_shuffle_ps, _mm256_slli_epi32, _mm256_storeu_ps,
+    _mm256_storeu_si256, _mm256_sub_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps,
 };
 
 use super::flush::Flush;
 use super::forward::{self, ForwardJob};
 use super::gradient::{self, GradientJob};
 use super::vector::Simd;
+use crate::kernels::path::Path;
 use crate::kernels::scratch::Workspace;
 
 /// Proof that the CPU has AVX2 and FMA.
@@ -22,8 +26,10 @@ impl Simd for Avx2 {
     type Vector = __m256;
 
     const LANES: usize = 8;
-    const TILE: usize = 2;
-    const OUTPUTS: usize = 4;
+    const TILE: usize = 4;
+    const SUMS: usize = 2;
+    const LINE: usize = super::line(Path::Avx2);
+    const OUTPUTS: usize = 6;
 
     #[inline(always)]
     fn zero(self) -> __m256 {
@@ -53,6 +59,75 @@ impl Simd for Avx2 {
     fn add(self, a: __m256, b: __m256) -> __m256 {
         // SAFETY: the proof is at hand.
         unsafe { _mm256_add_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn subtract(self, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm256_sub_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn divide(self, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm256_div_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn floor(self, a: __m256) -> __m256 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm256_floor_ps(a) }
+    }
+
+    #[inline(always)]
+    fn smaller(self, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm256_min_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn larger(self, a: __m256, b: __m256) -> __m256 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm256_max_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn where_below(self, [a, b]: [__m256; 2], then: __m256, otherwise: __m256) -> __m256 {
+        // SAFETY: the proof is at hand.
+        let is_below = unsafe { _mm256_cmp_ps::<_CMP_LT_OQ>(a, b) };
+        // SAFETY: the proof is at hand.
+        unsafe { _mm256_blendv_ps(otherwise, then, is_below) }
+    }
+
+    #[inline(always)]
+    fn unless_differs(self, [a, b]: [__m256; 2], then: __m256) -> __m256 {
+        // SAFETY: the proof is at hand.
+        let is_equal = unsafe { _mm256_cmp_ps::<_CMP_EQ_UQ>(a, b) };
+        // SAFETY: the proof is at hand.
+        unsafe { _mm256_and_ps(is_equal, then) }
+    }
+
+    #[inline(always)]
+    fn power_of_two(self, n: __m256) -> __m256 {
+        // SAFETY: the proof is at hand.
+        let whole = unsafe { _mm256_cvtps_epi32(n) };
+        // SAFETY: the proof is at hand.
+        let bias = unsafe { _mm256_set1_epi32(127) };
+        // SAFETY: the proof is at hand.
+        let biased = unsafe { _mm256_add_epi32(whole, bias) };
+        // SAFETY: the proof is at hand.
+        let exponent = unsafe { _mm256_slli_epi32::<23>(biased) };
+        // SAFETY: the proof is at hand.
+        unsafe { _mm256_castsi256_ps(exponent) }
+    }
+
+    #[inline(always)]
+    fn write_whole(self, to: &mut [u32], numbers: __m256) {
+        let place = to[..8].as_mut_ptr();
+        // SAFETY: the proof is at hand.
+        let whole = unsafe { _mm256_cvtps_epi32(numbers) };
+        // SAFETY: the slice has room for eight.
+        unsafe { _mm256_storeu_si256(place.cast(), whole) };
     }
 
     #[inline(always)]
@@ -114,6 +189,11 @@ impl Simd for Avx2 {
 }
 
 impl Avx2 {
+    /// The proof, if this CPU has them.
+    pub(super) fn detect() -> Option<Self> {
+        Path::Avx2.is_available().then_some(Self(()))
+    }
+
     /// Interleaves pairs, then quadruples within the 128-bit halves, then the halves.
     #[inline(always)]
     fn transposed(self, rows: [__m256; 8]) -> [__m256; 8] {

@@ -3,18 +3,21 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __m512, __m512i, _MM_HINT_T0, _mm_prefetch, _mm512_add_epi32, _mm512_add_ps, _mm512_castpd_ps,
-    _mm512_castps_pd, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_cmpeq_epi32_mask,
-    _mm512_maskz_compress_epi32, _mm512_maskz_loadu_epi32, _mm512_mul_ps, _mm512_set1_epi32,
-    _mm512_set1_ps, _mm512_setr_epi32, _mm512_setzero_ps, _mm512_shuffle_f32x4,
-    _mm512_storeu_epi32, _mm512_storeu_ps, _mm512_unpackhi_pd, _mm512_unpackhi_ps,
-    _mm512_unpacklo_pd, _mm512_unpacklo_ps,
+    __m512, __m512i, _CMP_EQ_UQ, _CMP_LT_OQ, _MM_HINT_T0, _mm_prefetch, _mm512_add_epi32,
+    _mm512_add_ps, _mm512_castpd_ps, _mm512_castps_pd, _mm512_castsi512_ps, _mm512_cmp_ps_mask,
+    _mm512_cvtps_epi32, _mm512_div_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_blend_ps,
+    _mm512_mask_cmpeq_epi32_mask, _mm512_maskz_compress_epi32, _mm512_maskz_loadu_epi32,
+    _mm512_maskz_mov_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_roundscale_ps,
+    _mm512_set1_epi32, _mm512_set1_ps, _mm512_setr_epi32, _mm512_setzero_ps, _mm512_shuffle_f32x4,
+    _mm512_slli_epi32, _mm512_storeu_epi32, _mm512_storeu_ps, _mm512_sub_ps, _mm512_unpackhi_pd,
+    _mm512_unpackhi_ps, _mm512_unpacklo_pd, _mm512_unpacklo_ps,
 };
 
 use super::flush::Flush;
 use super::forward::{self, ForwardJob};
 use super::gradient::{self, GradientJob};
 use super::vector::Simd;
+use crate::kernels::path::Path;
 use crate::kernels::scratch::Workspace;
 
 /// Proof that the CPU has AVX-512 F and VL.
@@ -26,6 +29,8 @@ impl Simd for Avx512 {
 
     const LANES: usize = 16;
     const TILE: usize = 4;
+    const SUMS: usize = 4;
+    const LINE: usize = super::line(Path::Avx512);
     const OUTPUTS: usize = 4;
 
     #[inline(always)]
@@ -56,6 +61,73 @@ impl Simd for Avx512 {
     fn add(self, a: __m512, b: __m512) -> __m512 {
         // SAFETY: the proof is at hand.
         unsafe { _mm512_add_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn subtract(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_sub_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn divide(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_div_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn floor(self, a: __m512) -> __m512 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_roundscale_ps::<1>(a) }
+    }
+
+    #[inline(always)]
+    fn smaller(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_min_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn larger(self, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_max_ps(a, b) }
+    }
+
+    #[inline(always)]
+    fn where_below(self, [a, b]: [__m512; 2], then: __m512, otherwise: __m512) -> __m512 {
+        // SAFETY: the proof is at hand.
+        let is_below = unsafe { _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b) };
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_mask_blend_ps(is_below, otherwise, then) }
+    }
+
+    #[inline(always)]
+    fn unless_differs(self, [a, b]: [__m512; 2], then: __m512) -> __m512 {
+        // SAFETY: the proof is at hand.
+        let is_equal = unsafe { _mm512_cmp_ps_mask::<_CMP_EQ_UQ>(a, b) };
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_maskz_mov_ps(is_equal, then) }
+    }
+
+    #[inline(always)]
+    fn power_of_two(self, n: __m512) -> __m512 {
+        // SAFETY: the proof is at hand.
+        let whole = unsafe { _mm512_cvtps_epi32(n) };
+        // SAFETY: the proof is at hand.
+        let biased = unsafe { _mm512_add_epi32(whole, self.integers(127)) };
+        // SAFETY: the proof is at hand.
+        let exponent = unsafe { _mm512_slli_epi32::<23>(biased) };
+        // SAFETY: the proof is at hand.
+        unsafe { _mm512_castsi512_ps(exponent) }
+    }
+
+    #[inline(always)]
+    fn write_whole(self, to: &mut [u32], numbers: __m512) {
+        let place = to[..16].as_mut_ptr();
+        // SAFETY: the proof is at hand.
+        let whole = unsafe { _mm512_cvtps_epi32(numbers) };
+        // SAFETY: the slice has room for sixteen.
+        unsafe { _mm512_storeu_epi32(place.cast(), whole) };
     }
 
     #[inline(always)]
@@ -145,6 +217,11 @@ impl Simd for Avx512 {
 }
 
 impl Avx512 {
+    /// The proof, if this CPU has them.
+    pub(super) fn detect() -> Option<Self> {
+        Path::Avx512.is_available().then_some(Self(()))
+    }
+
     #[inline(always)]
     fn integers(self, value: i32) -> __m512i {
         // SAFETY: the proof is at hand.

@@ -14,7 +14,7 @@ use super::flush::Flush;
 use super::taps;
 use super::vector::Simd;
 use super::weights::{self, rows_of_weights};
-use super::{GROUP, INPUTS, ROWS};
+use super::{FORWARD_INPUTS, GROUP, ROWS};
 use crate::kernels::geometry::{LayerGeometry, Weights};
 use crate::kernels::path::Path;
 use crate::kernels::scratch::{Taps, Workspace};
@@ -25,8 +25,8 @@ const MOST_TAPS: usize = 4;
 /// Numbers of a panel: 20 KiB, which leaves room beside it for what streams past.
 const PANEL: usize = 5 * 1024;
 
-/// Outputs whose weights are packed together: long enough reads of a row for memory to stream, few
-/// enough for the second-level cache.
+/// Outputs whose weights are packed together, rounded up to whole tiles: long enough reads of a row
+/// for memory to stream, few enough for the second-level cache.
 pub(crate) const PACKED: usize = 128;
 
 /// The outputs of some samples.
@@ -78,16 +78,17 @@ pub(super) fn outputs<S: Products>(
         taps.resize_with(lines.len(), Taps::default);
     }
     let sums = tile.grown(ROWS * S::OUTPUTS * S::LANES);
-    for first in (0..in_features).step_by(INPUTS) {
-        let inputs = first..(first + INPUTS).min(in_features);
+    for first in (0..in_features).step_by(FORWARD_INPUTS) {
+        let inputs = first..(first + FORWARD_INPUTS).min(in_features);
         for (x, taps) in lines.clone().zip(taps.iter_mut()) {
             taps::grouped(simd, job.geometry, has_base, x, inputs.clone(), taps);
         }
         let taps = &taps[..lines.len()];
         let of_column = inputs.len() * rows_of_weights(job.geometry, &job.weights);
-        let width = S::OUTPUTS * S::LANES;
-        for first in (0..out_features).step_by(PACKED) {
-            let columns = first..(first + PACKED).min(out_features);
+        let together = PACKED.next_multiple_of(S::OUTPUTS * S::LANES);
+        for first in (0..out_features).step_by(together) {
+            let columns = first..(first + together).min(out_features);
+            let width = weights::width_of_tile::<S>(&columns);
             let packed = packed.grown(of_column * columns.len().next_multiple_of(S::LANES));
             let (geometry, weights) = (job.geometry, &job.weights);
             let (own, all) = (inputs.clone(), columns.clone());
@@ -97,7 +98,7 @@ pub(super) fn outputs<S: Products>(
                 for (column, packed) in columns.clone().step_by(width).zip(tiles) {
                     let mut block = Block { job, line, taps, inputs: inputs.clone(), packed, sums };
                     // Only the tiles that a path has are compiled for it.
-                    let vectors = (out_features - column).div_ceil(S::LANES).min(S::OUTPUTS);
+                    let vectors = (columns.end - column).min(width).div_ceil(S::LANES);
                     if const { S::OUTPUTS == 1 } {
                         block.tile::<S, 1, 8>(simd, column, y);
                     } else if const { S::LANES > 8 } {
@@ -111,8 +112,10 @@ pub(super) fn outputs<S: Products>(
                         match vectors {
                             1 => block.tile::<S, 1, 8>(simd, column, y),
                             2 => block.tile::<S, 2, 4>(simd, column, y),
-                            3 => block.tile::<S, 3, 2>(simd, column, y),
-                            _ => block.tile::<S, 4, 2>(simd, column, y),
+                            3 => block.tile::<S, 3, 4>(simd, column, y),
+                            4 => block.tile::<S, 4, 2>(simd, column, y),
+                            5 => block.tile::<S, 5, 2>(simd, column, y),
+                            _ => block.tile::<S, 6, 2>(simd, column, y),
                         }
                     }
                 }
@@ -267,35 +270,40 @@ impl Panel<'_> {
             let mut windows = self.taps.group_windows.as_ptr().wrapping_add(of_group);
             let mut weights = self.weights.as_ptr();
             for _ in 0..inputs {
-                for (sample, sums) in all.iter_mut().enumerate() {
+                let mut rows = [weights; R];
+                for (sample, rows) in rows.iter_mut().enumerate() {
                     // SAFETY: a group has a window for every sample, also behind the last.
                     let window = unsafe { windows.wrapping_add(sample).read() } as usize;
-                    let rows = simd.one_address(weights.wrapping_add((window + first) * width));
-                    for tap in 0..T {
+                    *rows = simd.one_address(weights.wrapping_add((window + first) * width));
+                }
+                if BASE {
+                    let row = weights.wrapping_add(of_input - width);
+                    let mut of_samples = [simd.zero(); R];
+                    for (sample, value) in of_samples.iter_mut().enumerate() {
+                        let place = values.wrapping_add(T * GROUP + sample);
+                        // SAFETY: the base branch has a value for every sample.
+                        *value = simd.splat(unsafe { place.read() });
+                    }
+                    for vector in 0..N {
+                        // SAFETY: the base branch has an input's last row of weights.
+                        let base = unsafe { simd.load(row.wrapping_add(vector * S::LANES)) };
+                        for (sums, &value) in all.iter_mut().zip(&of_samples) {
+                            sums[vector] = simd.multiply_add(sums[vector], value, base);
+                        }
+                        simd.in_order();
+                    }
+                }
+                for tap in 0..T {
+                    for (sample, sums) in all.iter_mut().enumerate() {
                         // SAFETY: a tap has a value for every sample.
                         let value = unsafe { values.wrapping_add(tap * GROUP + sample).read() };
                         let value = simd.splat(value);
                         for (vector, sum) in sums.iter_mut().enumerate() {
-                            let row = rows.wrapping_add(tap * width + vector * S::LANES);
+                            let row = rows[sample].wrapping_add(tap * width + vector * S::LANES);
                             // SAFETY: a window is that of an interval, so that its taps are bases.
                             *sum = simd.multiply_add(*sum, value, unsafe { simd.load(row) });
                         }
-                    }
-                }
-                if BASE {
-                    let row = weights.wrapping_add(of_input - width);
-                    let mut base = [simd.zero(); N];
-                    for (vector, base) in base.iter_mut().enumerate() {
-                        // SAFETY: the base branch has an input's last row of weights.
-                        *base = unsafe { simd.load(row.wrapping_add(vector * S::LANES)) };
-                    }
-                    for (sample, sums) in all.iter_mut().enumerate() {
-                        // SAFETY: the base branch has a value for every sample.
-                        let value = unsafe { values.wrapping_add(T * GROUP + sample).read() };
-                        let value = simd.splat(value);
-                        for vector in 0..N {
-                            sums[vector] = simd.multiply_add(sums[vector], value, base[vector]);
-                        }
+                        simd.in_order();
                     }
                 }
                 values = values.wrapping_add(taps * GROUP);

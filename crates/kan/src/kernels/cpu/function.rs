@@ -1,69 +1,85 @@
 //! The base branch's function, many samples at a time.
 
+use super::vector::Simd;
 use crate::kernels::activation::Activation;
 
-/// Writes `φ(x)`.
+/// `φ(x)`.
 #[inline(always)]
-pub(super) fn values(activation: Activation, x: &[f32], to: &mut [f32]) {
+pub(super) fn value<S: Simd>(simd: S, activation: Activation, x: S::Vector) -> S::Vector {
     match activation {
-        Activation::Silu => map(x, to, |x| x / (1.0 + exp(-x))),
-        Activation::Identity => map(x, to, |x| x),
-        // Not `max`, which would turn NaN into 0.
-        Activation::Relu => map(x, to, |x| if x <= 0.0 { 0.0 } else { x }),
+        Activation::Silu => {
+            let one = simd.splat(1.0);
+            simd.divide(x, simd.add(one, exp_of_opposite(simd, x)))
+        }
+        Activation::Identity => x,
+        // Not the larger of two, which would turn NaN into 0.
+        Activation::Relu => simd.where_below([x, simd.zero()], simd.zero(), x),
     }
 }
 
-/// Writes `φ'(x)`.
+/// `φ'(x)`.
 #[inline(always)]
-pub(super) fn slopes(activation: Activation, x: &[f32], to: &mut [f32]) {
+pub(super) fn slope<S: Simd>(simd: S, activation: Activation, x: S::Vector) -> S::Vector {
+    let one = simd.splat(1.0);
     match activation {
-        Activation::Silu => map(x, to, |x| {
-            let sigmoid = 1.0 / (1.0 + exp(-x));
-            sigmoid * (1.0 + x * (1.0 - sigmoid))
-        }),
-        Activation::Identity => map(x, to, |_| 1.0),
-        Activation::Relu => map(x, to, |x| {
-            let slope = if x > 0.0 { 1.0 } else { 0.0 };
-            if x.is_nan() { x } else { slope }
-        }),
+        Activation::Silu => {
+            let sigmoid = simd.divide(one, simd.add(one, exp_of_opposite(simd, x)));
+            let rest = simd.multiply(x, simd.subtract(one, sigmoid));
+            simd.multiply(sigmoid, simd.add(one, rest))
+        }
+        Activation::Identity => one,
+        Activation::Relu => {
+            let zero = simd.zero();
+            // NaN where x is, which is neither above 0 nor not.
+            let beside = simd.where_below([x, zero], zero, simd.multiply(x, zero));
+            simd.where_below([zero, x], one, beside)
+        }
     }
 }
 
-#[inline(always)]
-fn map(x: &[f32], to: &mut [f32], function: impl Fn(f32) -> f32) {
-    for (&x, to) in x.iter().zip(to) {
-        *to = function(x);
-    }
-}
-
-/// The exponential function within 2 units in the last place where the result is normal; below
-/// it is 0, and a result above 2^127 is infinite. NaN gives some number: its users multiply by x.
+/// `exp(−x)` within 2 units in the last place where the result is normal; below it is 0, and a
+/// result above 2^127 is infinite. NaN gives some number: its users multiply by x.
 ///
-/// `exp(x) = 2^n·exp(r)` with `n` the whole number next to `x/ln 2`, and Taylor's series for
-/// `|r| ≤ ln 2 / 2`, whose rest after `r⁷/7!` is below 6·10⁻⁹.
+/// `exp(y) = 2^n·exp(r)` with `n` the whole number next to `y/ln 2`, and Taylor's series for
+/// `|r| ≤ ln 2 / 2`, whose rest after `r⁷/7!` is below 6·10⁻⁹. The series is summed by pairs: one
+/// term after the other, each would wait for the one before.
 #[inline(always)]
-fn exp(x: f32) -> f32 {
+fn exp_of_opposite<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
     /// Adding it leaves a whole number in the lowest bits.
     const ROUNDER: f32 = 12_582_912.0;
     /// `ln 2` in two parts; products of the first with whole numbers to 2^9 are exact.
     const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
 
-    let x = if x > 89.0 { 89.0 } else { x };
-    let x = if x < -88.0 { -88.0 } else { x };
-    let rounded = x * std::f32::consts::LOG2_E + ROUNDER;
-    let n = rounded - ROUNDER;
-    let r = (x - n * LN_2[0]) - n * LN_2[1];
-    let mut series = 1.0 / 5040.0;
-    for term in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
-        series = series * r + term;
-    }
-    let exponent = (rounded.to_bits() << 23).wrapping_add(1.0_f32.to_bits());
-    series * f32::from_bits(exponent)
+    let number = |number: f32| simd.splat(number);
+    let product = |a, b| simd.multiply(a, b);
+    let y = simd.subtract(simd.zero(), x);
+    let y = simd.larger(simd.smaller(y, number(89.0)), number(-88.0));
+    let rounded = simd.add(product(y, number(std::f32::consts::LOG2_E)), number(ROUNDER));
+    let n = simd.subtract(rounded, number(ROUNDER));
+    let [coarse, fine] = LN_2;
+    let r = simd.subtract(y, product(n, number(coarse)));
+    let r = simd.subtract(r, product(n, number(fine)));
+    let pair = |first: f32, second: f32| simd.add(number(first), product(r, number(second)));
+    let squared = product(r, r);
+    let low = simd.add(pair(1.0, 1.0), product(squared, pair(0.5, 1.0 / 6.0)));
+    let high = product(squared, pair(1.0 / 720.0, 1.0 / 5040.0));
+    let high = simd.add(pair(1.0 / 24.0, 1.0 / 120.0), high);
+    let series = simd.add(low, product(product(squared, squared), high));
+    product(series, simd.power_of_two(n))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::portable::Portable;
     use super::*;
+
+    fn exp(x: f32) -> f32 {
+        exp_of_opposite(Portable, [-x; 8])[0]
+    }
+
+    fn of(function: fn(Portable, Activation, [f32; 8]) -> [f32; 8], kind: Activation) -> [f32; 3] {
+        [f32::NAN, f32::INFINITY, f32::NEG_INFINITY].map(|x| function(Portable, kind, [x; 8])[0])
+    }
 
     #[test]
     fn the_exponential_is_within_two_units_of_the_last_place() {
@@ -81,13 +97,11 @@ mod tests {
 
     #[test]
     fn nan_and_infinity_pass_as_the_formulae_say() {
-        let x = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
-        let mut to = [0.0; 3];
-        values(Activation::Silu, &x, &mut to);
-        assert!(to[0].is_nan() && to[1] == f32::INFINITY && to[2].is_nan());
-        values(Activation::Relu, &x, &mut to);
-        assert!(to[0].is_nan() && to[1] == f32::INFINITY && to[2] == 0.0);
-        slopes(Activation::Relu, &x, &mut to);
-        assert!(to[0].is_nan() && to[1] == 1.0 && to[2] == 0.0);
+        let [nan, above, below] = of(value, Activation::Silu);
+        assert!(nan.is_nan() && above == f32::INFINITY && below.is_nan());
+        let [nan, above, below] = of(value, Activation::Relu);
+        assert!(nan.is_nan() && above == f32::INFINITY && below == 0.0);
+        let [nan, above, below] = of(slope, Activation::Relu);
+        assert!(nan.is_nan() && above == 1.0 && below == 0.0);
     }
 }

@@ -8,7 +8,7 @@ use super::run::Group;
 use super::taps::{self, Wanted};
 use super::vector::Simd;
 use super::weights::{self, rows_of_weights};
-use super::{INPUTS, LINES, PITCH, ROWS};
+use super::{GRADIENT_ROWS, INPUTS};
 use crate::kernels::geometry::{LayerGeometry, Weights};
 use crate::kernels::path::Path;
 use crate::kernels::scratch::{Aligned, Taps, Workspace};
@@ -82,16 +82,17 @@ pub(super) fn gradients<S: Tiles>(
         sums.fill(0.0);
     }
     let Workspace { taps, packed, tile, .. } = space;
-    if taps.len() < LINES {
-        taps.resize_with(LINES, Taps::default);
+    let most_lines = GRADIENT_ROWS / S::LINE;
+    if taps.len() < most_lines {
+        taps.resize_with(most_lines, Taps::default);
     }
     // One vector a sample of a line, and one number for each sample and input.
     let (partial, inner) =
-        tile.grown(PITCH * (S::LANES + LINES * INPUTS)).split_at_mut(PITCH * S::LANES);
-    let rows = LINES * ROWS;
-    let groups = job.x.chunks(rows * in_features).zip(job.dy.chunks(rows * width));
+        tile.grown(S::PITCH * (S::LANES + most_lines * INPUTS)).split_at_mut(S::PITCH * S::LANES);
+    let groups =
+        job.x.chunks(GRADIENT_ROWS * in_features).zip(job.dy.chunks(GRADIENT_ROWS * width));
     for (group, (x, dy)) in groups.enumerate() {
-        let lines = x.chunks(ROWS * in_features);
+        let lines = x.chunks(S::LINE * in_features);
         let taps = &mut taps[..lines.len()];
         for (x, taps) in lines.zip(taps.iter_mut()) {
             taps::ordered(simd, job.geometry, wanted, x, job.inputs.clone(), taps);
@@ -106,11 +107,6 @@ pub(super) fn gradients<S: Tiles>(
             // Only the tiles that a path has are compiled for it.
             if const { S::TILE == 1 } {
                 block.wanted::<S, 1>(simd, column, dy, sums, inner);
-            } else if const { S::TILE == 2 } {
-                match vectors {
-                    1 => block.wanted::<S, 1>(simd, column, dy, sums, inner),
-                    _ => block.wanted::<S, 2>(simd, column, dy, sums, inner),
-                }
             } else {
                 match vectors {
                     1 => block.wanted::<S, 1>(simd, column, dy, sums, inner),
@@ -122,10 +118,10 @@ pub(super) fn gradients<S: Tiles>(
         }
         if let Some(dx) = &mut dx {
             let inputs = job.inputs.len();
-            let dx = &mut dx[group * LINES * ROWS * inputs..][..rows * inputs];
-            let lines = dx.chunks_mut(ROWS * inputs).zip(inner.chunks_exact(INPUTS * PITCH));
+            let dx = &mut dx[group * GRADIENT_ROWS * inputs..][..rows * inputs];
+            let lines = dx.chunks_mut(S::LINE * inputs).zip(inner.chunks_exact(INPUTS * S::PITCH));
             for (dx, inner) in lines {
-                for (input, inner) in inner.chunks_exact(PITCH).take(inputs).enumerate() {
+                for (input, inner) in inner.chunks_exact(S::PITCH).take(inputs).enumerate() {
                     for (dx, value) in dx.chunks_exact_mut(inputs).zip(inner) {
                         dx[input] = *value;
                     }
@@ -210,13 +206,13 @@ impl Block<'_> {
         let taps_count = geometry.taps(weights);
         let spline_taps = geometry.grid().degree() + 1;
         for (line, taps) in self.taps.iter().enumerate() {
-            let rows = ROWS.min(self.rows - line * ROWS);
-            let dy = &dy[line * ROWS * self.width + column * rows..][..rows * tile];
+            let rows = S::LINE.min(self.rows - line * S::LINE);
+            let dy = &dy[line * S::LINE * self.width + column * rows..][..rows * tile];
             let mut first_run = 0;
             for index in 0..inputs.len() {
-                let lines = index * taps_count * PITCH..(index + 1) * taps_count * PITCH;
+                let lines = index * taps_count * S::PITCH..(index + 1) * taps_count * S::PITCH;
                 let weights = index * of_input..(index + 1) * of_input;
-                let order = &taps.order[index * PITCH..][..rows];
+                let order = &taps.order[index * S::PITCH..][..rows];
                 for run in &taps.runs[first_run..taps.run_ends[index]] {
                     let order = &order[run.start as usize..run.end as usize];
                     let group = Group {
@@ -234,7 +230,7 @@ impl Block<'_> {
                 }
                 first_run = taps.run_ends[index];
                 if INNER {
-                    let place = (line * INPUTS + index) * PITCH;
+                    let place = (line * INPUTS + index) * S::PITCH;
                     let inner = &mut inner[place..place + rows.next_multiple_of(S::LANES)];
                     add_sums(simd, self.partial, inner);
                 }

@@ -4,6 +4,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod bspline_uniform;
 mod flush;
 mod forward;
 mod function;
@@ -20,6 +21,7 @@ mod vector;
 mod vnni;
 mod weights;
 
+pub(crate) use bspline_uniform::Uniform;
 pub(crate) use forward::{ForwardJob, PACKED};
 pub(crate) use gradient::GradientJob;
 pub(crate) use quantized::{QuantizedJob, STEPS_OF_ONE};
@@ -28,29 +30,44 @@ pub(crate) use weights::rows_of_weights;
 
 use crate::kernels::path::Path;
 
-/// Inputs whose taps are held at a time; sums start anew with every block of them, so that
-/// rounding errors do not grow with the number of inputs.
+/// Inputs whose gradients are computed together.
 pub(crate) const INPUTS: usize = 32;
 
-/// Samples of a line: their sums for a tile of outputs stay in the fastest cache.
-///
-/// Sums over samples start anew with each line, so that rounding errors do not grow with the
-/// batch; a constant, so that the number of threads does not change them.
-pub(crate) const ROWS: usize = crate::basis::LINE;
+/// Inputs whose taps the forward pass holds at a time: outputs are read and written once for all of
+/// them, and what eight lines see of them fills the second-level cache. Sums start anew with every
+/// block, so that rounding errors do not grow with the number of inputs.
+pub(crate) const FORWARD_INPUTS: usize = 64;
+
+/// Samples of a line of the forward pass: their sums for a tile of outputs stay near.
+pub(crate) const ROWS: usize = 128;
 
 /// Samples of a line whose values lie side by side: those of one tap and input fill a cache line.
 const GROUP: usize = 16;
 
-/// Lines whose gradients are computed with the same packed weights.
-pub(crate) const LINES: usize = 4;
+/// Samples whose gradients are computed with the same packed weights: some [lines](line).
+pub(crate) const GRADIENT_ROWS: usize = 512;
 
 /// Lines whose outputs are computed with the same packed weights: the more of them, the less often
 /// all weights come out of memory.
 pub(crate) const OUTPUT_LINES: usize = 8;
 
-/// Numbers from one tap's line to the next. Not a power of two: lines of one input would fall
-/// into the same places of the cache.
-pub(crate) const PITCH: usize = ROWS + 16;
+/// Numbers from one tap's line to the next, of so many samples. Not a power of two: lines of one
+/// input would fall into the same places of the cache.
+pub(crate) const fn pitch(samples: usize) -> usize {
+    samples + GROUP
+}
+
+/// Samples of a line of gradients: the longer, the more samples are of one interval, but the
+/// outputs' gradients for a tile, 32 KiB of them, stay near.
+///
+/// Sums over samples start anew with each line, so that rounding errors do not grow with the
+/// batch; a constant, so that the number of threads does not change them.
+pub(crate) const fn line(path: Path) -> usize {
+    match path {
+        Path::Avx2 => 256,
+        Path::Avx512 | Path::Portable => 128,
+    }
+}
 
 /// Numbers that one vector of a path holds.
 pub(crate) const fn lanes(path: Path) -> usize {
@@ -64,7 +81,7 @@ pub(crate) const fn lanes(path: Path) -> usize {
 pub(crate) const fn tile(path: Path) -> usize {
     match path {
         Path::Avx512 => 64,
-        Path::Avx2 => 16,
+        Path::Avx2 => 32,
         Path::Portable => 8,
     }
 }
@@ -73,7 +90,7 @@ pub(crate) const fn tile(path: Path) -> usize {
 pub(crate) const fn forward_tile(path: Path) -> usize {
     match path {
         Path::Avx512 => 64,
-        Path::Avx2 => 32,
+        Path::Avx2 => 48,
         Path::Portable => 8,
     }
 }

@@ -5,7 +5,11 @@ use super::flush::Flush;
 use super::forward::{self, ForwardJob};
 use super::gradient::{self, GradientJob};
 use super::vector::Simd;
+use crate::kernels::path::Path;
 use crate::kernels::scratch::Workspace;
+
+/// Adding it leaves a whole number, of less than 22 bits, in the lowest bits.
+const ROUNDER: f32 = 12_582_912.0;
 
 /// Eight numbers, which compilers put into whatever vectors the target has.
 #[derive(Debug, Clone, Copy)]
@@ -16,6 +20,8 @@ impl Simd for Portable {
 
     const LANES: usize = 8;
     const TILE: usize = 1;
+    const SUMS: usize = 1;
+    const LINE: usize = super::line(Path::Portable);
     const OUTPUTS: usize = 1;
 
     #[inline(always)]
@@ -30,11 +36,7 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn multiply(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
-        let mut result = a;
-        for lane in 0..8 {
-            result[lane] *= b[lane];
-        }
-        result
+        zip(a, b, |a, b| a * b)
     }
 
     #[inline(always)]
@@ -44,11 +46,57 @@ impl Simd for Portable {
 
     #[inline(always)]
     fn add(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
-        let mut result = a;
-        for lane in 0..8 {
-            result[lane] += b[lane];
-        }
-        result
+        zip(a, b, |a, b| a + b)
+    }
+
+    #[inline(always)]
+    fn subtract(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
+        zip(a, b, |a, b| a - b)
+    }
+
+    #[inline(always)]
+    fn divide(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
+        zip(a, b, |a, b| a / b)
+    }
+
+    #[inline(always)]
+    fn floor(self, a: [f32; 8]) -> [f32; 8] {
+        // No call for each lane, as of `f32::floor` where the target has no instruction.
+        let nearest = zip(a, [ROUNDER; 8], |a, rounder| (a + rounder) - rounder);
+        zip(nearest, a, |nearest, a| nearest - if nearest > a { 1.0 } else { 0.0 })
+    }
+
+    #[inline(always)]
+    fn smaller(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
+        zip(a, b, |a, b| if a < b { a } else { b })
+    }
+
+    #[inline(always)]
+    fn larger(self, a: [f32; 8], b: [f32; 8]) -> [f32; 8] {
+        zip(a, b, |a, b| if a > b { a } else { b })
+    }
+
+    #[inline(always)]
+    fn where_below(self, [a, b]: [[f32; 8]; 2], then: [f32; 8], otherwise: [f32; 8]) -> [f32; 8] {
+        std::array::from_fn(|lane| if a[lane] < b[lane] { then[lane] } else { otherwise[lane] })
+    }
+
+    #[inline(always)]
+    fn unless_differs(self, [a, b]: [[f32; 8]; 2], then: [f32; 8]) -> [f32; 8] {
+        let differs = |lane: usize| (a[lane] < b[lane]) | (a[lane] > b[lane]);
+        std::array::from_fn(|lane| if differs(lane) { 0.0 } else { then[lane] })
+    }
+
+    #[inline(always)]
+    fn power_of_two(self, n: [f32; 8]) -> [f32; 8] {
+        // 127 more than `n` in the lowest bits, then in those of the exponent.
+        n.map(|n| f32::from_bits((n + (ROUNDER + 127.0)).to_bits() << 23))
+    }
+
+    #[inline(always)]
+    fn write_whole(self, to: &mut [u32], numbers: [f32; 8]) {
+        let whole = numbers.map(|number| (number + ROUNDER).to_bits() & 0x3F_FFFF);
+        to[..8].copy_from_slice(&whole);
     }
 
     #[inline(always)]
@@ -62,6 +110,9 @@ impl Simd for Portable {
         // SAFETY: the caller promises eight numbers of its own; f32s need no more alignment.
         unsafe { to.cast::<[f32; 8]>().write(vector) };
     }
+
+    #[inline(always)]
+    fn in_order(self) {}
 
     #[inline(always)]
     unsafe fn sums(self, from: *const f32) -> [f32; 8] {
@@ -85,6 +136,16 @@ impl Simd for Portable {
             }
         }
     }
+}
+
+/// A loop and no `array::from_fn`, of which compilers make no vectors.
+#[inline(always)]
+fn zip(a: [f32; 8], b: [f32; 8], function: impl Fn(f32, f32) -> f32) -> [f32; 8] {
+    let mut result = a;
+    for lane in 0..8 {
+        result[lane] = function(a[lane], b[lane]);
+    }
+    result
 }
 
 forward::entries! {

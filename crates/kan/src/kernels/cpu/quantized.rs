@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
-use super::{GROUP, PITCH, ROWS, function};
-use crate::basis::Uniform;
+use super::bspline_uniform::{Bases, Uniform};
+use super::portable::Portable;
+use super::vector::Simd;
+use super::{GROUP, ROWS, function, pitch};
 use crate::kernels::geometry::LayerGeometry;
 use crate::kernels::quantized::{BLOCK, BaseWeights, Coefficients, QuantizedPath, tiles};
 use crate::kernels::scratch::{QuantizedSpace, grown};
@@ -11,6 +13,9 @@ use crate::kernels::scratch::{QuantizedSpace, grown};
 /// Inputs that are computed together: at few intervals, their coefficients for a tile of outputs
 /// fit the fastest cache.
 const INPUTS: usize = 16;
+
+/// Numbers from one tap's line to the next.
+const PITCH: usize = pitch(ROWS);
 
 /// Steps that a basis value of 1 would have: the largest one, 2/3, has 255.
 pub(crate) const STEPS_OF_ONE: f32 = 382.5;
@@ -53,7 +58,7 @@ impl QuantizedJob<'_> {
                 QuantizedPath::Avx512Vnni => super::vnni::prepare(&self, block.clone(), seen),
                 #[cfg(target_arch = "x86_64")]
                 QuantizedPath::Avx2 => super::quantized_avx2::prepare(&self, block.clone(), seen),
-                _ => self.prepare(block.clone(), seen),
+                _ => self.prepare(Portable, block.clone(), seen),
             }
             for outputs in tiles(outputs) {
                 let width = outputs.len();
@@ -100,7 +105,7 @@ impl QuantizedJob<'_> {
 
     /// What the samples see of some inputs.
     #[inline(always)]
-    pub(super) fn prepare(&self, inputs: Range<usize>, seen: Seen<'_>) {
+    pub(super) fn prepare<S: Simd>(&self, simd: S, inputs: Range<usize>, seen: Seen<'_>) {
         let in_features = self.geometry.in_features();
         let rows = self.x.len() / in_features;
         let mut columns = [0.0; INPUTS * PITCH];
@@ -112,10 +117,17 @@ impl QuantizedJob<'_> {
         let mut values = [0.0; 4 * PITCH];
         let (mut quads, mut windows, mut activations) = ([0; PITCH], [0; PITCH], [0.0; PITCH]);
         for (index, column) in columns.chunks_exact(PITCH).take(inputs.len()).enumerate() {
-            let column = &column[..rows];
-            self.uniform.evaluate::<4>(column, &mut values, None, PITCH, &mut windows);
+            let is_inside = self.uniform.has_all(simd, &column[..rows]);
+            let column = &column[..rows.next_multiple_of(GROUP)];
+            let (values, windows) = (&mut values, &mut windows);
+            let bases = Bases { values, slopes: None, pitch: PITCH, windows };
+            self.uniform.evaluate::<S, 4>(simd, is_inside, column, bases);
             if !self.base.is_empty() {
-                function::values(self.geometry.activation(), column, &mut activations);
+                let to = activations.chunks_exact_mut(S::LANES);
+                for (x, to) in column.chunks_exact(S::LANES).zip(to) {
+                    let x = simd.read(x);
+                    simd.write(to, function::value(simd, self.geometry.activation(), x));
+                }
             }
             let mut lines = values.chunks_exact(PITCH);
             let [one, two, three, four] =

@@ -13,6 +13,7 @@ use std::arch::x86_64::{
 use std::ops::Range;
 
 use super::GROUP;
+use super::avx2::Avx2;
 use super::quantized::{QuantizedJob, Seen, Tile};
 use crate::kernels::quantized::{BLOCK, QuantizedPath};
 
@@ -24,13 +25,13 @@ const LANES: usize = 8;
 /// # Panics
 /// If the processor lacks the path.
 pub(super) fn prepare(job: &QuantizedJob<'_>, inputs: Range<usize>, seen: Seen<'_>) {
-    #[target_feature(enable = "avx2")]
-    fn prepare(job: &QuantizedJob<'_>, inputs: Range<usize>, seen: Seen<'_>) {
-        job.prepare(inputs, seen);
+    #[target_feature(enable = "avx2,fma")]
+    fn prepare(simd: Avx2, job: &QuantizedJob<'_>, inputs: Range<usize>, seen: Seen<'_>) {
+        job.prepare(simd, inputs, seen);
     }
-    assert!(QuantizedPath::Avx2.is_available(), "AVX2");
-    // SAFETY: the CPU has what the function needs, as was just asked.
-    unsafe { prepare(job, inputs, seen) }
+    let simd = Avx2::detect().expect("AVX2");
+    // SAFETY: the CPU has what the function needs, of which the value is the proof.
+    unsafe { prepare(simd, job, inputs, seen) }
 }
 
 /// Adds a tile's share to its sums, `[rows][width]`.

@@ -1,11 +1,13 @@
 //! The gradients of one input over a run: samples in one interval, which see the same weights.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
-use super::PITCH;
 use super::vector::Simd;
 
 /// Rows of weights whose sums registers hold at once.
 const MOST_TAPS: usize = 5;
+
+/// Samples that a row of weights is read for at once.
+const SAMPLES: usize = 2;
 
 /// One input, for the samples of a run.
 pub(super) struct Group<'a> {
@@ -14,7 +16,7 @@ pub(super) struct Group<'a> {
     pub(super) dy: &'a [f32],
     pub(super) window: usize,
     pub(super) spline_taps: usize,
-    /// `[taps][PITCH]`.
+    /// `[taps][pitch]`.
     pub(super) values: &'a [f32],
     /// The same; empty where no slopes are wanted.
     pub(super) slopes: &'a [f32],
@@ -25,7 +27,8 @@ pub(super) struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// All taps, as many at a time as registers hold sums of.
+    /// With `SUMS`, adds `Σ value·dy` over the samples to their taps' rows of `sums`; with `INNER`,
+    /// writes a vector a sample whose lanes sum up to `Σ_tap slope·(weights·dy)`.
     #[inline(always)]
     pub(super) fn all<S: Simd, const N: usize, const SUMS: bool, const INNER: bool>(
         &self,
@@ -45,97 +48,162 @@ impl Group<'_> {
         }
     }
 
-    /// `T` taps: with `SUMS`, adds `Σ value·dy` over the samples to their rows of `sums`; with
-    /// `INNER`, writes a vector a sample whose lanes sum up to `Σ_tap slope·(weights·dy)`, to
-    /// which taps after the first ones add.
+    /// `T` taps; what slopes bring to those after the first ones is added.
     #[inline(always)]
     fn taps<S: Simd, const T: usize, const N: usize, const SUMS: bool, const INNER: bool>(
         &self,
         simd: S,
         first: usize,
-        to: &mut [f32],
+        sums: &mut [f32],
         partial: &mut [f32],
     ) {
         let tile = N * S::LANES;
-        let mut places = [0; T];
-        for (tap, place) in places.iter_mut().enumerate() {
+        let places: [usize; T] = std::array::from_fn(|tap| {
             let tap = first + tap;
-            let is_spline = tap < self.spline_taps;
-            *place = if is_spline { (self.window + tap) * tile } else { self.width - tile };
-            assert!(*place + tile <= self.width);
-        }
-        let values = self.values[first * PITCH..][..T * PITCH].as_ptr();
-        let (mut slopes, mut weights) = (values, [values; T]);
-        if INNER {
-            slopes = self.slopes[first * PITCH..][..T * PITCH].as_ptr();
-            let packed = self.packed[..self.width].as_ptr();
-            weights = places.map(|place| simd.one_address(packed.wrapping_add(place)));
-            assert!(partial.len() >= PITCH * S::LANES);
-        }
+            if tap < self.spline_taps { (self.window + tap) * tile } else { self.width - tile }
+        });
+        assert!(places.iter().all(|place| place + tile <= self.width));
         if SUMS {
-            assert!(to.len() >= self.width);
-            for place in places {
-                for vector in 0..N {
-                    simd.prefetch(to.as_ptr().wrapping_add(place + vector * S::LANES));
+            let mut vector = 0;
+            while vector < N {
+                // Only what a path has is compiled for it.
+                let left = N - vector;
+                if const { S::SUMS == 1 } || left == 1 {
+                    self.sums::<S, T, N, 1>(simd, first, places, vector, sums);
+                    vector += 1;
+                } else if const { S::SUMS == 2 } || left == 2 {
+                    self.sums::<S, T, N, 2>(simd, first, places, vector, sums);
+                    vector += 2;
+                } else if left == 3 {
+                    self.sums::<S, T, N, 3>(simd, first, places, vector, sums);
+                    vector += 3;
+                } else {
+                    self.sums::<S, T, N, 4>(simd, first, places, vector, sums);
+                    vector += 4;
                 }
             }
         }
-        let partial = partial.as_mut_ptr();
-        let mut sums = [[simd.zero(); N]; T];
+        if INNER {
+            let pairs = self.order.chunks_exact(SAMPLES);
+            let rest = pairs.remainder();
+            for pair in pairs {
+                let rows: [u32; SAMPLES] = std::array::from_fn(|sample| pair[sample]);
+                self.inner::<S, T, N, SAMPLES>(simd, first, places, rows, partial);
+            }
+            for &row in rest {
+                self.inner::<S, T, N, 1>(simd, first, places, [row], partial);
+            }
+        }
+    }
+
+    /// `M` vectors of the sums over the samples, from a vector of the tile on.
+    #[inline(always)]
+    fn sums<S: Simd, const T: usize, const N: usize, const M: usize>(
+        &self,
+        simd: S,
+        first: usize,
+        places: [usize; T],
+        vector: usize,
+        to: &mut [f32],
+    ) {
+        let column = vector * S::LANES;
+        assert!(vector + M <= N && to.len() >= self.width);
+        for place in places {
+            for vector in 0..M {
+                simd.prefetch(to.as_ptr().wrapping_add(place + column + vector * S::LANES));
+            }
+        }
+        let values = self.values[first * S::PITCH..][..T * S::PITCH].as_ptr();
+        let dy = self.dy.as_ptr().wrapping_add(column);
+        let mut sums = [[simd.zero(); M]; T];
         for &row in self.order {
             let row = row as usize;
-            let place = self.dy.as_ptr().wrapping_add(row * tile);
-            let mut dy = [simd.zero(); N];
+            let place = dy.wrapping_add(row * N * S::LANES);
+            let mut dy = [simd.zero(); M];
             for (vector, dy) in dy.iter_mut().enumerate() {
                 // SAFETY: the order holds numbers of samples, and each has `N` vectors.
                 *dy = unsafe { simd.load(place.wrapping_add(vector * S::LANES)) };
             }
-            if SUMS {
-                for (tap, sums) in sums.iter_mut().enumerate() {
-                    // SAFETY: each tap has a value for every sample.
-                    let value = unsafe { values.wrapping_add(tap * PITCH + row).read() };
-                    let value = simd.splat(value);
-                    for vector in 0..N {
-                        sums[vector] = simd.multiply_add(sums[vector], value, dy[vector]);
-                    }
+            for (tap, sums) in sums.iter_mut().enumerate() {
+                // SAFETY: each tap has a value for every sample.
+                let value = unsafe { values.wrapping_add(tap * S::PITCH + row).read() };
+                let value = simd.splat(value);
+                for (sum, &dy) in sums.iter_mut().zip(&dy) {
+                    *sum = simd.multiply_add(*sum, value, dy);
                 }
-            }
-            if INNER {
-                // The slope of every output in this sample.
-                let mut along = [simd.zero(); N];
-                for (tap, weights) in weights.iter().enumerate() {
-                    // SAFETY: each tap has a slope for every sample.
-                    let slope = unsafe { slopes.wrapping_add(tap * PITCH + row).read() };
-                    let slope = simd.splat(slope);
-                    for (vector, along) in along.iter_mut().enumerate() {
-                        // SAFETY: each row of weights has `N` vectors.
-                        let weight = unsafe { simd.load(weights.wrapping_add(vector * S::LANES)) };
-                        *along = match tap {
-                            0 => simd.multiply(slope, weight),
-                            _ => simd.multiply_add(*along, slope, weight),
-                        };
-                    }
-                }
-                let place = partial.wrapping_add(row * S::LANES);
-                let mut sum = simd.multiply(along[0], dy[0]);
-                for vector in 1..N {
-                    sum = simd.multiply_add(sum, along[vector], dy[vector]);
-                }
-                if first > 0 {
-                    // SAFETY: each sample has a vector.
-                    sum = simd.add(sum, unsafe { simd.load(place) });
-                }
-                // SAFETY: as above.
-                unsafe { simd.store(place, sum) };
+                simd.in_order();
             }
         }
-        if SUMS {
-            for (place, sums) in places.into_iter().zip(&sums) {
-                let to = &mut to[place..place + tile];
-                for (to, &sum) in to.chunks_exact_mut(S::LANES).zip(sums) {
-                    simd.write(to, simd.add(simd.read(to), sum));
+        for (place, sums) in places.into_iter().zip(&sums) {
+            let to = &mut to[place + column..][..M * S::LANES];
+            for (to, &sum) in to.chunks_exact_mut(S::LANES).zip(sums) {
+                simd.write(to, simd.add(simd.read(to), sum));
+            }
+        }
+    }
+
+    /// The vectors of `R` samples.
+    #[inline(always)]
+    fn inner<S: Simd, const T: usize, const N: usize, const R: usize>(
+        &self,
+        simd: S,
+        first: usize,
+        places: [usize; T],
+        rows: [u32; R],
+        partial: &mut [f32],
+    ) {
+        let rows = rows.map(|row| row as usize);
+        let slopes = self.slopes[first * S::PITCH..][..T * S::PITCH].as_ptr();
+        let weights = self.packed[..self.width].as_ptr();
+        let dy = rows.map(|row| self.dy.as_ptr().wrapping_add(row * N * S::LANES));
+        assert!(partial.len() >= S::PITCH * S::LANES);
+        let places_of_totals = rows.map(|row| partial.as_mut_ptr().wrapping_add(row * S::LANES));
+        let mut totals = [simd.zero(); R];
+        if first > 0 {
+            for (total, place) in totals.iter_mut().zip(places_of_totals) {
+                // SAFETY: each sample has a vector.
+                *total = unsafe { simd.load(place) };
+            }
+        }
+        // What each tap's weights, times `dy`, sum up to.
+        let mut sums = [[simd.zero(); T]; R];
+        for vector in 0..N {
+            let mut of_samples = [simd.zero(); R];
+            for (of_sample, dy) in of_samples.iter_mut().zip(dy) {
+                // SAFETY: the order holds numbers of samples, and each has `N` vectors.
+                *of_sample = unsafe { simd.load(dy.wrapping_add(vector * S::LANES)) };
+            }
+            for (tap, place) in places.into_iter().enumerate() {
+                let place = weights.wrapping_add(place + vector * S::LANES);
+                // SAFETY: each row of weights has `N` vectors.
+                let weight = unsafe { simd.load(place) };
+                for (sums, &dy) in sums.iter_mut().zip(&of_samples) {
+                    sums[tap] = match vector {
+                        0 => simd.multiply(weight, dy),
+                        _ => simd.multiply_add(sums[tap], weight, dy),
+                    };
+                }
+                simd.in_order();
+            }
+        }
+        // Two chains of sums: in one, each product would wait for the one before.
+        let mut others = [simd.zero(); R];
+        for tap in 0..T {
+            for sample in 0..R {
+                // SAFETY: each tap has a slope for every sample.
+                let slope = unsafe { slopes.wrapping_add(tap * S::PITCH + rows[sample]).read() };
+                let (slope, sum) = (simd.splat(slope), sums[sample][tap]);
+                if tap % 2 == 0 {
+                    totals[sample] = simd.multiply_add(totals[sample], slope, sum);
+                } else {
+                    others[sample] = simd.multiply_add(others[sample], slope, sum);
                 }
             }
+        }
+        for (sample, place) in places_of_totals.into_iter().enumerate() {
+            let total = simd.add(totals[sample], others[sample]);
+            // SAFETY: each sample has a vector.
+            unsafe { simd.store(place, total) };
         }
     }
 }

@@ -4,16 +4,20 @@
 
 use std::ops::Range;
 
+use super::bspline_uniform::{Bases, Uniform};
 use super::function;
 use super::vector::Simd;
-use super::{GROUP, PITCH, ROWS};
-use crate::basis::{Uniform, local_bases};
+use super::{GROUP, ROWS, pitch};
+use crate::basis::local_bases;
 use crate::grid::MAX_DEGREE;
 use crate::kernels::geometry::LayerGeometry;
 use crate::kernels::scratch::{Run, Taps, grown};
 
 /// With more intervals than these, counting sorts faster than looking for each.
 const MOST_SEARCHES: usize = 16;
+
+/// Numbers from one input's line of the forward pass to the next.
+const PITCH: usize = pitch(ROWS);
 
 /// What is wanted of a block.
 #[derive(Debug, Clone, Copy)]
@@ -35,28 +39,31 @@ pub(super) fn ordered<S: Simd>(
     taps: &mut Taps,
 ) {
     let rows = x.len() / geometry.in_features();
-    assert!(rows <= ROWS, "samples of a block");
-    let line = (geometry.grid().degree() + 1 + usize::from(wanted.base)) * PITCH;
+    assert!(rows <= S::LINE, "samples of a block");
+    let line = (geometry.grid().degree() + 1 + usize::from(wanted.base)) * S::PITCH;
     let Taps { columns, values, slopes, windows, order, runs, run_ends, starts, has_nan, .. } =
         taps;
 
-    let columns = grown(columns, inputs.len() * PITCH);
-    gather(simd, x, geometry.in_features(), inputs.clone(), columns);
+    let columns = grown(columns, inputs.len() * S::PITCH);
+    gather(simd, x, geometry.in_features(), inputs.clone(), columns, S::PITCH);
     let values = grown(values, inputs.len() * line);
     let slopes = grown(slopes, if wanted.slopes { inputs.len() * line } else { 0 });
-    let windows = grown(windows, PITCH);
-    let order = grown(order, inputs.len() * PITCH);
+    let windows = grown(windows, S::PITCH);
+    let order = grown(order, inputs.len() * S::PITCH);
     let has_nan = grown(has_nan, inputs.len());
     runs.clear();
     run_ends.clear();
 
     for (index, input) in inputs.enumerate() {
-        let column = &columns[index * PITCH..][..rows];
-        let values = &mut values[index * line..][..line];
+        let column = &columns[index * S::PITCH..][..rows];
         let slopes = wanted.slopes.then(|| &mut slopes[index * line..][..line]);
-        evaluate(geometry, wanted.base, input, column, values, slopes, windows);
+        let evaluation = Evaluation::of(simd, geometry, wanted.base, input, column);
+        let values = &mut values[index * line..][..line];
+        let column = &columns[index * S::PITCH..][..rows.next_multiple_of(GROUP)];
+        evaluation.run(simd, column, Bases { values, slopes, pitch: S::PITCH, windows });
+        let column = &column[..rows];
         has_nan[index] = column.iter().fold(false, |any, x| any | x.is_nan());
-        let order = &mut order[index * PITCH..][..PITCH];
+        let order = &mut order[index * S::PITCH..][..S::PITCH];
         sort(simd, &windows[..rows], geometry.grid().intervals(), order, runs, starts);
         run_ends.push(runs.len());
     }
@@ -76,26 +83,20 @@ pub(super) fn grouped<S: Simd>(
     let rows = x.len() / geometry.in_features();
     assert!(rows <= ROWS, "samples of a block");
     let count = geometry.grid().degree() + 1 + usize::from(has_base);
-    let Taps { columns, values, windows, groups, group_windows, .. } = taps;
+    let Taps { columns, groups, group_windows, .. } = taps;
     let columns = grown(columns, inputs.len() * PITCH);
-    gather(simd, x, geometry.in_features(), inputs.clone(), columns);
-    let values = grown(values, count * PITCH);
-    let windows = grown(windows, PITCH);
+    gather(simd, x, geometry.in_features(), inputs.clone(), columns, PITCH);
     let groups = grown(groups, ROWS * inputs.len() * count);
     let group_windows = grown(group_windows, ROWS * inputs.len());
 
     for (index, input) in inputs.clone().enumerate() {
-        let column = &columns[index * PITCH..][..rows];
-        evaluate(geometry, has_base, input, column, values, None, windows);
-        // Kernels take several samples at a time, and read on behind the last.
-        windows[rows..].fill(0);
-        for group in 0..rows.div_ceil(GROUP) {
+        let column = &columns[index * PITCH..][..PITCH];
+        let evaluation = Evaluation::of(simd, geometry, has_base, input, &column[..rows]);
+        for (group, x) in column.chunks_exact(GROUP).take(rows.div_ceil(GROUP)).enumerate() {
             let place = (group * inputs.len() + index) * GROUP;
-            group_windows[place..][..GROUP].copy_from_slice(&windows[group * GROUP..][..GROUP]);
-            let to = groups[place * count..][..count * GROUP].chunks_exact_mut(GROUP);
-            for (to, line) in to.zip(values.chunks_exact(PITCH)) {
-                to.copy_from_slice(&line[group * GROUP..][..GROUP]);
-            }
+            let values = &mut groups[place * count..][..GROUP * count];
+            let windows = &mut group_windows[place..][..GROUP];
+            evaluation.run(simd, x, Bases { values, slopes: None, pitch: GROUP, windows });
         }
     }
 }
@@ -108,73 +109,93 @@ fn gather<S: Simd>(
     in_features: usize,
     inputs: Range<usize>,
     columns: &mut [f32],
+    pitch: usize,
 ) {
     let rows = x.len() / in_features;
     let squares = [rows / S::LANES * S::LANES, inputs.len() / S::LANES * S::LANES];
     for row in (0..squares[0]).step_by(S::LANES) {
         for column in (0..squares[1]).step_by(S::LANES) {
             let from = x[row * in_features + inputs.start + column..].as_ptr();
-            let to = columns[column * PITCH + row..].as_mut_ptr();
+            let to = columns[column * pitch + row..].as_mut_ptr();
             // SAFETY: the square lies below row `rows` and column `inputs.end` of `x`, and in
-            // the lines of `PITCH` numbers, one an input.
-            unsafe { simd.transpose(from, in_features, to, PITCH) };
+            // the lines of `pitch` numbers, one an input.
+            unsafe { simd.transpose(from, in_features, to, pitch) };
         }
     }
     for row in 0..rows {
         let done = if row < squares[0] { squares[1] } else { 0 };
         let line = &x[row * in_features..][inputs.clone()];
         for (column, &value) in line.iter().enumerate().skip(done) {
-            columns[column * PITCH + row] = value;
+            columns[column * pitch + row] = value;
         }
     }
 }
 
-/// Evaluates one input's spline, and the base branch behind it, for all samples.
-#[inline(always)]
-fn evaluate(
-    geometry: &LayerGeometry,
+/// How one input's spline is evaluated, and the base branch behind it.
+struct Evaluation<'a> {
+    geometry: &'a LayerGeometry,
     has_base: bool,
     input: usize,
-    column: &[f32],
-    values: &mut [f32],
-    mut slopes: Option<&mut [f32]>,
-    windows: &mut [u32],
-) {
-    let grid = geometry.grid();
-    if has_base {
-        let base = (grid.degree() + 1) * PITCH;
-        function::values(geometry.activation(), column, &mut values[base..]);
-        if let Some(slopes) = &mut slopes {
-            function::slopes(geometry.activation(), column, &mut slopes[base..]);
-        }
+    uniform: Option<Uniform>,
+    is_inside: bool,
+}
+
+impl<'a> Evaluation<'a> {
+    /// For the samples of a column.
+    #[inline(always)]
+    fn of<S: Simd>(
+        simd: S,
+        geometry: &'a LayerGeometry,
+        has_base: bool,
+        input: usize,
+        column: &[f32],
+    ) -> Self {
+        let is_closed = (1..=3).contains(&geometry.grid().degree());
+        let uniform = if is_closed { Uniform::of(geometry.grid()) } else { None };
+        let is_inside = uniform.is_some_and(|uniform| uniform.has_all(simd, column));
+        Self { geometry, has_base, input, uniform, is_inside }
     }
-    match (Uniform::of(grid), grid.degree()) {
-        (Some(uniform), 1) => uniform.evaluate::<2>(column, values, slopes, PITCH, windows),
-        (Some(uniform), 2) => uniform.evaluate::<3>(column, values, slopes, PITCH, windows),
-        (Some(uniform), 3) => uniform.evaluate::<4>(column, values, slopes, PITCH, windows),
-        _ => recursive(geometry, input, column, values, slopes, windows),
+
+    /// For some vectors of samples; what follows the column's samples may be any numbers.
+    #[inline(always)]
+    fn run<S: Simd>(&self, simd: S, x: &[f32], mut bases: Bases<'_>) {
+        let degree = self.geometry.grid().degree();
+        if self.has_base {
+            let activation = self.geometry.activation();
+            let first = (degree + 1) * bases.pitch;
+            let to = bases.values[first..].chunks_exact_mut(S::LANES);
+            for (x, to) in x.chunks_exact(S::LANES).zip(to) {
+                simd.write(to, function::value(simd, activation, simd.read(x)));
+            }
+            if let Some(slopes) = &mut bases.slopes {
+                let to = slopes[first..].chunks_exact_mut(S::LANES);
+                for (x, to) in x.chunks_exact(S::LANES).zip(to) {
+                    simd.write(to, function::slope(simd, activation, simd.read(x)));
+                }
+            }
+        }
+        match (&self.uniform, degree) {
+            (Some(uniform), 1) => uniform.evaluate::<S, 2>(simd, self.is_inside, x, bases),
+            (Some(uniform), 2) => uniform.evaluate::<S, 3>(simd, self.is_inside, x, bases),
+            (Some(uniform), _) => uniform.evaluate::<S, 4>(simd, self.is_inside, x, bases),
+            (None, _) => recursive(self.geometry, self.input, x, bases),
+        }
     }
 }
 
 /// By the recursion in f64, one sample at a time.
-fn recursive(
-    geometry: &LayerGeometry,
-    input: usize,
-    column: &[f32],
-    values: &mut [f32],
-    mut slopes: Option<&mut [f32]>,
-    windows: &mut [u32],
-) {
+fn recursive(geometry: &LayerGeometry, input: usize, x: &[f32], bases: Bases<'_>) {
+    let Bases { values, mut slopes, pitch, windows } = bases;
     let grid = geometry.grid();
     let taps = grid.degree() + 1;
     let (mut value, mut slope) = ([0.0; MAX_DEGREE + 1], [0.0; MAX_DEGREE + 1]);
-    for (row, &x) in column.iter().enumerate() {
+    for (row, &x) in x.iter().enumerate() {
         let (value, slope) = (&mut value[..taps], &mut slope[..taps]);
         windows[row] = local_bases(grid, input, f64::from(x), value, slope) as u32;
         for tap in 0..taps {
-            values[tap * PITCH + row] = value[tap] as f32;
+            values[tap * pitch + row] = value[tap] as f32;
             if let Some(slopes) = &mut slopes {
-                slopes[tap * PITCH + row] = slope[tap] as f32;
+                slopes[tap * pitch + row] = slope[tap] as f32;
             }
         }
     }

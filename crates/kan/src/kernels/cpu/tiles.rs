@@ -1,15 +1,15 @@
 //! The outputs' gradients, tile by tile.
 
-use super::ROWS;
 use crate::kernels::path::Path;
 
 /// Copies `dy`, `[rows, out_features]`, tile by tile, with zeros up to whole vectors.
 ///
-/// Each line of [`ROWS`] samples becomes `[tiles][samples][outputs of the tile]`.
+/// Each [line](super::line) of samples becomes `[tiles][samples][outputs of the tile]`.
 pub(crate) fn pack(path: Path, dy: &[f32], out_features: usize, to: &mut [f32]) {
     let lanes = super::lanes(path);
     let (width, tile) = (out_features.next_multiple_of(lanes), super::tile(path));
-    let blocks = dy.chunks(ROWS * out_features).zip(to.chunks_mut(ROWS * width));
+    let line = super::line(path);
+    let blocks = dy.chunks(line * out_features).zip(to.chunks_mut(line * width));
     for (dy, to) in blocks {
         let rows = dy.len() / out_features;
         for column in (0..width).step_by(tile) {

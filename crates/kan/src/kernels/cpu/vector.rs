@@ -1,6 +1,10 @@
 //! What the inner loops need of a vector.
 #![expect(unsafe_code, reason = "vectors are read and written through pointers")]
 
+use std::sync::atomic::{Ordering, compiler_fence};
+
+use super::pitch;
+
 /// Numbers of the widest vector.
 pub(super) const MOST_LANES: usize = 16;
 
@@ -12,9 +16,18 @@ pub(super) trait Simd: Copy {
     /// How many.
     const LANES: usize;
 
-    /// Vectors of outputs whose gradients are computed together: as many as leave registers for the
-    /// sums of all taps.
+    /// Vectors of outputs whose gradients are computed together.
     const TILE: usize;
+
+    /// Of these, the vectors whose gradients are summed together: as many as leave registers for
+    /// the sums of all taps.
+    const SUMS: usize;
+
+    /// Samples of a line of gradients: what [`line`](super::line) says of the path.
+    const LINE: usize;
+
+    /// Numbers from one tap's line of gradients to the next.
+    const PITCH: usize = pitch(Self::LINE);
 
     /// Vectors of outputs that the forward pass computes together.
     const OUTPUTS: usize;
@@ -33,6 +46,42 @@ pub(super) trait Simd: Copy {
 
     /// `a + b`, lane by lane.
     fn add(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+
+    /// `a − b`, lane by lane.
+    fn subtract(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+
+    /// `a / b`, lane by lane.
+    fn divide(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+
+    /// The greatest whole number not above `a`, if `|a| < 2²²`; else a number of that size and sign.
+    fn floor(self, a: Self::Vector) -> Self::Vector;
+
+    /// `a` where it is less than `b`, else `b`, also where one is NaN.
+    fn smaller(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+
+    /// `a` where it is more than `b`, else `b`, also where one is NaN.
+    fn larger(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+
+    /// `then` where `a < b` of two numbers `[a, b]`, else `otherwise`, also where one is NaN.
+    fn where_below(
+        self,
+        below: [Self::Vector; 2],
+        then: Self::Vector,
+        otherwise: Self::Vector,
+    ) -> Self::Vector;
+
+    /// `then` unless `a` and `b` of two numbers `[a, b]` differ, and 0 where they do; NaN differs
+    /// from nothing.
+    fn unless_differs(self, compared: [Self::Vector; 2], then: Self::Vector) -> Self::Vector;
+
+    /// `2ⁿ` of whole numbers `n` from −126 to 127; 0 of −127 and infinity of 128.
+    fn power_of_two(self, n: Self::Vector) -> Self::Vector;
+
+    /// Writes whole numbers, from 0 to 2²², as integers.
+    ///
+    /// # Panics
+    /// If there is no room for a vector.
+    fn write_whole(self, to: &mut [u32], numbers: Self::Vector);
 
     /// Reads [`LANES`](Self::LANES) numbers.
     ///
@@ -80,6 +129,13 @@ pub(super) trait Simd: Copy {
     #[inline(always)]
     fn one_address(self, place: *const f32) -> *const f32 {
         place
+    }
+
+    /// Keeps what comes before from mixing with what follows: compilers that order the products anew
+    /// hold more values than there are registers.
+    #[inline(always)]
+    fn in_order(self) {
+        compiler_fence(Ordering::SeqCst);
     }
 
     /// Asks for a place's cache line ahead of its use.

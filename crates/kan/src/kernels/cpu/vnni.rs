@@ -10,6 +10,7 @@ use std::arch::x86_64::{
 use std::ops::Range;
 
 use super::GROUP;
+use super::avx512::Avx512;
 use super::quantized::{QuantizedJob, Seen, Tile};
 use crate::kernels::quantized::{BLOCK, QuantizedPath};
 
@@ -22,12 +23,12 @@ const ROWS: usize = 2;
 /// If the processor lacks the path.
 pub(super) fn prepare(job: &QuantizedJob<'_>, inputs: Range<usize>, seen: Seen<'_>) {
     #[target_feature(enable = "avx512f,avx512vl")]
-    fn prepare(job: &QuantizedJob<'_>, inputs: Range<usize>, seen: Seen<'_>) {
-        job.prepare(inputs, seen);
+    fn prepare(simd: Avx512, job: &QuantizedJob<'_>, inputs: Range<usize>, seen: Seen<'_>) {
+        job.prepare(simd, inputs, seen);
     }
-    assert!(QuantizedPath::Avx512Vnni.is_available(), "AVX-512 VNNI");
-    // SAFETY: the CPU has what the function needs, as was just asked.
-    unsafe { prepare(job, inputs, seen) }
+    let simd = Avx512::detect().expect("AVX-512");
+    // SAFETY: the CPU has what the function needs, of which the value is the proof.
+    unsafe { prepare(simd, job, inputs, seen) }
 }
 
 /// Adds a tile's share to its sums, `[rows][width]`.

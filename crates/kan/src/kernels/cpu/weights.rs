@@ -58,8 +58,14 @@ pub(super) fn pack<S: Simd, const N: usize>(
     }
 }
 
-/// Packs the weights of some inputs for tiles of `OUTPUTS` vectors, `[tiles, inputs, rows of weights,
-/// OUTPUTS vectors]`; the last tile has no more vectors than its outputs fill.
+/// Outputs of a tile, of as few tiles as cover some columns and as equal ones.
+pub(super) fn width_of_tile<S: Simd>(columns: &Range<usize>) -> usize {
+    let vectors = columns.len().div_ceil(S::LANES);
+    vectors.div_ceil(vectors.div_ceil(S::OUTPUTS)) * S::LANES
+}
+
+/// Packs the weights of some inputs for [tiles](width_of_tile), `[tiles, inputs, rows of weights,
+/// vectors]`; the last tile has no more vectors than its outputs fill.
 ///
 /// An input's tiles are packed one after the other: they lie in the same rows of memory.
 #[inline(always)]
@@ -72,24 +78,21 @@ pub(super) fn pack_tiles<S: Simd>(
     to: &mut [f32],
 ) {
     let rows = rows_of_weights(geometry, weights);
-    let width = S::OUTPUTS * S::LANES;
+    let width = width_of_tile::<S>(&columns);
     let of_tile = inputs.len() * rows * width;
     for (index, input) in inputs.enumerate() {
         for (column, to) in columns.clone().step_by(width).zip(to.chunks_mut(of_tile)) {
-            let vectors = (columns.end - column).div_ceil(S::LANES).min(S::OUTPUTS);
+            let vectors = (columns.end - column).min(width).div_ceil(S::LANES);
             let of_input = rows * vectors * S::LANES;
             let to = &mut to[index * of_input..][..of_input];
             let own = input..input + 1;
-            // Only the tiles that a path has are compiled for it.
-            if const { S::OUTPUTS == 1 } {
-                pack::<S, 1>(simd, geometry, weights, own, column, to);
-            } else {
-                match vectors {
-                    1 => pack::<S, 1>(simd, geometry, weights, own, column, to),
-                    2 => pack::<S, 2>(simd, geometry, weights, own, column, to),
-                    3 => pack::<S, 3>(simd, geometry, weights, own, column, to),
-                    _ => pack::<S, 4>(simd, geometry, weights, own, column, to),
-                }
+            match vectors {
+                1 => pack::<S, 1>(simd, geometry, weights, own, column, to),
+                2 => pack::<S, 2>(simd, geometry, weights, own, column, to),
+                3 => pack::<S, 3>(simd, geometry, weights, own, column, to),
+                4 => pack::<S, 4>(simd, geometry, weights, own, column, to),
+                5 => pack::<S, 5>(simd, geometry, weights, own, column, to),
+                _ => pack::<S, 6>(simd, geometry, weights, own, column, to),
             }
         }
     }
