@@ -2,10 +2,10 @@
 //!
 //! A panel holds the weights of a few inputs for a tile of outputs, and fits the first-level
 //! cache; a line of samples passes by the panels of several tiles while the second-level cache
-//! holds what it sees of the splines. A group of samples takes its sums into registers; for each input of the panel, every
-//! sample adds the `degree + 1` rows of coefficients that its window names, read as operands of
-//! the products, and all add the row of base weights. So the work does not depend on the number
-//! of intervals, and no sample's bases are ever laid out.
+//! holds what it sees of the splines. A group of samples takes its sums into registers; for each
+//! input of the panel, all add the row of base weights, and every sample the `degree + 1` rows of
+//! coefficients that its window names, read as operands of the products. So the work does not
+//! depend on the number of intervals, and no sample's bases are ever laid out.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
 use std::ops::Range;
