@@ -5,7 +5,6 @@ use std::fmt;
 use super::cpu::{QuantizedJob, ROWS, STEPS_OF_ONE, Uniform};
 use super::geometry::{LayerError, LayerGeometry, Weights, length};
 use super::parallel;
-use super::path::Path;
 use super::scratch::QuantizedSpace;
 use crate::grid::Outside;
 
@@ -141,10 +140,10 @@ impl QuantizedPath {
         match self {
             Self::Portable => true,
             #[cfg(all(target_arch = "x86_64", feature = "std"))]
-            Self::Avx2 => Path::Avx2.is_available(),
+            Self::Avx2 => super::Path::Avx2.is_available(),
             #[cfg(all(target_arch = "x86_64", feature = "std"))]
             Self::Avx512Vnni => {
-                Path::Avx512.is_available() && is_x86_feature_detected!("avx512vnni")
+                super::Path::Avx512.is_available() && is_x86_feature_detected!("avx512vnni")
             }
             #[cfg(not(all(target_arch = "x86_64", feature = "std")))]
             Self::Avx2 | Self::Avx512Vnni => false,
