@@ -44,7 +44,7 @@ pub(crate) const ROWS: usize = 128;
 /// Samples of a line whose values lie side by side: those of one tap and input fill a cache line.
 const GROUP: usize = 16;
 
-/// Samples whose gradients are computed with the same packed weights: some [lines](line).
+/// Samples whose gradients are computed with the same packed weights: some [lines](line()).
 pub(crate) const GRADIENT_ROWS: usize = 512;
 
 /// Lines whose outputs are computed with the same packed weights: the more of them, the less often

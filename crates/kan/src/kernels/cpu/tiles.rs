@@ -4,7 +4,7 @@ use crate::kernels::path::Path;
 
 /// Copies `dy`, `[rows, out_features]`, tile by tile, with zeros up to whole vectors.
 ///
-/// Each [line](super::line) of samples becomes `[tiles][samples][outputs of the tile]`.
+/// Each [line](super::line()) of samples becomes `[tiles][samples][outputs of the tile]`.
 pub(crate) fn pack(path: Path, dy: &[f32], out_features: usize, to: &mut [f32]) {
     let lanes = super::lanes(path);
     let (width, tile) = (out_features.next_multiple_of(lanes), super::tile(path));

@@ -23,7 +23,7 @@ pub(super) trait Simd: Copy {
     /// the sums of all taps.
     const SUMS: usize;
 
-    /// Samples of a line of gradients: what [`line`](super::line) says of the path.
+    /// Samples of a line of gradients: what [`line`](super::line()) says of the path.
     const LINE: usize;
 
     /// Numbers from one tap's line of gradients to the next.
