@@ -25,16 +25,20 @@ pub(crate) struct Workspace {
 /// What one thread of a quantized layer works in.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct QuantizedSpace {
+    /// Inputs by feature, `[inputs][pitch]`.
+    pub(crate) columns: Vec<f32>,
     /// Four basis values of eight bits, `[groups of rows][inputs][rows]`.
     pub(crate) quads: Vec<u32>,
     /// The windows that they belong to, in the same order.
     pub(crate) windows: Vec<u32>,
-    /// The base branch's function, in the same order.
-    pub(crate) activations: Vec<f32>,
+    /// The base branch's function of two inputs, `[groups of rows][pairs of inputs][rows]`.
+    pub(crate) pairs: Vec<u32>,
+    /// What a step of these is worth, `[rows]`.
+    pub(crate) steps: Vec<f32>,
     /// Sums of the splines, tile by tile.
-    pub(crate) integers: Vec<i32>,
+    pub(crate) integers: Aligned<i32>,
     /// Sums of the base branch, tile by tile.
-    pub(crate) floats: Vec<f32>,
+    pub(crate) floats: Aligned,
 }
 
 /// A block of inputs as the inner loops want it.
@@ -123,20 +127,22 @@ impl Taps {
     }
 }
 
-/// Numbers that start with a cache line: a vector that lies in two of them costs two accesses.
+/// Numbers that start with a cache line: a vector that lies in two of them costs two
+/// accesses.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Aligned(Vec<f32>);
+pub(crate) struct Aligned<T = f32>(Vec<T>);
 
-impl Aligned {
+impl<T: Copy + Default> Aligned<T> {
     /// The first `count` numbers, of as many as that takes.
-    pub(crate) fn grown(&mut self, count: usize) -> &mut [f32] {
-        /// Numbers of a cache line, of 64 bytes on what we have vectors for.
-        const LINE: usize = 16;
+    pub(crate) fn grown(&mut self, count: usize) -> &mut [T] {
+        /// Bytes of a cache line on what we have vectors for.
+        const LINE: usize = 64;
         let Self(numbers) = self;
-        if numbers.len() < count + LINE {
-            numbers.resize(count + LINE, 0.0);
+        let most_before = LINE / size_of::<T>();
+        if numbers.len() < count + most_before {
+            numbers.resize(count + most_before, T::default());
         }
-        let start = numbers.as_ptr().align_offset(LINE * size_of::<f32>()).min(LINE);
+        let start = numbers.as_ptr().align_offset(LINE).min(most_before);
         &mut numbers[start..start + count]
     }
 

@@ -4,11 +4,12 @@
 use std::arch::asm;
 use std::arch::x86_64::{
     __m256, _CMP_EQ_UQ, _CMP_LT_OQ, _MM_HINT_T0, _mm_prefetch, _mm256_add_epi32, _mm256_add_ps,
-    _mm256_and_ps, _mm256_blendv_ps, _mm256_castsi256_ps, _mm256_cmp_ps, _mm256_cvtps_epi32,
-    _mm256_div_ps, _mm256_floor_ps, _mm256_fmadd_ps, _mm256_hadd_ps, _mm256_loadu_ps,
-    _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps, _mm256_permute2f128_ps, _mm256_set1_epi32,
-    _mm256_set1_ps, _mm256_setzero_ps, _mm256_shuffle_ps, _mm256_slli_epi32, _mm256_storeu_ps,
-    _mm256_storeu_si256, _mm256_sub_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps,
+    _mm256_and_ps, _mm256_blend_epi16, _mm256_blendv_ps, _mm256_castsi256_ps, _mm256_cmp_ps,
+    _mm256_cvtps_epi32, _mm256_div_ps, _mm256_floor_ps, _mm256_fmadd_ps, _mm256_hadd_ps,
+    _mm256_loadu_ps, _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps, _mm256_or_si256,
+    _mm256_permute2f128_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_setzero_ps,
+    _mm256_shuffle_ps, _mm256_slli_epi32, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_ps,
+    _mm256_unpackhi_ps, _mm256_unpacklo_ps,
 };
 
 use super::flush::Flush;
@@ -128,6 +129,38 @@ impl Simd for Avx2 {
         let whole = unsafe { _mm256_cvtps_epi32(numbers) };
         // SAFETY: the slice has room for eight.
         unsafe { _mm256_storeu_si256(place.cast(), whole) };
+    }
+
+    #[inline(always)]
+    fn write_bytes(self, to: &mut [u32], [one, two, three, four]: [__m256; 4]) {
+        let place = to[..8].as_mut_ptr();
+        // SAFETY: the proof is at hand.
+        let mut bytes = unsafe { _mm256_cvtps_epi32(four) };
+        for lower in [three, two, one] {
+            // SAFETY: the proof is at hand.
+            let moved = unsafe { _mm256_slli_epi32::<8>(bytes) };
+            // SAFETY: the proof is at hand.
+            let lower = unsafe { _mm256_cvtps_epi32(lower) };
+            // SAFETY: the proof is at hand.
+            bytes = unsafe { _mm256_or_si256(moved, lower) };
+        }
+        // SAFETY: the slice has room for eight.
+        unsafe { _mm256_storeu_si256(place.cast(), bytes) };
+    }
+
+    #[inline(always)]
+    fn write_pairs(self, to: &mut [u32], [low, high]: [__m256; 2]) {
+        let place = to[..8].as_mut_ptr();
+        // SAFETY: the proof is at hand.
+        let low = unsafe { _mm256_cvtps_epi32(low) };
+        // SAFETY: the proof is at hand.
+        let high = unsafe { _mm256_cvtps_epi32(high) };
+        // SAFETY: the proof is at hand.
+        let high = unsafe { _mm256_slli_epi32::<16>(high) };
+        // SAFETY: the proof is at hand.
+        let pairs = unsafe { _mm256_blend_epi16::<0b1010_1010>(low, high) };
+        // SAFETY: the slice has room for eight.
+        unsafe { _mm256_storeu_si256(place.cast(), pairs) };
     }
 
     #[inline(always)]

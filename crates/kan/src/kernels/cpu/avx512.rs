@@ -4,13 +4,14 @@
 use std::arch::asm;
 use std::arch::x86_64::{
     __m512, __m512i, _CMP_EQ_UQ, _CMP_LT_OQ, _MM_HINT_T0, _mm_prefetch, _mm512_add_epi32,
-    _mm512_add_ps, _mm512_castpd_ps, _mm512_castps_pd, _mm512_castsi512_ps, _mm512_cmp_ps_mask,
-    _mm512_cvtps_epi32, _mm512_div_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_blend_ps,
-    _mm512_mask_cmpeq_epi32_mask, _mm512_maskz_compress_epi32, _mm512_maskz_loadu_epi32,
-    _mm512_maskz_mov_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps, _mm512_roundscale_ps,
-    _mm512_set1_epi32, _mm512_set1_ps, _mm512_setr_epi32, _mm512_setzero_ps, _mm512_shuffle_f32x4,
-    _mm512_slli_epi32, _mm512_storeu_epi32, _mm512_storeu_ps, _mm512_sub_ps, _mm512_unpackhi_pd,
-    _mm512_unpackhi_ps, _mm512_unpacklo_pd, _mm512_unpacklo_ps,
+    _mm512_add_ps, _mm512_and_si512, _mm512_castpd_ps, _mm512_castps_pd, _mm512_castsi512_ps,
+    _mm512_cmp_ps_mask, _mm512_cvtps_epi32, _mm512_div_ps, _mm512_fmadd_ps, _mm512_loadu_ps,
+    _mm512_mask_blend_ps, _mm512_mask_cmpeq_epi32_mask, _mm512_maskz_compress_epi32,
+    _mm512_maskz_loadu_epi32, _mm512_maskz_mov_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps,
+    _mm512_or_si512, _mm512_roundscale_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setr_epi32,
+    _mm512_setzero_ps, _mm512_shuffle_f32x4, _mm512_slli_epi32, _mm512_storeu_epi32,
+    _mm512_storeu_ps, _mm512_sub_ps, _mm512_unpackhi_pd, _mm512_unpackhi_ps, _mm512_unpacklo_pd,
+    _mm512_unpacklo_ps,
 };
 
 use super::flush::Flush;
@@ -128,6 +129,42 @@ impl Simd for Avx512 {
         let whole = unsafe { _mm512_cvtps_epi32(numbers) };
         // SAFETY: the slice has room for sixteen.
         unsafe { _mm512_storeu_epi32(place.cast(), whole) };
+    }
+
+    #[inline(always)]
+    fn write_bytes(self, to: &mut [u32], [one, two, three, four]: [__m512; 4]) {
+        let place = to[..16].as_mut_ptr();
+        // SAFETY: the proof is at hand.
+        let mut bytes = unsafe { _mm512_cvtps_epi32(four) };
+        for lower in [three, two, one] {
+            // SAFETY: the proof is at hand.
+            let moved = unsafe { _mm512_slli_epi32::<8>(bytes) };
+            // SAFETY: the proof is at hand.
+            let lower = unsafe { _mm512_cvtps_epi32(lower) };
+            // SAFETY: the proof is at hand.
+            bytes = unsafe { _mm512_or_si512(moved, lower) };
+        }
+        // SAFETY: the slice has room for sixteen.
+        unsafe { _mm512_storeu_epi32(place.cast(), bytes) };
+    }
+
+    #[inline(always)]
+    fn write_pairs(self, to: &mut [u32], [low, high]: [__m512; 2]) {
+        let place = to[..16].as_mut_ptr();
+        // SAFETY: the proof is at hand.
+        let low = unsafe { _mm512_cvtps_epi32(low) };
+        // SAFETY: the proof is at hand.
+        let high = unsafe { _mm512_cvtps_epi32(high) };
+        // SAFETY: the proof is at hand.
+        let high = unsafe { _mm512_slli_epi32::<16>(high) };
+        // SAFETY: the proof is at hand.
+        let mask = unsafe { _mm512_set1_epi32(0xFFFF) };
+        // SAFETY: the proof is at hand.
+        let low = unsafe { _mm512_and_si512(low, mask) };
+        // SAFETY: the proof is at hand.
+        let pairs = unsafe { _mm512_or_si512(low, high) };
+        // SAFETY: the slice has room for sixteen.
+        unsafe { _mm512_storeu_epi32(place.cast(), pairs) };
     }
 
     #[inline(always)]

@@ -13,6 +13,7 @@ mod portable;
 mod quantized;
 #[cfg(target_arch = "x86_64")]
 mod quantized_avx2;
+mod quantized_inputs;
 mod run;
 mod taps;
 mod tiles;
@@ -24,7 +25,8 @@ mod weights;
 pub(crate) use bspline_uniform::Uniform;
 pub(crate) use forward::{ForwardJob, PACKED};
 pub(crate) use gradient::GradientJob;
-pub(crate) use quantized::{QuantizedJob, STEPS_OF_ONE};
+pub(crate) use quantized::{QUANTIZED_ROWS, QuantizedJob};
+pub(crate) use quantized_inputs::{STEPS_OF_ONE, STEPS_OF_WEIGHT};
 pub(crate) use tiles::pack;
 pub(crate) use weights::rows_of_weights;
 

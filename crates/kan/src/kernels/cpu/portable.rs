@@ -100,6 +100,22 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    fn write_bytes(self, to: &mut [u32], numbers: [[f32; 8]; 4]) {
+        for (lane, to) in to[..8].iter_mut().enumerate() {
+            let byte = |number: [f32; 8]| ((number[lane] + ROUNDER).to_bits() & 0xFF) as u8;
+            *to = u32::from_le_bytes(numbers.map(byte));
+        }
+    }
+
+    #[inline(always)]
+    fn write_pairs(self, to: &mut [u32], numbers: [[f32; 8]; 2]) {
+        for (lane, to) in to[..8].iter_mut().enumerate() {
+            let [low, high] = numbers.map(|number| (number[lane] + ROUNDER).to_bits() & 0xFFFF);
+            *to = low | high << 16;
+        }
+    }
+
+    #[inline(always)]
     unsafe fn load(self, from: *const f32) -> [f32; 8] {
         // SAFETY: the caller promises eight initialised numbers; f32s need no more alignment.
         unsafe { from.cast::<[f32; 8]>().read() }

@@ -103,7 +103,7 @@ pub(super) fn grouped<S: Simd>(
 
 /// Copies columns of `x` into lines; what lies behind their ends is left as it is.
 #[inline(always)]
-fn gather<S: Simd>(
+pub(super) fn gather<S: Simd>(
     simd: S,
     x: &[f32],
     in_features: usize,

@@ -83,6 +83,19 @@ pub(super) trait Simd: Copy {
     /// If there is no room for a vector.
     fn write_whole(self, to: &mut [u32], numbers: Self::Vector);
 
+    /// Rounds numbers from 0 to 255 to the nearest integers, and writes each four lanes of the same
+    /// place as the bytes of one number, the first lowest.
+    ///
+    /// # Panics
+    /// If there is no room for a vector.
+    fn write_bytes(self, to: &mut [u32], numbers: [Self::Vector; 4]);
+
+    /// The same of two numbers from −2¹⁵ to 2¹⁵ − 1, of which each becomes 16 bits; NaN becomes 0.
+    ///
+    /// # Panics
+    /// If there is no room for a vector.
+    fn write_pairs(self, to: &mut [u32], numbers: [Self::Vector; 2]);
+
     /// Reads [`LANES`](Self::LANES) numbers.
     ///
     /// # Safety

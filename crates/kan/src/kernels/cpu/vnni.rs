@@ -2,144 +2,187 @@
 #![expect(unsafe_code, reason = "reads and writes through checked pointers")]
 
 use std::arch::x86_64::{
-    _mm512_add_ps, _mm512_dpbusd_epi32, _mm512_loadu_ps, _mm512_loadu_si512, _mm512_mul_ps,
-    _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps, _mm512_setzero_si512, _mm512_storeu_ps,
-    _mm512_storeu_si512,
+    _mm512_add_ps, _mm512_cvtepi32_ps, _mm512_dpbusd_epi32, _mm512_dpwssd_epi32, _mm512_loadu_ps,
+    _mm512_loadu_si512, _mm512_mul_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_si512,
+    _mm512_storeu_ps, _mm512_storeu_si512,
 };
-
 use std::ops::Range;
 
 use super::GROUP;
 use super::avx512::Avx512;
-use super::quantized::{QuantizedJob, Seen, Tile};
+use super::quantized::Tile;
+use super::quantized_inputs::{Preparation, Seen};
 use crate::kernels::quantized::{BLOCK, QuantizedPath};
+use crate::kernels::scratch::QuantizedSpace;
 
-/// Rows that take their sums into registers at a time: two hide how long a product takes.
-const ROWS: usize = 2;
+/// Rows whose splines are summed together: two hide how long a product takes.
+const SPLINE_ROWS: usize = 2;
 
-/// [`QuantizedJob::prepare`] with this path's vectors.
+/// Rows whose base branch is summed together: their weights are read once.
+const BASE_ROWS: usize = 4;
+
+/// [`Preparation::run`] with this path's vectors.
 ///
 /// # Panics
 /// If the processor lacks the path.
-pub(super) fn prepare(job: &QuantizedJob<'_>, inputs: Range<usize>, seen: Seen<'_>) {
+pub(super) fn prepare(job: Preparation<'_>, inputs: Range<usize>, space: &mut QuantizedSpace) {
     #[target_feature(enable = "avx512f,avx512vl")]
-    fn prepare(simd: Avx512, job: &QuantizedJob<'_>, inputs: Range<usize>, seen: Seen<'_>) {
-        job.prepare(simd, inputs, seen);
+    fn prepare(
+        simd: Avx512,
+        job: Preparation<'_>,
+        inputs: Range<usize>,
+        space: &mut QuantizedSpace,
+    ) {
+        job.run(simd, inputs, space);
     }
     let simd = Avx512::detect().expect("AVX-512");
     // SAFETY: the CPU has what the function needs, of which the value is the proof.
-    unsafe { prepare(simd, job, inputs, seen) }
+    unsafe { prepare(simd, job, inputs, space) }
 }
 
-/// Adds a tile's share to its sums, `[rows][width]`.
+/// Adds some inputs' splines to a tile's sums, `[rows][width]`.
 ///
 /// # Panics
 /// If the processor lacks the path, or a tile has neither four blocks nor one.
-pub(super) fn add(tile: &Tile<'_>, integers: &mut [i32], floats: &mut [f32]) {
+pub(super) fn splines(tile: &Tile<'_>, inputs: Range<usize>, integers: &mut [i32]) {
     assert!(QuantizedPath::Avx512Vnni.is_available(), "AVX-512 VNNI");
     match tile.width / BLOCK {
         // SAFETY: the CPU has what the function needs, as was just asked.
-        4 => unsafe { lines::<4>(tile, integers, floats) },
+        4 => unsafe { splines_of::<4>(tile, inputs, integers) },
         // SAFETY: as above.
-        1 => unsafe { lines::<1>(tile, integers, floats) },
+        1 => unsafe { splines_of::<1>(tile, inputs, integers) },
         blocks => unreachable!("a tile of {blocks} blocks"),
     }
 }
 
-/// `N` vectors of outputs, for all rows.
-#[target_feature(enable = "avx512f,avx512vnni")]
-fn lines<const N: usize>(tile: &Tile<'_>, integers: &mut [i32], floats: &mut [f32]) {
-    let width = N * BLOCK;
-    let rows_at_once = integers.len() / width / ROWS * ROWS;
-    let (many, one) = integers.split_at_mut(rows_at_once * width);
-    let (many_floats, one_floats) = floats.split_at_mut(rows_at_once * width);
-    let chunks =
-        many.chunks_exact_mut(ROWS * width).zip(many_floats.chunks_exact_mut(ROWS * width));
-    for (index, (integers, floats)) in chunks.enumerate() {
-        rows::<N, ROWS>(tile, index * ROWS, integers, floats);
-    }
-    let lines = one.chunks_exact_mut(width).zip(one_floats.chunks_exact_mut(width));
-    for (index, (integers, floats)) in lines.enumerate() {
-        rows::<N, 1>(tile, rows_at_once + index, integers, floats);
+/// Adds the base branch to a tile's sums, `[rows][width]`.
+///
+/// # Panics
+/// If the processor lacks the path, or a tile has neither four blocks nor one.
+pub(super) fn base(tile: &Tile<'_>, floats: &mut [f32]) {
+    assert!(QuantizedPath::Avx512Vnni.is_available(), "AVX-512 VNNI");
+    match tile.width / BLOCK {
+        // SAFETY: the CPU has what the function needs, as was just asked.
+        4 => unsafe { base_of::<4>(tile, floats) },
+        // SAFETY: as above.
+        1 => unsafe { base_of::<1>(tile, floats) },
+        blocks => unreachable!("a tile of {blocks} blocks"),
     }
 }
 
-/// `N` vectors of outputs of `R` rows, from one on.
+/// All `N` vectors of a tile's outputs, for all rows.
 #[target_feature(enable = "avx512f,avx512vnni")]
-fn rows<const N: usize, const R: usize>(
-    tile: &Tile<'_>,
-    first: usize,
-    integers: &mut [i32],
-    floats: &mut [f32],
-) {
-    let width = N * BLOCK;
-    let mut whole = [[_mm512_setzero_si512(); N]; R];
-    let mut real = [[_mm512_setzero_ps(); N]; R];
-    for row in 0..R {
-        for vector in 0..N {
-            let place = row * width + vector * BLOCK;
-            let (integers, floats) = (&integers[place..][..BLOCK], &floats[place..][..BLOCK]);
-            // SAFETY: the slice is a vector's.
-            whole[row][vector] = unsafe { _mm512_loadu_si512(integers.as_ptr().cast()) };
-            // SAFETY: as above.
-            real[row][vector] = unsafe { _mm512_loadu_ps(floats.as_ptr()) };
-        }
+fn splines_of<const N: usize>(tile: &Tile<'_>, inputs: Range<usize>, integers: &mut [i32]) {
+    let rows = integers.len() / tile.width;
+    let together = rows / SPLINE_ROWS * SPLINE_ROWS;
+    for row in (0..together).step_by(SPLINE_ROWS) {
+        spline_rows::<N, SPLINE_ROWS>(tile, inputs.clone(), row, integers);
     }
-    let place = Tile::place(first, 0);
+    for row in together..rows {
+        spline_rows::<N, 1>(tile, inputs.clone(), row, integers);
+    }
+}
+
+/// `N` vectors of the outputs of `R` rows, from one on.
+#[target_feature(enable = "avx512f,avx512vnni")]
+fn spline_rows<const N: usize, const R: usize>(
+    tile: &Tile<'_>,
+    inputs: Range<usize>,
+    row: usize,
+    integers: &mut [i32],
+) {
+    assert!(tile.width == N * BLOCK && inputs.end <= tile.seen.count);
     let of_input = tile.intervals * N;
-    let seen = place..place + (tile.count - 1) * GROUP + R;
-    let mut quads = tile.quads[seen.clone()].as_ptr();
-    let mut windows = tile.windows[seen.clone()].as_ptr();
-    let mut activations = tile.activations[seen].as_ptr();
-    let mut splines = tile.splines[..tile.count * of_input].as_ptr();
-    let has_base = !tile.base.is_empty();
-    let mut base = tile.base[..if has_base { tile.count * N } else { 0 }].as_ptr();
-    for _ in 0..tile.count {
-        for (row, sums) in whole.iter_mut().enumerate() {
+    let mut coefficients = tile.splines[inputs.start * of_input..inputs.end * of_input].as_ptr();
+    let integers = &mut integers[row * tile.width..][..R * N * BLOCK];
+    let mut sums = [[_mm512_setzero_si512(); N]; R];
+    for (sum, integers) in sums.as_flattened_mut().iter_mut().zip(integers.chunks_exact(BLOCK)) {
+        // SAFETY: the slice is a vector's.
+        *sum = unsafe { _mm512_loadu_si512(integers.as_ptr().cast()) };
+    }
+    let seen: [_; R] = std::array::from_fn(|index| {
+        let place = |input| Seen::place(row + index, input);
+        place(inputs.start)..place(inputs.end - 1) + 1
+    });
+    let mut quads = seen.clone().map(|seen| tile.seen.quads[seen].as_ptr());
+    let mut windows = seen.map(|seen| tile.seen.windows[seen].as_ptr());
+    for _ in inputs {
+        for (row, sums) in sums.iter_mut().enumerate() {
             // SAFETY: every row has a window in every input.
-            let window = unsafe { windows.wrapping_add(row).read() } as usize;
+            let window = unsafe { windows[row].read() } as usize;
             // SAFETY: and a quadruple of basis values.
-            let quad = unsafe { quads.wrapping_add(row).read() };
+            let quad = unsafe { quads[row].read() };
             let quad = _mm512_set1_epi32(quad.cast_signed());
-            let lanes = splines.wrapping_add(window * N);
+            let lanes = coefficients.wrapping_add(window * N);
             for (vector, sum) in sums.iter_mut().enumerate() {
                 let place = lanes.wrapping_add(vector);
                 // SAFETY: a window is that of an interval, whose coefficients are `N` vectors.
                 let weights = unsafe { _mm512_loadu_si512(place.cast()) };
                 *sum = _mm512_dpbusd_epi32(*sum, quad, weights);
             }
+            quads[row] = quads[row].wrapping_add(GROUP);
+            windows[row] = windows[row].wrapping_add(GROUP);
         }
-        if has_base {
-            let mut weights = [_mm512_setzero_ps(); N];
-            for (vector, weights) in weights.iter_mut().enumerate() {
-                // SAFETY: an input's base weights are `N` vectors.
-                *weights = unsafe { _mm512_loadu_ps(base.wrapping_add(vector).cast()) };
-            }
-            for (row, sums) in real.iter_mut().enumerate() {
-                // SAFETY: every row has a value in every input.
-                let activation = unsafe { activations.wrapping_add(row).read() };
-                let activation = _mm512_set1_ps(activation);
-                for (sum, &weights) in sums.iter_mut().zip(&weights) {
-                    // Rounded twice, as on the portable path.
-                    *sum = _mm512_add_ps(*sum, _mm512_mul_ps(activation, weights));
-                }
-            }
-        }
-        quads = quads.wrapping_add(GROUP);
-        windows = windows.wrapping_add(GROUP);
-        activations = activations.wrapping_add(GROUP);
-        splines = splines.wrapping_add(of_input);
-        base = base.wrapping_add(N);
+        coefficients = coefficients.wrapping_add(of_input);
     }
-    for row in 0..R {
-        for vector in 0..N {
-            let place = row * width + vector * BLOCK;
-            let integers = &mut integers[place..][..BLOCK];
+    for (sum, integers) in sums.as_flattened().iter().zip(integers.chunks_exact_mut(BLOCK)) {
+        // SAFETY: the slice is a vector's.
+        unsafe { _mm512_storeu_si512(integers.as_mut_ptr().cast(), *sum) };
+    }
+}
+
+/// All `N` vectors of a tile's outputs, for all rows.
+#[target_feature(enable = "avx512f,avx512vnni")]
+fn base_of<const N: usize>(tile: &Tile<'_>, floats: &mut [f32]) {
+    let rows = floats.len() / tile.width;
+    let together = rows / BASE_ROWS * BASE_ROWS;
+    for row in (0..together).step_by(BASE_ROWS) {
+        base_rows::<N, BASE_ROWS>(tile, row, floats);
+    }
+    for row in together..rows {
+        base_rows::<N, 1>(tile, row, floats);
+    }
+}
+
+/// `N` vectors of the outputs of `R` rows, from one on.
+#[target_feature(enable = "avx512f,avx512vnni")]
+fn base_rows<const N: usize, const R: usize>(tile: &Tile<'_>, row: usize, floats: &mut [f32]) {
+    assert!(tile.width == N * BLOCK);
+    let count = tile.base.len() / N;
+    assert!(count > 0 && tile.base.len() == count * N);
+    let pairs: [*const u32; R] = std::array::from_fn(|index| {
+        let place = |pair| Seen::place_of_pair(row + index, pair);
+        tile.seen.pairs[place(0)..=place(count - 1)].as_ptr()
+    });
+    let mut sums = [[_mm512_setzero_si512(); N]; R];
+    for pair in 0..count {
+        let place = tile.base.as_ptr().wrapping_add(pair * N);
+        let mut weights = [_mm512_setzero_si512(); N];
+        for (vector, weights) in weights.iter_mut().enumerate() {
+            // SAFETY: a pair of inputs has `N` vectors of weights.
+            *weights = unsafe { _mm512_loadu_si512(place.wrapping_add(vector).cast()) };
+        }
+        for (sums, pairs) in sums.iter_mut().zip(pairs) {
+            // SAFETY: a row has values of every pair of inputs.
+            let both = unsafe { pairs.wrapping_add(pair * GROUP).read() };
+            let values = _mm512_set1_epi32(both.cast_signed());
+            for (sum, &weights) in sums.iter_mut().zip(&weights) {
+                *sum = _mm512_dpwssd_epi32(*sum, values, weights);
+            }
+        }
+    }
+    for (index, sums) in sums.into_iter().enumerate() {
+        let row = row + index;
+        let step = _mm512_set1_ps(tile.seen.steps[row]);
+        let own = &mut floats[row * tile.width..][..N * BLOCK];
+        for (to, sum) in own.chunks_exact_mut(BLOCK).zip(sums) {
+            // Rounded twice, as on the portable path.
+            let share = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), step);
             // SAFETY: the slice is a vector's.
-            unsafe { _mm512_storeu_si512(integers.as_mut_ptr().cast(), whole[row][vector]) };
-            let floats = &mut floats[place..][..BLOCK];
+            let before = unsafe { _mm512_loadu_ps(to.as_ptr()) };
+            let sum = _mm512_add_ps(before, share);
             // SAFETY: as above.
-            unsafe { _mm512_storeu_ps(floats.as_mut_ptr(), real[row][vector]) };
+            unsafe { _mm512_storeu_ps(to.as_mut_ptr(), sum) };
         }
     }
 }
