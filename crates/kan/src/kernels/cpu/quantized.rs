@@ -171,13 +171,13 @@ impl Tile<'_> {
         for (row, integers) in integers.chunks_exact_mut(self.width).enumerate() {
             for input in inputs.clone() {
                 let at = Seen::place(row, input);
-                let quad = self.seen.quads[at].to_le_bytes();
+                let quad = self.seen.quads[at].to_le_bytes().map(i32::from);
                 let window = self.seen.windows[at] as usize;
                 let lanes = &self.splines[(input * self.intervals + window) * blocks..][..blocks];
-                let lanes = lanes.iter().flat_map(|block| &block.0);
-                for (sum, lane) in integers.iter_mut().zip(lanes) {
-                    for (value, weight) in quad.into_iter().zip(lane) {
-                        *sum += i32::from(value) * i32::from(*weight);
+                for (sums, lanes) in integers.chunks_exact_mut(BLOCK).zip(lanes) {
+                    for (sum, lane) in sums.iter_mut().zip(&lanes.0) {
+                        let products = quad.iter().zip(lane).map(|(q, &w)| q * i32::from(w));
+                        *sum += products.sum::<i32>();
                     }
                 }
             }
@@ -185,19 +185,22 @@ impl Tile<'_> {
     }
 
     fn base(&self, floats: &mut [f32]) {
-        let lines = self.base.chunks_exact(self.width / BLOCK);
+        let blocks = self.width / BLOCK;
         for (row, floats) in floats.chunks_exact_mut(self.width).enumerate() {
             let step = self.seen.steps[row];
-            for (output, float) in floats.iter_mut().enumerate() {
-                let (block, lane) = (output / BLOCK, output % BLOCK);
-                let mut sum = 0_i32;
-                for (pair, weights) in lines.clone().enumerate() {
+            for (block, floats) in floats.chunks_exact_mut(BLOCK).enumerate() {
+                let mut sums = [0_i32; BLOCK];
+                for (pair, weights) in self.base.chunks_exact(blocks).enumerate() {
                     let values = self.seen.pairs[Seen::place_of_pair(row, pair)];
-                    let [even, odd] = weights[block].0[lane].map(i32::from);
-                    sum += i32::from(values as i16) * even;
-                    sum += i32::from((values >> 16) as i16) * odd;
+                    let [even, odd] = [values as i16, (values >> 16) as i16].map(i32::from);
+                    for (sum, weights) in sums.iter_mut().zip(&weights[block].0) {
+                        let [first, second] = weights.map(i32::from);
+                        *sum += even * first + odd * second;
+                    }
                 }
-                *float += sum as f32 * step;
+                for (float, sum) in floats.iter_mut().zip(sums) {
+                    *float += sum as f32 * step;
+                }
             }
         }
     }
