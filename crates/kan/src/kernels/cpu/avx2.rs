@@ -3,10 +3,11 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __m256, _CMP_EQ_UQ, _CMP_LT_OQ, _MM_HINT_T0, _mm_prefetch, _mm256_add_epi32, _mm256_add_ps,
-    _mm256_and_ps, _mm256_blend_epi16, _mm256_blendv_ps, _mm256_castsi256_ps, _mm256_cmp_ps,
-    _mm256_cvtps_epi32, _mm256_div_ps, _mm256_floor_ps, _mm256_fmadd_ps, _mm256_hadd_ps,
-    _mm256_loadu_ps, _mm256_max_ps, _mm256_min_ps, _mm256_mul_ps, _mm256_or_si256,
+    __m256, _CMP_EQ_UQ, _CMP_LT_OQ, _MM_HINT_T0, _mm_cvtsi64_si128, _mm_prefetch, _mm256_add_epi32,
+    _mm256_add_ps, _mm256_and_ps, _mm256_blend_epi16, _mm256_blendv_ps, _mm256_castsi256_ps,
+    _mm256_cmp_ps, _mm256_cmpeq_epi32, _mm256_cvtepu8_epi32, _mm256_cvtps_epi32, _mm256_div_ps,
+    _mm256_floor_ps, _mm256_fmadd_ps, _mm256_hadd_ps, _mm256_loadu_ps, _mm256_loadu_si256,
+    _mm256_max_ps, _mm256_min_ps, _mm256_movemask_ps, _mm256_mul_ps, _mm256_or_si256,
     _mm256_permute2f128_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_setzero_ps,
     _mm256_shuffle_ps, _mm256_slli_epi32, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_ps,
     _mm256_unpackhi_ps, _mm256_unpacklo_ps,
@@ -18,6 +19,12 @@ use super::gradient::{self, GradientJob};
 use super::vector::Simd;
 use crate::kernels::path::Path;
 use crate::kernels::scratch::Workspace;
+
+/// The numbers of the bits that are set in a byte, in rising order: one byte each, the first lowest.
+static BITS_OF: [u64; 256] = bits_of_bytes();
+
+/// How many bits are set in a byte: AVX2 brings no instruction that counts them.
+static COUNT_OF: [u8; 256] = counts_of_bytes();
 
 /// Proof that the CPU has AVX2 and FMA.
 #[derive(Debug, Clone, Copy)]
@@ -206,6 +213,41 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    fn indices_of(self, keys: &[u32], wanted: u32, to: &mut [u32]) -> usize {
+        // SAFETY: the proof is at hand.
+        let wanted_in_all = unsafe { _mm256_set1_epi32(wanted as i32) };
+        let (whole, rest) = keys.as_chunks::<8>();
+        let mut found = 0;
+        for (index, keys) in whole.iter().enumerate() {
+            // SAFETY: these are eight numbers.
+            let keys = unsafe { _mm256_loadu_si256(keys.as_ptr().cast()) };
+            // SAFETY: the proof is at hand.
+            let hits = unsafe { _mm256_cmpeq_epi32(keys, wanted_in_all) };
+            // SAFETY: the proof is at hand.
+            let hits = unsafe { _mm256_castsi256_ps(hits) };
+            // SAFETY: the proof is at hand.
+            let hits = unsafe { _mm256_movemask_ps(hits) } as usize & 255;
+            // SAFETY: the proof is at hand.
+            let lanes = unsafe { _mm_cvtsi64_si128(BITS_OF[hits] as i64) };
+            // SAFETY: the proof is at hand.
+            let lanes = unsafe { _mm256_cvtepu8_epi32(lanes) };
+            // SAFETY: the proof is at hand.
+            let first = unsafe { _mm256_set1_epi32(8 * index as i32) };
+            // SAFETY: the proof is at hand.
+            let indices = unsafe { _mm256_add_epi32(first, lanes) };
+            let place = to[found..found + 8].as_mut_ptr();
+            // SAFETY: the slice has room for eight.
+            unsafe { _mm256_storeu_si256(place.cast(), indices) };
+            found += usize::from(COUNT_OF[hits]);
+        }
+        for (index, &key) in rest.iter().enumerate() {
+            to[found] = (8 * whole.len() + index) as u32;
+            found += usize::from(key == wanted);
+        }
+        found
+    }
+
+    #[inline(always)]
     fn one_address(self, mut place: *const f32) -> *const f32 {
         // SAFETY: no instruction at all.
         unsafe {
@@ -281,6 +323,33 @@ impl Avx2 {
         // SAFETY: the proof is at hand.
         unsafe { _mm256_permute2f128_ps::<CHOICE>(a, b) }
     }
+}
+
+const fn bits_of_bytes() -> [u64; 256] {
+    let mut bits = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let (mut bit, mut found) = (0, 0);
+        while bit < 8 {
+            if byte >> bit & 1 == 1 {
+                bits[byte] |= bit << (8 * found);
+                found += 1;
+            }
+            bit += 1;
+        }
+        byte += 1;
+    }
+    bits
+}
+
+const fn counts_of_bytes() -> [u8; 256] {
+    let mut counts = [0; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        counts[byte] = (byte as u8).count_ones() as u8;
+        byte += 1;
+    }
+    counts
 }
 
 forward::entries! {
