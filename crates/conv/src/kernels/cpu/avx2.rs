@@ -33,25 +33,25 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn zero(self) -> __m256 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         unsafe { _mm256_setzero_ps() }
     }
 
     #[inline(always)]
     fn splat(self, value: f32) -> __m256 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         unsafe { _mm256_set1_ps(value) }
     }
 
     #[inline(always)]
     fn multiply_add(self, sum: __m256, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         unsafe { _mm256_fmadd_ps(a, b, sum) }
     }
 
     #[inline(always)]
     fn add(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         unsafe { _mm256_add_ps(a, b) }
     }
 
@@ -143,25 +143,25 @@ impl Avx2 {
 
     #[inline(always)]
     fn low(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         unsafe { _mm256_unpacklo_ps(a, b) }
     }
 
     #[inline(always)]
     fn high(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         unsafe { _mm256_unpackhi_ps(a, b) }
     }
 
     #[inline(always)]
     fn quad<const CHOICE: i32>(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         unsafe { _mm256_shuffle_ps::<CHOICE>(a, b) }
     }
 
     #[inline(always)]
     fn halves<const CHOICE: i32>(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         unsafe { _mm256_permute2f128_ps::<CHOICE>(a, b) }
     }
 }

@@ -34,25 +34,25 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     fn zero(self) -> __m512 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_setzero_ps() }
     }
 
     #[inline(always)]
     fn splat(self, value: f32) -> __m512 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_set1_ps(value) }
     }
 
     #[inline(always)]
     fn multiply_add(self, sum: __m512, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_fmadd_ps(a, b, sum) }
     }
 
     #[inline(always)]
     fn add(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_add_ps(a, b) }
     }
 
@@ -137,45 +137,45 @@ impl Avx512 {
 
     #[inline(always)]
     fn low(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_unpacklo_ps(a, b) }
     }
 
     #[inline(always)]
     fn high(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_unpackhi_ps(a, b) }
     }
 
     #[inline(always)]
     fn low_pair(self, a: __m512, b: __m512) -> __m512 {
         let (a, b) = (self.doubles(a), self.doubles(b));
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         self.singles(unsafe { _mm512_unpacklo_pd(a, b) })
     }
 
     #[inline(always)]
     fn high_pair(self, a: __m512, b: __m512) -> __m512 {
         let (a, b) = (self.doubles(a), self.doubles(b));
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         self.singles(unsafe { _mm512_unpackhi_pd(a, b) })
     }
 
     #[inline(always)]
     fn doubles(self, a: __m512) -> std::arch::x86_64::__m512d {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_castps_pd(a) }
     }
 
     #[inline(always)]
     fn singles(self, a: std::arch::x86_64::__m512d) -> __m512 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_castpd_ps(a) }
     }
 
     #[inline(always)]
     fn parts<const CHOICE: i32>(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_shuffle_f32x4::<CHOICE>(a, b) }
     }
 }

@@ -30,11 +30,11 @@ impl Quads for Widening {
     unsafe fn weights(self, from: *const i8) -> Widened {
         // SAFETY: the caller promises 32 initialised bytes.
         let bytes = unsafe { _mm256_loadu_si256(from.cast()) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let raised = unsafe { _mm256_slli_epi16::<8>(bytes) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let lower = unsafe { _mm256_srai_epi16::<8>(raised) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let upper = unsafe { _mm256_srai_epi16::<8>(bytes) };
         [lower, upper]
     }
@@ -43,26 +43,26 @@ impl Quads for Widening {
     unsafe fn spread(self, from: *const u8) -> Widened {
         // SAFETY: the caller promises four initialised bytes.
         let quad = unsafe { from.cast::<i32>().read_unaligned() };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let quads = unsafe { _mm256_set1_epi32(quad) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let mask = unsafe { _mm256_set1_epi16(0xFF) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let lower = unsafe { _mm256_and_si256(quads, mask) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let upper = unsafe { _mm256_srli_epi16::<8>(quads) };
         [lower, upper]
     }
 
     #[inline(always)]
     fn dot(self, sums: __m256i, quad: Widened, weights: Widened) -> __m256i {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let lower = unsafe { _mm256_madd_epi16(quad[0], weights[0]) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let sums = unsafe { _mm256_add_epi32(sums, lower) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let upper = unsafe { _mm256_madd_epi16(quad[1], weights[1]) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         unsafe { _mm256_add_epi32(sums, upper) }
     }
 }

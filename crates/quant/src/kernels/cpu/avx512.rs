@@ -28,26 +28,26 @@ impl Simd for Avx512Vnni {
 
     #[inline(always)]
     fn zero(self) -> __m512i {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         unsafe { _mm512_setzero_si512() }
     }
 
     #[inline(always)]
     fn add(self, a: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         unsafe { _mm512_add_epi32(a, b) }
     }
 
     #[inline(always)]
     fn dot(self, sums: __m512i, quad: __m512i, weights: __m512i) -> __m512i {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         unsafe { _mm512_dpbusd_epi32(sums, quad, weights) }
     }
 
     #[inline(always)]
     fn multiply_add(self, sums: __m512i, a: __m512i, b: __m512i) -> __m512i {
         // The upper halves of `a` are zero.
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         unsafe { _mm512_dpwssd_epi32(sums, a, b) }
     }
 
@@ -82,7 +82,7 @@ impl Simd for Avx512Vnni {
     unsafe fn spread(self, from: *const u8) -> __m512i {
         // SAFETY: the caller promises four initialised bytes.
         let quad = unsafe { from.cast::<i32>().read_unaligned() };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         unsafe { _mm512_set1_epi32(quad) }
     }
 
@@ -90,7 +90,7 @@ impl Simd for Avx512Vnni {
     unsafe fn widen(self, from: *const u8) -> __m512i {
         // SAFETY: the caller promises sixteen initialised bytes.
         let bytes = unsafe { _mm_loadu_si128(from.cast()) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         unsafe { _mm512_cvtepu8_epi32(bytes) }
     }
 
@@ -98,7 +98,7 @@ impl Simd for Avx512Vnni {
     unsafe fn widen_signed(self, from: *const i8) -> __m512i {
         // SAFETY: the caller promises sixteen initialised bytes.
         let bytes = unsafe { _mm_loadu_si128(from.cast()) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         unsafe { _mm512_cvtepi8_epi32(bytes) }
     }
 
@@ -147,17 +147,17 @@ impl Simd for Avx512Vnni {
         let scaled = unsafe { self.scaled(sums, scales) };
         // SAFETY: the caller promises the codes that the mask selects.
         let codes = unsafe { _mm_maskz_loadu_epi8(first(count), codes.cast()) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let codes = unsafe { _mm512_cvtepu8_epi32(codes) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let zero = unsafe { _mm512_set1_epi32(-plus.zero) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let steps = unsafe { _mm512_cvtepi32_ps(self.add(codes, zero)) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let factor = unsafe { _mm512_set1_ps(plus.factor) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let more = unsafe { _mm512_mul_ps(steps, factor) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let values = unsafe { _mm512_add_ps(scaled, more) };
         let bytes = self.clamped(values, clamp);
         // SAFETY: the caller promises room for what the mask selects.
@@ -174,29 +174,29 @@ impl Avx512Vnni {
     unsafe fn scaled(self, sums: __m512i, scales: *const f32) -> std::arch::x86_64::__m512 {
         // SAFETY: the caller promises sixteen scales.
         let scales = unsafe { _mm512_loadu_ps(scales) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let sums = unsafe { _mm512_cvtepi32_ps(sums) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         unsafe { _mm512_mul_ps(sums, scales) }
     }
 
     #[inline(always)]
     fn clamped(self, values: std::arch::x86_64::__m512, clamp: Clamp) -> __m128i {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let low = unsafe { _mm512_set1_ps(clamp.low) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let high = unsafe { _mm512_set1_ps(clamp.high) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let values = unsafe { _mm512_max_ps(values, low) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let values = unsafe { _mm512_min_ps(values, high) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let whole = unsafe {
             _mm512_cvt_roundps_epi32::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(values)
         };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let zero = unsafe { _mm512_set1_epi32(clamp.zero) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         unsafe { _mm512_cvtepi32_epi8(self.add(whole, zero)) }
     }
 }

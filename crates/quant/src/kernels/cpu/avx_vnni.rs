@@ -27,13 +27,13 @@ impl Quads for Vnni {
     unsafe fn spread(self, from: *const u8) -> __m256i {
         // SAFETY: the caller promises four initialised bytes.
         let quad = unsafe { from.cast::<i32>().read_unaligned() };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         unsafe { _mm256_set1_epi32(quad) }
     }
 
     #[inline(always)]
     fn dot(self, sums: __m256i, quad: __m256i, weights: __m256i) -> __m256i {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         unsafe { _mm256_dpbusd_avx_epi32(sums, quad, weights) }
     }
 }

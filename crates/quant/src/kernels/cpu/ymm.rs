@@ -51,7 +51,7 @@ impl<Q: Quads> Simd for Ymm<Q> {
 
     #[inline(always)]
     fn zero(self) -> [__m256i; 2] {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let zero = unsafe { _mm256_setzero_si256() };
         [zero; 2]
     }
@@ -100,9 +100,9 @@ impl<Q: Quads> Simd for Ymm<Q> {
     unsafe fn widen(self, from: *const u8) -> [__m256i; 2] {
         // SAFETY: the caller promises sixteen initialised bytes.
         let [first, second] = unsafe { self.halves(from) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let first = unsafe { _mm256_cvtepu8_epi32(first) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let second = unsafe { _mm256_cvtepu8_epi32(second) };
         [first, second]
     }
@@ -111,9 +111,9 @@ impl<Q: Quads> Simd for Ymm<Q> {
     unsafe fn widen_signed(self, from: *const i8) -> [__m256i; 2] {
         // SAFETY: the caller promises sixteen initialised bytes.
         let [first, second] = unsafe { self.halves(from.cast()) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let first = unsafe { _mm256_cvtepi8_epi32(first) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let second = unsafe { _mm256_cvtepi8_epi32(second) };
         [first, second]
     }
@@ -194,14 +194,14 @@ impl<Q: Quads> Simd for Ymm<Q> {
 impl<Q: Quads> Ymm<Q> {
     #[inline(always)]
     fn sum(self, a: __m256i, b: __m256i) -> __m256i {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         unsafe { _mm256_add_epi32(a, b) }
     }
 
     /// The sums of two products of 16 bits.
     #[inline(always)]
     fn products(self, a: __m256i, b: __m256i) -> __m256i {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         unsafe { _mm256_madd_epi16(a, b) }
     }
 
@@ -226,9 +226,9 @@ impl<Q: Quads> Ymm<Q> {
     unsafe fn scaled_half(self, sums: __m256i, scales: *const f32) -> __m256 {
         // SAFETY: the caller promises eight scales.
         let scales = unsafe { _mm256_loadu_ps(scales) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let sums = unsafe { _mm256_cvtepi32_ps(sums) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         unsafe { _mm256_mul_ps(sums, scales) }
     }
 
@@ -248,15 +248,15 @@ impl<Q: Quads> Ymm<Q> {
     /// `values + (codes − zero)·factor` of eight lanes.
     #[inline(always)]
     fn plus(self, values: __m256, codes: __m256i, plus: Plus) -> __m256 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let zero = unsafe { _mm256_set1_epi32(-plus.zero) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let steps = unsafe { _mm256_cvtepi32_ps(self.sum(codes, zero)) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let factor = unsafe { _mm256_set1_ps(plus.factor) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let more = unsafe { _mm256_mul_ps(steps, factor) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         unsafe { _mm256_add_ps(values, more) }
     }
 
@@ -281,20 +281,20 @@ impl<Q: Quads> Ymm<Q> {
 
     #[inline(always)]
     fn clamped(self, values: __m256, clamp: Clamp) -> __m256i {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let low = unsafe { _mm256_set1_ps(clamp.low) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let high = unsafe { _mm256_set1_ps(clamp.high) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let values = unsafe { _mm256_max_ps(values, low) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let values = unsafe { _mm256_min_ps(values, high) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let whole =
             unsafe { _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(values) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let whole = unsafe { _mm256_cvtps_epi32(whole) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let zero = unsafe { _mm256_set1_epi32(clamp.zero) };
         self.sum(whole, zero)
     }
@@ -302,16 +302,16 @@ impl<Q: Quads> Ymm<Q> {
     /// Sixteen numbers of 0 to 255 as bytes.
     #[inline(always)]
     fn narrowed(self, [low, high]: [__m256i; 2]) -> __m128i {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let words = unsafe { _mm256_packs_epi32(low, high) };
         // The halves were packed apart.
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let words = unsafe { _mm256_permute4x64_epi64::<0xD8>(words) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let first = unsafe { _mm256_castsi256_si128(words) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         let second = unsafe { _mm256_extracti128_si256::<1>(words) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has the instructions.
         unsafe { _mm_packus_epi16(first, second) }
     }
 }
