@@ -1,5 +1,6 @@
 //! Fits `exp(sin(πa) + b²)` with a network of two layers, by gradient descent with nothing but the
-//! kernels: `cargo run -p updraft-kan --example fit_a_function`.
+//! kernels:
+//! `cargo run -p updraft-kan --no-default-features --features std --example fit_a_function`.
 #![expect(clippy::print_stdout, reason = "an example shows what it found")]
 
 use updraft_kan::slices::{
@@ -11,6 +12,11 @@ use updraft_kan::slices::{
 const POINTS: usize = 24;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    fit().map(|_| ())
+}
+
+/// The mean squared error at the end.
+fn fit() -> Result<f32, Box<dyn std::error::Error>> {
     let mut inner = Layer::new(LayerGeometry::try_new(grid(-1.0, 1.0)?, 2, 3, Activation::Silu)?);
     let mut outer = Layer::new(LayerGeometry::try_new(grid(-2.0, 2.0)?, 3, 1, Activation::Silu)?);
     let (mut x, mut target) = (Vec::new(), Vec::new());
@@ -21,21 +27,21 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         target.push(((std::f32::consts::PI * a).sin() + b * b).exp());
     }
 
-    let mut scratch = Scratch::new();
+    let (mut scratch, mut loss) = (Scratch::new(), f32::INFINITY);
     for step in 0..=2000 {
         let hidden = inner.forward(&x, &mut scratch)?;
         let y = outer.forward(&hidden, &mut scratch)?;
         let count = target.len() as f32;
         let errors: Vec<f32> = y.iter().zip(&target).map(|(y, t)| y - t).collect();
         if step % 400 == 0 {
-            let loss = errors.iter().map(|error| error * error).sum::<f32>() / count;
+            loss = errors.iter().map(|error| error * error).sum::<f32>() / count;
             println!("step {step}: mean squared error {loss:.5}");
         }
         let dy: Vec<f32> = errors.iter().map(|error| 2.0 * error / count).collect();
         let of_hidden = outer.descend(&hidden, &dy, &mut scratch)?;
         inner.descend(&x, &of_hidden, &mut scratch)?;
     }
-    Ok(())
+    Ok(loss)
 }
 
 fn grid(low: f32, high: f32) -> Result<Grid, updraft_kan::slices::GridError> {
@@ -85,4 +91,10 @@ impl Layer {
         }
         Ok(dx)
     }
+}
+
+#[test]
+fn the_function_is_fitted() {
+    let loss = fit().expect("a layer");
+    assert!(loss < 5e-3, "{loss}");
 }

@@ -11,6 +11,11 @@ use crate::grid_record::GridRecord;
 /// degree could gain.
 pub const MAX_DEGREE: usize = 15;
 
+/// The most intervals a spline may have.
+///
+/// With more of them, f32 has few inputs left for each.
+pub const MAX_INTERVALS: usize = 1 << 20;
+
 /// What a spline is outside its domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
@@ -66,6 +71,11 @@ pub enum GridError {
     },
     /// A spline needs at least one interval.
     NoIntervals,
+    /// There are more intervals than [`MAX_INTERVALS`].
+    Intervals {
+        /// How many were asked for.
+        intervals: usize,
+    },
     /// The degree is above [`MAX_DEGREE`].
     Degree {
         /// What was asked for.
@@ -76,6 +86,15 @@ pub enum GridError {
         /// `features · (intervals + 2·degree + 1)`.
         expected: usize,
         /// How many were given.
+        actual: usize,
+    },
+    /// One feature has more or fewer knots than the others.
+    KnotsOfFeature {
+        /// The feature.
+        feature: usize,
+        /// `intervals + 2·degree + 1`.
+        expected: usize,
+        /// How many it has.
         actual: usize,
     },
     /// A knot is NaN, infinite, or less than the one before it.
@@ -95,11 +114,17 @@ impl fmt::Display for GridError {
                 "grid domain [{low}, {high}] is empty or not finite; `low` must be less than `high`"
             ),
             Self::NoIntervals => formatter.write_str("a grid needs at least 1 interval, got 0"),
+            Self::Intervals { intervals } => {
+                write!(formatter, "{intervals} intervals are above the most, {MAX_INTERVALS}")
+            }
             Self::Degree { degree } => {
                 write!(formatter, "degree {degree} is above the highest one, {MAX_DEGREE}")
             }
             Self::KnotCount { expected, actual } => {
                 write!(formatter, "expected {expected} knots for all features, got {actual}")
+            }
+            Self::KnotsOfFeature { feature, expected, actual } => {
+                write!(formatter, "expected {expected} knots for feature {feature}, got {actual}")
             }
             Self::Knot { feature, index } => write!(
                 formatter,
@@ -115,14 +140,15 @@ impl Grid {
     /// Equal intervals over `[low, high]`, the same for every feature.
     ///
     /// # Errors
-    /// [`GridError`] for an empty domain, no interval, or a degree above [`MAX_DEGREE`].
+    /// [`GridError`] for an empty domain, no interval, more than [`MAX_INTERVALS`], or a degree
+    /// above [`MAX_DEGREE`].
     pub fn uniform(
         low: f32,
         high: f32,
         intervals: usize,
         degree: usize,
     ) -> Result<Self, GridError> {
-        check(intervals, degree)?;
+        knots_of_one(intervals, degree)?;
         let step = (high - low) / intervals as f32;
         if !(step.is_finite() && step > 0.0 && low + step > low) {
             return Err(GridError::EmptyDomain { low, high });
@@ -141,18 +167,17 @@ impl Grid {
     /// Knots may coincide: an empty interval holds no input.
     ///
     /// # Errors
-    /// [`GridError`] for no interval, a degree above [`MAX_DEGREE`], a wrong number of knots,
-    /// knots that are not finite or descend, or an empty domain.
+    /// [`GridError`] for no interval, more than [`MAX_INTERVALS`], a degree above [`MAX_DEGREE`], a
+    /// wrong number of knots, knots that are not finite or descend, or an empty domain.
     pub fn per_feature(
         features: usize,
         knots: Vec<f32>,
         intervals: usize,
         degree: usize,
     ) -> Result<Self, GridError> {
-        check(intervals, degree)?;
-        let of_one = intervals + 2 * degree + 1;
-        if knots.len() != features * of_one {
-            let (expected, actual) = (features * of_one, knots.len());
+        let of_one = knots_of_one(intervals, degree)?;
+        let (expected, actual) = (features.saturating_mul(of_one), knots.len());
+        if actual != expected {
             return Err(GridError::KnotCount { expected, actual });
         }
         for (feature, knots) in knots.chunks_exact(of_one).enumerate() {
@@ -273,14 +298,18 @@ impl Grid {
     }
 }
 
-fn check(intervals: usize, degree: usize) -> Result<(), GridError> {
+/// Knots of one feature, if it may have so many intervals of that degree.
+pub(crate) fn knots_of_one(intervals: usize, degree: usize) -> Result<usize, GridError> {
     if intervals == 0 {
         return Err(GridError::NoIntervals);
+    }
+    if intervals > MAX_INTERVALS {
+        return Err(GridError::Intervals { intervals });
     }
     if degree > MAX_DEGREE {
         return Err(GridError::Degree { degree });
     }
-    Ok(())
+    Ok(intervals + 2 * degree + 1)
 }
 
 #[cfg(test)]
@@ -317,10 +346,15 @@ mod tests {
         assert!(uniform(f32::NAN, 1.0, 5, 3).contains("not finite"));
         assert!(uniform(-f32::MAX, f32::MAX, 5, 3).contains("not finite"));
         assert_eq!(uniform(0.0, 1.0, 0, 3), "a grid needs at least 1 interval, got 0");
+        let wraps = (1 << 62) - 2;
+        let many = format!("{wraps} intervals are above the most, 1048576");
+        assert_eq!(uniform(0.0, 1.0, wraps, 3), many);
         assert_eq!(uniform(0.0, 1.0, 5, 16), "degree 16 is above the highest one, 15");
 
         let knots = |knots: &[f32]| Grid::per_feature(1, knots.to_vec(), 1, 1).unwrap_err();
         assert_eq!(knots(&[0.0]), GridError::KnotCount { expected: 4, actual: 1 });
+        let wraps = Grid::per_feature(1 << 62, vec![], 1, 1).unwrap_err();
+        assert_eq!(wraps, GridError::KnotCount { expected: usize::MAX, actual: 0 });
         assert_eq!(knots(&[0.0, 1.0, 0.5, 2.0]), GridError::Knot { feature: 0, index: 2 });
         assert_eq!(knots(&[0.0, 1.0, 2.0, f32::NAN]), GridError::Knot { feature: 0, index: 3 });
         assert_eq!(knots(&[0.0, 1.0, 1.0, 2.0]), GridError::EmptyDomain { low: 1.0, high: 1.0 });

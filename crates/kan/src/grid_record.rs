@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::grid::{Grid, GridError, Outside};
+use crate::grid::{Grid, GridError, Outside, knots_of_one};
 
 /// What a grid is made of; reading one makes the same checks as its constructors.
 #[derive(Serialize, Deserialize)]
@@ -52,7 +52,15 @@ impl TryFrom<GridRecord> for Grid {
         let grid = match knots {
             KnotsRecord::Uniform { low, high } => Self::uniform(low, high, intervals, degree),
             KnotsRecord::PerFeature(lines) => {
-                Self::per_feature(lines.len(), lines.concat(), intervals, degree)
+                // As many in all do not make them those of each feature.
+                let expected = knots_of_one(intervals, degree)?;
+                let mut counts = lines.iter().map(Vec::len).enumerate();
+                match counts.find(|&(_, actual)| actual != expected) {
+                    Some((feature, actual)) => {
+                        Err(GridError::KnotsOfFeature { feature, expected, actual })
+                    }
+                    None => Self::per_feature(lines.len(), lines.concat(), intervals, degree),
+                }
             }
         };
         grid.map(|grid| grid.with_outside(outside))
@@ -77,9 +85,13 @@ mod tests {
 
     #[test]
     fn a_written_grid_that_is_none_is_refused() {
-        let text = r#"{"degree":1,"intervals":1,"knots":{"per-feature":[[0.0,2.0,1.0,3.0]]}}"#;
-        let message = serde_json::from_str::<Grid>(text).unwrap_err().to_string();
+        let refusal = |knots: &str| {
+            let text = format!(r#"{{"degree":1,"intervals":1,"knots":{{"per-feature":{knots}}}}}"#);
+            serde_json::from_str::<Grid>(&text).unwrap_err().to_string()
+        };
         let expected = "knot 2 of feature 0 is not finite or less than the knot before it";
-        assert_eq!(message, expected);
+        assert_eq!(refusal("[[0.0,2.0,1.0,3.0]]"), expected);
+        let ragged = "[[0.0,1.0,2.0,3.0,4.0],[0.0,1.0,2.0]]";
+        assert_eq!(refusal(ragged), "expected 4 knots for feature 0, got 5");
     }
 }

@@ -17,6 +17,10 @@ mod regrid;
 #[cfg(feature = "burn")]
 pub use layer::{Kan, KanConfig, KanConfigError, KanLinear, KanLinearConfig, Penalty};
 
+// The same for inference.
+#[cfg(feature = "burn")]
+pub use layer::{PackedKan, PackedKanLinear};
+
 // Networks of other projects.
 #[cfg(feature = "burn")]
 pub use import::ImportError;
@@ -35,7 +39,7 @@ pub use regrid::{Placement, PlacementError};
 pub mod slices {
     // Knots, and the bases over them.
     pub use crate::basis::local_bases;
-    pub use crate::grid::{Grid, GridError, MAX_DEGREE, Outside};
+    pub use crate::grid::{Grid, GridError, MAX_DEGREE, MAX_INTERVALS, Outside};
 
     // Other knots under the same functions.
     pub use crate::regrid::{Placement, PlacementError, refine, refit};
@@ -45,8 +49,10 @@ pub mod slices {
         Activation, Gradients, LayerError, LayerGeometry, Weights, backward, evaluate, forward,
     };
 
-    // Inference with coefficients of eight bits.
-    pub use crate::kernels::{QuantizeError, QuantizedLayer, QuantizedPath, QuantizedScratch};
+    // Inference with weights laid out once, and with coefficients of eight bits.
+    pub use crate::kernels::{
+        PackedLayer, QuantizeError, QuantizedLayer, QuantizedPath, QuantizedScratch,
+    };
 
     // Which instructions, the memory they work in, and how much that is.
     pub use crate::kernels::{LayerMemory, Path, Scratch};

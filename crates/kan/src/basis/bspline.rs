@@ -9,7 +9,8 @@ const TAPS: usize = MAX_DEGREE + 1;
 /// per unit of the input.
 ///
 /// Returns the first of them: `values[t]` belongs to basis `first + t`. NaN gives NaN in all of
-/// `values` and `slopes`. Where the slope has a jump, it is that to the right.
+/// `values` and `slopes`, and so does infinity where polynomials go on to it. Where the slope has a
+/// jump, it is that to the right.
 ///
 /// # Panics
 /// If `values` and `slopes` have not `degree + 1` entries each, or the grid has no such feature.
@@ -37,9 +38,10 @@ pub fn local_bases(
 ) -> usize {
     let degree = grid.degree();
     assert_eq!([values.len(), slopes.len()], [degree + 1; 2], "degree + 1 values and slopes");
-    if x.is_nan() {
-        values.fill(x);
-        slopes.fill(x);
+    let has_no_value = x.is_infinite() && grid.outside() == Outside::Extend && degree > 0;
+    if x.is_nan() || has_no_value {
+        values.fill(f64::NAN);
+        slopes.fill(f64::NAN);
         return 0;
     }
     let (low, high) = grid.domain(feature);
@@ -103,17 +105,19 @@ fn triangle(
     slopes: &mut [f64],
 ) {
     let degree = grid.degree();
+    // The knots on both sides of `x`, from the nearest on.
     let (mut left, mut right) = ([0.0; TAPS], [0.0; TAPS]);
     values[0] = 1.0;
     slopes[0] = 0.0;
     for order in 1..=degree {
-        left[order] = x - grid.knot(feature, interval + 1 - order as isize);
-        right[order] = grid.knot(feature, interval + order as isize) - x;
+        left[order] = grid.knot(feature, interval + 1 - order as isize);
+        right[order] = grid.knot(feature, interval + order as isize);
         let (mut saved, mut before) = (0.0, 0.0);
         for index in 0..order {
-            let share = values[index] / (right[index + 1] + left[order - index]);
-            values[index] = saved + right[index + 1] * share;
-            saved = left[order - index] * share;
+            let (left, right) = (left[order - index], right[index + 1]);
+            let share = values[index] / (right - left);
+            values[index] = saved + (right - x) * share;
+            saved = (x - left) * share;
             if order == degree {
                 slopes[index] = degree as f64 * (before - share);
                 before = share;
@@ -217,10 +221,22 @@ mod tests {
     }
 
     #[test]
+    fn polynomials_keep_their_digits_far_outside() {
+        for degree in 1..=5 {
+            let grid = Grid::uniform(-0.3, 1.1, 4, degree).unwrap().with_outside(Outside::Extend);
+            for x in [-1e12, -1e6, 1e6, 1e12, 3e18] {
+                assert_agrees(&grid, x).unwrap();
+            }
+        }
+    }
+
+    #[test]
     fn infinity_is_outside_and_nan_is_everywhere() {
         let grid = Grid::uniform(-1.0, 1.0, 4, 3).unwrap();
         for x in [f64::INFINITY, f64::NEG_INFINITY] {
             assert_eq!(all(&grid, x), [vec![0.0; 7], vec![0.0; 7]]);
+            let extended = grid.clone().with_outside(Outside::Extend);
+            assert!(all(&extended, x).concat()[..4].iter().all(|number| number.is_nan()));
         }
         let (mut values, mut slopes) = ([0.0; 4], [0.0; 4]);
         local_bases(&grid, 0, f64::NAN, &mut values, &mut slopes);

@@ -16,11 +16,12 @@ impl Kan {
     /// The network whose weights efficient-kan or pykan 0.2 has saved, found by their names; what
     /// else the tensors hold is not read.
     ///
-    /// The layers may lie at any depth of a larger model, but of one network only. `activation` is
-    /// what the base branch computes, which the files do not say; both projects take
-    /// [`Activation::Silu`] if nothing else is said. The sources' rule outside the grid is
-    /// [`Outside::Zero`](crate::Outside::Zero). Knots within rounding of an even grid become one.
-    /// A mask and the affine maps of pykan's nodes are multiplied into the weights.
+    /// The layers, numbered from 0, may lie at any depth of a larger model, but of one network only;
+    /// a single layer of efficient-kan may have any name. `activation` is what the base branch
+    /// computes, which the files do not say; both projects take [`Activation::Silu`] if nothing else
+    /// is said. The sources' rule outside the grid is [`Outside::Zero`](crate::Outside::Zero). Knots
+    /// within rounding of an even grid become one. A mask and the affine maps of pykan's nodes are
+    /// multiplied into the weights.
     ///
     /// # Errors
     /// [`ImportError`] if there is no such network, its tensors do not fit each other, or it
@@ -63,7 +64,7 @@ fn parts(state: &State) -> Result<Vec<Parts>, ImportError> {
             Some(name) => ImportError::Gaussian { name: name.to_owned() },
             None => ImportError::NoLayers { tensors: state.names().len() },
         }),
-        [""] => Ok(vec![efficient_kan::layer(state, "")?]),
+        [prefix] => Ok(vec![efficient_kan::layer(state, prefix)?]),
         prefixes => {
             let (network, count) = numbered(prefixes)?;
             let prefix = |number| format!("{network}{number}.");

@@ -15,10 +15,11 @@ const TASKS: usize = 8;
 /// `[batch, out_features]`.
 ///
 /// What was in `gradients` is overwritten. For one path the result is the same to the bit for any
-/// number of threads. Without the feature `rayon` there is one.
+/// number of threads; 0 is 1. Without the feature `rayon` there is one.
 ///
-/// NaN in `x` reaches all gradients of its feature's parameters; NaN and infinity in `dy` reach
-/// the gradients of the coefficients that their sample sees.
+/// NaN in `x` reaches all gradients of its feature's parameters, and so does infinity where
+/// polynomials go on to it; NaN and infinity in `dy` reach the gradients of their sample's input, of
+/// the coefficients that it sees, and of their output's other parameters.
 ///
 /// # Errors
 /// [`LayerError`] if a slice does not fit the geometry, a gradient is asked for of a parameter
@@ -36,7 +37,7 @@ pub fn backward(
 ) -> Result<(), LayerError> {
     let (in_features, out_features) = (geometry.in_features(), geometry.out_features());
     let batch = geometry.check(&weights, x)?;
-    length("dy", batch * out_features, dy)?;
+    length("dy", batch.saturating_mul(out_features), dy)?;
     geometry.check_gradients(&weights, batch, &gradients)?;
     if !path.is_available() {
         return Err(LayerError::Path { path });

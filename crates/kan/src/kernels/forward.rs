@@ -8,11 +8,12 @@ use super::scratch::Scratch;
 
 /// Computes a layer's outputs `y`, `[batch, out_features]`, from `x`, `[batch, in_features]`.
 ///
-/// For one path the result is the same to the bit for any number of threads. Without the feature
-/// `rayon` there is one.
+/// For one path the result is the same to the bit for any number of threads; 0 is 1. Without the
+/// feature `rayon` there is one.
 ///
-/// NaN and infinity in `x` reach every output. A coefficient is read only for samples in the
-/// interval that it belongs to: an infinite one leaves all others finite.
+/// NaN in `x` reaches every output of its sample; infinity does, where the base branch's function or
+/// the rule outside the domain has no finite value there. A coefficient is read only for samples in
+/// the intervals that its basis sees: an infinite one leaves all others finite.
 ///
 /// # Errors
 /// [`LayerError`] if a slice does not fit the geometry or the processor lacks the path; nothing
@@ -27,19 +28,31 @@ pub fn forward(
     threads: usize,
 ) -> Result<(), LayerError> {
     let batch = geometry.check(&weights, x)?;
-    length("y", batch * geometry.out_features(), y)?;
+    length("y", batch.saturating_mul(geometry.out_features()), y)?;
     if !path.is_available() {
         return Err(LayerError::Path { path });
     }
-    let threads = parallel::threads(threads);
-    let rows = rows(batch, threads);
-    let (_, spaces) = scratch.split(0, threads);
-    let inputs = x.chunks(rows * geometry.in_features());
-    let outputs = y.chunks_mut(rows * geometry.out_features());
-    parallel::over_tasks(inputs.zip(outputs).collect(), spaces, |(x, y), space| {
-        ForwardJob { geometry, weights, x }.run(path, y, space);
-    });
+    let job = ForwardJob { geometry, weights, packed: None, x };
+    in_tasks(path, &job, y, scratch, threads);
     Ok(())
+}
+
+/// Computes a job, cut along the batch.
+pub(super) fn in_tasks(
+    path: Path,
+    job: &ForwardJob<'_>,
+    y: &mut [f32],
+    scratch: &mut Scratch,
+    threads: usize,
+) {
+    let (inputs, outputs) = (job.geometry.in_features(), job.geometry.out_features());
+    let threads = parallel::threads(threads);
+    let rows = rows(job.x.len() / inputs, threads);
+    let (_, spaces) = scratch.split(0, threads);
+    let tasks = job.x.chunks(rows * inputs).zip(y.chunks_mut(rows * outputs));
+    parallel::over_tasks(tasks.collect(), spaces, |(x, y), space| {
+        ForwardJob { x, ..*job }.run(path, y, space);
+    });
 }
 
 /// [`forward`] into memory of its own, by the fastest path of this processor, on one thread.
@@ -64,7 +77,7 @@ pub fn evaluate(
     x: &[f32],
 ) -> Result<Vec<f32>, LayerError> {
     let batch = geometry.check(&weights, x)?;
-    let mut y = vec![0.0; batch * geometry.out_features()];
+    let mut y = vec![0.0; batch.saturating_mul(geometry.out_features())];
     forward(Path::detect(), geometry, weights, x, &mut y, &mut Scratch::new(), 1)?;
     Ok(y)
 }

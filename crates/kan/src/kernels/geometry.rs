@@ -62,6 +62,15 @@ pub enum LayerError {
         /// Outputs.
         out_features: usize,
     },
+    /// The weights are more than memory has addresses for.
+    TooLarge {
+        /// Inputs.
+        in_features: usize,
+        /// Outputs.
+        out_features: usize,
+        /// Coefficients of an edge.
+        bases: usize,
+    },
     /// The grid was made for another number of features.
     GridFeatures {
         /// The grid's.
@@ -95,6 +104,11 @@ pub enum LayerError {
         /// The path that was asked for.
         path: super::Path,
     },
+    /// The processor lacks the instructions for eight bits.
+    QuantizedPath {
+        /// The path that was asked for.
+        path: super::QuantizedPath,
+    },
 }
 
 impl fmt::Display for LayerError {
@@ -103,6 +117,11 @@ impl fmt::Display for LayerError {
             Self::NoFeatures { in_features, out_features } => write!(
                 formatter,
                 "a layer needs inputs and outputs, got {in_features} and {out_features}"
+            ),
+            Self::TooLarge { in_features, out_features, bases } => write!(
+                formatter,
+                "{in_features} inputs, {out_features} outputs and {bases} coefficients an edge are \
+                 more weights than memory has addresses for"
             ),
             Self::GridFeatures { grid, in_features } => write!(
                 formatter,
@@ -123,6 +142,11 @@ impl fmt::Display for LayerError {
                 formatter,
                 "this processor has no {path}; `Path::detect` says which path it has"
             ),
+            Self::QuantizedPath { path } => write!(
+                formatter,
+                "this processor has no {}; `QuantizedPath::detect` says which path it has",
+                path.name()
+            ),
         }
     }
 }
@@ -133,7 +157,8 @@ impl LayerGeometry {
     /// A layer of `in_features` inputs and `out_features` outputs over a grid.
     ///
     /// # Errors
-    /// [`LayerError`] for a layer without inputs or outputs, or a grid for other features.
+    /// [`LayerError`] for a layer without inputs or outputs, with more weights than memory has
+    /// addresses for, or a grid for other features.
     pub fn try_new(
         grid: Grid,
         in_features: usize,
@@ -147,6 +172,14 @@ impl LayerGeometry {
             && features != in_features
         {
             return Err(LayerError::GridFeatures { grid: features, in_features });
+        }
+        // Beside the coefficients an edge has its base weight. Products of these numbers, and of
+        // them with lengths of slices, wrap nowhere then.
+        let rows = in_features.checked_mul(grid.bases() + 1);
+        let weights = rows.and_then(|rows| rows.checked_mul(out_features));
+        if weights.is_none_or(|weights| weights > isize::MAX as usize / size_of::<f32>()) {
+            let bases = grid.bases();
+            return Err(LayerError::TooLarge { in_features, out_features, bases });
         }
         Ok(Self { grid, in_features, out_features, activation })
     }
@@ -195,6 +228,11 @@ impl LayerGeometry {
             slice.map_or(Ok(()), |slice| length(name, edges, slice))?;
         }
         weights.bias.map_or(Ok(()), |bias| length("bias", self.out_features, bias))?;
+        self.samples(x)
+    }
+
+    /// Says how many samples `x` holds.
+    pub(crate) fn samples(&self, x: &[f32]) -> Result<usize, LayerError> {
         if !x.len().is_multiple_of(self.in_features) {
             let (actual, in_features) = (x.len(), self.in_features);
             return Err(LayerError::Samples { actual, in_features });

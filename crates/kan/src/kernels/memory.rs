@@ -133,8 +133,9 @@ mod tests {
     #[test]
     fn the_scratch_of_both_passes_is_what_was_estimated() {
         let layers = [(256, 784, 64, 5, 3), (64, 256, 256, 5, 3), (300, 20, 70, 20, 2)];
-        for ((batch, inputs, outputs, intervals, degree), path) in
-            layers.into_iter().flat_map(|layer| Path::ALL.map(|path| (layer, path)))
+        let ways = Path::ALL.into_iter().flat_map(|path| [1, 3].map(|threads| (path, threads)));
+        for ((batch, inputs, outputs, intervals, degree), (path, threads)) in
+            layers.into_iter().flat_map(|layer| ways.clone().map(move |way| (layer, way)))
         {
             if !path.is_available() {
                 continue;
@@ -147,14 +148,15 @@ mod tests {
                 Weights { spline: &spline, base: Some(&edges), scaler: Some(&edges), bias: None };
             let x: Vec<f32> = (0..batch * inputs).map(|at| (at as f32).sin()).collect();
             let mut y = vec![0.0; batch * outputs];
-            let estimate = LayerMemory::of(path, &geometry, &weights, batch, 1);
+            let estimate = LayerMemory::of(path, &geometry, &weights, batch, threads);
             let near = |estimate: usize, scratch: &Scratch| {
                 let ratio = estimate as f64 / scratch.bytes() as f64;
-                assert!((0.9..1.1).contains(&ratio), "{path} {inputs} to {outputs}: {ratio}");
+                let layer = format!("{path}, {inputs} to {outputs}, {threads} threads");
+                assert!((0.9..1.1).contains(&ratio), "{layer}: {ratio}");
             };
 
             let mut scratch = Scratch::new();
-            forward(path, &geometry, weights, &x, &mut y, &mut scratch, 1).unwrap();
+            forward(path, &geometry, weights, &x, &mut y, &mut scratch, threads).unwrap();
             near(estimate.forward_scratch, &scratch);
 
             let (mut of_x, mut of_spline) = (x.clone(), spline.clone());
@@ -167,7 +169,7 @@ mod tests {
                 bias: None,
             };
             let mut scratch = Scratch::new();
-            backward(path, &geometry, weights, &x, &y, gradients, &mut scratch, 1).unwrap();
+            backward(path, &geometry, weights, &x, &y, gradients, &mut scratch, threads).unwrap();
             near(estimate.backward_scratch, &scratch);
         }
     }

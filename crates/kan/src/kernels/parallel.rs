@@ -31,5 +31,7 @@ pub(crate) fn over_tasks<T: Send, S: Send>(
 
 /// How many threads are used where so many were asked for.
 pub(crate) fn threads(asked: usize) -> usize {
-    if cfg!(feature = "rayon") { asked.max(1) } else { 1 }
+    /// No machine has more; each has work space of its own.
+    const MOST: usize = 1 << 12;
+    if cfg!(feature = "rayon") { asked.clamp(1, MOST) } else { 1 }
 }

@@ -15,11 +15,14 @@ pub enum Path {
     Avx2,
     /// 16 lanes with fused multiply-add.
     Avx512,
+    /// 8 lanes in two registers of aarch64, with fused multiply-add; with the feature
+    /// `unstable-neon`.
+    Neon,
 }
 
 impl Path {
     /// Every path, slowest first.
-    pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512];
+    pub const ALL: [Self; 4] = [Self::Portable, Self::Avx2, Self::Avx512, Self::Neon];
 
     /// The fastest path that this CPU has.
     #[must_use]
@@ -42,6 +45,8 @@ impl Path {
             }
             #[cfg(not(all(target_arch = "x86_64", feature = "std")))]
             Self::Avx2 | Self::Avx512 => false,
+            // Every aarch64 of Rust's has it.
+            Self::Neon => cfg!(all(target_arch = "aarch64", feature = "unstable-neon")),
         }
     }
 
@@ -52,6 +57,7 @@ impl Path {
             Self::Portable => "portable",
             Self::Avx2 => "avx2",
             Self::Avx512 => "avx512",
+            Self::Neon => "neon",
         }
     }
 }

@@ -79,7 +79,7 @@ pub enum QuantizeError {
         /// The layer's.
         degree: usize,
     },
-    /// The knots are not even, or too many.
+    /// The knots are not even, too many or too near.
     Grid,
     /// Splines that go on outside their domain leave the range of eight bits.
     Outside,
@@ -106,7 +106,9 @@ impl fmt::Display for QuantizeError {
             Self::Degree { degree } => {
                 write!(formatter, "eight bits need splines of degree 3, got degree {degree}")
             }
-            Self::Grid => formatter.write_str("eight bits need even knots, at most 2048 intervals"),
+            Self::Grid => formatter.write_str(
+                "eight bits need even knots, at most 2048 intervals, of a length that f32 counts in",
+            ),
             Self::Outside => formatter.write_str(
                 "eight bits need splines that fade or stay outside their domain, got `extend`",
             ),
@@ -243,16 +245,14 @@ impl QuantizedLayer {
     }
 
     /// Computes the layer's outputs `y`, `[batch, out_features]`, from `x`, `[batch,
-    /// in_features]`: the same bits on every path and for any number of threads.
+    /// in_features]`: the same bits on every path and for any number of threads; 0 is 1.
     ///
     /// NaN in `x` reaches every output of its sample; so does infinity, if the base branch's
     /// function has no finite value there.
     ///
     /// # Errors
-    /// [`LayerError`] if a slice does not fit; nothing has been written then.
-    ///
-    /// # Panics
-    /// If the processor lacks the path.
+    /// [`LayerError`] if a slice does not fit or the processor lacks the path; nothing has been
+    /// written then.
     pub fn forward(
         &self,
         path: QuantizedPath,
@@ -261,17 +261,17 @@ impl QuantizedLayer {
         scratch: &mut QuantizedScratch,
         threads: usize,
     ) -> Result<(), LayerError> {
-        assert!(path.is_available(), "this processor has no {}", path.name());
-        let (inputs, outputs) = (self.geometry.in_features(), self.geometry.out_features());
-        if !x.len().is_multiple_of(inputs) {
-            return Err(LayerError::Samples { actual: x.len(), in_features: inputs });
+        if !path.is_available() {
+            return Err(LayerError::QuantizedPath { path });
         }
-        length("y", x.len() / inputs * outputs, y)?;
+        let (inputs, outputs) = (self.geometry.in_features(), self.geometry.out_features());
+        let batch = self.geometry.samples(x)?;
+        length("y", batch.saturating_mul(outputs), y)?;
         let threads = parallel::threads(threads);
         if scratch.0.len() < threads {
             scratch.0.resize_with(threads, QuantizedSpace::default);
         }
-        let of_thread = (x.len() / inputs).div_ceil(threads);
+        let of_thread = batch.div_ceil(threads);
         let rows = of_thread.clamp(1, QUANTIZED_ROWS);
         let jobs = x.chunks(rows * inputs).zip(y.chunks_mut(rows * outputs));
         parallel::over_tasks(jobs.collect(), &mut scratch.0[..threads], |(x, y), space| {

@@ -128,25 +128,38 @@ impl Taps {
 }
 
 /// Numbers that start with a cache line: a vector that lies in two of them costs two
-/// accesses.
+/// accesses. A clone's need not be where they were: only what is written anew after it counts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Aligned<T = f32>(Vec<T>);
 
 impl<T: Copy + Default> Aligned<T> {
+    /// Bytes of a cache line on what we have vectors for.
+    const LINE: usize = 64;
+    const MOST_BEFORE: usize = Self::LINE / size_of::<T>();
+
     /// The first `count` numbers, of as many as that takes.
     pub(crate) fn grown(&mut self, count: usize) -> &mut [T] {
-        /// Bytes of a cache line on what we have vectors for.
-        const LINE: usize = 64;
-        let Self(numbers) = self;
-        let most_before = LINE / size_of::<T>();
-        if numbers.len() < count + most_before {
-            numbers.resize(count + most_before, T::default());
+        if self.0.len() < count + Self::MOST_BEFORE {
+            self.0.resize(count + Self::MOST_BEFORE, T::default());
         }
-        let start = numbers.as_ptr().align_offset(LINE).min(most_before);
-        &mut numbers[start..start + count]
+        let start = self.start();
+        &mut self.0[start..start + count]
     }
 
-    fn bytes(&self) -> usize {
+    /// The first `count` numbers.
+    ///
+    /// # Panics
+    /// If it has never grown to as many.
+    pub(crate) fn numbers(&self, count: usize) -> &[T] {
+        let start = self.start();
+        &self.0[start..start + count]
+    }
+
+    fn start(&self) -> usize {
+        self.0.as_ptr().align_offset(Self::LINE).min(Self::MOST_BEFORE)
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
         bytes(&self.0)
     }
 }

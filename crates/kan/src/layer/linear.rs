@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use burn::module::{Module, Param};
-use burn::tensor::Tensor;
+use burn::tensor::{Shape, Tensor};
 
+use super::packed::PackedKanLinear;
 use crate::kernels::{LayerGeometry, LayerMemory, Weights};
 use crate::ops::{LayerPath, Parameters, layer, plain_memory};
 
@@ -46,19 +47,36 @@ impl KanLinear {
     /// If the last axis of `x` is not `in_features`.
     #[must_use]
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
-        let mut shape = x.dims();
-        let inputs = self.geometry.in_features();
-        assert_eq!(shape[D - 1], inputs, "KanLinear: the last axis of x has to be in_features");
-        let rows = shape[..D - 1].iter().product::<usize>();
         let parameters = Parameters {
             spline: self.spline.val(),
             base: self.base.as_ref().map(Param::val),
             scaler: self.scaler.as_ref().map(Param::val),
             bias: self.bias.as_ref().map(Param::val),
         };
-        let y = layer(x.reshape([rows, inputs]), parameters, &self.geometry, self.forced);
-        shape[D - 1] = self.geometry.out_features();
-        y.reshape(shape)
+        by_rows(x, &self.geometry, |x| layer(x, parameters, &self.geometry, self.forced))
+    }
+
+    /// The layer for inference, its weights laid out once.
+    ///
+    /// With few samples that is most of what [`forward`](Self::forward) does; the outputs are the
+    /// same to the bit. It holds the parameters as they are now.
+    ///
+    /// # Example
+    /// ```
+    /// # #[cfg(feature = "flex")] {
+    /// use burn::tensor::{Device, Tensor};
+    /// use updraft_kan::KanLinearConfig;
+    ///
+    /// let device = Device::flex();
+    /// let layer = KanLinearConfig::new(2, 3).init(&device);
+    /// let x = Tensor::<2>::ones([1, 2], &device);
+    /// let packed = layer.pack();
+    /// assert_eq!(packed.forward(x.clone()).into_data(), layer.forward(x).into_data());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn pack(&self) -> PackedKanLinear {
+        PackedKanLinear::of(self)
     }
 
     /// What computes the layer where its parameters are, in f32.
@@ -69,8 +87,8 @@ impl KanLinear {
 
     /// The same layer, computed in one way only.
     ///
-    /// Its [`forward`](Self::forward) panics where the device or the processor has no such
-    /// kernels.
+    /// Its [`forward`](Self::forward) panics where the device, the processor or the dtype has no
+    /// such kernels; none has f64.
     #[must_use]
     pub fn with_path(self, path: LayerPath) -> Self {
         Self { forced: Some(path), ..self }
@@ -116,4 +134,22 @@ impl KanLinear {
     pub fn geometry(&self) -> &LayerGeometry {
         &self.geometry
     }
+}
+
+/// Computes all leading axes of `x`, `[..., in_features]`, as one.
+pub(super) fn by_rows<const D: usize>(
+    x: Tensor<D>,
+    geometry: &LayerGeometry,
+    compute: impl FnOnce(Tensor<2>) -> Tensor<2>,
+) -> Tensor<D> {
+    let mut shape = x.dims();
+    let inputs = geometry.in_features();
+    assert_eq!(shape[D - 1], inputs, "KanLinear: the last axis of x has to be in_features");
+    let rows = shape[..D - 1].iter().product::<usize>();
+    shape[D - 1] = geometry.out_features();
+    if rows == 0 {
+        // To burn's `reshape` an axis of 0 is one that stays as it is.
+        return compute(x.flatten(0, D - 2)).sum_dim(0).expand(Shape::from(shape));
+    }
+    compute(x.reshape([rows, inputs])).reshape(shape)
 }

@@ -6,6 +6,8 @@ use burn::tensor::{Device, Tensor};
 
 use super::config::{KanConfigError, KanLinearConfig};
 use super::linear::KanLinear;
+use super::packed::PackedKan;
+use crate::ops::LayerPath;
 
 /// How a [`Kan`] is made.
 #[derive(Config, Debug)]
@@ -65,5 +67,18 @@ impl Kan {
     #[must_use]
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
         self.layers.iter().fold(x, |x, layer| layer.forward(x))
+    }
+
+    /// The network for inference, its weights [laid out once](KanLinear::pack).
+    #[must_use]
+    pub fn pack(&self) -> PackedKan {
+        PackedKan { layers: self.layers.iter().map(KanLinear::pack).collect() }
+    }
+
+    /// The same network with every layer [computed in one way only](KanLinear::with_path).
+    #[must_use]
+    pub fn with_path(self, path: LayerPath) -> Self {
+        let layers = self.layers.into_iter().map(|layer| layer.with_path(path));
+        Self { layers: layers.collect() }
     }
 }

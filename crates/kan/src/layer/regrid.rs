@@ -49,7 +49,7 @@ impl KanLinear {
     /// ([`Outside::Zero`](crate::Outside::Zero)): it fades over `degree` of its new intervals.
     ///
     /// # Errors
-    /// [`KanConfigError::Grid`] if the pieces are too small to be told apart in f32.
+    /// [`KanConfigError::Grid`] if the pieces are too many, or too small to be told apart in f32.
     pub fn refine(self, pieces: NonZeroUsize) -> Result<Self, KanConfigError> {
         let features = self.geometry.in_features();
         let spline = numbers(self.spline.val());
@@ -122,14 +122,15 @@ impl Kan {
     /// The network with every layer [refined](KanLinear::refine).
     ///
     /// # Errors
-    /// [`KanConfigError::Grid`] if the pieces are too small to be told apart in f32.
+    /// [`KanConfigError::Grid`] if the pieces are too many, or too small to be told apart in f32.
     pub fn refine(self, pieces: NonZeroUsize) -> Result<Self, KanConfigError> {
         let layers = self.layers.into_iter().map(|layer| layer.refine(pieces));
         Ok(Self { layers: layers.collect::<Result<_, _>>()? })
     }
 }
 
-fn numbers<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+/// A tensor's numbers in f32.
+pub(super) fn numbers<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
     let data = tensor.detach().into_data().convert_dtype(DType::F32);
     data.try_into_vec().expect("f32 was asked for")
 }

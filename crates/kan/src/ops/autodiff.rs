@@ -1,5 +1,7 @@
 //! The gradients of a layer, by hand.
 
+use std::sync::Arc;
+
 use burn::backend::Autodiff;
 use burn::backend::autodiff::NodeId;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
@@ -9,6 +11,7 @@ use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
 
 use super::extension::{KanBackend, Spec, Wanted};
+use crate::kernels::PackedLayer;
 
 #[derive(Debug)]
 struct Layer;
@@ -41,6 +44,21 @@ impl<B: KanBackend> Backward<B, 5> for Layer {
                 gradients.register::<B>(node.id, gradient);
             }
         }
+    }
+}
+
+/// A layer without gradients: only what asks for none may pass it.
+#[derive(Debug)]
+struct Packed;
+
+const PACKED_HAS_NO_GRADIENTS: &str =
+    "a packed layer has no gradients; call `KanLinear::forward`, or `detach` its input";
+
+impl<B: KanBackend> Backward<B, 1> for Packed {
+    type State = ();
+
+    fn backward(self, _: Ops<(), 1>, _: &mut Gradients, _: &mut Checkpointer) {
+        unreachable!("{PACKED_HAS_NO_GRADIENTS}");
     }
 }
 
@@ -82,6 +100,13 @@ impl<B: KanBackend, C: CheckpointStrategy> KanBackend for Autodiff<B, C> {
         FloatTensor<Self>,
     ) {
         unreachable!("burn's autodiff is first-order: nothing asks for a gradient's gradient")
+    }
+
+    fn kan_packed(x: FloatTensor<Self>, layer: Arc<PackedLayer>) -> FloatTensor<Self> {
+        match Packed.prepare::<C>([x.node()]).compute_bound().stateful() {
+            OpsKind::Tracked(_) => panic!("{PACKED_HAS_NO_GRADIENTS}"),
+            OpsKind::UnTracked(prep) => prep.finish(B::kan_packed(x.into_primitive(), layer)),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, backend_extension};
 
-use crate::kernels::{LayerGeometry, Path};
+use crate::kernels::{LayerGeometry, PackedLayer, Path};
 
 /// Which parameters a layer has beside its coefficients.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +35,7 @@ pub(crate) struct Wanted {
     pub(crate) parameters: bool,
 }
 
-/// Our operation, on f32 tensors. In the place of parameters that a layer does not have stand
+/// Our operations, on f32 tensors. In the place of parameters that a layer does not have stand
 /// others, which are not read.
 #[backend_extension(Flex: cfg(feature = "flex"), Autodiff: cfg(feature = "autodiff"))]
 pub(crate) trait KanBackend: Backend {
@@ -66,4 +66,7 @@ pub(crate) trait KanBackend: Backend {
         FloatTensor<Self>,
         FloatTensor<Self>,
     );
+
+    /// The outputs of a layer whose weights are laid out.
+    fn kan_packed(x: FloatTensor<Self>, layer: Arc<PackedLayer>) -> FloatTensor<Self>;
 }

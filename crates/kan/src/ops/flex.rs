@@ -1,13 +1,14 @@
-//! Our operation on burn's CPU backend.
+//! Our operations on burn's CPU backend.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use burn::tensor::TensorData;
 
 use super::extension::{KanBackend, Parts, Spec, Wanted};
-use crate::kernels::{Gradients, LayerError, Scratch, Weights, backward, forward};
+use crate::kernels::{Gradients, LayerError, PackedLayer, Scratch, Weights, backward, forward};
 
 thread_local! {
     /// Kept between operations, so that only the first of a size allocates it.
@@ -78,6 +79,14 @@ impl KanBackend for Flex {
             optional(of_scaler, edges),
             optional(of_bias, [outputs]),
         )
+    }
+
+    fn kan_packed(x: FlexTensor, layer: Arc<PackedLayer>) -> FlexTensor {
+        let x = x.to_contiguous();
+        let (batch, outputs) = (x.layout().shape()[0], layer.geometry().out_features());
+        let mut y = vec![0.0; batch * outputs];
+        with(|scratch, threads| layer.forward(x.storage(), &mut y, scratch, threads));
+        tensor(y, [batch, outputs])
     }
 }
 

@@ -100,14 +100,14 @@ fn fitting(x: &Tensor<2>) -> LayerPath {
 }
 
 #[cfg(feature = "flex")]
-mod fused {
+pub(super) mod fused {
     use std::sync::Arc;
 
     use burn::backend::Dispatch;
-    use burn::tensor::{FloatDType, Tensor};
+    use burn::tensor::{DType, FloatDType, Tensor};
 
     use super::Parameters;
-    use crate::kernels::{LayerGeometry, Path};
+    use crate::kernels::{LayerGeometry, PackedLayer, Path};
     use crate::ops::extension::{KanBackend, Parts, Spec};
     use crate::ops::listed::runs_our_kernels;
 
@@ -120,6 +120,7 @@ mod fused {
         assert!(runs_our_kernels(&x.device()), "no kernels for the device {:?}", x.device());
         assert!(path.is_available(), "this processor has no {path}");
         let dtype = x.dtype();
+        assert!(dtype != DType::F64, "the kernels compute in f32; f64 takes the plain path");
         let Parameters { spline, base, scaler, bias } = parameters;
         let spline = spline.cast(FloatDType::F32);
         let parts = Parts { base: base.is_some(), scaler: scaler.is_some(), bias: bias.is_some() };
@@ -142,6 +143,15 @@ mod fused {
             bias,
             Spec { geometry: Arc::clone(geometry), parts, path },
         );
+        Tensor::<2>::from_dispatch(y).cast(dtype)
+    }
+
+    /// The outputs of a layer whose weights are laid out, in the input's dtype.
+    pub(crate) fn packed(x: Tensor<2>, layer: &Arc<PackedLayer>) -> Tensor<2> {
+        assert!(runs_our_kernels(&x.device()), "no kernels for the device {:?}", x.device());
+        let dtype = x.dtype();
+        assert!(dtype != DType::F64, "a packed layer computes in f32, its input is of f64");
+        let y = Dispatch::kan_packed(x.cast(FloatDType::F32).into_dispatch(), Arc::clone(layer));
         Tensor::<2>::from_dispatch(y).cast(dtype)
     }
 }

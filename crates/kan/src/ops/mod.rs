@@ -14,5 +14,7 @@ mod flex;
 mod listed;
 
 pub use layer::LayerPath;
+#[cfg(feature = "flex")]
+pub(crate) use layer::fused::packed;
 pub(crate) use layer::{Parameters, layer};
 pub(crate) use plain_memory::memory as plain_memory;

@@ -2,7 +2,7 @@
 //! against.
 
 use burn::tensor::activation::relu;
-use burn::tensor::{DType, Device, FloatDType, Tensor, TensorData};
+use burn::tensor::{DType, Device, FloatDType, Shape, Tensor, TensorData};
 
 use super::layer::Parameters;
 use crate::grid::{Grid, Outside};
@@ -10,6 +10,12 @@ use crate::kernels::{Activation, LayerGeometry};
 
 /// Every basis laid out, then a product of matrices.
 pub(super) fn layer(x: Tensor<2>, parameters: Parameters, geometry: &LayerGeometry) -> Tensor<2> {
+    if x.dims()[0] == 0 {
+        // burn expands nothing to an array with an axis of 0: a row stands in for the batch.
+        let row = Tensor::zeros([1, geometry.in_features()], (&x.device(), x.dtype()));
+        let y = layer(Tensor::cat(vec![x, row], 0), parameters, geometry);
+        return y.expand(Shape::from([0, geometry.out_features()]));
+    }
     let dtype = x.dtype();
     let compute = if dtype == DType::F64 { FloatDType::F64 } else { FloatDType::F32 };
     let x = x.cast(compute);
@@ -46,17 +52,20 @@ fn bases(x: Tensor<2>, grid: &Grid) -> Tensor<3> {
     let compute = if x.dtype() == DType::F64 { FloatDType::F64 } else { FloatDType::F32 };
     let knots = Knots { grid, inputs, compute, device: &device };
     let (degree, spans) = (grid.degree(), grid.intervals() + 2 * grid.degree());
-    let x = match grid.outside() {
-        Outside::Clamp => {
-            let low = knots.of(|feature| vec![f64::from(grid.domain(feature).0)]);
-            let high = knots.of(|feature| vec![f64::from(grid.domain(feature).1)]);
-            let x = x.reshape([batch, inputs, 1]);
-            let x =
-                x.clone().mask_where(x.clone().lower(low.clone()), low.expand([batch, inputs, 1]));
-            x.clone().mask_where(x.greater(high.clone()), high.expand([batch, inputs, 1]))
-        }
-        Outside::Zero | Outside::Extend => x.reshape([batch, inputs, 1]),
+    // What lies outside goes to a place of the same values: far away, zero times a distance is none.
+    let places = match grid.outside() {
+        Outside::Clamp => Some([(degree, degree), (grid.bases(), grid.bases())]),
+        // No basis sees the last knot.
+        Outside::Zero => Some([(0, spans), (spans, spans)]),
+        Outside::Extend => None,
     };
+    let mut x: Tensor<3> = x.reshape([batch, inputs, 1]);
+    if let Some([(low, below), (high, above)]) = places {
+        let at = |index: usize| knots.of(|feature| vec![knot(grid, feature, index)]);
+        let all = |index: usize| at(index).expand([batch, inputs, 1]);
+        x = x.clone().mask_where(x.clone().lower(at(low)), all(below));
+        x = x.clone().mask_where(x.greater(at(high)), all(above));
+    }
     let x = x.expand([batch, inputs, spans]);
 
     // Degree 0: 1 in the interval whose polynomials hold.
@@ -81,6 +90,10 @@ fn bases(x: Tensor<2>, grid: &Grid) -> Tensor<3> {
     let right = knots.of(|feature| ends(feature, 1));
     let holds = x.clone().greater_equal(left).bool_and(x.clone().lower(right));
     let mut values: Tensor<3> = holds.float().cast(compute);
+    if degree == 0 {
+        // By products NaN reaches all others.
+        values = values.mask_fill(x.clone().is_nan(), f32::NAN);
+    }
 
     for order in 1..=degree {
         let count = spans - order;

@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use crate::grid::{Grid, GridError, MAX_DEGREE};
+use crate::grid::{Grid, GridError, MAX_DEGREE, knots_of_one};
 
 /// A grid of which every interval is cut into `pieces` equal ones, and the coefficients over it,
 /// `[features, bases, columns]`, of the splines that `coefficients` are over `grid`.
@@ -13,7 +13,7 @@ use crate::grid::{Grid, GridError, MAX_DEGREE};
 /// intervals.
 ///
 /// # Errors
-/// [`GridError`] if the pieces are too small to be told apart in f32.
+/// [`GridError`] if the pieces are too many, or too small to be told apart in f32.
 ///
 /// # Panics
 /// If `coefficients` do not fit, or the grid has no such features.
@@ -50,11 +50,12 @@ pub fn refine(
 fn cut(grid: &Grid, features: usize, pieces: NonZeroUsize) -> Result<Grid, GridError> {
     let pieces = pieces.get();
     let (degree, intervals) = (grid.degree() as isize, grid.intervals() as isize);
-    let count = grid.intervals() * pieces;
+    let count = grid.intervals().saturating_mul(pieces);
     let finer = if grid.is_uniform() {
         let (low, high) = grid.domain(0);
         Grid::uniform(low, high, count, grid.degree())
     } else {
+        knots_of_one(count, grid.degree())?;
         let of_feature = |feature: usize| {
             let knot = move |index: isize| grid.knot(feature, index);
             let inside = move |index: isize| {

@@ -100,6 +100,7 @@ fn tensors_that_do_not_fit_are_refused_with_their_names() {
         Kan::import(tensors, Activation::Silu, device).map_err(|error| error.to_string())
     };
     assert!(import([layer("a.0.", 2, 3), layer("a.1.", 3, 1)].concat()).is_ok());
+    assert!(["", "head.", "model.3."].iter().all(|name| import(layer(name, 2, 3)).is_ok()));
     let chain = "expected `a.1.spline_weight` for the 3 outputs of the layer before it, got 2 \
                  inputs";
     let chained = import([layer("a.0.", 2, 3), layer("a.1.", 2, 1)].concat());

@@ -58,6 +58,88 @@ fn kernels_and_the_plain_path_agree_with_all_gradients() {
 }
 
 #[test]
+fn what_is_not_finite_passes_the_plain_path_as_it_passes_the_kernels() {
+    let kinds = |numbers: &[f64]| -> Vec<_> {
+        numbers.iter().map(|number| (number.is_nan(), number.is_infinite())).collect()
+    };
+    for device in devices() {
+        device.seed(8);
+        for outside in [Outside::Zero, Outside::Clamp, Outside::Extend] {
+            for (degree, activation) in [0, 1, 2, 3, 5]
+                .into_iter()
+                .flat_map(|degree| [(degree, None), (degree, Some(Activation::Silu))])
+            {
+                let config = KanLinearConfig::new(1, 3).with_degree(degree).with_outside(outside);
+                let layer = config.with_activation(activation).init(&device);
+                let bad = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 3e38, -3e38, 0.3];
+                let bad = if outside == Outside::Extend { &bad[..3] } else { &bad };
+                let x = Tensor::<1>::from_floats(bad, &device).reshape([bad.len(), 1]);
+                let ours = layer.forward(x.clone()).numbers();
+                let plain = layer.with_path(LayerPath::Plain).forward(x).numbers();
+                assert_eq!(kinds(&ours), kinds(&plain), "degree {degree}, {outside:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn an_empty_batch_has_empty_outputs_and_gradients_of_zero() {
+    for device in autodiff_devices() {
+        let layer = KanLinearConfig::new(3, 2).with_bias(true).init(&device);
+        for layer in [layer.clone(), layer.with_path(LayerPath::Plain)] {
+            assert_eq!(layer.forward(Tensor::<2>::zeros([0, 3], &device)).dims(), [0, 2]);
+            let y = layer.forward(Tensor::<3>::zeros([4, 0, 3], &device));
+            assert_eq!(y.dims(), [4, 0, 2]);
+            for gradient in parameter_gradients(&layer, &y.sum().backward()) {
+                let values = gradient.values.expect("takes part");
+                assert!(values.iter().all(|&value| value == 0.0), "{}", gradient.path);
+            }
+        }
+    }
+}
+
+#[test]
+fn packed_layers_and_networks_give_the_same_bits() {
+    for device in devices() {
+        device.seed(9);
+        let network = KanConfig::new(vec![5, 18, 2]).init(&device);
+        for network in [network.clone(), network.with_path(LayerPath::Plain)] {
+            let packed = network.pack();
+            assert_eq!(packed.layers[0].path(), network.layers[0].path());
+            for x in [random([1, 1, 5], &device), random([2, 20, 5], &device)] {
+                let (y, expected) = (packed.forward(x.clone()), network.forward(x.clone()));
+                assert_eq!(y.numbers(), expected.numbers());
+                let narrow = x.cast(FloatDType::BF16);
+                let y = packed.forward(narrow.clone());
+                assert_eq!(y.dtype(), DType::BF16);
+                assert_eq!(y.numbers(), network.forward(narrow).numbers());
+            }
+        }
+    }
+}
+
+#[cfg(feature = "flex")]
+#[test]
+#[should_panic(expected = "a packed layer has no gradients")]
+fn a_gradient_through_a_packed_layer_is_refused() {
+    let device = Device::flex().autodiff();
+    let packed = KanLinearConfig::new(2, 3).init(&device).pack();
+    let x = random([4, 2], &device);
+    assert_eq!(packed.forward(x.clone()).dims(), [4, 3]);
+    let _ = packed.forward(x.require_grad());
+}
+
+#[cfg(feature = "flex")]
+#[test]
+#[should_panic(expected = "the kernels compute in f32; f64 takes the plain path")]
+fn kernels_forced_on_f64_are_refused() {
+    let device = Device::flex();
+    let layer = KanLinearConfig::new(2, 3).init(&device);
+    let path = layer.path();
+    let _ = layer.with_path(path).forward(random([4, 2], &device).cast(FloatDType::F64));
+}
+
+#[test]
 fn the_gradients_of_the_plain_path_are_difference_quotients() {
     for device in autodiff_devices() {
         device.seed(4);
@@ -91,6 +173,24 @@ fn narrow_inputs_are_computed_wide_and_rounded_once() {
         assert_eq!(narrow.numbers(), exact.numbers());
         let plain = layer.with_path(LayerPath::Plain).forward(x);
         assert_close(&plain.numbers(), &exact.numbers(), tolerance::BF16);
+    }
+}
+
+#[test]
+fn narrow_inputs_have_the_gradients_of_wide_ones() {
+    for device in autodiff_devices() {
+        device.seed(10);
+        let layer = KanLinearConfig::new(5, 18).init(&device);
+        let (x, g) = (random([40, 5], &device), random([40, 18], &device));
+        let [x, g] = [x, g].map(|tensor| tensor.cast(FloatDType::BF16));
+        let wide = [&x, &g].map(|tensor| tensor.clone().cast(FloatDType::F32));
+        let exact = results(&layer, &wide[0], &wide[1]);
+        for layer in [layer.clone(), layer.with_path(LayerPath::Plain)] {
+            for ((name, narrow), (_, exact)) in results(&layer, &x, &g).iter().zip(&exact) {
+                println!("{name}");
+                assert_close(narrow, exact, tolerance::BF16);
+            }
+        }
     }
 }
 

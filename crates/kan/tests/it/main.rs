@@ -10,6 +10,8 @@ mod memory;
 mod outside;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod penalties;
+#[cfg(feature = "burn")]
+mod public_api;
 mod refusals;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod regrid;

@@ -1,8 +1,8 @@
 //! What does not fit is refused before anything is written.
 
 use updraft_kan::slices::{
-    Activation, Gradients, Grid, LayerError, LayerGeometry, Path, Scratch, Weights, backward,
-    evaluate, forward,
+    Activation, Gradients, Grid, LayerError, LayerGeometry, PackedLayer, Path, QuantizedLayer,
+    QuantizedPath, QuantizedScratch, Scratch, Weights, backward, evaluate, forward,
 };
 
 fn layer() -> LayerGeometry {
@@ -42,6 +42,37 @@ fn a_gradient_of_nothing_is_refused() {
 }
 
 #[test]
+fn instructions_that_the_processor_lacks_are_refused() {
+    let (layer, weights) = (layer(), Weights { spline: &[0.5; 48], ..Weights::default() });
+    let (x, mut y) = ([0.0; 2], [7.0; 3]);
+    for path in Path::ALL.into_iter().filter(|path| !path.is_available()) {
+        let refused = forward(path, &layer, weights, &x, &mut y, &mut Scratch::new(), 1);
+        assert_eq!(refused, Err(LayerError::Path { path }));
+        assert_eq!(PackedLayer::try_new(path, &layer, weights).unwrap_err(), refused.unwrap_err());
+    }
+    let quantized = QuantizedLayer::try_new(&layer, weights).unwrap();
+    for path in QuantizedPath::ALL.into_iter().filter(|path| !path.is_available()) {
+        let refused = quantized.forward(path, &x, &mut y, &mut QuantizedScratch::default(), 1);
+        assert_eq!(refused, Err(LayerError::QuantizedPath { path }));
+    }
+    assert_eq!(y, [7.0; 3]);
+}
+
+#[test]
+fn any_number_of_threads_is_taken() {
+    let (layer, weights) = (layer(), Weights { spline: &[0.5; 48], ..Weights::default() });
+    let (x, mut y) = ([0.0; 2], [7.0; 3]);
+    let quantized = QuantizedLayer::try_new(&layer, weights).unwrap();
+    for threads in [0, usize::MAX] {
+        forward(Path::Portable, &layer, weights, &x, &mut y, &mut Scratch::new(), threads).unwrap();
+        assert!(y.iter().all(|y| (y - 1.0).abs() < 1e-6));
+        let (path, mut scratch) = (QuantizedPath::Portable, QuantizedScratch::default());
+        quantized.forward(path, &x, &mut y, &mut scratch, threads).unwrap();
+        assert!(y.iter().all(|y| (y - 1.0).abs() < 1e-2));
+    }
+}
+
+#[test]
 fn a_layer_and_its_grid_have_to_fit() {
     let knots = vec![0.0, 1.0, 2.0, 3.0];
     let grid = Grid::per_feature(1, knots, 1, 1).unwrap();
@@ -49,6 +80,11 @@ fn a_layer_and_its_grid_have_to_fit() {
     let expected = "the grid has knots for 1 features, the layer has 2 inputs";
     assert_eq!(error.to_string(), expected);
     let grid = Grid::uniform(0.0, 1.0, 1, 1).unwrap();
+    for [inputs, outputs] in [[1 << 32, 1 << 32], [1 << 60, 1], [1, usize::MAX]] {
+        let error = LayerGeometry::try_new(grid.clone(), inputs, outputs, Activation::Silu);
+        let message = error.unwrap_err().to_string();
+        assert!(message.ends_with("more weights than memory has addresses for"), "{message}");
+    }
     let error = LayerGeometry::try_new(grid, 0, 3, Activation::Silu).unwrap_err();
     assert_eq!(error, LayerError::NoFeatures { in_features: 0, out_features: 3 });
 }

@@ -33,106 +33,103 @@ pub(super) struct Avx2(());
 impl Simd for Avx2 {
     type Vector = __m256;
 
-    const LANES: usize = 8;
-    const TILE: usize = 4;
+    const PATH: Path = Path::Avx2;
     const SUMS: usize = 2;
-    const LINE: usize = super::line(Path::Avx2);
-    const OUTPUTS: usize = 6;
 
     #[inline(always)]
     fn zero(self) -> __m256 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         unsafe { _mm256_setzero_ps() }
     }
 
     #[inline(always)]
     fn splat(self, value: f32) -> __m256 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         unsafe { _mm256_set1_ps(value) }
     }
 
     #[inline(always)]
     fn multiply(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         unsafe { _mm256_mul_ps(a, b) }
     }
 
     #[inline(always)]
     fn multiply_add(self, sum: __m256, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         unsafe { _mm256_fmadd_ps(a, b, sum) }
     }
 
     #[inline(always)]
     fn add(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         unsafe { _mm256_add_ps(a, b) }
     }
 
     #[inline(always)]
     fn subtract(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         unsafe { _mm256_sub_ps(a, b) }
     }
 
     #[inline(always)]
     fn divide(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         unsafe { _mm256_div_ps(a, b) }
     }
 
     #[inline(always)]
     fn floor(self, a: __m256) -> __m256 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         unsafe { _mm256_floor_ps(a) }
     }
 
     #[inline(always)]
     fn smaller(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         unsafe { _mm256_min_ps(a, b) }
     }
 
     #[inline(always)]
     fn larger(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         unsafe { _mm256_max_ps(a, b) }
     }
 
     #[inline(always)]
     fn where_below(self, [a, b]: [__m256; 2], then: __m256, otherwise: __m256) -> __m256 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         let is_below = unsafe { _mm256_cmp_ps::<_CMP_LT_OQ>(a, b) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         unsafe { _mm256_blendv_ps(otherwise, then, is_below) }
     }
 
     #[inline(always)]
     fn unless_differs(self, [a, b]: [__m256; 2], then: __m256) -> __m256 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         let is_equal = unsafe { _mm256_cmp_ps::<_CMP_EQ_UQ>(a, b) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         unsafe { _mm256_and_ps(is_equal, then) }
     }
 
     #[inline(always)]
     fn power_of_two(self, n: __m256) -> __m256 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         let whole = unsafe { _mm256_cvtps_epi32(n) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         let bias = unsafe { _mm256_set1_epi32(127) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         let biased = unsafe { _mm256_add_epi32(whole, bias) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         let exponent = unsafe { _mm256_slli_epi32::<23>(biased) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         unsafe { _mm256_castsi256_ps(exponent) }
     }
 
     #[inline(always)]
     fn write_whole(self, to: &mut [u32], numbers: __m256) {
         let place = to[..8].as_mut_ptr();
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         let whole = unsafe { _mm256_cvtps_epi32(numbers) };
         // SAFETY: the slice has room for eight.
         unsafe { _mm256_storeu_si256(place.cast(), whole) };
@@ -141,14 +138,14 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn write_bytes(self, to: &mut [u32], [one, two, three, four]: [__m256; 4]) {
         let place = to[..8].as_mut_ptr();
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         let mut bytes = unsafe { _mm256_cvtps_epi32(four) };
         for lower in [three, two, one] {
-            // SAFETY: the proof is at hand.
+            // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
             let moved = unsafe { _mm256_slli_epi32::<8>(bytes) };
-            // SAFETY: the proof is at hand.
+            // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
             let lower = unsafe { _mm256_cvtps_epi32(lower) };
-            // SAFETY: the proof is at hand.
+            // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
             bytes = unsafe { _mm256_or_si256(moved, lower) };
         }
         // SAFETY: the slice has room for eight.
@@ -158,13 +155,13 @@ impl Simd for Avx2 {
     #[inline(always)]
     fn write_pairs(self, to: &mut [u32], [low, high]: [__m256; 2]) {
         let place = to[..8].as_mut_ptr();
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         let low = unsafe { _mm256_cvtps_epi32(low) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         let high = unsafe { _mm256_cvtps_epi32(high) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         let high = unsafe { _mm256_slli_epi32::<16>(high) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         let pairs = unsafe { _mm256_blend_epi16::<0b1010_1010>(low, high) };
         // SAFETY: the slice has room for eight.
         unsafe { _mm256_storeu_si256(place.cast(), pairs) };
@@ -214,26 +211,26 @@ impl Simd for Avx2 {
 
     #[inline(always)]
     fn indices_of(self, keys: &[u32], wanted: u32, to: &mut [u32]) -> usize {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         let wanted_in_all = unsafe { _mm256_set1_epi32(wanted as i32) };
         let (whole, rest) = keys.as_chunks::<8>();
         let mut found = 0;
         for (index, keys) in whole.iter().enumerate() {
             // SAFETY: these are eight numbers.
             let keys = unsafe { _mm256_loadu_si256(keys.as_ptr().cast()) };
-            // SAFETY: the proof is at hand.
+            // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
             let hits = unsafe { _mm256_cmpeq_epi32(keys, wanted_in_all) };
-            // SAFETY: the proof is at hand.
+            // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
             let hits = unsafe { _mm256_castsi256_ps(hits) };
-            // SAFETY: the proof is at hand.
+            // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
             let hits = unsafe { _mm256_movemask_ps(hits) } as usize & 255;
-            // SAFETY: the proof is at hand.
+            // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
             let lanes = unsafe { _mm_cvtsi64_si128(BITS_OF[hits] as i64) };
-            // SAFETY: the proof is at hand.
+            // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
             let lanes = unsafe { _mm256_cvtepu8_epi32(lanes) };
-            // SAFETY: the proof is at hand.
+            // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
             let first = unsafe { _mm256_set1_epi32(8 * index as i32) };
-            // SAFETY: the proof is at hand.
+            // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
             let indices = unsafe { _mm256_add_epi32(first, lanes) };
             let place = to[found..found + 8].as_mut_ptr();
             // SAFETY: the slice has room for eight.
@@ -296,31 +293,31 @@ impl Avx2 {
     /// Sums of neighbors, of `a` and `b` in turn.
     #[inline(always)]
     fn pairs(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         unsafe { _mm256_hadd_ps(a, b) }
     }
 
     #[inline(always)]
     fn low(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         unsafe { _mm256_unpacklo_ps(a, b) }
     }
 
     #[inline(always)]
     fn high(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         unsafe { _mm256_unpackhi_ps(a, b) }
     }
 
     #[inline(always)]
     fn quad<const CHOICE: i32>(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         unsafe { _mm256_shuffle_ps::<CHOICE>(a, b) }
     }
 
     #[inline(always)]
     fn halves<const CHOICE: i32>(self, a: __m256, b: __m256) -> __m256 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX2 and FMA.
         unsafe { _mm256_permute2f128_ps::<CHOICE>(a, b) }
     }
 }

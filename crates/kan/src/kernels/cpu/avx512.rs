@@ -28,104 +28,101 @@ pub(super) struct Avx512(());
 impl Simd for Avx512 {
     type Vector = __m512;
 
-    const LANES: usize = 16;
-    const TILE: usize = 4;
+    const PATH: Path = Path::Avx512;
     const SUMS: usize = 4;
-    const LINE: usize = super::line(Path::Avx512);
-    const OUTPUTS: usize = 4;
 
     #[inline(always)]
     fn zero(self) -> __m512 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_setzero_ps() }
     }
 
     #[inline(always)]
     fn splat(self, value: f32) -> __m512 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_set1_ps(value) }
     }
 
     #[inline(always)]
     fn multiply(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_mul_ps(a, b) }
     }
 
     #[inline(always)]
     fn multiply_add(self, sum: __m512, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_fmadd_ps(a, b, sum) }
     }
 
     #[inline(always)]
     fn add(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_add_ps(a, b) }
     }
 
     #[inline(always)]
     fn subtract(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_sub_ps(a, b) }
     }
 
     #[inline(always)]
     fn divide(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_div_ps(a, b) }
     }
 
     #[inline(always)]
     fn floor(self, a: __m512) -> __m512 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_roundscale_ps::<1>(a) }
     }
 
     #[inline(always)]
     fn smaller(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_min_ps(a, b) }
     }
 
     #[inline(always)]
     fn larger(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_max_ps(a, b) }
     }
 
     #[inline(always)]
     fn where_below(self, [a, b]: [__m512; 2], then: __m512, otherwise: __m512) -> __m512 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         let is_below = unsafe { _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_mask_blend_ps(is_below, otherwise, then) }
     }
 
     #[inline(always)]
     fn unless_differs(self, [a, b]: [__m512; 2], then: __m512) -> __m512 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         let is_equal = unsafe { _mm512_cmp_ps_mask::<_CMP_EQ_UQ>(a, b) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_maskz_mov_ps(is_equal, then) }
     }
 
     #[inline(always)]
     fn power_of_two(self, n: __m512) -> __m512 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         let whole = unsafe { _mm512_cvtps_epi32(n) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         let biased = unsafe { _mm512_add_epi32(whole, self.integers(127)) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         let exponent = unsafe { _mm512_slli_epi32::<23>(biased) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_castsi512_ps(exponent) }
     }
 
     #[inline(always)]
     fn write_whole(self, to: &mut [u32], numbers: __m512) {
         let place = to[..16].as_mut_ptr();
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         let whole = unsafe { _mm512_cvtps_epi32(numbers) };
         // SAFETY: the slice has room for sixteen.
         unsafe { _mm512_storeu_epi32(place.cast(), whole) };
@@ -134,14 +131,14 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn write_bytes(self, to: &mut [u32], [one, two, three, four]: [__m512; 4]) {
         let place = to[..16].as_mut_ptr();
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         let mut bytes = unsafe { _mm512_cvtps_epi32(four) };
         for lower in [three, two, one] {
-            // SAFETY: the proof is at hand.
+            // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
             let moved = unsafe { _mm512_slli_epi32::<8>(bytes) };
-            // SAFETY: the proof is at hand.
+            // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
             let lower = unsafe { _mm512_cvtps_epi32(lower) };
-            // SAFETY: the proof is at hand.
+            // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
             bytes = unsafe { _mm512_or_si512(moved, lower) };
         }
         // SAFETY: the slice has room for sixteen.
@@ -151,17 +148,17 @@ impl Simd for Avx512 {
     #[inline(always)]
     fn write_pairs(self, to: &mut [u32], [low, high]: [__m512; 2]) {
         let place = to[..16].as_mut_ptr();
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         let low = unsafe { _mm512_cvtps_epi32(low) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         let high = unsafe { _mm512_cvtps_epi32(high) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         let high = unsafe { _mm512_slli_epi32::<16>(high) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         let mask = unsafe { _mm512_set1_epi32(0xFFFF) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         let low = unsafe { _mm512_and_si512(low, mask) };
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         let pairs = unsafe { _mm512_or_si512(low, high) };
         // SAFETY: the slice has room for sixteen.
         unsafe { _mm512_storeu_epi32(place.cast(), pairs) };
@@ -223,15 +220,15 @@ impl Simd for Avx512 {
             let there = u16::MAX >> (16 - keys.len());
             // SAFETY: the mask keeps to the keys that there are.
             let keys = unsafe { _mm512_maskz_loadu_epi32(there, keys.as_ptr().cast()) };
-            // SAFETY: the proof is at hand.
+            // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
             let hits = unsafe { _mm512_mask_cmpeq_epi32_mask(there, keys, wanted) };
-            // SAFETY: the proof is at hand.
+            // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
             let hit = unsafe { _mm512_maskz_compress_epi32(hits, indices) };
             let place = to[found..found + 16].as_mut_ptr();
             // SAFETY: the slice has room for sixteen.
             unsafe { _mm512_storeu_epi32(place.cast(), hit) };
             found += hits.count_ones() as usize;
-            // SAFETY: the proof is at hand.
+            // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
             indices = unsafe { _mm512_add_epi32(indices, self.integers(16)) };
         }
         found
@@ -261,14 +258,14 @@ impl Avx512 {
 
     #[inline(always)]
     fn integers(self, value: i32) -> __m512i {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_set1_epi32(value) }
     }
 
     /// 0 to 15.
     #[inline(always)]
     fn counted(self) -> __m512i {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) }
     }
 
@@ -303,45 +300,45 @@ impl Avx512 {
 
     #[inline(always)]
     fn low(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_unpacklo_ps(a, b) }
     }
 
     #[inline(always)]
     fn high(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_unpackhi_ps(a, b) }
     }
 
     #[inline(always)]
     fn low_pair(self, a: __m512, b: __m512) -> __m512 {
         let (a, b) = (self.doubles(a), self.doubles(b));
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         self.singles(unsafe { _mm512_unpacklo_pd(a, b) })
     }
 
     #[inline(always)]
     fn high_pair(self, a: __m512, b: __m512) -> __m512 {
         let (a, b) = (self.doubles(a), self.doubles(b));
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         self.singles(unsafe { _mm512_unpackhi_pd(a, b) })
     }
 
     #[inline(always)]
     fn doubles(self, a: __m512) -> std::arch::x86_64::__m512d {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_castps_pd(a) }
     }
 
     #[inline(always)]
     fn singles(self, a: std::arch::x86_64::__m512d) -> __m512 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_castpd_ps(a) }
     }
 
     #[inline(always)]
     fn parts<const CHOICE: i32>(self, a: __m512, b: __m512) -> __m512 {
-        // SAFETY: the proof is at hand.
+        // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_shuffle_f32x4::<CHOICE>(a, b) }
     }
 }

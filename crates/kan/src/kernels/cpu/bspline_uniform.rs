@@ -42,7 +42,8 @@ struct Located<V> {
 }
 
 impl Uniform {
-    /// `None` for knots that are not uniform, or so many that their places are not exact.
+    /// `None` for knots that are not uniform, or so many, so near or so far that places between
+    /// them are not exact.
     pub(crate) fn of(grid: &Grid) -> Option<Self> {
         /// The first part of a step has 12 significant bits, a number of intervals as many.
         const MOST_INTERVALS: usize = 1 << 11;
@@ -55,7 +56,9 @@ impl Uniform {
         let coarse = f32::from_bits((step as f32).to_bits() & !0xFFF);
         let step = [coarse, (step - f64::from(coarse)) as f32];
         let density = (1.0 / (f64::from(step[0]) + f64::from(step[1]))) as f32;
-        Some(Self { low, high, density, step, intervals, outside })
+        let is_near = (f32::MAX + low.abs()).is_finite();
+        let is_exact = is_near && step[0].is_normal() && density.is_normal();
+        is_exact.then_some(Self { low, high, density, step, intervals, outside })
     }
 
     /// Whether all samples of a line lie in an interval, or are NaN; may be false of so few that a
@@ -293,6 +296,14 @@ mod tests {
             agree::<3>(outside);
             agree::<4>(outside);
         }
+    }
+
+    #[test]
+    fn intervals_that_f32_can_not_count_in_are_left_to_the_recursion() {
+        for (low, high) in [(0.0, 1e-38), (0.0, 5e-44), (-1e38, 2e38)] {
+            assert!(Uniform::of(&Grid::uniform(low, high, 5, 3).unwrap()).is_none());
+        }
+        assert!(Uniform::of(&Grid::uniform(0.0, 1e-30, 5, 3).unwrap()).is_some());
     }
 
     #[test]

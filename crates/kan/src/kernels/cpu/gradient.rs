@@ -60,6 +60,9 @@ impl GradientJob<'_> {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the path is available.
             Path::Avx2 => unsafe { super::avx2::gradients(self, sums, dx, space) },
+            #[cfg(all(target_arch = "aarch64", feature = "unstable-neon"))]
+            // SAFETY: the path is available.
+            Path::Neon => unsafe { super::neon::gradients(self, sums, dx, space) },
             // SAFETY: every CPU has it.
             _ => unsafe { super::portable::gradients(self, sums, dx, space) },
         }

@@ -9,6 +9,9 @@ mod flush;
 mod forward;
 mod function;
 mod gradient;
+#[cfg(all(target_arch = "aarch64", feature = "unstable-neon"))]
+mod neon;
+mod panel;
 mod portable;
 mod quantized;
 #[cfg(target_arch = "x86_64")]
@@ -23,12 +26,12 @@ mod vnni;
 mod weights;
 
 pub(crate) use bspline_uniform::Uniform;
-pub(crate) use forward::{ForwardJob, PACKED};
+pub(crate) use forward::{ForwardJob, pack_all};
 pub(crate) use gradient::GradientJob;
 pub(crate) use quantized::{QUANTIZED_ROWS, QuantizedJob};
 pub(crate) use quantized_inputs::{STEPS_OF_ONE, STEPS_OF_WEIGHT};
 pub(crate) use tiles::pack;
-pub(crate) use weights::rows_of_weights;
+pub(crate) use weights::{PACKED, numbers_of_all, rows_of_weights};
 
 use crate::kernels::path::Path;
 
@@ -66,7 +69,7 @@ pub(crate) const fn pitch(samples: usize) -> usize {
 /// batch; a constant, so that the number of threads does not change them.
 pub(crate) const fn line(path: Path) -> usize {
     match path {
-        Path::Avx2 => 256,
+        Path::Avx2 | Path::Neon => 256,
         Path::Avx512 | Path::Portable => 128,
     }
 }
@@ -75,7 +78,7 @@ pub(crate) const fn line(path: Path) -> usize {
 pub(crate) const fn lanes(path: Path) -> usize {
     match path {
         Path::Avx512 => 16,
-        Path::Avx2 | Path::Portable => 8,
+        Path::Avx2 | Path::Neon | Path::Portable => 8,
     }
 }
 
@@ -83,7 +86,7 @@ pub(crate) const fn lanes(path: Path) -> usize {
 pub(crate) const fn tile(path: Path) -> usize {
     match path {
         Path::Avx512 => 64,
-        Path::Avx2 => 32,
+        Path::Avx2 | Path::Neon => 32,
         Path::Portable => 8,
     }
 }
@@ -92,7 +95,7 @@ pub(crate) const fn tile(path: Path) -> usize {
 pub(crate) const fn forward_tile(path: Path) -> usize {
     match path {
         Path::Avx512 => 64,
-        Path::Avx2 => 48,
+        Path::Avx2 | Path::Neon => 48,
         Path::Portable => 8,
     }
 }

@@ -18,11 +18,8 @@ pub(super) struct Portable;
 impl Simd for Portable {
     type Vector = [f32; 8];
 
-    const LANES: usize = 8;
-    const TILE: usize = 1;
+    const PATH: Path = Path::Portable;
     const SUMS: usize = 1;
-    const LINE: usize = super::line(Path::Portable);
-    const OUTPUTS: usize = 1;
 
     #[inline(always)]
     fn zero(self) -> [f32; 8] {

@@ -70,7 +70,8 @@ pub(super) fn ordered<S: Simd>(
 }
 
 /// Evaluates the splines of some inputs for the samples in `x`, and leaves the samples in their
-/// order: [`GROUP`] of them at a time have all values of all inputs side by side.
+/// order: [`GROUP`] of them at a time have all values of all inputs side by side. There are values
+/// up to a whole number of vectors.
 #[inline(always)]
 pub(super) fn grouped<S: Simd>(
     simd: S,
@@ -96,6 +97,7 @@ pub(super) fn grouped<S: Simd>(
             let place = (group * inputs.len() + index) * GROUP;
             let values = &mut groups[place * count..][..GROUP * count];
             let windows = &mut group_windows[place..][..GROUP];
+            let x = &x[..(rows - group * GROUP).next_multiple_of(S::LANES).min(GROUP)];
             evaluation.run(simd, x, Bases { values, slopes: None, pitch: GROUP, windows });
         }
     }
@@ -269,6 +271,10 @@ mod tests {
             let expected: Vec<u32> =
                 indices.filter(|&index| keys[index as usize] == wanted).collect();
             prop_assert_eq!(&found(Portable, &keys, wanted), &expected);
+            #[cfg(all(target_arch = "aarch64", feature = "unstable-neon"))]
+            if let Some(simd) = super::super::neon::Neon::detect() {
+                prop_assert_eq!(&found(simd, &keys, wanted), &expected);
+            }
             #[cfg(target_arch = "x86_64")]
             {
                 if let Some(simd) = Avx2::detect() {

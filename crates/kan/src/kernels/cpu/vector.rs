@@ -3,34 +3,38 @@
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
-use super::pitch;
+use super::{forward_tile, lanes, line, pitch, tile};
+use crate::kernels::path::Path;
 
 /// Numbers of the widest vector.
 pub(super) const MOST_LANES: usize = 16;
 
 /// Vector instructions of one kind; a value of the type proves that the CPU has them.
 pub(super) trait Simd: Copy {
+    /// The path that they are for, which says what is computed together.
+    const PATH: Path;
+
     /// Some numbers side by side.
     type Vector: Copy;
 
     /// How many.
-    const LANES: usize;
+    const LANES: usize = lanes(Self::PATH);
 
     /// Vectors of outputs whose gradients are computed together.
-    const TILE: usize;
+    const TILE: usize = tile(Self::PATH) / Self::LANES;
 
     /// Of these, the vectors whose gradients are summed together: as many as leave registers for
     /// the sums of all taps.
     const SUMS: usize;
 
-    /// Samples of a line of gradients: what [`line`](super::line()) says of the path.
-    const LINE: usize;
+    /// Samples of a line of gradients.
+    const LINE: usize = line(Self::PATH);
 
     /// Numbers from one tap's line of gradients to the next.
     const PITCH: usize = pitch(Self::LINE);
 
     /// Vectors of outputs that the forward pass computes together.
-    const OUTPUTS: usize;
+    const OUTPUTS: usize = forward_tile(Self::PATH) / Self::LANES;
 
     /// All zeros.
     fn zero(self) -> Self::Vector;

@@ -1,14 +1,58 @@
 //! The weights of tiles of outputs, packed: row by row of each input, coefficients times their
-//! factors.
+//! factors; and the order of all tiles of a layer.
 
 use std::ops::Range;
 
 use super::vector::Simd;
+use super::{FORWARD_INPUTS, lanes};
 use crate::kernels::geometry::{LayerGeometry, Weights};
+use crate::kernels::path::Path;
+
+/// Outputs whose weights are packed together, rounded up to whole tiles: long enough reads of a row
+/// for memory to stream, few enough for the second-level cache.
+pub(crate) const PACKED: usize = 128;
 
 /// Rows of weights that belong to one input: its bases and, if there is one, the base branch.
 pub(crate) fn rows_of_weights(geometry: &LayerGeometry, weights: &Weights<'_>) -> usize {
     geometry.grid().bases() + usize::from(weights.base.is_some())
+}
+
+/// Numbers that all weights of a layer are for a path, packed.
+pub(crate) fn numbers_of_all(path: Path, geometry: &LayerGeometry, weights: &Weights<'_>) -> usize {
+    let columns = geometry.out_features().next_multiple_of(lanes(path));
+    geometry.in_features() * rows_of_weights(geometry, weights) * columns
+}
+
+/// Blocks of inputs, in their order.
+pub(super) fn blocks(in_features: usize) -> impl Iterator<Item = Range<usize>> {
+    let ends = move |first: usize| first..(first + FORWARD_INPUTS).min(in_features);
+    (0..in_features).step_by(FORWARD_INPUTS).map(ends)
+}
+
+/// Outputs whose weights are packed together, in their order.
+pub(super) fn groups<S: Simd>(out_features: usize) -> impl Iterator<Item = Range<usize>> {
+    let together = PACKED.next_multiple_of(S::OUTPUTS * S::LANES);
+    let ends = move |first: usize| first..(first + together).min(out_features);
+    (0..out_features).step_by(together).map(ends)
+}
+
+/// Packs all weights, `[blocks of inputs][groups of outputs]`, each as [`pack_tiles`] does.
+#[inline(always)]
+pub(super) fn pack_all<S: Simd>(
+    simd: S,
+    geometry: &LayerGeometry,
+    weights: &Weights<'_>,
+    mut to: &mut [f32],
+) {
+    let rows = rows_of_weights(geometry, weights);
+    for inputs in blocks(geometry.in_features()) {
+        for columns in groups::<S>(geometry.out_features()) {
+            let count = inputs.len() * rows * columns.len().next_multiple_of(S::LANES);
+            let (own, others) = to.split_at_mut(count);
+            pack_tiles(simd, geometry, weights, inputs.clone(), columns, own);
+            to = others;
+        }
+    }
 }
 
 /// Packs the weights of some inputs for `N` vectors of outputs from a column on, `[inputs, rows of

@@ -1,0 +1,117 @@
+//! A layer whose weights are laid out once, for inference.
+
+use std::sync::Arc;
+
+use super::cpu::{ForwardJob, numbers_of_all, pack_all};
+use super::forward::in_tasks;
+use super::geometry::{LayerError, LayerGeometry, Weights, length};
+use super::path::Path;
+use super::scratch::{Aligned, Scratch};
+
+/// A layer for inference: its coefficients, times their factors, and its base weights lie in the
+/// order in which the kernels of one path read them.
+///
+/// [`forward`](super::forward()) brings them into that order in every call; with few samples that
+/// takes longer than the products. The results of both are the same to the bit. A clone shares the
+/// weights.
+#[derive(Debug, Clone)]
+pub struct PackedLayer {
+    path: Path,
+    geometry: LayerGeometry,
+    has_base: bool,
+    weights: Arc<Aligned>,
+    bias: Option<Arc<[f32]>>,
+}
+
+impl PackedLayer {
+    /// Lays out a layer's weights for a path.
+    ///
+    /// # Errors
+    /// [`LayerError`] if a slice does not fit the geometry or the processor lacks the path.
+    ///
+    /// # Example
+    /// ```
+    /// use updraft_kan::slices::{
+    ///     Activation, Grid, LayerGeometry, PackedLayer, Path, Scratch, Weights,
+    /// };
+    ///
+    /// // One input, one output, a linear spline with the values 3, 5 and 4 at 0, 1 and 2.
+    /// let grid = Grid::uniform(0.0, 2.0, 2, 1)?;
+    /// let geometry = LayerGeometry::try_new(grid, 1, 1, Activation::Silu)?;
+    /// let weights = Weights { spline: &[3.0, 5.0, 4.0], ..Weights::default() };
+    /// let layer = PackedLayer::try_new(Path::detect(), &geometry, weights)?;
+    /// let (mut y, mut scratch) = ([0.0; 2], Scratch::new());
+    /// layer.forward(&[0.5, 1.5], &mut y, &mut scratch, 1)?;
+    /// assert_eq!(y, [4.0, 4.5]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn try_new(
+        path: Path,
+        geometry: &LayerGeometry,
+        weights: Weights<'_>,
+    ) -> Result<Self, LayerError> {
+        geometry.check(&weights, &[])?;
+        if !path.is_available() {
+            return Err(LayerError::Path { path });
+        }
+        let mut packed = Aligned::default();
+        pack_all(path, geometry, &weights, packed.grown(numbers_of_all(path, geometry, &weights)));
+        Ok(Self {
+            path,
+            geometry: geometry.clone(),
+            has_base: weights.base.is_some(),
+            weights: Arc::new(packed),
+            bias: weights.bias.map(Arc::from),
+        })
+    }
+
+    /// Computes the layer's outputs `y`, `[batch, out_features]`, from `x`, `[batch, in_features]`,
+    /// as [`forward`](super::forward()) does.
+    ///
+    /// # Errors
+    /// [`LayerError`] if a slice does not fit; nothing has been written then.
+    pub fn forward(
+        &self,
+        x: &[f32],
+        y: &mut [f32],
+        scratch: &mut Scratch,
+        threads: usize,
+    ) -> Result<(), LayerError> {
+        let batch = self.geometry.samples(x)?;
+        length("y", batch.saturating_mul(self.geometry.out_features()), y)?;
+        // Which parameters there are, not what they are.
+        let weights = Weights {
+            spline: &[],
+            base: self.has_base.then_some(&[]),
+            scaler: None,
+            bias: self.bias.as_deref(),
+        };
+        let count = numbers_of_all(self.path, &self.geometry, &weights);
+        let job = ForwardJob {
+            geometry: &self.geometry,
+            weights,
+            packed: Some(self.weights.numbers(count)),
+            x,
+        };
+        in_tasks(self.path, &job, y, scratch, threads);
+        Ok(())
+    }
+
+    /// The path that the weights are laid out for.
+    #[must_use]
+    pub const fn path(&self) -> Path {
+        self.path
+    }
+
+    /// The layer's grid and sizes.
+    #[must_use]
+    pub const fn geometry(&self) -> &LayerGeometry {
+        &self.geometry
+    }
+
+    /// Bytes of the weights and biases.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.weights.bytes() + self.bias.as_deref().map_or(0, size_of_val)
+    }
+}

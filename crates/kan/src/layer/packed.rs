@@ -1,0 +1,99 @@
+//! Layers and networks for inference, their weights laid out once.
+
+#[cfg(feature = "flex")]
+use std::sync::Arc;
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+#[cfg(feature = "flex")]
+use burn::{module::Param, tensor::DType};
+
+use super::linear::KanLinear;
+#[cfg(feature = "flex")]
+use super::{linear::by_rows, regrid::numbers};
+#[cfg(feature = "flex")]
+use crate::kernels::{PackedLayer, Weights};
+use crate::ops::LayerPath;
+#[cfg(feature = "flex")]
+use crate::ops::packed;
+
+/// A [`KanLinear`] for inference, made by [`KanLinear::pack`].
+///
+/// Where our kernels compute the layer, its weights lie as they read them; elsewhere it is the
+/// layer as it was. A clone shares the weights.
+#[derive(Debug, Clone)]
+pub struct PackedKanLinear(Form);
+
+#[derive(Debug, Clone)]
+enum Form {
+    #[cfg(feature = "flex")]
+    Kernels(Arc<PackedLayer>),
+    Plain(Box<KanLinear>),
+}
+
+impl PackedKanLinear {
+    pub(super) fn of(layer: &KanLinear) -> Self {
+        #[cfg(feature = "flex")]
+        if let LayerPath::Kernels(path) = layer.path()
+            && layer.spline.val().dtype() != DType::F64
+        {
+            let edges = |edges: &Option<Param<Tensor<2>>>| edges.as_ref().map(|e| numbers(e.val()));
+            let (spline, base) = (numbers(layer.spline.val()), edges(&layer.base));
+            let (scaler, bias) = (edges(&layer.scaler), layer.bias.as_ref());
+            let bias = bias.map(|bias| numbers(bias.val()));
+            let weights = Weights {
+                spline: &spline,
+                base: base.as_deref(),
+                scaler: scaler.as_deref(),
+                bias: bias.as_deref(),
+            };
+            let packed = PackedLayer::try_new(path, layer.geometry(), weights);
+            return Self(Form::Kernels(Arc::new(packed.unwrap_or_else(|error| panic!("{error}")))));
+        }
+        Self(Form::Plain(Box::new(layer.clone().no_grad())))
+    }
+
+    /// The outputs, `[..., out_features]`, of `x`, `[..., in_features]`: to the bit those of
+    /// [`KanLinear::forward`].
+    ///
+    /// # Panics
+    /// If the last axis of `x` is not `in_features`; and where kernels compute the layer, if a
+    /// gradient of `x` is asked for, or `x` is of f64 or on a device without them.
+    #[must_use]
+    pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
+        match &self.0 {
+            #[cfg(feature = "flex")]
+            Form::Kernels(layer) => by_rows(x, layer.geometry(), |x| packed(x, layer)),
+            Form::Plain(layer) => layer.forward(x),
+        }
+    }
+
+    /// What computes the layer.
+    #[must_use]
+    pub fn path(&self) -> LayerPath {
+        match &self.0 {
+            #[cfg(feature = "flex")]
+            Form::Kernels(layer) => LayerPath::Kernels(layer.path()),
+            Form::Plain(_) => LayerPath::Plain,
+        }
+    }
+}
+
+/// A [`Kan`](super::Kan) for inference, made by [`Kan::pack`](super::Kan::pack).
+#[derive(Debug, Clone)]
+pub struct PackedKan {
+    /// From the input to the output.
+    pub layers: Vec<PackedKanLinear>,
+}
+
+impl PackedKan {
+    /// The outputs, `[..., out_features]`, of `x`, `[..., in_features]`: to the bit those of
+    /// [`Kan::forward`](super::Kan::forward).
+    ///
+    /// # Panics
+    /// As [`PackedKanLinear::forward`] does.
+    #[must_use]
+    pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
+        self.layers.iter().fold(x, |x, layer| layer.forward(x))
+    }
+}

@@ -1,0 +1,27 @@
+//! Every promised name, imported.
+
+#[expect(unused_imports, reason = "importing them is the test")]
+use updraft_kan::slices::{
+    Activation as ActivationOfSlices, Gradients, Grid, GridError, LayerError, LayerGeometry,
+    LayerMemory, MAX_DEGREE, MAX_INTERVALS, Outside as OutsideOfSlices, PackedLayer, Path,
+    Placement as PlacementOfSlices, PlacementError as PlacementErrorOfSlices, QuantizeError,
+    QuantizedLayer, QuantizedPath, QuantizedScratch, Scratch, Weights, backward, evaluate, forward,
+    local_bases, refine, refit,
+};
+
+#[expect(unused_imports, reason = "importing them is the test")]
+use updraft_kan::{
+    Activation, ImportError, Kan, KanConfig, KanConfigError, KanLinear, KanLinearConfig, LayerPath,
+    Outside, PackedKan, PackedKanLinear, Penalty, Placement, PlacementError,
+};
+
+#[cfg(feature = "reference")]
+#[expect(unused_imports, reason = "importing it is the test")]
+use updraft_kan::slices::reference::{Derivatives, Parameters, bases, slopes};
+
+#[test]
+fn what_computes_prints_for_a_report() {
+    assert_eq!(LayerPath::Plain.to_string(), "plain");
+    assert_eq!(LayerPath::Kernels(Path::Portable).to_string(), "kernels (portable)");
+    assert_eq!(QuantizedPath::Avx512Vnni.name(), "avx512-vnni");
+}
