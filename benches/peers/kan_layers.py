@@ -119,9 +119,15 @@ def compiled(problem):
 
 
 def reproduce_efficient_kan():
-    """Refuses to stand for efficient-kan without giving the outputs that it has stored."""
+    """Refuses to stand for efficient-kan without giving the outputs that it has stored: of a layer
+    without factors, and of a network of cubic ones with them."""
+    reproduce("efficient_kan_layer", [""])
+    reproduce("efficient_kan", ["layers.0.", "layers.1."])
+
+
+def reproduce(name, layers):
     here = os.path.dirname(os.path.abspath(__file__))
-    stored = os.path.join(here, "..", "..", "crates", "kan", "tests", "golden", "efficient_kan_layer")
+    stored = os.path.join(here, "..", "..", "crates", "kan", "tests", "golden", name)
     with open(stored + ".json") as file:
         samples = json.load(file)
     with open(stored + ".safetensors", "rb") as file:
@@ -132,15 +138,17 @@ def reproduce_efficient_kan():
         first, end = about["data_offsets"]
         values = np.frombuffer(data[first:end], dtype="<f4").astype(np.float64)
         tensors[name] = torch.from_numpy(values.reshape(about["shape"]))
-    spline, base, grid = (tensors[n] for n in ("spline_weight", "base_weight", "grid"))
-    x = torch.tensor(samples["x"], dtype=torch.float64).reshape(-1, base.shape[1])
-    right = torch.tensor(samples["y"], dtype=torch.float64).reshape(-1, base.shape[0])
-    degree = grid.shape[1] - 1 - spline.shape[2]
-    # Every input's knots are the same.
-    y = expanded(x, spline, base, torch.ones_like(base), grid[0], degree)
+    y = torch.tensor(samples["x"], dtype=torch.float64)
+    for layer in layers:
+        spline, base, grid = (tensors[layer + n] for n in ("spline_weight", "base_weight", "grid"))
+        scaler = tensors.get(layer + "spline_scaler", torch.ones_like(base))
+        degree = grid.shape[1] - 1 - spline.shape[2]
+        # Every input's knots are the same.
+        y = expanded(y.reshape(-1, base.shape[1]), spline, base, scaler, grid[0], degree)
+    right = torch.tensor(samples["y"], dtype=torch.float64).reshape(y.shape)
     error = ((y - right).abs().max() / right.abs().max()).item()
     if not error < 1e-6:
-        raise ValueError(f"this is not efficient-kan's layer: error {error:.0e} of its outputs")
+        raise ValueError(f"this is not efficient-kan's {name}: error {error:.0e} of its outputs")
 
 
 def linear(problem):

@@ -98,6 +98,9 @@ pub(crate) fn path_named<P: Display>(paths: impl IntoIterator<Item = P>, name: &
 /// The name of KAN layers' eight bits among the paths: asked for, never picked.
 pub(crate) const KAN_INT8: &str = "int8";
 
+/// The name of KAN layers whose weights were laid out before: asked for, never picked.
+pub(crate) const KAN_PACKED: &str = "packed";
+
 /// The name of the convolutions that compute every product where ours would leave some out.
 pub(crate) const DIRECT: &str = "direct";
 
@@ -121,7 +124,9 @@ pub(crate) fn ours(problem: &Problem) -> Vec<Strategy> {
         strategies.extend(paths.iter().map(|path| here(&format!("updraft-{path}"), Role::Forced)));
     }
     if matches!(problem, Problem::KanLayer(layer) if layer.pass == Pass::Forward) {
-        strategies.push(here(&format!("updraft-{KAN_INT8}"), Role::Variant));
+        for form in [KAN_PACKED, KAN_INT8] {
+            strategies.push(here(&format!("updraft-{form}"), Role::Variant));
+        }
     }
     if matches!(problem, Problem::Conv2d(of) if of.algorithm().is_ok_and(|by| by != Algorithm::Direct))
     {
@@ -242,7 +247,7 @@ pub(crate) fn open(id: &str) -> Result<(Device, Kernels, String)> {
         Some(rest) => {
             let names = Path::ALL.map(Path::name).into_iter();
             let names = names.chain(Int8Path::ALL.map(Int8Path::name));
-            let mut names = names.chain([KAN_INT8, FLOATS, DIRECT]);
+            let mut names = names.chain([KAN_PACKED, KAN_INT8, FLOATS, DIRECT]);
             let name = names.find(|name| rest.strip_prefix('-') == Some(name));
             ("flex", Kernels::Forced(name.with_context(|| format!("no strategy `{id}`"))?))
         }
@@ -261,6 +266,9 @@ pub(crate) fn open(id: &str) -> Result<(Device, Kernels, String)> {
         }
         Kernels::Forced(DIRECT) => {
             format!("our kernels on slices, {}, every product computed", Path::detect())
+        }
+        Kernels::Forced(KAN_PACKED) => {
+            format!("our layer, its weights laid out before: {}", Path::detect())
         }
         Kernels::Forced(FLOATS) => format!("our layers in f32: {}", Path::detect()),
         Kernels::Forced(path) => format!("our kernels on slices, {path}"),

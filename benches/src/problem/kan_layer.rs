@@ -11,13 +11,13 @@ use updraft_kan::slices::{
     Activation, Gradients, Grid, LayerGeometry, Path, QuantizedLayer, QuantizedPath,
     QuantizedScratch, Scratch, Weights, backward, forward,
 };
-use updraft_kan::{KanLinear, KanLinearConfig, LayerPath};
+use updraft_kan::{KanLinear, KanLinearConfig, LayerPath, PackedKanLinear};
 
 use crate::formula;
 use crate::problem::{
     Outputs, Pass, Problem, Proof, Repeat, Site, Task, Work, error_of, kan_beside, numbers, widened,
 };
-use crate::strategy::{EXPANDED_LINEAR, GAUSSIANS, KAN_INT8, Kernels, path_named};
+use crate::strategy::{EXPANDED_LINEAR, GAUSSIANS, KAN_INT8, KAN_PACKED, Kernels, path_named};
 
 /// Cubic splines over equal intervals of `[−1, 1]`, with `SiLU`, base weights and factors, f32.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -144,6 +144,7 @@ impl Task for KanLayer {
     fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {
         let path = match site.kernels {
             Kernels::Forced(KAN_INT8) => return Ok(Box::new(InBytes::new(self, site.threads)?)),
+            Kernels::Forced(KAN_PACKED) => return Ok(Box::new(Packed::new(self, &site.device)?)),
             Kernels::Forced(name) => {
                 let path = path_named(Path::ALL, name)?;
                 return Ok(Box::new(OnSlices::new(self, path, site.threads)?));
@@ -224,6 +225,32 @@ impl Repeat for OnBurn {
         let all = self.run()?.into_iter();
         let read = |tensors: Vec<Tensor<1>>| tensors.into_iter().flat_map(numbers).collect();
         Ok(all.map(|(name, tensors)| (name.to_owned(), read(tensors))).collect())
+    }
+}
+
+/// Inference with weights that were laid out before the clock runs.
+struct Packed {
+    layer: PackedKanLinear,
+    x: Tensor<2>,
+}
+
+impl Packed {
+    fn new(problem: &KanLayer, device: &Device) -> Result<Self> {
+        anyhow::ensure!(problem.pass == Pass::Forward, "packed layers are for inference");
+        let OnBurn { layer, x, .. } = OnBurn::new(problem, device.clone(), None);
+        Ok(Self { layer: layer.pack(), x })
+    }
+}
+
+impl Repeat for Packed {
+    fn once(&mut self) -> Result<()> {
+        let _outputs = self.layer.forward(self.x.clone());
+        Ok(())
+    }
+
+    fn outputs(&mut self) -> Result<Outputs> {
+        let y = numbers(self.layer.forward(self.x.clone()));
+        Ok(Outputs::from([("y".to_owned(), y)]))
     }
 }
 
