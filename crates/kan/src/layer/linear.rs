@@ -61,6 +61,9 @@ impl KanLinear {
     /// With few samples that is most of what [`forward`](Self::forward) does; the outputs are the
     /// same to the bit. It holds the parameters as they are now.
     ///
+    /// # Panics
+    /// If the layer is held to kernels that the processor does not have.
+    ///
     /// # Example
     /// ```
     /// # #[cfg(feature = "flex")] {
