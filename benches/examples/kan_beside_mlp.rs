@@ -263,7 +263,7 @@ impl Problem {
                 let draw = Draw { seed, epoch: 0, index };
                 set.add(draw, &mut Default::default(), &mut batch)?;
             }
-            Ok(Rows { x: batch.input::<2>(device), y: batch.target_values::<2>(device) })
+            Ok(Rows { x: batch.input::<2>(device)?, y: batch.target_values::<2>(device)? })
         };
         Ok(Self::standardized(draw(2000, noise, 1)?, draw(500, noise, 2)?, draw(2000, 0.0, 3)?))
     }

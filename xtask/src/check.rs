@@ -14,7 +14,7 @@ const FORMAT: Cargo<'_> = Cargo::new("fmt --all --check");
 /// the graphics backend that needs nothing installed to compile; `cuda` is checked beside it with
 /// `DOCS_RS`, which spares the download of LLVM. Last, the tests of devices run on whatever wgpu
 /// finds, in a profile of their own.
-const BUILDS: [Cargo<'_>; 14] = [
+const BUILDS: [Cargo<'_>; 16] = [
     Cargo::new("clippy --workspace --all-targets --quiet -- -D warnings"),
     Cargo {
         arguments: "doc --workspace --no-deps --document-private-items --quiet",
@@ -28,7 +28,9 @@ const BUILDS: [Cargo<'_>; 14] = [
     Cargo::new("check -p updraft-kan --no-default-features --features std --quiet"),
     Cargo::new("check -p updraft-quant --no-default-features --features std --quiet"),
     Cargo::new("check -p updraft-integration --no-default-features --quiet"),
+    Cargo::new("check -p updraft-models --no-default-features --quiet"),
     Cargo::new("check -p updraft-trainer --no-default-features --quiet"),
+    Cargo::new("check -p updraft-run --no-default-features --quiet"),
     Cargo::new("check -p updraft --no-default-features --quiet"),
     Cargo {
         arguments: "check -p updraft --features cuda,wgpu,fusion,autotune --quiet",

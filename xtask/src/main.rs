@@ -19,16 +19,17 @@ Commands of the program `updraft`, built first (ask each for --help):
   train       train a model; without arguments, a small one in a minute
   pipeline    train, test, reload, quantize and report, as one command
   eval        score a trained model on its test data
-  predict     classify image files with a trained model
-  quantize    put a trained model into eight bits and say what that costs
+  predict     predict images or rows of tables with a trained model
+  quantize    put a trained model into eight bits and report what that costs
   report      write a run's page: curves, times, plan, environment
+  tasks       list the tasks, and what each of them cannot do, and why
   probe       list the devices, usable or not, and why
   explain     show every value of a config and who chose it
   lr-find     try rising learning rates and suggest one
   batch-find  find the largest batch that fits the memory
   compare     train with different settings on the same seeds
   warm-up     let a GPU choose its kernels before a run
-  verify      run the paths that a training run rests on, and say which hold
+  verify      try the parts that a training run relies on
 
 Commands for those who measure:
   bench       the benchmarks: proved, then timed, beside the peers (--help)
@@ -48,8 +49,8 @@ fn main() -> ExitCode {
     let rest: Vec<String> = arguments.collect();
     let dry_run = rest.iter().any(|argument| argument == "--dry-run");
     match command.as_str() {
-        "train" | "pipeline" | "eval" | "predict" | "quantize" | "report" | "probe" | "explain"
-        | "lr-find" | "batch-find" | "compare" | "warm-up" | "verify" => {
+        "train" | "pipeline" | "eval" | "predict" | "quantize" | "report" | "tasks" | "probe"
+        | "explain" | "lr-find" | "batch-find" | "compare" | "warm-up" | "verify" => {
             updraft::run(&command, &rest)
         }
         "check" | "test" | "tidy" if rest.iter().any(|argument| argument != "--dry-run") => {

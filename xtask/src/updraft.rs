@@ -14,7 +14,10 @@ pub(crate) fn run(command: &str, arguments: &[String]) -> ExitCode {
         return code;
     }
     let program = target().join("debug").join(format!("updraft{}", std::env::consts::EXE_SUFFIX));
-    match Command::new(&program).arg(command).args(arguments).status() {
+    let mut process = Command::new(&program);
+    process.arg(command).args(arguments);
+    call_it_by_its_command(&mut process);
+    match process.status() {
         Ok(status) => {
             // A signal that ended the program ends with the shell's code for it.
             let code = status.code().and_then(|code| u8::try_from(code).ok());
@@ -26,3 +29,15 @@ pub(crate) fn run(command: &str, arguments: &[String]) -> ExitCode {
         }
     }
 }
+
+/// The program advises commands under the name that it was started with.
+#[cfg(unix)]
+fn call_it_by_its_command(process: &mut Command) {
+    use std::os::unix::process::CommandExt;
+
+    process.arg0("cargo xtask");
+}
+
+/// Elsewhere a program cannot be given another name: it advises `updraft`.
+#[cfg(not(unix))]
+fn call_it_by_its_command(_: &mut Command) {}

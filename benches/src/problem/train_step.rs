@@ -7,7 +7,10 @@ use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 use updraft_integration::DualPathwayNet;
-use updraft_trainer::{OptimizerConfig, StepSettings, train_step};
+use updraft_trainer::{
+    Losses, OptimizerConfig, StepAt, StepContext, StepSettings, StreamError, cross_entropy,
+    train_step,
+};
 
 use crate::formula;
 use crate::network::Network;
@@ -84,6 +87,7 @@ impl Task for TrainStep {
     fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {
         let device = site.device.clone().autodiff();
         Ok(Box::new(OnBurn {
+            task: Classify { side: self.network.side },
             model: Some(self.network.on_burn(&device)?),
             optimizer: optimizer(),
             images: Tensor::from_data(self.images(), &device),
@@ -94,7 +98,43 @@ impl Task for TrainStep {
     }
 }
 
+/// Cross-entropy of images and their classes.
+struct Classify {
+    side: usize,
+}
+
+impl updraft_trainer::Task<DualPathwayNet> for Classify {
+    /// The tensors themselves: they are on the device once and for all.
+    type Batch = (Tensor<4>, Tensor<1, Int>);
+    type Input = Tensor<4>;
+    type Target = Tensor<1, Int>;
+    type Output = Tensor<2>;
+    type Score = ();
+
+    fn place(&self, batch: Self::Batch, _: &Device) -> Result<Self::Batch, StreamError> {
+        Ok(batch)
+    }
+
+    fn forward(&self, model: &DualPathwayNet, images: Tensor<4>, _: &StepContext) -> Tensor<2> {
+        model.forward(images)
+    }
+
+    fn loss(&self, logits: &Tensor<2>, labels: &Tensor<1, Int>) -> Losses {
+        cross_entropy(logits.clone(), labels.clone(), 0.0).into()
+    }
+
+    fn samples(&self, labels: &Tensor<1, Int>) -> usize {
+        labels.dims()[0]
+    }
+
+    fn example(&self, batch: usize, device: &Device) -> Self::Batch {
+        let images = Tensor::ones([batch, 3, self.side, self.side], device);
+        (images, Tensor::zeros([batch], device))
+    }
+}
+
 struct OnBurn {
+    task: Classify,
     model: Option<DualPathwayNet>,
     optimizer: ModuleOptimizer,
     images: Tensor<4>,
@@ -106,11 +146,10 @@ struct OnBurn {
 impl OnBurn {
     fn step(&mut self) -> Result<f64> {
         let model = self.model.take().expect("a step gives the model back");
-        let forward = |model: &DualPathwayNet, images| model.forward(images);
         let batch = (self.images.clone(), self.labels.clone());
-        let at = (self.step, LEARNING_RATE);
+        let at = StepAt { epoch: 0, step: self.step, learning_rate: LEARNING_RATE, seed: 0 };
         let (model, outcome) =
-            train_step(model, &mut self.optimizer, &forward, batch, &settings(), at)?;
+            train_step(&self.task, model, &mut self.optimizer, batch, &settings(), at)?;
         self.step += 1;
         self.model = Some(model);
         Ok(outcome.loss)

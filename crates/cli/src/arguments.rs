@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::command::{
-    batch_find, compare, eval, explain, lr_find, pipeline, predict, probe, quantize, report, train,
-    verify, warm_up,
+    batch_find, compare, eval, explain, lr_find, pipeline, predict, probe, quantize, report, tasks,
+    train, verify, warm_up,
 };
 
 /// Trains, measures and uses burn models.
@@ -19,7 +19,7 @@ pub(crate) struct Arguments {
     /// Log records to show: error, warn, info, debug or trace
     #[arg(long, global = true, value_name = "LEVEL", default_value = "warn")]
     pub(crate) log: LevelFilter,
-    /// Check the arguments and print the plan, but do nothing
+    /// Check the arguments and print what would be done, but do nothing
     #[arg(long, global = true)]
     pub(crate) dry_run: bool,
 }
@@ -29,6 +29,7 @@ pub(crate) enum Command {
     Train(train::TrainArgs),
     Eval(eval::EvalArgs),
     Predict(predict::PredictArgs),
+    Tasks(tasks::TasksArgs),
     Probe(probe::ProbeArgs),
     Quantize(quantize::QuantizeArgs),
     Pipeline(pipeline::PipelineArgs),

@@ -6,11 +6,13 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use updraft_run::{AutoBatchPlan, Plan, Registry};
 use updraft_trainer::{BatchFound, BatchSearch, Fit};
 
-use crate::config::Plan;
+use crate::Failed;
+use crate::command::stopped;
 use crate::device::choose;
-use crate::network::{train_on_noise, training_device};
 use crate::stop;
 
 /// What a process that tried a batch size says.
@@ -24,44 +26,45 @@ struct Tried {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Trial<'a> {
     pub(crate) plan: &'a Plan,
-    pub(crate) classes: usize,
+    /// What the data decides of the model.
+    pub(crate) signature: &'a Value,
     /// The most that a process may hold in RAM.
     pub(crate) budget_bytes: u64,
 }
 
 impl Trial<'_> {
-    /// Searches for the largest batch; `told` hears of each size. `None` where the smallest does
+    /// Searches for the largest batch; `note` receives each size. `None` where the smallest does
     /// not fit.
     pub(crate) fn search(
         &self,
         search: &BatchSearch,
-        told: &mut dyn FnMut(usize, Fit),
+        note: &mut dyn FnMut(usize, Fit),
     ) -> Result<Option<BatchFound>> {
         search.run(&mut |batch| {
             let fit = self.fits(batch)?;
-            told(batch, fit);
+            note(batch, fit);
             Ok::<_, anyhow::Error>(fit)
         })
     }
 
-    /// Whether a training step and an evaluation of so many images stay within the budget.
+    /// Whether a training step and an evaluation of so many samples stay within the budget.
     ///
     /// A process that the system ends for its memory did not fit; one that fails otherwise is an
     /// error.
     pub(crate) fn fits(&self, batch: usize) -> Result<Fit> {
         if stop::requested() {
-            bail!("stopped before the batch size was found");
+            bail!(stopped("the batch size was found"));
         }
         let program = std::env::current_exe().context("the program cannot find itself")?;
         let mut child = Command::new(program)
             .args(["batch-probe", "--batch", &batch.to_string()])
-            .args(["--classes", &self.classes.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .context("cannot start a process that tries a batch size")?;
-        let plan = self.plan.to_toml();
+        // The signature first, on a line of its own; JSON has no line breaks of its own.
+        let plan = format!("{}\n{}", self.signature, self.plan.to_toml());
         let mut input = child.stdin.take().ok_or_else(|| anyhow!("the process has no input"))?;
         // A process that ended already says why with its exit.
         let _ = input.write_all(plan.as_bytes());
@@ -79,9 +82,24 @@ impl Trial<'_> {
             _ if says_out_of_memory(&said) => Ok(Fit::TooLarge),
             _ => {
                 let last = said.lines().next_back().unwrap_or("it said nothing");
-                bail!("a step of {batch} images failed ({}): {last}", output.status)
+                bail!(Failed(format!(
+                    "a step of {batch} samples failed ({}): {last}",
+                    output.status
+                )))
             }
         }
+    }
+}
+
+impl Trial<'_> {
+    /// The error of a search that found nothing.
+    pub(crate) fn nothing_fits(&self, auto: &AutoBatchPlan) -> anyhow::Error {
+        anyhow!(
+            "a batch of {} does not fit into {} MiB; lower `train.auto_batch.least`, train a \
+             smaller model, or set `train.recompute`",
+            auto.least,
+            self.budget_bytes >> 20,
+        )
     }
 }
 
@@ -111,15 +129,19 @@ fn says_out_of_memory(said: &str) -> bool {
         .any(|words| said.contains(words))
 }
 
-/// Trains two steps and evaluates on a batch of noise, and says what it took at most.
-pub(crate) fn try_batch(plan: &Plan, classes: usize, batch: usize) -> Result<String> {
+/// Trains two steps and evaluates on examples, and reports what it took at most.
+///
+/// `text` is a signature on a line of its own, then a plan.
+pub(crate) fn try_batch(registry: Registry, text: &str, batch: usize) -> Result<String> {
     die_first();
+    let (signature, plan) = text.split_once('\n').ok_or_else(|| anyhow!("no plan was given"))?;
+    let signature = serde_json::from_str(signature).context("no signature was given")?;
+    let plan = Plan::read(registry, plan, std::path::Path::new("plan"), &[])?.plan;
     let (device, _) = choose(&plan.device)?;
-    let device = training_device(plan, device);
-    train_on_noise(plan, &device, classes, batch)?;
+    plan.task.rehearse(&plan, &signature, &device, batch)?;
     let peak_bytes = updraft_device::memory().peak_resident_bytes;
     let peak_bytes = peak_bytes
-        .ok_or_else(|| anyhow!("this system does not tell how much memory a process holds"))?;
+        .ok_or_else(|| anyhow!("this system does not report how much memory a process holds"))?;
     Ok(serde_json::to_string(&Tried { peak_bytes })?)
 }
 

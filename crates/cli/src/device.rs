@@ -28,9 +28,24 @@ pub(crate) fn make_default(selection: &Selection) -> Result<()> {
     }
     let program = std::env::current_exe().context("the program cannot find itself")?;
     let mut again = Command::new(program);
+    keep_name(&mut again);
     again.args(std::env::args_os().skip(1)).env(DEFAULT_DEVICE, selection.id.backend.feature());
     replace(again)
 }
+
+/// The name under which this program was started, for the one that takes its place.
+#[cfg(unix)]
+fn keep_name(command: &mut Command) {
+    use std::os::unix::process::CommandExt;
+
+    if let Some(name) = std::env::args_os().next() {
+        command.arg0(name);
+    }
+}
+
+/// Elsewhere a process is called as its file.
+#[cfg(not(unix))]
+fn keep_name(_: &mut Command) {}
 
 /// Becomes another process.
 #[cfg(unix)]

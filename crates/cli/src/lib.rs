@@ -2,37 +2,53 @@
 
 mod arguments;
 mod batch_size;
-mod classifier;
 mod command;
-mod config;
 mod device;
-mod environment;
-mod held;
 mod log;
-mod model;
-mod network;
+mod program;
 mod progress;
 mod quantization;
-mod record;
-mod regression;
 mod report;
-mod run_folder;
 mod steps;
 mod stop;
-mod utilization;
-mod workload;
 
 use std::ffi::OsString;
 use std::io::{Write, stderr, stdout};
 
 use anyhow::Result;
 use clap::Parser;
-use updraft_trainer::TrainError;
+use updraft_run::{Registry, RunError, TASKS};
 
 use arguments::{Arguments, Command};
 
-// Using a trained model from Rust.
-pub use model::{Prediction, TrainedModel};
+/// A model that was trained by a run, ready to predict.
+///
+/// # Example
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("updraft-example-{}", std::process::id()));
+/// # let train = ["updraft", "train", "--runs", folder.to_str().expect("a path in UTF-8")];
+/// # let small = ["data.train_images=40", "data.test_images=20", "train.epochs=1"];
+/// # let small = small.iter().flat_map(|setting| ["--set", *setting]);
+/// # assert_eq!(updraft::run(train.into_iter().chain(small)), 0);
+/// # let run = std::fs::read_dir(&folder)?.next().expect("one run")?.path();
+/// # for name in ["first.png", "second.png"] {
+/// #     image::RgbImage::new(40, 30).save(folder.join(name))?;
+/// # }
+/// let model = updraft::TrainedModel::load(run, "auto")?;
+/// println!("{} classes", model.classes().len());
+///
+/// for path in ["first.png", "second.png"] {
+///     let predictions = model.predict_file(folder.join(path))?;
+///     let best = &predictions[0];
+///     println!("{path}: {} ({:.1} %)", best.class, 100.0 * best.probability);
+/// }
+/// # std::fs::remove_dir_all(folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub use updraft_run::TrainedModel;
+
+// What a trained model predicts.
+pub use updraft_run::{ClassProbability, Outcome, Predicted, Quantity};
 
 /// The exit code for what the user can mend: arguments, configuration, data, device.
 const BAD_INPUT: u8 = 2;
@@ -40,10 +56,27 @@ const BAD_INPUT: u8 = 2;
 /// The exit code for a run that failed on the way.
 const RUN_FAILED: u8 = 1;
 
-/// Runs the command line `updraft ARGS…` and returns its exit code.
+/// Runs the command line `updraft ARGS…` with the tasks of this workspace and returns its exit
+/// code.
 ///
 /// The first argument is the program's name. Errors go to standard error as one line.
 pub fn run<I, T>(arguments: I) -> u8
+where
+    I: IntoIterator<Item = T>,
+    T: Into<OsString> + Clone,
+{
+    run_with(TASKS, arguments)
+}
+
+/// Runs the command line with the given tasks, the default first: a program with a task of its own
+/// is this call.
+///
+/// # Example
+/// ```no_run
+/// # let arguments = std::env::args_os();
+/// std::process::exit(updraft::run_with(updraft_run::TASKS, arguments).into());
+/// ```
+pub fn run_with<I, T>(registry: Registry, arguments: I) -> u8
 where
     I: IntoIterator<Item = T>,
     T: Into<OsString> + Clone,
@@ -56,7 +89,7 @@ where
             return if error.use_stderr() { BAD_INPUT } else { 0 };
         }
     };
-    match execute(&arguments) {
+    match execute(registry, &arguments) {
         Ok(()) => 0,
         Err(error) => {
             let _ = writeln!(stderr(), "error: {error:#}");
@@ -65,47 +98,65 @@ where
     }
 }
 
-fn execute(arguments: &Arguments) -> Result<()> {
+fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
+    use command::{
+        batch_find, compare, eval, explain, lr_find, pipeline, predict, probe, quantize, report,
+        tasks, train, verify, warm_up,
+    };
     let log = log::install(arguments.log);
     if arguments.dry_run {
         return match &arguments.command {
-            Command::Train(args) => command::train::dry_run(args),
-            Command::Explain(args) => command::explain::run(args),
-            Command::Pipeline(args) => command::pipeline::dry_run(args),
-            _ => Ok(()),
+            Command::Train(args) => train::dry_run(registry, args),
+            Command::Pipeline(args) => pipeline::dry_run(registry, args),
+            Command::Eval(args) => eval::dry_run(registry, args),
+            Command::Predict(args) => predict::dry_run(registry, args),
+            Command::Quantize(args) => quantize::dry_run(registry, args),
+            Command::Report(args) => report::dry_run(registry, args),
+            Command::LrFind(args) => lr_find::dry_run(registry, args),
+            Command::Compare(args) => compare::dry_run(registry, args),
+            Command::BatchFind(args) => batch_find::dry_run(registry, args),
+            Command::WarmUp(args) => warm_up::dry_run(registry, args),
+            Command::Verify(args) => verify::dry_run(registry, args),
+            Command::BatchProbe(_) => anyhow::bail!("this command takes no --dry-run"),
+            // These only print.
+            Command::Explain(args) => explain::run(registry, args),
+            Command::Tasks(args) => tasks::run(registry, args),
+            Command::Probe(args) => probe::run(args),
         };
     }
     stop::install();
     match &arguments.command {
-        Command::Train(args) => command::train::run(args, &log),
-        Command::Eval(args) => command::eval::run(args),
-        Command::Predict(args) => command::predict::run(args),
-        Command::Probe(args) => command::probe::run(args),
-        Command::Quantize(args) => command::quantize::run(args),
-        Command::Pipeline(args) => command::pipeline::run(args, &log),
-        Command::Explain(args) => command::explain::run(args),
-        Command::LrFind(args) => command::lr_find::run(args),
-        Command::Compare(args) => command::compare::run(args),
-        Command::BatchFind(args) => command::batch_find::run(args),
-        Command::BatchProbe(args) => command::batch_find::probe(args),
-        Command::Verify(args) => command::verify::run(args),
-        Command::Report(args) => command::report::run(args),
-        Command::WarmUp(args) => command::warm_up::run(args),
+        Command::Train(args) => train::run(registry, args, &log),
+        Command::Pipeline(args) => pipeline::run(registry, args, &log),
+        Command::Eval(args) => eval::run(registry, args),
+        Command::Predict(args) => predict::run(registry, args),
+        Command::Quantize(args) => quantize::run(registry, args),
+        Command::Report(args) => report::run(args),
+        Command::LrFind(args) => lr_find::run(registry, args),
+        Command::Compare(args) => compare::run(registry, args),
+        Command::BatchFind(args) => batch_find::run(registry, args),
+        Command::BatchProbe(args) => batch_find::probe(registry, args),
+        Command::WarmUp(args) => warm_up::run(registry, args),
+        Command::Verify(args) => verify::run(registry, args),
+        Command::Explain(args) => explain::run(registry, args),
+        Command::Tasks(args) => tasks::run(registry, args),
+        Command::Probe(args) => probe::run(args),
     }
 }
 
+/// What went wrong on the way: other arguments, configuration or data would not mend it.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Failed(String);
+
+/// What arguments, configuration or data can mend ends with another code than the rest.
 fn exit_code(error: &anyhow::Error) -> u8 {
-    if error.is::<command::verify::VerifyFailed>() {
-        return RUN_FAILED;
-    }
-    match error.downcast_ref::<TrainError>() {
-        Some(
-            TrainError::NonFiniteLoss { .. }
-            | TrainError::Gradient { .. }
-            | TrainError::TooManySkips { .. },
-        ) => RUN_FAILED,
-        _ => BAD_INPUT,
-    }
+    let has_failed = error.chain().any(|cause| {
+        cause.is::<Failed>()
+            || cause.is::<command::verify::VerifyFailed>()
+            || cause.downcast_ref::<RunError>().is_some_and(|error| !error.is_input())
+    });
+    if has_failed { RUN_FAILED } else { BAD_INPUT }
 }
 
 /// Prints a result to standard output; a reader that went away is no fault of ours.

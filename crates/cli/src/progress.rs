@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use updraft_data::Progress;
-use updraft_trainer::{EpochReport, StepReport};
+use updraft_trainer::{EpochReport, Evaluation, MetricSpec, StepReport, Unit};
 
 /// How often a run without a terminal says where it stands within an epoch.
 const LINE_EVERY: Duration = Duration::from_secs(30);
 
-/// Smoothing of the loss shown within an epoch: about the last twenty steps.
-const LOSS_MEMORY: f64 = 0.95;
+/// Smoothing of the numbers shown within an epoch: about the last twenty steps.
+const MEMORY: f64 = 0.95;
 
 /// Shows where a run stands, on standard error.
 pub(crate) struct Display {
@@ -33,18 +33,18 @@ struct EpochView {
     /// Those of the first step.
     first_samples: usize,
     samples: usize,
-    /// None where there is nothing to be right about.
-    correct: Option<usize>,
     loss: f64,
+    /// The first metric beside the loss, where it is defined.
+    metric: Option<f64>,
 }
 
 impl Display {
-    /// A display for a run of so many epochs.
-    pub(crate) fn new(epochs: u64) -> Self {
+    /// A display that knows of no run yet.
+    pub(crate) fn new() -> Self {
         Self {
             bar: None,
-            epochs,
-            unit: "img",
+            epochs: 1,
+            unit: "samples",
             is_terminal: stderr().is_terminal(),
             said: Instant::now(),
             activity: String::new(),
@@ -52,14 +52,9 @@ impl Display {
         }
     }
 
-    /// The same for samples that are rows of a table.
-    pub(crate) fn of_rows(epochs: u64) -> Self {
-        Self { unit: "rows", ..Self::new(epochs) }
-    }
-
-    /// Sets of how many epochs the run is.
-    pub(crate) fn expect_epochs(&mut self, epochs: u64) {
-        self.epochs = epochs;
+    /// Sets of how many epochs the run is, and what its samples are called.
+    pub(crate) fn expect(&mut self, epochs: u64, unit: &'static str) {
+        (self.epochs, self.unit) = (epochs, unit);
     }
 
     /// A line that stays.
@@ -106,24 +101,27 @@ impl Display {
                 first_step: report.step,
                 first_samples: report.samples,
                 samples: 0,
-                correct: report.correct.map(|_| 0),
                 loss: report.loss,
+                metric: report.metrics.first().and_then(|metric| metric.value),
             });
         }
         let Some(view) = &mut self.epoch else { return };
         view.samples += report.samples;
-        if let (Some(sum), Some(correct)) = (&mut view.correct, report.correct) {
-            *sum += correct;
-        }
-        view.loss = LOSS_MEMORY * view.loss + (1.0 - LOSS_MEMORY) * report.loss;
+        let smoothed = |old: f64, new: f64| MEMORY * old + (1.0 - MEMORY) * new;
+        view.loss = smoothed(view.loss, report.loss);
+        let first = report.metrics.first();
+        view.metric = match (view.metric, first.and_then(|metric| metric.value)) {
+            (Some(old), Some(new)) => Some(smoothed(old, new)),
+            (old, new) => new.or(old),
+        };
         let elapsed_s = view.started.elapsed().as_secs_f64().max(1e-6);
         // The clock starts at the end of the first step, which it does not know the time of.
         let made = (report.step - view.first_step) as f64;
         let left = report.steps.saturating_sub(report.step + 1) as f64;
         let mut message = format!("loss {:.3}", view.loss);
-        if let Some(correct) = view.correct {
-            let share = correct as f64 / view.samples.max(1) as f64;
-            let _ = write!(message, " acc {:4.1} %", 100.0 * share);
+        if let (Some(first), Some(value)) = (first, view.metric) {
+            let _ =
+                write!(message, " {} {}", first.spec.name, metric_text(&first.spec, Some(value)));
         }
         if made > 0.0 {
             let _ = write!(
@@ -165,28 +163,65 @@ impl Display {
     }
 }
 
-/// The line that stays after an epoch.
+/// The line that stays after an epoch: of each split the loss and the first two metrics that are
+/// defined.
 fn epoch_line(report: &EpochReport, epochs: u64, unit: &str) -> String {
     let width = epochs.to_string().len();
-    let test = report.test.map_or_else(String::new, |test| {
-        let r_squared = test.r_squared.map_or_else(String::new, |r2| format!(" R² {r2:.3}"));
-        format!(" | test {:.3}{}{r_squared}", test.loss, percent(test.accuracy))
-    });
+    let split = |name: &str, evaluation: &Evaluation, most: usize| {
+        let defined = evaluation.metrics.iter().skip(1).filter(|metric| metric.value.is_some());
+        let metrics = defined.take(most).map(|metric| match &metric.spec.unit {
+            Unit::Share => metric_text(&metric.spec, metric.value),
+            _ => format!("{} {}", metric.spec.name, metric_text(&metric.spec, metric.value)),
+        });
+        let metrics: String = metrics.map(|metric| format!(" {metric}")).collect();
+        format!("{name} {:.3}{metrics}", evaluation.loss())
+    };
+    let train = split("train", &report.train, usize::from(is_share(&report.train)));
+    let test = report.test.as_ref();
+    let test = test.map_or_else(String::new, |test| format!(" | {}", split("test", test, 2)));
     let waited = 100.0 * report.times.data_wait_us as f64 / report.train_us.max(1) as f64;
     // Five per cent is where faster loading starts to be worth a look.
     let waits = if waited < 5.0 { String::new() } else { format!(", {waited:.0} % waiting") };
     format!(
-        "epoch {:>width$}/{epochs} | train {:.3}{}{test} | {:.0} {unit}/s{waits}",
+        "epoch {:>width$}/{epochs} | {train}{test} | {:.0} {unit}/s{waits}",
         report.epoch + 1,
-        report.train_loss,
-        percent(report.train_accuracy),
         report.samples_per_s,
     )
 }
 
-/// A share with a space before it; nothing where there is none.
-fn percent(share: Option<f64>) -> String {
-    share.map_or_else(String::new, |share| format!(" {:.1} %", 100.0 * share))
+/// Whether the first metric beside the loss is a share, which is short enough to be shown twice.
+fn is_share(evaluation: &Evaluation) -> bool {
+    evaluation.metrics.get(1).is_some_and(|metric| metric.spec.unit == Unit::Share)
+}
+
+/// All metrics of an evaluation that are defined, those of the task before the loss.
+pub(crate) fn evaluation_text(evaluation: &Evaluation) -> String {
+    let (loss, others) = evaluation.metrics.split_at(1);
+    let defined = others.iter().chain(loss).filter(|metric| metric.value.is_some());
+    let texts = defined.map(|metric| {
+        let text = match &metric.spec.unit {
+            Unit::Share => format!("{:.2} %", 100.0 * metric.value.unwrap_or(f64::NAN)),
+            _ => metric_text(&metric.spec, metric.value),
+        };
+        let unit = match &metric.spec.unit {
+            Unit::Of(unit) => format!(" ({unit})"),
+            _ => String::new(),
+        };
+        format!("{} {text}{unit}", metric.spec.name)
+    });
+    texts.collect::<Vec<_>>().join(", ")
+}
+
+/// The value of a metric: shares in per cent with one decimal, others with three or four digits.
+pub(crate) fn metric_text(spec: &MetricSpec, value: Option<f64>) -> String {
+    match value {
+        None => "–".to_owned(),
+        Some(share) if spec.unit == Unit::Share => format!("{:.1} %", 100.0 * share),
+        Some(value) if value != 0.0 && !(1e-3..1e5).contains(&value.abs()) => {
+            format!("{value:.3e}")
+        }
+        Some(value) => format!("{value:.4}"),
+    }
 }
 
 /// Seconds up to two minutes, then minutes.
@@ -216,23 +251,27 @@ pub(crate) fn say(text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use updraft_trainer::{Evaluation, StepTimes};
+    use updraft_trainer::{Direction, Metric, StepTimes};
 
     use super::*;
+
+    fn evaluation(loss: f64, others: &[(&'static str, Unit, f64)]) -> Evaluation {
+        let metric = |name: &'static str, unit, value| {
+            let spec = MetricSpec::new(name, unit, Direction::LowerIsBetter);
+            Metric { spec, value: Some(value) }
+        };
+        let others = others.iter().map(|(name, unit, value)| metric(name, unit.clone(), *value));
+        let metrics = [metric("loss", Unit::None, loss)].into_iter().chain(others).collect();
+        Evaluation { metrics, samples: 10_000 }
+    }
 
     #[test]
     fn an_epoch_line_fits_eighty_columns() {
         let report = EpochReport {
             epoch: 99,
             step: 40_000,
-            train_loss: 12.3456,
-            train_accuracy: Some(0.876),
-            test: Some(Evaluation {
-                loss: 12.3456,
-                accuracy: Some(1.0),
-                r_squared: None,
-                samples: 10_000,
-            }),
+            train: evaluation(12.3456, &[("accuracy", Unit::Share, 0.876)]),
+            test: Some(evaluation(12.3456, &[("accuracy", Unit::Share, 1.0)])),
             samples_per_s: 12_345.6,
             left_out: 0,
             train_us: 1000,
@@ -243,10 +282,21 @@ mod tests {
         let times = StepTimes { data_wait_us: 99, ..StepTimes::default() };
         let waiting = epoch_line(&EpochReport { times, ..report.clone() }, 10, "img");
         assert!(waiting.ends_with("img/s, 10 % waiting"), "{waiting}");
-        let test = Evaluation { loss: 0.5, accuracy: None, r_squared: Some(0.5), samples: 9 };
-        let rows = EpochReport { train_accuracy: None, test: Some(test), ..report };
-        let line = epoch_line(&rows, 100, "rows");
-        assert_eq!(line, "epoch 100/100 | train 12.346 | test 0.500 R² 0.500 | 12346 rows/s");
+        let numbers = [("rmse", Unit::Of("y".into()), 0.7125), ("r-squared", Unit::None, 0.5)];
+        let (train, test) = (evaluation(0.5, &numbers), Some(evaluation(0.5, &numbers)));
+        let line = epoch_line(&EpochReport { train, test, ..report }, 100, "rows");
+        assert_eq!(
+            line,
+            "epoch 100/100 | train 0.500 | test 0.500 rmse 0.7125 r-squared 0.5000 | 12346 rows/s"
+        );
+    }
+
+    #[test]
+    fn an_evaluation_names_its_metrics_with_their_units() {
+        let classes = evaluation(0.25, &[("accuracy", Unit::Share, 0.9375)]);
+        assert_eq!(evaluation_text(&classes), "accuracy 93.75 %, loss 0.2500");
+        let numbers = evaluation(1e-6, &[("rmse", Unit::Of("quality".into()), 0.65)]);
+        assert_eq!(evaluation_text(&numbers), "rmse 0.6500 (quality), loss 1.000e-6");
     }
 
     #[test]

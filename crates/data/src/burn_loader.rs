@@ -32,8 +32,9 @@ impl<C: Collate, F> BurnLoader<C, F> {
     ///
     /// fn batches(device: Device) -> Result<usize, DataError> {
     ///     let set = InMemoryTensors::from_bytes(3, &[1], vec![0, 128, 255], Targets::None)?;
-    ///     let convert =
-    ///         |batch: TensorBatch, device: &Device| -> Tensor<2> { batch.input(device) };
+    ///     let convert = |batch: TensorBatch, device: &Device| -> Tensor<2> {
+    ///         batch.input(device).expect("samples of one axis")
+    ///     };
     ///     let loader = BurnLoader::try_new(set, StreamConfig::new(2), device, convert)?;
     ///     Ok(loader.iter().count())
     /// }

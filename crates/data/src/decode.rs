@@ -7,6 +7,8 @@ use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Li
 use crate::error::{DataError, DecodeError, Place};
 use crate::image::Image;
 use crate::jpeg;
+use crate::pixels::Pixels;
+use crate::raster::Raster;
 
 /// The most pixels an image may have: 100 megapixels, 300 MB of RGB.
 pub(crate) const MAX_PIXELS: u64 = 100_000_000;
@@ -30,13 +32,13 @@ const MAX_DECODER_BYTES: u64 = 1 << 30;
 /// let error = decode(b"<html>", "cat.jpg").unwrap_err();
 /// assert!(matches!(
 ///     error,
-///     DataError::Decode { source: DecodeError::UnknownFormat { .. }, .. }
+///     DataError::Decode { cause: DecodeError::UnknownFormat { .. }, .. }
 /// ));
 /// ```
 pub fn decode(bytes: &[u8], name: &str) -> Result<Image<'static>, DataError> {
-    decode_bytes(bytes, None).map_err(|source| DataError::Decode {
+    decode_bytes(bytes, None).map_err(|cause| DataError::Decode {
         place: Place { name: name.to_owned(), index: None },
-        source,
+        cause,
     })
 }
 
@@ -46,18 +48,60 @@ pub(crate) fn decode_bytes(
     bytes: &[u8],
     kept: Option<(usize, usize)>,
 ) -> Result<Image<'static>, DecodeError> {
-    if bytes.is_empty() {
-        return Err(DecodeError::Empty);
-    }
-    let format = match image::guess_format(bytes) {
-        Ok(format @ (ImageFormat::Jpeg | ImageFormat::Png | ImageFormat::Tiff)) => format,
-        _ => {
-            return Err(DecodeError::UnknownFormat { start: bytes[..bytes.len().min(8)].to_vec() });
-        }
-    };
+    let format = format(bytes)?;
     if format == ImageFormat::Jpeg {
         return jpeg::decode(bytes, kept);
     }
+    let image = read(bytes, format)?.into_rgb8();
+    Image::try_new(image.height() as usize, image.width() as usize, image.into_raw())
+        .map_err(|cause| DecodeError::Damaged { cause: cause.into() })
+}
+
+/// Decodes a PNG or TIFF of one page to the values and channels it has, 8 or 16 bits, or 32 with a
+/// point; a palette becomes RGB, and so does any JPEG.
+pub(crate) fn decode_raster(bytes: &[u8]) -> Result<Raster<'static>, DecodeError> {
+    let format = format(bytes)?;
+    if format == ImageFormat::Jpeg {
+        return Ok(jpeg::decode(bytes, None)?.into());
+    }
+    if format == ImageFormat::Tiff && tiff_has_second_page(bytes) == Some(true) {
+        return Err(DecodeError::Pages);
+    }
+    let image = read(bytes, format)?;
+    let sides = [image.height() as usize, image.width() as usize];
+    let channels = usize::from(image.color().channel_count());
+    let pixels: Pixels<'_> = match image {
+        DynamicImage::ImageLuma8(image) => image.into_raw().into(),
+        DynamicImage::ImageLumaA8(image) => image.into_raw().into(),
+        DynamicImage::ImageRgb8(image) => image.into_raw().into(),
+        DynamicImage::ImageRgba8(image) => image.into_raw().into(),
+        DynamicImage::ImageLuma16(image) => image.into_raw().into(),
+        DynamicImage::ImageLumaA16(image) => image.into_raw().into(),
+        DynamicImage::ImageRgb16(image) => image.into_raw().into(),
+        DynamicImage::ImageRgba16(image) => image.into_raw().into(),
+        DynamicImage::ImageRgb32F(image) => image.into_raw().into(),
+        DynamicImage::ImageRgba32F(image) => image.into_raw().into(),
+        other => {
+            let cause = format!("pixels of type {:?}", other.color()).into();
+            return Err(DecodeError::Damaged { cause });
+        }
+    };
+    Raster::try_new(channels, &sides, pixels)
+        .map_err(|cause| DecodeError::Damaged { cause: cause.into() })
+}
+
+fn format(bytes: &[u8]) -> Result<ImageFormat, DecodeError> {
+    if bytes.is_empty() {
+        return Err(DecodeError::Empty);
+    }
+    match image::guess_format(bytes) {
+        Ok(format @ (ImageFormat::Jpeg | ImageFormat::Png | ImageFormat::Tiff)) => Ok(format),
+        _ => Err(DecodeError::UnknownFormat { start: bytes[..bytes.len().min(8)].to_vec() }),
+    }
+}
+
+/// A PNG or TIFF as it is.
+fn read(bytes: &[u8], format: ImageFormat) -> Result<DynamicImage, DecodeError> {
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     let mut limits = Limits::default();
     limits.max_alloc = Some(MAX_DECODER_BYTES);
@@ -67,11 +111,35 @@ pub(crate) fn decode_bytes(
     if u64::from(width) * u64::from(height) > MAX_PIXELS {
         return Err(DecodeError::TooLarge { width, height, limit: MAX_PIXELS });
     }
-    let image = DynamicImage::from_decoder(decoder).map_err(damaged)?.into_rgb8();
-    Image::try_new(height as usize, width as usize, image.into_raw())
-        .map_err(|source| DecodeError::Damaged { source: source.into() })
+    DynamicImage::from_decoder(decoder).map_err(damaged)
 }
 
-fn damaged(source: ImageError) -> DecodeError {
-    DecodeError::Damaged { source: source.into() }
+/// Whether the directory of the first page of a TIFF names a next one; the decoder reads only the
+/// first. `None` for what the decoder refuses anyway.
+///
+/// # Source
+/// TIFF 6.0, section 2; for 64-bit offsets the `BigTIFF` design of Adobe.
+fn tiff_has_second_page(bytes: &[u8]) -> Option<bool> {
+    let is_little = bytes.starts_with(b"II");
+    let number = |at: usize, length: usize| {
+        let field = bytes.get(at..at.checked_add(length)?)?;
+        let add = |sum: u64, &byte: &u8| (sum << 8) | u64::from(byte);
+        let number =
+            if is_little { field.iter().rev().fold(0, add) } else { field.iter().fold(0, add) };
+        usize::try_from(number).ok()
+    };
+    // Bytes of an offset, of the number of entries, and of an entry.
+    let (first, offset, entries, entry) = match number(2, 2)? {
+        42 => (4, 4, 2, 12),
+        43 => (8, 8, 8, 20),
+        _ => return None,
+    };
+    let directory = number(first, offset)?;
+    let length = number(directory, entries)?.checked_mul(entry)?;
+    let next = directory.checked_add(entries)?.checked_add(length)?;
+    Some(number(next, offset)? != 0)
+}
+
+fn damaged(cause: ImageError) -> DecodeError {
+    DecodeError::Damaged { cause: cause.into() }
 }

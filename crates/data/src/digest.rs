@@ -4,22 +4,38 @@ use std::io::{self, Read};
 
 use sha2::{Digest as _, Sha256};
 
-/// A hash under construction; the domain keeps hashes of different things apart.
+/// A SHA-256 of fields, under construction: what a fingerprint is made of.
+///
+/// Texts and bytes are preceded by their length, so neighboring fields do not run together.
+///
+/// # Example
+/// ```
+/// use updraft_data::Digest;
+///
+/// let fingerprint = Digest::new("my samples").text("a.tif").number(3).float(0.5).hex();
+/// assert_eq!(fingerprint.len(), 64);
+/// ```
 #[derive(Debug, Clone)]
-pub(crate) struct Digest(Sha256);
+pub struct Digest(Sha256);
 
 impl Digest {
-    pub(crate) fn new(domain: &str) -> Self {
+    /// Starts a hash; the domain keeps hashes of different things apart.
+    #[must_use]
+    pub fn new(domain: &str) -> Self {
         Self(Sha256::new()).text(domain)
     }
 
-    pub(crate) fn bytes(mut self, bytes: &[u8]) -> Self {
+    /// Adds bytes.
+    #[must_use]
+    pub fn bytes(mut self, bytes: &[u8]) -> Self {
         self.0.update((bytes.len() as u64).to_le_bytes());
         self.0.update(bytes);
         self
     }
 
-    pub(crate) fn text(self, text: &str) -> Self {
+    /// Adds a text.
+    #[must_use]
+    pub fn text(self, text: &str) -> Self {
         self.bytes(text.as_bytes())
     }
 
@@ -27,12 +43,16 @@ impl Digest {
         texts.iter().fold(self.number(texts.len()), |digest, text| digest.text(text))
     }
 
-    pub(crate) fn number(mut self, number: usize) -> Self {
+    /// Adds a whole number.
+    #[must_use]
+    pub fn number(mut self, number: usize) -> Self {
         self.0.update((number as u64).to_le_bytes());
         self
     }
 
-    pub(crate) fn float(mut self, number: f32) -> Self {
+    /// Adds the bits of a number.
+    #[must_use]
+    pub fn float(mut self, number: f32) -> Self {
         self.0.update(number.to_bits().to_le_bytes());
         self
     }
@@ -42,7 +62,8 @@ impl Digest {
     }
 
     /// The hash as 64 lowercase hexadecimal digits.
-    pub(crate) fn hex(self) -> String {
+    #[must_use]
+    pub fn hex(self) -> String {
         hex(&self.raw())
     }
 }

@@ -130,6 +130,10 @@ impl<C: Collate> Collate for Part<C> {
         digest.number(self.range.start).number(self.range.end).hex()
     }
 
+    fn settings_fingerprint(&self) -> String {
+        self.samples.settings_fingerprint()
+    }
+
     fn sample_bytes(&self) -> usize {
         self.samples.sample_bytes()
     }

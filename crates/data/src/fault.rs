@@ -1,7 +1,6 @@
 //! What is done about a sample that cannot be delivered.
 
 use std::collections::HashSet;
-use std::error::Error;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -65,7 +64,7 @@ pub struct Quarantined {
     pub index: usize,
     /// Its file, or how it was made.
     pub name: String,
-    /// What is wrong with it: the error and its causes.
+    /// What is wrong with it: the text of the error.
     pub cause: String,
 }
 
@@ -77,12 +76,12 @@ impl Quarantined {
     /// no entry.
     pub fn read(path: impl AsRef<Path>) -> Result<Vec<Self>, DataError> {
         let path = path.as_ref();
-        let open = |source| DataError::Open { path: path.to_owned(), source };
+        let open = |cause| DataError::Open { path: path.to_owned(), cause };
         let lines = BufReader::new(File::open(path).map_err(open)?).lines();
         let parse =
             |(line, text): (usize, std::io::Result<String>)| {
-                serde_json::from_str(&text.map_err(open)?).map_err(|source| {
-                    DataError::QuarantineLine { path: path.to_owned(), line: line + 1, source }
+                serde_json::from_str(&text.map_err(open)?).map_err(|cause| {
+                    DataError::QuarantineLine { path: path.to_owned(), line: line + 1, cause }
                 })
             };
         lines.enumerate().map(parse).collect()
@@ -102,7 +101,7 @@ impl Quarantine {
             .create(true)
             .append(true)
             .open(path)
-            .map_err(|source| DataError::Open { path: path.to_owned(), source })?;
+            .map_err(|cause| DataError::Open { path: path.to_owned(), cause })?;
         Ok(Self { path: path.to_owned(), written: Mutex::new((file, HashSet::new())) })
     }
 
@@ -117,22 +116,11 @@ impl Quarantine {
             epoch,
             index: fault.index,
             name: fault.name.clone(),
-            cause: with_causes(&fault.error),
+            cause: fault.error.to_string(),
         };
         let mut line = serde_json::to_vec(&entry).expect("numbers and strings are always JSON");
         line.push(b'\n');
         // One call, so that two processes do not mix their lines.
-        file.write_all(&line).map_err(|source| DataError::Write { path: self.path.clone(), source })
+        file.write_all(&line).map_err(|cause| DataError::Write { path: self.path.clone(), cause })
     }
-}
-
-/// An error and its causes on one line.
-fn with_causes(error: &DataError) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

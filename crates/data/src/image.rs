@@ -77,6 +77,11 @@ impl<'a> Image<'a> {
         self.pixels.into_owned()
     }
 
+    /// The bytes, borrowed or owned as they are.
+    pub(crate) fn into_values(self) -> Cow<'a, [u8]> {
+        self.pixels
+    }
+
     /// The same image with bytes of its own.
     #[must_use]
     pub fn into_owned(self) -> Image<'static> {

@@ -16,11 +16,14 @@ mod image;
 mod jpeg;
 mod kernels;
 mod patch;
+mod pixels;
 mod progress;
 mod random;
+mod raster;
 mod recycle;
 mod resample;
 mod resident;
+mod sample;
 mod source;
 mod split;
 mod stream;
@@ -30,9 +33,10 @@ mod trace;
 
 // Where samples come from.
 pub use source::{
-    CifarFiles, CifarLabels, CifarPart, CifarRecords, Cue, Formula, GeneratedConfig,
-    GeneratedImages, IdxArray, IdxValues, ImageFolder, ImageSource, InMemoryImages,
-    InMemoryTensors, Relabeled, Resized, Subset, TarImages, Targets, blob_volumes, formula_samples,
+    CifarFiles, CifarLabels, CifarPart, CifarRecords, Cue, FileSample, FileTarget, Formula,
+    GeneratedConfig, GeneratedImages, IdxArray, IdxValues, ImageFolder, ImageSamples, ImageSource,
+    InMemoryImages, InMemorySamples, InMemoryTensors, Relabeled, Resized, SampleFiles,
+    SampleSource, SampleSubset, Subset, TarImages, Targets, blob_volumes, formula_samples,
     interaction_csv, read_cifar,
 };
 pub use split::{Split, stratified_sample, stratified_split};
@@ -43,13 +47,20 @@ pub use table::{
     TableEncoder, TableError, TableSchema, Vocabulary,
 };
 
-// One image, and what is done to it.
+// One sample, and what is done to it.
 pub use augment::{
-    Augment, Canvas, ColorJitter, HorizontalFlip, MixUp, Normalize, RandomResizedCrop, Rotate,
-    Translate, Zoom,
+    Augment, Axis, Canvas, ColorJitter, Crop, Flip, HorizontalFlip, MixUp, Normalize,
+    NormalizeChannels, PixelsMut, RandomResizedCrop, Rotate, Translate, TranslateDepth, Zoom,
 };
 pub use decode::decode;
 pub use image::Image;
+pub use pixels::{PixelType, Pixels};
+pub use raster::{Raster, RasterSpec};
+pub use sample::{Sample, SampleTarget};
+
+// What makes them reproducible.
+pub use digest::Digest;
+pub use random::Random;
 
 // Batches of samples, epoch by epoch.
 pub use batch::{ImageBatch, Mix};
@@ -59,12 +70,12 @@ pub use patch::{PatchPair, RandomPatches, SlidingWindow};
 pub use resident::{ResidentBatch, ResidentEpoch, ResidentSet};
 pub use stream::{
     Ahead, Collate, Draw, Epoch, ImageCollate, LastBatch, Loader, LoaderConfig, LoaderState, Order,
-    StreamConfig, Waits, Workers,
+    SampleCollate, SampleConfig, StreamConfig, Waits, Workers,
 };
 pub use tensor_batch::{TargetBatch, TensorBatch};
 
 // What was prepared before.
-pub use cache::{CacheUse, CachedImages, FileImages};
+pub use cache::{CacheUse, CachedImages, CachedSamples, FileImages};
 
 // How far, and what goes wrong.
 pub use error::{DataError, DecodeError, FormatError, Place};

@@ -17,11 +17,18 @@ pub(crate) enum Purpose {
     Interactions = 9,
 }
 
-/// A `ChaCha8` stream of its own; the arithmetic on it is ours, so no library changes our draws.
+/// A stream of random numbers that is a function of what they are for, a seed, an epoch and an
+/// item: `ChaCha8`, with arithmetic of this crate, so no library changes the draws.
 #[derive(Debug, Clone)]
-pub(crate) struct Random(ChaCha8Rng);
+pub struct Random(ChaCha8Rng);
 
 impl Random {
+    /// The stream from which a loader augments a sample, to try a transform outside of a loader.
+    #[must_use]
+    pub fn for_augment(seed: u64, epoch: u64, index: usize) -> Self {
+        Self::new(Purpose::Augment, seed, epoch, index as u64)
+    }
+
     /// The stream of one item (a sample, a class) in one epoch.
     pub(crate) fn new(purpose: Purpose, seed: u64, epoch: u64, item: u64) -> Self {
         let mut key = [0; 32];
@@ -34,29 +41,29 @@ impl Random {
     }
 
     /// Uniform in `0..bound`; the bias is below `bound / 2⁶⁴`.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.0.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
     /// Uniform in `low..high`, in steps of `(high − low) / 2²⁴`.
-    pub(crate) fn between(&mut self, low: f32, high: f32) -> f32 {
+    pub fn between(&mut self, low: f32, high: f32) -> f32 {
         low + (high - low) * ((self.0.next_u32() >> 8) as f32 / 16_777_216.0)
     }
 
     /// Uniform between 0 and 1, never either, in steps of 2⁻⁵³.
-    pub(crate) fn open_unit(&mut self) -> f64 {
+    pub fn open_unit(&mut self) -> f64 {
         ((self.0.next_u64() >> 11) as f64 + 0.5) / 9_007_199_254_740_992.0
     }
 
     /// True half of the time.
-    pub(crate) fn coin(&mut self) -> bool {
+    pub fn coin(&mut self) -> bool {
         self.0.next_u32() >> 31 == 1
     }
 
     /// Bell-shaped with mean 0 and standard deviation 1, never beyond ±√12 ≈ ±3.46.
     ///
     /// The sum of four uniform bytes: its mean is 510 and its variance 4·(256² − 1)/12.
-    pub(crate) fn bell(&mut self) -> f32 {
+    pub fn bell(&mut self) -> f32 {
         let sum: u16 = self.0.next_u32().to_le_bytes().into_iter().map(u16::from).sum();
         (f32::from(sum) - 510.0) / 147.799_86
     }

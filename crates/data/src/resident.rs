@@ -48,30 +48,26 @@ impl<const D: usize> ResidentSet<D> {
     /// later.
     ///
     /// # Errors
-    /// [`DataError::DeviceLimit`] for a set that is too large, as
-    /// [`StreamConfig::validate`].
-    ///
-    /// # Panics
-    /// If `D` is not one more than the axes of a sample.
+    /// [`DataError::DeviceLimit`] for a set that is too large, [`DataError::BatchRank`] if `D` is
+    /// not one more than the axes of a sample; as [`StreamConfig::validate`].
     pub fn load(
         set: &InMemoryTensors,
         config: StreamConfig,
         limit: usize,
         device: &Device,
     ) -> Result<Self, DataError> {
-        assert_eq!(D, set.sample_shape().len() + 1, "a sample of the set has another rank");
         let samples = set.len();
         let bytes = set.sample_bytes().saturating_mul(samples);
         if bytes > limit {
             return Err(DataError::DeviceLimit { bytes, limit });
         }
-        let plan = StreamPlan::try_new(samples, &set.fingerprint(), config)?;
+        let plan = StreamPlan::try_new(set, config)?;
         let mut whole = set.begin(samples);
         for index in 0..samples {
             set.add(Draw { seed: 0, epoch: 0, index }, &mut (), &mut whole)?;
         }
         let targets = match (set.targets(), whole.targets()) {
-            (Targets::Classes(_), _) => ResidentTargets::Classes(whole.classes(device)),
+            (Targets::Classes(_), _) => ResidentTargets::Classes(whole.classes(device)?),
             (Targets::Values { .. }, TargetBatch::Values { values, .. }) => {
                 let numbers = values.len() / samples;
                 let values = TensorData::new(values.clone(), [samples, numbers]);
@@ -79,7 +75,7 @@ impl<const D: usize> ResidentSet<D> {
             }
             _ => ResidentTargets::None,
         };
-        let inputs = whole.input(device);
+        let inputs = whole.input(device)?;
         Ok(Self { inputs, targets, plan, device: device.clone() })
     }
 
@@ -102,6 +98,18 @@ impl<const D: usize> ResidentSet<D> {
     #[must_use]
     pub const fn batches(&self) -> usize {
         self.plan.batches()
+    }
+
+    /// Samples in the set.
+    #[must_use]
+    pub const fn samples(&self) -> usize {
+        self.plan.samples()
+    }
+
+    /// Samples in a full batch.
+    #[must_use]
+    pub const fn batch(&self) -> usize {
+        self.plan.config().batch
     }
 
     fn start(&self, state: LoaderState, next: usize) -> ResidentEpoch<'_, D> {

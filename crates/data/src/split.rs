@@ -68,7 +68,7 @@ impl Split {
         let path = path.as_ref();
         let fault = |reason: String| DataError::Split { path: path.to_owned(), reason };
         let text =
-            fs::read(path).map_err(|source| DataError::Open { path: path.to_owned(), source })?;
+            fs::read(path).map_err(|cause| DataError::Open { path: path.to_owned(), cause })?;
         let written: Written =
             serde_json::from_slice(&text).map_err(|error| fault(error.to_string()))?;
         if written.set != set {

@@ -2,6 +2,8 @@
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
+use crate::error::DataError;
+
 /// Some samples of one shape, ready for a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TensorBatch {
@@ -11,11 +13,11 @@ pub struct TensorBatch {
     pub(crate) indices: Vec<usize>,
 }
 
-/// What the samples of a batch are to be told as.
+/// The targets of the samples of a batch.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum TargetBatch {
-    /// Nothing.
+    /// None: the samples are their own target, or there is none.
     None,
     /// A class each.
     Classes(Vec<usize>),
@@ -26,6 +28,33 @@ pub enum TargetBatch {
         /// Sample by sample.
         values: Vec<f32>,
     },
+    /// An image to predict each.
+    Images {
+        /// `[channels, height, width]` or `[channels, depth, height, width]`.
+        shape: Vec<usize>,
+        /// Sample by sample.
+        values: Vec<f32>,
+    },
+    /// A mask each: the label of every pixel or voxel.
+    Labels {
+        /// `[height, width]` or `[depth, height, width]`.
+        shape: Vec<usize>,
+        /// Sample by sample.
+        labels: Vec<u16>,
+    },
+}
+
+impl TargetBatch {
+    /// What a message calls targets of this kind.
+    const fn kind(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Classes(_) => "classes",
+            Self::Values { .. } => "values",
+            Self::Images { .. } => "images",
+            Self::Labels { .. } => "labels",
+        }
+    }
 }
 
 impl TensorBatch {
@@ -53,7 +82,7 @@ impl TensorBatch {
         &self.values
     }
 
-    /// What the samples are to be told as.
+    /// The targets.
     #[must_use]
     pub const fn targets(&self) -> &TargetBatch {
         &self.targets
@@ -67,48 +96,93 @@ impl TensorBatch {
 
     /// The samples as a tensor `[samples, …]` in the device's default dtype.
     ///
-    /// # Panics
-    /// If `D` is not one more than the axes of a sample.
-    #[must_use]
-    pub fn input<const D: usize>(&self, device: &Device) -> Tensor<D> {
-        tensor(&self.values, self.len(), &self.shape, device)
+    /// # Errors
+    /// [`DataError::BatchRank`] if `D` is not one more than the axes of a sample.
+    pub fn input<const D: usize>(&self, device: &Device) -> Result<Tensor<D>, DataError> {
+        let shape = self.shape::<D>("input", &self.shape)?;
+        let data = TensorData::new(self.values.clone(), shape);
+        Ok(Tensor::from_data(staged(data, device), device))
     }
 
     /// The classes as a tensor `[samples]`.
     ///
-    /// # Panics
-    /// If the targets are no classes.
-    #[must_use]
-    pub fn classes(&self, device: &Device) -> Tensor<1, Int> {
+    /// # Errors
+    /// [`DataError::BatchTarget`] if the targets are no classes.
+    pub fn classes(&self, device: &Device) -> Result<Tensor<1, Int>, DataError> {
         let TargetBatch::Classes(classes) = &self.targets else {
-            panic!("the targets of the batch are no classes")
+            return Err(self.other_target("classes"));
         };
         let classes: Vec<i64> = classes.iter().map(|&class| class as i64).collect();
-        Tensor::from_data(staged(TensorData::new(classes, [self.len()]), device), device)
+        let data = TensorData::new(classes, [self.len()]);
+        Ok(Tensor::from_data(staged(data, device), device))
     }
 
-    /// The target numbers as a tensor `[samples, …]` in the device's default dtype.
+    /// The target values or images as a tensor `[samples, …]` in the device's default dtype.
     ///
-    /// # Panics
-    /// If the targets are no numbers, or `D` is not one more than the axes of a target.
-    #[must_use]
-    pub fn target_values<const D: usize>(&self, device: &Device) -> Tensor<D> {
-        let TargetBatch::Values { shape, values } = &self.targets else {
-            panic!("the targets of the batch are no numbers")
+    /// # Errors
+    /// [`DataError::BatchTarget`] if the targets are neither values nor images,
+    /// [`DataError::BatchRank`] if `D` is not one more than the axes of a target.
+    pub fn target_values<const D: usize>(&self, device: &Device) -> Result<Tensor<D>, DataError> {
+        let (TargetBatch::Values { shape, values } | TargetBatch::Images { shape, values }) =
+            &self.targets
+        else {
+            return Err(self.other_target("values or images"));
         };
-        tensor(values, self.len(), shape, device)
+        let shape = self.shape::<D>("target", shape)?;
+        let data = TensorData::new(values.clone(), shape);
+        Ok(Tensor::from_data(staged(data, device), device))
     }
-}
 
-fn tensor<const D: usize>(
-    values: &[f32],
-    samples: usize,
-    shape: &[usize],
-    device: &Device,
-) -> Tensor<D> {
-    assert_eq!(D, shape.len() + 1, "a batch of samples of shape {shape:?} has another rank");
-    let shape: Vec<usize> = [&[samples], shape].concat();
-    Tensor::from_data(staged(TensorData::new(values.to_vec(), shape), device), device)
+    /// The label of every pixel, `[samples, height, width]`, or of every voxel, `[samples, depth,
+    /// height, width]`.
+    ///
+    /// # Errors
+    /// [`DataError::BatchTarget`] if the targets are no labels, [`DataError::BatchRank`] if `D` is
+    /// not one more than the axes of a mask.
+    pub fn target_labels<const D: usize>(
+        &self,
+        device: &Device,
+    ) -> Result<Tensor<D, Int>, DataError> {
+        let TargetBatch::Labels { shape, labels } = &self.targets else {
+            return Err(self.other_target("labels"));
+        };
+        let shape = self.shape::<D>("target", shape)?;
+        let labels: Vec<i64> = labels.iter().map(|&label| i64::from(label)).collect();
+        Ok(Tensor::from_data(staged(TensorData::new(labels, shape), device), device))
+    }
+
+    /// Cuts the batch back to its first samples.
+    pub(crate) fn truncate(&mut self, samples: usize) {
+        self.values.truncate(samples * self.shape.iter().product::<usize>());
+        self.indices.truncate(samples);
+        match &mut self.targets {
+            TargetBatch::None => {}
+            TargetBatch::Classes(classes) => classes.truncate(samples),
+            TargetBatch::Values { shape, values } | TargetBatch::Images { shape, values } => {
+                values.truncate(samples * shape.iter().product::<usize>());
+            }
+            TargetBatch::Labels { shape, labels } => {
+                labels.truncate(samples * shape.iter().product::<usize>());
+            }
+        }
+    }
+
+    /// The shape of the batch, if it has `D` axes.
+    fn shape<const D: usize>(
+        &self,
+        part: &'static str,
+        sample: &[usize],
+    ) -> Result<Vec<usize>, DataError> {
+        let shape = [&[self.len()], sample].concat();
+        if shape.len() == D {
+            return Ok(shape);
+        }
+        Err(DataError::BatchRank { part, expected: D, got: shape })
+    }
+
+    fn other_target(&self, expected: &'static str) -> DataError {
+        DataError::BatchTarget { expected, got: self.targets.kind() }
+    }
 }
 
 /// Where the device has memory that it copies from by itself, the way there leads through.

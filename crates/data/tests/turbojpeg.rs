@@ -123,5 +123,5 @@ fn damaged_pictures_are_decoded_or_refused() {
     // The library is whole after that.
     assert_eq!(decode(PHOTO, "photo.jpg").unwrap().size(), (120, 160));
     let cut = decode(&PHOTO[..PHOTO.len() / 2], "cut.jpg").unwrap_err();
-    assert!(matches!(cut, DataError::Decode { source: DecodeError::Truncated { .. }, .. }));
+    assert!(matches!(cut, DataError::Decode { cause: DecodeError::Truncated { .. }, .. }));
 }

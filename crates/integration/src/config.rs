@@ -10,8 +10,9 @@ use crate::brightness::LumaStandard;
 use crate::error::NetworkConfigError;
 use crate::network::DualPathwayNet;
 
-/// The widest first stage accepted; twice the widest published convolutional network's.
-pub(crate) const MOST_CHANNELS: usize = 4096;
+/// The widest first stage accepted: a 3×3 convolution of the second stage then has 2.25 GiB of
+/// weights in f32.
+const MOST_CHANNELS: usize = 4096;
 
 /// How many stages and blocks a network has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -184,7 +185,19 @@ impl DualPathwayConfig {
     pub fn validate(&self) -> Result<(), NetworkConfigError> {
         use NetworkConfigError as Error;
 
-        validate_size(self.classes, self.channels, self.stem_stride, self.dropout)?;
+        let Self { classes, channels, stem_stride, dropout, .. } = *self;
+        if classes < 2 {
+            return Err(Error::Classes { classes });
+        }
+        if !(1..=MOST_CHANNELS).contains(&channels) {
+            return Err(Error::Channels { channels, most: MOST_CHANNELS });
+        }
+        if !(1..=2).contains(&stem_stride) {
+            return Err(Error::StemStride { stem_stride });
+        }
+        if !(0.0..1.0).contains(&dropout) {
+            return Err(Error::Dropout { dropout });
+        }
         self.validate_points()?;
         let Normalization { mean, std } = self.normalization;
         for channel in 0..3 {
@@ -237,28 +250,4 @@ impl DualPathwayConfig {
         }
         Ok(())
     }
-}
-
-/// Checks what the configurations of all networks have.
-pub(crate) fn validate_size(
-    classes: usize,
-    channels: usize,
-    stem_stride: usize,
-    dropout: f64,
-) -> Result<(), NetworkConfigError> {
-    use NetworkConfigError as Error;
-
-    if classes < 2 {
-        return Err(Error::Classes { classes });
-    }
-    if !(1..=MOST_CHANNELS).contains(&channels) {
-        return Err(Error::Channels { channels, most: MOST_CHANNELS });
-    }
-    if !(1..=2).contains(&stem_stride) {
-        return Err(Error::StemStride { stem_stride });
-    }
-    if !(0.0..1.0).contains(&dropout) {
-        return Err(Error::Dropout { dropout });
-    }
-    Ok(())
 }

@@ -1,9 +1,8 @@
-//! Why a network cannot be built, or made as asked.
+//! Why a network cannot be built.
 
 use crate::config::IntegrationPoint;
 
-/// Why a [`DualPathwayConfig`](crate::DualPathwayConfig) or a
-/// [`SeparableConfig`](crate::SeparableConfig) cannot be built.
+/// Why a [`DualPathwayConfig`](crate::DualPathwayConfig) is invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NetworkConfigError {
@@ -16,7 +15,7 @@ pub enum NetworkConfigError {
     /// The network has no width.
     #[error("`channels` is {channels}; expected 1 to {most}")]
     Channels {
-        /// The width of the first stage, or of the stem, asked for.
+        /// The width of the first stage asked for.
         channels: usize,
         /// The largest width accepted.
         most: usize,
@@ -55,12 +54,4 @@ pub enum NetworkConfigError {
         /// The value given.
         mean: f64,
     },
-}
-
-/// Why no outliers can be made: their factor cannot be divided by.
-#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
-#[error("the factor of outlier channels is {factor}; expected a positive number such as 64")]
-pub struct OutlierError {
-    /// The factor asked for.
-    pub factor: f32,
 }

@@ -1,4 +1,4 @@
-//! Image classifiers: the dual-pathway network, and one of depthwise-separable convolutions.
+//! The dual-pathway network, an image classifier.
 #![doc = include_str!("../README.md")]
 
 mod brightness;
@@ -8,9 +8,7 @@ mod cost;
 mod error;
 mod gate;
 mod network;
-mod outliers;
 mod residual;
-mod separable;
 mod stage;
 mod stream;
 mod wide;
@@ -19,9 +17,6 @@ mod wide;
 pub use config::{Depth, DualPathwayConfig, IntegrationPoint, Normalization};
 pub use network::{DualPathwayNet, Pathways};
 
-// A network of one pathway, for small devices.
-pub use separable::{SeparableConfig, SeparableNet};
-
 // The second pathway's input.
 pub use brightness::{Brightness, LumaStandard};
 
@@ -29,4 +24,4 @@ pub use brightness::{Brightness, LumaStandard};
 pub use contribution::{Place, StageWeights};
 
 // Errors.
-pub use error::{NetworkConfigError, OutlierError};
+pub use error::NetworkConfigError;

@@ -205,14 +205,14 @@ impl Classifier {
 }
 
 /// The mean over each feature map.
-pub(crate) fn pool(maps: Tensor<4>) -> Tensor<2> {
+fn pool(maps: Tensor<4>) -> Tensor<2> {
     let [batch, channels, ..] = maps.dims();
     let pool = AdaptiveAvgPool2d::new(AdaptiveAvgPool2dConfig::new([1, 1]));
     pool.forward(maps).reshape([batch, channels])
 }
 
 /// Draws every parameter that is not there yet.
-pub(crate) struct Draw;
+struct Draw;
 
 impl ModuleVisitor for Draw {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {

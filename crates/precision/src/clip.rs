@@ -27,7 +27,7 @@ pub fn clip_global_norm<M: Module>(
     module: &M,
     max_norm: Option<f64>,
 ) -> Result<(GradientsParams, f64), PrecisionError> {
-    let norm = global_norm(&gradients, module);
+    let norm = norm_of(&read_square_sums(&gradients, module));
     if !norm.is_finite() {
         return Err(match first_non_finite(&gradients, module) {
             Some(path) => PrecisionError::NonFiniteGradient { path },
@@ -38,14 +38,30 @@ pub fn clip_global_norm<M: Module>(
     Ok((gradients, norm))
 }
 
-/// The global norm; not finite if any gradient is not. The device is read once.
-pub(crate) fn global_norm<M: Module>(gradients: &GradientsParams, module: &M) -> f64 {
+/// The sum of squares of each gradient, in module order, still on the device; `None` without
+/// gradients.
+///
+/// Read it together with whatever else a step reads, and give the numbers to
+/// [`LossScaler::unscale_measured`](crate::LossScaler::unscale_measured).
+///
+/// # Shapes
+/// - returns: `[gradients]`
+#[must_use]
+pub fn square_sums<M: Module>(gradients: &GradientsParams, module: &M) -> Option<Tensor<1>> {
     let mut squares = Squares { gradients, sums: Vec::new() };
     module.visit(&mut squares);
-    if squares.sums.is_empty() {
-        return 0.0;
-    }
-    Tensor::cat(squares.sums, 0).into_data().iter::<f64>().sum::<f64>().sqrt()
+    (!squares.sums.is_empty()).then(|| Tensor::cat(squares.sums, 0))
+}
+
+/// The sums of squares of all gradients, by one read of the device.
+pub(crate) fn read_square_sums<M: Module>(gradients: &GradientsParams, module: &M) -> Vec<f64> {
+    square_sums(gradients, module)
+        .map_or_else(Vec::new, |sums| sums.into_data().iter::<f64>().collect())
+}
+
+/// The global norm; not finite if any gradient is not.
+pub(crate) fn norm_of(square_sums: &[f64]) -> f64 {
+    square_sums.iter().sum::<f64>().sqrt()
 }
 
 /// The factor that brings a norm down to its bound.

@@ -4,7 +4,7 @@ use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 
-use crate::clip::{clipped_by, global_norm, multiply};
+use crate::clip::{clipped_by, multiply, norm_of, read_square_sums};
 use crate::error::PrecisionError;
 use crate::finite::first_non_finite;
 use crate::loss_scale::LossScaler;
@@ -47,12 +47,28 @@ impl LossScaler {
     /// [`clip_global_norm`](crate::clip_global_norm) reports.
     pub fn unscale<M: Module>(
         &mut self,
-        mut gradients: GradientsParams,
+        gradients: GradientsParams,
         module: &M,
         max_norm: Option<f64>,
     ) -> Result<Unscaled, PrecisionError> {
+        let sums = read_square_sums(&gradients, module);
+        self.unscale_measured(gradients, module, max_norm, &sums)
+    }
+
+    /// [`unscale`](Self::unscale) without a read of the device: `square_sums` are the numbers of
+    /// [`square_sums`](crate::square_sums) of these gradients, which the caller has read.
+    ///
+    /// # Errors
+    /// As [`unscale`](Self::unscale).
+    pub fn unscale_measured<M: Module>(
+        &mut self,
+        mut gradients: GradientsParams,
+        module: &M,
+        max_norm: Option<f64>,
+        square_sums: &[f64],
+    ) -> Result<Unscaled, PrecisionError> {
         let scale = self.scale();
-        let norm = global_norm(&gradients, module) / scale;
+        let norm = norm_of(square_sums) / scale;
         if norm.is_finite() {
             self.follow_good();
             multiply(&mut gradients, module, clipped_by(norm, max_norm) / scale);

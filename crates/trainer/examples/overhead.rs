@@ -3,9 +3,9 @@
 //! Both sides take the same batches from a loader, run a model of one parameter with one element,
 //! read the loss, and update by plain gradient descent. The run also counts correct predictions,
 //! times its phases and reports every step as an event. Clip, guard and precision are off on
-//! both sides; two more lines tell what the guard and what guard and clip add. Pairs take turns;
-//! the time is that of this thread on a processor, which the other programs of a machine do not
-//! lengthen as they do the time on a clock.
+//! both sides; two more lines show what the guard and what guard and clip add. Pairs take turns;
+//! the time is the CPU time of this thread, which other programs change less than wall-clock
+//! time.
 //!
 //! ```text
 //! cargo run --example overhead -- [STEPS] [PAIRS]
@@ -19,13 +19,12 @@ use std::time::Duration;
 use burn::module::{Module, Param};
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::optim::{GradientsParams, SgdConfig};
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, Int, Tensor};
 use rustix::time::{ClockId, clock_gettime};
-use updraft_data::{DataError, Image, ImageSource, Loader, LoaderConfig, Workers};
-use updraft_precision::LossScale;
+use updraft_data::{DataError, Image, ImageBatch, ImageSource, Loader, LoaderConfig, Workers};
 use updraft_trainer::{
-    BatchNormStatistics, CheckpointSettings, Control, Criterion, NonFinite, Run, RunData,
-    RunSettings, Schedule, StepSettings, Transfer,
+    ClassCounts, Control, Losses, MetricSpec, NonFinite, Run, RunData, RunSettings, StepContext,
+    StepSettings, StreamError, Task, cross_entropy,
 };
 
 /// One parameter with one element: all other work of a step is the loop's.
@@ -43,6 +42,53 @@ impl One {
         let [batch, channels, height, width] = images.dims();
         let logits = images.reshape([batch, channels * height * width]);
         logits * self.weight.val().unsqueeze()
+    }
+}
+
+/// Cross-entropy, with the number of correct predictions as score.
+struct Classify;
+
+impl Task<One> for Classify {
+    type Batch = ImageBatch;
+    type Input = Tensor<4>;
+    type Target = Tensor<1, Int>;
+    type Output = Tensor<2>;
+    type Score = ClassCounts;
+
+    fn place(
+        &self,
+        batch: ImageBatch,
+        device: &Device,
+    ) -> Result<(Tensor<4>, Tensor<1, Int>), StreamError> {
+        Ok(batch.to_device(device))
+    }
+
+    fn forward(&self, model: &One, images: Tensor<4>, _: &StepContext) -> Tensor<2> {
+        model.forward(images)
+    }
+
+    fn loss(&self, logits: &Tensor<2>, classes: &Tensor<1, Int>) -> Losses {
+        cross_entropy(logits.clone(), classes.clone(), 0.0).into()
+    }
+
+    fn samples(&self, classes: &Tensor<1, Int>) -> usize {
+        classes.dims()[0]
+    }
+
+    fn example(&self, batch: usize, device: &Device) -> (Tensor<4>, Tensor<1, Int>) {
+        (Tensor::ones([batch, 3, 1, 1], device), Tensor::zeros([batch], device))
+    }
+
+    fn metrics(&self) -> Vec<MetricSpec> {
+        vec![ClassCounts::spec()]
+    }
+
+    fn measure(&self, logits: &Tensor<2>, classes: &Tensor<1, Int>) -> Option<Tensor<1>> {
+        Some(ClassCounts::measure(logits, classes))
+    }
+
+    fn values(&self, score: &ClassCounts) -> Vec<Option<f64>> {
+        vec![score.accuracy()]
     }
 }
 
@@ -139,41 +185,16 @@ fn by_hand(loader: &Loader) -> Result<Duration, Box<dyn Error>> {
 fn in_a_run(loader: &Loader, step: StepSettings) -> Result<Duration, Box<dyn Error>> {
     let device = Device::flex().autodiff();
     let folder = tempfile::tempdir()?;
-    let settings = RunSettings {
-        epochs: 1,
-        seed: 1,
-        learning_rate: 1e-3,
-        schedule: Schedule::Constant,
-        plateau: None,
-        step,
-        loss_scale: LossScale::None,
-        accumulate: 1,
-        ema: None,
-        batch_norm: BatchNormStatistics::Running,
-        criterion: Criterion::TrainLoss,
-        early_stop: None,
-        transfer: Transfer::WhenUsed,
-        checkpoints: CheckpointSettings {
-            folder: folder.path().to_owned(),
-            every_steps: None,
-            keep_last: 1,
-            keep_best: 0,
-        },
-    };
+    let mut settings = RunSettings { step, ..RunSettings::new(1, folder.path()) };
+    settings.checkpoints.keep_last = 1;
     let run = Run::new(One::new(&device), SgdConfig::new().init());
     let data = RunData { train: loader, test: None };
     let mut events = 0_usize;
     let before = thread_time();
-    run.train(
-        &settings,
-        data,
-        &device,
-        &|model: &One, images| model.forward(images),
-        &mut |_, _| {
-            events += 1;
-            Control::Continue
-        },
-    )?;
+    run.train(&Classify, &settings, data, &device, &mut |_, _| {
+        events += 1;
+        Control::Continue
+    })?;
     let took = thread_time() - before;
     assert!(events > loader.batches(), "every step was reported");
     Ok(took)

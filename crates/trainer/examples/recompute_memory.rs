@@ -117,7 +117,8 @@ fn main() {
     }
     drop(net);
     seconds.sort_by(f64::total_cmp);
-    let memory = peak.map_or_else(|| "not told".to_owned(), |peak| format!("{peak:.0} MiB"));
+    let memory =
+        peak.map_or_else(|| "memory not known".to_owned(), |peak| format!("{peak:.0} MiB"));
     println!(
         "{mode}: {memory} above {:.0} MiB, step {:.2} s ({:.2} to {:.2})",
         before.unwrap_or(f64::NAN),

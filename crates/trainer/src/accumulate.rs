@@ -7,9 +7,9 @@ use burn::tensor::Tensor;
 /// The mean of gradients over samples that came in several batches.
 ///
 /// With `gᵢ` the gradient of batch `i`'s mean loss and `nᵢ` its samples, the result is
-/// `Σ nᵢ·gᵢ / Σ nᵢ`: the gradient of the mean loss over all samples, whatever their split. A
-/// parameter that a batch's loss does not depend on counts there with a gradient of zero. One
-/// batch alone passes through untouched, bit for bit.
+/// `Σ nᵢ·gᵢ / Σ nᵢ`: the gradient of the mean loss over all samples, however they are split. A
+/// parameter that a batch's loss does not depend on counts there with a gradient of zero. The
+/// gradients of a single batch are returned unchanged, bit for bit.
 ///
 /// burn's `GradientsAccumulator` takes the sum, which makes the update grow with the number of
 /// batches.

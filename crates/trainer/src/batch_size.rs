@@ -2,7 +2,7 @@
 
 use crate::error::TrainError;
 
-/// Where a batch size is looked for.
+/// The range of a search for a batch size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BatchSearch {
     /// The smallest batch worth training with, at least 1.
@@ -16,7 +16,7 @@ pub struct BatchSearch {
 /// Whether a batch size fits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fit {
-    /// A step and an evaluation went through.
+    /// A step and an evaluation succeeded.
     Fits,
     /// There was not enough memory.
     TooLarge,
@@ -27,9 +27,9 @@ pub enum Fit {
 pub struct BatchFound {
     /// The batch size to use: the largest that fits, less the head-room; it was probed itself.
     pub batch: usize,
-    /// The largest size that was seen to fit.
+    /// The largest size that fitted.
     pub largest: usize,
-    /// The smallest that was seen not to; `None` where the largest allowed one fits.
+    /// The smallest that did not; `None` where the largest allowed one fits.
     pub too_large: Option<usize>,
     /// How many sizes were probed.
     pub probes: usize,
@@ -44,16 +44,21 @@ impl BatchSearch {
     /// # Errors
     /// [`TrainError::Setting`] naming the number that is out of range.
     pub fn validate(&self) -> Result<(), TrainError> {
-        let refuse =
-            |name, value: String, expected| Err(TrainError::Setting { name, value, expected });
+        let refuse = |name, value: String, expected: &'static str| {
+            Err(TrainError::setting(name, value, expected))
+        };
         if self.least == 0 {
-            return refuse("least", "0".to_owned(), "at least 1");
+            return refuse("auto_batch.least", "0".to_owned(), "at least 1");
         }
         if self.most < self.least {
-            return refuse("most", self.most.to_string(), "at least the smallest batch");
+            return refuse("auto_batch.most", self.most.to_string(), "at least the smallest batch");
         }
         if !(0.0..1.0).contains(&self.head_room) {
-            return refuse("head_room", self.head_room.to_string(), "at least 0 and below 1");
+            return refuse(
+                "auto_batch.head_room",
+                self.head_room.to_string(),
+                "at least 0 and below 1",
+            );
         }
         Ok(())
     }
@@ -100,7 +105,7 @@ impl BatchSearch {
                 false => too_large = Some(middle),
             }
         }
-        // Memory is not always monotone: what is handed out has been seen to fit.
+        // Memory is not always monotone: the size that is returned was probed.
         let mut batch = ((largest as f64 * (1.0 - self.head_room)) as usize).max(self.least);
         while batch != largest && batch > self.least && !fits(batch)? {
             batch = (batch * 19 / 20).max(self.least);
@@ -161,9 +166,9 @@ mod tests {
     fn numbers_out_of_range_are_refused_before_anything_is_probed() {
         let good = BatchSearch { least: 1, most: 64, head_room: 0.1 };
         for (bad, name) in [
-            (BatchSearch { least: 0, ..good }, "`least`"),
-            (BatchSearch { most: 0, ..good }, "`most`"),
-            (BatchSearch { head_room: 1.0, ..good }, "`head_room`"),
+            (BatchSearch { least: 0, ..good }, "`auto_batch.least`"),
+            (BatchSearch { most: 0, ..good }, "`auto_batch.most`"),
+            (BatchSearch { head_room: 1.0, ..good }, "`auto_batch.head_room`"),
         ] {
             let error = bad.run::<TrainError>(&mut |_| panic!("probed")).expect_err("refused");
             assert!(error.to_string().starts_with(name), "{error}");

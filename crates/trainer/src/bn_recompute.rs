@@ -1,4 +1,4 @@
-//! The statistics of batch norms computed anew over whole data instead of followed batch by batch.
+//! Statistics of batch norms computed over whole data, in place of running averages.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -18,12 +18,11 @@ use crate::recompute::Untrack;
 /// that keep no statistics, such as dropout, are off: they are off when the statistics are used,
 /// and noise would inflate the variances. Learned parameters are untouched.
 ///
-/// The given model is neither changed nor moved, whatever happens: the work is done on a copy with
-/// statistics of its own. The copy that is returned is on the plain device. `None` when `poll`,
-/// asked after each batch with their number, wants to stop.
+/// The given model is not changed, also after an error: the work is done on a copy with statistics
+/// of its own. The copy that is returned is on the plain device. `poll` is called after each batch
+/// with their number; `None` if it returns [`Control::Stop`].
 ///
-/// # Shapes
-/// - each batch: what `forward` takes, samples first, on the autodiff device
+/// Each batch is what `forward` takes, on the autodiff device, with its number of samples.
 ///
 /// # Errors
 /// The first error among the batches.
@@ -31,10 +30,10 @@ use crate::recompute::Untrack;
 /// # Source
 /// Wu and Johnson 2021, arXiv:2105.07576, section 3.1 (precise batch norm), with the exact
 /// variance of pooled samples.
-pub fn recompute_batch_norms<M: Module, E, const D: usize>(
+pub fn recompute_batch_norms<M: Module, I: Clone, E>(
     model: &M,
-    forward: &dyn Fn(&M, Tensor<D>) -> Tensor<2>,
-    batches: &mut dyn Iterator<Item = Result<Tensor<D>, E>>,
+    forward: &dyn Fn(&M, I),
+    batches: &mut dyn Iterator<Item = Result<(I, usize), E>>,
     poll: &mut dyn FnMut(u64) -> Control,
 ) -> Result<Option<M>, E> {
     recompute(model, Noise::Off, forward, batches, poll)
@@ -49,11 +48,11 @@ enum Noise {
     On,
 }
 
-fn recompute<M: Module, E, const D: usize>(
+fn recompute<M: Module, I: Clone, E>(
     model: &M,
     noise: Noise,
-    forward: &dyn Fn(&M, Tensor<D>) -> Tensor<2>,
-    batches: &mut dyn Iterator<Item = Result<Tensor<D>, E>>,
+    forward: &dyn Fn(&M, I),
+    batches: &mut dyn Iterator<Item = Result<(I, usize), E>>,
     poll: &mut dyn FnMut(u64) -> Control,
 ) -> Result<Option<M>, E> {
     // `valid` gives the copy its own statistics; a clone would share them.
@@ -67,20 +66,20 @@ fn recompute<M: Module, E, const D: usize>(
         #[cfg(test)]
         Noise::On => copy,
     };
-    // No batch has a backward pass that would let go of its graph.
+    // No batch has a backward pass that would release its graph.
     copy = copy.map(&mut Untrack);
     let mut sums: BTreeMap<ParamId, Moments> = BTreeMap::new();
     let mut shares: BTreeMap<ParamId, f64> = BTreeMap::new();
     let mut samples = 0.0;
     let mut count = 0;
     for batch in batches {
-        let images = batch?;
-        let weight = images.dims()[0] as f64;
+        let (input, in_batch) = batch?;
+        let weight = in_batch as f64;
         if shares.is_empty() {
-            shares = momenta(&mut copy, &found, forward, &images);
+            shares = momenta(&mut copy, &found, forward, &input);
         }
         // From zero, one pass leaves `momentum · statistic`.
-        let seen = pass(&mut copy, &found, forward, images, &|_| 0.0);
+        let seen = pass(&mut copy, &found, forward, input, &|_| 0.0);
         for (id, values) in &seen {
             let Some(share) = shares.get(id) else { continue };
             sums.entry(*id).or_default().add(values, weight, *share);
@@ -179,20 +178,20 @@ impl ModuleMapper for Silence<'_> {
 ///
 /// It is a field of the layer that no traversal shows, so it is measured: a running statistic at
 /// zero becomes `m·s`, one at a large `v` becomes `(1 − m)·v + m·s`. A layer that is frozen
-/// follows nothing and is left out.
-fn momenta<M: Module, const D: usize>(
+/// does not change its statistics and is left out.
+fn momenta<M: Module, I: Clone>(
     copy: &mut M,
     found: &Found,
-    forward: &dyn Fn(&M, Tensor<D>) -> Tensor<2>,
-    images: &Tensor<D>,
+    forward: &dyn Fn(&M, I),
+    input: &I,
 ) -> BTreeMap<ParamId, f64> {
-    let low = pass(copy, found, forward, images.clone(), &|_| 0.0);
+    let low = pass(copy, found, forward, input.clone(), &|_| 0.0);
     let large = |id: ParamId| {
         let most = low.get(&id).into_iter().flatten().fold(1.0_f64, |most, x| most.max(x.abs()));
         // A power of two far above the statistic, so that `m·s` costs the difference no digits.
         2.0_f64.powi(most.log2().ceil() as i32 + 10)
     };
-    let high = pass(copy, found, forward, images.clone(), &large);
+    let high = pass(copy, found, forward, input.clone(), &large);
     let mut shares = BTreeMap::new();
     for (id, low) in &low {
         let differences = high[id].iter().zip(low).map(|(high, low)| high - low);
@@ -205,16 +204,16 @@ fn momenta<M: Module, const D: usize>(
 }
 
 /// One forward pass from the given values; returns the statistics after it.
-fn pass<M: Module, const D: usize>(
+fn pass<M: Module, I: Clone>(
     copy: &mut M,
     found: &Found,
-    forward: &dyn Fn(&M, Tensor<D>) -> Tensor<2>,
-    images: Tensor<D>,
+    forward: &dyn Fn(&M, I),
+    input: I,
     from: &dyn Fn(ParamId) -> f64,
 ) -> BTreeMap<ParamId, Vec<f64>> {
     // In place, as burn maps running statistics: the clone is the same model.
     *copy = copy.clone().map(&mut Fill { ids: &found.ids, from });
-    drop(forward(copy, images));
+    forward(copy, input);
     read(&copy.valid(), found)
 }
 
@@ -342,17 +341,19 @@ mod tests {
         }
     }
 
-    fn forward(model: &Noisy, images: Tensor<4>) -> Tensor<2> {
-        model.forward(images)
+    fn forward(model: &Noisy, images: Tensor<4>) {
+        model.forward(images);
     }
+
+    type Batch = Result<(Tensor<4>, usize), &'static str>;
 
     /// Batches of 3, 3 and 2 samples around 3, of one pixel each.
     const PIXELS: [f64; 8] = [1.0, 4.5, 2.0, 7.0, 3.0, 3.5, -1.0, 4.0];
 
-    fn batches(device: &Device) -> Vec<Result<Tensor<4>, &'static str>> {
+    fn batches(device: &Device) -> Vec<Batch> {
         let batch = |pixels: &[f64]| {
             let data = TensorData::new(pixels.to_vec(), [pixels.len(), 1, 1, 1]);
-            Ok(Tensor::from_data(data.convert::<f32>(), device))
+            Ok((Tensor::from_data(data.convert::<f32>(), device), pixels.len()))
         };
         PIXELS.chunks(3).map(batch).collect()
     }
@@ -421,9 +422,8 @@ mod tests {
             let model = Noisy::new(0.1, &device);
             let tracked = std::cell::Cell::new(0);
             let watched = |model: &Noisy, x: Tensor<4>| {
-                let y = forward(model, x);
+                let y = model.forward(x);
                 tracked.set(tracked.get() + usize::from(y.is_tracked()));
-                y
             };
             let given = &mut batches(&device).into_iter();
             let done = recompute_batch_norms(&model, &watched, given, &mut |_| Control::Continue);

@@ -1,4 +1,4 @@
-//! The numbers that a forward pass changes and no optimizer does: running statistics.
+//! Tensors that a forward pass changes and no optimizer does: running statistics.
 
 use std::collections::HashSet;
 

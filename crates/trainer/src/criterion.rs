@@ -1,65 +1,150 @@
-//! The number by which one epoch is better than another.
+//! The metric that compares epochs.
+
+use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::TrainError;
 use crate::events::EpochReport;
+use crate::metric::{Direction, MetricSpec};
 
-/// Which of an epoch's numbers says how good it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+/// The metric that compares epochs, `SPLIT-METRIC`: `test-loss`, `test-accuracy`, `train-loss` and
+/// so on, for every metric of the task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Criterion {
+    /// Which samples it is measured on.
+    pub split: Split,
+    /// The metric's name.
+    pub metric: String,
+}
+
+/// Which samples a metric is measured on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Criterion {
-    /// The share of test samples classified correctly; more is better. Values have none.
-    #[default]
-    TestAccuracy,
-    /// The mean loss on the test data; less is better.
-    TestLoss,
-    /// The mean loss on the training data, each batch before its update; less is better.
-    TrainLoss,
+pub enum Split {
+    /// The training data, each sample before its update.
+    Train,
+    /// The test data.
+    Test,
+}
+
+/// The loss on the test data.
+impl Default for Criterion {
+    fn default() -> Self {
+        Self { split: Split::Test, metric: "loss".to_owned() }
+    }
+}
+
+impl fmt::Display for Split {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Train => "train",
+            Self::Test => "test",
+        })
+    }
+}
+
+impl fmt::Display for Criterion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.split, self.metric)
+    }
+}
+
+/// A text that is not a criterion.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` names no metric; it must be `train-` or `test-` and a metric, as in `test-loss`")]
+pub struct CriterionError {
+    text: String,
+}
+
+impl FromStr for Criterion {
+    type Err = CriterionError;
+
+    fn from_str(text: &str) -> Result<Self, CriterionError> {
+        let split = match text.split_once('-') {
+            Some(("train", metric)) if !metric.is_empty() => Some((Split::Train, metric)),
+            Some(("test", metric)) if !metric.is_empty() => Some((Split::Test, metric)),
+            _ => None,
+        };
+        let (split, metric) = split.ok_or_else(|| CriterionError { text: text.to_owned() })?;
+        Ok(Self { split, metric: metric.to_owned() })
+    }
+}
+
+impl Serialize for Criterion {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Criterion {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
 }
 
 impl Criterion {
-    /// The number of an epoch; `None` where there was no test data, or no classes to be right about.
-    #[must_use]
-    pub fn value(self, report: &EpochReport) -> Option<f64> {
-        match self {
-            Self::TestAccuracy => report.test.and_then(|test| test.accuracy),
-            Self::TestLoss => report.test.map(|test| test.loss),
-            Self::TrainLoss => Some(report.train_loss),
+    /// The direction of the metric in a task with these metrics.
+    ///
+    /// # Errors
+    /// [`TrainError::Setting`], which lists the metrics, if it is none of them.
+    pub fn direction(&self, metrics: &[MetricSpec]) -> Result<Direction, TrainError> {
+        if let Some(found) = metrics.iter().find(|spec| spec.name == self.metric) {
+            return Ok(found.direction);
         }
+        let splits = [Split::Test, Split::Train];
+        let known = splits
+            .iter()
+            .flat_map(|split| metrics.iter().map(move |spec| format!("`{split}-{}`", spec.name)));
+        let expected = format!("one of {}", known.collect::<Vec<_>>().join(", "));
+        Err(TrainError::setting("criterion", format!("`{self}`"), expected))
     }
 
-    /// Whether the number comes from test data.
+    /// The value in an epoch; `None` where it was not measured or is not defined.
     #[must_use]
-    pub fn needs_test_data(self) -> bool {
-        self != Self::TrainLoss
-    }
-
-    /// By how much `new` is better than `old`, in the number's own unit; negative if it is worse.
-    #[must_use]
-    pub fn gain(self, new: f64, old: f64) -> f64 {
-        match self {
-            Self::TestAccuracy => new - old,
-            Self::TestLoss | Self::TrainLoss => old - new,
+    pub fn value(&self, report: &EpochReport) -> Option<f64> {
+        match self.split {
+            Split::Train => report.train.value(&self.metric),
+            Split::Test => report.test.as_ref()?.value(&self.metric),
         }
     }
 }
 
-/// The best epoch so far, and how long ago it was.
+/// The criterion's value at a checkpoint that ends an epoch.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct EpochScore {
+    pub(crate) criterion: Criterion,
+    pub(crate) direction: Direction,
+    /// The bits of the value; JSON readers may round a decimal.
+    bits: u64,
+}
+
+impl EpochScore {
+    pub(crate) fn new(criterion: Criterion, direction: Direction, value: f64) -> Self {
+        Self { criterion, direction, bits: value.to_bits() }
+    }
+
+    pub(crate) fn value(&self) -> f64 {
+        f64::from_bits(self.bits)
+    }
+}
+
+/// The best value so far, and the epochs since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Record {
-    /// The bits of the best number; JSON readers may round a decimal.
+    /// The bits of the best value; JSON readers may round a decimal.
     best_bits: Option<u64>,
     /// Epochs since.
     pub(crate) waited: u64,
 }
 
 impl Record {
-    /// Takes an epoch's number; it is a new best if it gains more than `least`.
-    ///
-    /// A number that is not one is never better.
-    pub(crate) fn take(&mut self, criterion: Criterion, value: f64, least: f64) {
+    /// Takes an epoch's value; it is the new best if it is better by more than `least`, which NaN
+    /// never is.
+    pub(crate) fn take(&mut self, direction: Direction, value: f64, least: f64) {
         let best = self.best_bits.map(f64::from_bits);
-        let is_better = best.map_or(!value.is_nan(), |best| criterion.gain(value, best) > least);
+        let is_better = best.map_or(!value.is_nan(), |best| direction.gain(value, best) > least);
         if is_better {
             *self = Self { best_bits: Some(value.to_bits()), waited: 0 };
         } else {
@@ -71,21 +156,40 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metric::Unit;
+
+    #[test]
+    fn a_criterion_reads_the_text_that_it_prints() {
+        for text in ["test-accuracy", "train-loss", "test-loss-reconstruction"] {
+            assert_eq!(text.parse::<Criterion>().expect("a criterion").to_string(), text);
+        }
+        for text in ["accuracy", "valid-loss", "test-", "test"] {
+            assert!(text.parse::<Criterion>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_metric_that_the_task_lacks_is_refused_with_those_it_has() {
+        let specs = [MetricSpec::new("loss", Unit::None, Direction::LowerIsBetter)];
+        let criterion: Criterion = "test-dice".parse().expect("a criterion");
+        let said = criterion.direction(&specs).expect_err("unknown").to_string();
+        assert_eq!(said, "`criterion` is `test-dice`; it must be one of `test-loss`, `train-loss`");
+    }
 
     #[test]
     fn an_epoch_is_the_best_if_it_gains_enough_and_never_with_nan() {
-        let waits = |criterion, least, values: &[f64]| -> Vec<u64> {
+        let waits = |direction, least, values: &[f64]| -> Vec<u64> {
             let mut record = Record::default();
             let take = |value: &f64| {
-                record.take(criterion, *value, least);
+                record.take(direction, *value, least);
                 record.waited
             };
             values.iter().map(take).collect()
         };
         let values = [0.5, 0.6, 0.6, 0.55, 0.7, f64::NAN];
-        assert_eq!(waits(Criterion::TestAccuracy, 0.0, &values), [0, 0, 1, 2, 0, 1]);
-        assert_eq!(waits(Criterion::TestAccuracy, 0.15, &values), [0, 1, 2, 3, 0, 1]);
-        assert_eq!(waits(Criterion::TestLoss, 0.0, &values), [0, 1, 2, 3, 4, 5]);
-        assert_eq!(waits(Criterion::TrainLoss, 0.0, &[f64::NAN, 2.0, 1.0]), [1, 0, 0]);
+        assert_eq!(waits(Direction::HigherIsBetter, 0.0, &values), [0, 0, 1, 2, 0, 1]);
+        assert_eq!(waits(Direction::HigherIsBetter, 0.15, &values), [0, 1, 2, 3, 0, 1]);
+        assert_eq!(waits(Direction::LowerIsBetter, 0.0, &values), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(waits(Direction::LowerIsBetter, 0.0, &[f64::NAN, 2.0, 1.0]), [1, 0, 0]);
     }
 }

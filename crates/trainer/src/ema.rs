@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::buffers::{learned, tensors};
 use crate::error::TrainError;
 
-/// How slowly an average of the parameters follows them.
+/// The decay of a moving average of the parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EmaConfig {
@@ -27,11 +27,7 @@ impl EmaConfig {
         if (0.0..1.0).contains(&self.decay) {
             return Ok(());
         }
-        Err(TrainError::Setting {
-            name: "ema.decay",
-            value: self.decay.to_string(),
-            expected: "at least 0 and below 1",
-        })
+        Err(TrainError::setting("ema_decay", self.decay.to_string(), "at least 0 and below 1"))
     }
 
     /// The share that stays at update `t`, counted from 1: `min(decay, (1 + t)/(10 + t))`.
@@ -73,7 +69,7 @@ impl<M: Module> Ema<M> {
         Self { config, average, updates, learned: learned(model) }
     }
 
-    /// Moves the average toward the model.
+    /// Updates the average with the model's parameters.
     pub fn update(&mut self, model: &M) {
         self.updates += 1;
         let mut blend = Blend {
@@ -91,7 +87,7 @@ impl<M: Module> Ema<M> {
         &self.average
     }
 
-    /// How often the average moved.
+    /// Updates of the average so far.
     #[must_use]
     pub fn updates(&self) -> u64 {
         self.updates

@@ -1,43 +1,44 @@
-//! One epoch of a run: its updates, then the model that is served and its score.
+//! One epoch of a run: its updates, then the served model and its evaluation.
 
 use std::time::Instant;
 
 use burn::module::Module;
-use burn::tensor::{Device, Tensor};
-use updraft_data::{Collate, DataError, Epoch};
+use burn::tensor::Device;
 use updraft_precision::LossScaler;
 
 use crate::bn_recompute::recompute_batch_norms;
-use crate::criterion::Criterion;
 use crate::ema::Ema;
 use crate::error::TrainError;
-use crate::evaluate::evaluate;
-use crate::events::{Activity, Control, EpochReport, Evaluation, Event, StepReport};
+use crate::evaluate::evaluate_stream;
+use crate::events::{Activity, Control, EpochReport, Event, StepReport};
 use crate::guard::{NonFinite, Skipped};
+use crate::metric::{Direction, Evaluation, LossSums, MetricSpec, Score};
 use crate::monitor::{PhaseClock, StepTimes};
-use crate::passes::Passes;
 use crate::run::{Run, RunData};
 use crate::settings::{BatchNormStatistics, RunSettings, Transfer};
-use crate::step::{StepAt, train_step_accumulated};
-use crate::target::{Target, TrainBatch};
+use crate::step::{Placed, StepAt, train_step_accumulated};
+use crate::stream::{EpochStream, StreamError};
+use crate::task::{Mode, StepContext, Task};
+use crate::tensors::Tensors;
 
-/// All that stays the same while a run goes on.
-pub(crate) struct Course<'a, M, C: Collate, const D: usize> {
+/// What stays the same during a run.
+pub(crate) struct Course<'a, T, B> {
+    pub(crate) task: &'a T,
     pub(crate) settings: &'a RunSettings,
-    pub(crate) data: RunData<'a, C>,
+    pub(crate) data: RunData<'a, B>,
     pub(crate) device: &'a Device,
-    pub(crate) passes: Passes<'a, M, D>,
+    /// The loss, its parts and the task's metrics.
+    pub(crate) metrics: Vec<MetricSpec>,
+    /// Whether more of the criterion is better.
+    pub(crate) direction: Direction,
     pub(crate) started: Instant,
     pub(crate) per_epoch: u64,
     pub(crate) steps: u64,
 }
 
-/// The input of a batch, and what it is to be told as.
-type OnDevice<const D: usize> = (Tensor<D>, Target);
-
 pub(crate) type Watch<'a, M> = &'a mut dyn FnMut(&Event, &M) -> Control;
 
-/// What the training part of an epoch measured.
+/// Measurements of the training part of an epoch.
 #[derive(Default)]
 pub(crate) struct Pass {
     times: StepTimes,
@@ -48,34 +49,32 @@ pub(crate) struct Pass {
 
 impl<M: Module> Run<M> {
     /// The updates of one epoch, or of what is left of it; `None` if the watcher wants to stop.
-    pub(crate) fn pass<C: Collate, const D: usize>(
+    pub(crate) fn pass<T: Task<M>>(
         mut self,
-        course: &Course<'_, M, C, D>,
+        course: &Course<'_, T, T::Batch>,
         ema: &mut Option<Ema<M>>,
         watch: Watch<'_, M>,
-    ) -> Result<(Self, Option<Pass>), TrainError>
-    where
-        C::Batch: TrainBatch<D>,
-    {
-        let (settings, device) = (course.settings, course.device);
+    ) -> Result<(Self, Option<Pass>), TrainError> {
+        let (task, settings, device) = (course.task, course.settings, course.device);
         let epoch = self.state.epoch;
         let started = Instant::now();
         let mut pass = Pass::default();
         let mut scaler = self.loss_scaler(settings)?;
-        let failed = |source| TrainError::Data { epoch, split: "training", source };
+        let mut score: T::Score = self.epoch_score()?;
+        let failed = |cause| TrainError::Data { epoch, split: "training", cause };
         let mut stream = match &self.state.loader {
             Some(state) => course.data.train.resume(state).map_err(failed)?,
             None => course.data.train.epoch(epoch),
         };
         let mut ahead = None;
-        // Waiting for a batch that is moved ahead counts to the step that uses it.
+        // The wait for a batch that is moved ahead counts for the step that uses it.
         let mut ahead_wait_us = 0;
         loop {
             let at_us = micros(course.started);
             let waiting = Instant::now();
-            let mut first: Option<OnDevice<D>> = ahead.take().transpose()?;
+            let mut first: Option<Placed<T::Input, T::Target>> = ahead.take();
             let missing = settings.accumulate - usize::from(first.is_some());
-            let batches = take(&mut stream, missing).map_err(failed)?;
+            let batches = take(&mut *stream, missing).map_err(failed)?;
             if first.is_none() && batches.is_empty() {
                 break;
             }
@@ -88,55 +87,50 @@ impl<M: Module> Run<M> {
             let learning_rate = self.learning_rate(course);
             let loss_scale = (!scaler.is_none()).then_some(scaler.scale());
             let mut copy_us = 0;
-            let mut moved = |batch: C::Batch| {
+            let mut placed = |batch: T::Batch| {
                 let mut clock = PhaseClock::start(device, settings.step.timing);
-                let batch = batch.into_tensors(device);
+                let batch = task.place(batch, device).map_err(failed);
                 copy_us += clock.lap_us();
                 batch
             };
             let mut batches = batches.into_iter();
-            if first.is_none() {
-                first = batches.next().map(&mut moved);
-            }
-            if let Some((_, Target::Values(_))) = &first {
-                check_criterion(settings)?;
-            }
             // Asked for a batch more, the step has submitted the backward pass of its last.
             let mut on_device = std::iter::from_fn(|| {
                 if let Some(batch) = first.take() {
                     return Some(batch);
                 }
                 if let Some(batch) = batches.next() {
-                    return Some(moved(batch));
+                    return Some(placed(batch));
                 }
                 if settings.transfer == Transfer::Ahead && ahead.is_none() {
                     let waiting = Instant::now();
                     let next = stream.next();
                     ahead_wait_us = micros(waiting);
-                    ahead = next.map(|batch| Ok(moved(batch.map_err(failed)?)));
+                    ahead = next.map(|batch| placed(batch.map_err(failed)?));
                 }
                 None
             });
             let (model, outcome) = train_step_accumulated(
+                task,
                 self.model,
                 &mut self.optimizer.0,
                 &mut scaler,
-                course.passes,
                 &mut on_device,
                 &settings.step,
-                StepAt { step, learning_rate, seed },
+                StepAt { epoch, step, learning_rate, seed },
             )?;
             self.model = model;
             self.state.step += 1;
             self.state.loader = Some(used);
             self.state.loss_scale = loss_scale.map(|_| scaler.state());
             match &outcome.skipped {
-                Some(Skipped::NotFinite { tensor }) => self.left_out(settings, step, tensor)?,
+                Some(Skipped::NotFinite { tensor }) => self.count_skip(settings, step, tensor)?,
                 // The scale has a limit of its own.
                 Some(Skipped::Overflow { .. }) => {}
                 None => {
                     self.state.skipped_in_a_row = 0;
-                    self.state.sums.add(outcome.loss, outcome.correct, outcome.samples);
+                    self.state.sums.add(outcome.loss, &outcome.parts, outcome.samples);
+                    score.merge(&outcome.score);
                     if let Some(ema) = ema {
                         ema.update(&self.model);
                     }
@@ -145,13 +139,16 @@ impl<M: Module> Run<M> {
             let times = StepTimes { data_wait_us, copy_us, ..outcome.times };
             pass.times.add(&times);
             pass.samples += outcome.samples;
+            let mut sums = LossSums::default();
+            sums.add(outcome.loss, &outcome.parts, outcome.samples);
+            let values = task.values(&outcome.score);
             let report = StepReport {
                 epoch,
                 step,
                 steps: course.steps,
                 samples: outcome.samples,
                 loss: outcome.loss,
-                correct: outcome.correct,
+                metrics: sums.evaluation(&course.metrics, &values).metrics.split_off(1),
                 learning_rate,
                 gradient_norm: outcome.gradient_norm,
                 loss_scale,
@@ -160,20 +157,33 @@ impl<M: Module> Run<M> {
                 step_us: micros(updating).saturating_sub(ahead_wait_us),
                 times,
             };
-            if watch(&Event::Step(report), &self.model) == Control::Stop {
-                return Ok((self, None));
-            }
+            let control = watch(&Event::Step(report), &self.model);
             let every_steps = settings.checkpoints.every_steps;
             let is_due = every_steps.is_some_and(|every| self.state.step.is_multiple_of(every))
                 // The epoch's own checkpoint follows.
                 && !self.state.step.is_multiple_of(course.per_epoch);
+            if is_due || control == Control::Stop {
+                self.state.epoch_score = stored(&score)?;
+            }
+            if control == Control::Stop {
+                return Ok((self, None));
+            }
             if is_due {
                 self.save(settings, ema.as_ref(), None, watch)?;
             }
         }
+        self.state.epoch_score = stored(&score)?;
         pass.train_us = micros(started);
-        pass.left_out = stream.skipped().len();
+        pass.left_out = stream.left_out();
         Ok((self, Some(pass)))
+    }
+
+    /// The score of the epoch so far, as a checkpoint keeps it.
+    fn epoch_score<S: Score>(&self) -> Result<S, TrainError> {
+        match &self.state.epoch_score {
+            serde_json::Value::Null => Ok(S::default()),
+            stored => S::deserialize(stored).map_err(|cause| TrainError::Score { cause }),
+        }
     }
 
     fn loss_scaler(&self, settings: &RunSettings) -> Result<LossScaler, TrainError> {
@@ -181,10 +191,10 @@ impl<M: Module> Run<M> {
             Some(state) => LossScaler::resume(settings.loss_scale, state),
             None => LossScaler::try_new(settings.loss_scale),
         };
-        scaler.map_err(|source| TrainError::Precision { source })
+        Ok(scaler?)
     }
 
-    fn learning_rate<C: Collate, const D: usize>(&self, course: &Course<'_, M, C, D>) -> f64 {
+    fn learning_rate<T: Task<M>>(&self, course: &Course<'_, T, T::Batch>) -> f64 {
         let settings = course.settings;
         let scheduled =
             settings.learning_rate * settings.schedule.factor(self.state.step, course.steps);
@@ -194,7 +204,7 @@ impl<M: Module> Run<M> {
         }
     }
 
-    fn left_out(
+    fn count_skip(
         &mut self,
         settings: &RunSettings,
         step: u64,
@@ -210,35 +220,35 @@ impl<M: Module> Run<M> {
         }
     }
 
-    /// Makes the model that is served, if it is a third one, and scores what is served; `None` if
-    /// the watcher wants to stop.
+    /// Recomputes batch norms, if set, and evaluates the served model; `None` if the watcher wants
+    /// to stop.
     #[allow(clippy::type_complexity, reason = "a pair that one caller takes apart at once")]
-    pub(crate) fn judge<C: Collate, const D: usize>(
+    pub(crate) fn serve<T: Task<M>>(
         &self,
-        course: &Course<'_, M, C, D>,
+        course: &Course<'_, T, T::Batch>,
         ema: Option<&Ema<M>>,
         watch: Watch<'_, M>,
-    ) -> Result<Option<(Option<M>, Option<Evaluation>)>, TrainError>
-    where
-        C::Batch: TrainBatch<D>,
-    {
-        let settings = course.settings;
+    ) -> Result<Option<(Option<M>, Option<Evaluation>)>, TrainError> {
+        let (task, settings) = (course.task, course.settings);
         let epoch = self.state.epoch;
         let mut between =
             |activity, samples| watch(&Event::Between { activity, epoch, samples }, &self.model);
         let mut served = None;
         if let BatchNormStatistics::Recomputed { batches } = settings.batch_norm {
-            let failed = |source| TrainError::Data { epoch, split: "training", source };
+            let failed = |cause| TrainError::Data { epoch, split: "training", cause };
             // Copies of a model never carry burn's strategy of recomputing, and do not mix with it.
             let device = course.device.clone().without_autodiff().autodiff();
             let mut inputs = course.data.train.epoch(epoch).take(batches).map(|batch| {
-                let (input, _) = batch?.into_tensors(&device);
-                Ok(input.cast(settings.step.policy.compute))
+                let (input, target) = task.place(batch?, &device)?;
+                let input = input.cast_floats(settings.step.policy.compute);
+                Ok::<_, StreamError>((input, task.samples(&target)))
             });
             let batch = course.data.train.batch();
+            let (step, seed) = (self.state.step, settings.seed);
+            let context = StepContext { mode: Mode::Training, epoch, step, seed };
             let recomputed = recompute_batch_norms(
                 ema.map_or(&self.model, Ema::average),
-                course.passes.forward,
+                &|model, input| drop(task.forward(model, input, &context)),
                 &mut inputs,
                 &mut |batches| between(Activity::Recomputing, batches as usize * batch),
             );
@@ -247,7 +257,7 @@ impl<M: Module> Run<M> {
                 return Ok(None);
             }
         }
-        let Some(loader) = course.data.test else { return Ok(Some((served, None))) };
+        let Some(test) = course.data.test else { return Ok(Some((served, None))) };
         let live;
         let scored = match (&served, ema) {
             (Some(served), _) => served,
@@ -257,50 +267,46 @@ impl<M: Module> Run<M> {
                 &live
             }
         };
-        let score = evaluate(
+        let score = evaluate_stream(
+            task,
             scored,
-            course.passes.forward,
-            loader,
+            test,
             &course.device.clone().without_autodiff(),
             settings.step.policy,
             &mut |samples| between(Activity::Scoring, samples),
         );
-        let score = score.map_err(|source| TrainError::Data { epoch, split: "test", source })?;
-        Ok(score.map(|score| (served, Some(score))))
+        let score = score.map_err(|cause| TrainError::Data { epoch, split: "test", cause })?;
+        Ok(score.map(|score| (served, Some(score.evaluation))))
     }
 
-    pub(crate) fn report(&self, pass: Pass, test: Option<Evaluation>) -> EpochReport {
-        let sums = self.state.sums;
-        let total = sums.samples.max(1) as f64;
-        EpochReport {
+    pub(crate) fn report<T: Task<M>>(
+        &self,
+        course: &Course<'_, T, T::Batch>,
+        pass: Pass,
+        test: Option<Evaluation>,
+    ) -> Result<EpochReport, TrainError> {
+        let values = course.task.values(&self.epoch_score()?);
+        Ok(EpochReport {
             epoch: self.state.epoch,
             step: self.state.step,
-            train_loss: sums.loss_sum() / total,
-            train_accuracy: sums.correct.map(|correct| correct as f64 / total),
+            train: self.state.sums.evaluation(&course.metrics, &values),
             test,
             samples_per_s: pass.samples as f64 / (pass.train_us.max(1) as f64 * 1e-6),
             left_out: pass.left_out,
             train_us: pass.train_us,
             times: pass.times,
-        }
+        })
     }
+}
+
+/// A score as a checkpoint keeps it.
+fn stored<S: Score>(score: &S) -> Result<serde_json::Value, TrainError> {
+    serde_json::to_value(score).map_err(|cause| TrainError::Score { cause })
 }
 
 /// The next batches of a stream, at most `count`.
-fn take<C: Collate>(stream: &mut Epoch<C>, count: usize) -> Result<Vec<C::Batch>, DataError> {
+fn take<B>(stream: &mut dyn EpochStream<B>, count: usize) -> Result<Vec<B>, StreamError> {
     stream.take(count).collect()
-}
-
-/// Refuses to compare epochs by their accuracy where there are no classes to be right about.
-fn check_criterion(settings: &RunSettings) -> Result<(), TrainError> {
-    if settings.compares_epochs() && settings.criterion == Criterion::TestAccuracy {
-        return Err(TrainError::Setting {
-            name: "criterion",
-            value: "`TestAccuracy`, and values have none".to_owned(),
-            expected: "`TestLoss` or `TrainLoss`",
-        });
-    }
-    Ok(())
 }
 
 /// The device seed of one step: distinct for neighbouring seeds and steps.

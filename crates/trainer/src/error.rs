@@ -1,26 +1,32 @@
-//! Why a training run stops with an error.
+//! Errors of a training run.
 
-use std::path::PathBuf;
+use std::borrow::Cow;
+use std::fmt::Display;
 
-use updraft_data::DataError;
 use updraft_precision::PrecisionError;
 
 use crate::checkpoint::CheckpointError;
+use crate::stream::StreamError;
 
-/// Why a run cannot start, go on or be saved.
+/// Why a run cannot start, continue or be saved; the text includes the cause.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrainError {
     /// A sample or a batch could not be delivered.
-    #[error("epoch {epoch}: the {split} data failed")]
+    #[error("epoch {}, {split} data: {cause}", .epoch + 1)]
     Data {
-        /// The epoch, counted from 0.
+        /// The epoch, counted from 0; the text counts from 1.
         epoch: u64,
         /// `training` or `test`.
         split: &'static str,
-        /// What the loader reported.
-        #[source]
-        source: DataError,
+        /// What the stream of batches reported, or the task that placed one.
+        cause: StreamError,
+    },
+    /// A sample or a batch of an evaluation could not be delivered.
+    #[error("evaluation: {cause}")]
+    Evaluation {
+        /// What the stream of batches reported, or the task that placed one.
+        cause: StreamError,
     },
     /// The loss is not a finite number.
     #[error(
@@ -35,44 +41,42 @@ pub enum TrainError {
         /// The first tensor that is not finite, in the order in which a step meets them.
         tensor: String,
     },
-    /// Too many updates in a row had to be left out.
+    /// Too many updates in a row were skipped.
     #[error(
-        "step {step}: {skips} updates in a row were left out, this one because of {tensor}; lower \
+        "step {step}: {skips} updates in a row were skipped, this one because of {tensor}; lower \
          the learning rate, add warm-up, or look at the data"
     )]
     TooManySkips {
         /// The step, counted from 0.
         step: u64,
-        /// Updates left out in a row, this one included.
+        /// Updates skipped in a row, this one included.
         skips: u64,
         /// The first tensor that is not finite.
         tensor: String,
     },
     /// A gradient is not finite.
-    #[error("step {step}: the gradients cannot be used")]
+    #[error("step {step}: {cause}")]
     Gradient {
         /// The step, counted from 0.
         step: u64,
         /// The tensor and its fault.
-        #[source]
-        source: PrecisionError,
+        cause: PrecisionError,
     },
-    /// The dtypes and the loss scale do not go together, or not with those of a checkpoint.
-    #[error("the precision cannot be trained with")]
+    /// The dtypes and the loss scale do not fit each other, or not those of a checkpoint.
+    #[error("{cause}")]
     Precision {
         /// What is missing or out of its range.
-        #[source]
-        source: PrecisionError,
+        cause: PrecisionError,
     },
     /// A setting is out of its range.
-    #[error("`{name}` is {value}; expected {expected}")]
+    #[error("`{name}` is {value}; it must be {expected}")]
     Setting {
         /// The setting's name.
         name: &'static str,
         /// What was given.
         value: String,
         /// What is allowed.
-        expected: &'static str,
+        expected: Cow<'static, str>,
     },
     /// The training data yields no batch.
     #[error("the training data yields no batch: {samples} samples, batches of {batch}")]
@@ -82,18 +86,42 @@ pub enum TrainError {
         /// Samples in a batch.
         batch: usize,
     },
+    /// The score of an epoch cannot be kept in a checkpoint, or the checkpoint is of another task.
+    #[error("the score of the epoch so far cannot be stored or restored: {cause}")]
+    Score {
+        /// What serde reported.
+        cause: serde_json::Error,
+    },
     /// A checkpoint could not be written or read.
-    #[error("checkpoint `{path}` failed")]
+    #[error("{cause}")]
     Checkpoint {
-        /// The checkpoint's folder.
-        path: PathBuf,
-        /// What went wrong.
-        #[source]
-        source: CheckpointError,
+        /// What went wrong, with the file.
+        cause: CheckpointError,
     },
 }
 
+impl From<CheckpointError> for TrainError {
+    fn from(cause: CheckpointError) -> Self {
+        Self::Checkpoint { cause }
+    }
+}
+
+impl From<PrecisionError> for TrainError {
+    fn from(cause: PrecisionError) -> Self {
+        Self::Precision { cause }
+    }
+}
+
 impl TrainError {
+    /// A setting that is out of its range.
+    pub(crate) fn setting(
+        name: &'static str,
+        value: impl Display,
+        expected: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self::Setting { name, value: value.to_string(), expected: expected.into() }
+    }
+
     /// The tensor that is not finite, if that is what went wrong.
     #[must_use]
     pub fn bad_tensor(&self) -> Option<String> {
@@ -101,7 +129,7 @@ impl TrainError {
             Self::NonFiniteLoss { tensor, .. } | Self::TooManySkips { tensor, .. } => {
                 Some(tensor.clone())
             }
-            Self::Gradient { source, .. } => Some(source.to_string()),
+            Self::Gradient { cause, .. } => Some(cause.to_string()),
             _ => None,
         }
     }

@@ -1,9 +1,10 @@
-//! What happens in a run, as values for whoever watches it.
+//! The events of a run.
 
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use crate::metric::{Evaluation, Metric, as_map};
 use crate::monitor::StepTimes;
 
 /// Something that happened in a run.
@@ -13,22 +14,22 @@ use crate::monitor::StepTimes;
 pub enum Event {
     /// One update of the parameters.
     Step(StepReport),
-    /// One pass over the training data, with the test data's verdict after it.
+    /// One pass over the training data, with the evaluation after it.
     Epoch(EpochReport),
-    /// A checkpoint is about to be written: what a watcher wants to keep beside it has to be on
-    /// disk when it answers, for a run that is killed and resumed starts from there.
+    /// A checkpoint is about to be written. What a watcher keeps beside it has to be on disk when
+    /// it returns: a run that is killed later resumes from this checkpoint.
     Saving {
         /// Updates made.
         step: u64,
     },
-    /// A whole checkpoint stands on disk.
+    /// A checkpoint was written.
     Saved {
         /// Its folder.
         path: PathBuf,
         /// Updates made when it was written.
         step: u64,
     },
-    /// Work between two epochs goes on; the answer can end the run here too.
+    /// Progress of the work between two epochs; [`Control::Stop`] ends the run here too.
     Between {
         /// What is being done.
         activity: Activity,
@@ -44,9 +45,9 @@ pub enum Event {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Activity {
-    /// Statistics of batch norms are computed anew.
+    /// Statistics of batch norms are recomputed.
     Recomputing,
-    /// The test data is scored.
+    /// The model is evaluated on the test data.
     Scoring,
 }
 
@@ -69,9 +70,8 @@ impl Event {
             Self::Epoch(report) => tracing::info!(
                 epoch = report.epoch,
                 step = report.step,
-                train_loss = report.train_loss,
-                train_accuracy = report.train_accuracy,
-                test_accuracy = report.test.and_then(|test| test.accuracy),
+                train_loss = report.train.loss(),
+                test_loss = report.test.as_ref().map(Evaluation::loss),
                 samples_per_s = report.samples_per_s,
                 "epoch"
             ),
@@ -86,7 +86,7 @@ impl Event {
     }
 }
 
-/// What one update of the parameters measured.
+/// What was measured in an update of the parameters.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StepReport {
     /// The epoch, counted from 0.
@@ -99,18 +99,18 @@ pub struct StepReport {
     pub samples: usize,
     /// Mean loss over the samples, before the update.
     pub loss: f64,
-    /// Samples classified correctly, before the update, where targets are classes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub correct: Option<usize>,
+    /// The other metrics of the samples, before the update: the loss's parts, then the task's own.
+    #[serde(serialize_with = "as_map", skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<Metric>,
     /// The learning rate of this update.
     pub learning_rate: f64,
-    /// Global norm of the gradients, before clipping; `None` where nobody asked for it.
+    /// Global norm of the gradients, before clipping; `None` where it is not needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gradient_norm: Option<f64>,
     /// What the loss was multiplied by before the backward pass, where it is scaled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss_scale: Option<f64>,
-    /// The first tensor that was not finite, where the update was left out.
+    /// The first tensor that was not finite, where the update was skipped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
     /// Microseconds from the start of training in this process to the start of the update.
@@ -122,25 +122,21 @@ pub struct StepReport {
     pub times: StepTimes,
 }
 
-/// What one epoch measured.
+/// What was measured in an epoch.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct EpochReport {
     /// The epoch, counted from 0.
     pub epoch: u64,
     /// Updates made so far.
     pub step: u64,
-    /// Mean loss over the epoch's training samples, each measured before its update.
-    pub train_loss: f64,
-    /// Share of the training samples classified correctly, each before its update, where targets
-    /// are classes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub train_accuracy: Option<f64>,
-    /// The test data's verdict on the served model, where there is test data: the average of the
+    /// The metrics of the training samples, each before its update.
+    pub train: Evaluation,
+    /// The metrics of the served model on the test data, where there is some: of the average of the
     /// parameters if one is kept, with recomputed batch norms if they are.
     pub test: Option<Evaluation>,
     /// Training samples per second of wall-clock time, evaluation not counted.
     pub samples_per_s: f64,
-    /// Training samples that the loader left out, since the epoch began or was resumed.
+    /// Training samples that the stream left out, since the epoch began or was resumed.
     pub left_out: usize,
     /// Microseconds of the training part of the epoch.
     pub train_us: u64,
@@ -149,27 +145,10 @@ pub struct EpochReport {
     pub times: StepTimes,
 }
 
-/// A model's score on a data set.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Evaluation {
-    /// Of classes the mean cross-entropy, without label smoothing; of values the mean squared
-    /// error, in the square of the unit that targets have in a batch.
-    pub loss: f64,
-    /// Share of samples classified correctly, where targets are classes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub accuracy: Option<f64>,
-    /// Share of the values' variance that the outputs explain, the mean over outputs, at most 1;
-    /// `None` for classes, and where the values of an output do not differ.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub r_squared: Option<f64>,
-    /// Samples scored.
-    pub samples: usize,
-}
-
-/// What the watcher of a run wants next.
+/// What a watcher returns: whether the run continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Control {
-    /// Go on.
+    /// Continue.
     Continue,
     /// Save a checkpoint and end the run here.
     Stop,

@@ -18,59 +18,73 @@ mod lr_find;
 mod metric;
 mod monitor;
 mod optimizer;
-mod passes;
 mod plateau;
+mod reading;
 mod recompute;
+mod rehearse;
 mod run;
 mod schedule;
+mod segments;
 mod settings;
 mod step;
-mod target;
+mod stream;
+mod task;
+mod tensors;
+
+// What a model is trained to do, and on what.
+pub use stream::{BatchStream, EpochStream, StreamError};
+pub use task::{Losses, Mode, StepContext, Task, metric_specs};
+pub use tensors::Tensors;
 
 // A run, and the settings it takes.
-pub use criterion::Criterion;
+pub use criterion::{Criterion, CriterionError, Split};
 pub use early_stop::EarlyStop;
 pub use optimizer::OptimizerConfig;
 pub use plateau::Plateau;
 pub use run::{Ending, Finished, Run, RunData};
 pub use schedule::Schedule;
 pub use settings::{BatchNormStatistics, CheckpointSettings, RunSettings, Transfer};
-pub use target::{MixedClasses, Target, TrainBatch};
 
 // One update.
 pub use accumulate::GradientMean;
 pub use guard::{NonFinite, Skipped};
-pub use step::{StepAt, StepOutcome, StepSettings, train_step, train_step_accumulated};
+pub use step::{Placed, StepAt, StepOutcome, StepSettings, train_step, train_step_accumulated};
 
-// Losses and metrics.
+// Losses.
 pub use loss::{
-    Asymmetric, ClassLoss, UncertaintyWeights, binary_cross_entropy, cross_entropy,
-    dice_cross_entropy, focal, mean_squared_error, soft_cross_entropy, soft_targets,
+    Asymmetric, UncertaintyWeights, binary_cross_entropy, cross_entropy, dice_cross_entropy, focal,
+    mean_squared_error, soft_cross_entropy, soft_targets,
 };
-pub use metric::SamplesF1;
+
+// Metrics.
+pub use metric::{
+    ClassCounts, Deviations, Direction, Evaluation, LossSums, Metric, MetricSpec, SamplesF1, Score,
+    Sum, Unit,
+};
 
 // Which batch size and which learning rate to train with.
 pub use batch_size::{BatchFound, BatchSearch, Fit};
 pub use lr_find::{LrPoint, LrRange, find_learning_rate, suggest_learning_rate};
+pub use rehearse::rehearse;
 
 // Models that are better than the last update left them.
 pub use bn_recompute::recompute_batch_norms;
 pub use ema::{Ema, EmaConfig};
 
 // What happens in a run, and where its time goes.
-pub use events::{Activity, Control, EpochReport, Evaluation, Event, StepReport};
+pub use events::{Activity, Control, EpochReport, Event, StepReport};
 pub use monitor::{StepTimes, Timing};
 
 // A backward pass in less memory.
-pub use passes::{Passes, SegmentedPass, Segments};
 pub use recompute::{Activations, Backward, InputGradients, Segmented, Streams};
+pub use segments::{SegmentedPass, Segments};
 
 // Scoring a model.
-pub use evaluate::evaluate;
+pub use evaluate::{Evaluated, evaluate};
 
 // Checkpoints on disk.
 pub use checkpoint::{
-    CheckpointError, EpochSums, Keep, Loaded, RunState, Snapshot, best as best_checkpoint,
+    CheckpointError, Keep, Loaded, RunState, Snapshot, best as best_checkpoint,
     check as check_checkpoint, list as list_checkpoints, load as load_checkpoint, load_model,
     prune as prune_checkpoints, save as save_checkpoint,
 };

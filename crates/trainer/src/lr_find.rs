@@ -2,16 +2,15 @@
 
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
-use burn::tensor::{Device, Tensor};
-use updraft_data::{Collate, DataError, Loader};
+use burn::tensor::Device;
 use updraft_precision::{LossScale, LossScaler};
 
 use crate::error::TrainError;
 use crate::events::Control;
 use crate::guard::NonFinite;
-use crate::passes::Passes;
 use crate::step::{StepAt, StepSettings, train_step_accumulated};
-use crate::target::TrainBatch;
+use crate::stream::BatchStream;
+use crate::task::Task;
 
 /// Weight of the loss so far in the smoothed loss.
 const MEMORY: f64 = 0.9;
@@ -46,8 +45,9 @@ impl LrRange {
     /// # Errors
     /// [`TrainError::Setting`] naming the number that is out of range.
     pub fn validate(&self) -> Result<(), TrainError> {
-        let refuse =
-            |name, value: String, expected| Err(TrainError::Setting { name, value, expected });
+        let refuse = |name, value: String, expected: &'static str| {
+            Err(TrainError::setting(name, value, expected))
+        };
         if !(self.from.is_finite() && self.from > 0.0) {
             return refuse("from", self.from.to_string(), "a finite learning rate above 0");
         }
@@ -78,58 +78,53 @@ pub struct LrPoint {
     pub smoothed: f64,
 }
 
-/// Trains a copy of a model while the learning rate grows, and notes the loss.
+/// Trains a copy of a model while the learning rate grows, and records the loss.
 ///
 /// The given model is not changed: the copy has statistics of its own. The device's random state
-/// is seeded once; batches are those of the loader's first epochs. The test ends early where the
-/// smoothed loss is four times its best or not finite. `None` when `poll` wants to stop.
+/// is seeded once; batches are those of the stream's first epochs. The test ends early where the
+/// smoothed loss is four times its best or not finite. `None` if `poll`, called
+/// after each update with their number, returns [`Control::Stop`].
 ///
 /// # Errors
 /// [`TrainError::Setting`], [`TrainError::NoBatches`], [`TrainError::Precision`],
 /// [`TrainError::Data`], or [`TrainError::Gradient`] where a loss scale cannot be taken out.
 ///
 /// # Panics
-/// As [`TrainBatch::into_tensors`], and if targets are values and the outputs have not their shape.
+/// As the task.
 ///
 /// # Source
 /// Smith 2017, arXiv:1506.01186, section 3.3.
-pub fn find_learning_rate<M: Module, C: Collate, const D: usize>(
+pub fn find_learning_rate<M: Module, T: Task<M>>(
+    task: &T,
     model: &M,
     mut optimizer: ModuleOptimizer,
-    train: &Loader<C>,
+    train: &dyn BatchStream<T::Batch>,
     (device, seed): (&Device, u64),
-    forward: &dyn Fn(&M, Tensor<D>) -> Tensor<2>,
     (step, loss_scale, range): (&StepSettings, LossScale, &LrRange),
     poll: &mut dyn FnMut(usize) -> Control,
-) -> Result<Option<Vec<LrPoint>>, TrainError>
-where
-    C::Batch: TrainBatch<D>,
-{
+) -> Result<Option<Vec<LrPoint>>, TrainError> {
     range.validate()?;
     if train.batches() == 0 {
         let (samples, batch) = (train.samples(), train.batch());
         return Err(TrainError::NoBatches { samples, batch });
     }
     let settings = StepSettings { non_finite: NonFinite::Ignore, clip_norm: None, ..*step };
-    let precision = |source| TrainError::Precision { source };
-    let mut scaler = LossScaler::try_new(loss_scale).map_err(precision)?;
+    let mut scaler = LossScaler::try_new(loss_scale)?;
     device.seed(seed);
     let mut copy = model.valid().train();
     let mut points: Vec<LrPoint> = Vec::new();
     let (mut sum, mut best) = (0.0, f64::INFINITY);
-    let epochs = (0..).flat_map(|epoch| {
-        let failed = move |source: DataError| TrainError::Data { epoch, split: "training", source };
-        train.epoch(epoch).map(move |batch| batch.map_err(failed))
-    });
-    for (index, batch) in epochs.take(range.steps).enumerate() {
+    let epochs = (0..).flat_map(|epoch| train.epoch(epoch).map(move |batch| (epoch, batch)));
+    for (index, (epoch, batch)) in epochs.take(range.steps).enumerate() {
         let learning_rate = range.rate(index);
-        let batch = batch?.into_tensors(device);
-        let at = StepAt { step: index as u64, learning_rate, seed };
+        let batch = batch.and_then(|batch| task.place(batch, device));
+        let batch = batch.map_err(|cause| TrainError::Data { epoch, split: "training", cause });
+        let at = StepAt { epoch, step: index as u64, learning_rate, seed };
         let (model, outcome) = train_step_accumulated(
+            task,
             copy,
             &mut optimizer,
             &mut scaler,
-            Passes::whole(forward),
             &mut [batch].into_iter(),
             &settings,
             at,

@@ -5,15 +5,15 @@ use std::time::Instant;
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
-/// Whether a clock is read when work was submitted or when it was done.
+/// When the clock of the phases is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Timing {
-    /// When it was submitted: costs nothing; on a device that works by itself, a phase's time
-    /// shows up in the phase that first waits, which is the read of the loss.
+    /// When the work was submitted. It costs nothing; on an asynchronous device the time of a phase
+    /// appears in the phase that waits first, which is the backward pass with its read.
     #[default]
     Submitted,
-    /// When it was done: the device is waited for after each phase, which may slow it down.
+    /// When the work was done: each phase ends with a synchronization, which may cost time.
     Done,
 }
 
@@ -24,11 +24,11 @@ pub struct StepTimes {
     pub data_wait_us: u64,
     /// Making tensors of the batches on the device.
     pub copy_us: u64,
-    /// Forward pass, loss, and the read of the loss.
+    /// Forward pass and loss.
     pub forward_us: u64,
-    /// Backward pass.
+    /// Backward pass, gradient norm, and the read of loss, score and norm, which waits for both.
     pub backward_us: u64,
-    /// Everything from the gradients to the updated parameters: norm, clip, optimizer.
+    /// Unscaling, clipping and the optimizer.
     pub optimizer_us: u64,
 }
 
@@ -68,10 +68,15 @@ impl<'a> PhaseClock<'a> {
         Self { device, timing, last: Instant::now() }
     }
 
+    /// Begins the next phase now: what went before belongs to none.
+    pub(crate) fn restart(&mut self) {
+        self.last = Instant::now();
+    }
+
     /// Microseconds since the last phase ended, as this one ends.
     pub(crate) fn lap_us(&mut self) -> u64 {
         if self.timing == Timing::Done {
-            // A device that cannot wait says why at the next read of a tensor.
+            // An error of the device is reported at the next read of a tensor.
             let _ = self.device.sync();
         }
         let now = Instant::now();

@@ -46,20 +46,20 @@ impl OptimizerConfig {
     pub fn validate(&self) -> Result<(), TrainError> {
         let (Self::Adamw { weight_decay } | Self::Sgd { weight_decay, .. }) = *self;
         if !(weight_decay.is_finite() && weight_decay >= 0.0) {
-            return Err(TrainError::Setting {
-                name: "optimizer.weight_decay",
-                value: weight_decay.to_string(),
-                expected: "a finite number of at least 0",
-            });
+            return Err(TrainError::setting(
+                "optimizer.weight_decay",
+                weight_decay.to_string(),
+                "a finite number of at least 0",
+            ));
         }
         if let Self::Sgd { momentum, .. } = *self
             && !(0.0..1.0).contains(&momentum)
         {
-            return Err(TrainError::Setting {
-                name: "optimizer.momentum",
-                value: momentum.to_string(),
-                expected: "at least 0 and below 1",
-            });
+            return Err(TrainError::setting(
+                "optimizer.momentum",
+                momentum.to_string(),
+                "at least 0 and below 1",
+            ));
         }
         Ok(())
     }

@@ -1,11 +1,12 @@
-//! The learning rate lowered whenever a number stops getting better.
+//! The learning rate, reduced when a metric stops improving.
 
 use serde::{Deserialize, Serialize};
 
-use crate::criterion::{Criterion, Record};
+use crate::criterion::Record;
 use crate::error::TrainError;
+use crate::metric::Direction;
 
-/// Multiplies the learning rate by a factor after epochs without a gain.
+/// Multiplies the learning rate by a factor after epochs without an improvement.
 ///
 /// It works on top of the schedule: the rate of a step is `peak · schedule · plateau`.
 ///
@@ -14,16 +15,16 @@ use crate::error::TrainError;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plateau {
-    /// What remains at each reduction, above 0 and below 1.
+    /// The factor of each reduction, above 0 and below 1.
     #[serde(default = "default_factor")]
     pub factor: f64,
-    /// Epochs without a gain that are waited for; one more reduces the rate.
+    /// Epochs without an improvement that are tolerated; one more reduces the rate.
     #[serde(default = "default_patience")]
     pub patience: u64,
-    /// The smallest gain that counts, in the criterion's unit.
+    /// The smallest improvement that counts, in the criterion's unit.
     #[serde(default = "default_threshold")]
     pub threshold: f64,
-    /// The product of all factors goes no lower than this, in `[0, 1]`.
+    /// The lower bound of the product of all factors, in `[0, 1]`.
     #[serde(default)]
     pub floor: f64,
 }
@@ -64,20 +65,19 @@ impl Plateau {
         ];
         match numbers.into_iter().find(|(.., is_good)| !is_good) {
             None => Ok(()),
-            Some((name, value, _)) => Err(TrainError::Setting {
-                name,
-                value: value.to_string(),
-                expected: match name {
+            Some((name, value, _)) => {
+                let expected = match name {
                     "plateau.factor" => "above 0 and below 1",
                     "plateau.floor" => "a factor between 0 and 1",
                     _ => "a finite number of at least 0",
-                },
-            }),
+                };
+                Err(TrainError::setting(name, value, expected))
+            }
         }
     }
 }
 
-/// Where a plateau stands between two epochs.
+/// The state of a plateau between two epochs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct PlateauState {
     record: Record,
@@ -93,8 +93,8 @@ impl PlateauState {
     }
 
     /// Takes an epoch's number.
-    pub(crate) fn take(&mut self, plateau: &Plateau, criterion: Criterion, value: f64) {
-        self.record.take(criterion, value, plateau.threshold);
+    pub(crate) fn take(&mut self, plateau: &Plateau, direction: Direction, value: f64) {
+        self.record.take(direction, value, plateau.threshold);
         if self.record.waited > plateau.patience {
             self.reductions += 1;
             self.record.waited = 0;
@@ -113,7 +113,7 @@ mod tests {
         let losses = [1.0, 0.8, 0.795, 0.8, 0.9, 0.9, 0.5, 0.5, 0.5, 0.5, 0.5];
         let expected = [1.0, 1.0, 1.0, 0.5, 0.5, 0.25, 0.25, 0.25, 0.2, 0.2, 0.2];
         for (epoch, (loss, expected)) in losses.into_iter().zip(expected).enumerate() {
-            state.take(&plateau, Criterion::TestLoss, loss);
+            state.take(&plateau, Direction::LowerIsBetter, loss);
             assert_eq!(state.factor(&plateau), expected, "after epoch {epoch}");
         }
     }

@@ -1,4 +1,4 @@
-//! A backward pass that keeps only what enters each segment, and computes the rest a second time.
+//! Backward passes that keep only what enters each segment, and compute the rest a second time.
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
@@ -132,11 +132,11 @@ pub struct Segmented<'a, M, S, T> {
     pub count: usize,
     /// Runs the segment of this index, from 0.
     pub segment: &'a dyn Fn(&M, usize, S) -> S,
-    /// Computes the loss, and whatever else is wanted of the outputs.
+    /// Computes the loss, and other results of the outputs.
     pub head: &'a dyn Fn(&M, S) -> (Tensor<1>, T),
 }
 
-/// What a backward pass leaves.
+/// The result of a backward pass.
 pub struct Backward<T> {
     /// The loss, without a graph.
     pub loss: Tensor<1>,
@@ -154,7 +154,7 @@ impl<M: Module, S: Streams, T> Segmented<'_, M, S, T> {
     /// dropout repeats its masks; and the second run of a segment works on a copy of the model
     /// with running statistics of its own, so that those of batch norms move once.
     ///
-    /// Recomputing holds what enters the segments and the activations of one segment; the first
+    /// Recomputing keeps what enters the segments and the activations of one segment; the first
     /// run records no graph, so a segment must not turn gradient tracking on by itself. With `n`
     /// layers, about `√n` segments need the least memory, for one more forward pass of all but the
     /// last.
@@ -405,7 +405,7 @@ mod tests {
         let net = Net::new(2, &device);
         let x = Tensor::random([3, CHANNELS, 6, 6], Distribution::Default, &device);
         let first = run(&attempt(&net), &x, Activations::Recomputed, 11);
-        // What else draws from the device in between does not matter.
+        // Other draws from the device in between change nothing.
         let _ = Tensor::<1>::random([17], Distribution::Default, &device).into_data();
         let second = run(&attempt(&net), &x, Activations::Recomputed, 11);
         assert_eq!(first.output, second.output);

@@ -1,23 +1,25 @@
-//! A run: epochs of steps with evaluation, checkpoints and a clean stop.
+//! A run: epochs of updates with evaluation, checkpoints, stop and resume.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
-use burn::tensor::{Device, Tensor};
-use updraft_data::{Collate, ImageCollate, Loader};
+use burn::tensor::Device;
+use updraft_precision::Norm;
 
-use crate::checkpoint::{self, CheckpointError, EpochSums, RunState, Snapshot};
+use crate::checkpoint::{self, RunState, Snapshot};
+use crate::criterion::EpochScore;
 use crate::ema::Ema;
 use crate::epoch::{Course, Watch};
 use crate::error::TrainError;
-use crate::events::{Control, EpochReport, Evaluation, Event};
-use crate::passes::Passes;
+use crate::events::{Control, EpochReport, Event};
+use crate::metric::{Evaluation, LossSums};
 use crate::settings::RunSettings;
-use crate::target::TrainBatch;
+use crate::stream::BatchStream;
+use crate::task::{Task, metric_specs};
 
-/// A model on its way through a run.
+/// The training of a model: its optimizer, its progress and the model itself.
 #[derive(Debug)]
 pub struct Run<M> {
     pub(crate) model: M,
@@ -45,42 +47,50 @@ pub struct Finished<M> {
     pub served: M,
     /// Updates made.
     pub steps: u64,
-    /// The test data's verdict on the served model, if it was scored.
+    /// The metrics of the served model on the test data, if there is some.
     pub test: Option<Evaluation>,
-    /// Why the run is over.
+    /// Why the run ended.
     pub ending: Ending,
-    /// The checkpoint that holds the served model.
+    /// The checkpoint of the served model.
     pub checkpoint: PathBuf,
 }
 
-/// Why a run is over.
+/// Why a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// All epochs were run.
     Complete,
-    /// Epochs stopped getting better; the best one's model is served.
+    /// Epochs no longer improved; the model of the best one is served.
     Early,
-    /// The watcher answered [`Control::Stop`]; the newest checkpoint resumes exactly there.
+    /// The watcher returned [`Control::Stop`]; the newest checkpoint resumes there.
     Stopped,
 }
 
-/// The data of a run; without a parameter, images.
-#[derive(Debug)]
-pub struct RunData<'a, C: Collate = ImageCollate> {
-    /// What is learned from.
-    pub train: &'a Loader<C>,
-    /// What every epoch is scored on, if anything.
-    pub test: Option<&'a Loader<C>>,
+/// The data of a run whose batches are of type `B`.
+pub struct RunData<'a, B> {
+    /// The training data.
+    pub train: &'a dyn BatchStream<B>,
+    /// The data that every epoch is evaluated on, if any.
+    pub test: Option<&'a dyn BatchStream<B>>,
 }
 
-// Not derived: that would ask the samples to be copied too.
-impl<C: Collate> Clone for RunData<'_, C> {
+impl<B> std::fmt::Debug for RunData<'_, B> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunData")
+            .field("train_samples", &self.train.samples())
+            .field("test_samples", &self.test.map(BatchStream::samples))
+            .finish()
+    }
+}
+
+// Not derived: that would ask the batches to be copied too.
+impl<B> Clone for RunData<'_, B> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<C: Collate> Copy for RunData<'_, C> {}
+impl<B> Copy for RunData<'_, B> {}
 
 impl<M: Module> Run<M> {
     /// A run that starts at its first step.
@@ -90,13 +100,12 @@ impl<M: Module> Run<M> {
         Self { model, optimizer, state: RunState::default(), average: None }
     }
 
-    /// A run that goes on where a checkpoint was written.
+    /// A run that continues where a checkpoint was written.
     ///
     /// # Errors
     /// [`TrainError::Checkpoint`]; the checkpoint is left as it is.
     pub fn resume(path: &Path, model: M, optimizer: ModuleOptimizer) -> Result<Self, TrainError> {
-        let loaded = checkpoint::load(path, model, optimizer)
-            .map_err(|source| TrainError::Checkpoint { path: path.to_owned(), source })?;
+        let loaded = checkpoint::load(path, model, optimizer)?;
         Ok(Self {
             model: loaded.model,
             optimizer: OptimizerBox(loaded.optimizer),
@@ -111,58 +120,32 @@ impl<M: Module> Run<M> {
         self.state.step
     }
 
-    /// Trains to the end of the last epoch, or until `watch` answers [`Control::Stop`].
+    /// Trains to the end of the last epoch, or until `watch` returns [`Control::Stop`].
     ///
-    /// `device` carries autodiff and holds the model; with burn's strategy of recomputing
+    /// `device` carries autodiff and is that of the model; with burn's strategy of recomputing
     /// element-wise operations (`Device::gradient_checkpointing`) if the model was made so. The
     /// device's random state is seeded from (seed, step) before every step, so a resumed run draws
     /// what the unbroken one drew.
-    /// `watch` sees every event with the model as it then is; its answer counts after every event
-    /// but [`Event::Saving`] and [`Event::Saved`].
+    /// `watch` gets every event with the current model; what it returns is ignored after
+    /// [`Event::Saving`] and [`Event::Saved`].
     ///
     /// # Errors
     /// [`TrainError`]; checkpoints already on disk stay.
     ///
     /// # Panics
-    /// As [`TrainBatch::into_tensors`], and if targets are values and the outputs have not their
-    /// shape.
-    pub fn train<C: Collate, const D: usize>(
+    /// As the task.
+    pub fn train<T: Task<M>>(
         self,
+        task: &T,
         settings: &RunSettings,
-        data: RunData<'_, C>,
+        data: RunData<'_, T::Batch>,
         device: &Device,
-        forward: &dyn Fn(&M, Tensor<D>) -> Tensor<2>,
         watch: &mut dyn FnMut(&Event, &M) -> Control,
-    ) -> Result<Finished<M>, TrainError>
-    where
-        C::Batch: TrainBatch<D>,
-    {
-        self.train_passes(settings, data, device, Passes::whole(forward), watch)
-    }
-
-    /// [`train`](Self::train), with activations recomputed where `passes` has segments.
-    ///
-    /// # Errors
-    /// As [`train`](Self::train).
-    ///
-    /// # Panics
-    /// As [`train`](Self::train).
-    pub fn train_passes<C: Collate, const D: usize>(
-        self,
-        settings: &RunSettings,
-        data: RunData<'_, C>,
-        device: &Device,
-        passes: Passes<'_, M, D>,
-        watch: &mut dyn FnMut(&Event, &M) -> Control,
-    ) -> Result<Finished<M>, TrainError>
-    where
-        C::Batch: TrainBatch<D>,
-    {
+    ) -> Result<Finished<M>, TrainError> {
         settings.validate()?;
         let policy = settings.step.policy;
-        let precision = |source| TrainError::Precision { source };
-        policy.check_device(device).map_err(precision)?;
-        policy.check_norms(&self.model, passes.is_cast).map_err(precision)?;
+        policy.check_device(device)?;
+        policy.check_norms(&self.model, |norm: &Norm| task.casts(norm))?;
         #[cfg(feature = "tracing")]
         let watch = &mut |event: &Event, model: &M| {
             event.trace();
@@ -173,29 +156,22 @@ impl<M: Module> Run<M> {
             let (samples, batch) = (data.train.samples(), data.train.batch());
             return Err(TrainError::NoBatches { samples, batch });
         }
-        if settings.compares_epochs() && settings.criterion.needs_test_data() && data.test.is_none()
-        {
-            return Err(TrainError::Setting {
-                name: "criterion",
-                value: "about test data, and there is none".to_owned(),
-                expected: "`TrainLoss`, or test data",
-            });
-        }
+        let metrics = metric_specs(task);
+        settings.check_criterion(&metrics, data.test.is_some())?;
+        let direction = settings.criterion.direction(&metrics)?;
         let per_epoch = batches.div_ceil(settings.accumulate) as u64;
         let steps = settings.epochs * per_epoch;
         let started = Instant::now();
-        let course = Course { settings, data, device, passes, started, per_epoch, steps };
+        let course =
+            Course { task, settings, data, device, metrics, direction, started, per_epoch, steps };
         self.follow(&course, watch)
     }
 
-    fn follow<C: Collate, const D: usize>(
+    fn follow<T: Task<M>>(
         mut self,
-        course: &Course<'_, M, C, D>,
+        course: &Course<'_, T, T::Batch>,
         watch: Watch<'_, M>,
-    ) -> Result<Finished<M>, TrainError>
-    where
-        C::Batch: TrainBatch<D>,
-    {
+    ) -> Result<Finished<M>, TrainError> {
         let settings = course.settings;
         let mut ema = settings.ema.map(|config| match self.average.take() {
             Some(average) => {
@@ -210,46 +186,51 @@ impl<M: Module> Run<M> {
             let _span = tracing::info_span!("epoch", epoch = self.state.epoch).entered();
             let (mut run, pass) = self.pass(course, &mut ema, watch)?;
             let Some(pass) = pass else { return run.stop(course, ema.as_ref(), watch) };
-            let Some((served, test)) = run.judge(course, ema.as_ref(), watch)? else {
+            let Some((served, test)) = run.serve(course, ema.as_ref(), watch)? else {
                 return run.stop(course, ema.as_ref(), watch);
             };
-            let report = run.report(pass, test);
+            let report = run.report(course, pass, test.clone())?;
             // The report comes before the checkpoint: a run killed between the two repeats it.
             let control = watch(&Event::Epoch(report.clone()), &run.model);
-            run.close(settings, &report);
+            run.close(course, &report);
             let checkpoint = run.save(settings, ema.as_ref(), served.as_ref(), watch)?;
             let served = run.served(ema.as_ref(), served);
             self = run;
             if control == Control::Stop && self.state.epoch < settings.epochs {
                 return Ok(self.finish(served, test, Ending::Stopped, checkpoint));
             }
-            last = Some((served, checkpoint));
+            last = Some((served, test, checkpoint));
         }
         if self.is_over(settings) {
             return self.back_to_the_best(settings);
         }
-        let test = self.state.test;
-        let (served, checkpoint) = match last {
+        let (served, test, checkpoint) = match last {
             Some(last) => last,
-            None => self.already_there(settings)?,
+            None => {
+                let (served, checkpoint) = self.already_there(settings)?;
+                (served, self.state.test.clone(), checkpoint)
+            }
         };
         Ok(self.finish(served, test, Ending::Complete, checkpoint))
     }
 
     /// Brings the state to the beginning of the next epoch.
-    fn close(&mut self, settings: &RunSettings, report: &EpochReport) {
+    fn close<T: Task<M>>(&mut self, course: &Course<'_, T, T::Batch>, report: &EpochReport) {
+        let (settings, direction) = (course.settings, course.direction);
         let state = &mut self.state;
         state.epoch += 1;
         state.loader = None;
-        state.sums = EpochSums::default();
-        state.test = report.test;
-        let score = settings.criterion.value(report);
-        state.score_bits = score.map(f64::to_bits);
-        let Some(score) = score else { return };
+        state.sums = LossSums::default();
+        state.epoch_score = serde_json::Value::Null;
+        state.test = report.test.clone();
+        let value = settings.criterion.value(report);
+        let score = |value| EpochScore::new(settings.criterion.clone(), direction, value);
+        state.score = value.map(score);
+        let Some(value) = value else { return };
         let least = settings.early_stop.map_or(0.0, |stop| stop.least_gain);
-        state.best.take(settings.criterion, score, least);
+        state.best.take(direction, value, least);
         if let Some(plateau) = &settings.plateau {
-            state.plateau.take(plateau, settings.criterion, score);
+            state.plateau.take(plateau, direction, value);
         }
     }
 
@@ -265,8 +246,6 @@ impl<M: Module> Run<M> {
         watch: Watch<'_, M>,
     ) -> Result<PathBuf, TrainError> {
         let folder = &settings.checkpoints.folder;
-        let failed =
-            |source: CheckpointError| TrainError::Checkpoint { path: folder.clone(), source };
         watch(&Event::Saving { step: self.state.step }, &self.model);
         self.state.ema_updates = ema.map(Ema::updates);
         let snapshot = Snapshot {
@@ -276,22 +255,22 @@ impl<M: Module> Run<M> {
             average: ema.map(Ema::average),
             served,
         };
-        let path = checkpoint::save(folder, &snapshot).map_err(failed)?;
-        checkpoint::prune(folder, &settings.keep()).map_err(failed)?;
+        let path = checkpoint::save(folder, &snapshot)?;
+        checkpoint::prune(folder, &settings.keep())?;
         watch(&Event::Saved { path: path.clone(), step: self.state.step }, &self.model);
-        // What an epoch's end left belongs to that checkpoint alone.
-        self.state.score_bits = None;
+        // The value at an epoch's end belongs to that checkpoint alone.
+        self.state.score = None;
         Ok(path)
     }
 
-    fn stop<C: Collate, const D: usize>(
+    fn stop<T: Task<M>>(
         mut self,
-        course: &Course<'_, M, C, D>,
+        course: &Course<'_, T, T::Batch>,
         ema: Option<&Ema<M>>,
         watch: Watch<'_, M>,
     ) -> Result<Finished<M>, TrainError> {
         let checkpoint = self.save(course.settings, ema, None, watch)?;
-        let test = self.state.test;
+        let test = self.state.test.clone();
         let served = self.served(ema, None);
         Ok(self.finish(served, test, Ending::Stopped, checkpoint))
     }
@@ -301,30 +280,25 @@ impl<M: Module> Run<M> {
         recomputed.or_else(average).unwrap_or_else(|| self.model.valid())
     }
 
-    /// What a run that is resumed at its end left: nothing is to be done.
+    /// The model of a run that is resumed after its last epoch.
     fn already_there(&self, settings: &RunSettings) -> Result<(M, PathBuf), TrainError> {
         let folder = &settings.checkpoints.folder;
-        let failed =
-            |source: CheckpointError| TrainError::Checkpoint { path: folder.clone(), source };
-        let newest = checkpoint::list(folder).map_err(failed)?.pop();
+        let newest = checkpoint::list(folder)?.pop();
         let path = newest.unwrap_or_else(|| folder.clone());
-        let served = checkpoint::load_model(&path, self.model.valid()).map_err(failed)?;
+        let served = checkpoint::load_model(&path, self.model.valid())?;
         Ok((served, path))
     }
 
     fn back_to_the_best(self, settings: &RunSettings) -> Result<Finished<M>, TrainError> {
         let folder = &settings.checkpoints.folder;
-        let failed =
-            |source: CheckpointError| TrainError::Checkpoint { path: folder.clone(), source };
-        let best = checkpoint::best(folder, settings.criterion).map_err(failed)?;
-        let newest = || checkpoint::list(folder).map(|mut found| found.pop());
+        let best = checkpoint::best(folder)?;
         let path = match best {
             Some(best) => best,
-            // Every epoch's number was NaN: no epoch is better than the last.
-            None => newest().map_err(failed)?.unwrap_or_else(|| folder.clone()),
+            // The criterion was NaN in every epoch: no epoch is better than the last.
+            None => checkpoint::list(folder)?.pop().unwrap_or_else(|| folder.clone()),
         };
-        let loaded = checkpoint::load_model(&path, self.model.valid()).map_err(failed)?;
-        let test = checkpoint::state(&path).map_err(failed)?.test;
+        let loaded = checkpoint::load_model(&path, self.model.valid())?;
+        let test = checkpoint::state(&path)?.test;
         Ok(self.finish(loaded, test, Ending::Early, path))
     }
 

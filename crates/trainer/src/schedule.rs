@@ -4,9 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::TrainError;
 
-/// How the learning rate moves over a run.
+/// How the learning rate changes over a run.
 ///
-/// Every schedule answers with a factor in `[0, 1]` of the peak learning rate.
+/// Every schedule returns a factor in `[0, 1]` of the peak learning rate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Schedule {
@@ -21,7 +21,7 @@ pub enum Schedule {
         #[serde(default)]
         floor: f64,
     },
-    /// Half cosines from the peak to a floor, started anew several times (SGDR).
+    /// Half cosines from the peak to a floor, restarted several times (SGDR).
     CosineRestarts {
         /// How many half cosines, at least 1.
         cycles: u32,
@@ -98,7 +98,7 @@ impl Schedule {
             if is_good {
                 return Ok(());
             }
-            Err(TrainError::Setting { name, value: value.to_string(), expected })
+            Err(TrainError::setting(name, value, expected))
         };
         let share = |name, value| {
             let expected = "a share of all steps, at least 0 and below 1";

@@ -1,4 +1,4 @@
-//! What a run is to do, and whether it can.
+//! The settings of a run and their checks.
 
 use std::path::PathBuf;
 
@@ -6,41 +6,55 @@ use serde::{Deserialize, Serialize};
 use updraft_precision::LossScale;
 
 use crate::checkpoint::Keep;
-use crate::criterion::Criterion;
+use crate::criterion::{Criterion, Split};
 use crate::early_stop::EarlyStop;
 use crate::ema::EmaConfig;
 use crate::error::TrainError;
 use crate::guard::NonFinite;
+use crate::metric::MetricSpec;
 use crate::plateau::Plateau;
 use crate::schedule::Schedule;
 use crate::step::StepSettings;
 
-/// What a run is to do.
+/// The settings of a run.
+///
+/// [`RunSettings::new`] sets defaults; change the fields that differ:
+///
+/// ```
+/// use updraft_trainer::{RunSettings, Schedule};
+///
+/// let mut settings = RunSettings::new(10, "checkpoints");
+/// settings.learning_rate = 0.01;
+/// settings.schedule = Schedule::WarmupCosine { warmup: 0.1, floor: 0.0 };
+/// settings.criterion = "test-accuracy".parse()?;
+/// settings.validate()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunSettings {
     /// Passes over the training data.
     pub epochs: u64,
-    /// Seeds everything random on the device; the loaders carry their own.
+    /// Seeds all random numbers on the device; streams of batches have seeds of their own.
     pub seed: u64,
     /// The learning rate's peak.
     pub learning_rate: f64,
-    /// How the learning rate moves.
+    /// How the learning rate changes.
     pub schedule: Schedule,
-    /// What lowers it further when epochs stop getting better.
+    /// Reduces it further when epochs no longer improve.
     pub plateau: Option<Plateau>,
-    /// What each update does.
+    /// Precision, clipping and checks of each update.
     pub step: StepSettings,
     /// Whether and how the loss is scaled up for the backward pass.
     pub loss_scale: LossScale,
     /// Batches whose mean gradient makes an update; the last update of an epoch may have fewer.
     pub accumulate: usize,
-    /// The average of the parameters that is kept, scored and served.
+    /// A moving average of the parameters, which is evaluated and served.
     pub ema: Option<EmaConfig>,
     /// Where the statistics of the served model's batch norms come from.
     pub batch_norm: BatchNormStatistics,
-    /// What makes one epoch better than another.
+    /// The metric by which one epoch is better than another.
     pub criterion: Criterion,
-    /// What ends the run before its last epoch.
+    /// Ends the run when epochs no longer improve.
     pub early_stop: Option<EarlyStop>,
     /// When a training batch is moved to the device.
     pub transfer: Transfer,
@@ -48,55 +62,86 @@ pub struct RunSettings {
     pub checkpoints: CheckpointSettings,
 }
 
-/// Where the statistics of batch norms come from when a model is used.
+/// Where the statistics of batch norms come from when a model is evaluated or served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BatchNormStatistics {
-    /// From training, which follows them batch by batch.
+    /// The running averages of training.
     #[default]
     Running,
-    /// From so many training batches at each epoch's end, all of them for `usize::MAX`.
+    /// Recomputed over so many training batches at each epoch's end; all for `usize::MAX`.
     Recomputed {
         /// The number of batches, at least 1.
         batches: usize,
     },
 }
 
-/// When a training batch is moved to the device; every number is the same either way.
+/// When a training batch is moved to the device; it changes no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transfer {
     /// When its step begins.
     #[default]
     WhenUsed,
-    /// The first batch of a step before that, when the backward pass of the step before it was
-    /// submitted: a device that works by itself computes meanwhile. It holds one batch more.
+    /// The first batch of a step is moved while the device computes the step before: after its
+    /// backward pass was submitted. One batch more is on the device.
     ///
-    /// On a device that computes on the calling thread, such as flex, nothing can overlap.
+    /// A device that computes on the calling thread, such as flex, gains nothing.
     Ahead,
 }
 
 /// Where checkpoints go and when they are written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckpointSettings {
-    /// The folder that holds them.
+    /// Their folder.
     pub folder: PathBuf,
-    /// Also one after every so many steps, beside the one at each epoch's end.
+    /// Steps between checkpoints within an epoch; each epoch ends with one in any case.
     pub every_steps: Option<u64>,
-    /// How many of the newest are kept; at least one.
+    /// How many of the newest are kept, at least one.
     pub keep_last: usize,
-    /// How many of the best are kept beside them; early stopping keeps at least one.
+    /// How many of the best are kept in addition; early stopping keeps at least one.
     pub keep_best: usize,
 }
 
+impl CheckpointSettings {
+    /// One checkpoint at each epoch's end, of which the last two are kept.
+    #[must_use]
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into(), every_steps: None, keep_last: 2, keep_best: 0 }
+    }
+}
+
 impl RunSettings {
+    /// A number of epochs with checkpoints in a folder: seed 1, a constant learning rate of 0.001,
+    /// f32, one batch an update, no average, no early stopping, `test-loss` as criterion.
+    #[must_use]
+    pub fn new(epochs: u64, checkpoints: impl Into<PathBuf>) -> Self {
+        Self {
+            epochs,
+            seed: 1,
+            learning_rate: 1e-3,
+            schedule: Schedule::Constant,
+            plateau: None,
+            step: StepSettings::default(),
+            loss_scale: LossScale::None,
+            accumulate: 1,
+            ema: None,
+            batch_norm: BatchNormStatistics::default(),
+            criterion: Criterion::default(),
+            early_stop: None,
+            transfer: Transfer::default(),
+            checkpoints: CheckpointSettings::new(checkpoints),
+        }
+    }
+
     /// Checks every number that has a range.
     ///
     /// # Errors
     /// [`TrainError::Setting`] naming the number that is out of range, or
     /// [`TrainError::Precision`] where the policy cannot train with this loss scale.
     pub fn validate(&self) -> Result<(), TrainError> {
-        let refuse =
-            |name, value: String, expected| Err(TrainError::Setting { name, value, expected });
+        let refuse = |name, value: String, expected: &'static str| {
+            Err(TrainError::setting(name, value, expected))
+        };
         if self.epochs == 0 {
             return refuse("epochs", "0".to_owned(), "at least 1");
         }
@@ -107,7 +152,6 @@ impl RunSettings {
                 "a finite number above 0",
             );
         }
-        self.step.loss.validate(self.step.label_smoothing)?;
         if let Some(norm) = self.step.clip_norm
             && !(norm.is_finite() && norm > 0.0)
         {
@@ -116,10 +160,7 @@ impl RunSettings {
         if self.step.non_finite == (NonFinite::Skip { at_most: 0 }) {
             return refuse("non_finite.at_most", "0".to_owned(), "at least 1");
         }
-        self.step
-            .policy
-            .check_training_scaled(&self.loss_scale)
-            .map_err(|source| TrainError::Precision { source })?;
+        self.step.policy.check_training_scaled(&self.loss_scale)?;
         if self.accumulate == 0 {
             return refuse("accumulate", "0".to_owned(), "at least 1 batch");
         }
@@ -127,7 +168,7 @@ impl RunSettings {
             return refuse("recompute_batch_norms", "0".to_owned(), "at least 1 batch");
         }
         if self.checkpoints.keep_last == 0 {
-            return refuse("keep_last", "0".to_owned(), "at least 1");
+            return refuse("keep_checkpoints", "0".to_owned(), "at least 1");
         }
         if self.checkpoints.every_steps == Some(0) {
             return refuse("checkpoint_every_steps", "0".to_owned(), "at least 1");
@@ -138,8 +179,26 @@ impl RunSettings {
         self.early_stop.map_or(Ok(()), |stop| stop.validate())
     }
 
-    /// Whether an epoch's number decides anything.
-    pub(crate) fn compares_epochs(&self) -> bool {
+    /// Checks the criterion against the metrics of a task, with or without test data.
+    ///
+    /// # Errors
+    /// [`TrainError::Setting`] for a criterion that the task does not have, or that needs test data
+    /// where there is none and epochs are compared.
+    pub fn check_criterion(
+        &self,
+        metrics: &[MetricSpec],
+        has_test_data: bool,
+    ) -> Result<(), TrainError> {
+        self.criterion.direction(metrics)?;
+        if self.compares_epochs() && self.criterion.split == Split::Test && !has_test_data {
+            let value = format!("`{}`, and there is no test data", self.criterion);
+            return Err(TrainError::setting("criterion", value, "a metric of the training data"));
+        }
+        Ok(())
+    }
+
+    /// Whether the criterion is used.
+    fn compares_epochs(&self) -> bool {
         self.plateau.is_some() || self.keep().best > 0
     }
 
@@ -149,7 +208,6 @@ impl RunSettings {
         Keep {
             last: self.checkpoints.keep_last,
             best: self.checkpoints.keep_best.max(for_the_best),
-            criterion: self.criterion,
         }
     }
 }

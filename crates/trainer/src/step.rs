@@ -2,42 +2,37 @@
 
 use burn::module::Module;
 use burn::optim::{GradientsParams, ModuleOptimizer};
-use burn::tensor::{Int, Tensor, Transaction};
-use updraft_precision::{LossScaler, Policy, PrecisionError, Unscaled};
+use burn::tensor::Tensor;
+use updraft_precision::{LossScaler, Policy, PrecisionError, Unscaled, square_sums};
 
 use crate::accumulate::GradientMean;
 use crate::buffers::Buffers;
 use crate::error::TrainError;
 use crate::guard::{NonFinite, Skipped, first_bad_tensor};
-use crate::loss::ClassLoss;
+use crate::metric::{LossSums, Score};
 use crate::monitor::{PhaseClock, StepTimes, Timing};
-use crate::passes::Passes;
-use crate::target::Target;
+use crate::reading::Reading;
+use crate::task::{Mode, StepContext, Task};
+use crate::tensors::Tensors;
 
-/// What an update needs besides the model and the batches.
+/// Settings of an update.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepSettings {
     /// The three dtypes of the computation.
     pub policy: Policy,
-    /// The loss between logits and classes; other targets take the default.
-    pub loss: ClassLoss,
-    /// Share of each label spread over all classes, in `[0, 1)`; cross-entropy only.
-    pub label_smoothing: f32,
     /// Largest global norm of the gradients; larger ones are scaled down to it.
     pub clip_norm: Option<f64>,
     /// What happens when a loss or a gradient is not finite.
     pub non_finite: NonFinite,
-    /// When the phases' clock is read.
+    /// When the clock of the phases is read.
     pub timing: Timing,
 }
 
-/// f32, cross-entropy without smoothing, no clipping, and an error for what is not finite.
+/// f32, no clipping, and an error for what is not finite.
 impl Default for StepSettings {
     fn default() -> Self {
         Self {
             policy: Policy::F32,
-            loss: ClassLoss::default(),
-            label_smoothing: 0.0,
             clip_norm: None,
             non_finite: NonFinite::default(),
             timing: Timing::default(),
@@ -45,162 +40,170 @@ impl Default for StepSettings {
     }
 }
 
-/// What an update measured.
+/// What was measured in an update.
 #[derive(Debug, Clone, PartialEq)]
-pub struct StepOutcome {
+pub struct StepOutcome<S> {
     /// Mean loss over the samples, before the update.
     pub loss: f64,
-    /// Samples classified correctly, before the update, where targets are classes.
-    pub correct: Option<usize>,
+    /// The loss's parts, likewise, in the order of [`Task::parts`].
+    pub parts: Vec<f64>,
+    /// The score of the samples, before the update.
+    pub score: S,
     /// Samples of all batches.
     pub samples: usize,
-    /// Global norm of the gradients before clipping; `None` where nobody asked for it.
+    /// Global norm of the gradients before clipping; `None` where it is not needed.
     pub gradient_norm: Option<f64>,
-    /// Why the update was left out, if it was.
+    /// Why the update was skipped, if it was.
     pub skipped: Option<Skipped>,
-    /// Where the time went; the wait for data is not known here.
+    /// The time of each phase, without the wait for data.
     pub times: StepTimes,
-}
-
-/// Runs one update on one batch, without a loss scale, and returns the updated model.
-///
-/// # Shapes
-/// - the input: what `forward` takes, samples first
-/// - classes: `[batch]`, each below their number; `forward` returns logits `[batch, classes]`
-/// - or values: `[batch, values]`; `forward` returns as many
-///
-/// # Errors
-/// [`TrainError::NonFiniteLoss`] and [`TrainError::Gradient`]; the model is gone then, so the
-/// caller goes back to its last checkpoint. [`TrainError::Setting`] for a loss or smoothing of
-/// classes where targets are values.
-///
-/// # Panics
-/// If targets are values and the outputs have not their shape.
-pub fn train_step<M: Module, const D: usize, T: Into<Target>>(
-    model: M,
-    optimizer: &mut ModuleOptimizer,
-    forward: &dyn Fn(&M, Tensor<D>) -> Tensor<2>,
-    batch: (Tensor<D>, T),
-    settings: &StepSettings,
-    at: (u64, f64),
-) -> Result<(M, StepOutcome), TrainError> {
-    let (step, learning_rate) = at;
-    train_step_accumulated(
-        model,
-        optimizer,
-        &mut LossScaler::none(),
-        Passes::whole(forward),
-        &mut [batch].into_iter(),
-        settings,
-        StepAt { step, learning_rate, seed: 0 },
-    )
 }
 
 /// Which update it is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepAt {
+    /// The epoch, counted from 0.
+    pub epoch: u64,
     /// Updates before this one.
     pub step: u64,
     /// Its learning rate.
     pub learning_rate: f64,
-    /// Seeds the random numbers of [`Passes::segments`]; without segments nobody reads it.
+    /// Seeds the random numbers of [`Task::segments`] and of [`StepContext`].
     pub seed: u64,
 }
 
-/// Runs one update on the mean gradient of several batches and returns the updated model.
+/// Runs one update on one batch, without a loss scale, and returns the updated model.
 ///
-/// Each batch is taken from the iterator when the one before is done with, so that only one has to
-/// be on the device. Without batch norms, `k` batches of `b` samples make the same update as one of
-/// `k·b`.
-///
-/// The loss is multiplied by the scaler's factor and the mean gradient divided by it, in f32. Under
-/// a dynamic scale an update whose gradients overflow is left out: parameters, optimizer state and
-/// running statistics are then as before, bit for bit. A loss that is not finite before scaling is
-/// no matter of the scale, and goes to `settings.non_finite`.
-///
-/// # Shapes
-/// As [`train_step`], for each batch.
+/// `batch` is what [`Task::place`] gives on the model's device.
 ///
 /// # Errors
-/// As [`train_step`].
+/// [`TrainError::NonFiniteLoss`] and [`TrainError::Gradient`]; the model is gone then, so the
+/// caller goes back to its last checkpoint.
 ///
 /// # Panics
-/// If there is no batch, and as [`train_step`].
-pub fn train_step_accumulated<M: Module, const D: usize, T: Into<Target>>(
+/// If the input has no tensor, and as the task.
+pub fn train_step<M: Module, T: Task<M>>(
+    task: &T,
+    model: M,
+    optimizer: &mut ModuleOptimizer,
+    batch: (T::Input, T::Target),
+    settings: &StepSettings,
+    at: StepAt,
+) -> Result<(M, StepOutcome<T::Score>), TrainError> {
+    let mut batches = std::iter::once(Ok(batch));
+    train_step_accumulated(
+        task,
+        model,
+        optimizer,
+        &mut LossScaler::none(),
+        &mut batches,
+        settings,
+        at,
+    )
+}
+
+/// The input and the target of a batch, or the error in their place.
+pub type Placed<I, T> = Result<(I, T), TrainError>;
+
+/// Runs one update on the mean gradient of several batches and returns the updated model.
+///
+/// The next batch is taken after the backward pass of the one before was submitted, so that an
+/// asynchronous device computes meanwhile; two inputs and the activations of one batch are on the
+/// device. Without batch norms, `k` batches of `b` samples make the same update as one of `k·b`.
+///
+/// Loss, score and gradient norm are read after the backward pass was submitted: one read a batch,
+/// with the norm in that of the last.
+///
+/// The loss is multiplied by the scaler's factor and the mean gradient divided by it, in f32. Under
+/// a dynamic scale an update whose gradients overflow is skipped: parameters, optimizer state and
+/// running statistics are then as before, bit for bit. A loss that is not finite before scaling is
+/// treated as `settings.non_finite` says.
+///
+/// # Errors
+/// As [`train_step`], and the first error among the batches.
+///
+/// # Panics
+/// If there is no batch or an input without a tensor, and as the task.
+pub fn train_step_accumulated<M: Module, T: Task<M>>(
+    task: &T,
     model: M,
     optimizer: &mut ModuleOptimizer,
     scaler: &mut LossScaler,
-    passes: Passes<'_, M, D>,
-    batches: &mut dyn Iterator<Item = (Tensor<D>, T)>,
+    batches: &mut dyn Iterator<Item = Placed<T::Input, T::Target>>,
     settings: &StepSettings,
-    StepAt { step, learning_rate, seed }: StepAt,
-) -> Result<(M, StepOutcome), TrainError> {
+    at: StepAt,
+) -> Result<(M, StepOutcome<T::Score>), TrainError> {
+    let StepAt { epoch, step, learning_rate, seed } = at;
     let is_taken_back = scaler.is_dynamic() || settings.non_finite.skips();
     let before = is_taken_back.then(|| Buffers::of(&model));
+    let context = StepContext { mode: Mode::Training, epoch, step, seed };
     let mut times = StepTimes::default();
     let mut mean = GradientMean::default();
-    let mut losses = Vec::with_capacity(1);
-    let mut correct: Option<usize> = None;
-    let mut device = None;
-    let mut bad = None;
-    for (given, target) in batches {
-        let target: Target = target.into();
-        target.check(settings)?;
-        let device = device.insert(given.device());
-        let mut clock = PhaseClock::start(device, settings.timing);
-        let count = target.samples();
-        let mut scored = None;
-        let mut score = |outputs: Tensor<2>| {
-            let outputs = outputs.cast(settings.policy.output);
-            let (loss, right) = target.hold(&outputs, settings);
-            // One read for both numbers: each read waits for the device.
-            let mut read = Transaction::default().register(loss.clone().inner());
-            if let Some(right) = right {
-                read = read.register(right.inner());
-            }
-            let read = read.execute();
-            let numbers: Vec<f64> = read.iter().flat_map(|one| one.iter::<f64>()).collect();
+    let mut sums = LossSums::default();
+    let mut score = T::Score::default();
+    let mut batch = batches.next().expect("an update has at least one batch")?;
+    let device = batch.0.device().expect("an input has at least one tensor");
+    let mut index = 0;
+    let result = loop {
+        let (given, target) = batch;
+        let count = task.samples(&target);
+        let mut clock = PhaseClock::start(&device, settings.timing);
+        let mut measured = None;
+        let mut head = |output: T::Output| {
+            let output = output.cast_floats(settings.policy.output);
+            let losses = task.loss(&output, &target);
             times.forward_us += clock.lap_us();
-            let right = numbers.get(1).map(|&right| right as usize);
-            scored = Some((numbers[0], right, outputs));
-            scaler.scale_loss(loss)
+            let scaled = scaler.scale_loss(losses.total.clone());
+            measured = Some((losses, output));
+            scaled
         };
-        let input = given.clone().cast(settings.policy.compute);
-        let found = match passes.segments {
-            None => Found::Objective(score((passes.forward)(&model, input))),
+        let input = given.clone().cast_floats(settings.policy.compute);
+        let gradients = match task.segments() {
+            None => {
+                let loss = head(task.forward(&model, input, &context));
+                GradientsParams::from_grads(loss.backward(), &model)
+            }
             Some(segments) => {
-                let seed = batch_seed(seed, losses.len());
-                Found::Gradients(segments.backward(&model, input, &mut score, seed))
+                let seed = batch_seed(seed, index);
+                segments.backward(&model, input, &mut head, seed)
             }
         };
-        let (loss, right, outputs) = scored.expect("the pass hands its outputs to the loss");
-        losses.push((loss, count));
-        if let Some(right) = right {
-            *correct.get_or_insert(0) += right;
-        }
-        if !loss.is_finite() && settings.non_finite != NonFinite::Ignore {
-            let tensor = first_bad_tensor(&given, &target, &model, &outputs);
-            bad = Some(TrainError::NonFiniteLoss { step, loss, tensor });
-            break;
-        }
-        let gradients = match found {
-            Found::Objective(loss) => GradientsParams::from_grads(loss.backward(), &model),
-            Found::Gradients(gradients) => gradients,
-        };
+        let (losses, output) = measured.expect("the pass hands its output to the loss");
+        let numbers =
+            task.measure(&output.clone().without_graph(), &target.clone().without_graph());
         mean.add(gradients, count, &model);
         times.backward_us += clock.lap_us();
-    }
-    let device = device.expect("an update has at least one batch");
-    let mut clock = PhaseClock::start(&device, settings.timing);
-    let verdict = match bad {
-        Some(error) => Err(error),
-        None => unscaled(mean.into_mean(&model), &model, settings, scaler, step),
+        let next = batches.next().transpose()?;
+        // The time of the iterator is not part of the backward pass.
+        clock.restart();
+        let gradients = match next {
+            Some(_) => None,
+            None => Some(Gradients::of(std::mem::take(&mut mean), &model, settings, scaler)),
+        };
+        let squares = gradients.as_ref().and_then(|gradients| gradients.square_sums.clone());
+        let Reading { loss, parts, numbers, squares } = Reading::of(losses, numbers, squares);
+        score.add(&numbers, count);
+        sums.add(loss, &parts, count);
+        times.backward_us += clock.lap_us();
+        if !loss.is_finite() && settings.non_finite != NonFinite::Ignore {
+            let tensor = first_bad_tensor(&given, &target, &model, &output);
+            break Err(TrainError::NonFiniteLoss { step, loss, tensor });
+        }
+        match (next, gradients) {
+            (Some(next), _) => (batch, index) = (next, index + 1),
+            (None, Some(gradients)) => break Ok((gradients, squares)),
+            (None, None) => unreachable!("the last batch completes the gradients"),
+        }
     };
-    let (model, gradient_norm, skipped) = match borne(verdict, settings.non_finite)? {
-        Verdict::Update(gradients, norm) => {
+    let mut clock = PhaseClock::start(&device, settings.timing);
+    let update = result.and_then(|(gradients, squares)| {
+        gradients.decide(&model, settings, scaler, &squares, step)
+    });
+    let (model, gradient_norm, skipped) = match tolerate(update, settings.non_finite)? {
+        Update::Apply(gradients, norm) => {
             (optimizer.step(learning_rate, model, gradients), norm, None)
         }
-        Verdict::Skip(why) => {
+        Update::Skip(why) => {
             let model = match before {
                 Some(before) => before.restore(model),
                 None => model,
@@ -209,20 +212,11 @@ pub fn train_step_accumulated<M: Module, const D: usize, T: Into<Target>>(
         }
     };
     times.optimizer_us += clock.lap_us();
-    let samples = losses.iter().map(|(_, count)| count).sum();
-    let loss = match losses[..] {
-        // One batch's mean is its own loss, to the last bit.
-        [(loss, _)] => loss,
-        _ => losses.iter().map(|(loss, n)| loss * *n as f64).sum::<f64>() / samples as f64,
-    };
-    Ok((model, StepOutcome { loss, correct, samples, gradient_norm, skipped, times }))
-}
-
-/// What a pass leaves: a whole one has its backward pass before it, one in segments is through.
-#[allow(clippy::large_enum_variant, reason = "there is one at a time, taken apart at once")]
-enum Found {
-    Objective(Tensor<1>),
-    Gradients(GradientsParams),
+    let samples = sums.samples;
+    let mut means = sums.means();
+    let loss = means.next().expect("an update has at least one batch");
+    let parts = means.collect();
+    Ok((model, StepOutcome { loss, parts, score, samples, gradient_norm, skipped, times }))
 }
 
 /// A seed for each batch of an update; that of the first is the update's own.
@@ -231,53 +225,70 @@ fn batch_seed(seed: u64, batch: usize) -> u64 {
     seed.wrapping_add((batch as u64).wrapping_mul(0x27BB_2EE6_87B0_B0FD))
 }
 
-/// How many logits are largest at their label, of shape `[1]`.
-///
-/// The count is a float tensor: batches stay far below 2²⁴ samples, where `f32` counts exactly.
-pub(crate) fn correct_predictions(logits: &Tensor<2>, labels: &Tensor<1, Int>) -> Tensor<1> {
-    let predicted = logits.clone().argmax(1).flatten::<1>(0, 1);
-    predicted.equal(labels.clone()).float().sum()
+/// The mean gradients of an update, and the sums of squares that its norm is computed from.
+struct Gradients {
+    mean: GradientsParams,
+    /// `None` where the norm is not needed.
+    square_sums: Option<Tensor<1>>,
+    needs_norm: bool,
 }
 
-/// What becomes of an update.
-enum Verdict {
-    /// It is made with these gradients, whose norm is known if anybody asked for it.
-    Update(GradientsParams, Option<f64>),
-    /// It is left out.
+impl Gradients {
+    fn of<M: Module>(
+        mean: GradientMean,
+        model: &M,
+        settings: &StepSettings,
+        scaler: &LossScaler,
+    ) -> Self {
+        let mean = mean.into_mean(model);
+        let needs_norm = settings.non_finite != NonFinite::Ignore
+            || settings.clip_norm.is_some()
+            || !scaler.is_none();
+        let square_sums = needs_norm.then(|| square_sums(&mean, model)).flatten();
+        Self { mean, square_sums, needs_norm }
+    }
+
+    /// Removes the loss scale and clips.
+    fn decide<M: Module>(
+        self,
+        model: &M,
+        settings: &StepSettings,
+        scaler: &mut LossScaler,
+        square_sums: &[f64],
+        step: u64,
+    ) -> Result<Update, TrainError> {
+        if !self.needs_norm {
+            return Ok(Update::Apply(self.mean, None));
+        }
+        let scale = scaler.scale();
+        match scaler.unscale_measured(self.mean, model, settings.clip_norm, square_sums) {
+            Ok(Unscaled::Update { gradients, norm }) => Ok(Update::Apply(gradients, Some(norm))),
+            Ok(Unscaled::Skip { .. }) => Ok(Update::Skip(Skipped::Overflow { scale })),
+            Err(cause) => Err(TrainError::Gradient { step, cause }),
+        }
+    }
+}
+
+/// What is done with the gradients.
+enum Update {
+    /// The optimizer takes them; with their norm, where it was computed.
+    Apply(GradientsParams, Option<f64>),
+    /// The update is skipped.
     Skip(Skipped),
 }
 
-/// The gradients without the loss scale, clipped if asked for.
-fn unscaled<M: Module>(
-    gradients: GradientsParams,
-    model: &M,
-    settings: &StepSettings,
-    scaler: &mut LossScaler,
-    step: u64,
-) -> Result<Verdict, TrainError> {
-    let nobody_looks = settings.non_finite == NonFinite::Ignore && settings.clip_norm.is_none();
-    if nobody_looks && scaler.is_none() {
-        return Ok(Verdict::Update(gradients, None));
-    }
-    let scale = scaler.scale();
-    match scaler.unscale(gradients, model, settings.clip_norm) {
-        Ok(Unscaled::Update { gradients, norm }) => Ok(Verdict::Update(gradients, Some(norm))),
-        Ok(Unscaled::Skip { .. }) => Ok(Verdict::Skip(Skipped::Overflow { scale })),
-        Err(source) => Err(TrainError::Gradient { step, source }),
-    }
-}
-
-/// An error that the settings bear leaves the update out; a scale at its end they do not.
-fn borne(
-    verdict: Result<Verdict, TrainError>,
+/// Turns an error that the settings tolerate into a skipped update; a loss scale at its lower
+/// bound is never tolerated.
+fn tolerate(
+    result: Result<Update, TrainError>,
     non_finite: NonFinite,
-) -> Result<Verdict, TrainError> {
-    match verdict {
-        Err(TrainError::Gradient { source: PrecisionError::TooManySkips { .. }, .. }) => verdict,
+) -> Result<Update, TrainError> {
+    match result {
+        Err(TrainError::Gradient { cause: PrecisionError::TooManySkips { .. }, .. }) => result,
         Err(error) if non_finite.skips() => {
             let tensor = error.bad_tensor().unwrap_or_default();
-            Ok(Verdict::Skip(Skipped::NotFinite { tensor }))
+            Ok(Update::Skip(Skipped::NotFinite { tensor }))
         }
-        _ => verdict,
+        _ => result,
     }
 }

@@ -7,11 +7,15 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use serde::Serialize;
 use serde_json::{Value, json};
+use updraft_run::{Ability, Plan, Registry};
+use updraft_trainer::{MetricSpec, Split, Unit};
 
-use crate::progress::Display;
+use crate::progress::{Display, metric_text};
 use crate::stop;
+use crate::{BAD_INPUT, Failed};
 
-/// Trains a config with different settings on the same seeds and compares their test accuracy.
+/// Trains a config with different settings on the same seeds and compares a metric of the test
+/// data.
 ///
 /// Each run is what `train` would do, in a process and a folder of its own. Runs that are complete
 /// in the folder already are not repeated, so a comparison that was stopped goes on.
@@ -32,9 +36,13 @@ pub(crate) struct CompareArgs {
     /// Change one value in every arm, such as --set train.epochs=3 (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// Differences of so many points, beyond twice their standard error, are no failure
-    #[arg(long, value_name = "POINTS", default_value_t = 0.5)]
-    band: f64,
+    /// The metric to compare, such as accuracy [default: that of `train.criterion`, else loss]
+    #[arg(long, value_name = "METRIC")]
+    metric: Option<String>,
+    /// Differences of so much, beyond twice their standard error, are no failure: in points of per
+    /// cent for shares, else in the metric's unit [default: 0.5 points, or 0]
+    #[arg(long, value_name = "DIFFERENCE")]
+    band: Option<f64>,
     /// The folder of the comparison, with a folder of runs for each arm and seed
     #[arg(long, value_name = "DIR", default_value = "runs/compare")]
     runs: PathBuf,
@@ -43,8 +51,8 @@ pub(crate) struct CompareArgs {
 /// What is left of a run.
 #[derive(Debug, Clone, Copy)]
 struct Score {
-    /// In per cent.
-    accuracy: f64,
+    /// In per cent for shares, else in the metric's unit.
+    value: f64,
     cpu_s: Option<f64>,
     peak_bytes: Option<u64>,
 }
@@ -55,9 +63,9 @@ struct Compared<'a> {
     settings: &'a str,
     /// Seeds that both arms have.
     seeds: usize,
-    /// Test accuracy in per cent, a seed each.
-    accuracy: Vec<f64>,
-    /// Mean of the arm's accuracy less the first arm's, in points.
+    /// The metric on the test data, a seed each; shares in per cent.
+    values: Vec<f64>,
+    /// Mean of the arm's values less the first arm's; of shares in points.
     difference: f64,
     /// The standard error of that mean; `None` for a single seed.
     standard_error: Option<f64>,
@@ -67,29 +75,77 @@ struct Compared<'a> {
     peak_bytes: Option<u64>,
 }
 
-/// Trains what is missing, seed by seed, and prints the comparison as a table and as JSON.
-pub(crate) fn run(args: &CompareArgs) -> Result<()> {
-    ensure!(args.seeds > 0, "--seeds is 0; expected at least 1");
-    ensure!(args.band >= 0.0, "--band is {}; expected at least 0 points", args.band);
-    // Faults of the settings are told before anything is trained.
-    for arm in &args.arms {
-        super::plan(Some(&args.config), &settings(args, arm, 1))
-            .with_context(|| format!("--arm {arm}"))?;
+/// Prints the plan of each arm and does nothing else.
+pub(crate) fn dry_run(registry: Registry, args: &CompareArgs) -> Result<()> {
+    let plans = plans(registry, args)?;
+    checked(args, &plans)?;
+    for (arm, plan) in args.arms.iter().zip(plans) {
+        crate::print(&format!("# --arm {arm}\n{}", plan.to_toml().trim_end()));
     }
-    let display = Display::new(1);
+    Ok(())
+}
+
+/// The plan of each arm at the first seed: faults of the settings are reported before anything is
+/// trained.
+fn plans(registry: Registry, args: &CompareArgs) -> Result<Vec<Plan>> {
+    let plan = |arm: &String| {
+        let planned = super::planned(registry, Some(&args.config), &settings(args, arm, 1));
+        Ok(planned.with_context(|| format!("--arm {arm}"))?.plan)
+    };
+    args.arms.iter().map(plan).collect()
+}
+
+/// The metric to compare: the one that was asked for, that of the first arm's criterion if it is
+/// measured on test data, else the loss.
+fn metric(args: &CompareArgs, plan: &Plan) -> Result<MetricSpec> {
+    let metrics = plan.task.metrics();
+    let criterion = &plan.train.criterion;
+    let name = match &args.metric {
+        Some(name) => name.as_str(),
+        None if criterion.split == Split::Test => &criterion.metric,
+        None => "loss",
+    };
+    let found = metrics.iter().find(|metric| metric.name == name).cloned();
+    found.ok_or_else(|| {
+        let names: Vec<_> = metrics.iter().map(|metric| format!("`{}`", metric.name)).collect();
+        anyhow!("--metric is `{name}`; it must be one of {}", names.join(", "))
+    })
+}
+
+/// The metric and the band, of arms that can be compared.
+fn checked(args: &CompareArgs, plans: &[Plan]) -> Result<(MetricSpec, f64)> {
+    ensure!(args.seeds > 0, "--seeds is 0; it must be at least 1");
+    let mut metrics = Vec::new();
+    for (arm, plan) in args.arms.iter().zip(plans) {
+        plan.kind().require(Ability::Compare)?;
+        metrics.push(metric(args, plan).with_context(|| format!("--arm {arm}"))?);
+    }
+    let metric = metrics.swap_remove(0);
+    let standard = if metric.unit == Unit::Share { 0.5 } else { 0.0 };
+    let band = args.band.unwrap_or(standard);
+    ensure!(band >= 0.0, "--band is {band}; it must be at least 0");
+    Ok((metric, band))
+}
+
+/// Trains what is missing, seed by seed, and prints the comparison as a table and as JSON.
+pub(crate) fn run(registry: Registry, args: &CompareArgs) -> Result<()> {
+    let (metric, band) = checked(args, &plans(registry, args)?)?;
+    let display = Display::new();
     let mut scores: Vec<Vec<Score>> = vec![Vec::new(); args.arms.len()];
     for seed in 1..=args.seeds {
         for (index, arm) in args.arms.iter().enumerate() {
             if stop::requested() {
-                bail!("stopped; the same command goes on with the runs that are missing");
+                let said = "stopped; the same command goes on with the runs that are missing";
+                bail!(Failed(said.to_owned()));
             }
             let folder = args.runs.join(format!("arm-{}-seed-{seed}", index + 1));
             own(args, arm, seed, &folder)?;
-            let score = match finished(&folder)? {
+            let score = match finished(&folder, &metric)? {
                 Some(score) => score,
-                None => trained(args, arm, seed, &folder)?,
+                None => trained(args, arm, seed, &folder, &metric)?,
             };
-            display.line(&format!("seed {seed}  {:6.2} %  {arm}", score.accuracy));
+            let value = shown(&metric, score.value);
+            display.line(&format!("seed {seed}  {value}  {arm}"));
             scores[index].push(score);
         }
     }
@@ -97,13 +153,22 @@ pub(crate) fn run(args: &CompareArgs) -> Result<()> {
         .arms
         .iter()
         .zip(&scores)
-        .map(|(arm, these)| compare(arm, these, &scores[0], args.band))
+        .map(|(arm, these)| compare(arm, these, &scores[0], band))
         .collect();
     for arm in &compared {
-        crate::print(&arm.line());
+        crate::print(&arm.line(&metric));
     }
-    crate::print(&json!({ "version": 1, "band": args.band, "arms": compared }).to_string());
+    let report = json!({ "version": 2, "metric": metric.name, "band": band, "arms": compared });
+    crate::print(&report.to_string());
     Ok(())
+}
+
+/// A value of the metric, of which shares are in per cent.
+fn shown(metric: &MetricSpec, value: f64) -> String {
+    match metric.unit {
+        Unit::Share => format!("{value:6.2} %"),
+        _ => format!("{:>8}", metric_text(metric, Some(value))),
+    }
 }
 
 fn settings(args: &CompareArgs, arm: &str, seed: u64) -> Vec<String> {
@@ -135,7 +200,13 @@ fn own(args: &CompareArgs, arm: &str, seed: u64, folder: &Path) -> Result<()> {
 }
 
 /// Runs `train` in a process of its own: nothing of one run reaches the next.
-fn trained(args: &CompareArgs, arm: &str, seed: u64, folder: &Path) -> Result<Score> {
+fn trained(
+    args: &CompareArgs,
+    arm: &str,
+    seed: u64,
+    folder: &Path,
+    metric: &MetricSpec,
+) -> Result<Score> {
     let program = std::env::current_exe().context("the program cannot find itself")?;
     let mut command = Command::new(program);
     command.arg("train").arg(&args.config).arg("--runs").arg(folder);
@@ -149,14 +220,21 @@ fn trained(args: &CompareArgs, arm: &str, seed: u64, folder: &Path) -> Result<Sc
     let output = output.context("cannot start a run")?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        let said = said.lines().next_back().unwrap_or_default().to_owned();
-        bail!("seed {seed} of arm `{arm}` failed: {said}");
+        let said = said.lines().next_back().unwrap_or("it said nothing");
+        let said = said.strip_prefix("error: ").unwrap_or(said);
+        let said = format!("seed {seed} of arm `{arm}` failed: {said}");
+        // What would mend the run mends the comparison.
+        bail!(match output.status.code() {
+            Some(code) if code == i32::from(BAD_INPUT) => anyhow!(said),
+            _ => Failed(said).into(),
+        });
     }
-    finished(folder)?.ok_or_else(|| anyhow!("stopped; the same command goes on"))
+    let stopped = || Failed("stopped; the same command goes on".to_owned()).into();
+    finished(folder, metric)?.ok_or_else(stopped)
 }
 
 /// The score of the complete run in a folder of runs.
-fn finished(folder: &Path) -> Result<Option<Score>> {
+fn finished(folder: &Path, metric: &MetricSpec) -> Result<Option<Score>> {
     let Ok(runs) = std::fs::read_dir(folder) else { return Ok(None) };
     for run in runs {
         let path = run.with_context(|| format!("cannot read `{}`", folder.display()))?.path();
@@ -166,11 +244,13 @@ fn finished(folder: &Path) -> Result<Option<Score>> {
         if summary["complete"] != true {
             continue;
         }
-        let accuracy = summary["test"]["accuracy"].as_f64();
-        let accuracy =
-            accuracy.ok_or_else(|| anyhow!("`{}` was not scored on test data", path.display()))?;
+        let name = metric.name.as_ref();
+        let value = summary["test"][name]
+            .as_f64()
+            .ok_or_else(|| anyhow!("`{}` has no test {name} that is a number", path.display()))?;
+        let factor = if metric.unit == Unit::Share { 100.0 } else { 1.0 };
         return Ok(Some(Score {
-            accuracy: 100.0 * accuracy,
+            value: factor * value,
             cpu_s: summary["cpu_s"].as_f64(),
             peak_bytes: summary["peak_resident_bytes"].as_u64(),
         }));
@@ -180,13 +260,13 @@ fn finished(folder: &Path) -> Result<Option<Score>> {
 
 fn compare<'a>(settings: &'a str, these: &[Score], first: &[Score], band: f64) -> Compared<'a> {
     let differences: Vec<f64> =
-        these.iter().zip(first).map(|(this, first)| this.accuracy - first.accuracy).collect();
+        these.iter().zip(first).map(|(this, first)| this.value - first.value).collect();
     let (difference, standard_error) = mean_and_error(&differences);
     let cpu: Option<Vec<f64>> = these.iter().map(|score| score.cpu_s).collect();
     Compared {
         settings,
         seeds: differences.len(),
-        accuracy: these.iter().map(|score| score.accuracy).collect(),
+        values: these.iter().map(|score| score.value).collect(),
         difference,
         standard_error,
         within_band: difference.abs() <= band + 2.0 * standard_error.unwrap_or(0.0),
@@ -204,15 +284,16 @@ fn mean_and_error(values: &[f64]) -> (f64, Option<f64>) {
 }
 
 impl Compared<'_> {
-    fn line(&self) -> String {
-        let mean = mean_and_error(&self.accuracy).0;
+    fn line(&self, metric: &MetricSpec) -> String {
+        let mean = shown(metric, mean_and_error(&self.values).0);
+        let points = if metric.unit == Unit::Share { " points" } else { "" };
         let error = self
             .standard_error
             .map_or_else(|| "one seed".to_owned(), |error| format!("standard error {error:.2}"));
         let cpu = self.cpu_s.map_or_else(String::new, |cpu| format!(", {cpu:.0} CPU-s"));
         let word = if self.within_band { "within" } else { "OUTSIDE" };
         format!(
-            "{mean:6.2} %  {:+.2} points, {error}, {word} the band{cpu}  {}",
+            "{mean}  {:+.2}{points}, {error}, {word} the band{cpu}  {}",
             self.difference, self.settings
         )
     }
@@ -220,11 +301,13 @@ impl Compared<'_> {
 
 #[cfg(test)]
 mod tests {
+    use updraft_trainer::Direction;
+
     use super::*;
 
-    fn scores(accuracies: &[f64]) -> Vec<Score> {
-        let score = |&accuracy: &f64| Score { accuracy, cpu_s: Some(2.0), peak_bytes: None };
-        accuracies.iter().map(score).collect()
+    fn scores(values: &[f64]) -> Vec<Score> {
+        let score = |&value: &f64| Score { value, cpu_s: Some(2.0), peak_bytes: None };
+        values.iter().map(score).collect()
     }
 
     #[test]
@@ -246,9 +329,10 @@ mod tests {
 
     #[test]
     fn one_seed_has_no_error_and_an_arm_differs_from_itself_by_nothing() {
+        let metric = MetricSpec::new("accuracy", Unit::Share, Direction::HigherIsBetter);
         let one = scores(&[50.0]);
         let compared = compare("x", &one, &one, 0.0);
         assert_eq!((compared.difference, compared.standard_error), (0.0, None));
-        assert!(compared.within_band && compared.line().contains("one seed"));
+        assert!(compared.within_band && compared.line(&metric).contains("one seed"));
     }
 }

@@ -2,20 +2,16 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Result, anyhow};
-use burn::tensor::Device;
+use anyhow::Result;
 use clap::Args;
 use serde_json::json;
-use updraft_trainer::{Control, Evaluation, evaluate};
+use updraft_data::{Progress, ProgressUnit};
+use updraft_run::{Ability, AnyWorkload, Registry};
+use updraft_trainer::{Control, Evaluation};
 
-use crate::classifier::Classifier;
-use crate::config::{Plan, Task};
-use crate::model::TrainedModel;
-use crate::progress::Display;
-use crate::regression;
-use crate::run_folder::RunFolder;
+use super::{OpenedRun, device_spec, dry_run_on, stopped};
+use crate::progress::{Display, evaluation_text};
 use crate::stop;
-use crate::workload::{ImageData, loaders, open_data};
 
 /// Scores a trained model on its test data.
 #[derive(Debug, Args)]
@@ -33,58 +29,40 @@ pub(crate) struct EvalArgs {
     json: bool,
 }
 
+/// Prints the run's plan and does nothing else.
+pub(crate) fn dry_run(registry: Registry, args: &EvalArgs) -> Result<()> {
+    device_spec(&args.device)?;
+    dry_run_on(registry, &args.run, Ability::Eval)
+}
+
 /// Prints the score to standard output.
-pub(crate) fn run(args: &EvalArgs) -> Result<()> {
-    let folder = RunFolder::open(&args.run)?;
-    if folder.task()? == Task::TabularRegression {
-        return regression::eval(&folder, args.data.as_deref(), &args.device, args.json);
-    }
-    let trained = TrainedModel::load(&args.run, &args.device)?;
-    let mut display = Display::new(1);
-    let (plan, dir) = (trained.plan(), args.data.as_deref());
-    let data = open_data(plan, dir, Some(&folder), &mut |step, progress| {
-        display.preparing(step, progress);
-    })?;
-    let network = (trained.network(), trained.device());
-    let score = score(network, plan, &data, &mut display, "scoring test images")?;
+pub(crate) fn run(registry: Registry, args: &EvalArgs) -> Result<()> {
+    let run = OpenedRun::open(registry, &args.run, &args.device, Ability::Eval)?;
+    let mut display = Display::new();
+    let workload = run.workload(args.data.as_deref(), &mut display)?;
+    let score = score(&*workload, &run, &mut display, "scoring the test data")?;
     if args.json {
         crate::print(&json!(score).to_string());
     } else {
-        crate::print(&format!(
-            "test accuracy {:.2} %, loss {:.4}, {} images",
-            100.0 * score.accuracy.unwrap_or(f64::NAN),
-            score.loss,
-            score.samples,
-        ));
+        let (text, samples) = (evaluation_text(&score), workload.about().samples);
+        crate::print(&format!("test {text}, {} {samples}", score.samples));
     }
     Ok(())
 }
 
-/// The score of a network on a plan's test data.
+/// The score of a run's model under a bar.
 pub(crate) fn score(
-    (network, device): (&Classifier, &Device),
-    plan: &Plan,
-    data: &ImageData,
+    workload: &dyn AnyWorkload,
+    run: &OpenedRun,
     display: &mut Display,
     activity: &str,
 ) -> Result<Evaluation> {
-    let (_, test) = loaders(plan, data)?;
-    let score = evaluate(
-        network,
-        &|model, images| model.forward(images),
-        &test,
-        device,
-        plan.precision,
-        &mut |samples| {
-            let progress = updraft_data::Progress {
-                done: samples as u64,
-                total: test.samples() as u64,
-                unit: updraft_data::ProgressUnit::Images,
-            };
-            display.preparing(activity, progress);
-            if stop::requested() { Control::Stop } else { Control::Continue }
-        },
-    )?;
+    let total = workload.about().test_samples as u64;
+    let score = workload.evaluate(&run.plan, &run.folder, &run.device, &mut |samples| {
+        let progress = Progress { done: samples as u64, total, unit: ProgressUnit::Images };
+        display.preparing(activity, progress);
+        if stop::requested() { Control::Stop } else { Control::Continue }
+    })?;
     display.clear();
-    score.ok_or_else(|| anyhow!("stopped before all test images were scored"))
+    score.ok_or_else(|| stopped("all test samples were scored"))
 }

@@ -2,12 +2,9 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use clap::Args;
-use toml::Table;
-
-use super::AnyPlanned;
-use crate::config::{Task, key_table, origins};
+use updraft_run::{Registry, key_table, origins};
 
 /// Shows every value of a config's plan and where it came from.
 #[derive(Debug, Args)]
@@ -19,21 +16,22 @@ pub(crate) struct ExplainArgs {
     sets: Vec<String>,
     /// Print the keys of a task with their defaults and meanings instead, in Markdown
     #[arg(long, value_name = "TASK", conflicts_with_all = ["config", "sets"])]
-    keys: Option<Task>,
+    keys: Option<String>,
 }
 
 /// Prints the table to standard output.
-pub(crate) fn run(args: &ExplainArgs) -> Result<()> {
-    if let Some(task) = args.keys {
-        crate::print(key_table(task)?.trim_end());
+pub(crate) fn run(registry: Registry, args: &ExplainArgs) -> Result<()> {
+    if let Some(task) = &args.keys {
+        let kind = registry.iter().find(|kind| kind.name() == task).ok_or_else(|| {
+            let names: Vec<_> = registry.iter().map(|kind| kind.name()).collect();
+            anyhow!("there is no task `{task}`; the tasks are {}", names.join(", "))
+        })?;
+        crate::print(key_table(*kind).trim_end());
         return Ok(());
     }
-    let (plan, layers, merged) = match super::planned(args.config.as_deref(), &args.sets)? {
-        AnyPlanned::Images(planned) => (planned.plan.to_toml(), planned.layers, planned.merged),
-        AnyPlanned::Table(planned) => (planned.plan.to_toml(), planned.layers, planned.merged),
-    };
-    let table: Table = toml::from_str(&plan)?;
-    let lines = origins(&table, &layers, &merged);
+    let planned = super::planned(registry, args.config.as_deref(), &args.sets)?;
+    let (plan, settings) = (&planned.plan, &planned.settings);
+    let lines = origins(plan.table(), settings.layers(), settings.given());
     let key_width = lines.iter().map(|(key, ..)| key.len()).max().unwrap_or(0);
     let origin_width = lines.iter().map(|(.., origin)| origin.len()).max().unwrap_or(0);
     for (key, value, origin) in lines {

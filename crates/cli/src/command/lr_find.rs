@@ -5,26 +5,20 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use serde_json::json;
-use updraft_trainer::{Control, LrPoint, LrRange, find_learning_rate, suggest_learning_rate};
+use updraft_data::{Progress, ProgressUnit};
+use updraft_run::{Ability, LrSearch, Registry};
+use updraft_trainer::{Control, LrPoint, LrRange, TrainError, suggest_learning_rate};
 
-use crate::classifier::Classifier;
-use crate::device::choose;
+use super::{ConfigArgs, device_of, dry_run_of, open, stopped};
 use crate::progress::Display;
 use crate::report::{Curve, Scale, document, plot};
 use crate::stop;
-use crate::workload::{loaders, open_data};
 
 /// Finds a learning rate: trains a few updates while it grows, and plots the loss.
 #[derive(Debug, Args)]
 pub(crate) struct LrFindArgs {
-    /// The configuration file [default: the built-in quickstart]
-    config: Option<PathBuf>,
-    /// The folder that holds the data
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
-    /// Change one value of the config, such as --set train.batch=32 (repeatable)
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    sets: Vec<String>,
+    #[command(flatten)]
+    config: ConfigArgs,
     /// The first learning rate
     #[arg(long, default_value_t = LrRange::default().from)]
     from: f64,
@@ -39,42 +33,44 @@ pub(crate) struct LrFindArgs {
     page: PathBuf,
 }
 
+impl LrFindArgs {
+    /// The learning rates to try; an error names the option.
+    fn range(&self) -> Result<LrRange> {
+        let range = LrRange { from: self.from, to: self.to, steps: self.steps };
+        range.validate().map_err(|error| match error {
+            TrainError::Setting { name, value, expected } => {
+                anyhow!("--{name} is {value}; it must be {expected}")
+            }
+            other => other.into(),
+        })?;
+        Ok(range)
+    }
+}
+
+/// Prints the plan and does nothing else.
+pub(crate) fn dry_run(registry: Registry, args: &LrFindArgs) -> Result<()> {
+    args.range()?;
+    dry_run_of(registry, &args.config, Ability::LrFind)
+}
+
 /// Writes the page and prints the suggestion as JSON.
-pub(crate) fn run(args: &LrFindArgs) -> Result<()> {
-    let range = LrRange { from: args.from, to: args.to, steps: args.steps };
-    range.validate()?;
-    let plan = super::plan(args.config.as_deref(), &args.sets)?.plan;
-    let (device, _) = choose(&plan.device)?;
-    let mut display = Display::new(1);
-    let data = open_data(&plan, args.data.as_deref(), None, &mut |step, progress| {
-        display.preparing(step, progress);
-    })?;
-    let (train, _) = loaders(&plan, &data)?;
-    let device = device.autodiff();
-    device.seed(plan.seed);
-    let network = plan.network(data.train.classes().len());
-    network.validate()?;
-    let model = plan.precision.autocast(network.init(&device));
-    let settings = plan.settings(std::path::Path::new(""));
-    let points = find_learning_rate(
-        &model,
-        plan.train.optimizer.init(),
-        &train,
-        (&device, plan.seed),
-        &|model: &Classifier, images| model.forward(images),
-        (&settings.step, settings.loss_scale, &range),
-        &mut |done| {
-            let progress = updraft_data::Progress {
-                done: done as u64,
-                total: args.steps as u64,
-                unit: updraft_data::ProgressUnit::Images,
-            };
-            display.preparing("trying learning rates", progress);
-            if stop::requested() { Control::Stop } else { Control::Continue }
-        },
-    )?;
+pub(crate) fn run(registry: Registry, args: &LrFindArgs) -> Result<()> {
+    let range = args.range()?;
+    let plan = args.config.plan(registry)?.plan;
+    plan.kind().require(Ability::LrFind)?;
+    let (device, _) = device_of(&plan)?;
+    let mut display = Display::new();
+    let workload = open(&plan, args.config.data.as_deref(), None, &mut display)?;
+    let mut poll = |done: usize| {
+        let total = args.steps as u64;
+        let progress = Progress { done: done as u64, total, unit: ProgressUnit::Images };
+        display.preparing("trying learning rates", progress);
+        if stop::requested() { Control::Stop } else { Control::Continue }
+    };
+    let search = LrSearch { range, poll: &mut poll };
+    let points = workload.find_learning_rate(&plan, &device, search)?;
     display.clear();
-    let points = points.ok_or_else(|| anyhow!("stopped before all learning rates were tried"))?;
+    let points = points.ok_or_else(|| stopped("all learning rates were tried"))?;
     let suggestion = suggest_learning_rate(&points);
     std::fs::write(&args.page, page(&points, suggestion)?)
         .with_context(|| format!("cannot write `{}`", args.page.display()))?;

@@ -10,72 +10,144 @@ pub(crate) mod predict;
 pub(crate) mod probe;
 pub(crate) mod quantize;
 pub(crate) mod report;
+pub(crate) mod tasks;
 pub(crate) mod train;
 pub(crate) mod verify;
 pub(crate) mod warm_up;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
-use toml::Table;
-
-use crate::config::{
-    ConfigError, Layer, Plan, RawConfig, RawFile, RawRegression, RegressionPlan, Task, layers,
-    merged, refuse_unread, task_of,
+use anyhow::Result;
+use burn::tensor::Device;
+use clap::Args;
+use updraft_device::{DeviceSpec, Selection};
+use updraft_run::{
+    Ability, AnyWorkload, ConfigError, Opening, Plan, Planned, Registry, RunError, RunFolder,
 };
 
-/// The configuration that is compiled in, so that the first command needs no file.
-const QUICKSTART: &str = include_str!("../../../../configs/quickstart.toml");
+use crate::device::choose;
+use crate::progress::Display;
+use crate::stop::NothingToSave;
 
-/// A plan with the tables that tell where its values came from.
-pub(crate) struct Planned<P> {
-    pub(crate) plan: P,
-    pub(crate) layers: Vec<Layer>,
-    pub(crate) merged: Table,
+/// What every command that reads a configuration takes.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct ConfigArgs {
+    /// The configuration file [default: the built-in quickstart]
+    pub(crate) config: Option<PathBuf>,
+    /// The folder that holds the data
+    #[arg(long, value_name = "DIR")]
+    pub(crate) data: Option<PathBuf>,
+    /// Change one value of the config, such as --set train.epochs=3 (repeatable)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub(crate) sets: Vec<String>,
 }
 
-/// A plan of whichever task.
-#[allow(clippy::large_enum_variant, reason = "there is one at a time, taken apart at once")]
-pub(crate) enum AnyPlanned {
-    Images(Planned<Plan>),
-    Table(Planned<RegressionPlan>),
-}
-
-/// Reads a configuration of images and decides its plan.
-pub(crate) fn plan(config: Option<&Path>, sets: &[String]) -> Result<Planned<Plan>> {
-    match planned(config, sets)? {
-        AnyPlanned::Images(planned) => Ok(planned),
-        AnyPlanned::Table(planned) => {
-            let (task, other) = (planned.plan.task, Task::default());
-            bail!("the config is of task `{task}`, and this command is for task `{other}` alone")
+impl ConfigArgs {
+    /// Reads the configuration and decides its plan.
+    pub(crate) fn plan(&self, registry: Registry) -> Result<Planned, ConfigError> {
+        let mut sets = self.sets.clone();
+        // Kept in the plan, so that evaluating and resuming find the data again.
+        if let Some(dir) = &self.data {
+            let dir = std::path::absolute(dir)
+                .map_err(|cause| ConfigError::Read { path: dir.clone(), cause })?;
+            let dir = toml::Value::String(dir.to_string_lossy().into_owned());
+            sets.push(format!("data.dir={dir}"));
         }
+        planned(registry, self.config.as_deref(), &sets)
     }
 }
 
-/// Reads a configuration (the compiled-in quickstart without a path) and decides its plan.
-pub(crate) fn planned(config: Option<&Path>, sets: &[String]) -> Result<AnyPlanned> {
-    let (text, place) = match config {
-        None => (QUICKSTART.to_owned(), PathBuf::from("configs/quickstart.toml")),
-        Some(path) => {
-            let text = std::fs::read_to_string(path)
-                .map_err(|source| ConfigError::Read { path: path.to_owned(), source })?;
-            (text, path.to_owned())
-        }
-    };
-    match task_of(&text, &place, sets)? {
-        Task::ImageClassification => {
-            let layers = layers::<RawConfig>(&text, &place)?;
-            let (raw, merged) = RawConfig::lay_sets(merged(&layers), sets)?;
-            let plan = Plan::decide(raw)?;
-            refuse_unread(&merged, &plan.to_toml().parse()?)?;
-            Ok(AnyPlanned::Images(Planned { plan, layers, merged }))
-        }
-        Task::TabularRegression => {
-            let layers = layers::<RawRegression>(&text, &place)?;
-            let (raw, merged) = RawRegression::lay_sets(merged(&layers), sets)?;
-            let plan = RegressionPlan::decide(raw)?;
-            refuse_unread(&merged, &plan.to_toml().parse()?)?;
-            Ok(AnyPlanned::Table(Planned { plan, layers, merged }))
-        }
+/// Reads a configuration, without a path the quickstart of the default task, and decides its plan.
+pub(crate) fn planned(
+    registry: Registry,
+    config: Option<&Path>,
+    sets: &[String],
+) -> Result<Planned, ConfigError> {
+    match config {
+        None => Plan::read(registry, registry[0].quickstart(), Path::new("the quickstart"), sets),
+        Some(path) => Plan::open(registry, path, sets),
     }
+}
+
+/// A run's folder with its plan and the device that a command asks for.
+pub(crate) struct OpenedRun {
+    pub(crate) folder: RunFolder,
+    pub(crate) plan: Plan,
+    pub(crate) device: Device,
+}
+
+impl OpenedRun {
+    /// Opens a run for something that its task must be able to do.
+    pub(crate) fn open(
+        registry: Registry,
+        run: &Path,
+        device: &str,
+        ability: Ability,
+    ) -> Result<Self> {
+        let folder = RunFolder::open(run)?;
+        let plan = folder.plan(registry)?;
+        plan.kind().require(ability)?;
+        let (device, _) = choose(&device_spec(device)?)?;
+        Ok(Self { folder, plan, device })
+    }
+
+    /// Opens the run's data, which must be what it was trained on.
+    pub(crate) fn workload(
+        &self,
+        data: Option<&Path>,
+        display: &mut Display,
+    ) -> Result<Box<dyn AnyWorkload>> {
+        let workload = open(&self.plan, data, Some(&self.folder), display)?;
+        workload.check(&self.folder)?;
+        Ok(workload)
+    }
+}
+
+/// Opens the data of a plan under a bar; a signal while data opens ends the process.
+pub(crate) fn open(
+    plan: &Plan,
+    dir: Option<&Path>,
+    run: Option<&RunFolder>,
+    display: &mut Display,
+) -> Result<Box<dyn AnyWorkload>> {
+    let _unasked = NothingToSave::begin();
+    let progress = &mut |step: &str, progress| display.preparing(step, progress);
+    let workload = plan.task.open(plan, Opening { dir, run, progress })?;
+    display.clear();
+    Ok(workload)
+}
+
+/// The device of a plan, opened.
+pub(crate) fn device_of(plan: &Plan) -> Result<(Device, Selection)> {
+    choose(&plan.device)
+}
+
+/// What a dry run of a command on a run folder prints: a run that a document names need not exist.
+pub(crate) fn dry_run_on(registry: Registry, run: &Path, ability: Ability) -> Result<()> {
+    if !run.exists() {
+        crate::print(&format!("# `{}` does not exist; nothing was checked", run.display()));
+        return Ok(());
+    }
+    let plan = RunFolder::open(run)?.plan(registry)?;
+    plan.kind().require(ability)?;
+    crate::print(plan.to_toml().trim_end());
+    Ok(())
+}
+
+/// What a dry run of a command on a configuration prints: the plan of a task that can do it.
+pub(crate) fn dry_run_of(registry: Registry, args: &ConfigArgs, ability: Ability) -> Result<()> {
+    let plan = args.plan(registry)?.plan;
+    plan.kind().require(ability)?;
+    crate::print(plan.to_toml().trim_end());
+    Ok(())
+}
+
+/// The device that a command names.
+pub(crate) fn device_spec(device: &str) -> Result<DeviceSpec> {
+    Ok(device.parse()?)
+}
+
+/// The error of work that was stopped on request.
+pub(crate) fn stopped(what: &'static str) -> anyhow::Error {
+    RunError::Stopped { what }.into()
 }

@@ -1,23 +1,23 @@
 //! `pipeline`: from a configuration to a model in eight bits that was tested both ways.
 
-use anyhow::{Result, ensure};
-use burn::tensor::{Tensor, TensorData};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::json;
 use sha2::{Digest, Sha256};
+use updraft_run::{Ability, Registry, RunError, RunFolder};
 use updraft_trainer::Ending;
 
-use super::train::{self, TrainArgs, Trained};
-use super::{eval, quantize, report};
+use super::train::{self, TrainArgs};
+use super::{OpenedRun, device_of, eval, report};
 use crate::log::LogFile;
-use crate::model::TrainedModel;
 use crate::progress::Display;
-use crate::quantization::{FILES, QuantizeSettings, Quantizing, steps};
-use crate::run_folder::RunFolder;
+use crate::quantization::{QuantizeSettings, Quantizing, steps};
 use crate::steps::{Steps, label};
-use crate::workload::{SPLIT, loaders};
 
-/// Trains a model, tests it, reloads it, puts it into eight bits and tests that.
+/// What `pipeline` leaves beside the files of its steps.
+const MANIFEST: &str = "pipeline.json";
+
+/// Trains a model, reloads and tests it, puts it into eight bits and tests that.
 ///
 /// The run folder is that of `train`, with the files of `quantize`, the page of `report`, and
 /// `pipeline.json`: the steps, their times, and the hash of every file that they left.
@@ -32,7 +32,7 @@ pub(crate) struct PipelineArgs {
 impl PipelineArgs {
     /// The steps in their order.
     fn steps(&self) -> Vec<&'static str> {
-        let mut all = vec!["train", "test", "reload"];
+        let mut all = vec!["train", "reload and test"];
         all.extend(steps(&self.settings));
         all.push("report");
         all
@@ -40,90 +40,94 @@ impl PipelineArgs {
 }
 
 /// Prints the steps and the plan, and does nothing else.
-pub(crate) fn dry_run(args: &PipelineArgs) -> Result<()> {
+pub(crate) fn dry_run(registry: Registry, args: &PipelineArgs) -> Result<()> {
     let all = args.steps();
     for (index, step) in all.iter().enumerate() {
         // A comment, so that what is printed is still a plan.
         crate::print(&format!("# {}", label(index + 1, all.len(), step)));
     }
-    if args.train.names_a_plan() {
-        crate::print(train::plan_of(&args.train)?.to_toml().trim_end());
+    let plan = train::dry_run_for(registry, &args.train, Ability::Pipeline)?;
+    match plan {
+        Some(plan) if args.settings.has_outliers() => Ok(plan.task.check_outliers()?),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 /// Takes all steps and prints the table of `quantize`, then where the run is.
-pub(crate) fn run(args: &PipelineArgs, log: &LogFile) -> Result<()> {
+pub(crate) fn run(registry: Registry, args: &PipelineArgs, log: &LogFile) -> Result<()> {
+    let plan = args.train.plan(registry)?;
+    plan.kind().require(Ability::Pipeline)?;
     if args.settings.has_outliers() {
         // Before the training, not after it.
-        train::plan_of(&args.train)?.network(2).check_outliers()?;
+        plan.task.check_outliers()?;
     }
-    let mut display = Display::new(1);
+    let mut display = Display::new();
     let mut taken = Steps::new(args.steps().len());
     let trained = taken.take("train", |label| {
         display.line(label);
-        train::train(&args.train, log, &mut display)
+        train::train(&args.train, plan, log, &mut display)
     })?;
-    let Trained { folder, plan, data, served, device, ending, .. } = &trained;
-    if *ending == Ending::Stopped {
-        let path = folder.path().display();
-        display
-            .line(&format!("stopped and saved; go on with: cargo xtask pipeline --resume {path}"));
+    if trained.ending == Ending::Stopped {
+        train::say_how_to_resume("pipeline", trained.folder.path());
         return Ok(());
     }
-    let score = taken
-        .take("test", |label| eval::score((served, device), plan, data, &mut display, label))?;
-    let compared = taken.take("reload", |label| {
-        display.line(label);
-        reload(&trained)
-    })?;
-    let network = quantize::stored(folder, plan, device)?;
+    // From here on everything is read from the run's folder, as any later command would.
+    let plan = trained.folder.plan(registry)?;
+    let (device, _) = device_of(&plan)?;
     let device_name = plan.device.to_string();
-    let work = Quantizing { folder, plan, network, device, device_name: &device_name, data };
+    let run = OpenedRun { folder: trained.folder, plan, device };
+    let workload = run.workload(None, &mut display)?;
+    let score = taken.take("reload and test", |label| {
+        let score = eval::score(&*workload, &run, &mut display, label)?;
+        match trained.test {
+            Some(test) if test == score => Ok(score),
+            _ => bail!(RunError::NotRestored {
+                run: run.folder.path().to_owned(),
+                difference: "other scores than the model that was saved there".to_owned(),
+            }),
+        }
+    })?;
+    let model = workload.quantizable(&run.plan, &run.folder, &run.device)?;
+    let folder = &run.folder;
+    let work = Quantizing { folder, model, device_name: &device_name };
     let table = work.run(&args.settings, &mut taken, &mut display)?;
     taken.take("report", |label| {
         display.line(label);
         report::write_page(folder)
     })?;
-    let divided = data.split.as_ref().map(|_| &SPLIT);
-    let names = divided.into_iter().chain(&FILES).chain(&["report.html"]);
-    let files = names.map(|name| described(folder, name)).collect::<Result<Vec<_>>>()?;
+    let files = left(folder)?;
     let manifest = json!({
         "steps": taken.taken(),
         "test": score,
-        "reload": { "images": compared, "same_bits": true },
+        "reload": { "same_score": true },
         "files": files,
     });
-    folder.write_whole("pipeline.json", &serde_json::to_vec_pretty(&manifest)?)?;
+    folder.write_json(MANIFEST, &manifest)?;
     crate::print(&table);
     crate::print(&json!({ "run": folder.path(), "test": score }).to_string());
     Ok(())
 }
 
-/// Loads what was saved into a fresh model, and compares the answers to the first test images bit
-/// for bit; how many images these were.
-fn reload(trained: &Trained) -> Result<usize> {
-    let Trained { folder, plan, data, served, device, .. } = trained;
-    let fresh = TrainedModel::load(folder.path(), &plan.device.to_string())?;
-    let (_, test) = loaders(plan, data)?;
-    let batch = test.epoch(0).next().expect("a test set was scored before")?;
-    let shape = [batch.len(), 3, plan.data.height, plan.data.width];
-    let images = TensorData::new(batch.planes().to_vec(), shape);
-    let images = Tensor::<4>::from_data(images, device).cast(plan.precision.compute);
-    let [kept, loaded] =
-        [served, fresh.network()].map(|network| network.forward(images.clone()).into_data());
-    ensure!(
-        kept.bytes() == loaded.bytes(),
-        "the model in `{}` does not give the answers of the one that was saved there; this is a \
-         fault of updraft, please report it",
-        folder.path().display()
-    );
-    Ok(batch.len())
-}
-
-/// A file of the run: its name, size and hash.
-fn described(folder: &RunFolder, name: &str) -> Result<serde_json::Value> {
-    let bytes = folder.read(name)?;
-    let hash: String = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(json!({ "name": name, "bytes": bytes.len(), "sha256": hash }))
+/// The files of the run that no later step changes: name, size and hash of each.
+fn left(folder: &RunFolder) -> Result<Vec<serde_json::Value>> {
+    let path = folder.path();
+    let failed = || format!("cannot list `{}`", path.display());
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(path).with_context(failed)? {
+        let entry = entry.with_context(failed)?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // The log goes on until the program ends.
+        let is_final = !name.starts_with('.') && !["log.jsonl", MANIFEST].contains(&name.as_str());
+        if is_final && entry.path().is_file() {
+            names.push(name);
+        }
+    }
+    names.sort();
+    let described = |name: &String| {
+        let bytes = folder.read(name)?;
+        let hash = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+        let hash: String = hash;
+        Ok(json!({ "name": name, "bytes": bytes.len(), "sha256": hash }))
+    };
+    names.iter().map(described).collect()
 }

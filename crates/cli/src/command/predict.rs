@@ -1,49 +1,68 @@
-//! `predict`: image files in, class and probability out.
+//! `predict`: files in, what the model says of each sample out.
 
 use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
+use updraft_run::{Ability, Outcome, Registry, RunFolder, TrainedModel};
 
-use crate::model::TrainedModel;
+use super::{device_spec, dry_run_on};
 
-/// Classifies image files with a trained model.
+/// Predicts images, or the rows of tables, with a trained model.
 #[derive(Debug, Args)]
 pub(crate) struct PredictArgs {
     /// The run folder
     run: PathBuf,
-    /// The image files: JPEG, PNG or TIFF
+    /// The files: JPEG, PNG or TIFF images, or CSV tables, as the run's task reads
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// How many classes to print for each file, the likeliest first
+    /// How many classes to print for each image, the most probable first
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     top: u16,
     /// The device: auto, flex, cuda:0, ... (`probe` lists them)
     #[arg(long, default_value = "auto")]
     device: String,
-    /// Print one JSON object a file
+    /// Print one JSON object a sample
     #[arg(long)]
     json: bool,
 }
 
-/// Prints a line a file and class to standard output.
-pub(crate) fn run(args: &PredictArgs) -> Result<()> {
-    let model = TrainedModel::load(&args.run, &args.device)?;
+/// Prints the run's plan and does nothing else.
+pub(crate) fn dry_run(registry: Registry, args: &PredictArgs) -> Result<()> {
+    device_spec(&args.device)?;
+    dry_run_on(registry, &args.run, Ability::Predict)
+}
+
+/// Prints a line a sample and class, or a line a sample and number, to standard output.
+pub(crate) fn run(registry: Registry, args: &PredictArgs) -> Result<()> {
+    RunFolder::open(&args.run)?.plan(registry)?.kind().require(Ability::Predict)?;
+    let model = TrainedModel::load_of(registry, &args.run, &args.device)?;
     for file in &args.files {
-        let mut predictions = model.predict_file(file)?;
-        predictions.truncate(usize::from(args.top));
-        if args.json {
-            crate::print(&json!({ "file": file, "predictions": predictions }).to_string());
-            continue;
-        }
-        for prediction in predictions {
-            crate::print(&format!(
-                "{}  {}  {:.1} %",
-                file.display(),
-                prediction.class,
-                100.0 * prediction.probability,
-            ));
+        for mut predicted in model.predict(file)? {
+            if let Outcome::Classes(classes) = &mut predicted.outcome {
+                classes.truncate(usize::from(args.top));
+            }
+            if args.json {
+                crate::print(&json!(predicted).to_string());
+                continue;
+            }
+            let sample = &predicted.sample;
+            match &predicted.outcome {
+                Outcome::Classes(classes) => {
+                    for class in classes {
+                        let per_cent = 100.0 * class.probability;
+                        crate::print(&format!("{sample}  {}  {per_cent:.1} %", class.class));
+                    }
+                }
+                Outcome::Quantities(quantities) => {
+                    for quantity in quantities {
+                        let (name, value) = (&quantity.name, quantity.value);
+                        crate::print(&format!("{sample}  {name}  {value:.6}"));
+                    }
+                }
+                other => crate::print(&format!("{sample}  {}", json!(other))),
+            }
         }
     }
     Ok(())

@@ -2,22 +2,16 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
-use burn::module::Module;
-use burn::tensor::Device;
+use anyhow::Result;
 use clap::Args;
-use updraft_trainer::load_model;
+use updraft_run::{Ability, Registry};
 
-use crate::classifier::Classifier;
-use crate::config::Plan;
-use crate::device::choose;
+use super::{OpenedRun, device_spec, dry_run_on};
 use crate::progress::Display;
 use crate::quantization::{QuantizeSettings, Quantizing, steps};
-use crate::run_folder::RunFolder;
 use crate::steps::Steps;
-use crate::workload::open_data;
 
-/// Puts a trained model into eight bits and says what that costs.
+/// Puts a trained model into eight bits and reports what that costs.
 #[derive(Debug, Args)]
 pub(crate) struct QuantizeArgs {
     /// The run folder
@@ -32,31 +26,23 @@ pub(crate) struct QuantizeArgs {
     device: String,
 }
 
-/// Writes `model.int8`, `model.onnx` and `quant.json` into the run folder and prints a table.
-pub(crate) fn run(args: &QuantizeArgs) -> Result<()> {
-    let folder = RunFolder::open(&args.run)?;
-    let plan = folder.plan()?;
-    let spec = args.device.parse().with_context(|| format!("device `{}`", args.device))?;
-    let (device, _) = choose(&spec)?;
-    let mut display = Display::new(1);
-    let mut taken = Steps::new(1 + steps(&args.settings).len());
-    let network = stored(&folder, &plan, &device)?;
-    let data = taken.take("open the data", |label| {
-        display.line(label);
-        open_data(&plan, args.data.as_deref(), Some(&folder), &mut |step, progress| {
-            display.preparing(step, progress);
-        })
-    })?;
-    let (plan, device, device_name) = (&plan, &device, args.device.as_str());
-    let work = Quantizing { folder: &folder, plan, network, device, device_name, data: &data };
-    crate::print(&work.run(&args.settings, &mut taken, &mut display)?);
-    Ok(())
+/// Prints the run's plan and does nothing else.
+pub(crate) fn dry_run(registry: Registry, args: &QuantizeArgs) -> Result<()> {
+    device_spec(&args.device)?;
+    dry_run_on(registry, &args.run, Ability::Quantize)
 }
 
-/// The served network with its parameters as they are stored, in f32, whatever precision the run
-/// computed in.
-pub(crate) fn stored(folder: &RunFolder, plan: &Plan, device: &Device) -> Result<Classifier> {
-    let network = plan.network(folder.classes()?.len());
-    network.validate()?;
-    Ok(load_model(&folder.served_checkpoint(plan)?, network.init(device))?.valid())
+/// Writes `model.int8`, `model.onnx` and `quant.json` into the run folder and prints a table.
+pub(crate) fn run(registry: Registry, args: &QuantizeArgs) -> Result<()> {
+    let run = OpenedRun::open(registry, &args.run, &args.device, Ability::Quantize)?;
+    let mut display = Display::new();
+    let mut taken = Steps::new(1 + steps(&args.settings).len());
+    let workload = taken.take("open the data", |label| {
+        display.line(label);
+        run.workload(args.data.as_deref(), &mut display)
+    })?;
+    let model = workload.quantizable(&run.plan, &run.folder, &run.device)?;
+    let work = Quantizing { folder: &run.folder, model, device_name: &args.device };
+    crate::print(&work.run(&args.settings, &mut taken, &mut display)?);
+    Ok(())
 }

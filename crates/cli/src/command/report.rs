@@ -4,16 +4,21 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
+use updraft_run::{Ability, Registry, RunFolder, RunSchema, read_metrics};
 
-use crate::record::read_lines;
-use crate::report::page;
-use crate::run_folder::RunFolder;
+use super::dry_run_on;
+use crate::report::{Run, page};
 
-/// Writes a run's curves, times, plan and environment as one HTML page.
+/// Writes a run's curves, pictures, times, plan and environment as one HTML page.
 #[derive(Debug, Args)]
 pub(crate) struct ReportArgs {
     /// The run folder
     run: PathBuf,
+}
+
+/// Prints the run's plan and does nothing else.
+pub(crate) fn dry_run(registry: Registry, args: &ReportArgs) -> Result<()> {
+    dry_run_on(registry, &args.run, Ability::Report)
 }
 
 /// Writes `report.html` into the run folder and prints its path.
@@ -23,24 +28,29 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     Ok(())
 }
 
-/// Writes the page of a run, and tells where it is.
+/// Writes the page of a run and returns where it is.
 pub(crate) fn write_page(folder: &RunFolder) -> Result<PathBuf> {
-    let metrics: Vec<_> = read_lines(folder.path())?.into_iter().map(|(_, value)| value).collect();
-    // A run that is still going on has no summary yet.
-    let summary: Option<serde_json::Value> = folder.read_json("summary.json").ok();
-    // Not every run was put into eight bits.
-    let quant: Option<serde_json::Value> = match folder.path().join("quant.json").exists() {
-        true => Some(folder.read_json("quant.json")?),
-        false => None,
+    let optional = |name| match folder.has(name) {
+        true => folder.read_json(name).map(Some),
+        false => Ok(None),
     };
     let text = |name| std::fs::read_to_string(folder.path().join(name)).ok();
     let texts = ["plan.toml", "environment.json"];
-    let texts: Vec<_> = texts.iter().filter_map(|name| Some((*name, text(name)?))).collect();
     let name = folder.path().file_name().map_or_else(
         || folder.path().display().to_string(),
         |name| name.to_string_lossy().into_owned(),
     );
-    let page = page(&name, &metrics, summary.as_ref(), quant.as_ref(), &texts)?;
-    folder.write_whole("report.html", page.as_bytes())?;
+    let run = Run {
+        name,
+        schema: RunSchema::read(folder)?,
+        metrics: read_metrics(folder)?,
+        // A run that is still going on has no summary yet.
+        summary: optional("summary.json").unwrap_or_default(),
+        // Not every run was put into eight bits.
+        quantized: optional("quant.json")?,
+        pictures: folder.pictures()?,
+        texts: texts.iter().filter_map(|name| Some((*name, text(name)?))).collect(),
+    };
+    folder.write("report.html", page(&run)?.as_bytes())?;
     Ok(folder.path().join("report.html"))
 }

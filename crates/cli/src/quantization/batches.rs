@@ -1,14 +1,16 @@
-//! Batches of images on their way into a calibration or a test, under a bar.
+//! Batches on their way into a calibration or a test, under a bar.
 
-use anyhow::{Result, anyhow};
-use updraft_data::{DataError, ImageBatch, Loader, Progress, ProgressUnit};
+use anyhow::Result;
+use updraft_data::{Progress, ProgressUnit};
+use updraft_run::LabeledBatches;
 
+use crate::Failed;
 use crate::progress::Display;
 use crate::stop;
 
-/// The batches of a loader's first epoch, while a bar tells how far they are.
+/// Batches, while a bar shows how far they are.
 pub(super) struct Batches<'a> {
-    epoch: Box<dyn Iterator<Item = Result<ImageBatch, DataError>> + 'a>,
+    batches: LabeledBatches<'a>,
     display: &'a mut Display,
     activity: &'a str,
     progress: Progress,
@@ -16,10 +18,13 @@ pub(super) struct Batches<'a> {
 }
 
 impl<'a> Batches<'a> {
-    pub(super) fn new(loader: &'a Loader, display: &'a mut Display, activity: &'a str) -> Self {
-        let total = loader.samples() as u64;
-        let progress = Progress { done: 0, total, unit: ProgressUnit::Images };
-        Self { epoch: Box::new(loader.epoch(0)), display, activity, progress, failed: None }
+    pub(super) fn new(
+        (batches, samples): (LabeledBatches<'a>, usize),
+        display: &'a mut Display,
+        activity: &'a str,
+    ) -> Self {
+        let progress = Progress { done: 0, total: samples as u64, unit: ProgressUnit::Images };
+        Self { batches, display, activity, progress, failed: None }
     }
 
     /// What ended them before their time.
@@ -34,17 +39,18 @@ impl Iterator for Batches<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         if stop::requested() {
-            self.failed = Some(anyhow!("stopped before all images were seen; nothing was written"));
+            let said = "stopped before all samples were seen; nothing was written";
+            self.failed = Some(Failed(said.to_owned()).into());
             return None;
         }
-        match self.epoch.next()? {
-            Ok(batch) => {
-                self.progress.done += batch.len() as u64;
+        match self.batches.next()? {
+            Ok((inputs, classes)) => {
+                self.progress.done += classes.len() as u64;
                 self.display.preparing(self.activity, self.progress);
-                Some((batch.planes().to_vec(), batch.labels().to_vec()))
+                Some((inputs, classes))
             }
             Err(error) => {
-                self.failed = Some(error.into());
+                self.failed = Some(anyhow::Error::from_boxed(error));
                 None
             }
         }

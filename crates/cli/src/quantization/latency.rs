@@ -2,12 +2,10 @@
 
 use std::time::Instant;
 
-use burn::tensor::{Device, Tensor, TensorData};
 use serde::Serialize;
 use updraft_quant::slices::Path;
 use updraft_quant::{QuantizedModel, Workspace};
-
-use crate::classifier::Classifier;
+use updraft_run::Quantizable;
 
 /// Runs of each batch size that are timed, and those before them that are not.
 const TIMED: usize = 40;
@@ -29,14 +27,13 @@ pub(super) struct Quantiles {
 
 /// How long a batch takes in burn's f32 and in eight bits, one after the other.
 pub(super) fn latency(
-    (network, device): (&Classifier, &Device),
+    network: &dyn Quantizable,
     (model, path, threads): (&QuantizedModel, Path, usize),
-    [channels, height, width]: [usize; 3],
     batch: usize,
-    images: &[f32],
+    inputs: &[f32],
 ) -> Latency {
-    let len = batch * channels * height * width;
-    let x: Vec<f32> = images.iter().copied().cycle().take(len).collect();
+    let len = batch * network.input_shape().iter().product::<usize>();
+    let x: Vec<f32> = inputs.iter().copied().cycle().take(len).collect();
     let [_, answer] = model.shapes();
     let mut y = vec![0.0; batch * answer.iter().product::<usize>()];
     let mut workspace = Workspace::new();
@@ -44,8 +41,7 @@ pub(super) fn latency(
     for run in 0..WARM_UP + TIMED {
         // From numbers of this process to numbers of this process, both.
         let started = Instant::now();
-        let data = TensorData::new(x.clone(), [batch, channels, height, width]);
-        let _ = network.forward(Tensor::<4>::from_data(data, device)).into_data();
+        let _ = network.outputs(&x);
         let took = started.elapsed().as_secs_f64() * 1e3;
         let started = Instant::now();
         model.run(path, &x, &mut y, &mut workspace, threads);

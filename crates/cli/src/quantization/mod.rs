@@ -1,7 +1,6 @@
-//! From a trained network to one in eight bits, with all that is said of it.
+//! From a trained network to one in eight bits, with what that costs.
 
 mod batches;
-mod calibration;
 mod latency;
 mod methods;
 mod settings;
@@ -9,4 +8,4 @@ mod table;
 mod work;
 
 pub(crate) use settings::QuantizeSettings;
-pub(crate) use work::{FILES, Quantizing, steps};
+pub(crate) use work::{Quantizing, steps};

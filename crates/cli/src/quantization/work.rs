@@ -1,48 +1,35 @@
 //! The steps of a quantization: capture, calibrate, test, time, and write.
 
-use std::sync::Arc;
-
-use anyhow::{Context, Result, anyhow, ensure};
-use burn::tensor::{Device, Tensor, TensorData};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use serde_json::json;
-use updraft_data::{ImageSource, Loader};
 use updraft_quant::slices::Path;
-use updraft_quant::{Evaluation, Graph, Quantization, QuantizedModel};
+use updraft_quant::{Evaluation, Quantization, QuantizedModel};
+use updraft_run::{Quantizable, RunFolder};
 
 use super::batches::Batches;
-use super::calibration::{CALIBRATION, CalibrationSet};
 use super::latency::latency;
 use super::methods::Compared;
 use super::settings::{Method, QuantizeSettings};
 use super::table::table;
-use crate::classifier::Classifier;
-use crate::config::Plan;
+use crate::Failed;
 use crate::progress::Display;
-use crate::run_folder::RunFolder;
 use crate::steps::Steps;
-use crate::workload::{ImageData, plain_loader};
-
-/// Images that are read together.
-const BATCH: usize = 64;
 
 /// The greatest difference between the answers of two forms of one network, in units of the
 /// greatest answer: both sum in f32, in another order.
 const SAME: f32 = 1e-3;
 
 /// The files that a quantization leaves in the run folder.
-pub(crate) const FILES: [&str; 4] = [CALIBRATION, "model.int8", "model.onnx", "quant.json"];
+const FILES: [&str; 3] = ["model.int8", "model.onnx", "quant.json"];
 
 /// A network that is to be put into eight bits, and where it came from.
 pub(crate) struct Quantizing<'a> {
     pub(crate) folder: &'a RunFolder,
-    pub(crate) plan: &'a Plan,
     /// In f32, whatever precision the run computed in.
-    pub(crate) network: Classifier,
-    pub(crate) device: &'a Device,
+    pub(crate) model: Box<dyn Quantizable + 'a>,
     /// As the user named it.
     pub(crate) device_name: &'a str,
-    pub(crate) data: &'a ImageData,
 }
 
 /// The names of the steps that [`Quantizing::run`] takes.
@@ -65,30 +52,25 @@ impl Quantizing<'_> {
         steps: &mut Steps,
         display: &mut Display,
     ) -> Result<String> {
-        let Self { folder, plan, mut network, device, device_name, data } = self;
-        let test = load(plan, data.test.clone()).context("the test data")?;
-        let first = test.epoch(0).next().ok_or_else(|| anyhow!("the test set has no image"))??;
-        let images = first.planes();
-        let size = [3, plan.data.height, plan.data.width];
+        let Self { folder, model: mut network, device_name } = self;
+        let inputs = first_inputs(&*network)?;
         if let Some(factor) = settings.outliers {
-            network = steps.take("plant outliers", |label| {
+            steps.take("plant outliers", |label| {
                 display.line(label);
-                let planted = network.clone().with_outliers(factor)?;
-                let right = answers(&network, images, size, device);
-                ensure_same(&right, &answers(&planted, images, size, device), "with outliers")?;
-                Ok(planted)
+                let right = network.outputs(&inputs);
+                network.plant_outliers(factor)?;
+                ensure_same(&right, &network.outputs(&inputs), "with outliers")
             })?;
         }
+        let network = &*network;
         let graph = steps.take("capture", |label| {
             display.line(label);
-            let graph = Graph::try_capture(&network, size, Classifier::forward)?;
-            let right = answers(&network, images, size, device);
-            ensure_same(&right, &graph.forward(images), "as captured")?;
+            let graph = network.capture()?;
+            ensure_same(&network.outputs(&inputs), &graph.forward(&inputs), "as captured")?;
             Ok(graph)
         })?;
-        let chosen = CalibrationSet::of(folder, plan, data, settings.calibration as usize)?;
-        let set_hash = chosen.images.fingerprint();
-        let calibration = load(plan, chosen.images.clone()).context("the calibration images")?;
+        let chosen = network.calibration(folder, settings.calibration as usize)?;
+        let set_hash = chosen.fingerprint();
         let quantized = |method: Method, label: &str, display: &mut Display| {
             let mut by = Quantization::new(method.into())
                 .keep(settings.keep.iter().cloned())
@@ -99,14 +81,14 @@ impl Quantizing<'_> {
             if settings.separate_sums {
                 by = by.separate_sums();
             }
-            let mut batches = Batches::new(&calibration, display, label);
+            let mut batches = Batches::new(chosen.batches()?, display, label);
             let model = QuantizedModel::try_quantize(&graph, batches.by_ref().map(|(x, _)| x), by);
             batches.end()?;
             anyhow::Ok(model?)
         };
         let path = Path::detect();
         let tested = |model: &QuantizedModel, label: &str, display: &mut Display| {
-            let mut batches = Batches::new(&test, display, label);
+            let mut batches = Batches::new(network.test()?, display, label);
             let told = Evaluation::try_new(&graph, model, batches.by_ref(), path);
             batches.end()?;
             anyhow::Ok(told?)
@@ -130,8 +112,8 @@ impl Quantizing<'_> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let latencies = steps.take("time both", |label| {
             display.line(label);
-            let both = ((&network, device), (&model, path, threads));
-            Ok([1, 32].map(|batch| latency(both.0, both.1, size, batch, images)))
+            let quantized = (&model, path, threads);
+            Ok([1, 32].map(|batch| latency(network, quantized, batch, &inputs)))
         })?;
         let report = json!({
             "evaluation": told,
@@ -144,38 +126,29 @@ impl Quantizing<'_> {
         });
         let contents = [model.to_bytes(), model.to_onnx(), serde_json::to_vec_pretty(&report)?];
         chosen.write(folder)?;
-        for (name, content) in FILES.iter().skip(1).zip(contents) {
-            folder.write_whole(name, &content)?;
+        for (name, content) in FILES.iter().zip(contents) {
+            folder.write(name, &content)?;
         }
         Ok(table(&told, &latencies, &methods))
     }
 }
 
-fn load(plan: &Plan, source: Arc<dyn ImageSource>) -> Result<Loader> {
-    let batch = BATCH.min(source.len().max(1));
-    plain_loader(plan, source, batch)
-}
-
-/// burn's answers.
-fn answers(
-    network: &Classifier,
-    images: &[f32],
-    [channels, height, width]: [usize; 3],
-    device: &Device,
-) -> Vec<f32> {
-    let batch = images.len() / (channels * height * width);
-    let x = TensorData::new(images.to_vec(), [batch, channels, height, width]);
-    network.forward(Tensor::<4>::from_data(x, device)).into_data().iter::<f32>().collect()
+/// The first inputs of the test data.
+fn first_inputs(network: &dyn Quantizable) -> Result<Vec<f32>> {
+    let (mut batches, _) = network.test().context("the test data")?;
+    let first = batches.next().ok_or_else(|| anyhow!("the test set has no sample"))?;
+    Ok(first.map_err(anyhow::Error::from_boxed)?.0)
 }
 
 /// Whether another form of a network gives its answers.
 fn ensure_same(right: &[f32], given: &[f32], form: &str) -> Result<()> {
     let greatest = right.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
     let off = right.iter().zip(given).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
-    ensure!(
-        off <= SAME * greatest,
-        "the network {form} is off burn's by {off} where answers go to {greatest}; \
-         this is a fault of updraft, please report it"
-    );
-    Ok(())
+    if off <= SAME * greatest {
+        return Ok(());
+    }
+    bail!(Failed(format!(
+        "the network {form} is off burn's by {off} where answers go to {greatest}; this is a bug \
+         in updraft, please report it"
+    )))
 }

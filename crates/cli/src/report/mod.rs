@@ -1,8 +1,10 @@
 //! A run as one HTML page that needs nothing else.
 
 mod page;
+mod pictures;
 mod plot;
+mod png;
 mod quantized;
 
-pub(crate) use page::{document, page};
+pub(crate) use page::{Run, document, page};
 pub(crate) use plot::{Curve, Scale, plot};

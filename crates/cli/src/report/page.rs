@@ -5,19 +5,36 @@ use std::fmt::Write;
 use anyhow::Result;
 use serde_json::Value;
 
+use updraft_run::{Picture, RunSchema};
+use updraft_trainer::{MetricSpec, Unit};
+
+use super::pictures::pictures;
 use super::plot::{Curve, Scale, escape, plot};
 use super::quantized::quantized;
+use crate::progress::metric_text;
 
 const STYLE: &str = "\
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 52rem; margin: 2rem auto; padding: 0 1rem;
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 82rem; margin: 2rem auto; padding: 0 1rem;
        color: #1c2330; background: #fff; }
 pre { background: #f4f5f7; padding: .75rem 1rem; overflow-x: auto; font-size: 13px; }
-h1 { font-size: 1.5rem; } h2 { font-size: 1.05rem; margin: 2rem 0 .2rem; }
+h1 { font-size: 1.5rem; overflow-wrap: anywhere; } h2 { font-size: 1.05rem; margin: 2rem 0 .2rem; }
 p { margin: .2rem 0 .6rem; } svg { max-width: 100%; height: auto; }
+.figures { display: grid; gap: .4rem 1.2rem;
+           grid-template-columns: repeat(auto-fit, minmax(min(100%, 34rem), 1fr)); }
+figure { margin: 0; min-width: 0; } figure.wide { grid-column: 1 / -1; }
+figcaption { margin: .8rem 0 .3rem; }
+.scroll { overflow-x: auto; }
+.tiles { display: flex; flex-wrap: wrap; gap: .8rem; }
+.tiles div { width: 7.5rem; font-size: 12px; line-height: 1.3; }
+.tiles img { display: block; image-rendering: pixelated; }
 table { border-collapse: collapse; overflow-wrap: anywhere; }
 td, th { padding: .1rem .9rem .1rem 0; text-align: left; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums;
                        white-space: nowrap; }
+.confusion td, .confusion th { padding: .1rem .35rem; text-align: right; font-weight: normal;
+                               font-size: 13px; white-space: nowrap; }
+.confusion th.turned { vertical-align: bottom; }
+.confusion th.turned span { writing-mode: vertical-rl; transform: rotate(180deg); }
 .bar { display: inline-block; height: .7rem; background: #0072b2; }
 .key span { margin-right: 1.2rem; }";
 
@@ -33,102 +50,108 @@ const PHASES: [(&str, &str); 5] = [
     ("optimizer", "optimizer_us"),
 ];
 
-/// The page of a run, from its metrics and the texts of its other files.
-pub(crate) fn page(
-    name: &str,
-    metrics: &[Value],
-    summary: Option<&Value>,
-    quant: Option<&Value>,
-    texts: &[(&str, String)],
-) -> Result<String> {
-    let of_kind = |kind: &'static str| metrics.iter().filter(move |line| line["event"] == kind);
+/// What a page is made of.
+pub(crate) struct Run {
+    pub(crate) name: String,
+    pub(crate) schema: RunSchema,
+    pub(crate) metrics: Vec<Value>,
+    pub(crate) summary: Option<Value>,
+    /// The report of `quantize`.
+    pub(crate) quantized: Option<Value>,
+    pub(crate) pictures: Vec<Picture>,
+    /// Files that are shown as they are, by name.
+    pub(crate) texts: Vec<(&'static str, String)>,
+}
+
+/// The page of a run.
+pub(crate) fn page(run: &Run) -> Result<String> {
+    let of_kind = |kind: &'static str| run.metrics.iter().filter(move |line| line["event"] == kind);
     let steps: Vec<&Value> = of_kind("step").collect();
     let epochs: Vec<&Value> = of_kind("epoch").collect();
-    let mut body = format!("<h1>{}</h1>\n", escape(name));
-    if let Some(summary) = summary {
-        let _ = writeln!(body, "<p>{}</p>", escape(&sentence(summary)));
+    let mut body = format!("<h1>{}</h1>\n", escape(&run.name));
+    if let Some(summary) = &run.summary {
+        let _ = writeln!(body, "<p>{}</p>", escape(&sentence(summary, &run.schema)));
     }
+    body.push_str("<div class=\"figures\">\n");
+    for (title, curves) in plots(&run.schema, &steps, &epochs) {
+        body.push_str(&plot(&title, "update", Scale::Linear, &curves)?);
+    }
+    body.push_str(&pictures(&run.pictures)?);
+    body.push_str("</div>\n");
+    body.push_str(&breakdown(&epochs));
+    body.push_str(&left_out(&steps));
+    if let Some(report) = &run.quantized {
+        body.push_str(&quantized(report));
+    }
+    for (name, text) in &run.texts {
+        let _ = write!(body, "<h2>{}</h2>\n<pre>{}</pre>\n", escape(name), escape(text.trim_end()));
+    }
+    Ok(document(&run.name, &body))
+}
+
+/// The plots of a run, each with its curves; those without a point are not drawn.
+fn plots(schema: &RunSchema, steps: &[&Value], epochs: &[&Value]) -> Vec<(String, Vec<Curve>)> {
     let curve = |name: &str, lines: &[&Value], field: &str| Curve {
         name: name.to_owned(),
         points: thinned(points(lines, field)),
     };
     let mib = |name, field| {
-        let mut curve = curve(name, &epochs, field);
+        let mut curve = curve(name, epochs, field);
         curve.points.iter_mut().for_each(|point| point.1 /= f64::from(1 << 20));
         curve
     };
-    let plots: [(&str, &str, Vec<Curve>); 9] = [
-        (
-            "Loss",
-            "update",
-            vec![
-                curve("training, each batch", &steps, "/loss"),
-                curve("training, mean of the epoch", &epochs, "/train_loss"),
-                curve("test", &epochs, "/test/loss"),
-            ],
-        ),
-        (
-            "Accuracy",
-            "update",
-            vec![
-                curve("training", &epochs, "/train_accuracy"),
-                curve("test", &epochs, "/test/accuracy"),
-            ],
-        ),
-        (
-            "R², the share of variance explained",
-            "update",
-            vec![curve("test", &epochs, "/test/r_squared")],
-        ),
-        ("Learning rate", "update", vec![curve("learning rate", &steps, "/learning_rate")]),
-        (
-            "Norm of the gradients, before clipping",
-            "update",
-            vec![curve("norm", &steps, "/gradient_norm")],
-        ),
-        (
-            "Training samples per second",
-            "update",
-            vec![curve("samples per second", &epochs, "/samples_per_s")],
-        ),
-        (
+    let mut plots = vec![(
+        "Loss".to_owned(),
+        vec![
+            curve("training, each batch", steps, "/loss"),
+            curve("training, mean of the epoch", epochs, "/train/loss"),
+            curve("test", epochs, "/test/loss"),
+        ],
+    )];
+    for metric in schema.metrics.iter().skip(1) {
+        let of = |name, split| curve(name, epochs, &format!("/{split}/{}", metric.name));
+        plots.push((title(metric), vec![of("training", "train"), of("test", "test")]));
+    }
+    let one = |title: &str, name, lines, field| (title.to_owned(), vec![curve(name, lines, field)]);
+    plots.extend([
+        one("Learning rate", "learning rate", steps, "/learning_rate"),
+        one("Norm of the gradients, before clipping", "norm", steps, "/gradient_norm"),
+        one("Training samples per second", "samples per second", epochs, "/samples_per_s"),
+        one(
             "Share of the device's measured peak",
-            "update",
-            vec![curve("arithmetic of the model", &epochs, "/peak_share")],
+            "arithmetic of the model",
+            epochs,
+            "/peak_share",
         ),
-        (
-            "Memory of this process, MiB",
-            "update",
-            vec![
-                mib("held at the epoch's end", "/resident_bytes"),
-                mib("most in the epoch", "/epoch_peak_resident_bytes"),
-                mib("most ever", "/peak_resident_bytes"),
-            ],
-        ),
-        (
-            "Memory on the device, MiB",
-            "update",
-            vec![
-                mib("most in use in the epoch", "/device_peak_in_use_bytes"),
-                mib("most reserved in the epoch", "/device_peak_reserved_bytes"),
-            ],
-        ),
-    ];
-    for (title, x_name, curves) in plots {
-        body.push_str(&plot(title, x_name, Scale::Linear, &curves)?);
+    ]);
+    plots.push((
+        "Memory of this process, MiB".to_owned(),
+        vec![
+            mib("held at the epoch's end", "/resident_bytes"),
+            mib("most in the epoch", "/epoch_peak_resident_bytes"),
+            mib("most ever", "/peak_resident_bytes"),
+        ],
+    ));
+    plots.push((
+        "Memory on the device, MiB".to_owned(),
+        vec![
+            mib("most in use in the epoch", "/device_peak_in_use_bytes"),
+            mib("most reserved in the epoch", "/device_peak_reserved_bytes"),
+        ],
+    ));
+    plots.extend(schema.curves.iter().map(|(title, curves)| {
+        let curves = curves.iter().map(|(name, pointer)| curve(name, epochs, pointer));
+        (title.clone(), curves.collect())
+    }));
+    plots
+}
+
+/// What a plot of a metric is called: its name with its unit.
+fn title(metric: &MetricSpec) -> String {
+    match &metric.unit {
+        Unit::Of(unit) => format!("{}, in units of {unit}", metric.name),
+        _ => metric.name.to_string(),
     }
-    for (place, curves) in integration(&epochs) {
-        body.push_str(&plot(&place, "update", Scale::Linear, &curves)?);
-    }
-    body.push_str(&breakdown(&epochs));
-    body.push_str(&left_out(&steps));
-    if let Some(report) = quant {
-        body.push_str(&quantized(report));
-    }
-    for (name, text) in texts {
-        let _ = write!(body, "<h2>{}</h2>\n<pre>{}</pre>\n", escape(name), escape(text.trim_end()));
-    }
-    Ok(document(name, &body))
 }
 
 /// A whole page that needs nothing else.
@@ -142,18 +165,21 @@ pub(crate) fn document(title: &str, body: &str) -> String {
 }
 
 /// What a summary says, in a sentence.
-fn sentence(summary: &Value) -> String {
+fn sentence(summary: &Value, schema: &RunSchema) -> String {
     let mut text = match summary["complete"].as_bool() {
         Some(true) => "Complete".to_owned(),
         _ => "Stopped".to_owned(),
     };
     let _ =
         write!(text, " after {} updates of {} parameters", summary["steps"], summary["parameters"]);
-    if let Some(accuracy) = summary.pointer("/test/accuracy").and_then(Value::as_f64) {
-        let _ = write!(text, ", test accuracy {:.2} %", 100.0 * accuracy);
-    }
-    if let Some(rmse) = summary["test_rmse"].as_f64() {
-        let _ = write!(text, ", test RMSE {rmse:.4}");
+    for metric in schema.metrics.iter().skip(1) {
+        if let Some(value) = summary["test"][metric.name.as_ref()].as_f64() {
+            let value = match metric.unit {
+                Unit::Share => format!("{:.2} %", 100.0 * value),
+                _ => metric_text(metric, Some(value)),
+            };
+            let _ = write!(text, ", test {} {value}", metric.name);
+        }
     }
     if let Some(wall_s) = summary["wall_s"].as_f64() {
         let _ = write!(text, ", {wall_s:.0} s");
@@ -187,26 +213,6 @@ fn thinned(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
         (sum.0 / points.len() as f64, sum.1 / points.len() as f64)
     };
     points.chunks(group).map(mean).collect()
-}
-
-/// The weights of each integration over time.
-fn integration(epochs: &[&Value]) -> Vec<(String, Vec<Curve>)> {
-    let places = epochs.first().and_then(|epoch| epoch["integration_weights"].as_array());
-    let mut plots = Vec::new();
-    for (index, place) in places.into_iter().flatten().enumerate() {
-        let name = match &place["stage"] {
-            Value::String(name) => name.clone(),
-            stage => format!("stage {}", stage["stage"]),
-        };
-        let curve = |stream: &str| Curve {
-            name: stream.to_owned(),
-            points: points(epochs, &format!("/integration_weights/{index}/{stream}")),
-        };
-        let curves = ["color", "brightness", "stream"].map(curve);
-        let curves = curves.into_iter().filter(|curve| !curve.points.is_empty()).collect();
-        plots.push((format!("Integration weights as applied, {name}"), curves));
-    }
-    plots
 }
 
 /// Where the time of all updates went, as a table with bars.
@@ -259,22 +265,37 @@ mod tests {
 
     #[test]
     fn a_page_holds_curves_times_plan_and_no_script() {
-        let weights = json!([{ "stage": { "stage": 0 }, "color": 0.6, "brightness": 0.4 },
-                             { "stage": "pooled", "color": 0.3, "brightness": 0.7 }]);
-        let metrics = [
+        let weights = json!([{ "color": 0.6 }]);
+        let metrics = vec![
             json!({ "event": "step", "step": 0, "loss": 2.0, "learning_rate": 0.1 }),
-            json!({ "event": "step", "step": 1, "loss": null, "skipped": "the images" }),
-            json!({ "event": "epoch", "step": 2, "train_loss": 1.5, "train_us": 1000,
-                    "forward_us": 250, "resident_bytes": 3_145_728, "integration_weights": weights }),
+            json!({ "event": "step", "step": 1, "loss": null, "skipped": "the input" }),
+            json!({ "event": "epoch", "step": 2, "train": { "loss": 1.5 },
+                    "test": { "loss": 1.2, "accuracy": 0.5 }, "train_us": 1000,
+                    "forward_us": 250, "resident_bytes": 3_145_728, "weights": weights }),
         ];
-        let summary = json!({ "complete": true, "steps": 2, "parameters": 7,
-                              "test": { "accuracy": 0.5 } });
-        let texts = [("plan.toml", "name = \"<script>\"".to_owned())];
-        let page = page("a run", &metrics, Some(&summary), None, &texts).expect("a page");
+        let schema = json!({
+            "version": 1, "task": "a task", "samples": "images", "criterion": "test-loss",
+            "metrics": [
+                { "name": "loss", "unit": "none", "direction": "lower-is-better" },
+                { "name": "accuracy", "unit": "share", "direction": "higher-is-better" },
+            ],
+            "curves": [["Weights of stage 0", [["color", "/weights/0/color"]]]],
+        });
+        let run = Run {
+            name: "a run".to_owned(),
+            schema: serde_json::from_value(schema).expect("a schema"),
+            metrics,
+            summary: Some(json!({ "complete": true, "steps": 2, "parameters": 7,
+                                  "test": { "accuracy": 0.5 } })),
+            quantized: None,
+            pictures: Vec::new(),
+            texts: vec![("plan.toml", "name = \"<script>\"".to_owned())],
+        };
+        let page = page(&run).expect("a page");
         for expected in [
             "Complete after 2 updates of 7 parameters, test accuracy 50.00 %.",
-            "Integration weights as applied, stage 0",
-            "Integration weights as applied, pooled",
+            "accuracy",
+            "Weights of stage 0",
             "Memory of this process, MiB",
             "<td>forward</td><td class=\"number\">0.00 s</td><td class=\"number\">25.0 %</td>",
             "1 updates were left out",

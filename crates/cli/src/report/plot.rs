@@ -5,8 +5,8 @@ use std::ops::Range;
 use anyhow::{Result, anyhow};
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
 use plotters::prelude::{
-    ChartBuilder, Color, IntoDrawingArea, IntoFont, IntoLogRange, LineSeries, RGBColor, Ranged,
-    SVGBackend,
+    ChartBuilder, Circle, Color, IntoDrawingArea, IntoFont, IntoLogRange, LineSeries, RGBColor,
+    Ranged, Rectangle, SVGBackend,
 };
 
 /// A line of a plot.
@@ -31,6 +31,9 @@ const COLORS: [RGBColor; 6] = [
     RGBColor(86, 180, 233),
     RGBColor(230, 159, 0),
 ];
+
+/// Width and height of a plot, in pixels; two fit side by side on a wide page.
+const SIZE: (u32, u32) = (620, 240);
 
 /// Curves of more points are lines alone.
 const MOST_DOTS: usize = 40;
@@ -62,7 +65,106 @@ pub(crate) fn plot(title: &str, x_name: &str, scale: Scale, curves: &[Curve]) ->
             escape(&curve.name)
         )
     });
-    Ok(format!("<p class=\"key\">{}</p>\n{svg}", names.collect::<Vec<_>>().join(" ")))
+    // A single curve is what the title says.
+    let names = if curves.len() == 1 { String::new() } else { names.collect::<Vec<_>>().join(" ") };
+    Ok(format!("<figure>\n<p class=\"key\">{names}</p>\n{svg}\n</figure>\n"))
+}
+
+/// Draws points, with a line through equal coordinates if asked; empty without a finite point.
+pub(super) fn scatter(
+    title: &str,
+    (x_name, y_name): (&str, &str),
+    points: &[(f64, f64)],
+    has_diagonal: bool,
+) -> Result<String> {
+    let is_finite = |(x, y): &&(f64, f64)| x.is_finite() && y.is_finite();
+    let finite = || points.iter().filter(is_finite);
+    if finite().next().is_none() {
+        return Ok(String::new());
+    }
+    let (mut x, mut y) = (span(finite().map(|point| point.0)), span(finite().map(|point| point.1)));
+    if has_diagonal {
+        let both = x.start.min(y.start)..x.end.max(y.end);
+        (x, y) = (both.clone(), both);
+    }
+    let (x, y) = (padded(x), padded(y));
+    let ends = [(x.start, x.start), (x.end, x.end)];
+    let mut svg = String::new();
+    let drawn = framed(&mut svg, title, (x_name, y_name), (x, y), |chart| {
+        if has_diagonal {
+            let gray = RGBColor(120, 126, 134).stroke_width(1);
+            chart.draw_series(LineSeries::new(ends, gray)).map_err(|error| error.to_string())?;
+        }
+        let style = COLORS[0].mix(0.45).filled();
+        let dots = finite().map(|&point| Circle::new(point, 2, style));
+        chart.draw_series(dots).map_err(|error| error.to_string())?;
+        Ok(())
+    });
+    drawn.map_err(|error| anyhow!("drawing `{title}`: {error}"))?;
+    Ok(format!("<figure>\n{svg}\n</figure>\n"))
+}
+
+/// Draws counts of equal intervals, `bins` the left end of the first and the width of each.
+pub(super) fn bars(title: &str, x_name: &str, bins: [f64; 2], counts: &[u64]) -> Result<String> {
+    let [start, width] = bins;
+    let most = counts.iter().copied().max().unwrap_or(0) as f64;
+    if most == 0.0 || !(start.is_finite() && width.is_finite() && width > 0.0) {
+        return Ok(String::new());
+    }
+    let x = start..start + width * counts.len() as f64;
+    let mut svg = String::new();
+    let drawn = framed(&mut svg, title, (x_name, "count"), (x, 0.0..1.05 * most), |chart| {
+        let bar = |(at, &count): (usize, &u64)| {
+            let left = start + width * at as f64;
+            Rectangle::new([(left, 0.0), (left + width, count as f64)], COLORS[0].mix(0.7).filled())
+        };
+        let bars = counts.iter().enumerate().map(bar);
+        chart.draw_series(bars).map_err(|error| error.to_string())?;
+        Ok(())
+    });
+    drawn.map_err(|error| anyhow!("drawing `{title}`: {error}"))?;
+    Ok(format!("<figure>\n{svg}\n</figure>\n"))
+}
+
+/// A chart with linear axes.
+type Chart<'a> = plotters::chart::ChartContext<
+    'a,
+    SVGBackend<'a>,
+    plotters::prelude::Cartesian2d<
+        plotters::coord::types::RangedCoordf64,
+        plotters::coord::types::RangedCoordf64,
+    >,
+>;
+
+/// Draws a frame with linear axes and what `fill` puts into it.
+fn framed(
+    svg: &mut String,
+    title: &str,
+    (x_name, y_name): (&str, &str),
+    (x, y): (Range<f64>, Range<f64>),
+    fill: impl FnOnce(&mut Chart<'_>) -> Result<(), String>,
+) -> Result<(), String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
+    let mut chart = ChartBuilder::on(&area)
+        .caption(title, ("sans-serif", 15).into_font())
+        .margin(6)
+        .margin_right(24)
+        .x_label_area_size(34)
+        .y_label_area_size(64)
+        .build_cartesian_2d(x, y)
+        .map_err(|error| text(&error))?;
+    chart
+        .configure_mesh()
+        .x_desc(x_name)
+        .y_desc(y_name)
+        .label_style(("sans-serif", 13).into_font())
+        .light_line_style(RGBColor(255, 255, 255))
+        .bold_line_style(RGBColor(225, 228, 232))
+        .draw()
+        .map_err(|error| text(&error))?;
+    fill(&mut chart)?;
+    area.present().map_err(|error| text(&error))
 }
 
 /// Text as HTML shows it.
@@ -82,7 +184,7 @@ where
     X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
     let text = |error: &dyn std::fmt::Display| error.to_string();
-    let area = SVGBackend::with_string(svg, (760, 240)).into_drawing_area();
+    let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
     let mut chart = ChartBuilder::on(&area)
         .caption(title, ("sans-serif", 15).into_font())
         .margin(6)
@@ -131,8 +233,9 @@ fn padded(range: Range<f64>) -> Range<f64> {
 mod tests {
     use super::*;
 
-    fn curve(points: &[(f64, f64)]) -> [Curve; 1] {
-        [Curve { name: "a <b>".to_owned(), points: points.to_vec() }]
+    fn curve(points: &[(f64, f64)]) -> [Curve; 2] {
+        let named = |name: &str, points| Curve { name: name.to_owned(), points };
+        [named("a <b>", points.to_vec()), named("c", Vec::new())]
     }
 
     #[test]

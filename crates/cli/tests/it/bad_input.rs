@@ -33,7 +33,10 @@ fn a_key_that_the_chosen_kind_does_not_read_is_refused() {
         let said = run(dir.path(), &["explain", "--set", set]);
         assert_eq!(said.code, 2, "{set}\n{}", said.stdout);
         assert!(
-            said.stderr.contains(&format!("`{key}` is not read by the kind")),
+            said.stderr.contains(&format!(
+                "`{key}` is not read beside `{}.kind = ",
+                &key[..key.rfind('.').expect("nested")]
+            )),
             "{}",
             said.stderr
         );
@@ -109,8 +112,8 @@ fn a_value_out_of_range_is_named_with_its_range() {
     let dir = tempfile::tempdir().expect("temporary folder");
     refused(
         dir.path(),
-        &["train", "--set", "train.batch=0"],
-        &["`train.batch` is 0", "at least 2"],
+        &["train", "--set", "train.batch=1"],
+        &["`train.batch` is 1", "at least 2"],
     );
 }
 

@@ -1,6 +1,6 @@
 //! The largest batch that fits into memory.
 
-use crate::command::{run, succeed, tiny};
+use crate::command::{TASKS, json, run, succeed, texts, tiny};
 
 /// A network whose step takes a few hundred KiB an image, so that sizes are told apart.
 const NETWORK: &[&str] = &[
@@ -18,7 +18,7 @@ const NETWORK: &[&str] = &[
 #[cfg(target_os = "linux")]
 fn the_batch_found_is_within_five_per_cent_of_the_largest_of_a_scan() {
     let dir = tempfile::tempdir().expect("temporary folder");
-    let budget = ["batch-find", "--budget-mib", "64", "--classes", "4", "--scan"];
+    let budget = ["batch-find", "--budget-mib", "64", "--scan", "--set", "data.train_images=20"];
     let said = succeed(dir.path(), &[&budget[..], NETWORK].concat());
     let found: serde_json::Value = serde_json::from_str(said.stdout.trim()).expect("JSON");
     let number = |name: &str| found[name].as_f64().expect(name);
@@ -51,11 +51,20 @@ fn a_run_trains_with_the_batch_it_found_and_keeps_it() {
 fn a_trial_holds_the_moving_average_too() {
     let dir = tempfile::tempdir().expect("temporary folder");
     // Wide layers and small batches: parameters outweigh activations.
-    let wide = ["--set", "model.channels=96", "--set", "data.height=8", "--set", "data.width=8"];
+    for class in ["a", "b", "c", "d"] {
+        let folder = dir.path().join("mine").join(class);
+        std::fs::create_dir_all(&folder).expect("created");
+        for index in 0..5 {
+            image::RgbImage::new(8, 8).save(folder.join(format!("{index}.png"))).expect("saved");
+        }
+    }
+    let config = "[data]\nsource = \"folders\"\ndir = \"mine\"\nheight = 8\nwidth = 8\n\
+                  [model]\nchannels = 96\nstem_stride = 2\n";
+    std::fs::write(dir.path().join("c.toml"), config).expect("written");
     let largest = |more: &[&str]| {
-        let budget = ["batch-find", "--budget-mib", "100", "--classes", "4"];
+        let budget = ["batch-find", "c.toml", "--budget-mib", "100"];
         let most = ["--set", "train.auto_batch={least=2, most=512, head_room=0.0}"];
-        let said = run(dir.path(), &[&budget[..], &wide, &most, more].concat());
+        let said = run(dir.path(), &[&budget[..], &most, more].concat());
         if said.code != 0 {
             assert!(said.stderr.contains("does not fit into"), "{}", said.stderr);
             return 0;
@@ -75,4 +84,32 @@ fn a_budget_that_nothing_fits_into_is_an_error() {
     let said = run(dir.path(), &["batch-find", "--budget-mib", "1"]);
     assert_eq!(said.code, 2);
     assert!(said.stderr.contains("a batch of 2 does not fit into 1 MiB"), "{}", said.stderr);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_batch_of_a_table_is_found_and_trained_with() {
+    let small = &TASKS[1];
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let auto = "train.auto_batch={ least = 4, most = 30, head_room = 0.0 }";
+    let mut arguments = small.arguments("batch-find", &[auto]);
+    // No process of this program takes as much for thirty rows.
+    arguments.extend(["--budget-mib", "2000"].map(str::to_owned));
+    let found = json(&succeed(dir.path(), &texts(&arguments)).stdout);
+    assert_eq!(
+        (found["batch"].as_u64(), found["largest"].as_u64()),
+        (Some(30), Some(30)),
+        "{found}"
+    );
+    *arguments.last_mut().expect("a budget") = "1".to_owned();
+    let refused = run(dir.path(), &texts(&arguments));
+    assert_eq!(refused.code, 2);
+    assert!(refused.stderr.contains("a batch of 4 does not fit into 1 MiB"), "{}", refused.stderr);
+
+    let said = small.succeed(dir.path(), "train", &[auto]);
+    assert!(said.stderr.contains("batch    30: 30 fit into"), "{}", said.stderr);
+    let plan = dir.path().join(said.run_folder()).join("plan.toml");
+    let plan: toml::Table =
+        toml::from_str(&std::fs::read_to_string(plan).expect("plan")).expect("TOML");
+    assert_eq!(plan["train"]["batch"].as_integer(), Some(30));
 }

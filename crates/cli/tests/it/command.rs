@@ -82,3 +82,74 @@ pub(crate) fn metrics(run: &Path) -> Vec<serde_json::Value> {
         })
         .collect()
 }
+
+/// What a command printed, as JSON.
+pub(crate) fn json(text: &str) -> serde_json::Value {
+    serde_json::from_str(text.trim()).expect("JSON")
+}
+
+/// A configuration of the repository.
+pub(crate) fn config(name: &str) -> String {
+    format!("{}/../../configs/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Arguments with a `--set` before each setting.
+pub(crate) fn with_sets<'a>(arguments: &[&'a str], sets: &[&'a str]) -> Vec<&'a str> {
+    let sets = sets.iter().flat_map(|set| ["--set", *set]);
+    arguments.iter().copied().chain(sets).collect()
+}
+
+/// A task, with the smallest run of it that is worth testing.
+pub(crate) struct Small {
+    /// The name of the task.
+    pub(crate) task: &'static str,
+    /// A configuration of it that needs no data.
+    pub(crate) config: &'static str,
+    /// Settings that make it small.
+    pub(crate) sets: &'static [&'static str],
+    /// The metrics of the task, the loss first.
+    pub(crate) metrics: &'static [&'static str],
+}
+
+impl Small {
+    /// The arguments of a command on the configuration, with further settings.
+    pub(crate) fn arguments(&self, command: &str, sets: &[&str]) -> Vec<String> {
+        let mut arguments = vec![command.to_owned(), config(self.config)];
+        for set in self.sets.iter().chain(sets) {
+            arguments.extend(["--set".to_owned(), (*set).to_owned()]);
+        }
+        arguments
+    }
+
+    /// Runs a command on the configuration and insists on success.
+    pub(crate) fn succeed(&self, dir: &Path, command: &str, sets: &[&str]) -> Said {
+        succeed(dir, &texts(&self.arguments(command, sets)))
+    }
+}
+
+/// Every task that there is.
+pub(crate) const TASKS: [Small; 2] = [
+    Small {
+        task: "image-classification",
+        config: "quickstart.toml",
+        sets: &[
+            "data.train_images=120",
+            "data.test_images=40",
+            "model.channels=2",
+            "train.epochs=2",
+            "train.batch=20",
+        ],
+        metrics: &["loss", "accuracy"],
+    },
+    Small {
+        task: "tabular-regression",
+        config: "kan-quickstart.toml",
+        sets: &["data.train_rows=120", "data.test_rows=40", "train.epochs=2", "train.batch=20"],
+        metrics: &["loss", "rmse", "r-squared"],
+    },
+];
+
+/// Owned arguments as [`run`] takes them.
+pub(crate) fn texts(arguments: &[String]) -> Vec<&str> {
+    arguments.iter().map(String::as_str).collect()
+}

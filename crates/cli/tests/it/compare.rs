@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::command::{TINY, run, succeed};
+use crate::command::{TASKS, TINY, json, run, succeed, texts};
 
 #[test]
 fn arms_are_compared_seed_by_seed_and_what_is_there_is_not_trained_again() {
@@ -17,12 +17,13 @@ fn arms_are_compared_seed_by_seed_and_what_is_there_is_not_trained_again() {
         serde_json::from_str(said.stdout.lines().last().expect("a line")).expect("JSON");
     let arms = value["arms"].as_array().expect("a list");
     // The number of workers changes no bit.
+    assert_eq!(value["metric"], "accuracy", "that of the criterion");
     for arm in &arms[..2] {
         assert_eq!(arm["difference"], 0.0, "{value}");
         assert_eq!(arm["standard_error"], 0.0, "{value}");
         assert_eq!(arm["within_band"], true, "{value}");
     }
-    assert!(arms[2]["accuracy"] != arms[0]["accuracy"], "{value}");
+    assert!(arms[2]["values"] != arms[0]["values"], "{value}");
     assert_eq!(said.stdout.lines().count(), 4, "{}", said.stdout);
 
     let runs = || fs::read_dir(dir.path().join("runs/compare/arm-1-seed-2")).expect("runs").count();
@@ -47,4 +48,37 @@ fn a_bad_arm_is_named_before_anything_is_trained() {
     assert_eq!(said.code, 2);
     assert!(said.stderr.contains("--arm precision=f12") && said.stderr.contains("bf16-mixed"));
     assert!(!dir.path().join("runs").exists());
+}
+
+#[test]
+fn tables_are_compared_by_the_metric_that_is_named() {
+    let small = &TASKS[1];
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let mut arguments = small.arguments("compare", &[]);
+    for more in ["--seeds", "2", "--arm", "train.workers=0", "--arm", "model.hidden=[2]"] {
+        arguments.push(more.to_owned());
+    }
+    let by_loss = succeed(dir.path(), &texts(&arguments)).stdout;
+    assert_eq!(json(by_loss.lines().last().expect("a line"))["metric"], "loss");
+    // The runs are there: the same comparison by another metric trains nothing.
+    arguments.extend(["--metric", "rmse"].map(str::to_owned));
+    let by_rmse = succeed(dir.path(), &texts(&arguments)).stdout;
+    let value = json(by_rmse.lines().last().expect("a line"));
+    assert_eq!(
+        (&value["metric"], value["arms"][0]["difference"].as_f64()),
+        (&"rmse".into(), Some(0.0))
+    );
+    for (arm, seed) in [(0, 1), (0, 2), (1, 1), (1, 2)] {
+        let folder = dir.path().join(format!("runs/compare/arm-{}-seed-{seed}", arm + 1));
+        let mut runs = fs::read_dir(folder).expect("runs").map(|run| run.expect("a run").path());
+        let run = runs.find(|path| path.is_dir()).expect("one run");
+        assert!(!runs.any(|path| path.is_dir()), "trained twice");
+        let summary = json(&fs::read_to_string(run.join("summary.json")).expect("a summary"));
+        assert_eq!(value["arms"][arm]["values"][seed - 1], summary["test"]["rmse"]);
+    }
+    *arguments.last_mut().expect("a metric") = "accuracy".to_owned();
+    let refused = run(dir.path(), &texts(&arguments));
+    assert_eq!(refused.code, 2);
+    let expected = "--metric is `accuracy`; it must be one of `loss`, `rmse`, `r-squared`";
+    assert!(refused.stderr.contains(expected), "{}", refused.stderr);
 }

@@ -281,3 +281,27 @@ fn a_quantization_names_its_calibration_images_and_takes_them_again() {
     assert_eq!(refused.code, 2);
     assert!(refused.stderr.contains("calibration.json` is no split"), "{}", refused.stderr);
 }
+
+#[test]
+fn images_of_other_classes_are_refused_instead_of_scored() {
+    let data = "source = \"folders\"\ntrain = \"train\"\ntest = \"test\"\ndir = \"mine\"";
+    let (dir, config) = config(data);
+    images(&dir.path().join("mine/train"), 10);
+    images(&dir.path().join("mine/test"), 5);
+    let folder = succeed(dir.path(), &small(&config, &[])).run_folder();
+    let name = folder.to_str().expect("text");
+    images(&dir.path().join("others/train"), 10);
+    images(&dir.path().join("others/test"), 5);
+    for part in ["train", "test"] {
+        let others = dir.path().join("others").join(part);
+        fs::rename(others.join("dark"), others.join("shadow")).expect("renamed");
+    }
+    let other = ["--data", "others"];
+    for arguments in [&["eval", name][..], &["quantize", name], &["train", "--resume", name]] {
+        let refused = run(dir.path(), &[arguments, &other].concat());
+        assert_eq!((refused.code, refused.stdout.as_str()), (2, ""), "{arguments:?}");
+        for word in ["is not what the run", "`light`, `shadow`", "`dark`, `light`", "--data"] {
+            assert!(refused.stderr.contains(word), "{arguments:?}: {}", refused.stderr);
+        }
+    }
+}

@@ -17,6 +17,8 @@ fn every_help_page_fits_eighty_columns() {
         &["batch-find", "--help"],
         &["warm-up", "--help"],
         &["quantize", "--help"],
+        &["pipeline", "--help"],
+        &["tasks", "--help"],
         &["report", "--help"],
         &["verify", "--help"],
     ] {
@@ -95,15 +97,6 @@ fn probe_lists_flex_in_eighty_columns_or_as_json() {
     let said = succeed(dir.path(), &["probe", "--json"]);
     let value: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
     assert!(value["version"].is_number(), "{value}");
-}
-
-#[test]
-fn warming_up_flex_says_that_there_is_nothing_to_warm() {
-    let dir = tempfile::tempdir().expect("temporary folder");
-    let said = succeed(dir.path(), &["warm-up", "--set", "device=flex"]);
-    let value: serde_json::Value = serde_json::from_str(said.stdout.trim()).expect("JSON");
-    assert!(value["told"].as_str().expect("text").contains("nothing to warm"), "{value}");
-    assert!(value["step_s"].is_null(), "{value}");
 }
 
 /// The keys of a table of a config like the one given, as the error about an unknown one lists them.

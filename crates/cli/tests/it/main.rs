@@ -7,6 +7,7 @@ mod compare;
 mod data;
 mod determinism;
 mod help;
+mod keys;
 mod library;
 mod pipeline;
 mod public_api;
@@ -16,4 +17,5 @@ mod regression;
 mod resume;
 #[cfg(unix)]
 mod signals;
+mod tasks;
 mod train;

@@ -99,22 +99,3 @@ fn a_report_of_no_run_is_refused() {
     assert_eq!(said.code, 2);
     assert!(said.stderr.contains("no run folder"), "{}", said.stderr);
 }
-
-#[test]
-fn a_range_test_suggests_a_learning_rate_and_plots_the_loss() {
-    let dir = tempfile::tempdir().expect("temporary folder");
-    let mut arguments = tiny(&["--steps", "40", "--to", "30"]);
-    arguments[0] = "lr-find";
-    let said = succeed(dir.path(), &arguments);
-    let value: serde_json::Value = serde_json::from_str(said.stdout.trim()).expect("JSON");
-    let rate = value["learning_rate"].as_f64().expect("a suggestion");
-    assert!((1e-5..10.0).contains(&rate), "{rate}");
-    let page = fs::read_to_string(dir.path().join("lr-find.html")).expect("a page");
-    assert!(page.contains("Loss over the learning rate") && !page.contains("<script"));
-    assert!(!dir.path().join("runs").exists(), "a range test leaves no run");
-
-    arguments.extend(["--from", "50"]);
-    let said = run(dir.path(), &arguments);
-    assert_eq!(said.code, 2);
-    assert!(said.stderr.contains("`to` is 30"), "{}", said.stderr);
-}

@@ -50,7 +50,7 @@ fn terminate_at(word: &str, child: &mut Child) -> String {
 fn resumable(said: &Said) -> &str {
     assert_eq!(said.code, 0, "{}", said.stderr);
     let line = said.stderr.lines().last().expect("a last line");
-    line.split("cargo xtask train --resume ").nth(1).expect("a way to resume")
+    line.split("updraft train --resume ").nth(1).expect("a way to resume")
 }
 
 fn wait_for(what: &str, is_there: impl Fn() -> bool) {
@@ -149,8 +149,8 @@ fn a_termination_stops_the_scoring_of_a_trained_model_without_a_score() {
     let mut child = start(dir.path(), &["eval", run.to_str().expect("text")]);
     let rest = terminate_at("scoring", &mut child);
     let said = ended(child);
-    assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{rest}");
-    assert!(rest.contains("stopped before all test images were scored"), "{rest}");
+    assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{rest}");
+    assert!(rest.contains("stopped before all test samples were scored"), "{rest}");
 }
 
 #[test]
@@ -159,6 +159,6 @@ fn a_termination_ends_the_search_for_a_batch_size() {
     let mut child = start(dir.path(), &["batch-find", "--budget-mib", "100000"]);
     let rest = terminate_at("fits", &mut child);
     let said = ended(child);
-    assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{rest}");
+    assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{rest}");
     assert!(rest.contains("stopped before the batch size was found"), "{rest}");
 }

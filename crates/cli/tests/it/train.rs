@@ -127,7 +127,8 @@ fn prediction_prints_class_with_probability_for_each_file() {
     assert!(said.stdout.contains(image) && said.stdout.contains(" %"), "{}", said.stdout);
     let said = succeed(dir.path(), &["predict", run, image, "--json", "--top", "99"]);
     let value: serde_json::Value = serde_json::from_str(said.stdout.trim()).expect("JSON");
-    let sum: f64 = value["predictions"]
+    assert_eq!(value["sample"], image);
+    let sum: f64 = value["classes"]
         .as_array()
         .expect("a list")
         .iter()
@@ -175,13 +176,16 @@ fn images_of_anybody_train_from_a_folder_a_class() {
 }
 
 #[test]
-fn every_path_that_a_run_rests_on_holds_on_flex() {
+fn every_part_that_a_run_of_any_task_relies_on_passes_on_flex() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let said = succeed(dir.path(), &["verify", "--device", "flex", "--json"]);
     let value: serde_json::Value = serde_json::from_str(said.stdout.trim()).expect("JSON");
     let verdicts = value["verdicts"].as_array().expect("a list");
-    assert_eq!(verdicts.len(), 5);
     assert!(verdicts.iter().all(|verdict| verdict["passed"] == true), "{value}");
-    let resume = verdicts.iter().find(|verdict| verdict["path"] == "resume").expect("a verdict");
-    assert!(resume["told"].to_string().contains("the same bits"), "{resume}");
+    for (task, parts) in [("image-classification", 5), ("tabular-regression", 4)] {
+        let of_task: Vec<_> = verdicts.iter().filter(|verdict| verdict["task"] == task).collect();
+        assert_eq!(of_task.len(), parts, "{task}");
+        let resume = of_task.iter().find(|verdict| verdict["part"] == "resume").expect("a verdict");
+        assert!(resume["seen"].to_string().contains("the same bits"), "{resume}");
+    }
 }

@@ -2,9 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::augment::Canvas;
+use crate::augment::augment_trait::check_range;
+use crate::augment::canvas::PixelsMut;
+use crate::augment::{Augment, Canvas};
+use crate::digest::Digest;
+use crate::error::DataError;
 use crate::image::Image;
+use crate::pixels::Element;
 use crate::random::Random;
+use crate::raster::RasterSpec;
 
 /// Changes brightness, contrast, saturation and hue, in this order, each by a random amount.
 ///
@@ -14,6 +20,9 @@ use crate::random::Random;
 /// pixel's gray `g = 0.299 R + 0.587 G + 0.114 B` (BT.601).
 /// The hue is turned by an angle drawn evenly from `± hue` turns, about the gray axis in the
 /// YIQ plane at unchanged gray.
+///
+/// It serves samples of three channels, red, green and blue, and leaves targets as they are.
+/// Values of f32 are taken as they are on the scale of 0 to 1, so normalize later.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ColorJitter {
@@ -38,8 +47,25 @@ struct Changes {
     turns: f32,
 }
 
-impl ColorJitter {
-    pub(crate) fn apply(self, random: &mut Random, canvas: &mut Canvas) {
+impl Augment for ColorJitter {
+    fn validate(&self, sample: &RasterSpec) -> Result<(), DataError> {
+        check_range("color_jitter.brightness", self.brightness, 0.0, 1.0)?;
+        check_range("color_jitter.contrast", self.contrast, 0.0, 1.0)?;
+        check_range("color_jitter.saturation", self.saturation, 0.0, 1.0)?;
+        check_range("color_jitter.hue", self.hue, 0.0, 0.5)?;
+        if sample.channels == Image::CHANNELS {
+            return Ok(());
+        }
+        let (expected, got) = ("3 channels: red, green and blue", sample.to_string());
+        Err(DataError::Augment { transform: "color_jitter", expected, got })
+    }
+
+    fn describe(&self, digest: Digest) -> Digest {
+        let strengths = [self.brightness, self.contrast, self.saturation, self.hue];
+        strengths.into_iter().fold(digest.text("color jitter"), Digest::float)
+    }
+
+    fn apply(&self, random: &mut Random, canvas: &mut Canvas) {
         let mut factor = |most: f32| random.between(1.0 - most, 1.0 + most);
         let changes = Changes {
             brightness: factor(self.brightness),
@@ -53,26 +79,33 @@ impl ColorJitter {
 
 impl Changes {
     fn apply(&self, canvas: &mut Canvas) {
+        match canvas.pixels_mut() {
+            PixelsMut::U8(values) => self.change(values),
+            PixelsMut::U16(values) => self.change(values),
+            PixelsMut::F32(values) => self.change(values),
+        }
+    }
+
+    /// On the scale of bytes, whatever the type of the values is.
+    fn change<T: Element>(&self, values: &mut [T]) {
+        let to_level = |value: T| value.to_f32() * (255.0 / T::ONE);
+        let to_value = |level: f32| T::from_f32(level * (T::ONE / 255.0));
         let bright = |level: f32| (level * self.brightness).min(255.0);
-        let pixels = canvas.pixels().as_chunks::<{ Image::CHANNELS }>().0;
+        let (pixels, _) = values.as_chunks_mut::<{ Image::CHANNELS }>();
         // Summed in f64: exact enough that no order of addition shows in a byte.
-        let sum: f64 = pixels
-            .iter()
-            .map(|pixel| f64::from(gray(pixel.map(|level| bright(f32::from(level))))))
-            .sum();
+        let sum: f64 =
+            pixels.iter().map(|pixel| f64::from(gray(pixel.map(|v| bright(to_level(v)))))).sum();
         let mean = (sum / pixels.len() as f64) as f32;
         let turn = hue_matrix(self.turns);
-        for row in canvas.rows_mut() {
-            for pixel in row.as_chunks_mut::<{ Image::CHANNELS }>().0 {
-                let levels = pixel.map(|level| bright(f32::from(level)));
-                let levels = levels.map(|level| cut(mean + self.contrast * (level - mean)));
-                let own = gray(levels);
-                let levels = levels.map(|level| cut(own + self.saturation * (level - own)));
-                let turned = turn.map(|weights| {
-                    cut(weights.iter().zip(levels).map(|(weight, level)| weight * level).sum())
-                });
-                *pixel = turned.map(|level| level.round() as u8);
-            }
+        for pixel in pixels {
+            let levels = pixel.map(|value| bright(to_level(value)));
+            let levels = levels.map(|level| cut(mean + self.contrast * (level - mean)));
+            let own = gray(levels);
+            let levels = levels.map(|level| cut(own + self.saturation * (level - own)));
+            let turned = turn.map(|weights| {
+                cut(weights.iter().zip(levels).map(|(weight, level)| weight * level).sum())
+            });
+            *pixel = turned.map(to_value);
         }
     }
 }
@@ -122,9 +155,9 @@ mod tests {
     fn changed(changes: &Changes, pixels: &[u8]) -> Vec<u8> {
         let mut canvas = Canvas::default();
         let image = Image::try_new(1, pixels.len() / 3, pixels).unwrap();
-        canvas.load(&image);
+        canvas.load_image(&image);
         changes.apply(&mut canvas);
-        canvas.pixels().to_vec()
+        canvas.bytes().to_vec()
     }
 
     #[test]
@@ -160,12 +193,12 @@ mod tests {
         let pixels: Vec<Vec<u8>> = (0..4)
             .map(|item| {
                 let mut canvas = Canvas::default();
-                canvas.load(&Image::try_new(1, 2, vec![200, 100, 50, 10, 20, 30]).unwrap());
+                canvas.load_image(&Image::try_new(1, 2, vec![200, 100, 50, 10, 20, 30]).unwrap());
                 let mut random = Random::new(Purpose::Augment, 7, 0, item);
                 let jitter =
                     ColorJitter { brightness: 0.2, contrast: 0.2, saturation: 0.2, hue: 0.1 };
                 jitter.apply(&mut random, &mut canvas);
-                canvas.pixels()[..3].to_vec()
+                canvas.bytes()[..3].to_vec()
             })
             .collect();
         assert_eq!(pixels, [[172, 122, 7], [249, 124, 22], [184, 78, 102], [243, 117, 24]]);

@@ -1,20 +1,27 @@
 //! Mirroring left and right.
 
-use crate::augment::Canvas;
-use crate::image::Image;
+use crate::augment::{Augment, Axis, Canvas};
+use crate::digest::Digest;
+use crate::error::DataError;
 use crate::random::Random;
+use crate::raster::RasterSpec;
 
-/// Mirrors half of the images, left and right.
+/// Mirrors half of the samples, left and right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HorizontalFlip;
 
-impl HorizontalFlip {
-    pub(crate) fn apply(self, random: &mut Random, canvas: &mut Canvas) {
+impl Augment for HorizontalFlip {
+    fn validate(&self, _: &RasterSpec) -> Result<(), DataError> {
+        Ok(())
+    }
+
+    fn describe(&self, digest: Digest) -> Digest {
+        digest.text("horizontal flip")
+    }
+
+    fn apply(&self, random: &mut Random, canvas: &mut Canvas) {
         if random.coin() {
-            for row in canvas.rows_mut() {
-                let (pixels, _) = row.as_chunks_mut::<{ Image::CHANNELS }>();
-                pixels.reverse();
-            }
+            canvas.flip(Axis::Width);
         }
     }
 }

@@ -1,24 +1,35 @@
 //! Changes to a sample on its way into a batch: one transform a file.
 
-mod augmentation;
+mod augment_trait;
 mod canvas;
 mod color_jitter;
+mod flip;
 mod horizontal_flip;
+mod layer;
 mod mix_up;
+mod motion;
 mod normalize;
+mod normalize_channels;
 mod random_resized_crop;
 mod rotate;
-mod sample;
 mod translate;
+mod translate_depth;
 mod zoom;
 
-pub use augmentation::Augment;
-pub use canvas::Canvas;
+pub use augment_trait::Augment;
+pub use canvas::{Canvas, PixelsMut};
 pub use color_jitter::ColorJitter;
+pub use flip::Flip;
 pub use horizontal_flip::HorizontalFlip;
 pub use mix_up::MixUp;
+pub use motion::{Axis, Crop};
 pub use normalize::Normalize;
+pub use normalize_channels::NormalizeChannels;
 pub use random_resized_crop::RandomResizedCrop;
 pub use rotate::Rotate;
 pub use translate::Translate;
+pub use translate_depth::TranslateDepth;
 pub use zoom::Zoom;
+
+pub(crate) use canvas::check_sides;
+pub(crate) use normalize_channels::append_raster;

@@ -34,17 +34,8 @@ impl Normalize {
     /// [`DataError::Setting`] for a mean that is not finite, or a standard deviation that is not
     /// finite and above 0.
     pub fn validate(&self) -> Result<(), DataError> {
-        let fault = |name, value: f32, expected: &str| {
-            let expected = expected.to_owned();
-            Err(DataError::Setting { name, value: value.to_string(), expected })
-        };
-        if let Some(&mean) = self.mean.iter().find(|mean| !mean.is_finite()) {
-            return fault("normalize.mean", mean, "finite numbers");
-        }
-        if let Some(&std) = self.std.iter().find(|std| !(std.is_finite() && **std > 0.0)) {
-            return fault("normalize.std", std, "finite numbers above 0");
-        }
-        Ok(())
+        check_mean(&self.mean)?;
+        check_std(&self.std)
     }
 
     /// One image as the numbers a model sees: `[3, height, width]`, row by row.
@@ -75,6 +66,20 @@ impl Normalize {
     pub(crate) fn describe(&self, digest: Digest) -> Digest {
         self.mean.iter().chain(&self.std).fold(digest, |digest, &number| digest.float(number))
     }
+}
+
+pub(super) fn check_mean(mean: &[f32]) -> Result<(), DataError> {
+    let wrong = mean.iter().find(|mean| !mean.is_finite());
+    wrong.map_or(Ok(()), |&mean| fault("normalize.mean", mean, "finite numbers"))
+}
+
+pub(super) fn check_std(std: &[f32]) -> Result<(), DataError> {
+    let wrong = std.iter().find(|std| !(std.is_finite() && **std > 0.0));
+    wrong.map_or(Ok(()), |&std| fault("normalize.std", std, "finite numbers above 0"))
+}
+
+fn fault(name: &'static str, value: f32, expected: &str) -> Result<(), DataError> {
+    Err(DataError::Setting { name, value: value.to_string(), expected: expected.to_owned() })
 }
 
 #[cfg(test)]

@@ -2,14 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::augment::Canvas;
+use crate::augment::augment_trait::check_range;
+use crate::augment::{Augment, Canvas, Crop};
+use crate::digest::Digest;
+use crate::error::DataError;
 use crate::random::Random;
+use crate::raster::RasterSpec;
 
 /// Stretches a random part of the picture over the whole, antialiased.
 ///
 /// The part's share of the area is drawn evenly from `min_area` to 1, the logarithm of its width
 /// over height, relative to the picture's, evenly from `−ln max_stretch` to `ln max_stretch`.
-/// A part that would stick out is cut to the picture's side.
+/// A part that would stick out is cut to the picture's side. The same part is taken of all slices
+/// of a volume; its depth stays.
 ///
 /// # Source
 /// The training crop of C. Szegedy et al., "Going deeper with convolutions", 2015, section 6.
@@ -29,9 +34,18 @@ impl Default for RandomResizedCrop {
     }
 }
 
-impl RandomResizedCrop {
-    pub(crate) fn apply(self, random: &mut Random, canvas: &mut Canvas) {
-        let (height, width) = canvas.size();
+impl Augment for RandomResizedCrop {
+    fn validate(&self, _: &RasterSpec) -> Result<(), DataError> {
+        check_range("random_resized_crop.min_area", self.min_area, 0.001, 1.0)?;
+        check_range("random_resized_crop.max_stretch", self.max_stretch, 1.0, 16.0)
+    }
+
+    fn describe(&self, digest: Digest) -> Digest {
+        digest.text("random resized crop").float(self.min_area).float(self.max_stretch)
+    }
+
+    fn apply(&self, random: &mut Random, canvas: &mut Canvas) {
+        let RasterSpec { height, width, .. } = *canvas.spec();
         let area = f64::from(random.between(self.min_area, 1.0));
         let most = f64::from(self.max_stretch).ln() as f32;
         let stretch = f64::from(random.between(-most, most)).exp();
@@ -40,7 +54,7 @@ impl RandomResizedCrop {
         let columns = cut(width, (area * stretch).sqrt());
         let top = random.below((height - rows) as u64 + 1) as usize;
         let left = random.below((width - columns) as u64 + 1) as usize;
-        canvas.crop_resized(((top, left), (rows, columns)));
+        canvas.crop_resized(Crop { top, left, rows, columns });
     }
 }
 
@@ -67,7 +81,7 @@ mod tests {
             RandomResizedCrop { min_area: 0.1, max_stretch: 2.0 }.apply(&mut random, &mut canvas);
             let row = canvas.channel(1)[..16].to_vec();
             assert!(row.is_sorted(), "{row:?}");
-            assert_eq!(canvas.size(), (16, 16));
+            assert_eq!(*canvas.spec(), RasterSpec::rgb8(16, 16));
         }
     }
 

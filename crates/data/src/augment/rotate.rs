@@ -1,21 +1,32 @@
 //! Turning the picture.
 
-use crate::augment::Canvas;
-use crate::augment::sample::redraw;
+use crate::augment::augment_trait::check_range;
+use crate::augment::{Augment, Canvas};
+use crate::digest::Digest;
+use crate::error::DataError;
 use crate::random::Random;
+use crate::raster::RasterSpec;
 
 /// Turns the picture about its center by an angle drawn evenly from `−max_degrees` to
 /// `max_degrees`, and mirrors it at its edges to fill what the turn uncovers.
 ///
-/// Pixels are interpolated bilinearly.
+/// Pixels are interpolated bilinearly; all slices of a volume are turned alike.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rotate {
     /// The largest angle in degrees, either way; 0 to 180.
     pub max_degrees: f32,
 }
 
-impl Rotate {
-    pub(crate) fn apply(self, random: &mut Random, canvas: &mut Canvas) {
+impl Augment for Rotate {
+    fn validate(&self, _: &RasterSpec) -> Result<(), DataError> {
+        check_range("rotate.max_degrees", self.max_degrees, 0.0, 180.0)
+    }
+
+    fn describe(&self, digest: Digest) -> Digest {
+        digest.text("rotate").float(self.max_degrees)
+    }
+
+    fn apply(&self, random: &mut Random, canvas: &mut Canvas) {
         turn(canvas, random.between(-self.max_degrees, self.max_degrees));
     }
 }
@@ -25,7 +36,7 @@ fn turn(canvas: &mut Canvas, degrees: f32) {
     // Sine and cosine in f64, rounded once: the last bit of f32 functions differs by machine.
     let (sin, cos) = f64::from(degrees).to_radians().sin_cos();
     let (sin, cos) = (sin as f32, cos as f32);
-    redraw(canvas, |down, right| (cos * down + sin * right, cos * right - sin * down));
+    canvas.remap(|down, right| (cos * down + sin * right, cos * right - sin * down));
 }
 
 #[cfg(test)]

@@ -1,59 +1,45 @@
 //! Moving the picture.
 
-use crate::augment::Canvas;
-use crate::image::Image;
+use crate::augment::{Augment, Canvas};
+use crate::digest::Digest;
+use crate::error::DataError;
 use crate::random::Random;
+use crate::raster::RasterSpec;
 
 /// Moves the picture by up to `max_pixels` in each direction, and mirrors it at its edges to
 /// fill what the move uncovers (the edge pixel itself is not repeated).
 ///
 /// Each of the `2 · max_pixels + 1` moves is equally likely, down and right alike.
+/// All slices of a volume are moved alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Translate {
     /// The longest move; below both sides of the image.
     pub max_pixels: usize,
 }
 
-impl Translate {
-    pub(crate) fn apply(self, random: &mut Random, canvas: &mut Canvas) {
+impl Augment for Translate {
+    fn validate(&self, sample: &RasterSpec) -> Result<(), DataError> {
+        let smallest = sample.height.min(sample.width);
+        if self.max_pixels < smallest {
+            return Ok(());
+        }
+        Err(DataError::Setting {
+            name: "translate.max_pixels",
+            value: self.max_pixels.to_string(),
+            expected: format!("less than the shorter side, {smallest}"),
+        })
+    }
+
+    fn describe(&self, digest: Digest) -> Digest {
+        digest.text("translate").number(self.max_pixels)
+    }
+
+    fn apply(&self, random: &mut Random, canvas: &mut Canvas) {
         let moves = 2 * self.max_pixels as u64 + 1;
         let mut draw = || random.below(moves) as isize - self.max_pixels as isize;
         let (down, right) = (draw(), draw());
-        shift(canvas, down, right);
+        canvas.translate(0, down, right);
     }
-}
-
-fn shift(canvas: &mut Canvas, down: isize, right: isize) {
-    if (down, right) == (0, 0) {
-        return;
-    }
-    let (height, width) = canvas.size();
-    let stride = Image::CHANNELS * width;
-    // The columns that stay inside are one copy; only the uncovered ones are mirrored singly.
-    let shown = right.max(0) as usize..(width as isize + right.min(0)) as usize;
-    let from = (shown.start as isize - right) as usize;
-    canvas.redraw(|old, new| {
-        for (row, new) in new.chunks_exact_mut(stride).enumerate() {
-            let old = &old[stride * mirror(row as isize - down, height)..][..stride];
-            let bytes = Image::CHANNELS * shown.start..Image::CHANNELS * shown.end;
-            let count = bytes.len();
-            new[bytes].copy_from_slice(&old[Image::CHANNELS * from..][..count]);
-            for column in (0..shown.start).chain(shown.end..width) {
-                let mirrored = mirror(column as isize - right, width);
-                for channel in 0..Image::CHANNELS {
-                    new[Image::CHANNELS * column + channel] =
-                        old[Image::CHANNELS * mirrored + channel];
-                }
-            }
-        }
-    });
-}
-
-/// The pixel that a position up to `length − 1` beyond either edge shows.
-fn mirror(position: isize, length: usize) -> usize {
-    let last = length as isize - 1;
-    let inside = if position < 0 { -position } else { position };
-    (if inside > last { 2 * last - inside } else { inside }) as usize
 }
 
 #[cfg(test)]
@@ -74,7 +60,7 @@ mod tests {
         ];
         for (down, right, expected) in cases {
             let mut canvas = Canvas::gray(3, 3, &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
-            shift(&mut canvas, down, right);
+            canvas.translate(0, down, right);
             for channel in 0..3 {
                 assert_eq!(canvas.channel(channel), expected, "{down} {right}");
             }

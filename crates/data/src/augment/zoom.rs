@@ -2,14 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::augment::Canvas;
-use crate::augment::sample::redraw;
+use crate::augment::augment_trait::check_range;
+use crate::augment::{Augment, Canvas};
+use crate::digest::Digest;
+use crate::error::DataError;
 use crate::random::Random;
+use crate::raster::RasterSpec;
 
 /// Magnifies the picture about its center by a factor whose logarithm is drawn evenly, and
 /// mirrors it at its edges to fill what a factor below 1 uncovers.
 ///
 /// Pixels are interpolated bilinearly; factors below 1 are not antialiased, so keep them near 1.
+/// All slices of a volume are magnified alike; its depth stays.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Zoom {
@@ -19,8 +23,17 @@ pub struct Zoom {
     pub max_factor: f32,
 }
 
-impl Zoom {
-    pub(crate) fn apply(self, random: &mut Random, canvas: &mut Canvas) {
+impl Augment for Zoom {
+    fn validate(&self, _: &RasterSpec) -> Result<(), DataError> {
+        check_range("zoom.max_factor", self.max_factor, 0.1, 10.0)?;
+        check_range("zoom.min_factor", self.min_factor, 0.1, self.max_factor)
+    }
+
+    fn describe(&self, digest: Digest) -> Digest {
+        digest.text("zoom").float(self.min_factor).float(self.max_factor)
+    }
+
+    fn apply(&self, random: &mut Random, canvas: &mut Canvas) {
         let [low, high] =
             [self.min_factor, self.max_factor].map(|factor| f64::from(factor).ln() as f32);
         magnify(canvas, f64::from(random.between(low, high)).exp() as f32);
@@ -28,7 +41,7 @@ impl Zoom {
 }
 
 fn magnify(canvas: &mut Canvas, factor: f32) {
-    redraw(canvas, |down, right| (down / factor, right / factor));
+    canvas.remap(|down, right| (down / factor, right / factor));
 }
 
 #[cfg(test)]

@@ -91,7 +91,7 @@ impl FileImages {
         build(source, size, path, &origin, workers, progress)?;
         let images = Self::reopen(path, &origin).map_err(|reason| DataError::Write {
             path: path.to_owned(),
-            source: std::io::Error::other(reason),
+            cause: std::io::Error::other(reason),
         })?;
         Ok((images, used))
     }
@@ -237,9 +237,9 @@ impl ImageSource for FileImages {
         let (height, width) = self.size();
         let mut pixels = vec![0; Image::CHANNELS * height * width];
         let position = HEADER + index as u64 * pixels.len() as u64;
-        read_exact_at(&self.file, &mut pixels, position).map_err(|source| {
+        read_exact_at(&self.file, &mut pixels, position).map_err(|cause| {
             let name = format!("{} in `{}`", self.index.names[index], self.path.display());
-            DataError::Read { place: Place { name, index: Some(index) }, source }
+            DataError::Read { place: Place { name, index: Some(index) }, cause }
         })?;
         Image::try_new(height, width, pixels)
     }

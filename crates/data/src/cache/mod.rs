@@ -2,11 +2,13 @@
 
 mod file_images;
 mod memory_images;
+mod memory_samples;
 mod usage;
 mod whole_file;
 
 pub use file_images::FileImages;
 pub use memory_images::CachedImages;
+pub use memory_samples::CachedSamples;
 pub use usage::CacheUse;
 
 pub(crate) use whole_file::WholeFile;

@@ -20,7 +20,7 @@ impl WholeFile {
     pub(crate) fn create(path: &Path) -> Result<Self, DataError> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let folder = path.parent().unwrap_or(Path::new(""));
-        let failed = |source| DataError::Write { path: path.to_owned(), source };
+        let failed = |cause| DataError::Write { path: path.to_owned(), cause };
         if !folder.as_os_str().is_empty() {
             fs::create_dir_all(folder).map_err(failed)?;
         }
@@ -38,9 +38,7 @@ impl WholeFile {
 
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<(), DataError> {
         let writer = self.writer.as_mut().expect("there until the file is finished");
-        writer
-            .write_all(bytes)
-            .map_err(|source| DataError::Write { path: self.path.clone(), source })
+        writer.write_all(bytes).map_err(|cause| DataError::Write { path: self.path.clone(), cause })
     }
 
     /// Writes everything to the disk and gives the file its name.
@@ -50,7 +48,7 @@ impl WholeFile {
             writer.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
             fs::rename(&self.partial, &self.path)
         };
-        finish().map_err(|source| DataError::Write { path: self.path.clone(), source })
+        finish().map_err(|cause| DataError::Write { path: self.path.clone(), cause })
     }
 }
 

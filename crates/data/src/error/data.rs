@@ -7,17 +7,18 @@ use crate::error::{DecodeError, FormatError, Place};
 use crate::table::TableError;
 
 /// Why data cannot be opened, read or delivered.
+///
+/// The text contains the cause, so there is no [`source`](std::error::Error::source) to follow.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
     /// A file or folder cannot be opened or listed.
-    #[error("`{}` cannot be opened", .path.display())]
+    #[error("`{}` cannot be opened: {cause}", .path.display())]
     Open {
         /// What was asked for.
         path: PathBuf,
         /// What the system said.
-        #[source]
-        source: io::Error,
+        cause: io::Error,
     },
     /// A folder or archive has no class with images.
     #[error(
@@ -48,13 +49,15 @@ pub enum DataError {
         entry: String,
     },
     /// The gzip stream is damaged or ends early.
-    #[error("`{}` cannot be inflated: it is damaged or cut short; get it again", .path.display())]
+    #[error(
+        "`{}` is damaged or cut short and cannot be inflated; get it again: {cause}",
+        .path.display()
+    )]
     Inflate {
         /// The archive.
         path: PathBuf,
         /// What the decompressor said.
-        #[source]
-        source: io::Error,
+        cause: io::Error,
     },
     /// The archive would not fit the memory it may use.
     #[error("`{}` inflates to more than {limit} bytes; unpack it to a .tar", .path.display())]
@@ -65,13 +68,12 @@ pub enum DataError {
         limit: u64,
     },
     /// The tar structure is damaged.
-    #[error("`{}` is not a readable tar archive", .path.display())]
+    #[error("`{}` is not a readable tar archive: {cause}", .path.display())]
     Archive {
         /// The archive.
         path: PathBuf,
         /// What is wrong.
-        #[source]
-        source: io::Error,
+        cause: io::Error,
     },
     /// The tar ends before its end.
     #[error("`{}` is cut short after {bytes} bytes of tar; get it again", .path.display())]
@@ -101,13 +103,12 @@ pub enum DataError {
         entry: String,
     },
     /// A sample's bytes cannot be read.
-    #[error("{place} cannot be read")]
+    #[error("{place} cannot be read: {cause}")]
     Read {
         /// The sample.
         place: Place,
         /// What the system said.
-        #[source]
-        source: io::Error,
+        cause: io::Error,
     },
     /// A sample's bytes are more than any image may have.
     #[error("{place} has {bytes} bytes; an image file may have at most {limit}")]
@@ -120,13 +121,12 @@ pub enum DataError {
         limit: u64,
     },
     /// A sample's bytes are not a usable image.
-    #[error("{place} cannot be decoded")]
+    #[error("{place} cannot be decoded: {cause}")]
     Decode {
         /// The sample.
         place: Place,
         /// What is wrong with the bytes.
-        #[source]
-        source: DecodeError,
+        cause: DecodeError,
     },
     /// A sample has another size than the first one.
     #[error(
@@ -227,42 +227,38 @@ pub enum DataError {
         message: String,
     },
     /// More samples are faulty than the policy lets be left out.
-    #[error("more than {at_most} samples of the epoch cannot be delivered; the last is")]
+    #[error("more than {at_most} samples of the epoch cannot be delivered; the last is: {cause}")]
     TooManyFaults {
         /// The most samples left out of one epoch.
         at_most: u64,
         /// What is wrong with the sample that was one too many.
-        #[source]
-        source: Box<DataError>,
+        cause: Box<DataError>,
     },
     /// A file cannot be written.
-    #[error("`{}` cannot be written", .path.display())]
+    #[error("`{}` cannot be written: {cause}", .path.display())]
     Write {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        #[source]
-        source: io::Error,
+        cause: io::Error,
     },
     /// A line of a quarantine file is no entry.
-    #[error("`{}` line {line} is no entry of a quarantine", .path.display())]
+    #[error("`{}` line {line} is no entry of a quarantine: {cause}", .path.display())]
     QuarantineLine {
         /// The file.
         path: PathBuf,
         /// The line, counted from 1.
         line: usize,
         /// What the parser said.
-        #[source]
-        source: serde_json::Error,
+        cause: serde_json::Error,
     },
     /// The bytes of a file are not what its format says.
-    #[error("`{}` is damaged or of another format; get it again", .path.display())]
+    #[error("`{}` is damaged or of another format; get it again: {cause}", .path.display())]
     Format {
         /// The file.
         path: PathBuf,
         /// What is wrong.
-        #[source]
-        source: FormatError,
+        cause: FormatError,
     },
     /// A file is larger than the memory it may use.
     #[error("`{}` has more than {limit} bytes, the most that are read into memory", .path.display())]
@@ -287,21 +283,81 @@ pub enum DataError {
     /// A table cannot be read.
     #[error(transparent)]
     Table(#[from] TableError),
+    /// A number of values does not make a raster of the shape given.
+    #[error("a raster of shape {shape:?} has {expected} values, got {got}")]
+    RasterValues {
+        /// Sides and channels, `[height, width, channels]` or `[depth, height, width, channels]`.
+        shape: Vec<usize>,
+        /// The values it takes; 0 if they are too many to count.
+        expected: usize,
+        /// The values given.
+        got: usize,
+    },
+    /// A sample, or its target, is not what it is expected to be.
+    #[error("{place} has {got}; expected {expected}")]
+    Sample {
+        /// The sample.
+        place: Place,
+        /// What the first sample, or the kind of target, asks for.
+        expected: String,
+        /// What this one has.
+        got: String,
+    },
+    /// A target has other sides than its sample, so augmentation cannot move both.
+    #[error("the target has sides {got:?}, the sample {expected:?}; augmentation needs equal ones")]
+    TargetSides {
+        /// Those of the sample.
+        expected: Vec<usize>,
+        /// Those of the target.
+        got: Vec<usize>,
+    },
+    /// A transform cannot serve samples of this kind.
+    #[error("`{transform}` needs {expected}, the samples are {got}; leave it out")]
+    Augment {
+        /// The transform.
+        transform: &'static str,
+        /// What it needs.
+        expected: &'static str,
+        /// What the samples are.
+        got: String,
+    },
+    /// A batch has another rank than it is asked for.
+    #[error("the {part} of the batch has shape {got:?}; expected {expected} axes")]
+    BatchRank {
+        /// `input` or `target`.
+        part: &'static str,
+        /// The rank asked for.
+        expected: usize,
+        /// The shape of the batch.
+        got: Vec<usize>,
+    },
+    /// A batch has targets of another kind than it is asked for.
+    #[error("the targets of the batch are {got}; expected {expected}")]
+    BatchTarget {
+        /// What was asked for.
+        expected: &'static str,
+        /// What the batch has.
+        got: &'static str,
+    },
     /// A worker thread ended without delivering.
     #[error("batch {batch} was lost: its worker thread ended without delivering it")]
     WorkerLost {
         /// The batch, counted from the start of the epoch.
         batch: usize,
     },
-    /// A saved state belongs to another stream.
-    #[error("the loader state has {field} `{got}`, this loader `{expected}`; it is another stream")]
+    /// A saved state belongs to a stream with another setting.
+    #[error(
+        "the loader state was taken with {setting} {state}, this loader has {setting} {loader}; \
+         resume with the settings of the run"
+    )]
     ForeignState {
-        /// What differs.
-        field: &'static str,
+        /// The first setting that differs: `seed`, `batch`, `order`, `last batch`, `samples`,
+        /// `source fingerprint` or `sample settings fingerprint`.
+        setting: &'static str,
         /// This loader's.
-        expected: String,
+        loader: String,
         /// The state's.
-        got: String,
+        state: String,
     },
     /// A saved position is none that this loader stops at.
     #[error("the loader state is at sample {position}; expected the start of a batch of {batch}")]

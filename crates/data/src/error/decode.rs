@@ -4,7 +4,7 @@ use std::error::Error;
 
 use crate::error::format::hex;
 
-/// Why bytes are not a usable image.
+/// Why bytes are not a usable image; the text contains the cause.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DecodeError {
@@ -33,11 +33,13 @@ pub enum DecodeError {
         /// The most pixels accepted.
         limit: u64,
     },
+    /// A TIFF has more pages than the one that is read.
+    #[error("the TIFF has more than one page; save each page as a file of its own")]
+    Pages,
     /// The decoder gave up.
-    #[error("the image is damaged or of an unsupported kind")]
+    #[error("the image is damaged or of an unsupported kind: {cause}")]
     Damaged {
         /// What the decoder said.
-        #[source]
-        source: Box<dyn Error + Send + Sync>,
+        cause: Box<dyn Error + Send + Sync>,
     },
 }

@@ -52,11 +52,11 @@ fn decode_whole(bytes: &[u8]) -> Result<Image<'static>, DecodeError> {
     let mut pixels = recycle::zeros(Image::CHANNELS * width * height);
     decoder.decode_into(&mut pixels).map_err(damaged)?;
     Image::try_new(height, width, pixels)
-        .map_err(|source| DecodeError::Damaged { source: source.into() })
+        .map_err(|cause| DecodeError::Damaged { cause: cause.into() })
 }
 
-fn damaged(source: DecodeErrors) -> DecodeError {
-    DecodeError::Damaged { source: source.into() }
+fn damaged(cause: DecodeErrors) -> DecodeError {
+    DecodeError::Damaged { cause: cause.into() }
 }
 
 /// Whether the marker that ends the image is there.

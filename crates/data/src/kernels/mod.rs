@@ -3,5 +3,5 @@
 mod cpu;
 mod path;
 
-pub(crate) use cpu::{Affine, append_planes, append_values, prefetch};
+pub(crate) use cpu::{Affine, append_channels, append_planes, append_values, prefetch};
 pub(crate) use path::Path;

@@ -35,6 +35,7 @@ pub struct RandomPatches {
     patch: Vec<usize>,
     per_pair: usize,
     fingerprint: String,
+    settings: String,
 }
 
 impl RandomPatches {
@@ -57,8 +58,9 @@ impl RandomPatches {
             return fault("per_pair", per_pair.to_string(), "1 to 16777216".to_owned());
         }
         let channels = (first.channels, first.target_channels);
-        let mut digest = Digest::new("updraft random patches").number(per_pair);
-        digest = patch.iter().fold(digest.number(patch.len()), |digest, &side| digest.number(side));
+        let settings = Digest::new("updraft random patches").number(per_pair).number(patch.len());
+        let settings = patch.iter().fold(settings, |digest, &side| digest.number(side)).hex();
+        let mut digest = Digest::new("updraft patch pairs");
         for pair in &pairs {
             let sides = patch.iter().zip(&pair.shape);
             let fits = sides.clone().all(|(part, whole)| (1..=*whole).contains(part));
@@ -84,7 +86,7 @@ impl RandomPatches {
                 digest = values.iter().fold(digest, |digest, &value| digest.float(value));
             }
         }
-        Ok(Self { pairs, patch: patch.to_vec(), per_pair, fingerprint: digest.hex() })
+        Ok(Self { pairs, patch: patch.to_vec(), per_pair, fingerprint: digest.hex(), settings })
     }
 
     fn patch_values(&self) -> usize {
@@ -118,6 +120,10 @@ impl Collate for RandomPatches {
         self.fingerprint.clone()
     }
 
+    fn settings_fingerprint(&self) -> String {
+        self.settings.clone()
+    }
+
     fn sample_bytes(&self) -> usize {
         let first = &self.pairs[0];
         size_of::<f32>() * self.patch_values() * (first.channels + first.target_channels)
@@ -146,11 +152,6 @@ impl Collate for RandomPatches {
     }
 
     fn truncate(&self, batch: &mut TensorBatch, samples: usize) {
-        let first = &self.pairs[0];
-        batch.values.truncate(samples * first.channels * self.patch_values());
-        batch.indices.truncate(samples);
-        if let TargetBatch::Values { values, .. } = &mut batch.targets {
-            values.truncate(samples * first.target_channels * self.patch_values());
-        }
+        batch.truncate(samples);
     }
 }

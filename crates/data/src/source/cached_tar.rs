@@ -17,7 +17,7 @@ pub(super) fn cached_tar(
     folder: &Path,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(PathBuf, CacheUse), DataError> {
-    let open = |source| DataError::Open { path: path.to_owned(), source };
+    let open = |cause| DataError::Open { path: path.to_owned(), cause };
     let mut file = File::open(path).map_err(open)?;
     if !is_gzip(&file).map_err(open)? {
         return Ok((path.to_owned(), CacheUse::NotNeeded));

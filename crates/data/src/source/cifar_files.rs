@@ -47,7 +47,7 @@ impl CifarFiles {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, DataError> {
         let path = path.as_ref();
-        let open = |source| DataError::Open { path: path.to_owned(), source };
+        let open = |cause| DataError::Open { path: path.to_owned(), cause };
         let mut archived = None;
         if !fs::metadata(path).map_err(open)?.is_dir() {
             let file = File::open(path).map_err(open)?;
@@ -77,7 +77,7 @@ impl CifarFiles {
             let path = self.path.join(file);
             let before = records.labels.len();
             self.with(file, |bytes| records.extend(bytes, labels))?
-                .map_err(|source| DataError::Format { path: path.clone(), source })?;
+                .map_err(|cause| DataError::Format { path: path.clone(), cause })?;
             let read = records.labels.len() - before;
             names.extend((0..read).map(|record| format!("{}:{record}", path.display())));
         }
@@ -91,8 +91,8 @@ impl CifarFiles {
         match &self.archived {
             None => Ok(take(&read_whole(&path, LIMIT)?)),
             Some(files) => files.get(name).map(|bytes| take(bytes)).ok_or_else(|| {
-                let source = std::io::Error::from(std::io::ErrorKind::NotFound);
-                DataError::Open { path, source }
+                let cause = std::io::Error::from(std::io::ErrorKind::NotFound);
+                DataError::Open { path, cause }
             }),
         }
     }
@@ -108,15 +108,15 @@ impl CifarFiles {
         if names.len() == expected {
             return Ok(names);
         }
-        let source = FormatError::ClassNames { expected, got: names.len() };
-        Err(DataError::Format { path: self.path.join(file), source })
+        let cause = FormatError::ClassNames { expected, got: names.len() };
+        Err(DataError::Format { path: self.path.join(file), cause })
     }
 }
 
 /// The plain files of a tar in memory, by the last part of their names; hidden ones are passed
 /// over, and so is whatever is no plain file.
 fn unpack(tar: &[u8], path: &Path) -> Result<HashMap<String, Vec<u8>>, DataError> {
-    let damaged = |source| DataError::Archive { path: path.to_owned(), source };
+    let damaged = |cause| DataError::Archive { path: path.to_owned(), cause };
     let mut files = HashMap::new();
     for entry in Archive::new(Cursor::new(tar)).entries().map_err(damaged)? {
         let mut entry = entry.map_err(damaged)?;

@@ -67,13 +67,13 @@ impl ImageFolder {
     ) -> Result<Image<'static>, DataError> {
         let listed = &self.catalog.files[index];
         let bytes = read_file(&listed.location, listed.bytes)
-            .map_err(|source| DataError::Read { place: self.place(index), source })?;
+            .map_err(|cause| DataError::Read { place: self.place(index), cause })?;
         if bytes.len() as u64 > MAX_FILE_BYTES {
             let (place, bytes) = (self.place(index), bytes.len() as u64);
             return Err(DataError::FileTooLarge { place, bytes, limit: MAX_FILE_BYTES });
         }
         decode_bytes(&bytes, kept)
-            .map_err(|source| DataError::Decode { place: self.place(index), source })
+            .map_err(|cause| DataError::Decode { place: self.place(index), cause })
     }
 }
 
@@ -108,7 +108,7 @@ impl ImageSource for ImageFolder {
 }
 
 /// At most one byte more than the limit, whatever the file has become since it was listed.
-fn read_file(path: &Path, expected: u64) -> io::Result<Vec<u8>> {
+pub(super) fn read_file(path: &Path, expected: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(expected.min(MAX_FILE_BYTES) as usize + 1);
     File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
@@ -133,5 +133,5 @@ fn entries(
 }
 
 fn open_error(path: &Path) -> impl FnOnce(io::Error) -> DataError {
-    move |source| DataError::Open { path: path.to_owned(), source }
+    move |cause| DataError::Open { path: path.to_owned(), cause }
 }

@@ -44,7 +44,7 @@ impl IdxArray {
     pub fn read(path: impl AsRef<Path>) -> Result<Self, DataError> {
         let path = path.as_ref();
         let bytes = read_whole(path, Self::MEMORY_LIMIT)?;
-        Self::parse(&bytes).map_err(|source| DataError::Format { path: path.to_owned(), source })
+        Self::parse(&bytes).map_err(|cause| DataError::Format { path: path.to_owned(), cause })
     }
 
     /// Reads the bytes of a file; what is allocated is what the values take, never more.

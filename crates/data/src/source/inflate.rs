@@ -41,7 +41,7 @@ pub(crate) fn is_gzip(mut file: &File) -> io::Result<bool> {
 
 /// Reads a file whole, inflated if its first bytes say that it is gzipped.
 pub(crate) fn read_whole(path: &Path, limit: u64) -> Result<Vec<u8>, DataError> {
-    let open = |source| DataError::Open { path: path.to_owned(), source };
+    let open = |cause| DataError::Open { path: path.to_owned(), cause };
     let mut file = File::open(path).map_err(open)?;
     let mut bytes = Vec::new();
     file.by_ref().take(MAGIC.len() as u64).read_to_end(&mut bytes).map_err(open)?;
@@ -79,7 +79,7 @@ pub(crate) fn inflate_to(
     progress: &mut dyn FnMut(Progress),
     take: &mut dyn FnMut(&[u8]) -> Result<(), DataError>,
 ) -> Result<(), DataError> {
-    let open = |source| DataError::Open { path: path.to_owned(), source };
+    let open = |cause| DataError::Open { path: path.to_owned(), cause };
     let total = file.metadata().map_err(open)?.len();
     let reader = BufReader::with_capacity(1 << 16, Counting { inner: file, bytes: 0 });
     let mut decoder = MultiGzDecoder::new(reader);
@@ -91,7 +91,7 @@ pub(crate) fn inflate_to(
             .by_ref()
             .take(STEP)
             .read_to_end(&mut piece)
-            .map_err(|source| DataError::Inflate { path: path.to_owned(), source })?;
+            .map_err(|cause| DataError::Inflate { path: path.to_owned(), cause })?;
         inflated += piece.len() as u64;
         if inflated > limit {
             return Err(DataError::InflatedTooLarge { path: path.to_owned(), limit });

@@ -34,7 +34,7 @@ impl ImageFolder {
             let file = records.field(path)?.to_owned();
             let location = folder.join(&file);
             let bytes = fs::metadata(&location)
-                .map_err(|source| DataError::Open { path: location.clone(), source })?
+                .map_err(|cause| DataError::Open { path: location.clone(), cause })?
                 .len();
             found.push(Found { class: records.field(class)?.to_owned(), file, bytes, location });
         }

@@ -76,7 +76,7 @@ impl TarImages {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Self, DataError> {
         let path = path.as_ref();
-        let open = |source| DataError::Open { path: path.to_owned(), source };
+        let open = |cause| DataError::Open { path: path.to_owned(), cause };
         let file = File::open(path).map_err(open)?;
         if !is_gzip(&file).map_err(open)? {
             return Self::in_place(file, path);
@@ -103,12 +103,12 @@ impl TarImages {
     ) -> Result<(Self, CacheUse), DataError> {
         let path = path.as_ref();
         let (tar, used) = cached_tar(path, folder.as_ref(), progress)?;
-        let file = File::open(&tar).map_err(|source| DataError::Open { path: tar, source })?;
+        let file = File::open(&tar).map_err(|cause| DataError::Open { path: tar, cause })?;
         Ok((Self::in_place(file, path)?, used))
     }
 
     fn in_place(file: File, path: &Path) -> Result<Self, DataError> {
-        let open = |source| DataError::Open { path: path.to_owned(), source };
+        let open = |cause| DataError::Open { path: path.to_owned(), cause };
         let bytes = file.metadata().map_err(open)?.len();
         let found = index(&file, bytes, path)?;
         Self::new(path, Content::InPlace(file), found)
@@ -143,11 +143,11 @@ impl TarImages {
             Content::InPlace(file) => {
                 let mut bytes = vec![0; length];
                 read_exact_at(file, &mut bytes, listed.location.position)
-                    .map_err(|source| DataError::Read { place: self.place(index), source })?;
+                    .map_err(|cause| DataError::Read { place: self.place(index), cause })?;
                 decode_bytes(&bytes, kept)
             }
         };
-        decoded.map_err(|source| DataError::Decode { place: self.place(index), source })
+        decoded.map_err(|cause| DataError::Decode { place: self.place(index), cause })
     }
 }
 
@@ -187,7 +187,7 @@ fn index(
     length: u64,
     path: &Path,
 ) -> Result<Vec<Found<Entry>>, DataError> {
-    let damaged = |source| DataError::Archive { path: path.to_owned(), source };
+    let damaged = |cause| DataError::Archive { path: path.to_owned(), cause };
     let cut = || DataError::ArchiveCut { path: path.to_owned(), bytes: length };
     let mut archive = Archive::new(reader);
     let mut found = Vec::new();

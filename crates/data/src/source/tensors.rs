@@ -101,7 +101,7 @@ impl InMemoryTensors {
         classes: usize,
         path: impl AsRef<std::path::Path>,
     ) -> Result<Self, DataError> {
-        let fault = |source| DataError::Format { path: path.as_ref().to_owned(), source };
+        let fault = |cause| DataError::Format { path: path.as_ref().to_owned(), cause };
         let bytes = |values| match values {
             IdxValues::U8(bytes) => Ok(bytes),
             other => {
@@ -224,7 +224,11 @@ impl Collate for InMemoryTensors {
     }
 
     fn fingerprint(&self) -> String {
-        let digest = Digest::new("updraft tensors in batches").text(&self.fingerprint);
+        self.fingerprint.clone()
+    }
+
+    fn settings_fingerprint(&self) -> String {
+        let digest = Digest::new("updraft tensors in batches");
         match self.values {
             Values::Bytes { affine, .. } => digest.float(affine.scale).float(affine.shift).hex(),
             Values::Floats(_) => digest.hex(),
@@ -289,15 +293,7 @@ impl Collate for InMemoryTensors {
     }
 
     fn truncate(&self, batch: &mut TensorBatch, samples: usize) {
-        batch.values.truncate(samples * self.sample_values());
-        batch.indices.truncate(samples);
-        match &mut batch.targets {
-            TargetBatch::None => {}
-            TargetBatch::Classes(classes) => classes.truncate(samples),
-            TargetBatch::Values { shape, values } => {
-                values.truncate(samples * shape.iter().product::<usize>());
-            }
-        }
+        batch.truncate(samples);
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) struct EpochOrder {
 
 impl<C: Collate> Assembler<C> {
     pub(super) fn try_new(samples: C, config: StreamConfig) -> Result<Self, DataError> {
-        let plan = StreamPlan::try_new(samples.len(), &samples.fingerprint(), config)?;
+        let plan = StreamPlan::try_new(&samples, config)?;
         Ok(Self { samples, plan })
     }
 

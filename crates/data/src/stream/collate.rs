@@ -24,9 +24,14 @@ pub trait Collate: Send + Sync + 'static {
     /// What a message calls a sample: its file, or how it was made.
     fn name(&self, index: usize) -> String;
 
-    /// A SHA-256, as 64 hexadecimal digits, of the set and of every setting that a batch depends
-    /// on besides order, seed and size.
+    /// A SHA-256, as 64 hexadecimal digits, of the set: equal for equal sets.
     fn fingerprint(&self) -> String;
+
+    /// A SHA-256, as 64 hexadecimal digits, of every setting that a batch depends on besides
+    /// order, seed and size: augmentation, normalization. Nothing where there are none.
+    fn settings_fingerprint(&self) -> String {
+        String::new()
+    }
 
     /// The bytes that one sample takes in a batch.
     fn sample_bytes(&self) -> usize;

@@ -1,11 +1,15 @@
 //! How the samples of any set become batches.
 
-use crate::digest::Digest;
+use std::fmt::{self, Display, Formatter};
+
+use serde::{Deserialize, Serialize};
+
 use crate::error::DataError;
 use crate::fault::FaultPolicy;
 
 /// The order of the samples in an epoch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Order {
     /// As in the source, in every epoch.
     #[default]
@@ -14,14 +18,33 @@ pub enum Order {
     Shuffled,
 }
 
+impl Display for Order {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sequential => "sequential",
+            Self::Shuffled => "shuffled",
+        })
+    }
+}
+
 /// What becomes of samples that do not fill the last batch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LastBatch {
     /// A smaller batch.
     #[default]
     Keep,
     /// They are left out of this epoch.
     Drop,
+}
+
+impl Display for LastBatch {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Keep => "keep",
+            Self::Drop => "drop",
+        })
+    }
 }
 
 /// How many threads prepare batches; the batches are the same for any number.
@@ -130,11 +153,5 @@ impl StreamConfig {
             Workers::Count(count) => at_most("workers", count, 1024, 0),
             Workers::Auto => Ok(()),
         }
-    }
-
-    /// Everything that the stream depends on, but for the seed, which is told apart; what is done
-    /// about faults changes no batch of good samples, so a run may go on with another policy.
-    pub(super) fn describe(&self, digest: Digest) -> Digest {
-        digest.number(self.batch).number(self.order as usize).number(self.last as usize)
     }
 }

@@ -121,8 +121,8 @@ impl<C: Collate> Epoch<C> {
                 quarantine.add(self.state.epoch, &fault)?;
             }
             if skipped > at_most {
-                let source = Box::new(fault.error);
-                return Err(DataError::TooManyFaults { at_most, source });
+                let cause = Box::new(fault.error);
+                return Err(DataError::TooManyFaults { at_most, cause });
             }
             self.skipped.push(fault);
         }

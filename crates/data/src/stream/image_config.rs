@@ -1,5 +1,7 @@
 //! How images become batches.
 
+use std::sync::Arc;
+
 use crate::augment::{Augment, MixUp, Normalize};
 use crate::digest::Digest;
 use crate::error::DataError;
@@ -7,13 +9,13 @@ use crate::fault::FaultPolicy;
 use crate::stream::{LastBatch, Order, StreamConfig, Workers};
 
 /// The settings of a [`Loader`](crate::Loader) of images.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct LoaderConfig {
     /// Order, batches and threads.
     pub stream: StreamConfig,
     /// Random changes to each image, in this order.
-    pub augment: Vec<Augment>,
+    pub augment: Vec<Arc<dyn Augment>>,
     /// From bytes to numbers, after the augmentation.
     pub normalize: Normalize,
     /// Mixing of each image with another of its batch, at the end.
@@ -51,7 +53,7 @@ impl LoaderConfig {
 
     /// Sets the random changes to each image.
     #[must_use]
-    pub fn with_augment(mut self, augment: Vec<Augment>) -> Self {
+    pub fn with_augment(mut self, augment: Vec<Arc<dyn Augment>>) -> Self {
         self.augment = augment;
         self
     }

@@ -6,12 +6,13 @@ use crate::augment::{Canvas, MixUp};
 use crate::batch::{ImageBatch, Mix};
 use crate::digest::Digest;
 use crate::error::DataError;
-use crate::guard::guarded;
 use crate::image::Image;
 use crate::kernels::{Affine, Path, append_planes};
-use crate::random::{Purpose, Random};
+use crate::random::Random;
+use crate::raster::RasterSpec;
 use crate::source::{ImageSource, place};
 use crate::stream::collate::{Collate, Draw};
+use crate::stream::first::first_readable;
 use crate::stream::image_config::LoaderConfig;
 
 /// Images of one size in batches: what [`Loader::try_new`](crate::Loader::try_new) collates.
@@ -30,10 +31,15 @@ impl ImageCollate {
     /// for it to be left out.
     pub fn try_new(source: Arc<dyn ImageSource>, config: LoaderConfig) -> Result<Self, DataError> {
         config.validate()?;
-        let size = first_size(&*source, config.stream.faults.at_most())?;
-        let (height, width) = size;
+        let (samples, at_most) = (0..source.len(), config.stream.faults.at_most());
+        let size = first_readable(
+            samples,
+            at_most,
+            |index| place(&*source, index),
+            |index| source.read(index).map(|image| image.size()),
+        )?;
         for augment in &config.augment {
-            augment.validate(height.min(width))?;
+            augment.validate(&RasterSpec::rgb8(size.0, size.1))?;
         }
         let affine = config.normalize.affine();
         Ok(Self { source, config, affine, size })
@@ -57,8 +63,11 @@ impl Collate for ImageCollate {
     }
 
     fn fingerprint(&self) -> String {
-        let digest = Digest::new("updraft images in batches").text(&self.source.fingerprint());
-        self.config.describe_images(digest).hex()
+        self.source.fingerprint()
+    }
+
+    fn settings_fingerprint(&self) -> String {
+        self.config.describe_images(Digest::new("updraft images in batches")).hex()
     }
 
     fn sample_bytes(&self) -> usize {
@@ -97,12 +106,12 @@ impl Collate for ImageCollate {
         if self.config.augment.is_empty() {
             append_planes(Path::detect(), image.pixels(), &self.affine, &mut batch.planes);
         } else {
-            canvas.load(&image);
-            let mut random = Random::new(Purpose::Augment, seed, epoch, index as u64);
+            canvas.load_image(&image);
+            let mut random = Random::for_augment(seed, epoch, index);
             for augment in &self.config.augment {
                 augment.apply(&mut random, canvas);
             }
-            append_planes(Path::detect(), canvas.pixels(), &self.affine, &mut batch.planes);
+            append_planes(Path::detect(), canvas.bytes(), &self.affine, &mut batch.planes);
         }
         batch.labels.push(label);
         batch.indices.push(index);
@@ -124,21 +133,4 @@ impl Collate for ImageCollate {
         partner_labels.rotate_left(1);
         batch.mix = Some(Mix { shares, partner_labels });
     }
-}
-
-/// The size of the first readable image; unreadable ones before it count as left out.
-fn first_size(source: &dyn ImageSource, at_most: u64) -> Result<(usize, usize), DataError> {
-    let mut first = Err(DataError::Empty);
-    for (index, skipped) in (0..source.len()).zip(0..=at_most) {
-        let sample = || place(source, index);
-        first = match guarded(sample, || source.read(index).map(|image| image.size())) {
-            Ok(size) => return Ok(size),
-            Err(error) if at_most == 0 => Err(error),
-            Err(error) => {
-                let (at_most, source) = (skipped, Box::new(error));
-                Err(DataError::TooManyFaults { at_most, source })
-            }
-        };
-    }
-    first
 }

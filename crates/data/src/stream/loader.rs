@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 
 use crate::error::DataError;
 use crate::fault::{FaultPolicy, Quarantine};
-use crate::source::ImageSource;
+use crate::source::{ImageSource, SampleSource};
 use crate::stream::assemble::Assembler;
 use crate::stream::collate::Collate;
 use crate::stream::images::ImageCollate;
-use crate::stream::{Epoch, LoaderConfig, LoaderState, StreamConfig, Workers};
+use crate::stream::{
+    Epoch, LoaderConfig, LoaderState, SampleCollate, SampleConfig, StreamConfig, Workers,
+};
 use crate::trace;
 
 /// Delivers the samples of a set in batches, the same ones for any number of workers.
@@ -48,6 +50,20 @@ impl Loader {
     pub fn try_new(source: Arc<dyn ImageSource>, config: LoaderConfig) -> Result<Self, DataError> {
         let stream = config.stream.clone();
         Self::collating(ImageCollate::try_new(source, config)?, stream)
+    }
+}
+
+impl Loader<SampleCollate> {
+    /// Makes a loader of samples with rasters; one is read to know what all have.
+    ///
+    /// # Errors
+    /// As [`SampleCollate::try_new`] and [`collating`](Self::collating).
+    pub fn from_samples(
+        source: Arc<dyn SampleSource>,
+        config: SampleConfig,
+    ) -> Result<Self, DataError> {
+        let stream = config.stream.clone();
+        Self::collating(SampleCollate::try_new(source, config)?, stream)
     }
 }
 

@@ -1,32 +1,29 @@
 //! Which samples a batch has: a function of seed, epoch and settings.
 
+use std::fmt::Display;
 use std::ops::Range;
 
-use crate::digest::Digest;
 use crate::error::DataError;
 use crate::random::{Purpose, Random};
-use crate::stream::{LastBatch, LoaderState, Order, StreamConfig};
+use crate::stream::{Collate, LastBatch, LoaderState, Order, StreamConfig};
 
 /// How the samples of a set are ordered and cut into batches.
 #[derive(Debug, Clone)]
 pub(crate) struct StreamPlan {
     config: StreamConfig,
     samples: usize,
-    hash: String,
+    source: String,
+    settings: String,
 }
 
 impl StreamPlan {
-    pub(crate) fn try_new(
-        samples: usize,
-        fingerprint: &str,
-        config: StreamConfig,
-    ) -> Result<Self, DataError> {
+    pub(crate) fn try_new(set: &impl Collate, config: StreamConfig) -> Result<Self, DataError> {
         config.validate()?;
-        if samples == 0 {
+        if set.is_empty() {
             return Err(DataError::Empty);
         }
-        let hash = config.describe(Digest::new("updraft loader 2").text(fingerprint)).hex();
-        Ok(Self { config, samples, hash })
+        let (source, settings) = (set.fingerprint(), set.settings_fingerprint());
+        Ok(Self { config, samples: set.len(), source, settings })
     }
 
     pub(crate) const fn config(&self) -> &StreamConfig {
@@ -66,25 +63,31 @@ impl StreamPlan {
 
     /// The start of an epoch.
     pub(crate) fn state(&self, epoch: u64) -> LoaderState {
-        let (seed, config) = (self.config.seed, self.hash.clone());
-        LoaderState { seed, epoch, position: 0, skipped: 0, config }
+        LoaderState {
+            epoch,
+            position: 0,
+            skipped: 0,
+            seed: self.config.seed,
+            batch: self.config.batch as u64,
+            order: self.config.order,
+            last: self.config.last,
+            samples: self.samples as u64,
+            source: self.source.clone(),
+            settings: self.settings.clone(),
+        }
     }
 
     /// The batch at which a state goes on, if the state is one of this stream.
     pub(crate) fn resume(&self, state: &LoaderState) -> Result<usize, DataError> {
-        let foreign = |field, expected: &dyn ToString, got: &dyn ToString| {
-            Err(DataError::ForeignState {
-                field,
-                expected: expected.to_string(),
-                got: got.to_string(),
-            })
-        };
-        if state.seed != self.config.seed {
-            return foreign("seed", &self.config.seed, &state.seed);
-        }
-        if state.config != self.hash {
-            return foreign("config", &self.hash, &state.config);
-        }
+        let own = self.state(state.epoch);
+        // What a user sets comes before what follows from it.
+        compare("seed", &own.seed, &state.seed)?;
+        compare("batch", &own.batch, &state.batch)?;
+        compare("order", &own.order, &state.order)?;
+        compare("last batch", &own.last, &state.last)?;
+        compare("samples", &own.samples, &state.samples)?;
+        compare("source fingerprint", &own.source, &state.source)?;
+        compare("sample settings fingerprint", &own.settings, &state.settings)?;
         self.batch_at(state.position)
             .ok_or(DataError::StatePosition { position: state.position, batch: self.config.batch })
     }
@@ -94,4 +97,16 @@ impl StreamPlan {
         let batch = usize::try_from(position).ok()?.div_ceil(self.config.batch);
         (batch <= self.batches() && self.position_of(batch) == position).then_some(batch)
     }
+}
+
+fn compare<T: PartialEq + Display>(
+    setting: &'static str,
+    loader: &T,
+    state: &T,
+) -> Result<(), DataError> {
+    if loader == state {
+        return Ok(());
+    }
+    let (loader, state) = (loader.to_string(), state.to_string());
+    Err(DataError::ForeignState { setting, loader, state })
 }

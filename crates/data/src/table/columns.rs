@@ -17,9 +17,9 @@ pub(super) const MISSING: u32 = u32::MAX;
 /// Words are held once each; a field takes four bytes as a category and eight as a number.
 #[derive(Debug, Clone)]
 pub struct Table {
-    schema: TableSchema,
-    columns: Vec<Column>,
-    rows: usize,
+    pub(super) schema: TableSchema,
+    pub(super) columns: Vec<Column>,
+    pub(super) rows: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -43,8 +43,8 @@ impl Table {
         schema: TableSchema,
     ) -> Result<Self, TableError> {
         let path = path.as_ref();
-        let file = File::open(path)
-            .map_err(|source| TableError::Read { path: path.to_owned(), source })?;
+        let file =
+            File::open(path).map_err(|cause| TableError::Read { path: path.to_owned(), cause })?;
         Self::parse(file, path, delimiter, schema)
     }
 

@@ -106,6 +106,17 @@ impl TableEncoder {
         self.columns.get(at)
     }
 
+    /// The same encoding of all columns but one: for rows whose target is to be predicted.
+    #[must_use]
+    pub fn without(&self, column: &str) -> Self {
+        let kept = |at: &usize| self.schema.columns[*at].name != column;
+        let kept: Vec<usize> = (0..self.schema.columns.len()).filter(kept).collect();
+        let mut schema = self.schema.clone();
+        schema.columns = kept.iter().map(|&at| self.schema.columns[at].clone()).collect();
+        let columns = kept.iter().filter_map(|&at| self.columns.get(at).cloned()).collect();
+        Self { schema, columns }
+    }
+
     /// Encodes every row of a table.
     ///
     /// # Errors

@@ -4,29 +4,27 @@ use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
-/// Why a table cannot be read, fitted or encoded.
+/// Why a table cannot be read, fitted or encoded; the text contains the cause.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TableError {
     /// The file cannot be opened or read.
-    #[error("`{}` cannot be read", .path.display())]
+    #[error("`{}` cannot be read: {cause}", .path.display())]
     Read {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        #[source]
-        source: io::Error,
+        cause: io::Error,
     },
     /// The parser gave up.
-    #[error("`{}` line {line} is no record", .path.display())]
+    #[error("`{}` line {line} is no record: {cause}", .path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
         /// The line, counted from 1.
         line: u64,
         /// What the parser said.
-        #[source]
-        source: Box<dyn Error + Send + Sync>,
+        cause: Box<dyn Error + Send + Sync>,
     },
     /// A field is not text.
     #[error("`{}` line {line}, column `{column}`: not UTF-8; save the file as UTF-8", .path.display())]

@@ -1,6 +1,7 @@
 //! Tables: columns read in one pass, and their encoding fitted on the training part.
 
 mod columns;
+mod compose;
 mod encoded;
 mod encoder;
 mod error;

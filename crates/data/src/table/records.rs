@@ -47,8 +47,8 @@ pub(crate) struct Records<R> {
 
 impl Records<File> {
     pub(crate) fn open(path: &Path, delimiter: Delimiter) -> Result<Self, TableError> {
-        let file = File::open(path)
-            .map_err(|source| TableError::Read { path: path.to_owned(), source })?;
+        let file =
+            File::open(path).map_err(|cause| TableError::Read { path: path.to_owned(), cause })?;
         Self::new(file, path, delimiter, None)
     }
 }
@@ -138,13 +138,13 @@ impl<R: Read> Records<R> {
         self.reader.read_byte_record(&mut self.record).map_err(|error| {
             let path = self.path.clone();
             if !error.is_io_error() {
-                return TableError::Damaged { path, line, source: error.into() };
+                return TableError::Damaged { path, line, cause: error.into() };
             }
             match error.into_kind() {
-                ErrorKind::Io(source) => TableError::Read { path, source },
+                ErrorKind::Io(cause) => TableError::Read { path, cause },
                 other => {
-                    let source = io::Error::other(format!("{other:?}"));
-                    TableError::Read { path, source }
+                    let cause = io::Error::other(format!("{other:?}"));
+                    TableError::Read { path, cause }
                 }
             }
         })

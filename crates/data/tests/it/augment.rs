@@ -8,19 +8,14 @@ use updraft_data::{
     Zoom,
 };
 
-fn everything() -> Vec<Augment> {
+fn everything() -> Vec<Arc<dyn Augment>> {
     vec![
-        Augment::HorizontalFlip(HorizontalFlip),
-        Augment::Translate(Translate { max_pixels: 2 }),
-        Augment::Rotate(Rotate { max_degrees: 20.0 }),
-        Augment::Zoom(Zoom { min_factor: 0.9, max_factor: 1.2 }),
-        Augment::RandomResizedCrop(RandomResizedCrop { min_area: 0.5, max_stretch: 1.3 }),
-        Augment::ColorJitter(ColorJitter {
-            brightness: 0.2,
-            contrast: 0.2,
-            saturation: 0.2,
-            hue: 0.05,
-        }),
+        Arc::new(HorizontalFlip),
+        Arc::new(Translate { max_pixels: 2 }),
+        Arc::new(Rotate { max_degrees: 20.0 }),
+        Arc::new(Zoom { min_factor: 0.9, max_factor: 1.2 }),
+        Arc::new(RandomResizedCrop { min_area: 0.5, max_stretch: 1.3 }),
+        Arc::new(ColorJitter { brightness: 0.2, contrast: 0.2, saturation: 0.2, hue: 0.05 }),
     ]
 }
 
@@ -78,22 +73,21 @@ fn a_mixed_batch_is_the_mixture_that_its_shares_say() {
 
 #[test]
 fn settings_out_of_range_are_named() {
-    let refused = |augment| loader(config().with_augment(vec![augment])).unwrap_err().to_string();
-    let cases = [
+    let refused = |augment: Arc<dyn Augment>| {
+        loader(config().with_augment(vec![augment])).unwrap_err().to_string()
+    };
+    let cases: [(Arc<dyn Augment>, &str); 4] = [
+        (Arc::new(Rotate { max_degrees: 181.0 }), "`rotate.max_degrees` is 181; expected 0 to 180"),
         (
-            Augment::Rotate(Rotate { max_degrees: 181.0 }),
-            "`rotate.max_degrees` is 181; expected 0 to 180",
-        ),
-        (
-            Augment::Zoom(Zoom { min_factor: 1.5, max_factor: 1.2 }),
+            Arc::new(Zoom { min_factor: 1.5, max_factor: 1.2 }),
             "`zoom.min_factor` is 1.5; expected 0.1 to 1.2",
         ),
         (
-            Augment::RandomResizedCrop(RandomResizedCrop { min_area: 0.0, max_stretch: 1.0 }),
+            Arc::new(RandomResizedCrop { min_area: 0.0, max_stretch: 1.0 }),
             "`random_resized_crop.min_area` is 0; expected 0.001 to 1",
         ),
         (
-            Augment::ColorJitter(ColorJitter { hue: f32::NAN, ..ColorJitter::default() }),
+            Arc::new(ColorJitter { hue: f32::NAN, ..ColorJitter::default() }),
             "`color_jitter.hue` is NaN; expected 0 to 0.5",
         ),
     ];
@@ -110,7 +104,7 @@ fn a_state_tells_every_setting_apart() {
     for other in [
         config().with_mix_up(MixUp { alpha: 0.4 }),
         config().with_augment(everything()[..5].to_vec()),
-        config().with_augment(vec![Augment::Rotate(Rotate { max_degrees: 10.0 })]),
+        config().with_augment(vec![Arc::new(Rotate { max_degrees: 10.0 })]),
     ] {
         assert!(loader(other).unwrap().resume(&state).is_err());
     }

@@ -60,7 +60,7 @@ fn idx_files_that_do_not_belong_together_are_refused() {
     let array = |shape: &[u32], body: &[u8]| IdxArray::parse(&idx(shape, body)).unwrap();
     let images = array(&[2, 2], &[1, 2, 3, 4]);
     let fault = |labels| match InMemoryTensors::from_idx(images.clone(), labels, 3, "pair") {
-        Err(DataError::Format { source, .. }) => source,
+        Err(DataError::Format { cause, .. }) => cause,
         other => panic!("{other:?}"),
     };
     let three = fault(array(&[3], &[0, 1, 2]));

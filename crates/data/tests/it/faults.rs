@@ -12,7 +12,7 @@ use crate::files::{encode, folder, jpeg, picture, told, two_classes};
 
 fn fault(bytes: &[u8]) -> DecodeError {
     match decode(bytes, "upload") {
-        Err(DataError::Decode { place, source }) if place.name == "upload" => source,
+        Err(DataError::Decode { place, cause }) if place.name == "upload" => cause,
         other => panic!("{other:?}"),
     }
 }
@@ -169,8 +169,7 @@ fn settings_out_of_range_are_named() {
     let refused = |config| Loader::try_new(source.clone(), config).unwrap_err().to_string();
     assert_eq!(refused(LoaderConfig::new(0)), "`batch` is 0; expected 1 to 16777216");
     let translate = updraft_data::Translate { max_pixels: 12 };
-    let config =
-        LoaderConfig::new(1).with_augment(vec![updraft_data::Augment::Translate(translate)]);
+    let config = LoaderConfig::new(1).with_augment(vec![Arc::new(translate)]);
     assert_eq!(
         refused(config),
         "`translate.max_pixels` is 12; expected less than the shorter side, 12"

@@ -9,15 +9,10 @@ use image::{ImageFormat, RgbImage};
 use tempfile::TempDir;
 use updraft_data::{DataError, ImageSource};
 
-/// An error with its causes on one line, as a program shows it.
+/// An error as a program prints it: its text contains its cause, so there is no chain to follow.
 pub(crate) fn told(error: &DataError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
+    assert!(std::error::Error::source(error).is_none(), "a chain would print the cause twice");
+    error.to_string()
 }
 
 /// A picture whose pixels follow from a number.

@@ -1,16 +1,19 @@
 //! Every promised name: removing one breaks this file, not a user.
 
 use updraft_data::{
-    Ahead, Augment, CacheUse, CachedImages, Canvas, CifarFiles, CifarLabels, CifarPart,
-    CifarRecords, Collate, ColorJitter, ColumnEncoder, ColumnKind, ColumnSchema, Cue, DataError,
-    DecodeError, Delimiter, Draw, EncodedTable, Epoch, FaultPolicy, FileImages, FitConfig,
-    FormatError, Formula, GeneratedConfig, GeneratedImages, HorizontalFlip, IdxArray, IdxValues,
-    Image, ImageBatch, ImageCollate, ImageFolder, ImageSource, InMemoryImages, InMemoryTensors,
-    LastBatch, Loader, LoaderConfig, LoaderState, Mix, MixUp, Normalize, Order, PatchPair, Place,
-    Progress, ProgressUnit, Quarantined, RandomPatches, RandomResizedCrop, Relabeled,
-    ResidentBatch, ResidentEpoch, ResidentSet, Resized, Rotate, SampleFault, SlidingWindow, Split,
-    StreamConfig, Subset, Table, TableEncoder, TableError, TableSchema, TarImages, TargetBatch,
-    Targets, TensorBatch, Translate, Vocabulary, Waits, Workers, Zoom,
+    Ahead, Augment, Axis, CacheUse, CachedImages, CachedSamples, Canvas, CifarFiles, CifarLabels,
+    CifarPart, CifarRecords, Collate, ColorJitter, ColumnEncoder, ColumnKind, ColumnSchema, Crop,
+    Cue, DataError, DecodeError, Delimiter, Digest, Draw, EncodedTable, Epoch, FaultPolicy,
+    FileImages, FileSample, FileTarget, FitConfig, Flip, FormatError, Formula, GeneratedConfig,
+    GeneratedImages, HorizontalFlip, IdxArray, IdxValues, Image, ImageBatch, ImageCollate,
+    ImageFolder, ImageSamples, ImageSource, InMemoryImages, InMemorySamples, InMemoryTensors,
+    LastBatch, Loader, LoaderConfig, LoaderState, Mix, MixUp, Normalize, NormalizeChannels, Order,
+    PatchPair, PixelType, Pixels, PixelsMut, Place, Progress, ProgressUnit, Quarantined, Random,
+    RandomPatches, RandomResizedCrop, Raster, RasterSpec, Relabeled, ResidentBatch, ResidentEpoch,
+    ResidentSet, Resized, Rotate, Sample, SampleCollate, SampleConfig, SampleFault, SampleFiles,
+    SampleSource, SampleSubset, SampleTarget, SlidingWindow, Split, StreamConfig, Subset, Table,
+    TableEncoder, TableError, TableSchema, TarImages, TargetBatch, Targets, TensorBatch, Translate,
+    TranslateDepth, Vocabulary, Waits, Workers, Zoom,
 };
 
 #[test]
@@ -21,13 +24,29 @@ fn the_promised_names_are_there() {
     let _ = (blob_volumes, decode, formula_samples, interaction_csv);
     let _ = (stratified_sample, stratified_split);
     let _ = |folder: &str| updraft_data::read_cifar(folder, CifarLabels::Ten, CifarPart::Test);
-    let _ = size_of::<(Augment, Canvas, ColorJitter, HorizontalFlip, MixUp, Normalize)>();
+    let _ = size_of::<(Canvas, ColorJitter, HorizontalFlip, MixUp, Normalize)>();
     let _ = size_of::<(RandomResizedCrop, Rotate, Translate, Zoom, Mix, Image<'_>, ImageBatch)>();
-    let _ = size_of::<(CacheUse, CachedImages, FileImages, Progress, ProgressUnit)>();
+    let _ = size_of::<(
+        CacheUse,
+        CachedImages,
+        FileImages,
+        FileSample,
+        FileTarget,
+        Progress,
+        ProgressUnit,
+    )>();
     let _ = size_of::<(CifarFiles, CifarLabels, CifarPart, CifarRecords, IdxArray, IdxValues)>();
     let _ = size_of::<(ColumnEncoder, ColumnKind, ColumnSchema, Delimiter, EncodedTable)>();
     let _ = size_of::<(FitConfig, Table, TableEncoder, TableError, TableSchema, Vocabulary)>();
-    let _ = size_of::<(DataError, DecodeError, FormatError, Place, SampleFault, Quarantined)>();
+    let _ = size_of::<(
+        DataError,
+        DecodeError,
+        FormatError,
+        Place,
+        SampleFault,
+        SampleFiles,
+        Quarantined,
+    )>();
     let _ = size_of::<(Draw, Epoch, FaultPolicy, ImageCollate, LastBatch, Loader, LoaderConfig)>();
     let _ = size_of::<(
         Ahead<ImageCollate, u8, fn(ImageBatch) -> u8>,
@@ -42,6 +61,15 @@ fn the_promised_names_are_there() {
     let _ = size_of::<(InMemoryImages, InMemoryTensors, Relabeled, Resized, Subset, Targets)>();
     let _ = size_of::<(PatchPair, RandomPatches, SlidingWindow, TargetBatch, TensorBatch)>();
     let _ = size_of::<(ResidentBatch<2>, ResidentEpoch<'_, 2>, ResidentSet<2>)>();
+    let _ = size_of::<(Axis, Crop, Digest, Flip, NormalizeChannels, Random, TranslateDepth)>();
+    let _ = size_of::<(PixelType, Pixels<'_>, PixelsMut<'_>, Raster<'_>, RasterSpec)>();
+    let _ = size_of::<(Sample<'_>, SampleTarget<'_>, SampleCollate, SampleConfig)>();
+    let _ = size_of::<(FileSample, FileTarget, SampleFiles)>();
+    let _ = size_of::<(CachedSamples, ImageSamples, InMemorySamples, SampleSubset)>();
+    fn is_augment<A: Augment>() {}
+    is_augment::<HorizontalFlip>();
+    fn is_sample_source<S: SampleSource>() {}
+    is_sample_source::<InMemorySamples>();
     fn is_collate<C: Collate>() {}
     is_collate::<InMemoryTensors>();
     fn is_source<S: ImageSource>() {}

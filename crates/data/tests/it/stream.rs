@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use updraft_data::{
-    Augment, Cue, DataError, GeneratedConfig, GeneratedImages, HorizontalFlip, ImageBatch,
-    ImageSource, InMemoryImages, LastBatch, Loader, LoaderConfig, LoaderState, Order, Relabeled,
-    Subset, Translate, Workers,
+    Cue, DataError, GeneratedConfig, GeneratedImages, HorizontalFlip, ImageBatch, ImageSource,
+    InMemoryImages, LastBatch, Loader, LoaderConfig, LoaderState, Order, Relabeled, Subset,
+    Translate, Workers,
 };
 
 const WORKERS: [usize; 4] = [0, 1, 2, 8];
@@ -17,10 +17,10 @@ fn images(count: usize) -> Arc<dyn ImageSource> {
 }
 
 fn config() -> LoaderConfig {
-    LoaderConfig::new(7).with_order(Order::Shuffled).with_seed(11).with_augment(vec![
-        Augment::HorizontalFlip(HorizontalFlip),
-        Augment::Translate(Translate { max_pixels: 3 }),
-    ])
+    LoaderConfig::new(7)
+        .with_order(Order::Shuffled)
+        .with_seed(11)
+        .with_augment(vec![Arc::new(HorizontalFlip), Arc::new(Translate { max_pixels: 3 })])
 }
 
 fn loader(workers: usize) -> Loader {
@@ -80,18 +80,42 @@ fn resuming_at_any_batch_gives_exactly_the_rest() {
 fn a_state_of_another_stream_or_inside_a_batch_is_refused() {
     let state = loader(0).epoch(0).state();
     let other = Loader::try_new(images(60), config().with_seed(12)).unwrap();
-    assert!(matches!(other.resume(&state), Err(DataError::ForeignState { field: "seed", .. })));
-    for other in [
-        Loader::try_new(images(61), config()).unwrap(),
-        Loader::try_new(images(60), config().with_order(Order::Sequential)).unwrap(),
-        Loader::try_new(images(60), config().with_augment(Vec::new())).unwrap(),
-        Loader::try_new(images(60), config().with_last(LastBatch::Drop)).unwrap(),
+    assert!(matches!(other.resume(&state), Err(DataError::ForeignState { setting: "seed", .. })));
+    let settings = |seed| config().with_seed(seed);
+    let mut other_batch = settings(11);
+    other_batch.stream.batch = 8;
+    for (images, config, message) in [
+        (images(60), settings(12), "seed 11, this loader has seed 12"),
+        (images(60), other_batch, "batch 7, this loader has batch 8"),
+        (images(61), settings(11), "samples 60, this loader has samples 61"),
+        (
+            images(60),
+            settings(11).with_order(Order::Sequential),
+            "order shuffled, this loader has order sequential",
+        ),
+        (
+            images(60),
+            settings(11).with_last(LastBatch::Drop),
+            "last batch keep, this loader has last batch drop",
+        ),
     ] {
-        assert!(matches!(
-            other.resume(&state),
-            Err(DataError::ForeignState { field: "config", .. })
-        ));
+        let error = Loader::try_new(images, config).unwrap().resume(&state).unwrap_err();
+        let start = "the loader state was taken with";
+        let remedy = "resume with the settings of the run";
+        assert_eq!(error.to_string(), format!("{start} {message}; {remedy}"));
     }
+    let augment = Loader::try_new(images(60), config().with_augment(Vec::new())).unwrap();
+    let setting = "sample settings fingerprint";
+    assert!(
+        matches!(augment.resume(&state), Err(DataError::ForeignState { setting: s, .. }) if s == setting)
+    );
+    let reordered: Vec<usize> = (0..60).rev().collect();
+    let other = Subset::try_new(images(60), reordered).unwrap();
+    let other = Loader::try_new(Arc::new(other), config()).unwrap();
+    let setting = "source fingerprint";
+    assert!(
+        matches!(other.resume(&state), Err(DataError::ForeignState { setting: s, .. }) if s == setting)
+    );
     for position in [1, 6, 8, 61, u64::MAX] {
         let state = LoaderState { position, ..state.clone() };
         let error = loader(0).resume(&state).unwrap_err();

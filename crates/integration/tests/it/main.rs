@@ -3,4 +3,3 @@
 mod configuration;
 mod network;
 mod public_api;
-mod separable;

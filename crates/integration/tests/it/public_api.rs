@@ -2,8 +2,7 @@
 
 use updraft_integration::{
     Brightness, Depth, DualPathwayConfig, DualPathwayNet, IntegrationPoint, LumaStandard,
-    NetworkConfigError, Normalization, OutlierError, Pathways, Place, SeparableConfig,
-    SeparableNet, StageWeights,
+    NetworkConfigError, Normalization, Pathways, Place, StageWeights,
 };
 
 #[test]
@@ -29,16 +28,4 @@ fn the_promised_names_fit_together() {
     let flow: Pathways = net.enter(images.clone());
     let flow = (0..net.segments()).fold(flow, |flow, index| net.segment(index, flow));
     assert!(net.leave(flow).into_data() == net.forward(images).into_data());
-}
-
-#[test]
-fn the_names_of_the_separable_network_fit_together() {
-    let _alone = updraft_testing::alone();
-    let config = SeparableConfig::new(2, 1).with_stem_stride(2).with_dropout(0.5);
-    let checked: Result<(), NetworkConfigError> = config.validate();
-    assert_eq!(checked, Ok(()));
-    let net: SeparableNet = config.init(&burn::tensor::Device::flex());
-    assert!(net.multiply_adds([16, 16]) > 0);
-    let refused: OutlierError = net.try_with_outliers(0.0).expect_err("no factor");
-    assert!(refused.to_string().contains("is 0; expected a positive number"));
 }

@@ -6,7 +6,7 @@ use burn::optim::{AdamWConfig, GradientsParams, ModuleOptimizer};
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, Distribution, FloatDType, Tensor, TensorData};
 use updraft_precision::{
-    DynamicScale, LossScale, LossScaler, Policy, PrecisionError, Unscaled, attempt,
+    DynamicScale, LossScale, LossScaler, Policy, PrecisionError, Unscaled, attempt, square_sums,
 };
 use updraft_testing::{alone, assert_close, autodiff_devices, tolerance};
 
@@ -275,6 +275,43 @@ fn the_scale_does_not_show_in_norm_or_gradients() {
     let (clipped, norm) = unscaled(LossScale::Static { scale: 3000.0 }, Some(0.5 * plain_norm));
     assert!((norm - plain_norm).abs() / plain_norm < 1e-6);
     assert_close(&clipped, &plain.mul_scalar(0.5), tolerance::F32);
+}
+
+#[test]
+fn sums_that_the_caller_read_unscale_to_the_same_bits() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let layer: Linear = LinearConfig::new(3, 4).init(&device);
+    let x = Tensor::<2>::random([5, 3], Distribution::Default, &device);
+    let gradients = |scaler: &LossScaler, factor: f64| {
+        let loss = layer.forward(x.clone()).powf_scalar(2.0).sum().mul_scalar(factor);
+        GradientsParams::from_grads(scaler.scale_loss(loss).backward(), &layer)
+    };
+    // The bits of gradients and norm, or the scale after a skip.
+    let bits = |unscaled: Result<Unscaled, PrecisionError>| match unscaled {
+        Ok(Unscaled::Update { gradients, norm }) => {
+            let weight = gradients.get::<2>(layer.weight.id).expect("a gradient").into_data();
+            let bits = weight.iter::<f32>().map(|x| u64::from(x.to_bits())).collect::<Vec<_>>();
+            Ok((bits, norm.to_bits()))
+        }
+        Ok(Unscaled::Skip { .. }) => Err("a skip".to_owned()),
+        Err(error) => Err(error.to_string()),
+    };
+    for scale in [LossScale::None, LossScale::Static { scale: 3000.0 }, dynamic(1024.0)] {
+        for (max_norm, factor) in [(None, 1.0), (Some(0.1), 1.0), (Some(0.1), f64::INFINITY)] {
+            let scaler = || LossScaler::try_new(scale).expect("valid");
+            let (mut one, mut two) = (scaler(), scaler());
+            let whole = one.unscale(gradients(&one, factor), &layer, max_norm);
+            let given = gradients(&two, factor);
+            let sums = square_sums(&given, &layer).expect("two gradients");
+            assert_eq!(sums.dims(), [2]);
+            let sums: Vec<f64> = sums.into_data().iter().collect();
+            let measured = two.unscale_measured(given, &layer, max_norm, &sums);
+            assert_eq!(bits(measured), bits(whole), "{scale:?}, {max_norm:?}, {factor}");
+            assert_eq!(one.state(), two.state());
+        }
+    }
+    assert!(square_sums(&GradientsParams::new(), &layer).is_none());
 }
 
 #[test]

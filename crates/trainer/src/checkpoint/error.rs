@@ -5,35 +5,34 @@ use std::path::{Path, PathBuf};
 
 use burn::store::RecordError;
 
-/// Why a checkpoint cannot be written or read; nothing has changed then.
+/// Why a checkpoint cannot be written or read; nothing has changed then. The text includes the
+/// cause.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
-    /// The file system refused.
-    #[error("cannot {action} `{path}`")]
+    /// The file system reports an error.
+    #[error("cannot {action} `{path}`: {cause}")]
     Io {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// The system's answer.
-        #[source]
-        source: io::Error,
+        /// The system's error.
+        cause: io::Error,
     },
     /// There is no manifest: the folder is no checkpoint, or was never finished.
-    #[error("`{path}` is not there; this folder is no whole checkpoint")]
+    #[error("`{path}` is not there; this folder is not a complete checkpoint")]
     NoManifest {
         /// The manifest that was looked for.
         path: PathBuf,
     },
-    /// A JSON file does not say what it should.
-    #[error("`{path}` is not a checkpoint file of this kind")]
+    /// A JSON file has another content than expected.
+    #[error("`{path}` is not a checkpoint file of this kind: {cause}")]
     Json {
         /// The file.
         path: PathBuf,
         /// What the parser found.
-        #[source]
-        source: serde_json::Error,
+        cause: serde_json::Error,
     },
     /// The checkpoint was written in another format.
     #[error("`{path}` has format version {found}; this build reads version {expected}")]
@@ -66,13 +65,12 @@ pub enum CheckpointError {
         expected: String,
     },
     /// The file belongs to another model, or burn refuses it.
-    #[error("`{path}` does not fit this model")]
+    #[error("`{path}` does not fit this model: {cause}")]
     Record {
         /// The file.
         path: PathBuf,
         /// burn's reason.
-        #[source]
-        source: RecordError,
+        cause: RecordError,
     },
     /// A tensor has a type that safetensors does not know.
     #[error("`{path}` cannot hold `{tensor}`, which is of type {dtype}")]
@@ -85,13 +83,12 @@ pub enum CheckpointError {
         dtype: String,
     },
     /// The tensors do not make a safetensors file.
-    #[error("`{path}` cannot be made of this model's tensors")]
+    #[error("`{path}` cannot be made of this model's tensors: {cause}")]
     Safetensors {
         /// The file.
         path: PathBuf,
         /// The format's reason.
-        #[source]
-        source: safetensors::SafeTensorError,
+        cause: safetensors::SafeTensorError,
     },
     /// burn's default device, on which it makes an optimizer's state, cannot be used.
     #[error(
@@ -102,7 +99,7 @@ pub enum CheckpointError {
         /// The file.
         path: PathBuf,
     },
-    /// A part of the optimizer's state did not come back as it was saved.
+    /// A part of the optimizer's state was not restored as it was saved.
     #[error(
         "`{path}`: `{tensor}` {fault}; resuming would silently restart it, so resume with the \
          optimizer and the model that were saved"
@@ -117,6 +114,6 @@ pub enum CheckpointError {
     },
 }
 
-pub(super) fn fault(action: &'static str, path: &Path, source: io::Error) -> CheckpointError {
-    CheckpointError::Io { action, path: path.to_owned(), source }
+pub(super) fn fault(action: &'static str, path: &Path, cause: io::Error) -> CheckpointError {
+    CheckpointError::Io { action, path: path.to_owned(), cause }
 }

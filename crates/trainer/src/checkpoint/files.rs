@@ -1,4 +1,4 @@
-//! The files of a checkpoint: their names, their manifest, and bytes that are what they were.
+//! The files of a checkpoint: their names, their manifest and their hashes.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -10,9 +10,9 @@ use sha2::{Digest, Sha256};
 use super::error::{CheckpointError, fault};
 
 /// The format this code writes; it reads no other.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
-/// The largest file a checkpoint may hold, in bytes: read whole, so bounded before allocating.
+/// The largest file of a checkpoint, in bytes: it is read whole, so bounded before allocating.
 const MAX_FILE_BYTES: u64 = 16 << 30;
 
 /// The model as the last update left it.
@@ -27,7 +27,7 @@ pub(super) const OPTIMIZER: &str = "optimizer.bpk";
 pub(super) const STATE: &str = "state.json";
 pub(super) const MANIFEST: &str = "manifest.json";
 
-/// What a whole checkpoint holds.
+/// The content of a complete checkpoint.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Manifest {
     version: u32,
@@ -65,7 +65,7 @@ impl Manifest {
         }
         let bytes = read_bounded(&path)?;
         let manifest: Self = serde_json::from_slice(&bytes)
-            .map_err(|source| CheckpointError::Json { path: path.clone(), source })?;
+            .map_err(|cause| CheckpointError::Json { path: path.clone(), cause })?;
         if manifest.version != VERSION {
             let found = manifest.version;
             return Err(CheckpointError::Version { path, found, expected: VERSION });

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use super::error::{CheckpointError, fault};
 use super::files::MANIFEST;
 use super::load::state;
-use crate::criterion::Criterion;
 
-/// Ending of a folder that a newer one of its name is about to take the place of.
+/// Ending of a folder that is about to be replaced by a newer one of its name.
 pub(super) const REPLACED: &str = "replaced";
 
 /// Ending of a folder that is being deleted.
@@ -19,10 +18,8 @@ const DELETED: &str = "deleted";
 pub struct Keep {
     /// The newest.
     pub last: usize,
-    /// The best among those at the end of an epoch.
+    /// The best among those at the end of an epoch, by the run's criterion.
     pub best: usize,
-    /// What makes one better.
-    pub criterion: Criterion,
 }
 
 /// The whole checkpoints under `folder`, oldest first; none where there is no folder.
@@ -49,18 +46,19 @@ pub fn list(folder: &Path) -> Result<Vec<PathBuf>, CheckpointError> {
     Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
-/// The best checkpoint under `folder` that ends an epoch, the older of two equal ones.
+/// The best checkpoint under `folder` that ends an epoch, by the criterion of the newest of them;
+/// the older of two equal ones.
 ///
 /// # Errors
 /// [`CheckpointError`] when the folder or a checkpoint's state cannot be read.
-pub fn best(folder: &Path, criterion: Criterion) -> Result<Option<PathBuf>, CheckpointError> {
-    Ok(ranked(list(folder)?, criterion)?.into_iter().next())
+pub fn best(folder: &Path) -> Result<Option<PathBuf>, CheckpointError> {
+    Ok(ranked(list(folder)?)?.into_iter().next())
 }
 
 /// Deletes all but the newest and the best checkpoints under `folder`.
 ///
 /// Where the best are kept, so is an old one whose state cannot be read: it may be the best, and
-/// it is no reason to end a run that saves others.
+/// a run that saves others need not end.
 ///
 /// # Errors
 /// [`CheckpointError`] when the folder cannot be listed or a checkpoint cannot be deleted.
@@ -80,7 +78,7 @@ pub fn prune(folder: &Path, keep: &Keep) -> Result<(), CheckpointError> {
     if keep.best > 0 {
         let (readable, damaged): (Vec<_>, Vec<_>) =
             found.iter().cloned().partition(|path| state(path).is_ok());
-        kept = ranked(readable, keep.criterion)?;
+        kept = ranked(readable)?;
         kept.truncate(keep.best);
         kept.extend(damaged);
     }
@@ -90,7 +88,7 @@ pub fn prune(folder: &Path, keep: &Keep) -> Result<(), CheckpointError> {
     Ok(())
 }
 
-/// Deletes a checkpoint, if it is there, so that at no moment a part of it bears its name.
+/// Deletes a checkpoint, if there is one, so that at no moment a part of it has its name.
 pub(super) fn discard(path: &Path) -> Result<(), CheckpointError> {
     if !path.exists() {
         return Ok(());
@@ -105,7 +103,7 @@ pub(super) fn discard(path: &Path) -> Result<(), CheckpointError> {
     fs::remove_dir_all(&deleted).map_err(|source| fault("delete", &deleted, source))
 }
 
-/// A name in `folder` that no checkpoint bears.
+/// A name in `folder` that no checkpoint has.
 pub(super) fn hidden(folder: &Path, name: &str, ending: &str) -> PathBuf {
     folder.join(format!(".{name}.{ending}"))
 }
@@ -122,15 +120,19 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, CheckpointError> {
         .collect()
 }
 
-/// Those that end an epoch, best first.
-fn ranked(found: Vec<PathBuf>, criterion: Criterion) -> Result<Vec<PathBuf>, CheckpointError> {
+/// Those that end an epoch and have the criterion of the newest of them, best first.
+fn ranked(found: Vec<PathBuf>) -> Result<Vec<PathBuf>, CheckpointError> {
     let mut scored = Vec::new();
     for path in found {
-        if let Some(score) = state(&path)?.score().filter(|score| !score.is_nan()) {
+        if let Some(score) = state(&path)?.score.filter(|score| !score.value().is_nan()) {
             scored.push((score, path));
         }
     }
+    let Some((newest, _)) = scored.last().cloned() else { return Ok(Vec::new()) };
+    scored.retain(|(score, _)| score.criterion == newest.criterion);
     // Stable: of two equal ones the older stays first.
-    scored.sort_by(|(a, _), (b, _)| criterion.gain(*a, *b).total_cmp(&0.0).reverse());
+    scored.sort_by(|(a, _), (b, _)| {
+        newest.direction.gain(a.value(), b.value()).total_cmp(&0.0).reverse()
+    });
     Ok(scored.into_iter().map(|(_, path)| path).collect())
 }

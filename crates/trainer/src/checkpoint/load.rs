@@ -12,13 +12,13 @@ use super::files::{AVERAGE, MODEL, Manifest, OPTIMIZER, SERVED, STATE};
 use super::optimizer::{require_state, restored};
 use super::state::{RunState, StoredState};
 
-/// What a checkpoint gives back.
+/// The content of a checkpoint that a run resumes from.
 pub struct Loaded<M> {
     /// The model as the last update left it.
     pub model: M,
     /// The optimizer with its state.
     pub optimizer: ModuleOptimizer,
-    /// Where the run stood.
+    /// The state of the run.
     pub state: RunState,
     /// The average of the parameters, on the plain device, where one was kept.
     pub average: Option<M>,
@@ -30,7 +30,7 @@ impl<M> std::fmt::Debug for Loaded<M> {
     }
 }
 
-/// Reads the model that a checkpoint serves into `model`.
+/// Reads the model to use of a checkpoint into `model`.
 ///
 /// That is the one with recomputed batch norms where they were recomputed, else the average of
 /// the parameters where one is kept, else the model as the last update left it.
@@ -43,7 +43,7 @@ pub fn load_model<M: Module>(path: &Path, model: M) -> Result<M, CheckpointError
     read_model(path, &manifest, served.unwrap_or(MODEL), model)
 }
 
-/// Reads all that a run goes on from.
+/// Reads everything that a run resumes from.
 ///
 /// # Errors
 /// [`CheckpointError`]; nothing of it has been used then.
@@ -62,13 +62,12 @@ pub fn load<M: Module>(
         false => None,
     };
     let model = read_model(path, &manifest, MODEL, model)?;
-    if let Some(saved_without) = without_optimizer_state {
-        require_state(path, &model, saved, &saved_without)?;
-    }
+    require_state(path, &model, saved, &without_optimizer_state)?;
     Ok(Loaded { model, optimizer, state, average })
 }
 
-/// Reads every file of a checkpoint, compares it with its hash, and returns where the run stood.
+/// Reads every file of a checkpoint, compares it with its hash, and returns the state of the
+/// run.
 ///
 /// # Errors
 /// [`CheckpointError`] about the first file that is not what was written.
@@ -80,7 +79,7 @@ pub fn check(path: &Path) -> Result<RunState, CheckpointError> {
     state(path)
 }
 
-/// Reads where the run of a checkpoint stood.
+/// Reads the state of a checkpoint's run.
 ///
 /// # Errors
 /// [`CheckpointError`].
@@ -91,7 +90,7 @@ pub(crate) fn state(path: &Path) -> Result<RunState, CheckpointError> {
 fn stored_state(path: &Path) -> Result<StoredState, CheckpointError> {
     let bytes = Manifest::read(path)?.read_file(path, STATE)?;
     serde_json::from_slice(&bytes)
-        .map_err(|source| CheckpointError::Json { path: path.join(STATE), source })
+        .map_err(|cause| CheckpointError::Json { path: path.join(STATE), cause })
 }
 
 fn read_model<M: Module>(
@@ -101,7 +100,7 @@ fn read_model<M: Module>(
     model: M,
 ) -> Result<M, CheckpointError> {
     let bytes = manifest.read_file(path, name)?;
-    let record = |source| CheckpointError::Record { path: path.join(name), source };
+    let record = |cause| CheckpointError::Record { path: path.join(name), cause };
     let stored = ModuleRecord::from_bytes(Bytes::from_bytes_vec(bytes)).map_err(record)?;
     model.try_load_record(stored).map_err(record)
 }

@@ -1,12 +1,12 @@
-//! Checkpoints: a folder that is either whole or not there.
+//! Checkpoints: folders that are complete or absent.
 //!
-//! `step-00000042/` holds `model.bpk` and `optimizer.bpk`, with an average of the parameters
+//! `step-00000042/` contains `model.bpk` and `optimizer.bpk`, with an average of the parameters
 //! `average.bpk`, with recomputed batch norms `served.bpk` (all burnpack), `model.safetensors`
 //! with the weights that are served, for other tools, `state.json` and, written last,
 //! `manifest.json` with the SHA-256 of each. All are written to `.step-00000042.partial/`,
 //! flushed to the disk, and the folder is renamed into place: a kill at any moment leaves the
-//! previous checkpoint untouched. What is deleted is renamed first, so that a folder that bears a
-//! checkpoint's name is whole.
+//! previous checkpoint untouched. What is deleted is renamed first, so that a folder with a
+//! checkpoint's name is complete.
 
 mod error;
 mod files;
@@ -21,4 +21,4 @@ pub use keep::{Keep, best, list, prune};
 pub(crate) use load::state;
 pub use load::{Loaded, check, load, load_model};
 pub use save::{Snapshot, save};
-pub use state::{EpochSums, RunState};
+pub use state::RunState;

@@ -1,4 +1,4 @@
-//! Whether an optimizer got back every tensor of its state, and whose each of them is.
+//! Checks that an optimizer's state was restored completely, and for the right parameters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,7 +13,7 @@ use burn_pack::{Reader, Scalar};
 use super::error::CheckpointError;
 use super::files::{MODEL, OPTIMIZER};
 
-/// A tensor of a burnpack: the id of its parameter, and what it holds.
+/// A tensor of a burnpack: the id of its parameter, and its content.
 struct Stored {
     parameter: Option<u64>,
     shape: Vec<usize>,
@@ -22,15 +22,15 @@ struct Stored {
 
 /// Restores an optimizer and compares it with the file, tensor by tensor.
 ///
-/// burn leaves out what it does not find, and a parameter without its moments starts anew: each
-/// tensor has to be back, bit for bit, and to belong to a parameter of the `model` file.
+/// burn skips what it does not find, and a parameter without its moments silently starts from zero:
+/// each tensor has to be restored, bit for bit, and to belong to a parameter of the `model` file.
 pub(super) fn restored(
     path: &Path,
     optimizer: ModuleOptimizer,
     saved: Vec<u8>,
     model: Vec<u8>,
 ) -> Result<ModuleOptimizer, CheckpointError> {
-    let fault = |file: &str, source| CheckpointError::Record { path: path.join(file), source };
+    let fault = |file: &str, cause| CheckpointError::Record { path: path.join(file), cause };
     let record = |source: RecordError| fault(OPTIMIZER, source);
     let pack = |error: burn_pack::Error| record(error.into());
     let state = |tensor, fault| CheckpointError::OptimizerState {
@@ -45,8 +45,8 @@ pub(super) fn restored(
         .collect();
     let expected = stored(saved.clone()).map_err(pack)?;
     let steps = scalars(&saved).map_err(pack)?;
-    // burn makes the state on its default device, whatever device the model is on, and panics where
-    // that is a GPU that is not there.
+    // burn creates the state on its default device, not on the model's, and panics where that is a
+    // GPU that is missing.
     let restoring = AssertUnwindSafe(|| optimizer.from_bytes(Bytes::from_bytes_vec(saved)));
     let optimizer = catch_unwind(restoring)
         .map_err(|_| CheckpointError::DefaultDevice { path: path.join(OPTIMIZER) })?
@@ -79,7 +79,7 @@ pub(super) fn restored(
     Ok(optimizer)
 }
 
-/// The paths of a model's trained parameters that an optimizer's file holds no state of.
+/// The paths of a model's trained parameters that an optimizer's file has no state of.
 ///
 /// That is each of them for an optimizer that keeps none, and otherwise those that no gradient has
 /// reached.
@@ -104,7 +104,7 @@ pub(super) fn require_state<M: Module>(
     let path = path.join(OPTIMIZER);
     let missing = match without_state(model, optimizer) {
         Ok(missing) => missing,
-        Err(source) => return Err(CheckpointError::Record { path, source }),
+        Err(cause) => return Err(CheckpointError::Record { path, cause }),
     };
     match missing.into_iter().find(|name| !saved_without.contains(name)) {
         None => Ok(()),

@@ -17,14 +17,14 @@ use super::keep::{REPLACED, discard, hidden};
 use super::optimizer::without_state;
 use super::state::{RunState, StoredState};
 
-/// What a checkpoint is made of.
+/// The content of a checkpoint.
 #[derive(Clone, Copy)]
 pub struct Snapshot<'a, M> {
     /// The model as the last update left it.
     pub model: &'a M,
     /// The optimizer with its state.
     pub optimizer: &'a ModuleOptimizer,
-    /// Where the run stands.
+    /// The state of the run.
     pub state: &'a RunState,
     /// The average of the parameters, where one is kept.
     pub average: Option<&'a M>,
@@ -70,22 +70,19 @@ pub fn save<M: Module>(
         let Some(model) = model else { continue };
         let bytes = model.clone().into_record().into_bytes();
         let bytes =
-            bytes.map_err(|source| CheckpointError::Record { path: partial.join(name), source })?;
+            bytes.map_err(|cause| CheckpointError::Record { path: partial.join(name), cause })?;
         write(name, &bytes)?;
     }
     let bytes = snapshot
         .optimizer
         .to_record()
         .into_bytes()
-        .map_err(|source| CheckpointError::Record { path: partial.join(OPTIMIZER), source })?;
+        .map_err(|cause| CheckpointError::Record { path: partial.join(OPTIMIZER), cause })?;
     write(OPTIMIZER, &bytes)?;
     let without_optimizer_state = without_state(snapshot.model, bytes.to_vec())
-        .map_err(|source| CheckpointError::Record { path: partial.join(OPTIMIZER), source })?;
-    let state = StoredState {
-        run: snapshot.state.clone(),
-        without_optimizer_state: Some(without_optimizer_state),
-    };
-    let json = |name: &str, source| CheckpointError::Json { path: partial.join(name), source };
+        .map_err(|cause| CheckpointError::Record { path: partial.join(OPTIMIZER), cause })?;
+    let state = StoredState { run: snapshot.state.clone(), without_optimizer_state };
+    let json = |name: &str, cause| CheckpointError::Json { path: partial.join(name), cause };
     let bytes = serde_json::to_vec_pretty(&state).map_err(|source| json(STATE, source))?;
     write(STATE, &bytes)?;
     let bytes = serde_json::to_vec_pretty(&manifest).map_err(|source| json(MANIFEST, source))?;
@@ -131,8 +128,8 @@ fn safetensors<M: Module>(model: &M, path: &Path) -> Result<Vec<u8>, CheckpointE
     serialize(views, None).map_err(|source| export(path, source))
 }
 
-fn export(path: &Path, source: safetensors::SafeTensorError) -> CheckpointError {
-    CheckpointError::Safetensors { path: path.to_owned(), source }
+fn export(path: &Path, cause: safetensors::SafeTensorError) -> CheckpointError {
+    CheckpointError::Safetensors { path: path.to_owned(), cause }
 }
 
 struct Collect {

@@ -46,9 +46,7 @@ impl Asymmetric {
         ];
         match numbers.into_iter().find(|(_, _, is_allowed, _)| !is_allowed) {
             None => Ok(()),
-            Some((name, value, _, expected)) => {
-                Err(TrainError::Setting { name, value: value.to_string(), expected })
-            }
+            Some((name, value, _, expected)) => Err(TrainError::setting(name, value, expected)),
         }
     }
 

@@ -3,7 +3,7 @@
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Int, Tensor};
 
-/// Keeps a class that is nowhere, neither predicted nor true, at a Dice loss of 0.
+/// Gives a class that is neither predicted nor true a Dice loss of 0.
 const SMOOTH: f64 = 1e-5;
 
 /// Soft Dice loss plus cross-entropy, in equal parts; of shape `[1]`.

@@ -1,8 +1,7 @@
-//! Losses, one a file; each is the mean over samples unless it says otherwise.
+//! Losses, one a file; each is the mean over samples unless stated otherwise.
 
 mod asymmetric;
 mod binary;
-mod class;
 mod cross_entropy;
 mod dice;
 mod focal;
@@ -11,8 +10,6 @@ mod uncertainty;
 
 pub use asymmetric::Asymmetric;
 pub use binary::binary_cross_entropy;
-pub use class::ClassLoss;
-pub(crate) use class::one_hot;
 pub use cross_entropy::{cross_entropy, soft_cross_entropy, soft_targets};
 pub use dice::dice_cross_entropy;
 pub use focal::focal;

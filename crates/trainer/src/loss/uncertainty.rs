@@ -26,7 +26,7 @@ impl UncertaintyWeights {
     /// The weighed sum, of shape `[1]`.
     ///
     /// # Shapes
-    /// - `losses`: as many as [`new`](Self::new) was told, each `[1]`
+    /// - `losses`: as many as given to [`new`](Self::new), each `[1]`
     ///
     /// # Panics
     /// If there are fewer or more.

@@ -1,49 +1,70 @@
 //! The samples-averaged F1 of multi-label predictions.
 
 use burn::tensor::Tensor;
+use serde::{Deserialize, Serialize};
+
+use super::named::{Direction, MetricSpec, Unit};
+use super::score::Score;
+use super::sum::Sum;
 
 /// The mean over samples of `F1 = 2·|P ∩ T| / (|P| + |T|)`, with `P` the predicted and `T` the
 /// true labels of a sample.
 ///
 /// A sample without predicted and true labels counts as 0, which is scikit-learn's default for
 /// `average="samples"`.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct SamplesF1 {
-    sum: f64,
+    sum: Sum,
     samples: usize,
 }
 
 impl SamplesF1 {
-    /// Adds a batch; a label is predicted where its score is at least `threshold`.
+    /// The metric that [`value`](Self::value) is.
+    #[must_use]
+    pub fn spec() -> MetricSpec {
+        MetricSpec::new("samples-f1", Unit::Share, Direction::HigherIsBetter)
+    }
+
+    /// The numbers that [`Score::add`] takes of a batch: `|P ∩ T|` of all samples, then
+    /// `|P| + |T|`; a label is predicted where its score is at least `threshold`.
     ///
     /// # Shapes
     /// - `scores` and `targets`: `[batch, labels]`, targets 0 or 1
+    /// - returns: `[2 · batch]`
     ///
     /// # Panics
     /// If the shapes differ.
-    pub fn add(&mut self, scores: Tensor<2>, targets: Tensor<2>, threshold: f64) {
-        let [batch, labels] = scores.dims();
-        assert_eq!(targets.dims(), [batch, labels], "scores and targets have one shape");
-        let scores: Vec<f64> = scores.into_data().iter().collect();
-        let targets: Vec<f64> = targets.into_data().iter().collect();
-        for (scores, targets) in scores.chunks(labels.max(1)).zip(targets.chunks(labels.max(1))) {
-            let (mut both, mut either) = (0_usize, 0_usize);
-            for (score, target) in scores.iter().zip(targets) {
-                let (predicted, is_true) = (*score >= threshold, *target > 0.5);
-                both += usize::from(predicted && is_true);
-                either += usize::from(predicted) + usize::from(is_true);
-            }
-            if either > 0 {
-                self.sum += 2.0 * both as f64 / either as f64;
-            }
-        }
-        self.samples += batch;
+    #[must_use]
+    pub fn measure(scores: &Tensor<2>, targets: &Tensor<2>, threshold: f64) -> Tensor<1> {
+        assert_eq!(scores.dims(), targets.dims(), "scores and targets have one shape");
+        let predicted = scores.clone().greater_equal_elem(threshold).float();
+        let targets = targets.clone().cast(predicted.dtype());
+        let both = (predicted.clone() * targets.clone()).sum_dim(1);
+        let either = (predicted + targets).sum_dim(1);
+        Tensor::cat(vec![both.flatten::<1>(0, 1), either.flatten::<1>(0, 1)], 0)
     }
 
     /// The mean so far; `None` before the first sample.
     #[must_use]
     pub fn value(&self) -> Option<f64> {
-        (self.samples > 0).then(|| self.sum / self.samples as f64)
+        (self.samples > 0).then(|| self.sum.value() / self.samples as f64)
+    }
+}
+
+impl Score for SamplesF1 {
+    fn add(&mut self, numbers: &[f64], samples: usize) {
+        let (both, either) = numbers.split_at(numbers.len() / 2);
+        for (both, either) in both.iter().zip(either) {
+            if *either > 0.0 {
+                self.sum.add(2.0 * both / either);
+            }
+        }
+        self.samples += samples;
+    }
+
+    fn merge(&mut self, other: &Self) {
+        self.sum.add(other.sum.value());
+        self.samples += other.samples;
     }
 }
 
@@ -64,7 +85,11 @@ mod tests {
             assert_eq!(metric.value(), None);
             for rows in [0..1, 1..4] {
                 let part = |tensor: &Tensor<2>| tensor.clone().slice([rows.clone(), 0..3]);
-                metric.add(part(&scores), part(&truth), 0.5);
+                let numbers = SamplesF1::measure(&part(&scores), &part(&truth), 0.5);
+                let numbers: Vec<f64> = numbers.into_data().iter().collect();
+                let mut batch = SamplesF1::default();
+                batch.add(&numbers, rows.len());
+                metric.merge(&batch);
             }
             // 2·2/(2 + 3), 2·1/2, 0 and 0, as scikit-learn's f1_score(average="samples").
             assert_eq!(metric.value(), Some((0.8 + 1.0) / 4.0));

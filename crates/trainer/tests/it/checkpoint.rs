@@ -8,11 +8,11 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::Device;
 use updraft_testing::alone;
 use updraft_trainer::{
-    CheckpointError, Control, Criterion, Keep, OptimizerConfig, Run, RunData, TrainError,
-    check_checkpoint, list_checkpoints, load_checkpoint, load_model, prune_checkpoints,
+    CheckpointError, Control, Keep, OptimizerConfig, Run, RunData, TrainError, check_checkpoint,
+    list_checkpoints, load_checkpoint, load_model, prune_checkpoints,
 };
 
-use crate::small::{Classifier, forward, loader, new_run, optimizer, settings};
+use crate::small::{Classifier, loader, new_run, optimizer, settings, task};
 
 /// One trained epoch and its checkpoint.
 fn checkpoint(folder: &Path) -> (Classifier, PathBuf) {
@@ -21,10 +21,10 @@ fn checkpoint(folder: &Path) -> (Classifier, PathBuf) {
     let data = loader(1);
     let finished = new_run(&device)
         .train(
+            &task(),
             &settings(folder, 1),
             RunData { train: &data, test: None },
             &device,
-            &forward,
             &mut |_, _| Control::Continue,
         )
         .unwrap();
@@ -35,7 +35,7 @@ fn resume(path: &Path) -> Result<(), CheckpointError> {
     let device = Device::flex().autodiff();
     match Run::resume(path, Classifier::new(&device), optimizer().init()) {
         Ok(_) => Ok(()),
-        Err(TrainError::Checkpoint { source, .. }) => Err(source),
+        Err(TrainError::Checkpoint { cause }) => Err(cause),
         Err(other) => panic!("{other}"),
     }
 }
@@ -87,14 +87,14 @@ fn one_changed_byte_in_any_file_is_found() {
 }
 
 #[test]
-fn an_unfinished_a_newer_and_a_garbled_checkpoint_are_told_apart() {
+fn an_unfinished_a_newer_and_a_garbled_checkpoint_have_different_errors() {
     let folder = tempfile::tempdir().unwrap();
     let (_, path) = checkpoint(folder.path());
     let manifest = path.join("manifest.json");
     let text = fs::read_to_string(&manifest).unwrap();
-    fs::write(&manifest, text.replace("\"version\": 2", "\"version\": 3")).unwrap();
+    fs::write(&manifest, text.replace("\"version\": 3", "\"version\": 4")).unwrap();
     let error = resume(&path).unwrap_err();
-    assert!(matches!(error, CheckpointError::Version { found: 3, expected: 2, .. }), "{error}");
+    assert!(matches!(error, CheckpointError::Version { found: 4, expected: 3, .. }), "{error}");
     fs::write(&manifest, "{").unwrap();
     assert!(matches!(resume(&path).unwrap_err(), CheckpointError::Json { .. }));
     fs::remove_file(&manifest).unwrap();
@@ -134,7 +134,7 @@ fn pruning_keeps_the_newest() {
         fs::create_dir_all(&path).unwrap();
         fs::write(path.join("manifest.json"), "{}").unwrap();
     }
-    let keep = Keep { last: 2, best: 0, criterion: Criterion::TestAccuracy };
+    let keep = Keep { last: 2, best: 0 };
     prune_checkpoints(folder.path(), &keep).unwrap();
     let left = list_checkpoints(folder.path()).unwrap();
     let names: Vec<_> = left.iter().map(|path| path.file_name().unwrap().to_owned()).collect();
@@ -208,7 +208,7 @@ fn a_parameter_that_is_trained_and_has_no_state_is_refused_by_its_path() {
     let data = loader(1);
     let data = RunData { train: &data, test: None };
     let path = Run::new(frozen(), optimizer().init())
-        .train(&settings(folder.path(), 1), data, &device, &forward, &mut |_, _| Control::Continue)
+        .train(&task(), &settings(folder.path(), 1), data, &device, &mut |_, _| Control::Continue)
         .unwrap()
         .checkpoint;
     load_checkpoint(&path, frozen(), optimizer().init()).unwrap();
@@ -229,7 +229,7 @@ fn an_optimizer_without_state_is_resumed() {
     let data = loader(1);
     let data = RunData { train: &data, test: None };
     let path = Run::new(Classifier::new(&device), plain())
-        .train(&settings(folder.path(), 1), data, &device, &forward, &mut |_, _| Control::Continue)
+        .train(&task(), &settings(folder.path(), 1), data, &device, &mut |_, _| Control::Continue)
         .unwrap()
         .checkpoint;
     load_checkpoint(&path, Classifier::new(&device), plain()).unwrap();
@@ -250,10 +250,10 @@ fn an_old_checkpoint_that_is_damaged_is_left_alone_and_ends_no_run() {
     let data = loader(1);
     let mut settings = settings(folder.path(), 3);
     (settings.checkpoints.keep_last, settings.checkpoints.keep_best) = (1, 1);
-    settings.criterion = Criterion::TrainLoss;
+    settings.criterion = "train-loss".parse().unwrap();
     let data = RunData { train: &data, test: None };
     let run = new_run(&device);
-    run.train(&settings, data, &device, &forward, &mut |_, _| Control::Continue).unwrap();
+    run.train(&task(), &settings, data, &device, &mut |_, _| Control::Continue).unwrap();
     let left = list_checkpoints(folder.path()).unwrap();
     assert_eq!(left[0], damaged);
     assert!((2..=3).contains(&left.len()), "the best and the last beside it: {left:?}");

@@ -5,7 +5,7 @@ use updraft_precision::LossScale;
 use updraft_testing::alone;
 use updraft_trainer::{Control, LrRange, StepSettings, find_learning_rate, suggest_learning_rate};
 
-use crate::small::{Classifier, forward, loader, optimizer};
+use crate::small::{ClassLoss, Classifier, Classify, loader, optimizer, task};
 
 #[test]
 fn the_range_test_finds_rates_that_learn_and_leaves_the_model_alone() {
@@ -15,13 +15,14 @@ fn the_range_test_finds_rates_that_learn_and_leaves_the_model_alone() {
     let before = model.bits();
     let range = LrRange { from: 1e-5, to: 30.0, steps: 80 };
     let data = loader(1);
+    let task = Classify { loss: ClassLoss::CrossEntropy { smoothing: 0.0 }, ..task() };
     let find = |stop_after: usize| {
         find_learning_rate(
+            &task,
             &model,
             optimizer().init(),
             &data,
             (&device, 1),
-            &forward,
             (&StepSettings::default(), LossScale::None, &range),
             &mut |done| if done == stop_after { Control::Stop } else { Control::Continue },
         )

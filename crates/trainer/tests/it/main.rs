@@ -4,12 +4,14 @@
 mod small;
 
 mod checkpoint;
+mod dense;
 mod evaluate;
 mod lr_find;
-mod mixed;
 mod public_api;
 mod recompute;
+mod rehearse;
 mod run;
 mod served;
 mod step;
+mod task;
 mod values;

@@ -3,14 +3,16 @@
 use burn::tensor::{Device, Tensor};
 use updraft_testing::{alone, autodiff_devices};
 use updraft_trainer::{
-    BatchNormStatistics, Control, EmaConfig, Event, Finished, NonFinite, Passes, Run, RunData,
-    RunSettings, SegmentedPass, Segments,
+    BatchNormStatistics, Control, EmaConfig, Event, Finished, NonFinite, Run, RunData, RunSettings,
+    SegmentedPass, Segments,
 };
 
-use crate::small::{Classifier, forward, loader, optimizer, settings};
+use crate::small::{Classifier, Classify, loader, optimizer, settings, task};
+
+type Features = Segments<'static, Classifier, Tensor<4>, Tensor<4>, Tensor<2>>;
 
 /// The classifier with its features as the only segment.
-fn in_segments() -> Segments<'static, Classifier, Tensor<4>> {
+fn in_segments() -> Features {
     Segments {
         count: 1,
         enter: &|_, images| images,
@@ -23,13 +25,13 @@ fn train(
     run: Run<Classifier>,
     settings: &RunSettings,
     device: &Device,
-    segments: Option<&dyn SegmentedPass<Classifier>>,
+    segments: Option<&dyn SegmentedPass<Classifier, Tensor<4>, Tensor<2>>>,
     stop_after: Option<u64>,
 ) -> Finished<Classifier> {
     let (data, test) = (loader(1), loader(2));
     let data = RunData { train: &data, test: Some(&test) };
-    let passes = Passes { forward: &forward, segments, is_cast: &|_| false };
-    run.train_passes(settings, data, device, passes, &mut |event, _| match event {
+    let task = Classify { segments, ..task() };
+    run.train(&task, settings, data, device, &mut |event, _| match event {
         Event::Step(report) if Some(report.step + 1) == stop_after => Control::Stop,
         _ => Control::Continue,
     })
@@ -69,7 +71,7 @@ fn a_run_that_recomputes_ends_where_one_that_keeps_does() {
 }
 
 #[test]
-fn a_run_in_segments_with_dropout_goes_on_to_the_same_bits() {
+fn a_run_in_segments_with_dropout_resumes_to_the_same_bits() {
     let _alone = alone();
     let device = Device::flex().autodiff();
     let folder = tempfile::tempdir().unwrap();

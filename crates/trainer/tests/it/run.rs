@@ -1,4 +1,4 @@
-//! A whole training loop: it learns, tells what happens, stops when asked and goes on exactly.
+//! A whole training loop: it learns, reports events in order, stops when asked and resumes exactly.
 
 use std::sync::Arc;
 
@@ -10,11 +10,16 @@ use updraft_data::{
 use updraft_precision::{DynamicScale, LossScale, Policy};
 use updraft_testing::{alone, autodiff_devices};
 use updraft_trainer::{
-    Activity, Control, Criterion, EmaConfig, Ending, Event, Finished, Passes, Run, RunData,
-    RunSettings, TrainError, Transfer, list_checkpoints,
+    Activity, Control, EmaConfig, Ending, Event, Finished, Run, RunData, RunSettings, TrainError,
+    Transfer, list_checkpoints,
 };
 
-use crate::small::{Classifier, forward, loader, new_run, optimizer, settings};
+use crate::small::{Classifier, Classify, loader, new_run, optimizer, settings, task};
+
+/// The task of the small classifier, whose norm computes in f32.
+fn casting() -> Classify<'static, Classifier> {
+    Classify { cast_norms: &["norm"], ..task() }
+}
 
 /// Trains to the end, or to the step given, and collects the events.
 fn train(
@@ -26,11 +31,11 @@ fn train(
     let (data, test) = (loader(1), loader(2));
     let mut events = Vec::new();
     let finished = run
-        .train_passes(
+        .train(
+            &casting(),
             settings,
             RunData { train: &data, test: Some(&test) },
             device,
-            Passes::whole(&forward).with_cast_norms(&|norm| norm.path == "norm"),
             &mut |event, _| {
                 events.push(event.clone());
                 match event {
@@ -56,14 +61,14 @@ fn timeless(events: &[Event]) -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn a_run_learns_and_tells_what_happens_in_order() {
+fn a_run_learns_and_reports_events_in_order() {
     let _alone = alone();
     for device in autodiff_devices() {
         let folder = tempfile::tempdir().unwrap();
         let settings = settings(folder.path(), 12);
         let (finished, events) = train(new_run(&device), &settings, &device, None);
         assert_eq!((finished.steps, finished.ending), (72, Ending::Complete));
-        let accuracy = finished.test.unwrap().accuracy.unwrap();
+        let accuracy = finished.test.unwrap().value("accuracy").unwrap();
         assert!(accuracy > 0.5, "a guess scores 0.25, this {accuracy}");
         let names: Vec<&str> = events
             .iter()
@@ -86,7 +91,7 @@ fn a_run_learns_and_tells_what_happens_in_order() {
 }
 
 #[test]
-fn a_run_stopped_at_any_step_goes_on_to_the_same_bits() {
+fn a_run_stopped_at_any_step_resumes_to_the_same_bits() {
     let _alone = alone();
     let device = Device::flex().autodiff();
     let folder = tempfile::tempdir().unwrap();
@@ -159,7 +164,7 @@ fn a_diverging_run_stops_with_the_step_and_keeps_its_checkpoints() {
     let run = Run::resume(&newest, Classifier::new(&device), optimizer().init()).unwrap();
     let data = loader(1);
     let error = run
-        .train(&settings, RunData { train: &data, test: None }, &device, &forward, &mut |_, _| {
+        .train(&task(), &settings, RunData { train: &data, test: None }, &device, &mut |_, _| {
             Control::Continue
         })
         .unwrap_err();
@@ -180,23 +185,22 @@ fn settings_out_of_range_are_named_before_anything_is_done() {
         settings
     };
     let cases = [
-        (change(|s| s.epochs = 0), "`epochs` is 0; expected at least 1"),
+        (change(|s| s.epochs = 0), "`epochs` is 0; it must be at least 1"),
         (change(|s| s.learning_rate = f64::NAN), "`learning_rate` is NaN"),
-        (change(|s| s.step.label_smoothing = 1.0), "`label_smoothing` is 1"),
         (change(|s| s.step.clip_norm = Some(0.0)), "`clip_norm` is 0"),
         (change(|s| s.accumulate = 0), "`accumulate` is 0"),
-        (change(|s| s.ema = Some(EmaConfig { decay: 1.0 })), "`ema.decay` is 1"),
-        (change(|s| s.checkpoints.keep_last = 0), "`keep_last` is 0"),
+        (change(|s| s.ema = Some(EmaConfig { decay: 1.0 })), "`ema_decay` is 1"),
+        (change(|s| s.checkpoints.keep_last = 0), "`keep_checkpoints` is 0"),
         (change(|s| s.checkpoints.every_steps = Some(0)), "`checkpoint_every_steps` is 0"),
     ];
     for (settings, message) in cases {
         let data = loader(1);
         let error = new_run(&device)
             .train(
+                &task(),
                 &settings,
                 RunData { train: &data, test: None },
                 &device,
-                &forward,
                 &mut |_, _| Control::Continue,
             )
             .unwrap_err();
@@ -241,7 +245,7 @@ fn a_run_in_f16_learns_in_spite_of_the_steps_that_overflow() {
         assert!(skipped[0].skipped.as_ref().unwrap().contains("loss scale of 1099511627776"));
         assert_eq!(skipped[0].loss_scale, Some(2.0_f64.powi(40)));
         let losses = events.iter().filter_map(|event| match event {
-            Event::Epoch(report) => Some(report.train_loss),
+            Event::Epoch(report) => Some(report.train.loss()),
             _ => None,
         });
         let losses: Vec<f64> = losses.collect();
@@ -252,7 +256,7 @@ fn a_run_in_f16_learns_in_spite_of_the_steps_that_overflow() {
 }
 
 #[test]
-fn a_scaled_run_stopped_at_any_step_goes_on_to_the_same_bits() {
+fn a_scaled_run_stopped_at_any_step_resumes_to_the_same_bits() {
     let _alone = alone();
     let device = Device::flex().autodiff();
     let folder = tempfile::tempdir().unwrap();
@@ -265,8 +269,8 @@ fn a_scaled_run_stopped_at_any_step_goes_on_to_the_same_bits() {
         let run = Run::resume(&stopped.checkpoint, model, optimizer().init()).unwrap();
         let (resumed, after) = train(run, &settings, &device, None);
         assert!(resumed.model.bits() == whole.model.bits(), "stopped after {stop_after}");
-        let told: Vec<_> = timeless(&before).into_iter().chain(timeless(&after)).collect();
-        assert_eq!(told, timeless(&events), "stopped after {stop_after}");
+        let reports: Vec<_> = timeless(&before).into_iter().chain(timeless(&after)).collect();
+        assert_eq!(reports, timeless(&events), "stopped after {stop_after}");
     }
 }
 
@@ -282,8 +286,7 @@ fn a_scale_that_a_checkpoint_did_not_have_is_refused() {
     let run = Run::resume(&stopped.checkpoint, model, optimizer().init()).unwrap();
     let data = loader(1);
     let data = RunData { train: &data, test: None };
-    let passes = Passes::whole(&forward).with_cast_norms(&|_| true);
-    let ended = run.train_passes(&settings, data, &device, passes, &mut |_, _| Control::Continue);
+    let ended = run.train(&casting(), &settings, data, &device, &mut |_, _| Control::Continue);
     let error = ended.unwrap_err();
     assert!(matches!(error, TrainError::Precision { .. }), "{error}");
     settings.loss_scale = LossScale::None;
@@ -291,7 +294,7 @@ fn a_scale_that_a_checkpoint_did_not_have_is_refused() {
 }
 
 #[test]
-fn a_normalization_that_nobody_vouches_for_is_named_before_the_first_step() {
+fn a_normalization_that_does_not_cast_is_named_before_the_first_step() {
     let _alone = alone();
     let device = Device::flex().autodiff();
     let folder = tempfile::tempdir().unwrap();
@@ -299,12 +302,13 @@ fn a_normalization_that_nobody_vouches_for_is_named_before_the_first_step() {
     let data = RunData { train: &data, test: None };
     let settings = scaled(folder.path(), 2);
     let mut events = 0;
-    let ended = new_f16_run(&device).train(&settings, data, &device, &forward, &mut |_, _| {
+    let ended = new_f16_run(&device).train(&task(), &settings, data, &device, &mut |_, _| {
         events += 1;
         Control::Continue
     });
-    let TrainError::Precision { source } = ended.unwrap_err() else { panic!("another error") };
-    assert!(source.to_string().contains("`norm` is a BatchNorm"), "{source}");
+    let error = ended.unwrap_err();
+    assert!(matches!(error, TrainError::Precision { .. }), "{error}");
+    assert!(error.to_string().contains("`norm` is a BatchNorm"), "{error}");
     assert_eq!(events, 0);
 }
 
@@ -341,7 +345,7 @@ impl ImageSource for Torn {
 }
 
 #[test]
-fn an_epoch_tells_how_many_samples_were_left_out() {
+fn an_epoch_reports_how_many_samples_were_left_out() {
     let _alone = alone();
     let device = Device::flex().autodiff();
     let folder = tempfile::tempdir().unwrap();
@@ -351,9 +355,9 @@ fn an_epoch_tells_how_many_samples_were_left_out() {
     let data = Loader::try_new(images, config).unwrap();
     let data = RunData { train: &data, test: None };
     let mut settings = settings(folder.path(), 2);
-    settings.criterion = Criterion::TrainLoss;
+    settings.criterion = "train-loss".parse().unwrap();
     let mut left_out = Vec::new();
-    let ended = new_run(&device).train(&settings, data, &device, &forward, &mut |event, _| {
+    let ended = new_run(&device).train(&task(), &settings, data, &device, &mut |event, _| {
         if let Event::Epoch(report) = event {
             left_out.push(report.left_out);
         }

@@ -7,11 +7,11 @@ use std::path::Path;
 use burn::tensor::Device;
 use updraft_testing::alone;
 use updraft_trainer::{
-    Activity, BatchNormStatistics, Control, Criterion, EarlyStop, EmaConfig, Ending, Event,
-    Finished, Plateau, Run, RunData, RunSettings, list_checkpoints, load_model,
+    Activity, BatchNormStatistics, Control, Criterion, EarlyStop, EmaConfig, Ending, Evaluation,
+    Event, Finished, Plateau, Run, RunData, RunSettings, list_checkpoints, load_model,
 };
 
-use crate::small::{Classifier, forward, loader, new_run, optimizer, settings};
+use crate::small::{Classifier, loader, new_run, optimizer, settings, task};
 
 /// All that keeps state between steps, switched on.
 fn rich(folder: &Path, epochs: u64) -> RunSettings {
@@ -33,10 +33,10 @@ fn train(
     let (data, test) = (loader(1), loader(2));
     let mut events = Vec::new();
     let finished = run.train(
+        &task(),
         settings,
         RunData { train: &data, test: Some(&test) },
         &device,
-        &forward,
         &mut |event, _| {
             events.push(event.clone());
             if stop(event) { Control::Stop } else { Control::Continue }
@@ -56,7 +56,7 @@ fn contents(path: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn a_run_with_everything_on_goes_on_to_the_same_bits_wherever_it_was_stopped() {
+fn a_run_with_everything_on_resumes_to_the_same_bits_wherever_it_was_stopped() {
     let _alone = alone();
     let device = Device::flex().autodiff();
     let folder = tempfile::tempdir().unwrap();
@@ -108,12 +108,12 @@ fn the_checkpoint_serves_what_was_scored() {
     let plain = Device::flex();
     let loaded = burn::module::Module::valid(&loaded);
     let policy = updraft_precision::Policy::F32;
-    let score = updraft_trainer::evaluate(&loaded, &forward, &test, &plain, policy, &mut |_| {
+    let score = updraft_trainer::evaluate(&task(), &loaded, &test, &plain, policy, &mut |_| {
         Control::Continue
     });
-    assert_eq!(score.unwrap(), finished.test);
+    assert_eq!(score.unwrap().map(|score| score.evaluation), finished.test);
     let last = events.iter().rev().find_map(|event| match event {
-        Event::Epoch(report) => report.test,
+        Event::Epoch(report) => report.test.clone(),
         _ => None,
     });
     assert_eq!(last, finished.test);
@@ -156,7 +156,7 @@ fn early_stopping_ends_the_run_and_gives_back_the_best_epoch() {
     let mut settings = settings(folder.path(), 40);
     settings.checkpoints.keep_last = 1;
     settings.early_stop = Some(EarlyStop { patience: 2, least_gain: 0.0 });
-    settings.criterion = Criterion::TestLoss;
+    settings.criterion = Criterion::default();
     // So high that the loss soon rises.
     settings.learning_rate = 0.05;
     let (finished, events) = train(new_run(&device), &settings, &never);
@@ -164,14 +164,14 @@ fn early_stopping_ends_the_run_and_gives_back_the_best_epoch() {
     let losses: Vec<f64> = events
         .iter()
         .filter_map(|event| match event {
-            Event::Epoch(report) => report.test.map(|test| test.loss),
+            Event::Epoch(report) => report.test.as_ref().map(Evaluation::loss),
             _ => None,
         })
         .collect();
     assert!(losses.len() < 40);
     let best = losses.iter().copied().fold(f64::INFINITY, f64::min);
     assert_eq!(losses.len() - 1 - losses.iter().position(|loss| *loss == best).unwrap(), 2);
-    assert_eq!(finished.test.unwrap().loss, best);
+    assert_eq!(finished.test.as_ref().unwrap().loss(), best);
     let loaded = load_model(&finished.checkpoint, Classifier::new(&device)).unwrap();
     assert!(loaded.bits() == finished.served.bits());
     assert!(loaded.bits() != finished.model.bits());
@@ -194,9 +194,13 @@ fn comparing_epochs_by_test_data_needs_some() {
     settings.checkpoints.keep_best = 1;
     let data = loader(1);
     let error = new_run(&device)
-        .train(&settings, RunData { train: &data, test: None }, &device, &forward, &mut |_, _| {
+        .train(&task(), &settings, RunData { train: &data, test: None }, &device, &mut |_, _| {
             Control::Continue
         })
         .unwrap_err();
-    assert!(error.to_string().starts_with("`criterion` is about test data"), "{error}");
+    assert_eq!(
+        error.to_string(),
+        "`criterion` is `test-accuracy`, and there is no test data; it must be a metric of the \
+         training data"
+    );
 }

@@ -7,15 +7,15 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::nn::conv::{Conv2d, Conv2dConfig};
 use burn::nn::{BatchNorm, BatchNormConfig, Dropout, DropoutConfig, Linear, LinearConfig};
 use burn::tensor::activation::relu;
-use burn::tensor::{Device, FloatDType, Tensor};
+use burn::tensor::{Device, FloatDType, Int, Tensor};
 use updraft_data::{
-    Augment, Cue, GeneratedConfig, GeneratedImages, HorizontalFlip, Loader, LoaderConfig, Order,
+    Cue, GeneratedConfig, GeneratedImages, HorizontalFlip, ImageBatch, Loader, LoaderConfig, Order,
     Workers,
 };
-use updraft_precision::LossScale;
+use updraft_precision::Norm;
 use updraft_trainer::{
-    BatchNormStatistics, CheckpointSettings, Criterion, OptimizerConfig, Run, RunSettings,
-    Schedule, StepSettings, Transfer,
+    ClassCounts, Losses, MetricSpec, OptimizerConfig, Run, RunSettings, Schedule, SegmentedPass,
+    StepContext, StepSettings, StreamError, Task, cross_entropy, focal,
 };
 
 /// A convolution, a batch norm (running statistics), dropout (random state) and a linear layer.
@@ -105,36 +105,19 @@ pub(crate) fn loader(seed: u64) -> Loader {
     let config = LoaderConfig::new(8)
         .with_order(Order::Shuffled)
         .with_seed(seed)
-        .with_augment(vec![Augment::HorizontalFlip(HorizontalFlip)])
+        .with_augment(vec![Arc::new(HorizontalFlip)])
         .with_workers(Workers::Count(0));
     Loader::try_new(Arc::new(GeneratedImages::try_new(images).unwrap()), config).unwrap()
 }
 
 pub(crate) fn settings(folder: &Path, epochs: u64) -> RunSettings {
     RunSettings {
-        epochs,
         seed: 5,
         learning_rate: 0.01,
         schedule: Schedule::WarmupCosine { warmup: 0.2, floor: 0.0 },
-        plateau: None,
-        step: StepSettings {
-            label_smoothing: 0.1,
-            clip_norm: Some(1.0),
-            ..StepSettings::default()
-        },
-        loss_scale: LossScale::None,
-        accumulate: 1,
-        ema: None,
-        batch_norm: BatchNormStatistics::Running,
-        criterion: Criterion::TestAccuracy,
-        early_stop: None,
-        transfer: Transfer::WhenUsed,
-        checkpoints: CheckpointSettings {
-            folder: folder.to_owned(),
-            every_steps: None,
-            keep_last: 2,
-            keep_best: 0,
-        },
+        step: StepSettings { clip_norm: Some(1.0), ..StepSettings::default() },
+        criterion: "test-accuracy".parse().unwrap(),
+        ..RunSettings::new(epochs, folder)
     }
 }
 
@@ -146,6 +129,91 @@ pub(crate) fn new_run(device: &Device) -> Run<Classifier> {
     Run::new(Classifier::new(device), optimizer().init())
 }
 
-pub(crate) fn forward(model: &Classifier, images: Tensor<4>) -> Tensor<2> {
-    model.forward(images)
+/// Predicts the class of each image.
+pub(crate) struct Classify<'a, M> {
+    /// Returns the logits.
+    pub(crate) forward: &'a dyn Fn(&M, Tensor<4>) -> Tensor<2>,
+    pub(crate) loss: ClassLoss,
+    pub(crate) segments: Option<&'a dyn SegmentedPass<M, Tensor<4>, Tensor<2>>>,
+    /// The paths of normalizations that compute in f32 inside.
+    pub(crate) cast_norms: &'a [&'a str],
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ClassLoss {
+    CrossEntropy { smoothing: f32 },
+    Focal { gamma: f64 },
+}
+
+impl<'a, M> Classify<'a, M> {
+    /// Cross-entropy with label smoothing.
+    pub(crate) fn new(forward: &'a dyn Fn(&M, Tensor<4>) -> Tensor<2>) -> Self {
+        let loss = ClassLoss::CrossEntropy { smoothing: 0.1 };
+        Self { forward, loss, segments: None, cast_norms: &[] }
+    }
+}
+
+/// The task of the small classifier.
+pub(crate) fn task() -> Classify<'static, Classifier> {
+    Classify::new(&Classifier::forward)
+}
+
+impl<M> Task<M> for Classify<'_, M> {
+    type Batch = ImageBatch;
+    type Input = Tensor<4>;
+    type Target = Tensor<1, Int>;
+    type Output = Tensor<2>;
+    type Score = ClassCounts;
+
+    fn place(
+        &self,
+        batch: ImageBatch,
+        device: &Device,
+    ) -> Result<(Tensor<4>, Tensor<1, Int>), StreamError> {
+        if batch.mix().is_some() {
+            return Err("the images are mixed; this task takes one class an image".into());
+        }
+        Ok(batch.to_device(device))
+    }
+
+    fn forward(&self, model: &M, images: Tensor<4>, _: &StepContext) -> Tensor<2> {
+        (self.forward)(model, images)
+    }
+
+    fn loss(&self, logits: &Tensor<2>, classes: &Tensor<1, Int>) -> Losses {
+        let (logits, classes) = (logits.clone(), classes.clone());
+        match self.loss {
+            ClassLoss::CrossEntropy { smoothing } => cross_entropy(logits, classes, smoothing),
+            ClassLoss::Focal { gamma } => focal(logits, classes, gamma),
+        }
+        .into()
+    }
+
+    fn samples(&self, classes: &Tensor<1, Int>) -> usize {
+        classes.dims()[0]
+    }
+
+    fn example(&self, batch: usize, device: &Device) -> (Tensor<4>, Tensor<1, Int>) {
+        (Tensor::ones([batch, 3, 16, 16], device), Tensor::zeros([batch], device))
+    }
+
+    fn metrics(&self) -> Vec<MetricSpec> {
+        vec![ClassCounts::spec()]
+    }
+
+    fn measure(&self, logits: &Tensor<2>, classes: &Tensor<1, Int>) -> Option<Tensor<1>> {
+        Some(ClassCounts::measure(logits, classes))
+    }
+
+    fn values(&self, score: &ClassCounts) -> Vec<Option<f64>> {
+        vec![score.accuracy()]
+    }
+
+    fn segments(&self) -> Option<&dyn SegmentedPass<M, Tensor<4>, Tensor<2>>> {
+        self.segments
+    }
+
+    fn casts(&self, norm: &Norm) -> bool {
+        self.cast_norms.contains(&norm.path.as_str())
+    }
 }

@@ -7,11 +7,11 @@ use burn::tensor::{Device, FloatDType, Int, Tensor, TensorData};
 use updraft_precision::{DynamicScale, LossScale, LossScaler, Policy};
 use updraft_testing::{alone, assert_close, autodiff_devices, tolerance};
 use updraft_trainer::{
-    ClassLoss, Control, Event, NonFinite, Passes, RunData, Skipped, StepAt, StepOutcome,
-    StepSettings, TrainError, train_step, train_step_accumulated,
+    ClassCounts, Control, Event, NonFinite, RunData, Skipped, StepAt, StepOutcome, StepSettings,
+    TrainError, train_step, train_step_accumulated,
 };
 
-use crate::small::{Classifier, forward, loader, new_run, optimizer, settings};
+use crate::small::{ClassLoss, Classifier, Classify, loader, new_run, optimizer, settings, task};
 
 /// A classifier without batch norms.
 #[derive(Module, Debug)]
@@ -42,33 +42,46 @@ fn images(device: &Device) -> (Tensor<4>, Tensor<1, Int>) {
     )
 }
 
+const CROSS_ENTROPY: ClassLoss = ClassLoss::CrossEntropy { smoothing: 0.0 };
+
+fn plain_task(loss: ClassLoss) -> Classify<'static, Plain> {
+    Classify { loss, ..Classify::new(&Plain::forward) }
+}
+
+const fn at(step: u64, learning_rate: f64) -> StepAt {
+    StepAt { epoch: 0, step, learning_rate, seed: 0 }
+}
+
+type Updated = (Plain, StepOutcome<ClassCounts>);
+
 /// An update on the twelve images in batches of the given sizes.
-fn update(device: &Device, sizes: &[usize], settings: &StepSettings) -> (Plain, StepOutcome) {
-    scaled_update(device, sizes, settings, LossScale::None)
+fn update(device: &Device, sizes: &[usize], settings: &StepSettings, loss: ClassLoss) -> Updated {
+    scaled_update(device, sizes, settings, loss, LossScale::None)
 }
 
 fn scaled_update(
     device: &Device,
     sizes: &[usize],
     settings: &StepSettings,
+    loss: ClassLoss,
     scale: LossScale,
-) -> (Plain, StepOutcome) {
+) -> Updated {
     let (images, labels) = images(device);
     let mut begin = 0;
     let mut batches = sizes.iter().map(|size| {
         let rows = begin..begin + size;
         begin += size;
-        (images.clone().slice([rows.clone()]), labels.clone().slice([rows]))
+        Ok((images.clone().slice([rows.clone()]), labels.clone().slice([rows])))
     });
     let mut optimizer = SgdConfig::new().init();
     train_step_accumulated(
+        &plain_task(loss),
         Plain::new(device),
         &mut optimizer,
         &mut LossScaler::try_new(scale).unwrap(),
-        Passes::whole(&|model: &Plain, images| model.forward(images)),
         &mut batches,
         settings,
-        StepAt { step: 0, learning_rate: 0.5, seed: 0 },
+        at(0, 0.5),
     )
     .unwrap()
 }
@@ -77,44 +90,43 @@ fn scaled_update(
 fn batches_of_any_sizes_make_the_update_of_one_batch_of_all() {
     let _alone = alone();
     for device in autodiff_devices() {
-        for loss in [ClassLoss::CrossEntropy, ClassLoss::Focal { gamma: 2.0 }] {
-            let settings = StepSettings { clip_norm: Some(0.1), loss, ..StepSettings::default() };
-            let (whole, expected) = update(&device, &[12], &settings);
+        for loss in [CROSS_ENTROPY, ClassLoss::Focal { gamma: 2.0 }] {
+            let settings = StepSettings { clip_norm: Some(0.1), ..StepSettings::default() };
+            let (whole, expected) = update(&device, &[12], &settings, loss);
             assert!(
                 whole.linear.weight.val().into_data()
                     != Plain::new(&device).linear.weight.val().into_data()
             );
             for sizes in [&[4, 4, 4][..], &[6, 6], &[5, 7], &[1, 3, 8]] {
-                let (parts, outcome) = update(&device, sizes, &settings);
+                let (parts, outcome) = update(&device, sizes, &settings, loss);
                 let weights = [&parts, &whole].map(|model| model.linear.weight.val());
                 assert_close(&weights[0], &weights[1], tolerance::F32);
                 assert_close(&outcome.loss, &expected.loss, tolerance::F32);
                 let norms = [&outcome, &expected].map(|outcome| outcome.gradient_norm.unwrap());
                 assert_close(&norms[0], &norms[1], tolerance::F32);
-                assert_eq!((outcome.correct, outcome.samples), (expected.correct, 12));
+                assert_eq!((outcome.score, outcome.samples), (expected.score, 12));
             }
         }
     }
 }
 
 #[test]
-fn one_batch_makes_the_same_bits_through_either_door() {
+fn one_batch_makes_the_same_bits_in_either_function() {
     let _alone = alone();
     let device = Device::flex().autodiff();
     let settings = StepSettings::default();
-    let (through_many, _) = update(&device, &[12], &settings);
+    let (by_many, _) = update(&device, &[12], &settings, CROSS_ENTROPY);
     let mut optimizer = SgdConfig::new().init();
-    let (through_one, _) = train_step(
+    let (by_one, _) = train_step(
+        &plain_task(CROSS_ENTROPY),
         Plain::new(&device),
         &mut optimizer,
-        &|model: &Plain, images| model.forward(images),
         images(&device),
         &settings,
-        (0, 0.5),
+        at(0, 0.5),
     )
     .unwrap();
-    let [one, many] =
-        [through_one, through_many].map(|model| model.linear.weight.val().into_data());
+    let [one, many] = [by_one, by_many].map(|model| model.linear.weight.val().into_data());
     assert!(one == many);
 }
 
@@ -132,12 +144,12 @@ fn a_bad_image_stops_the_step_and_is_named() {
     let device = Device::flex().autodiff();
     let mut optimizer = optimizer().init();
     let error = train_step(
+        &task(),
         Classifier::new(&device),
         &mut optimizer,
-        &forward,
         broken_images(&device),
         &StepSettings::default(),
-        (7, 0.1),
+        at(7, 0.1),
     )
     .unwrap_err();
     let message = error.to_string();
@@ -157,12 +169,12 @@ fn a_step_left_out_changes_no_weight_no_statistic_and_no_optimizer_state() {
     let good = loader(1).epoch(0).next().unwrap().unwrap().to_device(&device);
     let model = Classifier::new(&device);
     let (model, outcome) =
-        train_step(model, &mut optimizer, &forward, good, &settings, (0, 0.1)).unwrap();
+        train_step(&task(), model, &mut optimizer, good, &settings, at(0, 0.1)).unwrap();
     assert_eq!(outcome.skipped, None);
     let (bits, moments) = (model.bits(), state_of(&optimizer));
     let broken = broken_images(&device);
     let (model, outcome) =
-        train_step(model, &mut optimizer, &forward, broken, &settings, (1, 0.1)).unwrap();
+        train_step(&task(), model, &mut optimizer, broken, &settings, at(1, 0.1)).unwrap();
     assert_eq!(outcome.skipped.unwrap().to_string(), "the input");
     assert!(model.bits() == bits, "the model moved");
     assert!(state_of(&optimizer) == moments, "the optimizer's state moved");
@@ -180,20 +192,20 @@ fn a_run_goes_on_after_left_out_steps_until_there_are_too_many_in_a_row() {
         let count = std::cell::Cell::new(0);
         let sometimes = |model: &Classifier, images: Tensor<4>| {
             count.set(count.get() + 1);
-            let logits = forward(model, images);
+            let logits = model.forward(images);
             if bad_calls.contains(&count.get()) { logits.mul_scalar(f32::NAN) } else { logits }
         };
+        let task = Classify::new(&sometimes);
         let mut skipped = Vec::new();
         let data = RunData { train: &data, test: None };
-        let ended =
-            new_run(&device).train(&settings, data, &device, &sometimes, &mut |event, _| {
-                if let Event::Step(report) = event
-                    && report.skipped.is_some()
-                {
-                    skipped.push(report.step);
-                }
-                Control::Continue
-            });
+        let ended = new_run(&device).train(&task, &settings, data, &device, &mut |event, _| {
+            if let Event::Step(report) = event
+                && report.skipped.is_some()
+            {
+                skipped.push(report.step);
+            }
+            Control::Continue
+        });
         (ended, skipped)
     };
     let (ended, skipped) = run(4..6);
@@ -239,14 +251,15 @@ fn a_step_that_overflows_changes_no_weight_no_statistic_and_no_optimizer_state()
             let settings = StepSettings { policy, ..StepSettings::default() };
             let mut step = |model, plant: fn(Tensor<2>) -> Tensor<2>| {
                 let data = loader(1);
+                let forward = |model: &Classifier, images| plant(model.forward(images));
                 let (model, outcome) = train_step_accumulated(
+                    &Classify::new(&forward),
                     model,
                     &mut optimizer,
                     &mut scaler,
-                    Passes::whole(&|model: &Classifier, images| plant(forward(model, images))),
-                    &mut data.epoch(0).take(2).map(|batch| batch.unwrap().to_device(&device)),
+                    &mut data.epoch(0).take(2).map(|batch| Ok(batch.unwrap().to_device(&device))),
                     &settings,
-                    StepAt { step: 0, learning_rate: 0.1, seed: 0 },
+                    at(0, 0.1),
                 )
                 .unwrap();
                 let bits = (model.bits(), state_of(&optimizer));
@@ -271,10 +284,10 @@ fn a_scale_does_not_show_in_the_update() {
     let _alone = alone();
     for device in autodiff_devices() {
         let settings = StepSettings { clip_norm: Some(0.1), ..StepSettings::default() };
-        let (plain, expected) = update(&device, &[5, 7], &settings);
+        let (plain, expected) = update(&device, &[5, 7], &settings, CROSS_ENTROPY);
         // In f32 a scale that is a power of two rounds nothing.
         let scale = LossScale::Static { scale: 4096.0 };
-        let (scaled, outcome) = scaled_update(&device, &[5, 7], &settings, scale);
+        let (scaled, outcome) = scaled_update(&device, &[5, 7], &settings, CROSS_ENTROPY, scale);
         assert_eq!((outcome.loss, outcome.samples), (expected.loss, expected.samples));
         let weights = [&plain, &scaled].map(|model| model.linear.weight.val());
         assert_close(&weights[1], &weights[0], tolerance::F32);

@@ -1,20 +1,87 @@
-//! Runs that learn numbers in place of classes.
+//! Runs that predict numbers.
 
 use std::path::Path;
 
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};
-use updraft_data::{InMemoryTensors, Loader, Order, StreamConfig, Targets};
+use updraft_data::{
+    InMemoryTensors, Loader, Order, ResidentBatch, ResidentSet, StreamConfig, TargetBatch, Targets,
+    TensorBatch,
+};
 use updraft_precision::Policy;
 use updraft_testing::alone;
 use updraft_trainer::{
-    ClassLoss, Control, Criterion, EarlyStop, Ending, Event, Finished, OptimizerConfig, Run,
-    RunData, RunSettings, Schedule, StepSettings, TrainError, evaluate, list_checkpoints,
+    Control, Criterion, Deviations, Direction, Ending, Evaluation, Event, Finished, Losses,
+    MetricSpec, OptimizerConfig, Run, RunData, RunSettings, Schedule, StepContext, StepSettings,
+    StreamError, Task, Unit, evaluate, list_checkpoints, mean_squared_error,
 };
 
 use crate::small;
 
 const OPTIMIZER: OptimizerConfig = OptimizerConfig::Adamw { weight_decay: 0.0 };
+
+type Placed = Result<(Tensor<2>, Tensor<2>), StreamError>;
+
+/// Predicts the numbers of each sample.
+struct Regress<'a, B> {
+    forward: &'a dyn Fn(&Linear, Tensor<2>) -> Tensor<2>,
+    place: fn(B, &Device) -> Placed,
+}
+
+impl<B> Task<Linear> for Regress<'_, B> {
+    type Batch = B;
+    type Input = Tensor<2>;
+    type Target = Tensor<2>;
+    type Output = Tensor<2>;
+    type Score = Deviations;
+
+    fn place(&self, batch: B, device: &Device) -> Placed {
+        (self.place)(batch, device)
+    }
+
+    fn forward(&self, model: &Linear, input: Tensor<2>, _: &StepContext) -> Tensor<2> {
+        (self.forward)(model, input)
+    }
+
+    fn loss(&self, output: &Tensor<2>, target: &Tensor<2>) -> Losses {
+        mean_squared_error(output.clone(), target.clone()).into()
+    }
+
+    fn samples(&self, target: &Tensor<2>) -> usize {
+        target.dims()[0]
+    }
+
+    fn example(&self, batch: usize, device: &Device) -> (Tensor<2>, Tensor<2>) {
+        (Tensor::ones([batch, 2], device), Tensor::ones([batch, 2], device))
+    }
+
+    fn metrics(&self) -> Vec<MetricSpec> {
+        vec![
+            MetricSpec::new("rmse", Unit::None, Direction::LowerIsBetter),
+            MetricSpec::new("r-squared", Unit::None, Direction::HigherIsBetter),
+        ]
+    }
+
+    fn measure(&self, output: &Tensor<2>, target: &Tensor<2>) -> Option<Tensor<1>> {
+        Some(Deviations::measure(output, target))
+    }
+
+    fn values(&self, score: &Deviations) -> Vec<Option<f64>> {
+        vec![score.root_mean_squared_error(0), score.r_squared()]
+    }
+}
+
+fn task() -> Regress<'static, TensorBatch> {
+    with_forward(&Linear::forward)
+}
+
+fn with_forward(forward: &dyn Fn(&Linear, Tensor<2>) -> Tensor<2>) -> Regress<'_, TensorBatch> {
+    let place = |batch: TensorBatch, device: &Device| match batch.targets() {
+        TargetBatch::Values { .. } => Ok((batch.input(device)?, batch.target_values(device)?)),
+        _ => Err("the samples have no target values".into()),
+    };
+    Regress { forward, place }
+}
 
 /// `[2a − b + 1, b]` at 96 points `[a, b]` of a lattice.
 fn lattice() -> InMemoryTensors {
@@ -25,13 +92,12 @@ fn lattice() -> InMemoryTensors {
     InMemoryTensors::from_floats(96, &[2], inputs.concat(), targets).unwrap()
 }
 
-fn loader(samples: InMemoryTensors) -> Loader<InMemoryTensors> {
-    let config = StreamConfig::new(8).with_order(Order::Shuffled).with_seed(3);
-    Loader::collating(samples, config).unwrap()
+fn config() -> StreamConfig {
+    StreamConfig::new(8).with_order(Order::Shuffled).with_seed(3)
 }
 
-fn forward(model: &Linear, x: Tensor<2>) -> Tensor<2> {
-    model.forward(x)
+fn loader() -> Loader<InMemoryTensors> {
+    Loader::collating(lattice(), config()).unwrap()
 }
 
 fn settings(folder: &Path) -> RunSettings {
@@ -39,7 +105,7 @@ fn settings(folder: &Path) -> RunSettings {
         learning_rate: 0.1,
         schedule: Schedule::WarmupCosine { warmup: 0.1, floor: 0.0 },
         step: StepSettings::default(),
-        criterion: Criterion::TestLoss,
+        criterion: Criterion::default(),
         ..small::settings(folder, 12)
     }
 }
@@ -52,25 +118,25 @@ fn model(device: &Device) -> Linear {
     model
 }
 
-/// Trains to the end, or to the step given.
-fn train(
+/// Trains to the end, or to the step given; returns the training metrics of each epoch too.
+fn train<B>(
+    task: &Regress<'_, B>,
+    data: RunData<'_, B>,
     run: Run<Linear>,
     settings: &RunSettings,
-    device: &Device,
     stop_after: Option<u64>,
-) -> Result<Finished<Linear>, Box<TrainError>> {
-    let (train, test) = (loader(lattice()), loader(lattice()));
-    let data = RunData { train: &train, test: Some(&test) };
-    let finished = run.train(settings, data, device, &forward, &mut |event, _| {
-        if let Event::Epoch(report) = event {
-            assert_eq!(report.train_accuracy, None);
+) -> (Finished<Linear>, Vec<Evaluation>) {
+    let device = Device::flex().autodiff();
+    let mut epochs = Vec::new();
+    let finished = run.train(task, settings, data, &device, &mut |event, _| match event {
+        Event::Step(report) if Some(report.step + 1) == stop_after => Control::Stop,
+        Event::Epoch(report) => {
+            epochs.push(report.train.clone());
+            Control::Continue
         }
-        match event {
-            Event::Step(report) if Some(report.step + 1) == stop_after => Control::Stop,
-            _ => Control::Continue,
-        }
+        _ => Control::Continue,
     });
-    finished.map_err(Box::new)
+    (finished.unwrap(), epochs)
 }
 
 fn bits(model: &Linear) -> Vec<u32> {
@@ -86,19 +152,81 @@ fn a_linear_layer_learns_a_linear_function_and_resumes_to_the_same_bits() {
     let folder = || tempfile::tempdir().unwrap();
     let (whole, broken) = (folder(), folder());
     let fresh = || Run::new(model(&device), OPTIMIZER.init());
-    let unbroken = train(fresh(), &settings(whole.path()), &device, None).unwrap();
+    let (data, test) = (loader(), loader());
+    let data = RunData { train: &data, test: Some(&test) };
+    let (unbroken, epochs) = train(&task(), data, fresh(), &settings(whole.path()), None);
     let score = unbroken.test.unwrap();
-    assert!(score.loss < 1e-3 && score.r_squared.unwrap() > 0.999, "{score:?}");
-    assert_eq!((score.accuracy, score.samples), (None, 96));
+    let r_squared = score.value("r-squared").unwrap();
+    assert!(score.loss() < 1e-3 && r_squared > 0.999, "{score:?}");
+    assert!(score.value("rmse").unwrap() < 0.05, "{score:?}");
+    assert_eq!((score.value("accuracy"), score.samples), (None, 96));
 
+    // In the middle of the sixth epoch.
     let settings = settings(broken.path());
-    let stopped = train(fresh(), &settings, &device, Some(70)).unwrap();
+    let (stopped, before) = train(&task(), data, fresh(), &settings, Some(70));
     assert_eq!((stopped.ending, stopped.steps), (Ending::Stopped, 70));
     let newest = list_checkpoints(broken.path()).unwrap().pop().unwrap();
     let run = Run::resume(&newest, model(&device), OPTIMIZER.init()).unwrap();
-    let resumed = train(run, &settings, &device, None).unwrap();
+    let (resumed, after) = train(&task(), data, run, &settings, None);
     assert_eq!(bits(&resumed.model), bits(&unbroken.model));
-    assert_eq!(resumed.test, unbroken.test);
+    assert_eq!(resumed.test, Some(score));
+    assert_eq!([before, after].concat(), epochs);
+}
+
+#[test]
+fn a_score_in_the_middle_of_an_epoch_survives_a_checkpoint() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let folder = tempfile::tempdir().unwrap();
+    let mut settings = RunSettings { epochs: 1, ..settings(folder.path()) };
+    (settings.checkpoints.every_steps, settings.checkpoints.keep_last) = (Some(5), 9);
+    let data = loader();
+    let data = RunData { train: &data, test: None };
+    let run = Run::new(model(&device), OPTIMIZER.init());
+    let (_, epochs) = train(&task(), data, run, &settings, None);
+    assert_eq!(epochs[0].samples, 96);
+    assert!(epochs[0].value("r-squared").is_some() && epochs[0].value("rmse").is_some());
+    let checkpoints = list_checkpoints(folder.path()).unwrap();
+    assert_eq!(checkpoints.len(), 3, "after 5, 10 and 12 steps");
+    for checkpoint in &checkpoints[..2] {
+        let run = Run::resume(checkpoint, model(&device), OPTIMIZER.init()).unwrap();
+        let (_, resumed) = train(&task(), data, run, &settings, None);
+        assert_eq!(resumed, epochs, "{checkpoint:?}");
+    }
+}
+
+#[test]
+fn a_resident_set_trains_and_resumes_to_the_bits_of_a_loader() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let folder = tempfile::tempdir().unwrap();
+    let set = |device: &Device| ResidentSet::<2>::load(&lattice(), config(), 1 << 20, device);
+    let resident = Regress {
+        forward: &Linear::forward,
+        place: |batch: ResidentBatch<2>, device: &Device| {
+            let values = batch.values.ok_or("the set has no target values")?;
+            Ok((batch.inputs.to_device(device), values.to_device(device)))
+        },
+    };
+    let fresh = || Run::new(model(&device), OPTIMIZER.init());
+    let (data, test) = (loader(), loader());
+    let data = RunData { train: &data, test: Some(&test) };
+    let (expected, epochs) = train(&task(), data, fresh(), &settings(folder.path()), None);
+
+    // Trained and evaluated from one copy, on the plain device.
+    let data = set(&Device::flex()).unwrap();
+    let data = RunData { train: &data, test: Some(&data) };
+    let (whole, reports) = train(&resident, data, fresh(), &settings(folder.path()), None);
+    assert_eq!(bits(&whole.model), bits(&expected.model));
+    assert_eq!((whole.test, reports), (expected.test, epochs.clone()));
+
+    let folder = tempfile::tempdir().unwrap();
+    let settings = settings(folder.path());
+    let (stopped, before) = train(&resident, data, fresh(), &settings, Some(70));
+    let run = Run::resume(&stopped.checkpoint, model(&device), OPTIMIZER.init()).unwrap();
+    let (resumed, after) = train(&resident, data, run, &settings, None);
+    assert_eq!(bits(&resumed.model), bits(&expected.model));
+    assert_eq!([before, after].concat(), epochs);
 }
 
 #[test]
@@ -111,56 +239,21 @@ fn the_score_of_values_is_the_one_computed_by_hand() {
     let inputs = vec![1e4 + 1.0, 1.0, 1e4 + 2.0, 4.0, 1e4 + 3.0, 5.0];
     let samples = InMemoryTensors::from_floats(3, &[2], inputs, targets).unwrap();
     let data = Loader::collating(samples, StreamConfig::new(2)).unwrap();
-    let same = |_: &Linear, x: Tensor<2>| x;
-    let poll = &mut |_| Control::Continue;
-    let score = evaluate(&nothing, &same, &data, &device, Policy::F32, poll).unwrap().unwrap();
+    let task = with_forward(&|_, x| x);
+    let score = |data: &Loader<InMemoryTensors>| {
+        let mut poll = |_| Control::Continue;
+        evaluate(&task, &nothing, data, &device, Policy::F32, &mut poll).unwrap().unwrap()
+    };
+    let found = score(&data).evaluation;
     // Squared errors 1, 0, 1 of values that vary by 8, and 0, 1, 4 of values that vary by 8.
-    assert!((score.loss - 7.0 / 6.0).abs() < 1e-9, "{score:?}");
+    assert!((found.loss() - 7.0 / 6.0).abs() < 1e-9, "{found:?}");
     let r_squared = (1.0 - 2.0 / 8.0 + 1.0 - 5.0 / 8.0) / 2.0;
-    assert!((score.r_squared.unwrap() - r_squared).abs() < 1e-9, "{score:?}");
-    assert_eq!((score.accuracy, score.samples), (None, 3));
+    assert!((found.value("r-squared").unwrap() - r_squared).abs() < 1e-9, "{found:?}");
+    assert!((found.value("rmse").unwrap() - (2.0_f64 / 3.0).sqrt()).abs() < 1e-9, "{found:?}");
+    assert_eq!((found.value("accuracy"), found.samples), (None, 3));
 
     let targets = Targets::Values { shape: vec![1], values: vec![2.0; 3] };
     let flat = InMemoryTensors::from_floats(3, &[1], vec![1.0, 2.0, 3.0], targets).unwrap();
     let data = Loader::collating(flat, StreamConfig::new(2)).unwrap();
-    let score = evaluate(&nothing, &same, &data, &device, Policy::F32, poll).unwrap().unwrap();
-    assert_eq!(score.r_squared, None);
-}
-
-#[test]
-fn samples_without_targets_are_their_own() {
-    let _alone = alone();
-    let nothing = model(&Device::flex());
-    let inputs: Vec<f32> = (0..12).map(|at| at as f32).collect();
-    let samples = InMemoryTensors::from_floats(2, &[2, 3], inputs, Targets::None).unwrap();
-    let data = Loader::collating(samples, StreamConfig::new(2)).unwrap();
-    let double = |_: &Linear, x: Tensor<3>| x.flatten::<2>(1, 2).mul_scalar(2.0);
-    let poll = &mut |_| Control::Continue;
-    let score = evaluate(&nothing, &double, &data, &Device::flex(), Policy::F32, poll);
-    let loss = score.unwrap().unwrap().loss;
-    assert!((loss - 506.0 / 12.0).abs() < 1e-9, "{loss}");
-}
-
-#[test]
-fn what_only_classes_have_is_refused_by_name() {
-    let _alone = alone();
-    let (folder, device) = (tempfile::tempdir().unwrap(), Device::flex().autodiff());
-    let plain = settings(folder.path());
-    let step = |loss, label_smoothing| StepSettings { loss, label_smoothing, ..plain.step };
-    let early_stop = Some(EarlyStop { patience: 2, least_gain: 0.0 });
-    for (settings, name) in [
-        (RunSettings { step: step(ClassLoss::MeanSquaredError, 0.0), ..plain.clone() }, "`loss`"),
-        (
-            RunSettings { step: step(ClassLoss::CrossEntropy, 0.1), ..plain.clone() },
-            "`label_smoothing`",
-        ),
-        (
-            RunSettings { criterion: Criterion::TestAccuracy, early_stop, ..plain.clone() },
-            "`criterion`",
-        ),
-    ] {
-        let run = Run::new(model(&device), OPTIMIZER.init());
-        let error = train(run, &settings, &device, None).unwrap_err().to_string();
-        assert!(error.starts_with(name), "{error}");
-    }
+    assert_eq!(score(&data).evaluation.value("r-squared"), None);
 }

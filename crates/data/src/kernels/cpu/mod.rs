@@ -3,5 +3,5 @@
 mod normalize;
 mod prefetch;
 
-pub(crate) use normalize::{Affine, append_planes, append_values};
+pub(crate) use normalize::{Affine, append_channels, append_planes, append_values};
 pub(crate) use prefetch::prefetch;

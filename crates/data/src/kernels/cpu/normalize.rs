@@ -5,6 +5,7 @@
 )]
 
 use crate::kernels::Path;
+use crate::pixels::Element;
 
 /// The map `byte · scale + shift`: one rounded product and one rounded sum in f32, never fused,
 /// so that every path computes the same bits.
@@ -17,13 +18,33 @@ pub(crate) struct Affine {
 impl Affine {
     /// `(byte / 255 − mean) / std`.
     pub(crate) fn normalizing(mean: f32, std: f32) -> Self {
+        Self::scaled(255.0, mean, std)
+    }
+
+    /// `(value / one − mean) / std`.
+    pub(crate) fn scaled(one: f64, mean: f32, std: f32) -> Self {
         let (mean, std) = (f64::from(mean), f64::from(std));
-        Self { scale: (1.0 / (255.0 * std)) as f32, shift: (-mean / std) as f32 }
+        Self { scale: (1.0 / (one * std)) as f32, shift: (-mean / std) as f32 }
     }
 
     #[inline(always)]
-    fn apply(self, byte: u8) -> f32 {
-        f32::from(byte) * self.scale + self.shift
+    fn apply<T: Element>(self, value: T) -> f32 {
+        value.to_f32() * self.scale + self.shift
+    }
+}
+
+/// Appends values of any number of channels as planes, each with a map of its own.
+///
+/// Values that fill no pixel are left out.
+pub(crate) fn append_channels<T: Element>(values: &[T], affine: &[Affine], to: &mut Vec<f32>) {
+    match affine {
+        [only] => to.extend(values.iter().map(|&value| only.apply(value))),
+        _ => {
+            for (channel, map) in affine.iter().enumerate() {
+                let pixels = values.chunks_exact(affine.len());
+                to.extend(pixels.map(|pixel| map.apply(pixel[channel])));
+            }
+        }
     }
 }
 

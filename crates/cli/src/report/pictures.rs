@@ -1,0 +1,130 @@
+//! What a task hands to a report: matrices, images, points, histograms.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+use updraft_run::{Picture, Tile};
+
+use super::plot::{bars, escape, scatter};
+use super::png::data_address;
+
+/// A confusion matrix of more classes has no numbers in its cells.
+const MOST_NUMBERS: usize = 20;
+
+/// The pictures of a run, each a figure.
+pub(super) fn pictures(pictures: &[Picture]) -> Result<String> {
+    let mut body = String::new();
+    for picture in pictures {
+        let figure = match picture {
+            Picture::Confusion { classes, counts } => confusion(classes, counts),
+            Picture::Tiles { title, tiles } => images(title, tiles)?,
+            Picture::Points { title, x_name, y_name, points, has_diagonal } => {
+                let points: Vec<(f64, f64)> = points.iter().map(|[x, y]| (*x, *y)).collect();
+                scatter(title, (x_name, y_name), &points, *has_diagonal)?
+            }
+            Picture::Histogram { title, x_name, bins, counts } => {
+                bars(title, x_name, *bins, counts)?
+            }
+            _ => continue,
+        };
+        body.push_str(&figure);
+    }
+    Ok(body)
+}
+
+/// Rows are true classes, columns predicted ones; a cell is the darker the larger its share of the
+/// row.
+fn confusion(classes: &[String], counts: &[Vec<u64>]) -> String {
+    let mut table =
+        "<figure class=\"wide\">\n<figcaption>Confusion matrix of the test images: rows \
+                     are true classes, columns predicted ones</figcaption>\n\
+                     <div class=\"scroll\"><table class=\"confusion\">\n<tr><th></th>"
+            .to_owned();
+    for class in classes {
+        let _ = write!(table, "<th class=\"turned\"><span>{}</span></th>", escape(class));
+    }
+    table.push_str("<th class=\"number\">right</th></tr>\n");
+    for (row, (class, counts)) in classes.iter().zip(counts).enumerate() {
+        let total: u64 = counts.iter().sum();
+        let _ = write!(table, "<tr><th>{}</th>", escape(class));
+        for (column, &count) in counts.iter().enumerate() {
+            let share = count as f64 / total.max(1) as f64;
+            let color = if row == column { "0,158,115" } else { "213,94,0" };
+            let text = if classes.len() <= MOST_NUMBERS && count > 0 {
+                count.to_string()
+            } else {
+                String::new()
+            };
+            let _ = write!(
+                table,
+                "<td style=\"background:rgba({color},{share:.2})\" title=\"{} as {}: {count}\">\
+                 {text}</td>",
+                escape(class),
+                escape(&classes[column]),
+            );
+        }
+        let right = 100.0 * counts.get(row).copied().unwrap_or(0) as f64 / total.max(1) as f64;
+        let _ = writeln!(table, "<td class=\"number\">{right:.1} %</td></tr>");
+    }
+    table.push_str("</table></div>\n</figure>\n");
+    table
+}
+
+fn images(title: &str, tiles: &[Tile]) -> Result<String> {
+    let mut body = format!(
+        "<figure class=\"wide\">\n<figcaption>{}</figcaption>\n<div class=\"tiles\">\n",
+        escape(title)
+    );
+    for Tile { height, width, rgb, caption } in tiles {
+        let (address, caption) = (data_address(*height, *width, rgb)?, escape(caption));
+        let _ = writeln!(
+            body,
+            "<div><img src=\"{address}\" alt=\"{caption}\" width=\"96\" height=\"{:.0}\">\
+             <span>{caption}</span></div>",
+            96.0 * *height as f64 / (*width).max(1) as f64,
+        );
+    }
+    body.push_str("</div>\n</figure>\n");
+    Ok(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_matrix_names_its_classes_and_shares_and_images_hold_themselves() {
+        let classes = vec!["a<".to_owned(), "b".to_owned()];
+        let tile = Tile { height: 1, width: 1, rgb: vec![9; 3], caption: "b as a".to_owned() };
+        let all = [
+            Picture::Confusion { classes, counts: vec![vec![3, 1], vec![0, 0]] },
+            Picture::Tiles { title: "mistakes".to_owned(), tiles: vec![tile] },
+        ];
+        let page = pictures(&all).expect("drawn");
+        for expected in ["a&lt;", "75.0 %", "a&lt; as b: 1", "data:image/png", "b as a"] {
+            assert!(page.contains(expected), "`{expected}` is missing");
+        }
+    }
+
+    #[test]
+    fn points_and_histograms_become_plots() {
+        let all = [
+            Picture::Points {
+                title: "predicted".to_owned(),
+                x_name: "true".to_owned(),
+                y_name: "predicted".to_owned(),
+                points: vec![[0.0, 0.5], [1.0, 1.5]],
+                has_diagonal: true,
+            },
+            Picture::Histogram {
+                title: "residuals".to_owned(),
+                x_name: "residual".to_owned(),
+                bins: [-1.0, 1.0],
+                counts: vec![2, 5],
+            },
+        ];
+        let page = pictures(&all).expect("drawn");
+        assert_eq!(page.matches("<svg").count(), 2);
+        assert!(page.contains("residual"));
+    }
+}

@@ -1,0 +1,14 @@
+//! Moving the pixels of one raster: loops on bare slices, one movement a file.
+
+mod crop;
+mod flip;
+mod remap;
+mod shift;
+
+pub use crop::Crop;
+pub use flip::Axis;
+
+pub(super) use crop::{crop_nearest, crop_resized};
+pub(super) use flip::flip;
+pub(super) use remap::{remap, remap_nearest};
+pub(super) use shift::shift;

@@ -1,0 +1,202 @@
+//! Samples in files: pictures and their targets, decoded when asked for.
+
+use std::borrow::Cow;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::decode::decode_raster;
+use crate::digest::Digest;
+use crate::error::{DataError, Place};
+use crate::pixels::Pixels;
+use crate::raster::{Raster, RasterSpec};
+use crate::sample::{Sample, SampleTarget};
+use crate::source::folder::{MAX_FILE_BYTES, read_file};
+use crate::source::sample_source::SampleSource;
+
+/// The files of one sample.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FileSample {
+    /// PNG or TIFF files of equal size and pixel type, at least one: their channels follow each
+    /// other, such as those of a microscope that writes a file for each.
+    pub inputs: Vec<PathBuf>,
+    /// Its target.
+    pub target: FileTarget,
+}
+
+/// The target of one sample in files.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum FileTarget {
+    /// None.
+    None,
+    /// A class, counted from 0.
+    Class(usize),
+    /// Some values.
+    Values(Vec<f32>),
+    /// An image to predict, in files like those of an input.
+    Image(Vec<PathBuf>),
+    /// A mask in a file of one channel.
+    Labels(PathBuf),
+}
+
+/// Pictures in PNG and TIFF files with their targets, read and decoded when asked for.
+///
+/// Channels and values are those of the files: gray, RGB, with or without alpha, of 8 or 16 bits;
+/// a palette becomes RGB, and so does a JPEG. Only TIFFs of one page are read.
+/// The fingerprint covers the names and lengths of the files and the targets that are numbers, not
+/// the contents of the files.
+#[derive(Debug, Clone)]
+pub struct SampleFiles {
+    samples: Vec<FileSample>,
+    fingerprint: String,
+}
+
+impl SampleFiles {
+    /// Lists samples; every file must be there.
+    ///
+    /// # Errors
+    /// [`DataError::Empty`] for no samples, [`DataError::Setting`] for a sample or an image to
+    /// predict without files, [`DataError::Open`] for a file that is not there.
+    pub fn try_new(samples: Vec<FileSample>) -> Result<Self, DataError> {
+        if samples.is_empty() {
+            return Err(DataError::Empty);
+        }
+        let mut digest = Digest::new("updraft samples in files").number(samples.len());
+        for sample in &samples {
+            digest = describe_files("inputs", &sample.inputs, digest)?;
+            digest = match &sample.target {
+                FileTarget::None => digest.text("no target"),
+                FileTarget::Class(class) => digest.text("class").number(*class),
+                FileTarget::Values(values) => {
+                    let digest = digest.text("values").number(values.len());
+                    values.iter().fold(digest, |digest, &value| digest.float(value))
+                }
+                FileTarget::Image(files) => describe_files("target image", files, digest)?,
+                FileTarget::Labels(file) => {
+                    describe_files("labels", std::slice::from_ref(file), digest)?
+                }
+            };
+        }
+        Ok(Self { samples, fingerprint: digest.hex() })
+    }
+
+    /// The files of one raster, one channel after the other.
+    fn raster(&self, index: usize, files: &[PathBuf]) -> Result<Raster<'static>, DataError> {
+        let mut rasters = Vec::with_capacity(files.len());
+        for file in files {
+            let raster = read_raster(file, index)?;
+            let first = rasters.first().map_or(&raster, |first| first);
+            let (expected, got) = (one_channel(first), one_channel(&raster));
+            if expected != got {
+                let expected = format!("{expected}, as `{}` has", files[0].display());
+                let (place, got) = (place(file, index), got.to_string());
+                return Err(DataError::Sample { place, expected, got });
+            }
+            rasters.push(raster);
+        }
+        if let [_] = rasters[..]
+            && let Some(only) = rasters.pop()
+        {
+            return Ok(only);
+        }
+        Ok(joined(&rasters))
+    }
+}
+
+impl SampleSource for SampleFiles {
+    fn len(&self) -> usize {
+        self.samples.len()
+    }
+
+    fn name(&self, index: usize) -> String {
+        self.samples[index].inputs[0].display().to_string()
+    }
+
+    fn read(&self, index: usize) -> Result<Sample<'_>, DataError> {
+        let sample = &self.samples[index];
+        let raster = self.raster(index, &sample.inputs)?;
+        let target = match &sample.target {
+            FileTarget::None => SampleTarget::None,
+            FileTarget::Class(class) => SampleTarget::Class(*class),
+            FileTarget::Values(values) => SampleTarget::Values(Cow::Borrowed(values)),
+            FileTarget::Image(files) => SampleTarget::Image(self.raster(index, files)?),
+            FileTarget::Labels(file) => SampleTarget::Labels(read_raster(file, index)?),
+        };
+        Ok(Sample { raster, target })
+    }
+
+    fn fingerprint(&self) -> String {
+        self.fingerprint.clone()
+    }
+}
+
+/// Adds names and lengths of files.
+fn describe_files(
+    kind: &'static str,
+    files: &[PathBuf],
+    digest: Digest,
+) -> Result<Digest, DataError> {
+    if files.is_empty() {
+        let (value, expected) = ("empty".to_owned(), "at least one file".to_owned());
+        return Err(DataError::Setting { name: kind, value, expected });
+    }
+    files.iter().try_fold(digest.text(kind).number(files.len()), |digest, file| {
+        let open = |cause| DataError::Open { path: file.clone(), cause };
+        let bytes = fs::metadata(file).map_err(open)?.len();
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        Ok(digest.text(&name).number(bytes as usize))
+    })
+}
+
+fn read_raster(file: &Path, index: usize) -> Result<Raster<'static>, DataError> {
+    let place = || place(file, index);
+    let bytes = read_file(file, 0).map_err(|cause| DataError::Read { place: place(), cause })?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
+        let bytes = bytes.len() as u64;
+        return Err(DataError::FileTooLarge { place: place(), bytes, limit: MAX_FILE_BYTES });
+    }
+    decode_raster(&bytes).map_err(|cause| DataError::Decode { place: place(), cause })
+}
+
+fn place(file: &Path, index: usize) -> Place {
+    Place { name: file.display().to_string(), index: Some(index) }
+}
+
+/// What all files of a raster have in common.
+fn one_channel(raster: &Raster<'_>) -> RasterSpec {
+    RasterSpec { channels: 1, ..*raster.spec() }
+}
+
+/// The channels of all rasters, which have one size and pixel type.
+fn joined(rasters: &[Raster<'static>]) -> Raster<'static> {
+    let channels = rasters.iter().map(|raster| raster.spec().channels).sum();
+    let spec = RasterSpec { channels, ..*rasters[0].spec() };
+    macro_rules! join {
+        ($kind:ident) => {{
+            let parts = rasters.iter().filter_map(|raster| match raster.pixels() {
+                Pixels::$kind(values) => Some((&**values, raster.spec().channels)),
+                _ => None,
+            });
+            side_by_side(&parts.collect::<Vec<_>>(), channels)
+        }};
+    }
+    match rasters[0].pixels() {
+        Pixels::U8(_) => Raster::of(spec, join!(U8)),
+        Pixels::U16(_) => Raster::of(spec, join!(U16)),
+        Pixels::F32(_) => Raster::of(spec, join!(F32)),
+    }
+}
+
+/// From several `[pixels, own channels]` to `[pixels, channels]`.
+fn side_by_side<T: Copy + Default>(parts: &[(&[T], usize)], channels: usize) -> Vec<T> {
+    let pixels = parts[0].0.len() / parts[0].1;
+    let mut values = vec![T::default(); pixels * channels];
+    let mut first = 0;
+    for &(part, own) in parts {
+        for (pixel, part) in values.chunks_exact_mut(channels).zip(part.chunks_exact(own)) {
+            pixel[first..][..own].copy_from_slice(part);
+        }
+        first += own;
+    }
+    values
+}

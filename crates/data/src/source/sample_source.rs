@@ -1,0 +1,43 @@
+//! What the loader asks of a set of samples, with or without classes.
+
+use crate::error::{DataError, Place};
+use crate::sample::Sample;
+
+/// A set of samples that can be read in any order, by several threads at once.
+///
+/// Reading is a function of the index: the same sample for every call and thread.
+/// To be collated, all samples have the pixel type, the channels and the sides of the first one,
+/// and targets of one kind and shape.
+/// An implementation that panics is reported as an error that names the sample.
+pub trait SampleSource: Send + Sync {
+    /// How many samples there are.
+    fn len(&self) -> usize;
+
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What a message calls a sample: its file, or how it was made.
+    ///
+    /// # Panics
+    /// If `index` is not below [`len`](Self::len).
+    fn name(&self, index: usize) -> String;
+
+    /// One sample.
+    ///
+    /// # Errors
+    /// What is wrong with this sample, by name and index.
+    ///
+    /// # Panics
+    /// If `index` is not below [`len`](Self::len).
+    fn read(&self, index: usize) -> Result<Sample<'_>, DataError>;
+
+    /// A SHA-256 of what the set is, as 64 hexadecimal digits: equal for equal sets.
+    fn fingerprint(&self) -> String;
+}
+
+/// A sample, as a message names it.
+pub(crate) fn sample_place(source: &dyn SampleSource, index: usize) -> Place {
+    Place { name: source.name(index), index: Some(index) }
+}

@@ -1,0 +1,51 @@
+//! Some samples of another set.
+
+use std::sync::Arc;
+
+use crate::digest::Digest;
+use crate::error::DataError;
+use crate::sample::Sample;
+use crate::source::sample_source::SampleSource;
+
+/// The samples of another set at the given indices, in the given order: a part to train on, a
+/// part to test on.
+///
+/// Errors name a sample by its index in the other set.
+pub struct SampleSubset {
+    source: Arc<dyn SampleSource>,
+    indices: Vec<usize>,
+}
+
+impl SampleSubset {
+    /// Chooses samples; one may be chosen several times.
+    ///
+    /// # Errors
+    /// [`DataError::Empty`] for no indices, [`DataError::OutOfRange`] for one too high.
+    pub fn try_new(source: Arc<dyn SampleSource>, indices: Vec<usize>) -> Result<Self, DataError> {
+        let samples = source.len();
+        match indices.iter().find(|&&index| index >= samples) {
+            Some(&index) => Err(DataError::OutOfRange { index, samples }),
+            None if indices.is_empty() => Err(DataError::Empty),
+            None => Ok(Self { source, indices }),
+        }
+    }
+}
+
+impl SampleSource for SampleSubset {
+    fn len(&self) -> usize {
+        self.indices.len()
+    }
+
+    fn name(&self, index: usize) -> String {
+        self.source.name(self.indices[index])
+    }
+
+    fn read(&self, index: usize) -> Result<Sample<'_>, DataError> {
+        self.source.read(self.indices[index])
+    }
+
+    fn fingerprint(&self) -> String {
+        let digest = Digest::new("updraft sample subset").text(&self.source.fingerprint());
+        self.indices.iter().fold(digest, |digest, &index| digest.number(index)).hex()
+    }
+}

@@ -1,0 +1,294 @@
+//! A network of depthwise-separable convolutions: stem, blocks, pooling and a linear classifier.
+
+use burn::module::{Initializer, Module, ModuleVisitor, Param};
+use burn::nn::conv::Conv2dConfig;
+use burn::nn::pool::AdaptiveAvgPool2dConfig;
+use burn::nn::{BatchNormConfig, Dropout, DropoutConfig, Linear, LinearConfig, PaddingConfig2d};
+use burn::tensor::{Device, Tensor, assert_shape};
+use serde::{Deserialize, Serialize};
+use updraft_conv::{Activation, AdaptiveAvgPool2d, BatchNorm, Conv2d, ConvNormActivation};
+
+use crate::error::SeparableConfigError;
+
+/// The largest stem width accepted: the last pointwise convolution then has 2³⁰ weights, 4 GiB in
+/// f32.
+const MAX_CHANNELS: usize = 4096;
+
+/// The width of each block as a multiple of the stem's, and its stride: the first five blocks of
+/// the source's table 1, with the first already at half the image's size.
+const BLOCKS: [(usize, usize); 5] = [(2, 1), (4, 2), (4, 1), (8, 2), (8, 1)];
+
+/// The configuration of a [`SeparableNet`].
+///
+/// # Example
+/// ```
+/// use updraft_models::SeparableConfig;
+///
+/// let config = SeparableConfig::new(10, 16).with_stem_stride(2);
+/// assert!(config.validate().is_ok());
+/// assert!(SeparableConfig::new(1, 16).validate().is_err());
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct SeparableConfig {
+    /// The number of classes.
+    pub classes: usize,
+    /// The width of the stem; the last block is eight times as wide.
+    pub channels: usize,
+    /// The stride of the stem: 1 keeps the image's size, 2 halves height and width before the
+    /// first block, which then costs a quarter of the multiply-adds.
+    pub stem_stride: usize,
+    /// The dropout probability of each feature before the classifier.
+    pub dropout: f64,
+}
+
+impl SeparableConfig {
+    /// A network with stem stride 1 and without dropout.
+    #[must_use]
+    pub const fn new(classes: usize, channels: usize) -> Self {
+        Self { classes, channels, stem_stride: 1, dropout: 0.0 }
+    }
+
+    /// Sets [`stem_stride`](Self::stem_stride).
+    #[must_use]
+    pub const fn with_stem_stride(mut self, stem_stride: usize) -> Self {
+        self.stem_stride = stem_stride;
+        self
+    }
+
+    /// Sets [`dropout`](Self::dropout).
+    #[must_use]
+    pub const fn with_dropout(mut self, dropout: f64) -> Self {
+        self.dropout = dropout;
+        self
+    }
+
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// The first value that is out of its range.
+    pub fn validate(&self) -> Result<(), SeparableConfigError> {
+        use SeparableConfigError as Error;
+
+        let Self { classes, channels, stem_stride, dropout } = *self;
+        if classes < 2 {
+            return Err(Error::Classes { classes });
+        }
+        if !(1..=MAX_CHANNELS).contains(&channels) {
+            return Err(Error::Channels { channels, max: MAX_CHANNELS });
+        }
+        if !(1..=2).contains(&stem_stride) {
+            return Err(Error::StemStride { stem_stride });
+        }
+        if !(0.0..1.0).contains(&dropout) {
+            return Err(Error::Dropout { dropout });
+        }
+        Ok(())
+    }
+
+    /// Makes a network with random parameters.
+    ///
+    /// All of them are drawn here, in module order, from the device's random state: the same
+    /// configuration after the same `device.seed(…)` gives the same parameters.
+    ///
+    /// # Panics
+    /// If [`validate`](Self::validate) returns an error; the message is the error's.
+    #[must_use]
+    pub fn init(&self, device: &Device) -> SeparableNet {
+        if let Err(error) = self.validate() {
+            panic!("{error}");
+        }
+        SeparableNet::new(self, device)
+    }
+}
+
+/// Classifies images by depthwise-separable convolutions, each followed by batch normalization
+/// and `ReLU`.
+///
+/// The network computes on the device of its parameters and in the dtype of its input.
+///
+/// # Source
+/// `MobileNet` v1: Howard et al. 2017, arXiv:1704.04861, section 3 and figure 3, with the first
+/// five blocks of its thirteen.
+#[derive(Module, Debug)]
+pub struct SeparableNet {
+    pub(crate) stem: ConvNormActivation,
+    pub(crate) blocks: Vec<SeparableBlock>,
+    dropout: Dropout,
+    classifier: Linear,
+}
+
+/// A depthwise 3×3 convolution, then a pointwise one.
+#[derive(Module, Debug)]
+pub(crate) struct SeparableBlock {
+    pub(crate) depthwise: ConvNormActivation,
+    pub(crate) pointwise: ConvNormActivation,
+}
+
+impl SeparableNet {
+    fn new(config: &SeparableConfig, device: &Device) -> Self {
+        let stem = conv_norm_relu([3, config.channels], 3, config.stem_stride, 1, device);
+        let mut input = config.channels;
+        let mut blocks = Vec::new();
+        for (multiple, stride) in BLOCKS {
+            let output = multiple * config.channels;
+            blocks.push(SeparableBlock {
+                depthwise: conv_norm_relu([input; 2], 3, stride, input, device),
+                pointwise: conv_norm_relu([input, output], 1, 1, 1, device),
+            });
+            input = output;
+        }
+        let net = Self {
+            stem,
+            blocks,
+            dropout: DropoutConfig::new(config.dropout).init(),
+            classifier: LinearConfig::new(input, config.classes).init(device),
+        };
+        // burn draws a parameter when it is first read.
+        net.visit(&mut DrawParameters);
+        net
+    }
+
+    /// Classifies images.
+    ///
+    /// # Shapes
+    /// - `rgb`: `[batch, 3, height, width]`
+    /// - returns: logits, `[batch, classes]`
+    ///
+    /// # Panics
+    /// If the second axis of `rgb` is not 3, or its dtype is not that of the parameters.
+    pub fn forward(&self, rgb: Tensor<4>) -> Tensor<2> {
+        assert_shape!(rgb, [_, 3, _, _]);
+        let maps = (0..self.segments()).fold(rgb, |maps, index| self.forward_segment(index, maps));
+        self.forward_head(maps)
+    }
+
+    /// The number of segments: the stem, then each block.
+    ///
+    /// [`forward_segment`](Self::forward_segment) for each of them in order and then
+    /// [`forward_head`](Self::forward_head) compute what [`forward`](Self::forward) does; a trainer
+    /// that recomputes activations keeps only what is passed between them.
+    pub fn segments(&self) -> usize {
+        1 + self.blocks.len()
+    }
+
+    /// Computes one segment.
+    ///
+    /// # Shapes
+    /// - `maps`: `[batch, 3, height, width]` for segment 0, then the previous segment's result
+    /// - returns: `[batch, channels, height, width]`
+    ///
+    /// # Panics
+    /// If `index` is not less than [`segments`](Self::segments), or `maps` has another shape.
+    #[must_use]
+    pub fn forward_segment(&self, index: usize, maps: Tensor<4>) -> Tensor<4> {
+        let Some(block) = index.checked_sub(1) else { return self.stem.forward(maps) };
+        let SeparableBlock { depthwise, pointwise } = &self.blocks[block];
+        pointwise.forward(depthwise.forward(maps))
+    }
+
+    /// Computes the head: global average pooling, dropout and the linear classifier.
+    ///
+    /// # Shapes
+    /// - `maps`: the last segment's result
+    /// - returns: logits, `[batch, classes]`
+    ///
+    /// # Panics
+    /// If `maps` has another number of channels than the last segment's result.
+    pub fn forward_head(&self, maps: Tensor<4>) -> Tensor<2> {
+        self.classifier.forward(self.dropout.forward(global_average_pool(maps)))
+    }
+
+    /// Multiply-adds of the forward pass of one image of this height and width.
+    ///
+    /// Counts convolutions and the linear layer only; normalizations and activations are left out,
+    /// as is usual.
+    pub fn multiply_adds(&self, image: [usize; 2]) -> u64 {
+        let blocks = self.blocks.iter().flat_map(|block| [&block.depthwise, &block.pointwise]);
+        let mut size = image;
+        let mut sum = 0;
+        for ConvNormActivation { conv, .. } in std::iter::once(&self.stem).chain(blocks) {
+            // The padding keeps the size at stride 1.
+            size = [0, 1].map(|axis| size[axis].div_ceil(conv.stride[axis]));
+            sum += conv.weight.lazy_shape().num_elements() * size[0] * size[1];
+        }
+        (sum + self.classifier.weight.lazy_shape().num_elements()) as u64
+    }
+}
+
+/// A convolution without bias, batch normalization and `ReLU`.
+///
+/// The kernel is square with an odd side; the padding keeps the image's size at stride 1.
+fn conv_norm_relu(
+    [input, output]: [usize; 2],
+    kernel: usize,
+    stride: usize,
+    groups: usize,
+    device: &Device,
+) -> ConvNormActivation {
+    let padding = kernel / 2;
+    // He et al. 2015, arXiv:1502.01852, eq. 10: the gain for rectified activations.
+    let gain = std::f64::consts::SQRT_2;
+    let conv = Conv2dConfig::new([input, output], [kernel; 2])
+        .with_stride([stride; 2])
+        .with_padding(PaddingConfig2d::Explicit(padding, padding, padding, padding))
+        .with_groups(groups)
+        .with_bias(false)
+        .with_initializer(Initializer::KaimingNormal { gain, fan_out_only: false });
+    let norm = BatchNorm::new(&BatchNormConfig::new(output), device);
+    ConvNormActivation::new(Conv2d::new(&conv, device), norm, Activation::Relu)
+}
+
+/// The mean of each feature map, `[batch, channels]`.
+fn global_average_pool(maps: Tensor<4>) -> Tensor<2> {
+    let [batch, channels, ..] = maps.dims();
+    let pool = AdaptiveAvgPool2d::new(AdaptiveAvgPool2dConfig::new([1, 1]));
+    pool.forward(maps).reshape([batch, channels])
+}
+
+/// Draws every parameter that is not drawn yet.
+struct DrawParameters;
+
+impl ModuleVisitor for DrawParameters {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let _ = param.val();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_network_costs_what_its_layers_cost_by_hand() {
+        let net = SeparableConfig::new(3, 2).with_stem_stride(2).init(&Device::flex());
+        // 16 × 16 behind the stem are 8 × 8, then 4 × 4, then 2 × 2.
+        let stem = 3 * 2 * 9 * 64_u64;
+        let block =
+            |input: u64, output: u64, positions: u64| (input * 9 + input * output) * positions;
+        let blocks = block(2, 4, 64)
+            + block(4, 8, 16)
+            + block(8, 8, 16)
+            + block(8, 16, 4)
+            + block(16, 16, 4);
+        assert_eq!(net.multiply_adds([16, 16]), stem + blocks + 16 * 3);
+        assert_eq!(net.multiply_adds([15, 16]), net.multiply_adds([16, 16]));
+    }
+
+    #[test]
+    fn every_value_out_of_range_is_named() {
+        let good = SeparableConfig::new(2, 1);
+        assert_eq!(good.validate(), Ok(()));
+        for (config, name) in [
+            (SeparableConfig::new(1, 1), "classes"),
+            (SeparableConfig::new(2, 0), "channels"),
+            (SeparableConfig::new(2, MAX_CHANNELS + 1), "channels"),
+            (good.clone().with_stem_stride(3), "stem_stride"),
+            (good.with_dropout(1.0), "dropout"),
+        ] {
+            let message = config.validate().expect_err(name).to_string();
+            assert!(message.starts_with(&format!("`{name}` is ")), "{message}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! Values of a plan that are a word or a number.
+
+use serde::{Deserialize, Serialize};
+use updraft_trainer::BatchSearch;
+
+use crate::error::RunError;
+
+/// A number, or a word.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NumberOrWord {
+    Number(usize),
+    Word(String),
+}
+
+/// From how many batches of an epoch statistics are computed: `all` or a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BatchesPlan {
+    /// From all of them.
+    All,
+    /// From the first ones, this many.
+    Count(usize),
+}
+
+impl Serialize for BatchesPlan {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            Self::All => serializer.serialize_str("all"),
+            Self::Count(count) => serializer.serialize_u64(count as u64),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for BatchesPlan {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match NumberOrWord::deserialize(deserializer)? {
+            NumberOrWord::Number(count) => Ok(Self::Count(count)),
+            NumberOrWord::Word(word) if word == "all" => Ok(Self::All),
+            NumberOrWord::Word(_) => Err(serde::de::Error::custom("expected `all` or a number")),
+        }
+    }
+}
+
+/// What a training step does with the activations of its forward pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RecomputePlan {
+    /// It keeps them.
+    #[default]
+    None,
+    /// It computes element-wise operations again in the backward pass: burn's own strategy.
+    ElementWise,
+    /// It keeps what flows between the network's segments and computes the rest again.
+    Segments,
+}
+
+/// The search for the largest batch that fits into memory.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct AutoBatchPlan {
+    /// The smallest batch to try, in samples.
+    pub least: usize,
+    /// The largest batch to try, in samples.
+    pub most: usize,
+    /// The share of the largest fitting batch that is left free.
+    pub head_room: f64,
+    /// The memory that the process of a training step may take, in MiB; without it, what the system
+    /// reports as available.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget_mib: Option<u64>,
+}
+
+impl Default for AutoBatchPlan {
+    fn default() -> Self {
+        // Batch norms need two images; beyond some thousands, batches learn nothing more.
+        Self { least: 2, most: 4096, head_room: 0.1, budget_mib: None }
+    }
+}
+
+impl AutoBatchPlan {
+    /// The search that these numbers describe.
+    #[must_use]
+    pub fn search(&self) -> BatchSearch {
+        BatchSearch { least: self.least, most: self.most, head_room: self.head_room }
+    }
+
+    /// The budget in bytes: the given one, else what the machine or this process's control group
+    /// has left.
+    ///
+    /// # Errors
+    /// [`RunError::UnknownMemory`] where neither is known.
+    pub fn budget_bytes(&self) -> Result<u64, RunError> {
+        let given = self.budget_mib.map(|mib| mib.saturating_mul(1 << 20));
+        given.or_else(|| updraft_device::memory().available_bytes).ok_or(RunError::UnknownMemory)
+    }
+}
+
+/// How many threads load data: `auto` or a number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkersPlan {
+    /// Chosen by the measured cost of loading a sample.
+    Auto,
+    /// This many; with 0, data is loaded on the training thread.
+    Count(usize),
+}
+
+impl Serialize for WorkersPlan {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match *self {
+            Self::Auto => serializer.serialize_str("auto"),
+            Self::Count(count) => serializer.serialize_u64(count as u64),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for WorkersPlan {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match NumberOrWord::deserialize(deserializer)? {
+            NumberOrWord::Number(count) => Ok(Self::Count(count)),
+            NumberOrWord::Word(word) if word == "auto" => Ok(Self::Auto),
+            NumberOrWord::Word(_) => Err(serde::de::Error::custom("expected `auto` or a number")),
+        }
+    }
+}
+
+impl From<WorkersPlan> for updraft_data::Workers {
+    fn from(plan: WorkersPlan) -> Self {
+        match plan {
+            WorkersPlan::Auto => Self::Auto,
+            WorkersPlan::Count(count) => Self::Count(count),
+        }
+    }
+}

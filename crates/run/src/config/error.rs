@@ -1,0 +1,85 @@
+//! Why a configuration cannot become a plan.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a configuration cannot become a plan; the text names the key that was written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read the config `{path}`: {cause}; `configs/` in the repository has examples")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        cause: io::Error,
+    },
+    /// A file inherits from one that led to it, or from too many.
+    #[error(
+        "`{place}` inherits from `{parent}`, which leads back to it or to more than eight files; \
+         name a file that inherits from nothing"
+    )]
+    Inherit {
+        /// The file that inherits.
+        place: PathBuf,
+        /// What it inherits from.
+        parent: PathBuf,
+    },
+    /// The text is not TOML.
+    #[error("{place}: {message}")]
+    Malformed {
+        /// File and line.
+        place: String,
+        /// What the parser found.
+        message: String,
+    },
+    /// A key that does not exist.
+    #[error("{place}: unknown key `{key}`; did you mean `{nearest}`? (known here: {known})")]
+    UnknownKey {
+        /// File and line, or the option of the command line.
+        place: String,
+        /// The key's last part.
+        key: String,
+        /// The known key that is most like it.
+        nearest: String,
+        /// All keys of the table.
+        known: String,
+    },
+    /// A key that exists and that nothing reads beside the others.
+    #[error("{place}`{key}` is not read beside {beside}; leave it out or change that")]
+    Unread {
+        /// File and line with a colon, or nothing.
+        place: String,
+        /// The key.
+        key: String,
+        /// What decides which keys are read, such as `data.source = "folders"`.
+        beside: String,
+    },
+    /// A `--set` that is not `key=value`.
+    #[error("`--set {given}` is not of the form key=value, such as train.epochs=3")]
+    Set {
+        /// What was given.
+        given: String,
+    },
+    /// A value that cannot be used.
+    #[error("{place}`{key}` is {value}; it must be {expected}")]
+    Value {
+        /// File and line with a colon, or nothing.
+        place: String,
+        /// The key.
+        key: String,
+        /// What was given.
+        value: String,
+        /// What it must be.
+        expected: String,
+    },
+    /// A key that another makes necessary.
+    #[error("`{key}` is missing; {because} needs it")]
+    Missing {
+        /// The key.
+        key: &'static str,
+        /// What needs it, such as `data.source = "archives"`.
+        because: String,
+    },
+}

@@ -1,0 +1,138 @@
+//! A key of a configuration: its name, default, meaning and check, declared once.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use toml::Value;
+
+/// A key of a configuration that reads as a `T`.
+///
+/// Plans, error messages and the table of [`key_table`](crate::key_table) all use this one
+/// declaration. [`Settings`](crate::Settings) reads its value.
+///
+/// # Example
+/// ```
+/// use updraft_run::Key;
+///
+/// const EPOCHS: Key<u64> = Key::new("train.epochs", "passes over the training data")
+///     .default("10")
+///     .check("at least 1", |epochs| *epochs >= 1);
+/// ```
+pub struct Key<T: 'static> {
+    name: &'static str,
+    meaning: &'static str,
+    default: KeyDefault,
+    expected: &'static str,
+    allows: fn(&T) -> bool,
+}
+
+/// What a key is where no configuration gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum KeyDefault {
+    /// Nothing.
+    None,
+    /// This value, in TOML.
+    Value(&'static str),
+    /// It depends on other keys; how, in Markdown.
+    Depends(&'static str),
+}
+
+impl<T> Key<T> {
+    /// A key without a default that takes every `T`.
+    #[must_use]
+    pub const fn new(name: &'static str, meaning: &'static str) -> Self {
+        Self { name, meaning, default: KeyDefault::None, expected: "", allows: |_| true }
+    }
+
+    /// Sets the default, in TOML.
+    #[must_use]
+    pub const fn default(self, toml: &'static str) -> Self {
+        Self {
+            name: self.name,
+            meaning: self.meaning,
+            default: KeyDefault::Value(toml),
+            expected: self.expected,
+            allows: self.allows,
+        }
+    }
+
+    /// Describes, in Markdown, how the default depends on other keys.
+    #[must_use]
+    pub const fn depends(self, markdown: &'static str) -> Self {
+        Self {
+            name: self.name,
+            meaning: self.meaning,
+            default: KeyDefault::Depends(markdown),
+            expected: self.expected,
+            allows: self.allows,
+        }
+    }
+
+    /// Sets which values are allowed. `expected` completes the sentence "it must be …": a range
+    /// alone, such as "at least 1", or a text that also names the type, such as "a finite number
+    /// above 0".
+    #[must_use]
+    pub const fn check(self, expected: &'static str, allows: fn(&T) -> bool) -> Self {
+        Self { name: self.name, meaning: self.meaning, default: self.default, expected, allows }
+    }
+
+    pub(super) fn allows(&self, value: &T) -> bool {
+        (self.allows)(value)
+    }
+}
+
+/// A [`Key`] of any type, for lists of keys.
+pub trait AnyKey: Sync {
+    /// Its path, such as `train.epochs`.
+    fn name(&self) -> &'static str;
+
+    /// What it means, in Markdown.
+    fn meaning(&self) -> &'static str;
+
+    /// What it is where no configuration gives it.
+    fn standard(&self) -> KeyDefault;
+
+    /// What it must be, after "it must be"; empty where every value of its type is allowed.
+    fn expected(&self) -> &'static str;
+
+    /// Whether a value has the key's type and is allowed.
+    fn accepts(&self, value: &Value) -> bool;
+}
+
+impl<T: DeserializeOwned + Serialize> AnyKey for Key<T> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn meaning(&self) -> &'static str {
+        self.meaning
+    }
+
+    fn standard(&self) -> KeyDefault {
+        self.default
+    }
+
+    fn expected(&self) -> &'static str {
+        self.expected
+    }
+
+    fn accepts(&self, value: &Value) -> bool {
+        value.clone().try_into::<T>().is_ok_and(|value| self.allows(&value))
+    }
+}
+
+/// The default of a key in TOML: a task's own, else the key's; `None` where it has none or it
+/// depends on other keys.
+pub(super) fn default_text(
+    key: &dyn AnyKey,
+    own: &[(&'static str, &'static str)],
+) -> Option<&'static str> {
+    let own = own.iter().find(|(name, _)| *name == key.name());
+    match (own, key.standard()) {
+        (Some((_, text)), _) => Some(text),
+        (None, KeyDefault::Value(text)) => Some(text),
+        (None, KeyDefault::None | KeyDefault::Depends(_)) => None,
+    }
+}
+
+/// The keys that a task or a part of a plan has.
+pub type Keys = &'static [&'static dyn AnyKey];

@@ -1,0 +1,109 @@
+//! The keys of a task with their defaults and meanings, as `configs/README.md` has them.
+
+use std::fmt::Write as _;
+
+use toml::{Table, Value};
+
+use super::key::{AnyKey, KeyDefault, default_text};
+use super::plan::COMMON;
+use crate::task::TaskKind;
+
+/// The table of a task's keys, in Markdown: those of every task, then its own.
+#[must_use]
+pub fn key_table(kind: &dyn TaskKind) -> String {
+    let mut table = "| Key | Default | Meaning |\n|---|---|---|\n".to_owned();
+    let inherit = "the configs whose values stand in for those that are left out; read in files, \
+                   not with `--set`";
+    let _ = writeln!(table, "| `inherit` | – | {inherit} |");
+    for key in COMMON.iter().chain(kind.keys()).copied().flatten() {
+        let default = default_of(*key, kind);
+        let _ = writeln!(table, "| `{}` | {default} | {} |", key.name(), key.meaning());
+    }
+    table
+}
+
+/// In Markdown.
+fn default_of(key: &dyn AnyKey, kind: &dyn TaskKind) -> String {
+    let Some(text) = default_text(key, kind.defaults()) else {
+        return match key.standard() {
+            KeyDefault::Depends(markdown) => markdown.to_owned(),
+            _ => "–".to_owned(),
+        };
+    };
+    let table: Table = format!("v = {text}").parse().expect("a default is TOML");
+    shown(&table["v"])
+}
+
+/// A value in Markdown: numbers as people write them, and a table by its kind with what else it
+/// holds.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Float(number) => number.to_string(),
+        Value::Integer(_) | Value::Boolean(_) => value.to_string(),
+        Value::String(text) => format!("`{text}`"),
+        Value::Table(table) if table.contains_key("kind") => {
+            let others = table.iter().filter(|(name, _)| *name != "kind");
+            let others: Vec<String> =
+                others.map(|(name, value)| format!("`{name}` {}", shown(value))).collect();
+            let with = if others.is_empty() { "" } else { " with " };
+            format!("{}{with}{}", shown(&table["kind"]), others.join(", "))
+        }
+        _ => format!("`{value}`"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::task::TASKS;
+
+    #[test]
+    fn every_default_has_the_type_of_its_key_and_is_allowed() {
+        for kind in TASKS {
+            for key in COMMON.iter().chain(kind.keys()).copied().flatten() {
+                let Some(text) = default_text(*key, kind.defaults()) else { continue };
+                let table: Table = format!("v = {text}").parse().expect("TOML");
+                assert!(key.accepts(&table["v"]), "`{}` = {text}", key.name());
+            }
+        }
+    }
+
+    #[test]
+    fn the_table_of_keys_has_the_defaults_of_the_task_in_words() {
+        let [images, tables] = [TASKS[0], TASKS[1]].map(key_table);
+        for (table, row) in [
+            (&images, "| `train.epochs` | 10 |"),
+            (&images, "| `data.class_column` | `class` |"),
+            (&images, "| `train.clip_norm` | – |"),
+            (&images, "| `train.optimizer` | `adamw` with `weight_decay` 0.01 |"),
+            (&images, "| `train.criterion` | `test-accuracy` |"),
+            (&tables, "| `train.criterion` | `test-loss` |"),
+            (&tables, "| `train.epochs` | 60 |"),
+            (&tables, "| `model.kind` | `kan` |"),
+        ] {
+            assert!(table.contains(row), "{row} in {table}");
+        }
+    }
+
+    #[test]
+    fn no_key_is_declared_twice() {
+        for kind in TASKS {
+            let keys = COMMON.iter().chain(kind.keys()).copied().flatten();
+            let mut names: Vec<&str> = keys.map(|key| key.name()).collect();
+            let count = names.len();
+            names.sort_unstable();
+            names.dedup();
+            assert_eq!(names.len(), count, "{}", kind.name());
+        }
+    }
+
+    #[test]
+    fn a_default_of_a_task_names_a_key_that_there_is() {
+        for kind in TASKS {
+            for (name, _) in kind.defaults() {
+                let mut keys = COMMON.into_iter().flatten();
+                assert!(keys.any(|key| key.name() == *name), "`{name}`");
+            }
+        }
+    }
+}

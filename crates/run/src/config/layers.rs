@@ -1,0 +1,297 @@
+//! A configuration file with the files it inherits from and the command line, laid over each other.
+
+use std::path::{Path, PathBuf};
+
+use toml::de::{DeTable, DeValue};
+use toml::{Table, Value};
+
+use super::error::ConfigError;
+use super::key::Keys;
+
+/// The key that names the files whose values stand in for those that are left out.
+pub(super) const INHERIT: &str = "inherit";
+
+/// More files than anybody needs on the way to one configuration.
+const MOST_LAYERS: usize = 8;
+
+/// The values of one configuration file.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Layer {
+    /// The file's path, or `file` for the one that was named.
+    pub name: String,
+    /// What errors call it: its path.
+    pub(super) place: String,
+    pub(super) text: String,
+    /// Its values, without `inherit`.
+    pub table: Table,
+}
+
+/// The file at `place` with the given text, then each file it inherits from, in their order, with
+/// what that inherits from in turn.
+pub(super) fn layers(text: &str, place: &Path) -> Result<Vec<Layer>, ConfigError> {
+    let mut layers = Vec::new();
+    add(text, place, &mut Vec::new(), &mut layers)?;
+    layers[0].name = "file".to_owned();
+    Ok(layers)
+}
+
+/// Adds a file and what it inherits from; `way` led to it.
+fn add(
+    text: &str,
+    place: &Path,
+    way: &mut Vec<PathBuf>,
+    layers: &mut Vec<Layer>,
+) -> Result<(), ConfigError> {
+    let mut table: Table = toml::from_str(text).map_err(|error: toml::de::Error| {
+        let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
+        let (place, message) = (format!("{}:{line}", place.display()), error.message().trim());
+        ConfigError::Malformed { place, message: message.to_owned() }
+    })?;
+    let name = place.display().to_string();
+    let parents = parents(table.remove(INHERIT), &name)?;
+    layers.push(Layer { place: name.clone(), name, text: text.to_owned(), table });
+    way.push(place.to_owned());
+    for parent in parents {
+        let parent = place.parent().unwrap_or(Path::new("")).join(parent);
+        if way.contains(&parent) || layers.len() >= MOST_LAYERS {
+            return Err(ConfigError::Inherit { place: place.to_owned(), parent });
+        }
+        let text = std::fs::read_to_string(&parent)
+            .map_err(|cause| ConfigError::Read { path: parent.clone(), cause })?;
+        add(&text, &parent, way, layers)?;
+    }
+    way.pop();
+    Ok(())
+}
+
+fn parents(value: Option<Value>, place: &str) -> Result<Vec<PathBuf>, ConfigError> {
+    let refuse = |value: &Value| ConfigError::Value {
+        place: format!("{place}: "),
+        key: INHERIT.to_owned(),
+        value: value.to_string(),
+        expected: "the path of a file or a list of paths".to_owned(),
+    };
+    match value {
+        None => Ok(Vec::new()),
+        Some(Value::String(path)) => Ok(vec![path.into()]),
+        Some(Value::Array(paths)) => paths
+            .iter()
+            .map(|path| path.as_str().map(PathBuf::from).ok_or_else(|| refuse(path)))
+            .collect(),
+        Some(other) => Err(refuse(&other)),
+    }
+}
+
+/// The first layer laid over the second, over the third, and so on.
+///
+/// Tables are merged key by key, but one with a `kind` takes the place of another as a whole: its
+/// keys belong to its kind.
+pub(super) fn merged(layers: &[Layer]) -> Table {
+    let mut table = Table::new();
+    for layer in layers.iter().rev() {
+        lay(&mut table, &layer.table);
+    }
+    table
+}
+
+fn lay(under: &mut Table, over: &Table) {
+    for (key, value) in over {
+        match (under.get_mut(key), value) {
+            (Some(Value::Table(under)), Value::Table(over)) if !over.contains_key("kind") => {
+                lay(under, over);
+            }
+            _ => {
+                under.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+/// Lays one `a.b.c=value` over the table; the value is TOML, or text where it does not parse.
+pub(super) fn lay_set(table: &mut Table, set: &str) -> Result<(), ConfigError> {
+    let malformed = || ConfigError::Set { given: set.to_owned() };
+    let (key, value) = set.split_once('=').ok_or_else(malformed)?;
+    let (key, value) = (key.trim(), value.trim());
+    let mut path: Vec<&str> = key.split('.').collect();
+    let last = path.pop().filter(|name| !name.is_empty()).ok_or_else(malformed)?;
+    let mut inner = &mut *table;
+    for name in path {
+        inner = inner
+            .entry(name.to_owned())
+            .or_insert_with(|| Value::Table(Table::new()))
+            .as_table_mut()
+            .ok_or_else(malformed)?;
+    }
+    let value = toml::from_str::<Table>(&format!("v = {value}"))
+        .ok()
+        .and_then(|mut parsed| parsed.remove("v"))
+        .unwrap_or_else(|| Value::String(value.to_owned()));
+    inner.insert(last.to_owned(), value);
+    // A file's own is taken off before anything is laid over it.
+    if let Some(value) = table.get(INHERIT) {
+        return Err(ConfigError::Value {
+            place: String::new(),
+            key: INHERIT.to_owned(),
+            value: value.to_string(),
+            expected: "given in a file, not with --set: name both files in a config, \
+                       `inherit = [\"profiles/fast.toml\", \"cifar10.toml\"]`"
+                .to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// Refuses the first key of a table that is none of `keys`, and a section that is not a table; `at`
+/// gives the place of a path.
+pub(super) fn refuse_unknown(
+    table: &Table,
+    keys: &[Keys],
+    at: &dyn Fn(&str) -> String,
+) -> Result<(), ConfigError> {
+    let names: Vec<&str> = keys.iter().flat_map(|keys| keys.iter().map(|key| key.name())).collect();
+    for (key, value) in table {
+        let sections = names.iter().filter_map(|name| name.split_once('.'));
+        let mut inside: Vec<&str> =
+            sections.filter(|(section, _)| section == key).map(|(_, name)| name).collect();
+        match value {
+            Value::Table(inner) if !inside.is_empty() => {
+                if let Some(unknown) = inner.keys().find(|name| !inside.contains(&name.as_str())) {
+                    return Err(unknown_key(at(&format!("{key}.{unknown}")), unknown, &mut inside));
+                }
+            }
+            _ if names.contains(&key.as_str()) => {}
+            _ if !inside.is_empty() => {
+                return Err(ConfigError::Value {
+                    place: format!("{}: ", at(key)),
+                    key: key.clone(),
+                    value: value.to_string(),
+                    expected: format!("a table, such as `[{key}]` with keys below it"),
+                });
+            }
+            _ => {
+                let mut tops: Vec<&str> = names
+                    .iter()
+                    .map(|name| name.split_once('.').map_or(*name, |(section, _)| section))
+                    .chain([INHERIT])
+                    .collect();
+                return Err(unknown_key(at(key), key, &mut tops));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The error for a key that is none of `known`, with the one that is most like it.
+pub(super) fn unknown_key(place: String, key: &str, known: &mut Vec<&str>) -> ConfigError {
+    known.sort_unstable();
+    known.dedup();
+    let nearest = known
+        .iter()
+        .max_by(|a, b| strsim::jaro_winkler(key, a).total_cmp(&strsim::jaro_winkler(key, b)))
+        .map_or_else(|| "none".to_owned(), |name| (*name).to_owned());
+    ConfigError::UnknownKey { place, key: key.to_owned(), nearest, known: known.join(", ") }
+}
+
+/// A file with the line on which its text gives a key.
+pub(super) fn at_line(place: &str, text: &str, path: &str) -> String {
+    match line_of(text, path) {
+        Some(line) => format!("{place}:{line}"),
+        None => place.to_owned(),
+    }
+}
+
+/// The line, counted from 1, on which a text gives the key of this path, or the innermost table on
+/// the way to it; `None` where the path's first key is not in the text.
+fn line_of(text: &str, path: &str) -> Option<usize> {
+    let document = DeTable::parse(text).ok()?;
+    let (mut table, mut offset) = (document.get_ref(), None);
+    for name in path.split('.') {
+        let Some((key, value)) = table.get_key_value(name) else { break };
+        offset = Some(key.span().start);
+        match value.get_ref() {
+            DeValue::Table(inner) => table = inner,
+            _ => break,
+        }
+    }
+    Some(text[..offset?].matches('\n').count() + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn layer(text: &str) -> Layer {
+        let table = toml::from_str(text).expect("valid");
+        Layer { name: String::new(), place: String::new(), text: text.to_owned(), table }
+    }
+
+    #[test]
+    fn tables_merge_key_by_key_but_kinds_replace_each_other() {
+        let merged = merged(&[
+            layer("[train]\nepochs = 3\nschedule = { kind = \"one-cycle\" }"),
+            layer("[train]\nbatch = 8\nschedule = { kind = \"warmup-cosine\", warmup = 0.1 }"),
+        ]);
+        let train = merged["train"].as_table().expect("a table");
+        assert_eq!((train["epochs"].as_integer(), train["batch"].as_integer()), (Some(3), Some(8)));
+        assert_eq!(train["schedule"].as_table().expect("a table").len(), 1);
+    }
+
+    #[test]
+    fn of_several_files_the_first_named_comes_first() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let write = |name: &str, text: &str| {
+            std::fs::write(dir.path().join(name), text).expect("written");
+        };
+        write("base.toml", "seed = 1\n[train]\nepochs = 1\nbatch = 1\n");
+        write("long.toml", "inherit = \"base.toml\"\n[train]\nepochs = 2\n");
+        write("wide.toml", "inherit = \"base.toml\"\n[train]\nepochs = 3\nbatch = 3\n");
+        let text = "inherit = [\"long.toml\", \"wide.toml\"]\nname = \"both\"\n";
+        let found =
+            layers(text, &dir.path().join("c.toml")).expect("valid, though base comes twice");
+        let merged = merged(&found);
+        let train = merged["train"].as_table().expect("a table");
+        assert_eq!((train["epochs"].as_integer(), train["batch"].as_integer()), (Some(2), Some(1)));
+        assert_eq!(merged["seed"].as_integer(), Some(1));
+        let names: Vec<&str> =
+            found.iter().map(|layer| layer.name.rsplit('/').next().expect("a name")).collect();
+        assert_eq!(names, ["file", "long.toml", "base.toml", "wide.toml", "base.toml"]);
+    }
+
+    #[test]
+    fn files_that_inherit_from_each_other_are_refused() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        std::fs::write(dir.path().join("a.toml"), "inherit = \"b.toml\"\n").expect("written");
+        std::fs::write(dir.path().join("b.toml"), "inherit = \"a.toml\"\n").expect("written");
+        let refused = layers("inherit = \"b.toml\"\n", &dir.path().join("a.toml"));
+        assert!(matches!(refused, Err(ConfigError::Inherit { .. })), "{refused:?}");
+    }
+
+    #[test]
+    fn the_line_of_a_key_is_found_in_sections_and_with_dots() {
+        let text = "seed = 1\n[train]\n# more\nepochs = 3\nschedule = { kind = \"x\" }\n";
+        assert_eq!(line_of(text, "seed"), Some(1));
+        assert_eq!(line_of(text, "train.epochs"), Some(4));
+        assert_eq!(line_of(text, "train.schedule.kind"), Some(5));
+        assert_eq!(line_of("train.epochs = 3", "train.epochs"), Some(1));
+        assert_eq!(
+            line_of("# train.epochs = 1\n\ntrain = { a = 1, epochs = 3 }", "train.epochs"),
+            Some(3)
+        );
+        let wide = "[data]\nmean = [\n  0.5,\n]\n[data.faults]\nkind = \"skip\"\nat_most = 0\n";
+        assert_eq!(line_of(wide, "data.faults.at_most"), Some(7));
+        assert_eq!(line_of(wide, "data.faults"), Some(5));
+        assert_eq!(line_of(text, "model.kind"), None);
+    }
+
+    #[test]
+    fn an_override_reaches_into_tables_with_toml_values_or_text() {
+        let mut table: Table = toml::from_str("[train]\nepochs = 3\n").expect("valid");
+        for set in ["train.epochs=5", "device=flex", "train.schedule.kind=constant"] {
+            lay_set(&mut table, set).expect("valid");
+        }
+        assert_eq!(table["train"]["epochs"].as_integer(), Some(5));
+        assert_eq!(table["device"].as_str(), Some("flex"));
+        assert_eq!(table["train"]["schedule"]["kind"].as_str(), Some("constant"));
+        assert!(matches!(lay_set(&mut table, "epochs"), Err(ConfigError::Set { .. })));
+    }
+}

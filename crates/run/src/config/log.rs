@@ -1,0 +1,46 @@
+//! The keys of `log`: what a run writes down beside its metrics.
+
+use super::error::ConfigError;
+use super::key::{Key, Keys};
+use super::settings::Settings;
+
+const CSV: Key<bool> =
+    Key::new("log.csv", "also writes `steps.csv` and `epochs.csv`").default("false");
+const TENSORBOARD: Key<bool> =
+    Key::new("log.tensorboard", "also writes an event file for `tensorboard --logdir RUN`")
+        .default("false");
+const UTILIZATION: Key<bool> = Key::new(
+    "log.utilization",
+    "measures the device's peak first, as a narrow `precision` does by itself, and reports the model's GFLOP/s and their share of the measured peak with every step",
+)
+.default("false");
+const TRACE: Key<[u64; 2]> = Key::new(
+    "log.trace",
+    "`[first, last]`: steps written to `trace.json`, which Chrome and Perfetto show",
+)
+.check("a list of two steps, the first not after the last", |[first, last]| first <= last);
+
+/// The keys of `log`.
+pub(super) const KEYS: Keys = &[&CSV, &TENSORBOARD, &UTILIZATION, &TRACE];
+
+/// What a run writes down beside `metrics.jsonl`; each field is the key of its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs, reason = "each field is the key of its name, which says what it means")]
+pub struct LogPlan {
+    pub csv: bool,
+    pub tensorboard: bool,
+    pub utilization: bool,
+    pub trace: Option<[u64; 2]>,
+}
+
+impl LogPlan {
+    /// Reads every key.
+    pub(super) fn read(settings: &Settings) -> Result<Self, ConfigError> {
+        Ok(Self {
+            csv: settings.value(&CSV)?,
+            tensorboard: settings.value(&TENSORBOARD)?,
+            utilization: settings.value(&UTILIZATION)?,
+            trace: settings.option(&TRACE)?,
+        })
+    }
+}

@@ -1,0 +1,25 @@
+//! From a configuration file to a plan in which every choice is made.
+
+mod choice;
+mod error;
+mod expected;
+mod key;
+mod key_path;
+mod key_table;
+mod layers;
+mod log;
+mod origin;
+mod plan;
+mod settings;
+mod train;
+
+pub use choice::{AutoBatchPlan, BatchesPlan, RecomputePlan, WorkersPlan};
+pub use error::ConfigError;
+pub use key::{AnyKey, Key, KeyDefault, Keys};
+pub use key_table::key_table;
+pub use layers::Layer;
+pub use log::LogPlan;
+pub use origin::origins;
+pub use plan::{Plan, Planned};
+pub use settings::{Settings, TaskDefault};
+pub use train::TrainPlan;

@@ -1,0 +1,196 @@
+//! The plan of a run: every choice made, defaults included.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use toml::{Table, Value};
+use updraft_device::DeviceSpec;
+use updraft_precision::Policy;
+use updraft_trainer::RunSettings;
+
+use super::error::ConfigError;
+use super::key::{Key, Keys};
+use super::key_path::put;
+use super::log::{self, LogPlan};
+use super::settings::Settings;
+use super::train::{self, TrainPlan};
+use crate::task::{Registry, TaskKind, TaskPlan};
+
+const TASK: Key<String> =
+    Key::new("task", "what the model is trained to do; the command `tasks` lists them")
+        .depends("the first that `tasks` lists");
+const NAME: Key<String> = Key::new("name", "part of the run folder's name")
+    .default(r#""run""#)
+    .check("one or more letters, digits, `-` and `_`: it names a folder", |name| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        !name.is_empty() && name.chars().all(is_plain)
+    });
+const SEED: Key<u64> =
+    Key::new("seed", "seeds weights, shuffling, augmentation and dropout").default("1");
+const DEVICE: Key<String> =
+    Key::new("device", "`auto`, `flex`, `cuda:0`, …; the command `probe` lists them")
+        .default(r#""auto""#);
+const PRECISION: Key<String> =
+    Key::new("precision", "`f32`, `bf16-mixed`, `f16-mixed`, or dtypes as `p=f32,c=bf16,o=f32`")
+        .default(r#""f32""#);
+
+const A_DEVICE: &str = "`auto`, `cpu`, or one of `flex`, `cuda`, `rocm`, `metal`, `vulkan`, `webgpu`, \
+                        `wgpu` and `cubecl-cpu`, with an index such as `cuda:1` where there are several";
+const A_POLICY: &str =
+    "`f32`, `bf16-mixed`, `f16-mixed`, `bf16`, or dtypes such as `p=f32,c=bf16,o=f32`";
+
+/// The keys of every run that belong to no section.
+const KEYS: Keys = &[&TASK, &NAME, &SEED, &DEVICE, &PRECISION];
+
+/// The keys that every task has, in the order of the page.
+pub(crate) const COMMON: [Keys; 3] = [KEYS, train::KEYS, log::KEYS];
+
+/// Everything a run was configured to do; printed at its start and stored in its folder.
+pub struct Plan {
+    /// Part of the run folder's name.
+    pub name: String,
+    /// Seeds weights, shuffling, augmentation and dropout.
+    pub seed: u64,
+    /// The device that was asked for.
+    pub device: DeviceSpec,
+    /// The three dtypes of the computation.
+    pub precision: Policy,
+    /// How the model learns.
+    pub train: TrainPlan,
+    /// What is written beside the metrics.
+    pub log: LogPlan,
+    /// What belongs to the task: its data, model, augmentation and losses.
+    pub task: Box<dyn TaskPlan>,
+    kind: &'static dyn TaskKind,
+    resolved: Table,
+}
+
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Plan").field(&self.resolved).finish()
+    }
+}
+
+/// A plan with the settings that it was read from.
+pub struct Planned {
+    /// The plan.
+    pub plan: Plan,
+    /// The files and the command line.
+    pub settings: Settings,
+}
+
+impl Plan {
+    /// Reads a configuration: a text, the files it inherits from, and overrides as `key=value`.
+    ///
+    /// `place` is the path of the text, whether or not there is such a file: errors name it, and
+    /// the paths in `inherit` start from its folder.
+    ///
+    /// # Errors
+    /// [`ConfigError`], whose text names the key, where it was given, and what it must be.
+    ///
+    /// # Panics
+    /// If the registry has no task.
+    ///
+    /// # Example
+    /// ```
+    /// use std::path::Path;
+    /// use updraft_run::{Plan, TASKS};
+    ///
+    /// let text = "task = \"tabular-regression\"\ntrain.epochs = 0\n";
+    /// let error = Plan::read(TASKS, text, Path::new("c.toml"), &[]).err().expect("refused");
+    /// assert_eq!(error.to_string(), "c.toml:2: `train.epochs` is 0; it must be at least 1");
+    ///
+    /// let sets = ["train.epochs=3".to_owned()];
+    /// let plan = Plan::read(TASKS, text, Path::new("c.toml"), &sets)?.plan;
+    /// assert_eq!((plan.train.epochs, plan.train.batch), (3, 64));
+    /// # Ok::<(), updraft_run::ConfigError>(())
+    /// ```
+    pub fn read(
+        registry: Registry,
+        text: &str,
+        place: &Path,
+        sets: &[String],
+    ) -> Result<Planned, ConfigError> {
+        let settings = Settings::load(text, place, sets)?;
+        let kind = match settings.peek("task") {
+            None => registry[0],
+            Some(name) => *registry.iter().find(|kind| kind.name() == name).ok_or_else(|| {
+                let names: Vec<String> =
+                    registry.iter().map(|kind| format!("`{}`", kind.name())).collect();
+                settings.refuse_given("task", &format!("one of {}", names.join(", ")))
+            })?,
+        };
+        let mut keys = COMMON.to_vec();
+        keys.extend(kind.keys());
+        let settings = settings.with_keys(keys, kind.defaults())?;
+        let plan = Self::decide(kind, &settings)?;
+        Ok(Planned { plan, settings })
+    }
+
+    /// Reads the configuration file at a path.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), and [`ConfigError::Read`] where there is no such file.
+    ///
+    /// # Panics
+    /// As [`read`](Self::read).
+    pub fn open(registry: Registry, path: &Path, sets: &[String]) -> Result<Planned, ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|cause| ConfigError::Read { path: PathBuf::from(path), cause })?;
+        Self::read(registry, &text, path, sets)
+    }
+
+    fn decide(kind: &'static dyn TaskKind, settings: &Settings) -> Result<Self, ConfigError> {
+        settings.value_or(&TASK, || kind.name().to_owned())?;
+        let device = settings.value(&DEVICE)?;
+        let device = device.parse().map_err(|_| settings.refuse_given("device", A_DEVICE))?;
+        let precision = settings.value(&PRECISION)?;
+        let precision: Policy =
+            precision.parse().map_err(|_| settings.refuse_given("precision", A_POLICY))?;
+        let (name, seed) = (settings.value(&NAME)?, settings.value(&SEED)?);
+        let train = TrainPlan::read(settings, precision)?;
+        let log = LogPlan::read(settings)?;
+        kind.check_settings(&train, &log, settings)?;
+        let task = kind.plan(settings, &train)?;
+        let resolved = settings.finish()?;
+        let plan = Self { name, seed, device, precision, train, log, task, kind, resolved };
+        plan.run_settings(Path::new(""))
+            .check_criterion(&plan.task.metrics(), true)
+            .map_err(|error| settings.refuse_training(&error))?;
+        Ok(plan)
+    }
+
+    /// What the model is trained to do.
+    #[must_use]
+    pub fn kind(&self) -> &'static dyn TaskKind {
+        self.kind
+    }
+
+    /// The settings of the trainer; checkpoints go under `run`.
+    #[must_use]
+    pub fn run_settings(&self, run: &Path) -> RunSettings {
+        self.train.run_settings(self.seed, self.precision, run)
+    }
+
+    /// Replaces the batch size, in samples, as by one that was found to fit into memory.
+    pub fn set_batch(&mut self, batch: usize) {
+        self.train.batch = batch;
+        put(&mut self.resolved, "train.batch", Value::Integer(batch as i64));
+    }
+
+    /// Every value of the plan, defaults included, as a configuration would give it.
+    #[must_use]
+    pub fn table(&self) -> &Table {
+        &self.resolved
+    }
+
+    /// The plan as TOML: a configuration that reads as this plan.
+    ///
+    ///
+    /// # Panics
+    /// Never: a plan has only strings, numbers, lists and tables.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        toml::to_string(&self.resolved).expect("a plan holds only strings, numbers and tables")
+    }
+}

@@ -1,0 +1,247 @@
+//! The keys of `train`: how a model learns, whatever the task.
+
+use std::path::Path;
+
+use burn::tensor::FloatDType;
+use updraft_precision::{DynamicScale, LossScale, Policy, PrecisionError};
+use updraft_trainer::{
+    BatchNormStatistics, CheckpointSettings, Criterion, EarlyStop, EmaConfig, NonFinite,
+    OptimizerConfig, Plateau, RunSettings, Schedule, StepSettings, Timing, Transfer,
+};
+
+use super::choice::{AutoBatchPlan, BatchesPlan, RecomputePlan, WorkersPlan};
+use super::error::ConfigError;
+use super::key::{Key, Keys};
+use super::settings::Settings;
+
+const EPOCHS: Key<u64> = Key::new("train.epochs", "passes over the training data")
+    .default("10")
+    .check("at least 1", |epochs| *epochs >= 1);
+const BATCH: Key<usize> = Key::new("train.batch", "samples a step")
+    .default("64")
+    .check("at least 1", |batch| *batch >= 1);
+const LEARNING_RATE: Key<f64> = Key::new("train.learning_rate", "the schedule's peak")
+    .default("0.002")
+    .check("a finite number above 0", |rate| rate.is_finite() && *rate > 0.0);
+const SCHEDULE: Key<Schedule> = Key::new(
+    "train.schedule",
+    "or `constant`, `cosine-restarts`, `one-cycle`, `step`, `exponential`, each with numbers of its own",
+)
+.default(r#"{ kind = "warmup-cosine", warmup = 0.2, floor = 0.0 }"#);
+const PLATEAU: Key<Plateau> = Key::new(
+    "train.plateau",
+    "`factor`, `patience`, `threshold` and `floor`: lowers the learning rate when epochs stop getting better",
+);
+const OPTIMIZER: Key<OptimizerConfig> =
+    Key::new("train.optimizer", "or `sgd` with `momentum`; `weight_decay` for both")
+        .default(r#"{ kind = "adamw", weight_decay = 0.01 }"#);
+const CLIP_NORM: Key<f64> = Key::new("train.clip_norm", "largest global norm of the gradients")
+    .check("a finite number above 0", |norm| norm.is_finite() && *norm > 0.0);
+const LOSS_SCALE: Key<LossScale> = Key::new(
+    "train.loss_scale",
+    "or `static` with `scale`; `dynamic` takes `initial`, `growth`, `backoff`, `interval`, `floor`, `ceiling` and `longest_skips`",
+)
+.depends("`dynamic` where f16 computes, else `none`");
+const RECOMPUTE: Key<RecomputePlan> = Key::new(
+    "train.recompute",
+    "memory for time: `element-wise` is burn's own strategy, `segments` keeps what flows between the network's segments",
+)
+.default(r#""none""#);
+const AUTO_BATCH: Key<AutoBatchPlan> = Key::new(
+    "train.auto_batch",
+    "`least`, `most`, `head_room` and `budget_mib`: before the run, finds the largest batch whose step fits into memory, and trains with it",
+);
+const ACCUMULATE: Key<usize> =
+    Key::new("train.accumulate", "batches whose mean gradient makes an update")
+        .default("1")
+        .check("at least 1", |batches| *batches >= 1);
+const NON_FINITE: Key<NonFinite> = Key::new(
+    "train.non_finite",
+    "what follows a loss or gradient that is not finite: `stop`, `skip` with `at_most` in a row, or `ignore`",
+)
+.default(r#"{ kind = "stop" }"#);
+const EMA_DECAY: Key<f64> = Key::new(
+    "train.ema_decay",
+    "keeps, scores and serves a moving average of the parameters; 0.99 to 0.9999",
+)
+.check("at least 0 and below 1", |decay| (0.0..1.0).contains(decay));
+const BATCH_NORMS: Key<BatchesPlan> = Key::new(
+    "train.recompute_batch_norms",
+    "training batches, or `all`, from which the served model's batch norms are computed at each epoch's end",
+)
+.check("`all` or a whole number of at least 1", |batches| *batches != BatchesPlan::Count(0));
+const CRITERION: Key<Criterion> = Key::new(
+    "train.criterion",
+    "the metric by which one epoch is better than another: `test-` or `train-` and a metric of the task",
+)
+.default(r#""test-loss""#);
+const EARLY_STOP: Key<EarlyStop> = Key::new(
+    "train.early_stop",
+    "`patience` and `least_gain`: ends the run after epochs without a gain and serves the best",
+);
+const TIMING: Key<Timing> =
+    Key::new("train.timing", "or `done`, which waits for the device after each phase of a step")
+        .default(r#""submitted""#);
+const TRANSFER: Key<Transfer> = Key::new(
+    "train.transfer",
+    "or `ahead`, which moves the next step's first batch to the device while the device computes the backward pass; nothing overlaps on flex",
+)
+.default(r#""when-used""#);
+const WORKERS: Key<WorkersPlan> =
+    Key::new("train.workers", "threads that load data; 0 loads on the training thread")
+        .default(r#""auto""#)
+        .check("`auto` or a whole number from 0 to 256", |workers| {
+            !matches!(workers, WorkersPlan::Count(257..))
+        });
+const CHECKPOINT_EVERY_STEPS: Key<u64> = Key::new(
+    "train.checkpoint_every_steps",
+    "also a checkpoint after every so many updates, beside that at each epoch's end",
+)
+.check("at least 1", |steps| *steps >= 1);
+const KEEP_CHECKPOINTS: Key<usize> =
+    Key::new("train.keep_checkpoints", "how many of the newest checkpoints are kept")
+        .default("2")
+        .check("at least 1", |count| *count >= 1);
+const KEEP_BEST: Key<usize> =
+    Key::new("train.keep_best", "how many of the best checkpoints are kept beside them")
+        .default("0");
+
+/// The keys of `train` that every task has.
+pub(super) const KEYS: Keys = &[
+    &EPOCHS,
+    &BATCH,
+    &LEARNING_RATE,
+    &SCHEDULE,
+    &PLATEAU,
+    &OPTIMIZER,
+    &CLIP_NORM,
+    &LOSS_SCALE,
+    &RECOMPUTE,
+    &AUTO_BATCH,
+    &ACCUMULATE,
+    &NON_FINITE,
+    &EMA_DECAY,
+    &BATCH_NORMS,
+    &CRITERION,
+    &EARLY_STOP,
+    &TIMING,
+    &TRANSFER,
+    &WORKERS,
+    &CHECKPOINT_EVERY_STEPS,
+    &KEEP_CHECKPOINTS,
+    &KEEP_BEST,
+];
+
+/// How a model learns, whatever the task; each field is the key of its name.
+#[derive(Debug, Clone, PartialEq)]
+#[allow(missing_docs, reason = "each field is the key of its name, which says what it means")]
+pub struct TrainPlan {
+    pub epochs: u64,
+    pub batch: usize,
+    pub learning_rate: f64,
+    pub schedule: Schedule,
+    pub plateau: Option<Plateau>,
+    pub optimizer: OptimizerConfig,
+    pub clip_norm: Option<f64>,
+    pub loss_scale: LossScale,
+    pub recompute: RecomputePlan,
+    pub auto_batch: Option<AutoBatchPlan>,
+    pub accumulate: usize,
+    pub non_finite: NonFinite,
+    pub ema_decay: Option<f64>,
+    pub recompute_batch_norms: Option<BatchesPlan>,
+    pub criterion: Criterion,
+    pub early_stop: Option<EarlyStop>,
+    pub timing: Timing,
+    pub transfer: Transfer,
+    pub workers: WorkersPlan,
+    pub checkpoint_every_steps: Option<u64>,
+    pub keep_checkpoints: usize,
+    pub keep_best: usize,
+}
+
+impl TrainPlan {
+    /// Reads and checks every key of `train` that every task has.
+    pub(super) fn read(settings: &Settings, precision: Policy) -> Result<Self, ConfigError> {
+        let plan = Self {
+            epochs: settings.value(&EPOCHS)?,
+            batch: settings.value(&BATCH)?,
+            learning_rate: settings.value(&LEARNING_RATE)?,
+            schedule: settings.value(&SCHEDULE)?,
+            plateau: settings.option(&PLATEAU)?,
+            optimizer: settings.value(&OPTIMIZER)?,
+            clip_norm: settings.option(&CLIP_NORM)?,
+            loss_scale: settings.value_or(&LOSS_SCALE, || default_scale(precision))?,
+            recompute: settings.value(&RECOMPUTE)?,
+            auto_batch: settings.option(&AUTO_BATCH)?,
+            accumulate: settings.value(&ACCUMULATE)?,
+            non_finite: settings.value(&NON_FINITE)?,
+            ema_decay: settings.option(&EMA_DECAY)?,
+            recompute_batch_norms: settings.option(&BATCH_NORMS)?,
+            criterion: settings.value(&CRITERION)?,
+            early_stop: settings.option(&EARLY_STOP)?,
+            timing: settings.value(&TIMING)?,
+            transfer: settings.value(&TRANSFER)?,
+            workers: settings.value(&WORKERS)?,
+            checkpoint_every_steps: settings.option(&CHECKPOINT_EVERY_STEPS)?,
+            keep_checkpoints: settings.value(&KEEP_CHECKPOINTS)?,
+            keep_best: settings.value(&KEEP_BEST)?,
+        };
+        plan.loss_scale.validate().map_err(|error| match error {
+            PrecisionError::LossScaleSetting { name, value, expected } => {
+                settings.refuse(&format!("train.loss_scale.{name}"), value, expected)
+            }
+            other => settings.refuse_given("train.loss_scale", &format!("usable: {other}")),
+        })?;
+        let refuse = |error| settings.refuse_training(&error);
+        plan.optimizer.validate().map_err(refuse)?;
+        if let Some(auto) = &plan.auto_batch {
+            auto.search().validate().map_err(refuse)?;
+        }
+        plan.run_settings(1, precision, Path::new("")).validate().map_err(refuse)?;
+        Ok(plan)
+    }
+
+    /// The settings of the trainer; checkpoints go under `run`.
+    #[must_use]
+    pub fn run_settings(&self, seed: u64, policy: Policy, run: &Path) -> RunSettings {
+        RunSettings {
+            epochs: self.epochs,
+            seed,
+            learning_rate: self.learning_rate,
+            schedule: self.schedule,
+            plateau: self.plateau,
+            step: StepSettings {
+                policy,
+                clip_norm: self.clip_norm,
+                non_finite: self.non_finite,
+                timing: self.timing,
+            },
+            loss_scale: self.loss_scale,
+            accumulate: self.accumulate,
+            ema: self.ema_decay.map(|decay| EmaConfig { decay }),
+            batch_norm: match self.recompute_batch_norms {
+                None => BatchNormStatistics::Running,
+                Some(BatchesPlan::All) => BatchNormStatistics::Recomputed { batches: usize::MAX },
+                Some(BatchesPlan::Count(batches)) => BatchNormStatistics::Recomputed { batches },
+            },
+            criterion: self.criterion.clone(),
+            early_stop: self.early_stop,
+            transfer: self.transfer,
+            checkpoints: CheckpointSettings {
+                folder: run.join("checkpoints"),
+                every_steps: self.checkpoint_every_steps,
+                keep_last: self.keep_checkpoints,
+                keep_best: self.keep_best,
+            },
+        }
+    }
+}
+
+/// Gradients in f16 vanish without a scale; every other dtype has the range of f32.
+fn default_scale(precision: Policy) -> LossScale {
+    match precision.compute {
+        FloatDType::F16 => LossScale::Dynamic(DynamicScale::default()),
+        _ => LossScale::None,
+    }
+}

@@ -1,0 +1,257 @@
+//! Why a run cannot start, go on, be read or be used.
+
+use std::error::Error;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use updraft_data::{DataError, TableError};
+use updraft_device::DeviceError;
+use updraft_trainer::{CheckpointError, StreamError, TrainError};
+
+use crate::config::ConfigError;
+
+/// An error of a crate below, of whichever type.
+pub type Cause = Box<dyn Error + Send + Sync>;
+
+/// Why a run cannot start, go on, be read or be used; the text names the cause.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// The configuration cannot become a plan.
+    #[error("{0}")]
+    Config(ConfigError),
+    /// No device fits, or it cannot be opened.
+    #[error("{0}")]
+    Device(DeviceError),
+    /// The data cannot be opened or delivered.
+    #[error("{0}")]
+    Data(DataError),
+    /// A table cannot be read.
+    #[error("{0}")]
+    Table(TableError),
+    /// Training failed.
+    #[error("{0}")]
+    Train(TrainError),
+    /// A checkpoint cannot be read.
+    #[error("{0}")]
+    Checkpoint(CheckpointError),
+    /// Batches cannot be delivered.
+    #[error("{split} data: {cause}")]
+    Stream {
+        /// `training` or `test`.
+        split: &'static str,
+        /// What the stream reported.
+        cause: StreamError,
+    },
+    /// The model cannot be built or changed as asked.
+    #[error("the model cannot be built: {cause}")]
+    Model {
+        /// What the network reported.
+        cause: Cause,
+    },
+    /// A file cannot be read or written.
+    #[error("cannot {action} `{path}`: {cause}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// The system's answer.
+        cause: io::Error,
+    },
+    /// A file of a run folder is not what a run writes.
+    #[error("`{path}` is not what a run writes: {cause}")]
+    Json {
+        /// The file.
+        path: PathBuf,
+        /// What the parser found.
+        cause: serde_json::Error,
+    },
+    /// The folder is not that of a run.
+    #[error("`{path}` is no run folder: it has no plan.toml")]
+    NoRun {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A plan of a run folder cannot be read.
+    #[error("`{path}` is not a plan of this build: {cause}")]
+    Plan {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        cause: Box<ConfigError>,
+    },
+    /// A run has no whole checkpoint yet.
+    #[error("`{path}` has no whole checkpoint; train further with `train --resume`")]
+    NoCheckpoint {
+        /// The run's folder.
+        path: PathBuf,
+    },
+    /// A task has no such thing.
+    #[error("{what} is not for task `{task}`: {reason}")]
+    NotForTask {
+        /// The command or the setting.
+        what: String,
+        /// The task.
+        task: &'static str,
+        /// Why not.
+        reason: &'static str,
+    },
+    /// The data that a configuration names is not there.
+    #[error("{what}{}", hint(.how_to_get))]
+    NoData {
+        /// What is missing and where it was looked for.
+        what: String,
+        /// What the configuration's `data.how_to_get` says.
+        how_to_get: Option<String>,
+    },
+    /// The data is not what a run was trained on.
+    #[error(
+        "the data is not what the run `{run}` was trained on: {difference}; name the folder of \
+         that data with --data"
+    )]
+    OtherData {
+        /// The run's folder.
+        run: PathBuf,
+        /// In what it differs.
+        difference: String,
+    },
+    /// The data cannot be learned from.
+    #[error("{reason}")]
+    Unusable {
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// What is to be predicted cannot be read.
+    #[error("`{path}`: {cause}")]
+    Input {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        cause: Cause,
+    },
+    /// The memory of the system is not known.
+    #[error("this system does not report its memory; set `train.auto_batch.budget_mib`")]
+    UnknownMemory,
+    /// The work was stopped before it was over.
+    #[error("stopped before {what}")]
+    Stopped {
+        /// What was not reached.
+        what: &'static str,
+    },
+    /// A part of the run's record could not be written; the run was stopped and saved.
+    #[error("the run was stopped and saved, because of this: {0}")]
+    Record(Box<RunError>),
+    /// What was saved does not give the results of what was trained: a fault of this program.
+    #[error(
+        "the model saved in `{run}` gives {difference}; this is a bug in updraft, please report it"
+    )]
+    NotRestored {
+        /// The run's folder.
+        run: PathBuf,
+        /// What differs.
+        difference: String,
+    },
+}
+
+/// Whether a checkpoint is not as it must be, rather than impossible to write.
+fn can_mend(error: &CheckpointError) -> bool {
+    match error {
+        CheckpointError::Io { action, .. } => matches!(*action, "read" | "list"),
+        _ => true,
+    }
+}
+
+fn hint(how_to_get: &Option<String>) -> String {
+    how_to_get.as_ref().map_or_else(String::new, |text| format!("; {text}"))
+}
+
+impl RunError {
+    /// Whether the user can mend it with other arguments, another configuration, other data or
+    /// another device.
+    ///
+    /// `false` for training that failed on the way, for a device that failed while it computed, for
+    /// a file that cannot be written, for work that was stopped, and for a fault of this crate.
+    #[must_use]
+    pub fn is_input(&self) -> bool {
+        match self {
+            Self::Train(error) => match error {
+                TrainError::NonFiniteLoss { .. }
+                | TrainError::Gradient { .. }
+                | TrainError::TooManySkips { .. } => false,
+                TrainError::Checkpoint { cause } => can_mend(cause),
+                _ => true,
+            },
+            Self::Checkpoint(cause) => can_mend(cause),
+            Self::Device(error) => !matches!(
+                error,
+                DeviceError::Failed { .. } | DeviceError::Gone { .. } | DeviceError::Sampler { .. }
+            ),
+            Self::Record(_) | Self::Stopped { .. } | Self::NotRestored { .. } => false,
+            Self::Io { action, .. } => *action == "read",
+            _ => true,
+        }
+    }
+
+    pub(crate) fn io(action: &'static str, path: &Path, cause: io::Error) -> Self {
+        Self::Io { action, path: path.to_owned(), cause }
+    }
+
+    pub(crate) fn model(cause: impl Into<Cause>) -> Self {
+        Self::Model { cause: cause.into() }
+    }
+}
+
+macro_rules! from {
+    ($($variant:ident $error:ty),+) => {$(
+        impl From<$error> for RunError {
+            fn from(error: $error) -> Self {
+                Self::$variant(error)
+            }
+        }
+    )+};
+}
+
+from!(Config ConfigError, Device DeviceError, Data DataError, Table TableError, Train TrainError, Checkpoint CheckpointError);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_user_can_mend_is_told_from_what_failed_on_the_way() {
+        let system = || io::Error::from(io::ErrorKind::PermissionDenied);
+        let io = |action| RunError::io(action, Path::new("a"), system());
+        let checkpoint = |action| CheckpointError::Io { action, path: "a".into(), cause: system() };
+        let damaged = || CheckpointError::Damaged {
+            path: "a".into(),
+            expected: String::new(),
+            found: String::new(),
+        };
+        for error in [
+            io("read"),
+            RunError::NoRun { path: "a".into() },
+            RunError::UnknownMemory,
+            RunError::Unusable { reason: String::new() },
+            RunError::Checkpoint(damaged()),
+            RunError::Train(damaged().into()),
+            RunError::Train(TrainError::NoBatches { samples: 3, batch: 4 }),
+            RunError::model("it has no place"),
+        ] {
+            assert!(error.is_input(), "{error:?}");
+        }
+        let steps = TrainError::TooManySkips { step: 3, skips: 2, tensor: "a".to_owned() };
+        for error in [
+            io("write"),
+            io("create"),
+            RunError::Train(steps),
+            RunError::Train(checkpoint("write").into()),
+            RunError::Checkpoint(checkpoint("rename")),
+            RunError::Device(DeviceError::Sampler { reason: "none".to_owned() }),
+            RunError::Record(Box::new(io("read"))),
+            RunError::Stopped { what: "all parts were tried" },
+        ] {
+            assert!(!error.is_input(), "{error:?}");
+        }
+    }
+}

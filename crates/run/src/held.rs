@@ -1,0 +1,38 @@
+//! The memory that an epoch held at most, in this process and on the device.
+
+use std::time::Duration;
+
+use burn::tensor::Device;
+use serde_json::{Value, json};
+use updraft_device::{PeakSampler, memory};
+
+use crate::error::RunError;
+
+/// A look takes some ten microseconds; what is held for less than this may be missed.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// Looks on while a run goes.
+pub(crate) struct Held {
+    device: Device,
+    sampler: PeakSampler,
+}
+
+impl Held {
+    pub(crate) fn start(device: &Device) -> Result<Self, RunError> {
+        Ok(Self { device: device.clone(), sampler: PeakSampler::start(device, INTERVAL)? })
+    }
+
+    /// The fields of the epoch that ends, in bytes, `null` where the system does not report them; the next begins.
+    pub(crate) fn epoch(&mut self) -> Result<[(&'static str, Value); 5], RunError> {
+        let next = PeakSampler::start(&self.device, INTERVAL)?;
+        let peak = std::mem::replace(&mut self.sampler, next).stop()?;
+        let memory = memory();
+        Ok([
+            ("resident_bytes", json!(memory.resident_bytes)),
+            ("epoch_peak_resident_bytes", json!(peak.resident_bytes)),
+            ("peak_resident_bytes", json!(memory.peak_resident_bytes)),
+            ("device_peak_in_use_bytes", json!(peak.in_use_bytes)),
+            ("device_peak_reserved_bytes", json!(peak.reserved_bytes)),
+        ])
+    }
+}

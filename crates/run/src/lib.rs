@@ -1,0 +1,44 @@
+#![doc = include_str!("../README.md")]
+
+mod config;
+mod environment;
+mod error;
+mod folder;
+mod held;
+mod operation;
+mod record;
+mod task;
+mod trained;
+mod utilization;
+
+// Using a trained model.
+pub use task::{ClassProbability, Outcome, Predicted, Quantity};
+pub use trained::TrainedModel;
+
+// From a configuration to a plan.
+pub use config::{
+    AnyKey, AutoBatchPlan, BatchesPlan, ConfigError, Key, KeyDefault, Keys, Layer, LogPlan, Plan,
+    Planned, RecomputePlan, Settings, TaskDefault, TrainPlan, WorkersPlan, key_table, origins,
+};
+
+// Tasks.
+pub use task::{
+    Ability, About, BatchOf, CalibrationSamples, LabeledBatches, Opening, Picture, Quantizable,
+    Registry, Serving, StreamUse, Streams, TASKS, TaskKind, TaskPlan, Tile, Workload,
+};
+
+// What is done with a task.
+pub use operation::{
+    AnyWorkload, Beginning, LrSearch, Observer, Trained, Training, Verdict, VerifyInputs, load,
+    rehearse,
+};
+
+// What a run leaves.
+pub use folder::RunFolder;
+pub use record::{RunSchema, read_metrics};
+
+/// A JSON value: what a [signature](Workload::signature) is.
+pub use serde_json::Value;
+
+// What goes wrong.
+pub use error::{Cause, RunError};

@@ -1,0 +1,187 @@
+//! A workload of any task: the operations that are written once for all of them.
+
+use std::path::Path;
+use std::time::Duration;
+
+use burn::tensor::Device;
+use updraft_trainer::{Control, Evaluation, LrPoint, LrRange, find_learning_rate};
+
+use super::evaluate::{evaluate, load_stored};
+use super::rehearse::rehearse;
+use super::train::{Observer, Trained, Training, train};
+use super::verify::{Verdict, VerifyInputs, verify};
+use crate::config::Plan;
+use crate::error::RunError;
+use crate::folder::RunFolder;
+use crate::task::{Ability, About, Quantizable, StreamUse, Workload};
+
+/// A range test of learning rates.
+pub struct LrSearch<'a> {
+    /// Which learning rates are tried.
+    pub range: LrRange,
+    /// Called after each update with the number of updates; its answer can end the test.
+    pub poll: &'a mut dyn FnMut(usize) -> Control,
+}
+
+/// A [`Workload`] of any type, as [`TaskPlan::open`](crate::TaskPlan::open) returns it;
+/// implemented for all of them.
+pub trait AnyWorkload {
+    /// A description of model and data.
+    fn about(&self) -> About;
+
+    /// What the model takes from the data; see [`Workload::signature`].
+    fn signature(&self) -> serde_json::Value;
+
+    /// Checks that the data is what a run was trained on.
+    ///
+    /// # Errors
+    /// As [`Workload::check`].
+    fn check(&self, folder: &RunFolder) -> Result<(), RunError>;
+
+    /// Trains a new run, or a stopped one from its newest checkpoint on.
+    ///
+    /// # Errors
+    /// [`RunError::Train`] for training that failed, [`RunError::Record`] where the run could not
+    /// be recorded, [`RunError::Io`] where its folder cannot be written, and what opening data and
+    /// checkpoints returns. Checkpoints already on disk stay.
+    fn train(
+        &self,
+        training: Training<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<Trained, RunError>;
+
+    /// Scores a run's model on the test data; `None` where `poll`, called with the number of samples
+    /// scored so far, stops it.
+    ///
+    /// # Errors
+    /// [`RunError`] for a run whose files are damaged or whose data is other data.
+    fn evaluate(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+        poll: &mut dyn FnMut(usize) -> Control,
+    ) -> Result<Option<Evaluation>, RunError>;
+
+    /// Tries rising learning rates on a fresh model; `None` where `search.poll` stopped it before
+    /// the first update.
+    ///
+    /// # Errors
+    /// [`RunError::Train`].
+    fn find_learning_rate(
+        &self,
+        plan: &Plan,
+        device: &Device,
+        search: LrSearch<'_>,
+    ) -> Result<Option<Vec<LrPoint>>, RunError>;
+
+    /// Trains two steps of the plan's model on examples; returns how long each took.
+    ///
+    /// # Errors
+    /// [`RunError::Train`].
+    fn rehearse(
+        &self,
+        plan: &Plan,
+        device: &Device,
+        batch: usize,
+    ) -> Result<[Duration; 2], RunError>;
+
+    /// Tries the parts that a training run relies on, one [`Verdict`] each; a part that fails is a
+    /// verdict, not an error.
+    ///
+    /// # Errors
+    /// [`RunError::Stopped`], or what opening the streams returns.
+    fn verify(&self, inputs: &VerifyInputs<'_>) -> Result<Vec<Verdict>, RunError>;
+
+    /// A run's model, in f32, with the data to quantize it.
+    ///
+    /// # Errors
+    /// [`RunError::NotForTask`] where the task refuses it; else as [`check`](Self::check), and for
+    /// a checkpoint that is missing or damaged.
+    fn quantizable<'a>(
+        &'a self,
+        plan: &'a Plan,
+        folder: &RunFolder,
+        device: &Device,
+    ) -> Result<Box<dyn Quantizable + 'a>, RunError>;
+}
+
+impl<W: Workload> AnyWorkload for W {
+    fn about(&self) -> About {
+        Workload::about(self)
+    }
+
+    fn signature(&self) -> serde_json::Value {
+        Workload::signature(self)
+    }
+
+    fn check(&self, folder: &RunFolder) -> Result<(), RunError> {
+        Workload::check(self, folder)
+    }
+
+    fn train(
+        &self,
+        training: Training<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<Trained, RunError> {
+        train(self, training, observer)
+    }
+
+    fn evaluate(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+        poll: &mut dyn FnMut(usize) -> Control,
+    ) -> Result<Option<Evaluation>, RunError> {
+        evaluate(self, plan, folder, device, poll)
+    }
+
+    fn find_learning_rate(
+        &self,
+        plan: &Plan,
+        device: &Device,
+        search: LrSearch<'_>,
+    ) -> Result<Option<Vec<LrPoint>>, RunError> {
+        let streams = self.streams(plan, StreamUse::Reading)?;
+        let device = device.clone().autodiff();
+        device.seed(plan.seed);
+        let model = plan.precision.autocast(self.init(&device));
+        let settings = plan.run_settings(Path::new(""));
+        let points = find_learning_rate(
+            self.task(),
+            &model,
+            plan.train.optimizer.init(),
+            &*streams.train,
+            (&device, plan.seed),
+            (&settings.step, settings.loss_scale, &search.range),
+            search.poll,
+        )?;
+        Ok(points)
+    }
+
+    fn rehearse(
+        &self,
+        plan: &Plan,
+        device: &Device,
+        batch: usize,
+    ) -> Result<[Duration; 2], RunError> {
+        rehearse(self.task(), |device| self.init(device), plan, device, batch)
+    }
+
+    fn verify(&self, inputs: &VerifyInputs<'_>) -> Result<Vec<Verdict>, RunError> {
+        verify(self, inputs)
+    }
+
+    fn quantizable<'a>(
+        &'a self,
+        plan: &'a Plan,
+        folder: &RunFolder,
+        device: &Device,
+    ) -> Result<Box<dyn Quantizable + 'a>, RunError> {
+        plan.kind().require(Ability::Quantize)?;
+        Workload::check(self, folder)?;
+        let model = load_stored(self.init(device), plan, folder)?;
+        Workload::quantizable(self, plan, model, device)
+    }
+}

@@ -1,0 +1,14 @@
+//! What is done with a workload, whatever its task: one file an operation.
+
+mod any;
+mod evaluate;
+mod rehearse;
+mod train;
+mod verify;
+
+pub use any::{AnyWorkload, LrSearch};
+pub use train::{Beginning, Observer, Trained, Training};
+pub use verify::{Verdict, VerifyInputs};
+
+pub use evaluate::load;
+pub use rehearse::rehearse;

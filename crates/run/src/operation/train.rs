@@ -1,0 +1,302 @@
+//! One run, from a plan to a run folder.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use burn::module::Module;
+use burn::tensor::Device;
+use serde::Serialize;
+use serde_json::Value;
+use updraft_device::{Selection, applied};
+use updraft_trainer::{
+    Control, Ending, Evaluation, Event, Finished, MetricSpec, Run, RunData, Task, TrainError,
+    metric_specs,
+};
+
+use crate::config::{Plan, RecomputePlan};
+use crate::environment::Environment;
+use crate::error::RunError;
+use crate::folder::RunFolder;
+use crate::held::Held;
+use crate::record::{Metrics, RunSchema};
+use crate::task::{PICTURES, StreamUse, Workload};
+use crate::utilization::Utilization;
+
+/// What a run needs beside its workload.
+pub struct Training<'a> {
+    /// The plan that the workload was opened with.
+    pub plan: &'a Plan,
+    /// The device, opened, without autodiff.
+    pub device: &'a Device,
+    /// How the device was chosen, for the run's record.
+    pub selection: &'a Selection,
+    /// The folder that run folders are made in.
+    pub runs: &'a Path,
+    /// The stopped run to continue; `None` for a new one.
+    pub resumed: Option<RunFolder>,
+    /// When the work began, and the processor seconds used until then, where they are known:
+    /// [`Trained`] counts from there.
+    pub began: (Instant, Option<f64>),
+}
+
+/// What a run is about to do.
+#[derive(Debug)]
+pub struct Beginning<'a> {
+    /// Its folder.
+    pub folder: &'a RunFolder,
+    /// The data, in a line.
+    pub data: String,
+    /// The model's kind and shape.
+    pub model: String,
+    /// Parameters of the model.
+    pub parameters: usize,
+    /// Updates made before; 0 for a new run.
+    pub step: u64,
+    /// What samples are called in a rate.
+    pub short: &'static str,
+    /// The loss, its parts and the task's metrics.
+    pub metrics: &'a [MetricSpec],
+    /// What was measured of the device, in words, where it was measured.
+    pub peak: Option<String>,
+    /// Messages about caches and other files.
+    pub notes: Vec<String>,
+}
+
+/// Receives what happens in a run, to print it and to stop the run.
+///
+/// # Example
+/// ```
+/// use updraft_run::{Beginning, Observer, RunError};
+/// use updraft_trainer::{Control, Event};
+///
+/// /// Counts updates and never stops the run.
+/// struct Count(u64);
+///
+/// impl Observer for Count {
+///     fn begin(&mut self, _: &Beginning<'_>) -> Result<(), RunError> {
+///         Ok(())
+///     }
+///
+///     fn event(&mut self, event: &Event) -> Control {
+///         self.0 += u64::from(matches!(event, Event::Step(_)));
+///         Control::Continue
+///     }
+/// }
+/// ```
+pub trait Observer {
+    /// Called once, when the folder is made and before the first step.
+    ///
+    /// # Errors
+    /// Any [`RunError`]: the run ends with it.
+    fn begin(&mut self, beginning: &Beginning<'_>) -> Result<(), RunError>;
+
+    /// Called for each event of training; [`Control::Stop`] ends the run after a checkpoint.
+    fn event(&mut self, event: &Event) -> Control;
+}
+
+/// A run that is over or was stopped.
+#[derive(Debug)]
+pub struct Trained {
+    /// The run's folder.
+    pub folder: RunFolder,
+    /// Why the run is over.
+    pub ending: Ending,
+    /// The score of the served model on the test data; `None` for a run that was stopped.
+    pub test: Option<Evaluation>,
+    /// Seconds since [`Training::began`].
+    pub wall_s: f64,
+    /// Processor seconds since then, where the system reports them.
+    pub cpu_s: Option<f64>,
+}
+
+/// What a finished run leaves in `summary.json`.
+#[derive(Serialize)]
+struct Summary<'a> {
+    name: &'a str,
+    task: &'a str,
+    complete: bool,
+    steps: u64,
+    epochs: u64,
+    parameters: usize,
+    train_samples: usize,
+    test_samples: usize,
+    test: &'a Option<Evaluation>,
+    /// From the start of the command until the first step had its data.
+    first_batch_s: Option<f64>,
+    wall_s: f64,
+    cpu_s: Option<f64>,
+    peak_resident_bytes: Option<u64>,
+    checkpoint: PathBuf,
+}
+
+pub(super) fn train<W: Workload>(
+    workload: &W,
+    training: Training<'_>,
+    observer: &mut dyn Observer,
+) -> Result<Trained, RunError> {
+    let Training { plan, device: plain, selection, runs, resumed, began } = training;
+    let (started, cpu_before) = began;
+    let task = workload.task();
+    let streams = workload.streams(plan, StreamUse::Training)?;
+    if streams.train.batches() == 0 {
+        let (samples, batch) = (streams.train.samples(), streams.train.batch());
+        return Err(TrainError::NoBatches { samples, batch }.into());
+    }
+    let device = training_device(plan, plain.clone());
+    device.seed(plan.seed);
+    let model = plan.precision.autocast(workload.init(&device));
+    // What cannot be trained leaves no folder.
+    let policy = plan.precision;
+    policy.check_device(&device).map_err(TrainError::from)?;
+    policy.check_norms(&model, |norm| task.casts(norm)).map_err(TrainError::from)?;
+    let parameters = model.num_params();
+    let multiply_adds = workload.multiply_adds(&model);
+    let curves = workload.curves(&model);
+    let optimizer = plan.train.optimizer.init();
+    let run = match &resumed {
+        Some(folder) => {
+            workload.check(folder)?;
+            Run::resume(&folder.newest_checkpoint()?, model, optimizer)?
+        }
+        None => Run::new(model, optimizer),
+    };
+    let about = workload.about();
+    let metrics = metric_specs(task);
+    let schema = RunSchema::new(
+        plan.kind().name(),
+        about.samples,
+        metrics.clone(),
+        plan.train.criterion.clone(),
+        curves,
+    );
+    let folder = match resumed {
+        Some(folder) => folder,
+        None => {
+            let folder = RunFolder::create(runs, plan)?;
+            workload.write(&folder)?;
+            folder
+        }
+    };
+    schema.write(&folder)?;
+    folder.write_json("environment.json", &Environment::new(selection, &applied(&device)))?;
+
+    // What a narrow dtype promises is reported before the run, whatever is written down.
+    let is_narrow = plan.precision.compute != plan.precision.param;
+    let measured = (plan.log.utilization || is_narrow)
+        .then(|| Utilization::measure(plain, plan.precision, multiply_adds));
+    observer.begin(&Beginning {
+        folder: &folder,
+        data: about.data,
+        model: about.model,
+        parameters,
+        step: run.step(),
+        short: about.short,
+        metrics: &metrics,
+        peak: measured.as_ref().map(Utilization::line),
+        notes: about.notes,
+    })?;
+    let utilization = if plan.log.utilization { measured.transpose()? } else { None };
+    let mut record = Record {
+        metrics: Metrics::open(&folder, &plan.log, &schema, run.step())?,
+        held: Held::start(plain)?,
+        utilization,
+    };
+    let mut failure = None;
+    let mut first_batch_s = None;
+    let before_training = started.elapsed().as_secs_f64();
+    let mut watch = |event: &Event, model: &W::Model| {
+        if let Event::Step(report) = event {
+            first_batch_s.get_or_insert_with(|| {
+                before_training + (report.at_us + report.times.data_wait_us) as f64 * 1e-6
+            });
+        }
+        let control = observer.event(event);
+        if let Err(error) = record.write(event, || workload.epoch_fields(model)) {
+            failure = Some(error);
+        }
+        if failure.is_some() { Control::Stop } else { control }
+    };
+    let finished = run.train(
+        task,
+        &plan.run_settings(folder.path()),
+        RunData { train: &*streams.train, test: Some(&*streams.test) },
+        &device,
+        &mut watch,
+    )?;
+    if let Some(error) = failure {
+        return Err(RunError::Record(Box::new(error)));
+    }
+    record.metrics.flush()?;
+    let Finished { served, steps, test, ending, checkpoint, .. } = finished;
+    if ending != Ending::Stopped {
+        let pictures = workload.pictures(plan, &served, plain)?;
+        if !pictures.is_empty() {
+            folder.write_json(PICTURES, &pictures)?;
+        }
+    }
+    let wall_s = started.elapsed().as_secs_f64();
+    let cpu_s = cpu_before.zip(updraft_device::cpu_seconds()).map(|(from, to)| to - from);
+    folder.write_json(
+        "summary.json",
+        &Summary {
+            name: &plan.name,
+            task: plan.kind().name(),
+            complete: ending != Ending::Stopped,
+            steps,
+            epochs: plan.train.epochs,
+            parameters,
+            train_samples: about.train_samples,
+            test_samples: about.test_samples,
+            test: &test,
+            first_batch_s,
+            wall_s,
+            cpu_s,
+            peak_resident_bytes: updraft_device::memory().peak_resident_bytes,
+            checkpoint: checkpoint.strip_prefix(folder.path()).unwrap_or(&checkpoint).to_owned(),
+        },
+    )?;
+    Ok(Trained { folder, ending, test, wall_s, cpu_s })
+}
+
+/// The device with autodiff, and with burn's own strategy where the plan asks for it.
+pub(super) fn training_device(plan: &Plan, device: Device) -> Device {
+    match plan.train.recompute {
+        RecomputePlan::ElementWise => device.autodiff().gradient_checkpointing(),
+        RecomputePlan::None | RecomputePlan::Segments => device.autodiff(),
+    }
+}
+
+/// What is written down while a run goes on.
+struct Record {
+    metrics: Metrics,
+    held: Held,
+    utilization: Option<Utilization>,
+}
+
+impl Record {
+    fn write(
+        &mut self,
+        event: &Event,
+        epoch_fields: impl FnOnce() -> Vec<(&'static str, Value)>,
+    ) -> Result<(), RunError> {
+        match event {
+            Event::Step(report) => {
+                let share = self.utilization.as_ref();
+                let share = share.map(|it| it.fields(report.samples as f64, report.step_us));
+                self.metrics.write(event, share.as_ref().map_or(&[], |share| share))
+            }
+            Event::Epoch(report) => {
+                let mut fields = epoch_fields();
+                if let Some(utilization) = &self.utilization {
+                    let samples = report.samples_per_s * report.train_us as f64 * 1e-6;
+                    fields.extend(utilization.fields(samples, report.train_us));
+                }
+                fields.extend(self.held.epoch()?);
+                self.metrics.write(event, &fields)
+            }
+            // A resumed run starts from the checkpoint: its metrics have to reach there.
+            Event::Saving { .. } => self.metrics.flush(),
+            _ => Ok(()),
+        }
+    }
+}

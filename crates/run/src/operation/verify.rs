@@ -1,0 +1,249 @@
+//! The parts that a training run relies on, tried on this machine and device.
+
+use std::convert::Infallible;
+use std::path::Path;
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::{Device, Tensor};
+use serde::Serialize;
+use updraft_precision::{Parity, Policy};
+use updraft_trainer::{
+    Control, Ema, EmaConfig, Event, Finished, Mode, Run, RunData, RunSettings, StepContext, Task,
+    Tensors, list_checkpoints, recompute_batch_norms,
+};
+
+use crate::config::Plan;
+use crate::error::{Cause, RunError};
+use crate::task::{BatchOf, StreamUse, Streams, Workload};
+
+/// What a workload is verified with.
+pub struct VerifyInputs<'a> {
+    /// The plan that the workload was opened with.
+    pub plan: &'a Plan,
+    /// The same plan with other numbers of workers.
+    pub with_workers: &'a [Plan],
+    /// Which parts are tried, of `loader`, `batch norm`, `EMA`, `precision` and `resume`.
+    pub parts: &'a [&'static str],
+    /// The plain device.
+    pub device: &'a Device,
+    /// An empty folder for checkpoints.
+    pub scratch: &'a Path,
+    /// Returns whether to stop; called between parts and between steps.
+    pub is_stopped: &'a dyn Fn() -> bool,
+}
+
+/// The result for one part of a workload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Verdict {
+    /// The part: `loader`, `batch norm`, `EMA`, `precision` or `resume`.
+    pub part: &'static str,
+    /// Whether it works as it must.
+    pub passed: bool,
+    /// What was measured, or the fault.
+    pub seen: String,
+}
+
+/// Differences that rounding in another order leaves, as a share of the largest value.
+const ROUNDING: f64 = 1e-4;
+
+/// Tries each part; one that fails does not keep the next from being tried.
+pub(super) fn verify<W: Workload>(
+    workload: &W,
+    inputs: &VerifyInputs<'_>,
+) -> Result<Vec<Verdict>, RunError> {
+    let streams = workload.streams(inputs.plan, StreamUse::Reading)?;
+    let bench = Bench { workload, inputs, device: inputs.device.clone().autodiff(), streams };
+    let mut verdicts = Vec::new();
+    for &part in inputs.parts {
+        if (inputs.is_stopped)() {
+            return Err(RunError::Stopped { what: "all parts were tried" });
+        }
+        let seen = match part {
+            "loader" => bench.loader(),
+            "batch norm" => bench.batch_norm(),
+            "EMA" => bench.ema(),
+            "precision" => bench.precision(),
+            "resume" => bench.resume(),
+            _ => Err("there is no such part".into()),
+        };
+        let (passed, seen) = match seen {
+            Ok(seen) => (true, seen),
+            Err(fault) => (false, fault.to_string()),
+        };
+        verdicts.push(Verdict { part, passed, seen });
+    }
+    Ok(verdicts)
+}
+
+/// What was seen, or why the part is not as it should be.
+type Seen = Result<String, Cause>;
+
+struct Bench<'a, W: Workload> {
+    workload: &'a W,
+    inputs: &'a VerifyInputs<'a>,
+    /// With autodiff.
+    device: Device,
+    streams: Streams<BatchOf<W>>,
+}
+
+type InputOf<W> = <<W as Workload>::Task as Task<<W as Workload>::Model>>::Input;
+type TargetOf<W> = <<W as Workload>::Task as Task<<W as Workload>::Model>>::Target;
+
+impl<W: Workload> Bench<'_, W> {
+    /// The model with the weights that the plan's seed gives.
+    fn model(&self, policy: Policy) -> W::Model {
+        self.device.seed(self.inputs.plan.seed);
+        policy.autocast(self.workload.init(&self.device))
+    }
+
+    fn batch(&self) -> Result<(InputOf<W>, TargetOf<W>), Cause> {
+        let batch =
+            self.streams.train.epoch(0).next().ok_or("the training data has no batch")??;
+        self.workload.task().place(batch, &self.device)
+    }
+
+    /// Trains in a folder of its own, until the step given.
+    fn train(
+        &self,
+        run: Run<W::Model>,
+        folder: &str,
+        stop_after: Option<u64>,
+    ) -> Result<Finished<W::Model>, Cause> {
+        let plan = self.inputs.plan;
+        let folder = self.inputs.scratch.join(folder);
+        let settings =
+            RunSettings { criterion: "train-loss".parse()?, ..plan.run_settings(&folder) };
+        let data = RunData { train: &*self.streams.train, test: None };
+        let finished =
+            run.train(self.workload.task(), &settings, data, &self.device, &mut |event, _| {
+                match event {
+                    Event::Step(report) if Some(report.step + 1) == stop_after => Control::Stop,
+                    _ if (self.inputs.is_stopped)() => Control::Stop,
+                    _ => Control::Continue,
+                }
+            })?;
+        Ok(finished)
+    }
+
+    /// The same batches for any number of workers, and from the middle of an epoch.
+    fn loader(&self) -> Seen {
+        let whole: Vec<_> = self.streams.train.epoch(1).collect::<Result<_, _>>()?;
+        for plan in self.inputs.with_workers {
+            let train = self.workload.streams(plan, StreamUse::Reading)?.train;
+            let mut epoch = train.epoch(1);
+            let mut batches = vec![epoch.next().ok_or("the training data has no batch")??];
+            let rest = train.resume(&epoch.state())?;
+            batches.extend(rest.collect::<Result<Vec<_>, _>>()?);
+            if batches != whole {
+                return Err("the batches differ".into());
+            }
+        }
+        let count = whole.len();
+        Ok(format!("{count} batches, the same bits for any number of workers and when resumed"))
+    }
+
+    /// Recomputed on one batch, the statistics in use are that batch's own.
+    fn batch_norm(&self) -> Seen {
+        let (task, model) = (self.workload.task(), self.model(Policy::F32));
+        let (input, target) = self.batch()?;
+        let before = numbers(&model.valid());
+        let context =
+            StepContext { mode: Mode::Training, epoch: 0, step: 0, seed: self.inputs.plan.seed };
+        let batch: Result<_, Infallible> = Ok((input.clone(), task.samples(&target)));
+        let exact = recompute_batch_norms(
+            &model,
+            &|model, input| drop(task.forward(model, input, &context)),
+            &mut [batch].into_iter(),
+            &mut |_| Control::Continue,
+        );
+        let exact = exact?.ok_or("it was stopped")?;
+        if numbers(&model.valid()) != before {
+            return Err("the given model changed".into());
+        }
+        let trained = task.forward(&model, input.clone(), &context).without_graph();
+        let served = task.forward(&exact, input.without_graph(), &StepContext::evaluation());
+        let parity = Parity::between(&trained.to_floats(), &served.to_floats())?;
+        within(parity.max_rel, 1e-3, "outputs differ")?;
+        let off = parity.max_rel;
+        Ok(format!("outputs agree with the batch's own statistics to {off:.0e}"))
+    }
+
+    /// With decay 0 the average is the live model.
+    fn ema(&self) -> Seen {
+        let model = self.model(Policy::F32);
+        let mut ema = Ema::new(EmaConfig { decay: 0.0 }, &model);
+        let optimizer = self.inputs.plan.train.optimizer.init();
+        let trained = self.train(Run::new(model, optimizer), "ema", Some(2))?;
+        let before = numbers(ema.average());
+        ema.update(&trained.model);
+        let (live, average) = (numbers(&trained.model.valid()), numbers(ema.average()));
+        if before == average {
+            return Err("the average did not change".into());
+        }
+        within(Parity::between(&live, &average)?.max_rel, ROUNDING, "it is off")?;
+        Ok(format!("follows all {} numbers", live.len()))
+    }
+
+    /// Mixed precision computes nearly what f32 does.
+    fn precision(&self) -> Seen {
+        let (input, _) = self.batch()?;
+        let task = self.workload.task();
+        let outputs = [Policy::F32, Policy::BF16_MIXED].map(|policy| {
+            let model = self.model(policy).valid();
+            let input = input.clone().without_graph().cast_floats(policy.compute);
+            let output = task.forward(&model, input, &StepContext::evaluation());
+            output.cast_floats(policy.output).to_floats()
+        });
+        let parity = Parity::between(&outputs[0], &outputs[1])?;
+        if parity.cosine <= 0.99 {
+            return Err(format!("bf16 and f32 differ: cosine {:.4}", parity.cosine).into());
+        }
+        Ok(format!("bf16-mixed keeps {:.0} dB of the signal of f32", parity.sqnr_db))
+    }
+
+    /// A stopped run ends with the weights of the unbroken one.
+    fn resume(&self) -> Seen {
+        let optimizer = || self.inputs.plan.train.optimizer.init();
+        let fresh = || Run::new(self.model(Policy::F32), optimizer());
+        let whole = self.train(fresh(), "whole", None)?;
+        self.train(fresh(), "stopped", Some(3))?;
+        let folder = self.inputs.scratch.join("stopped").join("checkpoints");
+        let newest =
+            list_checkpoints(&folder)?.pop().ok_or("the stopped run left no checkpoint")?;
+        let run = Run::resume(&newest, self.model(Policy::F32), optimizer())?;
+        let resumed = self.train(run, "stopped", None)?;
+        if resumed.steps != whole.steps {
+            return Err(format!("{} updates, not {}", resumed.steps, whole.steps).into());
+        }
+        let mut reached = "to the same bits".to_owned();
+        for (whole, resumed) in [(&whole.model, &resumed.model), (&whole.served, &resumed.served)] {
+            let (whole, resumed) = (numbers(&whole.valid()), numbers(&resumed.valid()));
+            let parity = Parity::between(&whole, &resumed)?;
+            within(parity.max_rel, ROUNDING, "it is off")?;
+            if parity.max_abs > 0.0 {
+                reached = format!("to {:.0e} of the largest number", parity.max_rel);
+            }
+        }
+        Ok(format!("continues {reached} after a stop in the middle of an epoch"))
+    }
+}
+
+fn within(difference: f64, bound: f64, what: &str) -> Result<(), Cause> {
+    if difference < bound {
+        return Ok(());
+    }
+    Err(format!("{what} by {difference:.1e} of the largest").into())
+}
+
+/// Every number of a model, statistics included.
+fn numbers<M: Module>(model: &M) -> Vec<f32> {
+    struct Read(Vec<f32>);
+    impl ModuleVisitor for Read {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            self.0.extend(param.base().into_data().iter::<f32>());
+        }
+    }
+    let mut read = Read(Vec::new());
+    model.visit(&mut read);
+    read.0
+}

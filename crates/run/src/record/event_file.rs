@@ -1,0 +1,214 @@
+//! Metrics as a `TensorBoard` event file.
+//!
+//! The file is a sequence of records: the length of the data (u64, little endian), the masked
+//! CRC-32C of those eight bytes, the data, the masked CRC-32C of the data. The data is a protocol
+//! buffer `Event` with `wall_time` (1, double), `step` (2, varint), and either `file_version`
+//! (3, string) or `summary` (5) of `Value`s (1) with `tag` (1, string) and `simple_value`
+//! (2, float).
+//!
+//! Source: `tensorflow/core/lib/io/record_writer.cc`, `event.proto` and `summary.proto`.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde_json::Value;
+
+use super::schema::RunSchema;
+use crate::error::RunError;
+
+/// Where `TensorBoard` looks: `tensorboard --logdir RUN`.
+const FOLDER: &str = "tensorboard";
+
+/// Every name that `TensorBoard` takes for an event file holds this.
+const NAME: &str = "events.out.tfevents.updraft";
+
+/// The numbers of an update beside its metrics, as tag and JSON pointer.
+const STEP: [(&str, &str); 4] = [
+    ("step/loss", "/loss"),
+    ("step/learning_rate", "/learning_rate"),
+    ("step/gradient_norm", "/gradient_norm"),
+    ("step/step_us", "/step_us"),
+];
+
+/// The numbers of an epoch beside its metrics.
+const EPOCH: [(&str, &str); 2] =
+    [("epoch/samples_per_s", "/samples_per_s"), ("epoch/resident_bytes", "/resident_bytes")];
+
+/// Tags with the JSON pointers of their numbers.
+type Scalars = Vec<(String, String)>;
+
+/// An event file with a scalar for each number of the metrics.
+pub(super) struct EventFile {
+    file: BufWriter<File>,
+    path: PathBuf,
+    of_steps: Scalars,
+    of_epochs: Scalars,
+}
+
+impl EventFile {
+    /// Starts the file anew.
+    pub(super) fn create(run: &Path, schema: &RunSchema) -> Result<Self, RunError> {
+        let path = run.join(FOLDER).join(NAME);
+        let failed = |cause| RunError::io("write", &path, cause);
+        fs::create_dir_all(run.join(FOLDER)).map_err(failed)?;
+        let file = BufWriter::new(File::create(&path).map_err(failed)?);
+        let owned = |(tag, pointer): &(&str, &str)| ((*tag).to_owned(), (*pointer).to_owned());
+        let mut of_steps: Scalars = STEP.iter().map(owned).collect();
+        let mut of_epochs: Scalars = EPOCH.iter().map(owned).collect();
+        for metric in &schema.metrics {
+            let name = &metric.name;
+            if name != "loss" {
+                of_steps.push((format!("step/{name}"), format!("/metrics/{name}")));
+            }
+            for split in ["train", "test"] {
+                of_epochs.push((format!("epoch/{split}_{name}"), format!("/{split}/{name}")));
+            }
+        }
+        for (plot, curves) in &schema.curves {
+            let scalars = curves.iter().map(|(name, pointer)| {
+                (format!("{}/{}", plot.replace(' ', "_"), name.replace(' ', "_")), pointer.clone())
+            });
+            of_epochs.extend(scalars);
+        }
+        let mut file = Self { file, path, of_steps, of_epochs };
+        let mut event = Vec::new();
+        double(&mut event, 1, now());
+        bytes(&mut event, 3, b"brain.Event:2");
+        file.record(&event)?;
+        Ok(file)
+    }
+
+    /// Appends an event's numbers.
+    pub(super) fn add(&mut self, value: &Value) -> Result<(), RunError> {
+        let (scalars, step) = match value["event"].as_str() {
+            Some("step") => (&self.of_steps, value["step"].as_u64()),
+            Some("epoch") => (&self.of_epochs, value["step"].as_u64()),
+            _ => return Ok(()),
+        };
+        let mut summary = Vec::new();
+        let mut scalar = |tag: &str, number: f64| {
+            let mut value = Vec::new();
+            bytes(&mut value, 1, tag.as_bytes());
+            float(&mut value, 2, number as f32);
+            bytes(&mut summary, 1, &value);
+        };
+        for (tag, pointer) in scalars {
+            if let Some(number) = value.pointer(pointer).and_then(Value::as_f64) {
+                scalar(tag, number);
+            }
+        }
+        let mut event = Vec::new();
+        double(&mut event, 1, now());
+        key(&mut event, 2, 0);
+        varint(&mut event, step.unwrap_or_default());
+        bytes(&mut event, 5, &summary);
+        self.record(&event)
+    }
+
+    pub(super) fn flush(&mut self) -> Result<(), RunError> {
+        self.file.flush().map_err(|cause| RunError::io("write", &self.path, cause))
+    }
+
+    fn record(&mut self, data: &[u8]) -> Result<(), RunError> {
+        let length = (data.len() as u64).to_le_bytes();
+        let parts = [&length[..], &masked_crc(&length), data, &masked_crc(data)];
+        parts
+            .iter()
+            .try_for_each(|part| self.file.write_all(part))
+            .map_err(|cause| RunError::io("write", &self.path, cause))
+    }
+}
+
+fn now() -> f64 {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0.0, |since| since.as_secs_f64())
+}
+
+/// The checksum as the format stores it: rotated by 15 bits, plus a constant.
+fn masked_crc(data: &[u8]) -> [u8; 4] {
+    crc32c::crc32c(data).rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes()
+}
+
+fn key(message: &mut Vec<u8>, field: u64, wire_type: u64) {
+    varint(message, field << 3 | wire_type);
+}
+
+fn varint(message: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        message.push((value & 0x7f) as u8 | 0x80);
+        value >>= 7;
+    }
+    message.push(value as u8);
+}
+
+fn double(message: &mut Vec<u8>, field: u64, value: f64) {
+    key(message, field, 1);
+    message.extend(value.to_le_bytes());
+}
+
+fn float(message: &mut Vec<u8>, field: u64, value: f32) {
+    key(message, field, 5);
+    message.extend(value.to_le_bytes());
+}
+
+fn bytes(message: &mut Vec<u8>, field: u64, value: &[u8]) {
+    key(message, field, 2);
+    varint(message, value.len() as u64);
+    message.extend(value);
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use updraft_trainer::{Criterion, Direction, MetricSpec, Unit};
+
+    use super::*;
+
+    #[test]
+    fn the_checksum_is_the_one_of_the_format() {
+        // CRC-32C of "123456789" is 0xe3069283 (the catalogue's check value).
+        let expected = 0xe306_9283_u32.rotate_right(15).wrapping_add(0xa282_ead8);
+        assert_eq!(masked_crc(b"123456789"), expected.to_le_bytes());
+    }
+
+    #[test]
+    fn numbers_of_any_length_are_varints() {
+        for (value, expected) in [(0, vec![0]), (127, vec![127]), (300, vec![0xac, 0x02])] {
+            let mut message = Vec::new();
+            varint(&mut message, value);
+            assert_eq!(message, expected);
+        }
+    }
+
+    #[test]
+    fn a_file_is_a_sequence_of_records_with_tags_and_values() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let metrics = vec![MetricSpec::new("loss", Unit::None, Direction::LowerIsBetter)];
+        let schema = RunSchema::new("a task", "rows", metrics, Criterion::default(), Vec::new());
+        let mut file = EventFile::create(dir.path(), &schema).expect("created");
+        file.add(&json!({ "event": "step", "step": 300, "loss": 0.5 })).expect("written");
+        file.flush().expect("flushed");
+        let data = fs::read(dir.path().join(FOLDER).join(NAME)).expect("read");
+        let mut rest = &data[..];
+        let mut records = Vec::new();
+        while let Some((length, after)) = rest.split_first_chunk::<8>() {
+            let size = u64::from_le_bytes(*length) as usize;
+            assert_eq!(after[..4], masked_crc(length));
+            let record = &after[4..4 + size];
+            assert_eq!(after[4 + size..8 + size], masked_crc(record));
+            records.push(record.to_vec());
+            rest = &after[8 + size..];
+        }
+        assert_eq!(records.len(), 2);
+        assert!(records[0].ends_with(b"brain.Event:2"));
+        // step 300; summary with one value: its tag and 0.5 as a float.
+        let mut expected = vec![2 << 3, 0xac, 0x02, 5 << 3 | 2, 18, 1 << 3 | 2, 16, 1 << 3 | 2, 9];
+        expected.extend(b"step/loss");
+        expected.push(2 << 3 | 5);
+        expected.extend(0.5_f32.to_le_bytes());
+        assert_eq!(records[1][9..], expected);
+    }
+}

@@ -1,0 +1,147 @@
+//! What is kept of images, as a plan says, at the plan's size.
+
+use std::sync::Arc;
+
+use updraft_data::{
+    CacheUse, CachedImages, FileImages, ImageSource, InMemoryImages, Progress, Resized,
+};
+
+use super::data::Report;
+use super::data_plan::{DataPlan, DataSource};
+use super::supply::CachePlan;
+use crate::error::RunError;
+
+/// Keeps the images of a plan.
+pub(super) struct Keeper<'a> {
+    pub(super) data: &'a DataPlan,
+    /// The images of all sets, which share a budget.
+    pub(super) images: usize,
+    /// What became of files.
+    pub(super) notes: &'a mut Vec<String>,
+}
+
+impl Keeper<'_> {
+    /// A set as batches are made of it: `name` is `training` or `test`.
+    pub(super) fn keep(
+        &mut self,
+        source: Arc<dyn ImageSource>,
+        name: &str,
+        report: Report<'_>,
+    ) -> Result<Arc<dyn ImageSource>, RunError> {
+        let (height, width) = (self.data.height, self.data.width);
+        let is_drawn = matches!(self.data.source, DataSource::Generated { .. });
+        let step = format!("{} {name} images", if is_drawn { "drawing" } else { "decoding" });
+        let progress = &mut |progress: Progress| report(&step, progress);
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let size = Some((height, width));
+        Ok(match &self.data.cache {
+            CachePlan::Whole {} => {
+                Arc::new(InMemoryImages::decode(source.as_ref(), size, threads, progress)?)
+            }
+            CachePlan::Memory { budget_mib } => {
+                let share = u128::from(budget_mib << 20) * source.len() as u128;
+                let bytes = share / self.images.max(1) as u128;
+                let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+                Arc::new(CachedImages::try_new(source, size, bytes)?)
+            }
+            CachePlan::File { folder } => {
+                let path = folder.join(format!("{name}-{width}x{height}.images"));
+                let (images, used) =
+                    FileImages::open(source.as_ref(), size, path, threads, progress)?;
+                self.notes.extend(note(&format!("{name} images"), &used));
+                Arc::new(images)
+            }
+            CachePlan::None {} => Arc::new(Resized::try_new(source, height, width)?),
+        })
+    }
+}
+
+/// What a person should know of a cache; nothing of one that was used as it was.
+pub(super) fn note(name: &str, used: &CacheUse) -> Option<String> {
+    match used {
+        CacheUse::Rebuilt { reason } => Some(format!("{name} made anew: {reason}")),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use updraft_data::{Cue, DataError, GeneratedConfig, GeneratedImages, Image};
+
+    use super::*;
+
+    /// Generated images that count how often they are drawn.
+    struct Counted {
+        images: GeneratedImages,
+        reads: AtomicUsize,
+    }
+
+    impl ImageSource for Counted {
+        fn len(&self) -> usize {
+            self.images.len()
+        }
+
+        fn classes(&self) -> &[String] {
+            self.images.classes()
+        }
+
+        fn label(&self, index: usize) -> usize {
+            self.images.label(index)
+        }
+
+        fn name(&self, index: usize) -> String {
+            self.images.name(index)
+        }
+
+        fn read(&self, index: usize) -> Result<Image<'_>, DataError> {
+            self.reads.fetch_add(1, Ordering::SeqCst);
+            self.images.read(index)
+        }
+
+        fn fingerprint(&self) -> String {
+            self.images.fingerprint()
+        }
+    }
+
+    #[test]
+    fn each_kind_of_cache_reads_the_images_as_often_as_it_says_and_changes_none() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let file = format!("{{kind='file',folder={:?}}}", folder.path());
+        // An image takes 192 KiB: a MiB holds five of sixteen.
+        let cases = [
+            ("{kind='whole'}", [16, 0, 0]),
+            ("{kind='memory',budget_mib=3}", [0, 16, 0]),
+            ("{kind='memory',budget_mib=1}", [0, 16, 11]),
+            (file.as_str(), [16, 0, 0]),
+            ("{kind='none'}", [0, 16, 16]),
+        ];
+        let mut first: Option<Vec<Vec<u8>>> = None;
+        for (cache, expected) in cases {
+            let cache: CachePlan = toml::from_str::<toml::Table>(&format!("c = {cache}"))
+                .expect("TOML")["c"]
+                .clone()
+                .try_into()
+                .expect("a cache");
+            let plan = DataPlan { cache: cache.clone(), ..DataPlan::of_size(256, 256) };
+            let config = GeneratedConfig::new(Cue::Both, 16).with_size(16, 16);
+            let images = GeneratedImages::try_new(config).expect("generated");
+            let source = Arc::new(Counted { images, reads: AtomicUsize::new(0) });
+            let mut notes = Vec::new();
+            let mut keeper = Keeper { data: &plan, images: 16, notes: &mut notes };
+            let kept = keeper.keep(source.clone(), "training", &mut |_, _| {}).expect("kept");
+            let reads = || source.reads.swap(0, Ordering::SeqCst);
+            let all = || -> Vec<Vec<u8>> {
+                (0..16).map(|index| kept.read(index).expect("read").into_pixels()).collect()
+            };
+            let at_first = reads();
+            let pixels = all();
+            let then = reads();
+            assert_eq!(all(), pixels);
+            assert_eq!([at_first, then, reads()], expected, "{cache:?}");
+            assert_eq!(&pixels, first.get_or_insert(pixels.clone()), "{cache:?}");
+        }
+        assert!(folder.path().join("training-256x256.images").is_file());
+    }
+}

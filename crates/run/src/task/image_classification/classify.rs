@@ -1,0 +1,117 @@
+//! How a batch of images becomes a loss and a score.
+
+use burn::optim::GradientsParams;
+use burn::tensor::{Device, Distribution, Int, Tensor};
+use updraft_data::{ImageBatch, Mix};
+use updraft_precision::Norm;
+use updraft_trainer::{
+    ClassCounts, Losses, MetricSpec, SegmentedPass, Segments, StepContext, StreamError, Task,
+};
+
+use super::loss::{ClassLoss, class_shares};
+use super::model::Classifier;
+
+/// The class of each sample, `[batch]`, and of mixed samples that of the partner with the share of
+/// the own one, both `[batch]`.
+pub(super) type ClassTarget = (Tensor<1, Int>, Option<(Tensor<1, Int>, Tensor<1>)>);
+
+/// Images `[batch, 3, height, width]` into classes.
+#[derive(Debug, Clone)]
+pub(super) struct Classify {
+    pub(super) loss: ClassLoss,
+    pub(super) label_smoothing: f32,
+    /// Height and width of an image.
+    pub(super) size: (usize, usize),
+    /// Whether activations are computed a second time, segment by segment.
+    pub(super) in_segments: bool,
+}
+
+impl<N: Classifier> Task<N> for Classify {
+    type Batch = ImageBatch;
+    type Input = Tensor<4>;
+    type Target = ClassTarget;
+    type Output = Tensor<2>;
+    type Score = ClassCounts;
+
+    fn place(
+        &self,
+        batch: ImageBatch,
+        device: &Device,
+    ) -> Result<(Tensor<4>, ClassTarget), StreamError> {
+        let mix = batch.mix().cloned();
+        let (images, own) = batch.to_device(device);
+        let mixed = mix.map(|Mix { shares, partner_labels }| {
+            let partners: Vec<i64> = partner_labels.into_iter().map(|label| label as i64).collect();
+            let partners = Tensor::from_data(partners.as_slice(), device);
+            (partners, Tensor::from_data(shares.as_slice(), device))
+        });
+        Ok((images, (own, mixed)))
+    }
+
+    fn forward(&self, model: &N, images: Tensor<4>, _: &StepContext) -> Tensor<2> {
+        model.classify(images)
+    }
+
+    fn loss(&self, logits: &Tensor<2>, (own, mixed): &ClassTarget) -> Losses {
+        let (logits, own, smoothing) = (logits.clone(), own.clone(), self.label_smoothing);
+        match mixed {
+            None => self.loss.forward(logits, own, smoothing).into(),
+            Some((partner, share)) => {
+                let shares = class_shares(&logits, own, partner.clone(), share.clone());
+                self.loss.of_shares(logits, shares, smoothing).into()
+            }
+        }
+    }
+
+    fn samples(&self, (own, _): &ClassTarget) -> usize {
+        own.dims()[0]
+    }
+
+    fn example(&self, batch: usize, device: &Device) -> (Tensor<4>, ClassTarget) {
+        let (height, width) = self.size;
+        let images = Tensor::random([batch, 3, height, width], Distribution::Default, device);
+        (images, (Tensor::zeros([batch], device), None))
+    }
+
+    fn metrics(&self) -> Vec<MetricSpec> {
+        vec![ClassCounts::spec()]
+    }
+
+    fn measure(&self, logits: &Tensor<2>, (own, _): &ClassTarget) -> Option<Tensor<1>> {
+        Some(ClassCounts::measure(logits, own))
+    }
+
+    fn values(&self, score: &ClassCounts) -> Vec<Option<f64>> {
+        vec![score.accuracy()]
+    }
+
+    fn segments(&self) -> Option<&dyn SegmentedPass<N, Tensor<4>, Tensor<2>>> {
+        self.in_segments.then_some(&InSegments)
+    }
+
+    fn casts(&self, _: &Norm) -> bool {
+        // The normalizations of `updraft-conv` compute in f32 by themselves.
+        true
+    }
+}
+
+/// A network cut where feature maps flow from segment to segment.
+struct InSegments;
+
+impl<N: Classifier> SegmentedPass<N, Tensor<4>, Tensor<2>> for InSegments {
+    fn backward(
+        &self,
+        model: &N,
+        images: Tensor<4>,
+        loss: &mut dyn FnMut(Tensor<2>) -> Tensor<1>,
+        seed: u64,
+    ) -> GradientsParams {
+        let segments = Segments {
+            count: model.segment_count(),
+            enter: &|model: &N, images| model.enter(images),
+            segment: &|model: &N, index, flow| model.run_segment(index, flow),
+            leave: &|model: &N, flow| model.leave(flow),
+        };
+        segments.backward(model, images, loss, seed)
+    }
+}

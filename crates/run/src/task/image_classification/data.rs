@@ -1,0 +1,239 @@
+//! The images of a run at the plan's size, and the loaders that deliver them.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use updraft_data::{
+    FaultPolicy, ImageSource, LastBatch, Loader, LoaderConfig, Normalize, Order, Progress,
+    Relabeled, Split, Subset, stratified_split,
+};
+
+use super::ImagePlan;
+use super::cache::Keeper;
+use super::data_plan::DataPlan;
+use super::sources::{Opened, open_sources};
+use crate::config::TrainPlan;
+use crate::error::RunError;
+use crate::folder::RunFolder;
+use crate::task::{Opening, StreamUse};
+
+/// Receives what is being done and how far it is.
+pub(super) type Report<'a> = &'a mut dyn FnMut(&str, Progress);
+
+/// The images of a run at the plan's size.
+pub(super) struct ImageData {
+    pub(super) train: Arc<dyn ImageSource>,
+    pub(super) test: Arc<dyn ImageSource>,
+    /// How one set became the two, where it did.
+    split: Option<SetSplit>,
+    /// What a person should know of caches.
+    pub(super) notes: Vec<String>,
+}
+
+/// The division of one set into training and test images.
+struct SetSplit {
+    /// The fingerprint of the set.
+    set: String,
+    split: Split,
+}
+
+/// The file of a run's folder that holds its [`SetSplit`].
+const SPLIT: &str = "split.json";
+
+impl ImageData {
+    /// Opens the data of a plan and decodes what the plan keeps.
+    pub(super) fn open(plan: &DataPlan, seed: u64, opening: Opening<'_>) -> Result<Self, RunError> {
+        let Opening { dir, run, progress: report } = opening;
+        let mut notes = Vec::new();
+        match open_sources((plan, seed), dir, &mut notes, report)? {
+            Opened::Apart { train, test } => {
+                let images = train.len() + test.len();
+                let mut keeper = Keeper { data: plan, images, notes: &mut notes };
+                let train = keeper.keep(train, "training", report)?;
+                let mut test = keeper.keep(test, "test", report)?;
+                if test.classes() != train.classes() {
+                    test = Arc::new(Relabeled::try_new(test, train.classes())?);
+                }
+                Ok(Self { train, test, split: None, notes })
+            }
+            Opened::Together { all, test_fraction } => {
+                let mut keeper = Keeper { data: plan, images: all.len(), notes: &mut notes };
+                let all = keeper.keep(all, "training", report)?;
+                let set = all.fingerprint();
+                let written = run.map(|run| run.path().join(SPLIT)).filter(|path| path.exists());
+                let split = match written {
+                    Some(path) => Split::read(&set, path)?,
+                    None => {
+                        let labels: Vec<usize> = (0..all.len()).map(|at| all.label(at)).collect();
+                        stratified_split(&labels, test_fraction, seed)?
+                    }
+                };
+                Ok(Self {
+                    test: Arc::new(Subset::try_new(all.clone(), split.held_out.clone())?),
+                    train: Arc::new(Subset::try_new(all, split.kept.clone())?),
+                    split: Some(SetSplit { set, split }),
+                    notes,
+                })
+            }
+        }
+    }
+
+    /// The class names, in the order of the model's outputs.
+    pub(super) fn classes(&self) -> &[String] {
+        self.train.classes()
+    }
+
+    /// Writes how the set was divided into the run's folder, where it was.
+    pub(super) fn write_split(&self, folder: &Path) -> Result<(), RunError> {
+        match &self.split {
+            None => Ok(()),
+            Some(SetSplit { set, split }) => Ok(split.write(set, folder.join(SPLIT))?),
+        }
+    }
+}
+
+/// The file of a run's folder that holds its class names, in the order of the model's outputs.
+pub(super) const CLASSES: &str = "classes.json";
+
+/// Refuses data whose classes are not those of a run.
+pub(super) fn check_classes(found: &[String], folder: &RunFolder) -> Result<(), RunError> {
+    let expected: Vec<String> = folder.read_json(CLASSES)?;
+    if found == expected {
+        return Ok(());
+    }
+    let list = |classes: &[String]| match classes {
+        [first, .., last] if classes.len() > 6 => {
+            format!("{} classes from `{first}` to `{last}`", classes.len())
+        }
+        classes => format!("the classes `{}`", classes.join("`, `")),
+    };
+    let difference = format!("it has {}, the run {}", list(found), list(&expected));
+    Err(RunError::OtherData { run: folder.path().to_owned(), difference })
+}
+
+/// The loaders of a run: shuffled and augmented for training, in order and plain for the test.
+pub(super) fn loaders(
+    plan: &ImagePlan,
+    (train, seed): (&TrainPlan, u64),
+    data: &ImageData,
+    used_for: StreamUse,
+) -> Result<[Loader; 2], RunError> {
+    let faults = match used_for {
+        StreamUse::Training => plan.data.faults.of_training(),
+        StreamUse::Reading => plan.data.faults.of_reading(),
+    };
+    let config = LoaderConfig::new(train.batch)
+        .with_order(Order::Shuffled)
+        .with_seed(seed)
+        .with_workers(train.workers.into())
+        .with_last(LastBatch::Drop)
+        .with_augment(plan.augment.transforms())
+        .with_faults(faults.clone())
+        .with_normalize(normalization(&plan.data));
+    let config = match plan.augment.mix_up {
+        None => config,
+        Some(mix_up) => config.with_mix_up(mix_up),
+    };
+    let stream = |split| move |cause| RunError::Stream { split, cause: Box::new(cause) };
+    let training = Loader::try_new(data.train.clone(), config).map_err(stream("training"))?;
+    let plain = plain(&plan.data, train, train.batch, faults);
+    Ok([training, Loader::try_new(data.test.clone(), plain).map_err(stream("test"))?])
+}
+
+/// Images in their order, as they are: not augmented.
+pub(super) fn plain_loader(
+    plan: &DataPlan,
+    train: &TrainPlan,
+    images: Arc<dyn ImageSource>,
+    batch: usize,
+) -> Result<Loader, RunError> {
+    Ok(Loader::try_new(images, plain(plan, train, batch, plan.faults.of_reading()))?)
+}
+
+fn plain(plan: &DataPlan, train: &TrainPlan, batch: usize, faults: FaultPolicy) -> LoaderConfig {
+    LoaderConfig::new(batch)
+        .with_order(Order::Sequential)
+        .with_workers(train.workers.into())
+        .with_faults(faults)
+        .with_normalize(normalization(plan))
+}
+
+/// The plan's normalization in the loader's precision.
+pub(super) fn normalization(plan: &DataPlan) -> Normalize {
+    Normalize { mean: plan.mean.map(|m| m as f32), std: plan.std.map(|s| s as f32) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::augment::{self, AugmentPlan};
+    use super::super::data_plan;
+    use super::super::loss::ClassLoss;
+    use super::super::model::{self, ModelPlan};
+    use super::*;
+    use crate::config::{Plan, Settings};
+    use crate::task::TASKS;
+
+    /// The first training batch of a small generated set, `[20, 3, 32, 32]`.
+    fn first_batch(augment: &str) -> Vec<f32> {
+        let text = format!("[data]\ntrain_images = 40\ntest_images = 20\n[augment]\n{augment}\n");
+        let place = Path::new("c.toml");
+        let settings = Settings::load(&text, place, &[]).expect("TOML");
+        let keys = vec![data_plan::KEYS, model::KEYS, augment::KEYS];
+        let settings = settings.with_keys(keys, &[]).expect("known keys");
+        let data = DataPlan::read(&settings).expect("valid");
+        let plan = ImagePlan {
+            model: ModelPlan::read(&settings, &data).expect("valid"),
+            augment: AugmentPlan::read(&settings, data.size()).expect("valid"),
+            loss: ClassLoss::default(),
+            label_smoothing: 0.0,
+            in_segments: false,
+            data,
+        };
+        let train = Plan::read(TASKS, "train.batch = 20", place, &[]).expect("valid").plan.train;
+        let opening = Opening { dir: None, run: None, progress: &mut |_, _| {} };
+        let data = ImageData::open(&plan.data, 1, opening).expect("data");
+        let loaders = loaders(&plan, (&train, 1), &data, StreamUse::Training).expect("loaders");
+        let batch = loaders[0].epoch(0).next().expect("a batch").expect("whole");
+        batch.planes().to_vec()
+    }
+
+    #[test]
+    fn each_augmentation_that_a_config_names_changes_the_batches() {
+        let plain = first_batch("");
+        assert_eq!(first_batch("rotate = 0.0\ntranslate = 0\nflip = false"), plain);
+        let settings = [
+            "flip = true",
+            "translate = 2",
+            "rotate = 20.0",
+            "random_resized_crop = { min_area = 0.5 }",
+            "zoom = { min_factor = 0.8, max_factor = 1.2 }",
+            "color_jitter = { brightness = 0.3 }",
+            "mix_up = { alpha = 1.0 }",
+        ];
+        let batches: Vec<Vec<f32>> = settings.iter().map(|setting| first_batch(setting)).collect();
+        for (setting, batch) in settings.iter().zip(&batches) {
+            assert_ne!(*batch, plain, "{setting}");
+            assert_eq!(*batch, first_batch(setting), "{setting}");
+            assert_eq!(batches.iter().filter(|other| *other == batch).count(), 1, "{setting}");
+        }
+        assert_ne!(first_batch("color_jitter = { hue = 0.3 }"), batches[5]);
+    }
+
+    #[test]
+    fn images_of_other_classes_are_not_those_of_a_run() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let plan = Plan::read(TASKS, "", Path::new("c.toml"), &[]).expect("valid").plan;
+        let folder = RunFolder::create(dir.path(), &plan).expect("made");
+        let names = |names: &[&str]| -> Vec<String> {
+            names.iter().map(|name| (*name).to_owned()).collect()
+        };
+        folder.write_json(CLASSES, &names(&["cat", "dog"])).expect("written");
+        check_classes(&names(&["cat", "dog"]), &folder).expect("the same");
+        let error = check_classes(&names(&["dog", "cat"]), &folder).expect_err("another order");
+        let message = error.to_string();
+        assert!(
+            message.contains("it has the classes `dog`, `cat`, the run the classes `cat`, `dog`"),
+            "{message}"
+        );
+    }
+}

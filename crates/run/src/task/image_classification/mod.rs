@@ -1,0 +1,207 @@
+//! Image classification: the class of an image.
+
+mod augment;
+mod cache;
+mod classify;
+mod data;
+mod data_plan;
+mod eight_bits;
+mod loss;
+mod model;
+mod pictures;
+mod predict;
+mod sources;
+mod supply;
+mod workload;
+
+use std::time::Duration;
+
+use burn::tensor::Device;
+use serde_json::Value;
+use updraft_trainer::{MetricSpec, metric_specs};
+
+use self::augment::AugmentPlan;
+use self::classify::Classify;
+use self::data::ImageData;
+use self::data_plan::DataPlan;
+use self::loss::ClassLoss;
+use self::model::{Classifier, ModelPlan, UseNetwork};
+use self::workload::Classification;
+use super::kind::{Opening, TaskKind, TaskPlan};
+use super::serving::Serving;
+use crate::config::{
+    ConfigError, Key, Keys, Plan, RecomputePlan, Settings, TaskDefault, TrainPlan,
+};
+use crate::error::RunError;
+use crate::folder::RunFolder;
+use crate::operation::{AnyWorkload, rehearse};
+
+const LOSS: Key<ClassLoss> = Key::new(
+    "train.loss",
+    "or `focal` with `gamma`, `binary-cross-entropy`, `asymmetric` with `positive_focus`, `negative_focus` and `margin`, `mean-squared-error`",
+)
+.default(r#"{ kind = "cross-entropy" }"#);
+const LABEL_SMOOTHING: Key<f32> = Key::new(
+    "train.label_smoothing",
+    "share of each label spread over all classes; cross-entropy only",
+)
+.default("0.0")
+.check("at least 0 and below 1", |share| (0.0..1.0).contains(share));
+
+/// The task.
+#[derive(Debug)]
+pub(super) struct ImageClassification;
+
+impl TaskKind for ImageClassification {
+    fn name(&self) -> &'static str {
+        "image-classification"
+    }
+
+    fn about(&self) -> &'static str {
+        "the class of an image"
+    }
+
+    fn keys(&self) -> &'static [Keys] {
+        const LOSSES: Keys = &[&LOSS, &LABEL_SMOOTHING];
+        &[data_plan::KEYS, model::KEYS, augment::KEYS, LOSSES]
+    }
+
+    fn defaults(&self) -> &'static [TaskDefault] {
+        &[("train.criterion", r#""test-accuracy""#)]
+    }
+
+    fn quickstart(&self) -> &'static str {
+        include_str!("../../../../../configs/quickstart.toml")
+    }
+
+    fn trial(&self) -> &'static str {
+        "name = \"verify\"\n\
+         data = { height = 16, width = 16, train_images = 96, test_images = 20 }\n\
+         model = { channels = 4, dropout = 0.2 }\n\
+         augment = { flip = true }\n\
+         train = { epochs = 2, batch = 24, ema_decay = 0.9, learning_rate = 0.01 }\n"
+    }
+
+    fn calm(&self) -> &'static [&'static str] {
+        &["model.dropout=0.0"]
+    }
+
+    fn plan(
+        &self,
+        settings: &Settings,
+        train: &TrainPlan,
+    ) -> Result<Box<dyn TaskPlan>, ConfigError> {
+        if train.batch < 2 {
+            let expected = "at least 2: batch norms need a variance";
+            return Err(settings.refuse("train.batch", train.batch, expected));
+        }
+        if train.auto_batch.is_some_and(|auto| auto.least < 2) {
+            let expected = "at least 2: batch norms need a variance";
+            return Err(settings.refuse("train.auto_batch.least", 1, expected));
+        }
+        let data = DataPlan::read(settings)?;
+        let plan = ImagePlan {
+            model: ModelPlan::read(settings, &data)?,
+            augment: AugmentPlan::read(settings, data.size())?,
+            loss: settings.value(&LOSS)?,
+            label_smoothing: settings.value(&LABEL_SMOOTHING)?,
+            in_segments: train.recompute == RecomputePlan::Segments,
+            data,
+        };
+        let refuse = |error| settings.refuse_training(&error);
+        plan.loss.validate(plan.label_smoothing).map_err(refuse)?;
+        if plan.augment.mix_up.is_some() {
+            plan.loss.check_shares().map_err(refuse)?;
+        }
+        Ok(Box::new(plan))
+    }
+}
+
+/// What belongs to the task of a plan.
+#[derive(Debug, Clone)]
+struct ImagePlan {
+    data: DataPlan,
+    model: ModelPlan,
+    augment: AugmentPlan,
+    loss: ClassLoss,
+    label_smoothing: f32,
+    in_segments: bool,
+}
+
+impl ImagePlan {
+    fn classify(&self) -> Classify {
+        Classify {
+            loss: self.loss,
+            label_smoothing: self.label_smoothing,
+            size: self.data.size(),
+            in_segments: self.in_segments,
+        }
+    }
+}
+
+impl TaskPlan for ImagePlan {
+    fn metrics(&self) -> Vec<MetricSpec> {
+        metric_specs::<updraft_models::SeparableNet, _>(&self.classify())
+    }
+
+    fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError> {
+        let data = ImageData::open(&self.data, plan.seed, opening)?;
+        let classes = data.classes().len();
+        Ok(self.model.with_network(classes, Open { plan: self.clone(), data }))
+    }
+
+    fn rehearse(
+        &self,
+        plan: &Plan,
+        signature: &Value,
+        device: &Device,
+        batch: usize,
+    ) -> Result<[Duration; 2], RunError> {
+        let classes = signature.as_array().map_or(0, Vec::len).max(2);
+        self.model.with_network(classes, Rehearse { own: self, plan, device, batch })
+    }
+
+    fn check_outliers(&self) -> Result<(), RunError> {
+        self.model.check_outliers()
+    }
+
+    fn serve(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+    ) -> Result<Box<dyn Serving>, RunError> {
+        let classes: Vec<String> = folder.read_json(data::CLASSES)?;
+        let count = classes.len();
+        self.model.with_network(count, predict::Load { own: self, plan, folder, device, classes })
+    }
+}
+
+struct Open {
+    plan: ImagePlan,
+    data: ImageData,
+}
+
+impl UseNetwork for Open {
+    type Output = Box<dyn AnyWorkload>;
+
+    fn with<N: Classifier>(self, init: impl Fn(&Device) -> N + 'static) -> Box<dyn AnyWorkload> {
+        let task = self.plan.classify();
+        Box::new(Classification { plan: self.plan, data: self.data, task, init: Box::new(init) })
+    }
+}
+
+struct Rehearse<'a> {
+    own: &'a ImagePlan,
+    plan: &'a Plan,
+    device: &'a Device,
+    batch: usize,
+}
+
+impl UseNetwork for Rehearse<'_> {
+    type Output = Result<[Duration; 2], RunError>;
+
+    fn with<N: Classifier>(self, init: impl Fn(&Device) -> N + 'static) -> Self::Output {
+        rehearse(&self.own.classify(), init, self.plan, self.device, self.batch)
+    }
+}

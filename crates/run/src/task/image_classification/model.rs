@@ -1,0 +1,303 @@
+//! The keys of `model`: which network classifies the images.
+
+use burn::module::Module;
+use burn::tensor::{Device, Tensor};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use updraft_integration::{
+    Depth, DualPathwayConfig, DualPathwayNet, IntegrationPoint, LumaStandard, Normalization,
+    Pathways,
+};
+use updraft_models::{SeparableConfig, SeparableNet};
+use updraft_trainer::Streams;
+
+use super::data_plan::DataPlan;
+use crate::config::{ConfigError, Key, Keys, Settings};
+use crate::error::RunError;
+
+const KIND: Key<ModelKind> =
+    Key::new("model.kind", "or `separable`: depthwise-separable convolutions")
+        .default(r#""dual-pathway""#);
+const DEPTH: Key<Depth> =
+    Key::new("model.depth", "dual-pathway only: two stages of one block").default(r#""shallow""#);
+const CHANNELS: Key<usize> = Key::new("model.channels", "width of the first stage, or of the stem")
+    .default("16")
+    .check("1 to 4096", |channels| (1..=4096).contains(channels));
+const STEM_STRIDE: Key<usize> =
+    Key::new("model.stem_stride", "2 halves the image before the first stage")
+        .default("1")
+        .check("1 or 2", |stride| [1, 2].contains(stride));
+const DROPOUT: Key<f64> = Key::new("model.dropout", "before each layer of the classifier")
+    .default("0.0")
+    .check("at least 0 and below 1", |share| (0.0..1.0).contains(share));
+const LUMA: Key<LumaStandard> =
+    Key::new("model.luma", "dual-pathway only: `bt709` or `bt601`").default(r#""bt709""#);
+const POINTS: Key<Vec<IntegrationPoint>> =
+    Key::new("model.integration_points", "dual-pathway only: `early`, `middle`, `late` or `all`")
+        .default(r#"["all"]"#)
+        .check(
+            "a list of `early`, `middle` and `late`, none of them twice, or of `all` alone",
+            |points| {
+                let has_all = points.contains(&IntegrationPoint::All);
+                let is_repeated = |at: usize| points[..at].contains(&points[at]);
+                !(has_all && points.len() > 1 || (0..points.len()).any(is_repeated))
+            },
+        );
+
+/// The keys of `model`.
+pub(super) const KEYS: Keys = &[&KIND, &DEPTH, &CHANNELS, &STEM_STRIDE, &DROPOUT, &LUMA, &POINTS];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum ModelKind {
+    DualPathway,
+    Separable,
+}
+
+/// The network; its number of classes comes from the data.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum ModelPlan {
+    DualPathway(DualPathwayConfig),
+    Separable(SeparableConfig),
+}
+
+impl ModelPlan {
+    /// Reads the keys of the chosen kind.
+    pub(super) fn read(settings: &Settings, data: &DataPlan) -> Result<Self, ConfigError> {
+        // Two classes stand in for the number that only the data knows.
+        const CLASSES: usize = 2;
+        let kind = settings.value(&KIND)?;
+        let channels = settings.value(&CHANNELS)?;
+        let stem_stride = settings.value(&STEM_STRIDE)?;
+        let dropout = settings.value(&DROPOUT)?;
+        let plan = match kind {
+            ModelKind::DualPathway => Self::DualPathway(
+                DualPathwayConfig::new(CLASSES, channels)
+                    .with_depth(settings.value(&DEPTH)?)
+                    .with_stem_stride(stem_stride)
+                    .with_dropout(dropout)
+                    .with_luma(settings.value(&LUMA)?)
+                    .with_integration_points(settings.value(&POINTS)?)
+                    .with_normalization(Normalization { mean: data.mean, std: data.std }),
+            ),
+            ModelKind::Separable => Self::Separable(
+                SeparableConfig::new(CLASSES, channels)
+                    .with_stem_stride(stem_stride)
+                    .with_dropout(dropout),
+            ),
+        };
+        let refuse = |error: &dyn std::fmt::Display| {
+            settings.refuse_given("model", &format!("a network that can be built: {error}"))
+        };
+        match &plan {
+            Self::DualPathway(config) => config.validate().map_err(|error| refuse(&error))?,
+            Self::Separable(config) => config.validate().map_err(|error| refuse(&error))?,
+        }
+        Ok(plan)
+    }
+
+    /// Whether channels that stand out can be planted in the network.
+    pub(super) fn check_outliers(&self) -> Result<(), RunError> {
+        match self {
+            Self::DualPathway(_) => Err(no_place_for_outliers()),
+            Self::Separable(_) => Ok(()),
+        }
+    }
+
+    /// Does something with the network for so many classes: one arm a model.
+    pub(super) fn with_network<U: UseNetwork>(&self, classes: usize, work: U) -> U::Output {
+        match self {
+            Self::DualPathway(config) => {
+                let mut config = config.clone();
+                config.classes = classes;
+                work.with(move |device: &Device| config.init(device))
+            }
+            Self::Separable(config) => {
+                let mut config = config.clone();
+                config.classes = classes;
+                work.with(move |device: &Device| config.init(device))
+            }
+        }
+    }
+}
+
+/// What is done with a network of whichever kind.
+pub(super) trait UseNetwork {
+    /// What comes of it.
+    type Output;
+
+    /// Does it, with a function that draws fresh parameters.
+    fn with<N: Classifier>(self, init: impl Fn(&Device) -> N + 'static) -> Self::Output;
+}
+
+/// A network that classifies images.
+pub(super) trait Classifier: Module + std::fmt::Debug + 'static {
+    /// The name of its kind in a configuration.
+    const KIND: &'static str;
+
+    /// What flows from segment to segment.
+    type Flow: Streams + 'static;
+
+    /// Logits `[batch, classes]` of images `[batch, 3, height, width]`.
+    fn classify(&self, images: Tensor<4>) -> Tensor<2>;
+
+    /// Into how many segments it can be cut.
+    fn segment_count(&self) -> usize;
+
+    /// What flows into the first segment.
+    fn enter(&self, images: Tensor<4>) -> Self::Flow;
+
+    /// Runs one segment.
+    fn run_segment(&self, index: usize, flow: Self::Flow) -> Self::Flow;
+
+    /// Logits of what the last segment gives.
+    fn leave(&self, flow: Self::Flow) -> Tensor<2>;
+
+    /// Multiply-adds of the forward pass of one image.
+    fn multiply_adds(&self, image: [usize; 2]) -> u64;
+
+    /// Further numbers of an epoch, by the name of their field.
+    fn epoch_fields(&self) -> Vec<(&'static str, Value)> {
+        Vec::new()
+    }
+
+    /// The plots that those numbers make.
+    fn curves(&self) -> Vec<(String, Vec<(String, String)>)> {
+        Vec::new()
+    }
+
+    /// The same function with channels that stand out by a factor.
+    fn with_outliers(self, factor: f32) -> Result<Self, RunError>;
+}
+
+impl Classifier for DualPathwayNet {
+    const KIND: &'static str = "dual-pathway";
+
+    type Flow = Pathways;
+
+    fn classify(&self, images: Tensor<4>) -> Tensor<2> {
+        self.forward(images)
+    }
+
+    fn segment_count(&self) -> usize {
+        self.segments()
+    }
+
+    fn enter(&self, images: Tensor<4>) -> Pathways {
+        Self::enter(self, images)
+    }
+
+    fn run_segment(&self, index: usize, flow: Pathways) -> Pathways {
+        self.segment(index, flow)
+    }
+
+    fn leave(&self, flow: Pathways) -> Tensor<2> {
+        Self::leave(self, flow)
+    }
+
+    fn multiply_adds(&self, image: [usize; 2]) -> u64 {
+        Self::multiply_adds(self, image)
+    }
+
+    fn epoch_fields(&self) -> Vec<(&'static str, Value)> {
+        let weights = serde_json::to_value(self.weights()).unwrap_or_default();
+        vec![("integration_weights", weights)]
+    }
+
+    fn curves(&self) -> Vec<(String, Vec<(String, String)>)> {
+        let weights = serde_json::to_value(self.weights()).unwrap_or_default();
+        let places = weights.as_array().cloned().unwrap_or_default();
+        let plot = |(index, place): (usize, &Value)| {
+            let name = match &place["stage"] {
+                Value::String(name) => name.clone(),
+                stage => format!("stage {}", stage["stage"]),
+            };
+            let streams = ["color", "brightness", "stream"].into_iter();
+            let streams = streams.filter(|stream| !place[*stream].is_null());
+            let curves = streams.map(|stream| {
+                (stream.to_owned(), format!("/integration_weights/{index}/{stream}"))
+            });
+            (format!("Integration weights as applied, {name}"), curves.collect())
+        };
+        places.iter().enumerate().map(plot).collect()
+    }
+
+    fn with_outliers(self, _: f32) -> Result<Self, RunError> {
+        Err(no_place_for_outliers())
+    }
+}
+
+fn no_place_for_outliers() -> RunError {
+    RunError::model(
+        "outlier channels are planted in networks of `model.kind = \"separable\"`, and this one \
+         is `dual-pathway`; leave out --outliers",
+    )
+}
+
+impl Classifier for SeparableNet {
+    const KIND: &'static str = "separable";
+
+    type Flow = Tensor<4>;
+
+    fn classify(&self, images: Tensor<4>) -> Tensor<2> {
+        self.forward(images)
+    }
+
+    fn segment_count(&self) -> usize {
+        self.segments()
+    }
+
+    fn enter(&self, images: Tensor<4>) -> Tensor<4> {
+        images
+    }
+
+    fn run_segment(&self, index: usize, flow: Tensor<4>) -> Tensor<4> {
+        self.forward_segment(index, flow)
+    }
+
+    fn leave(&self, flow: Tensor<4>) -> Tensor<2> {
+        self.forward_head(flow)
+    }
+
+    fn multiply_adds(&self, image: [usize; 2]) -> u64 {
+        Self::multiply_adds(self, image)
+    }
+
+    fn with_outliers(self, factor: f32) -> Result<Self, RunError> {
+        self.try_with_outliers(factor).map_err(RunError::model)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Segments;
+
+    impl UseNetwork for Segments {
+        type Output = ();
+
+        fn with<N: Classifier>(self, init: impl Fn(&Device) -> N + 'static) {
+            let device = Device::flex();
+            let net = init(&device);
+            let images = Tensor::ones([2, 3, 16, 16], &device);
+            let flow = net.enter(images.clone());
+            let flow =
+                (0..net.segment_count()).fold(flow, |flow, index| net.run_segment(index, flow));
+            assert!(net.leave(flow).into_data() == net.classify(images).into_data());
+        }
+    }
+
+    #[test]
+    fn segments_in_their_order_are_the_forward_pass() {
+        ModelPlan::DualPathway(DualPathwayConfig::new(3, 2)).with_network(3, Segments);
+        ModelPlan::Separable(SeparableConfig::new(3, 2)).with_network(3, Segments);
+    }
+
+    #[test]
+    fn a_network_without_a_place_for_outliers_names_one_that_has_it() {
+        let net = DualPathwayConfig::new(3, 2).init(&Device::flex());
+        let said = net.with_outliers(64.0).expect_err("no place").to_string();
+        assert!(said.contains("`model.kind = \"separable\"`"), "{said}");
+    }
+}

@@ -1,0 +1,114 @@
+//! How images are kept between epochs, and what becomes of those that cannot be delivered.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use updraft_data::FaultPolicy;
+
+use crate::config::{ConfigError, Key, Settings};
+
+pub(super) const CACHE: Key<CachePlan> = Key::new(
+    "data.cache",
+    "what is kept of decoded images: all of them before the first batch, or `memory` with `budget_mib` (1024) as they are first read, `file` with `folder` where later runs find them, `none`",
+)
+.depends("`whole`; `memory` where `data.faults` skips or quarantines");
+pub(super) const FAULTS: Key<FaultsPlan> = Key::new(
+    "data.faults",
+    "or `skip` with `at_most` images left out of an epoch, or `quarantine`, which also writes them to `file`; both need `data.cache` `memory` or `none`",
+)
+.default(r#"{ kind = "raise" }"#);
+
+/// What is kept of the images once they are decoded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) enum CachePlan {
+    // Not unit variants: serde would pass over keys beside their `kind`.
+    /// All of them, in memory, before the first batch.
+    Whole {},
+    /// In memory as they are first read, while a budget lasts.
+    Memory {
+        #[serde(default = "default_budget_mib")]
+        budget_mib: u64,
+    },
+    /// All of them, in files of this folder that later runs find again.
+    File { folder: PathBuf },
+    /// Nothing: each is read and decoded in every epoch.
+    None {},
+}
+
+impl CachePlan {
+    /// Whether every image is decoded before the first batch, where each fault is an error.
+    const fn decodes_first(&self) -> bool {
+        matches!(self, Self::Whole {} | Self::File { .. })
+    }
+}
+
+/// What becomes of an image that cannot be delivered.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) enum FaultsPlan {
+    /// It ends the run.
+    Raise {},
+    /// It is left out, up to so many in an epoch.
+    Skip { at_most: u64 },
+    /// It is left out too, and training writes it down.
+    Quarantine { at_most: u64, file: PathBuf },
+}
+
+impl FaultsPlan {
+    /// For training, which writes down what it left out.
+    pub(super) fn of_training(&self) -> FaultPolicy {
+        match self {
+            Self::Quarantine { at_most, file } => {
+                FaultPolicy::Quarantine { at_most: *at_most, file: file.clone() }
+            }
+            Self::Raise {} | Self::Skip { .. } => self.of_reading(),
+        }
+    }
+
+    /// For whoever reads the same images once more.
+    pub(super) const fn of_reading(&self) -> FaultPolicy {
+        match self {
+            Self::Raise {} => FaultPolicy::Raise,
+            Self::Skip { at_most } | Self::Quarantine { at_most, .. } => {
+                FaultPolicy::Skip { at_most: *at_most }
+            }
+        }
+    }
+}
+
+/// MiB of decoded images that are kept where nobody says how many.
+const BUDGET_MIB: u64 = 1024;
+
+fn default_budget_mib() -> u64 {
+    BUDGET_MIB
+}
+
+/// The largest budget: no machine has that much memory, and its bytes are still counted.
+const MOST_BUDGET_MIB: u64 = 1 << 24;
+
+/// Reads both: a set with faults is not decoded before the first batch, because its faults would
+/// end the run there.
+pub(super) fn read_supply(settings: &Settings) -> Result<(CachePlan, FaultsPlan), ConfigError> {
+    let faults = settings.value(&FAULTS)?;
+    let tolerates_faults = faults != FaultsPlan::Raise {};
+    let cache = settings.value_or(&CACHE, || match tolerates_faults {
+        true => CachePlan::Memory { budget_mib: BUDGET_MIB },
+        false => CachePlan::Whole {},
+    })?;
+    if tolerates_faults && cache.decodes_first() {
+        let expected = "`raise` beside this `data.cache`, which decodes every image at once; \
+                        or set `data.cache` to `memory` or `none`";
+        return Err(settings.refuse_given("data.faults.kind", expected));
+    }
+    if let FaultsPlan::Skip { at_most: 0 } | FaultsPlan::Quarantine { at_most: 0, .. } = faults {
+        return Err(settings.refuse("data.faults.at_most", 0, "at least 1"));
+    }
+    if let CachePlan::Memory { budget_mib } = cache
+        && !(1..=MOST_BUDGET_MIB).contains(&budget_mib)
+    {
+        let expected = format!("1 to {MOST_BUDGET_MIB}");
+        return Err(settings.refuse("data.cache.budget_mib", budget_mib, expected));
+    }
+    Ok((cache, faults))
+}

@@ -1,0 +1,104 @@
+//! A network with its images: what everything that trains and scores takes.
+
+use burn::tensor::{Device, Tensor};
+use serde_json::{Value, json};
+use updraft_data::ImageBatch;
+
+use super::ImagePlan;
+use super::classify::Classify;
+use super::data::{CLASSES, ImageData, check_classes, loaders};
+use super::eight_bits::EightBits;
+use super::model::Classifier;
+use super::pictures::pictures;
+use crate::config::Plan;
+use crate::error::RunError;
+use crate::folder::RunFolder;
+use crate::task::{About, Picture, Quantizable, StreamUse, Streams, Workload};
+
+/// A network with its images.
+pub(super) struct Classification<N> {
+    pub(super) plan: ImagePlan,
+    pub(super) data: ImageData,
+    pub(super) task: Classify,
+    /// Draws fresh parameters.
+    pub(super) init: Box<dyn Fn(&Device) -> N>,
+}
+
+impl<N: Classifier> Workload for Classification<N> {
+    type Model = N;
+    type Task = Classify;
+
+    fn task(&self) -> &Classify {
+        &self.task
+    }
+
+    fn init(&self, device: &Device) -> N {
+        (self.init)(device)
+    }
+
+    fn streams(&self, plan: &Plan, used_for: StreamUse) -> Result<Streams<ImageBatch>, RunError> {
+        let of_plan = (&plan.train, plan.seed);
+        let [train, test] = loaders(&self.plan, of_plan, &self.data, used_for)?;
+        Ok(Streams { train: Box::new(train), test: Box::new(test) })
+    }
+
+    fn about(&self) -> About {
+        let (train, test) = (self.data.train.len(), self.data.test.len());
+        let (height, width) = self.plan.data.size();
+        let classes = self.data.classes().len();
+        About {
+            data: format!(
+                "{train} training and {test} test images of {classes} classes, {height} x {width}"
+            ),
+            model: N::KIND.to_owned(),
+            samples: "images",
+            short: "img",
+            notes: self.data.notes.clone(),
+            train_samples: train,
+            test_samples: test,
+        }
+    }
+
+    fn signature(&self) -> Value {
+        json!(self.data.classes())
+    }
+
+    fn write(&self, folder: &RunFolder) -> Result<(), RunError> {
+        folder.write_json(CLASSES, self.data.classes())?;
+        self.data.write_split(folder.path())
+    }
+
+    fn check(&self, folder: &RunFolder) -> Result<(), RunError> {
+        check_classes(self.data.classes(), folder)
+    }
+
+    fn multiply_adds(&self, model: &N) -> u64 {
+        let (height, width) = self.plan.data.size();
+        model.multiply_adds([height, width])
+    }
+
+    fn epoch_fields(&self, model: &N) -> Vec<(&'static str, Value)> {
+        model.epoch_fields()
+    }
+
+    fn curves(&self, model: &N) -> Vec<(String, Vec<(String, String)>)> {
+        model.curves()
+    }
+
+    fn pictures(&self, plan: &Plan, model: &N, device: &Device) -> Result<Vec<Picture>, RunError> {
+        let [_, test] =
+            loaders(&self.plan, (&plan.train, plan.seed), &self.data, StreamUse::Reading)?;
+        let classify = |images: Tensor<4>| model.classify(images.cast(plan.precision.compute));
+        pictures(&classify, &test, &*self.data.test, device)
+    }
+
+    fn quantizable<'a>(
+        &'a self,
+        plan: &'a Plan,
+        model: N,
+        device: &Device,
+    ) -> Result<Box<dyn Quantizable + 'a>, RunError> {
+        let (own, data, device) = (&self.plan, &self.data, device.clone());
+        Ok(Box::new(EightBits { own, data, plan, network: model, device }))
+    }
+}

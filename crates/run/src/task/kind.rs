@@ -1,0 +1,203 @@
+//! What is known of a task before a configuration is read, and of a plan of it.
+
+use std::path::Path;
+use std::time::Duration;
+
+use burn::tensor::Device;
+use serde_json::Value;
+use updraft_data::Progress;
+use updraft_trainer::MetricSpec;
+
+use super::ability::Ability;
+use super::serving::Serving;
+use crate::config::{
+    ConfigError, Keys, LogPlan, Plan, RecomputePlan, Settings, TaskDefault, TrainPlan,
+};
+use crate::error::RunError;
+use crate::folder::RunFolder;
+use crate::operation::AnyWorkload;
+
+/// The tasks that a program knows, the default first; at least one.
+pub type Registry = &'static [&'static dyn TaskKind];
+
+/// A task, before a configuration is read: its name, its keys and what cannot be done with it.
+///
+/// A task is a unit type in a folder of its own, and an entry of a [`Registry`].
+/// [`plan`](Self::plan) reads a configuration of the task; everything after that belongs to the
+/// [`TaskPlan`] that it returns.
+pub trait TaskKind: Sync {
+    /// What `task` is in a configuration, such as `image-classification`.
+    fn name(&self) -> &'static str;
+
+    /// What the model predicts, in a few words, such as "the class of an image".
+    fn about(&self) -> &'static str;
+
+    /// The keys of the task beside those of every task: its data, model, augmentation and losses.
+    fn keys(&self) -> &'static [Keys];
+
+    /// Defaults in place of those of the keys that every task has.
+    fn defaults(&self) -> &'static [TaskDefault] {
+        &[]
+    }
+
+    /// The configuration of commands that are given none; it needs no data.
+    fn quickstart(&self) -> &'static str {
+        self.trial()
+    }
+
+    /// The text of a configuration that trains a small model in seconds and needs no files, for
+    /// `verify`; the key `task` may be left out.
+    fn trial(&self) -> &'static str {
+        ""
+    }
+
+    /// Overrides, as `key=value`, with which the model of [`trial`](Self::trial) draws no random
+    /// numbers in a forward pass.
+    fn calm(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// What cannot be done with the task, each with the reason, a clause without a full stop.
+    fn refusals(&self) -> &'static [(Ability, &'static str)] {
+        &[]
+    }
+
+    /// Reads the task's keys.
+    ///
+    /// A key that is not read here and is given is refused afterwards, so an implementation reads
+    /// the keys of the chosen source and model only. `train` has been checked already.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for a value that cannot be used; [`Settings`] makes those errors.
+    fn plan(
+        &self,
+        settings: &Settings,
+        train: &TrainPlan,
+    ) -> Result<Box<dyn TaskPlan>, ConfigError>;
+}
+
+impl dyn TaskKind {
+    /// Why something cannot be done; `None` where it can.
+    #[must_use]
+    pub fn refusal(&self, ability: Ability) -> Option<&'static str> {
+        self.refusals().iter().find(|(refused, _)| *refused == ability).map(|(_, reason)| *reason)
+    }
+
+    /// The error of something that cannot be done.
+    #[must_use]
+    pub fn refused(&self, ability: Ability) -> RunError {
+        let reason = self.refusal(ability).unwrap_or("it is not implemented");
+        RunError::NotForTask { what: ability.to_string(), task: self.name(), reason }
+    }
+
+    /// Returns an error for what cannot be done, before any work starts.
+    ///
+    /// # Errors
+    /// [`RunError::NotForTask`] with the reason.
+    pub fn require(&self, ability: Ability) -> Result<(), RunError> {
+        match self.refusal(ability) {
+            None => Ok(()),
+            Some(_) => Err(self.refused(ability)),
+        }
+    }
+
+    /// Refuses common settings that ask for what the task cannot do.
+    pub(crate) fn check_settings(
+        &self,
+        train: &TrainPlan,
+        log: &LogPlan,
+        settings: &Settings,
+    ) -> Result<(), ConfigError> {
+        let asked = [
+            (Ability::Segments, "train.recompute", train.recompute == RecomputePlan::Segments),
+            (
+                Ability::BatchNorms,
+                "train.recompute_batch_norms",
+                train.recompute_batch_norms.is_some(),
+            ),
+            (Ability::BatchFind, "train.auto_batch", train.auto_batch.is_some()),
+            (Ability::Utilization, "log.utilization", log.utilization),
+        ];
+        for (ability, key, is_asked) in asked {
+            if let Some(reason) = self.refusal(ability).filter(|_| is_asked) {
+                let expected = format!("left out with task `{}`: {reason}", self.name());
+                return Err(settings.refuse_given(key, &expected));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What [`TaskPlan::open`] needs beside the plan.
+pub struct Opening<'a> {
+    /// The folder of the data, in place of the one in the plan.
+    pub dir: Option<&'a Path>,
+    /// The run that was trained on this data, where there is one: its folder says how one set was
+    /// divided into training and test samples.
+    pub run: Option<&'a RunFolder>,
+    /// Receives the name of the current step and its progress.
+    pub progress: &'a mut dyn FnMut(&str, Progress),
+}
+
+/// The part of a plan that belongs to the task: its data, its model and its losses.
+///
+/// It chooses the concrete types: [`open`](Self::open) returns a
+/// [`Workload`](super::Workload) behind [`AnyWorkload`], which is implemented for all of them, and
+/// [`serve`](Self::serve) a trained model behind [`Serving`].
+pub trait TaskPlan {
+    /// The metrics of the task as [`metric_specs`](updraft_trainer::metric_specs) lists them, the
+    /// loss first.
+    fn metrics(&self) -> Vec<MetricSpec>;
+
+    /// Opens the data and chooses the model for it.
+    ///
+    /// # Errors
+    /// [`RunError::NoData`] where files are missing, [`RunError::Data`], [`RunError::Table`] or
+    /// [`RunError::Unusable`] where they cannot be learned from.
+    fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError>;
+
+    /// Trains two steps of `batch` samples on examples, without data, and returns how long each
+    /// took. `signature` is that of the data, from
+    /// [`Workload::signature`](super::Workload::signature).
+    ///
+    /// Without another implementation the data is opened, which takes time and memory.
+    ///
+    /// # Errors
+    /// [`RunError::Train`].
+    fn rehearse(
+        &self,
+        plan: &Plan,
+        signature: &Value,
+        device: &Device,
+        batch: usize,
+    ) -> Result<[Duration; 2], RunError> {
+        let _ = signature;
+        let opening = Opening { dir: None, run: None, progress: &mut |_, _| {} };
+        self.open(plan, opening)?.rehearse(plan, device, batch)
+    }
+
+    /// Checks that outlier channels can be planted in the plan's model, see
+    /// [`Quantizable::plant_outliers`](super::Quantizable::plant_outliers).
+    ///
+    /// # Errors
+    /// [`RunError::Model`] with the reason why not; the default.
+    fn check_outliers(&self) -> Result<(), RunError> {
+        Err(RunError::model("outlier channels have no place in it; leave out --outliers"))
+    }
+
+    /// Loads the trained model of a run, without its data.
+    ///
+    /// # Errors
+    /// [`RunError::NoCheckpoint`], or [`RunError::Io`], [`RunError::Json`] or
+    /// [`RunError::Checkpoint`] for a file that is missing or damaged; and for a task that refuses
+    /// [`Ability::Predict`].
+    fn serve(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+    ) -> Result<Box<dyn Serving>, RunError> {
+        let _ = (folder, device);
+        Err(plan.kind().refused(Ability::Predict))
+    }
+}

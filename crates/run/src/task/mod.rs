@@ -1,0 +1,25 @@
+//! Tasks: what models are trained to do, one folder a task.
+//!
+//! Nothing outside a task's folder knows its name but the list below.
+
+mod ability;
+mod image_classification;
+mod kind;
+mod picture;
+mod place;
+mod quantizable;
+mod serving;
+mod tabular;
+mod workload;
+
+pub use ability::Ability;
+pub use kind::{Opening, Registry, TaskKind, TaskPlan};
+pub(crate) use picture::PICTURES;
+pub use picture::{Picture, Tile};
+pub use quantizable::{CalibrationSamples, LabeledBatches, Quantizable};
+pub use serving::{ClassProbability, Outcome, Predicted, Quantity, Serving};
+pub use workload::{About, BatchOf, StreamUse, Streams, Workload};
+
+/// The tasks of this crate, the default first.
+pub const TASKS: Registry =
+    &[&image_classification::ImageClassification, &tabular::TabularRegression];

@@ -1,0 +1,64 @@
+//! Pictures of a run, as data.
+
+use serde::{Deserialize, Serialize};
+
+/// A plot or a set of images to look at after training, as data that a report draws.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Picture {
+    /// Counts of true and predicted classes.
+    Confusion {
+        /// The classes, in the order of rows and columns.
+        classes: Vec<String>,
+        /// Samples of the true class of the row that were predicted as the column's.
+        counts: Vec<Vec<u64>>,
+    },
+    /// Images with captions.
+    Tiles {
+        /// The title.
+        title: String,
+        /// The images, in the order in which they are shown.
+        tiles: Vec<Tile>,
+    },
+    /// Points with coordinates.
+    Points {
+        /// The title.
+        title: String,
+        /// The label of the horizontal axis.
+        x_name: String,
+        /// The label of the vertical axis.
+        y_name: String,
+        /// `(x, y)` of each.
+        points: Vec<[f64; 2]>,
+        /// Whether to draw the line through equal coordinates.
+        has_diagonal: bool,
+    },
+    /// How often values lie in each of equal intervals.
+    Histogram {
+        /// The title.
+        title: String,
+        /// The label of the horizontal axis.
+        x_name: String,
+        /// The left end of the first interval, and its width.
+        bins: [f64; 2],
+        /// Values in each.
+        counts: Vec<u64>,
+    },
+}
+
+/// A small RGB image with a caption.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tile {
+    /// Rows.
+    pub height: usize,
+    /// Pixels in a row.
+    pub width: usize,
+    /// `3 · height · width` bytes, red, green and blue of each pixel.
+    pub rgb: Vec<u8>,
+    /// The text below it.
+    pub caption: String,
+}
+
+/// The file of a run folder that holds its pictures.
+pub(crate) const PICTURES: &str = "pictures.json";

@@ -1,0 +1,38 @@
+//! Where data lies, and what an error says where it does not.
+
+use std::path::{Path, PathBuf};
+
+use crate::error::RunError;
+
+/// The data folder, and what a person is advised where something is not in it.
+pub(super) struct Place<'a> {
+    pub(super) dir: Option<&'a Path>,
+    pub(super) how_to_get: Option<&'a str>,
+}
+
+impl Place<'_> {
+    /// Joins each file to the data folder, or reports where it looked and how to get it.
+    pub(super) fn find(&self, files: &[&PathBuf]) -> Result<Vec<PathBuf>, RunError> {
+        let missing = |what: String| RunError::NoData {
+            what,
+            how_to_get: self.how_to_get.map(str::to_owned),
+        };
+        let Some(dir) = self.dir else {
+            let what = "this config needs data: name its folder with --data DIR or the key \
+                        `data.dir`";
+            return Err(missing(what.to_owned()));
+        };
+        let mut paths = Vec::new();
+        for file in files {
+            let path = dir.join(file);
+            if !path.exists() {
+                return Err(missing(format!(
+                    "looked for `{}`, which is not there",
+                    path.display()
+                )));
+            }
+            paths.push(path);
+        }
+        Ok(paths)
+    }
+}

@@ -1,0 +1,61 @@
+//! A trained model that predicts, whatever its task.
+
+use std::fmt;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::error::RunError;
+
+/// A class with the probability that the model gives it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ClassProbability {
+    /// The class's name.
+    pub class: String,
+    /// Softmax of the logits, in `[0, 1]`; not calibrated.
+    pub probability: f32,
+}
+
+/// A predicted number.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Quantity {
+    /// The name of the target.
+    pub name: String,
+    /// The number, in the unit that the target has in the training data.
+    pub value: f64,
+}
+
+/// What a model predicts for a sample.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Outcome {
+    /// Every class, the most probable first.
+    Classes(Vec<ClassProbability>),
+    /// Numbers, in the order of the model's outputs.
+    Quantities(Vec<Quantity>),
+}
+
+/// The prediction for one sample of a file.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Predicted {
+    /// The sample: the file, or the file and its row.
+    pub sample: String,
+    /// What the model predicts for it.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// A trained model of a task, loaded and ready to predict; [`TrainedModel`](crate::TrainedModel) is
+/// the type that users of models see.
+pub trait Serving: fmt::Debug + Send {
+    /// The class names, in the order of the model's outputs; none for a task without classes.
+    fn classes(&self) -> &[String];
+
+    /// Predicts every sample of a file, of the formats that the task reads.
+    ///
+    /// # Errors
+    /// [`RunError::Io`], [`RunError::Input`], [`RunError::Data`] or [`RunError::Table`] for a file
+    /// that cannot be read.
+    fn predict(&self, path: &Path) -> Result<Vec<Predicted>, RunError>;
+}

@@ -1,0 +1,168 @@
+//! Tabular regression: a number from the other columns of a row.
+
+mod data;
+mod data_plan;
+mod loss;
+mod model;
+mod pictures;
+mod predict;
+mod regress;
+mod workload;
+
+use std::time::Duration;
+
+use burn::tensor::Device;
+use serde_json::Value;
+use updraft_data::TableEncoder;
+use updraft_trainer::{MetricSpec, metric_specs};
+
+use self::data::{ENCODER, TableData};
+use self::data_plan::DataPlan;
+use self::loss::ValueLoss;
+use self::model::{ModelPlan, Regressor, UseNetwork};
+use self::regress::Regress;
+use self::workload::Regression;
+use super::ability::Ability;
+use super::kind::{Opening, TaskKind, TaskPlan};
+use super::serving::Serving;
+use crate::config::{ConfigError, Key, Keys, Plan, Settings, TaskDefault, TrainPlan};
+use crate::error::RunError;
+use crate::folder::RunFolder;
+use crate::operation::{AnyWorkload, rehearse};
+
+const LOSS: Key<ValueLoss> = Key::new(
+    "train.loss",
+    "or `mean-absolute-error`, `huber` with `delta`, of the standardized target",
+)
+.default(r#"{ kind = "mean-squared-error" }"#)
+.check("of a `delta` that is finite and above 0", ValueLoss::is_valid);
+
+/// The task.
+#[derive(Debug)]
+pub(super) struct TabularRegression;
+
+impl TaskKind for TabularRegression {
+    fn name(&self) -> &'static str {
+        "tabular-regression"
+    }
+
+    fn about(&self) -> &'static str {
+        "a number from the other columns of a row"
+    }
+
+    fn keys(&self) -> &'static [Keys] {
+        const LOSSES: Keys = &[&LOSS];
+        &[data_plan::KEYS, model::KEYS, LOSSES]
+    }
+
+    fn defaults(&self) -> &'static [TaskDefault] {
+        &[
+            ("train.epochs", "60"),
+            ("train.learning_rate", "0.01"),
+            ("train.optimizer", r#"{ kind = "adamw", weight_decay = 0.0 }"#),
+            ("train.schedule", r#"{ kind = "warmup-cosine", warmup = 0.05, floor = 0.0 }"#),
+            // Rows are in memory: handing them from thread to thread costs more than it saves.
+            ("train.workers", "0"),
+        ]
+    }
+
+    fn trial(&self) -> &'static str {
+        "task = \"tabular-regression\"\nname = \"verify\"\n\
+         data = { train_rows = 96, test_rows = 20 }\n\
+         train = { epochs = 2, batch = 24, ema_decay = 0.9 }\n"
+    }
+
+    fn refusals(&self) -> &'static [(Ability, &'static str)] {
+        &[
+            (Ability::Quantize, "int8 models are tested by their classes, and numbers have none"),
+            (Ability::Pipeline, "it ends in int8, and that is for classes"),
+            (Ability::Segments, "its networks are a few small layers"),
+            (Ability::BatchNorms, "its networks have none"),
+        ]
+    }
+
+    fn plan(&self, settings: &Settings, _: &TrainPlan) -> Result<Box<dyn TaskPlan>, ConfigError> {
+        let (data, model) = (DataPlan::read(settings)?, ModelPlan::read(settings)?);
+        Ok(Box::new(TablePlan { data, model, loss: settings.value(&LOSS)? }))
+    }
+}
+
+/// What belongs to the task of a plan.
+#[derive(Debug, Clone)]
+struct TablePlan {
+    data: DataPlan,
+    model: ModelPlan,
+    loss: ValueLoss,
+}
+
+impl TablePlan {
+    fn regress(&self, std: f64, inputs: usize) -> Regress {
+        Regress { target: self.data.target().to_owned(), loss: self.loss, std, inputs }
+    }
+}
+
+impl TaskPlan for TablePlan {
+    fn metrics(&self) -> Vec<MetricSpec> {
+        metric_specs::<updraft_models::Perceptron, _>(&self.regress(1.0, 1))
+    }
+
+    fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError> {
+        let data = TableData::open(&self.data, plan.seed, &opening)?;
+        let inputs = data.train.sample_shape()[0];
+        Ok(self.model.with_network(inputs, Open { plan: self.clone(), data }))
+    }
+
+    fn rehearse(
+        &self,
+        plan: &Plan,
+        signature: &Value,
+        device: &Device,
+        batch: usize,
+    ) -> Result<[Duration; 2], RunError> {
+        let inputs = signature.as_u64().map_or(1, |inputs| inputs as usize);
+        self.model.with_network(inputs, Rehearse { own: self, plan, device, inputs, batch })
+    }
+
+    fn serve(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+    ) -> Result<Box<dyn Serving>, RunError> {
+        let encoder: TableEncoder = folder.read_json(ENCODER)?;
+        let inputs = data::width(&encoder, self.data.target());
+        self.model.with_network(inputs, predict::Load { own: self, plan, folder, device, encoder })
+    }
+}
+
+struct Open {
+    plan: TablePlan,
+    data: TableData,
+}
+
+impl UseNetwork for Open {
+    type Output = Box<dyn AnyWorkload>;
+
+    fn with<N: Regressor>(self, init: impl Fn(&Device) -> N + 'static) -> Box<dyn AnyWorkload> {
+        let (_, std) = data::scale(&self.data.encoder, &self.data.target);
+        let inputs = self.data.train.sample_shape()[0];
+        let task = self.plan.regress(std, inputs);
+        Box::new(Regression { plan: self.plan, data: self.data, task, init: Box::new(init) })
+    }
+}
+
+struct Rehearse<'a> {
+    own: &'a TablePlan,
+    plan: &'a Plan,
+    device: &'a Device,
+    inputs: usize,
+    batch: usize,
+}
+
+impl UseNetwork for Rehearse<'_> {
+    type Output = Result<[Duration; 2], RunError>;
+
+    fn with<N: Regressor>(self, init: impl Fn(&Device) -> N + 'static) -> Self::Output {
+        rehearse(&self.own.regress(1.0, self.inputs), init, self.plan, self.device, self.batch)
+    }
+}

@@ -1,0 +1,150 @@
+//! The keys of `model`: which network predicts the target.
+
+use burn::module::Module;
+use burn::tensor::{Device, Tensor};
+use serde::{Deserialize, Serialize};
+use updraft_kan::slices::{MAX_DEGREE, MAX_INTERVALS};
+use updraft_kan::{Kan, KanConfig, KanLinearConfig, Outside};
+use updraft_models::{Perceptron, PerceptronConfig};
+
+use crate::config::{ConfigError, Key, Keys, Settings};
+
+const KIND: Key<ModelKind> =
+    Key::new("model.kind", "or `mlp`: linear layers with SiLU between them").default(r#""kan""#);
+const HIDDEN: Key<Vec<usize>> = Key::new("model.hidden", "features between the layers")
+    .depends("`[8]`, of an MLP `[32, 32]`")
+    .check("a list of at most 64 numbers from 1 to 65536", |hidden| {
+        hidden.len() <= 64 && hidden.iter().all(|width| (1..=65_536).contains(width))
+    });
+const INTERVALS: Key<usize> = Key::new("model.intervals", "kan only: pieces of each spline")
+    .default("5")
+    .check("1 to 1048576", |intervals| (1..=MAX_INTERVALS).contains(intervals));
+const DEGREE: Key<usize> = Key::new("model.degree", "kan only: their degree")
+    .default("3")
+    .check("0 to 15", |degree| *degree <= MAX_DEGREE);
+// Standardized numbers rarely lie further from their mean.
+const DOMAIN: Key<f32> =
+    Key::new("model.domain", "kan only: splines reach so far to both sides of 0")
+        .default("2.5")
+        .check("a finite number above 0", |reach| reach.is_finite() && *reach > 0.0);
+const OUTSIDE: Key<Outside> =
+    Key::new("model.outside", "kan only: or `clamp`, `extend`, what splines are beyond")
+        .default(r#""zero""#);
+
+/// The keys of `model`.
+pub(super) const KEYS: Keys = &[&KIND, &HIDDEN, &INTERVALS, &DEGREE, &DOMAIN, &OUTSIDE];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum ModelKind {
+    Kan,
+    Mlp,
+}
+
+/// The network; its number of inputs comes from the data.
+#[derive(Debug, Clone)]
+pub(super) enum ModelPlan {
+    /// Layers of splines.
+    Kan { hidden: Vec<usize>, layer: KanLinearConfig },
+    /// Linear layers with `SiLU` between them.
+    Mlp { hidden: Vec<usize> },
+}
+
+impl ModelPlan {
+    /// Reads the keys of the chosen kind.
+    pub(super) fn read(settings: &Settings) -> Result<Self, ConfigError> {
+        match settings.value(&KIND)? {
+            ModelKind::Kan => {
+                let domain = settings.value(&DOMAIN)?;
+                let layer = KanLinearConfig::new(1, 1)
+                    .with_intervals(settings.value(&INTERVALS)?)
+                    .with_degree(settings.value(&DEGREE)?)
+                    .with_domain_low(-domain)
+                    .with_domain_high(domain)
+                    .with_outside(settings.value(&OUTSIDE)?);
+                let hidden = settings.value_or(&HIDDEN, || vec![8])?;
+                // One input stands in for the number that only the data knows.
+                let config = KanConfig::new(widths(1, &hidden)).with_layer(layer.clone());
+                config.validate().map_err(|error| {
+                    settings.refuse_given("model", &format!("a network that can be built: {error}"))
+                })?;
+                Ok(Self::Kan { hidden, layer })
+            }
+            ModelKind::Mlp => {
+                Ok(Self::Mlp { hidden: settings.value_or(&HIDDEN, || vec![32, 32])? })
+            }
+        }
+    }
+
+    /// Features from the inputs to the output.
+    pub(super) fn widths(&self, inputs: usize) -> Vec<usize> {
+        let (Self::Kan { hidden, .. } | Self::Mlp { hidden }) = self;
+        widths(inputs, hidden)
+    }
+
+    /// Does something with the network for so many inputs: one arm a model.
+    pub(super) fn with_network<U: UseNetwork>(&self, inputs: usize, work: U) -> U::Output {
+        let widths = self.widths(inputs);
+        match self {
+            Self::Kan { layer, .. } => {
+                let config = KanConfig::new(widths).with_layer(layer.clone());
+                work.with(move |device: &Device| config.init(device))
+            }
+            Self::Mlp { .. } => {
+                let config = PerceptronConfig::new(widths);
+                work.with(move |device: &Device| config.init(device))
+            }
+        }
+    }
+}
+
+fn widths(inputs: usize, hidden: &[usize]) -> Vec<usize> {
+    [&[inputs], hidden, &[1]].concat()
+}
+
+/// What is done with a network of whichever kind.
+pub(super) trait UseNetwork {
+    /// What comes of it.
+    type Output;
+
+    /// Does it, with a function that draws fresh parameters.
+    fn with<N: Regressor>(self, init: impl Fn(&Device) -> N + 'static) -> Self::Output;
+}
+
+/// A network that predicts numbers from the numbers of a row.
+pub(super) trait Regressor: Module + std::fmt::Debug + Send + 'static {
+    /// The name of its kind in a configuration.
+    const KIND: &'static str;
+
+    /// One number a row, `[rows, 1]`, of `[rows, inputs]`.
+    fn predict(&self, x: Tensor<2>) -> Tensor<2>;
+
+    /// Multiply-adds of a layer's forward pass of one row.
+    fn multiply_adds(inputs: usize, outputs: usize, model: &ModelPlan) -> u64;
+}
+
+impl Regressor for Kan {
+    const KIND: &'static str = "kan";
+
+    fn predict(&self, x: Tensor<2>) -> Tensor<2> {
+        self.forward(x)
+    }
+
+    /// Of each edge the bases that are not zero, and the base branch.
+    fn multiply_adds(inputs: usize, outputs: usize, model: &ModelPlan) -> u64 {
+        let ModelPlan::Kan { layer, .. } = model else { return 0 };
+        (inputs * outputs * (layer.degree + 2)) as u64
+    }
+}
+
+impl Regressor for Perceptron {
+    const KIND: &'static str = "mlp";
+
+    fn predict(&self, x: Tensor<2>) -> Tensor<2> {
+        self.forward(x)
+    }
+
+    fn multiply_adds(inputs: usize, outputs: usize, _: &ModelPlan) -> u64 {
+        (inputs * outputs) as u64
+    }
+}

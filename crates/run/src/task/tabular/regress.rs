@@ -1,0 +1,73 @@
+//! How a batch of rows becomes a loss and a score.
+
+use burn::tensor::{Device, Distribution, Tensor};
+use updraft_data::TensorBatch;
+use updraft_trainer::{
+    Deviations, Direction, Losses, MetricSpec, StepContext, StreamError, Task, Unit,
+};
+
+use super::loss::ValueLoss;
+use super::model::Regressor;
+
+/// Rows `[batch, inputs]` into a standardized number.
+#[derive(Debug, Clone)]
+pub(super) struct Regress {
+    /// The target's column.
+    pub(super) target: String,
+    pub(super) loss: ValueLoss,
+    /// What one of the standardized target is, in the target's own unit.
+    pub(super) std: f64,
+    /// Numbers of a row that the model sees.
+    pub(super) inputs: usize,
+}
+
+impl<N: Regressor> Task<N> for Regress {
+    type Batch = TensorBatch;
+    type Input = Tensor<2>;
+    type Target = Tensor<2>;
+    type Output = Tensor<2>;
+    type Score = Deviations;
+
+    fn place(
+        &self,
+        batch: TensorBatch,
+        device: &Device,
+    ) -> Result<(Tensor<2>, Tensor<2>), StreamError> {
+        Ok((batch.input(device)?, batch.target_values(device)?))
+    }
+
+    fn forward(&self, model: &N, rows: Tensor<2>, _: &StepContext) -> Tensor<2> {
+        model.predict(rows)
+    }
+
+    fn loss(&self, predictions: &Tensor<2>, values: &Tensor<2>) -> Losses {
+        let values = values.clone().cast(predictions.dtype());
+        self.loss.forward(predictions.clone(), values).into()
+    }
+
+    fn samples(&self, values: &Tensor<2>) -> usize {
+        values.dims()[0]
+    }
+
+    fn example(&self, batch: usize, device: &Device) -> (Tensor<2>, Tensor<2>) {
+        let rows = Tensor::random([batch, self.inputs], Distribution::Default, device);
+        (rows, Tensor::zeros([batch, 1], device))
+    }
+
+    fn metrics(&self) -> Vec<MetricSpec> {
+        let unit = Unit::Of(self.target.clone().into());
+        vec![
+            MetricSpec::new("rmse", unit, Direction::LowerIsBetter),
+            MetricSpec::new("r-squared", Unit::None, Direction::HigherIsBetter),
+        ]
+    }
+
+    fn measure(&self, predictions: &Tensor<2>, values: &Tensor<2>) -> Option<Tensor<1>> {
+        Some(Deviations::measure(predictions, values))
+    }
+
+    fn values(&self, score: &Deviations) -> Vec<Option<f64>> {
+        let rmse = score.root_mean_squared_error(0).map(|error| error * self.std);
+        vec![rmse, score.r_squared()]
+    }
+}

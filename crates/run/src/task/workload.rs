@@ -1,0 +1,176 @@
+//! A model with its data: what a task provides to everything that trains and scores.
+
+use burn::module::Module;
+use burn::tensor::Device;
+use serde_json::Value;
+use updraft_trainer::{BatchStream, Task};
+
+use super::ability::Ability;
+use super::picture::Picture;
+use super::quantizable::Quantizable;
+use crate::config::Plan;
+use crate::error::RunError;
+use crate::folder::RunFolder;
+
+/// What the streams of a workload deliver.
+pub type BatchOf<W> = <<W as Workload>::Task as Task<<W as Workload>::Model>>::Batch;
+
+/// A model with its data, for one kind of model of a task.
+///
+/// Training, resuming, scoring, learning-rate range tests, verifying and reports are written once
+/// for any `Workload`; [`AnyWorkload`](crate::AnyWorkload) is implemented for all of them.
+pub trait Workload {
+    /// The model that is trained.
+    type Model: Module;
+    /// Its loss and metrics; batches are compared when a workload is verified.
+    type Task: Task<Self::Model, Batch: PartialEq>;
+
+    /// The loss and the metrics.
+    fn task(&self) -> &Self::Task;
+
+    /// A model with fresh parameters, drawn from the device's random state.
+    fn init(&self, device: &Device) -> Self::Model;
+
+    /// The batches of training and test data, as the plan orders them.
+    ///
+    /// # Errors
+    /// [`RunError::Data`] or [`RunError::Stream`] for settings that do not fit the data.
+    fn streams(&self, plan: &Plan, used_for: StreamUse)
+    -> Result<Streams<BatchOf<Self>>, RunError>;
+
+    /// A description of model and data.
+    fn about(&self) -> About;
+
+    /// What the model takes from the data, such as the names of its classes: with it,
+    /// [`TaskPlan::rehearse`](crate::TaskPlan::rehearse) builds the model without data.
+    fn signature(&self) -> Value {
+        Value::Null
+    }
+
+    /// Writes into a new run's folder what [`check`](Self::check) and
+    /// [`TaskPlan::serve`](crate::TaskPlan::serve) read: class names, or how columns are encoded.
+    ///
+    /// # Errors
+    /// [`RunError::Io`] where it cannot be written.
+    fn write(&self, folder: &RunFolder) -> Result<(), RunError> {
+        let _ = folder;
+        Ok(())
+    }
+
+    /// Checks that the data is what a run was trained on.
+    ///
+    /// # Errors
+    /// [`RunError::OtherData`] with the difference, [`RunError::Io`] or [`RunError::Json`] for a
+    /// run whose files are damaged.
+    fn check(&self, folder: &RunFolder) -> Result<(), RunError> {
+        let _ = folder;
+        Ok(())
+    }
+
+    /// Multiply-adds of the forward pass of one sample, for the share of the device's peak; 0
+    /// where they are not known.
+    fn multiply_adds(&self, model: &Self::Model) -> u64 {
+        let _ = model;
+        0
+    }
+
+    /// Further fields of the model for an epoch's line of `metrics.jsonl`; none by default.
+    fn epoch_fields(&self, model: &Self::Model) -> Vec<(&'static str, Value)> {
+        let _ = model;
+        Vec::new()
+    }
+
+    /// Plots of [`epoch_fields`](Self::epoch_fields): the title of each, and its curves as name and
+    /// JSON pointer into the epoch's line; none by default.
+    fn curves(&self, model: &Self::Model) -> Vec<(String, Vec<(String, String)>)> {
+        let _ = model;
+        Vec::new()
+    }
+
+    /// What to look at after training, of the test data; nothing by default.
+    ///
+    /// # Errors
+    /// [`RunError::Data`] or [`RunError::Stream`] where test data cannot be delivered.
+    fn pictures(
+        &self,
+        plan: &Plan,
+        model: &Self::Model,
+        device: &Device,
+    ) -> Result<Vec<Picture>, RunError> {
+        let _ = (plan, model, device);
+        Ok(Vec::new())
+    }
+
+    /// The trained model with the data to quantize it; needed only for a task that does not refuse
+    /// [`Ability::Quantize`].
+    ///
+    /// # Errors
+    /// [`RunError::NotForTask`], the default.
+    fn quantizable<'a>(
+        &'a self,
+        plan: &'a Plan,
+        model: Self::Model,
+        device: &Device,
+    ) -> Result<Box<dyn Quantizable + 'a>, RunError> {
+        let _ = (model, device);
+        Err(plan.kind().refused(Ability::Quantize))
+    }
+}
+
+/// The batches of a plan.
+pub struct Streams<B> {
+    /// Batches to learn from.
+    pub train: Box<dyn BatchStream<B>>,
+    /// Batches that every epoch is scored on.
+    pub test: Box<dyn BatchStream<B>>,
+}
+
+/// What batches are used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StreamUse {
+    /// Training: samples that cannot be delivered are written down where the plan asks for it.
+    Training,
+    /// Anything else: the same samples are left out and nothing is written.
+    Reading,
+}
+
+/// A description of model and data, to be printed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct About {
+    /// The data, in a line.
+    pub data: String,
+    /// The model's kind and shape.
+    pub model: String,
+    /// What samples are called, such as `images`.
+    pub samples: &'static str,
+    /// The same in a rate, such as `img`.
+    pub short: &'static str,
+    /// Messages about caches and other files.
+    pub notes: Vec<String>,
+    /// Training samples.
+    pub train_samples: usize,
+    /// Test samples.
+    pub test_samples: usize,
+}
+
+impl About {
+    /// Data and model in a line each, with no samples yet.
+    #[must_use]
+    pub fn new(data: impl Into<String>, model: impl Into<String>) -> Self {
+        Self {
+            data: data.into(),
+            model: model.into(),
+            samples: "samples",
+            short: "samples",
+            notes: Vec::new(),
+            train_samples: 0,
+            test_samples: 0,
+        }
+    }
+
+    /// Sets how many samples there are.
+    #[must_use]
+    pub fn samples(self, train: usize, test: usize) -> Self {
+        Self { train_samples: train, test_samples: test, ..self }
+    }
+}

@@ -1,0 +1,82 @@
+//! A trained model, loaded from a run folder.
+
+use std::path::Path;
+
+use updraft_device::{open, probe, select};
+
+use crate::error::RunError;
+use crate::folder::RunFolder;
+use crate::task::{ClassProbability, Outcome, Predicted, Registry, Serving, TASKS};
+
+/// A model that was trained by a run, ready to predict; of any task.
+///
+/// The crate's page has an example.
+#[derive(Debug)]
+pub struct TrainedModel {
+    serving: Box<dyn Serving>,
+}
+
+impl TrainedModel {
+    /// Loads the model of a run's folder: that of the best epoch for a run with early stopping, else
+    /// that of the newest checkpoint.
+    ///
+    /// `device` is `auto`, `cpu`, or a backend that is compiled in, such as `flex` or `cuda:0`.
+    ///
+    /// # Errors
+    /// [`RunError::NoRun`] for another folder, [`RunError::Plan`] for a plan that this build does not
+    /// understand, [`RunError::NoCheckpoint`] for a run that was stopped before its first checkpoint,
+    /// [`RunError::Io`], [`RunError::Json`] or [`RunError::Checkpoint`] for a file that is missing or
+    /// damaged, and [`RunError::Device`] for a device that is not usable.
+    pub fn load(run: impl AsRef<Path>, device: &str) -> Result<Self, RunError> {
+        Self::load_of(TASKS, run, device)
+    }
+
+    /// The same for a run of one of the given tasks.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    ///
+    /// # Panics
+    /// If the registry has no task.
+    pub fn load_of(
+        registry: Registry,
+        run: impl AsRef<Path>,
+        device: &str,
+    ) -> Result<Self, RunError> {
+        let folder = RunFolder::open(run.as_ref())?;
+        let plan = folder.plan(registry)?;
+        let device = open(&select(&device.parse()?, &probe())?)?;
+        Ok(Self { serving: plan.task.serve(&plan, &folder, &device)? })
+    }
+
+    /// The class names, in the order of the model's outputs; none for a task without classes.
+    #[must_use]
+    pub fn classes(&self) -> &[String] {
+        self.serving.classes()
+    }
+
+    /// Predicts every sample of a file: a JPEG, PNG or TIFF image of any size, or the rows of a table
+    /// with the columns of the run's features, in any order and with others beside them.
+    ///
+    /// # Errors
+    /// [`RunError::Io`], [`RunError::Input`], [`RunError::Data`] or [`RunError::Table`] for a file
+    /// that cannot be read.
+    pub fn predict(&self, path: impl AsRef<Path>) -> Result<Vec<Predicted>, RunError> {
+        self.serving.predict(path.as_ref())
+    }
+
+    /// Classifies an image file: every class, the most probable first.
+    ///
+    /// # Errors
+    /// As [`predict`](Self::predict), and [`RunError::Input`] for a model without classes.
+    pub fn predict_file(&self, path: impl AsRef<Path>) -> Result<Vec<ClassProbability>, RunError> {
+        let path = path.as_ref();
+        match self.serving.predict(path)?.into_iter().next().map(|first| first.outcome) {
+            Some(Outcome::Classes(classes)) => Ok(classes),
+            _ => Err(RunError::Input {
+                path: path.to_owned(),
+                cause: "the model has no classes; use `predict`".into(),
+            }),
+        }
+    }
+}

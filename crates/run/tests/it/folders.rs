@@ -1,0 +1,109 @@
+//! Run folders: made, opened, and refused where they are not what a run leaves.
+
+use std::fs;
+
+use updraft_run::{RunError, RunFolder, RunSchema, TASKS, read_metrics};
+
+use crate::plans::read;
+
+#[test]
+fn two_runs_of_one_second_have_folders_of_their_own() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let plan = read("name = \"twice\"").expect("valid");
+    let runs = dir.path().join("not/there/yet");
+    let made: Vec<RunFolder> =
+        (0..3).map(|_| RunFolder::create(&runs, &plan).expect("made")).collect();
+    for folder in &made {
+        let name = folder.path().file_name().expect("a name").to_string_lossy().into_owned();
+        assert!(name.contains("-twice"), "{name}");
+        assert_eq!(folder.plan(TASKS).expect("its plan").table(), plan.table());
+    }
+    assert!(made[0].path() != made[1].path() && made[1].path() != made[2].path());
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_an_error_of_the_system() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let file = dir.path().join("file");
+    fs::write(&file, "").expect("written");
+    let error = RunFolder::create(&file, &read("").expect("valid")).expect_err("a file");
+    assert!(matches!(error, RunError::Io { action: "create", .. }), "{error}");
+    assert!(!error.is_input());
+}
+
+#[test]
+fn a_folder_without_a_plan_is_no_run() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    for path in [dir.path().to_owned(), dir.path().join("gone")] {
+        let error = RunFolder::open(&path).expect_err("no run");
+        assert!(matches!(error, RunError::NoRun { .. }) && error.is_input());
+        assert!(error.to_string().contains(&path.display().to_string()), "{error}");
+    }
+}
+
+#[test]
+fn a_plan_that_is_damaged_names_its_file_and_the_cause() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let folder = RunFolder::create(dir.path(), &read("").expect("valid")).expect("made");
+    for (text, cause) in [
+        ("seed = ", "plan.toml:1: "),
+        ("epochs = 3", "unknown key `epochs`"),
+        ("task = \"chess\"", "`task` is \"chess\""),
+        ("train.epochs = 0", "`train.epochs` is 0"),
+    ] {
+        folder.write("plan.toml", text.as_bytes()).expect("written");
+        let error = folder.plan(TASKS).expect_err(text);
+        assert!(matches!(error, RunError::Plan { .. }) && error.is_input());
+        let message = error.to_string();
+        assert!(message.contains("is not a plan of this build"), "{message}");
+        assert!(message.contains(cause), "{message}");
+    }
+}
+
+#[test]
+fn files_that_are_missing_or_damaged_are_named() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let plan = read("train.early_stop = { patience = 1 }").expect("valid");
+    let folder = RunFolder::create(dir.path(), &plan).expect("made");
+    let error = folder.newest_checkpoint().expect_err("none yet");
+    assert!(matches!(error, RunError::NoCheckpoint { .. }), "{error}");
+    assert!(matches!(folder.served_checkpoint(&plan), Err(RunError::NoCheckpoint { .. })));
+    assert!(matches!(folder.read("gone"), Err(RunError::Io { action: "read", .. })));
+    assert!(matches!(RunSchema::read(&folder), Err(RunError::Io { .. })));
+    assert!(folder.pictures().expect("none").is_empty());
+    assert!(read_metrics(&folder).expect("none").is_empty());
+
+    folder.write_json("numbers.json", &[1, 2, 3]).expect("written");
+    assert!(folder.has("numbers.json") && !folder.has("numbers.json.part"));
+    assert_eq!(folder.read_json::<Vec<u32>>("numbers.json").expect("read"), [1, 2, 3]);
+    folder.write("numbers.json", b"[1, 2").expect("written");
+    let error = folder.read_json::<Vec<u32>>("numbers.json").expect_err("cut off");
+    assert!(matches!(error, RunError::Json { .. }) && error.is_input());
+    assert!(error.to_string().contains("numbers.json"), "{error}");
+    folder.write("pictures.json", b"{}").expect("written");
+    assert!(matches!(folder.pictures(), Err(RunError::Json { .. })));
+    folder.write("run.json", b"{}").expect("written");
+    assert!(matches!(RunSchema::read(&folder), Err(RunError::Json { .. })));
+}
+
+#[test]
+fn a_schema_of_another_version_is_refused_whatever_else_it_has() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let folder = RunFolder::create(dir.path(), &read("").expect("valid")).expect("made");
+    folder.write("run.json", b"{ \"version\": 9, \"columns\": [] }").expect("written");
+    let error = RunSchema::read(&folder).expect_err("version 9");
+    assert!(
+        error.to_string().contains("run.json` has version 9; this build reads version 1"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_line_of_metrics_that_was_cut_off_is_left_out() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let folder = RunFolder::create(dir.path(), &read("").expect("valid")).expect("made");
+    folder
+        .write("metrics.jsonl", b"{\"event\":\"step\",\"step\":0}\n{\"event\":\"st")
+        .expect("written");
+    assert_eq!(read_metrics(&folder).expect("read").len(), 1);
+}

@@ -1,0 +1,174 @@
+//! Plans: what is read, what is filled in, and what is written.
+
+use std::path::Path;
+
+use toml::Table;
+use updraft_run::{Ability, ConfigError, Plan, Planned, TASKS};
+
+/// Reads a configuration as that of `c.toml`.
+pub(crate) fn read_with(text: &str, sets: &[&str]) -> Result<Planned, ConfigError> {
+    let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
+    Plan::read(TASKS, text, Path::new("c.toml"), &sets)
+}
+
+/// The same without overrides, and the plan alone.
+pub(crate) fn read(text: &str) -> Result<Plan, ConfigError> {
+    Ok(read_with(text, &[])?.plan)
+}
+
+/// A configuration of tables with a file, to which keys of `data` are added.
+pub(crate) const ROWS: &str = "task = \"tabular-regression\"\n[data]\nsource = \"files\"\n\
+                               files = [\"a.csv\"]\ntarget = \"y\"\n";
+
+/// Prepends the task of tables.
+pub(crate) fn table(text: &str) -> String {
+    format!("task = \"tabular-regression\"\n{text}")
+}
+
+#[test]
+fn a_plan_of_images_survives_being_written_then_read() {
+    for text in [
+        "",
+        "precision = \"bf16-mixed\"\n[data]\nsource = \"archives\"\ntrain = \"a\"\ntest = \"b\"",
+        "[data]\nsource = \"archives\"\ntrain = \"a\"\ntest = \"b\"\ninflate_to = \"c\"",
+        "[data]\nsource = \"folders\"\n[train]\nworkers = 3\nclip_norm = 1.0\n",
+        "[data]\nsource = \"manifest\"\ntrain = \"a.csv\"\nclass_column = \"kind\"\n\
+         cache = { kind = \"none\" }",
+        "[data]\nsource = \"cifar-10\"\nfiles = \"a.tar.gz\"\n\
+         cache = { kind = \"file\", folder = \"c\" }",
+        "[data]\nsource = \"cifar-100\"\nlabels = \"coarse\"\n\
+         faults = { kind = \"quarantine\", at_most = 3, file = \"bad.jsonl\" }",
+        "[data]\nfaults = { kind = \"skip\", at_most = 3 }\n[augment]\nrotate = 0.1\n\
+         zoom = { min_factor = 0.9, max_factor = 1.1 }\nrandom_resized_crop = {}\n\
+         color_jitter = { hue = 0.1 }\nmix_up = { alpha = 0.2 }",
+        "precision = \"f16-mixed\"",
+        "[train]\nrecompute = \"segments\"\nauto_batch = { budget_mib = 100 }",
+        "[train]\nloss_scale = { kind = \"static\", scale = 1024.0 }",
+        "[log]\ncsv = true\ntensorboard = true\nutilization = true\ntrace = [1, 3]",
+        "[train]\naccumulate = 2\nkeep_best = 1\nema_decay = 0.99\nrecompute_batch_norms = \"all\"\n\
+         criterion = \"test-loss\"\ntiming = \"done\"\nloss = { kind = \"focal\" }\n\
+         non_finite = { kind = \"skip\", at_most = 3 }\nplateau = { patience = 3 }\n\
+         early_stop = { patience = 2 }\nschedule = { kind = \"one-cycle\" }",
+        "[train]\noptimizer = { kind = \"sgd\" }\nschedule = { kind = \"constant\" }",
+        "[model]\nkind = \"separable\"\nchannels = 8\ndropout = 0.1",
+        "[model]\nintegration_points = [\"early\", \"late\"]\nluma = \"bt601\"\ndepth = \"shallow\"",
+    ] {
+        survives(text);
+    }
+}
+
+#[test]
+fn a_plan_of_tables_survives_being_written_then_read() {
+    for text in [
+        table(""),
+        table("precision = \"bf16-mixed\"\n[model]\nkind = \"mlp\"\nhidden = [4]"),
+        table("[data]\nformula = \"friedman1\"\nnoise = 0.1\n[train]\nema_decay = 0.99"),
+        format!("{ROWS}features = [\"x\"]\ndelimiter = \"semicolon\"\ndir = \"here\""),
+        format!("{ROWS}columns = [\"x\", \"y\"]\nfile_features = true\nhow_to_get = \"ask\""),
+        format!("{ROWS}features = [\"x\", \"z\"]\ncategories = [\"z\"]\ntest_fraction = 0.3"),
+        table(
+            "[model]\nhidden = []\noutside = \"extend\"\n[train]\nearly_stop = { patience = 2 }\n\
+             plateau = { patience = 3 }\nclip_norm = 1.0\n[log]\ncsv = true\ntrace = [1, 2]",
+        ),
+    ] {
+        survives(&text);
+    }
+}
+
+fn survives(text: &str) {
+    let plan = read(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let written = plan.to_toml();
+    let again = read(&written).unwrap_or_else(|error| panic!("{written}: {error}"));
+    assert_eq!(plan.table(), again.table(), "{text}");
+    assert_eq!(plan.train, again.train, "{text}");
+    assert_eq!(plan.log, again.log, "{text}");
+    assert_eq!(written, again.to_toml());
+}
+
+#[test]
+fn a_plan_has_every_default_and_numbers_as_they_were_written() {
+    let plan = read(
+        "[augment]\nzoom = { min_factor = 0.9, max_factor = 1.1 }\nrandom_resized_crop = {}\n\
+         [train]\nlabel_smoothing = 0.1\n",
+    );
+    let text = plan.expect("valid").to_toml();
+    for line in [
+        "min_factor = 0.9\n",
+        "max_factor = 1.1\n",
+        "min_area = 0.08\n",
+        "label_smoothing = 0.1\n",
+        "epochs = 10\n",
+        "weight_decay = 0.01\n",
+    ] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+}
+
+#[test]
+fn features_are_the_named_columns_without_the_target() {
+    let plan = read(&format!("{ROWS}columns = [\"x\", \"y\", \"z\"]")).expect("valid");
+    let expected: Table = "v = [\"x\", \"z\"]".parse().expect("TOML");
+    assert_eq!(plan.table()["data"]["features"], expected["v"]);
+}
+
+#[test]
+fn a_set_with_faults_is_not_decoded_before_the_first_batch() {
+    let cache = |text: &str| read(text).expect("valid").table()["data"]["cache"].to_string();
+    assert_eq!(cache(""), "{ kind = \"whole\" }");
+    let memory = "{ budget_mib = 1024, kind = \"memory\" }";
+    assert_eq!(cache("data.cache = { kind = \"memory\" }"), memory);
+    assert_eq!(cache("data.faults = { kind = \"skip\", at_most = 1 }"), memory);
+}
+
+#[test]
+fn a_batch_that_was_found_to_fit_is_in_the_text_of_the_plan() {
+    let mut plan = read("").expect("valid");
+    plan.set_batch(96);
+    assert_eq!(plan.train.batch, 96);
+    assert!(plan.to_toml().contains("batch = 96\n"));
+}
+
+#[test]
+fn narrow_gradients_have_a_loss_scale_by_default() {
+    let scale = |text: &str| {
+        let plan = read(text).expect("valid");
+        plan.table()["train"]["loss_scale"]["kind"].as_str().map(str::to_owned)
+    };
+    assert_eq!(scale("").as_deref(), Some("none"));
+    assert_eq!(scale("precision = \"bf16-mixed\"").as_deref(), Some("none"));
+    assert_eq!(scale("precision = \"f16-mixed\"").as_deref(), Some("dynamic"));
+}
+
+#[test]
+fn an_override_reaches_into_tables_with_toml_values_or_text() {
+    let sets = ["train.epochs=5", "device=flex", "train.schedule.kind=constant"];
+    let plan = read_with("[train]\nepochs = 3\n", &sets).expect("valid").plan;
+    assert_eq!(plan.train.epochs, 5);
+    assert_eq!(plan.device.to_string(), "flex");
+    assert_eq!(plan.table()["train"]["schedule"]["kind"].as_str(), Some("constant"));
+}
+
+#[test]
+fn every_task_has_a_trial_that_is_a_plan() {
+    for kind in TASKS {
+        let plan = read_with(kind.trial(), kind.calm()).expect("valid").plan;
+        assert_eq!(plan.kind().name(), kind.name());
+        assert!(kind.refusal(Ability::Train).is_none());
+        assert!(kind.require(Ability::Verify).is_ok());
+    }
+}
+
+#[test]
+fn every_configuration_of_the_repository_is_a_plan() {
+    let configs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs");
+    let mut plans = 0;
+    for entry in std::fs::read_dir(configs).expect("the folder of configurations") {
+        let path = entry.expect("listed").path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            let planned = Plan::open(TASKS, &path, &[]);
+            planned.unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            plans += 1;
+        }
+    }
+    assert!(plans > 5);
+}

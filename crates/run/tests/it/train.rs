@@ -1,0 +1,221 @@
+//! Training runs: what they do and what they leave in their folder.
+
+use std::path::Path;
+use std::time::Instant;
+
+use burn::tensor::Device;
+use updraft_device::{Selection, open, probe, select};
+use updraft_run::{
+    AnyWorkload, Beginning, LrSearch, Observer, Opening, Plan, RunError, RunFolder, RunSchema,
+    StreamUse, TASKS, Trained, Training, VerifyInputs, read_metrics,
+};
+use updraft_trainer::{Control, Ending, Event, LrRange, Unit, best_checkpoint};
+
+use updraft_testing::tolerance;
+
+use crate::plans::{read, read_with};
+
+/// Rows of a formula with a perceptron, which trains in a moment.
+pub(crate) const ROWS: &str = "task = \"tabular-regression\"\n\
+    [data]\ntrain_rows = 96\ntest_rows = 20\n\
+    [model]\nkind = \"mlp\"\nhidden = [8]\n\
+    [train]\nepochs = 2\nbatch = 24\n";
+
+/// Counts events, and stops a run after a number of updates.
+#[derive(Default)]
+pub(crate) struct Watcher {
+    pub(crate) begun: Option<(String, String, u64)>,
+    pub(crate) updates: u64,
+    pub(crate) stop_after: Option<u64>,
+}
+
+impl Observer for Watcher {
+    fn begin(&mut self, beginning: &Beginning<'_>) -> Result<(), RunError> {
+        self.begun = Some((beginning.data.clone(), beginning.model.clone(), beginning.step));
+        Ok(())
+    }
+
+    fn event(&mut self, event: &Event) -> Control {
+        self.updates += u64::from(matches!(event, Event::Step(_)));
+        if self.stop_after == Some(self.updates) { Control::Stop } else { Control::Continue }
+    }
+}
+
+pub(crate) fn device() -> (Device, Selection) {
+    let selection =
+        select(&"flex".parse().expect("a device"), &probe()).expect("it is compiled in");
+    (open(&selection).expect("it opens"), selection)
+}
+
+pub(crate) fn workload(plan: &Plan, run: Option<&RunFolder>) -> Box<dyn AnyWorkload> {
+    let opening = Opening { dir: None, run, progress: &mut |_, _| {} };
+    plan.task.open(plan, opening).expect("the data opens")
+}
+
+/// Trains a plan, or continues a run of it.
+pub(crate) fn train(
+    plan: &Plan,
+    runs: &Path,
+    resumed: Option<RunFolder>,
+    watcher: &mut Watcher,
+) -> Trained {
+    // Runs seed the process's random state.
+    let _alone = updraft_testing::alone();
+    let (device, selection) = device();
+    let workload = workload(plan, resumed.as_ref());
+    let training = Training {
+        plan,
+        device: &device,
+        selection: &selection,
+        runs,
+        resumed,
+        began: (Instant::now(), updraft_device::cpu_seconds()),
+    };
+    workload.train(training, watcher).expect("it trains")
+}
+
+#[test]
+fn a_run_leaves_its_plan_schema_metrics_and_summary() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let plan = read(&format!("{ROWS}[log]\ncsv = true\ntrace = [0, 1]\n")).expect("valid");
+    let mut watcher = Watcher::default();
+    let trained = train(&plan, dir.path(), None, &mut watcher);
+    assert_eq!((trained.ending, watcher.updates), (Ending::Complete, 8));
+    let (data, model, step) = watcher.begun.expect("it began");
+    assert_eq!(data, "96 training and 20 test rows, 2 inputs to `y`");
+    assert_eq!((model.as_str(), step), ("mlp 2-8-1", 0));
+
+    let folder = RunFolder::open(trained.folder.path()).expect("a run");
+    assert_eq!(folder.plan(TASKS).expect("its plan").table(), plan.table());
+    let schema = RunSchema::read(&folder).expect("its schema");
+    assert_eq!((schema.task.as_str(), schema.samples.as_str()), ("tabular-regression", "rows"));
+    let names: Vec<&str> = schema.metrics.iter().map(|metric| metric.name.as_ref()).collect();
+    assert_eq!(names, ["loss", "rmse", "r-squared"]);
+    let unit = Unit::Of("y".into());
+    assert_eq!(schema.metric("rmse").map(|metric| &metric.unit), Some(&unit));
+
+    let lines = read_metrics(&folder).expect("metrics");
+    let of = |event: &str| lines.iter().filter(|line| line["event"] == event).count();
+    assert_eq!((of("step"), of("epoch")), (8, 2));
+    let last = lines.iter().rfind(|line| line["event"] == "epoch").expect("an epoch");
+    let test = trained.test.expect("a score").value("rmse").expect("a value");
+    // Reading a printed number may move its last digit.
+    let written = last["test"]["rmse"].as_f64().expect("a number");
+    updraft_testing::assert_close(&[written][..], &[test], tolerance::F64);
+    let summary: serde_json::Value = folder.read_json("summary.json").expect("a summary");
+    assert_eq!((summary["steps"].as_u64(), summary["complete"].as_bool()), (Some(8), Some(true)));
+    for file in ["environment.json", "encoder.json", "steps.csv", "epochs.csv", "trace.json"] {
+        assert!(folder.has(file), "{file}");
+    }
+    assert_eq!(folder.pictures().expect("pictures").len(), 2);
+}
+
+#[test]
+fn a_stopped_run_continues_to_the_same_score() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let plan = read(ROWS).expect("valid");
+    let whole = train(&plan, dir.path(), None, &mut Watcher::default());
+    let mut stops = Watcher { stop_after: Some(3), ..Watcher::default() };
+    let stopped = train(&plan, dir.path(), None, &mut stops);
+    assert_eq!(stopped.ending, Ending::Stopped);
+    assert!(stopped.test.is_none() && stopped.folder.pictures().expect("none").is_empty());
+    let mut watcher = Watcher::default();
+    let resumed = train(&plan, dir.path(), Some(stopped.folder), &mut watcher);
+    assert_eq!((watcher.updates, watcher.begun.expect("it began").2), (5, 3));
+    let score = |trained: &Trained| trained.test.as_ref().expect("a score").value("rmse");
+    assert_eq!(score(&resumed), score(&whole));
+    assert_eq!(read_metrics(&resumed.folder).expect("metrics").len(), 10);
+}
+
+#[test]
+fn early_stopping_serves_the_best_epoch() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let sets = [
+        "data.train_rows=24",
+        "data.noise=2.0",
+        "model.hidden=[64]",
+        "train.epochs=500",
+        "train.learning_rate=0.05",
+        "train.early_stop={patience=2}",
+        "train.keep_best=1",
+    ];
+    let plan = read_with(ROWS, &sets).expect("valid").plan;
+    let trained = train(&plan, dir.path(), None, &mut Watcher::default());
+    assert_eq!(trained.ending, Ending::Early);
+    let folder = &trained.folder;
+    let lines = read_metrics(folder).expect("metrics");
+    let losses = lines.iter().filter_map(|line| line["test"]["loss"].as_f64());
+    let best = losses.fold(f64::INFINITY, f64::min);
+    let served = folder.served_checkpoint(&plan).expect("a checkpoint");
+    assert_ne!(served, folder.newest_checkpoint().expect("a checkpoint"));
+    let checkpoints = folder.path().join("checkpoints");
+    assert_eq!(Some(served), best_checkpoint(&checkpoints).expect("listed"));
+
+    let (device, _) = device();
+    let workload = workload(&plan, Some(folder));
+    let poll = &mut |_| Control::Continue;
+    let score = workload.evaluate(&plan, folder, &device, poll).expect("scored");
+    assert_eq!(score.expect("not stopped").value("loss"), Some(best));
+    let stopped = workload.evaluate(&plan, folder, &device, &mut |_| Control::Stop);
+    assert!(stopped.expect("stopped").is_none());
+}
+
+#[test]
+fn a_run_is_scored_on_its_own_data_only() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let plan = read(ROWS).expect("valid");
+    let trained = train(&plan, dir.path(), None, &mut Watcher::default());
+    let other = read_with(ROWS, &["seed=2"]).expect("valid").plan;
+    let error = workload(&other, None).check(&trained.folder).expect_err("other rows");
+    assert!(matches!(error, RunError::OtherData { .. }), "{error}");
+    assert!(error.to_string().contains("mean or deviation of `x1`"), "{error}");
+    workload(&plan, None).check(&trained.folder).expect("the same rows");
+}
+
+#[test]
+fn learning_rates_are_tried_and_parts_verified_for_every_task() {
+    let scratch = tempfile::tempdir().expect("temporary folder");
+    let _alone = updraft_testing::alone();
+    let (device, _) = device();
+    for kind in TASKS {
+        let plan = read_with(kind.trial(), kind.calm()).expect("valid").plan;
+        let workload = workload(&plan, None);
+        let range = LrRange { steps: 10, ..LrRange::default() };
+        let search = LrSearch { range, poll: &mut |_| Control::Continue };
+        let points = workload.find_learning_rate(&plan, &device, search).expect("tried");
+        assert!(points.is_some_and(|points| !points.is_empty()));
+        let times =
+            plan.task.rehearse(&plan, &workload.signature(), &device, 4).expect("rehearsed");
+        assert!(times.iter().all(|time| !time.is_zero()));
+        let inputs = VerifyInputs {
+            plan: &plan,
+            with_workers: &[],
+            parts: &["EMA", "no part"],
+            device: &device,
+            scratch: &scratch.path().join(kind.name()),
+            is_stopped: &|| false,
+        };
+        let verdicts = workload.verify(&inputs).expect("not stopped");
+        assert!(verdicts[0].passed, "{verdicts:?}");
+        assert!(!verdicts[1].passed, "{verdicts:?}");
+        let stopped = workload.verify(&VerifyInputs { is_stopped: &|| true, ..inputs });
+        assert!(matches!(stopped, Err(RunError::Stopped { .. })));
+    }
+    assert_ne!(StreamUse::Training, StreamUse::Reading);
+}
+
+#[test]
+fn quantizing_a_task_without_classes_is_refused_with_the_reason() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let plan = read(ROWS).expect("valid");
+    let trained = train(&plan, dir.path(), None, &mut Watcher::default());
+    let (device, _) = device();
+    let workload = workload(&plan, None);
+    let error = workload.quantizable(&plan, &trained.folder, &device).err().expect("refused");
+    assert_eq!(
+        error.to_string(),
+        "quantize is not for task `tabular-regression`: int8 models are tested by their classes, \
+         and numbers have none"
+    );
+    assert!(error.is_input());
+}

@@ -1,0 +1,139 @@
+//! Trained models, loaded from the folder of a run.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use updraft_run::{Outcome, RunError, TASKS, TrainedModel};
+use updraft_testing::tolerance;
+
+use crate::plans::{read, read_with};
+use crate::train::{ROWS, Watcher, device, train, workload};
+
+/// Rows of a line with a slope of 100 and an offset of 1000, as `x,y`.
+fn line(path: &Path) {
+    let mut text = "x,y\n".to_owned();
+    for row in 0..60 {
+        let x = f64::from(row) / 10.0;
+        let _ = writeln!(text, "{x},{}", 1000.0 + 100.0 * x);
+    }
+    fs::write(path, text).expect("written");
+}
+
+#[test]
+fn a_model_of_images_gives_every_class_a_probability() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let plan = read_with(TASKS[0].trial(), &["train.epochs=1"]).expect("valid").plan;
+    let trained = train(&plan, dir.path(), None, &mut Watcher::default());
+    let image = dir.path().join("image.png");
+    image::RgbImage::from_pixel(40, 24, image::Rgb([250, 20, 20])).save(&image).expect("saved");
+
+    let model = TrainedModel::load(trained.folder.path(), "flex").expect("a run");
+    let classes = model.predict_file(&image).expect("a prediction");
+    assert_eq!(classes.len(), model.classes().len());
+    assert!(classes.iter().all(|class| model.classes().contains(&class.class)));
+    assert!(classes.windows(2).all(|pair| pair[0].probability >= pair[1].probability));
+    let sum: f64 = classes.iter().map(|class| f64::from(class.probability)).sum();
+    updraft_testing::assert_close(&[sum][..], &[1.0], tolerance::F32);
+
+    let predicted = model.predict(&image).expect("a prediction");
+    assert_eq!(predicted.len(), 1);
+    assert_eq!(predicted[0].sample, image.display().to_string());
+    assert_eq!(predicted[0].outcome, Outcome::Classes(classes));
+    let error = model.predict(dir.path().join("gone.png")).expect_err("no file");
+    assert!(error.to_string().contains("gone.png"), "{error}");
+    fs::write(dir.path().join("text.png"), "no image").expect("written");
+    let error = model.predict(dir.path().join("text.png")).expect_err("no image");
+    assert!(error.is_input() && error.to_string().contains("text.png"), "{error}");
+}
+
+#[test]
+fn a_model_of_rows_predicts_numbers_in_the_unit_of_the_target() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    line(&dir.path().join("line.csv"));
+    let text = format!(
+        "task = \"tabular-regression\"\n[data]\nsource = \"files\"\ndir = {:?}\n\
+         files = [\"line.csv\"]\nfeatures = [\"x\"]\ntarget = \"y\"\n\
+         [model]\nkind = \"mlp\"\nhidden = [16]\n[train]\nepochs = 150\nbatch = 16\n",
+        dir.path()
+    );
+    let plan = read(&text).expect("valid");
+    let trained = train(&plan, dir.path(), None, &mut Watcher::default());
+
+    let model = TrainedModel::load(trained.folder.path(), "flex").expect("a run");
+    assert!(model.classes().is_empty());
+    // Other columns are passed over, and the target need not be known.
+    let rows = dir.path().join("new.csv");
+    fs::write(&rows, "note,x\nfirst,1.0\nsecond,4.0\n").expect("written");
+    let predicted = model.predict(&rows).expect("predictions");
+    assert_eq!(predicted.len(), 2);
+    for (predicted, (row, expected)) in predicted.iter().zip([(1, 1100.0), (2, 1400.0)]) {
+        assert_eq!(predicted.sample, format!("{} row {row}", rows.display()));
+        let Outcome::Quantities(quantities) = &predicted.outcome else { panic!("{predicted:?}") };
+        assert_eq!((quantities.len(), quantities[0].name.as_str()), (1, "y"));
+        // Standardized numbers would be within ±2.
+        assert!((quantities[0].value - expected).abs() < 40.0, "{quantities:?}");
+    }
+    // Many rows are predicted as few are.
+    fs::write(&rows, format!("x\n{}", "1.0\n4.0\n".repeat(2500))).expect("written");
+    let many = model.predict(&rows).expect("predictions");
+    assert_eq!(many.len(), 5000);
+    let value = |outcome: &Outcome| match outcome {
+        Outcome::Quantities(quantities) => quantities[0].value,
+        other => panic!("{other:?}"),
+    };
+    // Batches of another size are summed in another order.
+    for (many, few) in many[4998..].iter().zip(&predicted) {
+        let (many, few) = (value(&many.outcome), value(&few.outcome));
+        assert!((many - few).abs() < 1e-5 * few.abs(), "{many} is not {few}");
+    }
+    let error = model.predict_file(&rows).expect_err("no classes").to_string();
+    assert!(error.contains("no classes; use `predict`"), "{error}");
+    fs::write(&rows, "z\n1.0\n").expect("written");
+    let error = model.predict(&rows).expect_err("no column x");
+    assert!(error.is_input() && error.to_string().contains("no column `x`"), "{error}");
+    fs::write(&rows, "x\n").expect("written");
+    assert!(model.predict(&rows).expect_err("no rows").to_string().contains("no records"));
+}
+
+#[test]
+fn a_run_that_is_missing_unfinished_or_damaged_is_refused() {
+    let load = |run: &Path| TrainedModel::load(run, "flex").expect_err("refused");
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let error = load(&dir.path().join("gone"));
+    assert!(matches!(error, RunError::NoRun { .. }) && error.is_input(), "{error}");
+
+    let plan = read(ROWS).expect("valid");
+    let trained = train(&plan, dir.path(), None, &mut Watcher::default());
+    let run = trained.folder.path();
+    let error = TrainedModel::load(run, "abacus").expect_err("no device");
+    assert!(matches!(error, RunError::Device(_)) && error.is_input(), "{error}");
+    TrainedModel::load(run, "flex").expect("whole");
+
+    let newest = trained.folder.newest_checkpoint().expect("a checkpoint");
+    let model = newest.join("model.bpk");
+    let mut bytes = fs::read(&model).expect("read");
+    *bytes.last_mut().expect("not empty") ^= 1;
+    fs::write(&model, bytes).expect("written");
+    let error = load(run);
+    assert!(matches!(error, RunError::Checkpoint(_)) && error.is_input(), "{error}");
+    assert!(error.to_string().contains("damaged"), "{error}");
+
+    fs::write(run.join("encoder.json"), "{").expect("written");
+    assert!(matches!(load(run), RunError::Json { .. }));
+    fs::remove_dir_all(run.join("checkpoints")).expect("removed");
+    fs::remove_file(run.join("encoder.json")).expect("removed");
+    assert!(matches!(load(run), RunError::Io { .. }));
+}
+
+#[test]
+fn a_loaded_model_computes_what_the_run_was_scored_with() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let plan = read_with(ROWS, &["train.ema_decay=0.9"]).expect("valid").plan;
+    let trained = train(&plan, dir.path(), None, &mut Watcher::default());
+    let (device, _) = device();
+    let poll = &mut |_| updraft_trainer::Control::Continue;
+    let score = workload(&plan, None).evaluate(&plan, &trained.folder, &device, poll);
+    let score = score.expect("scored").expect("not stopped");
+    assert_eq!(score.value("rmse"), trained.test.expect("a score").value("rmse"));
+}

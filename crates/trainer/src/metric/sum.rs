@@ -1,0 +1,38 @@
+//! A sum in f64 that a checkpoint restores to the bit.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A sum in f64 that serializes as its bits: readers of JSON may round a decimal.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Sum(f64);
+
+impl Sum {
+    /// Adds a number.
+    pub fn add(&mut self, number: f64) {
+        self.0 += number;
+    }
+
+    /// The sum so far.
+    #[must_use]
+    pub const fn value(self) -> f64 {
+        self.0
+    }
+}
+
+impl From<f64> for Sum {
+    fn from(value: f64) -> Self {
+        Self(value)
+    }
+}
+
+impl Serialize for Sum {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(self.0.to_bits())
+    }
+}
+
+impl<'de> Deserialize<'de> for Sum {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        u64::deserialize(deserializer).map(|bits| Self(f64::from_bits(bits)))
+    }
+}

@@ -1,0 +1,149 @@
+//! What a model is trained to do: how a batch becomes a loss and a score.
+
+use std::borrow::Cow;
+
+use burn::tensor::{Device, Tensor};
+use updraft_precision::Norm;
+
+use crate::metric::{Direction, MetricSpec, Score, Unit};
+use crate::segments::SegmentedPass;
+use crate::stream::StreamError;
+use crate::tensors::Tensors;
+
+/// What a model `M` is trained to do: how a batch becomes a loss and a score.
+///
+/// Everything that trains or evaluates a model takes a task: [`Run`](crate::Run),
+/// [`train_step`](crate::train_step), [`evaluate`](crate::evaluate()),
+/// [`find_learning_rate`](crate::find_learning_rate) and [`rehearse`](crate::rehearse()). The page
+/// of this crate has a complete one.
+pub trait Task<M> {
+    /// What a stream of batches delivers, usually on the host.
+    type Batch;
+    /// What the model takes, on a device.
+    type Input: Tensors;
+    /// What its outputs are compared with, on a device.
+    type Target: Tensors;
+    /// What the model returns.
+    type Output: Tensors;
+    /// What its metrics are computed from, over any number of batches.
+    type Score: Score;
+
+    /// Moves a batch to a device.
+    ///
+    /// # Errors
+    /// If the batch has another shape or kind of target than the task takes.
+    fn place(
+        &self,
+        batch: Self::Batch,
+        device: &Device,
+    ) -> Result<(Self::Input, Self::Target), StreamError>;
+
+    /// Runs the model.
+    fn forward(&self, model: &M, input: Self::Input, context: &StepContext) -> Self::Output;
+
+    /// The mean loss over the samples of a batch, and its named parts.
+    fn loss(&self, output: &Self::Output, target: &Self::Target) -> Losses;
+
+    /// How many samples there are: the weight of a batch in means over several.
+    fn samples(&self, target: &Self::Target) -> usize;
+
+    /// An input and a target of `batch` samples, in the shapes of a stream's, to measure memory and
+    /// to warm up; the values do not matter.
+    fn example(&self, batch: usize, device: &Device) -> (Self::Input, Self::Target);
+
+    /// The names of [`Losses::parts`], in their order; each becomes the metric `loss-NAME`.
+    fn parts(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// The metrics beside the loss, in the order of [`values`](Self::values).
+    fn metrics(&self) -> Vec<MetricSpec> {
+        Vec::new()
+    }
+
+    /// The numbers of a batch that its score is computed from, still on the device: `[numbers]`.
+    /// They are read together with the loss. `None` where the loss is the only metric.
+    ///
+    /// Outputs and targets carry no graph.
+    fn measure(&self, output: &Self::Output, target: &Self::Target) -> Option<Tensor<1>> {
+        let _ = (output, target);
+        None
+    }
+
+    /// The value of each of [`metrics`](Self::metrics); `None` where it is not defined.
+    fn values(&self, score: &Self::Score) -> Vec<Option<f64>> {
+        let _ = score;
+        Vec::new()
+    }
+
+    /// The model in segments, if training steps compute activations a second time in place of
+    /// keeping them.
+    fn segments(&self) -> Option<&dyn SegmentedPass<M, Self::Input, Self::Output>> {
+        None
+    }
+
+    /// Whether a normalization takes narrow input because it computes in f32 inside; see
+    /// [`Policy::check_norms`](updraft_precision::Policy::check_norms).
+    fn casts(&self, norm: &Norm) -> bool {
+        let _ = norm;
+        false
+    }
+}
+
+/// The loss of a batch.
+#[derive(Debug, Clone)]
+pub struct Losses {
+    /// The value that is minimized, the mean over samples: `[1]`.
+    pub total: Tensor<1>,
+    /// Its parts, each `[1]`, reported with the names of [`Task::parts`].
+    pub parts: Vec<Tensor<1>>,
+}
+
+impl From<Tensor<1>> for Losses {
+    fn from(total: Tensor<1>) -> Self {
+        Self { total, parts: Vec::new() }
+    }
+}
+
+/// The circumstances of a forward pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepContext {
+    /// Training or evaluation.
+    pub mode: Mode,
+    /// The epoch, counted from 0.
+    pub epoch: u64,
+    /// Updates before this one.
+    pub step: u64,
+    /// Seed for random numbers of this step.
+    pub seed: u64,
+}
+
+impl StepContext {
+    /// The context of an evaluation.
+    #[must_use]
+    pub const fn evaluation() -> Self {
+        Self { mode: Mode::Evaluation, epoch: 0, step: 0, seed: 0 }
+    }
+}
+
+/// The purpose of a forward pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// An update, or recomputing batch norms.
+    Training,
+    /// Metrics.
+    Evaluation,
+}
+
+/// All metrics of a task: the loss, its parts, then the task's own.
+///
+/// # Panics
+/// If the task has not one value for each of its metrics.
+pub fn metric_specs<M, T: Task<M>>(task: &T) -> Vec<MetricSpec> {
+    let (metrics, values) = (task.metrics(), task.values(&T::Score::default()).len());
+    assert_eq!(metrics.len(), values, "`Task::values` returns one value for each metric");
+    let loss =
+        |name: Cow<'static, str>| MetricSpec::new(name, Unit::None, Direction::LowerIsBetter);
+    let parts = task.parts().into_iter().map(|part| loss(format!("loss-{part}").into()));
+    std::iter::once(loss("loss".into())).chain(parts).chain(metrics).collect()
+}

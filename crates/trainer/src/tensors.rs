@@ -1,0 +1,168 @@
+//! Values of a batch on a device: one tensor, several, or none.
+
+use burn::tensor::{Bool, Device, FloatDType, Int, Tensor};
+
+/// One tensor of any rank and kind, or several of them: `()`, [`Option`], [`Vec`] and tuples of up
+/// to four.
+///
+/// Inputs, targets and outputs of a [`Task`](crate::Task) are of this kind. A struct of tensors
+/// implements it field by field.
+pub trait Tensors: Clone {
+    /// The same values with every floating-point tensor in `dtype`; others are left as they are.
+    #[must_use]
+    fn cast_floats(self, dtype: FloatDType) -> Self;
+
+    /// The same values without a graph, on the plain device.
+    #[must_use]
+    fn without_graph(self) -> Self;
+
+    /// The device of the first tensor; `None` without one.
+    fn device(&self) -> Option<Device>;
+
+    /// Every number of every floating-point tensor, in their order.
+    ///
+    /// Reads the device: for comparing results and naming faults, not for every step.
+    fn to_floats(&self) -> Vec<f32>;
+
+    /// Whether no floating-point tensor holds NaN or infinity; reads the device.
+    fn all_finite(&self) -> bool {
+        self.to_floats().into_iter().all(f32::is_finite)
+    }
+}
+
+impl<const D: usize> Tensors for Tensor<D> {
+    fn cast_floats(self, dtype: FloatDType) -> Self {
+        self.cast(dtype)
+    }
+
+    fn without_graph(self) -> Self {
+        self.without_autodiff()
+    }
+
+    fn device(&self) -> Option<Device> {
+        Some(Tensor::device(self))
+    }
+
+    fn to_floats(&self) -> Vec<f32> {
+        self.to_data().iter().collect()
+    }
+}
+
+macro_rules! tensors_without_fractions {
+    ($($kind:ty),+) => {$(
+        impl<const D: usize> Tensors for Tensor<D, $kind> {
+            fn cast_floats(self, _: FloatDType) -> Self {
+                self
+            }
+
+            fn without_graph(self) -> Self {
+                self.without_autodiff()
+            }
+
+            fn device(&self) -> Option<Device> {
+                Some(Tensor::device(self))
+            }
+
+            fn to_floats(&self) -> Vec<f32> {
+                Vec::new()
+            }
+        }
+    )+};
+}
+
+tensors_without_fractions!(Int, Bool);
+
+impl Tensors for () {
+    fn cast_floats(self, _: FloatDType) -> Self {}
+
+    fn without_graph(self) -> Self {}
+
+    fn device(&self) -> Option<Device> {
+        None
+    }
+
+    fn to_floats(&self) -> Vec<f32> {
+        Vec::new()
+    }
+}
+
+impl<T: Tensors> Tensors for Option<T> {
+    fn cast_floats(self, dtype: FloatDType) -> Self {
+        self.map(|tensors| tensors.cast_floats(dtype))
+    }
+
+    fn without_graph(self) -> Self {
+        self.map(T::without_graph)
+    }
+
+    fn device(&self) -> Option<Device> {
+        self.as_ref().and_then(T::device)
+    }
+
+    fn to_floats(&self) -> Vec<f32> {
+        self.iter().flat_map(T::to_floats).collect()
+    }
+}
+
+impl<T: Tensors> Tensors for Vec<T> {
+    fn cast_floats(self, dtype: FloatDType) -> Self {
+        self.into_iter().map(|tensors| tensors.cast_floats(dtype)).collect()
+    }
+
+    fn without_graph(self) -> Self {
+        self.into_iter().map(T::without_graph).collect()
+    }
+
+    fn device(&self) -> Option<Device> {
+        self.iter().find_map(T::device)
+    }
+
+    fn to_floats(&self) -> Vec<f32> {
+        self.iter().flat_map(T::to_floats).collect()
+    }
+}
+
+macro_rules! tensors_of_tuple {
+    ($($name:ident $at:tt),+) => {
+        impl<$($name: Tensors),+> Tensors for ($($name,)+) {
+            fn cast_floats(self, dtype: FloatDType) -> Self {
+                ($(self.$at.cast_floats(dtype),)+)
+            }
+
+            fn without_graph(self) -> Self {
+                ($(self.$at.without_graph(),)+)
+            }
+
+            fn device(&self) -> Option<Device> {
+                None$(.or_else(|| self.$at.device()))+
+            }
+
+            fn to_floats(&self) -> Vec<f32> {
+                [$(self.$at.to_floats()),+].concat()
+            }
+        }
+    };
+}
+
+tensors_of_tuple!(A 0, B 1);
+tensors_of_tuple!(A 0, B 1, C 2);
+tensors_of_tuple!(A 0, B 1, C 2, D 3);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_fractions_are_cast_and_checked() {
+        let device = Device::flex();
+        let floats = Tensor::<2>::from_floats([[1.0, f32::NAN]], &device);
+        let labels = Tensor::<1, Int>::from_ints([3], &device);
+        let values = (floats, Some(labels), vec![Tensor::<1>::ones([2], &device)]);
+        assert!(!values.all_finite() && values.1.all_finite() && values.2.all_finite());
+        let narrow = values.cast_floats(FloatDType::F64);
+        assert_eq!(FloatDType::from(narrow.0.dtype()), FloatDType::F64);
+        assert_eq!(FloatDType::from(narrow.2[0].dtype()), FloatDType::F64);
+        assert_eq!(Tensors::device(&narrow), Some(device));
+        assert_eq!(().device(), None);
+    }
+}
