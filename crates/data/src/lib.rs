@@ -75,7 +75,7 @@ pub use stream::{
 pub use tensor_batch::{TargetBatch, TensorBatch};
 
 // What was prepared before.
-pub use cache::{CacheUse, CachedImages, CachedSamples, FileImages};
+pub use cache::{CacheUse, CachedImages, CachedSamples, FileImages, FileSamples};
 
 // How far, and what goes wrong.
 pub use error::{DataError, DecodeError, FormatError, Place};

@@ -3,8 +3,11 @@
 use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
 
+use serde::{Deserialize, Serialize};
+
 /// The type of a raster's values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum PixelType {
     /// Unsigned 8-bit integers; 255 counts as 1.
     U8,
@@ -81,6 +84,30 @@ impl Pixels<'_> {
             Self::U8(_) => PixelType::U8,
             Self::U16(_) => PixelType::U16,
             Self::F32(_) => PixelType::F32,
+        }
+    }
+
+    /// The bytes of the values, the lowest of each first.
+    pub(crate) fn to_le_bytes(&self) -> Cow<'_, [u8]> {
+        match self {
+            Self::U8(values) => Cow::Borrowed(values),
+            Self::U16(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+            Self::F32(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+        }
+    }
+
+    /// The values of [`to_le_bytes`](Self::to_le_bytes); bytes that fill no value are left out.
+    pub(crate) fn from_le_bytes(pixel_type: PixelType, bytes: Vec<u8>) -> Pixels<'static> {
+        match pixel_type {
+            PixelType::U8 => bytes.into(),
+            PixelType::U16 => {
+                let (values, _) = bytes.as_chunks::<2>();
+                values.iter().map(|&value| u16::from_le_bytes(value)).collect::<Vec<_>>().into()
+            }
+            PixelType::F32 => {
+                let (values, _) = bytes.as_chunks::<4>();
+                values.iter().map(|&value| f32::from_le_bytes(value)).collect::<Vec<_>>().into()
+            }
         }
     }
 

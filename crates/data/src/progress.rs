@@ -1,6 +1,6 @@
 //! How far a long preparation is.
 
-/// How far a long preparation is, told to the hook its caller passed.
+/// How far a long preparation is: what its progress callback receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// What is finished.
@@ -19,4 +19,6 @@ pub enum ProgressUnit {
     Bytes,
     /// Decoded images.
     Images,
+    /// Samples that were read.
+    Samples,
 }

@@ -2,13 +2,16 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use serde::{Deserialize, Serialize};
+
 use crate::digest::Digest;
 use crate::error::DataError;
 use crate::image::Image;
 use crate::pixels::{Element, PixelType, Pixels};
 
 /// What a raster has: type of values, channels and sides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RasterSpec {
     /// The type of the values.
     pub pixel_type: PixelType,

@@ -74,6 +74,15 @@ impl SampleTarget<'_> {
         }
     }
 
+    /// The bytes of the values, the lowest of each first; a class has none.
+    pub(crate) fn to_le_bytes(&self) -> Cow<'_, [u8]> {
+        match self {
+            Self::None | Self::Class(_) => Cow::Borrowed(&[]),
+            Self::Values(values) => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
+            Self::Image(raster) | Self::Labels(raster) => raster.pixels().to_le_bytes(),
+        }
+    }
+
     fn borrowed(&self) -> SampleTarget<'_> {
         match self {
             Self::None => SampleTarget::None,

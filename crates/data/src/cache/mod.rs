@@ -1,12 +1,15 @@
 //! What is prepared once and kept: in memory, or in a file that is checked before it is used.
 
 mod file_images;
+mod file_samples;
 mod memory_images;
 mod memory_samples;
+mod sealed;
 mod usage;
 mod whole_file;
 
 pub use file_images::FileImages;
+pub use file_samples::FileSamples;
 pub use memory_images::CachedImages;
 pub use memory_samples::CachedSamples;
 pub use usage::CacheUse;

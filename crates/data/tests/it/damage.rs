@@ -7,8 +7,9 @@ use std::fs;
 use image::ImageFormat;
 use updraft_data::{
     CacheUse, CifarFiles, CifarLabels, CifarPart, CifarRecords, Cue, Delimiter, FileImages,
-    FitConfig, GeneratedConfig, GeneratedImages, IdxArray, ImageSource, Table, TableEncoder,
-    TableSchema, TarImages, decode,
+    FileSamples, FitConfig, GeneratedConfig, GeneratedImages, IdxArray, ImageSource,
+    InMemorySamples, Raster, Sample, SampleSource, SampleTarget, Table, TableEncoder, TableSchema,
+    TarImages, decode,
 };
 
 use crate::files::{contents, encode, gzip, jpeg, picture, tar, two_classes};
@@ -155,6 +156,29 @@ fn a_damaged_image_cache_is_never_read() {
         fs::write(&path, bytes).unwrap();
         let (images, used) = open();
         assert_eq!(contents(&images), expected);
+        assert_eq!(used == CacheUse::Reused, bytes == whole);
+        used == CacheUse::Reused
+    });
+}
+
+#[test]
+fn a_damaged_cache_of_samples_is_never_read() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("cache");
+    let sample = |number: u16| {
+        let raster = Raster::try_new(1, &[2, 3], vec![number; 6]).unwrap();
+        (format!("sample {number}"), Sample { raster, target: SampleTarget::Class(1) })
+    };
+    let source = InMemorySamples::try_new((0..3).map(sample).collect()).unwrap();
+    let open = || FileSamples::open(&source, &path, 1, &mut |_| {}).unwrap();
+    open();
+    let whole = fs::read(&path).unwrap();
+    survive(7, 300, std::slice::from_ref(&whole), |bytes| {
+        fs::write(&path, bytes).unwrap();
+        let (samples, used) = open();
+        for index in 0..3 {
+            assert_eq!(samples.read(index).unwrap(), source.read(index).unwrap());
+        }
         assert_eq!(used == CacheUse::Reused, bytes == whole);
         used == CacheUse::Reused
     });

@@ -9,6 +9,7 @@ mod binary;
 #[cfg(feature = "burn-dataloader")]
 mod burn_loader;
 mod cached;
+mod cached_samples;
 mod cifar10;
 mod custom;
 mod damage;

@@ -15,7 +15,7 @@ use updraft_testing::devices;
 use crate::files::told;
 
 /// Volumes of two channels of u16, each with a mask.
-fn volumes(count: usize) -> InMemorySamples {
+pub(crate) fn volumes(count: usize) -> InMemorySamples {
     let (sides, values) = ([3, 6, 5], 3 * 6 * 5);
     let sample = |number: usize| {
         let pixels: Vec<u16> =
@@ -43,7 +43,7 @@ fn transforms() -> Vec<Arc<dyn Augment>> {
     ]
 }
 
-fn config() -> SampleConfig {
+pub(crate) fn config() -> SampleConfig {
     let normalize = NormalizeChannels { mean: vec![0.5, 0.25], std: vec![0.2, 0.5] };
     SampleConfig::new(4)
         .with_order(Order::Shuffled)
@@ -52,12 +52,12 @@ fn config() -> SampleConfig {
         .with_normalize(normalize)
 }
 
-fn loader(workers: usize) -> Loader<SampleCollate> {
+pub(crate) fn loader(workers: usize) -> Loader<SampleCollate> {
     let config = config().with_workers(Workers::Count(workers));
     Loader::from_samples(Arc::new(volumes(18)), config).unwrap()
 }
 
-fn batches(loader: &Loader<SampleCollate>, epoch: u64) -> Vec<TensorBatch> {
+pub(crate) fn batches(loader: &Loader<SampleCollate>, epoch: u64) -> Vec<TensorBatch> {
     loader.epoch(epoch).map(Result::unwrap).collect()
 }
 
@@ -362,7 +362,7 @@ fn a_fingerprint_tells_values_types_and_targets_apart() {
 }
 
 #[test]
-fn batches_become_tensors_of_their_shape_and_no_other() {
+pub(crate) fn batches_become_tensors_of_their_shape_and_no_other() {
     let loader = loader(0);
     let batch = loader.epoch(0).next().unwrap().unwrap();
     for device in devices() {
