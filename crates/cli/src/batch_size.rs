@@ -15,7 +15,7 @@ use crate::command::stopped;
 use crate::device::choose;
 use crate::stop;
 
-/// What a process that tried a batch size says.
+/// The result of a process that tried a batch size.
 #[derive(Debug, Serialize, Deserialize)]
 struct Tried {
     /// The most it ever held in RAM.
@@ -66,7 +66,7 @@ impl Trial<'_> {
         // The signature first, on a line of its own; JSON has no line breaks of its own.
         let plan = format!("{}\n{}", self.signature, self.plan.to_toml());
         let mut input = child.stdin.take().ok_or_else(|| anyhow!("the process has no input"))?;
-        // A process that ended already says why with its exit.
+        // The exit code of a process that already ended reports the cause.
         let _ = input.write_all(plan.as_bytes());
         drop(input);
         let output = child.wait_with_output().context("a process that tried a batch size")?;

@@ -1,4 +1,4 @@
-//! What a person sees while a run goes on: a bar on a terminal, plain lines elsewhere.
+//! The progress of a run: a bar on a terminal, plain lines elsewhere.
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _, stderr};
@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use updraft_data::Progress;
 use updraft_trainer::{EpochReport, Evaluation, MetricSpec, StepReport, Unit};
 
-/// How often a run without a terminal says where it stands within an epoch.
+/// How often a run without a terminal prints its progress within an epoch.
 const LINE_EVERY: Duration = Duration::from_secs(30);
 
 /// Smoothing of the numbers shown within an epoch: about the last twenty steps.
@@ -245,7 +245,7 @@ fn clock(seconds: f64) -> String {
 
 /// Says a line on standard error.
 pub(crate) fn say(text: &str) {
-    // Nobody is left to tell when standard error is closed.
+    // A closed standard error has no reader.
     let _ = writeln!(stderr(), "{text}");
 }
 

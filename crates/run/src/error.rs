@@ -44,7 +44,7 @@ pub enum RunError {
         cause: StreamError,
     },
     /// The model cannot be built or changed as asked.
-    #[error("the model cannot be built: {cause}")]
+    #[error("model: {cause}")]
     Model {
         /// What the network reported.
         cause: Cause,
@@ -102,7 +102,7 @@ pub enum RunError {
     NoData {
         /// What is missing and where it was looked for.
         what: String,
-        /// What the configuration's `data.how_to_get` says.
+        /// The configuration's `data.how_to_get`.
         how_to_get: Option<String>,
     },
     /// The data is not what a run was trained on.

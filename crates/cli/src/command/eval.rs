@@ -59,7 +59,7 @@ pub(crate) fn score(
 ) -> Result<Evaluation> {
     let total = workload.about().test_samples as u64;
     let score = workload.evaluate(&run.plan, &run.folder, &run.device, &mut |samples| {
-        let progress = Progress { done: samples as u64, total, unit: ProgressUnit::Images };
+        let progress = Progress { done: samples as u64, total, unit: ProgressUnit::Samples };
         display.preparing(activity, progress);
         if stop::requested() { Control::Stop } else { Control::Continue }
     })?;

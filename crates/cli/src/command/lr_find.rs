@@ -63,7 +63,7 @@ pub(crate) fn run(registry: Registry, args: &LrFindArgs) -> Result<()> {
     let workload = open(&plan, args.config.data.as_deref(), None, &mut display)?;
     let mut poll = |done: usize| {
         let total = args.steps as u64;
-        let progress = Progress { done: done as u64, total, unit: ProgressUnit::Images };
+        let progress = Progress { done: done as u64, total, unit: ProgressUnit::Samples };
         display.preparing("trying learning rates", progress);
         if stop::requested() { Control::Stop } else { Control::Continue }
     };

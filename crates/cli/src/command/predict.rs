@@ -1,4 +1,4 @@
-//! `predict`: files in, what the model says of each sample out.
+//! `predict`: the predictions of a trained model for each sample of the files.
 
 use std::path::PathBuf;
 

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use updraft_device::probe;
 
-/// Lists the devices this build can use, and says of the others why not.
+/// Lists the devices this build can use, and the reason for each that it cannot use.
 #[derive(Debug, Args)]
 pub(crate) struct ProbeArgs {
     /// Print JSON instead of a table (crates/device/README.md has its fields)

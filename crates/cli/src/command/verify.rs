@@ -27,7 +27,7 @@ pub(crate) struct VerifyArgs {
     json: bool,
 }
 
-/// Some parts do not do what they should; the table says which.
+/// Some parts failed; the table lists them.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "{failed} of {all} parts failed on {device}; train on another device until they are mended"

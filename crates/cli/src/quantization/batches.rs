@@ -23,7 +23,7 @@ impl<'a> Batches<'a> {
         display: &'a mut Display,
         activity: &'a str,
     ) -> Self {
-        let progress = Progress { done: 0, total: samples as u64, unit: ProgressUnit::Images };
+        let progress = Progress { done: 0, total: samples as u64, unit: ProgressUnit::Samples };
         Self { batches, display, activity, progress, failed: None }
     }
 

@@ -1,4 +1,4 @@
-//! What a person reads of a model in eight bits.
+//! The table that `quantize` prints.
 
 use updraft_quant::Evaluation;
 
@@ -6,7 +6,11 @@ use super::latency::Latency;
 use super::methods::Compared;
 
 /// Accuracy, size and time both ways, then what to know of them.
-pub(super) fn table(told: &Evaluation, latencies: &[Latency], methods: &[Compared]) -> String {
+pub(super) fn table(
+    evaluation: &Evaluation,
+    latencies: &[Latency],
+    methods: &[Compared],
+) -> String {
     let percent = |share: f64| format!("{:.2} %", 100.0 * share);
     let mib = |bytes: usize| format!("{:.3} MiB", bytes as f64 / f64::from(1 << 20));
     let mut lines = vec![
@@ -14,10 +18,15 @@ pub(super) fn table(told: &Evaluation, latencies: &[Latency], methods: &[Compare
         format!(
             "{:24}{:>14}{:>14}",
             "test accuracy",
-            percent(told.accuracy_f32),
-            percent(told.accuracy_int8)
+            percent(evaluation.accuracy_f32),
+            percent(evaluation.accuracy_int8)
         ),
-        format!("{:24}{:>14}{:>14}", "bytes", mib(told.bytes_f32), mib(told.bytes_int8)),
+        format!(
+            "{:24}{:>14}{:>14}",
+            "bytes",
+            mib(evaluation.bytes_f32),
+            mib(evaluation.bytes_int8)
+        ),
     ];
     for Latency { batch, f32_ms, int8_ms } in latencies {
         for (name, f32_ms, int8_ms) in
@@ -32,23 +41,27 @@ pub(super) fn table(told: &Evaluation, latencies: &[Latency], methods: &[Compare
         let [accuracy, agreement] = [accuracy, agreement].map(|share| percent(*share));
         lines.push(format!("{method:12}{accuracy:>12} right{agreement:>12} agree{sqnr:>12}"));
     }
-    let sqnr = told.sqnr_db.map_or("no noise".to_owned(), |decibels| format!("{decibels:.1} dB"));
+    let sqnr =
+        evaluation.sqnr_db.map_or("no noise".to_owned(), |decibels| format!("{decibels:.1} dB"));
     lines.push(format!(
         "{} of {} answers agree, signal to noise {sqnr}, {} of the work in int8",
-        percent(told.agreement),
-        told.images,
-        percent(told.int8_share),
+        percent(evaluation.agreement),
+        evaluation.images,
+        percent(evaluation.int8_share),
     ));
     lines.push(format!(
         "f32 alone is right {} times, int8 alone {} times: p = {:.3}",
-        told.only_f32_right, told.only_int8_right, told.p_value
+        evaluation.only_f32_right, evaluation.only_int8_right, evaluation.p_value
     ));
-    if !told.zero_layers.is_empty() {
-        let names = told.zero_layers.join(", ");
+    if !evaluation.zero_layers.is_empty() {
+        let names = evaluation.zero_layers.join(", ");
         lines.push(format!("layers that gave only zero for all calibration images: {names}"));
     }
-    if !told.advised_f32.is_empty() {
-        lines.push(format!("noisy layers, to keep in f32 first: {}", told.advised_f32.join(", ")));
+    if !evaluation.advised_f32.is_empty() {
+        lines.push(format!(
+            "noisy layers, to keep in f32 first: {}",
+            evaluation.advised_f32.join(", ")
+        ));
     }
     for Latency { batch, .. } in latencies.iter().filter(|l| l.int8_ms.p50 > l.f32_ms.p50) {
         lines.push(format!("warning: int8 is slower than f32 at a batch of {batch} here"));

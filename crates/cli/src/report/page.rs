@@ -164,7 +164,7 @@ pub(crate) fn document(title: &str, body: &str) -> String {
     )
 }
 
-/// What a summary says, in a sentence.
+/// A summary in a sentence.
 fn sentence(summary: &Value, schema: &RunSchema) -> String {
     let mut text = match summary["complete"].as_bool() {
         Some(true) => "Complete".to_owned(),

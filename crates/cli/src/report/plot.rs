@@ -1,12 +1,14 @@
-//! Curves as an SVG plot.
+//! Curves, points and bars as SVG plots.
 
 use std::ops::Range;
 
 use anyhow::{Result, anyhow};
+use plotters::chart::ChartContext;
 use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::{
-    ChartBuilder, Circle, Color, IntoDrawingArea, IntoFont, IntoLogRange, LineSeries, RGBColor,
-    Ranged, Rectangle, SVGBackend,
+    Cartesian2d, ChartBuilder, Circle, Color, IntoDrawingArea, IntoFont, IntoLogRange, LineSeries,
+    RGBColor, Ranged, Rectangle, SVGBackend,
 };
 
 /// A line of a plot.
@@ -65,7 +67,7 @@ pub(crate) fn plot(title: &str, x_name: &str, scale: Scale, curves: &[Curve]) ->
             escape(&curve.name)
         )
     });
-    // A single curve is what the title says.
+    // The title already names a single curve.
     let names = if curves.len() == 1 { String::new() } else { names.collect::<Vec<_>>().join(" ") };
     Ok(format!("<figure>\n<p class=\"key\">{names}</p>\n{svg}\n</figure>\n"))
 }
@@ -126,62 +128,20 @@ pub(super) fn bars(title: &str, x_name: &str, bins: [f64; 2], counts: &[u64]) ->
     Ok(format!("<figure>\n{svg}\n</figure>\n"))
 }
 
-/// A chart with linear axes.
-type Chart<'a> = plotters::chart::ChartContext<
-    'a,
-    SVGBackend<'a>,
-    plotters::prelude::Cartesian2d<
-        plotters::coord::types::RangedCoordf64,
-        plotters::coord::types::RangedCoordf64,
-    >,
->;
+/// A chart whose vertical axis is linear.
+type Chart<'a, X> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, RangedCoordf64>>;
 
-/// Draws a frame with linear axes and what `fill` puts into it.
-fn framed(
+/// Draws axes and what `fill` puts between them; an empty name leaves an axis without one.
+fn framed<A>(
     svg: &mut String,
     title: &str,
     (x_name, y_name): (&str, &str),
-    (x, y): (Range<f64>, Range<f64>),
-    fill: impl FnOnce(&mut Chart<'_>) -> Result<(), String>,
-) -> Result<(), String> {
-    let text = |error: &dyn std::fmt::Display| error.to_string();
-    let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
-    let mut chart = ChartBuilder::on(&area)
-        .caption(title, ("sans-serif", 15).into_font())
-        .margin(6)
-        .margin_right(24)
-        .x_label_area_size(34)
-        .y_label_area_size(64)
-        .build_cartesian_2d(x, y)
-        .map_err(|error| text(&error))?;
-    chart
-        .configure_mesh()
-        .x_desc(x_name)
-        .y_desc(y_name)
-        .label_style(("sans-serif", 13).into_font())
-        .light_line_style(RGBColor(255, 255, 255))
-        .bold_line_style(RGBColor(225, 228, 232))
-        .draw()
-        .map_err(|error| text(&error))?;
-    fill(&mut chart)?;
-    area.present().map_err(|error| text(&error))
-}
-
-/// Text as HTML shows it.
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-fn draw<X>(
-    svg: &mut String,
-    title: &str,
-    x_name: &str,
-    (x, y): (X, Range<f64>),
-    curves: &[Curve],
+    (x, y): (A, Range<f64>),
+    fill: impl FnOnce(&mut Chart<'_, A::CoordDescType>) -> Result<(), String>,
 ) -> Result<(), String>
 where
-    X: AsRangedCoord<Value = f64>,
-    X::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+    A: AsRangedCoord<Value = f64>,
+    A::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
     let text = |error: &dyn std::fmt::Display| error.to_string();
     let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
@@ -193,25 +153,48 @@ where
         .y_label_area_size(64)
         .build_cartesian_2d(x, y)
         .map_err(|error| text(&error))?;
-    chart
-        .configure_mesh()
-        .x_desc(x_name)
+    let mut mesh = chart.configure_mesh();
+    mesh.x_desc(x_name)
         .label_style(("sans-serif", 13).into_font())
         .light_line_style(RGBColor(255, 255, 255))
-        .bold_line_style(RGBColor(225, 228, 232))
-        .draw()
-        .map_err(|error| text(&error))?;
-    for (curve, color) in curves.iter().zip(COLORS.iter().cycle()) {
-        let points = curve.points.iter().copied().filter(|(x, y)| x.is_finite() && y.is_finite());
-        // A single point has no line.
-        let dot = if curve.points.len() <= MOST_DOTS { 3 } else { 0 };
-        let style = color.stroke_width(2).filled();
-        chart
-            .draw_series(LineSeries::new(points, style).point_size(dot))
-            .map_err(|error| text(&error))?;
+        .bold_line_style(RGBColor(225, 228, 232));
+    if !y_name.is_empty() {
+        mesh.y_desc(y_name);
     }
-    area.present().map_err(|error| text(&error))?;
-    Ok(())
+    mesh.draw().map_err(|error| text(&error))?;
+    fill(&mut chart)?;
+    area.present().map_err(|error| text(&error))
+}
+
+/// Draws curves, each in its color.
+fn draw<A>(
+    svg: &mut String,
+    title: &str,
+    x_name: &str,
+    spans: (A, Range<f64>),
+    curves: &[Curve],
+) -> Result<(), String>
+where
+    A: AsRangedCoord<Value = f64>,
+    A::CoordDescType: Ranged<ValueType = f64> + ValueFormatter<f64>,
+{
+    framed(svg, title, (x_name, ""), spans, |chart| {
+        for (curve, color) in curves.iter().zip(COLORS.iter().cycle()) {
+            let finite = |(x, y): &(f64, f64)| x.is_finite() && y.is_finite();
+            let points = curve.points.iter().copied().filter(finite);
+            // A single point has no line.
+            let dot = if curve.points.len() <= MOST_DOTS { 3 } else { 0 };
+            let style = color.stroke_width(2).filled();
+            let line = LineSeries::new(points, style).point_size(dot);
+            chart.draw_series(line).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    })
+}
+
+/// Text as HTML shows it.
+pub(super) fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 fn span(values: impl Iterator<Item = f64>) -> Range<f64> {

@@ -1,4 +1,4 @@
-//! What a run's page says of the model in eight bits.
+//! The section of a run's page on its int8 model.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use super::plot::escape;
 
 /// A section of the page, from `quant.json`.
 pub(super) fn quantized(report: &Value) -> String {
-    let told = &report["evaluation"];
+    let evaluation = &report["evaluation"];
     let percent = |value: &Value| match value.as_f64() {
         Some(share) => format!("{:.2} %", 100.0 * share),
         None => "–".to_owned(),
@@ -21,13 +21,13 @@ pub(super) fn quantized(report: &Value) -> String {
     let mut body = format!(
         "<h2>In eight bits</h2>\n<p>{} of {} answers agree with f32, signal to noise {}, {} of the \
          multiply-adds in int8. f32 alone is right {} times, int8 alone {} times: p = {:.3}.</p>\n",
-        percent(&told["agreement"]),
-        told["images"],
-        decibels(&told["sqnr_db"]),
-        percent(&told["int8_share"]),
-        told["only_f32_right"],
-        told["only_int8_right"],
-        number(&told["p_value"]),
+        percent(&evaluation["agreement"]),
+        evaluation["images"],
+        decibels(&evaluation["sqnr_db"]),
+        percent(&evaluation["int8_share"]),
+        evaluation["only_f32_right"],
+        evaluation["only_int8_right"],
+        number(&evaluation["p_value"]),
     );
     if let Some(factor) = report["outliers"].as_f64() {
         let _ = writeln!(
@@ -39,10 +39,14 @@ pub(super) fn quantized(report: &Value) -> String {
     let mut rows = vec![
         (
             "test accuracy".to_owned(),
-            percent(&told["accuracy_f32"]),
-            percent(&told["accuracy_int8"]),
+            percent(&evaluation["accuracy_f32"]),
+            percent(&evaluation["accuracy_int8"]),
         ),
-        ("bytes".to_owned(), told["bytes_f32"].to_string(), told["bytes_int8"].to_string()),
+        (
+            "bytes".to_owned(),
+            evaluation["bytes_f32"].to_string(),
+            evaluation["bytes_int8"].to_string(),
+        ),
     ];
     for latency in report["latency"].as_array().into_iter().flatten() {
         for quantile in ["p50", "p95"] {
@@ -65,7 +69,7 @@ pub(super) fn quantized(report: &Value) -> String {
          on the run's device.</p>\n<table>\n<tr><th>layer</th><th>computes in</th>\
          <th class=\"number\">signal to noise</th><th class=\"number\">multiply-adds</th></tr>\n",
     );
-    for layer in told["layers"].as_array().into_iter().flatten() {
+    for layer in evaluation["layers"].as_array().into_iter().flatten() {
         let text = |field: &str| escape(layer[field].as_str().unwrap_or_default());
         let _ = writeln!(
             body,
@@ -79,8 +83,8 @@ pub(super) fn quantized(report: &Value) -> String {
     body.push_str("</table>\n");
     body.push_str(&methods(report));
     for (said, names) in [
-        ("To keep in f32 first", &told["advised_f32"]),
-        ("Only zero for all calibration images", &told["zero_layers"]),
+        ("To keep in f32 first", &evaluation["advised_f32"]),
+        ("Only zero for all calibration images", &evaluation["zero_layers"]),
     ] {
         let names = names.as_array().into_iter().flatten();
         let names: Vec<String> = names.filter_map(|name| Some(escape(name.as_str()?))).collect();

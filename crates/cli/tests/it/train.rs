@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::command::{metrics, succeed, tiny};
+use crate::command::{metrics, run, succeed, tiny};
 
 #[test]
 fn the_quickstart_learns_both_cues() {
@@ -188,4 +188,10 @@ fn every_part_that_a_run_of_any_task_relies_on_passes_on_flex() {
         let resume = of_task.iter().find(|verdict| verdict["part"] == "resume").expect("a verdict");
         assert!(resume["seen"].to_string().contains("the same bits"), "{resume}");
     }
+    let one = ["verify", "--device", "flex", "--task", "tabular-regression"];
+    let table = succeed(dir.path(), &one).stdout;
+    assert!(table.contains("tabular-regression") && !table.contains("image"), "{table}");
+    let said = run(dir.path(), &["verify", "--task", "sorting"]);
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.contains("there is no task `sorting`"), "{}", said.stderr);
 }

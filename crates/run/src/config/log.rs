@@ -25,7 +25,7 @@ pub(super) const KEYS: Keys = &[&CSV, &TENSORBOARD, &UTILIZATION, &TRACE];
 
 /// What a run writes down beside `metrics.jsonl`; each field is the key of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(missing_docs, reason = "each field is the key of its name, which says what it means")]
+#[allow(missing_docs, reason = "each field is documented by the key of its name")]
 pub struct LogPlan {
     pub csv: bool,
     pub tensorboard: bool,

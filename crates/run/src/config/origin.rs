@@ -2,6 +2,7 @@
 
 use toml::{Table, Value};
 
+use super::key_path::find;
 use super::layers::Layer;
 
 /// Every value of a plan in order, as `(key, value, origin)`.
@@ -11,14 +12,15 @@ use super::layers::Layer;
 pub fn origins(plan: &Table, layers: &[Layer], merged: &Table) -> Vec<(String, String, String)> {
     let mut lines = Vec::new();
     walk(plan, &mut Vec::new(), &mut |path, value| {
-        let used = find(merged, path);
-        let given = layers.iter().find_map(|layer| Some((find(&layer.table, path)?, &layer.name)));
+        let key = path.join(".");
+        let used = find(merged, &key);
+        let given = layers.iter().find_map(|layer| Some((find(&layer.table, &key)?, &layer.name)));
         let origin = match (given, used) {
             (_, None) => "default",
             (Some((given, name)), Some(used)) if given == used => name,
             _ => "command line",
         };
-        lines.push((path.join("."), value.to_string(), origin.to_owned()));
+        lines.push((key, value.to_string(), origin.to_owned()));
     });
     lines
 }
@@ -32,15 +34,6 @@ fn walk<'a>(table: &'a Table, path: &mut Vec<&'a str>, see: &mut dyn FnMut(&[&st
         }
         path.pop();
     }
-}
-
-fn find<'a>(table: &'a Table, path: &[&str]) -> Option<&'a Value> {
-    let (last, tables) = path.split_last()?;
-    let mut inner = table;
-    for name in tables {
-        inner = inner.get(*name)?.as_table()?;
-    }
-    inner.get(*last)
 }
 
 #[cfg(test)]

@@ -252,7 +252,7 @@ impl Settings {
                 return format!("{}: ", at_line(&layer.place, &layer.text, path));
             }
             match path.rsplit_once('.') {
-                // The line of a whole section says nothing of a key that is not in it.
+                // A section that lacks the key has no line for it.
                 Some((table, _)) if table.contains('.') => path = table,
                 _ => return String::new(),
             }

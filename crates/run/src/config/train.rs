@@ -134,7 +134,7 @@ pub(super) const KEYS: Keys = &[
 
 /// How a model learns, whatever the task; each field is the key of its name.
 #[derive(Debug, Clone, PartialEq)]
-#[allow(missing_docs, reason = "each field is the key of its name, which says what it means")]
+#[allow(missing_docs, reason = "each field is documented by the key of its name")]
 pub struct TrainPlan {
     pub epochs: u64,
     pub batch: usize,

@@ -125,7 +125,7 @@ pub fn read_metrics(folder: &RunFolder) -> Result<Vec<Value>, RunError> {
     Ok(read_lines(folder.path())?.into_iter().map(|(_, value)| value).collect())
 }
 
-/// The whole lines of a run's metrics, each with what it says; a line cut off by a kill is left
+/// The whole lines of a run's metrics, each parsed; a line cut off by a kill is left
 /// out.
 fn read_lines(run: &Path) -> Result<Vec<(String, Value)>, RunError> {
     let path = run.join(METRICS);

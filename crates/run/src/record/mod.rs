@@ -1,7 +1,7 @@
 //! What a run writes down about itself, one kind of file a file.
 //!
 //! `metrics.jsonl` is the source of all others: a resumed run cuts it back to its checkpoint and
-//! makes the others anew from what is left. `run.json` says once which metrics there are.
+//! makes the others anew from what is left. `run.json` lists the metrics once.
 
 mod event_file;
 mod metrics;

@@ -132,7 +132,7 @@ impl dyn TaskKind {
 pub struct Opening<'a> {
     /// The folder of the data, in place of the one in the plan.
     pub dir: Option<&'a Path>,
-    /// The run that was trained on this data, where there is one: its folder says how one set was
+    /// The run that was trained on this data, where there is one: its folder lists how one set was
     /// divided into training and test samples.
     pub run: Option<&'a RunFolder>,
     /// Receives the name of the current step and its progress.

@@ -1,10 +1,10 @@
-//! Where data lies, and what an error says where it does not.
+//! The folder of the data, and the error for a file that is not in it.
 
 use std::path::{Path, PathBuf};
 
 use crate::error::RunError;
 
-/// The data folder, and what a person is advised where something is not in it.
+/// The data folder, and the advice of an error where a file is missing.
 pub(super) struct Place<'a> {
     pub(super) dir: Option<&'a Path>,
     pub(super) how_to_get: Option<&'a str>,

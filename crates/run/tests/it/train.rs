@@ -112,19 +112,21 @@ fn a_run_leaves_its_plan_schema_metrics_and_summary() {
 
 #[test]
 fn a_stopped_run_continues_to_the_same_score() {
-    let dir = tempfile::tempdir().expect("temporary folder");
-    let plan = read(ROWS).expect("valid");
-    let whole = train(&plan, dir.path(), None, &mut Watcher::default());
-    let mut stops = Watcher { stop_after: Some(3), ..Watcher::default() };
-    let stopped = train(&plan, dir.path(), None, &mut stops);
-    assert_eq!(stopped.ending, Ending::Stopped);
-    assert!(stopped.test.is_none() && stopped.folder.pictures().expect("none").is_empty());
-    let mut watcher = Watcher::default();
-    let resumed = train(&plan, dir.path(), Some(stopped.folder), &mut watcher);
-    assert_eq!((watcher.updates, watcher.begun.expect("it began").2), (5, 3));
-    let score = |trained: &Trained| trained.test.as_ref().expect("a score").value("rmse");
-    assert_eq!(score(&resumed), score(&whole));
-    assert_eq!(read_metrics(&resumed.folder).expect("metrics").len(), 10);
+    for precision in ["f32", "bf16-mixed", "f16-mixed"] {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let plan = read_with(ROWS, &[&format!("precision={precision}")]).expect("valid").plan;
+        let whole = train(&plan, dir.path(), None, &mut Watcher::default());
+        let mut stops = Watcher { stop_after: Some(3), ..Watcher::default() };
+        let stopped = train(&plan, dir.path(), None, &mut stops);
+        assert_eq!(stopped.ending, Ending::Stopped);
+        assert!(stopped.test.is_none() && stopped.folder.pictures().expect("none").is_empty());
+        let mut watcher = Watcher::default();
+        let resumed = train(&plan, dir.path(), Some(stopped.folder), &mut watcher);
+        assert_eq!((watcher.updates, watcher.begun.expect("it began").2), (5, 3));
+        let score = |trained: &Trained| trained.test.as_ref().expect("a score").value("rmse");
+        assert_eq!(score(&resumed), score(&whole), "{precision}");
+        assert_eq!(read_metrics(&resumed.folder).expect("metrics").len(), 10);
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is kept of images, as a plan says, at the plan's size.
+//! Caches of images at the size of the plan, as `data.cache` chooses.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ impl Keeper<'_> {
     }
 }
 
-/// What a person should know of a cache; nothing of one that was used as it was.
+/// The message about a cache; none for one that was used unchanged.
 pub(super) fn note(name: &str, used: &CacheUse) -> Option<String> {
     match used {
         CacheUse::Rebuilt { reason } => Some(format!("{name} made anew: {reason}")),

@@ -26,7 +26,7 @@ pub(super) struct ImageData {
     pub(super) test: Arc<dyn ImageSource>,
     /// How one set became the two, where it did.
     split: Option<SetSplit>,
-    /// What a person should know of caches.
+    /// Messages about caches.
     pub(super) notes: Vec<String>,
 }
 

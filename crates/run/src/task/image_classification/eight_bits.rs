@@ -17,7 +17,7 @@ use crate::task::{CalibrationSamples, LabeledBatches, Quantizable};
 /// Images that are read together.
 const BATCH: usize = 64;
 
-/// The file of a run's folder that says which training images calibrate: a [`Split`] of the
+/// The file of a run's folder that lists the training images for calibration: a [`Split`] of the
 /// training set whose held-out part they are.
 const CALIBRATION: &str = "calibration.json";
 

@@ -8,6 +8,7 @@ mod data_plan;
 mod eight_bits;
 mod loss;
 mod model;
+mod network;
 mod pictures;
 mod predict;
 mod sources;
@@ -25,8 +26,7 @@ use self::classify::Classify;
 use self::data::ImageData;
 use self::data_plan::DataPlan;
 use self::loss::ClassLoss;
-use self::model::{Classifier, ModelPlan, UseNetwork};
-use self::workload::Classification;
+use self::model::ModelPlan;
 use super::kind::{Opening, TaskKind, TaskPlan};
 use super::serving::Serving;
 use crate::config::{
@@ -34,7 +34,7 @@ use crate::config::{
 };
 use crate::error::RunError;
 use crate::folder::RunFolder;
-use crate::operation::{AnyWorkload, rehearse};
+use crate::operation::AnyWorkload;
 
 const LOSS: Key<ClassLoss> = Key::new(
     "train.loss",
@@ -147,7 +147,7 @@ impl TaskPlan for ImagePlan {
     fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError> {
         let data = ImageData::open(&self.data, plan.seed, opening)?;
         let classes = data.classes().len();
-        Ok(self.model.with_network(classes, Open { plan: self.clone(), data }))
+        Ok(self.model.network(classes).with_data(self.clone(), data))
     }
 
     fn rehearse(
@@ -158,7 +158,7 @@ impl TaskPlan for ImagePlan {
         batch: usize,
     ) -> Result<[Duration; 2], RunError> {
         let classes = signature.as_array().map_or(0, Vec::len).max(2);
-        self.model.with_network(classes, Rehearse { own: self, plan, device, batch })
+        self.model.network(classes).rehearse(self, plan, device, batch)
     }
 
     fn check_outliers(&self) -> Result<(), RunError> {
@@ -172,36 +172,6 @@ impl TaskPlan for ImagePlan {
         device: &Device,
     ) -> Result<Box<dyn Serving>, RunError> {
         let classes: Vec<String> = folder.read_json(data::CLASSES)?;
-        let count = classes.len();
-        self.model.with_network(count, predict::Load { own: self, plan, folder, device, classes })
-    }
-}
-
-struct Open {
-    plan: ImagePlan,
-    data: ImageData,
-}
-
-impl UseNetwork for Open {
-    type Output = Box<dyn AnyWorkload>;
-
-    fn with<N: Classifier>(self, init: impl Fn(&Device) -> N + 'static) -> Box<dyn AnyWorkload> {
-        let task = self.plan.classify();
-        Box::new(Classification { plan: self.plan, data: self.data, task, init: Box::new(init) })
-    }
-}
-
-struct Rehearse<'a> {
-    own: &'a ImagePlan,
-    plan: &'a Plan,
-    device: &'a Device,
-    batch: usize,
-}
-
-impl UseNetwork for Rehearse<'_> {
-    type Output = Result<[Duration; 2], RunError>;
-
-    fn with<N: Classifier>(self, init: impl Fn(&Device) -> N + 'static) -> Self::Output {
-        rehearse(&self.own.classify(), init, self.plan, self.device, self.batch)
+        self.model.network(classes.len()).serve(self, plan, folder, device, classes)
     }
 }

@@ -12,6 +12,7 @@ use updraft_models::{SeparableConfig, SeparableNet};
 use updraft_trainer::Streams;
 
 use super::data_plan::DataPlan;
+use super::network::Network;
 use crate::config::{ConfigError, Key, Keys, Settings};
 use crate::error::RunError;
 
@@ -104,34 +105,25 @@ impl ModelPlan {
         }
     }
 
-    /// Does something with the network for so many classes: one arm a model.
-    pub(super) fn with_network<U: UseNetwork>(&self, classes: usize, work: U) -> U::Output {
+    /// The network for so many classes: one arm a model.
+    pub(super) fn network(&self, classes: usize) -> Box<dyn Network> {
         match self {
             Self::DualPathway(config) => {
                 let mut config = config.clone();
                 config.classes = classes;
-                work.with(move |device: &Device| config.init(device))
+                Box::new(move |device: &Device| config.init(device))
             }
             Self::Separable(config) => {
                 let mut config = config.clone();
                 config.classes = classes;
-                work.with(move |device: &Device| config.init(device))
+                Box::new(move |device: &Device| config.init(device))
             }
         }
     }
 }
 
-/// What is done with a network of whichever kind.
-pub(super) trait UseNetwork {
-    /// What comes of it.
-    type Output;
-
-    /// Does it, with a function that draws fresh parameters.
-    fn with<N: Classifier>(self, init: impl Fn(&Device) -> N + 'static) -> Self::Output;
-}
-
 /// A network that classifies images.
-pub(super) trait Classifier: Module + std::fmt::Debug + 'static {
+pub(super) trait Classifier: Module + std::fmt::Debug + Send + 'static {
     /// The name of its kind in a configuration.
     const KIND: &'static str;
 
@@ -272,26 +264,17 @@ impl Classifier for SeparableNet {
 mod tests {
     use super::*;
 
-    struct Segments;
-
-    impl UseNetwork for Segments {
-        type Output = ();
-
-        fn with<N: Classifier>(self, init: impl Fn(&Device) -> N + 'static) {
-            let device = Device::flex();
-            let net = init(&device);
-            let images = Tensor::ones([2, 3, 16, 16], &device);
+    #[test]
+    fn segments_in_their_order_are_the_forward_pass() {
+        fn check(net: &impl Classifier) {
+            let images = Tensor::ones([2, 3, 16, 16], &Device::flex());
             let flow = net.enter(images.clone());
             let flow =
                 (0..net.segment_count()).fold(flow, |flow, index| net.run_segment(index, flow));
             assert!(net.leave(flow).into_data() == net.classify(images).into_data());
         }
-    }
-
-    #[test]
-    fn segments_in_their_order_are_the_forward_pass() {
-        ModelPlan::DualPathway(DualPathwayConfig::new(3, 2)).with_network(3, Segments);
-        ModelPlan::Separable(SeparableConfig::new(3, 2)).with_network(3, Segments);
+        check(&DualPathwayConfig::new(3, 2).init(&Device::flex()));
+        check(&SeparableConfig::new(3, 2).init(&Device::flex()));
     }
 
     #[test]

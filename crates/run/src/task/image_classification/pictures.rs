@@ -1,4 +1,4 @@
-//! What a person wants to look at of a classifier: its confusions and its most confident mistakes.
+//! Pictures of a classifier for the report: its confusion matrix and its most confident mistakes.
 
 use burn::tensor::activation::softmax;
 use burn::tensor::{Device, FloatDType, Tensor};

@@ -7,42 +7,15 @@ use burn::tensor::{Device, Tensor, TensorData};
 use updraft_data::{Normalize, decode};
 use updraft_precision::Policy;
 
-use super::ImagePlan;
 use super::data::normalization;
-use super::model::{Classifier, UseNetwork};
-use crate::config::Plan;
+use super::data_plan::DataPlan;
+use super::model::Classifier;
 use crate::error::RunError;
-use crate::folder::RunFolder;
-use crate::operation::load;
 use crate::task::{ClassProbability, Outcome, Predicted, Serving};
 
-/// Loads the network of a run.
-pub(super) struct Load<'a> {
-    pub(super) own: &'a ImagePlan,
-    pub(super) plan: &'a Plan,
-    pub(super) folder: &'a RunFolder,
-    pub(super) device: &'a Device,
-    pub(super) classes: Vec<String>,
-}
-
-impl UseNetwork for Load<'_> {
-    type Output = Result<Box<dyn Serving>, RunError>;
-
-    fn with<N: Classifier>(self, init: impl Fn(&Device) -> N + 'static) -> Self::Output {
-        let network = load(init(self.device), self.plan, self.folder)?;
-        Ok(Box::new(ImageClassifier {
-            network,
-            size: self.own.data.size(),
-            normalize: normalization(&self.own.data),
-            policy: self.plan.precision,
-            classes: self.classes,
-            device: self.device.clone(),
-        }))
-    }
-}
-
+/// A trained network with what its images are prepared by.
 #[derive(Debug)]
-struct ImageClassifier<N> {
+pub(super) struct ImageClassifier<N> {
     network: N,
     size: (usize, usize),
     normalize: Normalize,
@@ -51,7 +24,20 @@ struct ImageClassifier<N> {
     device: Device,
 }
 
-impl<N: Classifier + Send> Serving for ImageClassifier<N> {
+impl<N> ImageClassifier<N> {
+    pub(super) fn new(
+        network: N,
+        data: &DataPlan,
+        policy: Policy,
+        classes: Vec<String>,
+        device: Device,
+    ) -> Self {
+        let (size, normalize) = (data.size(), normalization(data));
+        Self { network, size, normalize, policy, classes, device }
+    }
+}
+
+impl<N: Classifier> Serving for ImageClassifier<N> {
     fn classes(&self) -> &[String] {
         &self.classes
     }

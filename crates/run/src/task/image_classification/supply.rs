@@ -77,7 +77,7 @@ impl FaultsPlan {
     }
 }
 
-/// MiB of decoded images that are kept where nobody says how many.
+/// MiB of decoded images that are kept by default.
 const BUDGET_MIB: u64 = 1024;
 
 fn default_budget_mib() -> u64 {

@@ -4,6 +4,7 @@ mod data;
 mod data_plan;
 mod loss;
 mod model;
+mod network;
 mod pictures;
 mod predict;
 mod regress;
@@ -19,16 +20,15 @@ use updraft_trainer::{MetricSpec, metric_specs};
 use self::data::{ENCODER, TableData};
 use self::data_plan::DataPlan;
 use self::loss::ValueLoss;
-use self::model::{ModelPlan, Regressor, UseNetwork};
+use self::model::ModelPlan;
 use self::regress::Regress;
-use self::workload::Regression;
 use super::ability::Ability;
 use super::kind::{Opening, TaskKind, TaskPlan};
 use super::serving::Serving;
 use crate::config::{ConfigError, Key, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
-use crate::operation::{AnyWorkload, rehearse};
+use crate::operation::AnyWorkload;
 
 const LOSS: Key<ValueLoss> = Key::new(
     "train.loss",
@@ -109,7 +109,7 @@ impl TaskPlan for TablePlan {
     fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError> {
         let data = TableData::open(&self.data, plan.seed, &opening)?;
         let inputs = data.train.sample_shape()[0];
-        Ok(self.model.with_network(inputs, Open { plan: self.clone(), data }))
+        Ok(self.model.network(inputs).with_data(self.clone(), data))
     }
 
     fn rehearse(
@@ -120,7 +120,7 @@ impl TaskPlan for TablePlan {
         batch: usize,
     ) -> Result<[Duration; 2], RunError> {
         let inputs = signature.as_u64().map_or(1, |inputs| inputs as usize);
-        self.model.with_network(inputs, Rehearse { own: self, plan, device, inputs, batch })
+        self.model.network(inputs).rehearse(self, plan, device, inputs, batch)
     }
 
     fn serve(
@@ -131,38 +131,6 @@ impl TaskPlan for TablePlan {
     ) -> Result<Box<dyn Serving>, RunError> {
         let encoder: TableEncoder = folder.read_json(ENCODER)?;
         let inputs = data::width(&encoder, self.data.target());
-        self.model.with_network(inputs, predict::Load { own: self, plan, folder, device, encoder })
-    }
-}
-
-struct Open {
-    plan: TablePlan,
-    data: TableData,
-}
-
-impl UseNetwork for Open {
-    type Output = Box<dyn AnyWorkload>;
-
-    fn with<N: Regressor>(self, init: impl Fn(&Device) -> N + 'static) -> Box<dyn AnyWorkload> {
-        let (_, std) = data::scale(&self.data.encoder, &self.data.target);
-        let inputs = self.data.train.sample_shape()[0];
-        let task = self.plan.regress(std, inputs);
-        Box::new(Regression { plan: self.plan, data: self.data, task, init: Box::new(init) })
-    }
-}
-
-struct Rehearse<'a> {
-    own: &'a TablePlan,
-    plan: &'a Plan,
-    device: &'a Device,
-    inputs: usize,
-    batch: usize,
-}
-
-impl UseNetwork for Rehearse<'_> {
-    type Output = Result<[Duration; 2], RunError>;
-
-    fn with<N: Regressor>(self, init: impl Fn(&Device) -> N + 'static) -> Self::Output {
-        rehearse(&self.own.regress(1.0, self.inputs), init, self.plan, self.device, self.batch)
+        self.model.network(inputs).serve(self, plan, folder, device, &encoder)
     }
 }

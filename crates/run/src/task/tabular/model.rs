@@ -7,6 +7,7 @@ use updraft_kan::slices::{MAX_DEGREE, MAX_INTERVALS};
 use updraft_kan::{Kan, KanConfig, KanLinearConfig, Outside};
 use updraft_models::{Perceptron, PerceptronConfig};
 
+use super::network::Network;
 use crate::config::{ConfigError, Key, Keys, Settings};
 
 const KIND: Key<ModelKind> =
@@ -82,17 +83,17 @@ impl ModelPlan {
         widths(inputs, hidden)
     }
 
-    /// Does something with the network for so many inputs: one arm a model.
-    pub(super) fn with_network<U: UseNetwork>(&self, inputs: usize, work: U) -> U::Output {
+    /// The network for so many inputs: one arm a model.
+    pub(super) fn network(&self, inputs: usize) -> Box<dyn Network> {
         let widths = self.widths(inputs);
         match self {
             Self::Kan { layer, .. } => {
                 let config = KanConfig::new(widths).with_layer(layer.clone());
-                work.with(move |device: &Device| config.init(device))
+                Box::new(move |device: &Device| config.init(device))
             }
             Self::Mlp { .. } => {
                 let config = PerceptronConfig::new(widths);
-                work.with(move |device: &Device| config.init(device))
+                Box::new(move |device: &Device| config.init(device))
             }
         }
     }
@@ -100,15 +101,6 @@ impl ModelPlan {
 
 fn widths(inputs: usize, hidden: &[usize]) -> Vec<usize> {
     [&[inputs], hidden, &[1]].concat()
-}
-
-/// What is done with a network of whichever kind.
-pub(super) trait UseNetwork {
-    /// What comes of it.
-    type Output;
-
-    /// Does it, with a function that draws fresh parameters.
-    fn with<N: Regressor>(self, init: impl Fn(&Device) -> N + 'static) -> Self::Output;
 }
 
 /// A network that predicts numbers from the numbers of a row.

@@ -1,4 +1,4 @@
-//! What a person wants to look at of a regression: predicted against true, and residuals.
+//! Pictures of a regression for the report: predicted against true values, and residuals.
 
 use burn::tensor::{Device, Tensor};
 use updraft_data::{InMemoryTensors, Loader};

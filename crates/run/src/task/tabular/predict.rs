@@ -9,45 +9,16 @@ use updraft_precision::Policy;
 use super::TablePlan;
 use super::data::{inputs, read_files, scale, with_file_features};
 use super::data_plan::DataPlan;
-use super::model::{Regressor, UseNetwork};
-use crate::config::Plan;
+use super::model::Regressor;
 use crate::error::RunError;
-use crate::folder::RunFolder;
-use crate::operation::load;
 use crate::task::{Outcome, Predicted, Quantity, Serving};
 
 /// Rows of one forward pass, so that the memory of a large file is that of its rows alone.
 const ROWS_AT_ONCE: usize = 4096;
 
-/// Loads the network of a run.
-pub(super) struct Load<'a> {
-    pub(super) own: &'a TablePlan,
-    pub(super) plan: &'a Plan,
-    pub(super) folder: &'a RunFolder,
-    pub(super) device: &'a Device,
-    pub(super) encoder: TableEncoder,
-}
-
-impl UseNetwork for Load<'_> {
-    type Output = Result<Box<dyn Serving>, RunError>;
-
-    fn with<N: Regressor>(self, init: impl Fn(&Device) -> N + 'static) -> Self::Output {
-        let network = load(init(self.device), self.plan, self.folder)?;
-        let target = self.own.data.target().to_owned();
-        Ok(Box::new(RowPredictor {
-            network,
-            data: self.own.data.clone(),
-            scale: scale(&self.encoder, &target),
-            encoder: self.encoder.without(&target),
-            target,
-            policy: self.plan.precision,
-            device: self.device.clone(),
-        }))
-    }
-}
-
+/// A trained network with what its rows are encoded by.
 #[derive(Debug)]
-struct RowPredictor<N> {
+pub(super) struct RowPredictor<N> {
     network: N,
     data: DataPlan,
     /// Of the features.
@@ -60,6 +31,26 @@ struct RowPredictor<N> {
 }
 
 impl<N: Regressor> RowPredictor<N> {
+    /// `encoder` is that of the features and the target.
+    pub(super) fn new(
+        network: N,
+        own: &TablePlan,
+        encoder: &TableEncoder,
+        policy: Policy,
+        device: Device,
+    ) -> Self {
+        let target = own.data.target().to_owned();
+        Self {
+            network,
+            data: own.data.clone(),
+            scale: scale(encoder, &target),
+            encoder: encoder.without(&target),
+            target,
+            policy,
+            device,
+        }
+    }
+
     /// The rows of a file with the columns of the run's features; others are passed over.
     fn read(&self, path: &Path) -> Result<Table, RunError> {
         let DataPlan::Files(files) = &self.data else {

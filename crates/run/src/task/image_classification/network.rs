@@ -1,0 +1,72 @@
+//! A network of whichever kind, before its parameters are drawn.
+
+use std::time::Duration;
+
+use burn::tensor::Device;
+
+use super::ImagePlan;
+use super::data::ImageData;
+use super::model::Classifier;
+use super::predict::ImageClassifier;
+use super::workload::Classification;
+use crate::config::Plan;
+use crate::error::RunError;
+use crate::folder::RunFolder;
+use crate::operation::{AnyWorkload, load, rehearse};
+use crate::task::Serving;
+
+/// What is done with a network; implemented for every function that draws the parameters of a
+/// [`Classifier`].
+pub(super) trait Network {
+    /// Puts it beside its images.
+    fn with_data(self: Box<Self>, plan: ImagePlan, data: ImageData) -> Box<dyn AnyWorkload>;
+
+    /// Trains two steps on examples.
+    fn rehearse(
+        &self,
+        own: &ImagePlan,
+        plan: &Plan,
+        device: &Device,
+        batch: usize,
+    ) -> Result<[Duration; 2], RunError>;
+
+    /// Loads the parameters of a run.
+    fn serve(
+        &self,
+        own: &ImagePlan,
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+        classes: Vec<String>,
+    ) -> Result<Box<dyn Serving>, RunError>;
+}
+
+impl<N: Classifier, F: Fn(&Device) -> N + 'static> Network for F {
+    fn with_data(self: Box<Self>, plan: ImagePlan, data: ImageData) -> Box<dyn AnyWorkload> {
+        let task = plan.classify();
+        Box::new(Classification { plan, data, task, init: self })
+    }
+
+    fn rehearse(
+        &self,
+        own: &ImagePlan,
+        plan: &Plan,
+        device: &Device,
+        batch: usize,
+    ) -> Result<[Duration; 2], RunError> {
+        rehearse(&own.classify(), self, plan, device, batch)
+    }
+
+    fn serve(
+        &self,
+        own: &ImagePlan,
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+        classes: Vec<String>,
+    ) -> Result<Box<dyn Serving>, RunError> {
+        let network = load(self(device), plan, folder)?;
+        let policy = plan.precision;
+        Ok(Box::new(ImageClassifier::new(network, &own.data, policy, classes, device.clone())))
+    }
+}

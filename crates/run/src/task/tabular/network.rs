@@ -1,0 +1,75 @@
+//! A network of whichever kind, before its parameters are drawn.
+
+use std::time::Duration;
+
+use burn::tensor::Device;
+use updraft_data::TableEncoder;
+
+use super::TablePlan;
+use super::data::{TableData, scale};
+use super::model::Regressor;
+use super::predict::RowPredictor;
+use super::workload::Regression;
+use crate::config::Plan;
+use crate::error::RunError;
+use crate::folder::RunFolder;
+use crate::operation::{AnyWorkload, load, rehearse};
+use crate::task::Serving;
+
+/// What is done with a network; implemented for every function that draws the parameters of a
+/// [`Regressor`].
+pub(super) trait Network {
+    /// Puts it beside its rows.
+    fn with_data(self: Box<Self>, plan: TablePlan, data: TableData) -> Box<dyn AnyWorkload>;
+
+    /// Trains two steps of `batch` rows on examples of `inputs` numbers.
+    fn rehearse(
+        &self,
+        own: &TablePlan,
+        plan: &Plan,
+        device: &Device,
+        inputs: usize,
+        batch: usize,
+    ) -> Result<[Duration; 2], RunError>;
+
+    /// Loads the parameters of a run.
+    fn serve(
+        &self,
+        own: &TablePlan,
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+        encoder: &TableEncoder,
+    ) -> Result<Box<dyn Serving>, RunError>;
+}
+
+impl<N: Regressor, F: Fn(&Device) -> N + 'static> Network for F {
+    fn with_data(self: Box<Self>, plan: TablePlan, data: TableData) -> Box<dyn AnyWorkload> {
+        let (_, std) = scale(&data.encoder, &data.target);
+        let task = plan.regress(std, data.train.sample_shape()[0]);
+        Box::new(Regression { plan, data, task, init: self })
+    }
+
+    fn rehearse(
+        &self,
+        own: &TablePlan,
+        plan: &Plan,
+        device: &Device,
+        inputs: usize,
+        batch: usize,
+    ) -> Result<[Duration; 2], RunError> {
+        rehearse(&own.regress(1.0, inputs), self, plan, device, batch)
+    }
+
+    fn serve(
+        &self,
+        own: &TablePlan,
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+        encoder: &TableEncoder,
+    ) -> Result<Box<dyn Serving>, RunError> {
+        let network = load(self(device), plan, folder)?;
+        Ok(Box::new(RowPredictor::new(network, own, encoder, plan.precision, device.clone())))
+    }
+}
