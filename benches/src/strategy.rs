@@ -1,15 +1,13 @@
 //! Strategies: who computes a problem.
 
-use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use anyhow::{Context, Result};
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
-use updraft_conv::slices::{Algorithm, Path};
+use updraft_conv::slices::{Algorithm, Isa};
 use updraft_device::{Backend, DeviceSpec, open as open_device, probe, select};
-use updraft_quant::slices::Path as Int8Path;
 
 use crate::problem::int8_product::Tail;
 use crate::problem::matmul::Number;
@@ -86,13 +84,10 @@ pub(crate) enum Kernels {
 /// The name of the path that computes a problem of eight bits in f32.
 pub(crate) const FLOATS: &str = "f32";
 
-/// The one of a crate's paths that has a name.
-///
-/// # Errors
-/// When the crate has no such path.
-pub(crate) fn path_named<P: Display>(paths: impl IntoIterator<Item = P>, name: &str) -> Result<P> {
-    let path = paths.into_iter().find(|path| path.to_string() == name);
-    path.with_context(|| format!("this problem's kernels have no path `{name}`"))
+/// The instruction set of a name.
+pub(crate) fn isa_named(name: &str) -> Result<Isa> {
+    let isa = Isa::ALL.into_iter().find(|isa| isa.name() == name);
+    isa.with_context(|| format!("this problem's kernels have no instruction set `{name}`"))
 }
 
 /// The name of KAN layers' eight bits among the paths: asked for, never picked.
@@ -116,7 +111,7 @@ const KAN_PEERS: [&str; 5] = ["pytorch", "pytorch-compiled", GAUSSIANS, EXPANDED
 /// The strategies of this build for a problem.
 pub(crate) fn ours(problem: &Problem) -> Vec<Strategy> {
     let here = |id: &str, role| Strategy { id: id.to_owned(), role, host: Host::Here };
-    let paths = paths(problem);
+    let paths = sets(problem);
     let has_kernels = !paths.is_empty();
     let mut strategies = Vec::new();
     if has_kernels || !is_on_tensors(problem) {
@@ -167,24 +162,23 @@ fn gpus() -> &'static [String] {
 
 /// What another build of ours picks for a problem.
 pub(crate) fn variant(problem: &Problem, id: &str, program: &std::path::Path) -> Strategy {
-    let is_burns = paths(problem).is_empty() && is_on_tensors(problem);
+    let is_burns = sets(problem).is_empty() && is_on_tensors(problem);
     let picks = if is_burns { "flex" } else { "updraft" };
     let host = Host::Build { program: program.to_owned(), picks };
     Strategy { id: id.to_owned(), role: Role::Variant, host }
 }
 
-/// The paths of our kernels that compute a problem as it is on this CPU, fastest first.
-fn paths(problem: &Problem) -> Vec<&'static str> {
-    let floats = || Path::ALL.into_iter().rev().filter(|path| path.is_available());
-    let integers = || Int8Path::ALL.into_iter().rev().filter(|path| path.is_available());
+/// The instruction sets that our kernels compute a problem with as it is on this CPU, fastest first.
+fn sets(problem: &Problem) -> Vec<&'static str> {
+    let there = |isas: &'static [Isa]| isas.iter().rev().filter(|isa| isa.is_available());
     match problem {
         Problem::Conv2d(_) | Problem::BatchNorm(_) | Problem::KanLayer(_) => {
-            floats().map(Path::name).collect()
+            there(&Isa::BASES).map(|isa| isa.name()).collect()
         }
-        Problem::Int8Product(_) => integers().map(Int8Path::name).collect(),
-        // A batch of images takes the portable path seconds; every other path is proved by it.
+        Problem::Int8Product(_) => there(&Isa::DOTS).map(|isa| isa.name()).collect(),
+        // A batch of images takes the portable kernels seconds; every other set is proved by them.
         Problem::Int8Network(_) => {
-            integers().filter(|path| *path != Int8Path::Portable).map(Int8Path::name).collect()
+            there(&Isa::DOTS).filter(|isa| **isa != Isa::Portable).map(|isa| isa.name()).collect()
         }
         _ => Vec::new(),
     }
@@ -245,8 +239,7 @@ pub(crate) fn open(id: &str) -> Result<(Device, Kernels, String)> {
     let (device, kernels) = match id.strip_prefix("updraft") {
         Some("") => ("flex", Kernels::Ours),
         Some(rest) => {
-            let names = Path::ALL.map(Path::name).into_iter();
-            let names = names.chain(Int8Path::ALL.map(Int8Path::name));
+            let names = Isa::ALL.map(Isa::name).into_iter();
             let mut names = names.chain([KAN_PACKED, KAN_INT8, FLOATS, DIRECT]);
             let name = names.find(|name| rest.strip_prefix('-') == Some(name));
             ("flex", Kernels::Forced(name.with_context(|| format!("no strategy `{id}`"))?))
@@ -256,22 +249,23 @@ pub(crate) fn open(id: &str) -> Result<(Device, Kernels, String)> {
     let spec: DeviceSpec = device.parse().with_context(|| format!("no strategy `{id}`"))?;
     let selection = select(&spec, &probe())?;
     let device = open_device(&selection)?;
+    let detected = Isa::detect();
     let about = match kernels {
         Kernels::Burn => {
             let applied = updraft_device::applied(&device);
             format!("burn {}, {}", crate::machine::burn_version(), applied.device)
         }
         Kernels::Ours => {
-            format!("what we pick: {}, in eight bits {}", Path::detect(), Int8Path::detect())
+            format!("what we pick: {}, in eight bits {}", detected.base(), detected.dot())
         }
         Kernels::Forced(DIRECT) => {
-            format!("our kernels on slices, {}, every product computed", Path::detect())
+            format!("our kernels on slices, {}, every product computed", detected.base())
         }
         Kernels::Forced(KAN_PACKED) => {
-            format!("our layer, its weights laid out before: {}", Path::detect())
+            format!("our layer, its weights laid out before: {}", detected.base())
         }
-        Kernels::Forced(FLOATS) => format!("our layers in f32: {}", Path::detect()),
-        Kernels::Forced(path) => format!("our kernels on slices, {path}"),
+        Kernels::Forced(FLOATS) => format!("our layers in f32: {}", detected.base()),
+        Kernels::Forced(isa) => format!("our kernels on slices, {isa}"),
     };
     Ok((device, kernels, about))
 }

@@ -1,5 +1,6 @@
 //! Runs cargo for the house: build, train, test, check, tidy.
 
+mod arm;
 mod bench;
 mod cargo;
 mod check;
@@ -8,7 +9,7 @@ mod tidy;
 mod updraft;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 
 const HELP: &str = "\
 Runs cargo for the house.
@@ -37,6 +38,7 @@ Commands for those who measure:
 Commands for those who change the code:
   check       format, tidy, clippy, docs and feature builds, cheapest first
   test        every test
+  test-arm    the kernels' tests on aarch64, under emulation
   tidy        the laws of the house
 
 Options:
@@ -53,12 +55,15 @@ fn main() -> ExitCode {
         | "explain" | "lr-find" | "batch-find" | "compare" | "warm-up" | "verify" => {
             updraft::run(&command, &rest)
         }
-        "check" | "test" | "tidy" if rest.iter().any(|argument| argument != "--dry-run") => {
+        "check" | "test" | "test-arm" | "tidy"
+            if rest.iter().any(|argument| argument != "--dry-run") =>
+        {
             refuse(&format!("`cargo xtask {command}` takes no arguments but --dry-run"))
         }
         "bench" => bench::run(&rest),
         "check" => check::run(dry_run),
         "test" => suite::run(dry_run),
+        "test-arm" => arm::run(dry_run),
         "tidy" => tidy::run(dry_run),
         "" | "help" | "--help" | "-h" => {
             print(HELP.trim_end());
@@ -76,6 +81,12 @@ fn root() -> &'static Path {
 /// The folder that cargo builds into.
 fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// Whether a program starts.
+fn is_here(program: &str) -> bool {
+    let version = Command::new(program).arg("--version").stdout(Stdio::null()).status();
+    version.is_ok_and(|status| status.success())
 }
 
 fn refuse(message: &str) -> ExitCode {

@@ -1,9 +1,9 @@
 //! `test`: every test of the workspace.
 
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 
 use crate::cargo::Cargo;
-use crate::{print, updraft};
+use crate::{arm, is_here, print, updraft};
 
 /// The program first, so that whoever ran `train` before compiles nothing twice.
 const STEPS: [Cargo<'_>; 2] = [updraft::BUILD, Cargo::new("test --workspace")];
@@ -31,11 +31,5 @@ pub(crate) fn run(dry_run: bool) -> ExitCode {
             return code;
         }
     }
-    ExitCode::SUCCESS
-}
-
-/// Whether a program starts.
-fn is_here(program: &str) -> bool {
-    let version = Command::new(program).arg("--version").stdout(Stdio::null()).status();
-    version.is_ok_and(|status| status.success())
+    arm::run_if_here(dry_run).err().unwrap_or(ExitCode::SUCCESS)
 }

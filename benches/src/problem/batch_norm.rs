@@ -6,13 +6,13 @@ use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 use updraft_conv::Activation;
 use updraft_conv::slices::{
-    BatchNormShape, NormGradients, Normalization, Path, Scratch, Statistics, batch_norm,
+    BatchNormShape, Isa, NormGradients, Normalization, Scratch, Statistics, batch_norm,
     batch_norm_gradient,
 };
 
 use crate::formula;
 use crate::problem::{Outputs, Pass, Problem, Repeat, Site, Task, Work, widened};
-use crate::strategy::{Kernels, path_named};
+use crate::strategy::{Kernels, isa_named};
 
 const EPSILON: f64 = 1e-5;
 
@@ -115,8 +115,8 @@ impl Task for BatchNorm {
             Pass::Training => site.device.clone().autodiff(),
         };
         if let Kernels::Forced(name) = site.kernels {
-            let path = path_named(Path::ALL, name)?;
-            return Ok(Box::new(OnSlices::new(self, path, site.threads)));
+            let isa = isa_named(name)?;
+            return Ok(Box::new(OnSlices::new(self, isa, site.threads)));
         }
         let [x, gamma, beta, g] = self.inputs();
         let image = |values| Tensor::from_data(TensorData::new(values, self.shape()), &device);
@@ -196,7 +196,7 @@ impl Repeat for OnBurn {
 
 /// Our kernels without burn, into memory that is there.
 struct OnSlices {
-    path: Path,
+    isa: Isa,
     shape: BatchNormShape,
     pass: Pass,
     inputs: [Vec<f32>; 4],
@@ -209,11 +209,11 @@ struct OnSlices {
 }
 
 impl OnSlices {
-    fn new(problem: &BatchNorm, path: Path, threads: usize) -> Self {
+    fn new(problem: &BatchNorm, isa: Isa, threads: usize) -> Self {
         let BatchNorm { batch, channels, side, pass } = *problem;
         let shape = BatchNormShape { batch, channels, pixels: side * side };
         Self {
-            path,
+            isa,
             shape,
             pass,
             inputs: problem.inputs(),
@@ -228,17 +228,17 @@ impl OnSlices {
 
 impl Repeat for OnSlices {
     fn once(&mut self) -> Result<()> {
-        let Self { path, shape, inputs: [x, gamma, beta, g], y, dx, vectors, scratch, .. } = self;
+        let Self { isa, shape, inputs: [x, gamma, beta, g], y, dx, vectors, scratch, .. } = self;
         let activation = Activation::Identity;
         let by = Normalization { gamma, beta, epsilon: EPSILON, residual: None, activation };
         let [mean, variance, dgamma, dbeta] = vectors;
         let threads = self.threads;
         let statistics = Statistics { mean: &mut *mean, variance: &mut *variance };
-        batch_norm(*path, *shape, by, x, y, statistics, scratch, threads);
+        batch_norm(*isa, *shape, by, x, y, statistics, scratch, threads);
         if self.pass == Pass::Training {
             let gradients = NormGradients { dx, dgamma, dbeta, dresidual: None };
             let statistics = [&mean[..], &variance[..]];
-            batch_norm_gradient(*path, *shape, by, statistics, x, g, gradients, scratch, threads);
+            batch_norm_gradient(*isa, *shape, by, statistics, x, g, gradients, scratch, threads);
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
-use updraft_quant::slices::Path;
+use updraft_quant::slices::Isa;
 use updraft_quant::{Calibration, Graph, QuantizedModel, Workspace};
 
 use crate::problem::int8_network::{ANSWERS, Int8Network, Shape};
@@ -111,7 +111,7 @@ impl Repeat for Run {
         let model = self.calibrated()?;
         let each: usize = model.shapes()[0].iter().product();
         let mut y = vec![0.0; self.held.len() / each * ANSWERS];
-        model.run(Path::detect(), &self.held, &mut y, &mut Workspace::new(), self.threads);
+        model.run(Isa::detect(), &self.held, &mut y, &mut Workspace::new(), self.threads);
         Ok(Outputs::from([("answer".to_owned(), widened(&y))]))
     }
 }

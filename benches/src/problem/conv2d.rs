@@ -6,12 +6,12 @@ use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 use updraft_conv::slices::{
-    Algorithm, ConvGeometry, ConvShape, Path, Scratch, forward, input_gradient, weight_gradient,
+    Algorithm, ConvGeometry, ConvShape, Isa, Scratch, forward, input_gradient, weight_gradient,
 };
 
 use crate::formula;
 use crate::problem::{Outputs, Problem, Repeat, Site, Task, Work, widened};
-use crate::strategy::{DIRECT, Kernels, path_named};
+use crate::strategy::{DIRECT, Kernels, isa_named};
 
 /// A square kernel over square images, f32, NCHW, padded by half the kernel, without bias.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -185,16 +185,16 @@ impl Task for Conv2d {
         match site.kernels {
             Kernels::Forced(DIRECT) => {
                 let geometry = self.geometry()?.with_algorithm(Algorithm::Direct)?;
-                let path = Path::detect();
-                return Ok(Box::new(OnSlices::new(self, geometry, path, site.threads)));
+                let isa = Isa::detect();
+                return Ok(Box::new(OnSlices::new(self, geometry, isa, site.threads)));
             }
             Kernels::Forced(name) => {
-                let path = path_named(Path::ALL, name)?;
-                return Ok(Box::new(OnSlices::new(self, self.geometry()?, path, site.threads)));
+                let isa = isa_named(name)?;
+                return Ok(Box::new(OnSlices::new(self, self.geometry()?, isa, site.threads)));
             }
             Kernels::Ours if !self.pass.is_on_tensors() => {
-                let path = Path::detect();
-                return Ok(Box::new(OnSlices::new(self, self.geometry()?, path, site.threads)));
+                let isa = Isa::detect();
+                return Ok(Box::new(OnSlices::new(self, self.geometry()?, isa, site.threads)));
             }
             _ => ensure!(self.pass.is_on_tensors(), "burn has no operation for one gradient"),
         }
@@ -266,7 +266,7 @@ impl Repeat for OnBurn {
 
 /// Our kernels without burn, into memory that is there.
 struct OnSlices {
-    path: Path,
+    isa: Isa,
     geometry: ConvGeometry,
     pass: ConvPass,
     inputs: [Vec<f32>; 3],
@@ -278,11 +278,11 @@ struct OnSlices {
 }
 
 impl OnSlices {
-    fn new(problem: &Conv2d, geometry: ConvGeometry, path: Path, threads: usize) -> Self {
+    fn new(problem: &Conv2d, geometry: ConvGeometry, isa: Isa, threads: usize) -> Self {
         let inputs = problem.inputs();
         let [x, w, g] = [0, 1, 2].map(|index: usize| vec![0.0; inputs[index].len()]);
         Self {
-            path,
+            isa,
             geometry,
             pass: problem.pass,
             inputs,
@@ -297,16 +297,16 @@ impl OnSlices {
 
 impl Repeat for OnSlices {
     fn once(&mut self) -> Result<()> {
-        let Self { path, geometry, inputs: [x, w, g], y, dx, dw, scratch, threads, .. } = self;
+        let Self { isa, geometry, inputs: [x, w, g], y, dx, dw, scratch, threads, .. } = self;
         // What autodiff computes for `Σ y·g`, without the sum.
         if self.pass.is_on_tensors() {
-            forward(*path, geometry, x, w, None, y, scratch, *threads);
+            forward(*isa, geometry, x, w, None, y, scratch, *threads);
         }
         if matches!(self.pass, ConvPass::Training | ConvPass::InputGradient) {
-            input_gradient(*path, geometry, g, w, dx, scratch, *threads);
+            input_gradient(*isa, geometry, g, w, dx, scratch, *threads);
         }
         if matches!(self.pass, ConvPass::Training | ConvPass::WeightGradient) {
-            weight_gradient(*path, geometry, x, g, dw, scratch, *threads);
+            weight_gradient(*isa, geometry, x, g, dw, scratch, *threads);
         }
         Ok(())
     }

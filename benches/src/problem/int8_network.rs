@@ -10,12 +10,12 @@ use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 use updraft_conv::{Activation, Conv2d, LayerPath};
-use updraft_quant::slices::{Path, Pooling};
+use updraft_quant::slices::{Isa, Pooling};
 use updraft_quant::{Calibration, Graph, Quantization, QuantizedModel, Window, Workspace};
 
 use crate::formula;
 use crate::problem::{Arithmetic, Outputs, Problem, Repeat, Site, Task, Work, widened};
-use crate::strategy::{FLOATS, Kernels, path_named};
+use crate::strategy::{FLOATS, Kernels, isa_named};
 
 /// A network and how many samples run at a time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -221,7 +221,7 @@ impl Task for Int8Network {
     }
 
     fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {
-        let path = match site.kernels {
+        let isa = match site.kernels {
             Kernels::Burn => {
                 return Ok(Box::new(InFloats::new(self, &site.device, LayerPath::Plain)));
             }
@@ -229,11 +229,11 @@ impl Task for Int8Network {
                 let path = LayerPath::of(&site.device);
                 return Ok(Box::new(InFloats::new(self, &site.device, path)));
             }
-            Kernels::Ours => Path::detect(),
-            Kernels::Forced(name) => path_named(Path::ALL, name)?,
+            Kernels::Ours => Isa::detect(),
+            Kernels::Forced(name) => isa_named(name)?,
         };
         Ok(Box::new(InBytes {
-            path,
+            isa,
             model: self.quantized(Calibration::MinMax.into())?,
             x: self.samples("x", self.batch),
             y: vec![0.0; self.batch * ANSWERS],
@@ -279,7 +279,7 @@ fn rectified(x: Vec<f64>) -> Vec<f64> {
 
 /// Our model in eight bits, on slices.
 struct InBytes {
-    path: Path,
+    isa: Isa,
     model: QuantizedModel,
     x: Vec<f32>,
     y: Vec<f32>,
@@ -289,7 +289,7 @@ struct InBytes {
 
 impl Repeat for InBytes {
     fn once(&mut self) -> Result<()> {
-        self.model.run(self.path, &self.x, &mut self.y, &mut self.workspace, self.threads);
+        self.model.run(self.isa, &self.x, &mut self.y, &mut self.workspace, self.threads);
         Ok(())
     }
 
@@ -298,9 +298,9 @@ impl Repeat for InBytes {
     fn outputs(&mut self) -> Result<Outputs> {
         self.once()?;
         let mut plain = vec![0.0; self.y.len()];
-        self.model.run(Path::Portable, &self.x, &mut plain, &mut Workspace::new(), 1);
+        self.model.run(Isa::Portable, &self.x, &mut plain, &mut Workspace::new(), 1);
         let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
-        ensure!(bits(&self.y) == bits(&plain), "{} and the portable path differ", self.path);
+        ensure!(bits(&self.y) == bits(&plain), "{} and the portable path differ", self.isa);
         Ok(Outputs::from([("answer".to_owned(), widened(&self.y))]))
     }
 }

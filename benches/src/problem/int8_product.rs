@@ -4,12 +4,12 @@ use anyhow::Result;
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
-use updraft_quant::slices::{Path, QuantizedLinear, Scratch, reference};
+use updraft_quant::slices::{Isa, QuantizedLinear, Scratch, reference};
 use updraft_quant::{ActivationScheme, OutputScheme, QuantizedWeights};
 
 use crate::formula;
 use crate::problem::{Arithmetic, Outputs, Problem, Repeat, Site, Task, Work, numbers};
-use crate::strategy::{Kernels, path_named};
+use crate::strategy::{Kernels, isa_named};
 
 /// `[rows, inner] · [inner, columns]`, unsigned activations with a zero point, signed weights.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -114,10 +114,10 @@ impl Task for Int8Product {
     }
 
     fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {
-        let path = match site.kernels {
+        let isa = match site.kernels {
             Kernels::Burn => return Ok(Box::new(InFloats::new(self, &site.device))),
-            Kernels::Ours => Path::detect(),
-            Kernels::Forced(name) => path_named(Path::ALL, name)?,
+            Kernels::Ours => Isa::detect(),
+            Kernels::Forced(name) => isa_named(name)?,
         };
         let bias = vec![0; self.columns];
         let weights =
@@ -128,7 +128,7 @@ impl Task for Int8Product {
             Tail::Codes => (Vec::new(), vec![0; results]),
         };
         Ok(Box::new(InBytes {
-            path,
+            isa,
             layer: QuantizedLinear::new(&weights, output()?),
             x: self.activations(),
             sums,
@@ -141,7 +141,7 @@ impl Task for Int8Product {
 
 /// Our kernels, into memory that is there; of the two results the one that is asked for has room.
 struct InBytes {
-    path: Path,
+    isa: Isa,
     layer: QuantizedLinear,
     x: Vec<u8>,
     sums: Vec<i32>,
@@ -152,11 +152,11 @@ struct InBytes {
 
 impl Repeat for InBytes {
     fn once(&mut self) -> Result<()> {
-        let Self { path, layer, x, sums, codes, scratch, threads } = self;
+        let Self { isa, layer, x, sums, codes, scratch, threads } = self;
         if codes.is_empty() {
-            layer.sums(*path, x, sums, scratch, *threads);
+            layer.sums(*isa, x, sums, scratch, *threads);
         } else {
-            layer.run(*path, x, codes, scratch, *threads);
+            layer.run(*isa, x, codes, scratch, *threads);
         }
         Ok(())
     }

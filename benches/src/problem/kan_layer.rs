@@ -8,8 +8,8 @@ use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 use updraft_kan::slices::reference::{self, Parameters};
 use updraft_kan::slices::{
-    Activation, Gradients, Grid, LayerGeometry, Path, QuantizedLayer, QuantizedPath,
-    QuantizedScratch, Scratch, Weights, backward, forward,
+    Activation, Gradients, Grid, Isa, LayerGeometry, QuantizedLayer, QuantizedScratch, Scratch,
+    Weights, backward, forward,
 };
 use updraft_kan::{KanLinear, KanLinearConfig, LayerPath, PackedKanLinear};
 
@@ -17,7 +17,7 @@ use crate::formula;
 use crate::problem::{
     Outputs, Pass, Problem, Proof, Repeat, Site, Task, Work, error_of, kan_beside, numbers, widened,
 };
-use crate::strategy::{EXPANDED_LINEAR, GAUSSIANS, KAN_INT8, KAN_PACKED, Kernels, path_named};
+use crate::strategy::{EXPANDED_LINEAR, GAUSSIANS, KAN_INT8, KAN_PACKED, Kernels, isa_named};
 
 /// Cubic splines over equal intervals of `[−1, 1]`, with `SiLU`, base weights and factors, f32.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -146,8 +146,8 @@ impl Task for KanLayer {
             Kernels::Forced(KAN_INT8) => return Ok(Box::new(InBytes::new(self, site.threads)?)),
             Kernels::Forced(KAN_PACKED) => return Ok(Box::new(Packed::new(self, &site.device)?)),
             Kernels::Forced(name) => {
-                let path = path_named(Path::ALL, name)?;
-                return Ok(Box::new(OnSlices::new(self, path, site.threads)?));
+                let isa = isa_named(name)?;
+                return Ok(Box::new(OnSlices::new(self, isa, site.threads)?));
             }
             Kernels::Ours => None,
             Kernels::Burn => Some(LayerPath::Plain),
@@ -255,7 +255,7 @@ impl Repeat for Packed {
 }
 
 struct OnSlices {
-    path: Path,
+    isa: Isa,
     geometry: Arc<LayerGeometry>,
     pass: Pass,
     numbers: Numbers,
@@ -269,11 +269,11 @@ struct OnSlices {
 }
 
 impl OnSlices {
-    fn new(problem: &KanLayer, path: Path, threads: usize) -> Result<Self> {
+    fn new(problem: &KanLayer, isa: Isa, threads: usize) -> Result<Self> {
         let numbers = problem.numbers();
         let like = |values: &Vec<f32>| vec![0.0; values.len()];
         Ok(Self {
-            path,
+            isa,
             geometry: Arc::new(problem.geometry()?),
             pass: problem.pass,
             y: like(&numbers.g),
@@ -290,10 +290,10 @@ impl OnSlices {
 
 impl Repeat for OnSlices {
     fn once(&mut self) -> Result<()> {
-        let Self { path, geometry, scratch, threads, .. } = self;
+        let Self { isa, geometry, scratch, threads, .. } = self;
         let Numbers { x, spline, base, scaler, g } = &self.numbers;
         let weights = Weights { spline, base: Some(base), scaler: Some(scaler), bias: None };
-        forward(*path, geometry, weights, x, &mut self.y, scratch, *threads)?;
+        forward(*isa, geometry, weights, x, &mut self.y, scratch, *threads)?;
         if self.pass == Pass::Training {
             let gradients = Gradients {
                 x: Some(&mut self.dx),
@@ -302,7 +302,7 @@ impl Repeat for OnSlices {
                 scaler: Some(&mut self.dscaler),
                 bias: None,
             };
-            backward(*path, geometry, weights, x, g, gradients, scratch, *threads)?;
+            backward(*isa, geometry, weights, x, g, gradients, scratch, *threads)?;
         }
         Ok(())
     }
@@ -344,7 +344,7 @@ impl InBytes {
 impl Repeat for InBytes {
     fn once(&mut self) -> Result<()> {
         let Self { layer, x, y, scratch, threads } = self;
-        Ok(layer.forward(QuantizedPath::detect(), x, y, scratch, *threads)?)
+        Ok(layer.forward(Isa::detect(), x, y, scratch, *threads)?)
     }
 
     fn outputs(&mut self) -> Result<Outputs> {

@@ -51,7 +51,7 @@ pub mod slices {
     pub use crate::kernels::{Divisor, PoolGeometry, PoolShape, Pooling, pool, pool_gradient};
 
     // Which instructions, and the memory they work in.
-    pub use crate::kernels::{Path, Scratch};
+    pub use crate::kernels::{Isa, Scratch};
 
     // The same in f64, for benchmarks and doubters.
     #[cfg(feature = "reference")]

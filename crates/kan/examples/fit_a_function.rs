@@ -4,7 +4,7 @@
 #![expect(clippy::print_stdout, reason = "an example shows what it found")]
 
 use updraft_kan::slices::{
-    Activation, Gradients, Grid, LayerError, LayerGeometry, Path, Scratch, Weights, backward,
+    Activation, Gradients, Grid, Isa, LayerError, LayerGeometry, Scratch, Weights, backward,
     forward,
 };
 
@@ -69,7 +69,7 @@ impl Layer {
     fn forward(&self, x: &[f32], scratch: &mut Scratch) -> Result<Vec<f32>, LayerError> {
         let batch = x.len() / self.geometry.in_features();
         let mut y = vec![0.0; batch * self.geometry.out_features()];
-        forward(Path::detect(), &self.geometry, self.weights(), x, &mut y, scratch, 1)?;
+        forward(Isa::detect(), &self.geometry, self.weights(), x, &mut y, scratch, 1)?;
         Ok(y)
     }
 
@@ -84,8 +84,8 @@ impl Layer {
         let (mut dx, mut of_spline) = (vec![0.0; x.len()], vec![0.0; self.spline.len()]);
         let gradients =
             Gradients { x: Some(&mut dx), spline: Some(&mut of_spline), ..Gradients::default() };
-        let (path, weights) = (Path::detect(), self.weights());
-        backward(path, &self.geometry, weights, x, dy, gradients, scratch, 1)?;
+        let (isa, weights) = (Isa::detect(), self.weights());
+        backward(isa, &self.geometry, weights, x, dy, gradients, scratch, 1)?;
         for (coefficient, gradient) in self.spline.iter_mut().zip(of_spline) {
             *coefficient -= LEARNING_RATE * gradient;
         }

@@ -50,12 +50,10 @@ pub mod slices {
     };
 
     // Inference with weights laid out once, and with coefficients of eight bits.
-    pub use crate::kernels::{
-        PackedLayer, QuantizeError, QuantizedLayer, QuantizedPath, QuantizedScratch,
-    };
+    pub use crate::kernels::{PackedLayer, QuantizeError, QuantizedLayer, QuantizedScratch};
 
     // Which instructions, the memory they work in, and how much that is.
-    pub use crate::kernels::{LayerMemory, Path, Scratch};
+    pub use crate::kernels::{Isa, LayerMemory, Scratch};
 
     // The same in f64, for benchmarks and doubters.
     #[cfg(feature = "reference")]

@@ -7,7 +7,7 @@ use std::error::Error;
 use std::fs;
 use std::path::Path as FilePath;
 
-use updraft_quant::slices::Path;
+use updraft_quant::slices::Isa;
 use updraft_quant::{QuantizedModel, Workspace};
 
 /// As many images as tell 99.5 % from less.
@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [image, answer] = model.shapes().map(|shape| shape.iter().product::<usize>());
     let x = images(image);
     let mut y = vec![0.0; IMAGES * answer];
-    model.run(Path::detect(), &x, &mut y, &mut Workspace::new(), 1);
+    model.run(Isa::detect(), &x, &mut y, &mut Workspace::new(), 1);
     let folder = FilePath::new(folder);
     fs::create_dir_all(folder)?;
     fs::write(folder.join("model.onnx"), model.to_onnx())?;

@@ -40,7 +40,7 @@ pub mod slices {
     pub use crate::kernels::{dequantize, quantize, quantize_images};
 
     // Which instructions, and the memory they work in.
-    pub use crate::kernels::{Path, Scratch};
+    pub use crate::kernels::{Isa, Scratch};
 
     // The same one number after the other, for benchmarks and doubters.
     #[cfg(feature = "reference")]

@@ -1,6 +1,6 @@
 //! How real numbers become eight bits, and back.
 
-use crate::kernels::{Path, dequantize, quantize};
+use crate::kernels::{Isa, dequantize, quantize};
 
 /// Activations in eight unsigned bits: `real = (q − zero_point)·scale`.
 ///
@@ -107,7 +107,7 @@ impl ActivationScheme {
     #[must_use]
     pub fn code(&self, value: f32) -> u8 {
         let mut code = [0];
-        quantize(Path::Portable, *self, &[value], &mut code);
+        quantize(Isa::Portable, *self, &[value], &mut code);
         code[0]
     }
 
@@ -115,7 +115,7 @@ impl ActivationScheme {
     #[must_use]
     pub fn real(&self, code: u8) -> f32 {
         let mut value = [0.0];
-        dequantize(Path::Portable, *self, &[code], &mut value);
+        dequantize(Isa::Portable, *self, &[code], &mut value);
         value[0]
     }
 }

@@ -1,69 +1,165 @@
-//! Which instructions the kernels use.
+//! Which instructions kernels use.
 
 use std::fmt;
 
-/// A set of vector instructions.
+/// An instruction set: the vector instructions that a kernel may use.
 ///
-/// All paths compute the same sums; they differ in the order of additions and, on the portable
-/// one, in the rounding of each product.
+/// Kernels in f32 differ by [`base`](Self::base) alone; what a set adds for integers or for bf16 is
+/// used by kernels of these types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
-pub enum Path {
+pub enum Isa {
     /// Rust without intrinsics.
     Portable,
-    /// 8 lanes with fused multiply-add.
-    Avx2,
-    /// 16 lanes with fused multiply-add.
-    Avx512,
-    /// 8 lanes in two registers of aarch64, with fused multiply-add; with the feature
-    /// `unstable-neon`.
+    /// aarch64: 8 lanes of f32 in two registers, with fused multiply-add.
     Neon,
+    /// The same with `sdot`: four products of bytes and their sum in one instruction.
+    NeonDot,
+    /// x86-64: 8 lanes of f32 with fused multiply-add.
+    Avx2,
+    /// The same with VNNI: four products of bytes and their sum in one instruction.
+    AvxVnni,
+    /// x86-64: 16 lanes of f32 with fused multiply-add; AVX-512 F and VL.
+    Avx512,
+    /// The same with BW and VNNI.
+    Avx512Vnni,
+    /// The same with products of bf16.
+    Avx512Bf16,
 }
 
-impl Path {
-    /// Every path, slowest first.
-    pub const ALL: [Self; 4] = [Self::Portable, Self::Avx2, Self::Avx512, Self::Neon];
+impl Isa {
+    /// Every set, slowest first among those of one architecture.
+    pub const ALL: [Self; 8] = [
+        Self::Portable,
+        Self::Neon,
+        Self::NeonDot,
+        Self::Avx2,
+        Self::AvxVnni,
+        Self::Avx512,
+        Self::Avx512Vnni,
+        Self::Avx512Bf16,
+    ];
 
-    /// The fastest path that this CPU has.
+    /// The sets whose f32 vectors differ: every [`base`](Self::base).
+    pub const BASES: [Self; 4] = [Self::Portable, Self::Neon, Self::Avx2, Self::Avx512];
+
+    /// The sets whose products of bytes differ: every [`dot`](Self::dot).
+    pub const DOTS: [Self; 6] =
+        [Self::Portable, Self::Neon, Self::NeonDot, Self::Avx2, Self::AvxVnni, Self::Avx512Vnni];
+
+    /// The fastest set that this CPU has.
     #[must_use]
     pub fn detect() -> Self {
-        Self::ALL.into_iter().rev().find(|path| path.is_available()).unwrap_or(Self::Portable)
+        Self::ALL.into_iter().rev().find(|isa| isa.is_available()).unwrap_or(Self::Portable)
     }
 
-    /// Whether this CPU can take it.
-    ///
-    /// Without the feature `std` nothing can be asked, and only the portable path is available.
+    /// Whether this CPU has it.
     #[must_use]
     pub fn is_available(self) -> bool {
         match self {
             Self::Portable => true,
-            #[cfg(all(target_arch = "x86_64", feature = "std"))]
-            Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
-            #[cfg(all(target_arch = "x86_64", feature = "std"))]
-            Self::Avx512 => {
-                is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl")
-            }
-            #[cfg(not(all(target_arch = "x86_64", feature = "std")))]
-            Self::Avx2 | Self::Avx512 => false,
+            #[cfg(target_arch = "aarch64")]
             // Every aarch64 of Rust's has it.
-            Self::Neon => cfg!(all(target_arch = "aarch64", feature = "unstable-neon")),
+            Self::Neon => true,
+            #[cfg(target_arch = "aarch64")]
+            Self::NeonDot => std::arch::is_aarch64_feature_detected!("dotprod"),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+            #[cfg(target_arch = "x86_64")]
+            Self::AvxVnni => Self::Avx2.is_available() && is_x86_feature_detected!("avxvnni"),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => {
+                Self::Avx2.is_available()
+                    && is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512vl")
+            }
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Vnni => {
+                Self::Avx512.is_available()
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512vnni")
+            }
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512Bf16 => {
+                Self::Avx512Vnni.is_available() && is_x86_feature_detected!("avx512bf16")
+            }
+            #[allow(unreachable_patterns, reason = "what other architectures have")]
+            _ => false,
         }
     }
 
-    /// Its name in reports.
+    /// The set with the same f32 vectors and nothing added.
+    #[must_use]
+    pub const fn base(self) -> Self {
+        match self {
+            Self::Portable => Self::Portable,
+            Self::Neon | Self::NeonDot => Self::Neon,
+            Self::Avx2 | Self::AvxVnni => Self::Avx2,
+            Self::Avx512 | Self::Avx512Vnni | Self::Avx512Bf16 => Self::Avx512,
+        }
+    }
+
+    /// The set with the same products of bytes: without VNNI, that of the shorter vectors.
+    #[must_use]
+    pub const fn dot(self) -> Self {
+        match self {
+            Self::Avx512 => Self::Avx2,
+            Self::Avx512Bf16 => Self::Avx512Vnni,
+            _ => self,
+        }
+    }
+
+    /// Numbers of f32 that one vector holds.
+    #[must_use]
+    pub const fn lanes(self) -> usize {
+        match self.base() {
+            Self::Avx512 => 16,
+            _ => 8,
+        }
+    }
+
+    /// Its name in reports: what LLVM calls the newest of its features.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",
-            Self::Avx2 => "avx2",
-            Self::Avx512 => "avx512",
             Self::Neon => "neon",
+            Self::NeonDot => "dotprod",
+            Self::Avx2 => "avx2",
+            Self::AvxVnni => "avxvnni",
+            Self::Avx512 => "avx512",
+            Self::Avx512Vnni => "avx512vnni",
+            Self::Avx512Bf16 => "avx512bf16",
         }
     }
 }
 
-impl fmt::Display for Path {
+impl fmt::Display for Isa {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_detected_set_is_there_with_all_that_it_stands_on() {
+        let detected = Isa::detect();
+        assert!(detected.is_available() && detected.base().is_available());
+        assert!(Isa::Portable.is_available());
+        let better = Isa::ALL.into_iter().filter(|&isa| isa > detected);
+        assert_eq!(better.filter(|isa| isa.is_available()).count(), 0);
+    }
+
+    #[test]
+    fn a_base_is_its_own_base() {
+        for isa in Isa::ALL {
+            assert!(Isa::DOTS.contains(&isa.dot()) && isa.dot() <= isa);
+            assert!(Isa::BASES.contains(&isa.base()) && isa.base().base() == isa.base());
+            assert_eq!(isa.lanes(), isa.base().lanes());
+            assert_eq!(Isa::ALL.iter().filter(|other| other.name() == isa.name()).count(), 1);
+        }
     }
 }

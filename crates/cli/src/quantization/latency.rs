@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use serde::Serialize;
-use updraft_quant::slices::Path;
+use updraft_quant::slices::Isa;
 use updraft_quant::{QuantizedModel, Workspace};
 use updraft_run::Quantizable;
 
@@ -28,7 +28,7 @@ pub(super) struct Quantiles {
 /// How long a batch takes in burn's f32 and in eight bits, one after the other.
 pub(super) fn latency(
     network: &dyn Quantizable,
-    (model, path, threads): (&QuantizedModel, Path, usize),
+    (model, isa, threads): (&QuantizedModel, Isa, usize),
     batch: usize,
     inputs: &[f32],
 ) -> Latency {
@@ -44,7 +44,7 @@ pub(super) fn latency(
         let _ = network.outputs(&x);
         let took = started.elapsed().as_secs_f64() * 1e3;
         let started = Instant::now();
-        model.run(path, &x, &mut y, &mut workspace, threads);
+        model.run(isa, &x, &mut y, &mut workspace, threads);
         if run >= WARM_UP {
             of_f32.push(took);
             of_int8.push(started.elapsed().as_secs_f64() * 1e3);

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use serde_json::json;
-use updraft_quant::slices::Path;
+use updraft_quant::slices::Isa;
 use updraft_quant::{Evaluation, Quantization, QuantizedModel};
 use updraft_run::{Quantizable, RunFolder};
 
@@ -43,7 +43,7 @@ pub(crate) fn steps(settings: &QuantizeSettings) -> Vec<&'static str> {
 }
 
 impl Quantizing<'_> {
-    /// Quantizes, writes [`FILES`] into the run folder, and gives the table for a person.
+    /// Quantizes, writes [`FILES`] into the run folder, and returns the table to print.
     ///
     /// Each file is whole or not there, and none is written before all steps are over.
     pub(crate) fn run(
@@ -86,21 +86,22 @@ impl Quantizing<'_> {
             batches.end()?;
             anyhow::Ok(model?)
         };
-        let path = Path::detect();
+        let isa = Isa::detect().dot();
         let tested = |model: &QuantizedModel, label: &str, display: &mut Display| {
             let mut batches = Batches::new(network.test()?, display, label);
-            let told = Evaluation::try_new(&graph, model, batches.by_ref(), path);
+            let evaluation = Evaluation::try_new(&graph, model, batches.by_ref(), isa);
             batches.end()?;
-            anyhow::Ok(told?)
+            anyhow::Ok(evaluation?)
         };
         let model = steps.take("calibrate", |label| quantized(settings.method, label, display))?;
-        let told = steps.take("test in f32 and int8", |label| tested(&model, label, display))?;
+        let evaluation =
+            steps.take("test in f32 and int8", |label| tested(&model, label, display))?;
         let mut methods = Vec::new();
         if settings.every_method {
             methods = steps.take("test the other methods", |label| {
                 let compared = |&method: &Method| {
                     if method == settings.method {
-                        return Ok(Compared::from(&told));
+                        return Ok(Compared::from(&evaluation));
                     }
                     let label = format!("{label}, {}", method.name());
                     let model = quantized(method, &format!("{label}: calibrate"), display)?;
@@ -112,16 +113,16 @@ impl Quantizing<'_> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let latencies = steps.take("time both", |label| {
             display.line(label);
-            let quantized = (&model, path, threads);
+            let quantized = (&model, isa, threads);
             Ok([1, 32].map(|batch| latency(network, quantized, batch, &inputs)))
         })?;
         let report = json!({
-            "evaluation": told,
+            "evaluation": evaluation,
             "methods": methods,
             "outliers": settings.outliers,
             "latency": latencies,
             "threads": threads,
-            "path": path.to_string(),
+            "isa": isa.to_string(),
             "device": device_name,
         });
         let contents = [model.to_bytes(), model.to_onnx(), serde_json::to_vec_pretty(&report)?];
@@ -129,7 +130,7 @@ impl Quantizing<'_> {
         for (name, content) in FILES.iter().zip(contents) {
             folder.write(name, &content)?;
         }
-        Ok(table(&told, &latencies, &methods))
+        Ok(table(&evaluation, &latencies, &methods))
     }
 }
 

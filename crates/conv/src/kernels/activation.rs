@@ -1,8 +1,8 @@
 //! Activations: what follows a convolution or a normalization, and as passes of their own.
 
-use super::cpu::PointwiseKernels;
-use super::parallel::{Cut, Pieces, over, threads};
-use super::path::Path;
+use updraft_simd::{Cut, Isa, Pieces, over, threads};
+
+use super::cpu::function;
 
 /// A function of one number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
@@ -31,32 +31,32 @@ pub(crate) const PIECE: usize = 4096;
 /// Computes `y = activation(x)`; SiLU and ELU within 4 units in the last place.
 ///
 /// # Panics
-/// If the slices differ in length, or the path is not available on this CPU.
-pub fn activate(path: Path, activation: Activation, x: &[f32], y: &mut [f32], threads: usize) {
+/// If the slices differ in length, or the CPU does not have `isa` on this CPU.
+pub fn activate(isa: Isa, activation: Activation, x: &[f32], y: &mut [f32], threads: usize) {
     assert_eq!(x.len(), y.len(), "numbers of input and result");
-    activate_into(path, activation, x, Cut::new(y, PIECE), threads);
+    activate_into(isa, activation, x, Cut::new(y, PIECE), threads);
 }
 
 /// [`activate`] into pieces of [`PIECE`] numbers.
 pub(crate) fn activate_into<'a>(
-    path: Path,
+    isa: Isa,
     activation: Activation,
     x: &[f32],
     y: impl Pieces<Piece = &'a mut [f32]>,
     asked_threads: usize,
 ) {
-    let kernels = PointwiseKernels::of(path);
+    let vectors = isa.vectors();
     over(y, &mut vec![(); threads(asked_threads)], |index, y, ()| {
-        kernels.values(activation, &x[index * PIECE..][..y.len()], y);
+        function::values(vectors, activation, &x[index * PIECE..][..y.len()], y);
     });
 }
 
 /// The gradient of [`activate`] from its input: `dx = activation'(x)·dy`.
 ///
 /// # Panics
-/// If the slices differ in length, or the path is not available on this CPU.
+/// If the slices differ in length, or the CPU does not have `isa` on this CPU.
 pub fn activate_gradient(
-    path: Path,
+    isa: Isa,
     activation: Activation,
     x: &[f32],
     dy: &[f32],
@@ -64,22 +64,22 @@ pub fn activate_gradient(
     threads: usize,
 ) {
     assert!(x.len() == dy.len() && x.len() == dx.len(), "numbers of input and gradients");
-    activate_gradient_into(path, activation, x, dy, Cut::new(dx, PIECE), threads);
+    activate_gradient_into(isa, activation, x, dy, Cut::new(dx, PIECE), threads);
 }
 
 /// [`activate_gradient`] into pieces of [`PIECE`] numbers.
 pub(crate) fn activate_gradient_into<'a>(
-    path: Path,
+    isa: Isa,
     activation: Activation,
     x: &[f32],
     dy: &[f32],
     dx: impl Pieces<Piece = &'a mut [f32]>,
     asked_threads: usize,
 ) {
-    let kernels = PointwiseKernels::of(path);
+    let vectors = isa.vectors();
     over(dx, &mut vec![(); threads(asked_threads)], |index, dx, ()| {
         let range = index * PIECE..index * PIECE + dx.len();
-        kernels.slopes(activation, &x[range.clone()], &dy[range], dx);
+        function::slopes(vectors, activation, &x[range.clone()], &dy[range], dx);
     });
 }
 
@@ -102,25 +102,24 @@ mod tests {
         }
     }
 
-    fn run(path: Path, activation: Activation, x: &[f32], threads: usize) -> [Vec<f32>; 2] {
+    fn run(isa: Isa, activation: Activation, x: &[f32], threads: usize) -> [Vec<f32>; 2] {
         let (mut y, mut dx) = (vec![f32::NAN; x.len()], vec![f32::NAN; x.len()]);
-        activate(path, activation, x, &mut y, threads);
+        activate(isa, activation, x, &mut y, threads);
         let dy: Vec<f32> = (0..x.len()).map(|i| if i % 2 == 0 { 1.0 } else { -2.0 }).collect();
-        activate_gradient(path, activation, x, &dy, &mut dx, threads);
+        activate_gradient(isa, activation, x, &dy, &mut dx, threads);
         [y, dx]
     }
 
-    fn paths() -> impl Iterator<Item = Path> {
-        Path::ALL.into_iter().filter(|path| path.is_available())
+    fn paths() -> impl Iterator<Item = Isa> {
+        Isa::BASES.into_iter().filter(|isa| isa.is_available())
     }
 
     #[test]
     fn values_and_slopes_are_those_of_the_definitions() {
         let mut x: Vec<f32> = (-12_000..12_000).map(|step| step as f32 * 1e-3).collect();
         x.extend([0.0, -0.0, 1e-30, -1e-30, -3e-5, 88.0, -87.0, 100.0, -104.0, 1e30, -1e30]);
-        for (path, activation) in paths().flat_map(|path| ALL.map(|activation| (path, activation)))
-        {
-            let [y, dx] = run(path, activation, &x, 1);
+        for (isa, activation) in paths().flat_map(|isa| ALL.map(|activation| (isa, activation))) {
+            let [y, dx] = run(isa, activation, &x, 1);
             for (i, &z) in x.iter().enumerate() {
                 let [value, slope] = reference(activation, f64::from(z));
                 let slope = if i % 2 == 0 { slope } else { -2.0 * slope };
@@ -129,7 +128,7 @@ mod tests {
                     [(y[i], value, value.abs() + 1e-32), (dx[i], slope, 4.0)]
                 {
                     let error = (f64::from(given) - right).abs();
-                    let told = format!("{path} {activation:?} at {z}: {given} is not {right}");
+                    let told = format!("{isa} {activation:?} at {z}: {given} is not {right}");
                     assert!(error <= 4.0 * f64::from(f32::EPSILON) * unit, "{told}");
                 }
             }
@@ -139,29 +138,27 @@ mod tests {
     #[test]
     fn what_is_not_finite_stays_what_the_definition_makes_of_it() {
         let x = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
-        for (path, activation) in paths().flat_map(|path| ALL.map(|activation| (path, activation)))
-        {
-            let [y, dx] = run(path, activation, &x, 1);
+        for (isa, activation) in paths().flat_map(|isa| ALL.map(|activation| (isa, activation))) {
+            let [y, dx] = run(isa, activation, &x, 1);
             let right = x.map(|z| reference(activation, f64::from(z)));
             for i in 0..x.len() {
                 let (given, right) = (f64::from(y[i]), right[i][0]);
                 let same = given == right || (given.is_nan() && right.is_nan());
-                assert!(same, "{path} {activation:?} at {}: {given} is not {right}", x[i]);
+                assert!(same, "{isa} {activation:?} at {}: {given} is not {right}", x[i]);
             }
             // A rectifier's slope is 0 or 1; the others' show what they were taken at.
             let shows = !matches!(activation, Activation::Identity | Activation::Relu);
-            assert_eq!(dx[0].is_nan(), shows, "{path} {activation:?}");
+            assert_eq!(dx[0].is_nan(), shows, "{isa} {activation:?}");
         }
     }
 
     #[test]
     fn the_number_of_threads_changes_no_bit() {
         let x: Vec<f32> = (0..3 * PIECE + 17).map(|i| (i as f32).sin() * 4.0).collect();
-        for (path, activation) in paths().flat_map(|path| ALL.map(|activation| (path, activation)))
-        {
-            let alone = run(path, activation, &x, 1);
+        for (isa, activation) in paths().flat_map(|isa| ALL.map(|activation| (isa, activation))) {
+            let alone = run(isa, activation, &x, 1);
             for threads in [2, 3, 8] {
-                assert_eq!(alone, run(path, activation, &x, threads));
+                assert_eq!(alone, run(isa, activation, &x, threads));
             }
         }
     }

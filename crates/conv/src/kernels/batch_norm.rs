@@ -1,9 +1,9 @@
 //! Batch normalization: by the statistics of the batch itself, or by given ones.
 
+use updraft_simd::{Cut, Isa, Pieces, Vectors, over, threads};
+
 use super::activation::Activation;
-use super::cpu::{Line, NormKernels};
-use super::parallel::{Cut, Pieces, over, over_items, threads};
-use super::path::Path;
+use super::cpu::{Line, norm};
 use super::scratch::Scratch;
 
 /// The shape `[batch, channels, pixels]` of a contiguous tensor that is normalized channel by
@@ -76,7 +76,7 @@ pub struct Statistics<'a> {
 /// available on this CPU.
 #[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
 pub fn batch_norm(
-    path: Path,
+    isa: Isa,
     shape: BatchNormShape,
     by: Normalization<'_>,
     x: &[f32],
@@ -87,8 +87,8 @@ pub fn batch_norm(
 ) {
     check(shape, &by, &[x.len(), y.len()]);
     let Statistics { mean, variance } = statistics;
-    moments(path, shape, x, [&mut *mean, &mut *variance], scratch, threads);
-    apply_into(path, shape, by, [mean, variance], x, Cut::new(y, shape.pixels), threads);
+    moments(isa, shape, x, [&mut *mean, &mut *variance], scratch, threads);
+    apply_into(isa, shape, by, [mean, variance], x, Cut::new(y, shape.pixels), threads);
 }
 
 /// Normalizes by given statistics, as a trained network does.
@@ -97,7 +97,7 @@ pub fn batch_norm(
 /// If a slice has another length than `shape` says, the tensor is empty, or the path is not
 /// available on this CPU.
 pub fn batch_norm_inference(
-    path: Path,
+    isa: Isa,
     shape: BatchNormShape,
     by: Normalization<'_>,
     statistics: [&[f32]; 2],
@@ -106,12 +106,12 @@ pub fn batch_norm_inference(
     threads: usize,
 ) {
     check(shape, &by, &[x.len(), y.len()]);
-    apply_into(path, shape, by, statistics, x, Cut::new(y, shape.pixels), threads);
+    apply_into(isa, shape, by, statistics, x, Cut::new(y, shape.pixels), threads);
 }
 
 /// The mean and variance of each channel.
 pub(crate) fn moments(
-    path: Path,
+    isa: Isa,
     shape: BatchNormShape,
     x: &[f32],
     [means, variances]: [&mut [f32]; 2],
@@ -121,11 +121,11 @@ pub(crate) fn moments(
     assert!(!shape.is_empty(), "an empty tensor has no statistics");
     assert_eq!(means.len(), shape.channels, "one mean for each channel");
     assert_eq!(variances.len(), shape.channels, "one variance for each channel");
-    let kernels = NormKernels::of(path);
+    let vectors = isa.vectors();
     let mut states = vec![(); threads(asked_threads)];
     let partial = scratch.wide(2 * shape.batch * shape.channels);
-    over_items(partial, 2, &mut states, |plane, partial, ()| {
-        partial.copy_from_slice(&kernels.moments(&x[shape.plane(plane)]));
+    over(Cut::new(partial, 2), &mut states, |plane, partial, ()| {
+        partial.copy_from_slice(&norm::moments(vectors, &x[shape.plane(plane)]));
     });
     for channel in 0..shape.channels {
         let (mut count, mut mean, mut squares) = (0.0, 0.0, 0.0);
@@ -145,7 +145,7 @@ pub(crate) fn moments(
 
 /// Normalizes by statistics into feature maps.
 pub(crate) fn apply_into<'a>(
-    path: Path,
+    isa: Isa,
     shape: BatchNormShape,
     by: Normalization<'_>,
     [mean, variance]: [&[f32]; 2],
@@ -154,11 +154,11 @@ pub(crate) fn apply_into<'a>(
     asked_threads: usize,
 ) {
     check(shape, &by, &[x.len()]);
-    let kernels = NormKernels::of(path);
+    let vectors = isa.vectors();
     let lines = lines(&by, mean, variance);
     over(y, &mut vec![(); threads(asked_threads)], |plane, y, ()| {
         let residual = by.residual.map(|residual| &residual[shape.plane(plane)]);
-        kernels.apply(lines[plane % shape.channels], &x[shape.plane(plane)], residual, y);
+        norm::apply(vectors, lines[plane % shape.channels], &x[shape.plane(plane)], residual, y);
     });
 }
 
@@ -188,10 +188,10 @@ pub(crate) enum StatisticsOf {
 ///
 /// # Panics
 /// If a slice has another length than `shape` says, the tensor is empty, a residual has no
-/// gradient or the reverse, or the path is not available on this CPU.
+/// gradient or the reverse, or the CPU does not have `isa` on this CPU.
 #[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
 pub fn batch_norm_gradient(
-    path: Path,
+    isa: Isa,
     shape: BatchNormShape,
     by: Normalization<'_>,
     statistics: [&[f32]; 2],
@@ -202,7 +202,7 @@ pub fn batch_norm_gradient(
     threads: usize,
 ) {
     let of = StatisticsOf::Batch;
-    gradients_of(path, shape, by, of, statistics, x, dy, gradients, scratch, threads);
+    gradients_of(isa, shape, by, of, statistics, x, dy, gradients, scratch, threads);
 }
 
 /// The gradients of [`batch_norm_inference`]; the statistics have none.
@@ -211,7 +211,7 @@ pub fn batch_norm_gradient(
 /// As [`batch_norm_gradient`].
 #[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
 pub fn batch_norm_inference_gradient(
-    path: Path,
+    isa: Isa,
     shape: BatchNormShape,
     by: Normalization<'_>,
     statistics: [&[f32]; 2],
@@ -222,12 +222,12 @@ pub fn batch_norm_inference_gradient(
     threads: usize,
 ) {
     let of = StatisticsOf::Others;
-    gradients_of(path, shape, by, of, statistics, x, dy, gradients, scratch, threads);
+    gradients_of(isa, shape, by, of, statistics, x, dy, gradients, scratch, threads);
 }
 
 #[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
 fn gradients_of(
-    path: Path,
+    isa: Isa,
     shape: BatchNormShape,
     by: Normalization<'_>,
     of: StatisticsOf,
@@ -242,7 +242,7 @@ fn gradients_of(
     check(shape, &by, &[x.len(), dy.len(), dx.len()]);
     let vectors = [dgamma, dbeta];
     let pass =
-        GradientPass::new(path, shape, by, of, statistics, [x, dy], vectors, scratch, threads);
+        GradientPass::new(isa, shape, by, of, statistics, [x, dy], vectors, scratch, threads);
     let dx = Cut::new(dx, shape.pixels);
     match dresidual {
         None => pass.input(dx),
@@ -255,7 +255,7 @@ fn gradients_of(
 
 /// What is known of the gradients before the last pass over the tensors.
 pub(crate) struct GradientPass<'a> {
-    kernels: NormKernels,
+    vectors: Vectors,
     shape: BatchNormShape,
     lines: Vec<Line>,
     /// For each channel the means that are taken out of the gradient.
@@ -270,7 +270,7 @@ impl<'a> GradientPass<'a> {
     /// Computes the gradients of the factors and the summands.
     #[expect(clippy::too_many_arguments, reason = "all that a normalization knew")]
     pub(crate) fn new(
-        path: Path,
+        isa: Isa,
         shape: BatchNormShape,
         by: Normalization<'a>,
         of: StatisticsOf,
@@ -289,15 +289,15 @@ impl<'a> GradientPass<'a> {
         ] {
             assert_eq!(length, shape.channels, "one {name} for each channel");
         }
-        let kernels = NormKernels::of(path);
+        let vectors = isa.vectors();
         let lines = lines(&by, mean, variance);
-        let threads = super::parallel::threads(threads);
+        let threads = updraft_simd::threads(threads);
         let partial = scratch.wide(2 * shape.batch * shape.channels);
-        over_items(partial, 2, &mut vec![(); threads], |plane, partial, ()| {
+        over(Cut::new(partial, 2), &mut vec![(); threads], |plane, partial, ()| {
             let range = shape.plane(plane);
             let line = lines[plane % shape.channels];
             let residual = by.residual.map(|residual| &residual[range.clone()]);
-            let sums = kernels.gradient_sums(line, &x[range.clone()], residual, &dy[range]);
+            let sums = norm::gradient_sums(vectors, line, &x[range.clone()], residual, &dy[range]);
             partial.copy_from_slice(&sums);
         });
         let count = shape.count() as f64;
@@ -316,7 +316,7 @@ impl<'a> GradientPass<'a> {
                 means[channel] = [(first / count) as f32, (second * inverse / count) as f32];
             }
         }
-        Self { kernels, shape, lines, means, x, residual: by.residual, dy, threads }
+        Self { vectors, shape, lines, means, x, residual: by.residual, dy, threads }
     }
 
     /// The input's gradient, of a normalization without a residual.
@@ -326,7 +326,7 @@ impl<'a> GradientPass<'a> {
             let range = self.shape.plane(plane);
             let channel = plane % self.shape.channels;
             let (line, means) = (self.lines[channel], self.means[channel]);
-            self.kernels.gradient(line, means, &self.x[range.clone()], &self.dy[range], dx);
+            norm::gradient(self.vectors, line, means, &self.x[range.clone()], &self.dy[range], dx);
         });
     }
 
@@ -341,7 +341,7 @@ impl<'a> GradientPass<'a> {
             let channel = plane % self.shape.channels;
             let inputs = [self.x, residual, self.dy].map(|tensor| &tensor[range.clone()]);
             let (line, means) = (self.lines[channel], self.means[channel]);
-            self.kernels.gradient_of_both(line, means, inputs, dx, dresidual);
+            norm::gradient_of_both(self.vectors, line, means, inputs, dx, dresidual);
         });
     }
 }
@@ -428,7 +428,7 @@ mod tests {
             [numbers(6, self.shape.channels, 0.2), numbers(7, self.shape.channels, 1.5)]
         }
 
-        fn run(&self, path: Path, threads: usize) -> All<f32> {
+        fn run(&self, isa: Isa, threads: usize) -> All<f32> {
             let Self { shape, activation, of, x, dy, residual, gamma, beta } = self;
             let residual = residual.as_deref();
             let activation = *activation;
@@ -442,11 +442,11 @@ mod tests {
             match of {
                 StatisticsOf::Batch => {
                     let statistics = Statistics { mean: &mut mean, variance: &mut variance };
-                    batch_norm(path, *shape, by, x, &mut y, statistics, s, threads);
+                    batch_norm(isa, *shape, by, x, &mut y, statistics, s, threads);
                 }
                 StatisticsOf::Others => {
                     let statistics = [&mean[..], &variance[..]];
-                    batch_norm_inference(path, *shape, by, statistics, x, &mut y, threads);
+                    batch_norm_inference(isa, *shape, by, statistics, x, &mut y, threads);
                 }
             }
             let gradients = NormGradients {
@@ -460,7 +460,7 @@ mod tests {
                 StatisticsOf::Batch => batch_norm_gradient,
                 StatisticsOf::Others => batch_norm_inference_gradient,
             };
-            gradient(path, *shape, by, statistics, x, dy, gradients, s, threads);
+            gradient(isa, *shape, by, statistics, x, dy, gradients, s, threads);
             if residual.is_none() {
                 dresidual.clear();
             }
@@ -525,8 +525,8 @@ mod tests {
         }
 
         fn check(&self, tolerance: f64) {
-            for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
-                let given = self.run(path, 1);
+            for isa in Isa::BASES.into_iter().filter(|isa| isa.is_available()) {
+                let given = self.run(isa, 1);
                 let right = self.reference(&given[0]);
                 let names = ["y", "mean", "variance", "dx", "dgamma", "dbeta", "dresidual"];
                 for ((given, right), name) in given.iter().zip(&right).zip(names) {
@@ -536,7 +536,7 @@ mod tests {
                         let shape = self.shape;
                         assert!(
                             error <= tolerance * most,
-                            "{path} {name} {shape:?}: {given} {right}"
+                            "{isa} {name} {shape:?}: {given} {right}"
                         );
                     }
                 }
@@ -582,10 +582,10 @@ mod tests {
     #[test]
     fn the_number_of_threads_changes_no_bit() {
         let case = Case::new([13, 7, 50], Activation::Relu, 0.0).with_residual();
-        for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
-            let alone = case.run(path, 1);
+        for isa in Isa::BASES.into_iter().filter(|isa| isa.is_available()) {
+            let alone = case.run(isa, 1);
             for threads in [2, 3, 8] {
-                assert_eq!(alone, case.run(path, threads));
+                assert_eq!(alone, case.run(isa, threads));
             }
         }
     }
@@ -594,10 +594,10 @@ mod tests {
     fn nan_is_not_rectified_away() {
         let mut case = Case::new([2, 2, 20], Activation::Relu, 0.0);
         case.x[3] = f32::NAN;
-        for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
-            let [y, ..] = case.run(path, 1);
-            assert!(y[..20].iter().all(|value| value.is_nan()), "{path}");
-            assert!(y[20..40].iter().all(|value| value.is_finite()), "{path}");
+        for isa in Isa::BASES.into_iter().filter(|isa| isa.is_available()) {
+            let [y, ..] = case.run(isa, 1);
+            assert!(y[..20].iter().all(|value| value.is_nan()), "{isa}");
+            assert!(y[20..40].iter().all(|value| value.is_finite()), "{isa}");
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The gradient of a convolution's bias.
 
-use super::cpu::NormKernels;
+use updraft_simd::{Cut, Isa, over, threads};
+
+use super::cpu::norm;
 use super::geometry::ConvGeometry;
-use super::parallel::{over_items, threads};
-use super::path::Path;
 use super::scratch::Scratch;
 
 /// The bias's gradient: `dbias[o] = Σ dy[·, o, ·, ·]`.
@@ -11,9 +11,9 @@ use super::scratch::Scratch;
 /// Summed in f64 over feature maps that are summed in f32 by 32 lanes.
 ///
 /// # Panics
-/// If a slice has another length than `geometry` says, or the path is not available on this CPU.
+/// If a slice has another length than `geometry` says, or the CPU does not have `isa` on this CPU.
 pub fn bias_gradient(
-    path: Path,
+    isa: Isa,
     geometry: &ConvGeometry,
     dy: &[f32],
     dbias: &mut [f32],
@@ -23,11 +23,11 @@ pub fn bias_gradient(
     let channels = geometry.shape().channels[1];
     assert_eq!(dy.len(), geometry.output_len(), "numbers of the output");
     assert_eq!(dbias.len(), channels, "one bias for each output channel");
-    let kernels = NormKernels::of(path);
+    let vectors = isa.vectors();
     let pixels = geometry.output()[0] * geometry.output()[1];
     let sums = scratch.wide(geometry.shape().batch * channels);
-    over_items(sums, 1, &mut vec![(); threads(asked_threads)], |plane, sum, ()| {
-        sum[0] = kernels.sum(&dy[plane * pixels..][..pixels]);
+    over(Cut::new(sums, 1), &mut vec![(); threads(asked_threads)], |plane, sum, ()| {
+        sum[0] = norm::sum(vectors, &dy[plane * pixels..][..pixels]);
     });
     for (channel, dbias) in dbias.iter_mut().enumerate() {
         *dbias = sums.iter().skip(channel).step_by(channels).sum::<f64>() as f32;
@@ -48,13 +48,13 @@ mod tests {
         for (i, &value) in dy.iter().enumerate() {
             right[i / (6 * 8) % 5] += f64::from(value);
         }
-        for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
+        for isa in Isa::BASES.into_iter().filter(|isa| isa.is_available()) {
             let mut alone = Vec::new();
             for threads in [1, 3] {
                 let mut dbias = [f32::NAN; 5];
-                bias_gradient(path, &geometry, &dy, &mut dbias, &mut Scratch::new(), threads);
+                bias_gradient(isa, &geometry, &dy, &mut dbias, &mut Scratch::new(), threads);
                 for (given, right) in dbias.iter().zip(right) {
-                    assert!((f64::from(*given) - right).abs() < 1e-5, "{path}: {given} {right}");
+                    assert!((f64::from(*given) - right).abs() < 1e-5, "{isa}: {given} {right}");
                 }
                 alone.push(dbias);
             }

@@ -1,25 +1,25 @@
 //! A convolution of a batch, and its input's gradient.
 
+use updraft_simd::{Cut, Isa, Pieces, Together, over, threads};
+
 use super::activation::Activation;
-use super::cpu::{LineJob, PointwiseKernels, TileJob, lanes, transpose};
+use super::cpu::{LineJob, TileJob, function, transpose};
 use super::depthwise::Depthwise;
 use super::geometry::ConvGeometry;
 use super::lines::{Lines, for_rows};
 use super::packing::{pack, padded_image, padded_len, phase_taps, taps_of};
-use super::parallel::{Cut, Pieces, Together, over, threads};
-use super::path::Path;
 use super::plan::{Phase, Phases, Windows};
 use super::planes::Planes;
-use super::scratch::{Aligned, Scratch};
+use super::scratch::Scratch;
 use super::winograd::Winograd;
 
 /// Convolves: `y[n,o] = bias[o] + Σ_i x[n,i] ∗ w[o,i]`, a cross-correlation as deep learning has it.
 ///
 /// # Panics
-/// If a slice has another length than `geometry` says, or the path is not available on this CPU.
+/// If a slice has another length than `geometry` says, or the CPU does not have `isa` on this CPU.
 #[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
 pub fn forward(
-    path: Path,
+    isa: Isa,
     geometry: &ConvGeometry,
     x: &[f32],
     w: &[f32],
@@ -28,7 +28,7 @@ pub fn forward(
     scratch: &mut Scratch,
     threads: usize,
 ) {
-    forward_activated(path, geometry, x, w, bias, Activation::Identity, y, scratch, threads);
+    forward_activated(isa, geometry, x, w, bias, Activation::Identity, y, scratch, threads);
 }
 
 /// [`forward`], then an activation, while each sample's result is still in the cache.
@@ -37,7 +37,7 @@ pub fn forward(
 /// As [`forward`].
 #[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
 pub fn forward_activated(
-    path: Path,
+    isa: Isa,
     geometry: &ConvGeometry,
     x: &[f32],
     w: &[f32],
@@ -49,13 +49,13 @@ pub fn forward_activated(
 ) {
     assert_eq!(y.len(), geometry.output_len(), "numbers of the output");
     let y = Cut::new(y, geometry.output_len() / geometry.shape().batch);
-    forward_into(path, geometry, x, w, bias, activation, y, scratch, threads);
+    forward_into(isa, geometry, x, w, bias, activation, y, scratch, threads);
 }
 
 /// [`forward_activated`] into samples.
 #[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
 pub(crate) fn forward_into<'a>(
-    path: Path,
+    isa: Isa,
     geometry: &ConvGeometry,
     x: &[f32],
     w: &[f32],
@@ -68,36 +68,36 @@ pub(crate) fn forward_into<'a>(
     let shape = geometry.shape();
     assert_eq!(x.len(), geometry.input_len(), "numbers of the input");
     assert_eq!(w.len(), geometry.weight_len(), "numbers of the weights");
-    let pointwise = PointwiseKernels::of(path);
+    let vectors = isa.vectors();
     if let Some(bias) = bias {
         assert_eq!(bias.len(), shape.channels[1], "one bias for each output channel");
     }
-    if let Some(planes) = Planes::forward(path, geometry) {
+    if let Some(planes) = Planes::forward(isa, geometry) {
         return planes.run(x, w, bias, activation, y, scratch, asked_threads);
     }
-    if let Some(depthwise) = Depthwise::forward(path, geometry) {
+    if let Some(depthwise) = Depthwise::forward(isa, geometry) {
         return depthwise.run(x, w, bias, activation, y, scratch, asked_threads);
     }
     let windows = Windows::of(geometry);
     let [inputs, outputs] = windows.channels;
-    let path = for_rows(path, geometry.output()[1], shape.stride, outputs);
-    let lanes = lanes(path);
+    let isa = for_rows(isa, geometry.output()[1], shape.stride, outputs);
+    let lanes = isa.lanes();
     let blocks = outputs.div_ceil(lanes);
     let taps = taps_of(shape, &windows);
     let pixels = geometry.output()[0] * geometry.output()[1];
     let padded_len = padded_len(windows.padded, shape.input, inputs);
     let (weight_len, start_len) = (blocks * taps.len() * lanes, blocks * lanes);
     let row_step = shape.stride[0] * windows.padded.size[1];
-    let lines = Lines::of(path, geometry.output(), [row_step, shape.stride[1]], outputs);
+    let lines = Lines::of(isa, geometry.output(), [row_step, shape.stride[1]], outputs);
     let threads = threads(asked_threads);
     let by_pixel_len = match lines {
-        Some(_) => LineJob::panel_len(path, taps.len()),
+        Some(_) => LineJob::panel_len(isa, taps.len()),
         None => pixels * blocks * lanes,
     };
-    let winograd = Winograd::forward(path, geometry);
+    let winograd = Winograd::forward(isa, geometry);
     let winograd = winograd.map(|all| all.with_at_most(shape.batch.div_ceil(threads)));
     let [point_len, own_len] = winograd.as_ref().map_or([0; 2], Winograd::lens);
-    let (shared, of_threads) = scratch.split(
+    let (shared, mut of_threads) = scratch.split(
         shape.groups * (weight_len + start_len + point_len),
         threads,
         own_len.max(padded_len + by_pixel_len),
@@ -130,9 +130,9 @@ pub(crate) fn forward_into<'a>(
     let directly = |group: usize, x: &[f32], start: &[f32], own: &mut [f32], y: &mut [f32]| {
         let (own_image, by_pixel) = own.split_at_mut(padded_len);
         let weights = &packed[group * weight_len..][..weight_len];
-        let image = padded_image(path, x, shape.input, windows.padded, own_image);
+        let image = padded_image(isa, x, shape.input, windows.padded, own_image);
         if let Some(lines) = lines {
-            return lines.job(image, &taps, weights, start, outputs).run(path, y, by_pixel);
+            return lines.job(image, &taps, weights, start, outputs).run(isa, y, by_pixel);
         }
         let job = TileJob {
             image,
@@ -148,12 +148,12 @@ pub(crate) fn forward_into<'a>(
             output_row: geometry.output()[1] * blocks * lanes,
             output_column: blocks * lanes,
         };
-        job.run(path, by_pixel);
-        transpose(path, by_pixel, [pixels, outputs], blocks * lanes, y, pixels);
+        job.run(isa, by_pixel);
+        transpose(isa, by_pixel, [pixels, outputs], blocks * lanes, y, pixels);
     };
-    samples.compute(y, of_threads, directly, |y| {
+    samples.compute(y, &mut of_threads, directly, |y| {
         if activation != Activation::Identity {
-            pointwise.values_in_place(activation, y);
+            function::values_in_place(vectors, activation, y);
         }
     });
 }
@@ -182,7 +182,7 @@ impl Samples<'_> {
     fn compute<'a>(
         &self,
         results: impl Pieces<Piece = &'a mut [f32]>,
-        of_threads: &mut [Aligned],
+        of_threads: &mut [&mut [f32]],
         directly: impl Fn(usize, &[f32], &[f32], &mut [f32], &mut [f32]) + Sync,
         end: impl Fn(&mut [f32]) + Sync,
     ) {
@@ -228,9 +228,9 @@ impl Samples<'_> {
 /// The input's gradient: `dx = ∂(Σ y·dy)/∂x`.
 ///
 /// # Panics
-/// If a slice has another length than `geometry` says, or the path is not available on this CPU.
+/// If a slice has another length than `geometry` says, or the CPU does not have `isa` on this CPU.
 pub fn input_gradient(
-    path: Path,
+    isa: Isa,
     geometry: &ConvGeometry,
     dy: &[f32],
     w: &[f32],
@@ -240,12 +240,12 @@ pub fn input_gradient(
 ) {
     assert_eq!(dx.len(), geometry.input_len(), "numbers of the input");
     let dx = Cut::new(dx, geometry.input_len() / geometry.shape().batch);
-    input_gradient_into(path, geometry, dy, w, dx, scratch, threads);
+    input_gradient_into(isa, geometry, dy, w, dx, scratch, threads);
 }
 
 /// [`input_gradient`] into samples.
 pub(crate) fn input_gradient_into<'a>(
-    path: Path,
+    isa: Isa,
     geometry: &ConvGeometry,
     dy: &[f32],
     w: &[f32],
@@ -257,15 +257,15 @@ pub(crate) fn input_gradient_into<'a>(
     assert_eq!(w.len(), geometry.weight_len(), "numbers of the weights");
     assert_eq!(dy.len(), geometry.output_len(), "numbers of the output");
     let (bias, activation) = (None, Activation::Identity);
-    if let Some(planes) = Planes::input_gradient(path, geometry) {
+    if let Some(planes) = Planes::input_gradient(isa, geometry) {
         return planes.run(dy, w, bias, activation, dx, scratch, asked_threads);
     }
-    if let Some(depthwise) = Depthwise::input_gradient(path, geometry) {
+    if let Some(depthwise) = Depthwise::input_gradient(isa, geometry) {
         return depthwise.run(dy, w, bias, activation, dx, scratch, asked_threads);
     }
     let [inputs, outputs] = shape.channels.map(|channels| channels / shape.groups);
-    let path = for_rows(path, shape.input[1], shape.stride, inputs);
-    let lanes = lanes(path);
+    let isa = for_rows(isa, shape.input[1], shape.stride, inputs);
+    let lanes = isa.lanes();
     let blocks = inputs.div_ceil(lanes);
     let phases = Phases::of(geometry);
     let padded_len = padded_len(phases.padded, geometry.output(), outputs);
@@ -282,20 +282,20 @@ pub(crate) fn input_gradient_into<'a>(
     };
     let weight_len: usize = jobs.iter().map(|job| blocks * job.taps.len() * lanes).sum();
     let lines = if shape.stride == [1, 1] {
-        Lines::of(path, shape.input, [phases.padded.size[1], 1], inputs)
+        Lines::of(isa, shape.input, [phases.padded.size[1], 1], inputs)
     } else {
         None
     };
     let threads = threads(asked_threads);
     let by_pixel_len = match lines {
-        Some(_) => LineJob::panel_len(path, jobs[0].taps.len()),
+        Some(_) => LineJob::panel_len(isa, jobs[0].taps.len()),
         None => pixels * blocks * lanes,
     };
-    let winograd = Winograd::input_gradient(path, geometry);
+    let winograd = Winograd::input_gradient(isa, geometry);
     let winograd = winograd.map(|all| all.with_at_most(shape.batch.div_ceil(threads)));
     let [point_len, own_len] = winograd.as_ref().map_or([0; 2], Winograd::lens);
     let start_len = blocks * lanes;
-    let (shared, of_threads) = scratch.split(
+    let (shared, mut of_threads) = scratch.split(
         shape.groups * (weight_len + start_len + point_len),
         threads,
         own_len.max(padded_len + by_pixel_len),
@@ -335,11 +335,11 @@ pub(crate) fn input_gradient_into<'a>(
     };
     let directly = |group: usize, dy: &[f32], start: &[f32], own: &mut [f32], dx: &mut [f32]| {
         let (own_image, by_pixel) = own.split_at_mut(padded_len);
-        let image = padded_image(path, dy, geometry.output(), phases.padded, own_image);
+        let image = padded_image(isa, dy, geometry.output(), phases.padded, own_image);
         if let Some(lines) = lines {
             let weights = &packed[group * weight_len..][..weight_len];
             let job = lines.job(image, &jobs[0].taps, weights, start, inputs);
-            return job.run(path, dx, by_pixel);
+            return job.run(isa, dx, by_pixel);
         }
         for PhaseJob { phase, taps, weights } in &jobs {
             let pixel = (phase.first[0] * shape.input[1] + phase.first[1]) * blocks * lanes;
@@ -359,11 +359,11 @@ pub(crate) fn input_gradient_into<'a>(
                 output_row: shape.stride[0] * shape.input[1] * blocks * lanes,
                 output_column: shape.stride[1] * blocks * lanes,
             };
-            job.run(path, &mut by_pixel[pixel..]);
+            job.run(isa, &mut by_pixel[pixel..]);
         }
-        transpose(path, by_pixel, [pixels, inputs], blocks * lanes, dx, pixels);
+        transpose(isa, by_pixel, [pixels, inputs], blocks * lanes, dx, pixels);
     };
-    samples.compute(dx, of_threads, directly, |_| ());
+    samples.compute(dx, &mut of_threads, directly, |_| ());
 }
 
 /// A phase, its windows' taps, and where its weights start.

@@ -3,19 +3,19 @@
 //! The vector's planes become pixels of lanes, in which every tap is a product of vectors at any
 //! stride, and what comes out becomes planes again.
 
+use updraft_simd::{Cut, Isa, Pieces, over, threads};
+
 use super::activation::Activation;
-use super::cpu::{DepthwiseJob, DepthwiseWeightJob, Grid, PointwiseKernels, lanes, transpose};
+use super::cpu::{DepthwiseJob, DepthwiseWeightJob, Grid, function, transpose};
 use super::geometry::{Algorithm, ConvGeometry, ConvShape};
 use super::packing::{by_pixel, pack};
-use super::parallel::{Pieces, over, over_items, threads};
-use super::path::Path;
 use super::plan::{Padded, Phases, Windows};
 use super::scratch::Scratch;
 
 /// Sums over windows of single channels.
 #[derive(Debug, Clone)]
 pub(crate) struct Depthwise {
-    path: Path,
+    isa: Isa,
     channels: usize,
     /// Height and width of the image that is read, and how it is padded.
     image: [usize; 2],
@@ -41,15 +41,15 @@ struct Part {
 
 /// Whether every channel meets only itself, and channels fill three quarters of their vectors:
 /// with that, sums over channels take less time than sums over pixels.
-fn applies(path: Path, geometry: &ConvGeometry) -> bool {
+fn applies(isa: Isa, geometry: &ConvGeometry) -> bool {
     let ConvShape { channels, groups, .. } = *geometry.shape();
     let is_direct = geometry.algorithm() == Algorithm::Direct;
-    is_direct && channels == [groups; 2] && 4 * groups >= 3 * groups.next_multiple_of(lanes(path))
+    is_direct && channels == [groups; 2] && 4 * groups >= 3 * groups.next_multiple_of(isa.lanes())
 }
 
 impl Depthwise {
     /// The forward pass of a convolution by depth; `None` for any other.
-    pub(crate) fn forward(path: Path, geometry: &ConvGeometry) -> Option<Self> {
+    pub(crate) fn forward(isa: Isa, geometry: &ConvGeometry) -> Option<Self> {
         let shape = geometry.shape();
         let [rows, columns] = shape.kernel;
         let padded = Windows::of(geometry).padded;
@@ -61,8 +61,8 @@ impl Depthwise {
         let output = geometry.output();
         let part = Part::new(taps.collect(), output, step, 0, [output[1], 1]);
         let (image, pixels) = (shape.input, output[0] * output[1]);
-        applies(path, geometry).then(|| Self {
-            path,
+        applies(isa, geometry).then(|| Self {
+            isa,
             channels: shape.groups,
             image,
             padded,
@@ -72,8 +72,8 @@ impl Depthwise {
     }
 
     /// The input's gradient of a convolution by depth; `None` for any other.
-    pub(crate) fn input_gradient(path: Path, geometry: &ConvGeometry) -> Option<Self> {
-        if !applies(path, geometry) {
+    pub(crate) fn input_gradient(isa: Isa, geometry: &ConvGeometry) -> Option<Self> {
+        if !applies(isa, geometry) {
             return None;
         }
         let shape = geometry.shape();
@@ -92,7 +92,7 @@ impl Depthwise {
             Part::new(taps.collect(), phase.pixels, [padded.size[1], 1], first, output_step)
         });
         Some(Self {
-            path,
+            isa,
             channels: shape.groups,
             image: geometry.output(),
             padded,
@@ -113,14 +113,14 @@ impl Depthwise {
         scratch: &mut Scratch,
         asked_threads: usize,
     ) {
-        let Self { path, channels, pixels, .. } = *self;
-        let pointwise = PointwiseKernels::of(path);
-        let lanes = lanes(path);
+        let Self { isa, channels, pixels, .. } = *self;
+        let vectors = isa.vectors();
+        let lanes = isa.lanes();
         let blocks = channels.div_ceil(lanes);
         let kernel = w.len() / channels;
         let weight_len: usize = self.parts.iter().map(|part| part.taps.len() * lanes).sum();
         let image_len = self.padded.plane() * lanes;
-        let (packed, of_threads) = scratch.split(
+        let (packed, mut of_threads) = scratch.split(
             blocks * (weight_len + lanes),
             threads(asked_threads),
             image_len + pixels * lanes,
@@ -141,7 +141,7 @@ impl Depthwise {
         }
         let (packed, starts) = (&*packed, &*starts);
         let sample_len = channels * self.image[0] * self.image[1];
-        over(y, of_threads, |index, y, own| {
+        over(y, &mut of_threads, |index, y, own| {
             let (image, results) = own.split_at_mut(image_len);
             let sample = &images[index * sample_len..][..sample_len];
             for block in 0..blocks {
@@ -158,13 +158,13 @@ impl Depthwise {
                         output_row: part.output_step[0],
                         output_column: part.output_step[1],
                     };
-                    job.run(path, &mut results[part.first * lanes..pixels * lanes]);
+                    job.run(isa, &mut results[part.first * lanes..pixels * lanes]);
                 }
                 let y = &mut y[block * lanes * pixels..];
-                transpose(path, results, [pixels, count], lanes, y, pixels);
+                transpose(isa, results, [pixels, count], lanes, y, pixels);
             }
             if activation != Activation::Identity {
-                pointwise.values_in_place(activation, y);
+                function::values_in_place(vectors, activation, y);
             }
         });
     }
@@ -179,19 +179,19 @@ impl Depthwise {
         scratch: &mut Scratch,
         asked_threads: usize,
     ) {
-        let Self { path, channels, pixels, .. } = *self;
-        let lanes = lanes(path);
+        let Self { isa, channels, pixels, .. } = *self;
+        let lanes = isa.lanes();
         let part = &self.parts[0];
         let block_len = part.taps.len() * lanes;
         let all_sums = channels.div_ceil(lanes) * block_len;
         let image_len = self.padded.plane() * lanes;
-        let (sums, of_threads) = scratch.split(
+        let (sums, mut of_threads) = scratch.split(
             batch.div_ceil(chunk) * all_sums,
             threads(asked_threads),
             image_len + pixels * lanes,
         );
         let (x_len, dy_len) = (x.len() / batch, dy.len() / batch);
-        over_items(sums, all_sums, of_threads, |index, sums, own| {
+        over(Cut::new(sums, all_sums), &mut of_threads, |index, sums, own| {
             let (image, gradient) = own.split_at_mut(image_len);
             sums.fill(0.0);
             for sample in index * chunk..((index + 1) * chunk).min(batch) {
@@ -201,8 +201,8 @@ impl Depthwise {
                     let count = lanes.min(channels - block * lanes);
                     self.gather(x, block * lanes, count, image);
                     let dy = &dy[block * lanes * pixels..];
-                    transpose(path, dy, [count, pixels], pixels, gradient, lanes);
-                    DepthwiseWeightJob { grid: part.grid(image), gradient }.run(path, sums);
+                    transpose(isa, dy, [count, pixels], pixels, gradient, lanes);
+                    DepthwiseWeightJob { grid: part.grid(image), gradient }.run(isa, sums);
                 }
             }
         });
@@ -223,8 +223,8 @@ impl Depthwise {
         let plane = self.image[0] * self.image[1];
         let first = self.padded.before.map(|before| -(before as isize));
         let planes = &sample[channel * plane..][..count * plane];
-        let filled = [count, lanes(self.path)];
-        by_pixel(self.path, planes, filled, self.image, first, self.padded.size, to);
+        let filled = [count, self.isa.lanes()];
+        by_pixel(self.isa, planes, filled, self.image, first, self.padded.size, to);
     }
 }
 

@@ -1,7 +1,8 @@
 //! Where lanes are pixels: grids whose rows fill vectors better than channels do.
 
-use super::cpu::{LineJob, lanes};
-use super::path::Path;
+use updraft_simd::Isa;
+
+use super::cpu::LineJob;
 
 /// A grid of pixels whose rows fill vectors.
 #[derive(Debug, Clone, Copy)]
@@ -15,16 +16,16 @@ impl Lines {
     /// The grid, if windows of neighbours lie side by side and rows fill vectors better than
     /// channels do.
     pub(crate) fn of(
-        path: Path,
+        isa: Isa,
         size: [usize; 2],
         [row_step, column_step]: [usize; 2],
         channels: usize,
     ) -> Option<Self> {
         let [rows, columns] = if row_step == size[1] { [1, size[0] * size[1]] } else { size };
-        let filled = |count: usize| count as f64 / count.next_multiple_of(lanes(path)) as f64;
+        let filled = |count: usize| count as f64 / count.next_multiple_of(isa.lanes()) as f64;
         // With lanes full, sums over pixels take three quarters of the time of sums over channels.
         let is_better = filled(columns) >= 0.75 * filled(channels);
-        let fits = column_step == 1 && LineJob::fits(path, columns);
+        let fits = column_step == 1 && LineJob::fits(isa, columns);
         (fits && is_better).then_some(Self { rows, columns, row_step })
     }
 
@@ -47,9 +48,9 @@ pub(crate) const fn are_few(channels: usize, lanes: usize) -> bool {
 }
 
 /// The path, or that of shorter vectors if only these are filled by rows of few channels.
-pub(crate) fn for_rows(path: Path, columns: usize, stride: [usize; 2], channels: usize) -> Path {
-    let shorter = Path::Avx2;
-    let fits = LineJob::fits(shorter, columns) && !LineJob::fits(path, columns);
-    let helps = fits && stride == [1, 1] && are_few(channels, lanes(path));
-    if path == Path::Avx512 && helps && shorter.is_available() { shorter } else { path }
+pub(crate) fn for_rows(isa: Isa, columns: usize, stride: [usize; 2], channels: usize) -> Isa {
+    let shorter = Isa::Avx2;
+    let fits = LineJob::fits(shorter, columns) && !LineJob::fits(isa, columns);
+    let helps = fits && stride == [1, 1] && are_few(channels, isa.lanes());
+    if isa.base() == Isa::Avx512 && helps && shorter.is_available() { shorter } else { isa }
 }

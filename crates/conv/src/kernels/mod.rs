@@ -9,8 +9,6 @@ mod depthwise;
 mod geometry;
 mod lines;
 mod packing;
-mod parallel;
-mod path;
 mod plan;
 mod planes;
 mod pool;
@@ -35,9 +33,9 @@ pub use batch_norm::{
 pub use bias::bias_gradient;
 pub use convolution::{forward, forward_activated, input_gradient};
 pub use geometry::{Algorithm, ConvGeometry, ConvShape, GeometryError};
-pub use path::Path;
 pub use pool::{Divisor, PoolGeometry, PoolShape, Pooling, pool, pool_gradient};
 pub use scratch::Scratch;
+pub use updraft_simd::Isa;
 pub use weight_gradient::weight_gradient;
 pub use weighted_sum::{weighted_sum, weighted_sum_gradient};
 

@@ -1,8 +1,9 @@
 //! What the passes read: taps as offsets, packed weights, padded images.
 
-use super::cpu::{lanes, pad, transpose};
+use updraft_simd::Isa;
+
+use super::cpu::{pad, transpose};
 use super::geometry::ConvShape;
-use super::path::Path;
 use super::plan::{Padded, Phase, Windows};
 use super::scratch::CACHE_LINE;
 
@@ -62,7 +63,7 @@ pub(crate) fn padded_len(padded: Padded, image: [usize; 2], channels: usize) -> 
 
 /// The image itself, or its padded copy.
 pub(crate) fn padded_image<'a>(
-    path: Path,
+    isa: Isa,
     image: &'a [f32],
     size: [usize; 2],
     padded: Padded,
@@ -71,13 +72,13 @@ pub(crate) fn padded_image<'a>(
     if padded.is_bare(size) {
         return image;
     }
-    pad(path, image, size, padded.before, padded.size, own);
+    pad(isa, image, size, padded.before, padded.size, own);
     own
 }
 
 /// Copies a part of an image, which may reach over it into zeros: `[rows][columns][filled]`.
 pub(crate) fn by_pixel(
-    path: Path,
+    isa: Isa,
     image: &[f32],
     [channels, filled]: [usize; 2],
     [height, width]: [usize; 2],
@@ -105,12 +106,12 @@ pub(crate) fn by_pixel(
     }
     let plane = height * width;
     // Vector by vector of channels, whose planes are then read one row after the other.
-    for channel in (0..channels).step_by(lanes(path)) {
-        let count = lanes(path).min(channels - channel);
+    for channel in (0..channels).step_by(isa.lanes()) {
+        let count = isa.lanes().min(channels - channel);
         for row in 0..own_rows {
             let from = &image[channel * plane + (top + row) * width + left..];
             let to = &mut to[((above + row) * columns + before) * filled + channel..];
-            transpose(path, from, [count, own_columns], plane, to, filled);
+            transpose(isa, from, [count, own_columns], plane, to, filled);
         }
     }
 }

@@ -1,19 +1,19 @@
 //! Convolutions of three by three whose channels meet only themselves, moved by one pixel: plane
 //! by plane.
 
+use updraft_simd::{Isa, Pieces, over, threads};
+
 use super::activation::Activation;
-use super::cpu::{PlaneJob, PointwiseKernels, WINDOW, lanes};
+use super::cpu::{PlaneJob, WINDOW, function};
 use super::geometry::{Algorithm, ConvGeometry};
 use super::packing::{padded_image, padded_len};
-use super::parallel::{Pieces, over, threads};
-use super::path::Path;
 use super::plan::{Padded, Phases, Windows};
 use super::scratch::Scratch;
 
 /// Sums over windows of single planes.
 #[derive(Debug, Clone)]
 pub(crate) struct Planes {
-    path: Path,
+    isa: Isa,
     channels: usize,
     /// Height and width of the image that is read, and how it is padded.
     image: [usize; 2],
@@ -26,7 +26,7 @@ pub(crate) struct Planes {
 
 /// The path with the longest vectors that rows of results fill by four fifths, if this is such a
 /// convolution: with less, sums over channels take less time.
-fn path_for(path: Path, geometry: &ConvGeometry, columns: usize) -> Option<Path> {
+fn path_for(isa: Isa, geometry: &ConvGeometry, columns: usize) -> Option<Isa> {
     let shape = geometry.shape();
     let is_alone = shape.channels == [shape.groups; 2];
     let is_dense = shape.stride == [1, 1] && shape.dilation == [1, 1];
@@ -34,21 +34,20 @@ fn path_for(path: Path, geometry: &ConvGeometry, columns: usize) -> Option<Path>
     if !is_alone || !is_dense || !is_direct || shape.kernel != [WINDOW; 2] {
         return None;
     }
-    let shorter = if path == Path::Avx512 { Path::Avx2 } else { path };
+    let shorter = if isa.base() == Isa::Avx512 { Isa::Avx2 } else { isa };
     let is_filled = |lanes: usize| 5 * columns >= 4 * columns.next_multiple_of(lanes);
-    let fits = |path: &Path| {
-        path.is_available() && PlaneJob::fits(*path, columns) && is_filled(lanes(*path))
-    };
-    [path, shorter].into_iter().find(fits)
+    let fits =
+        |isa: &Isa| isa.is_available() && PlaneJob::fits(*isa, columns) && is_filled(isa.lanes());
+    [isa, shorter].into_iter().find(fits)
 }
 
 impl Planes {
     /// The forward pass; `None` if it has another form.
-    pub(crate) fn forward(path: Path, geometry: &ConvGeometry) -> Option<Self> {
+    pub(crate) fn forward(isa: Isa, geometry: &ConvGeometry) -> Option<Self> {
         let (shape, size) = (geometry.shape(), geometry.output());
-        let path = path_for(path, geometry, size[1])?;
+        let isa = path_for(isa, geometry, size[1])?;
         Some(Self {
-            path,
+            isa,
             channels: shape.groups,
             image: shape.input,
             padded: Windows::of(geometry).padded,
@@ -58,9 +57,9 @@ impl Planes {
     }
 
     /// The input's gradient; `None` if it has another form.
-    pub(crate) fn input_gradient(path: Path, geometry: &ConvGeometry) -> Option<Self> {
+    pub(crate) fn input_gradient(isa: Isa, geometry: &ConvGeometry) -> Option<Self> {
         let shape = geometry.shape();
-        let path = path_for(path, geometry, shape.input[1])?;
+        let isa = path_for(isa, geometry, shape.input[1])?;
         let Phases { padded, all } = Phases::of(geometry);
         let [phase] = &all[..] else { return None };
         // What each row and column of the window meets.
@@ -73,7 +72,7 @@ impl Planes {
             *weight = met(0, place / WINDOW)? * WINDOW + met(1, place % WINDOW)?;
         }
         Some(Self {
-            path,
+            isa,
             channels: shape.groups,
             image: geometry.output(),
             padded,
@@ -94,24 +93,24 @@ impl Planes {
         scratch: &mut Scratch,
         asked_threads: usize,
     ) {
-        let Self { path, channels, image, padded, size, .. } = *self;
-        let pointwise = PointwiseKernels::of(path);
+        let Self { isa, channels, image, padded, size, .. } = *self;
+        let vectors = isa.vectors();
         let image_len = padded_len(padded, image, 1);
-        let (_, of_threads) = scratch.split(0, threads(asked_threads), image_len);
+        let (_, mut of_threads) = scratch.split(0, threads(asked_threads), image_len);
         let (kernels, _) = w.as_chunks::<{ WINDOW * WINDOW }>();
         let kernels: Vec<_> = kernels.iter().map(|w| self.weights.map(|at| w[at])).collect();
         of_threads.iter_mut().for_each(|own| own[..image_len].fill(0.0));
         let plane = image[0] * image[1];
-        over(y, of_threads, |index, y, own| {
+        over(y, &mut of_threads, |index, y, own| {
             let sample = &images[index * channels * plane..][..channels * plane];
             let planes = sample.chunks_exact(plane).zip(y.chunks_exact_mut(size[0] * size[1]));
             for (channel, (weights, (x, y))) in kernels.iter().zip(planes).enumerate() {
-                let image = padded_image(path, x, image, padded, &mut own[..image_len]);
+                let image = padded_image(isa, x, image, padded, &mut own[..image_len]);
                 let (pitch, start) = (padded.size[1], bias.map_or(0.0, |bias| bias[channel]));
-                PlaneJob { image, pitch, weights, start, size }.run(path, y);
+                PlaneJob { image, pitch, weights, start, size }.run(isa, y);
             }
             if activation != Activation::Identity {
-                pointwise.values_in_place(activation, y);
+                function::values_in_place(vectors, activation, y);
             }
         });
     }

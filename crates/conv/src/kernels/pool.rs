@@ -1,9 +1,9 @@
 //! Pooling: the maximum or the average of each window of a feature map.
 
-use super::cpu::PoolKernels;
+use updraft_simd::{Cut, Isa, Pieces, over, threads};
+
+use super::cpu;
 use super::geometry::GeometryError;
-use super::parallel::{Cut, Pieces, over, threads};
-use super::path::Path;
 use super::scratch::Scratch;
 
 /// What becomes of a window.
@@ -203,9 +203,9 @@ impl PoolGeometry {
 /// Pools every feature map.
 ///
 /// # Panics
-/// If a slice has another length than `geometry` says, or the path is not available on this CPU.
+/// If a slice has another length than `geometry` says, or the CPU does not have `isa` on this CPU.
 pub fn pool(
-    path: Path,
+    isa: Isa,
     pooling: Pooling,
     geometry: &PoolGeometry,
     x: &[f32],
@@ -215,12 +215,12 @@ pub fn pool(
 ) {
     assert_eq!(y.len(), geometry.output_len(), "numbers of the output");
     let y = Cut::new(y, geometry.output_plane());
-    pool_into(path, pooling, geometry, x, y, scratch, threads);
+    pool_into(isa, pooling, geometry, x, y, scratch, threads);
 }
 
 /// [`pool`] into feature maps.
 pub(crate) fn pool_into<'a>(
-    path: Path,
+    isa: Isa,
     pooling: Pooling,
     geometry: &PoolGeometry,
     x: &[f32],
@@ -229,22 +229,22 @@ pub(crate) fn pool_into<'a>(
     asked_threads: usize,
 ) {
     assert_eq!(x.len(), geometry.input_len(), "numbers of the input");
-    let kernels = PoolKernels::of(path);
+    let vectors = isa.vectors();
     let plane = geometry.input_plane();
-    let (_, rows) = scratch.split(0, threads(asked_threads), geometry.input[1]);
-    over(y, rows, |index, y, row| {
+    let (_, mut rows) = scratch.split(0, threads(asked_threads), geometry.input[1]);
+    over(y, &mut rows, |index, y, row| {
         let row = &mut row[..geometry.input[1]];
-        kernels.pool(pooling, geometry, &x[index * plane..][..plane], y, row);
+        cpu::pool::pool(vectors, pooling, geometry, &x[index * plane..][..plane], y, row);
     });
 }
 
 /// The input's gradient, `dx = ∂(Σ y·dy)/∂x`, of [`pool`] over `x`.
 ///
 /// # Panics
-/// If a slice has another length than `geometry` says, or the path is not available on this CPU.
+/// If a slice has another length than `geometry` says, or the CPU does not have `isa` on this CPU.
 #[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
 pub fn pool_gradient(
-    path: Path,
+    isa: Isa,
     pooling: Pooling,
     geometry: &PoolGeometry,
     x: &[f32],
@@ -255,13 +255,13 @@ pub fn pool_gradient(
 ) {
     assert_eq!(dx.len(), geometry.input_len(), "numbers of the input");
     let dx = Cut::new(dx, geometry.input_plane());
-    pool_gradient_into(path, pooling, geometry, x, dy, dx, scratch, threads);
+    pool_gradient_into(isa, pooling, geometry, x, dy, dx, scratch, threads);
 }
 
 /// [`pool_gradient`] into feature maps.
 #[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
 pub(crate) fn pool_gradient_into<'a>(
-    path: Path,
+    isa: Isa,
     pooling: Pooling,
     geometry: &PoolGeometry,
     x: &[f32],
@@ -272,14 +272,14 @@ pub(crate) fn pool_gradient_into<'a>(
 ) {
     assert_eq!(x.len(), geometry.input_len(), "numbers of the input");
     assert_eq!(dy.len(), geometry.output_len(), "numbers of the output");
-    let kernels = PoolKernels::of(path);
+    let vectors = isa.vectors();
     let (plane, output) = (geometry.input_plane(), geometry.output_plane());
-    let (_, rows) = scratch.split(0, threads(asked_threads), geometry.input[1]);
-    over(dx, rows, |index, dx, row| {
+    let (_, mut rows) = scratch.split(0, threads(asked_threads), geometry.input[1]);
+    over(dx, &mut rows, |index, dx, row| {
         let row = &mut row[..geometry.input[1]];
         let (x, dy) = (&x[index * plane..][..plane], &dy[index * output..][..output]);
         dx.fill(0.0);
-        kernels.gradient(pooling, geometry, [x, dy], dx, row);
+        cpu::pool::gradient(vectors, pooling, geometry, [x, dy], dx, row);
     });
 }
 
@@ -295,23 +295,24 @@ mod tests {
         (0..count).map(number).collect()
     }
 
-    fn paths() -> impl Iterator<Item = Path> {
-        Path::ALL.into_iter().filter(|path| path.is_available())
+    fn paths() -> impl Iterator<Item = Isa> {
+        Isa::BASES.into_iter().filter(|isa| isa.is_available())
     }
 
     fn run(
-        path: Path,
+        isa: Isa,
         pooling: Pooling,
         geometry: &PoolGeometry,
         [x, dy]: [&[f32]; 2],
         threads: usize,
     ) -> [Vec<f32>; 2] {
         let mut scratch = Scratch::new();
-        scratch.split(1, threads, 1 << 8).1.iter_mut().for_each(|own| own.fill(f32::NAN));
+        let mut rows = scratch.split(1, threads, 1 << 8).1;
+        rows.iter_mut().for_each(|own| own.fill(f32::NAN));
         let mut y = vec![f32::NAN; geometry.output_len()];
         let mut dx = vec![f32::NAN; geometry.input_len()];
-        pool(path, pooling, geometry, x, &mut y, &mut scratch, threads);
-        pool_gradient(path, pooling, geometry, x, dy, &mut dx, &mut scratch, threads);
+        pool(isa, pooling, geometry, x, &mut y, &mut scratch, threads);
+        pool_gradient(isa, pooling, geometry, x, dy, &mut dx, &mut scratch, threads);
         [y, dx]
     }
 
@@ -323,16 +324,16 @@ mod tests {
             Pooling::Max => reference::max_pool(windows, &wide_x, &wide_dy),
             Pooling::Average => reference::average_pool(windows, &wide_x, &wide_dy),
         };
-        for path in paths() {
-            let given = run(path, pooling, geometry, [&x, &dy], 1);
+        for isa in paths() {
+            let given = run(isa, pooling, geometry, [&x, &dy], 1);
             for (given, right) in given.iter().zip(&right) {
                 assert_eq!(given.len(), right.len());
                 for (given, right) in given.iter().zip(right) {
                     let error = (f64::from(*given) - right).abs();
-                    assert!(error <= 4e-6, "{path} {pooling:?} {windows:?}: {given} {right}");
+                    assert!(error <= 4e-6, "{isa} {pooling:?} {windows:?}: {given} {right}");
                 }
             }
-            assert_eq!(given, run(path, pooling, geometry, [&x, &dy], 3), "{path}");
+            assert_eq!(given, run(isa, pooling, geometry, [&x, &dy], 3), "{isa}");
         }
     }
 
@@ -386,11 +387,11 @@ mod tests {
             let mut x = numbers(1, 80);
             x[poisoned] = f32::NAN;
             x[70] = f32::INFINITY;
-            for path in paths() {
+            for isa in paths() {
                 for pooling in [Pooling::Max, Pooling::Average] {
-                    let [y, dx] = run(path, pooling, &geometry, [&x, &[1.0; 20]], 1);
+                    let [y, dx] = run(isa, pooling, &geometry, [&x, &[1.0; 20]], 1);
                     let nan: Vec<bool> = y.iter().map(|y| y.is_nan()).collect();
-                    assert_eq!(nan, (0..20).map(|i| i == 1).collect::<Vec<_>>(), "{path}");
+                    assert_eq!(nan, (0..20).map(|i| i == 1).collect::<Vec<_>>(), "{isa}");
                     assert_eq!(y[15], f32::INFINITY);
                     assert!(dx.iter().all(|dx| dx.is_finite()));
                 }

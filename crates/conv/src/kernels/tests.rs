@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use updraft_testing::scattered;
 
 use super::{
-    Activation, Algorithm, ConvGeometry, ConvShape, GeometryError, Path, Scratch, forward,
+    Activation, Algorithm, ConvGeometry, ConvShape, GeometryError, Isa, Scratch, forward,
     forward_activated, input_gradient, reference, weight_gradient,
 };
 
@@ -42,8 +42,8 @@ fn assert_near(given: &[f32], right: &[f64], tolerance: f64, what: &str) {
     }
 }
 
-fn paths() -> impl Iterator<Item = Path> {
-    Path::ALL.into_iter().filter(|path| path.is_available())
+fn paths() -> impl Iterator<Item = Isa> {
+    Isa::BASES.into_iter().filter(|isa| isa.is_available())
 }
 
 struct Case {
@@ -67,28 +67,28 @@ impl Case {
         })
     }
 
-    fn run(&self, path: Path, threads: usize) -> [Vec<f32>; 3] {
+    fn run(&self, isa: Isa, threads: usize) -> [Vec<f32>; 3] {
         let Self { geometry, x, w, dy, bias } = self;
         // What a scratch holds before must not matter.
         let mut scratch = Scratch::new();
-        let (shared, own) = scratch.split(1 << 18, threads, 1 << 18);
+        let (shared, mut own) = scratch.split(1 << 18, threads, 1 << 18);
         shared.fill(f32::NAN);
         own.iter_mut().for_each(|own| own.fill(f32::NAN));
         let s = &mut scratch;
         let mut y = vec![f32::NAN; geometry.output_len()];
-        forward(path, geometry, x, w, Some(bias), &mut y, s, threads);
+        forward(isa, geometry, x, w, Some(bias), &mut y, s, threads);
         let mut dx = vec![f32::NAN; geometry.input_len()];
-        input_gradient(path, geometry, dy, w, &mut dx, s, threads);
+        input_gradient(isa, geometry, dy, w, &mut dx, s, threads);
         let mut dw = vec![f32::NAN; geometry.weight_len()];
-        weight_gradient(path, geometry, x, dy, &mut dw, s, threads);
+        weight_gradient(isa, geometry, x, dy, &mut dw, s, threads);
         [y, dx, dw]
     }
 
-    fn check(&self, path: Path) {
+    fn check(&self, isa: Isa) {
         let Self { geometry, x, w, dy, bias } = self;
         let [x, w, dy, bias] = [x, w, dy, bias].map(|values| wide(values));
-        let [y, dx, dw] = self.run(path, 1);
-        let told = format!("{path} {} {:?}", geometry.algorithm(), geometry.shape());
+        let [y, dx, dw] = self.run(isa, 1);
+        let told = format!("{isa} {} {:?}", geometry.algorithm(), geometry.shape());
         let unit = match geometry.algorithm() {
             Algorithm::Direct => DIRECT,
             Algorithm::Winograd => WINOGRAD,
@@ -134,9 +134,9 @@ fn shapes_of_real_networks_are_right() {
         ConvShape { padding: [0, 2], ..ConvShape::new(5, [4, 8], [1, 50], [1, 5]) },
     ] {
         let case = Case::new(shape, Algorithm::Direct).expect("valid");
-        paths().for_each(|path| case.check(path));
+        paths().for_each(|isa| case.check(isa));
         if let Some(case) = Case::new(shape, Algorithm::Winograd) {
-            paths().for_each(|path| case.check(path));
+            paths().for_each(|isa| case.check(isa));
         }
     }
 }
@@ -160,7 +160,7 @@ proptest! {
         let shape =
             ConvShape { batch, channels, groups, input, kernel, stride, padding, dilation };
         if let Some(case) = Case::new(shape, Algorithm::Direct) {
-            paths().for_each(|path| case.check(path));
+            paths().for_each(|isa| case.check(isa));
         }
     }
 
@@ -177,7 +177,7 @@ proptest! {
         let channels = [groups; 2];
         let shape = ConvShape { batch, channels, groups, input, kernel, stride, padding, dilation };
         if let Some(case) = Case::new(shape, Algorithm::Direct) {
-            paths().for_each(|path| case.check(path));
+            paths().for_each(|isa| case.check(isa));
         }
     }
 }
@@ -195,7 +195,7 @@ proptest! {
         let shape =
             ConvShape { groups, padding, ..ConvShape::new(batch, [groups; 2], input, [3, 3]) };
         if let Some(case) = Case::new(shape, Algorithm::Direct) {
-            paths().for_each(|path| case.check(path));
+            paths().for_each(|isa| case.check(isa));
         }
     }
 
@@ -210,7 +210,7 @@ proptest! {
     ) {
         let shape = ConvShape::new(batch, [inputs, outputs], input, kernel);
         if let Some(case) = Case::new(shape, Algorithm::Direct) {
-            paths().for_each(|path| case.check(path));
+            paths().for_each(|isa| case.check(isa));
         }
     }
 }
@@ -231,7 +231,7 @@ proptest! {
         let shape =
             ConvShape { groups, padding, ..ConvShape::new(batch, channels, input, [3, 3]) };
         if let Some(case) = Case::new(shape, Algorithm::Winograd) {
-            paths().for_each(|path| case.check(path));
+            paths().for_each(|isa| case.check(isa));
         }
     }
 }
@@ -252,13 +252,13 @@ fn a_large_batch_is_right_and_the_number_of_threads_changes_no_bit() {
         (shape, Algorithm::Winograd),
     ] {
         let case = Case::new(shape, algorithm).expect("valid");
-        for path in paths() {
+        for isa in paths() {
             // Several samples of this batch are one sum.
-            case.check(path);
-            let alone = case.run(path, 1);
+            case.check(isa);
+            let alone = case.run(isa, 1);
             for threads in [2, 3, 8] {
-                let given = case.run(path, threads);
-                assert_eq!(alone, given, "{path} {algorithm} with {threads} threads");
+                let given = case.run(isa, threads);
+                assert_eq!(alone, given, "{isa} {algorithm} with {threads} threads");
             }
         }
     }
@@ -278,7 +278,7 @@ fn sums_over_many_pixels_keep_their_digits() {
         for values in [&mut case.x, &mut case.dy] {
             values.iter_mut().for_each(|value| *value = value.abs());
         }
-        paths().for_each(|path| case.check(path));
+        paths().for_each(|isa| case.check(isa));
     }
 }
 
@@ -299,8 +299,8 @@ fn what_is_not_finite_reaches_all_that_it_meets_and_nothing_else() {
         // In the last row and column, where tiles reach over the image.
         case.x[4 * 126 + 5 * 21 + 20] = poison;
         case.dy[5 * 126 + 2 * 21 + 20] = poison;
-        for path in paths() {
-            let [y, dx, dw] = case.run(path, 1);
+        for isa in paths() {
+            let [y, dx, dw] = case.run(isa, 1);
             let [x, w, dy, bias] =
                 [&case.x, &case.w, &case.dy, &case.bias].map(|values| wide(values));
             let finite = |values: &[f64]| -> Vec<bool> {
@@ -308,13 +308,13 @@ fn what_is_not_finite_reaches_all_that_it_meets_and_nothing_else() {
             };
             let geometry = &case.geometry;
             let right = reference::forward(geometry, &x, &w, Some(&bias));
-            assert_eq!(finite(&wide(&y)), finite(&right), "{path} {algorithm} y");
+            assert_eq!(finite(&wide(&y)), finite(&right), "{isa} {algorithm} y");
             let right = reference::input_gradient(geometry, &dy, &w);
-            assert_eq!(finite(&wide(&dx)), finite(&right), "{path} {algorithm} dx");
+            assert_eq!(finite(&wide(&dx)), finite(&right), "{isa} {algorithm} dx");
             // A zero of the padding meets the poisoned gradient in the fast sums.
             let right = reference::weight_gradient(geometry, &x, &dy);
             for (given, right) in dw.iter().zip(&right) {
-                assert!(right.is_finite() || !given.is_finite(), "{path} {algorithm} dw");
+                assert!(right.is_finite() || !given.is_finite(), "{isa} {algorithm} dw");
             }
         }
     }
@@ -332,13 +332,13 @@ fn what_leaves_the_range_between_winograds_sums_is_computed_directly() {
         case.w.iter_mut().for_each(|w| *w *= 1e-3);
         case
     });
-    for path in paths() {
-        let ([y, _, dw], [right_y, _, right_dw]) = (direct.run(path, 1), winograd.run(path, 1));
-        assert!(right_y.iter().all(|y| y.is_finite()), "{path}");
+    for isa in paths() {
+        let ([y, _, dw], [right_y, _, right_dw]) = (direct.run(isa, 1), winograd.run(isa, 1));
+        assert!(right_y.iter().all(|y| y.is_finite()), "{isa}");
         let sample = y.len() / 3;
-        assert_eq!(y[sample..2 * sample], right_y[sample..2 * sample], "{path}");
-        assert_ne!(y[..sample], right_y[..sample], "{path}: the others are not computed directly");
-        assert!(dw.iter().zip(&right_dw).all(|(a, b)| a.is_finite() == b.is_finite()), "{path}");
+        assert_eq!(y[sample..2 * sample], right_y[sample..2 * sample], "{isa}");
+        assert_ne!(y[..sample], right_y[..sample], "{isa}: the others are not computed directly");
+        assert!(dw.iter().zip(&right_dw).all(|(a, b)| a.is_finite() == b.is_finite()), "{isa}");
     }
 }
 
@@ -347,15 +347,15 @@ fn an_activation_follows_the_sums_of_both_algorithms() {
     let shape = ConvShape { padding: [1, 1], ..ConvShape::new(2, [16, 17], [7, 12], [3, 3]) };
     for algorithm in [Algorithm::Direct, Algorithm::Winograd] {
         let Case { geometry, x, w, bias, .. } = Case::new(shape, algorithm).expect("valid");
-        for path in paths() {
+        for isa in paths() {
             let (mut plain, mut given) = (vec![0.0; geometry.output_len()], Vec::new());
             given.resize(plain.len(), f32::NAN);
             let s = &mut Scratch::new();
-            forward(path, &geometry, &x, &w, Some(&bias), &mut plain, s, 1);
+            forward(isa, &geometry, &x, &w, Some(&bias), &mut plain, s, 1);
             let relu = Activation::Relu;
-            forward_activated(path, &geometry, &x, &w, Some(&bias), relu, &mut given, s, 1);
+            forward_activated(isa, &geometry, &x, &w, Some(&bias), relu, &mut given, s, 1);
             let right: Vec<f32> = plain.iter().map(|&y| if y <= 0.0 { 0.0 } else { y }).collect();
-            assert_eq!(given, right, "{path} {algorithm}");
+            assert_eq!(given, right, "{isa} {algorithm}");
         }
     }
 }
@@ -391,5 +391,5 @@ fn a_slice_of_another_length_is_refused() {
     let mut y = vec![0.0; 4];
     let x = &case.x[1..];
     let geometry = &case.geometry;
-    forward(Path::Portable, geometry, x, &case.w, None, &mut y, &mut Scratch::new(), 1);
+    forward(Isa::Portable, geometry, x, &case.w, None, &mut y, &mut Scratch::new(), 1);
 }

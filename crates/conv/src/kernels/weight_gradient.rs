@@ -1,12 +1,12 @@
 //! The gradient of a convolution's weights.
 
-use super::cpu::{LineWeightJob, WeightJob, lanes, transpose};
+use updraft_simd::{Cut, Isa, over, threads};
+
+use super::cpu::{LineWeightJob, WeightJob, transpose};
 use super::depthwise::Depthwise;
 use super::geometry::ConvGeometry;
 use super::lines::{Lines, are_few, for_rows};
 use super::packing::{padded_image, padded_len, taps_of};
-use super::parallel::{over_items, threads};
-use super::path::Path;
 use super::plan::Windows;
 use super::scratch::Scratch;
 use super::winograd::Winograd;
@@ -22,9 +22,9 @@ const MOST_PARTIAL: usize = 16 << 20;
 /// The weights' gradient: `dw = ∂(Σ y·dy)/∂w`.
 ///
 /// # Panics
-/// If a slice has another length than `geometry` says, or the path is not available on this CPU.
+/// If a slice has another length than `geometry` says, or the CPU does not have `isa` on this CPU.
 pub fn weight_gradient(
-    path: Path,
+    isa: Isa,
     geometry: &ConvGeometry,
     x: &[f32],
     dy: &[f32],
@@ -36,15 +36,15 @@ pub fn weight_gradient(
     assert_eq!(x.len(), geometry.input_len(), "numbers of the input");
     assert_eq!(dw.len(), geometry.weight_len(), "numbers of the weights");
     assert_eq!(dy.len(), geometry.output_len(), "numbers of the output");
-    if let Some(depthwise) = Depthwise::forward(path, geometry) {
+    if let Some(depthwise) = Depthwise::forward(isa, geometry) {
         let chunk = shape.batch.div_ceil(CHUNKS);
         let batch = [shape.batch, chunk];
         return depthwise.weight_gradient(x, dy, dw, batch, scratch, asked_threads);
     }
     let windows = Windows::of(geometry);
     let [inputs, outputs] = windows.channels;
-    let path = for_rows(path, geometry.output()[1], shape.stride, outputs);
-    let lanes = lanes(path);
+    let isa = for_rows(isa, geometry.output()[1], shape.stride, outputs);
+    let lanes = isa.lanes();
     let blocks = outputs.div_ceil(lanes);
     let run_len = if shape.kernel[1] == 3 && shape.dilation[1] == 1 { 3 } else { 1 };
     let taps = taps_of(shape, &windows);
@@ -53,9 +53,9 @@ pub fn weight_gradient(
     let pixels = output_rows * output_columns;
     let padded_len = padded_len(windows.padded, shape.input, inputs);
     let row_step = shape.stride[0] * windows.padded.size[1];
-    let winograd = Winograd::forward(path, geometry);
+    let winograd = Winograd::forward(isa, geometry);
     let lines = if winograd.is_none() && are_few(outputs, lanes) {
-        Lines::of(path, geometry.output(), [row_step, shape.stride[1]], outputs)
+        Lines::of(isa, geometry.output(), [row_step, shape.stride[1]], outputs)
     } else {
         None
     };
@@ -69,7 +69,7 @@ pub fn weight_gradient(
     let winograd = winograd.map(|all| all.with_at_most(chunk));
     let threads = threads(asked_threads).min(chunks);
     let [points_len, own_len] = winograd.as_ref().map_or([0; 2], Winograd::gradient_lens);
-    let (sums, of_threads) = scratch.split(
+    let (sums, mut of_threads) = scratch.split(
         chunks * all_sums,
         threads,
         (shape.groups * points_len + own_len).max(padded_len + by_pixel_len),
@@ -79,7 +79,7 @@ pub fn weight_gradient(
     if winograd.is_none() {
         of_threads.iter_mut().for_each(|own| own[..padded_len].fill(0.0));
     }
-    over_items(sums, all_sums, of_threads, |index, sums, own| {
+    over(Cut::new(sums, all_sums), &mut of_threads, |index, sums, own| {
         let samples = index * chunk..((index + 1) * chunk).min(shape.batch);
         if let Some(winograd) = &winograd {
             let (points, own) = own.split_at_mut(shape.groups * points_len);
@@ -111,15 +111,15 @@ pub fn weight_gradient(
                 let x = &x[sample * x_len + group * x_len / shape.groups..][..x_len / shape.groups];
                 let dy =
                     &dy[sample * dy_len + group * dy_len / shape.groups..][..dy_len / shape.groups];
-                let image = padded_image(path, x, shape.input, windows.padded, own_image);
+                let image = padded_image(isa, x, shape.input, windows.padded, own_image);
                 let sums = &mut sums[group * sums_len..][..sums_len];
                 if let Some(Lines { rows, columns, row_step }) = lines {
                     let (taps, gradient, channels) = (&taps, dy, outputs);
                     LineWeightJob { image, taps, gradient, channels, rows, columns, row_step }
-                        .run(path, sums);
+                        .run(isa, sums);
                     continue;
                 }
-                transpose(path, dy, [outputs, pixels], pixels, by_pixel, blocks * lanes);
+                transpose(isa, dy, [outputs, pixels], pixels, by_pixel, blocks * lanes);
                 let job = WeightJob {
                     image,
                     origin: 0,
@@ -132,7 +132,7 @@ pub fn weight_gradient(
                     row_step,
                     column_step: shape.stride[1],
                 };
-                job.run(path, sums);
+                job.run(isa, sums);
             }
         }
     });
@@ -150,7 +150,7 @@ pub fn weight_gradient(
                 *dw = parts.iter().sum();
             }
         } else {
-            transpose(path, sums, [taps.len(), outputs], blocks * lanes, dw, taps.len());
+            transpose(isa, sums, [taps.len(), outputs], blocks * lanes, dw, taps.len());
         }
     }
 }

@@ -1,15 +1,15 @@
 //! Winograd's algorithm over an image: three by three windows by a quarter of the products.
 //!
-//! A strip of the image becomes pixels of channels, its tiles become 36 points each, and at each
-//! point all tiles are multiplied by all weights; what comes out is turned into results and back
-//! into planes while it is in the cache.
+//! A strip of the image becomes pixels of channels, its tiles 36 points each; at each point all
+//! tiles meet all weights, and what comes out becomes planes while it is in the cache.
+
+use updraft_simd::Isa;
 
 use super::cpu::{
-    POINTS, RESULTS, Squares, TAPS, TileJob, Transform, TransformJob, WeightJob, lanes, transpose,
+    POINTS, RESULTS, Squares, TAPS, TileJob, Transform, TransformJob, WeightJob, transpose,
 };
 use super::geometry::{Algorithm, ConvGeometry};
 use super::packing::by_pixel;
-use super::path::Path;
 use super::scratch::CACHE_LINE;
 
 /// Numbers of a strip's points: less would read the weights more often, more would leave the
@@ -22,7 +22,7 @@ const TOGETHER: usize = 32;
 /// Sums over windows of three by three, side by side, for one group of a sample.
 #[derive(Debug, Clone)]
 pub(crate) struct Winograd {
-    path: Path,
+    isa: Isa,
     /// Of the image and of the results.
     channels: [usize; 2],
     /// Height and width of the image.
@@ -41,23 +41,23 @@ pub(crate) struct Winograd {
 
 impl Winograd {
     /// The forward pass, if the geometry is computed so.
-    pub(crate) fn forward(path: Path, geometry: &ConvGeometry) -> Option<Self> {
+    pub(crate) fn forward(isa: Isa, geometry: &ConvGeometry) -> Option<Self> {
         let first = geometry.shape().padding.map(|padding| -(padding as isize));
         let channels = geometry.shape().channels;
-        Self::of(path, geometry, channels, geometry.shape().input, geometry.output(), first)
+        Self::of(isa, geometry, channels, geometry.shape().input, geometry.output(), first)
     }
 
     /// The input's gradient, if the geometry is computed so: the same over the output's gradient,
     /// with the kernel turned around.
-    pub(crate) fn input_gradient(path: Path, geometry: &ConvGeometry) -> Option<Self> {
+    pub(crate) fn input_gradient(isa: Isa, geometry: &ConvGeometry) -> Option<Self> {
         let first = geometry.shape().padding.map(|padding| padding as isize - (TAPS - 1) as isize);
         let [inputs, outputs] = geometry.shape().channels;
         let channels = [outputs, inputs];
-        Self::of(path, geometry, channels, geometry.output(), geometry.shape().input, first)
+        Self::of(isa, geometry, channels, geometry.output(), geometry.shape().input, first)
     }
 
     fn of(
-        path: Path,
+        isa: Isa,
         geometry: &ConvGeometry,
         channels: [usize; 2],
         image: [usize; 2],
@@ -73,7 +73,7 @@ impl Winograd {
         let strip = (STRIP / of_row).clamp(1, rows);
         let together = (STRIP / (of_row * rows)).clamp(1, TOGETHER);
         let offsets = (0..channels[0] as u32).collect();
-        Some(Self { path, channels, image, grid, first, strip, together, offsets })
+        Some(Self { isa, channels, image, grid, first, strip, together, offsets })
     }
 
     /// The same for at most so many samples together.
@@ -105,7 +105,7 @@ impl Winograd {
 
     /// Transforms weights, `[blocks][channels][3][3][lanes]`.
     pub(crate) fn weights(&self, packed: &[f32], to: &mut [f32]) {
-        let (lanes, pitch) = (lanes(self.path), self.weight_pitch());
+        let (lanes, pitch) = (self.isa.lanes(), self.weight_pitch());
         let [inputs, outputs] = self.channels;
         let taps = TAPS * TAPS * lanes;
         let job = TransformJob {
@@ -116,7 +116,7 @@ impl Winograd {
             from: Squares { apart: [inputs * taps, taps], step: [TAPS * lanes, lanes] },
             to: Squares { apart: [inputs * lanes, lanes], step: [POINTS * pitch, pitch] },
         };
-        job.run(self.path, to);
+        job.run(self.isa, to);
     }
 
     /// Computes the planes of some samples, and says which of them have a result that is not
@@ -153,7 +153,7 @@ impl Winograd {
             }
             for block in (0..outputs).step_by(self.pair()) {
                 let channels = block..outputs.min(block + self.pair());
-                let width = channels.len().next_multiple_of(lanes(self.path));
+                let width = channels.len().next_multiple_of(self.isa.lanes());
                 let tile_count = planes.len() * of_sample;
                 self.products(points, tile_count, weights, [block, width], products);
                 for (sample, planes) in planes.iter_mut().enumerate() {
@@ -190,7 +190,7 @@ impl Winograd {
                 taps: &self.offsets,
                 weights: &weights[first * inputs..][..inputs * width],
                 start: &[0.0; 32][..width],
-                blocks: width / lanes(self.path),
+                blocks: width / self.isa.lanes(),
                 rows: 1,
                 columns: tiles,
                 row_step: 0,
@@ -198,7 +198,7 @@ impl Winograd {
                 output_row: 0,
                 output_column: width,
             };
-            job.run(self.path, &mut products[point * products_pitch..][..products_pitch]);
+            job.run(self.isa, &mut products[point * products_pitch..][..products_pitch]);
         }
     }
 
@@ -215,20 +215,20 @@ impl Winograd {
             from: Squares { apart: [columns * width, width], step: [POINTS * pitch, pitch] },
             to: Squares { apart: [RESULTS * line, RESULTS * width], step: [line, width] },
         };
-        job.run(self.path, results)
+        job.run(self.isa, results)
     }
 
     /// Writes results to where some rows of their planes begin, each plane with its start added.
     fn write(&self, results: &[f32], rows: usize, width: usize, start: &[f32], planes: &mut [f32]) {
-        let Self { path, grid: [height, columns], .. } = *self;
+        let Self { isa, grid: [height, columns], .. } = *self;
         let plane = height * columns;
         if columns.is_multiple_of(RESULTS) {
-            transpose(path, results, [rows * columns, start.len()], width, planes, plane);
+            transpose(isa, results, [rows * columns, start.len()], width, planes, plane);
         } else {
             let lines = results.chunks(RESULTS * self.tiles()[1] * width).take(rows);
             for (row, line) in lines.enumerate() {
                 let to = &mut planes[row * columns..];
-                transpose(path, line, [columns, start.len()], width, to, plane);
+                transpose(isa, line, [columns, start.len()], width, to, plane);
             }
         }
         for (plane, &start) in planes.chunks_mut(plane).zip(start) {
@@ -275,13 +275,13 @@ impl Winograd {
                     runs: &self.offsets,
                     run_len: 1,
                     gradient: &gradients[point * gradient_pitch..][..gradient_pitch],
-                    blocks: outputs / lanes(self.path),
+                    blocks: outputs / self.isa.lanes(),
                     rows: 1,
                     columns: samples * of_sample,
                     row_step: 0,
                     column_step: inputs,
                 };
-                job.run(self.path, kept);
+                job.run(self.isa, kept);
             }
         }
     }
@@ -298,7 +298,7 @@ impl Winograd {
             from: Squares { apart: [0, outputs], step: [POINTS * pitch, pitch] },
             to: Squares { apart: [0, TAPS * TAPS * outputs], step: [TAPS * outputs, outputs] },
         };
-        job.run(self.path, sums)
+        job.run(self.isa, sums)
     }
 
     /// The points of the tiles of some rows.
@@ -314,7 +314,7 @@ impl Winograd {
         let [pitch, _] = self.pitches(0);
         let size = [rows * RESULTS + TAPS - 1, tiles[1] * RESULTS + TAPS - 1];
         let first = [self.first[0] + (row * RESULTS) as isize, self.first[1]];
-        by_pixel(self.path, image, [self.channels[0], filled], self.image, first, size, pixels);
+        by_pixel(self.isa, image, [self.channels[0], filled], self.image, first, size, pixels);
         let job = TransformJob {
             transform: Transform::Input,
             input: pixels,
@@ -326,7 +326,7 @@ impl Winograd {
             },
             to: Squares { apart: [tiles[1] * filled, filled], step: [POINTS * pitch, pitch] },
         };
-        job.run(self.path, points);
+        job.run(self.isa, points);
     }
 
     /// The points of the gradient of the results of some rows of tiles.
@@ -342,7 +342,7 @@ impl Winograd {
         let [_, pitch] = self.pitches(filled);
         let size = [rows * RESULTS, tiles[1] * RESULTS];
         let first = [(row * RESULTS) as isize, 0];
-        by_pixel(self.path, dy, [self.channels[1], filled], self.grid, first, size, pixels);
+        by_pixel(self.isa, dy, [self.channels[1], filled], self.grid, first, size, pixels);
         let job = TransformJob {
             transform: Transform::Gradient,
             input: pixels,
@@ -354,7 +354,7 @@ impl Winograd {
             },
             to: Squares { apart: [tiles[1] * filled, filled], step: [POINTS * pitch, pitch] },
         };
-        job.run(self.path, points);
+        job.run(self.isa, points);
     }
 
     /// Rows and columns of tiles.
@@ -364,12 +364,12 @@ impl Winograd {
 
     /// Channels as whole vectors hold them.
     fn filled(&self) -> [usize; 2] {
-        self.channels.map(|channels| channels.next_multiple_of(lanes(self.path)))
+        self.channels.map(|channels| channels.next_multiple_of(self.isa.lanes()))
     }
 
     /// Channels of results that are computed together: as many as a register tile has.
     fn pair(&self) -> usize {
-        (2 * lanes(self.path)).min(self.filled()[1])
+        (2 * self.isa.lanes()).min(self.filled()[1])
     }
 
     /// From one point's numbers to the next's: of the image, and of so many channels of results.

@@ -25,7 +25,7 @@ pub(super) fn activate_by<const D: usize>(
     match LayerPath::picked(forced, &x.device(), x.dtype()) {
         LayerPath::Plain => plain::activate(x, activation),
         #[cfg(feature = "flex")]
-        LayerPath::Kernels(path) => {
+        LayerPath::Kernels(isa) => {
             use burn::backend::Dispatch;
             use burn::tensor::FloatDType;
 
@@ -33,9 +33,9 @@ pub(super) fn activate_by<const D: usize>(
 
             let dtype = x.dtype();
             let x = x.cast(FloatDType::F32).into_dispatch();
-            Tensor::<D>::from_dispatch(Dispatch::activation(x, activation, path)).cast(dtype)
+            Tensor::<D>::from_dispatch(Dispatch::activation(x, activation, isa)).cast(dtype)
         }
         #[cfg(not(feature = "flex"))]
-        LayerPath::Kernels(_) => unreachable!("a path is picked where its kernels are"),
+        LayerPath::Kernels(_) => unreachable!("kernels are picked where they are compiled"),
     }
 }

@@ -9,7 +9,7 @@ use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
 
 use super::extension::{ConvBackend, ConvSpec, NormSpec, PoolSpec, SumSpec};
-use crate::kernels::{Activation, Path};
+use crate::kernels::{Activation, Isa};
 
 /// burn differentiates once: nothing asks for a gradient's gradient.
 const ONCE: &str = "burn's autodiff is first-order";
@@ -49,7 +49,7 @@ impl<B: ConvBackend> Backward<B, 3> for Convolution {
 struct Activated;
 
 impl<B: ConvBackend> Backward<B, 1> for Activated {
-    type State = (NodeId, Activation, Path);
+    type State = (NodeId, Activation, Isa);
 
     fn backward(
         self,
@@ -58,10 +58,10 @@ impl<B: ConvBackend> Backward<B, 1> for Activated {
         checkpointer: &mut Checkpointer,
     ) {
         let dy = gradients.consume::<B>(&ops.node);
-        let ([x], (state, activation, path)) = (ops.parents, ops.state);
+        let ([x], (state, activation, isa)) = (ops.parents, ops.state);
         if let Some(node) = x {
             let x: FloatTensor<B> = checkpointer.retrieve_node_output(state);
-            let dx = B::activation_gradient(x, dy, activation, path);
+            let dx = B::activation_gradient(x, dy, activation, isa);
             gradients.register::<B>(node.id, dx);
         }
     }
@@ -226,14 +226,14 @@ impl<B: ConvBackend, C: CheckpointStrategy> ConvBackend for Autodiff<B, C> {
         unreachable!("{ONCE}")
     }
 
-    fn activation(x: FloatTensor<Self>, activation: Activation, path: Path) -> FloatTensor<Self> {
+    fn activation(x: FloatTensor<Self>, activation: Activation, isa: Isa) -> FloatTensor<Self> {
         match Activated.prepare::<C>([x.node()]).compute_bound().stateful() {
             OpsKind::Tracked(mut prep) => {
-                let state = (prep.checkpoint(&x), activation, path);
-                prep.finish(state, B::activation(x.into_primitive(), activation, path))
+                let state = (prep.checkpoint(&x), activation, isa);
+                prep.finish(state, B::activation(x.into_primitive(), activation, isa))
             }
             OpsKind::UnTracked(prep) => {
-                prep.finish(B::activation(x.into_primitive(), activation, path))
+                prep.finish(B::activation(x.into_primitive(), activation, isa))
             }
         }
     }
@@ -242,7 +242,7 @@ impl<B: ConvBackend, C: CheckpointStrategy> ConvBackend for Autodiff<B, C> {
         _x: FloatTensor<Self>,
         _dy: FloatTensor<Self>,
         _activation: Activation,
-        _path: Path,
+        _path: Isa,
     ) -> FloatTensor<Self> {
         unreachable!("{ONCE}")
     }

@@ -57,8 +57,8 @@ pub(crate) fn convolve(
     let is_even = options.padding.iter().all(|(before, after)| before == after);
     match LayerPath::picked(forced, &x.device(), x.dtype()) {
         #[cfg(feature = "flex")]
-        LayerPath::Kernels(path) if is_even && x.dtype() == weight.dtype() => {
-            fused::conv2d(x, weight, bias, &options, activation, path)
+        LayerPath::Kernels(isa) if is_even && x.dtype() == weight.dtype() => {
+            fused::conv2d(x, weight, bias, &options, activation, isa)
         }
         LayerPath::Kernels(_) | LayerPath::Plain => {
             let told = "the kernels need padding that is alike on both sides, and one dtype";
@@ -75,7 +75,7 @@ mod fused {
     use burn::tensor::ops::ConvOptions;
     use burn::tensor::{FloatDType, Tensor};
 
-    use crate::kernels::{Activation, ConvShape, Path};
+    use crate::kernels::{Activation, ConvShape, Isa};
     use crate::ops::activation::activate_by;
     use crate::ops::extension::{ConvBackend, ConvSpec};
     use crate::ops::path::LayerPath;
@@ -86,7 +86,7 @@ mod fused {
         bias: Option<Tensor<1>>,
         options: &ConvOptions<2>,
         activation: Activation,
-        path: Path,
+        isa: Isa,
     ) -> Tensor<4> {
         let [batch, inputs, height, width] = x.dims();
         let [outputs, _, rows, columns] = weight.dims();
@@ -106,8 +106,8 @@ mod fused {
         let [x, weight] = [x, weight].map(|tensor| tensor.cast(FloatDType::F32).into_dispatch());
         let has_bias = bias.is_some();
         let bias = bias.map_or(weight.clone(), |bias| bias.cast(FloatDType::F32).into_dispatch());
-        let spec = ConvSpec { shape, has_bias, activation: fused, path };
+        let spec = ConvSpec { shape, has_bias, activation: fused, isa };
         let y = Tensor::<4>::from_dispatch(Dispatch::convolution(x, weight, bias, spec));
-        activate_by(y, after, Some(LayerPath::Kernels(path))).cast(dtype)
+        activate_by(y, after, Some(LayerPath::Kernels(isa))).cast(dtype)
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, backend_extension};
 
-use crate::kernels::{Activation, ConvShape, Path, PoolGeometry, Pooling, StatisticsOf};
+use crate::kernels::{Activation, ConvShape, Isa, PoolGeometry, Pooling, StatisticsOf};
 
 /// What a convolution is, apart from its tensors.
 #[derive(Debug, Clone, Copy)]
@@ -19,7 +19,7 @@ pub(crate) struct ConvSpec {
     pub(crate) has_bias: bool,
     /// What follows; nothing where a gradient is wanted.
     pub(crate) activation: Activation,
-    pub(crate) path: Path,
+    pub(crate) isa: Isa,
 }
 
 /// What a normalization is, apart from its tensors.
@@ -29,7 +29,7 @@ pub(crate) struct NormSpec {
     pub(crate) has_residual: bool,
     pub(crate) activation: Activation,
     pub(crate) of: StatisticsOf,
-    pub(crate) path: Path,
+    pub(crate) isa: Isa,
 }
 
 /// What a pooling is.
@@ -39,7 +39,7 @@ pub(crate) struct PoolSpec {
     pub(crate) geometry: Arc<PoolGeometry>,
     /// The tensor's first two axes.
     pub(crate) planes: [usize; 2],
-    pub(crate) path: Path,
+    pub(crate) isa: Isa,
 }
 
 /// What a weighted sum is, apart from its tensors.
@@ -47,7 +47,7 @@ pub(crate) struct PoolSpec {
 pub(crate) struct SumSpec {
     /// 2 or 3.
     pub(crate) terms: usize,
-    pub(crate) path: Path,
+    pub(crate) isa: Isa,
 }
 
 /// Our operations, on f32 tensors. In the place of a bias, residual or third term that is not
@@ -80,14 +80,14 @@ pub(crate) trait ConvBackend: Backend {
     fn convolution_bias_gradient(dy: FloatTensor<Self>, spec: ConvSpec) -> FloatTensor<Self>;
 
     /// An activation.
-    fn activation(x: FloatTensor<Self>, activation: Activation, path: Path) -> FloatTensor<Self>;
+    fn activation(x: FloatTensor<Self>, activation: Activation, isa: Isa) -> FloatTensor<Self>;
 
     /// Its gradient.
     fn activation_gradient(
         x: FloatTensor<Self>,
         dy: FloatTensor<Self>,
         activation: Activation,
-        path: Path,
+        isa: Isa,
     ) -> FloatTensor<Self>;
 
     /// A batch normalization by its own statistics: result, mean and variance.

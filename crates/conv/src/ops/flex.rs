@@ -5,12 +5,13 @@ use std::cell::RefCell;
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use burn::tensor::TensorData;
+use updraft_simd::pool_threads;
 
 use super::extension::{ConvBackend, ConvSpec, NormSpec, PoolSpec, SumSpec};
 use super::memory;
 use crate::kernels::{
-    Activation, BatchNormShape, ConvGeometry, ConvShape, Fresh, GradientPass, Normalization, PIECE,
-    Path, Scratch, activate_gradient_into, activate_into, apply_into, bias_gradient, forward_into,
+    Activation, BatchNormShape, ConvGeometry, ConvShape, Fresh, GradientPass, Isa, Normalization,
+    PIECE, Scratch, activate_gradient_into, activate_into, apply_into, bias_gradient, forward_into,
     fresh, input_gradient_into, moments, pool_gradient_into, pool_into, term_gradient_into,
     weight_gradient, weighted_sum_into,
 };
@@ -22,7 +23,7 @@ thread_local! {
 
 impl ConvBackend for Flex {
     fn convolution(x: FlexTensor, w: FlexTensor, bias: FlexTensor, spec: ConvSpec) -> FlexTensor {
-        let ConvSpec { shape, has_bias, activation, path } = spec;
+        let ConvSpec { shape, has_bias, activation, isa } = spec;
         let geometry = checked(shape);
         let (x, w) = (contiguous(x), contiguous(w));
         let bias = present(has_bias, bias);
@@ -31,7 +32,7 @@ impl ConvBackend for Flex {
         let y = result(len, len / shape.batch, |y| {
             with(|scratch, threads| {
                 let (x, w) = (x.storage(), w.storage());
-                forward_into(path, &geometry, x, w, bias, activation, y, scratch, threads);
+                forward_into(isa, &geometry, x, w, bias, activation, y, scratch, threads);
             });
         });
         memory::keep([x]);
@@ -40,14 +41,14 @@ impl ConvBackend for Flex {
     }
 
     fn convolution_input_gradient(dy: FlexTensor, w: FlexTensor, spec: ConvSpec) -> FlexTensor {
-        let ConvSpec { shape, path, .. } = spec;
+        let ConvSpec { shape, isa, .. } = spec;
         let geometry = checked(shape);
         let (dy, w) = (contiguous(dy), contiguous(w));
         let len = geometry.input_len();
         let dx = result(len, len / shape.batch, |dx| {
             with(|scratch, threads| {
                 let (dy, w) = (dy.storage(), w.storage());
-                input_gradient_into(path, &geometry, dy, w, dx, scratch, threads);
+                input_gradient_into(isa, &geometry, dy, w, dx, scratch, threads);
             });
         });
         memory::keep([dy]);
@@ -56,12 +57,12 @@ impl ConvBackend for Flex {
     }
 
     fn convolution_weight_gradient(x: FlexTensor, dy: FlexTensor, spec: ConvSpec) -> FlexTensor {
-        let ConvSpec { shape, path, .. } = spec;
+        let ConvSpec { shape, isa, .. } = spec;
         let geometry = checked(shape);
         let (x, dy) = (contiguous(x), contiguous(dy));
         let mut dw = vec![0.0; geometry.weight_len()];
         with(|scratch, threads| {
-            weight_gradient(path, &geometry, x.storage(), dy.storage(), &mut dw, scratch, threads);
+            weight_gradient(isa, &geometry, x.storage(), dy.storage(), &mut dw, scratch, threads);
         });
         memory::keep([x, dy]);
         let [rows, columns] = shape.kernel;
@@ -73,16 +74,16 @@ impl ConvBackend for Flex {
         let dy = contiguous(dy);
         let mut dbias = vec![0.0; spec.shape.channels[1]];
         with(|scratch, threads| {
-            bias_gradient(spec.path, &geometry, dy.storage(), &mut dbias, scratch, threads);
+            bias_gradient(spec.isa, &geometry, dy.storage(), &mut dbias, scratch, threads);
         });
         tensor(dbias, [spec.shape.channels[1]])
     }
 
-    fn activation(x: FlexTensor, activation: Activation, path: Path) -> FlexTensor {
+    fn activation(x: FlexTensor, activation: Activation, isa: Isa) -> FlexTensor {
         let x = contiguous(x);
         let dims = x.layout().shape().to_vec();
         let y = result(dims.iter().product(), PIECE, |y| {
-            activate_into(path, activation, x.storage(), y, threads());
+            activate_into(isa, activation, x.storage(), y, pool_threads());
         });
         memory::keep([x]);
         tensor(y, dims)
@@ -92,12 +93,12 @@ impl ConvBackend for Flex {
         x: FlexTensor,
         dy: FlexTensor,
         activation: Activation,
-        path: Path,
+        isa: Isa,
     ) -> FlexTensor {
         let (x, dy) = (contiguous(x), contiguous(dy));
         let dims = x.layout().shape().to_vec();
         let dx = result(dims.iter().product(), PIECE, |dx| {
-            activate_gradient_into(path, activation, x.storage(), dy.storage(), dx, threads());
+            activate_gradient_into(isa, activation, x.storage(), dy.storage(), dx, pool_threads());
         });
         memory::keep([x, dy]);
         tensor(dx, dims)
@@ -115,7 +116,7 @@ impl ConvBackend for Flex {
         let (mut mean, mut variance) = (vec![0.0; shape.channels], vec![0.0; shape.channels]);
         with(|scratch, threads| {
             let statistics = [&mut mean[..], &mut variance[..]];
-            moments(spec.path, shape, x.storage(), statistics, scratch, threads);
+            moments(spec.isa, shape, x.storage(), statistics, scratch, threads);
         });
         let vector = |values| tensor(values, [shape.channels]);
         let (mean, variance) = (vector(mean), vector(variance));
@@ -139,7 +140,7 @@ impl ConvBackend for Flex {
         let by = normalization(&gamma, &beta, residual.as_ref(), spec);
         let statistics = [mean.storage(), variance.storage()];
         let y = result(shape.len(), shape.pixels, |y| {
-            apply_into(spec.path, shape, by, statistics, x.storage(), y, threads());
+            apply_into(spec.isa, shape, by, statistics, x.storage(), y, pool_threads());
         });
         let dims = x.layout().shape().to_vec();
         memory::keep([x]);
@@ -169,9 +170,9 @@ impl ConvBackend for Flex {
         let (mut dx, mut dresidual) = (Vec::new(), vec![0.0]);
         with(|scratch, threads| {
             let vectors = [&mut dgamma[..], &mut dbeta[..]];
-            let NormSpec { of, path, .. } = spec;
+            let NormSpec { of, isa, .. } = spec;
             let pass = GradientPass::new(
-                path, shape, by, of, statistics, inputs, vectors, scratch, threads,
+                isa, shape, by, of, statistics, inputs, vectors, scratch, threads,
             );
             dx = result(shape.len(), shape.pixels, |dx| match residual {
                 None => pass.input(dx),
@@ -195,12 +196,12 @@ impl ConvBackend for Flex {
     }
 
     fn pooling(x: FlexTensor, spec: PoolSpec) -> FlexTensor {
-        let PoolSpec { pooling, geometry, planes, path } = spec;
+        let PoolSpec { pooling, geometry, planes, isa } = spec;
         let x = contiguous(x);
         let [rows, columns] = geometry.output();
         let y = result(geometry.output_len(), geometry.output_plane(), |y| {
             with(|scratch, threads| {
-                pool_into(path, pooling, &geometry, x.storage(), y, scratch, threads);
+                pool_into(isa, pooling, &geometry, x.storage(), y, scratch, threads);
             });
         });
         memory::keep([x]);
@@ -208,13 +209,13 @@ impl ConvBackend for Flex {
     }
 
     fn pooling_gradient(x: FlexTensor, dy: FlexTensor, spec: PoolSpec) -> FlexTensor {
-        let PoolSpec { pooling, geometry, planes, path } = spec;
+        let PoolSpec { pooling, geometry, planes, isa } = spec;
         let (x, dy) = (contiguous(x), contiguous(dy));
         let [height, width] = geometry.input();
         let dx = result(geometry.input_len(), geometry.input_plane(), |dx| {
             with(|scratch, threads| {
                 let (x, dy) = (x.storage(), dy.storage());
-                pool_gradient_into(path, pooling, &geometry, x, dy, dx, scratch, threads);
+                pool_gradient_into(isa, pooling, &geometry, x, dy, dx, scratch, threads);
             });
         });
         memory::keep([x, dy]);
@@ -234,7 +235,7 @@ impl ConvBackend for Flex {
         let inputs: Vec<&[f32]> =
             [&a, &b].into_iter().chain(&c).map(|tensor| tensor.storage()).collect();
         let y = result(dims.iter().product(), PIECE, |y| {
-            weighted_sum_into(spec.path, &inputs, weights.storage(), y, threads());
+            weighted_sum_into(spec.isa, &inputs, weights.storage(), y, pool_threads());
         });
         memory::keep([a, b]);
         c.into_iter().for_each(|c| memory::keep([c]));
@@ -258,8 +259,8 @@ impl ConvBackend for Flex {
             let weight = weights.storage()[dweights.len()];
             let dinput = result(dy.len(), PIECE, |dinput| {
                 with(|scratch, threads| {
-                    let path = spec.path;
-                    let sum = term_gradient_into(path, weight, x, dy, dinput, scratch, threads);
+                    let isa = spec.isa;
+                    let sum = term_gradient_into(isa, weight, x, dy, dinput, scratch, threads);
                     dweights.push(sum);
                 });
             });
@@ -292,19 +293,8 @@ fn with(run: impl FnOnce(&mut Scratch, usize)) {
     // Taken out, not borrowed: while this thread waits for others, rayon may give it another
     // convolution to compute.
     let mut scratch = SCRATCH.take();
-    run(&mut scratch, threads());
+    run(&mut scratch, pool_threads());
     SCRATCH.set(scratch);
-}
-
-/// As many as burn's own operations use.
-#[cfg(feature = "rayon")]
-fn threads() -> usize {
-    rayon::current_num_threads()
-}
-
-#[cfg(not(feature = "rayon"))]
-const fn threads() -> usize {
-    1
 }
 
 fn checked(shape: ConvShape) -> ConvGeometry {

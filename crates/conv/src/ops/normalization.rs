@@ -88,9 +88,9 @@ pub(crate) fn normalize<const D: usize>(
     match path {
         LayerPath::Plain => plain::normalize(x, by),
         #[cfg(feature = "flex")]
-        LayerPath::Kernels(path) => fused::normalize(x, by, path),
+        LayerPath::Kernels(isa) => fused::normalize(x, by, isa),
         #[cfg(not(feature = "flex"))]
-        LayerPath::Kernels(_) => unreachable!("a path is picked where its kernels are"),
+        LayerPath::Kernels(_) => unreachable!("kernels are picked where they are compiled"),
     }
 }
 
@@ -100,20 +100,20 @@ mod fused {
     use burn::tensor::Tensor;
 
     use super::Normalizing;
-    use crate::kernels::{Path, StatisticsOf};
+    use crate::kernels::{Isa, StatisticsOf};
     use crate::ops::extension::{ConvBackend, NormSpec};
 
     pub(super) fn normalize<const D: usize>(
         x: Tensor<D>,
         by: Normalizing<D>,
-        path: Path,
+        isa: Isa,
     ) -> (Tensor<D>, Option<[Tensor<1>; 2]>) {
         let Normalizing { gamma, beta, given, residual, epsilon, activation } = by;
         let x = x.into_dispatch();
         let has_residual = residual.is_some();
         let residual = residual.map_or(x.clone(), Tensor::into_dispatch);
         let (gamma, beta) = (gamma.into_dispatch(), beta.into_dispatch());
-        let spec = |of| NormSpec { epsilon, has_residual, activation, of, path };
+        let spec = |of| NormSpec { epsilon, has_residual, activation, of, isa };
         match given {
             Some(given) => {
                 let [mean, variance] = given.map(|vector| vector.into_dispatch());

@@ -4,14 +4,14 @@ use std::fmt;
 
 use burn::tensor::{DType, Device};
 
-use crate::kernels::Path;
+use crate::kernels::Isa;
 
 /// What computes a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LayerPath {
     /// Our kernels, with these instructions.
-    Kernels(Path),
+    Kernels(Isa),
     /// burn's own operations.
     Plain,
 }
@@ -22,7 +22,7 @@ impl LayerPath {
     pub fn of(device: &Device) -> Self {
         #[cfg(feature = "flex")]
         if super::listed::runs_our_kernels(device) {
-            return Self::Kernels(Path::detect());
+            return Self::Kernels(Isa::detect().base());
         }
         let _ = device;
         Self::Plain
@@ -37,13 +37,13 @@ impl LayerPath {
             None if matches!(dtype, DType::F32 | DType::BF16 | DType::F16) => Self::of(device),
             None | Some(Self::Plain) => Self::Plain,
             #[cfg(feature = "flex")]
-            Some(Self::Kernels(path)) => {
+            Some(Self::Kernels(isa)) => {
                 assert!(
                     super::listed::runs_our_kernels(device),
                     "no kernels for the device {device:?}; use `LayerPath::Plain` there"
                 );
-                assert!(path.is_available(), "this processor has no {path}");
-                Self::Kernels(path)
+                assert!(isa.is_available(), "this processor has no {isa}");
+                Self::Kernels(isa)
             }
             #[cfg(not(feature = "flex"))]
             Some(Self::Kernels(_)) => panic!("the kernels need the cargo feature `flex`"),
@@ -54,7 +54,7 @@ impl LayerPath {
 impl fmt::Display for LayerPath {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Kernels(path) => write!(formatter, "kernels ({path})"),
+            Self::Kernels(isa) => write!(formatter, "kernels ({isa})"),
             Self::Plain => formatter.write_str("plain"),
         }
     }

@@ -84,7 +84,7 @@ fn pool(
 ) -> Tensor<4> {
     match (LayerPath::picked(forced, &x.device(), x.dtype()), geometry) {
         #[cfg(feature = "flex")]
-        (LayerPath::Kernels(path), Some(geometry)) => {
+        (LayerPath::Kernels(isa), Some(geometry)) => {
             use std::sync::Arc;
 
             use burn::backend::Dispatch;
@@ -95,7 +95,7 @@ fn pool(
             let [batch, channels, ..] = x.dims();
             let dtype = x.dtype();
             let (geometry, planes) = (Arc::new(geometry), [batch, channels]);
-            let spec = PoolSpec { pooling, geometry, planes, path };
+            let spec = PoolSpec { pooling, geometry, planes, isa };
             let x = x.cast(FloatDType::F32).into_dispatch();
             Tensor::<4>::from_dispatch(Dispatch::pooling(x, spec)).cast(dtype)
         }

@@ -28,11 +28,11 @@ pub fn weighted_sum<const D: usize>(tensors: Vec<Tensor<D>>, weights: Tensor<1>)
         use super::path::LayerPath;
 
         let mut dtypes = tensors.iter().map(Tensor::dtype).chain([weights.dtype()]);
-        if let LayerPath::Kernels(path) = LayerPath::of(&tensors[0].device())
+        if let LayerPath::Kernels(isa) = LayerPath::of(&tensors[0].device())
             && (terms == 2 || terms == 3)
             && dtypes.all(|dtype| dtype == DType::F32)
         {
-            return fused(tensors, weights, path);
+            return fused(tensors, weights, isa);
         }
     }
     let weight = |term: usize| weights.clone().narrow(0, term, 1).reshape([1; D]);
@@ -44,13 +44,13 @@ pub fn weighted_sum<const D: usize>(tensors: Vec<Tensor<D>>, weights: Tensor<1>)
 fn fused<const D: usize>(
     tensors: Vec<Tensor<D>>,
     weights: Tensor<1>,
-    path: crate::kernels::Path,
+    isa: crate::kernels::Isa,
 ) -> Tensor<D> {
     use burn::backend::Dispatch;
 
     use super::extension::{ConvBackend, SumSpec};
 
-    let spec = SumSpec { terms: tensors.len(), path };
+    let spec = SumSpec { terms: tensors.len(), isa };
     let mut tensors = tensors.into_iter().map(Tensor::into_dispatch);
     let mut next = || tensors.next();
     let (a, b) = next().zip(next()).expect("two or three tensors");

@@ -4,7 +4,7 @@ use burn::module::Module;
 use burn::nn::conv::{Conv1dConfig, Conv2dConfig};
 use burn::nn::{self, BatchNormConfig, PaddingConfig1d, PaddingConfig2d};
 use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor};
-use updraft_conv::slices::Path;
+use updraft_conv::slices::Isa;
 use updraft_conv::{
     Activation, BatchNorm, Conv1d, Conv2d, ConvNormActivation, LayerPath, activate, release_memory,
 };
@@ -174,7 +174,7 @@ fn every_path_of_this_processor_computes_the_same() {
         let layer = Conv2d::new(&conv_config(), &device);
         let x = random([3, 4, 9, 7], &device);
         let plain = results(&layer.clone().with_path(LayerPath::Plain), &x, |l, x| l.forward(x));
-        for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
+        for path in Isa::BASES.into_iter().filter(|isa| isa.is_available()) {
             let forced = layer.clone().with_path(LayerPath::Kernels(path));
             assert_eq!(forced.path(), LayerPath::Kernels(path));
             assert_same(&results(&forced, &x, |layer, x| layer.forward(x)), &plain);
@@ -322,7 +322,7 @@ fn a_layer_tells_what_computes_it() {
     for device in devices() {
         let conv = Conv2d::new(&conv_config(), &device);
         assert_eq!(conv.path(), LayerPath::of(&device));
-        assert_eq!(LayerPath::of(&device), LayerPath::Kernels(Path::detect()));
+        assert_eq!(LayerPath::of(&device), LayerPath::Kernels(Isa::detect().base()));
         let norm = BatchNorm::new(&BatchNormConfig::new(4), &device);
         assert_eq!(norm.path(), LayerPath::of(&device));
         assert_eq!(norm.with_path(LayerPath::Plain).path().to_string(), "plain");
@@ -334,7 +334,7 @@ fn a_layer_tells_what_computes_it() {
 fn a_forced_path_that_cannot_compute_is_refused() {
     let device = Device::flex();
     let config = Conv2dConfig::new([1, 1], [2, 2]).with_padding(PaddingConfig2d::Same);
-    let layer = Conv2d::new(&config, &device).with_path(LayerPath::Kernels(Path::Portable));
+    let layer = Conv2d::new(&config, &device).with_path(LayerPath::Kernels(Isa::Portable));
     let _ = layer.forward(random([1, 1, 4, 4], &device));
 }
 

@@ -12,8 +12,8 @@ use updraft_conv::release_memory;
 
 #[expect(unused_imports, reason = "importing them is the test")]
 use updraft_conv::slices::{
-    Algorithm, BatchNormShape, ConvGeometry, ConvShape, Divisor, GeometryError, NormGradients,
-    Normalization, Path, PoolGeometry, PoolShape, Pooling, Scratch, Statistics,
+    Algorithm, BatchNormShape, ConvGeometry, ConvShape, Divisor, GeometryError, Isa, NormGradients,
+    Normalization, PoolGeometry, PoolShape, Pooling, Scratch, Statistics,
     activate as activate_slice, activate_gradient, batch_norm, batch_norm_gradient,
     batch_norm_inference, batch_norm_inference_gradient, bias_gradient, forward, forward_activated,
     input_gradient, pool, pool_gradient, weight_gradient, weighted_sum as weighted_sum_of_slices,
@@ -23,5 +23,5 @@ use updraft_conv::slices::{
 #[test]
 fn what_computes_prints_for_a_report() {
     assert_eq!(LayerPath::Plain.to_string(), "plain");
-    assert_eq!(LayerPath::Kernels(Path::Portable).to_string(), "kernels (portable)");
+    assert_eq!(LayerPath::Kernels(Isa::Portable).to_string(), "kernels (portable)");
 }

@@ -2,10 +2,12 @@
 
 use std::array;
 
+use updraft_simd::Isa;
+
 use crate::digest::Digest;
 use crate::error::DataError;
 use crate::image::Image;
-use crate::kernels::{Affine, Path, append_planes};
+use crate::kernels::{Affine, append_planes};
 
 /// Turns each byte into `(byte / 255 − mean) / std`, channel by channel.
 ///
@@ -54,7 +56,7 @@ impl Normalize {
     #[must_use]
     pub fn planes(&self, image: &Image<'_>) -> Vec<f32> {
         let mut planes = Vec::with_capacity(image.pixels().len());
-        append_planes(Path::detect(), image.pixels(), &self.affine(), &mut planes);
+        append_planes(Isa::detect().vectors(), image.pixels(), &self.affine(), &mut planes);
         planes
     }
 

@@ -1,9 +1,11 @@
 //! From the values of any number of channels to the numbers a model sees.
 
+use updraft_simd::Isa;
+
 use crate::augment::normalize::{check_mean, check_std};
 use crate::digest::Digest;
 use crate::error::DataError;
-use crate::kernels::{Affine, Path, append_channels, append_planes, append_values};
+use crate::kernels::{Affine, append_channels, append_planes, append_values};
 use crate::pixels::Pixels;
 use crate::raster::{Raster, RasterSpec};
 
@@ -82,9 +84,9 @@ impl NormalizeChannels {
 /// Appends the channels of a raster as planes, each with a map of its own.
 pub(crate) fn append_raster(raster: &Raster<'_>, affine: &[Affine], to: &mut Vec<f32>) {
     match (raster.pixels(), affine) {
-        (Pixels::U8(values), &[only]) => append_values(Path::detect(), values, only, to),
+        (Pixels::U8(values), &[only]) => append_values(Isa::detect().vectors(), values, only, to),
         (Pixels::U8(values), &[red, green, blue]) => {
-            append_planes(Path::detect(), values, &[red, green, blue], to);
+            append_planes(Isa::detect().vectors(), values, &[red, green, blue], to);
         }
         (Pixels::U8(values), _) => append_channels(values, affine, to),
         (Pixels::U16(values), _) => append_channels(values, affine, to),

@@ -1,8 +1,10 @@
 //! Samples of any shape held in memory, as bytes or as numbers.
 
+use updraft_simd::Isa;
+
 use crate::digest::Digest;
 use crate::error::{DataError, FormatError};
-use crate::kernels::{Affine, Path, append_values, prefetch};
+use crate::kernels::{Affine, append_values, prefetch};
 use crate::source::{IdxArray, IdxValues};
 use crate::stream::{Collate, Draw};
 use crate::tensor_batch::{TargetBatch, TensorBatch};
@@ -266,7 +268,7 @@ impl Collate for InMemoryTensors {
         match &self.values {
             Values::Bytes { bytes, affine } => {
                 let bytes = &bytes[index * count..][..count];
-                append_values(Path::detect(), bytes, *affine, &mut batch.values);
+                append_values(Isa::detect().vectors(), bytes, *affine, &mut batch.values);
             }
             Values::Floats(values) => {
                 batch.values.extend_from_slice(&values[index * count..][..count]);

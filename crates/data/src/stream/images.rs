@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
+use updraft_simd::Isa;
+
 use crate::augment::{Canvas, MixUp};
 use crate::batch::{ImageBatch, Mix};
 use crate::digest::Digest;
 use crate::error::DataError;
 use crate::image::Image;
-use crate::kernels::{Affine, Path, append_planes};
+use crate::kernels::{Affine, append_planes};
 use crate::random::Random;
 use crate::raster::RasterSpec;
 use crate::source::{ImageSource, place};
@@ -104,14 +106,14 @@ impl Collate for ImageCollate {
             return Err(DataError::Label { place, label, classes });
         }
         if self.config.augment.is_empty() {
-            append_planes(Path::detect(), image.pixels(), &self.affine, &mut batch.planes);
+            append_planes(Isa::detect().vectors(), image.pixels(), &self.affine, &mut batch.planes);
         } else {
             canvas.load_image(&image);
             let mut random = Random::for_augment(seed, epoch, index);
             for augment in &self.config.augment {
                 augment.apply(&mut random, canvas);
             }
-            append_planes(Path::detect(), canvas.bytes(), &self.affine, &mut batch.planes);
+            append_planes(Isa::detect().vectors(), canvas.bytes(), &self.affine, &mut batch.planes);
         }
         batch.labels.push(label);
         batch.indices.push(index);

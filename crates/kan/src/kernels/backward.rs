@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use super::cpu::{GradientJob, INPUTS, lanes, line, pack, rows_of_weights, tile};
+use updraft_simd::{Isa, over};
+
+use super::cpu::{GradientJob, INPUTS, line, pack, rows_of_weights, tile};
 use super::geometry::{Gradients, LayerError, LayerGeometry, Weights, length};
-use super::parallel;
-use super::path::Path;
 use super::scratch::Scratch;
 
 /// Tasks that a layer with few inputs is cut into along the batch, so that threads find work.
@@ -14,7 +14,7 @@ const TASKS: usize = 8;
 /// Computes the gradients of `Σ y·dy`, for `x`, `[batch, in_features]`, and `dy`,
 /// `[batch, out_features]`.
 ///
-/// What was in `gradients` is overwritten. For one path the result is the same to the bit for any
+/// What was in `gradients` is overwritten. For one instruction set the result is the same to the bit for any
 /// number of threads; 0 is 1. Without the feature `rayon` there is one.
 ///
 /// NaN in `x` reaches all gradients of its feature's parameters, and so does infinity where
@@ -23,10 +23,10 @@ const TASKS: usize = 8;
 ///
 /// # Errors
 /// [`LayerError`] if a slice does not fit the geometry, a gradient is asked for of a parameter
-/// that the layer does not have, or the processor lacks the path; nothing has been written then.
+/// that the layer does not have, or the CPU lacks the instructions; nothing has been written then.
 #[expect(clippy::too_many_arguments, reason = "a pass's inputs, outputs, memory and threads")]
 pub fn backward(
-    path: Path,
+    isa: Isa,
     geometry: &LayerGeometry,
     weights: Weights<'_>,
     x: &[f32],
@@ -39,8 +39,8 @@ pub fn backward(
     let batch = geometry.check(&weights, x)?;
     length("dy", batch.saturating_mul(out_features), dy)?;
     geometry.check_gradients(&weights, batch, &gradients)?;
-    if !path.is_available() {
-        return Err(LayerError::Path { path });
+    if !isa.is_available() {
+        return Err(LayerError::Isa { isa });
     }
     let Gradients { x: dx, spline, base, scaler, bias } = gradients;
     if let Some(bias) = bias {
@@ -49,19 +49,19 @@ pub fn backward(
     let outputs = Outputs { spline, base, scaler };
     let is_summed = outputs.is_wanted();
 
-    let plan = Plan::new(path, geometry, &weights, batch);
+    let plan = Plan::new(isa, geometry, &weights, batch);
     let of_dy = batch * plan.width;
     let of_dx = dx.as_ref().map_or(0, |dx| dx.len());
     let of_sums =
         if is_summed && plan.pieces > 1 { plan.pieces * plan.sums(0..in_features) } else { 0 };
-    let (shared, spaces) = scratch.split(of_dy + of_dx + of_sums, parallel::threads(threads));
+    let (shared, spaces) = scratch.split(of_dy + of_dx + of_sums, updraft_simd::threads(threads));
     let (packed, shared) = shared.split_at_mut(of_dy);
     let (inner, sums) = shared.split_at_mut(of_dx);
 
-    let line = line(path);
+    let line = line(isa);
     let samples = dy.chunks(line * out_features).zip(packed.chunks_mut(line * plan.width));
-    parallel::over_tasks(samples.collect(), spaces, |(dy, to), _| {
-        pack(path, dy, out_features, to);
+    over(samples.collect::<Vec<_>>(), spaces, |_, (dy, to), _| {
+        pack(isa, dy, out_features, to);
     });
     let packed = &*packed;
 
@@ -86,25 +86,25 @@ pub fn backward(
             });
         }
     }
-    parallel::over_tasks(tasks, spaces, |task, space| {
+    over(tasks, spaces, |_, task, space| {
         let Task { job, dx, sums, outputs } = task;
         match outputs {
             Some(outputs) => {
                 // The space's sums leave it for the call, which needs the rest of it.
                 let mut of_space = std::mem::take(&mut space.sums);
                 let sums = of_space.grown(plan.sums(job.inputs.clone()));
-                job.run(path, Some(&mut *sums), dx, space);
+                job.run(isa, Some(&mut *sums), dx, space);
                 outputs.finish(&plan, geometry, &weights, job.inputs, &[sums]);
                 space.sums = of_space;
             }
-            None => job.run(path, sums, dx, space),
+            None => job.run(isa, sums, dx, space),
         }
     });
 
     if of_sums > 0 {
         let pieces: Vec<&[f32]> = sums.chunks_exact(plan.sums(0..in_features)).collect();
-        let tasks = plan.inputs().zip(blocks).collect();
-        parallel::over_tasks(tasks, spaces, |(inputs, outputs): (Range<usize>, Outputs<'_>), _| {
+        let tasks: Vec<_> = plan.inputs().zip(blocks).collect();
+        over(tasks, spaces, |_, (inputs, outputs): (Range<usize>, Outputs<'_>), _| {
             let before = plan.sums(0..inputs.start);
             let place = before..before + plan.sums(inputs.clone());
             let parts: Vec<&[f32]> = pieces.iter().map(|piece| &piece[place.clone()]).collect();
@@ -112,9 +112,9 @@ pub fn backward(
         });
     }
     if let Some(dx) = dx {
-        let tasks = plan.rows().zip(dx.chunks_mut(plan.samples * in_features)).collect();
+        let tasks: Vec<_> = plan.rows().zip(dx.chunks_mut(plan.samples * in_features)).collect();
         let inner = &*inner;
-        parallel::over_tasks(tasks, spaces, |(rows, dx): (Range<usize>, &mut [f32]), _| {
+        over(tasks, spaces, |_, (rows, dx): (Range<usize>, &mut [f32]), _| {
             plan.merge(&inner[rows.start * in_features..rows.end * in_features], dx);
         });
     }
@@ -149,7 +149,7 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn new(
-        path: Path,
+        isa: Isa,
         geometry: &LayerGeometry,
         weights: &Weights<'_>,
         batch: usize,
@@ -157,14 +157,14 @@ impl Plan {
         let in_features = geometry.in_features();
         let wanted = (TASKS / in_features.div_ceil(INPUTS)).max(1);
         // Whole blocks of samples, each of which is packed for itself.
-        let samples = batch.div_ceil(wanted).next_multiple_of(line(path)).max(line(path));
+        let samples = batch.div_ceil(wanted).next_multiple_of(line(isa)).max(line(isa));
         Self {
             batch,
             in_features,
             pieces: batch.div_ceil(samples).max(1),
             samples,
-            width: geometry.out_features().next_multiple_of(lanes(path)),
-            tile: tile(path),
+            width: geometry.out_features().next_multiple_of(isa.lanes()),
+            tile: tile(isa),
             rows_of_weights: rows_of_weights(geometry, weights),
         }
     }

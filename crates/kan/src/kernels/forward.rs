@@ -1,14 +1,14 @@
 //! A layer's outputs for a batch.
 
+use updraft_simd::{Isa, over};
+
 use super::cpu::{ForwardJob, OUTPUT_LINES, ROWS};
 use super::geometry::{LayerError, LayerGeometry, Weights, length};
-use super::parallel;
-use super::path::Path;
 use super::scratch::Scratch;
 
 /// Computes a layer's outputs `y`, `[batch, out_features]`, from `x`, `[batch, in_features]`.
 ///
-/// For one path the result is the same to the bit for any number of threads; 0 is 1. Without the
+/// For one instruction set the result is the same to the bit for any number of threads; 0 is 1. Without the
 /// feature `rayon` there is one.
 ///
 /// NaN in `x` reaches every output of its sample; infinity does, where the base branch's function or
@@ -16,10 +16,10 @@ use super::scratch::Scratch;
 /// the intervals that its basis sees: an infinite one leaves all others finite.
 ///
 /// # Errors
-/// [`LayerError`] if a slice does not fit the geometry or the processor lacks the path; nothing
+/// [`LayerError`] if a slice does not fit the geometry or the CPU lacks the instructions; nothing
 /// has been written then.
 pub fn forward(
-    path: Path,
+    isa: Isa,
     geometry: &LayerGeometry,
     weights: Weights<'_>,
     x: &[f32],
@@ -29,29 +29,29 @@ pub fn forward(
 ) -> Result<(), LayerError> {
     let batch = geometry.check(&weights, x)?;
     length("y", batch.saturating_mul(geometry.out_features()), y)?;
-    if !path.is_available() {
-        return Err(LayerError::Path { path });
+    if !isa.is_available() {
+        return Err(LayerError::Isa { isa });
     }
     let job = ForwardJob { geometry, weights, packed: None, x };
-    in_tasks(path, &job, y, scratch, threads);
+    in_tasks(isa, &job, y, scratch, threads);
     Ok(())
 }
 
 /// Computes a job, cut along the batch.
 pub(super) fn in_tasks(
-    path: Path,
+    isa: Isa,
     job: &ForwardJob<'_>,
     y: &mut [f32],
     scratch: &mut Scratch,
     threads: usize,
 ) {
     let (inputs, outputs) = (job.geometry.in_features(), job.geometry.out_features());
-    let threads = parallel::threads(threads);
+    let threads = updraft_simd::threads(threads);
     let rows = rows(job.x.len() / inputs, threads);
     let (_, spaces) = scratch.split(0, threads);
     let tasks = job.x.chunks(rows * inputs).zip(y.chunks_mut(rows * outputs));
-    parallel::over_tasks(tasks.collect(), spaces, |(x, y), space| {
-        ForwardJob { x, ..*job }.run(path, y, space);
+    over(tasks.collect::<Vec<_>>(), spaces, |_, (x, y), space| {
+        ForwardJob { x, ..*job }.run(isa, y, space);
     });
 }
 
@@ -78,7 +78,7 @@ pub fn evaluate(
 ) -> Result<Vec<f32>, LayerError> {
     let batch = geometry.check(&weights, x)?;
     let mut y = vec![0.0; batch.saturating_mul(geometry.out_features())];
-    forward(Path::detect(), geometry, weights, x, &mut y, &mut Scratch::new(), 1)?;
+    forward(Isa::detect(), geometry, weights, x, &mut y, &mut Scratch::new(), 1)?;
     Ok(y)
 }
 

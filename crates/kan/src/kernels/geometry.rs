@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use updraft_simd::Isa;
+
 use super::activation::Activation;
 use crate::grid::Grid;
 
@@ -99,15 +101,10 @@ pub enum LayerError {
         /// Which one.
         name: &'static str,
     },
-    /// The processor lacks the instructions.
-    Path {
-        /// The path that was asked for.
-        path: super::Path,
-    },
-    /// The processor lacks the instructions for eight bits.
-    QuantizedPath {
-        /// The path that was asked for.
-        path: super::QuantizedPath,
+    /// The CPU lacks the instructions.
+    Isa {
+        /// The set that was asked for.
+        isa: Isa,
     },
 }
 
@@ -138,15 +135,9 @@ impl fmt::Display for LayerError {
                 formatter,
                 "a gradient of `{name}` was asked for, but the layer has no `{name}`"
             ),
-            Self::Path { path } => write!(
-                formatter,
-                "this processor has no {path}; `Path::detect` says which path it has"
-            ),
-            Self::QuantizedPath { path } => write!(
-                formatter,
-                "this processor has no {}; `QuantizedPath::detect` says which path it has",
-                path.name()
-            ),
+            Self::Isa { isa } => {
+                write!(formatter, "this CPU has no {isa}; `Isa::detect` returns what it has")
+            }
         }
     }
 }

@@ -1,12 +1,12 @@
 //! How much memory a layer's passes take, before they are run.
 
+use updraft_simd::Isa;
+
 use super::cpu::{
-    FORWARD_INPUTS, GRADIENT_ROWS, INPUTS, PACKED, ROWS, forward_tile, lanes, line, pitch,
+    FORWARD_INPUTS, GRADIENT_ROWS, INPUTS, PACKED, ROWS, forward_tile, line, pitch,
     rows_of_weights, tile,
 };
 use super::geometry::{LayerGeometry, Weights};
-use super::parallel;
-use super::path::Path;
 use super::scratch::{Taps, Workspace};
 use super::{backward, forward};
 
@@ -38,17 +38,17 @@ impl LayerMemory {
     ///
     /// # Example
     /// ```
-    /// use updraft_kan::slices::{Activation, Grid, LayerGeometry, LayerMemory, Path, Weights};
+    /// use updraft_kan::slices::{Activation, Grid, LayerGeometry, LayerMemory, Isa, Weights};
     ///
     /// let grid = Grid::uniform(-1.0, 1.0, 5, 3)?;
     /// let layer = LayerGeometry::try_new(grid, 2, 3, Activation::Silu)?;
-    /// let memory = LayerMemory::of(Path::detect(), &layer, &Weights::default(), 16, 1);
+    /// let memory = LayerMemory::of(Isa::detect(), &layer, &Weights::default(), 16, 1);
     /// assert_eq!((memory.parameters, memory.outputs), (4 * 2 * 8 * 3, 4 * 16 * 3));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
     pub fn of(
-        path: Path,
+        isa: Isa,
         geometry: &LayerGeometry,
         weights: &Weights<'_>,
         batch: usize,
@@ -59,8 +59,8 @@ impl LayerMemory {
         let parts = usize::from(weights.base.is_some()) + usize::from(weights.scaler.is_some());
         let bias = if weights.bias.is_some() { outputs } else { 0 };
         let parameters = edges * (geometry.grid().bases() + parts) + bias;
-        let layer = Layer { path, geometry, weights, batch };
-        let threads = parallel::threads(threads);
+        let layer = Layer { isa, geometry, weights, batch };
+        let threads = updraft_simd::threads(threads);
         Self {
             parameters: FLOAT * parameters,
             outputs: FLOAT * batch * outputs,
@@ -74,7 +74,7 @@ impl LayerMemory {
 const FLOAT: usize = size_of::<f32>();
 
 struct Layer<'a> {
-    path: Path,
+    isa: Isa,
     geometry: &'a LayerGeometry,
     weights: &'a Weights<'a>,
     batch: usize,
@@ -87,25 +87,25 @@ impl Layer<'_> {
         let inputs = self.geometry.in_features().min(FORWARD_INPUTS);
         let taps = self.geometry.taps(self.weights);
         let of_line = inputs * pitch(ROWS) + ROWS * inputs * (taps + 1);
-        let width = PACKED.next_multiple_of(forward_tile(self.path)).min(self.padded());
+        let width = PACKED.next_multiple_of(forward_tile(self.isa)).min(self.padded());
         let of_tile = inputs * rows_of_weights(self.geometry, self.weights) * width;
-        let sums = ROWS * forward_tile(self.path);
+        let sums = ROWS * forward_tile(self.isa);
         let used = threads.min(self.batch.div_ceil(rows));
         let of_thread = lines * (size_of::<Taps>() + FLOAT * of_line) + FLOAT * (of_tile + sums);
         threads * size_of::<Workspace>() + used * of_thread
     }
 
     fn backward(&self, threads: usize) -> usize {
-        let line = line(self.path);
+        let line = line(self.isa);
         let most_lines = GRADIENT_ROWS / line;
-        let plan = backward::Plan::new(self.path, self.geometry, self.weights, self.batch);
+        let plan = backward::Plan::new(self.isa, self.geometry, self.weights, self.batch);
         let inputs = self.geometry.in_features().min(INPUTS);
         let taps = self.geometry.taps(self.weights);
         let lines = plan.samples.min(self.batch).div_ceil(line).min(most_lines);
         let of_line = inputs * pitch(line) * (2 + 2 * taps) + pitch(line);
-        let width = tile(self.path).min(self.padded());
+        let width = tile(self.isa).min(self.padded());
         let of_tile = inputs * rows_of_weights(self.geometry, self.weights) * width;
-        let partial = pitch(line) * (lanes(self.path) + most_lines * INPUTS);
+        let partial = pitch(line) * (self.isa.lanes() + most_lines * INPUTS);
         let of_sums = if plan.pieces == 1 { plan.sums(0..inputs) } else { 0 };
         let of_pieces = if plan.pieces > 1 {
             plan.pieces * plan.sums(0..self.geometry.in_features())
@@ -120,7 +120,7 @@ impl Layer<'_> {
     }
 
     fn padded(&self) -> usize {
-        self.geometry.out_features().next_multiple_of(lanes(self.path))
+        self.geometry.out_features().next_multiple_of(self.isa.lanes())
     }
 }
 
@@ -133,11 +133,11 @@ mod tests {
     #[test]
     fn the_scratch_of_both_passes_is_what_was_estimated() {
         let layers = [(256, 784, 64, 5, 3), (64, 256, 256, 5, 3), (300, 20, 70, 20, 2)];
-        let ways = Path::ALL.into_iter().flat_map(|path| [1, 3].map(|threads| (path, threads)));
-        for ((batch, inputs, outputs, intervals, degree), (path, threads)) in
+        let ways = Isa::BASES.into_iter().flat_map(|isa| [1, 3].map(|threads| (isa, threads)));
+        for ((batch, inputs, outputs, intervals, degree), (isa, threads)) in
             layers.into_iter().flat_map(|layer| ways.clone().map(move |way| (layer, way)))
         {
-            if !path.is_available() {
+            if !isa.is_available() {
                 continue;
             }
             let grid = Grid::uniform(-1.0, 1.0, intervals, degree).unwrap();
@@ -148,15 +148,15 @@ mod tests {
                 Weights { spline: &spline, base: Some(&edges), scaler: Some(&edges), bias: None };
             let x: Vec<f32> = (0..batch * inputs).map(|at| (at as f32).sin()).collect();
             let mut y = vec![0.0; batch * outputs];
-            let estimate = LayerMemory::of(path, &geometry, &weights, batch, threads);
+            let estimate = LayerMemory::of(isa, &geometry, &weights, batch, threads);
             let near = |estimate: usize, scratch: &Scratch| {
                 let ratio = estimate as f64 / scratch.bytes() as f64;
-                let layer = format!("{path}, {inputs} to {outputs}, {threads} threads");
+                let layer = format!("{isa}, {inputs} to {outputs}, {threads} threads");
                 assert!((0.9..1.1).contains(&ratio), "{layer}: {ratio}");
             };
 
             let mut scratch = Scratch::new();
-            forward(path, &geometry, weights, &x, &mut y, &mut scratch, threads).unwrap();
+            forward(isa, &geometry, weights, &x, &mut y, &mut scratch, threads).unwrap();
             near(estimate.forward_scratch, &scratch);
 
             let (mut of_x, mut of_spline) = (x.clone(), spline.clone());
@@ -169,7 +169,7 @@ mod tests {
                 bias: None,
             };
             let mut scratch = Scratch::new();
-            backward(path, &geometry, weights, &x, &y, gradients, &mut scratch, threads).unwrap();
+            backward(isa, &geometry, weights, &x, &y, gradients, &mut scratch, threads).unwrap();
             near(estimate.backward_scratch, &scratch);
         }
     }

@@ -7,8 +7,6 @@ mod forward;
 mod geometry;
 mod memory;
 mod packed;
-mod parallel;
-mod path;
 mod quantized;
 #[cfg(any(test, feature = "reference"))]
 #[cfg_attr(
@@ -26,6 +24,6 @@ pub use forward::{evaluate, forward};
 pub use geometry::{Gradients, LayerError, LayerGeometry, Weights};
 pub use memory::LayerMemory;
 pub use packed::PackedLayer;
-pub use path::Path;
-pub use quantized::{QuantizeError, QuantizedLayer, QuantizedPath, QuantizedScratch};
+pub use quantized::{QuantizeError, QuantizedLayer, QuantizedScratch};
 pub use scratch::Scratch;
+pub use updraft_simd::Isa;

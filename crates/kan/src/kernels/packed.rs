@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use updraft_simd::Isa;
+
 use super::cpu::{ForwardJob, numbers_of_all, pack_all};
 use super::forward::in_tasks;
 use super::geometry::{LayerError, LayerGeometry, Weights, length};
-use super::path::Path;
 use super::scratch::{Aligned, Scratch};
 
 /// A layer for inference: its coefficients, times their factors, and its base weights lie in the
@@ -16,7 +17,7 @@ use super::scratch::{Aligned, Scratch};
 /// weights.
 #[derive(Debug, Clone)]
 pub struct PackedLayer {
-    path: Path,
+    isa: Isa,
     geometry: LayerGeometry,
     has_base: bool,
     weights: Arc<Aligned>,
@@ -27,37 +28,37 @@ impl PackedLayer {
     /// Lays out a layer's weights for a path.
     ///
     /// # Errors
-    /// [`LayerError`] if a slice does not fit the geometry or the processor lacks the path.
+    /// [`LayerError`] if a slice does not fit the geometry or the CPU lacks the instructions.
     ///
     /// # Example
     /// ```
     /// use updraft_kan::slices::{
-    ///     Activation, Grid, LayerGeometry, PackedLayer, Path, Scratch, Weights,
+    ///     Activation, Grid, Isa, LayerGeometry, PackedLayer, Scratch, Weights,
     /// };
     ///
     /// // One input, one output, a linear spline with the values 3, 5 and 4 at 0, 1 and 2.
     /// let grid = Grid::uniform(0.0, 2.0, 2, 1)?;
     /// let geometry = LayerGeometry::try_new(grid, 1, 1, Activation::Silu)?;
     /// let weights = Weights { spline: &[3.0, 5.0, 4.0], ..Weights::default() };
-    /// let layer = PackedLayer::try_new(Path::detect(), &geometry, weights)?;
+    /// let layer = PackedLayer::try_new(Isa::detect(), &geometry, weights)?;
     /// let (mut y, mut scratch) = ([0.0; 2], Scratch::new());
     /// layer.forward(&[0.5, 1.5], &mut y, &mut scratch, 1)?;
     /// assert_eq!(y, [4.0, 4.5]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn try_new(
-        path: Path,
+        isa: Isa,
         geometry: &LayerGeometry,
         weights: Weights<'_>,
     ) -> Result<Self, LayerError> {
         geometry.check(&weights, &[])?;
-        if !path.is_available() {
-            return Err(LayerError::Path { path });
+        if !isa.is_available() {
+            return Err(LayerError::Isa { isa });
         }
         let mut packed = Aligned::default();
-        pack_all(path, geometry, &weights, packed.grown(numbers_of_all(path, geometry, &weights)));
+        pack_all(isa, geometry, &weights, packed.grown(numbers_of_all(isa, geometry, &weights)));
         Ok(Self {
-            path,
+            isa,
             geometry: geometry.clone(),
             has_base: weights.base.is_some(),
             weights: Arc::new(packed),
@@ -86,21 +87,21 @@ impl PackedLayer {
             scaler: None,
             bias: self.bias.as_deref(),
         };
-        let count = numbers_of_all(self.path, &self.geometry, &weights);
+        let count = numbers_of_all(self.isa, &self.geometry, &weights);
         let job = ForwardJob {
             geometry: &self.geometry,
             weights,
             packed: Some(self.weights.numbers(count)),
             x,
         };
-        in_tasks(self.path, &job, y, scratch, threads);
+        in_tasks(self.isa, &job, y, scratch, threads);
         Ok(())
     }
 
     /// The path that the weights are laid out for.
     #[must_use]
-    pub const fn path(&self) -> Path {
-        self.path
+    pub const fn isa(&self) -> Isa {
+        self.isa
     }
 
     /// The layer's grid and sizes.

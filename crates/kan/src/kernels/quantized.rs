@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use updraft_simd::{Isa, over};
+
 use super::cpu::{QUANTIZED_ROWS, QuantizedJob, STEPS_OF_ONE, STEPS_OF_WEIGHT, Uniform};
 use super::geometry::{LayerError, LayerGeometry, Weights, length};
-use super::parallel;
 use super::scratch::QuantizedSpace;
 use crate::grid::Outside;
 
@@ -54,18 +55,6 @@ pub struct QuantizedLayer {
     base_units: Vec<f32>,
     /// `[out_features]`.
     bias: Vec<f32>,
-}
-
-/// Which instructions multiply the integers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum QuantizedPath {
-    /// Rust without intrinsics.
-    Portable,
-    /// Four products and their sum in each of eight lanes, in three instructions.
-    Avx2,
-    /// Four products and their sum in each of sixteen lanes.
-    Avx512Vnni,
 }
 
 /// Why a layer cannot be quantized.
@@ -128,43 +117,6 @@ impl std::error::Error for QuantizeError {}
 impl From<LayerError> for QuantizeError {
     fn from(error: LayerError) -> Self {
         Self::Layer(error)
-    }
-}
-
-impl QuantizedPath {
-    /// Every path, slowest first.
-    pub const ALL: [Self; 3] = [Self::Portable, Self::Avx2, Self::Avx512Vnni];
-
-    /// The fastest path that this CPU has.
-    #[must_use]
-    pub fn detect() -> Self {
-        Self::ALL.into_iter().rev().find(|path| path.is_available()).unwrap_or(Self::Portable)
-    }
-
-    /// Whether this CPU can take it.
-    #[must_use]
-    pub fn is_available(self) -> bool {
-        match self {
-            Self::Portable => true,
-            #[cfg(all(target_arch = "x86_64", feature = "std"))]
-            Self::Avx2 => super::Path::Avx2.is_available(),
-            #[cfg(all(target_arch = "x86_64", feature = "std"))]
-            Self::Avx512Vnni => {
-                super::Path::Avx512.is_available() && is_x86_feature_detected!("avx512vnni")
-            }
-            #[cfg(not(all(target_arch = "x86_64", feature = "std")))]
-            Self::Avx2 | Self::Avx512Vnni => false,
-        }
-    }
-
-    /// Its name in reports.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Portable => "portable",
-            Self::Avx2 => "avx2",
-            Self::Avx512Vnni => "avx512-vnni",
-        }
     }
 }
 
@@ -251,34 +203,34 @@ impl QuantizedLayer {
     /// function has no finite value there.
     ///
     /// # Errors
-    /// [`LayerError`] if a slice does not fit or the processor lacks the path; nothing has been
+    /// [`LayerError`] if a slice does not fit or the CPU lacks the instructions; nothing has been
     /// written then.
     pub fn forward(
         &self,
-        path: QuantizedPath,
+        isa: Isa,
         x: &[f32],
         y: &mut [f32],
         scratch: &mut QuantizedScratch,
         threads: usize,
     ) -> Result<(), LayerError> {
-        if !path.is_available() {
-            return Err(LayerError::QuantizedPath { path });
+        if !isa.is_available() {
+            return Err(LayerError::Isa { isa });
         }
         let (inputs, outputs) = (self.geometry.in_features(), self.geometry.out_features());
         let batch = self.geometry.samples(x)?;
         length("y", batch.saturating_mul(outputs), y)?;
-        let threads = parallel::threads(threads);
+        let threads = updraft_simd::threads(threads);
         if scratch.0.len() < threads {
             scratch.0.resize_with(threads, QuantizedSpace::default);
         }
         let of_thread = batch.div_ceil(threads);
         let rows = of_thread.clamp(1, QUANTIZED_ROWS);
         let jobs = x.chunks(rows * inputs).zip(y.chunks_mut(rows * outputs));
-        parallel::over_tasks(jobs.collect(), &mut scratch.0[..threads], |(x, y), space| {
+        over(jobs.collect::<Vec<_>>(), &mut scratch.0[..threads], |_, (x, y), space| {
             let Self { geometry, uniform, splines, base, units, base_units, bias } = self;
             let uniform = *uniform;
             QuantizedJob { geometry, uniform, splines, base, units, base_units, bias, x }
-                .run(path, y, space);
+                .run(isa, y, space);
         });
         Ok(())
     }
@@ -322,19 +274,19 @@ mod tests {
         LayerGeometry::try_new(grid, inputs, outputs, Activation::Silu).unwrap()
     }
 
-    fn run(layer: &QuantizedLayer, path: QuantizedPath, x: &[f32], outputs: usize) -> Vec<f32> {
-        run_on(2, layer, path, x, outputs)
+    fn run(layer: &QuantizedLayer, isa: Isa, x: &[f32], outputs: usize) -> Vec<f32> {
+        run_on(2, layer, isa, x, outputs)
     }
 
     fn run_on(
         threads: usize,
         layer: &QuantizedLayer,
-        path: QuantizedPath,
+        isa: Isa,
         x: &[f32],
         outputs: usize,
     ) -> Vec<f32> {
         let mut y = vec![7.0; x.len() / layer.geometry.in_features() * outputs];
-        layer.forward(path, x, &mut y, &mut QuantizedScratch::default(), threads).unwrap();
+        layer.forward(isa, x, &mut y, &mut QuantizedScratch::default(), threads).unwrap();
         y
     }
 
@@ -356,15 +308,15 @@ mod tests {
                 let mut x: Vec<f32> =
                     numbers(301 * inputs, 5).iter().map(|value| value * 2.5).collect();
                 x[0] = f32::NAN;
-                let portable = run(&quantized, QuantizedPath::Portable, &x, outputs);
+                let portable = run(&quantized, Isa::Portable, &x, outputs);
                 assert!(portable[..outputs].iter().all(|value| value.is_nan()));
                 assert!(portable[outputs..].iter().all(|value| value.is_finite()));
                 let bits = |y: &[f32]| y.iter().map(|y| y.to_bits()).collect::<Vec<_>>();
-                for path in paths() {
-                    let y = run(&quantized, path, &x, outputs);
-                    assert_eq!(bits(&portable), bits(&y), "{}", path.name());
+                for isa in paths() {
+                    let y = run(&quantized, isa, &x, outputs);
+                    assert_eq!(bits(&portable), bits(&y), "{}", isa.name());
                     for threads in [1, 3] {
-                        let others = run_on(threads, &quantized, path, &x, outputs);
+                        let others = run_on(threads, &quantized, isa, &x, outputs);
                         assert_eq!(bits(&y), bits(&others), "{threads} threads");
                     }
                 }
@@ -372,8 +324,8 @@ mod tests {
         }
     }
 
-    fn paths() -> impl Iterator<Item = QuantizedPath> {
-        QuantizedPath::ALL.into_iter().filter(|path| path.is_available())
+    fn paths() -> impl Iterator<Item = Isa> {
+        Isa::DOTS.into_iter().filter(|isa| isa.is_available())
     }
 
     #[test]
@@ -384,9 +336,9 @@ mod tests {
             let spline: Vec<f32> = (0..9 * 16).map(|at| [1.0, -1.0][at % 16 % 2]).collect();
             let weights = Weights { spline: &spline, ..Weights::default() };
             let quantized = QuantizedLayer::try_new(&geometry, weights).unwrap();
-            let portable = run(&quantized, QuantizedPath::Portable, &x, 16);
-            for path in paths() {
-                assert!(run(&quantized, path, &x, 16) == portable, "{}", path.name());
+            let portable = run(&quantized, Isa::Portable, &x, 16);
+            for isa in paths() {
+                assert!(run(&quantized, isa, &x, 16) == portable, "{}", isa.name());
             }
             assert!(portable.iter().fold(0.0_f32, |most, y| most.max(y.abs())) > 0.99);
         }
@@ -408,7 +360,7 @@ mod tests {
         let x: Vec<f32> = numbers(300 * 96, 5).iter().map(|value| value * 1.3).collect();
         let exact = evaluate(&geometry, weights, &x).unwrap();
         let quantized = QuantizedLayer::try_new(&geometry, weights).unwrap();
-        let rounded = run(&quantized, QuantizedPath::detect(), &x, 40);
+        let rounded = run(&quantized, Isa::detect(), &x, 40);
         let share = share(&exact, &rounded);
         assert!(share < 1e-2, "{share}");
     }
@@ -422,7 +374,7 @@ mod tests {
             let x: Vec<f32> = numbers(300 * inputs, 5).iter().map(|value| value * 3.0).collect();
             let exact = evaluate(&geometry, weights, &x).unwrap();
             let quantized = QuantizedLayer::try_new(&geometry, weights).unwrap();
-            let rounded = run(&quantized, QuantizedPath::detect(), &x, 40);
+            let rounded = run(&quantized, Isa::detect(), &x, 40);
             let share = share(&exact, &rounded);
             assert!(share < 1e-3, "{inputs} inputs: {share}");
         }
@@ -437,12 +389,12 @@ mod tests {
         let quantized = QuantizedLayer::try_new(&geometry, weights).unwrap();
         let without_base = QuantizedLayer::try_new(&geometry, splines_alone).unwrap();
         let x = numbers(20 * 5, 5);
-        for path in paths() {
-            let usual = run(&quantized, path, &x, 3);
+        for isa in paths() {
+            let usual = run(&quantized, isa, &x, 3);
             for odd in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN, 1e30, 1e-44, 0.0] {
                 let mut changed = x.clone();
                 changed[7 * 5..][..5].fill(odd);
-                let y = run(&quantized, path, &changed, 3);
+                let y = run(&quantized, isa, &changed, 3);
                 assert_eq!((&y[..21], &y[24..]), (&usual[..21], &usual[24..]), "{odd}");
                 let own = &y[21..24];
                 if odd.is_finite() {
@@ -450,7 +402,7 @@ mod tests {
                 } else {
                     assert!(own.iter().all(|y| y.is_nan()), "{odd}: {own:?}");
                 }
-                let y = run(&without_base, path, &changed, 3);
+                let y = run(&without_base, isa, &changed, 3);
                 assert!(y.iter().all(|y| y.is_finite() || odd.is_nan()), "{odd}");
             }
         }
@@ -461,12 +413,12 @@ mod tests {
         let geometry = layer(1, 1, Outside::Clamp);
         let weights = Weights { spline: &[0.5; 9], ..Weights::default() };
         let quantized = QuantizedLayer::try_new(&geometry, weights).unwrap();
-        for y in run(&quantized, QuantizedPath::detect(), &numbers(100, 1), 1) {
+        for y in run(&quantized, Isa::detect(), &numbers(100, 1), 1) {
             assert!((y - 0.5).abs() < 0.5 * 2.0 / STEPS_OF_ONE, "{y}");
         }
         let zero = Weights { spline: &[0.0; 9], ..Weights::default() };
         let quantized = QuantizedLayer::try_new(&geometry, zero).unwrap();
-        assert_eq!(run(&quantized, QuantizedPath::detect(), &[0.3], 1), [0.0]);
+        assert_eq!(run(&quantized, Isa::detect(), &[0.3], 1), [0.0]);
     }
 
     #[test]

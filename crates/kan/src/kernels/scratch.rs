@@ -1,5 +1,7 @@
 //! Work space that a caller keeps between calls; beside it a call allocates only its short plan.
 
+pub(crate) use updraft_simd::{Aligned, grown};
+
 /// Work space of the kernels: grows to what a call needs, and is reused by the next.
 ///
 /// What it holds between calls means nothing; any scratch serves any call.
@@ -83,7 +85,7 @@ impl Scratch {
     /// An empty scratch.
     #[must_use]
     pub const fn new() -> Self {
-        Self { shared: Aligned(Vec::new()), of_threads: Vec::new() }
+        Self { shared: Aligned::new(), of_threads: Vec::new() }
     }
 
     /// Bytes held.
@@ -127,51 +129,6 @@ impl Taps {
     }
 }
 
-/// Numbers that start with a cache line: a vector that lies in two of them costs two
-/// accesses. A clone's need not be where they were: only what is written anew after it counts.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Aligned<T = f32>(Vec<T>);
-
-impl<T: Copy + Default> Aligned<T> {
-    /// Bytes of a cache line on what we have vectors for.
-    const LINE: usize = 64;
-    const MOST_BEFORE: usize = Self::LINE / size_of::<T>();
-
-    /// The first `count` numbers, of as many as that takes.
-    pub(crate) fn grown(&mut self, count: usize) -> &mut [T] {
-        if self.0.len() < count + Self::MOST_BEFORE {
-            self.0.resize(count + Self::MOST_BEFORE, T::default());
-        }
-        let start = self.start();
-        &mut self.0[start..start + count]
-    }
-
-    /// The first `count` numbers.
-    ///
-    /// # Panics
-    /// If it has never grown to as many.
-    pub(crate) fn numbers(&self, count: usize) -> &[T] {
-        let start = self.start();
-        &self.0[start..start + count]
-    }
-
-    fn start(&self) -> usize {
-        self.0.as_ptr().align_offset(Self::LINE).min(Self::MOST_BEFORE)
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        bytes(&self.0)
-    }
-}
-
 fn bytes<T>(buffer: &Vec<T>) -> usize {
     buffer.capacity() * size_of::<T>()
-}
-
-/// The first `count` entries of a buffer that grows to hold them.
-pub(crate) fn grown<T: Copy + Default>(buffer: &mut Vec<T>, count: usize) -> &mut [T] {
-    if buffer.len() < count {
-        buffer.resize(count, T::default());
-    }
-    &mut buffer[..count]
 }

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::reference::{self, Parameters};
 use super::{
-    Activation, Gradients, LayerGeometry, PackedLayer, Path, Scratch, Weights, backward, forward,
+    Activation, Gradients, Isa, LayerGeometry, PackedLayer, Scratch, Weights, backward, forward,
 };
 use crate::grid::{Grid, MAX_DEGREE, Outside};
 
@@ -36,11 +36,11 @@ impl Case {
         }
     }
 
-    fn run(&self, path: Path, scratch: &mut Scratch, threads: usize) -> Results {
+    fn run(&self, isa: Isa, scratch: &mut Scratch, threads: usize) -> Results {
         let Self { geometry, x, dy, .. } = self;
         let like = |slice: Option<&Vec<f32>>| vec![f32::NAN; slice.map_or(0, Vec::len)];
         let mut y = like(Some(dy));
-        forward(path, geometry, self.weights(), x, &mut y, scratch, threads).unwrap();
+        forward(isa, geometry, self.weights(), x, &mut y, scratch, threads).unwrap();
         let mut of_x = like(Some(x));
         let mut spline = like(Some(&self.spline));
         let [mut base, mut scaler, mut bias] =
@@ -52,7 +52,7 @@ impl Case {
             scaler: self.scaler.as_ref().map(|_| &mut scaler[..]),
             bias: self.bias.as_ref().map(|_| &mut bias[..]),
         };
-        backward(path, geometry, self.weights(), x, dy, gradients, scratch, threads).unwrap();
+        backward(isa, geometry, self.weights(), x, dy, gradients, scratch, threads).unwrap();
         [y, of_x, spline, base, scaler, bias]
     }
 
@@ -75,12 +75,15 @@ impl Case {
 
 const NAMES: [&str; 6] = ["y", "dx", "d spline", "d base", "d scaler", "d bias"];
 
+/// What the largest value counts as at least: terms are about 1, and a sum of few may cancel.
+const LEAST_SCALE: f64 = 0.2;
+
 /// The largest difference, relative to the largest finite expected value; what is not finite has to
 /// be alike.
 fn error(actual: &[f32], expected: &[f64]) -> f64 {
     assert_eq!(actual.len(), expected.len());
     let finite = expected.iter().filter(|value| value.is_finite());
-    let scale = finite.fold(f64::MIN_POSITIVE, |most, value| most.max(value.abs()));
+    let scale = finite.fold(LEAST_SCALE, |most, value| most.max(value.abs()));
     let errors = actual.iter().zip(expected).map(|(&actual, &expected)| {
         let actual = f64::from(actual);
         if expected.is_finite() {
@@ -97,11 +100,11 @@ fn error(actual: &[f32], expected: &[f64]) -> f64 {
 
 fn assert_close(case: &Case, bound: f64) {
     let expected = case.expected();
-    for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
-        let actual = case.run(path, &mut Scratch::new(), 1);
+    for isa in Isa::BASES.into_iter().filter(|isa| isa.is_available()) {
+        let actual = case.run(isa, &mut Scratch::new(), 1);
         for ((name, actual), expected) in NAMES.iter().zip(&actual).zip(&expected) {
             let error = error(actual, expected);
-            assert!(error <= bound, "{path}: {name} differs by {error}");
+            assert!(error <= bound, "{isa}: {name} differs by {error}");
         }
     }
 }
@@ -241,10 +244,10 @@ fn polynomials_that_go_on_have_no_value_at_infinity() {
             let grid = grid.with_outside(Outside::Extend);
             let mut case = case(grid, [40, 3, 17], [false, true, true], 9);
             case.x[31] = bad;
-            for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
-                let [y, ..] = case.run(path, &mut Scratch::new(), 1);
+            for isa in Isa::BASES.into_iter().filter(|isa| isa.is_available()) {
+                let [y, ..] = case.run(isa, &mut Scratch::new(), 1);
                 for (at, y) in y.iter().enumerate() {
-                    assert_eq!(y.is_nan(), at / 17 == 31 / 3, "{path}, degree {degree}");
+                    assert_eq!(y.is_nan(), at / 17 == 31 / 3, "{isa}, degree {degree}");
                 }
             }
         }
@@ -259,11 +262,11 @@ fn what_is_not_finite_in_dy_reaches_what_its_sample_sees_and_nothing_else() {
         let mut case = case(grid, [300, 3, 17], [true; 3], 9);
         let [inputs, outputs] = [case.geometry.in_features(), case.geometry.out_features()];
         case.x[row * inputs..(row + 1) * inputs].copy_from_slice(&[-0.7, 0.05, 0.8]);
-        for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
+        for isa in Isa::BASES.into_iter().filter(|isa| isa.is_available()) {
             let with = |dy: f32| {
                 let mut case = case.clone();
                 case.dy[row * outputs + output] = dy;
-                case.run(path, &mut Scratch::new(), 1)
+                case.run(isa, &mut Scratch::new(), 1)
             };
             let finite = with(0.0);
             for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
@@ -274,7 +277,7 @@ fn what_is_not_finite_in_dy_reaches_what_its_sample_sees_and_nothing_else() {
                     for (at, (number, other)) in all.iter().zip(others).enumerate() {
                         assert!(other.is_finite());
                         let is_left = number.to_bits() == other.to_bits();
-                        assert!(if is_seen(at) { !number.is_finite() } else { is_left }, "{path}");
+                        assert!(if is_seen(at) { !number.is_finite() } else { is_left }, "{isa}");
                     }
                 };
                 reached(&dx, finite_dx, &|at| at / inputs == row);
@@ -313,15 +316,15 @@ fn packed_weights_give_the_same_bits() {
         {
             let grid = Grid::uniform(-1.0, 1.0, 5, degree).unwrap();
             let case = case(grid, [batch, inputs, outputs], parts, 4);
-            for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
-                let [expected, ..] = case.run(path, &mut Scratch::new(), 1);
-                let packed = PackedLayer::try_new(path, &case.geometry, case.weights()).unwrap();
+            for isa in Isa::BASES.into_iter().filter(|isa| isa.is_available()) {
+                let [expected, ..] = case.run(isa, &mut Scratch::new(), 1);
+                let packed = PackedLayer::try_new(isa, &case.geometry, case.weights()).unwrap();
                 let packed = packed.clone();
                 for threads in [1, 3] {
                     let mut y = vec![f32::NAN; expected.len()];
                     packed.forward(&case.x, &mut y, &mut Scratch::new(), threads).unwrap();
                     let bits = |y: &[f32]| y.iter().map(|y| y.to_bits()).collect::<Vec<_>>();
-                    assert_eq!(bits(&y), bits(&expected), "{path}");
+                    assert_eq!(bits(&y), bits(&expected), "{isa}");
                 }
             }
         }
@@ -333,13 +336,13 @@ fn the_number_of_threads_and_the_scratch_change_no_bit() {
     for [batch, inputs, outputs] in [[700, 3, 5], [70, 40, 20], [3, 1, 1], [2100, 17, 9]] {
         let grid = Grid::uniform(-1.0, 1.0, 5, 3).unwrap();
         let case = case(grid, [batch, inputs, outputs], [true; 3], 4);
-        for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
+        for isa in Isa::BASES.into_iter().filter(|isa| isa.is_available()) {
             let mut scratch = Scratch::new();
-            let once = case.run(path, &mut scratch, 1);
+            let once = case.run(isa, &mut scratch, 1);
             for threads in [2, 3, 8] {
-                let again = case.run(path, &mut scratch, threads);
+                let again = case.run(isa, &mut scratch, threads);
                 for (once, again) in once.iter().flatten().zip(again.iter().flatten()) {
-                    assert_eq!(once.to_bits(), again.to_bits(), "{path}, {threads} threads");
+                    assert_eq!(once.to_bits(), again.to_bits(), "{isa}, {threads} threads");
                 }
             }
         }
@@ -350,13 +353,13 @@ fn the_number_of_threads_and_the_scratch_change_no_bit() {
 fn only_the_gradients_asked_for_are_computed() {
     let grid = Grid::uniform(-1.0, 1.0, 5, 3).unwrap();
     let case = case(grid, [30, 5, 7], [true; 3], 8);
-    let [_, of_x, _, base, ..] = case.run(Path::Portable, &mut Scratch::new(), 1);
+    let [_, of_x, _, base, ..] = case.run(Isa::Portable, &mut Scratch::new(), 1);
     let mut lone = [vec![0.0; of_x.len()], vec![0.0; base.len()]];
     let [lone_x, lone_base] = &mut lone;
     let ask = |gradients| {
         let (weights, scratch) = (case.weights(), &mut Scratch::new());
         let (x, dy) = (&case.x, &case.dy);
-        backward(Path::Portable, &case.geometry, weights, x, dy, gradients, scratch, 1).unwrap();
+        backward(Isa::Portable, &case.geometry, weights, x, dy, gradients, scratch, 1).unwrap();
     };
     ask(Gradients { x: Some(lone_x), ..Gradients::default() });
     ask(Gradients { base: Some(lone_base), ..Gradients::default() });

@@ -125,8 +125,8 @@ impl KanLinear {
             bias: given(self.bias.is_some()),
         };
         match self.path() {
-            LayerPath::Kernels(path) => {
-                LayerMemory::of(path, &self.geometry, &weights, batch, threads)
+            LayerPath::Kernels(isa) => {
+                LayerMemory::of(isa, &self.geometry, &weights, batch, threads)
             }
             LayerPath::Plain => plain_memory(&self.geometry, &weights, batch),
         }

@@ -34,7 +34,7 @@ enum Form {
 impl PackedKanLinear {
     pub(super) fn of(layer: &KanLinear) -> Self {
         #[cfg(feature = "flex")]
-        if let LayerPath::Kernels(path) = layer.path()
+        if let LayerPath::Kernels(isa) = layer.path()
             && layer.spline.val().dtype() != DType::F64
         {
             let edges = |edges: &Option<Param<Tensor<2>>>| edges.as_ref().map(|e| numbers(e.val()));
@@ -47,7 +47,7 @@ impl PackedKanLinear {
                 scaler: scaler.as_deref(),
                 bias: bias.as_deref(),
             };
-            let packed = PackedLayer::try_new(path, layer.geometry(), weights);
+            let packed = PackedLayer::try_new(isa, layer.geometry(), weights);
             return Self(Form::Kernels(Arc::new(packed.unwrap_or_else(|error| panic!("{error}")))));
         }
         Self(Form::Plain(Box::new(layer.clone().no_grad())))
@@ -73,7 +73,7 @@ impl PackedKanLinear {
     pub fn path(&self) -> LayerPath {
         match &self.0 {
             #[cfg(feature = "flex")]
-            Form::Kernels(layer) => LayerPath::Kernels(layer.path()),
+            Form::Kernels(layer) => LayerPath::Kernels(layer.isa()),
             Form::Plain(_) => LayerPath::Plain,
         }
     }

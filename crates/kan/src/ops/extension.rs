@@ -10,7 +10,7 @@ use std::sync::Arc;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, backend_extension};
 
-use crate::kernels::{LayerGeometry, PackedLayer, Path};
+use crate::kernels::{Isa, LayerGeometry, PackedLayer};
 
 /// Which parameters a layer has beside its coefficients.
 #[derive(Debug, Clone, Copy)]
@@ -25,7 +25,7 @@ pub(crate) struct Parts {
 pub(crate) struct Spec {
     pub(crate) geometry: Arc<LayerGeometry>,
     pub(crate) parts: Parts,
-    pub(crate) path: Path,
+    pub(crate) isa: Isa,
 }
 
 /// Which gradients are wanted: of the input, and of the parameters.

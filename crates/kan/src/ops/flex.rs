@@ -6,6 +6,7 @@ use std::sync::Arc;
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use burn::tensor::TensorData;
+use updraft_simd::pool_threads;
 
 use super::extension::{KanBackend, Parts, Spec, Wanted};
 use crate::kernels::{Gradients, LayerError, PackedLayer, Scratch, Weights, backward, forward};
@@ -26,13 +27,13 @@ impl KanBackend for Flex {
     ) -> FlexTensor {
         let [x, spline, base, scaler, bias] =
             [x, spline, base, scaler, bias].map(|tensor| tensor.to_contiguous());
-        let Spec { geometry, parts, path } = spec;
+        let Spec { geometry, parts, isa } = spec;
         let weights = weights(&spline, &base, &scaler, parts);
         let weights = Weights { bias: parts.bias.then(|| bias.storage()), ..weights };
         let batch = x.layout().shape()[0];
         let mut y = vec![0.0; batch * geometry.out_features()];
         with(|scratch, threads| {
-            forward(path, &geometry, weights, x.storage(), &mut y, scratch, threads)
+            forward(isa, &geometry, weights, x.storage(), &mut y, scratch, threads)
         });
         tensor(y, [batch, geometry.out_features()])
     }
@@ -48,7 +49,7 @@ impl KanBackend for Flex {
     ) -> (FlexTensor, FlexTensor, FlexTensor, FlexTensor, FlexTensor) {
         let [x, spline, base, scaler, dy] =
             [x, spline, base, scaler, dy].map(|tensor| tensor.to_contiguous());
-        let Spec { geometry, parts, path } = spec;
+        let Spec { geometry, parts, isa } = spec;
         let (inputs, outputs) = (geometry.in_features(), geometry.out_features());
         let batch = x.layout().shape()[0];
         let edges = [inputs, outputs];
@@ -70,7 +71,7 @@ impl KanBackend for Flex {
         };
         with(|scratch, threads| {
             let (x, dy) = (x.storage(), dy.storage());
-            backward(path, &geometry, weights, x, dy, gradients, scratch, threads)
+            backward(isa, &geometry, weights, x, dy, gradients, scratch, threads)
         });
         (
             optional(of_x, [batch, inputs]),
@@ -108,20 +109,9 @@ fn with(run: impl FnOnce(&mut Scratch, usize) -> Result<(), LayerError>) {
     // Taken out, not borrowed: while this thread waits for others, rayon may give it another
     // layer to compute.
     let mut scratch = SCRATCH.take();
-    let done = run(&mut scratch, threads());
+    let done = run(&mut scratch, pool_threads());
     SCRATCH.set(scratch);
-    done.expect("`layer` has checked the shapes and the path");
-}
-
-/// As many as burn's own operations use.
-#[cfg(feature = "rayon")]
-fn threads() -> usize {
-    rayon::current_num_threads()
-}
-
-#[cfg(not(feature = "rayon"))]
-const fn threads() -> usize {
-    1
+    done.expect("`layer` has checked the shapes and the instruction set");
 }
 
 fn tensor(values: Vec<f32>, shape: impl Into<burn::tensor::Shape>) -> FlexTensor {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use burn::tensor::{Device, Tensor, assert_shape};
 
 use super::plain;
-use crate::kernels::{LayerGeometry, Path};
+use crate::kernels::{Isa, LayerGeometry};
 
 /// A layer's parameters, as tensors.
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ pub(crate) struct Parameters {
 #[non_exhaustive]
 pub enum LayerPath {
     /// Our kernels, with these instructions.
-    Kernels(Path),
+    Kernels(Isa),
     /// burn's own operations: every basis laid out, then a product of matrices.
     Plain,
 }
@@ -37,7 +37,7 @@ impl LayerPath {
     pub fn of(device: &Device) -> Self {
         #[cfg(feature = "flex")]
         if super::listed::runs_our_kernels(device) {
-            return Self::Kernels(Path::detect());
+            return Self::Kernels(Isa::detect().base());
         }
         let _ = device;
         Self::Plain
@@ -47,7 +47,7 @@ impl LayerPath {
 impl fmt::Display for LayerPath {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Kernels(path) => write!(formatter, "kernels ({path})"),
+            Self::Kernels(isa) => write!(formatter, "kernels ({isa})"),
             Self::Plain => formatter.write_str("plain"),
         }
     }
@@ -84,7 +84,7 @@ pub(crate) fn layer(
     match path.unwrap_or_else(|| fitting(&x)) {
         LayerPath::Plain => plain::layer(x, parameters, geometry),
         #[cfg(feature = "flex")]
-        LayerPath::Kernels(path) => fused::layer(x, parameters, geometry, path),
+        LayerPath::Kernels(isa) => fused::layer(x, parameters, geometry, isa),
         #[cfg(not(feature = "flex"))]
         LayerPath::Kernels(_) => panic!("the kernels need the cargo feature `flex`"),
     }
@@ -107,7 +107,7 @@ pub(super) mod fused {
     use burn::tensor::{DType, FloatDType, Tensor};
 
     use super::Parameters;
-    use crate::kernels::{LayerGeometry, PackedLayer, Path};
+    use crate::kernels::{Isa, LayerGeometry, PackedLayer};
     use crate::ops::extension::{KanBackend, Parts, Spec};
     use crate::ops::listed::runs_our_kernels;
 
@@ -115,10 +115,10 @@ pub(super) mod fused {
         x: Tensor<2>,
         parameters: Parameters,
         geometry: &Arc<LayerGeometry>,
-        path: Path,
+        isa: Isa,
     ) -> Tensor<2> {
         assert!(runs_our_kernels(&x.device()), "no kernels for the device {:?}", x.device());
-        assert!(path.is_available(), "this processor has no {path}");
+        assert!(isa.is_available(), "this processor has no {isa}");
         let dtype = x.dtype();
         assert!(dtype != DType::F64, "the kernels compute in f32; f64 takes the plain path");
         let Parameters { spline, base, scaler, bias } = parameters;
@@ -141,7 +141,7 @@ pub(super) mod fused {
             base,
             scaler,
             bias,
-            Spec { geometry: Arc::clone(geometry), parts, path },
+            Spec { geometry: Arc::clone(geometry), parts, isa },
         );
         Tensor::<2>::from_dispatch(y).cast(dtype)
     }

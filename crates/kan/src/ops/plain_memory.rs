@@ -1,6 +1,6 @@
 //! How much memory the plain path takes, before it runs.
 
-use crate::kernels::{LayerGeometry, LayerMemory, Path, Weights};
+use crate::kernels::{Isa, LayerGeometry, LayerMemory, Weights};
 
 /// Bytes of the plain path on flex in f32, for a batch of so many samples.
 ///
@@ -15,7 +15,7 @@ use crate::kernels::{LayerGeometry, LayerMemory, Path, Weights};
 ///   beside them; where outputs are many, the sum of splines and base branch takes more.
 pub(crate) fn memory(geometry: &LayerGeometry, weights: &Weights<'_>, batch: usize) -> LayerMemory {
     // What does not depend on the path.
-    let common = LayerMemory::of(Path::Portable, geometry, weights, batch, 1);
+    let common = LayerMemory::of(Isa::Portable, geometry, weights, batch, 1);
     let (grid, plane) = (geometry.grid(), size_of::<f32>() * batch * geometry.in_features());
     let (degree, bases) = (grid.degree(), grid.bases());
     let spans = bases + degree;

@@ -1,7 +1,7 @@
 //! Bases are scipy's, inside the domain, in the tapers, and by every rule outside.
 
 use updraft_kan::slices::{
-    Activation, Grid, LayerGeometry, Outside, Path, Scratch, Weights, forward, local_bases,
+    Activation, Grid, Isa, LayerGeometry, Outside, Scratch, Weights, forward, local_bases,
 };
 use updraft_testing::{Tolerance, assert_close};
 
@@ -84,7 +84,7 @@ fn kernels_evaluate_the_bases_of_scipy() {
         let unit: Vec<f32> =
             (0..bases * bases).map(|at| f32::from(u8::from(at % (bases + 1) == 0))).collect();
         let geometry = LayerGeometry::try_new(grid, 1, bases, Activation::Silu).unwrap();
-        for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
+        for path in Isa::BASES.into_iter().filter(|isa| isa.is_available()) {
             let mut y = vec![0.0; expected.len()];
             let weights = Weights { spline: &unit, ..Weights::default() };
             forward(path, &geometry, weights, &x, &mut y, &mut Scratch::new(), 1).unwrap();

@@ -42,7 +42,6 @@ fn run(name: &str, dependencies: &str, program: &str) {
 
 #[test]
 fn a_package_without_burn_calls_a_kernel() {
-    let dependencies =
-        "updraft-kan = { path = \"HERE\", default-features = false, features = [\"std\"] }";
+    let dependencies = "updraft-kan = { path = \"HERE\", default-features = false }";
     run("updraft-kan-outside-kernels", dependencies, KERNELS);
 }

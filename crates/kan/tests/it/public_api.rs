@@ -2,11 +2,11 @@
 
 #[expect(unused_imports, reason = "importing them is the test")]
 use updraft_kan::slices::{
-    Activation as ActivationOfSlices, Gradients, Grid, GridError, LayerError, LayerGeometry,
-    LayerMemory, MAX_DEGREE, MAX_INTERVALS, Outside as OutsideOfSlices, PackedLayer, Path,
+    Activation as ActivationOfSlices, Gradients, Grid, GridError, Isa, LayerError, LayerGeometry,
+    LayerMemory, MAX_DEGREE, MAX_INTERVALS, Outside as OutsideOfSlices, PackedLayer,
     Placement as PlacementOfSlices, PlacementError as PlacementErrorOfSlices, QuantizeError,
-    QuantizedLayer, QuantizedPath, QuantizedScratch, Scratch, Weights, backward, evaluate, forward,
-    local_bases, refine, refit,
+    QuantizedLayer, QuantizedScratch, Scratch, Weights, backward, evaluate, forward, local_bases,
+    refine, refit,
 };
 
 #[expect(unused_imports, reason = "importing them is the test")]
@@ -22,6 +22,6 @@ use updraft_kan::slices::reference::{Derivatives, Parameters, bases, slopes};
 #[test]
 fn what_computes_prints_for_a_report() {
     assert_eq!(LayerPath::Plain.to_string(), "plain");
-    assert_eq!(LayerPath::Kernels(Path::Portable).to_string(), "kernels (portable)");
-    assert_eq!(QuantizedPath::Avx512Vnni.name(), "avx512-vnni");
+    assert_eq!(LayerPath::Kernels(Isa::Portable).to_string(), "kernels (portable)");
+    assert_eq!(Isa::Avx512Vnni.name(), "avx512vnni");
 }

@@ -1,8 +1,8 @@
 //! What does not fit is refused before anything is written.
 
 use updraft_kan::slices::{
-    Activation, Gradients, Grid, LayerError, LayerGeometry, PackedLayer, Path, QuantizedLayer,
-    QuantizedPath, QuantizedScratch, Scratch, Weights, backward, evaluate, forward,
+    Activation, Gradients, Grid, Isa, LayerError, LayerGeometry, PackedLayer, QuantizedLayer,
+    QuantizedScratch, Scratch, Weights, backward, evaluate, forward,
 };
 
 fn layer() -> LayerGeometry {
@@ -22,7 +22,7 @@ fn a_wrong_length_is_refused_with_both_numbers() {
     assert_eq!(error(weights(&spline), &[0.0; 3]), expected);
 
     let mut y = [7.0; 4];
-    let (path, mut scratch) = (Path::Portable, Scratch::new());
+    let (path, mut scratch) = (Isa::Portable, Scratch::new());
     let refused = forward(path, &layer(), weights(&spline), &[0.0; 2], &mut y, &mut scratch, 1);
     assert_eq!(refused, Err(LayerError::Length { name: "y", expected: 3, actual: 4 }));
     assert_eq!(y, [7.0; 4]);
@@ -33,7 +33,7 @@ fn a_gradient_of_nothing_is_refused() {
     let mut base = [7.0; 6];
     let gradients = Gradients { base: Some(&mut base), ..Gradients::default() };
     let weights = Weights { spline: &[0.5; 48], ..Weights::default() };
-    let (path, mut scratch) = (Path::Portable, Scratch::new());
+    let (path, mut scratch) = (Isa::Portable, Scratch::new());
     let refused =
         backward(path, &layer(), weights, &[0.0; 2], &[1.0; 3], gradients, &mut scratch, 1);
     let message = refused.unwrap_err().to_string();
@@ -45,15 +45,15 @@ fn a_gradient_of_nothing_is_refused() {
 fn instructions_that_the_processor_lacks_are_refused() {
     let (layer, weights) = (layer(), Weights { spline: &[0.5; 48], ..Weights::default() });
     let (x, mut y) = ([0.0; 2], [7.0; 3]);
-    for path in Path::ALL.into_iter().filter(|path| !path.is_available()) {
-        let refused = forward(path, &layer, weights, &x, &mut y, &mut Scratch::new(), 1);
-        assert_eq!(refused, Err(LayerError::Path { path }));
-        assert_eq!(PackedLayer::try_new(path, &layer, weights).unwrap_err(), refused.unwrap_err());
+    for isa in Isa::ALL.into_iter().filter(|isa| !isa.is_available()) {
+        let refused = forward(isa, &layer, weights, &x, &mut y, &mut Scratch::new(), 1);
+        assert_eq!(refused, Err(LayerError::Isa { isa }));
+        assert_eq!(PackedLayer::try_new(isa, &layer, weights).unwrap_err(), refused.unwrap_err());
     }
     let quantized = QuantizedLayer::try_new(&layer, weights).unwrap();
-    for path in QuantizedPath::ALL.into_iter().filter(|path| !path.is_available()) {
-        let refused = quantized.forward(path, &x, &mut y, &mut QuantizedScratch::default(), 1);
-        assert_eq!(refused, Err(LayerError::QuantizedPath { path }));
+    for isa in Isa::ALL.into_iter().filter(|isa| !isa.is_available()) {
+        let refused = quantized.forward(isa, &x, &mut y, &mut QuantizedScratch::default(), 1);
+        assert_eq!(refused, Err(LayerError::Isa { isa }));
     }
     assert_eq!(y, [7.0; 3]);
 }
@@ -64,10 +64,10 @@ fn any_number_of_threads_is_taken() {
     let (x, mut y) = ([0.0; 2], [7.0; 3]);
     let quantized = QuantizedLayer::try_new(&layer, weights).unwrap();
     for threads in [0, usize::MAX] {
-        forward(Path::Portable, &layer, weights, &x, &mut y, &mut Scratch::new(), threads).unwrap();
+        forward(Isa::Portable, &layer, weights, &x, &mut y, &mut Scratch::new(), threads).unwrap();
         assert!(y.iter().all(|y| (y - 1.0).abs() < 1e-6));
-        let (path, mut scratch) = (QuantizedPath::Portable, QuantizedScratch::default());
-        quantized.forward(path, &x, &mut y, &mut scratch, threads).unwrap();
+        let (isa, mut scratch) = (Isa::Portable, QuantizedScratch::default());
+        quantized.forward(isa, &x, &mut y, &mut scratch, threads).unwrap();
         assert!(y.iter().all(|y| (y - 1.0).abs() < 1e-2));
     }
 }

@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
+use updraft_simd::{Isa, Uneven, over, threads};
+
 use updraft_conv::slices::{ConvGeometry, ConvShape};
 
 use super::channels::{Addend, Channels};
 use super::cpu::{ChannelJob, Codes, DotJob, LANES, Output};
 use super::linear::QuantizedLinear;
 use super::packed::{PANEL, Packed, Run};
-use super::parallel::{over_items, threads};
-use super::path::Path;
 use super::scratch::Scratch;
 use crate::scheme::OutputScheme;
 use crate::weights::{QuantizedWeights, WeightError};
@@ -107,10 +107,10 @@ impl QuantizedConvolution {
     /// Convolves as many images as `x` holds.
     ///
     /// # Panics
-    /// If a slice holds no whole number of images or the two differ, or the path is not available.
+    /// If a slice holds no whole number of images or the two differ, or the CPU does not have `isa`.
     pub fn run(
         &self,
-        path: Path,
+        isa: Isa,
         x: &[u8],
         y: &mut [u8],
         scratch: &mut Scratch,
@@ -118,21 +118,21 @@ impl QuantizedConvolution {
     ) {
         if let Layout::Product(linear) = &self.layout {
             self.batch(x, y);
-            linear.run(path, x, y, scratch, asked_threads);
+            linear.run(isa, x, y, scratch, asked_threads);
             return;
         }
         let sink = |group, _: Range<usize>| self.channels().requantized(group);
-        self.convolve(path, sink, x, y, scratch, asked_threads);
+        self.convolve(isa, sink, x, y, scratch, asked_threads);
     }
 
     /// Convolves as many images as `x` holds, and adds a tensor of the output's shape before the
     /// sum is rounded: a residual sum in one pass, with one rounding.
     ///
     /// # Panics
-    /// If a slice holds no whole number of images or two differ, or the path is not available.
+    /// If a slice holds no whole number of images or two differ, or the CPU does not have `isa`.
     pub fn run_plus(
         &self,
-        path: Path,
+        isa: Isa,
         x: &[u8],
         addend: Addend<'_>,
         y: &mut [u8],
@@ -142,11 +142,11 @@ impl QuantizedConvolution {
         assert_eq!(addend.codes.len(), y.len(), "codes to add");
         if let Layout::Product(linear) = &self.layout {
             self.batch(x, y);
-            linear.run_plus(path, x, addend, y, scratch, asked_threads);
+            linear.run_plus(isa, x, addend, y, scratch, asked_threads);
             return;
         }
         let sink = |group, places| self.channels().summed(group, addend.part(places));
-        self.convolve(path, sink, x, y, scratch, asked_threads);
+        self.convolve(isa, sink, x, y, scratch, asked_threads);
     }
 
     /// How many images there are.
@@ -168,7 +168,7 @@ impl QuantizedConvolution {
     /// Gives each group's part of the output to the sink of its places.
     fn convolve<K: Codes + Output>(
         &self,
-        path: Path,
+        isa: Isa,
         sink: impl Fn(usize, Range<usize>) -> K + Sync,
         x: &[u8],
         y: &mut [u8],
@@ -188,13 +188,13 @@ impl QuantizedConvolution {
             let (image, part) = (item / parts.count, item % parts.count);
             image * output_len + parts.first_row(part) * row_len
         };
-        over_items(y, batch * parts.count, starts, states, |item, y, own| {
+        over(Uneven::new(y, batch * parts.count, starts), states, |item, y, own| {
             let (image, part) = (item / parts.count, item % parts.count);
             let rows = [parts.first_row(part), parts.first_row(part + 1)];
             let x = &x[image * input_len..][..input_len];
             let places = starts(item)..starts(item) + y.len();
             let sink = |group, first| sink(group, places.start + first..places.end);
-            self.rows(path, sink, rows, x, y, &mut own.bytes);
+            self.rows(isa, sink, rows, x, y, &mut own.bytes);
         });
     }
 
@@ -213,7 +213,7 @@ impl QuantizedConvolution {
     /// of these rows on.
     fn rows<K: Codes + Output>(
         &self,
-        path: Path,
+        isa: Isa,
         sink: impl Fn(usize, usize) -> K,
         [first, last]: [usize; 2],
         x: &[u8],
@@ -246,7 +246,7 @@ impl QuantizedConvolution {
                     row_step,
                     column_step,
                 };
-                job.run(path, sink(0, 0), y);
+                job.run(isa, sink(0, 0), y);
             }
             Layout::Dense { runs, groups, channels } => {
                 let [inputs, outputs] = shape.channels.map(|channels| channels / shape.groups);
@@ -267,7 +267,7 @@ impl QuantizedConvolution {
                         output_column: shape.channels[1],
                     };
                     let first = group * outputs;
-                    job.run(path, sink(group, first), &mut y[first..]);
+                    job.run(isa, sink(group, first), &mut y[first..]);
                 }
             }
         }
@@ -416,18 +416,18 @@ mod tests {
                 reference::code_plus(sum, scale, code, other, output)
             })
             .collect();
-        for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
+        for isa in Isa::DOTS.into_iter().filter(|isa| isa.is_available()) {
             // What a scratch and an output hold before must not matter.
             let mut scratch = Scratch::new();
             let (_, states) = scratch.split(0, threads, 1 << 16, 0);
             states.iter_mut().for_each(|own| own.bytes.fill(0xAA));
             let mut y = vec![0xAA; geometry.output_len()];
-            layer.run(path, &x, &mut y, &mut scratch, threads);
-            assert_eq!(y, right, "{path} {shape:?} with {threads} threads");
+            layer.run(isa, &x, &mut y, &mut scratch, threads);
+            assert_eq!(y, right, "{isa} {shape:?} with {threads} threads");
             y.fill(0xAA);
             let addend = Addend { scheme: other, codes: &codes };
-            layer.run_plus(path, &x, addend, &mut y, &mut scratch, threads);
-            assert_eq!(y, with_codes, "{path} {shape:?} plus a tensor, with {threads} threads");
+            layer.run_plus(isa, &x, addend, &mut y, &mut scratch, threads);
+            assert_eq!(y, with_codes, "{isa} {shape:?} plus a tensor, with {threads} threads");
         }
         Some(())
     }

@@ -1,7 +1,8 @@
 //! Sums and products of two tensors, number by number.
 
+use updraft_simd::Isa;
+
 use super::cpu::{Add, Clamp, Multiply, run_line};
-use super::path::Path;
 use crate::scheme::{ActivationScheme, OutputScheme};
 
 /// A residual sum `y = a + b` of tensors with schemes of their own.
@@ -31,12 +32,12 @@ impl QuantizedAdd {
     /// Adds.
     ///
     /// # Panics
-    /// If the slices differ in length, or the path is not available.
-    pub fn run(&self, path: Path, a: &[u8], b: &[u8], y: &mut [u8]) {
+    /// If the slices differ in length, or the CPU does not have `isa`.
+    pub fn run(&self, isa: Isa, a: &[u8], b: &[u8], y: &mut [u8]) {
         assert_eq!(a.len(), b.len(), "numbers of both summands");
         assert_eq!(a.len(), y.len(), "numbers of the sum");
         let Self { factors, offset, clamp } = *self;
-        run_line(path, Add { a, b, factors, offset, clamp, to: y });
+        run_line(isa, Add { a, b, factors, offset, clamp, to: y });
     }
 }
 
@@ -62,10 +63,10 @@ impl QuantizedProduct {
     /// Multiplies one image by another, or each of its pixels by the one of the other.
     ///
     /// # Panics
-    /// If the path is not available.
-    pub(crate) fn run(&self, path: Path, a: &[u8], b: &[u8], y: &mut [u8]) {
+    /// If the CPU does not have `isa`.
+    pub(crate) fn run(&self, isa: Isa, a: &[u8], b: &[u8], y: &mut [u8]) {
         let Self { zeros, factor, clamp } = *self;
-        run_line(path, Multiply { a, b, zeros, factor, clamp, to: y });
+        run_line(isa, Multiply { a, b, zeros, factor, clamp, to: y });
     }
 }
 
@@ -85,10 +86,10 @@ mod tests {
         {
             let right: Vec<u8> =
                 a.iter().zip(&b).map(|(&a, &b)| reference::add([a, b], inputs, output)).collect();
-            for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
+            for isa in Isa::DOTS.into_iter().filter(|isa| isa.is_available()) {
                 let mut y = vec![0; a.len()];
-                QuantizedAdd::new(inputs, output).run(path, &a, &b, &mut y);
-                assert_eq!(y, right, "{path}");
+                QuantizedAdd::new(inputs, output).run(isa, &a, &b, &mut y);
+                assert_eq!(y, right, "{isa}");
             }
         }
     }
@@ -102,7 +103,7 @@ mod tests {
         );
         let mut y = [0; 3];
         // 5 + 10, −5 + 0.25 and 122.5 + 63.75 real units; the last lies outside.
-        sum.run(Path::detect(), &[20, 0, 255], &[40, 1, 255], &mut y);
+        sum.run(Isa::detect(), &[20, 0, 255], &[40, 1, 255], &mut y);
         assert_eq!(y, [115, 95, 255]);
     }
 
@@ -112,9 +113,9 @@ mod tests {
         let product = QuantizedProduct::new([scheme(0.5, 10), scheme(0.25, 0)], scheme(1.0, 100));
         let mut y = [0; 4];
         // 5·2.5, −5·2.5, 0 and 122.5·2.5: 12.5 goes to the even 12, the last lies outside.
-        product.run(Path::detect(), &[20, 0, 10, 255], &[10], &mut y);
+        product.run(Isa::detect(), &[20, 0, 10, 255], &[10], &mut y);
         assert_eq!(y, [112, 88, 100, 255]);
-        product.run(Path::detect(), &[20, 0, 10, 255], &[10, 0, 255, 4], &mut y);
+        product.run(Isa::detect(), &[20, 0, 10, 255], &[10, 0, 255, 4], &mut y);
         assert_eq!(y, [112, 100, 100, 222]);
     }
 
@@ -133,10 +134,10 @@ mod tests {
                 (steps + f32::from(output.zero_point())).clamp(0.0, 255.0) as u8
             };
             let right: Vec<u8> = a.iter().zip(&b).map(right).collect();
-            for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
+            for isa in Isa::DOTS.into_iter().filter(|isa| isa.is_available()) {
                 let mut y = vec![0; a.len()];
-                QuantizedProduct::new([first, second], output).run(path, &a, &b, &mut y);
-                assert_eq!(y, right, "{path}");
+                QuantizedProduct::new([first, second], output).run(isa, &a, &b, &mut y);
+                assert_eq!(y, right, "{isa}");
             }
         }
     }

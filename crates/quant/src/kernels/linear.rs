@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
+use updraft_simd::{Isa, Uneven, over, threads};
+
 use super::channels::{Addend, Channels};
 use super::cpu::{DotJob, Output, Raw};
 use super::packed::{PANEL, Packed, Run};
-use super::parallel::{over_items, threads};
-use super::path::Path;
 use super::scratch::Scratch;
 use crate::scheme::OutputScheme;
 use crate::weights::QuantizedWeights;
@@ -54,42 +54,42 @@ impl QuantizedLinear {
     /// The integer sums, before any scale: `[rows][outputs]`.
     ///
     /// # Panics
-    /// If a slice holds no whole number of rows or the two differ, or the path is not available.
+    /// If a slice holds no whole number of rows or the two differ, or the CPU does not have `isa`.
     pub fn sums(
         &self,
-        path: Path,
+        isa: Isa,
         x: &[u8],
         y: &mut [i32],
         scratch: &mut Scratch,
         asked_threads: usize,
     ) {
-        self.product(path, |_| Raw, x, y, scratch, asked_threads);
+        self.product(isa, |_| Raw, x, y, scratch, asked_threads);
     }
 
     /// The layer's result in its output scheme: `[rows][outputs]`.
     ///
     /// # Panics
-    /// If a slice holds no whole number of rows or the two differ, or the path is not available.
+    /// If a slice holds no whole number of rows or the two differ, or the CPU does not have `isa`.
     pub fn run(
         &self,
-        path: Path,
+        isa: Isa,
         x: &[u8],
         y: &mut [u8],
         scratch: &mut Scratch,
         asked_threads: usize,
     ) {
         let sink = |_| self.channels.requantized(0);
-        self.product(path, sink, x, y, scratch, asked_threads);
+        self.product(isa, sink, x, y, scratch, asked_threads);
     }
 
     /// The layer's result and a tensor, added before they are rounded to the output scheme:
     /// `[rows][outputs]`.
     ///
     /// # Panics
-    /// If a slice holds no whole number of rows or two differ, or the path is not available.
+    /// If a slice holds no whole number of rows or two differ, or the CPU does not have `isa`.
     pub fn run_plus(
         &self,
-        path: Path,
+        isa: Isa,
         x: &[u8],
         addend: Addend<'_>,
         y: &mut [u8],
@@ -98,29 +98,29 @@ impl QuantizedLinear {
     ) {
         assert_eq!(addend.codes.len(), y.len(), "codes to add");
         let sink = |places| self.channels.summed(0, addend.part(places));
-        self.product(path, sink, x, y, scratch, asked_threads);
+        self.product(isa, sink, x, y, scratch, asked_threads);
     }
 
     /// The layer's result in real units, without its activation function: `[rows][outputs]`.
     ///
     /// # Panics
-    /// If a slice holds no whole number of rows or the two differ, or the path is not available.
+    /// If a slice holds no whole number of rows or the two differ, or the CPU does not have `isa`.
     pub fn run_f32(
         &self,
-        path: Path,
+        isa: Isa,
         x: &[u8],
         y: &mut [f32],
         scratch: &mut Scratch,
         asked_threads: usize,
     ) {
         let sink = |_| self.channels.scaled(0);
-        self.product(path, sink, x, y, scratch, asked_threads);
+        self.product(isa, sink, x, y, scratch, asked_threads);
     }
 
     /// Gives each part of the output to the sink of its places.
     fn product<K>(
         &self,
-        path: Path,
+        isa: Isa,
         sink: impl Fn(Range<usize>) -> K + Sync,
         x: &[u8],
         y: &mut [K::Number],
@@ -168,19 +168,19 @@ impl QuantizedLinear {
         if rows == 1 {
             let share = panels.div_ceil(threads);
             let starts = |part: usize| (part * share * PANEL).min(outputs);
-            over_items(y, panels.div_ceil(share), starts, states, |part, y, _| {
+            over(Uneven::new(y, panels.div_ceil(share), starts), states, |part, y, _| {
                 let panels = [part * share, ((part + 1) * share).min(panels)];
                 let first = starts(part);
-                DotJob { panels, ..job }.run(path, sink(first..first + y.len()), y);
+                DotJob { panels, ..job }.run(isa, sink(first..first + y.len()), y);
             });
             return;
         }
         let block = (BLOCK / pitch).max(32).min(rows.div_ceil(threads));
         let starts = |part: usize| (part * block).min(rows) * outputs;
-        over_items(y, rows.div_ceil(block), starts, states, |part, y, _| {
+        over(Uneven::new(y, rows.div_ceil(block), starts), states, |part, y, _| {
             let (first, columns) = (starts(part), y.len() / outputs);
             let job = DotJob { origin: part * block * pitch, columns, ..job };
-            job.run(path, sink(first..first + y.len()), y);
+            job.run(isa, sink(first..first + y.len()), y);
         });
     }
 }
@@ -193,8 +193,8 @@ mod tests {
     use crate::kernels::reference;
     use crate::scheme::ActivationScheme;
 
-    pub(super) fn paths() -> impl Iterator<Item = Path> {
-        Path::ALL.into_iter().filter(|path| path.is_available())
+    pub(super) fn paths() -> impl Iterator<Item = Isa> {
+        Isa::DOTS.into_iter().filter(|isa| isa.is_available())
     }
 
     /// Bytes without a pattern; `extreme` ones are 0 and 255 alone.
@@ -231,21 +231,21 @@ mod tests {
         let output = OutputScheme::rectified(scheme);
         let layer = QuantizedLinear::new(&weights, output);
         let scale = |index: usize| f64::from(0.02_f32) * f64::from(scales[index % outputs]);
-        for path in paths() {
-            let told = format!("{path} {rows}×{inputs}×{outputs} with {threads} threads");
+        for isa in paths() {
+            let told = format!("{isa} {rows}×{inputs}×{outputs} with {threads} threads");
             let mut scratch = Scratch::new();
             let mut sums = vec![0; rows * outputs];
-            layer.sums(path, &x, &mut sums, &mut scratch, threads);
+            layer.sums(isa, &x, &mut sums, &mut scratch, threads);
             let wide: Vec<i64> = sums.iter().map(|&sum| sum.into()).collect();
             assert_eq!(wide, right, "{told}");
             let mut codes = vec![0; rows * outputs];
-            layer.run(path, &x, &mut codes, &mut scratch, threads);
+            layer.run(isa, &x, &mut codes, &mut scratch, threads);
             let mut real = vec![0.0; rows * outputs];
-            layer.run_f32(path, &x, &mut real, &mut scratch, threads);
+            layer.run_f32(isa, &x, &mut real, &mut scratch, threads);
             let other = ActivationScheme::try_new(0.7, 131).expect("valid");
             let addend = Addend { scheme: other, codes: &bytes(3, rows * outputs, extreme) };
             let mut summed = vec![0xAA; rows * outputs];
-            layer.run_plus(path, &x, addend, &mut summed, &mut scratch, threads);
+            layer.run_plus(isa, &x, addend, &mut summed, &mut scratch, threads);
             for (index, &sum) in right.iter().enumerate() {
                 let scale = scale(index);
                 assert_eq!(codes[index], reference::code(sum, scale, output), "{told} [{index}]");
@@ -309,6 +309,6 @@ mod tests {
         let weights =
             QuantizedWeights::try_new(vec![1; 8], vec![1.0; 2], vec![0; 2], input).expect("valid");
         let layer = QuantizedLinear::new(&weights, OutputScheme::new(input));
-        layer.run(Path::Portable, &[0; 8], &mut [0; 3], &mut Scratch::new(), 1);
+        layer.run(Isa::Portable, &[0; 8], &mut [0; 3], &mut Scratch::new(), 1);
     }
 }

@@ -6,8 +6,6 @@ mod cpu;
 mod elementwise;
 mod linear;
 mod packed;
-mod parallel;
-mod path;
 mod pooling;
 #[cfg(any(test, feature = "reference"))]
 #[cfg_attr(
@@ -23,9 +21,8 @@ pub use convolution::QuantizedConvolution;
 pub use elementwise::QuantizedAdd;
 pub(crate) use elementwise::QuantizedProduct;
 pub use linear::QuantizedLinear;
-pub(crate) use parallel::{over_items, threads};
-pub use path::Path;
 pub(crate) use pooling::means;
 pub use pooling::{Pooling, QuantizedPooling};
 pub use scratch::Scratch;
 pub use transfer::{dequantize, quantize, quantize_images};
+pub use updraft_simd::Isa;

@@ -1,10 +1,10 @@
 //! The greatest number and the mean of windows, channel by channel.
 
+use updraft_simd::{Isa, Uneven, over, threads};
+
 use updraft_conv::slices::{ConvGeometry, ConvShape};
 
 use super::cpu::{Accumulate, Clamp, Maximum, Rescale, run_line};
-use super::parallel::{over_items, threads};
-use super::path::Path;
 use super::scratch::Scratch;
 use crate::scheme::{ActivationScheme, OutputScheme};
 
@@ -60,10 +60,10 @@ impl QuantizedPooling {
     /// Pools as many images as `x` holds.
     ///
     /// # Panics
-    /// If a slice holds no whole number of images or the two differ, or the path is not available.
+    /// If a slice holds no whole number of images or the two differ, or the CPU does not have `isa`.
     pub fn run(
         &self,
-        path: Path,
+        isa: Isa,
         x: &[u8],
         y: &mut [u8],
         scratch: &mut Scratch,
@@ -77,28 +77,22 @@ impl QuantizedPooling {
         let channels = self.geometry.shape().channels[0];
         let (_, states) = scratch.split(0, threads(asked_threads), 0, channels);
         let line = columns * channels;
-        over_items(
-            y,
-            batch * rows,
-            |item| item * line,
-            states,
-            |item, y, own| {
-                let (image, row) = (item / rows, item % rows);
-                let x = &x[image * input_len..][..input_len];
-                for (column, y) in y.chunks_exact_mut(channels).enumerate() {
-                    self.window(path, [row, column], x, y, &mut own.sums[..channels]);
-                }
-            },
-        );
+        over(Uneven::new(y, batch * rows, |item| item * line), states, |item, y, own| {
+            let (image, row) = (item / rows, item % rows);
+            let x = &x[image * input_len..][..input_len];
+            for (column, y) in y.chunks_exact_mut(channels).enumerate() {
+                self.window(isa, [row, column], x, y, &mut own.sums[..channels]);
+            }
+        });
     }
 
-    fn window(&self, path: Path, at: [usize; 2], x: &[u8], y: &mut [u8], sums: &mut [i32]) {
+    fn window(&self, isa: Isa, at: [usize; 2], x: &[u8], y: &mut [u8], sums: &mut [i32]) {
         let channels = y.len();
         if self.pooling == Pooling::Maximum {
             // Windows that lie in the padding alone hold nothing greater.
             y.fill(0);
             self.visit(at, |pixel| {
-                run_line(path, Maximum { from: &x[pixel * channels..][..channels], to: y });
+                run_line(isa, Maximum { from: &x[pixel * channels..][..channels], to: y });
             });
             return;
         }
@@ -106,7 +100,7 @@ impl QuantizedPooling {
         let mut pixels = 0;
         self.visit(at, |pixel| {
             pixels += 1;
-            run_line(path, Accumulate { from: &x[pixel * channels..][..channels], to: sums });
+            run_line(isa, Accumulate { from: &x[pixel * channels..][..channels], to: sums });
         });
         let [rows, columns] = self.geometry.shape().kernel;
         let count = match self.pooling {
@@ -117,7 +111,7 @@ impl QuantizedPooling {
         let scheme = self.output.scheme();
         let ratio = f64::from(self.input.scale()) / f64::from(scheme.scale());
         run_line(
-            path,
+            isa,
             Rescale {
                 from: sums,
                 offset: -pixels * i32::from(self.input.zero_point()),
@@ -146,9 +140,9 @@ impl QuantizedPooling {
 /// The mean of every channel of an image `[pixels, channels]`; its sums are exact.
 ///
 /// # Panics
-/// If there is no whole number of pixels, or the path is not available.
+/// If there is no whole number of pixels, or the CPU does not have `isa`.
 pub(crate) fn means(
-    path: Path,
+    isa: Isa,
     scheme: ActivationScheme,
     codes: &[u8],
     sums: &mut [i32],
@@ -158,7 +152,7 @@ pub(crate) fn means(
     assert!(codes.len().is_multiple_of(channels), "whole pixels");
     sums.fill(0);
     for from in codes.chunks_exact(channels) {
-        run_line(path, Accumulate { from, to: sums });
+        run_line(isa, Accumulate { from, to: sums });
     }
     let pixels = codes.len() / channels;
     let zeros = pixels as i32 * i32::from(scheme.zero_point());
@@ -173,8 +167,8 @@ mod tests {
     use super::*;
     use crate::kernels::reference;
 
-    fn paths() -> impl Iterator<Item = Path> {
-        Path::ALL.into_iter().filter(|path| path.is_available())
+    fn paths() -> impl Iterator<Item = Isa> {
+        Isa::DOTS.into_iter().filter(|isa| isa.is_available())
     }
 
     /// All windows by the definition; no window lies in the padding alone.
@@ -233,11 +227,11 @@ mod tests {
                 let layer = QuantizedPooling::new(&geometry, pooling, input, output);
                 let right = right(&layer, &x);
                 let both: Vec<u8> = x.iter().chain(&x).copied().collect();
-                for (path, threads) in paths().flat_map(|path| [(path, 1), (path, 3)]) {
+                for (isa, threads) in paths().flat_map(|isa| [(isa, 1), (isa, 3)]) {
                     let mut y = vec![0; 2 * right.len()];
-                    layer.run(path, &both, &mut y, &mut Scratch::new(), threads);
-                    assert_eq!(y[..right.len()], right, "{path} {pooling:?} {shape:?}");
-                    assert_eq!(y[right.len()..], right, "{path} {pooling:?} {shape:?}");
+                    layer.run(isa, &both, &mut y, &mut Scratch::new(), threads);
+                    assert_eq!(y[..right.len()], right, "{isa} {pooling:?} {shape:?}");
+                    assert_eq!(y[right.len()..], right, "{isa} {pooling:?} {shape:?}");
                 }
             }
         }

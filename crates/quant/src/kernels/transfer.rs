@@ -1,7 +1,8 @@
 //! Real numbers into codes and back, over whole slices.
 
+use updraft_simd::Isa;
+
 use super::cpu::{Clamp, Dequantize, Quantize, run_line};
-use super::path::Path;
 use crate::scheme::ActivationScheme;
 
 /// Codes of real numbers: `zero_point + round(x / scale)`, halves to even, within 0 and 255.
@@ -9,21 +10,21 @@ use crate::scheme::ActivationScheme;
 /// NaN becomes the code 0.
 ///
 /// # Panics
-/// If the slices differ in length, or the path is not available.
-pub fn quantize(path: Path, scheme: ActivationScheme, x: &[f32], codes: &mut [u8]) {
+/// If the slices differ in length, or the CPU does not have `isa`.
+pub fn quantize(isa: Isa, scheme: ActivationScheme, x: &[f32], codes: &mut [u8]) {
     assert_eq!(x.len(), codes.len(), "one code for each number");
     let clamp = Clamp::new(scheme.zero_point(), 0, 255);
-    run_line(path, Quantize { from: x, scale: scheme.scale(), clamp, to: codes });
+    run_line(isa, Quantize { from: x, scale: scheme.scale(), clamp, to: codes });
 }
 
 /// Real numbers of codes: `(code − zero_point)·scale`.
 ///
 /// # Panics
-/// If the slices differ in length, or the path is not available.
-pub fn dequantize(path: Path, scheme: ActivationScheme, codes: &[u8], x: &mut [f32]) {
+/// If the slices differ in length, or the CPU does not have `isa`.
+pub fn dequantize(isa: Isa, scheme: ActivationScheme, codes: &[u8], x: &mut [f32]) {
     assert_eq!(x.len(), codes.len(), "one number for each code");
     let (scale, zero) = (scheme.scale(), scheme.zero_point());
-    run_line(path, Dequantize { from: codes, scale, zero, to: x });
+    run_line(isa, Dequantize { from: codes, scale, zero, to: x });
 }
 
 /// Codes of images `[batch, channels, height, width]` as `[batch, height, width, channels]`.
@@ -32,7 +33,7 @@ pub fn dequantize(path: Path, scheme: ActivationScheme, codes: &[u8], x: &mut [f
 /// If a slice holds no whole number of images or the two differ in length, or the path is not
 /// available.
 pub fn quantize_images(
-    path: Path,
+    isa: Isa,
     scheme: ActivationScheme,
     channels: usize,
     pixels: usize,
@@ -42,7 +43,7 @@ pub fn quantize_images(
     assert_eq!(x.len(), codes.len(), "one code for each number");
     assert_eq!(x.len() % (channels * pixels), 0, "whole images");
     if channels == 1 || pixels == 1 {
-        quantize(path, scheme, x, codes);
+        quantize(isa, scheme, x, codes);
         return;
     }
     let clamp = Clamp::new(scheme.zero_point(), 0, 255);
@@ -52,7 +53,7 @@ pub fn quantize_images(
         for (channel, plane) in x.chunks_exact(pixels).enumerate() {
             for (part, from) in plane.chunks(LINE).enumerate() {
                 let to = &mut line[..from.len()];
-                run_line(path, Quantize { from, scale: scheme.scale(), clamp, to });
+                run_line(isa, Quantize { from, scale: scheme.scale(), clamp, to });
                 let codes = codes[part * LINE * channels + channel..].iter_mut().step_by(channels);
                 codes.zip(&*to).for_each(|(code, &given)| *code = given);
             }
@@ -67,8 +68,8 @@ const LINE: usize = 256;
 mod tests {
     use super::*;
 
-    fn paths() -> impl Iterator<Item = Path> {
-        Path::ALL.into_iter().filter(|path| path.is_available())
+    fn paths() -> impl Iterator<Item = Isa> {
+        Isa::DOTS.into_iter().filter(|isa| isa.is_available())
     }
 
     #[test]
@@ -76,11 +77,11 @@ mod tests {
         let codes: Vec<u8> = (0..=255).collect();
         for (scale, zero) in [(0.02, 50), (1e-30, 0), (3.3e4, 255)] {
             let scheme = ActivationScheme::try_new(scale, zero).expect("valid");
-            for path in paths() {
+            for isa in paths() {
                 let (mut x, mut back) = (vec![0.0; 256], vec![0; 256]);
-                dequantize(path, scheme, &codes, &mut x);
-                quantize(path, scheme, &x, &mut back);
-                assert_eq!(back, codes, "{path}");
+                dequantize(isa, scheme, &codes, &mut x);
+                quantize(isa, scheme, &x, &mut back);
+                assert_eq!(back, codes, "{isa}");
             }
         }
     }
@@ -91,12 +92,12 @@ mod tests {
         let mut x: Vec<f32> = (-3000..3000).map(|i| i as f32 * 0.005_001).collect();
         x.extend([f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, 1e-42, -0.0]);
         let mut right = vec![0; x.len()];
-        quantize(Path::Portable, scheme, &x, &mut right);
+        quantize(Isa::Portable, scheme, &x, &mut right);
         assert_eq!(right[6000..], [0, 255, 0, 255, 100, 100]);
-        for path in paths() {
+        for isa in paths() {
             let mut codes = vec![0; x.len()];
-            quantize(path, scheme, &x, &mut codes);
-            assert_eq!(codes, right, "{path}");
+            quantize(isa, scheme, &x, &mut codes);
+            assert_eq!(codes, right, "{isa}");
         }
     }
 
@@ -107,7 +108,7 @@ mod tests {
         let right: Vec<u8> = (0..12).collect();
         for (channels, pixels) in [(1, 6), (6, 1)] {
             let mut codes = vec![0; 12];
-            quantize_images(Path::detect(), scheme, channels, pixels, &x, &mut codes);
+            quantize_images(Isa::detect(), scheme, channels, pixels, &x, &mut codes);
             assert_eq!(codes, right);
         }
     }
@@ -119,9 +120,9 @@ mod tests {
         let pixels = LINE + 2;
         let one = (0..3 * pixels).map(|i| ((i % pixels) % 50 + 60 * (i / pixels)) as f32);
         let x: Vec<f32> = one.clone().chain(one).collect();
-        for path in paths() {
+        for isa in paths() {
             let mut codes = vec![0; x.len()];
-            quantize_images(path, scheme, 3, pixels, &x, &mut codes);
+            quantize_images(isa, scheme, 3, pixels, &x, &mut codes);
             for (pixel, code) in codes.chunks_exact(3).enumerate() {
                 let first = (pixel % pixels % 50) as u8;
                 assert_eq!(code, [first, first + 60, first + 120]);

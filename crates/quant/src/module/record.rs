@@ -80,23 +80,23 @@ fn record_batch<M: Module, const D: usize>(
 /// The paths of parameters and running statistics, by their tensors.
 #[derive(Debug, Default)]
 struct Names {
-    path: Vec<String>,
+    isa: Vec<String>,
     of: HashMap<TensorId, String>,
 }
 
 impl ModuleVisitor for Names {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         if let Ok(tensor) = param.val().try_into_primitive::<Capture>() {
-            self.of.insert(tensor.id(), self.path.join("."));
+            self.of.insert(tensor.id(), self.isa.join("."));
         }
     }
 
     fn enter_module(&mut self, name: &str, _container_type: &str) {
-        self.path.push(name.to_owned());
+        self.isa.push(name.to_owned());
     }
 
     fn exit_module(&mut self, _name: &str, _container_type: &str) {
-        self.path.pop();
+        self.isa.pop();
     }
 }
 
@@ -155,8 +155,8 @@ impl IrVisitorMut for Renumbered<'_> {
 
 /// The layer whose parameter an operation reads.
 pub(super) fn layer_of(recording: &Recording, operation: &OperationIr) -> Option<String> {
-    let path = operation.inputs().find_map(|tensor| recording.names.get(&tensor.id))?;
-    Some(path.rsplit_once('.').map_or(path.as_str(), |(layer, _)| layer).to_owned())
+    let isa = operation.inputs().find_map(|tensor| recording.names.get(&tensor.id))?;
+    Some(isa.rsplit_once('.').map_or(isa.as_str(), |(layer, _)| layer).to_owned())
 }
 
 /// An operation's name in burn, such as `Conv2d`.

@@ -3,7 +3,7 @@
 use burn::tensor::{DType, Tensor, TensorData};
 
 use crate::network::{QuantizedModel, Workspace};
-use crate::slices::Path;
+use crate::slices::Isa;
 
 impl QuantizedModel {
     /// Computes the answers of images on any device, as [`run`](Self::run) does on slices.
@@ -20,7 +20,7 @@ impl QuantizedModel {
     #[must_use]
     pub fn forward<const D: usize>(
         &self,
-        path: Path,
+        isa: Isa,
         x: Tensor<4>,
         workspace: &mut Workspace,
         threads: usize,
@@ -38,7 +38,7 @@ impl QuantizedModel {
         let x = x.into_data().convert_dtype(DType::F32);
         let x = x.as_slice::<f32>().expect("it was converted to f32");
         let mut y = vec![0.0; batch * numbers];
-        self.run(path, x, &mut y, workspace, threads);
+        self.run(isa, x, &mut y, workspace, threads);
         Tensor::from_data(TensorData::new(y, shape), (&device, dtype))
     }
 }

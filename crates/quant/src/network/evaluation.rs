@@ -1,11 +1,12 @@
 //! What eight bits cost on labeled images, as one report: accuracy, agreement, layers, bytes.
 
+use updraft_simd::Isa;
+
 use super::fuse::{Work, steps};
 use super::graph::Graph;
 use super::model::QuantizedModel;
 use super::plan::Arithmetic;
 use super::report::{Comparison, greatest};
-use crate::kernels::Path;
 use crate::observe::Calibration;
 
 /// Below this ratio, in decibels, a layer's noise is a tenth of its signal or more.
@@ -117,12 +118,12 @@ impl Evaluation {
     /// [`EvaluateError`] for no images, or labels that do not fit.
     ///
     /// # Panics
-    /// If the model is not of this graph, or the path is not available.
+    /// If the model is not of this graph, or the CPU does not have `isa`.
     pub fn try_new<B: AsRef<[f32]>>(
         graph: &Graph,
         model: &QuantizedModel,
         batches: impl IntoIterator<Item = (B, Vec<usize>)>,
-        path: Path,
+        isa: Isa,
     ) -> Result<Self, EvaluateError> {
         let [image, classes] = model.shapes().map(|shape| shape.iter().product::<usize>());
         let labels = std::cell::RefCell::new(std::collections::VecDeque::new());
@@ -143,7 +144,7 @@ impl Evaluation {
             Some(values)
         });
         let mut counts = Counts::default();
-        let compared = Comparison::visited(graph, model, checked, path, |right, given| {
+        let compared = Comparison::visited(graph, model, checked, isa, |right, given| {
             let label = labels.borrow_mut().pop_front().expect("one label for each image");
             counts.add([right, given].map(|answer| greatest(answer) == label));
         });

@@ -1,11 +1,12 @@
 //! The steps in f32, image by image: what eight bits are calibrated on and compared with.
 
-use updraft_conv::slices::{self, ConvGeometry, ConvShape, Path, Scratch};
+use updraft_conv::slices::{self, ConvGeometry, ConvShape, Scratch};
+use updraft_simd::Isa;
 
 use super::fuse::{Step, Work, steps};
 use super::graph::Graph;
 use super::model::QuantizedModel;
-use crate::kernels::{Path as Int8Path, Pooling, means};
+use crate::kernels::{Pooling, means};
 use crate::scheme::ActivationScheme;
 
 /// What the steps work in: every tensor of one image, `[channels, height, width]`.
@@ -13,14 +14,14 @@ use crate::scheme::ActivationScheme;
 pub(super) struct FloatRun {
     pub(super) tensors: Vec<Vec<f32>>,
     scratch: Scratch,
-    path: Path,
+    isa: Isa,
 }
 
 impl FloatRun {
     pub(super) fn new(input: [usize; 3], steps: &[Step]) -> Self {
         let shapes = std::iter::once(input).chain(steps.iter().map(|step| step.shape));
         let tensors = shapes.map(|shape| vec![0.0; shape.iter().product()]).collect();
-        Self { tensors, scratch: Scratch::new(), path: Path::detect() }
+        Self { tensors, scratch: Scratch::new(), isa: Isa::detect() }
     }
 
     /// Computes all tensors of one image.
@@ -30,7 +31,7 @@ impl FloatRun {
             let (before, after) = self.tensors.split_at_mut(index + 1);
             let inputs: Vec<&[f32]> =
                 step.inputs.iter().map(|&input| before[input].as_slice()).collect();
-            run_step(self.path, step, &inputs, &mut after[0], &mut self.scratch);
+            run_step(self.isa, step, &inputs, &mut after[0], &mut self.scratch);
         }
     }
 }
@@ -79,7 +80,7 @@ impl FloatSpace {
     /// Computes a tensor that is the mean of images whose codes are there.
     pub(super) fn mean(
         &mut self,
-        path: Int8Path,
+        isa: Isa,
         model: &QuantizedModel,
         tensor: usize,
         (scheme, codes): (ActivationScheme, &[u8]),
@@ -92,7 +93,7 @@ impl FloatSpace {
         let y = &mut self.tensors[tensor];
         y.resize(codes.len() / each * channels, 0.0);
         for (codes, y) in codes.chunks_exact(each).zip(y.chunks_exact_mut(channels)) {
-            means(path, scheme, codes, &mut self.sums, y);
+            means(isa, scheme, codes, &mut self.sums, y);
         }
         if model.layers[tensor - 1].is_rectified {
             y.iter_mut().for_each(|y| *y = y.max(0.0));
@@ -130,7 +131,7 @@ impl FloatSpace {
                 &self.tensors[input][image * len..][..len]
             };
             let inputs: Vec<&[f32]> = step.inputs.iter().map(of_image).collect();
-            run_step(Path::detect(), step, &inputs, y, &mut self.scratch);
+            run_step(Isa::detect(), step, &inputs, y, &mut self.scratch);
         }
         self.tensors[tensor] = y;
     }
@@ -138,7 +139,7 @@ impl FloatSpace {
 
 /// Computes one step of one image, from what it reads in order.
 pub(super) fn run_step(
-    path: Path,
+    isa: Isa,
     step: &Step,
     inputs: &[&[f32]],
     y: &mut [f32],
@@ -147,7 +148,7 @@ pub(super) fn run_step(
     let x = inputs[0];
     match &step.work {
         Work::Convolution { geometry, weights, bias, addend } => {
-            slices::forward(path, geometry, x, weights, Some(bias), y, scratch, 1);
+            slices::forward(isa, geometry, x, weights, Some(bias), y, scratch, 1);
             if let Some(factor) = addend {
                 y.iter_mut().zip(inputs[1]).for_each(|(y, x)| *y += factor * x);
             }
@@ -155,7 +156,7 @@ pub(super) fn run_step(
         Work::Linear { weights, bias } => {
             let shape = ConvShape::new(1, [x.len(), y.len()], [1, 1], [1, 1]);
             let geometry = ConvGeometry::try_new(shape).expect("neither side is empty");
-            slices::forward(path, &geometry, x, weights, Some(bias), y, scratch, 1);
+            slices::forward(isa, &geometry, x, weights, Some(bias), y, scratch, 1);
         }
         Work::Add { factors: [of_a, of_b] } => {
             for ((y, a), b) in y.iter_mut().zip(x).zip(inputs[1]) {

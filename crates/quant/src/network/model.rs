@@ -1,5 +1,7 @@
 //! A graph in eight bits: calibrated, packed, and run.
 
+use updraft_simd::{Isa, Uneven, over};
+
 use super::calibration::{choose_schemes, observe};
 use super::float::FloatSpace;
 use super::fuse::steps;
@@ -7,9 +9,7 @@ use super::graph::Graph;
 use super::layer::{Kernel, PackError, QuantizedLayer, Source, Tensors};
 use super::quantization::{Calibrated, Quantization};
 use super::slots::assign_slots;
-use crate::kernels::{
-    Addend, Path, Scratch, dequantize, over_items, quantize_images, threads as usable,
-};
+use crate::kernels::{Addend, Scratch, dequantize, quantize_images};
 use crate::observe::ObserveError;
 use crate::scheme::ActivationScheme;
 use crate::weights::WeightError;
@@ -191,10 +191,10 @@ impl QuantizedModel {
     /// least number.
     ///
     /// # Panics
-    /// If a slice holds no whole number of images or the two differ, or the path is not available.
+    /// If a slice holds no whole number of images or the two differ, or the CPU does not have `isa`.
     pub fn run(
         &self,
-        path: Path,
+        isa: Isa,
         x: &[f32],
         y: &mut [f32],
         workspace: &mut Workspace,
@@ -204,9 +204,9 @@ impl QuantizedModel {
         let images = x.len() / image_len;
         assert_eq!(x.len(), images * image_len, "whole images");
         assert_eq!(y.len(), images * answer_len, "numbers of the answers");
-        let threads = usable(threads);
+        let threads = updraft_simd::threads(threads);
         if threads == 1 || images < threads {
-            self.run_in_parts(path, x, y, workspace, threads);
+            self.run_in_parts(isa, x, y, workspace, threads);
             return;
         }
         // Images are independent: each thread takes some through all layers, also those whose
@@ -217,17 +217,12 @@ impl QuantizedModel {
         let mut others = std::mem::take(&mut workspace.others);
         let workspaces = std::iter::once(&mut *workspace).chain(&mut others).take(threads);
         let mut workspaces: Vec<&mut Workspace> = workspaces.collect();
-        over_items(
-            y,
-            threads,
-            |part| images * part / threads * answer_len,
-            &mut workspaces,
-            |part, y, workspace| {
-                let first = images * part / threads * image_len;
-                let len = y.len() / answer_len * image_len;
-                self.run_in_parts(path, &x[first..][..len], y, workspace, 1);
-            },
-        );
+        let starts = |part| images * part / threads * answer_len;
+        over(Uneven::new(y, threads, starts), &mut workspaces, |part, y, workspace| {
+            let first = images * part / threads * image_len;
+            let len = y.len() / answer_len * image_len;
+            self.run_in_parts(isa, &x[first..][..len], y, workspace, 1);
+        });
         drop(workspaces);
         workspace.others = others;
     }
@@ -235,7 +230,7 @@ impl QuantizedModel {
     /// Runs as many images at a time as the cache holds.
     fn run_in_parts(
         &self,
-        path: Path,
+        isa: Isa,
         x: &[f32],
         y: &mut [f32],
         workspace: &mut Workspace,
@@ -246,14 +241,14 @@ impl QuantizedModel {
         let together = (TOGETHER / each.max(1)).max(1);
         let parts = x.chunks(together * image_len).zip(y.chunks_mut(together * answer_len));
         for (x, y) in parts {
-            self.run_visited(path, x, y, workspace, threads, |_, _| {});
+            self.run_visited(isa, x, y, workspace, threads, |_, _| {});
         }
     }
 
     /// Runs images together, and shows every tensor between layers when it is there.
     pub(super) fn run_visited(
         &self,
-        path: Path,
+        isa: Isa,
         x: &[f32],
         y: &mut [f32],
         workspace: &mut Workspace,
@@ -271,7 +266,7 @@ impl QuantizedModel {
         let Workspace { slots, scratch, float, .. } = workspace;
         let len = |tensor: usize| images * self.shapes[tensor].iter().product::<usize>();
         let codes = &mut slots[self.slots[0]][..x.len()];
-        quantize_images(path, self.schemes[0], channels, height * width, x, codes);
+        quantize_images(isa, self.schemes[0], channels, height * width, x, codes);
         visit(0, Numbers::Codes(codes));
         for (index, layer) in self.layers.iter().enumerate() {
             let tensor = index + 1;
@@ -279,7 +274,7 @@ impl QuantizedModel {
             let threads = threads.min(1 + images * layer.multiply_adds / WORTH_A_THREAD);
             if let Kernel::Answer(linear) = &layer.kernel {
                 let x = &slots[self.slots[first]][..len(first)];
-                linear.run_f32(path, x, y, scratch, threads);
+                linear.run_f32(isa, x, y, scratch, threads);
                 return;
             }
             let slot = self.slots[tensor];
@@ -289,14 +284,14 @@ impl QuantizedModel {
             let x = codes_of(first);
             let is_last = index + 1 == self.layers.len();
             match (&layer.kernel, &layer.source) {
-                (Kernel::Convolution(kernel), _) => kernel.run(path, x, codes, scratch, threads),
+                (Kernel::Convolution(kernel), _) => kernel.run(isa, x, codes, scratch, threads),
                 (Kernel::Sum { convolution, addend }, _) => {
                     let addend = Addend { scheme: *addend, codes: codes_of(layer.inputs[1]) };
-                    convolution.run_plus(path, x, addend, codes, scratch, threads);
+                    convolution.run_plus(isa, x, addend, codes, scratch, threads);
                 }
-                (Kernel::Pool(kernel), _) => kernel.run(path, x, codes, scratch, threads),
-                (Kernel::Linear(kernel), _) => kernel.run(path, x, codes, scratch, threads),
-                (Kernel::Add(kernel), _) => kernel.run(path, x, codes_of(layer.inputs[1]), codes),
+                (Kernel::Pool(kernel), _) => kernel.run(isa, x, codes, scratch, threads),
+                (Kernel::Linear(kernel), _) => kernel.run(isa, x, codes, scratch, threads),
+                (Kernel::Add(kernel), _) => kernel.run(isa, x, codes_of(layer.inputs[1]), codes),
                 (Kernel::Function(table), _) => table.run(x, codes),
                 (Kernel::Multiply(product), _) => {
                     let each = x.len() / images.max(1);
@@ -304,7 +299,7 @@ impl QuantizedModel {
                     let others = other.chunks_exact((other.len() / images.max(1)).max(1));
                     let pairs = x.chunks_exact(each.max(1)).zip(others);
                     for ((a, b), y) in pairs.zip(codes.chunks_exact_mut(each.max(1))) {
-                        product.run(path, a, b, y);
+                        product.run(isa, a, b, y);
                     }
                 }
                 (Kernel::Concatenate(joining), _) => {
@@ -314,11 +309,11 @@ impl QuantizedModel {
                 }
                 (Kernel::Float, Source::Float { step, .. }) => {
                     let real = |tensor: usize, to: &mut [f32]| {
-                        self.real(path, tensor, codes_of(tensor), to);
+                        self.real(isa, tensor, codes_of(tensor), to);
                     };
                     let is_codes = first == 0 || !self.layers[first - 1].is_float();
                     if is_codes && step.is_mean_of_images() {
-                        float.mean(path, self, tensor, (self.schemes[first], x));
+                        float.mean(isa, self, tensor, (self.schemes[first], x));
                     } else {
                         float.run(self, step, tensor, images, real);
                     }
@@ -331,7 +326,7 @@ impl QuantizedModel {
                     if self.is_read_as_codes(tensor) {
                         let [channels, height, width] = self.shapes[tensor];
                         let scheme = self.schemes[tensor];
-                        quantize_images(path, scheme, channels, height * width, given, codes);
+                        quantize_images(isa, scheme, channels, height * width, given, codes);
                     }
                 }
                 (Kernel::Answer(_) | Kernel::Float, _) => unreachable!("returned above"),
@@ -343,7 +338,7 @@ impl QuantizedModel {
         }
         let last = self.shapes.len() - 1;
         let codes = &slots[self.slots[last]][..len(last)];
-        self.real(path, last, codes, y);
+        self.real(isa, last, codes, y);
     }
 
     /// Whether a layer in eight bits reads a tensor.
@@ -352,11 +347,11 @@ impl QuantizedModel {
     }
 
     /// Codes `[n, height, width, channels]` as numbers `[n, channels, height, width]`.
-    pub(super) fn real(&self, path: Path, tensor: usize, codes: &[u8], y: &mut [f32]) {
+    pub(super) fn real(&self, isa: Isa, tensor: usize, codes: &[u8], y: &mut [f32]) {
         let [channels, height, width] = self.shapes[tensor];
         let pixels = height * width;
         if pixels == 1 || channels == 1 {
-            dequantize(path, self.schemes[tensor], codes, y);
+            dequantize(isa, self.schemes[tensor], codes, y);
             return;
         }
         let images =

@@ -1,11 +1,12 @@
 //! What eight bits cost: each layer beside the same in f32.
 
+use updraft_simd::Isa;
+
 use super::float::FloatRun;
 use super::fuse::steps;
 use super::graph::Graph;
 use super::model::{Numbers, QuantizedModel, Workspace};
 use super::plan::Arithmetic;
-use crate::kernels::Path;
 
 /// A layer beside the same in f32, with all errors of the layers before it.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,9 +47,9 @@ impl Comparison {
         graph: &Graph,
         model: &QuantizedModel,
         batches: impl IntoIterator<Item = B>,
-        path: Path,
+        isa: Isa,
     ) -> Self {
-        Self::visited(graph, model, batches, path, |_, _| {})
+        Self::visited(graph, model, batches, isa, |_, _| {})
     }
 
     /// The same, and shows the answers of each image, in f32 and in eight bits.
@@ -56,7 +57,7 @@ impl Comparison {
         graph: &Graph,
         model: &QuantizedModel,
         batches: impl IntoIterator<Item = B>,
-        path: Path,
+        isa: Isa,
         mut visit: impl FnMut(&[f32], &[f32]),
     ) -> Self {
         let steps = steps(graph, model.joins_sums);
@@ -75,27 +76,20 @@ impl Comparison {
             assert!(batch.len().is_multiple_of(lens[0]), "whole images");
             for image in batch.chunks_exact(lens[0]) {
                 float.run(&steps, image);
-                model.run_visited(
-                    path,
-                    image,
-                    &mut answer,
-                    &mut workspace,
-                    1,
-                    |tensor, numbers| {
-                        if tensor == 0 || tensor == steps.len() {
-                            return;
+                model.run_visited(isa, image, &mut answer, &mut workspace, 1, |tensor, numbers| {
+                    if tensor == 0 || tensor == steps.len() {
+                        return;
+                    }
+                    let given = match numbers {
+                        Numbers::Real(given) => given,
+                        Numbers::Codes(codes) => {
+                            let real = &mut real[..lens[tensor]];
+                            model.real(isa, tensor, codes, real);
+                            real
                         }
-                        let given = match numbers {
-                            Numbers::Real(given) => given,
-                            Numbers::Codes(codes) => {
-                                let real = &mut real[..lens[tensor]];
-                                model.real(path, tensor, codes, real);
-                                real
-                            }
-                        };
-                        ratios[tensor - 1].add(&float.tensors[tensor], given);
-                    },
-                );
+                    };
+                    ratios[tensor - 1].add(&float.tensors[tensor], given);
+                });
                 let right = &float.tensors[steps.len()];
                 ratios[steps.len() - 1].add(right, &answer);
                 images += 1;

@@ -7,7 +7,7 @@ use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig, PaddingConfig2d
 use burn::tensor::activation::{elu, gelu, hard_swish, relu, sigmoid, silu, softmax};
 use burn::tensor::{Device, Distribution, Tensor};
 use updraft_conv::{Activation, ConvNormActivation};
-use updraft_quant::slices::Path;
+use updraft_quant::slices::Isa;
 use updraft_quant::{
     Arithmetic, Calibration, CaptureError, Comparison, Graph, Quantization, QuantizedModel, Reason,
     Workspace,
@@ -115,12 +115,12 @@ fn a_separable_network_of_burn_runs_in_eight_bits() -> Result<(), Box<dyn std::e
         assert!(model.plan().is_int8(), "{}", model.plan());
         let x = images(2, 40, &device);
         let right: Vec<f32> = module.forward(x.clone()).to_data().iter::<f32>().collect();
-        let y: Tensor<2> = model.forward(Path::detect(), x.clone(), &mut Workspace::new(), 1);
+        let y: Tensor<2> = model.forward(Isa::detect(), x.clone(), &mut Workspace::new(), 1);
         assert_eq!(y.dims(), [40, 10]);
         let given: Vec<f32> = y.to_data().iter::<f32>().collect();
         assert!(decibels(&right, &given) > 25.0, "{} dB", decibels(&right, &given));
         // The graph itself, in f32, is burn's network.
-        let told = Comparison::new(&graph, &model, [slice(&x)], Path::detect());
+        let told = Comparison::new(&graph, &model, [slice(&x)], Isa::detect());
         let answer = told.layers.last().expect("layers").sqnr_db;
         assert!((answer - decibels(&right, &given)).abs() < 0.5, "{answer} dB");
         let names: Vec<&str> = told.layers.iter().map(|layer| layer.name.as_str()).collect();
@@ -150,7 +150,7 @@ fn what_has_no_eight_bits_runs_in_f32_and_says_why() -> Result<(), Box<dyn std::
     assert!((share - 216.0 / (216.0 + 288.0)).abs() < 1e-12, "{share}");
     let x = images(2, 5, device);
     let right: Vec<f32> = forward(&module, x.clone()).to_data().iter::<f32>().collect();
-    let y: Tensor<4> = model.forward(Path::detect(), x, &mut Workspace::new(), 1);
+    let y: Tensor<4> = model.forward(Isa::detect(), x, &mut Workspace::new(), 1);
     let given: Vec<f32> = y.to_data().iter::<f32>().collect();
     assert!(decibels(&right, &given) > 40.0, "{} dB", decibels(&right, &given));
     let read = QuantizedModel::try_from_bytes(&model.to_bytes())?;

@@ -1,6 +1,6 @@
 //! What eight bits cost on labeled images.
 
-use updraft_quant::slices::Path;
+use updraft_quant::slices::Isa;
 use updraft_quant::{
     Calibration, EvaluateError, Evaluation, Graph, Quantization, QuantizedModel, Window,
 };
@@ -50,7 +50,7 @@ fn the_counts_of_an_evaluation_are_those_of_the_answers() -> Built<()> {
         .map(|(i, &class)| (class + usize::from(i % 10 == 0)) % 3)
         .collect();
     let batches = || x.chunks(400).zip(labels.chunks(100)).map(|(x, l)| (x, l.to_vec()));
-    let told = Evaluation::try_new(&graph, &model, batches(), Path::detect())?;
+    let told = Evaluation::try_new(&graph, &model, batches(), Isa::detect())?;
     assert_eq!(told.images, 500);
     assert!((told.accuracy_f32 - 0.9).abs() < 1e-12, "{told:?}");
     // By the model itself.
@@ -58,7 +58,7 @@ fn the_counts_of_an_evaluation_are_those_of_the_answers() -> Built<()> {
     let mut workspace = updraft_quant::Workspace::new();
     let mut counts = [0, 0, 0];
     for (index, x) in x.chunks(4).enumerate() {
-        model.run(Path::detect(), x, &mut y, &mut workspace, 1);
+        model.run(Isa::detect(), x, &mut y, &mut workspace, 1);
         let class = (0..3).fold(0, |best, class| if y[class] > y[best] { class } else { best });
         counts[0] += usize::from(class == labels[index]);
         counts[1] += usize::from(class == right[index]);
@@ -91,11 +91,11 @@ fn a_layer_that_drowns_in_its_noise_is_advised_for_f32() -> Built<()> {
     set[3] = 1e-4;
     let model = QuantizedModel::try_quantize(&graph, [&set], Calibration::MinMax)?;
     let batches = || [(&test, vec![0; 200])];
-    let told = Evaluation::try_new(&graph, &model, batches(), Path::detect())?;
+    let told = Evaluation::try_new(&graph, &model, batches(), Isa::detect())?;
     assert_eq!(told.advised_f32, ["peaked"], "{told:#?}");
     let by = Quantization::new(Calibration::MinMax).keep(["peaked", "answer"]);
     let model = QuantizedModel::try_quantize(&graph, [&set], by)?;
-    let kept = Evaluation::try_new(&graph, &model, batches(), Path::detect())?;
+    let kept = Evaluation::try_new(&graph, &model, batches(), Isa::detect())?;
     assert!(kept.advised_f32.is_empty(), "{kept:#?}");
     assert!(kept.sqnr_db > Some(30.0) && kept.int8_share == 0.0, "{kept:#?}");
     Ok(())
@@ -107,7 +107,7 @@ fn labels_that_do_not_fit_are_refused() -> Built<()> {
     let x = images(10);
     let model = QuantizedModel::try_quantize(&graph, [&x], Calibration::MinMax)?;
     let told = |batches: Vec<(&[f32], Vec<usize>)>| {
-        Evaluation::try_new(&graph, &model, batches, Path::detect()).expect_err("refused")
+        Evaluation::try_new(&graph, &model, batches, Isa::detect()).expect_err("refused")
     };
     assert_eq!(told(vec![]), EvaluateError::NoImage);
     let short = told(vec![(&x[..8], vec![0, 1]), (&x[8..12], vec![])]);
@@ -124,7 +124,7 @@ fn an_evaluation_is_written_with_all_its_fields() -> Built<()> {
     let x = images(50);
     let model = QuantizedModel::try_quantize(&graph, [&x], Calibration::MinMax)?;
     let batches = [(&x, classes(&x))];
-    let told = Evaluation::try_new(&graph, &model, batches, Path::detect())?;
+    let told = Evaluation::try_new(&graph, &model, batches, Isa::detect())?;
     let json = serde_json::to_value(&told)?;
     assert_eq!(json["calibration"], "minmax");
     assert_eq!(json["images"], 50);

@@ -1,7 +1,7 @@
 //! Models that are written and read, cut, damaged, and forged.
 
 use sha2::{Digest, Sha256};
-use updraft_quant::slices::{Path, Pooling};
+use updraft_quant::slices::{Isa, Pooling};
 use updraft_quant::{
     Binary, Calibration, FileError, Function, Graph, Quantization, QuantizedModel, Unary, Window,
     Workspace,
@@ -51,7 +51,7 @@ fn answers(model: &QuantizedModel) -> Vec<f32> {
     let [image, answer] = model.shapes().map(|shape| shape.iter().product::<usize>());
     let x: Vec<f32> = (0..3 * image).map(|i| (i * 29 % 97) as f32 / 48.0 - 1.0).collect();
     let mut y = vec![0.0; 3 * answer];
-    model.run(Path::detect(), &x, &mut y, &mut Workspace::new(), 1);
+    model.run(Isa::detect(), &x, &mut y, &mut Workspace::new(), 1);
     y
 }
 

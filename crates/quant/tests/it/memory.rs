@@ -1,7 +1,7 @@
 //! What allocates, and how much: counted, on the thread that runs.
 
 use allocation_counter::measure;
-use updraft_quant::slices::{Path, Pooling};
+use updraft_quant::slices::{Isa, Pooling};
 use updraft_quant::{
     Binary, Calibration, Function, Graph, Quantization, QuantizedModel, Unary, Window, Workspace,
 };
@@ -37,10 +37,10 @@ fn a_model_in_eight_bits_allocates_nothing_after_its_first_run() -> Built<()> {
     let model = QuantizedModel::try_quantize(&network()?, [&set], Calibration::MinMax)?;
     assert!(model.plan().is_int8(), "{}", model.plan());
     let (x, mut y, mut workspace) = (scattered(6, 432 * 9), vec![0.0; 45], Workspace::new());
-    for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
-        let mut run = || model.run(path, &x, &mut y, &mut workspace, 1);
+    for isa in Isa::DOTS.into_iter().filter(|isa| isa.is_available()) {
+        let mut run = || model.run(isa, &x, &mut y, &mut workspace, 1);
         run();
-        assert_eq!(measure(run).count_total, 0, "{path}");
+        assert_eq!(measure(run).count_total, 0, "{isa}");
     }
     Ok(())
 }
@@ -54,7 +54,7 @@ fn one_model_serves_many_threads_at_once() -> Built<()> {
     assert!(!model.plan().is_int8());
     let answers = |seed: u32| {
         let (x, mut y) = (scattered(seed, 432 * 3), vec![0.0; 15]);
-        model.run(Path::detect(), &x, &mut y, &mut Workspace::new(), 1);
+        model.run(Isa::detect(), &x, &mut y, &mut Workspace::new(), 1);
         y
     };
     let right: Vec<Vec<f32>> = (0..4).map(answers).collect();

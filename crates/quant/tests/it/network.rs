@@ -1,6 +1,6 @@
 //! Networks from f32 to eight bits and back.
 
-use updraft_quant::slices::{Path, Pooling};
+use updraft_quant::slices::{Isa, Pooling};
 use updraft_quant::{
     Arithmetic, Calibration, Comparison, Graph, Quantization, QuantizedModel, Reason, Value,
     Window, Workspace,
@@ -73,7 +73,7 @@ fn a_small_network_by_hand() -> Built<()> {
     let image = [1.0, 0.5, -1.0, 0.75];
     let model = QuantizedModel::try_quantize(&graph, [image], Calibration::MinMax)?;
     let mut answer = [0.0];
-    model.run(Path::detect(), &image, &mut answer, &mut Workspace::new(), 1);
+    model.run(Isa::detect(), &image, &mut answer, &mut Workspace::new(), 1);
     // (2·1 − 1)/2 = 0.5 and 0, 0, (2·0.75 − 1)/2 = 0.25 of the first map; 1 of the second.
     let right = 0.5 + 0.0 + 0.0 + 250.0 + 3.0 + 0.5;
     assert!((answer[0] - right).abs() < 0.02 * right, "{} is not {right}", answer[0]);
@@ -92,7 +92,7 @@ fn a_residual_network_keeps_its_answers() -> Built<()> {
     ] {
         let set = [images(1, 20), images(2, 12)];
         let model = QuantizedModel::try_quantize(&graph, &set, calibration)?;
-        let told = Comparison::new(&graph, &model, [images(3, 50)], Path::detect());
+        let told = Comparison::new(&graph, &model, [images(3, 50)], Isa::detect());
         assert_eq!(told.images, 50);
         assert!(told.agreement >= 0.8, "{calibration:?}: {}", told.agreement);
         let answer = told.layers.last().expect("layers");
@@ -124,18 +124,18 @@ fn paths_threads_and_batches_change_no_bit() -> Built<()> {
     let model = QuantizedModel::try_quantize(&graph, [images(1, 16)], Calibration::MinMax)?;
     let x = images(4, 9);
     let mut right = vec![0.0; 90];
-    model.run(Path::Portable, &x, &mut right, &mut Workspace::new(), 1);
-    for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
+    model.run(Isa::Portable, &x, &mut right, &mut Workspace::new(), 1);
+    for isa in Isa::DOTS.into_iter().filter(|isa| isa.is_available()) {
         let mut workspace = Workspace::new();
         for threads in [1, 2, 5] {
             let mut y = vec![f32::NAN; 90];
-            model.run(path, &x, &mut y, &mut workspace, threads);
-            assert_eq!(y, right, "{path} with {threads} threads");
+            model.run(isa, &x, &mut y, &mut workspace, threads);
+            assert_eq!(y, right, "{isa} with {threads} threads");
         }
         for (x, right) in x.chunks(768).zip(right.chunks(10)) {
             let mut y = [0.0; 10];
-            model.run(path, x, &mut y, &mut workspace, 1);
-            assert_eq!(y, right, "{path}, one image");
+            model.run(isa, x, &mut y, &mut workspace, 1);
+            assert_eq!(y, right, "{isa}, one image");
         }
     }
     Ok(())
@@ -146,10 +146,10 @@ fn the_workspace_grows_at_the_first_call_alone() -> Built<()> {
     let graph = residual()?;
     let model = QuantizedModel::try_quantize(&graph, [images(1, 4)], Calibration::MinMax)?;
     let (x, mut y, mut workspace) = (images(5, 6), vec![0.0; 60], Workspace::new());
-    model.run(Path::detect(), &x, &mut y, &mut workspace, 1);
+    model.run(Isa::detect(), &x, &mut y, &mut workspace, 1);
     let bytes = workspace.bytes();
     for _ in 0..3 {
-        model.run(Path::detect(), &x, &mut y, &mut workspace, 1);
+        model.run(Isa::detect(), &x, &mut y, &mut workspace, 1);
         assert_eq!(workspace.bytes(), bytes);
     }
     Ok(())
@@ -167,7 +167,7 @@ fn what_leads_nowhere_is_left_out_and_what_is_read_twice_is_kept() -> Built<()> 
     graph.add("sum", cut, first)?;
     let set = scattered(11, 2 * 9 * 40);
     let model = QuantizedModel::try_quantize(&graph, [&set], Calibration::MinMax)?;
-    let told = Comparison::new(&graph, &model, [&set], Path::detect());
+    let told = Comparison::new(&graph, &model, [&set], Isa::detect());
     let names: Vec<&str> = told.layers.iter().map(|layer| layer.name.as_str()).collect();
     assert_eq!(names, ["first", "cut", "sum"]);
     for layer in &told.layers {
@@ -176,7 +176,7 @@ fn what_leads_nowhere_is_left_out_and_what_is_read_twice_is_kept() -> Built<()> 
     // By the definition, on one image.
     let image = &set[..18];
     let mut y = [0.0; 18];
-    model.run(Path::detect(), image, &mut y, &mut Workspace::new(), 1);
+    model.run(Isa::detect(), image, &mut y, &mut Workspace::new(), 1);
     for pixel in 0..9 {
         let (a, b) = (image[pixel], image[9 + pixel]);
         for (channel, value) in [a + 0.5 * b + 0.1, b - 0.5 * a].into_iter().enumerate() {
@@ -218,7 +218,7 @@ fn a_convolution_adds_the_other_summand_and_rounds_once() -> Built<()> {
     let by = || Quantization::new(Calibration::MinMax);
     let told = |by: Quantization| -> Built<(QuantizedModel, Comparison)> {
         let model = QuantizedModel::try_quantize(&graph, [&set], by)?;
-        let told = Comparison::new(&graph, &model, [&set], Path::detect());
+        let told = Comparison::new(&graph, &model, [&set], Isa::detect());
         Ok((model, told))
     };
     let (joined, once) = told(by())?;
@@ -253,15 +253,15 @@ fn a_convolution_adds_the_other_summand_and_rounds_once() -> Built<()> {
     let x = &set[..8 * 36 * 5];
     for model in [&joined, &separate] {
         let mut right = vec![0.0; x.len()];
-        model.run(Path::Portable, x, &mut right, &mut Workspace::new(), 1);
+        model.run(Isa::Portable, x, &mut right, &mut Workspace::new(), 1);
         let read = QuantizedModel::try_from_bytes(&model.to_bytes())?;
-        let told = Comparison::new(&graph, &read, [x], Path::Portable);
+        let told = Comparison::new(&graph, &read, [x], Isa::Portable);
         assert_eq!(told.layers.len(), read.plan().layers.len());
-        for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
+        for isa in Isa::DOTS.into_iter().filter(|isa| isa.is_available()) {
             for threads in [1, 2, 8] {
                 let mut y = vec![f32::NAN; x.len()];
-                read.run(path, x, &mut y, &mut Workspace::new(), threads);
-                assert_eq!(y, right, "{path} with {threads} threads");
+                read.run(isa, x, &mut y, &mut Workspace::new(), threads);
+                assert_eq!(y, right, "{isa} with {threads} threads");
             }
         }
     }
@@ -292,7 +292,7 @@ fn a_layer_whose_sums_could_overflow_runs_in_f32() -> Built<()> {
     assert_eq!(plan.layers[1].arithmetic, Arithmetic::Int8);
     assert!(plan.to_string().starts_with("sum: f32: sums of channel 0 may reach"), "{plan}");
     let mut y = [0.0; 4];
-    model.run(Path::detect(), &set, &mut y, &mut Workspace::new(), 2);
+    model.run(Isa::detect(), &set, &mut y, &mut Workspace::new(), 2);
     for (y, x) in y.iter().zip(set.chunks(inputs)) {
         let mean: f64 = x.iter().map(|&x| f64::from(x)).sum::<f64>() / inputs as f64;
         assert!((f64::from(*y) - 2.0 * (mean + 0.5)).abs() < 0.02, "{y}");
@@ -313,7 +313,7 @@ fn an_outlier_channel_tells_the_methods_apart() -> Built<()> {
     let clean = scattered(6, 512 * 20);
     let decibels = |calibration| -> Built<f64> {
         let model = QuantizedModel::try_quantize(&graph, [&set], calibration)?;
-        let told = Comparison::new(&graph, &model, [&clean], Path::detect());
+        let told = Comparison::new(&graph, &model, [&clean], Isa::detect());
         Ok(told.layers[1].sqnr_db)
     };
     let whole = decibels(Calibration::MinMax)?;
@@ -364,7 +364,7 @@ fn a_little_work_on_means_of_images_stays_in_f32_where_that_is_asked() -> Built<
 
     let run = |by: Quantization| -> Built<f64> {
         let model = QuantizedModel::try_quantize(&graph, [&set], by)?;
-        let told = Comparison::new(&graph, &model, [&set], Path::detect());
+        let told = Comparison::new(&graph, &model, [&set], Isa::detect());
         Ok(told.layers.last().ok_or("no layer")?.sqnr_db)
     };
     let (all, with_tail) = (run(by())?, run(by().float_tail())?);
@@ -372,10 +372,10 @@ fn a_little_work_on_means_of_images_stays_in_f32_where_that_is_asked() -> Built<
 
     let model = QuantizedModel::try_quantize(&graph, [&set], by().float_tail())?;
     let mut answers = Vec::new();
-    for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
+    for isa in Isa::DOTS.into_iter().filter(|isa| isa.is_available()) {
         for threads in [1, 3] {
             let mut y = vec![0.0; 8 * 5];
-            model.run(path, &set, &mut y, &mut Workspace::new(), threads);
+            model.run(isa, &set, &mut y, &mut Workspace::new(), threads);
             answers.push(y);
         }
     }

@@ -1,7 +1,7 @@
 //! Every promised name; removing one breaks this file, not a user.
 
 use updraft_quant::slices::{
-    Addend, Path, Pooling, QuantizedAdd, QuantizedConvolution, QuantizedLinear, QuantizedPooling,
+    Addend, Isa, Pooling, QuantizedAdd, QuantizedConvolution, QuantizedLinear, QuantizedPooling,
     Scratch, dequantize, quantize, quantize_images,
 };
 use updraft_quant::{
@@ -17,7 +17,7 @@ use updraft_quant::{CaptureError, Place};
 #[test]
 fn every_promised_name_is_there() {
     fn names<T>() {}
-    names::<(Addend<'_>, Path, Pooling, Scratch)>();
+    names::<(Addend<'_>, Isa, Pooling, Scratch)>();
     names::<(QuantizedAdd, QuantizedConvolution, QuantizedLinear, QuantizedPooling)>();
     names::<(ActivationScheme, OutputScheme, QuantizedWeights, SchemeError, WeightError)>();
     names::<(Calibration, ObserveError, Observer)>();

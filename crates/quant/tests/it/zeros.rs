@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use updraft_quant::slices::{Path, Pooling};
+use updraft_quant::slices::{Isa, Pooling};
 use updraft_quant::{Calibration, Evaluation, Graph, QuantizedModel, Window, Workspace};
 
 const ALL: [Calibration; 4] = [
@@ -41,7 +41,7 @@ pub(crate) fn images() -> Vec<f32> {
 fn answers(model: &QuantizedModel, x: &[f32]) -> Vec<f32> {
     let [image, answer] = model.shapes().map(|shape| shape.iter().product::<usize>());
     let mut y = vec![0.0; x.len() / image * answer];
-    model.run(Path::detect(), x, &mut y, &mut Workspace::new(), 1);
+    model.run(Isa::detect(), x, &mut y, &mut Workspace::new(), 1);
     y
 }
 
@@ -71,7 +71,7 @@ fn a_dead_rectifier_is_exactly_zero_and_named() -> Result<(), Box<dyn Error>> {
         assert!(said.contains("dead.most: int8, zero for every calibration image\n"), "{said}");
         assert!(said.contains("sum: int8\n"), "{said}");
         let labels = vec![0; 40];
-        let told = Evaluation::try_new(&graph, &model, [(&x, labels)], Path::detect())?;
+        let told = Evaluation::try_new(&graph, &model, [(&x, labels)], Isa::detect())?;
         assert_eq!(told.zero_layers, zero);
         for layer in &told.layers {
             // Where f32 gives zero, there is no noise; elsewhere there is some.

@@ -3,22 +3,18 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __m256, _CMP_EQ_UQ, _CMP_LT_OQ, _MM_HINT_T0, _mm_cvtsi64_si128, _mm_prefetch, _mm256_add_epi32,
-    _mm256_add_ps, _mm256_and_ps, _mm256_blend_epi16, _mm256_blendv_ps, _mm256_castsi256_ps,
-    _mm256_cmp_ps, _mm256_cmpeq_epi32, _mm256_cvtepu8_epi32, _mm256_cvtps_epi32, _mm256_div_ps,
-    _mm256_floor_ps, _mm256_fmadd_ps, _mm256_hadd_ps, _mm256_loadu_ps, _mm256_loadu_si256,
-    _mm256_max_ps, _mm256_min_ps, _mm256_movemask_ps, _mm256_mul_ps, _mm256_or_si256,
-    _mm256_permute2f128_ps, _mm256_set1_epi32, _mm256_set1_ps, _mm256_setzero_ps,
-    _mm256_shuffle_ps, _mm256_slli_epi32, _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_ps,
-    _mm256_unpackhi_ps, _mm256_unpacklo_ps,
+    __m256, _CMP_EQ_UQ, _CMP_LT_OQ, _mm_cvtsi64_si128, _mm256_add_epi32, _mm256_add_ps,
+    _mm256_and_ps, _mm256_blend_epi16, _mm256_blendv_ps, _mm256_castsi256_ps, _mm256_cmp_ps,
+    _mm256_cmpeq_epi32, _mm256_cvtepu8_epi32, _mm256_cvtps_epi32, _mm256_div_ps, _mm256_floor_ps,
+    _mm256_fmadd_ps, _mm256_hadd_ps, _mm256_loadu_ps, _mm256_loadu_si256, _mm256_max_ps,
+    _mm256_min_ps, _mm256_movemask_ps, _mm256_mul_ps, _mm256_or_si256, _mm256_permute2f128_ps,
+    _mm256_set1_epi32, _mm256_set1_ps, _mm256_setzero_ps, _mm256_shuffle_ps, _mm256_slli_epi32,
+    _mm256_storeu_ps, _mm256_storeu_si256, _mm256_sub_ps, _mm256_unpackhi_ps, _mm256_unpacklo_ps,
 };
 
-use super::flush::Flush;
-use super::forward::{self, ForwardJob};
-use super::gradient::{self, GradientJob};
-use super::vector::Simd;
-use crate::kernels::path::Path;
-use crate::kernels::scratch::Workspace;
+use super::Simd;
+use crate::dispatch::Kernel;
+use crate::isa::Isa;
 
 /// The numbers of the bits that are set in a byte, in rising order: one byte each, the first lowest.
 static BITS_OF: [u64; 256] = bits_of_bytes();
@@ -28,13 +24,22 @@ static COUNT_OF: [u8; 256] = counts_of_bytes();
 
 /// Proof that the CPU has AVX2 and FMA.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Avx2(());
+pub struct Avx2(());
 
 impl Simd for Avx2 {
     type Vector = __m256;
 
-    const PATH: Path = Path::Avx2;
-    const SUMS: usize = 2;
+    const ISA: Isa = Isa::Avx2;
+
+    #[inline(always)]
+    fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
+        #[target_feature(enable = "avx2,fma")]
+        fn run<K: Kernel>(simd: Avx2, kernel: K) -> K::Output {
+            kernel.run(simd)
+        }
+        // SAFETY: a value of the type proves that the CPU has them.
+        unsafe { run(self, kernel) }
+    }
 
     #[inline(always)]
     fn zero(self) -> __m256 {
@@ -174,9 +179,35 @@ impl Simd for Avx2 {
     }
 
     #[inline(always)]
+    unsafe fn load_last(self, from: *const f32, count: usize) -> __m256 {
+        let mut numbers = [0.0; 8];
+        for (lane, number) in numbers.iter_mut().enumerate().skip(8 - count) {
+            // SAFETY: the caller promises these numbers.
+            *number = unsafe { from.wrapping_add(lane).read() };
+        }
+        // SAFETY: these are eight numbers.
+        unsafe { self.load(numbers.as_ptr()) }
+    }
+
+    #[inline(always)]
     unsafe fn store(self, to: *mut f32, vector: __m256) {
         // SAFETY: the caller promises eight numbers of its own.
         unsafe { _mm256_storeu_ps(to, vector) };
+    }
+
+    #[inline(always)]
+    unsafe fn store_last(self, to: *mut f32, vector: __m256, count: usize) {
+        if count == Self::LANES {
+            // SAFETY: the caller promises all of them.
+            return unsafe { self.store(to, vector) };
+        }
+        let mut numbers = [0.0; 8];
+        // SAFETY: there is room for eight numbers.
+        unsafe { self.store(numbers.as_mut_ptr(), vector) };
+        for (lane, number) in numbers.into_iter().enumerate().skip(8 - count) {
+            // SAFETY: the caller promises these numbers.
+            unsafe { to.wrapping_add(lane).write(number) };
+        }
     }
 
     #[inline(always)]
@@ -252,18 +283,13 @@ impl Simd for Avx2 {
         }
         place
     }
-
-    #[inline(always)]
-    fn prefetch(self, place: *const f32) {
-        // SAFETY: a prefetch of any address does nothing but fill a cache.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
-    }
 }
 
 impl Avx2 {
     /// The proof, if this CPU has them.
-    pub(super) fn detect() -> Option<Self> {
-        Path::Avx2.is_available().then_some(Self(()))
+    #[must_use]
+    pub fn detect() -> Option<Self> {
+        Isa::Avx2.is_available().then_some(Self(()))
     }
 
     /// Interleaves pairs, then quadruples within the 128-bit halves, then the halves.
@@ -347,14 +373,4 @@ const fn counts_of_bytes() -> [u8; 256] {
         byte += 1;
     }
     counts
-}
-
-forward::entries! {
-    #[target_feature(enable = "avx2,fma")]
-    Avx2 = Avx2(())
-}
-
-gradient::entries! {
-    #[target_feature(enable = "avx2,fma")]
-    Avx2 = Avx2(())
 }

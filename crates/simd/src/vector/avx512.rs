@@ -3,33 +3,39 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __m512, __m512i, _CMP_EQ_UQ, _CMP_LT_OQ, _MM_HINT_T0, _mm_prefetch, _mm512_add_epi32,
-    _mm512_add_ps, _mm512_and_si512, _mm512_castpd_ps, _mm512_castps_pd, _mm512_castsi512_ps,
-    _mm512_cmp_ps_mask, _mm512_cvtps_epi32, _mm512_div_ps, _mm512_fmadd_ps, _mm512_loadu_ps,
-    _mm512_mask_blend_ps, _mm512_mask_cmpeq_epi32_mask, _mm512_maskz_compress_epi32,
-    _mm512_maskz_loadu_epi32, _mm512_maskz_mov_ps, _mm512_max_ps, _mm512_min_ps, _mm512_mul_ps,
-    _mm512_or_si512, _mm512_roundscale_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setr_epi32,
-    _mm512_setzero_ps, _mm512_shuffle_f32x4, _mm512_slli_epi32, _mm512_storeu_epi32,
-    _mm512_storeu_ps, _mm512_sub_ps, _mm512_unpackhi_pd, _mm512_unpackhi_ps, _mm512_unpacklo_pd,
-    _mm512_unpacklo_ps,
+    __m512, __m512i, _CMP_EQ_UQ, _CMP_LT_OQ, _mm512_add_epi32, _mm512_add_ps, _mm512_and_si512,
+    _mm512_castpd_ps, _mm512_castps_pd, _mm512_castsi512_ps, _mm512_cmp_ps_mask,
+    _mm512_cvtps_epi32, _mm512_div_ps, _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_blend_ps,
+    _mm512_mask_cmpeq_epi32_mask, _mm512_mask_storeu_ps, _mm512_maskz_compress_epi32,
+    _mm512_maskz_loadu_epi32, _mm512_maskz_loadu_ps, _mm512_maskz_mov_ps, _mm512_max_ps,
+    _mm512_min_ps, _mm512_mul_ps, _mm512_or_si512, _mm512_roundscale_ps, _mm512_set1_epi32,
+    _mm512_set1_ps, _mm512_setr_epi32, _mm512_setzero_ps, _mm512_shuffle_f32x4, _mm512_slli_epi32,
+    _mm512_storeu_epi32, _mm512_storeu_ps, _mm512_sub_ps, _mm512_unpackhi_pd, _mm512_unpackhi_ps,
+    _mm512_unpacklo_pd, _mm512_unpacklo_ps,
 };
 
-use super::flush::Flush;
-use super::forward::{self, ForwardJob};
-use super::gradient::{self, GradientJob};
-use super::vector::Simd;
-use crate::kernels::path::Path;
-use crate::kernels::scratch::Workspace;
+use super::Simd;
+use crate::dispatch::Kernel;
+use crate::isa::Isa;
 
 /// Proof that the CPU has AVX-512 F and VL.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Avx512(());
+pub struct Avx512(());
 
 impl Simd for Avx512 {
     type Vector = __m512;
 
-    const PATH: Path = Path::Avx512;
-    const SUMS: usize = 4;
+    const ISA: Isa = Isa::Avx512;
+
+    #[inline(always)]
+    fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
+        #[target_feature(enable = "avx512f,avx512vl")]
+        fn run<K: Kernel>(simd: Avx512, kernel: K) -> K::Output {
+            kernel.run(simd)
+        }
+        // SAFETY: a value of the type proves that the CPU has them.
+        unsafe { run(self, kernel) }
+    }
 
     #[inline(always)]
     fn zero(self) -> __m512 {
@@ -171,9 +177,23 @@ impl Simd for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn load_last(self, from: *const f32, count: usize) -> __m512 {
+        let lanes = u16::MAX << (16 - count);
+        // SAFETY: the caller promises these numbers.
+        unsafe { _mm512_maskz_loadu_ps(lanes, from) }
+    }
+
+    #[inline(always)]
     unsafe fn store(self, to: *mut f32, vector: __m512) {
         // SAFETY: the caller promises sixteen numbers of its own.
         unsafe { _mm512_storeu_ps(to, vector) };
+    }
+
+    #[inline(always)]
+    unsafe fn store_last(self, to: *mut f32, vector: __m512, count: usize) {
+        let lanes = u16::MAX << (16 - count);
+        // SAFETY: the caller promises these numbers.
+        unsafe { _mm512_mask_storeu_ps(to, lanes, vector) };
     }
 
     #[inline(always)]
@@ -242,18 +262,13 @@ impl Simd for Avx512 {
         }
         place
     }
-
-    #[inline(always)]
-    fn prefetch(self, place: *const f32) {
-        // SAFETY: a prefetch of any address does nothing but fill a cache.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
-    }
 }
 
 impl Avx512 {
     /// The proof, if this CPU has them.
-    pub(super) fn detect() -> Option<Self> {
-        Path::Avx512.is_available().then_some(Self(()))
+    #[must_use]
+    pub fn detect() -> Option<Self> {
+        Isa::Avx512.is_available().then_some(Self(()))
     }
 
     #[inline(always)]
@@ -341,14 +356,4 @@ impl Avx512 {
         // SAFETY: a value of the type proves that the CPU has AVX-512F and VL.
         unsafe { _mm512_shuffle_f32x4::<CHOICE>(a, b) }
     }
-}
-
-forward::entries! {
-    #[target_feature(enable = "avx512f,avx512vl")]
-    Avx512 = Avx512(())
-}
-
-gradient::entries! {
-    #[target_feature(enable = "avx512f,avx512vl")]
-    Avx512 = Avx512(())
 }

@@ -1,40 +1,49 @@
-//! What the inner loops need of a vector.
+//! Vectors of f32: one trait, one file an instruction set.
 #![expect(unsafe_code, reason = "vectors are read and written through pointers")]
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+mod portable;
+
+#[cfg(target_arch = "x86_64")]
+pub use avx2::Avx2;
+#[cfg(target_arch = "x86_64")]
+pub use avx512::Avx512;
+#[cfg(target_arch = "aarch64")]
+pub use neon::Neon;
+pub use portable::Portable;
 
 use std::sync::atomic::{Ordering, compiler_fence};
 
-use super::{forward_tile, lanes, line, pitch, tile};
-use crate::kernels::path::Path;
+use crate::dispatch::Kernel;
+use crate::isa::Isa;
 
 /// Numbers of the widest vector.
-pub(super) const MOST_LANES: usize = 16;
+pub const MAX_LANES: usize = 16;
 
-/// Vector instructions of one kind; a value of the type proves that the CPU has them.
-pub(super) trait Simd: Copy {
-    /// The path that they are for, which says what is computed together.
-    const PATH: Path;
+/// Vectors of f32 of one instruction set; a value of the type proves that the CPU has them.
+///
+/// All sets compute the same; they differ in the number of lanes and, on the portable one, in the
+/// rounding of the product in [`multiply_add`](Self::multiply_add).
+pub trait Simd: Copy + Send + Sync + 'static {
+    /// The set that they are of, a [base](Isa::base).
+    const ISA: Isa;
+
+    /// Numbers of a vector.
+    const LANES: usize = Self::ISA.lanes();
 
     /// Some numbers side by side.
     type Vector: Copy;
 
-    /// How many.
-    const LANES: usize = lanes(Self::PATH);
-
-    /// Vectors of outputs whose gradients are computed together.
-    const TILE: usize = tile(Self::PATH) / Self::LANES;
-
-    /// Of these, the vectors whose gradients are summed together: as many as leave registers for
-    /// the sums of all taps.
-    const SUMS: usize;
-
-    /// Samples of a line of gradients.
-    const LINE: usize = line(Self::PATH);
-
-    /// Numbers from one tap's line of gradients to the next.
-    const PITCH: usize = pitch(Self::LINE);
-
-    /// Vectors of outputs that the forward pass computes together.
-    const OUTPUTS: usize = forward_tile(Self::PATH) / Self::LANES;
+    /// Runs a kernel that is compiled for these instructions, as a function of its own.
+    ///
+    /// [`Kernel::run`] and what it calls have to be `#[inline(always)]`: functions that are not
+    /// become part of it are compiled without the instructions.
+    fn vectorize<K: Kernel>(self, kernel: K) -> K::Output;
 
     /// All zeros.
     fn zero(self) -> Self::Vector;
@@ -100,17 +109,38 @@ pub(super) trait Simd: Copy {
     /// If there is no room for a vector.
     fn write_pairs(self, to: &mut [u32], numbers: [Self::Vector; 2]);
 
+    /// Whether all lanes are 0, with either sign.
+    #[inline(always)]
+    fn is_zero(self, vector: Self::Vector) -> bool {
+        let mut numbers = [0.0; MAX_LANES];
+        // SAFETY: no vector is wider.
+        unsafe { self.store(numbers.as_mut_ptr(), vector) };
+        numbers == [0.0; MAX_LANES]
+    }
+
     /// Reads [`LANES`](Self::LANES) numbers.
     ///
     /// # Safety
     /// They lie in one allocation and are initialised.
     unsafe fn load(self, from: *const f32) -> Self::Vector;
 
+    /// Zeros, and behind them the last `count` numbers of what [`load`](Self::load) would read.
+    ///
+    /// # Safety
+    /// Those lie in one allocation and are initialised; `count` is 1 to the lanes.
+    unsafe fn load_last(self, from: *const f32, count: usize) -> Self::Vector;
+
     /// Writes [`LANES`](Self::LANES) numbers.
     ///
     /// # Safety
     /// They lie in one allocation that nothing else uses meanwhile.
     unsafe fn store(self, to: *mut f32, vector: Self::Vector);
+
+    /// Writes the last `count` numbers to where [`store`](Self::store) would.
+    ///
+    /// # Safety
+    /// Those lie in one allocation that nothing else uses meanwhile; `count` is 1 to the lanes.
+    unsafe fn store_last(self, to: *mut f32, vector: Self::Vector, count: usize);
 
     /// The sum over the lanes of each of [`LANES`](Self::LANES) vectors that lie in a row.
     ///
@@ -125,7 +155,7 @@ pub(super) trait Simd: Copy {
     /// `to + column · to_pitch`; they do not overlap.
     unsafe fn transpose(self, from: *const f32, from_pitch: usize, to: *mut f32, to_pitch: usize);
 
-    /// Writes the indices at which `keys` holds `wanted`, in rising order, and says how many.
+    /// Writes the indices at which `keys` holds `wanted`, in rising order, and returns how many.
     ///
     /// What lies behind them in `to` is overwritten too.
     ///
@@ -155,8 +185,11 @@ pub(super) trait Simd: Copy {
         compiler_fence(Ordering::SeqCst);
     }
 
-    /// Asks for a place's cache line ahead of its use.
-    fn prefetch(self, _: *const f32) {}
+    /// Fetches the cache line of an address, which need not exist, ahead of its use.
+    #[inline(always)]
+    fn prefetch(self, place: *const f32) {
+        crate::prefetch(place);
+    }
 
     /// Reads the first numbers of a slice, and zeros where it is shorter than a vector.
     #[inline(always)]
@@ -165,7 +198,7 @@ pub(super) trait Simd: Copy {
             // SAFETY: the slice has a vector's numbers.
             return unsafe { self.load(from.as_ptr()) };
         }
-        let mut numbers = [0.0; MOST_LANES];
+        let mut numbers = [0.0; MAX_LANES];
         numbers[..from.len()].copy_from_slice(from);
         // SAFETY: no vector is wider.
         unsafe { self.load(numbers.as_ptr()) }
@@ -179,7 +212,7 @@ pub(super) trait Simd: Copy {
             unsafe { self.store(to.as_mut_ptr(), vector) };
             return;
         }
-        let mut numbers = [0.0; MOST_LANES];
+        let mut numbers = [0.0; MAX_LANES];
         // SAFETY: no vector is wider.
         unsafe { self.store(numbers.as_mut_ptr(), vector) };
         to.copy_from_slice(&numbers[..to.len()]);

@@ -10,16 +10,13 @@ use std::arch::aarch64::{
     vtrn1q_f64, vtrn2q_f32, vtrn2q_f64,
 };
 
-use super::flush::Flush;
-use super::forward::{self, ForwardJob};
-use super::gradient::{self, GradientJob};
-use super::vector::Simd;
-use crate::kernels::path::Path;
-use crate::kernels::scratch::Workspace;
+use super::Simd;
+use crate::dispatch::Kernel;
+use crate::isa::Isa;
 
 /// Proof that the CPU has NEON.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Neon(());
+pub struct Neon(());
 
 /// Lanes 0 to 3 and 4 to 7.
 type Two = [float32x4_t; 2];
@@ -27,8 +24,17 @@ type Two = [float32x4_t; 2];
 impl Simd for Neon {
     type Vector = Two;
 
-    const PATH: Path = Path::Neon;
-    const SUMS: usize = 2;
+    const ISA: Isa = Isa::Neon;
+
+    #[inline(always)]
+    fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
+        #[target_feature(enable = "neon")]
+        fn run<K: Kernel>(simd: Neon, kernel: K) -> K::Output {
+            kernel.run(simd)
+        }
+        // SAFETY: a value of the type proves that the CPU has them.
+        unsafe { run(self, kernel) }
+    }
 
     #[inline(always)]
     fn zero(self) -> Two {
@@ -133,11 +139,37 @@ impl Simd for Neon {
     }
 
     #[inline(always)]
+    unsafe fn load_last(self, from: *const f32, count: usize) -> Two {
+        let mut numbers = [0.0; 8];
+        for (lane, number) in numbers.iter_mut().enumerate().skip(8 - count) {
+            // SAFETY: the caller promises these numbers.
+            *number = unsafe { from.wrapping_add(lane).read() };
+        }
+        // SAFETY: these are eight numbers.
+        unsafe { self.load(numbers.as_ptr()) }
+    }
+
+    #[inline(always)]
     unsafe fn store(self, to: *mut f32, [low, high]: Two) {
         // SAFETY: the caller promises eight numbers of its own.
         unsafe { vst1q_f32(to, low) };
         // SAFETY: these are the last four.
         unsafe { vst1q_f32(to.wrapping_add(4), high) };
+    }
+
+    #[inline(always)]
+    unsafe fn store_last(self, to: *mut f32, vector: Two, count: usize) {
+        if count == Self::LANES {
+            // SAFETY: the caller promises all of them.
+            return unsafe { self.store(to, vector) };
+        }
+        let mut numbers = [0.0; 8];
+        // SAFETY: there is room for eight numbers.
+        unsafe { self.store(numbers.as_mut_ptr(), vector) };
+        for (lane, number) in numbers.into_iter().enumerate().skip(8 - count) {
+            // SAFETY: the caller promises these numbers.
+            unsafe { to.wrapping_add(lane).write(number) };
+        }
     }
 
     #[inline(always)]
@@ -162,10 +194,10 @@ impl Simd for Neon {
 }
 
 impl Neon {
-    /// The proof, if this CPU has it.
-    #[cfg(test)]
-    pub(super) fn detect() -> Option<Self> {
-        Path::Neon.is_available().then_some(Self(()))
+    /// The proof, if this CPU has them.
+    #[must_use]
+    pub fn detect() -> Option<Self> {
+        Isa::Neon.is_available().then_some(Self(()))
     }
 
     /// Eight vectors, the first numbers of which lie so far apart.
@@ -316,14 +348,4 @@ fn transposed(rows: [Two; 8]) -> [Two; 8] {
         }
     }
     columns
-}
-
-forward::entries! {
-    #[target_feature(enable = "neon")]
-    Neon = Neon(())
-}
-
-gradient::entries! {
-    #[target_feature(enable = "neon")]
-    Neon = Neon(())
 }

@@ -1,25 +1,26 @@
 //! Vectors without intrinsics.
 #![expect(unsafe_code, reason = "reads and writes through checked pointers")]
 
-use super::flush::Flush;
-use super::forward::{self, ForwardJob};
-use super::gradient::{self, GradientJob};
-use super::vector::Simd;
-use crate::kernels::path::Path;
-use crate::kernels::scratch::Workspace;
+use super::Simd;
+use crate::dispatch::Kernel;
+use crate::isa::Isa;
 
 /// Adding it leaves a whole number, of less than 22 bits, in the lowest bits.
 const ROUNDER: f32 = 12_582_912.0;
 
 /// Eight numbers, which compilers put into whatever vectors the target has.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Portable;
+pub struct Portable;
 
 impl Simd for Portable {
     type Vector = [f32; 8];
 
-    const PATH: Path = Path::Portable;
-    const SUMS: usize = 1;
+    const ISA: Isa = Isa::Portable;
+
+    #[inline(always)]
+    fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
+        kernel.run(self)
+    }
 
     #[inline(always)]
     fn zero(self) -> [f32; 8] {
@@ -119,9 +120,35 @@ impl Simd for Portable {
     }
 
     #[inline(always)]
+    unsafe fn load_last(self, from: *const f32, count: usize) -> [f32; 8] {
+        let mut numbers = [0.0; 8];
+        for (lane, number) in numbers.iter_mut().enumerate().skip(8 - count) {
+            // SAFETY: the caller promises these numbers.
+            *number = unsafe { from.wrapping_add(lane).read() };
+        }
+        // SAFETY: these are eight numbers.
+        unsafe { self.load(numbers.as_ptr()) }
+    }
+
+    #[inline(always)]
     unsafe fn store(self, to: *mut f32, vector: [f32; 8]) {
         // SAFETY: the caller promises eight numbers of its own; f32s need no more alignment.
         unsafe { to.cast::<[f32; 8]>().write(vector) };
+    }
+
+    #[inline(always)]
+    unsafe fn store_last(self, to: *mut f32, vector: [f32; 8], count: usize) {
+        if count == Self::LANES {
+            // SAFETY: the caller promises all of them.
+            return unsafe { self.store(to, vector) };
+        }
+        let mut numbers = [0.0; 8];
+        // SAFETY: there is room for eight numbers.
+        unsafe { self.store(numbers.as_mut_ptr(), vector) };
+        for (lane, number) in numbers.into_iter().enumerate().skip(8 - count) {
+            // SAFETY: the caller promises these numbers.
+            unsafe { to.wrapping_add(lane).write(number) };
+        }
     }
 
     #[inline(always)]
@@ -159,12 +186,4 @@ fn zip(a: [f32; 8], b: [f32; 8], function: impl Fn(f32, f32) -> f32) -> [f32; 8]
         result[lane] = function(a[lane], b[lane]);
     }
     result
-}
-
-forward::entries! {
-    Portable = Portable
-}
-
-gradient::entries! {
-    Portable = Portable
 }

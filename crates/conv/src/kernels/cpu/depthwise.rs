@@ -4,8 +4,7 @@
 //! spread, nothing is added across lanes, forward and in both gradients.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
-use super::vector::Simd;
-use crate::kernels::path::Path;
+use updraft_simd::{Isa, Simd, dispatch};
 
 /// A grid of windows over pixels of one vector each; offsets and steps count pixels.
 #[derive(Debug, Clone, Copy)]
@@ -23,12 +22,12 @@ pub(crate) struct Grid<'a> {
 
 impl Grid<'_> {
     /// What the inner loops rely on.
-    fn check(&self, path: Path) {
-        assert!(path.is_available(), "this CPU has no {path}");
+    fn check(&self, isa: Isa) {
+        assert!(isa.is_available(), "this CPU has no {isa}");
         assert!(self.rows > 0 && self.columns > 0, "a grid has windows");
         let furthest = self.taps.iter().fold(0, |most, &tap| most.max(tap)) as usize;
         let window = (self.rows - 1) * self.row_step + (self.columns - 1) * self.column_step;
-        let read = (window + furthest + 1) * super::lanes(path);
+        let read = (window + furthest + 1) * isa.lanes();
         assert!(self.taps.is_empty() || read <= self.image.len(), "windows reach over the image");
     }
 }
@@ -50,25 +49,16 @@ impl DepthwiseJob<'_> {
     /// Computes the grid into `output`, which starts at the first pixel.
     ///
     /// # Panics
-    /// If a slice is too short for what the job says of it, or the path is not available.
-    pub(crate) fn run(&self, path: Path, output: &mut [f32]) {
-        self.grid.check(path);
-        let lanes = super::lanes(path);
+    /// If a slice is too short for what the job says of it, or the CPU does not have `isa`.
+    pub(crate) fn run(&self, isa: Isa, output: &mut [f32]) {
+        self.grid.check(isa);
+        let lanes = isa.lanes();
         let Grid { taps, rows, columns, .. } = self.grid;
         assert_eq!(self.weights.len(), taps.len() * lanes, "packed weights");
         assert_eq!(self.start.len(), lanes, "starts of the sums");
         let pixel = (rows - 1) * self.output_row + (columns - 1) * self.output_column;
         assert!((pixel + 1) * lanes <= output.len(), "the output is too short");
-        match path {
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available, the job checked.
-            Path::Avx512 => unsafe { super::avx512::depthwise(self, output) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available, the job checked.
-            Path::Avx2 => unsafe { super::avx2::depthwise(self, output) },
-            // SAFETY: every CPU has it, and the job is checked.
-            _ => unsafe { super::portable::depthwise(self, output) },
-        }
+        windows(isa.vectors(), self, output);
     }
 }
 
@@ -84,23 +74,14 @@ impl DepthwiseWeightJob<'_> {
     /// Adds to `sums`, `[taps][lanes]`.
     ///
     /// # Panics
-    /// If a slice is too short for what the job says of it, or the path is not available.
-    pub(crate) fn run(&self, path: Path, sums: &mut [f32]) {
-        self.grid.check(path);
-        let lanes = super::lanes(path);
+    /// If a slice is too short for what the job says of it, or the CPU does not have `isa`.
+    pub(crate) fn run(&self, isa: Isa, sums: &mut [f32]) {
+        self.grid.check(isa);
+        let lanes = isa.lanes();
         let Grid { taps, rows, columns, .. } = self.grid;
         assert!(rows * columns * lanes <= self.gradient.len(), "the gradient is too short");
         assert_eq!(sums.len(), taps.len() * lanes, "sums");
-        match path {
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available, the job checked.
-            Path::Avx512 => unsafe { super::avx512::depthwise_weights(self, sums) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available, the job checked.
-            Path::Avx2 => unsafe { super::avx2::depthwise_weights(self, sums) },
-            // SAFETY: every CPU has it, and the job is checked.
-            _ => unsafe { super::portable::depthwise_weights(self, sums) },
-        }
+        all_taps(isa.vectors(), self, sums);
     }
 }
 
@@ -109,7 +90,7 @@ impl DepthwiseWeightJob<'_> {
 /// # Safety
 /// [`DepthwiseJob::run`] has checked the job and the output.
 #[inline(always)]
-pub(super) unsafe fn sums<S: Simd>(simd: S, job: &DepthwiseJob<'_>, output: &mut [f32]) {
+unsafe fn sums<S: Simd>(simd: S, job: &DepthwiseJob<'_>, output: &mut [f32]) {
     match job.grid.columns {
         // SAFETY: the caller promises the check; rows have these pixels.
         8.. => unsafe { rows::<S, 8>(simd, job, output) },
@@ -165,7 +146,7 @@ const TAPS: usize = 9;
 /// # Safety
 /// [`DepthwiseWeightJob::run`] has checked the job and the sums.
 #[inline(always)]
-pub(super) unsafe fn weights<S: Simd>(simd: S, job: &DepthwiseWeightJob<'_>, sums: &mut [f32]) {
+unsafe fn weights<S: Simd>(simd: S, job: &DepthwiseWeightJob<'_>, sums: &mut [f32]) {
     let whole = job.grid.taps.len() / TAPS * TAPS;
     for first in (0..whole).step_by(TAPS) {
         // SAFETY: the caller promises the check; the job has these taps.
@@ -219,31 +200,16 @@ unsafe fn some<S: Simd, const T: usize>(
     }
 }
 
-/// A path's `depthwise` and `depthwise_weights`.
-macro_rules! entries {
-    ($(#[$feature:meta])* $kind:ty = $proof:expr) => {
-        /// Computes a job.
-        ///
-        /// # Safety
-        /// The CPU has what this path needs, and the job was checked for this output.
-        $(#[$feature])*
-        pub(super) unsafe fn depthwise(job: &depthwise::DepthwiseJob<'_>, output: &mut [f32]) {
-            // SAFETY: the caller promises the check.
-            unsafe { depthwise::sums::<$kind>($proof, job, output) };
-        }
+dispatch! {
+    /// All windows of a job that was checked.
+    fn windows(simd, job: &DepthwiseJob<'_>, output: &mut [f32]) {
+        // SAFETY: `DepthwiseJob::run` has checked the job and the output.
+        unsafe { sums(simd, job, output) };
+    }
 
-        /// Adds a job's sums.
-        ///
-        /// # Safety
-        /// The CPU has what this path needs, and the job was checked for these sums.
-        $(#[$feature])*
-        pub(super) unsafe fn depthwise_weights(
-            job: &depthwise::DepthwiseWeightJob<'_>,
-            sums: &mut [f32],
-        ) {
-            // SAFETY: the caller promises the check.
-            unsafe { depthwise::weights::<$kind>($proof, job, sums) };
-        }
-    };
+    /// All taps of a job that was checked.
+    fn all_taps(simd, job: &DepthwiseWeightJob<'_>, kept: &mut [f32]) {
+        // SAFETY: `DepthwiseWeightJob::run` has checked the job and the sums.
+        unsafe { weights(simd, job, kept) };
+    }
 }
-pub(super) use entries;

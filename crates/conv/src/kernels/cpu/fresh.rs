@@ -4,7 +4,7 @@
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::kernels::parallel::Pieces;
+use updraft_simd::Pieces;
 
 /// A vector in pieces of one length, which hold numbers without meaning when they are handed out.
 ///
@@ -82,7 +82,7 @@ pub(crate) fn fresh(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernels::parallel::over;
+    use updraft_simd::over;
 
     #[test]
     fn every_piece_becomes_what_is_written_in_new_memory_and_in_old() {

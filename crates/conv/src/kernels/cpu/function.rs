@@ -1,7 +1,8 @@
 //! The activations, many numbers at a time.
-#![expect(unsafe_code, reason = "functions for the vector instructions of a path")]
 
-use crate::kernels::{Activation, Path};
+use updraft_simd::dispatch;
+
+use crate::kernels::Activation;
 
 /// An activation as its value and as what its slope makes of a gradient.
 pub(super) trait Function: Copy {
@@ -145,92 +146,25 @@ macro_rules! with_function {
 }
 pub(super) use with_function;
 
-/// Writes `activation(x)`.
-#[inline(always)]
-pub(super) fn values(activation: Activation, x: &[f32], y: &mut [f32]) {
-    with_function!(activation, function => for (&x, y) in x.iter().zip(y) {
-        *y = function.value(x);
-    });
-}
-
-/// The same in place.
-#[inline(always)]
-pub(super) fn values_in_place(activation: Activation, y: &mut [f32]) {
-    with_function!(activation, function => for y in y {
-        *y = function.value(*y);
-    });
-}
-
-/// Writes `activation'(x)·dy`.
-#[inline(always)]
-pub(super) fn slopes(activation: Activation, x: &[f32], dy: &[f32], dx: &mut [f32]) {
-    with_function!(activation, function => for ((&x, &dy), dx) in x.iter().zip(dy).zip(dx) {
-        *dx = function.pass(x, dy);
-    });
-}
-
-/// The functions of a path.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PointwiseKernels {
-    pub(super) values: unsafe fn(Activation, &[f32], &mut [f32]),
-    pub(super) values_in_place: unsafe fn(Activation, &mut [f32]),
-    pub(super) slopes: unsafe fn(Activation, &[f32], &[f32], &mut [f32]),
-}
-
-impl PointwiseKernels {
-    /// Those of a path.
-    ///
-    /// # Panics
-    /// If the path is not available on this CPU.
-    pub(crate) fn of(path: Path) -> Self {
-        assert!(path.is_available(), "this CPU has no {path}");
-        match path {
-            #[cfg(target_arch = "x86_64")]
-            Path::Avx512 => super::avx512::POINTWISE,
-            #[cfg(target_arch = "x86_64")]
-            Path::Avx2 => super::avx2::POINTWISE,
-            _ => super::portable::POINTWISE,
-        }
+dispatch! {
+    /// Writes `activation(x)`.
+    pub(crate) fn values(_simd, activation: Activation, x: &[f32], y: &mut [f32]) {
+        with_function!(activation, function => for (&x, y) in x.iter().zip(y) {
+            *y = function.value(x);
+        });
     }
 
-    pub(crate) fn values(&self, activation: Activation, x: &[f32], y: &mut [f32]) {
-        // SAFETY: `of` has checked the CPU, here and below.
-        unsafe { (self.values)(activation, x, y) };
+    /// The same in place.
+    pub(crate) fn values_in_place(_simd, activation: Activation, y: &mut [f32]) {
+        with_function!(activation, function => for y in y {
+            *y = function.value(*y);
+        });
     }
 
-    pub(crate) fn values_in_place(&self, activation: Activation, y: &mut [f32]) {
-        // SAFETY: see `values`.
-        unsafe { (self.values_in_place)(activation, y) };
-    }
-
-    pub(crate) fn slopes(&self, activation: Activation, x: &[f32], dy: &[f32], dx: &mut [f32]) {
-        // SAFETY: see `values`.
-        unsafe { (self.slopes)(activation, x, dy, dx) };
+    /// Writes `activation'(x)·dy`.
+    pub(crate) fn slopes(_simd, activation: Activation, x: &[f32], dy: &[f32], dx: &mut [f32]) {
+        with_function!(activation, function => for ((&x, &dy), dx) in x.iter().zip(dy).zip(dx) {
+            *dx = function.pass(x, dy);
+        });
     }
 }
-
-/// A path's instances.
-macro_rules! entries {
-    ($(#[$feature:meta])*) => {
-        /// The activations of this path.
-        pub(super) const POINTWISE: function::PointwiseKernels = {
-            $(#[$feature])*
-            unsafe fn values(activation: Activation, x: &[f32], y: &mut [f32]) {
-                function::values(activation, x, y);
-            }
-
-            $(#[$feature])*
-            unsafe fn values_in_place(activation: Activation, y: &mut [f32]) {
-                function::values_in_place(activation, y);
-            }
-
-            $(#[$feature])*
-            unsafe fn slopes(activation: Activation, x: &[f32], dy: &[f32], dx: &mut [f32]) {
-                function::slopes(activation, x, dy, dx);
-            }
-
-            function::PointwiseKernels { values, values_in_place, slopes }
-        };
-    };
-}
-pub(super) use entries;

@@ -5,8 +5,7 @@
 //! spread over all lanes.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
-use super::vector::Simd;
-use crate::kernels::path::Path;
+use updraft_simd::{Isa, Kernel, Simd, Vectors};
 
 /// The taps of a window over one padded image, summed over a grid of pixels.
 #[derive(Debug, Clone, Copy)]
@@ -29,14 +28,59 @@ pub(crate) struct WeightJob<'a> {
     pub(crate) column_step: usize,
 }
 
+/// Computes a job that was checked, by tiles of so many runs: picks the instances for its runs,
+/// blocks and stride.
+macro_rules! run {
+    (
+        $simd:ident, $job:ident, $sums:ident,
+        triples one [$($one3:literal)*] two [$($two3:literal)*],
+        singles one [$($one1:literal)*] two [$($two1:literal)*]
+    ) => {{
+        let pairs = $job.blocks / 2 * 2;
+        for block in (0..pairs).step_by(2).chain(pairs..$job.blocks) {
+            let is_pair = block < pairs;
+            let sizes: &[usize] = match ($job.run_len, is_pair) {
+                (3, true) => &[$($two3),*],
+                (3, false) => &[$($one3),*],
+                (_, true) => &[$($two1),*],
+                (_, false) => &[$($one1),*],
+            };
+            tiles(sizes, $job.runs.len(), |size, first| {
+                let (job, sums) = ($job, &mut *$sums);
+                match (job.run_len, is_pair, size, job.column_step) {
+                    $(
+                        (3, true, $two3, 1) => $simd.vectorize(Tile::<2, 3, $two3, 1> { job, first, block, sums }),
+                        (3, true, $two3, 2) => $simd.vectorize(Tile::<2, 3, $two3, 2> { job, first, block, sums }),
+                        (3, true, $two3, _) => $simd.vectorize(Tile::<2, 3, $two3, 0> { job, first, block, sums }),
+                    )*
+                    $(
+                        (3, false, $one3, 1) => $simd.vectorize(Tile::<1, 3, $one3, 1> { job, first, block, sums }),
+                        (3, false, $one3, 2) => $simd.vectorize(Tile::<1, 3, $one3, 2> { job, first, block, sums }),
+                        (3, false, $one3, _) => $simd.vectorize(Tile::<1, 3, $one3, 0> { job, first, block, sums }),
+                    )*
+                    $(
+                        (1, true, $two1, 1) => $simd.vectorize(Tile::<2, 1, $two1, 1> { job, first, block, sums }),
+                        (1, true, $two1, _) => $simd.vectorize(Tile::<2, 1, $two1, 0> { job, first, block, sums }),
+                    )*
+                    $(
+                        (1, false, $one1, 1) => $simd.vectorize(Tile::<1, 1, $one1, 1> { job, first, block, sums }),
+                        (1, false, $one1, _) => $simd.vectorize(Tile::<1, 1, $one1, 0> { job, first, block, sums }),
+                    )*
+                    _ => unreachable!("a tile has a size that there is"),
+                }
+            });
+        }
+    }};
+}
+
 impl WeightJob<'_> {
     /// Adds to `sums`, `[runs][run_len][blocks][lanes]`.
     ///
     /// # Panics
-    /// If a slice is too short for what the job says of it, or the path is not available.
-    pub(crate) fn run(&self, path: Path, sums: &mut [f32]) {
-        assert!(path.is_available(), "this CPU has no {path}");
-        let lanes = super::lanes(path);
+    /// If a slice is too short for what the job says of it, or the CPU does not have `isa`.
+    pub(crate) fn run(&self, isa: Isa, sums: &mut [f32]) {
+        assert!(isa.is_available(), "this CPU has no {isa}");
+        let lanes = isa.lanes();
         assert!(self.run_len == 3 || self.run_len == 1, "runs of 3 taps or of 1");
         let furthest = self.runs.iter().fold(0, |most, &tap| most.max(tap)) as usize;
         let furthest = furthest + self.run_len - 1;
@@ -47,15 +91,30 @@ impl WeightJob<'_> {
         assert!(pixels * self.blocks * lanes <= self.gradient.len(), "the gradient is too short");
         let taps = self.runs.len() * self.run_len;
         assert!(taps * self.blocks * lanes <= sums.len(), "the sums are too short");
-        match path {
+        match isa.vectors() {
+            Vectors::Portable(simd) => run!(
+                simd, self, sums,
+                triples one [2 1] two [1],
+                singles one [4 2 1] two [4 2 1]
+            ),
+            #[cfg(target_arch = "aarch64")]
+            Vectors::Neon(simd) => run!(
+                simd, self, sums,
+                triples one [4 2 1] two [2 1],
+                singles one [12 8 4 2 1] two [6 4 2 1]
+            ),
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available, the job checked.
-            Path::Avx512 => unsafe { super::avx512::weights(self, sums) },
+            Vectors::Avx2(simd) => run!(
+                simd, self, sums,
+                triples one [4 2 1] two [2 1],
+                singles one [12 8 4 2 1] two [6 4 2 1]
+            ),
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available, the job checked.
-            Path::Avx2 => unsafe { super::avx2::weights(self, sums) },
-            // SAFETY: every CPU has it, and the job is checked.
-            _ => unsafe { super::portable::weights(self, sums) },
+            Vectors::Avx512(simd) => run!(
+                simd, self, sums,
+                triples one [8 4 2 1] two [4 2 1],
+                singles one [12 8 4 2 1] two [12 8 4 2 1]
+            ),
         }
     }
 }
@@ -65,13 +124,7 @@ impl WeightJob<'_> {
 /// # Safety
 /// [`WeightJob::run`] has checked the job and the sums, and the job has these runs and vectors.
 #[inline(always)]
-pub(super) unsafe fn tile<
-    S: Simd,
-    const B: usize,
-    const K: usize,
-    const R: usize,
-    const STEP: usize,
->(
+unsafe fn tile<S: Simd, const B: usize, const K: usize, const R: usize, const STEP: usize>(
     simd: S,
     job: &WeightJob<'_>,
     first: usize,
@@ -126,7 +179,7 @@ pub(super) unsafe fn tile<
 }
 
 /// Cuts `count` runs into tiles of the sizes there are, largest first.
-pub(super) fn tiles(sizes: &[usize], count: usize, mut run: impl FnMut(usize, usize)) {
+fn tiles(sizes: &[usize], count: usize, mut run: impl FnMut(usize, usize)) {
     let mut first = 0;
     for &size in sizes {
         while count - first >= size {
@@ -136,73 +189,23 @@ pub(super) fn tiles(sizes: &[usize], count: usize, mut run: impl FnMut(usize, us
     }
 }
 
-/// A path's `weights`: picks the instances for a job's runs and stride.
-macro_rules! entries {
-    (
-        $(#[$feature:meta])* $kind:ty = $proof:expr,
-        triples one [$($one3:literal)*] two [$($two3:literal)*],
-        singles one [$($one1:literal)*] two [$($two1:literal)*]
-    ) => {
-        /// Computes a job.
-        ///
-        /// # Safety
-        /// The CPU has what this path needs, and the job was checked for these sums.
-        pub(super) unsafe fn weights(job: &WeightJob<'_>, sums: &mut [f32]) {
-            let pairs = job.blocks / 2 * 2;
-            for block in (0..pairs).step_by(2).chain(pairs..job.blocks) {
-                let is_pair = block < pairs;
-                let sizes: &[usize] = match (job.run_len, is_pair) {
-                    (3, true) => &[$($two3),*],
-                    (3, false) => &[$($one3),*],
-                    (_, true) => &[$($two1),*],
-                    (_, false) => &[$($one1),*],
-                };
-                gradient::tiles(sizes, job.runs.len(), |size, first| {
-                    let run: Weights = match (job.run_len, is_pair, size, job.column_step) {
-                        $(
-                            (3, true, $two3, 1) => weight_tile::<2, 3, $two3, 1>,
-                            (3, true, $two3, 2) => weight_tile::<2, 3, $two3, 2>,
-                            (3, true, $two3, _) => weight_tile::<2, 3, $two3, 0>,
-                        )*
-                        $(
-                            (3, false, $one3, 1) => weight_tile::<1, 3, $one3, 1>,
-                            (3, false, $one3, 2) => weight_tile::<1, 3, $one3, 2>,
-                            (3, false, $one3, _) => weight_tile::<1, 3, $one3, 0>,
-                        )*
-                        $(
-                            (1, true, $two1, 1) => weight_tile::<2, 1, $two1, 1>,
-                            (1, true, $two1, _) => weight_tile::<2, 1, $two1, 0>,
-                        )*
-                        $(
-                            (1, false, $one1, 1) => weight_tile::<1, 1, $one1, 1>,
-                            (1, false, $one1, _) => weight_tile::<1, 1, $one1, 0>,
-                        )*
-                        _ => unreachable!("a tile has a size that there is"),
-                    };
-                    // SAFETY: the caller promises the CPU and the check.
-                    unsafe { run(job, first, block, sums) };
-                });
-            }
-        }
-
-        /// One instance of `weight_tile`.
-        type Weights = unsafe fn(&WeightJob<'_>, usize, usize, &mut [f32]);
-
-        $(#[$feature])*
-        unsafe fn weight_tile<
-            const B: usize,
-            const K: usize,
-            const R: usize,
-            const STEP: usize,
-        >(
-            job: &WeightJob<'_>,
-            first: usize,
-            block: usize,
-            sums: &mut [f32],
-        ) {
-            // SAFETY: `weights` is given checked jobs, and stays within their runs and blocks.
-            unsafe { gradient::tile::<$kind, B, K, R, STEP>($proof, job, first, block, sums) };
-        }
-    };
+/// A tile of a job that was checked, which has these runs and blocks.
+struct Tile<'a, const B: usize, const K: usize, const R: usize, const STEP: usize> {
+    job: &'a WeightJob<'a>,
+    first: usize,
+    block: usize,
+    sums: &'a mut [f32],
 }
-pub(super) use entries;
+
+impl<const B: usize, const K: usize, const R: usize, const STEP: usize> Kernel
+    for Tile<'_, B, K, R, STEP>
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { job, first, block, sums } = self;
+        // SAFETY: `WeightJob::run` has checked the job, and stays within its runs and blocks.
+        unsafe { tile::<S, B, K, R, STEP>(simd, job, first, block, sums) };
+    }
+}

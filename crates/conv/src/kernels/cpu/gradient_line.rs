@@ -6,8 +6,7 @@
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
 use super::line::LineJob;
-use super::vector::Simd;
-use crate::kernels::path::Path;
+use updraft_simd::{Isa, Simd, dispatch};
 
 /// The taps of a window over one padded image, summed over a grid of pixels.
 #[derive(Debug, Clone, Copy)]
@@ -32,28 +31,19 @@ impl LineWeightJob<'_> {
     ///
     /// # Panics
     /// If a slice is too short for what the job says of it, rows do not
-    /// [fit](LineJob::fits), or the path is not available.
-    pub(crate) fn run(&self, path: Path, sums: &mut [f32]) {
-        assert!(path.is_available(), "this CPU has no {path}");
+    /// [fit](LineJob::fits), or the CPU does not have `isa`.
+    pub(crate) fn run(&self, isa: Isa, sums: &mut [f32]) {
+        assert!(isa.is_available(), "this CPU has no {isa}");
         if self.rows == 0 {
             return;
         }
-        assert!(LineJob::fits(path, self.columns), "rows of {} fill no vector", self.columns);
+        assert!(LineJob::fits(isa, self.columns), "rows of {} fill no vector", self.columns);
         let furthest = self.taps.iter().fold(0, |most, &tap| most.max(tap)) as usize;
         let window = (self.rows - 1) * self.row_step + self.columns - 1;
         assert!(window + furthest < self.image.len(), "windows reach over the image");
         assert_eq!(self.gradient.len(), self.channels * self.rows * self.columns, "planes");
-        assert_eq!(sums.len(), self.channels * self.taps.len() * super::lanes(path), "sums");
-        match path {
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available, the job checked.
-            Path::Avx512 => unsafe { super::avx512::line_weights(self, sums) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available, the job checked.
-            Path::Avx2 => unsafe { super::avx2::line_weights(self, sums) },
-            // SAFETY: every CPU has it, and the job is checked.
-            _ => unsafe { super::portable::line_weights(self, sums) },
-        }
+        assert_eq!(sums.len(), self.channels * self.taps.len() * isa.lanes(), "sums");
+        all_sums(isa.vectors(), self, sums)
     }
 }
 
@@ -65,7 +55,7 @@ const TAPS: usize = 9;
 /// # Safety
 /// [`LineWeightJob::run`] has checked the job and the sums.
 #[inline(always)]
-pub(super) unsafe fn sums<S: Simd>(simd: S, job: &LineWeightJob<'_>, sums: &mut [f32]) {
+unsafe fn sums<S: Simd>(simd: S, job: &LineWeightJob<'_>, sums: &mut [f32]) {
     let whole = job.taps.len() / TAPS * TAPS;
     for channel in 0..job.channels {
         for tap in (0..whole).step_by(TAPS) {
@@ -128,18 +118,10 @@ unsafe fn some<S: Simd, const T: usize>(
     }
 }
 
-/// A path's `line_weights`.
-macro_rules! entries {
-    ($(#[$feature:meta])* $kind:ty = $proof:expr) => {
-        /// Adds a job's sums.
-        ///
-        /// # Safety
-        /// The CPU has what this path needs, and the job was checked for these sums.
-        $(#[$feature])*
-        pub(super) unsafe fn line_weights(job: &LineWeightJob<'_>, sums: &mut [f32]) {
-            // SAFETY: the caller promises the check.
-            unsafe { gradient_line::sums::<$kind>($proof, job, sums) };
-        }
-    };
+dispatch! {
+    /// All sums of a job that was checked.
+    fn all_sums(simd, job: &LineWeightJob<'_>, kept: &mut [f32]) {
+        // SAFETY: `LineWeightJob::run` has checked the job and the sums.
+        unsafe { sums(simd, job, kept) };
+    }
 }
-pub(super) use entries;

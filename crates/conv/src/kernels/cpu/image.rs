@@ -1,38 +1,28 @@
 //! Images as the inner loops want them: padded by zeros, or pixel by pixel.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
-use super::vector::Simd;
-use crate::kernels::path::Path;
+use updraft_simd::{Isa, Simd, dispatch};
 
 /// Copies `[channels][height][width]` into `[channels][padded.0][padded.1]`, `before` rows and
 /// columns from its start; what lies around it is left as it is.
 ///
 /// # Panics
-/// If `to` is too short, or the path is not available.
+/// If `to` is too short, or the CPU does not have `isa`.
 pub(crate) fn pad(
-    path: Path,
+    isa: Isa,
     image: &[f32],
     size: [usize; 2],
     before: [usize; 2],
     padded: [usize; 2],
     to: &mut [f32],
 ) {
-    assert!(path.is_available(), "this CPU has no {path}");
+    assert!(isa.is_available(), "this CPU has no {isa}");
     let channels = image.len() / (size[0] * size[1]);
     assert!(before[0] + size[0] <= padded[0], "rows fit");
     assert!(before[1] + size[1] <= padded[1], "columns fit");
     assert!(channels * padded[0] * padded[1] <= to.len(), "the target is too short");
     let to = &mut to[before[0] * padded[1] + before[1]..];
-    match path {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the path is available, the images fit.
-        Path::Avx512 => unsafe { super::avx512::planes(image, size, padded, to) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the path is available, the images fit.
-        Path::Avx2 => unsafe { super::avx2::planes(image, size, padded, to) },
-        // SAFETY: every CPU has it, and the images fit.
-        _ => unsafe { super::portable::planes(image, size, padded, to) },
-    }
+    copy_planes(isa.vectors(), image, size, padded, to);
 }
 
 /// Copies planes, row by row, to where rows and planes of the padded size lie.
@@ -40,7 +30,7 @@ pub(crate) fn pad(
 /// # Safety
 /// [`pad`] has checked that they fit behind the start of `to`.
 #[inline(always)]
-pub(super) unsafe fn planes<S: Simd>(
+unsafe fn planes<S: Simd>(
     simd: S,
     image: &[f32],
     [height, width]: [usize; 2],
@@ -76,34 +66,25 @@ pub(super) unsafe fn planes<S: Simd>(
 /// Writes the transpose: `to[column][row] = from[row][column]`, rows and columns `pitch` apart.
 ///
 /// # Panics
-/// If a slice is too short, or the path is not available.
+/// If a slice is too short, or the CPU does not have `isa`.
 pub(crate) fn transpose(
-    path: Path,
+    isa: Isa,
     from: &[f32],
     [rows, columns]: [usize; 2],
     from_pitch: usize,
     to: &mut [f32],
     to_pitch: usize,
 ) {
-    assert!(path.is_available(), "this CPU has no {path}");
+    assert!(isa.is_available(), "this CPU has no {isa}");
     if rows == 0 || columns == 0 {
         return;
     }
     assert!((rows - 1) * from_pitch + columns <= from.len(), "the source is too short");
     assert!((columns - 1) * to_pitch + rows <= to.len(), "the target is too short");
-    let lanes = super::lanes(path);
+    let lanes = isa.lanes();
     let (square_rows, square_columns) = (rows / lanes * lanes, columns / lanes * lanes);
     let squares = [square_rows, square_columns];
-    match path {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the path is available.
-        Path::Avx512 => unsafe { super::avx512::squares(from, squares, from_pitch, to, to_pitch) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the path is available.
-        Path::Avx2 => unsafe { super::avx2::squares(from, squares, from_pitch, to, to_pitch) },
-        // SAFETY: every CPU has it.
-        _ => unsafe { super::portable::squares(from, squares, from_pitch, to, to_pitch) },
-    }
+    transpose_squares(isa.vectors(), from, squares, from_pitch, to, to_pitch);
     for row in 0..rows {
         let done = if row < square_rows { square_columns } else { 0 };
         for column in done..columns {
@@ -117,7 +98,7 @@ pub(crate) fn transpose(
 /// # Safety
 /// [`transpose`] has checked the slices.
 #[inline(always)]
-pub(super) unsafe fn squares<S: Simd>(
+unsafe fn squares<S: Simd>(
     simd: S,
     from: &[f32],
     [rows, columns]: [usize; 2],
@@ -140,39 +121,29 @@ pub(super) unsafe fn squares<S: Simd>(
     }
 }
 
-/// A path's `planes` and `squares`.
-macro_rules! entries {
-    ($(#[$feature:meta])* $kind:ty = $proof:expr) => {
-        /// Copies planes.
-        ///
-        /// # Safety
-        /// The CPU has what this path needs, and [`image::pad`] has checked the images.
-        $(#[$feature])*
-        pub(super) unsafe fn planes(
-            image: &[f32],
-            size: [usize; 2],
-            padded: [usize; 2],
-            to: &mut [f32],
-        ) {
-            // SAFETY: the caller promises the check.
-            unsafe { image::planes::<$kind>($proof, image, size, padded, to) };
-        }
+dispatch! {
+    /// Copies planes that were checked.
+    fn copy_planes(
+        simd,
+        image: &[f32],
+        size: [usize; 2],
+        padded: [usize; 2],
+        to: &mut [f32],
+    ) {
+        // SAFETY: `pad` has checked that they fit.
+        unsafe { planes(simd, image, size, padded, to) };
+    }
 
-        /// Transposes whole squares.
-        ///
-        /// # Safety
-        /// The CPU has what this path needs, and [`image::transpose`] has checked the slices.
-        $(#[$feature])*
-        pub(super) unsafe fn squares(
-            from: &[f32],
-            size: [usize; 2],
-            from_pitch: usize,
-            to: &mut [f32],
-            to_pitch: usize,
-        ) {
-            // SAFETY: the caller promises the check.
-            unsafe { image::squares::<$kind>($proof, from, size, from_pitch, to, to_pitch) };
-        }
-    };
+    /// Transposes whole squares that were checked.
+    fn transpose_squares(
+        simd,
+        from: &[f32],
+        size: [usize; 2],
+        from_pitch: usize,
+        to: &mut [f32],
+        to_pitch: usize,
+    ) {
+        // SAFETY: `transpose` has checked the slices.
+        unsafe { squares(simd, from, size, from_pitch, to, to_pitch) };
+    }
 }
-pub(super) use entries;

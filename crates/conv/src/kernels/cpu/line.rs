@@ -7,8 +7,7 @@
 
 use std::ops::Range;
 
-use super::vector::Simd;
-use crate::kernels::path::Path;
+use updraft_simd::{Isa, Kernel, Simd, Vectors};
 
 /// A sum over windows of one padded image, for a grid of pixels, channel by channel.
 #[derive(Debug, Clone, Copy)]
@@ -32,13 +31,13 @@ pub(crate) struct LineJob<'a> {
 
 impl LineJob<'_> {
     /// Whether rows of so many pixels fill a vector.
-    pub(crate) const fn fits(path: Path, columns: usize) -> bool {
-        columns >= super::lanes(path)
+    pub(crate) const fn fits(isa: Isa, columns: usize) -> bool {
+        columns >= isa.lanes()
     }
 
     /// Numbers that a tile's pixels take, side by side.
-    pub(crate) fn panel_len(path: Path, taps: usize) -> usize {
-        taps.min(TAPS) * VECTORS * super::lanes(path)
+    pub(crate) fn panel_len(isa: Isa, taps: usize) -> usize {
+        taps.min(TAPS) * VECTORS * isa.lanes()
     }
 
     /// Computes the planes `[channels][rows][columns]`; `panel` is worked in.
@@ -46,22 +45,21 @@ impl LineJob<'_> {
     /// # Panics
     /// If a slice is too short for what the job says of it, rows do not [fit](Self::fits), or the
     /// path is not available.
-    pub(crate) fn run(&self, path: Path, output: &mut [f32], panel: &mut [f32]) {
-        assert!(path.is_available(), "this CPU has no {path}");
+    pub(crate) fn run(&self, isa: Isa, output: &mut [f32], panel: &mut [f32]) {
+        assert!(isa.is_available(), "this CPU has no {isa}");
         if self.rows == 0 || self.channels == 0 {
             return;
         }
-        self.check(path, output);
-        assert!(panel.len() >= Self::panel_len(path, self.taps.len()), "room for a panel");
-        match path {
+        self.check(isa, output);
+        assert!(panel.len() >= Self::panel_len(isa, self.taps.len()), "room for a panel");
+        match isa.vectors() {
+            Vectors::Portable(simd) => simd.vectorize(Planes::<2, 2> { job: self, output, panel }),
+            #[cfg(target_arch = "aarch64")]
+            Vectors::Neon(simd) => simd.vectorize(Planes::<6, 2> { job: self, output, panel }),
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available, the job checked.
-            Path::Avx512 => unsafe { super::avx512::lines(self, output, panel) },
+            Vectors::Avx2(simd) => simd.vectorize(Planes::<6, 2> { job: self, output, panel }),
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available, the job checked.
-            Path::Avx2 => unsafe { super::avx2::lines(self, output, panel) },
-            // SAFETY: every CPU has it, and the job is checked.
-            _ => unsafe { super::portable::lines(self, output, panel) },
+            Vectors::Avx512(simd) => simd.vectorize(Planes::<8, 3> { job: self, output, panel }),
         }
     }
 
@@ -71,13 +69,13 @@ impl LineJob<'_> {
     }
 
     /// What the inner loop relies on.
-    fn check(&self, path: Path, output: &[f32]) {
-        assert!(Self::fits(path, self.columns), "rows of {} fill no vector", self.columns);
+    fn check(&self, isa: Isa, output: &[f32]) {
+        assert!(Self::fits(isa, self.columns), "rows of {} fill no vector", self.columns);
         let furthest = self.taps.iter().fold(0, |most, &tap| most.max(tap)) as usize;
         let window = (self.rows - 1) * self.row_step + self.columns - 1;
         assert!(window + furthest < self.image.len(), "windows reach over the image");
-        let blocks = self.channels.div_ceil(super::lanes(path));
-        let lanes = blocks * super::lanes(path);
+        let blocks = self.channels.div_ceil(isa.lanes());
+        let lanes = blocks * isa.lanes();
         assert_eq!(self.weights.len(), self.taps.len() * lanes, "packed weights");
         assert_eq!(self.start.len(), lanes, "starts of the sums");
         assert_eq!(output.len(), self.channels * self.rows * self.columns, "planes");
@@ -99,7 +97,7 @@ const WORTH_A_PANEL: usize = 12;
 /// # Safety
 /// [`LineJob::check`] has passed for this job and output.
 #[inline(always)]
-pub(super) unsafe fn planes<S: Simd, const C: usize, const V: usize>(
+unsafe fn planes<S: Simd, const C: usize, const V: usize>(
     simd: S,
     job: &LineJob<'_>,
     output: &mut [f32],
@@ -312,18 +310,19 @@ impl<const V: usize> Tile<V> {
     }
 }
 
-/// A path's `lines`.
-macro_rules! entries {
-    ($(#[$feature:meta])* $kind:ty = $proof:expr, $channels:literal by $vectors:literal) => {
-        /// Computes a job.
-        ///
-        /// # Safety
-        /// The CPU has what this path needs, and the job was checked for this output and panel.
-        $(#[$feature])*
-        pub(super) unsafe fn lines(job: &LineJob<'_>, output: &mut [f32], panel: &mut [f32]) {
-            // SAFETY: the caller promises the check.
-            unsafe { line::planes::<$kind, $channels, $vectors>($proof, job, output, panel) };
-        }
-    };
+/// The planes of a job that was checked.
+struct Planes<'a, const C: usize, const V: usize> {
+    job: &'a LineJob<'a>,
+    output: &'a mut [f32],
+    panel: &'a mut [f32],
 }
-pub(super) use entries;
+
+impl<const C: usize, const V: usize> Kernel for Planes<'_, C, V> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        // SAFETY: `LineJob::run` has checked job, output and panel.
+        unsafe { planes::<S, C, V>(simd, self.job, self.output, self.panel) };
+    }
+}

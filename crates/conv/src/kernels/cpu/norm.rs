@@ -1,8 +1,9 @@
 //! One feature map of a batch normalization: its sums, and its result.
-#![expect(unsafe_code, reason = "functions for the vector instructions of a path")]
+
+use updraft_simd::dispatch;
 
 use super::function::{Function, with_function};
-use crate::kernels::{Activation, Path};
+use crate::kernels::Activation;
 
 /// Lanes of a sum: two of the widest vectors.
 const LANES: usize = 32;
@@ -56,238 +57,90 @@ pub(super) fn sums<const M: usize, const N: usize>(
 
 /// The sum.
 #[inline(always)]
-pub(super) fn sum(x: &[f32]) -> f64 {
+fn total(x: &[f32]) -> f64 {
     let [sum] = sums([x], |[x]| [x]);
     sum
 }
 
-/// The mean and the sum of squared differences from it.
-#[inline(always)]
-pub(super) fn moments(x: &[f32]) -> [f64; 2] {
-    let mean = sum(x) / x.len() as f64;
-    let near = mean as f32;
-    let [squares] = sums([x], |[x]| [(x - near) * (x - near)]);
-    // The differences were taken from the rounded mean.
-    let shift = mean - f64::from(near);
-    [mean, squares - x.len() as f64 * shift * shift]
-}
+dispatch! {
+    /// The sum.
+    pub(crate) fn sum(_simd, x: &[f32]) -> f64 {
+        total(x)
+    }
 
-/// `y = activation((x − mean)·scale + shift + residual)`.
-#[inline(always)]
-pub(super) fn apply(line: Line, x: &[f32], residual: Option<&[f32]>, y: &mut [f32]) {
-    with_function!(line.activation, function => match residual {
-        None => {
-            for (&x, y) in x.iter().zip(y) {
-                *y = function.value(line.at(x));
+    /// The mean and the sum of squared differences from it.
+    pub(crate) fn moments(_simd, x: &[f32]) -> [f64; 2] {
+        let mean = total(x) / x.len() as f64;
+        let near = mean as f32;
+        let [squares] = sums([x], |[x]| [(x - near) * (x - near)]);
+        // The differences were taken from the rounded mean.
+        let shift = mean - f64::from(near);
+        [mean, squares - x.len() as f64 * shift * shift]
+    }
+
+    /// `y = activation((x − mean)·scale + shift + residual)`.
+    pub(crate) fn apply(_simd, line: Line, x: &[f32], residual: Option<&[f32]>, y: &mut [f32]) {
+        with_function!(line.activation, function => match residual {
+            None => {
+                for (&x, y) in x.iter().zip(y) {
+                    *y = function.value(line.at(x));
+                }
             }
-        }
-        Some(residual) => {
-            for ((&x, &residual), y) in x.iter().zip(residual).zip(y) {
-                *y = function.value(line.at(x) + residual);
+            Some(residual) => {
+                for ((&x, &residual), y) in x.iter().zip(residual).zip(y) {
+                    *y = function.value(line.at(x) + residual);
+                }
             }
-        }
-    });
-}
-
-/// `[Σ g, Σ g·(x − mean)]` of the gradient `g` that passes the activation.
-#[inline(always)]
-pub(super) fn gradient_sums(
-    line: Line,
-    x: &[f32],
-    residual: Option<&[f32]>,
-    dy: &[f32],
-) -> [f64; 2] {
-    with_function!(line.activation, function => match residual {
-        None => sums([x, dy], |[x, dy]| {
-            let g = function.pass(line.at(x), dy);
-            [g, g * (x - line.mean)]
-        }),
-        Some(residual) => sums([x, dy, residual], |[x, dy, residual]| {
-            let g = function.pass(line.at(x) + residual, dy);
-            [g, g * (x - line.mean)]
-        }),
-    })
-}
-
-/// `dx = scale·(g − first − (x − mean)·second)`.
-#[inline(always)]
-pub(super) fn gradient(
-    line: Line,
-    [first, second]: [f32; 2],
-    x: &[f32],
-    dy: &[f32],
-    dx: &mut [f32],
-) {
-    with_function!(line.activation, function => for ((&x, &dy), dx) in x.iter().zip(dy).zip(dx) {
-        let g = function.pass(line.at(x), dy);
-        *dx = line.scale * (g - first - (x - line.mean) * second);
-    });
-}
-
-/// The same where a residual was added, whose gradient is `g`.
-#[inline(always)]
-pub(super) fn gradient_of_both(
-    line: Line,
-    [first, second]: [f32; 2],
-    [x, residual, dy]: [&[f32]; 3],
-    dx: &mut [f32],
-    dresidual: &mut [f32],
-) {
-    with_function!(line.activation, function => {
-        let inputs = x.iter().zip(residual).zip(dy);
-        for (((&x, &residual), &dy), (dx, dresidual)) in inputs.zip(dx.iter_mut().zip(dresidual)) {
-            let g = function.pass(line.at(x) + residual, dy);
-            *dx = line.scale * (g - first - (x - line.mean) * second);
-            *dresidual = g;
-        }
-    });
-}
-
-/// The functions of a path.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct NormKernels {
-    pub(super) sum: unsafe fn(&[f32]) -> f64,
-    pub(super) moments: unsafe fn(&[f32]) -> [f64; 2],
-    pub(super) apply: Apply,
-    pub(super) gradient_sums: GradientSums,
-    pub(super) gradient: Gradient,
-    pub(super) gradient_of_both: GradientOfBoth,
-}
-
-type Apply = unsafe fn(Line, &[f32], Option<&[f32]>, &mut [f32]);
-
-type GradientSums = unsafe fn(Line, &[f32], Option<&[f32]>, &[f32]) -> [f64; 2];
-
-type Gradient = unsafe fn(Line, [f32; 2], &[f32], &[f32], &mut [f32]);
-
-type GradientOfBoth = unsafe fn(Line, [f32; 2], [&[f32]; 3], &mut [f32], &mut [f32]);
-
-impl NormKernels {
-    /// Those of a path.
-    ///
-    /// # Panics
-    /// If the path is not available on this CPU.
-    pub(crate) fn of(path: Path) -> Self {
-        assert!(path.is_available(), "this CPU has no {path}");
-        match path {
-            #[cfg(target_arch = "x86_64")]
-            Path::Avx512 => super::avx512::NORM,
-            #[cfg(target_arch = "x86_64")]
-            Path::Avx2 => super::avx2::NORM,
-            _ => super::portable::NORM,
-        }
+        });
     }
 
-    pub(crate) fn sum(&self, x: &[f32]) -> f64 {
-        // SAFETY: `of` has checked the CPU, here and below.
-        unsafe { (self.sum)(x) }
-    }
-
-    pub(crate) fn moments(&self, x: &[f32]) -> [f64; 2] {
-        // SAFETY: see `sum`.
-        unsafe { (self.moments)(x) }
-    }
-
-    pub(crate) fn apply(&self, line: Line, x: &[f32], residual: Option<&[f32]>, y: &mut [f32]) {
-        // SAFETY: see `sum`.
-        unsafe { (self.apply)(line, x, residual, y) };
-    }
-
-    pub(crate) fn gradient_sums(
-        &self,
-        line: Line,
+    /// `[Σ g, Σ g·(x − mean)]` of the gradient `g` that passes the activation.
+    pub(crate) fn gradient_sums(_simd, line: Line,
         x: &[f32],
         residual: Option<&[f32]>,
         dy: &[f32],
     ) -> [f64; 2] {
-        // SAFETY: see `sum`.
-        unsafe { (self.gradient_sums)(line, x, residual, dy) }
+        with_function!(line.activation, function => match residual {
+            None => sums([x, dy], |[x, dy]| {
+                let g = function.pass(line.at(x), dy);
+                [g, g * (x - line.mean)]
+            }),
+            Some(residual) => sums([x, dy, residual], |[x, dy, residual]| {
+                let g = function.pass(line.at(x) + residual, dy);
+                [g, g * (x - line.mean)]
+            }),
+        })
     }
 
-    pub(crate) fn gradient(
-        &self,
-        line: Line,
+    /// `dx = scale·(g − first − (x − mean)·second)`.
+    pub(crate) fn gradient(_simd, line: Line,
         means: [f32; 2],
         x: &[f32],
         dy: &[f32],
         dx: &mut [f32],
     ) {
-        // SAFETY: see `sum`.
-        unsafe { (self.gradient)(line, means, x, dy, dx) };
+        let [first, second] = means;
+        with_function!(line.activation, function => for ((&x, &dy), dx) in x.iter().zip(dy).zip(dx) {
+            let g = function.pass(line.at(x), dy);
+            *dx = line.scale * (g - first - (x - line.mean) * second);
+        });
     }
 
-    pub(crate) fn gradient_of_both(
-        &self,
-        line: Line,
+    /// The same where a residual was added, whose gradient is `g`.
+    pub(crate) fn gradient_of_both(_simd, line: Line,
         means: [f32; 2],
         inputs: [&[f32]; 3],
         dx: &mut [f32],
         dresidual: &mut [f32],
     ) {
-        // SAFETY: see `sum`.
-        unsafe { (self.gradient_of_both)(line, means, inputs, dx, dresidual) };
+        let ([first, second], [x, residual, dy]) = (means, inputs);
+        with_function!(line.activation, function => {
+            let inputs = x.iter().zip(residual).zip(dy);
+            for (((&x, &residual), &dy), (dx, dresidual)) in inputs.zip(dx.iter_mut().zip(dresidual)) {
+                let g = function.pass(line.at(x) + residual, dy);
+                *dx = line.scale * (g - first - (x - line.mean) * second);
+                *dresidual = g;
+            }
+        });
     }
 }
-
-/// A path's instances.
-macro_rules! entries {
-    ($(#[$feature:meta])*) => {
-        /// The functions of this path.
-        pub(super) const NORM: norm::NormKernels = {
-            $(#[$feature])*
-            unsafe fn sum(x: &[f32]) -> f64 {
-                norm::sum(x)
-            }
-
-            $(#[$feature])*
-            unsafe fn moments(x: &[f32]) -> [f64; 2] {
-                norm::moments(x)
-            }
-
-            $(#[$feature])*
-            unsafe fn apply(
-                line: norm::Line,
-                x: &[f32],
-                residual: Option<&[f32]>,
-                y: &mut [f32],
-            ) {
-                norm::apply(line, x, residual, y);
-            }
-
-            $(#[$feature])*
-            unsafe fn gradient_sums(
-                line: norm::Line,
-                x: &[f32],
-                residual: Option<&[f32]>,
-                dy: &[f32],
-            ) -> [f64; 2] {
-                norm::gradient_sums(line, x, residual, dy)
-            }
-
-            $(#[$feature])*
-            unsafe fn gradient(
-                line: norm::Line,
-                means: [f32; 2],
-                x: &[f32],
-                dy: &[f32],
-                dx: &mut [f32],
-            ) {
-                norm::gradient(line, means, x, dy, dx);
-            }
-
-            $(#[$feature])*
-            unsafe fn gradient_of_both(
-                line: norm::Line,
-                means: [f32; 2],
-                inputs: [&[f32]; 3],
-                dx: &mut [f32],
-                dresidual: &mut [f32],
-            ) {
-                norm::gradient_of_both(line, means, inputs, dx, dresidual);
-            }
-
-            norm::NormKernels { sum, moments, apply, gradient_sums, gradient, gradient_of_both }
-        };
-    };
-}
-pub(super) use entries;

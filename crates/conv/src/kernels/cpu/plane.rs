@@ -3,8 +3,7 @@
 //! Some rows of results are summed together: a vector of the image is read once for all of them.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
-use super::vector::Simd;
-use crate::kernels::path::Path;
+use updraft_simd::{Isa, Simd, dispatch};
 
 /// Rows and columns of a window. More weights than these leave no register for sums.
 pub(crate) const WINDOW: usize = 3;
@@ -26,8 +25,8 @@ pub(crate) struct PlaneJob<'a> {
 
 impl PlaneJob<'_> {
     /// Whether rows of results fill a vector.
-    pub(crate) const fn fits(path: Path, columns: usize) -> bool {
-        columns >= super::lanes(path)
+    pub(crate) const fn fits(isa: Isa, columns: usize) -> bool {
+        columns >= isa.lanes()
     }
 
     /// Computes the plane `[rows][columns]`.
@@ -35,26 +34,17 @@ impl PlaneJob<'_> {
     /// # Panics
     /// If a slice is too short for what the job says of it, rows do not [fit](Self::fits), or the
     /// path is not available.
-    pub(crate) fn run(&self, path: Path, output: &mut [f32]) {
-        assert!(path.is_available(), "this CPU has no {path}");
+    pub(crate) fn run(&self, isa: Isa, output: &mut [f32]) {
+        assert!(isa.is_available(), "this CPU has no {isa}");
         let [rows, columns] = self.size;
-        assert!(Self::fits(path, columns), "rows of {columns} fill no vector");
+        assert!(Self::fits(isa, columns), "rows of {columns} fill no vector");
         assert_eq!(output.len(), rows * columns, "a plane of results");
         if rows == 0 {
             return;
         }
         let read = (rows + WINDOW - 2) * self.pitch + columns + WINDOW - 1;
         assert!(read <= self.image.len(), "windows reach over the image");
-        match path {
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available, the job checked.
-            Path::Avx512 => unsafe { super::avx512::plane(self, output) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available, the job checked.
-            Path::Avx2 => unsafe { super::avx2::plane(self, output) },
-            // SAFETY: every CPU has it, and the job is checked.
-            _ => unsafe { super::portable::plane(self, output) },
-        }
+        plane(isa.vectors(), self, output)
     }
 }
 
@@ -63,7 +53,7 @@ impl PlaneJob<'_> {
 /// # Safety
 /// [`PlaneJob::run`] has checked the job and the output.
 #[inline(always)]
-pub(super) unsafe fn windows<S: Simd>(simd: S, job: &PlaneJob<'_>, output: &mut [f32]) {
+unsafe fn windows<S: Simd>(simd: S, job: &PlaneJob<'_>, output: &mut [f32]) {
     let weights = job.weights.map(|weight| simd.splat(weight));
     let mut row = 0;
     while row < job.size[0] {
@@ -126,18 +116,10 @@ unsafe fn rows<S: Simd, const R: usize>(
     }
 }
 
-/// A path's `plane`.
-macro_rules! entries {
-    ($(#[$feature:meta])* $kind:ty = $proof:expr) => {
-        /// Computes a job.
-        ///
-        /// # Safety
-        /// The CPU has what this path needs, and the job was checked for this output.
-        $(#[$feature])*
-        pub(super) unsafe fn plane(job: &PlaneJob<'_>, output: &mut [f32]) {
-            // SAFETY: the caller promises the check.
-            unsafe { plane::windows::<$kind>($proof, job, output) };
-        }
-    };
+dispatch! {
+    /// The plane of a job that was checked.
+    fn plane(simd, job: &PlaneJob<'_>, output: &mut [f32]) {
+        // SAFETY: `PlaneJob::run` has checked the job and the output.
+        unsafe { windows(simd, job, output) };
+    }
 }
-pub(super) use entries;

@@ -1,7 +1,7 @@
 //! One feature map of a pooling: rows of a window are joined as vectors, then its columns.
-#![expect(unsafe_code, reason = "functions for the vector instructions of a path")]
 
-use crate::kernels::Path;
+use updraft_simd::dispatch;
+
 use crate::kernels::pool::{PoolGeometry, Pooling, Window};
 
 impl Window {
@@ -44,34 +44,38 @@ fn join(
     }
 }
 
-#[inline(always)]
-pub(super) fn pool(
-    pooling: Pooling,
-    geometry: &PoolGeometry,
-    x: &[f32],
-    y: &mut [f32],
-    row: &mut [f32],
-) {
-    match pooling {
-        Pooling::Max => join(geometry, x, y, row, larger, |largest, _| largest),
-        Pooling::Average => {
-            join(geometry, x, y, row, |a, b| a + b, |sum, divisor| sum / divisor as f32);
+dispatch! {
+    /// Pools a feature map; `row` is room for one row of the input.
+    pub(crate) fn pool(
+        _simd,
+        pooling: Pooling,
+        geometry: &PoolGeometry,
+        x: &[f32],
+        y: &mut [f32],
+        row: &mut [f32],
+    ) {
+        match pooling {
+            Pooling::Max => join(geometry, x, y, row, larger, |largest, _| largest),
+            Pooling::Average => {
+                join(geometry, x, y, row, |a, b| a + b, |sum, divisor| sum / divisor as f32);
+            }
         }
     }
-}
 
-/// Adds to `dx` what the outputs' gradients give to each input.
-#[inline(always)]
-pub(super) fn gradient(
-    pooling: Pooling,
-    geometry: &PoolGeometry,
-    [x, dy]: [&[f32]; 2],
-    dx: &mut [f32],
-    row: &mut [f32],
-) {
-    match pooling {
-        Pooling::Max => gradient_of_max(geometry, [x, dy], dx),
-        Pooling::Average => gradient_of_average(geometry, dy, dx, row),
+    /// Adds to `dx` what the outputs' gradients give to each input of a feature map, from `[x, dy]`;
+    /// `row` as above.
+    pub(crate) fn gradient(
+        _simd,
+        pooling: Pooling,
+        geometry: &PoolGeometry,
+        inputs: [&[f32]; 2],
+        dx: &mut [f32],
+        row: &mut [f32],
+    ) {
+        match pooling {
+            Pooling::Max => gradient_of_max(geometry, inputs, dx),
+            Pooling::Average => gradient_of_average(geometry, inputs[1], dx, row),
+        }
     }
 }
 
@@ -111,90 +115,3 @@ fn gradient_of_average(geometry: &PoolGeometry, dy: &[f32], dx: &mut [f32], row:
         }
     }
 }
-
-/// The functions of a path.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PoolKernels {
-    pub(super) pool: Pool,
-    pub(super) gradient: Gradient,
-}
-
-type Pool = unsafe fn(Pooling, &PoolGeometry, &[f32], &mut [f32], &mut [f32]);
-
-type Gradient = unsafe fn(Pooling, &PoolGeometry, [&[f32]; 2], &mut [f32], &mut [f32]);
-
-impl PoolKernels {
-    /// Those of a path.
-    ///
-    /// # Panics
-    /// If the path is not available on this CPU.
-    pub(crate) fn of(path: Path) -> Self {
-        assert!(path.is_available(), "this CPU has no {path}");
-        match path {
-            #[cfg(target_arch = "x86_64")]
-            Path::Avx512 => super::avx512::POOL,
-            #[cfg(target_arch = "x86_64")]
-            Path::Avx2 => super::avx2::POOL,
-            _ => super::portable::POOL,
-        }
-    }
-
-    /// Pools a feature map; `row` is room for one row of the input.
-    pub(crate) fn pool(
-        &self,
-        pooling: Pooling,
-        geometry: &PoolGeometry,
-        x: &[f32],
-        y: &mut [f32],
-        row: &mut [f32],
-    ) {
-        // SAFETY: `of` has checked the CPU, here and below.
-        unsafe { (self.pool)(pooling, geometry, x, y, row) };
-    }
-
-    /// Adds the gradient of a feature map, from `[x, dy]`; `row` as above.
-    pub(crate) fn gradient(
-        &self,
-        pooling: Pooling,
-        geometry: &PoolGeometry,
-        inputs: [&[f32]; 2],
-        dx: &mut [f32],
-        row: &mut [f32],
-    ) {
-        // SAFETY: see `pool`.
-        unsafe { (self.gradient)(pooling, geometry, inputs, dx, row) };
-    }
-}
-
-/// A path's instances.
-macro_rules! entries {
-    ($(#[$feature:meta])*) => {
-        /// The pooling of this path.
-        pub(super) const POOL: pool::PoolKernels = {
-            $(#[$feature])*
-            unsafe fn pool(
-                pooling: Pooling,
-                geometry: &PoolGeometry,
-                x: &[f32],
-                y: &mut [f32],
-                row: &mut [f32],
-            ) {
-                pool::pool(pooling, geometry, x, y, row);
-            }
-
-            $(#[$feature])*
-            unsafe fn gradient(
-                pooling: Pooling,
-                geometry: &PoolGeometry,
-                inputs: [&[f32]; 2],
-                dx: &mut [f32],
-                row: &mut [f32],
-            ) {
-                pool::gradient(pooling, geometry, inputs, dx, row);
-            }
-
-            pool::PoolKernels { pool, gradient }
-        };
-    };
-}
-pub(super) use entries;

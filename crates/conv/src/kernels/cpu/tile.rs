@@ -5,8 +5,9 @@
 //! sums of a tile of pixels stay in registers until all taps are through.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
-use super::vector::Simd;
-use crate::kernels::path::Path;
+use std::ops::Range;
+
+use updraft_simd::{Isa, Kernel, Simd, Vectors};
 
 /// A sum over windows of one padded image, for a grid of pixels.
 #[derive(Debug, Clone, Copy)]
@@ -32,26 +33,69 @@ pub(crate) struct TileJob<'a> {
     pub(crate) output_column: usize,
 }
 
+/// Computes a job that was checked, by tiles of so many pixels of one vector and of two: picks the
+/// instances for its width and stride.
+macro_rules! run {
+    ($simd:ident, $job:ident, $output:ident, one [$($one:literal)*], two [$($two:literal)*]) => {
+        let pairs = $job.blocks / 2 * 2;
+        if pairs > 0 {
+            let (blocks, output) = (0..pairs, &mut *$output);
+            match (pixels(&[$($two),*], 2, $job), $job.column_step) {
+                $(
+                    ($two, 1) => $simd.vectorize(Rows::<2, $two, 1> { job: $job, blocks, output }),
+                    ($two, 2) => $simd.vectorize(Rows::<2, $two, 2> { job: $job, blocks, output }),
+                    ($two, _) => $simd.vectorize(Rows::<2, $two, 0> { job: $job, blocks, output }),
+                )*
+                _ => unreachable!("a tile has a size that there is"),
+            }
+        }
+        if pairs < $job.blocks {
+            let (blocks, output) = (pairs..$job.blocks, &mut *$output);
+            match (pixels(&[$($one),*], 1, $job), $job.column_step) {
+                $(
+                    ($one, 1) => $simd.vectorize(Rows::<1, $one, 1> { job: $job, blocks, output }),
+                    ($one, 2) => $simd.vectorize(Rows::<1, $one, 2> { job: $job, blocks, output }),
+                    ($one, _) => $simd.vectorize(Rows::<1, $one, 0> { job: $job, blocks, output }),
+                )*
+                _ => unreachable!("a tile has a size that there is"),
+            }
+        }
+    };
+}
+
 impl TileJob<'_> {
     /// Computes the grid into `output`, which starts at the first pixel.
     ///
     /// # Panics
-    /// If a slice is too short for what the job says of it, or the path is not available.
-    pub(crate) fn run(&self, path: Path, output: &mut [f32]) {
-        assert!(path.is_available(), "this CPU has no {path}");
+    /// If a slice is too short for what the job says of it, or the CPU does not have `isa`.
+    pub(crate) fn run(&self, isa: Isa, output: &mut [f32]) {
+        assert!(isa.is_available(), "this CPU has no {isa}");
         if self.rows == 0 || self.columns == 0 {
             return;
         }
-        self.check(super::lanes(path), output);
-        match path {
+        self.check(isa.lanes(), output);
+        match isa.vectors() {
+            Vectors::Portable(simd) => {
+                run!(simd, self, output, one [8 7 6 5 4 3 2 1], two [4 3 2 1]);
+            }
+            #[cfg(target_arch = "aarch64")]
+            Vectors::Neon(simd) => {
+                run!(simd, self, output, one [12 10 8 7 6 5 4 3 2 1], two [6 5 4 3 2 1]);
+            }
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available, the job checked.
-            Path::Avx512 => unsafe { super::avx512::tiles(self, output) },
+            Vectors::Avx2(simd) => {
+                run!(simd, self, output, one [12 10 8 7 6 5 4 3 2 1], two [6 5 4 3 2 1]);
+            }
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available, the job checked.
-            Path::Avx2 => unsafe { super::avx2::tiles(self, output) },
-            // SAFETY: every CPU has it, and the job is checked.
-            _ => unsafe { super::portable::tiles(self, output) },
+            Vectors::Avx512(simd) => {
+                run!(
+                    simd,
+                    self,
+                    output,
+                    one [28 24 20 16 14 12 10 8 7 6 5 4 3 2 1],
+                    two [14 12 10 8 7 6 5 4 3 2 1]
+                );
+            }
         }
     }
 
@@ -71,7 +115,7 @@ impl TileJob<'_> {
 /// How many pixels a tile has: of the sizes there are, the one that wastes the least.
 ///
 /// The last tile of a row overlaps the one before it, so that none is cut.
-pub(super) fn pixels(sizes: &[usize], vectors: usize, job: &TileJob<'_>) -> usize {
+fn pixels(sizes: &[usize], vectors: usize, job: &TileJob<'_>) -> usize {
     // Eight sums hide the latency of a fused multiply-add.
     let cost = |size: usize| job.columns.div_ceil(size) * (size * vectors).max(8);
     // Of pairs with a step that no instance knows, compilers keep more than 20 sums in memory.
@@ -89,10 +133,10 @@ pub(super) fn pixels(sizes: &[usize], vectors: usize, job: &TileJob<'_>) -> usiz
 /// [`TileJob::check`] has passed for this job and output, `B` divides the number of blocks, and
 /// `Q` is at most the number of columns.
 #[inline(always)]
-pub(super) unsafe fn rows<S: Simd, const B: usize, const Q: usize, const STEP: usize>(
+unsafe fn rows<S: Simd, const B: usize, const Q: usize, const STEP: usize>(
     simd: S,
     job: &TileJob<'_>,
-    blocks: std::ops::Range<usize>,
+    blocks: Range<usize>,
     output: &mut [f32],
 ) {
     let step = if STEP == 0 { job.column_step } else { STEP };
@@ -180,57 +224,19 @@ unsafe fn tile<S: Simd, const B: usize, const Q: usize>(
     }
 }
 
-/// A path's `tiles`: picks the instance for a job's width and stride.
-macro_rules! entries {
-    (
-        $(#[$feature:meta])* $kind:ty = $proof:expr,
-        one [$($one:literal)*],
-        two [$($two:literal)*]
-    ) => {
-        /// Computes a job.
-        ///
-        /// # Safety
-        /// The CPU has what this path needs, and the job was checked for this output.
-        pub(super) unsafe fn tiles(job: &TileJob<'_>, output: &mut [f32]) {
-            let pairs = job.blocks / 2 * 2;
-            if pairs > 0 {
-                let run: Rows = match (tile::pixels(&[$($two),*], 2, job), job.column_step) {
-                    $(
-                        ($two, 1) => rows::<2, $two, 1>,
-                        ($two, 2) => rows::<2, $two, 2>,
-                        ($two, _) => rows::<2, $two, 0>,
-                    )*
-                    _ => unreachable!("a tile has a size that there is"),
-                };
-                // SAFETY: the caller promises the CPU and the check.
-                unsafe { run(job, 0..pairs, output) };
-            }
-            if pairs < job.blocks {
-                let run: Rows = match (tile::pixels(&[$($one),*], 1, job), job.column_step) {
-                    $(
-                        ($one, 1) => rows::<1, $one, 1>,
-                        ($one, 2) => rows::<1, $one, 2>,
-                        ($one, _) => rows::<1, $one, 0>,
-                    )*
-                    _ => unreachable!("a tile has a size that there is"),
-                };
-                // SAFETY: the caller promises the CPU and the check.
-                unsafe { run(job, pairs..job.blocks, output) };
-            }
-        }
-
-        /// One instance of `rows`.
-        type Rows = unsafe fn(&TileJob<'_>, std::ops::Range<usize>, &mut [f32]);
-
-        $(#[$feature])*
-        unsafe fn rows<const B: usize, const Q: usize, const STEP: usize>(
-            job: &TileJob<'_>,
-            blocks: std::ops::Range<usize>,
-            output: &mut [f32],
-        ) {
-            // SAFETY: `tiles` is given checked jobs, and picks `B` and `Q` for them.
-            unsafe { tile::rows::<$kind, B, Q, STEP>($proof, job, blocks, output) };
-        }
-    };
+/// Some blocks of a job that was checked: `B` divides their number, and rows have `Q` pixels.
+struct Rows<'a, const B: usize, const Q: usize, const STEP: usize> {
+    job: &'a TileJob<'a>,
+    blocks: Range<usize>,
+    output: &'a mut [f32],
 }
-pub(super) use entries;
+
+impl<const B: usize, const Q: usize, const STEP: usize> Kernel for Rows<'_, B, Q, STEP> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        // SAFETY: `TileJob::run` has checked the job, and picks `B` and `Q` for it.
+        unsafe { rows::<S, B, Q, STEP>(simd, self.job, self.blocks, self.output) };
+    }
+}

@@ -10,8 +10,7 @@
 //! of these, whose squares and cubes f32 holds exactly.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
-use super::vector::Simd;
-use crate::kernels::path::Path;
+use updraft_simd::{Isa, Simd, dispatch};
 
 /// Results of a tile on each axis.
 pub(crate) const RESULTS: usize = 4;
@@ -84,28 +83,19 @@ impl TransformJob<'_> {
     /// Computes the squares of `output`; of results, says whether all are finite.
     ///
     /// # Panics
-    /// If a slice is too short for what the job says of it, or the path is not available.
-    pub(crate) fn run(&self, path: Path, output: &mut [f32]) -> bool {
-        assert!(path.is_available(), "this CPU has no {path}");
+    /// If a slice is too short for what the job says of it, or the CPU does not have `isa`.
+    pub(crate) fn run(&self, isa: Isa, output: &mut [f32]) -> bool {
+        assert!(isa.is_available(), "this CPU has no {isa}");
         if self.count.contains(&0) {
             return true;
         }
         let [taken, given] = self.transform.sizes();
-        assert!(self.channels.is_multiple_of(super::lanes(path)), "whole vectors");
+        assert!(self.channels.is_multiple_of(isa.lanes()), "whole vectors");
         let read = self.from.end(self.count, taken, self.channels);
         assert!(read <= self.input.len(), "the input is too short");
         let written = self.to.end(self.count, given, self.channels);
         assert!(written <= output.len(), "the output is too short");
-        match path {
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available, the job checked.
-            Path::Avx512 => unsafe { super::avx512::winograd(self, output) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available, the job checked.
-            Path::Avx2 => unsafe { super::avx2::winograd(self, output) },
-            // SAFETY: every CPU has it, and the job is checked.
-            _ => unsafe { super::portable::winograd(self, output) },
-        }
+        all_squares(isa.vectors(), self, output)
     }
 }
 
@@ -241,11 +231,7 @@ impl Matrix<POINTS, TAPS> for WeightGradient {
 /// # Safety
 /// [`TransformJob::run`] has checked the job and the output.
 #[inline(always)]
-pub(super) unsafe fn transform<S: Simd>(
-    simd: S,
-    job: &TransformJob<'_>,
-    output: &mut [f32],
-) -> bool {
+unsafe fn transform<S: Simd>(simd: S, job: &TransformJob<'_>, output: &mut [f32]) -> bool {
     match job.transform {
         // SAFETY: the caller promises the check, here and below.
         Transform::Input => unsafe { squares::<S, Input, 6, 6>(simd, job, output) },
@@ -311,21 +297,10 @@ unsafe fn squares<S: Simd, M: Matrix<I, O>, const I: usize, const O: usize>(
     checks.into_iter().all(|check| simd.is_zero(check))
 }
 
-/// A path's `winograd`.
-macro_rules! entries {
-    ($(#[$feature:meta])* $kind:ty = $proof:expr) => {
-        /// Computes a job.
-        ///
-        /// # Safety
-        /// The CPU has what this path needs, and the job was checked for this output.
-        $(#[$feature])*
-        pub(super) unsafe fn winograd(
-            job: &winograd::TransformJob<'_>,
-            output: &mut [f32],
-        ) -> bool {
-            // SAFETY: the caller promises the check.
-            unsafe { winograd::transform::<$kind>($proof, job, output) }
-        }
-    };
+dispatch! {
+    /// All squares of a job that was checked.
+    fn all_squares(simd, job: &TransformJob<'_>, output: &mut [f32]) -> bool {
+        // SAFETY: `TransformJob::run` has checked the job and the output.
+        unsafe { transform(simd, job, output) }
+    }
 }
-pub(super) use entries;

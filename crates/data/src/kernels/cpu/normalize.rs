@@ -1,10 +1,7 @@
 //! From bytes to normalized numbers.
-#![cfg_attr(
-    target_arch = "x86_64",
-    expect(unsafe_code, reason = "instructions that not every processor has")
-)]
 
-use crate::kernels::Path;
+use updraft_simd::dispatch;
+
 use crate::pixels::Element;
 
 /// The map `byte · scale + shift`: one rounded product and one rounded sum in f32, never fused,
@@ -48,64 +45,32 @@ pub(crate) fn append_channels<T: Element>(values: &[T], affine: &[Affine], to: &
     }
 }
 
-/// Appends every byte as a number.
-pub(crate) fn append_values(path: Path, bytes: &[u8], affine: Affine, to: &mut Vec<f32>) {
-    match path {
-        #[cfg(target_arch = "x86_64")]
-        Path::Avx2 if path.is_available() => {
-            // SAFETY: the processor has the instructions.
-            unsafe { avx2::append_values(bytes, affine, to) }
+dispatch! {
+    /// Appends every byte as a number.
+    pub(crate) fn append_values(_simd, bytes: &[u8], affine: Affine, to: &mut Vec<f32>) {
+        to.extend(bytes.iter().map(|&byte| affine.apply(byte)));
+    }
+
+    /// Appends the pixels of an image of three channels as three planes, each with a map of its own.
+    ///
+    /// Bytes that fill no pixel are left out.
+    pub(crate) fn append_planes(
+        _simd,
+        pixels: &[u8],
+        affine: &[Affine; 3],
+        to: &mut Vec<f32>,
+    ) {
+        let (pixels, _) = pixels.as_chunks::<3>();
+        for (channel, affine) in affine.iter().enumerate() {
+            to.extend(pixels.iter().map(|pixel| affine.apply(pixel[channel])));
         }
-        _ => values(bytes, affine, to),
-    }
-}
-
-/// Appends the pixels of an image of three channels as three planes, each with a map of its own.
-///
-/// Bytes that fill no pixel are left out.
-pub(crate) fn append_planes(path: Path, pixels: &[u8], affine: &[Affine; 3], to: &mut Vec<f32>) {
-    match path {
-        #[cfg(target_arch = "x86_64")]
-        Path::Avx2 if path.is_available() => {
-            // SAFETY: the processor has the instructions.
-            unsafe { avx2::append_planes(pixels, affine, to) }
-        }
-        _ => planes(pixels, affine, to),
-    }
-}
-
-#[inline(always)]
-fn values(bytes: &[u8], affine: Affine, to: &mut Vec<f32>) {
-    to.extend(bytes.iter().map(|&byte| affine.apply(byte)));
-}
-
-#[inline(always)]
-fn planes(pixels: &[u8], affine: &[Affine; 3], to: &mut Vec<f32>) {
-    let (pixels, _) = pixels.as_chunks::<3>();
-    for (channel, affine) in affine.iter().enumerate() {
-        to.extend(pixels.iter().map(|pixel| affine.apply(pixel[channel])));
-    }
-}
-
-/// The same loops, compiled for AVX2.
-#[cfg(target_arch = "x86_64")]
-mod avx2 {
-    use super::Affine;
-
-    #[target_feature(enable = "avx2")]
-    pub(super) fn append_values(bytes: &[u8], affine: Affine, to: &mut Vec<f32>) {
-        super::values(bytes, affine, to);
-    }
-
-    #[target_feature(enable = "avx2")]
-    pub(super) fn append_planes(pixels: &[u8], affine: &[Affine; 3], to: &mut Vec<f32>) {
-        super::planes(pixels, affine, to);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use updraft_simd::Isa;
 
     use super::*;
 
@@ -127,13 +92,14 @@ mod tests {
                 let whole = bytes.chunks_exact(3);
                 planes.extend(whole.map(|pixel| formula(map, &pixel[channel])));
             }
-            for path in Path::ALL.into_iter().filter(|path| path.is_available()) {
+            for isa in Isa::BASES.into_iter().filter(|isa| isa.is_available()) {
+                let vectors = isa.vectors();
                 let mut got = vec![7.0];
-                append_values(path, &bytes, maps[0], &mut got);
-                prop_assert_eq!(bits(&got[1..]), bits(&values), "{:?}", path);
+                append_values(vectors, &bytes, maps[0], &mut got);
+                prop_assert_eq!(bits(&got[1..]), bits(&values), "{}", isa);
                 let mut got = vec![7.0];
-                append_planes(path, &bytes, &maps, &mut got);
-                prop_assert_eq!(bits(&got[1..]), bits(&planes), "{:?}", path);
+                append_planes(vectors, &bytes, &maps, &mut got);
+                prop_assert_eq!(bits(&got[1..]), bits(&planes), "{}", isa);
             }
         }
     }

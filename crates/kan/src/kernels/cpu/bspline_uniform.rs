@@ -1,6 +1,7 @@
 //! B-splines of degree 1 to 3 over equal intervals, in closed form, a vector of samples at a time.
 
-use super::vector::{MOST_LANES, Simd};
+use updraft_simd::{MAX_LANES, Simd};
+
 use crate::grid::{Grid, Outside};
 
 /// A uniform grid in the units of its intervals.
@@ -72,7 +73,7 @@ impl Uniform {
             let x = simd.read(x);
             (least, most) = (simd.smaller(x, least), simd.larger(x, most));
         }
-        let mut ends = [0.0; 2 * MOST_LANES];
+        let mut ends = [0.0; 2 * MAX_LANES];
         let ends = &mut ends[..2 * S::LANES];
         simd.write(&mut ends[..S::LANES], least);
         simd.write(&mut ends[S::LANES..], most);
@@ -262,7 +263,8 @@ fn slope<S: Simd, const T: usize>(simd: S, u: S::Vector) -> [S::Vector; T] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::portable::Portable;
+    use updraft_simd::Portable;
+
     use super::*;
 
     /// Bits of the values, the slopes and the windows of eight samples, but for a zero's sign.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::vector::Simd;
+use updraft_simd::Simd;
 
 /// Numbers of a cache line.
 const CACHE_LINE: usize = 16;

@@ -6,17 +6,17 @@
 //! input of the panel, all add the row of base weights, and every sample the `degree + 1` rows of
 //! coefficients that its window names, read as operands of the products. So the number of products
 //! does not depend on that of the intervals, and no sample's bases are ever laid out.
-#![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
 use std::ops::Range;
 
-use super::ROWS;
+use updraft_simd::{Isa, Simd, dispatch};
+
 use super::flush::Flush;
-use super::panel::{Panel, Products};
+use super::panel::Panel;
 use super::taps;
 use super::weights::{self, rows_of_weights};
+use super::{Blocking, ROWS};
 use crate::kernels::geometry::{LayerGeometry, Weights};
-use crate::kernels::path::Path;
 use crate::kernels::scratch::{Taps, Workspace};
 
 /// Numbers of a panel: 20 KiB, which leaves room beside it for what streams past.
@@ -40,26 +40,14 @@ impl ForwardJob<'_> {
     /// The geometry has checked the weights.
     ///
     /// # Panics
-    /// If `y` or the packed weights do not fit, or the path is not available.
-    pub(crate) fn run(&self, path: Path, y: &mut [f32], space: &mut Workspace) {
-        assert!(path.is_available(), "this CPU has no {path}");
+    /// If `y` or the packed weights do not fit, or the CPU does not have `isa`.
+    pub(crate) fn run(&self, isa: Isa, y: &mut [f32], space: &mut Workspace) {
+        assert!(isa.is_available(), "this CPU has no {isa}");
         let rows = self.x.len() / self.geometry.in_features();
         assert_eq!(y.len(), rows * self.geometry.out_features(), "outputs");
-        let all = weights::numbers_of_all(path, self.geometry, &self.weights);
+        let all = weights::numbers_of_all(isa, self.geometry, &self.weights);
         assert!(self.packed.is_none_or(|packed| packed.len() == all), "packed weights");
-        match path {
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available.
-            Path::Avx512 => unsafe { super::avx512::outputs(self, y, space) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available.
-            Path::Avx2 => unsafe { super::avx2::outputs(self, y, space) },
-            #[cfg(all(target_arch = "aarch64", feature = "unstable-neon"))]
-            // SAFETY: the path is available.
-            Path::Neon => unsafe { super::neon::outputs(self, y, space) },
-            // SAFETY: every CPU has it.
-            _ => unsafe { super::portable::outputs(self, y, space) },
-        }
+        all_outputs(isa.vectors(), self, y, space);
     }
 }
 
@@ -68,38 +56,16 @@ impl ForwardJob<'_> {
 /// The geometry has checked the weights.
 ///
 /// # Panics
-/// If `to` does not fit, or the path is not available.
-pub(crate) fn pack_all(
-    path: Path,
-    geometry: &LayerGeometry,
-    weights: &Weights<'_>,
-    to: &mut [f32],
-) {
-    assert!(path.is_available(), "this CPU has no {path}");
-    assert_eq!(to.len(), weights::numbers_of_all(path, geometry, weights), "packed weights");
-    match path {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the path is available.
-        Path::Avx512 => unsafe { super::avx512::pack_all(geometry, weights, to) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the path is available.
-        Path::Avx2 => unsafe { super::avx2::pack_all(geometry, weights, to) },
-        #[cfg(all(target_arch = "aarch64", feature = "unstable-neon"))]
-        // SAFETY: the path is available.
-        Path::Neon => unsafe { super::neon::pack_all(geometry, weights, to) },
-        // SAFETY: every CPU has it.
-        _ => unsafe { super::portable::pack_all(geometry, weights, to) },
-    }
+/// If `to` does not fit, or the CPU does not have `isa`.
+pub(crate) fn pack_all(isa: Isa, geometry: &LayerGeometry, weights: &Weights<'_>, to: &mut [f32]) {
+    assert!(isa.is_available(), "this CPU has no {isa}");
+    assert_eq!(to.len(), weights::numbers_of_all(isa, geometry, weights), "packed weights");
+    pack_weights(isa.vectors(), geometry, weights, to);
 }
 
 /// All outputs of a job.
 #[inline(always)]
-pub(super) fn outputs<S: Products>(
-    simd: S,
-    job: &ForwardJob<'_>,
-    y: &mut [f32],
-    space: &mut Workspace,
-) {
+fn outputs<S: Simd>(simd: S, job: &ForwardJob<'_>, y: &mut [f32], space: &mut Workspace) {
     let in_features = job.geometry.in_features();
     let has_base = job.weights.base.is_some();
     let Workspace { taps, packed, tile, .. } = space;
@@ -173,7 +139,7 @@ struct Block<'a> {
 impl Block<'_> {
     /// `N` vectors of outputs, from a column on, for `R` samples at a time.
     #[inline(always)]
-    fn tile<S: Products, const N: usize, const R: usize>(
+    fn tile<S: Simd, const N: usize, const R: usize>(
         &mut self,
         simd: S,
         column: usize,
@@ -210,55 +176,14 @@ impl Block<'_> {
     }
 }
 
-/// A path's `outputs`, its `pack_all`, and its products.
-macro_rules! entries {
-    ($(#[$feature:meta])* $kind:ty = $proof:expr) => {
-        /// Computes a job.
-        ///
-        /// # Safety
-        /// The CPU has what this path needs.
-        $(#[$feature])*
-        pub(super) unsafe fn outputs(job: &ForwardJob<'_>, y: &mut [f32], space: &mut Workspace) {
-            forward::outputs::<$kind>($proof, job, y, space);
-        }
+dispatch! {
+    /// All outputs of a job.
+    fn all_outputs(simd, job: &ForwardJob<'_>, y: &mut [f32], space: &mut Workspace) {
+        outputs(simd, job, y, space);
+    }
 
-        /// Packs all weights.
-        ///
-        /// # Safety
-        /// The CPU has what this path needs.
-        $(#[$feature])*
-        pub(super) unsafe fn pack_all(
-            geometry: &crate::kernels::LayerGeometry,
-            weights: &crate::kernels::Weights<'_>,
-            to: &mut [f32],
-        ) {
-            super::weights::pack_all::<$kind>($proof, geometry, weights, to);
-        }
-
-        impl super::panel::Products for $kind {
-            fn products<const T: usize, const BASE: bool, const N: usize, const R: usize>(
-                self,
-                panel: &super::panel::Panel<'_>,
-                first: usize,
-                rows: std::ops::Range<usize>,
-                sums: &mut [f32],
-                flush: Option<&mut Flush<'_>>,
-            ) {
-                $(#[$feature])*
-                unsafe fn products<const T: usize, const BASE: bool, const N: usize, const R: usize>(
-                    simd: $kind,
-                    panel: &super::panel::Panel<'_>,
-                    first: usize,
-                    rows: std::ops::Range<usize>,
-                    sums: &mut [f32],
-                    flush: Option<&mut Flush<'_>>,
-                ) {
-                    panel.products::<$kind, T, BASE, N, R>(simd, first, rows, sums, flush);
-                }
-                // SAFETY: a value of the type proves that the CPU has what this path needs.
-                unsafe { products::<T, BASE, N, R>(self, panel, first, rows, sums, flush) }
-            }
-        }
-    };
+    /// Packs all weights.
+    fn pack_weights(simd, geometry: &LayerGeometry, weights: &Weights<'_>, to: &mut [f32]) {
+        weights::pack_all(simd, geometry, weights, to);
+    }
 }
-pub(super) use entries;

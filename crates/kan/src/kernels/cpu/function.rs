@@ -1,6 +1,7 @@
 //! The base branch's function, many samples at a time.
 
-use super::vector::Simd;
+use updraft_simd::Simd;
+
 use crate::kernels::activation::Activation;
 
 /// `φ(x)`.
@@ -70,7 +71,8 @@ fn exp_of_opposite<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
 
 #[cfg(test)]
 mod tests {
-    use super::super::portable::Portable;
+    use updraft_simd::Portable;
+
     use super::*;
 
     fn exp(x: f32) -> f32 {

@@ -4,14 +4,14 @@
 
 use std::ops::Range;
 
+use updraft_simd::{Aligned, Isa, Kernel, Simd, dispatch};
+
 use super::run::Group;
 use super::taps::{self, Wanted};
-use super::vector::Simd;
 use super::weights::{self, rows_of_weights};
-use super::{GRADIENT_ROWS, INPUTS};
+use super::{Blocking, GRADIENT_ROWS, INPUTS};
 use crate::kernels::geometry::{LayerGeometry, Weights};
-use crate::kernels::path::Path;
-use crate::kernels::scratch::{Aligned, Taps, Workspace};
+use crate::kernels::scratch::{Taps, Workspace};
 
 /// The gradients of some inputs over some samples.
 #[derive(Debug, Clone)]
@@ -33,17 +33,17 @@ impl GradientJob<'_> {
     /// The geometry has checked the weights.
     ///
     /// # Panics
-    /// If a slice does not fit, or the path is not available.
+    /// If a slice does not fit, or the CPU does not have `isa`.
     pub(crate) fn run(
         &self,
-        path: Path,
+        isa: Isa,
         sums: Option<&mut [f32]>,
         dx: Option<&mut [f32]>,
         space: &mut Workspace,
     ) {
-        assert!(path.is_available(), "this CPU has no {path}");
+        assert!(isa.is_available(), "this CPU has no {isa}");
         let rows = self.x.len() / self.geometry.in_features();
-        let width = self.geometry.out_features().next_multiple_of(super::lanes(path));
+        let width = self.geometry.out_features().next_multiple_of(isa.lanes());
         assert_eq!(self.dy.len(), rows * width, "gradients of the outputs");
         assert!(self.inputs.len() <= INPUTS, "inputs of a block");
         if let Some(sums) = &sums {
@@ -53,25 +53,13 @@ impl GradientJob<'_> {
         if let Some(dx) = &dx {
             assert_eq!(dx.len(), rows * self.inputs.len(), "gradients of the inputs");
         }
-        match path {
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available.
-            Path::Avx512 => unsafe { super::avx512::gradients(self, sums, dx, space) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available.
-            Path::Avx2 => unsafe { super::avx2::gradients(self, sums, dx, space) },
-            #[cfg(all(target_arch = "aarch64", feature = "unstable-neon"))]
-            // SAFETY: the path is available.
-            Path::Neon => unsafe { super::neon::gradients(self, sums, dx, space) },
-            // SAFETY: every CPU has it.
-            _ => unsafe { super::portable::gradients(self, sums, dx, space) },
-        }
+        all_gradients(isa.vectors(), self, sums, dx, space);
     }
 }
 
 /// All gradients of a job.
 #[inline(always)]
-pub(super) fn gradients<S: Tiles>(
+fn gradients<S: Simd>(
     simd: S,
     job: &GradientJob<'_>,
     mut sums: Option<&mut [f32]>,
@@ -151,7 +139,7 @@ fn spread_nan(job: &GradientJob<'_>, taps: &[Taps], tile: usize, width: usize, s
 }
 
 /// Some samples of a job.
-pub(super) struct Block<'a> {
+struct Block<'a> {
     job: &'a GradientJob<'a>,
     /// Of each line.
     taps: &'a [Taps],
@@ -164,7 +152,7 @@ pub(super) struct Block<'a> {
 impl Block<'_> {
     /// A tile with what of it is wanted.
     #[inline(always)]
-    fn wanted<S: Tiles, const N: usize>(
+    fn wanted<S: Simd, const N: usize>(
         &mut self,
         simd: S,
         column: usize,
@@ -172,12 +160,19 @@ impl Block<'_> {
         sums: Option<&mut [f32]>,
         inner: Option<&mut [f32]>,
     ) {
+        let block = self;
         match (sums, inner) {
             (Some(sums), Some(inner)) => {
-                simd.tile::<N, true, true>(self, column, dy, sums, inner);
+                simd.vectorize(TileGradients::<N, true, true> { block, column, dy, sums, inner });
             }
-            (Some(sums), None) => simd.tile::<N, true, false>(self, column, dy, sums, &mut []),
-            (None, Some(inner)) => simd.tile::<N, false, true>(self, column, dy, &mut [], inner),
+            (Some(sums), None) => {
+                let inner = &mut [];
+                simd.vectorize(TileGradients::<N, true, false> { block, column, dy, sums, inner });
+            }
+            (None, Some(inner)) => {
+                let sums = &mut [];
+                simd.vectorize(TileGradients::<N, false, true> { block, column, dy, sums, inner });
+            }
             (None, None) => {}
         }
     }
@@ -185,7 +180,7 @@ impl Block<'_> {
     /// `N` vectors of outputs, from a column on: the weights' gradients with `SUMS`, the inputs'
     /// with `INNER`.
     #[inline(always)]
-    pub(super) fn tile<S: Simd, const N: usize, const SUMS: bool, const INNER: bool>(
+    fn tile<S: Simd, const N: usize, const SUMS: bool, const INNER: bool>(
         &mut self,
         simd: S,
         column: usize,
@@ -253,61 +248,36 @@ fn add_sums<S: Simd>(simd: S, vectors: &[f32], to: &mut [f32]) {
     }
 }
 
-/// A path's [`Block::tile`], each a function of its own with the path's features: all in one, they
-/// take the compiler minutes.
-pub(super) trait Tiles: Simd {
-    /// Adds a tile's gradients.
-    fn tile<const N: usize, const SUMS: bool, const INNER: bool>(
-        self,
-        block: &mut Block<'_>,
-        column: usize,
-        dy: &[f32],
-        sums: &mut [f32],
-        inner: &mut [f32],
-    );
+/// [`Block::tile`] as a function of its own: all in one, they take the compiler minutes.
+struct TileGradients<'a, 'b, const N: usize, const SUMS: bool, const INNER: bool> {
+    block: &'a mut Block<'b>,
+    column: usize,
+    dy: &'a [f32],
+    sums: &'a mut [f32],
+    inner: &'a mut [f32],
 }
 
-/// A path's `gradients`, and its tiles.
-macro_rules! entries {
-    ($(#[$feature:meta])* $kind:ty = $proof:expr) => {
-        /// Computes a job.
-        ///
-        /// # Safety
-        /// The CPU has what this path needs.
-        $(#[$feature])*
-        pub(super) unsafe fn gradients(
-            job: &GradientJob<'_>,
-            sums: Option<&mut [f32]>,
-            dx: Option<&mut [f32]>,
-            space: &mut Workspace,
-        ) {
-            gradient::gradients::<$kind>($proof, job, sums, dx, space);
-        }
+impl<const N: usize, const SUMS: bool, const INNER: bool> Kernel
+    for TileGradients<'_, '_, N, SUMS, INNER>
+{
+    type Output = ();
 
-        impl gradient::Tiles for $kind {
-            fn tile<const N: usize, const SUMS: bool, const INNER: bool>(
-                self,
-                block: &mut gradient::Block<'_>,
-                column: usize,
-                dy: &[f32],
-                sums: &mut [f32],
-                inner: &mut [f32],
-            ) {
-                $(#[$feature])*
-                unsafe fn tile<const N: usize, const SUMS: bool, const INNER: bool>(
-                    simd: $kind,
-                    block: &mut gradient::Block<'_>,
-                    column: usize,
-                    dy: &[f32],
-                    sums: &mut [f32],
-                    inner: &mut [f32],
-                ) {
-                    block.tile::<$kind, N, SUMS, INNER>(simd, column, dy, sums, inner);
-                }
-                // SAFETY: a value of the type proves that the CPU has what this path needs.
-                unsafe { tile::<N, SUMS, INNER>(self, block, column, dy, sums, inner) }
-            }
-        }
-    };
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { block, column, dy, sums, inner } = self;
+        block.tile::<S, N, SUMS, INNER>(simd, column, dy, sums, inner);
+    }
 }
-pub(super) use entries;
+
+dispatch! {
+    /// All gradients of a job.
+    fn all_gradients(
+        simd,
+        job: &GradientJob<'_>,
+        sums: Option<&mut [f32]>,
+        dx: Option<&mut [f32]>,
+        space: &mut Workspace,
+    ) {
+        gradients(simd, job, sums, dx, space);
+    }
+}

@@ -1,18 +1,13 @@
-//! The inner loops, generic over the vector, and the vectors.
+//! The inner loops, generic over the vector.
 
-#[cfg(target_arch = "x86_64")]
-mod avx2;
-#[cfg(target_arch = "x86_64")]
-mod avx512;
+use updraft_simd::{Isa, Simd};
+
 mod bspline_uniform;
 mod flush;
 mod forward;
 mod function;
 mod gradient;
-#[cfg(all(target_arch = "aarch64", feature = "unstable-neon"))]
-mod neon;
 mod panel;
-mod portable;
 mod quantized;
 #[cfg(target_arch = "x86_64")]
 mod quantized_avx2;
@@ -20,7 +15,6 @@ mod quantized_inputs;
 mod run;
 mod taps;
 mod tiles;
-mod vector;
 #[cfg(target_arch = "x86_64")]
 mod vnni;
 mod weights;
@@ -32,8 +26,6 @@ pub(crate) use quantized::{QUANTIZED_ROWS, QuantizedJob};
 pub(crate) use quantized_inputs::{STEPS_OF_ONE, STEPS_OF_WEIGHT};
 pub(crate) use tiles::pack;
 pub(crate) use weights::{PACKED, numbers_of_all, rows_of_weights};
-
-use crate::kernels::path::Path;
 
 /// Inputs whose gradients are computed together.
 pub(crate) const INPUTS: usize = 32;
@@ -67,35 +59,52 @@ pub(crate) const fn pitch(samples: usize) -> usize {
 ///
 /// Sums over samples start anew with each line, so that rounding errors do not grow with the
 /// batch; a constant, so that the number of threads does not change them.
-pub(crate) const fn line(path: Path) -> usize {
-    match path {
-        Path::Avx2 | Path::Neon => 256,
-        Path::Avx512 | Path::Portable => 128,
+pub(crate) const fn line(isa: Isa) -> usize {
+    match isa.base() {
+        Isa::Avx2 | Isa::Neon => 256,
+        _ => 128,
     }
 }
 
-/// Numbers that one vector of a path holds.
-pub(crate) const fn lanes(path: Path) -> usize {
-    match path {
-        Path::Avx512 => 16,
-        Path::Avx2 | Path::Neon | Path::Portable => 8,
+/// Outputs that are computed together.
+pub(crate) const fn tile(isa: Isa) -> usize {
+    match isa.base() {
+        Isa::Avx512 => 64,
+        Isa::Avx2 | Isa::Neon => 32,
+        _ => 8,
     }
 }
 
-/// Outputs that a path computes together.
-pub(crate) const fn tile(path: Path) -> usize {
-    match path {
-        Path::Avx512 => 64,
-        Path::Avx2 | Path::Neon => 32,
-        Path::Portable => 8,
+/// Outputs that are computed together in the forward pass.
+pub(crate) const fn forward_tile(isa: Isa) -> usize {
+    match isa.base() {
+        Isa::Avx512 => 64,
+        Isa::Avx2 | Isa::Neon => 48,
+        _ => 8,
     }
 }
 
-/// Outputs that a path computes together in the forward pass.
-pub(crate) const fn forward_tile(path: Path) -> usize {
-    match path {
-        Path::Avx512 => 64,
-        Path::Avx2 | Path::Neon => 48,
-        Path::Portable => 8,
-    }
+/// What is computed together with the vectors of an instruction set.
+trait Blocking: Simd {
+    /// Vectors of outputs whose gradients are computed together.
+    const TILE: usize = tile(Self::ISA) / Self::LANES;
+
+    /// Of these, the vectors whose gradients are summed together: as many as leave registers for
+    /// the sums of all taps.
+    const SUMS: usize = match Self::ISA {
+        Isa::Avx512 => 4,
+        Isa::Avx2 | Isa::Neon => 2,
+        _ => 1,
+    };
+
+    /// Samples of a line of gradients.
+    const LINE: usize = line(Self::ISA);
+
+    /// Numbers from one tap's line of gradients to the next.
+    const PITCH: usize = pitch(Self::LINE);
+
+    /// Vectors of outputs that the forward pass computes together.
+    const OUTPUTS: usize = forward_tile(Self::ISA) / Self::LANES;
 }
+
+impl<S: Simd> Blocking for S {}

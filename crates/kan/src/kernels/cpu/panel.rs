@@ -3,8 +3,9 @@
 
 use std::ops::Range;
 
+use updraft_simd::{Kernel, Simd};
+
 use super::flush::Flush;
-use super::vector::Simd;
 use super::{GROUP, ROWS};
 use crate::kernels::geometry::LayerGeometry;
 use crate::kernels::scratch::Taps;
@@ -30,7 +31,7 @@ pub(super) struct Panel<'a> {
 impl Panel<'_> {
     /// Adds the panel's products to each sample's sums, which the first panel starts.
     #[inline(always)]
-    pub(super) fn add<S: Products, const N: usize, const R: usize>(
+    pub(super) fn add<S: Simd, const N: usize, const R: usize>(
         &self,
         simd: S,
         rows: Range<usize>,
@@ -45,27 +46,34 @@ impl Panel<'_> {
             let flush = if is_last { flush.take() } else { None };
             // The last taps take the base branch along.
             match (count, self.has_base && is_last) {
-                (1, false) => simd.products::<1, false, N, R>(self, first, rows, sums, flush),
-                (2, false) => simd.products::<2, false, N, R>(self, first, rows, sums, flush),
-                (3, false) => simd.products::<3, false, N, R>(self, first, rows, sums, flush),
-                (_, false) => simd.products::<4, false, N, R>(self, first, rows, sums, flush),
-                (1, true) => simd.products::<1, true, N, R>(self, first, rows, sums, flush),
-                (2, true) => simd.products::<2, true, N, R>(self, first, rows, sums, flush),
-                (3, true) => simd.products::<3, true, N, R>(self, first, rows, sums, flush),
-                (_, true) => simd.products::<4, true, N, R>(self, first, rows, sums, flush),
+                (1, false) => self.part::<S, 1, false, N, R>(simd, first, rows, sums, flush),
+                (2, false) => self.part::<S, 2, false, N, R>(simd, first, rows, sums, flush),
+                (3, false) => self.part::<S, 3, false, N, R>(simd, first, rows, sums, flush),
+                (_, false) => self.part::<S, 4, false, N, R>(simd, first, rows, sums, flush),
+                (1, true) => self.part::<S, 1, true, N, R>(simd, first, rows, sums, flush),
+                (2, true) => self.part::<S, 2, true, N, R>(simd, first, rows, sums, flush),
+                (3, true) => self.part::<S, 3, true, N, R>(simd, first, rows, sums, flush),
+                (_, true) => self.part::<S, 4, true, N, R>(simd, first, rows, sums, flush),
             }
         }
     }
 
+    /// [`products`](Self::products), compiled apart.
+    #[inline(always)]
+    fn part<S: Simd, const T: usize, const BASE: bool, const N: usize, const R: usize>(
+        &self,
+        simd: S,
+        first: usize,
+        rows: Range<usize>,
+        sums: &mut [f32],
+        flush: Option<&mut Flush<'_>>,
+    ) {
+        simd.vectorize(PanelProducts::<T, BASE, N, R> { panel: self, first, rows, sums, flush });
+    }
+
     /// The products of `T` taps of a spline, and of the base branch behind them.
     #[inline(always)]
-    pub(super) fn products<
-        S: Simd,
-        const T: usize,
-        const BASE: bool,
-        const N: usize,
-        const R: usize,
-    >(
+    fn products<S: Simd, const T: usize, const BASE: bool, const N: usize, const R: usize>(
         &self,
         simd: S,
         first: usize,
@@ -160,16 +168,23 @@ impl Panel<'_> {
     }
 }
 
-/// A path's [`Panel::products`], each a function of its own with the path's features: all in one,
-/// they take the compiler minutes.
-pub(super) trait Products: Simd {
-    /// Adds to the sums of some rows.
-    fn products<const T: usize, const BASE: bool, const N: usize, const R: usize>(
-        self,
-        panel: &Panel<'_>,
-        first: usize,
-        rows: Range<usize>,
-        sums: &mut [f32],
-        flush: Option<&mut Flush<'_>>,
-    );
+/// [`Panel::products`] as a function of its own: all in one, they take the compiler minutes.
+struct PanelProducts<'a, 'b, const T: usize, const BASE: bool, const N: usize, const R: usize> {
+    panel: &'a Panel<'a>,
+    first: usize,
+    rows: Range<usize>,
+    sums: &'a mut [f32],
+    flush: Option<&'a mut Flush<'b>>,
+}
+
+impl<const T: usize, const BASE: bool, const N: usize, const R: usize> Kernel
+    for PanelProducts<'_, '_, T, BASE, N, R>
+{
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { panel, first, rows, sums, flush } = self;
+        panel.products::<S, T, BASE, N, R>(simd, first, rows, sums, flush);
+    }
 }

@@ -2,12 +2,13 @@
 
 use std::ops::Range;
 
+use updraft_simd::{Isa, dispatch};
+
 use super::ROWS;
 use super::bspline_uniform::Uniform;
-use super::portable::Portable;
 use super::quantized_inputs::{INPUTS, Preparation, Seen};
 use crate::kernels::geometry::LayerGeometry;
-use crate::kernels::quantized::{BLOCK, BaseWeights, Coefficients, QuantizedPath, tiles};
+use crate::kernels::quantized::{BLOCK, BaseWeights, Coefficients, tiles};
 use crate::kernels::scratch::QuantizedSpace;
 
 /// Samples of a job: the more of them, the less often all coefficients come out of memory.
@@ -34,7 +35,7 @@ pub(crate) struct QuantizedJob<'a> {
 }
 
 impl QuantizedJob<'_> {
-    pub(crate) fn run(self, path: QuantizedPath, y: &mut [f32], space: &mut QuantizedSpace) {
+    pub(crate) fn run(self, isa: Isa, y: &mut [f32], space: &mut QuantizedSpace) {
         let Self { geometry, uniform, x, .. } = self;
         let (inputs, outputs) = (geometry.in_features(), geometry.out_features());
         let rows = x.len() / inputs;
@@ -45,17 +46,7 @@ impl QuantizedJob<'_> {
         let preparation = Preparation { geometry, uniform, has_base: !self.base.is_empty(), x };
         for first in (0..inputs).step_by(INPUTS) {
             let block = first..(first + INPUTS).min(inputs);
-            match path {
-                #[cfg(target_arch = "x86_64")]
-                QuantizedPath::Avx512Vnni => {
-                    super::vnni::prepare(preparation, block.clone(), space)
-                }
-                #[cfg(target_arch = "x86_64")]
-                QuantizedPath::Avx2 => {
-                    super::quantized_avx2::prepare(preparation, block.clone(), space);
-                }
-                _ => preparation.run(Portable, block.clone(), space),
-            }
+            prepare(isa.vectors(), preparation, block.clone(), space);
             let QuantizedSpace { quads, windows, pairs, steps, integers, floats, .. } = space;
             let seen = Seen { count: block.len(), quads, windows, pairs, steps };
             let (integers, floats) = (integers.grown(sums), floats.grown(sums));
@@ -68,7 +59,7 @@ impl QuantizedJob<'_> {
                     base: self.base_of(&outputs, &block),
                     seen,
                 };
-                tile.run(path, &mut integers[sums.clone()], &mut floats[sums]);
+                tile.run(isa, &mut integers[sums.clone()], &mut floats[sums]);
             }
         }
         let (integers, floats) = (space.integers.grown(sums), space.floats.grown(sums));
@@ -127,6 +118,18 @@ impl QuantizedJob<'_> {
     }
 }
 
+dispatch! {
+    /// Prepares the samples of a job.
+    fn prepare(
+        simd,
+        preparation: Preparation<'_>,
+        inputs: Range<usize>,
+        space: &mut QuantizedSpace,
+    ) {
+        preparation.run(simd, inputs, space);
+    }
+}
+
 /// Some inputs' share of a tile of outputs.
 pub(super) struct Tile<'a> {
     /// Outputs.
@@ -141,27 +144,29 @@ pub(super) struct Tile<'a> {
 
 impl Tile<'_> {
     /// Adds to the sums, `[rows][width]`.
-    fn run(&self, path: QuantizedPath, integers: &mut [i32], floats: &mut [f32]) {
+    fn run(&self, isa: Isa, integers: &mut [i32], floats: &mut [f32]) {
         let of_input = self.intervals * self.width / BLOCK * size_of::<Coefficients>();
         let near = (NEAR / of_input).max(4);
         for first in (0..self.seen.count).step_by(near) {
             let inputs = first..(first + near).min(self.seen.count);
-            match path {
+            match isa {
                 #[cfg(target_arch = "x86_64")]
-                QuantizedPath::Avx512Vnni => super::vnni::splines(self, inputs, integers),
+                Isa::Avx512Vnni | Isa::Avx512Bf16 => super::vnni::splines(self, inputs, integers),
                 #[cfg(target_arch = "x86_64")]
-                QuantizedPath::Avx2 => super::quantized_avx2::splines(self, inputs, integers),
+                Isa::Avx2 | Isa::AvxVnni | Isa::Avx512 => {
+                    super::quantized_avx2::splines(self, inputs, integers)
+                }
                 _ => self.splines(inputs, integers),
             }
         }
         if self.base.is_empty() {
             return;
         }
-        match path {
+        match isa {
             #[cfg(target_arch = "x86_64")]
-            QuantizedPath::Avx512Vnni => super::vnni::base(self, floats),
+            Isa::Avx512Vnni | Isa::Avx512Bf16 => super::vnni::base(self, floats),
             #[cfg(target_arch = "x86_64")]
-            QuantizedPath::Avx2 => super::quantized_avx2::base(self, floats),
+            Isa::Avx2 | Isa::AvxVnni | Isa::Avx512 => super::quantized_avx2::base(self, floats),
             _ => self.base(floats),
         }
     }

@@ -12,36 +12,22 @@ use std::arch::x86_64::{
 };
 use std::ops::Range;
 
+use updraft_simd::Isa;
+
 use super::GROUP;
-use super::avx2::Avx2;
 use super::quantized::Tile;
-use super::quantized_inputs::{Preparation, Seen};
-use crate::kernels::quantized::{BLOCK, QuantizedPath};
-use crate::kernels::scratch::QuantizedSpace;
+use super::quantized_inputs::Seen;
+use crate::kernels::quantized::BLOCK;
 
 /// Numbers of a vector.
 const LANES: usize = 8;
-
-/// [`Preparation::run`] with this path's vectors.
-///
-/// # Panics
-/// If the processor lacks the path.
-pub(super) fn prepare(job: Preparation<'_>, inputs: Range<usize>, space: &mut QuantizedSpace) {
-    #[target_feature(enable = "avx2,fma")]
-    fn prepare(simd: Avx2, job: Preparation<'_>, inputs: Range<usize>, space: &mut QuantizedSpace) {
-        job.run(simd, inputs, space);
-    }
-    let simd = Avx2::detect().expect("AVX2");
-    // SAFETY: the CPU has what the function needs, of which the value is the proof.
-    unsafe { prepare(simd, job, inputs, space) }
-}
 
 /// Adds some inputs' splines to a tile's sums, `[rows][width]`.
 ///
 /// # Panics
 /// If the processor lacks the path, or a tile has neither four blocks nor one.
 pub(super) fn splines(tile: &Tile<'_>, inputs: Range<usize>, integers: &mut [i32]) {
-    assert!(QuantizedPath::Avx2.is_available(), "AVX2");
+    assert!(Isa::Avx2.is_available(), "AVX2");
     match tile.width / BLOCK {
         // SAFETY: the CPU has what the function needs, as was just asked.
         4 => unsafe { splines_of::<8>(tile, inputs, integers) },
@@ -56,7 +42,7 @@ pub(super) fn splines(tile: &Tile<'_>, inputs: Range<usize>, integers: &mut [i32
 /// # Panics
 /// If the processor lacks the path, or a tile has neither four blocks nor one.
 pub(super) fn base(tile: &Tile<'_>, floats: &mut [f32]) {
-    assert!(QuantizedPath::Avx2.is_available(), "AVX2");
+    assert!(Isa::Avx2.is_available(), "AVX2");
     match tile.width / BLOCK {
         // SAFETY: the CPU has what the function needs, as was just asked.
         4 => unsafe { base_of::<8>(tile, floats) },

@@ -3,9 +3,10 @@
 
 use std::ops::Range;
 
+use updraft_simd::{MAX_LANES, Simd};
+
 use super::bspline_uniform::{Bases, Uniform};
 use super::taps::gather;
-use super::vector::{MOST_LANES, Simd};
 use super::{GROUP, ROWS, function, pitch};
 use crate::kernels::geometry::LayerGeometry;
 use crate::kernels::quantized::TAPS;
@@ -137,7 +138,7 @@ impl Preparation<'_> {
         steps: &mut [f32],
     ) {
         let [zero, most_steps] = [0.0, STEPS_OF_GREATEST].map(|number| simd.splat(number));
-        let mut activations = [0.0; (INPUTS + 1) * MOST_LANES];
+        let mut activations = [0.0; (INPUTS + 1) * MAX_LANES];
         for first in (0..rows).step_by(S::LANES) {
             let (mut greatest, mut spoiled) = (zero, zero);
             let lines = columns.chunks_exact(PITCH).zip(activations.chunks_exact_mut(S::LANES));

@@ -1,7 +1,9 @@
 //! The gradients of one input over a run: samples in one interval, which see the same weights.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
-use super::vector::Simd;
+use updraft_simd::Simd;
+
+use super::Blocking;
 
 /// Rows of weights whose sums registers hold at once.
 const MOST_TAPS: usize = 5;

@@ -4,9 +4,11 @@
 
 use std::ops::Range;
 
+use updraft_simd::Simd;
+
+use super::Blocking;
 use super::bspline_uniform::{Bases, Uniform};
 use super::function;
-use super::vector::Simd;
 use super::{GROUP, ROWS, pitch};
 use crate::basis::local_bases;
 use crate::grid::MAX_DEGREE;
@@ -241,49 +243,5 @@ fn sort<S: Simd>(
 fn push(runs: &mut Vec<Run>, window: usize, start: usize, end: usize) {
     if start < end {
         runs.push(Run { window: window as u32, start: start as u32, end: end as u32 });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::super::portable::Portable;
-    use super::super::vector::MOST_LANES;
-    #[cfg(target_arch = "x86_64")]
-    use super::super::{avx2::Avx2, avx512::Avx512};
-    use super::*;
-
-    fn found<S: Simd>(simd: S, keys: &[u32], wanted: u32) -> Vec<u32> {
-        let mut to = vec![u32::MAX; keys.len() + MOST_LANES];
-        let found = simd.indices_of(keys, wanted, &mut to);
-        to.truncate(found);
-        to
-    }
-
-    proptest! {
-        #[test]
-        fn samples_of_a_window_are_found_in_their_order_on_every_path(
-            keys in prop::collection::vec(0_u32..4, 0..80),
-            wanted in 0_u32..5,
-        ) {
-            let indices = 0..keys.len() as u32;
-            let expected: Vec<u32> =
-                indices.filter(|&index| keys[index as usize] == wanted).collect();
-            prop_assert_eq!(&found(Portable, &keys, wanted), &expected);
-            #[cfg(all(target_arch = "aarch64", feature = "unstable-neon"))]
-            if let Some(simd) = super::super::neon::Neon::detect() {
-                prop_assert_eq!(&found(simd, &keys, wanted), &expected);
-            }
-            #[cfg(target_arch = "x86_64")]
-            {
-                if let Some(simd) = Avx2::detect() {
-                    prop_assert_eq!(&found(simd, &keys, wanted), &expected);
-                }
-                if let Some(simd) = Avx512::detect() {
-                    prop_assert_eq!(&found(simd, &keys, wanted), &expected);
-                }
-            }
-        }
     }
 }

@@ -1,14 +1,14 @@
 //! The outputs' gradients, tile by tile.
 
-use crate::kernels::path::Path;
+use updraft_simd::Isa;
 
 /// Copies `dy`, `[rows, out_features]`, tile by tile, with zeros up to whole vectors.
 ///
 /// Each [line](super::line()) of samples becomes `[tiles][samples][outputs of the tile]`.
-pub(crate) fn pack(path: Path, dy: &[f32], out_features: usize, to: &mut [f32]) {
-    let lanes = super::lanes(path);
-    let (width, tile) = (out_features.next_multiple_of(lanes), super::tile(path));
-    let line = super::line(path);
+pub(crate) fn pack(isa: Isa, dy: &[f32], out_features: usize, to: &mut [f32]) {
+    let lanes = isa.lanes();
+    let (width, tile) = (out_features.next_multiple_of(lanes), super::tile(isa));
+    let line = super::line(isa);
     let blocks = dy.chunks(line * out_features).zip(to.chunks_mut(line * width));
     for (dy, to) in blocks {
         let rows = dy.len() / out_features;

@@ -8,12 +8,12 @@ use std::arch::x86_64::{
 };
 use std::ops::Range;
 
+use updraft_simd::Isa;
+
 use super::GROUP;
-use super::avx512::Avx512;
 use super::quantized::Tile;
-use super::quantized_inputs::{Preparation, Seen};
-use crate::kernels::quantized::{BLOCK, QuantizedPath};
-use crate::kernels::scratch::QuantizedSpace;
+use super::quantized_inputs::Seen;
+use crate::kernels::quantized::BLOCK;
 
 /// Rows whose splines are summed together: two hide how long a product takes.
 const SPLINE_ROWS: usize = 2;
@@ -21,31 +21,12 @@ const SPLINE_ROWS: usize = 2;
 /// Rows whose base branch is summed together: their weights are read once.
 const BASE_ROWS: usize = 4;
 
-/// [`Preparation::run`] with this path's vectors.
-///
-/// # Panics
-/// If the processor lacks the path.
-pub(super) fn prepare(job: Preparation<'_>, inputs: Range<usize>, space: &mut QuantizedSpace) {
-    #[target_feature(enable = "avx512f,avx512vl")]
-    fn prepare(
-        simd: Avx512,
-        job: Preparation<'_>,
-        inputs: Range<usize>,
-        space: &mut QuantizedSpace,
-    ) {
-        job.run(simd, inputs, space);
-    }
-    let simd = Avx512::detect().expect("AVX-512");
-    // SAFETY: the CPU has what the function needs, of which the value is the proof.
-    unsafe { prepare(simd, job, inputs, space) }
-}
-
 /// Adds some inputs' splines to a tile's sums, `[rows][width]`.
 ///
 /// # Panics
 /// If the processor lacks the path, or a tile has neither four blocks nor one.
 pub(super) fn splines(tile: &Tile<'_>, inputs: Range<usize>, integers: &mut [i32]) {
-    assert!(QuantizedPath::Avx512Vnni.is_available(), "AVX-512 VNNI");
+    assert!(Isa::Avx512Vnni.is_available(), "AVX-512 VNNI");
     match tile.width / BLOCK {
         // SAFETY: the CPU has what the function needs, as was just asked.
         4 => unsafe { splines_of::<4>(tile, inputs, integers) },
@@ -60,7 +41,7 @@ pub(super) fn splines(tile: &Tile<'_>, inputs: Range<usize>, integers: &mut [i32
 /// # Panics
 /// If the processor lacks the path, or a tile has neither four blocks nor one.
 pub(super) fn base(tile: &Tile<'_>, floats: &mut [f32]) {
-    assert!(QuantizedPath::Avx512Vnni.is_available(), "AVX-512 VNNI");
+    assert!(Isa::Avx512Vnni.is_available(), "AVX-512 VNNI");
     match tile.width / BLOCK {
         // SAFETY: the CPU has what the function needs, as was just asked.
         4 => unsafe { base_of::<4>(tile, floats) },

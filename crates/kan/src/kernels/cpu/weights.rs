@@ -3,10 +3,11 @@
 
 use std::ops::Range;
 
-use super::vector::Simd;
-use super::{FORWARD_INPUTS, lanes};
+use updraft_simd::{Isa, Simd};
+
+use super::Blocking;
+use super::FORWARD_INPUTS;
 use crate::kernels::geometry::{LayerGeometry, Weights};
-use crate::kernels::path::Path;
 
 /// Outputs whose weights are packed together, rounded up to whole tiles: long enough reads of a row
 /// for memory to stream, few enough for the second-level cache.
@@ -18,8 +19,8 @@ pub(crate) fn rows_of_weights(geometry: &LayerGeometry, weights: &Weights<'_>) -
 }
 
 /// Numbers that all weights of a layer are for a path, packed.
-pub(crate) fn numbers_of_all(path: Path, geometry: &LayerGeometry, weights: &Weights<'_>) -> usize {
-    let columns = geometry.out_features().next_multiple_of(lanes(path));
+pub(crate) fn numbers_of_all(isa: Isa, geometry: &LayerGeometry, weights: &Weights<'_>) -> usize {
+    let columns = geometry.out_features().next_multiple_of(isa.lanes());
     geometry.in_features() * rows_of_weights(geometry, weights) * columns
 }
 

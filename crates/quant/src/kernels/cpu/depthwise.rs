@@ -1,9 +1,10 @@
 //! Sums of products of each channel with its own weights: lanes are channels.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
+use updraft_simd::Isa;
+
 use super::sink::{Sink, filled};
 use super::vector::{LANES, Simd};
-use crate::kernels::path::Path;
 
 /// Pixels whose sums stay in registers together.
 const PIXELS: usize = 8;
@@ -31,23 +32,23 @@ impl ChannelJob<'_> {
     /// Computes the grid into `output`, pixel by pixel.
     ///
     /// # Panics
-    /// If a slice is too short for what the job says of it, or the path is not available.
-    pub(crate) fn run<K: Codes>(&self, path: Path, sink: K, output: &mut [u8]) {
-        assert!(path.is_available(), "this CPU has no {path}");
+    /// If a slice is too short for what the job says of it, or the CPU does not have `isa`.
+    pub(crate) fn run<K: Codes>(&self, isa: Isa, sink: K, output: &mut [u8]) {
+        assert!(isa.is_available(), "this CPU has no {isa}");
         if self.rows == 0 || self.columns == 0 {
             return;
         }
         self.check(&sink, output);
-        match path {
+        match isa.dot() {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the path is available, the job checked.
-            Path::Avx512Vnni => unsafe { super::avx512::channels(self, sink, output) },
+            Isa::Avx512Vnni => unsafe { super::avx512::channels(self, sink, output) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the path is available, the job checked.
-            Path::AvxVnni => unsafe { super::avx_vnni::channels(self, sink, output) },
+            Isa::AvxVnni => unsafe { super::avx_vnni::channels(self, sink, output) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the path is available, the job checked.
-            Path::Avx2 => unsafe { super::avx2::channels(self, sink, output) },
+            Isa::Avx2 => unsafe { super::avx2::channels(self, sink, output) },
             // SAFETY: every CPU has it, and the job is checked.
             _ => unsafe { super::portable::channels(self, sink, output) },
         }

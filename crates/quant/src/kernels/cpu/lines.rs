@@ -4,8 +4,9 @@
 //! out of vectors.
 #![expect(unsafe_code, reason = "calls into code for vector extensions that were checked")]
 
+use updraft_simd::Isa;
+
 use super::sink::Clamp;
-use crate::kernels::path::Path;
 
 /// One loop over lines of equal length.
 pub(crate) trait Line {
@@ -16,19 +17,19 @@ pub(crate) trait Line {
 /// Runs a loop on a path.
 ///
 /// # Panics
-/// If the path is not available.
-pub(crate) fn run<L: Line>(path: Path, line: L) {
-    assert!(path.is_available(), "this CPU has no {path}");
-    match path {
+/// If the CPU does not have `isa`.
+pub(crate) fn run<L: Line>(isa: Isa, line: L) {
+    assert!(isa.is_available(), "this CPU has no {isa}");
+    match isa.dot() {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the path is available.
-        Path::Avx512Vnni => unsafe { super::avx512::line(line) },
+        Isa::Avx512Vnni => unsafe { super::avx512::line(line) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the path is available.
-        Path::AvxVnni => unsafe { super::avx_vnni::line(line) },
+        Isa::AvxVnni => unsafe { super::avx_vnni::line(line) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the path is available.
-        Path::Avx2 => unsafe { super::avx2::line(line) },
+        Isa::Avx2 => unsafe { super::avx2::line(line) },
         _ => super::portable::line(line),
     }
 }

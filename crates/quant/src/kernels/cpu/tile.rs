@@ -4,10 +4,11 @@
 //! Four activations are spread over all lanes at a time and meet four weights in each.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
+use updraft_simd::Isa;
+
 use super::sink::{Raw, Requantized, Scaled, Sink, Summed};
 use super::vector::{LANES, Simd};
 use crate::kernels::packed::{Line, PANEL, Run};
-use crate::kernels::path::Path;
 
 /// Sums of products for a grid of pixels.
 #[derive(Debug, Clone, Copy)]
@@ -38,15 +39,15 @@ impl DotJob<'_> {
     /// Computes the grid into `output`, which starts at the first pixel's first column.
     ///
     /// # Panics
-    /// If a slice is too short for what the job says of it, or the path is not available.
-    pub(crate) fn run<K: Output>(&self, path: Path, sink: K, output: &mut [K::Number]) {
-        assert!(path.is_available(), "this CPU has no {path}");
+    /// If a slice is too short for what the job says of it, or the CPU does not have `isa`.
+    pub(crate) fn run<K: Output>(&self, isa: Isa, sink: K, output: &mut [K::Number]) {
+        assert!(isa.is_available(), "this CPU has no {isa}");
         if self.rows == 0 || self.columns == 0 || self.panels[0] >= self.panels[1] {
             return;
         }
         self.check(&sink, output.len());
         // SAFETY: the path is available, the job checked.
-        unsafe { sink.tiles(path, self, output) };
+        unsafe { sink.tiles(isa, self, output) };
     }
 
     /// What the inner loop relies on.
@@ -80,23 +81,23 @@ pub(crate) trait Output: Sink {
     ///
     /// # Safety
     /// The CPU has the path, and the job was checked for this sink and output.
-    unsafe fn tiles(self, path: Path, job: &DotJob<'_>, output: &mut [Self::Number]);
+    unsafe fn tiles(self, isa: Isa, job: &DotJob<'_>, output: &mut [Self::Number]);
 }
 
 macro_rules! outputs {
     ($($sink:ty),*) => {$(
         impl Output for $sink {
-            unsafe fn tiles(self, path: Path, job: &DotJob<'_>, output: &mut [Self::Number]) {
-                match path {
+            unsafe fn tiles(self, isa: Isa, job: &DotJob<'_>, output: &mut [Self::Number]) {
+                match isa.dot() {
                     #[cfg(target_arch = "x86_64")]
                     // SAFETY: the caller promises the CPU and the check.
-                    Path::Avx512Vnni => unsafe { super::avx512::tiles(job, self, output) },
+                    Isa::Avx512Vnni => unsafe { super::avx512::tiles(job, self, output) },
                     #[cfg(target_arch = "x86_64")]
                     // SAFETY: the same.
-                    Path::AvxVnni => unsafe { super::avx_vnni::tiles(job, self, output) },
+                    Isa::AvxVnni => unsafe { super::avx_vnni::tiles(job, self, output) },
                     #[cfg(target_arch = "x86_64")]
                     // SAFETY: the same.
-                    Path::Avx2 => unsafe { super::avx2::tiles(job, self, output) },
+                    Isa::Avx2 => unsafe { super::avx2::tiles(job, self, output) },
                     // SAFETY: the caller promises the check.
                     _ => unsafe { super::portable::tiles(job, self, output) },
                 }

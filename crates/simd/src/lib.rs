@@ -1,0 +1,19 @@
+#![doc = include_str!("../README.md")]
+
+mod aligned;
+mod dispatch;
+mod isa;
+mod prefetch;
+mod threads;
+mod vector;
+
+pub use aligned::{Aligned, CACHE_LINE_BYTES, grown};
+pub use dispatch::{Kernel, Vectors};
+pub use isa::Isa;
+pub use prefetch::prefetch;
+pub use threads::{Cut, Pieces, Together, Uneven, over, pool_threads, threads};
+#[cfg(target_arch = "aarch64")]
+pub use vector::Neon;
+#[cfg(target_arch = "x86_64")]
+pub use vector::{Avx2, Avx512};
+pub use vector::{MAX_LANES, Portable, Simd};
