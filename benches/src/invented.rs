@@ -48,6 +48,7 @@ pub(crate) fn run(cpu: &str, strategies: &[(&str, Role, Option<f64>)]) -> Record
         about: entry.about.to_owned(),
         work: entry.problem.task().work(),
         problem: entry.problem,
+        choices: Vec::new(),
         outcomes: outcomes.collect(),
     };
     Record::new(machine, vec![measured])

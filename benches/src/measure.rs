@@ -40,6 +40,9 @@ pub(crate) struct Measured {
     pub(crate) about: String,
     pub(crate) problem: Problem,
     pub(crate) work: Work,
+    /// Which algorithms our kernels took on the machine, and why; a line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) choices: Vec<String>,
     pub(crate) outcomes: Vec<Outcome>,
 }
 
@@ -137,6 +140,7 @@ pub(crate) fn measure(
         about: entry.about.to_owned(),
         problem: entry.problem.clone(),
         work: task.work(),
+        choices: task.choices(),
         outcomes,
     })
 }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use anyhow::{Context, Result};
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
-use updraft_conv::slices::{Algorithm, Isa};
+use updraft_conv::slices::Isa;
 use updraft_device::{Backend, DeviceSpec, open as open_device, probe, select};
 
 use crate::problem::int8_product::Tail;
@@ -123,8 +123,7 @@ pub(crate) fn ours(problem: &Problem) -> Vec<Strategy> {
             strategies.push(here(&format!("updraft-{form}"), Role::Variant));
         }
     }
-    if matches!(problem, Problem::Conv2d(of) if of.algorithm().is_ok_and(|by| by != Algorithm::Direct))
-    {
+    if matches!(problem, Problem::Conv2d(of) if of.is_winograd()) {
         strategies.push(here(&format!("updraft-{DIRECT}"), Role::Variant));
     }
     if matches!(problem, Problem::Int8Network(_)) {

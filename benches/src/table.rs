@@ -62,6 +62,9 @@ pub(crate) fn entry(measured: &Measured, on: &Machine) -> String {
         measured.about,
         amounts(&work)
     );
+    for choice in &measured.choices {
+        let _ = writeln!(text, "  {choice}");
+    }
     let arithmetic = measured.problem.task().arithmetic();
     let (most, rate) = match arithmetic {
         Arithmetic::F32 => (on.peak.f32_gflops, "GFLOP/s  % peak"),

@@ -45,11 +45,12 @@ pub(crate) fn run_if_here(dry_run: bool) -> Result<(), ExitCode> {
 
 fn test(dry_run: bool) -> Result<(), ExitCode> {
     let compiler = compiler().unwrap_or(COMPILERS[0]);
-    let emulator = format!("{EMULATOR} -L /usr/aarch64-linux-gnu");
     let environment = [
         ("RUSTC", compiler),
         ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", LINKER),
-        ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", emulator.as_str()),
+        ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", EMULATOR),
+        // Under QEMU 7.2, threads of programs that load the C library wait forever.
+        ("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUSTFLAGS", "-C target-feature=+crt-static"),
     ];
     let used = if is_native() { &environment[..1] } else { &environment[..] };
     let tests = Cargo { environment: used, ..TESTS };

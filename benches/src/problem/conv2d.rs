@@ -6,7 +6,8 @@ use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 use updraft_conv::slices::{
-    Algorithm, ConvGeometry, ConvShape, Isa, Scratch, forward, input_gradient, weight_gradient,
+    Algorithm, ConvGeometry, ConvShape, Isa, Pass, Scratch, Strategy, forward, input_gradient,
+    strategy, weight_gradient,
 };
 
 use crate::formula;
@@ -76,9 +77,23 @@ impl Conv2d {
         })?)
     }
 
-    /// How our kernels compute it.
-    pub(crate) fn algorithm(&self) -> Result<Algorithm> {
-        Ok(self.geometry()?.algorithm())
+    /// How our kernels compute its passes on this CPU.
+    pub(crate) fn strategies(&self) -> Result<Vec<(Pass, Strategy)>> {
+        let passes: &[Pass] = match self.pass {
+            ConvPass::Forward => &[Pass::Forward],
+            ConvPass::InputGradient => &[Pass::InputGradient],
+            ConvPass::WeightGradient => &[Pass::WeightGradient],
+            ConvPass::Training => &Pass::ALL,
+        };
+        let geometry = self.geometry()?;
+        let chosen = |&pass: &Pass| (pass, strategy(Isa::detect(), &geometry, pass));
+        Ok(passes.iter().map(chosen).collect())
+    }
+
+    /// Whether products are left out.
+    pub(crate) fn is_winograd(&self) -> bool {
+        let strategies = self.strategies().unwrap_or_default();
+        strategies.iter().any(|(_, chosen)| chosen.algorithm == Algorithm::Winograd)
     }
 
     fn shapes(&self) -> [[usize; 4]; 3] {
@@ -136,7 +151,7 @@ impl Task for Conv2d {
 
     fn small(&self) -> Problem {
         // Rows that fill a vector still do, and end within one; the algorithm is the same.
-        let (batch, side) = if self.side < 16 { (17, 10) } else { (2, 24) };
+        let (batch, side) = if self.side < 16 { (17, 10) } else { (2, 28) };
         Problem::Conv2d(Self { batch, side, ..self.clone() })
     }
 
@@ -177,6 +192,11 @@ impl Task for Conv2d {
         Ok(outputs)
     }
 
+    fn choices(&self) -> Vec<String> {
+        let strategies = self.strategies().unwrap_or_default();
+        strategies.into_iter().map(|(pass, chosen)| format!("{pass}: {chosen}")).collect()
+    }
+
     fn tolerance(&self) -> f64 {
         1e-5
     }
@@ -184,7 +204,7 @@ impl Task for Conv2d {
     fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {
         match site.kernels {
             Kernels::Forced(DIRECT) => {
-                let geometry = self.geometry()?.with_algorithm(Algorithm::Direct)?;
+                let geometry = self.geometry()?.with_every_product();
                 let isa = Isa::detect();
                 return Ok(Box::new(OnSlices::new(self, geometry, isa, site.threads)));
             }
@@ -330,7 +350,7 @@ mod tests {
             let Problem::Conv2d(small) = entry.problem.task().small() else {
                 panic!("the small shape of a convolution is one")
             };
-            let [large, small] = [large, &small].map(|of| of.algorithm().expect("valid"));
+            let [large, small] = [large, &small].map(|of| of.strategies().expect("valid"));
             assert_eq!(large, small, "{}", entry.id);
         }
     }

@@ -107,6 +107,11 @@ pub(crate) trait Task {
         Ok(Proof { error: error_of(outputs, reference)?, tolerance: self.tolerance() })
     }
 
+    /// Which algorithms our kernels take on this CPU, and why; a line each.
+    fn choices(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// The numbers it is defined on; other strategies may compute the same in others.
     fn arithmetic(&self) -> Arithmetic {
         Arithmetic::F32

@@ -4,6 +4,7 @@ mod arguments;
 mod batch_size;
 mod command;
 mod device;
+mod kernels;
 mod log;
 mod program;
 mod progress;

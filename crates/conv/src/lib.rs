@@ -12,6 +12,10 @@ pub use layer::{
     AdaptiveAvgPool2d, AvgPool2d, BatchNorm, Conv1d, Conv2d, ConvNormActivation, MaxPool2d,
 };
 
+// Which convolutions the layers compute.
+#[cfg(feature = "burn")]
+pub use layer::{ObservedConvolution, observe_convolutions};
+
 // What computes a layer.
 #[cfg(feature = "burn")]
 pub use ops::LayerPath;
@@ -31,9 +35,12 @@ pub use kernels::Activation;
 pub mod slices {
     // A convolution's shape and its passes.
     pub use crate::kernels::{
-        Algorithm, ConvGeometry, ConvShape, GeometryError, bias_gradient, forward,
-        forward_activated, input_gradient, weight_gradient,
+        ConvGeometry, ConvShape, GeometryError, bias_gradient, forward, forward_activated,
+        input_gradient, weight_gradient,
     };
+
+    // Which algorithm computes a pass, and why.
+    pub use crate::kernels::{Algorithm, Pass, Strategy, strategy};
 
     // Batch normalization, with the batch's statistics or with given ones.
     pub use crate::kernels::{

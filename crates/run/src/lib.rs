@@ -29,8 +29,8 @@ pub use task::{
 
 // What is done with a task.
 pub use operation::{
-    AnyWorkload, Beginning, LrSearch, Observer, Trained, Training, Verdict, VerifyInputs, load,
-    rehearse,
+    AnyWorkload, Beginning, KernelChoice, LrSearch, Observer, Trained, Training, Verdict,
+    VerifyInputs, load, rehearse,
 };
 
 // What a run leaves.

@@ -30,6 +30,9 @@ pub(crate) struct TrainArgs {
     /// Go on with a run that was stopped
     #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "sets"])]
     resume: Option<PathBuf>,
+    /// Print which algorithm computes each convolution, and why, instead of training
+    #[arg(long, conflicts_with = "resume")]
+    explain_kernels: bool,
     /// The folder that run folders are made in
     #[arg(long, value_name = "DIR", default_value = "runs")]
     runs: PathBuf,
@@ -76,6 +79,9 @@ pub(crate) fn run(registry: Registry, args: &TrainArgs, log: &LogFile) -> Result
     let plan = args.plan(registry)?;
     let kind = plan.kind();
     kind.require(Ability::Train)?;
+    if args.explain_kernels {
+        return explain_kernels(&plan, args);
+    }
     let trained = train(args, plan, log, &mut Display::new())?;
     let path = trained.folder.path();
     if trained.ending == Ending::Stopped {
@@ -88,6 +94,19 @@ pub(crate) fn run(registry: Registry, args: &TrainArgs, log: &LogFile) -> Result
     };
     say(&format!("next     {} {next}", crate::program::name()));
     crate::print(&json!({ "run": path, "test": trained.test }).to_string());
+    Ok(())
+}
+
+/// Prints the algorithms of the model's convolutions to standard output.
+fn explain_kernels(plan: &Plan, args: &TrainArgs) -> Result<()> {
+    let (device, selection) = device_of(plan)?;
+    let workload = open(plan, args.config.data.as_deref(), None, &mut Display::new())?;
+    let choices = workload.kernels(plan, &device);
+    if choices.is_empty() {
+        let device = selection.id;
+        crate::print(&format!("no convolution is computed by Updraft's kernels on {device}"));
+    }
+    crate::kernels::table(&choices).iter().for_each(|line| crate::print(line));
     Ok(())
 }
 

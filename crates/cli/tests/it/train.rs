@@ -195,3 +195,20 @@ fn every_part_that_a_run_of_any_task_relies_on_passes_on_flex() {
     assert_eq!(said.code, 2);
     assert!(said.stderr.contains("there is no task `sorting`"), "{}", said.stderr);
 }
+
+#[test]
+fn the_algorithm_of_every_convolution_is_printed_instead_of_training() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let said = succeed(dir.path(), &["train", "--explain-kernels", "--device", "flex"]);
+    let lines: Vec<&str> = said.stdout.lines().collect();
+    assert!(lines.iter().all(|line| line.chars().count() <= 80), "{}", said.stdout);
+    assert!(lines[0].contains("channels, 3×3"), "{}", lines[0]);
+    let passes = |name| lines.iter().filter(|line| line.contains(name)).count();
+    let layers = lines.iter().filter(|line| !line.starts_with(' ')).count();
+    assert!(layers > 5, "{}", said.stdout);
+    assert_eq!((passes("forward"), passes("weight gradient")), (layers, layers));
+    assert!(!dir.path().join("runs").exists(), "nothing was trained");
+    fs::write(dir.path().join("rows.toml"), "task = \"tabular-regression\"\n").expect("written");
+    let said = succeed(dir.path(), &["train", "rows.toml", "--explain-kernels"]);
+    assert!(said.stdout.starts_with("no convolution is computed"), "{}", said.stdout);
+}

@@ -6,11 +6,11 @@ use super::activation::Activation;
 use super::cpu::{LineJob, TileJob, function, transpose};
 use super::depthwise::Depthwise;
 use super::geometry::ConvGeometry;
-use super::lines::{Lines, for_rows};
 use super::packing::{pack, padded_image, padded_len, phase_taps, taps_of};
 use super::plan::{Phase, Phases, Windows};
 use super::planes::Planes;
 use super::scratch::Scratch;
+use super::strategy::{Algorithm, Pass, Rows, Strategy, direct, strategy};
 use super::winograd::Winograd;
 
 /// Convolves: `y[n,o] = bias[o] + Σ_i x[n,i] ∗ w[o,i]`, a cross-correlation as deep learning has it.
@@ -72,15 +72,20 @@ pub(crate) fn forward_into<'a>(
     if let Some(bias) = bias {
         assert_eq!(bias.len(), shape.channels[1], "one bias for each output channel");
     }
-    if let Some(planes) = Planes::forward(isa, geometry) {
-        return planes.run(x, w, bias, activation, y, scratch, asked_threads);
-    }
-    if let Some(depthwise) = Depthwise::forward(isa, geometry) {
-        return depthwise.run(x, w, bias, activation, y, scratch, asked_threads);
+    let Strategy { algorithm, isa, .. } = strategy(isa, geometry, Pass::Forward);
+    match algorithm {
+        Algorithm::DepthwiseByPixel => {
+            let planes = Planes::forward(isa, geometry);
+            return planes.run(x, w, bias, activation, y, scratch, asked_threads);
+        }
+        Algorithm::DepthwiseByChannel => {
+            let depthwise = Depthwise::forward(isa, geometry);
+            return depthwise.run(x, w, bias, activation, y, scratch, asked_threads);
+        }
+        Algorithm::DirectByChannel | Algorithm::DirectByPixel | Algorithm::Winograd => {}
     }
     let windows = Windows::of(geometry);
     let [inputs, outputs] = windows.channels;
-    let isa = for_rows(isa, geometry.output()[1], shape.stride, outputs);
     let lanes = isa.lanes();
     let blocks = outputs.div_ceil(lanes);
     let taps = taps_of(shape, &windows);
@@ -88,14 +93,14 @@ pub(crate) fn forward_into<'a>(
     let padded_len = padded_len(windows.padded, shape.input, inputs);
     let (weight_len, start_len) = (blocks * taps.len() * lanes, blocks * lanes);
     let row_step = shape.stride[0] * windows.padded.size[1];
-    let lines = Lines::of(isa, geometry.output(), [row_step, shape.stride[1]], outputs);
+    let lines = rows_of(algorithm, isa, geometry, Pass::Forward);
     let threads = threads(asked_threads);
     let by_pixel_len = match lines {
         Some(_) => LineJob::panel_len(isa, taps.len()),
         None => pixels * blocks * lanes,
     };
-    let winograd = Winograd::forward(isa, geometry);
-    let winograd = winograd.map(|all| all.with_at_most(shape.batch.div_ceil(threads)));
+    let winograd = (algorithm == Algorithm::Winograd)
+        .then(|| Winograd::forward(isa, geometry).with_at_most(shape.batch.div_ceil(threads)));
     let [point_len, own_len] = winograd.as_ref().map_or([0; 2], Winograd::lens);
     let (shared, mut of_threads) = scratch.split(
         shape.groups * (weight_len + start_len + point_len),
@@ -156,6 +161,16 @@ pub(crate) fn forward_into<'a>(
             function::values_in_place(vectors, activation, y);
         }
     });
+}
+
+/// The rows of a pass whose lanes are pixels; with Winograd's algorithm, of the samples that are
+/// computed directly.
+fn rows_of(algorithm: Algorithm, isa: Isa, geometry: &ConvGeometry, pass: Pass) -> Option<Rows> {
+    let algorithm = match algorithm {
+        Algorithm::Winograd => direct(isa, geometry, pass).0,
+        other => other,
+    };
+    (algorithm == Algorithm::DirectByPixel).then(|| Rows::of(geometry, pass)).flatten()
 }
 
 /// What both passes have of the samples they compute, group by group.
@@ -257,14 +272,19 @@ pub(crate) fn input_gradient_into<'a>(
     assert_eq!(w.len(), geometry.weight_len(), "numbers of the weights");
     assert_eq!(dy.len(), geometry.output_len(), "numbers of the output");
     let (bias, activation) = (None, Activation::Identity);
-    if let Some(planes) = Planes::input_gradient(isa, geometry) {
-        return planes.run(dy, w, bias, activation, dx, scratch, asked_threads);
-    }
-    if let Some(depthwise) = Depthwise::input_gradient(isa, geometry) {
-        return depthwise.run(dy, w, bias, activation, dx, scratch, asked_threads);
+    let Strategy { algorithm, isa, .. } = strategy(isa, geometry, Pass::InputGradient);
+    match algorithm {
+        Algorithm::DepthwiseByPixel => {
+            let planes = Planes::input_gradient(isa, geometry);
+            return planes.run(dy, w, bias, activation, dx, scratch, asked_threads);
+        }
+        Algorithm::DepthwiseByChannel => {
+            let depthwise = Depthwise::input_gradient(isa, geometry);
+            return depthwise.run(dy, w, bias, activation, dx, scratch, asked_threads);
+        }
+        Algorithm::DirectByChannel | Algorithm::DirectByPixel | Algorithm::Winograd => {}
     }
     let [inputs, outputs] = shape.channels.map(|channels| channels / shape.groups);
-    let isa = for_rows(isa, shape.input[1], shape.stride, inputs);
     let lanes = isa.lanes();
     let blocks = inputs.div_ceil(lanes);
     let phases = Phases::of(geometry);
@@ -281,18 +301,15 @@ pub(crate) fn input_gradient_into<'a>(
         jobs.collect()
     };
     let weight_len: usize = jobs.iter().map(|job| blocks * job.taps.len() * lanes).sum();
-    let lines = if shape.stride == [1, 1] {
-        Lines::of(isa, shape.input, [phases.padded.size[1], 1], inputs)
-    } else {
-        None
-    };
+    let lines = rows_of(algorithm, isa, geometry, Pass::InputGradient);
     let threads = threads(asked_threads);
     let by_pixel_len = match lines {
         Some(_) => LineJob::panel_len(isa, jobs[0].taps.len()),
         None => pixels * blocks * lanes,
     };
-    let winograd = Winograd::input_gradient(isa, geometry);
-    let winograd = winograd.map(|all| all.with_at_most(shape.batch.div_ceil(threads)));
+    let winograd = (algorithm == Algorithm::Winograd).then(|| {
+        Winograd::input_gradient(isa, geometry).with_at_most(shape.batch.div_ceil(threads))
+    });
     let [point_len, own_len] = winograd.as_ref().map_or([0; 2], Winograd::lens);
     let start_len = blocks * lanes;
     let (shared, mut of_threads) = scratch.split(

@@ -7,7 +7,7 @@ use updraft_simd::{Cut, Isa, Pieces, over, threads};
 
 use super::activation::Activation;
 use super::cpu::{DepthwiseJob, DepthwiseWeightJob, Grid, function, transpose};
-use super::geometry::{Algorithm, ConvGeometry, ConvShape};
+use super::geometry::ConvGeometry;
 use super::packing::{by_pixel, pack};
 use super::plan::{Padded, Phases, Windows};
 use super::scratch::Scratch;
@@ -39,17 +39,9 @@ struct Part {
     output_step: [usize; 2],
 }
 
-/// Whether every channel meets only itself, and channels fill three quarters of their vectors:
-/// with that, sums over channels take less time than sums over pixels.
-fn applies(isa: Isa, geometry: &ConvGeometry) -> bool {
-    let ConvShape { channels, groups, .. } = *geometry.shape();
-    let is_direct = geometry.algorithm() == Algorithm::Direct;
-    is_direct && channels == [groups; 2] && 4 * groups >= 3 * groups.next_multiple_of(isa.lanes())
-}
-
 impl Depthwise {
-    /// The forward pass of a convolution by depth; `None` for any other.
-    pub(crate) fn forward(isa: Isa, geometry: &ConvGeometry) -> Option<Self> {
+    /// The forward pass.
+    pub(crate) fn forward(isa: Isa, geometry: &ConvGeometry) -> Self {
         let shape = geometry.shape();
         let [rows, columns] = shape.kernel;
         let padded = Windows::of(geometry).padded;
@@ -61,21 +53,11 @@ impl Depthwise {
         let output = geometry.output();
         let part = Part::new(taps.collect(), output, step, 0, [output[1], 1]);
         let (image, pixels) = (shape.input, output[0] * output[1]);
-        applies(isa, geometry).then(|| Self {
-            isa,
-            channels: shape.groups,
-            image,
-            padded,
-            pixels,
-            parts: vec![part],
-        })
+        Self { isa, channels: shape.groups, image, padded, pixels, parts: vec![part] }
     }
 
-    /// The input's gradient of a convolution by depth; `None` for any other.
-    pub(crate) fn input_gradient(isa: Isa, geometry: &ConvGeometry) -> Option<Self> {
-        if !applies(isa, geometry) {
-            return None;
-        }
+    /// The input's gradient.
+    pub(crate) fn input_gradient(isa: Isa, geometry: &ConvGeometry) -> Self {
         let shape = geometry.shape();
         let Phases { padded, all } = Phases::of(geometry);
         let width = shape.input[1];
@@ -91,14 +73,14 @@ impl Depthwise {
             let output_step = [shape.stride[0] * width, shape.stride[1]];
             Part::new(taps.collect(), phase.pixels, [padded.size[1], 1], first, output_step)
         });
-        Some(Self {
+        Self {
             isa,
             channels: shape.groups,
             image: geometry.output(),
             padded,
             pixels: shape.input[0] * width,
             parts: parts.collect(),
-        })
+        }
     }
 
     /// Computes all planes of a batch, then activates them.

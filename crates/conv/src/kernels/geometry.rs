@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::strategy::{Algorithm, Pass};
+
 /// What a convolution is asked to be.
 ///
 /// Two dimensions; a one-dimensional convolution has heights of 1.
@@ -57,37 +59,8 @@ impl ConvShape {
 pub struct ConvGeometry {
     shape: ConvShape,
     output: [usize; 2],
-    algorithm: Algorithm,
-}
-
-/// How the three passes of a convolution are computed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Algorithm {
-    /// Every product of the definition.
-    Direct,
-    /// A quarter of the products, between sums of neighbours: Winograd's F(4×4, 3×3).
-    ///
-    /// Where something is not finite, or sums leave the range of f32, the sample is computed
-    /// directly.
-    Winograd,
-}
-
-impl Algorithm {
-    /// Its name in reports.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Direct => "direct",
-            Self::Winograd => "winograd",
-        }
-    }
-}
-
-impl fmt::Display for Algorithm {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
-    }
+    forced: Option<Algorithm>,
+    is_direct: bool,
 }
 
 /// Why numbers describe no convolution or no pooling.
@@ -122,14 +95,12 @@ pub enum GeometryError {
         /// Which window.
         output: usize,
     },
-    /// Winograd's algorithm was asked for where it does not apply.
-    Winograd {
-        /// Height and width of the kernel.
-        kernel: [usize; 2],
-        /// Rows and columns from one window to the next.
-        stride: [usize; 2],
-        /// Rows and columns from one kernel entry to the next.
-        dilation: [usize; 2],
+    /// An algorithm was asked for that cannot compute the convolution.
+    Algorithm {
+        /// Which one.
+        algorithm: Algorithm,
+        /// What it needs.
+        needs: &'static str,
     },
     /// A tensor has more numbers than this machine can address with 32-bit offsets in an image.
     TooLarge,
@@ -158,11 +129,9 @@ impl fmt::Display for GeometryError {
                      be below the window's size"
                 )
             }
-            Self::Winograd { kernel, stride, dilation } => write!(
+            Self::Algorithm { algorithm, needs } => write!(
                 formatter,
-                "Winograd's algorithm needs a 3×3 kernel with stride and dilation 1, got {}×{} \
-                 with stride {stride:?} and dilation {dilation:?}; compute it directly",
-                kernel[0], kernel[1]
+                "the algorithm `{algorithm}` needs {needs}; leave the choice to `try_new`"
             ),
             Self::TooLarge => formatter.write_str("the tensors are too large to be addressed"),
         }
@@ -215,48 +184,37 @@ impl ConvGeometry {
             }
             output[axis] = (padded - span) / shape.stride[axis] + 1;
         }
-        let mut geometry = Self { shape, output, algorithm: Algorithm::Direct };
+        let geometry = Self { shape, output, forced: None, is_direct: false };
         geometry.check_size()?;
-        if geometry.has_winograd() && geometry.gains_from_winograd() {
-            geometry.algorithm = Algorithm::Winograd;
-        }
         Ok(geometry)
     }
 
-    /// The same, computed in one way only; [`try_new`](Self::try_new) picks the faster.
+    /// The same, computed by one algorithm in every pass that it can compute; without it, the
+    /// fastest is [chosen](super::strategy) for each pass.
     ///
     /// # Errors
-    /// [`GeometryError::Winograd`] for a convolution that Winograd's algorithm cannot compute.
+    /// [`GeometryError::Algorithm`] for an algorithm that cannot compute the forward pass.
     pub fn with_algorithm(self, algorithm: Algorithm) -> Result<Self, GeometryError> {
-        if algorithm == Algorithm::Winograd && !self.has_winograd() {
-            let ConvShape { kernel, stride, dilation, .. } = self.shape;
-            return Err(GeometryError::Winograd { kernel, stride, dilation });
+        match algorithm.refusal(&self, Pass::Forward) {
+            Some(needs) => Err(GeometryError::Algorithm { algorithm, needs }),
+            None => Ok(Self { forced: Some(algorithm), ..self }),
         }
-        Ok(Self { algorithm, ..self })
     }
 
-    /// How it is computed.
+    /// The same, with every product of the definition computed: never by Winograd's algorithm.
     #[must_use]
-    pub const fn algorithm(&self) -> Algorithm {
-        self.algorithm
+    pub const fn with_every_product(self) -> Self {
+        Self { is_direct: true, ..self }
     }
 
-    fn has_winograd(&self) -> bool {
-        let ConvShape { kernel, stride, dilation, .. } = self.shape;
-        kernel == [3, 3] && stride == [1, 1] && dilation == [1, 1]
+    /// The algorithm that was asked for.
+    pub(super) const fn forced(&self) -> Option<Algorithm> {
+        self.forced
     }
 
-    /// Whether the products that are left out take longer than the transforms.
-    fn gains_from_winograd(&self) -> bool {
-        let ConvShape { batch, channels, groups, .. } = self.shape;
-        let [rows, columns] = self.output.map(|pixels| pixels.div_ceil(4));
-        let tiles = rows * columns;
-        let has_many = |channels: &usize| channels / groups >= 16;
-        // Tiles of results reach over the image; they are multiplied by the same weights over all
-        // samples of a chunk, of which the weight gradient has 16.
-        channels.iter().all(has_many)
-            && 16 * tiles * 5 <= 8 * self.output[0] * self.output[1]
-            && tiles * batch.div_ceil(16) >= 16
+    /// Whether every product is to be computed.
+    pub(super) const fn is_direct(&self) -> bool {
+        self.is_direct
     }
 
     /// What was asked for.

@@ -7,7 +7,6 @@ mod convolution;
 mod cpu;
 mod depthwise;
 mod geometry;
-mod lines;
 mod packing;
 mod plan;
 mod planes;
@@ -19,6 +18,7 @@ mod pool;
 )]
 pub mod reference;
 mod scratch;
+mod strategy;
 #[cfg(test)]
 mod tests;
 mod weight_gradient;
@@ -32,9 +32,10 @@ pub use batch_norm::{
 };
 pub use bias::bias_gradient;
 pub use convolution::{forward, forward_activated, input_gradient};
-pub use geometry::{Algorithm, ConvGeometry, ConvShape, GeometryError};
+pub use geometry::{ConvGeometry, ConvShape, GeometryError};
 pub use pool::{Divisor, PoolGeometry, PoolShape, Pooling, pool, pool_gradient};
 pub use scratch::Scratch;
+pub use strategy::{Algorithm, Pass, Strategy, strategy};
 pub use updraft_simd::Isa;
 pub use weight_gradient::weight_gradient;
 pub use weighted_sum::{weighted_sum, weighted_sum_gradient};

@@ -5,7 +5,7 @@ use updraft_simd::{Isa, Pieces, over, threads};
 
 use super::activation::Activation;
 use super::cpu::{PlaneJob, WINDOW, function};
-use super::geometry::{Algorithm, ConvGeometry};
+use super::geometry::ConvGeometry;
 use super::packing::{padded_image, padded_len};
 use super::plan::{Padded, Phases, Windows};
 use super::scratch::Scratch;
@@ -24,61 +24,42 @@ pub(crate) struct Planes {
     weights: [usize; WINDOW * WINDOW],
 }
 
-/// The path with the longest vectors that rows of results fill by four fifths, if this is such a
-/// convolution: with less, sums over channels take less time.
-fn path_for(isa: Isa, geometry: &ConvGeometry, columns: usize) -> Option<Isa> {
-    let shape = geometry.shape();
-    let is_alone = shape.channels == [shape.groups; 2];
-    let is_dense = shape.stride == [1, 1] && shape.dilation == [1, 1];
-    let is_direct = geometry.algorithm() == Algorithm::Direct;
-    if !is_alone || !is_dense || !is_direct || shape.kernel != [WINDOW; 2] {
-        return None;
-    }
-    let shorter = if isa.base() == Isa::Avx512 { Isa::Avx2 } else { isa };
-    let is_filled = |lanes: usize| 5 * columns >= 4 * columns.next_multiple_of(lanes);
-    let fits =
-        |isa: &Isa| isa.is_available() && PlaneJob::fits(*isa, columns) && is_filled(isa.lanes());
-    [isa, shorter].into_iter().find(fits)
-}
-
 impl Planes {
-    /// The forward pass; `None` if it has another form.
-    pub(crate) fn forward(isa: Isa, geometry: &ConvGeometry) -> Option<Self> {
-        let (shape, size) = (geometry.shape(), geometry.output());
-        let isa = path_for(isa, geometry, size[1])?;
-        Some(Self {
+    /// The forward pass.
+    pub(crate) fn forward(isa: Isa, geometry: &ConvGeometry) -> Self {
+        let shape = geometry.shape();
+        Self {
             isa,
             channels: shape.groups,
             image: shape.input,
             padded: Windows::of(geometry).padded,
-            size,
+            size: geometry.output(),
             weights: std::array::from_fn(|place| place),
-        })
+        }
     }
 
-    /// The input's gradient; `None` if it has another form.
-    pub(crate) fn input_gradient(isa: Isa, geometry: &ConvGeometry) -> Option<Self> {
+    /// The input's gradient.
+    pub(crate) fn input_gradient(isa: Isa, geometry: &ConvGeometry) -> Self {
         let shape = geometry.shape();
-        let isa = path_for(isa, geometry, shape.input[1])?;
         let Phases { padded, all } = Phases::of(geometry);
-        let [phase] = &all[..] else { return None };
+        let [phase] = &all[..] else { unreachable!("a stride of 1 has one phase") };
         // What each row and column of the window meets.
         let met = |axis: usize, place: usize| {
             let met = phase.taps[axis].iter().find(|tap| tap.1 == place);
-            met.map(|tap| tap.0)
+            met.expect("a padding of at most 2 leaves taps at the start").0
         };
         let mut weights = [0; WINDOW * WINDOW];
         for (place, weight) in weights.iter_mut().enumerate() {
-            *weight = met(0, place / WINDOW)? * WINDOW + met(1, place % WINDOW)?;
+            *weight = met(0, place / WINDOW) * WINDOW + met(1, place % WINDOW);
         }
-        Some(Self {
+        Self {
             isa,
             channels: shape.groups,
             image: geometry.output(),
             padded,
             size: shape.input,
             weights,
-        })
+        }
     }
 
     /// Computes all planes of a batch, then activates them.

@@ -1,12 +1,18 @@
-//! The three passes of a convolution against the reference, by both algorithms.
+//! The three passes of a convolution against the reference, by every algorithm.
 
 use proptest::prelude::*;
 use updraft_testing::scattered;
 
 use super::{
-    Activation, Algorithm, ConvGeometry, ConvShape, GeometryError, Isa, Scratch, forward,
-    forward_activated, input_gradient, reference, weight_gradient,
+    Activation, Algorithm, ConvGeometry, ConvShape, Isa, Scratch, forward, forward_activated,
+    input_gradient, reference, weight_gradient,
 };
+
+/// What is chosen among the algorithms that compute every product, and every algorithm that applies.
+fn cases(shape: ConvShape) -> impl Iterator<Item = Case> {
+    let algorithms = std::iter::once(None).chain(Algorithm::ALL.map(Some));
+    algorithms.filter_map(move |algorithm| Case::new(shape, algorithm))
+}
 
 fn wide(values: &[f32]) -> Vec<f64> {
     values.iter().map(|&value| value.into()).collect()
@@ -42,7 +48,7 @@ fn assert_near(given: &[f32], right: &[f64], tolerance: f64, what: &str) {
     }
 }
 
-fn paths() -> impl Iterator<Item = Isa> {
+fn sets() -> impl Iterator<Item = Isa> {
     Isa::BASES.into_iter().filter(|isa| isa.is_available())
 }
 
@@ -55,9 +61,14 @@ struct Case {
 }
 
 impl Case {
-    /// `None` where the shape is no convolution, or the algorithm does not apply.
-    fn new(shape: ConvShape, algorithm: Algorithm) -> Option<Self> {
-        let geometry = ConvGeometry::try_new(shape).ok()?.with_algorithm(algorithm).ok()?;
+    /// `None` where the shape is no convolution, or the algorithm does not apply; without one, every
+    /// product is computed in whichever way is chosen.
+    fn new(shape: ConvShape, algorithm: Option<Algorithm>) -> Option<Self> {
+        let geometry = ConvGeometry::try_new(shape).ok()?;
+        let geometry = match algorithm {
+            Some(algorithm) => geometry.with_algorithm(algorithm).ok()?,
+            None => geometry.with_every_product(),
+        };
         Some(Self {
             geometry,
             x: scattered(1, geometry.input_len()),
@@ -88,10 +99,10 @@ impl Case {
         let Self { geometry, x, w, dy, bias } = self;
         let [x, w, dy, bias] = [x, w, dy, bias].map(|values| wide(values));
         let [y, dx, dw] = self.run(isa, 1);
-        let told = format!("{isa} {} {:?}", geometry.algorithm(), geometry.shape());
-        let unit = match geometry.algorithm() {
-            Algorithm::Direct => DIRECT,
-            Algorithm::Winograd => WINOGRAD,
+        let told = format!("{isa} {:?} {:?}", geometry.forced(), geometry.shape());
+        let unit = match geometry.forced() {
+            Some(Algorithm::Winograd) => WINOGRAD,
+            _ => DIRECT,
         };
         let ConvShape { channels: [inputs, outputs], groups, kernel, .. } = *geometry.shape();
         let taps = kernel[0] * kernel[1];
@@ -133,10 +144,9 @@ fn shapes_of_real_networks_are_right() {
         ConvShape { padding: [2, 2], dilation: [2, 2], groups: 2, ..base(2, [8, 36], 11, 3) },
         ConvShape { padding: [0, 2], ..ConvShape::new(5, [4, 8], [1, 50], [1, 5]) },
     ] {
-        let case = Case::new(shape, Algorithm::Direct).expect("valid");
-        paths().for_each(|isa| case.check(isa));
-        if let Some(case) = Case::new(shape, Algorithm::Winograd) {
-            paths().for_each(|isa| case.check(isa));
+        assert_ne!(cases(shape).count(), 0, "{shape:?} is a convolution");
+        for case in cases(shape) {
+            sets().for_each(|isa| case.check(isa));
         }
     }
 }
@@ -159,8 +169,8 @@ proptest! {
         let channels = [inputs * groups, outputs * groups];
         let shape =
             ConvShape { batch, channels, groups, input, kernel, stride, padding, dilation };
-        if let Some(case) = Case::new(shape, Algorithm::Direct) {
-            paths().for_each(|isa| case.check(isa));
+        for case in cases(shape) {
+            sets().for_each(|isa| case.check(isa));
         }
     }
 
@@ -176,8 +186,8 @@ proptest! {
     ) {
         let channels = [groups; 2];
         let shape = ConvShape { batch, channels, groups, input, kernel, stride, padding, dilation };
-        if let Some(case) = Case::new(shape, Algorithm::Direct) {
-            paths().for_each(|isa| case.check(isa));
+        for case in cases(shape) {
+            sets().for_each(|isa| case.check(isa));
         }
     }
 }
@@ -194,8 +204,8 @@ proptest! {
     ) {
         let shape =
             ConvShape { groups, padding, ..ConvShape::new(batch, [groups; 2], input, [3, 3]) };
-        if let Some(case) = Case::new(shape, Algorithm::Direct) {
-            paths().for_each(|isa| case.check(isa));
+        for case in cases(shape) {
+            sets().for_each(|isa| case.check(isa));
         }
     }
 
@@ -209,8 +219,8 @@ proptest! {
         kernel in [1_usize..3, 1_usize..2],
     ) {
         let shape = ConvShape::new(batch, [inputs, outputs], input, kernel);
-        if let Some(case) = Case::new(shape, Algorithm::Direct) {
-            paths().for_each(|isa| case.check(isa));
+        for case in cases(shape) {
+            sets().for_each(|isa| case.check(isa));
         }
     }
 }
@@ -230,8 +240,8 @@ proptest! {
         let channels = [inputs * groups, outputs * groups];
         let shape =
             ConvShape { groups, padding, ..ConvShape::new(batch, channels, input, [3, 3]) };
-        if let Some(case) = Case::new(shape, Algorithm::Winograd) {
-            paths().for_each(|isa| case.check(isa));
+        if let Some(case) = Case::new(shape, Some(Algorithm::Winograd)) {
+            sets().for_each(|isa| case.check(isa));
         }
     }
 }
@@ -244,21 +254,21 @@ fn a_large_batch_is_right_and_the_number_of_threads_changes_no_bit() {
     let by_plane = ConvShape { stride: [1, 1], ..by_depth };
     let point = ConvShape { kernel: [1, 1], padding: [0, 0], ..shape };
     for (shape, algorithm) in [
-        (shape, Algorithm::Direct),
-        (strided, Algorithm::Direct),
-        (by_depth, Algorithm::Direct),
-        (by_plane, Algorithm::Direct),
-        (point, Algorithm::Direct),
-        (shape, Algorithm::Winograd),
+        (shape, None),
+        (strided, None),
+        (by_depth, None),
+        (by_plane, None),
+        (point, None),
+        (shape, Some(Algorithm::Winograd)),
     ] {
         let case = Case::new(shape, algorithm).expect("valid");
-        for isa in paths() {
+        for isa in sets() {
             // Several samples of this batch are one sum.
             case.check(isa);
             let alone = case.run(isa, 1);
             for threads in [2, 3, 8] {
                 let given = case.run(isa, threads);
-                assert_eq!(alone, given, "{isa} {algorithm} with {threads} threads");
+                assert_eq!(alone, given, "{isa} {algorithm:?} with {threads} threads");
             }
         }
     }
@@ -268,17 +278,17 @@ fn a_large_batch_is_right_and_the_number_of_threads_changes_no_bit() {
 fn sums_over_many_pixels_keep_their_digits() {
     let shape = ConvShape { padding: [1, 1], ..ConvShape::new(40, [8, 8], [48, 48], [3, 3]) };
     for (shape, algorithm) in [
-        (ConvShape { groups: 8, ..shape }, Algorithm::Direct),
-        (ConvShape { channels: [3, 2], ..shape }, Algorithm::Direct),
-        (ConvShape { channels: [3, 9], ..shape }, Algorithm::Direct),
-        (shape, Algorithm::Winograd),
+        (ConvShape { groups: 8, ..shape }, None),
+        (ConvShape { channels: [3, 2], ..shape }, None),
+        (ConvShape { channels: [3, 9], ..shape }, None),
+        (shape, Some(Algorithm::Winograd)),
     ] {
         let mut case = Case::new(shape, algorithm).expect("valid");
         // Terms of one sign, as after a rectifier: a long chain of additions rounds each of them.
         for values in [&mut case.x, &mut case.dy] {
             values.iter_mut().for_each(|value| *value = value.abs());
         }
-        paths().for_each(|isa| case.check(isa));
+        sets().for_each(|isa| case.check(isa));
     }
 }
 
@@ -287,19 +297,19 @@ fn what_is_not_finite_reaches_all_that_it_meets_and_nothing_else() {
     let shape = ConvShape { padding: [1, 1], ..ConvShape::new(2, [3, 17], [6, 21], [3, 3]) };
     let by_depth = ConvShape { channels: [14, 14], groups: 14, ..shape };
     for (poison, shape, algorithm) in [
-        (f32::NAN, shape, Algorithm::Direct),
-        (f32::INFINITY, shape, Algorithm::Direct),
-        (f32::NAN, by_depth, Algorithm::Direct),
-        (f32::INFINITY, by_depth, Algorithm::Direct),
-        (f32::NAN, shape, Algorithm::Winograd),
-        (f32::INFINITY, shape, Algorithm::Winograd),
+        (f32::NAN, shape, None),
+        (f32::INFINITY, shape, None),
+        (f32::NAN, by_depth, None),
+        (f32::INFINITY, by_depth, None),
+        (f32::NAN, shape, Some(Algorithm::Winograd)),
+        (f32::INFINITY, shape, Some(Algorithm::Winograd)),
     ] {
         let mut case = Case::new(shape, algorithm).expect("valid");
         case.x[2 * 126 + 3 * 21 + 7] = poison;
         // In the last row and column, where tiles reach over the image.
         case.x[4 * 126 + 5 * 21 + 20] = poison;
         case.dy[5 * 126 + 2 * 21 + 20] = poison;
-        for isa in paths() {
+        for isa in sets() {
             let [y, dx, dw] = case.run(isa, 1);
             let [x, w, dy, bias] =
                 [&case.x, &case.w, &case.dy, &case.bias].map(|values| wide(values));
@@ -308,13 +318,13 @@ fn what_is_not_finite_reaches_all_that_it_meets_and_nothing_else() {
             };
             let geometry = &case.geometry;
             let right = reference::forward(geometry, &x, &w, Some(&bias));
-            assert_eq!(finite(&wide(&y)), finite(&right), "{isa} {algorithm} y");
+            assert_eq!(finite(&wide(&y)), finite(&right), "{isa} {algorithm:?} y");
             let right = reference::input_gradient(geometry, &dy, &w);
-            assert_eq!(finite(&wide(&dx)), finite(&right), "{isa} {algorithm} dx");
+            assert_eq!(finite(&wide(&dx)), finite(&right), "{isa} {algorithm:?} dx");
             // A zero of the padding meets the poisoned gradient in the fast sums.
             let right = reference::weight_gradient(geometry, &x, &dy);
             for (given, right) in dw.iter().zip(&right) {
-                assert!(right.is_finite() || !given.is_finite(), "{isa} {algorithm} dw");
+                assert!(right.is_finite() || !given.is_finite(), "{isa} {algorithm:?} dw");
             }
         }
     }
@@ -323,7 +333,7 @@ fn what_is_not_finite_reaches_all_that_it_meets_and_nothing_else() {
 #[test]
 fn what_leaves_the_range_between_winograds_sums_is_computed_directly() {
     let shape = ConvShape { padding: [1, 1], ..ConvShape::new(3, [16, 16], [9, 10], [3, 3]) };
-    let [direct, winograd] = [Algorithm::Direct, Algorithm::Winograd].map(|algorithm| {
+    let [direct, winograd] = [None, Some(Algorithm::Winograd)].map(|algorithm| {
         let mut case = Case::new(shape, algorithm).expect("valid");
         let image = case.x.len() / 3;
         // Results of the second sample stay below the largest f32, sums of its neighbours do not.
@@ -332,7 +342,7 @@ fn what_leaves_the_range_between_winograds_sums_is_computed_directly() {
         case.w.iter_mut().for_each(|w| *w *= 1e-3);
         case
     });
-    for isa in paths() {
+    for isa in sets() {
         let ([y, _, dw], [right_y, _, right_dw]) = (direct.run(isa, 1), winograd.run(isa, 1));
         assert!(right_y.iter().all(|y| y.is_finite()), "{isa}");
         let sample = y.len() / 3;
@@ -345,9 +355,9 @@ fn what_leaves_the_range_between_winograds_sums_is_computed_directly() {
 #[test]
 fn an_activation_follows_the_sums_of_both_algorithms() {
     let shape = ConvShape { padding: [1, 1], ..ConvShape::new(2, [16, 17], [7, 12], [3, 3]) };
-    for algorithm in [Algorithm::Direct, Algorithm::Winograd] {
+    for algorithm in [None, Some(Algorithm::Winograd)] {
         let Case { geometry, x, w, bias, .. } = Case::new(shape, algorithm).expect("valid");
-        for isa in paths() {
+        for isa in sets() {
             let (mut plain, mut given) = (vec![0.0; geometry.output_len()], Vec::new());
             given.resize(plain.len(), f32::NAN);
             let s = &mut Scratch::new();
@@ -355,39 +365,15 @@ fn an_activation_follows_the_sums_of_both_algorithms() {
             let relu = Activation::Relu;
             forward_activated(isa, &geometry, &x, &w, Some(&bias), relu, &mut given, s, 1);
             let right: Vec<f32> = plain.iter().map(|&y| if y <= 0.0 { 0.0 } else { y }).collect();
-            assert_eq!(given, right, "{isa} {algorithm}");
+            assert_eq!(given, right, "{isa} {algorithm:?}");
         }
     }
 }
 
 #[test]
-fn an_algorithm_is_picked_by_the_shape_and_refused_where_it_does_not_apply() {
-    let shape = |channels, side| ConvShape {
-        padding: [1, 1],
-        ..ConvShape::new(2, channels, [side, side], [3, 3])
-    };
-    let picked = |shape| ConvGeometry::try_new(shape).expect("valid").algorithm();
-    assert_eq!(picked(shape([64, 64], 56)), Algorithm::Winograd);
-    assert_eq!(picked(shape([16, 16], 32)), Algorithm::Winograd);
-    assert_eq!(picked(shape([3, 16], 32)), Algorithm::Direct);
-    assert_eq!(picked(ConvShape { groups: 32, ..shape([32, 32], 32) }), Algorithm::Direct);
-    let strided = ConvShape { stride: [2, 2], ..shape([64, 64], 56) };
-    assert_eq!(picked(strided), Algorithm::Direct);
-    let refused = ConvGeometry::try_new(strided).expect("valid");
-    let refused = refused.with_algorithm(Algorithm::Winograd).expect_err("a stride of two");
-    assert!(matches!(refused, GeometryError::Winograd { stride: [2, 2], .. }));
-    assert_eq!(
-        refused.to_string(),
-        "Winograd's algorithm needs a 3×3 kernel with stride and dilation 1, got 3×3 with stride \
-         [2, 2] and dilation [1, 1]; compute it directly"
-    );
-}
-
-#[test]
 #[should_panic(expected = "numbers of the input")]
 fn a_slice_of_another_length_is_refused() {
-    let case =
-        Case::new(ConvShape::new(1, [1, 1], [4, 4], [3, 3]), Algorithm::Direct).expect("valid");
+    let case = Case::new(ConvShape::new(1, [1, 1], [4, 4], [3, 3]), None).expect("valid");
     let mut y = vec![0.0; 4];
     let x = &case.x[1..];
     let geometry = &case.geometry;

@@ -5,10 +5,10 @@ use updraft_simd::{Cut, Isa, over, threads};
 use super::cpu::{LineWeightJob, WeightJob, transpose};
 use super::depthwise::Depthwise;
 use super::geometry::ConvGeometry;
-use super::lines::{Lines, are_few, for_rows};
 use super::packing::{padded_image, padded_len, taps_of};
 use super::plan::Windows;
 use super::scratch::Scratch;
+use super::strategy::{Algorithm, Pass, Rows, Strategy, strategy};
 use super::winograd::Winograd;
 
 /// Chunks of a batch whose weight gradients are summed one after the other.
@@ -36,14 +36,15 @@ pub fn weight_gradient(
     assert_eq!(x.len(), geometry.input_len(), "numbers of the input");
     assert_eq!(dw.len(), geometry.weight_len(), "numbers of the weights");
     assert_eq!(dy.len(), geometry.output_len(), "numbers of the output");
-    if let Some(depthwise) = Depthwise::forward(isa, geometry) {
+    let Strategy { algorithm, isa, .. } = strategy(isa, geometry, Pass::WeightGradient);
+    if algorithm == Algorithm::DepthwiseByChannel {
         let chunk = shape.batch.div_ceil(CHUNKS);
         let batch = [shape.batch, chunk];
+        let depthwise = Depthwise::forward(isa, geometry);
         return depthwise.weight_gradient(x, dy, dw, batch, scratch, asked_threads);
     }
     let windows = Windows::of(geometry);
     let [inputs, outputs] = windows.channels;
-    let isa = for_rows(isa, geometry.output()[1], shape.stride, outputs);
     let lanes = isa.lanes();
     let blocks = outputs.div_ceil(lanes);
     let run_len = if shape.kernel[1] == 3 && shape.dilation[1] == 1 { 3 } else { 1 };
@@ -53,12 +54,10 @@ pub fn weight_gradient(
     let pixels = output_rows * output_columns;
     let padded_len = padded_len(windows.padded, shape.input, inputs);
     let row_step = shape.stride[0] * windows.padded.size[1];
-    let winograd = Winograd::forward(isa, geometry);
-    let lines = if winograd.is_none() && are_few(outputs, lanes) {
-        Lines::of(isa, geometry.output(), [row_step, shape.stride[1]], outputs)
-    } else {
-        None
-    };
+    let winograd = (algorithm == Algorithm::Winograd).then(|| Winograd::forward(isa, geometry));
+    let lines = (algorithm == Algorithm::DirectByPixel)
+        .then(|| Rows::of(geometry, Pass::WeightGradient))
+        .flatten();
     let (sums_len, by_pixel_len) = match lines {
         Some(_) => (outputs * taps.len() * lanes, 0),
         None => (taps.len() * blocks * lanes, pixels * blocks * lanes),
@@ -113,7 +112,7 @@ pub fn weight_gradient(
                     &dy[sample * dy_len + group * dy_len / shape.groups..][..dy_len / shape.groups];
                 let image = padded_image(isa, x, shape.input, windows.padded, own_image);
                 let sums = &mut sums[group * sums_len..][..sums_len];
-                if let Some(Lines { rows, columns, row_step }) = lines {
+                if let Some(Rows { rows, columns, row_step }) = lines {
                     let (taps, gradient, channels) = (&taps, dy, outputs);
                     LineWeightJob { image, taps, gradient, channels, rows, columns, row_step }
                         .run(isa, sums);

@@ -8,7 +8,7 @@ use updraft_simd::Isa;
 use super::cpu::{
     POINTS, RESULTS, Squares, TAPS, TileJob, Transform, TransformJob, WeightJob, transpose,
 };
-use super::geometry::{Algorithm, ConvGeometry};
+use super::geometry::ConvGeometry;
 use super::packing::by_pixel;
 use super::scratch::CACHE_LINE;
 
@@ -40,16 +40,15 @@ pub(crate) struct Winograd {
 }
 
 impl Winograd {
-    /// The forward pass, if the geometry is computed so.
-    pub(crate) fn forward(isa: Isa, geometry: &ConvGeometry) -> Option<Self> {
+    /// The forward pass.
+    pub(crate) fn forward(isa: Isa, geometry: &ConvGeometry) -> Self {
         let first = geometry.shape().padding.map(|padding| -(padding as isize));
         let channels = geometry.shape().channels;
         Self::of(isa, geometry, channels, geometry.shape().input, geometry.output(), first)
     }
 
-    /// The input's gradient, if the geometry is computed so: the same over the output's gradient,
-    /// with the kernel turned around.
-    pub(crate) fn input_gradient(isa: Isa, geometry: &ConvGeometry) -> Option<Self> {
+    /// The input's gradient: the same over the output's gradient, with the kernel turned around.
+    pub(crate) fn input_gradient(isa: Isa, geometry: &ConvGeometry) -> Self {
         let first = geometry.shape().padding.map(|padding| padding as isize - (TAPS - 1) as isize);
         let [inputs, outputs] = geometry.shape().channels;
         let channels = [outputs, inputs];
@@ -63,17 +62,14 @@ impl Winograd {
         image: [usize; 2],
         grid: [usize; 2],
         first: [isize; 2],
-    ) -> Option<Self> {
-        if geometry.algorithm() != Algorithm::Winograd {
-            return None;
-        }
+    ) -> Self {
         let channels = channels.map(|channels| channels / geometry.shape().groups);
         let of_row = POINTS * POINTS * channels[0] * grid[1].div_ceil(RESULTS);
         let rows = grid[0].div_ceil(RESULTS);
         let strip = (STRIP / of_row).clamp(1, rows);
         let together = (STRIP / (of_row * rows)).clamp(1, TOGETHER);
         let offsets = (0..channels[0] as u32).collect();
-        Some(Self { isa, channels, image, grid, first, strip, together, offsets })
+        Self { isa, channels, image, grid, first, strip, together, offsets }
     }
 
     /// The same for at most so many samples together.

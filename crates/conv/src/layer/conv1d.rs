@@ -6,7 +6,7 @@ use burn::nn::conv::{self, Conv1dConfig};
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Tensor};
 
-use super::padding;
+use super::{observe, padding};
 use crate::kernels::Activation;
 use crate::ops::{Convolving, LayerPath, convolve};
 
@@ -75,7 +75,9 @@ impl Conv1d {
         let bias = self.bias.as_ref().map(Param::val);
         let by = Convolving { options, activation: Activation::Identity, path: self.forced };
         let weight = self.weight.val().reshape([outputs, inputs, 1, kernel]);
-        let y = convolve(x.reshape([batch, channels, 1, length]), weight, bias, by);
+        let x = x.reshape([batch, channels, 1, length]);
+        observe::note(self.weight.id, x.dims(), weight.dims(), &by.options);
+        let y = convolve(x, weight, bias, by);
         let [_, _, _, length] = y.dims();
         y.reshape([batch, outputs, length])
     }

@@ -6,7 +6,7 @@ use burn::nn::conv::{self, Conv2dConfig};
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{Device, Tensor};
 
-use super::padding;
+use super::{observe, padding};
 use crate::kernels::Activation;
 use crate::ops::{Convolving, LayerPath, convolve};
 
@@ -89,9 +89,10 @@ impl Conv2d {
         let Self { kernel_size, stride, dilation, groups, .. } = *self;
         let padding = padding::on_both_axes(&self.padding, [height, width], kernel_size, stride);
         let options = ConvOptions::new_with_padding(stride, padding, dilation, groups);
-        let bias = self.bias.as_ref().map(Param::val);
+        let (weight, bias) = (self.weight.val(), self.bias.as_ref().map(Param::val));
+        observe::note(self.weight.id, x.dims(), weight.dims(), &options);
         let by = Convolving { options, activation, path: self.forced };
-        convolve(x, self.weight.val(), bias, by)
+        convolve(x, weight, bias, by)
     }
 
     /// What computes the layer where its parameters are, in f32.

@@ -4,9 +4,10 @@ use burn::module::Module;
 use burn::nn::conv::{Conv1dConfig, Conv2dConfig};
 use burn::nn::{self, BatchNormConfig, PaddingConfig1d, PaddingConfig2d};
 use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor};
-use updraft_conv::slices::Isa;
+use updraft_conv::slices::{ConvShape, Isa};
 use updraft_conv::{
-    Activation, BatchNorm, Conv1d, Conv2d, ConvNormActivation, LayerPath, activate, release_memory,
+    Activation, BatchNorm, Conv1d, Conv2d, ConvNormActivation, LayerPath, activate,
+    observe_convolutions, release_memory,
 };
 use updraft_testing::{
     Numbers, alone, assert_close, autodiff_devices, devices, gradient_check, in_dtype,
@@ -315,6 +316,34 @@ fn a_layer_becomes_burns_and_comes_back() {
     let expected = norm.forward(x.clone()).numbers();
     let back = BatchNorm::from(nn::BatchNorm::from(norm));
     assert_eq!(back.forward(x).numbers(), expected);
+}
+
+#[test]
+fn the_convolutions_of_a_forward_pass_are_observed_in_their_order() {
+    let device = Device::flex();
+    let conv = Conv2d::new(&conv_config(), &device);
+    let line = Conv1d::from(Conv1dConfig::new(2, 3, 5).init(&device));
+    let run = || {
+        let _ = line.forward(random([1, 2, 9], &device));
+        let ((), inside) =
+            observe_convolutions(|| drop(conv.forward(random([2, 4, 7, 8], &device))));
+        assert_eq!(inside.len(), 1, "an observation within another is its own");
+        let _ = conv.forward(random([3, 4, 7, 8], &device));
+    };
+    let ((), observed) = observe_convolutions(run);
+    let shape = ConvShape {
+        groups: 2,
+        stride: [2, 1],
+        padding: [1, 1],
+        ..ConvShape::new(3, [4, 6], [7, 8], [3, 3])
+    };
+    let expected =
+        [(line.weight.id, ConvShape::new(1, [2, 3], [1, 9], [1, 5])), (conv.weight.id, shape)];
+    let observed: Vec<_> = observed.iter().map(|seen| (seen.weight, seen.shape)).collect();
+    assert_eq!(observed, expected);
+    // Nothing is kept where nobody observes.
+    let _ = conv.forward(random([3, 4, 7, 8], &device));
+    assert_eq!(observe_convolutions(|| ()).1, []);
 }
 
 #[test]

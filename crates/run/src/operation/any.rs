@@ -7,6 +7,7 @@ use burn::tensor::Device;
 use updraft_trainer::{Control, Evaluation, LrPoint, LrRange, find_learning_rate};
 
 use super::evaluate::{evaluate, load_stored};
+use super::kernels::{KernelChoice, kernels};
 use super::rehearse::rehearse;
 use super::train::{Observer, Trained, Training, train};
 use super::verify::{Verdict, VerifyInputs, verify};
@@ -85,6 +86,10 @@ pub trait AnyWorkload {
         device: &Device,
         batch: usize,
     ) -> Result<[Duration; 2], RunError>;
+
+    /// Which algorithm computes each convolution of the model for a training batch, in the order of
+    /// a forward pass on examples; none where burn's own operations compute them.
+    fn kernels(&self, plan: &Plan, device: &Device) -> Vec<KernelChoice>;
 
     /// Tries the parts that a training run relies on, one [`Verdict`] each; a part that fails is a
     /// verdict, not an error.
@@ -167,6 +172,10 @@ impl<W: Workload> AnyWorkload for W {
         batch: usize,
     ) -> Result<[Duration; 2], RunError> {
         rehearse(self.task(), |device| self.init(device), plan, device, batch)
+    }
+
+    fn kernels(&self, plan: &Plan, device: &Device) -> Vec<KernelChoice> {
+        kernels(self, plan, device)
     }
 
     fn verify(&self, inputs: &VerifyInputs<'_>) -> Result<Vec<Verdict>, RunError> {

@@ -2,11 +2,13 @@
 
 mod any;
 mod evaluate;
+mod kernels;
 mod rehearse;
 mod train;
 mod verify;
 
 pub use any::{AnyWorkload, LrSearch};
+pub use kernels::KernelChoice;
 pub use train::{Beginning, Observer, Trained, Training};
 pub use verify::{Verdict, VerifyInputs};
 

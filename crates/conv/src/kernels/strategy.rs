@@ -1,0 +1,397 @@
+//! Which algorithm computes a pass of a convolution, and why.
+
+use std::fmt;
+
+use updraft_simd::Isa;
+
+use super::cpu::LineJob;
+use super::geometry::{ConvGeometry, ConvShape};
+use super::plan::{Phases, Windows};
+
+/// A pass of a convolution.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Pass {
+    /// The output.
+    Forward,
+    /// The input's gradient.
+    InputGradient,
+    /// The weights' gradient.
+    WeightGradient,
+}
+
+/// How a pass of a convolution is computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Algorithm {
+    /// Every product of the definition; lanes are output channels, or input channels in the input's
+    /// gradient.
+    DirectByChannel,
+    /// Every product of the definition; lanes are neighboring pixels of a row.
+    DirectByPixel,
+    /// One channel a group; lanes are channels.
+    DepthwiseByChannel,
+    /// One channel a group, three by three; lanes are neighboring pixels of a row.
+    DepthwiseByPixel,
+    /// A quarter of the products, between sums of neighbors: Winograd's F(4×4, 3×3).
+    ///
+    /// A sample in which something is not finite, or sums leave the range of f32, is computed
+    /// directly.
+    Winograd,
+}
+
+/// Which algorithm computes a pass, with which instructions, and why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Strategy {
+    /// The algorithm.
+    pub algorithm: Algorithm,
+    /// The instruction set: that which was asked for, or one of shorter vectors that rows fill.
+    pub isa: Isa,
+    /// Why this algorithm, in a few words.
+    pub reason: &'static str,
+}
+
+impl Pass {
+    /// Every pass, in the order in which a training step takes them.
+    pub const ALL: [Self; 3] = [Self::Forward, Self::InputGradient, Self::WeightGradient];
+
+    /// Its name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::InputGradient => "input gradient",
+            Self::WeightGradient => "weight gradient",
+        }
+    }
+}
+
+impl Algorithm {
+    /// Every algorithm.
+    pub const ALL: [Self; 5] = [
+        Self::DirectByChannel,
+        Self::DirectByPixel,
+        Self::DepthwiseByChannel,
+        Self::DepthwiseByPixel,
+        Self::Winograd,
+    ];
+
+    /// Its name in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::DirectByChannel => "direct by channel",
+            Self::DirectByPixel => "direct by pixel",
+            Self::DepthwiseByChannel => "depthwise by channel",
+            Self::DepthwiseByPixel => "depthwise by pixel",
+            Self::Winograd => "winograd",
+        }
+    }
+
+    /// What a pass has to be for the algorithm; `None` where it can compute the pass.
+    #[must_use]
+    pub fn refusal(self, geometry: &ConvGeometry, pass: Pass) -> Option<&'static str> {
+        let ConvShape { channels, groups, kernel, stride, padding, dilation, .. } =
+            *geometry.shape();
+        let is_depthwise = channels == [groups; 2];
+        let is_dense = stride == [1, 1] && dilation == [1, 1];
+        let rows_fill_a_vector = Rows::of(geometry, pass).is_some_and(|rows| rows.columns >= 8);
+        let (needs, is_met) = match self {
+            Self::DirectByChannel => return None,
+            Self::DirectByPixel => {
+                ("windows that lie side by side, in rows of 8 pixels and more", rows_fill_a_vector)
+            }
+            Self::DepthwiseByChannel => ("one channel a group", is_depthwise),
+            Self::DepthwiseByPixel => (
+                "one channel a group and a kernel of 3×3 with stride and dilation 1 and a padding \
+                 of at most 2, rows of 8 pixels and more, and no gradient of the weights",
+                is_depthwise
+                    && is_dense
+                    && kernel == [3, 3]
+                    && padding.iter().all(|&padding| padding <= 2)
+                    && pass != Pass::WeightGradient
+                    && width(geometry, pass) >= 8,
+            ),
+            Self::Winograd => {
+                ("a kernel of 3×3 with stride and dilation 1", is_dense && kernel == [3, 3])
+            }
+        };
+        (!is_met).then_some(needs)
+    }
+}
+
+impl fmt::Display for Pass {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} ({}): {}", self.algorithm, self.isa, self.reason)
+    }
+}
+
+/// Which algorithm computes a pass of a convolution with an instruction set, and why.
+///
+/// What [`ConvGeometry::with_algorithm`] asks for is taken in every pass that it can compute.
+#[must_use]
+pub fn strategy(isa: Isa, geometry: &ConvGeometry, pass: Pass) -> Strategy {
+    let isa = isa.base();
+    if let Some(algorithm) = geometry.forced()
+        && algorithm.refusal(geometry, pass).is_none()
+    {
+        let isa = match algorithm {
+            Algorithm::DirectByPixel => {
+                isa_of_rows(isa, Rows::of(geometry, pass).map(|rows| rows.columns))
+            }
+            Algorithm::DepthwiseByPixel => isa_of_rows(isa, Some(width(geometry, pass))),
+            _ => isa,
+        };
+        return Strategy { algorithm, isa, reason: "asked for" };
+    }
+    if gains_from_winograd(geometry) {
+        let reason = "3×3 at stride 1 between many channels: a quarter of the products";
+        return Strategy { algorithm: Algorithm::Winograd, isa, reason };
+    }
+    if let Some(depthwise) = depthwise(isa, geometry, pass) {
+        return depthwise;
+    }
+    let isa = isa_for_few(isa, geometry, pass);
+    let (algorithm, reason) = direct(isa, geometry, pass);
+    Strategy { algorithm, isa, reason }
+}
+
+/// The direct algorithm of a pass with these vectors, and why.
+pub(super) fn direct(isa: Isa, geometry: &ConvGeometry, pass: Pass) -> (Algorithm, &'static str) {
+    let Some(Rows { columns, .. }) = Rows::of(geometry, pass) else {
+        return (Algorithm::DirectByChannel, "windows of neighboring pixels lie apart");
+    };
+    if columns < isa.lanes() {
+        return (Algorithm::DirectByChannel, "rows of pixels are shorter than a vector");
+    }
+    let channels = lane_channels(geometry, pass);
+    if pass == Pass::WeightGradient && !are_few(channels, isa) {
+        return (Algorithm::DirectByChannel, "there are channels for a vector");
+    }
+    let filled = |count: usize| count as f64 / count.next_multiple_of(isa.lanes()) as f64;
+    // With lanes full, sums over pixels take three quarters of the time of sums over channels.
+    if filled(columns) >= 0.75 * filled(channels) {
+        (Algorithm::DirectByPixel, "rows of pixels fill vectors")
+    } else {
+        (Algorithm::DirectByChannel, "channels fill vectors better than rows of pixels")
+    }
+}
+
+/// How a convolution of one channel a group is computed.
+fn depthwise(isa: Isa, geometry: &ConvGeometry, pass: Pass) -> Option<Strategy> {
+    let by_pixel = Algorithm::DepthwiseByPixel;
+    if by_pixel.refusal(geometry, pass).is_none() {
+        let columns = width(geometry, pass);
+        // The longest vectors that rows of results fill by four fifths: with less, sums over
+        // channels take less time.
+        let fits = |isa: &Isa| {
+            let lanes = isa.lanes();
+            columns >= lanes && 5 * columns >= 4 * columns.next_multiple_of(lanes)
+        };
+        if let Some(isa) = [isa, shorter(isa)].into_iter().find(fits) {
+            let reason = "one channel a group, and rows of pixels fill vectors";
+            return Some(Strategy { algorithm: by_pixel, isa, reason });
+        }
+    }
+    let groups = geometry.shape().groups;
+    let algorithm = Algorithm::DepthwiseByChannel;
+    // Channels that fill three quarters of their vectors take less time than sums over pixels.
+    let is_filled = 4 * groups >= 3 * groups.next_multiple_of(isa.lanes());
+    (is_filled && algorithm.refusal(geometry, pass).is_none()).then_some(Strategy {
+        algorithm,
+        isa,
+        reason: "one channel a group, and channels fill vectors",
+    })
+}
+
+/// Whether the products that Winograd's algorithm leaves out take longer than its transforms.
+fn gains_from_winograd(geometry: &ConvGeometry) -> bool {
+    let ConvShape { batch, channels, groups, .. } = *geometry.shape();
+    let [rows, columns] = geometry.output().map(|pixels| pixels.div_ceil(4));
+    let tiles = rows * columns;
+    let has_many = |channels: &usize| channels / groups >= 16;
+    // Tiles of results reach over the image; they are multiplied by the same weights over all
+    // samples of a chunk, of which the weight gradient has 16.
+    !geometry.is_direct()
+        && Algorithm::Winograd.refusal(geometry, Pass::Forward).is_none()
+        && channels.iter().all(has_many)
+        && 16 * tiles * 5 <= 8 * geometry.output()[0] * geometry.output()[1]
+        && tiles * batch.div_ceil(16) >= 16
+}
+
+/// A grid of results whose windows lie side by side in the padded image, in rows as long as can be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rows {
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    /// How far apart the windows of two rows are in the image.
+    pub(super) row_step: usize,
+}
+
+impl Rows {
+    /// The grid of a pass; `None` where windows of neighbors do not lie side by side.
+    pub(super) fn of(geometry: &ConvGeometry, pass: Pass) -> Option<Self> {
+        let stride = geometry.shape().stride;
+        let (size, row_step) = match pass {
+            Pass::Forward | Pass::WeightGradient => {
+                let padded = Windows::of(geometry).padded.size[1];
+                (stride[1] == 1).then_some((geometry.output(), stride[0] * padded))?
+            }
+            Pass::InputGradient => {
+                let padded = (stride == [1, 1]).then(|| Phases::of(geometry).padded.size[1])?;
+                (geometry.shape().input, padded)
+            }
+        };
+        // Without padding, one row goes on where the other ends.
+        let [rows, columns] = if row_step == size[1] { [1, size[0] * size[1]] } else { size };
+        Some(Self { rows, columns, row_step })
+    }
+
+    pub(super) fn job<'a>(
+        self,
+        image: &'a [f32],
+        taps: &'a [u32],
+        weights: &'a [f32],
+        start: &'a [f32],
+        channels: usize,
+    ) -> LineJob<'a> {
+        let Self { rows, columns, row_step } = self;
+        LineJob { image, taps, weights, start, channels, rows, columns, row_step }
+    }
+}
+
+/// Channels that lanes can be.
+const fn lane_channels(geometry: &ConvGeometry, pass: Pass) -> usize {
+    let ConvShape { channels: [inputs, outputs], groups, .. } = *geometry.shape();
+    match pass {
+        Pass::Forward | Pass::WeightGradient => outputs / groups,
+        Pass::InputGradient => inputs / groups,
+    }
+}
+
+/// Pixels in a row of results.
+const fn width(geometry: &ConvGeometry, pass: Pass) -> usize {
+    match pass {
+        Pass::Forward | Pass::WeightGradient => geometry.output()[1],
+        Pass::InputGradient => geometry.shape().input[1],
+    }
+}
+
+/// Whether a vector of so many channels would be mostly empty.
+const fn are_few(channels: usize, isa: Isa) -> bool {
+    channels * 4 <= isa.lanes()
+}
+
+/// The next shorter vectors of the architecture.
+fn shorter(isa: Isa) -> Isa {
+    if isa == Isa::Avx512 { Isa::Avx2 } else { isa }
+}
+
+/// The vectors that so many pixels fill: those of the set, or shorter ones.
+fn isa_of_rows(isa: Isa, columns: Option<usize>) -> Isa {
+    if columns.is_some_and(|columns| columns >= isa.lanes()) { isa } else { shorter(isa) }
+}
+
+/// Shorter vectors where only these are filled by rows of few channels.
+fn isa_for_few(isa: Isa, geometry: &ConvGeometry, pass: Pass) -> Isa {
+    let (columns, shorter) = (width(geometry, pass), shorter(isa));
+    let fits = columns >= shorter.lanes() && columns < isa.lanes();
+    let helps = geometry.shape().stride == [1, 1] && are_few(lane_channels(geometry, pass), isa);
+    if fits && helps { shorter } else { isa }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn picked(isa: Isa, shape: ConvShape) -> [Algorithm; 3] {
+        let geometry = ConvGeometry::try_new(shape).expect("valid");
+        Pass::ALL.map(|pass| strategy(isa, &geometry, pass).algorithm)
+    }
+
+    #[test]
+    fn the_algorithm_follows_from_the_shape() {
+        use Algorithm::{
+            DepthwiseByChannel, DepthwiseByPixel, DirectByChannel, DirectByPixel, Winograd,
+        };
+        let shape = |channels, side, kernel: usize| ConvShape {
+            padding: [kernel / 2; 2],
+            ..ConvShape::new(64, channels, [side, side], [kernel, kernel])
+        };
+        let strided = |shape| ConvShape { stride: [2, 2], ..shape };
+        let depthwise = |channels: usize, side, kernel| ConvShape {
+            groups: channels,
+            ..shape([channels; 2], side, kernel)
+        };
+        for (what, shape, avx2, avx512) in [
+            ("stem", shape([3, 16], 32, 3), [DirectByPixel, DirectByPixel, DirectByChannel], None),
+            ("strided stem", strided(shape([3, 16], 32, 3)), [DirectByChannel; 3], None),
+            ("3×3", shape([64, 64], 56, 3), [Winograd; 3], None),
+            ("strided 3×3", strided(shape([16, 32], 16, 3)), [DirectByChannel; 3], None),
+            (
+                "pointwise",
+                shape([32, 16], 16, 1),
+                [DirectByPixel, DirectByPixel, DirectByChannel],
+                None,
+            ),
+            (
+                "depthwise",
+                depthwise(64, 56, 3),
+                [DepthwiseByPixel, DepthwiseByPixel, DepthwiseByChannel],
+                None,
+            ),
+            ("strided depthwise", strided(depthwise(64, 56, 3)), [DepthwiseByChannel; 3], None),
+            ("depthwise of few channels", depthwise(3, 7, 3), [DirectByChannel; 3], None),
+        ] {
+            assert_eq!(picked(Isa::Avx2, shape), avx2, "{what} on AVX2");
+            assert_eq!(picked(Isa::Avx512, shape), avx512.unwrap_or(avx2), "{what} on AVX-512");
+        }
+    }
+
+    #[test]
+    fn rows_that_fill_no_long_vector_take_a_short_one() {
+        let shape = ConvShape { padding: [1, 1], ..ConvShape::new(1, [16, 4], [8, 8], [3, 3]) };
+        let geometry = ConvGeometry::try_new(shape).expect("valid");
+        let picked = strategy(Isa::Avx512, &geometry, Pass::Forward);
+        assert_eq!((picked.algorithm, picked.isa), (Algorithm::DirectByPixel, Isa::Avx2));
+        assert_eq!(picked.to_string(), "direct by pixel (avx2): rows of pixels fill vectors");
+        let picked = strategy(Isa::Avx512Bf16, &geometry, Pass::InputGradient);
+        assert_eq!((picked.algorithm, picked.isa), (Algorithm::DirectByChannel, Isa::Avx512));
+    }
+
+    #[test]
+    fn what_is_asked_for_is_taken_where_it_can_be() {
+        let shape =
+            ConvShape { padding: [1, 1], groups: 32, ..ConvShape::new(2, [32; 2], [9, 9], [3, 3]) };
+        let geometry = ConvGeometry::try_new(shape).expect("valid");
+        for algorithm in Algorithm::ALL {
+            let forced = geometry.with_algorithm(algorithm).expect("it applies");
+            for pass in Pass::ALL {
+                let picked = strategy(Isa::Avx2, &forced, pass);
+                let is_refused = algorithm.refusal(&geometry, pass).is_some();
+                assert_eq!(picked.algorithm == algorithm, !is_refused, "{algorithm}, {pass}");
+            }
+        }
+        let strided = ConvShape { stride: [2, 2], ..shape };
+        let strided = ConvGeometry::try_new(strided).expect("valid");
+        let refused = strided.with_algorithm(Algorithm::Winograd).expect_err("a stride of two");
+        assert_eq!(
+            refused.to_string(),
+            "the algorithm `winograd` needs a kernel of 3×3 with stride and dilation 1; leave the \
+             choice to `try_new`"
+        );
+    }
+}

@@ -1,0 +1,78 @@
+//! Which algorithm computes each convolution of a model.
+
+use std::collections::HashMap;
+
+use burn::module::{Module, ModuleVisitor, Param, ParamId};
+use burn::tensor::{Device, Tensor};
+use updraft_conv::observe_convolutions;
+use updraft_conv::slices::{ConvGeometry, ConvShape, Isa, Pass, Strategy, strategy};
+use updraft_trainer::{StepContext, Task, Tensors};
+
+use crate::config::Plan;
+use crate::task::Workload;
+
+/// A pass of a convolution of a model, and what computes it on a CPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KernelChoice {
+    /// The path of the layer in the model, such as `stem.conv`.
+    pub layer: String,
+    /// The convolution, for one batch.
+    pub shape: ConvShape,
+    /// The pass.
+    pub pass: Pass,
+    /// The algorithm, with its instructions and the reason.
+    pub strategy: Strategy,
+}
+
+/// The algorithms of a workload's model for a training batch, layer by layer in the order of the
+/// forward pass.
+pub(super) fn kernels<W: Workload>(
+    workload: &W,
+    plan: &Plan,
+    device: &Device,
+) -> Vec<KernelChoice> {
+    device.seed(plan.seed);
+    let model = plan.precision.autocast(workload.init(device));
+    let (input, _) = workload.task().example(plan.train.batch, device);
+    let input = input.cast_floats(plan.precision.compute);
+    let forward = || drop(workload.task().forward(&model, input, &StepContext::evaluation()));
+    let ((), observed) = observe_convolutions(forward);
+    let mut names = Names::default();
+    model.visit(&mut names);
+    let isa = Isa::detect();
+    let choices = observed.into_iter().filter_map(|convolution| {
+        let geometry = ConvGeometry::try_new(convolution.shape).ok()?;
+        let layer = names.of.get(&convolution.weight).cloned().unwrap_or_default();
+        Some(Pass::ALL.map(|pass| KernelChoice {
+            layer: layer.clone(),
+            shape: convolution.shape,
+            pass,
+            strategy: strategy(isa, &geometry, pass),
+        }))
+    });
+    choices.flatten().collect()
+}
+
+/// The layers that parameters belong to.
+#[derive(Default)]
+struct Names {
+    path: Vec<String>,
+    of: HashMap<ParamId, String>,
+}
+
+impl ModuleVisitor for Names {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.path.push(name.to_owned());
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        // The last name is the parameter's own.
+        let layer = self.path.split_last().map_or(&[][..], |(_, layer)| layer);
+        self.of.insert(param.id, layer.join("."));
+    }
+}
