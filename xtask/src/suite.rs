@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use crate::cargo::Cargo;
-use crate::{arm, is_here, print, updraft};
+use crate::{is_here, print, updraft};
 
 /// The program first, so that whoever ran `train` before compiles nothing twice.
 const STEPS: [Cargo<'_>; 2] = [updraft::BUILD, Cargo::new("test --workspace")];
@@ -31,5 +31,5 @@ pub(crate) fn run(dry_run: bool) -> ExitCode {
             return code;
         }
     }
-    arm::run_if_here(dry_run).err().unwrap_or(ExitCode::SUCCESS)
+    ExitCode::SUCCESS
 }

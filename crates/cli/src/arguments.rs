@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    Train(train::TrainArgs),
+    Train(train::TrainCommand),
     Eval(eval::EvalArgs),
     Predict(predict::PredictArgs),
     Tasks(tasks::TasksArgs),

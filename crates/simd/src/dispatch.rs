@@ -9,7 +9,7 @@ use crate::vector::{Portable, Simd};
 
 /// A computation that is written once for vectors of any instruction set.
 ///
-/// [`dispatch!`](crate::dispatch) makes functions of such computations; implementing the trait
+/// [`dispatch!`](macro@crate::dispatch) makes functions of such computations; implementing the trait
 /// serves those with instances of their own, such as one a size of a register tile.
 pub trait Kernel {
     /// What is computed.

@@ -21,6 +21,16 @@ use crate::stop;
 
 /// Trains a model and writes a run folder.
 #[derive(Debug, Args)]
+pub(crate) struct TrainCommand {
+    #[command(flatten)]
+    train: TrainArgs,
+    /// Print which algorithm computes each convolution, and why, instead of training
+    #[arg(long, conflicts_with = "resume")]
+    explain_kernels: bool,
+}
+
+/// What is trained, and where.
+#[derive(Debug, Args)]
 pub(crate) struct TrainArgs {
     #[command(flatten)]
     config: ConfigArgs,
@@ -30,9 +40,6 @@ pub(crate) struct TrainArgs {
     /// Go on with a run that was stopped
     #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "sets"])]
     resume: Option<PathBuf>,
-    /// Print which algorithm computes each convolution, and why, instead of training
-    #[arg(long, conflicts_with = "resume")]
-    explain_kernels: bool,
     /// The folder that run folders are made in
     #[arg(long, value_name = "DIR", default_value = "runs")]
     runs: PathBuf,
@@ -53,8 +60,8 @@ impl TrainArgs {
 }
 
 /// Prints the plan and does nothing else.
-pub(crate) fn dry_run(registry: Registry, args: &TrainArgs) -> Result<()> {
-    dry_run_for(registry, args, Ability::Train).map(drop)
+pub(crate) fn dry_run(registry: Registry, args: &TrainCommand) -> Result<()> {
+    dry_run_for(registry, &args.train, Ability::Train).map(drop)
 }
 
 /// Prints the plan of a task that can do this, and returns it where there is one: a run folder that
@@ -75,11 +82,12 @@ pub(crate) fn dry_run_for(
 }
 
 /// Trains, from the first step or from a stopped run's last.
-pub(crate) fn run(registry: Registry, args: &TrainArgs, log: &LogFile) -> Result<()> {
+pub(crate) fn run(registry: Registry, args: &TrainCommand, log: &LogFile) -> Result<()> {
+    let TrainCommand { train: args, explain_kernels: explains } = args;
     let plan = args.plan(registry)?;
     let kind = plan.kind();
     kind.require(Ability::Train)?;
-    if args.explain_kernels {
+    if *explains {
         return explain_kernels(&plan, args);
     }
     let trained = train(args, plan, log, &mut Display::new())?;

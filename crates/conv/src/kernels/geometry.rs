@@ -190,7 +190,7 @@ impl ConvGeometry {
     }
 
     /// The same, computed by one algorithm in every pass that it can compute; without it, the
-    /// fastest is [chosen](super::strategy) for each pass.
+    /// fastest is [chosen](super::strategy()) for each pass.
     ///
     /// # Errors
     /// [`GeometryError::Algorithm`] for an algorithm that cannot compute the forward pass.

@@ -96,9 +96,9 @@ impl Plan {
     /// use std::path::Path;
     /// use updraft_run::{Plan, TASKS};
     ///
-    /// let text = "task = \"tabular-regression\"\ntrain.epochs = 0\n";
+    /// let text = "train.epochs = 0\n";
     /// let error = Plan::read(TASKS, text, Path::new("c.toml"), &[]).err().expect("refused");
-    /// assert_eq!(error.to_string(), "c.toml:2: `train.epochs` is 0; it must be at least 1");
+    /// assert_eq!(error.to_string(), "c.toml:1: `train.epochs` is 0; it must be at least 1");
     ///
     /// let sets = ["train.epochs=3".to_owned()];
     /// let plan = Plan::read(TASKS, text, Path::new("c.toml"), &sets)?.plan;

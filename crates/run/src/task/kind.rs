@@ -26,7 +26,7 @@ pub type Registry = &'static [&'static dyn TaskKind];
 /// [`plan`](Self::plan) reads a configuration of the task; everything after that belongs to the
 /// [`TaskPlan`] that it returns.
 pub trait TaskKind: Sync {
-    /// What `task` is in a configuration, such as `image-classification`.
+    /// What `task` is in a configuration: lower case, words with hyphens between them.
     fn name(&self) -> &'static str;
 
     /// What the model predicts, in a few words, such as "the class of an image".
