@@ -31,7 +31,7 @@ pub(crate) const PIECE: usize = 4096;
 /// Computes `y = activation(x)`; SiLU and ELU within 4 units in the last place.
 ///
 /// # Panics
-/// If the slices differ in length, or the CPU does not have `isa` on this CPU.
+/// If the slices differ in length, or the CPU does not have `isa`.
 pub fn activate(isa: Isa, activation: Activation, x: &[f32], y: &mut [f32], threads: usize) {
     assert_eq!(x.len(), y.len(), "numbers of input and result");
     activate_into(isa, activation, x, Cut::new(y, PIECE), threads);
@@ -54,7 +54,7 @@ pub(crate) fn activate_into<'a>(
 /// The gradient of [`activate`] from its input: `dx = activation'(x)·dy`.
 ///
 /// # Panics
-/// If the slices differ in length, or the CPU does not have `isa` on this CPU.
+/// If the slices differ in length, or the CPU does not have `isa`.
 pub fn activate_gradient(
     isa: Isa,
     activation: Activation,

@@ -72,8 +72,8 @@ pub struct Statistics<'a> {
 /// Means and variances are summed in f64 over feature maps that are summed in f32 by 32 lanes.
 ///
 /// # Panics
-/// If a slice has another length than `shape` says, the tensor is empty, or the path is not
-/// available on this CPU.
+/// If a slice has another length than `shape` says, the tensor is empty, or the CPU
+/// does not have `isa`.
 #[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
 pub fn batch_norm(
     isa: Isa,
@@ -94,8 +94,8 @@ pub fn batch_norm(
 /// Normalizes by given statistics, as a trained network does.
 ///
 /// # Panics
-/// If a slice has another length than `shape` says, the tensor is empty, or the path is not
-/// available on this CPU.
+/// If a slice has another length than `shape` says, the tensor is empty, or the CPU
+/// does not have `isa`.
 pub fn batch_norm_inference(
     isa: Isa,
     shape: BatchNormShape,
@@ -188,7 +188,7 @@ pub(crate) enum StatisticsOf {
 ///
 /// # Panics
 /// If a slice has another length than `shape` says, the tensor is empty, a residual has no
-/// gradient or the reverse, or the CPU does not have `isa` on this CPU.
+/// gradient or the reverse, or the CPU does not have `isa`.
 #[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
 pub fn batch_norm_gradient(
     isa: Isa,

@@ -16,7 +16,7 @@ use super::winograd::Winograd;
 /// Convolves: `y[n,o] = bias[o] + Σ_i x[n,i] ∗ w[o,i]`, a cross-correlation as deep learning has it.
 ///
 /// # Panics
-/// If a slice has another length than `geometry` says, or the CPU does not have `isa` on this CPU.
+/// If a slice has another length than `geometry` says, or the CPU does not have `isa`.
 #[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
 pub fn forward(
     isa: Isa,
@@ -243,7 +243,7 @@ impl Samples<'_> {
 /// The input's gradient: `dx = ∂(Σ y·dy)/∂x`.
 ///
 /// # Panics
-/// If a slice has another length than `geometry` says, or the CPU does not have `isa` on this CPU.
+/// If a slice has another length than `geometry` says, or the CPU does not have `isa`.
 pub fn input_gradient(
     isa: Isa,
     geometry: &ConvGeometry,

@@ -203,7 +203,7 @@ impl PoolGeometry {
 /// Pools every feature map.
 ///
 /// # Panics
-/// If a slice has another length than `geometry` says, or the CPU does not have `isa` on this CPU.
+/// If a slice has another length than `geometry` says, or the CPU does not have `isa`.
 pub fn pool(
     isa: Isa,
     pooling: Pooling,
@@ -241,7 +241,7 @@ pub(crate) fn pool_into<'a>(
 /// The input's gradient, `dx = ∂(Σ y·dy)/∂x`, of [`pool`] over `x`.
 ///
 /// # Panics
-/// If a slice has another length than `geometry` says, or the CPU does not have `isa` on this CPU.
+/// If a slice has another length than `geometry` says, or the CPU does not have `isa`.
 #[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
 pub fn pool_gradient(
     isa: Isa,

@@ -22,7 +22,7 @@ const MOST_PARTIAL: usize = 16 << 20;
 /// The weights' gradient: `dw = ∂(Σ y·dy)/∂w`.
 ///
 /// # Panics
-/// If a slice has another length than `geometry` says, or the CPU does not have `isa` on this CPU.
+/// If a slice has another length than `geometry` says, or the CPU does not have `isa`.
 pub fn weight_gradient(
     isa: Isa,
     geometry: &ConvGeometry,

@@ -9,8 +9,8 @@ use super::scratch::Scratch;
 /// Computes `y = Σ_k weights[k]·inputs[k]`.
 ///
 /// # Panics
-/// If there are no inputs, not as many weights, the slices differ in length, or the path is not
-/// available on this CPU.
+/// If there are no inputs, not as many weights, the slices differ in length, or the CPU
+/// does not have `isa`.
 pub fn weighted_sum(isa: Isa, inputs: &[&[f32]], weights: &[f32], y: &mut [f32], threads: usize) {
     assert!(inputs.iter().all(|x| x.len() == y.len()), "numbers of inputs and result");
     weighted_sum_into(isa, inputs, weights, Cut::new(y, PIECE), threads);
@@ -42,7 +42,7 @@ pub(crate) fn weighted_sum_into<'a>(
 /// The sum is taken in f64 over pieces of 4096 numbers that are summed in f32 by 32 lanes.
 ///
 /// # Panics
-/// If the slices differ in length, or the CPU does not have `isa` on this CPU.
+/// If the slices differ in length, or the CPU does not have `isa`.
 pub fn weighted_sum_gradient(
     isa: Isa,
     weight: f32,

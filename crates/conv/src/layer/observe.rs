@@ -31,7 +31,7 @@ pub fn observe_convolutions<T>(run: impl FnOnce() -> T) -> (T, Vec<ObservedConvo
     (result, observed)
 }
 
-/// Notes a convolution of `x`, `[batch, channels, height, width]`, if someone observes.
+/// Notes a convolution of `x`, `[batch, channels, height, width]`, inside [`observe_convolutions`].
 pub(super) fn note(weight: ParamId, x: [usize; 4], kernel: [usize; 4], options: &ConvOptions<2>) {
     OBSERVED.with_borrow_mut(|observed| {
         let Some(observed) = observed else { return };

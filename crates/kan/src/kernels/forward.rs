@@ -55,7 +55,7 @@ pub(super) fn in_tasks(
     });
 }
 
-/// [`forward`] into memory of its own, by the fastest path of this processor, on one thread.
+/// [`forward`] into memory of its own, by the fastest instructions of this CPU, on one thread.
 ///
 /// # Errors
 /// [`LayerError`] if a slice does not fit the geometry.

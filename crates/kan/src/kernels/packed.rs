@@ -10,7 +10,7 @@ use super::geometry::{LayerError, LayerGeometry, Weights, length};
 use super::scratch::{Aligned, Scratch};
 
 /// A layer for inference: its coefficients, times their factors, and its base weights lie in the
-/// order in which the kernels of one path read them.
+/// order in which the kernels of one instruction set read them.
 ///
 /// [`forward`](super::forward()) brings them into that order in every call; with few samples that
 /// takes longer than the products. The results of both are the same to the bit. A clone shares the
@@ -25,7 +25,7 @@ pub struct PackedLayer {
 }
 
 impl PackedLayer {
-    /// Lays out a layer's weights for a path.
+    /// Lays out a layer's weights for an instruction set.
     ///
     /// # Errors
     /// [`LayerError`] if a slice does not fit the geometry or the CPU lacks the instructions.
@@ -98,7 +98,7 @@ impl PackedLayer {
         Ok(())
     }
 
-    /// The path that the weights are laid out for.
+    /// The instruction set that the weights are laid out for.
     #[must_use]
     pub const fn isa(&self) -> Isa {
         self.isa

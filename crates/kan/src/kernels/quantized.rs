@@ -197,7 +197,7 @@ impl QuantizedLayer {
     }
 
     /// Computes the layer's outputs `y`, `[batch, out_features]`, from `x`, `[batch,
-    /// in_features]`: the same bits on every path and for any number of threads; 0 is 1.
+    /// in_features]`: the same bits with every set and for any number of threads; 0 is 1.
     ///
     /// NaN in `x` reaches every output of its sample; so does infinity, if the base branch's
     /// function has no finite value there.

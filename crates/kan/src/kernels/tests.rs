@@ -1,4 +1,4 @@
-//! Every path against the reference in f64, over random layers.
+//! Every instruction set against the reference in f64, over random layers.
 
 use proptest::prelude::*;
 
@@ -23,7 +23,7 @@ struct Case {
     dy: Vec<f32>,
 }
 
-/// What a path computes of a case: `y`, then the gradients of `x` and of the parameters.
+/// What is computed of a case: `y`, then the gradients of `x` and of the parameters.
 type Results = [Vec<f32>; 6];
 
 impl Case {

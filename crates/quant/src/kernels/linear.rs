@@ -216,7 +216,7 @@ mod tests {
         bytes(seed, count, false).into_iter().map(code).collect()
     }
 
-    /// Everything a path computes of one product agrees with the reference, exactly.
+    /// All that is computed of one product agrees with the reference, exactly.
     fn check([rows, inputs, outputs]: [usize; 3], zero: u8, extreme: bool, threads: usize) {
         let x = bytes(1, rows * inputs, extreme);
         let values = signed(2, outputs * inputs, extreme);

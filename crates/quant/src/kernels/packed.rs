@@ -1,4 +1,4 @@
-//! Weights in the order in which the kernels read them, the same for every path.
+//! Weights in the order in which the kernels read them, the same for every instruction set.
 
 use super::cpu::LANES;
 

@@ -30,8 +30,8 @@ pub fn dequantize(isa: Isa, scheme: ActivationScheme, codes: &[u8], x: &mut [f32
 /// Codes of images `[batch, channels, height, width]` as `[batch, height, width, channels]`.
 ///
 /// # Panics
-/// If a slice holds no whole number of images or the two differ in length, or the path is not
-/// available.
+/// If a slice holds no whole number of images or the two differ in length, or the CPU
+/// does not have `isa`.
 pub fn quantize_images(
     isa: Isa,
     scheme: ActivationScheme,

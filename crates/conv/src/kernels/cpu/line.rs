@@ -44,7 +44,7 @@ impl LineJob<'_> {
     ///
     /// # Panics
     /// If a slice is too short for what the job says of it, rows do not [fit](Self::fits), or the
-    /// path is not available.
+    /// CPU does not have `isa`.
     pub(crate) fn run(&self, isa: Isa, output: &mut [f32], panel: &mut [f32]) {
         assert!(isa.is_available(), "this CPU has no {isa}");
         if self.rows == 0 || self.channels == 0 {

@@ -51,7 +51,7 @@ impl ForwardJob<'_> {
     }
 }
 
-/// Lays all weights out in the order in which a path's [jobs](ForwardJob) read them.
+/// Lays all weights out in the order in which a set's [jobs](ForwardJob) read them.
 ///
 /// The geometry has checked the weights.
 ///
@@ -98,7 +98,7 @@ fn outputs<S: Simd>(simd: S, job: &ForwardJob<'_>, y: &mut [f32], space: &mut Wo
                 let tiles = packed.chunks(of_column * width);
                 for (column, packed) in columns.clone().step_by(width).zip(tiles) {
                     let mut block = Block { job, line, taps, inputs: inputs.clone(), packed, sums };
-                    // Only the tiles that a path has are compiled for it.
+                    // Only the tiles that a set has are compiled for it.
                     let vectors = (columns.end - column).min(width).div_ceil(S::LANES);
                     if const { S::OUTPUTS == 1 } {
                         block.tile::<S, 1, 8>(simd, column, y);

@@ -95,7 +95,7 @@ fn gradients<S: Simd>(
             let vectors = ((width - column) / S::LANES).min(S::TILE);
             let sums = sums.as_deref_mut();
             let inner = dx.is_some().then_some(&mut *inner);
-            // Only the tiles that a path has are compiled for it.
+            // Only the tiles that a set has are compiled for it.
             if const { S::TILE == 1 } {
                 block.wanted::<S, 1>(simd, column, dy, sums, inner);
             } else {

@@ -25,7 +25,7 @@ const LANES: usize = 8;
 /// Adds some inputs' splines to a tile's sums, `[rows][width]`.
 ///
 /// # Panics
-/// If the processor lacks the path, or a tile has neither four blocks nor one.
+/// If the CPU lacks the instructions, or a tile has neither four blocks nor one.
 pub(super) fn splines(tile: &Tile<'_>, inputs: Range<usize>, integers: &mut [i32]) {
     assert!(Isa::Avx2.is_available(), "AVX2");
     match tile.width / BLOCK {
@@ -40,7 +40,7 @@ pub(super) fn splines(tile: &Tile<'_>, inputs: Range<usize>, integers: &mut [i32
 /// Adds the base branch to a tile's sums, `[rows][width]`.
 ///
 /// # Panics
-/// If the processor lacks the path, or a tile has neither four blocks nor one.
+/// If the CPU lacks the instructions, or a tile has neither four blocks nor one.
 pub(super) fn base(tile: &Tile<'_>, floats: &mut [f32]) {
     assert!(Isa::Avx2.is_available(), "AVX2");
     match tile.width / BLOCK {
@@ -123,7 +123,7 @@ fn base_of<const N: usize>(tile: &Tile<'_>, floats: &mut [f32]) {
         }
         let step = _mm256_set1_ps(tile.seen.steps[row]);
         for (to, sum) in floats.chunks_exact_mut(LANES).zip(sums) {
-            // Rounded twice, as on the portable path.
+            // Rounded twice, as without intrinsics.
             let share = _mm256_mul_ps(_mm256_cvtepi32_ps(sum), step);
             // SAFETY: the slice is a vector's.
             let before = unsafe { _mm256_loadu_ps(to.as_ptr()) };

@@ -68,7 +68,7 @@ impl Group<'_> {
         if SUMS {
             let mut vector = 0;
             while vector < N {
-                // As many as the path sums together, then those that are left.
+                // As many as the set sums together, then those that are left.
                 let left = N - vector;
                 if const { S::SUMS == 1 } || left == 1 {
                     self.sums::<S, T, N, 1>(simd, first, places, vector, sums);

@@ -24,7 +24,7 @@ const BASE_ROWS: usize = 4;
 /// Adds some inputs' splines to a tile's sums, `[rows][width]`.
 ///
 /// # Panics
-/// If the processor lacks the path, or a tile has neither four blocks nor one.
+/// If the CPU lacks the instructions, or a tile has neither four blocks nor one.
 pub(super) fn splines(tile: &Tile<'_>, inputs: Range<usize>, integers: &mut [i32]) {
     assert!(Isa::Avx512Vnni.is_available(), "AVX-512 VNNI");
     match tile.width / BLOCK {
@@ -39,7 +39,7 @@ pub(super) fn splines(tile: &Tile<'_>, inputs: Range<usize>, integers: &mut [i32
 /// Adds the base branch to a tile's sums, `[rows][width]`.
 ///
 /// # Panics
-/// If the processor lacks the path, or a tile has neither four blocks nor one.
+/// If the CPU lacks the instructions, or a tile has neither four blocks nor one.
 pub(super) fn base(tile: &Tile<'_>, floats: &mut [f32]) {
     assert!(Isa::Avx512Vnni.is_available(), "AVX-512 VNNI");
     match tile.width / BLOCK {
@@ -157,7 +157,7 @@ fn base_rows<const N: usize, const R: usize>(tile: &Tile<'_>, row: usize, floats
         let step = _mm512_set1_ps(tile.seen.steps[row]);
         let own = &mut floats[row * tile.width..][..N * BLOCK];
         for (to, sum) in own.chunks_exact_mut(BLOCK).zip(sums) {
-            // Rounded twice, as on the portable path.
+            // Rounded twice, as without intrinsics.
             let share = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), step);
             // SAFETY: the slice is a vector's.
             let before = unsafe { _mm512_loadu_ps(to.as_ptr()) };

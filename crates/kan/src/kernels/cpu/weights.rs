@@ -18,7 +18,7 @@ pub(crate) fn rows_of_weights(geometry: &LayerGeometry, weights: &Weights<'_>) -
     geometry.grid().bases() + usize::from(weights.base.is_some())
 }
 
-/// Numbers that all weights of a layer are for a path, packed.
+/// Numbers that all weights of a layer are for an instruction set, packed.
 pub(crate) fn numbers_of_all(isa: Isa, geometry: &LayerGeometry, weights: &Weights<'_>) -> usize {
     let columns = geometry.out_features().next_multiple_of(isa.lanes());
     geometry.in_features() * rows_of_weights(geometry, weights) * columns

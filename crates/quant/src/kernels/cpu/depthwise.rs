@@ -41,13 +41,13 @@ impl ChannelJob<'_> {
         self.check(&sink, output);
         match isa.dot() {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available, the job checked.
+            // SAFETY: the CPU has the set, and the job is checked.
             Isa::Avx512Vnni => unsafe { super::avx512::channels(self, sink, output) },
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available, the job checked.
+            // SAFETY: the CPU has the set, and the job is checked.
             Isa::AvxVnni => unsafe { super::avx_vnni::channels(self, sink, output) },
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the path is available, the job checked.
+            // SAFETY: the CPU has the set, and the job is checked.
             Isa::Avx2 => unsafe { super::avx2::channels(self, sink, output) },
             // SAFETY: every CPU has it, and the job is checked.
             _ => unsafe { super::portable::channels(self, sink, output) },
@@ -142,13 +142,13 @@ unsafe fn pixels<S: Simd, K: Codes, const Q: usize>(
     }
 }
 
-/// A path's `channels`.
+/// A set's `channels`.
 macro_rules! entries {
     ($(#[$feature:meta])* $kind:ty = $proof:expr) => {
         /// Computes a depthwise convolution.
         ///
         /// # Safety
-        /// The CPU has what this path needs, and the job was checked for this sink and output.
+        /// The CPU has what this set needs, and the job was checked for this sink and output.
         $(#[$feature])*
         pub(super) unsafe fn channels<K: depthwise::Codes>(
             job: &ChannelJob<'_>,

@@ -1,4 +1,4 @@
-//! Loops over numbers side by side, compiled once for each path.
+//! Loops over numbers side by side, compiled once for each instruction set.
 //!
 //! Sums wrap, although none leaves 32 bits: a check, which builds for tests have, would keep a loop
 //! out of vectors.
@@ -10,11 +10,11 @@ use super::sink::Clamp;
 
 /// One loop over lines of equal length.
 pub(crate) trait Line {
-    /// Plain Rust, `#[inline(always)]`, so that each path compiles it for its own vectors.
+    /// Plain Rust, `#[inline(always)]`, so that each set compiles it for its own vectors.
     fn run(self);
 }
 
-/// Runs a loop on a path.
+/// Runs a loop with an instruction set.
 ///
 /// # Panics
 /// If the CPU does not have `isa`.
@@ -168,7 +168,7 @@ impl Line for Rescale<'_> {
     }
 }
 
-/// A path's `line`.
+/// A set's `line`.
 macro_rules! entries {
     () => {
         /// Runs a loop.
@@ -180,7 +180,7 @@ macro_rules! entries {
         /// Runs a loop.
         ///
         /// # Safety
-        /// The CPU has what this path needs.
+        /// The CPU has what this set needs.
         $(#[$feature])+
         pub(super) unsafe fn line<L: lines::Line>(line: L) {
             line.run();

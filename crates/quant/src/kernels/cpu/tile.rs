@@ -46,7 +46,7 @@ impl DotJob<'_> {
             return;
         }
         self.check(&sink, output.len());
-        // SAFETY: the path is available, the job checked.
+        // SAFETY: the CPU has the set, and the job is checked.
         unsafe { sink.tiles(isa, self, output) };
     }
 
@@ -75,12 +75,12 @@ impl DotJob<'_> {
     }
 }
 
-/// A sink with its entries into each path.
+/// A sink with its entries into each set.
 pub(crate) trait Output: Sink {
     /// Computes a job.
     ///
     /// # Safety
-    /// The CPU has the path, and the job was checked for this sink and output.
+    /// The CPU has the set, and the job was checked for this sink and output.
     unsafe fn tiles(self, isa: Isa, job: &DotJob<'_>, output: &mut [Self::Number]);
 }
 
@@ -309,7 +309,7 @@ const PER_HEAD: usize = 3;
 /// Lines between the weights that are used and those that are asked for.
 const PREFETCH: usize = 24;
 
-/// A path's `tiles`: picks the instance for a job's width.
+/// A set's `tiles`: picks the instance for a job's width.
 ///
 /// Each size is a number of pixels, with the number of sums that hide the latency of a product.
 macro_rules! entries {
@@ -321,7 +321,7 @@ macro_rules! entries {
         /// Computes a job.
         ///
         /// # Safety
-        /// The CPU has what this path needs, and the job was checked for this sink and output.
+        /// The CPU has what this set needs, and the job was checked for this sink and output.
         pub(super) unsafe fn tiles<K: Sink>(job: &DotJob<'_>, sink: K, output: &mut [K::Number]) {
             use crate::kernels::packed::PANEL;
             use super::vector::LANES;

@@ -3,7 +3,7 @@
 
 use super::sink::{Clamp, Plus};
 
-/// Sums in one vector, on every path.
+/// Sums in one vector, with every set.
 pub(crate) const LANES: usize = 16;
 
 /// Vector instructions of one kind; a value of the type proves that the CPU has them.
