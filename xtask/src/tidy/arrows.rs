@@ -1,7 +1,7 @@
 //! Who may import whom.
 
 use crate::tidy::Fault;
-use crate::tidy::house::House;
+use crate::tidy::workspace::Workspace;
 
 /// The crates without a command line, which those above them may all import.
 const LIBRARIES: [&str; 10] = [
@@ -42,17 +42,17 @@ const MAY_IMPORT: [(&str, &[&str], bool); 16] = [
 /// The crate that only tests may use.
 const TESTING: &str = "testing";
 
-pub(super) fn faults(house: &House) -> Vec<Fault> {
+pub(super) fn faults(workspace: &Workspace) -> Vec<Fault> {
     let mut faults = Vec::new();
-    for package in &house.packages {
+    for package in &workspace.packages {
         let place = &package.manifest;
         let folder = &package.folder;
         let Some((_, allowed, takes_libraries)) =
             MAY_IMPORT.iter().find(|(name, ..)| name == folder)
         else {
             let message = format!(
-                "crate `{folder}` has no place in the house; \
-                 give it one in xtask/src/tidy/arrows.rs and docs/architecture.md"
+                "crate `{folder}` has no row in the table of dependencies; \
+                 add one to xtask/src/tidy/arrows.rs and docs/architecture.md"
             );
             faults.push(Fault::new(place, message));
             continue;

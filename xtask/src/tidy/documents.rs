@@ -1,24 +1,27 @@
 //! Documents: every path they name exists.
 
 use crate::tidy::Fault;
-use crate::tidy::house::House;
+use crate::tidy::workspace::Workspace;
 
 /// Folders that a run or a build makes.
 const MADE: [&str; 3] = ["runs/", "target/", "data/"];
 
-pub(super) fn faults(house: &House) -> Vec<Fault> {
-    house.with_ending(".md").flat_map(|(path, text)| dead_paths(house, path, text)).collect()
+pub(super) fn faults(workspace: &Workspace) -> Vec<Fault> {
+    workspace
+        .with_ending(".md")
+        .flat_map(|(path, text)| dead_paths(workspace, path, text))
+        .collect()
 }
 
-fn dead_paths(house: &House, document: &str, text: &str) -> Vec<Fault> {
+fn dead_paths(workspace: &Workspace, document: &str, text: &str) -> Vec<Fault> {
     let mut faults = Vec::new();
     let mut in_block = false;
     for (number, line) in (1..).zip(text.lines()) {
         if line.trim_start().starts_with("```") {
             in_block = !in_block;
         } else if !in_block {
-            for path in spans(line).filter(|span| is_path(house, span)).chain(links(line)) {
-                if !exists(house, document, path) {
+            for path in spans(line).filter(|span| is_path(workspace, span)).chain(links(line)) {
+                if !exists(workspace, document, path) {
                     let place = format!("{document}:{number}");
                     faults.push(Fault::new(place, format!("`{path}` does not exist")));
                 }
@@ -34,13 +37,13 @@ fn spans(line: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Whether a span is meant as a path of the workspace.
-fn is_path(house: &House, span: &str) -> bool {
+fn is_path(workspace: &Workspace, span: &str) -> bool {
     let plain = |character: char| character.is_ascii_alphanumeric() || "/._-".contains(character);
     if !span.chars().all(plain) || MADE.iter().any(|folder| span.starts_with(folder)) {
         return false;
     }
     let first = span.split('/').next().unwrap_or_default();
-    let starts_at_root = span.contains('/') && house.paths.iter().any(|path| path == first);
+    let starts_at_root = span.contains('/') && workspace.paths.iter().any(|path| path == first);
     starts_at_root || span.ends_with('/') || (span.ends_with(".rs") && span != ".rs")
 }
 
@@ -53,16 +56,16 @@ fn links(line: &str) -> impl Iterator<Item = &str> {
 }
 
 /// A path counts from the root, the document's folder, or the source beside it; in a document
-/// about the whole house, also by its end alone.
-fn exists(house: &House, document: &str, path: &str) -> bool {
+/// about the whole repository, also by its end alone.
+fn exists(workspace: &Workspace, document: &str, path: &str) -> bool {
     let folder = document.rsplit_once('/').map_or("", |(folder, _)| folder);
     let bases = ["".to_owned(), format!("{folder}/"), format!("{folder}/src/")];
-    let has = |path: &String| house.paths.contains(path);
+    let has = |path: &String| workspace.paths.contains(path);
     if bases.iter().any(|base| has(&normal(&format!("{base}{path}")))) {
         return true;
     }
     let end = format!("/{}", normal(path));
-    !folder.starts_with("crates/") && house.paths.iter().any(|path| path.ends_with(&end))
+    !folder.starts_with("crates/") && workspace.paths.iter().any(|path| path.ends_with(&end))
 }
 
 /// Resolves `..`, and drops a slash at either end.

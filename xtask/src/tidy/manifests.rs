@@ -1,10 +1,10 @@
 //! Manifests: every feature says what it is for.
 
 use crate::tidy::Fault;
-use crate::tidy::house::House;
+use crate::tidy::workspace::Workspace;
 
-pub(super) fn faults(house: &House) -> Vec<Fault> {
-    house.with_ending("Cargo.toml").flat_map(|(path, text)| undescribed(path, text)).collect()
+pub(super) fn faults(workspace: &Workspace) -> Vec<Fault> {
+    workspace.with_ending("Cargo.toml").flat_map(|(path, text)| undescribed(path, text)).collect()
 }
 
 /// Features without a comment line above them.

@@ -1,21 +1,21 @@
-//! The laws of the house, read off its files.
+//! The rules of the repository, checked on its files.
 
 mod arrows;
 mod configs;
 mod documents;
-mod house;
 mod manifests;
 #[cfg(test)]
 mod planted;
 mod sources;
+mod workspace;
 
 use std::fmt::{self, Display, Formatter};
 use std::process::ExitCode;
 
 use crate::{complain, print, root};
-use house::House;
+use workspace::Workspace;
 
-/// A law broken at a place.
+/// A rule broken at a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// The file, from the root of the workspace, with the line where there is one.
@@ -38,28 +38,29 @@ impl Display for Fault {
 
 pub(crate) fn run(dry_run: bool) -> ExitCode {
     if dry_run {
-        print("> read every file of the workspace and report what breaks a law");
+        print("> read every file of the workspace and report what breaks a rule");
         return ExitCode::SUCCESS;
     }
     check().err().unwrap_or(ExitCode::SUCCESS)
 }
 
-/// Prints every fault; the error is for a house that is not tidy.
+/// Prints every fault; an error if there is one.
 pub(crate) fn check() -> Result<(), ExitCode> {
-    let faults =
-        House::read(root()).map(|house| faults(&house)).unwrap_or_else(|fault| vec![fault]);
+    let faults = Workspace::read(root())
+        .map(|workspace| faults(&workspace))
+        .unwrap_or_else(|fault| vec![fault]);
     for fault in &faults {
         complain(&fault.to_string());
     }
     if faults.is_empty() { Ok(()) } else { Err(ExitCode::FAILURE) }
 }
 
-fn faults(house: &House) -> Vec<Fault> {
-    let mut faults = arrows::faults(house);
-    faults.extend(manifests::faults(house));
-    faults.extend(sources::faults(house));
-    faults.extend(documents::faults(house));
-    faults.extend(configs::faults(house));
+fn faults(workspace: &Workspace) -> Vec<Fault> {
+    let mut faults = arrows::faults(workspace);
+    faults.extend(manifests::faults(workspace));
+    faults.extend(sources::faults(workspace));
+    faults.extend(documents::faults(workspace));
+    faults.extend(configs::faults(workspace));
     faults
 }
 
@@ -68,9 +69,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_house_is_tidy() {
-        let faults = faults(&House::read(root()).unwrap());
-        let told: Vec<String> = faults.iter().map(Fault::to_string).collect();
-        assert!(told.is_empty(), "\n{}", told.join("\n"));
+    fn the_repository_is_tidy() {
+        let faults = faults(&Workspace::read(root()).unwrap());
+        let faults: Vec<String> = faults.iter().map(Fault::to_string).collect();
+        assert!(faults.is_empty(), "\n{}", faults.join("\n"));
     }
 }

@@ -1,14 +1,14 @@
-//! Faults planted in a small house: each law is seen to hold.
+//! Faults planted in a small workspace: each rule reports its own.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::tidy::house::House;
+use crate::tidy::workspace::Workspace;
 use crate::tidy::{Fault, faults};
 
-/// A tidy house of four crates, in a folder of its own that goes with it.
+/// A tidy workspace of four crates, in a folder of its own that goes with it.
 struct Planted(std::path::PathBuf);
 
 impl Planted {
@@ -16,16 +16,17 @@ impl Planted {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("updraft-tidy-{}-{number}", std::process::id());
-        let house = Self(std::env::temp_dir().join(name));
-        house.write("Cargo.toml", "[workspace]\nresolver = \"3\"\nmembers = [\"crates/*\"]\n");
-        house.write("configs/README.md", "`one.toml`: the first.\n");
-        house.write("configs/one.toml", "seed = 1\n");
-        house.write("docs/page.md", "See `crates/data/src/lib.rs` and [data](../crates/data/).\n");
+        let workspace = Self(std::env::temp_dir().join(name));
+        workspace.write("Cargo.toml", "[workspace]\nresolver = \"3\"\nmembers = [\"crates/*\"]\n");
+        workspace.write("configs/README.md", "`one.toml`: the first.\n");
+        workspace.write("configs/one.toml", "seed = 1\n");
+        workspace
+            .write("docs/page.md", "See `crates/data/src/lib.rs` and [data](../crates/data/).\n");
         for name in ["conv", "data", "trainer", "testing"] {
-            house.write(&format!("crates/{name}/Cargo.toml"), &manifest(name, ""));
-            house.write(&format!("crates/{name}/src/lib.rs"), "//! Here.\n");
+            workspace.write(&format!("crates/{name}/Cargo.toml"), &manifest(name, ""));
+            workspace.write(&format!("crates/{name}/src/lib.rs"), "//! Here.\n");
         }
-        house
+        workspace
     }
 
     fn write(&self, path: &str, text: &str) {
@@ -35,7 +36,7 @@ impl Planted {
     }
 
     fn faults(&self) -> Vec<String> {
-        faults(&House::read(&self.0).unwrap()).iter().map(Fault::to_string).collect()
+        faults(&Workspace::read(&self.0).unwrap()).iter().map(Fault::to_string).collect()
     }
 }
 
@@ -50,28 +51,28 @@ fn manifest(name: &str, more: &str) -> String {
     format!("[package]\nname = \"updraft-{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n{more}")
 }
 
-/// One file changed breaks exactly one law.
+/// One file changed breaks exactly one rule.
 #[track_caller]
 fn breaks(path: &str, text: &str, expected: &str) {
-    let house = Planted::new();
-    house.write(path, text);
-    let faults = house.faults();
+    let workspace = Planted::new();
+    workspace.write(path, text);
+    let faults = workspace.faults();
     assert_eq!(faults.len(), 1, "{faults:#?}");
     assert!(faults[0].starts_with(path) && faults[0].contains(expected), "{faults:#?}");
 }
 
 #[test]
-fn a_tidy_house_has_no_fault() {
+fn a_tidy_repository_has_no_fault() {
     assert_eq!(Planted::new().faults(), Vec::<String>::new());
     assert!(Path::new(env!("CARGO_MANIFEST_DIR")).is_dir());
 }
 
 #[test]
 fn an_arrow_down_is_allowed_and_an_arrow_up_is_not() {
-    let house = Planted::new();
+    let workspace = Planted::new();
     let down = "[dependencies]\nupdraft-data = { path = \"../data\", version = \"0.1.0\" }\n";
-    house.write("crates/trainer/Cargo.toml", &manifest("trainer", down));
-    assert_eq!(house.faults(), Vec::<String>::new());
+    workspace.write("crates/trainer/Cargo.toml", &manifest("trainer", down));
+    assert_eq!(workspace.faults(), Vec::<String>::new());
     let up = "[dependencies]\nupdraft-trainer = { path = \"../trainer\", version = \"0.1.0\" }\n";
     breaks("crates/data/Cargo.toml", &manifest("data", up), "`data` may not import `trainer`");
 }
@@ -95,25 +96,25 @@ fn the_testing_crate_is_for_tests_and_carries_no_version() {
         let line = format!("[{kind}]\nupdraft-testing = {{ path = \"../testing\"{more} }}\n");
         manifest("data", &line)
     };
-    let house = Planted::new();
-    house.write("crates/data/Cargo.toml", &table("dev-dependencies", ""));
-    assert_eq!(house.faults(), Vec::<String>::new());
+    let workspace = Planted::new();
+    workspace.write("crates/data/Cargo.toml", &table("dev-dependencies", ""));
+    assert_eq!(workspace.faults(), Vec::<String>::new());
     let path = "crates/data/Cargo.toml";
     breaks(path, &table("dependencies", ""), "`data` may not import `testing`");
     breaks(path, &table("dev-dependencies", ", version = \"0.1.0\""), "has a version");
 }
 
 #[test]
-fn a_crate_without_a_place_is_a_fault() {
-    let house = Planted::new();
-    house.write("crates/attic/Cargo.toml", &manifest("attic", ""));
-    house.write("crates/attic/src/lib.rs", "//! Here.\n");
-    assert_eq!(house.faults().len(), 1);
-    assert!(house.faults()[0].contains("crate `attic` has no place"), "{:?}", house.faults());
+fn a_crate_without_a_row_is_a_fault() {
+    let workspace = Planted::new();
+    workspace.write("crates/attic/Cargo.toml", &manifest("attic", ""));
+    workspace.write("crates/attic/src/lib.rs", "//! Here.\n");
+    assert_eq!(workspace.faults().len(), 1);
+    assert!(workspace.faults()[0].contains("crate `attic` has no row"), "{:?}", workspace.faults());
 }
 
 #[test]
-fn a_feature_without_a_word_is_a_fault() {
+fn a_feature_without_a_comment_is_a_fault() {
     let text = manifest("data", "\n[features]\n# Nothing.\ndefault = []\nfast = []\n");
     breaks("crates/data/Cargo.toml", &text, "feature `fast` needs a comment line");
 }
@@ -124,21 +125,21 @@ fn a_file_says_first_what_it_is_for() {
 }
 
 #[test]
-fn a_god_file_is_a_fault_and_an_excuse_has_its_limit() {
+fn a_long_file_is_a_fault_and_an_excuse_has_a_limit() {
     let path = "crates/data/src/lib.rs";
     let lines = |count| format!("//! Here.\n{}", "const _: () = ();\n".repeat(count));
     breaks(path, &lines(400), "401 lines before the tests");
     let excuse = "// tidy: long because it is a table\n";
-    let house = Planted::new();
-    house.write(path, &format!("{}{excuse}", lines(400)));
-    assert_eq!(house.faults(), Vec::<String>::new());
-    house.write(path, &format!("{}#[cfg(test)]\n{}", lines(100), "mod x {}\n".repeat(900)));
-    assert_eq!(house.faults(), Vec::<String>::new());
+    let workspace = Planted::new();
+    workspace.write(path, &format!("{}{excuse}", lines(400)));
+    assert_eq!(workspace.faults(), Vec::<String>::new());
+    workspace.write(path, &format!("{}#[cfg(test)]\n{}", lines(100), "mod x {}\n".repeat(900)));
+    assert_eq!(workspace.faults(), Vec::<String>::new());
     breaks(path, &format!("{}{excuse}", lines(800)), "802 lines before the tests");
 }
 
 #[test]
-fn a_junk_room_is_a_fault() {
+fn a_vague_name_is_a_fault() {
     breaks("crates/data/src/utils.rs", "//! Things.\n", "`utils` says nothing");
 }
 
@@ -146,18 +147,18 @@ fn a_junk_room_is_a_fault() {
 fn unsafe_is_for_kernels() {
     let text = concat!("//! Here.\nfn f() { uns", "afe { g() } }\n");
     breaks("crates/data/src/lib.rs", text, "belongs in a kernel file");
-    let house = Planted::new();
-    house.write("crates/data/src/kernels/cpu/portable.rs", text);
-    assert_eq!(house.faults(), Vec::<String>::new());
+    let workspace = Planted::new();
+    workspace.write("crates/data/src/kernels/cpu/portable.rs", text);
+    assert_eq!(workspace.faults(), Vec::<String>::new());
 }
 
 #[test]
-fn burn_stays_above_the_wall() {
+fn burn_in_a_kernel_is_a_fault() {
     let text = "//! Here.\nuse burn::tensor::Tensor;\n";
-    breaks("crates/conv/src/kernels/plan.rs", text, "burn stays above the wall");
-    let house = Planted::new();
-    house.write("crates/conv/src/ops/plain.rs", text);
-    assert_eq!(house.faults(), Vec::<String>::new());
+    breaks("crates/conv/src/kernels/plan.rs", text, "burn belongs in");
+    let workspace = Planted::new();
+    workspace.write("crates/conv/src/ops/plain.rs", text);
+    assert_eq!(workspace.faults(), Vec::<String>::new());
 }
 
 #[test]
@@ -174,13 +175,13 @@ fn a_dead_path_in_a_document_is_a_fault() {
     breaks(path, "See `gone.rs`.\n", "`gone.rs` does not exist");
     let crates = "crates/data/README.md";
     breaks(crates, "See `gone.rs`.\n", "`gone.rs` does not exist");
-    let house = Planted::new();
-    house.write(crates, "`lib.rs`\n");
-    house.write(
+    let workspace = Planted::new();
+    workspace.write(crates, "`lib.rs`\n");
+    workspace.write(
         path,
         "`runs/x/`, `class/file`, `a/b`, [site](https://a.b/c), `cargo test`, `src/lib.rs`\n",
     );
-    assert_eq!(house.faults(), Vec::<String>::new());
+    assert_eq!(workspace.faults(), Vec::<String>::new());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Source files: first line, length, name, `unsafe`, examples that are never compiled.
 
 use crate::tidy::Fault;
-use crate::tidy::house::House;
+use crate::tidy::workspace::Workspace;
 
 /// Lines before the tests that need no excuse.
 const LONG: usize = 400;
@@ -13,7 +13,7 @@ const TOO_LONG: usize = 800;
 const EXCUSE: &str = "// tidy: long because ";
 
 /// Names that say nothing about what a file is for.
-const JUNK: [&str; 7] = ["base", "common", "helper", "helpers", "misc", "util", "utils"];
+const VAGUE: [&str; 7] = ["base", "common", "helper", "helpers", "misc", "util", "utils"];
 
 /// Folders and files that know nothing of burn.
 const WITHOUT_BURN: [&str; 7] = [
@@ -29,17 +29,17 @@ const WITHOUT_BURN: [&str; 7] = [
 /// Folders whose files may hold `unsafe`: kernels on bare slices, and what they stand on.
 const KERNELS: [&str; 3] = ["/src/kernels/cpu/", "/src/kernels/cube/", "crates/simd/"];
 
-pub(super) fn faults(house: &House) -> Vec<Fault> {
+pub(super) fn faults(workspace: &Workspace) -> Vec<Fault> {
     let mut faults = Vec::new();
-    for path in &house.paths {
+    for path in &workspace.paths {
         let name = path.rsplit('/').next().unwrap_or(path);
         let stem = name.strip_suffix(".rs").unwrap_or(name);
-        if JUNK.contains(&stem) {
+        if VAGUE.contains(&stem) {
             faults
                 .push(Fault::new(path, format!("`{stem}` says nothing; name it by what it holds")));
         }
     }
-    for (path, text) in house.with_ending(".rs") {
+    for (path, text) in workspace.with_ending(".rs") {
         faults.extend(source(path, text));
     }
     faults
@@ -67,7 +67,7 @@ fn source(path: &str, text: &str) -> Vec<Fault> {
         ));
     }
     let is_kernel = KERNELS.iter().any(|folder| path.contains(folder));
-    let is_below_the_wall = WITHOUT_BURN.iter().any(|folder| path.starts_with(folder));
+    let is_without_burn = WITHOUT_BURN.iter().any(|folder| path.starts_with(folder));
     let block = concat!("uns", "afe {");
     let never_compiled = concat!("``", "`ignore");
     for (number, line) in (1..).zip(text.lines()) {
@@ -77,8 +77,11 @@ fn source(path: &str, text: &str) -> Vec<Fault> {
         if !is_kernel && (code.contains(block) || code.trim_start().starts_with(keyword)) {
             faults.push(Fault::new(place(), "`unsafe` belongs in a kernel file"));
         }
-        if is_below_the_wall && code.contains("burn::") {
-            faults.push(Fault::new(place(), "kernels take slices; burn stays above the wall"));
+        if is_without_burn && code.contains("burn::") {
+            faults.push(Fault::new(
+                place(),
+                "kernels take slices; burn belongs in `ops` and `layer`",
+            ));
         }
         if line.contains(never_compiled) {
             let message = "an example that is never compiled; use `no_run` or `compile_fail`";

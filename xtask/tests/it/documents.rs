@@ -1,4 +1,4 @@
-//! Documents: every command they show is one that the house knows.
+//! Documents: every command they show is one that exists.
 //!
 //! A block of shell opens with `sh run` and is executed here, or with `sh skip: reason`; of both,
 //! each `cargo xtask` line is parsed with `--dry-run`.
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::workspace::{cargo, root, told};
+use crate::workspace::{cargo, output_text, root};
 
 /// A block of shell in a document.
 struct Block {
@@ -28,7 +28,7 @@ impl Block {
 /// Builds the program and returns the folder that holds it.
 fn programs() -> PathBuf {
     let output = cargo("build --workspace --bin updraft --bin updraft-bench");
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", output_text(&output));
     Path::new(env!("CARGO_BIN_EXE_xtask")).parent().unwrap().to_owned()
 }
 
@@ -55,7 +55,7 @@ fn every_command_parses() {
             let mut process = Command::new(programs.join(name));
             let output = process.args(&arguments).current_dir(root()).output().unwrap();
             let place = &block.place;
-            assert!(output.status.success(), "{place}: {command}\n{}", told(&output));
+            assert!(output.status.success(), "{place}: {command}\n{}", output_text(&output));
             count += 1;
         }
     }
@@ -99,7 +99,12 @@ fn every_block_marked_run_runs() {
                 .current_dir(root())
                 .output()
                 .unwrap();
-            assert!(output.status.success(), "{}: {command}\n{}", block.place, told(&output));
+            assert!(
+                output.status.success(),
+                "{}: {command}\n{}",
+                block.place,
+                output_text(&output)
+            );
             count += 1;
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::workspace::{cargo, told};
+use crate::workspace::{cargo, output_text};
 
 /// Whatever the tests link of burn, the program's build has made; so whoever has run `train`
 /// compiles no burn crate for `test`.
@@ -21,7 +21,7 @@ fn the_tests_link_no_burn_crate_that_the_program_does_not_build() {
 /// of features and profile.
 fn burn_files(arguments: &str) -> BTreeSet<String> {
     let output = cargo(arguments);
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", output_text(&output));
     String::from_utf8_lossy(&output.stdout)
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::workspace::{root, told};
+use crate::workspace::{output_text, root};
 
 /// Trains a layer of each crate that has kernels for flex, by burn's own operations.
 const PROGRAM: &str = r#"
@@ -65,7 +65,7 @@ fn layers_train_where_burn_has_flex_and_our_kernels_are_off() {
         .env_remove("CARGO_RESOLVER_FEATURE_UNIFICATION")
         .output()
         .unwrap();
-    assert!(output.status.success(), "{}", told(&output));
+    assert!(output.status.success(), "{}", output_text(&output));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "trained");
 }
 

@@ -14,7 +14,7 @@ pub(crate) fn cargo(arguments: &str) -> Output {
 }
 
 /// What a process printed, for the message of a failed test.
-pub(crate) fn told(output: &Output) -> String {
+pub(crate) fn output_text(output: &Output) -> String {
     let text = [&*output.stdout, &*output.stderr].concat();
     String::from_utf8_lossy(&text).into_owned()
 }

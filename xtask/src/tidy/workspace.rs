@@ -9,14 +9,14 @@ use serde_json::Value;
 use crate::cargo::program;
 use crate::tidy::Fault;
 
-/// The endings of files that a law reads.
+/// The endings of files that a rule reads.
 const ENDINGS: [&str; 3] = [".rs", ".toml", ".md"];
 
 /// Folders that hold nothing of ours.
 const FOREIGN: [&str; 4] = ["target", "runs", "data", ".git"];
 
 /// The workspace, read once.
-pub(crate) struct House {
+pub(crate) struct Workspace {
     /// Path from the root, with forward slashes, and text; sorted.
     pub(crate) files: Vec<(String, String)>,
     /// Every file and folder, by its path from the root.
@@ -41,12 +41,13 @@ pub(crate) struct Dependency {
     pub(crate) has_version: bool,
 }
 
-impl House {
+impl Workspace {
     pub(crate) fn read(root: &Path) -> Result<Self, Fault> {
-        let mut house = Self { files: Vec::new(), paths: Vec::new(), packages: packages(root)? };
-        house.collect(root, "")?;
-        house.files.sort();
-        Ok(house)
+        let mut workspace =
+            Self { files: Vec::new(), paths: Vec::new(), packages: packages(root)? };
+        workspace.collect(root, "")?;
+        workspace.files.sort();
+        Ok(workspace)
     }
 
     /// The files with an ending.
