@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::cargo::Cargo;
-use crate::{print, tidy};
+use crate::{api, deny, print, tidy};
 
 const FORMAT: Cargo<'_> = Cargo::new("fmt --all --check");
 
@@ -43,9 +43,11 @@ pub(crate) fn run(dry_run: bool) -> ExitCode {
     let started = Instant::now();
     let all = timed(&FORMAT.typed(), dry_run, || FORMAT.run())
         .and_then(|()| timed("cargo xtask tidy", dry_run, tidy::check))
+        .and_then(|()| timed("cargo xtask deny", dry_run, deny::check))
         .and_then(|()| {
             BUILDS.iter().try_for_each(|build| timed(&build.typed(), dry_run, || build.run()))
-        });
+        })
+        .and_then(|()| timed("cargo xtask api", dry_run, || api::check(api::Difference::Refuse)));
     match all {
         Err(code) => code,
         Ok(()) if dry_run => ExitCode::SUCCESS,

@@ -1,9 +1,11 @@
-//! Runs cargo for the house: build, train, test, check, tidy.
+//! Runs cargo in this workspace: build, train, test, check, tidy.
 
+mod api;
 mod arm;
 mod bench;
 mod cargo;
 mod check;
+mod deny;
 mod suite;
 mod tidy;
 mod updraft;
@@ -12,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 const HELP: &str = "\
-Runs cargo for the house.
+Build, train, measure and check from source.
 
 Usage: cargo xtask COMMAND [ARGS]... [--dry-run]
 
@@ -39,7 +41,9 @@ Commands for those who change the code:
   check       format, tidy, clippy, docs and feature builds, cheapest first
   test        every test
   test-arm    the kernels' tests on aarch64, under emulation
-  tidy        the laws of the house
+  tidy        the rules that sources, manifests and documents follow
+  deny        the licenses and sources of every dependency
+  api         compare every crate's public items with its list (--write)
 
 Options:
   --dry-run   print what would be done
@@ -55,13 +59,26 @@ fn main() -> ExitCode {
         | "explain" | "lr-find" | "batch-find" | "compare" | "warm-up" | "verify" => {
             updraft::run(&command, &rest)
         }
-        "check" | "test" | "test-arm" | "tidy"
+        "api"
+            if rest
+                .iter()
+                .any(|argument| !["--write", "--dry-run"].contains(&argument.as_str())) =>
+        {
+            refuse("`cargo xtask api` takes no arguments but --write and --dry-run")
+        }
+        "check" | "deny" | "test" | "test-arm" | "tidy"
             if rest.iter().any(|argument| argument != "--dry-run") =>
         {
             refuse(&format!("`cargo xtask {command}` takes no arguments but --dry-run"))
         }
+        "api" => {
+            let write = rest.iter().any(|argument| argument == "--write");
+            let difference = if write { api::Difference::Write } else { api::Difference::Refuse };
+            api::run(difference, dry_run)
+        }
         "bench" => bench::run(&rest),
         "check" => check::run(dry_run),
+        "deny" => deny::run(dry_run),
         "test" => suite::run(dry_run),
         "test-arm" => arm::run(dry_run),
         "tidy" => tidy::run(dry_run),

@@ -10,7 +10,6 @@ mod help;
 mod keys;
 mod library;
 mod pipeline;
-mod public_api;
 mod quantize;
 mod record;
 mod regression;

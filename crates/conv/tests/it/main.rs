@@ -7,5 +7,4 @@ mod operations;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod pooling;
 #[cfg(feature = "burn")]
-mod public_api;
 mod slices;

@@ -20,7 +20,6 @@ mod moving;
 mod parity;
 mod patches;
 mod policy;
-mod public_api;
 mod resident;
 mod sample_files;
 mod samples;

@@ -2,4 +2,3 @@
 
 mod configuration;
 mod network;
-mod public_api;

@@ -11,7 +11,6 @@ mod outside;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod penalties;
 #[cfg(feature = "burn")]
-mod public_api;
 mod refusals;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod regrid;

@@ -4,5 +4,4 @@ mod autocast;
 mod clip;
 mod limits;
 mod norms;
-mod public_api;
 mod scaling;

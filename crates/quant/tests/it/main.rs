@@ -8,5 +8,4 @@ mod file;
 mod memory;
 mod network;
 mod onnx;
-mod public_api;
 mod zeros;

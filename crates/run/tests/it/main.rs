@@ -3,7 +3,6 @@
 mod folders;
 mod inheriting;
 mod plans;
-mod public_api;
 mod refusals;
 mod train;
 mod trained;

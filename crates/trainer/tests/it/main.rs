@@ -7,7 +7,6 @@ mod checkpoint;
 mod dense;
 mod evaluate;
 mod lr_find;
-mod public_api;
 mod recompute;
 mod rehearse;
 mod run;

@@ -1,3 +1,0 @@
-//! Tests through the public API only.
-
-mod public_api;
