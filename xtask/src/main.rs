@@ -6,6 +6,7 @@ mod bench;
 mod cargo;
 mod check;
 mod deny;
+mod results;
 mod suite;
 mod tidy;
 mod updraft;
@@ -42,6 +43,7 @@ Commands for those who change the code:
   test        every test
   test-arm    the kernels' tests on aarch64, under emulation
   tidy        the rules that sources, manifests and documents follow
+  results     compare the README's speeds with the runs it cites (--write)
   deny        the licenses and sources of every dependency
   api         compare every crate's public items with its list (--write)
 
@@ -66,6 +68,13 @@ fn main() -> ExitCode {
         {
             refuse("`cargo xtask api` takes no arguments but --write and --dry-run")
         }
+        "results"
+            if rest
+                .iter()
+                .any(|argument| !["--write", "--dry-run"].contains(&argument.as_str())) =>
+        {
+            refuse("`cargo xtask results` takes no arguments but --write and --dry-run")
+        }
         "check" | "deny" | "test" | "test-arm" | "tidy"
             if rest.iter().any(|argument| argument != "--dry-run") =>
         {
@@ -79,6 +88,7 @@ fn main() -> ExitCode {
         "bench" => bench::run(&rest),
         "check" => check::run(dry_run),
         "deny" => deny::run(dry_run),
+        "results" => results::run(rest.iter().any(|argument| argument == "--write"), dry_run),
         "test" => suite::run(dry_run),
         "test-arm" => arm::run(dry_run),
         "tidy" => tidy::run(dry_run),
