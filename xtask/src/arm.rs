@@ -47,8 +47,8 @@ fn test(dry_run: bool) -> Result<(), ExitCode> {
     if dry_run { Ok(()) } else { tests.run() }
 }
 
-/// What is not here of that which the tests need.
-fn missing() -> Option<String> {
+/// What is missing of what the tests need.
+pub(crate) fn missing() -> Option<String> {
     let mut missing = Vec::new();
     if compiler().is_none() {
         missing.push(format!("a compiler with the target {TARGET}"));

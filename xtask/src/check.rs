@@ -14,7 +14,7 @@ const FORMAT: Cargo<'_> = Cargo::new("fmt --all --check");
 /// the graphics backend that needs nothing installed to compile; `cuda` is checked beside it with
 /// `DOCS_RS`, which spares the download of LLVM. Last, the tests of devices run on whatever wgpu
 /// finds, in a profile of their own.
-const BUILDS: [Cargo<'_>; 16] = [
+const BUILDS: [Cargo<'_>; 17] = [
     Cargo::new("clippy --workspace --all-targets --quiet -- -D warnings"),
     Cargo {
         arguments: "doc --workspace --no-deps --document-private-items --quiet",
@@ -24,6 +24,7 @@ const BUILDS: [Cargo<'_>; 16] = [
     Cargo::new("check -p updraft-precision --no-default-features --quiet"),
     Cargo::new("check -p updraft-data --no-default-features --quiet"),
     Cargo::new("check -p updraft-data --features burn-dataloader --tests --quiet"),
+    Cargo::new("check -p updraft-distributed --no-default-features --quiet"),
     Cargo::new("check -p updraft-conv --no-default-features --quiet"),
     Cargo::new("check -p updraft-kan --no-default-features --quiet"),
     Cargo::new("check -p updraft-quant --no-default-features --quiet"),

@@ -3,27 +3,35 @@
 use std::process::ExitCode;
 
 use crate::cargo::Cargo;
-use crate::{is_here, print, updraft};
+use crate::{arm, is_here, print, updraft};
 
 /// The program first, so that whoever ran `train` before compiles nothing twice.
 const STEPS: [Cargo<'_>; 2] = [updraft::BUILD, Cargo::new("test --workspace")];
 
-/// The data crate's other JPEG decoder, with the features of the whole workspace, so that nothing
-/// else is compiled again.
-const TURBOJPEG: Cargo<'_> =
-    Cargo::new("test --workspace --features updraft-data/turbojpeg --test turbojpeg");
-
-/// What builds libjpeg-turbo from source.
-const TURBOJPEG_NEEDS: &[&str] =
-    if cfg!(target_arch = "x86_64") { &["cmake", "nasm"] } else { &["cmake"] };
+/// What is tested only where the programs are installed that it needs.
+const OPTIONAL: [(&str, &[&str], Cargo<'_>); 2] = [
+    // With the features of the whole workspace, so that nothing else is compiled again.
+    (
+        "JPEG decoding by libjpeg-turbo",
+        if cfg!(target_arch = "x86_64") { &["cmake", "nasm"] } else { &["cmake"] },
+        Cargo::new("test --workspace --features updraft-data/turbojpeg --test turbojpeg"),
+    ),
+    (
+        "ranks over MPI",
+        &["mpirun", "mpicc"],
+        Cargo::new("test -p updraft-distributed --features mpi --test mpi"),
+    ),
+];
 
 pub(crate) fn run(dry_run: bool) -> ExitCode {
     let mut steps = STEPS.to_vec();
-    let missing: Vec<_> = TURBOJPEG_NEEDS.iter().copied().filter(|tool| !is_here(tool)).collect();
-    if missing.is_empty() {
-        steps.push(TURBOJPEG);
-    } else {
-        print(&format!("without {}, `turbojpeg` is not tested", missing.join(" and ")));
+    for (name, needs, step) in OPTIONAL {
+        let missing: Vec<_> = needs.iter().copied().filter(|tool| !is_here(tool)).collect();
+        if missing.is_empty() {
+            steps.push(step);
+        } else {
+            print(&format!("not tested: {name}, which needs {}", missing.join(" and ")));
+        }
     }
     for step in steps {
         print(&format!("> {}", step.typed()));
@@ -31,5 +39,11 @@ pub(crate) fn run(dry_run: bool) -> ExitCode {
             return code;
         }
     }
-    ExitCode::SUCCESS
+    match arm::missing() {
+        Some(missing) => {
+            print(&format!("not tested: kernels on aarch64, which need {missing}"));
+            ExitCode::SUCCESS
+        }
+        None => arm::run(dry_run),
+    }
 }

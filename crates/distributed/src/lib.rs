@@ -1,0 +1,30 @@
+#![doc = include_str!("../README.md")]
+
+mod agree;
+mod alone;
+mod collective;
+mod launch;
+#[cfg(feature = "mpi")]
+mod mpi;
+mod reduce;
+mod share;
+mod threads;
+mod watchdog;
+mod wire;
+
+// Engines.
+#[cfg(feature = "mpi")]
+pub use crate::mpi::Mpi;
+pub use alone::Alone;
+pub use collective::{Collective, CollectiveError};
+pub use threads::Threads;
+pub use watchdog::{Stalled, Watched};
+
+// What is computed with them.
+pub use agree::{agree, gather};
+pub use reduce::{AllReduce, sum_f64};
+pub use share::Share;
+pub use wire::Wire;
+
+// How ranks are started.
+pub use launch::{Launch, LaunchError, Launcher};
