@@ -106,6 +106,22 @@ impl Table {
         Ok(Self { schema, columns, rows })
     }
 
+    /// The fields of a file's first record, without the spaces around them: the names of its
+    /// columns, or a row already.
+    ///
+    /// # Errors
+    /// [`TableError::Read`], [`TableError::Empty`], [`TableError::Damaged`] or
+    /// [`TableError::NotUtf8`].
+    pub fn first_record(
+        path: impl AsRef<Path>,
+        delimiter: Delimiter,
+    ) -> Result<Vec<String>, TableError> {
+        let path = path.as_ref();
+        let file =
+            File::open(path).map_err(|cause| TableError::Read { path: path.to_owned(), cause })?;
+        Records::new(file, path, delimiter, Some(&[]))?.first()
+    }
+
     /// How many records there are.
     #[must_use]
     pub const fn rows(&self) -> usize {

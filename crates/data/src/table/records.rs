@@ -77,6 +77,11 @@ impl<R: Read> Records<R> {
         Ok(records)
     }
 
+    /// The fields of the first record, without the spaces around them.
+    pub(super) fn first(mut self) -> Result<Vec<String>, TableError> {
+        self.read_fields()
+    }
+
     pub(crate) fn header(&self) -> &[String] {
         &self.header
     }
@@ -151,25 +156,30 @@ impl<R: Read> Records<R> {
     }
 
     fn read_header(&mut self) -> Result<(), TableError> {
+        let header = self.read_fields()?;
+        if let Some(at) = (1..header.len()).find(|&at| header[..at].contains(&header[at])) {
+            let (path, column) = (self.path.clone(), header[at].clone());
+            return Err(TableError::RepeatedColumn { path, column });
+        }
+        self.header = header;
+        Ok(())
+    }
+
+    /// Reads the next record as text.
+    fn read_fields(&mut self) -> Result<Vec<String>, TableError> {
         if !self.read()? {
             return Err(TableError::Empty { path: self.path.clone() });
         }
-        let mut header: Vec<String> = Vec::with_capacity(self.record.len());
-        for (at, name) in self.record.iter().enumerate() {
+        let field = |(at, field): (usize, &[u8])| {
             // Spreadsheets put a byte-order mark before the first name.
-            let name = name.strip_prefix(b"\xEF\xBB\xBF").filter(|_| at == 0).unwrap_or(name);
-            let name = str::from_utf8(name).map_err(|_| TableError::NotUtf8 {
+            let field = field.strip_prefix(b"\xEF\xBB\xBF").filter(|_| at == 0).unwrap_or(field);
+            let field = str::from_utf8(field).map_err(|_| TableError::NotUtf8 {
                 path: self.path.clone(),
                 line: 1,
                 column: format!("number {}", at + 1),
             })?;
-            let name = name.trim().to_owned();
-            if header.contains(&name) {
-                return Err(TableError::RepeatedColumn { path: self.path.clone(), column: name });
-            }
-            header.push(name);
-        }
-        self.header = header;
-        Ok(())
+            Ok(field.trim().to_owned())
+        };
+        self.record.iter().enumerate().map(field).collect()
     }
 }

@@ -87,6 +87,9 @@ fn a_model_of_rows_predicts_numbers_in_the_unit_of_the_target() {
         let (many, few) = (value(&many.outcome), value(&few.outcome));
         assert!((many - few).abs() < 1e-5 * few.abs(), "{many} is not {few}");
     }
+    fs::write(&rows, "1.0\n4.0\n").expect("written");
+    let bare = model.predict(&rows).expect("a row needs no header");
+    assert_eq!(bare, predicted, "two rows without a header");
     let error = model.predict_file(&rows).expect_err("no classes").to_string();
     assert!(error.contains("no classes; use `predict`"), "{error}");
     fs::write(&rows, "z\n1.0\n").expect("written");
@@ -94,6 +97,48 @@ fn a_model_of_rows_predicts_numbers_in_the_unit_of_the_target() {
     assert!(error.is_input() && error.to_string().contains("no column `x`"), "{error}");
     fs::write(&rows, "x\n").expect("written");
     assert!(model.predict(&rows).expect_err("no rows").to_string().contains("no records"));
+}
+
+/// Rows of `a`, `y`, `b` without a header: `y` is ten times `a`, and `b` a word.
+#[test]
+fn rows_to_predict_need_the_features_by_name_or_by_place_and_no_target() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let row = |row: usize| format!("{row},{},{}\n", 10 * row, ["u", "v"][row % 2]);
+    fs::write(dir.path().join("rows.csv"), (0..60).map(row).collect::<String>()).expect("written");
+    let text = format!(
+        "task = \"tabular-regression\"\n[data]\nsource = \"files\"\ndir = {:?}\n\
+         files = [\"rows.csv\"]\ncolumns = [\"a\", \"y\", \"b\"]\ncategories = [\"b\"]\n\
+         target = \"y\"\n[model]\nkind = \"mlp\"\nhidden = [4]\n[train]\nepochs = 2\nbatch = 16\n",
+        dir.path()
+    );
+    let trained =
+        train(&read(&text).expect("valid"), dir.path(), None, &mut Watcher::default());
+    let model = TrainedModel::load(trained.folder.path(), "flex").expect("a run");
+    let path = dir.path().join("new.csv");
+    let predict = |text: &str| {
+        fs::write(&path, text).expect("written");
+        model.predict(&path)
+    };
+    let expected = predict("3,u\n50,v\n").expect("the features by their places");
+    assert_eq!(expected.len(), 2);
+    assert_ne!(expected[0].outcome, expected[1].outcome);
+    for same in [
+        "3,30,u\n50,500,v\n",
+        "a,b\n3,u\n50,v\n",
+        "note,b,a\nfirst,u,3\nsecond,v,50\n",
+        "a,y,b\n3,0,u\n50,0,v\n",
+    ] {
+        assert_eq!(predict(same).expect(same), expected, "{same}");
+    }
+    for (text, expected) in [
+        ("a,c\n3,u\n", "has no column `b`; it has `a`, `c`"),
+        ("b\nu\n", "has no column `a`"),
+        ("3\n", "has 1 fields, where a row has 2: the `data.columns` of the run's plan without `y`"),
+        ("u,3\n", "line 1, column `a`: expected a finite number, got `u`"),
+    ] {
+        let error = predict(text).expect_err(text);
+        assert!(error.is_input() && error.to_string().contains(expected), "{error}");
+    }
 }
 
 #[test]

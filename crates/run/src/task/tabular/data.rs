@@ -1,6 +1,6 @@
 //! The rows of a run as numbers, encoded by what its training rows say.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use updraft_data::{
     Collate, ColumnEncoder, Draw, FitConfig, InMemoryTensors, LastBatch, Loader, Order,
@@ -144,26 +144,14 @@ pub(super) fn inputs(
     Ok((0..table.rows()).flat_map(|row| columns.iter().map(move |column| column[row])).collect())
 }
 
-/// Reads files with the schema of a plan; the columns in the order of the model's inputs.
-pub(super) fn read_files(
-    plan: &FilesPlan,
-    paths: &[PathBuf],
-    with_target: bool,
-) -> Result<Vec<Table>, RunError> {
-    let mut schema = plan.features.iter().fold(TableSchema::new(), |schema, feature| {
+/// The features of a plan, in the order of the model's inputs.
+pub(super) fn features(plan: &FilesPlan) -> TableSchema {
+    plan.features.iter().fold(TableSchema::new(), |schema, feature| {
         match plan.categories.contains(feature) {
             true => schema.category(feature),
             false => schema.number(feature),
         }
-    });
-    if with_target {
-        schema = schema.number(&plan.target);
-    }
-    if let Some(columns) = &plan.columns {
-        schema = schema.with_header(columns.clone());
-    }
-    let read = |path| Ok(Table::read(path, plan.delimiter.into(), schema.clone())?);
-    paths.iter().map(read).collect()
+    })
 }
 
 /// The same table with the features of its file, the `file`-th of the plan.
@@ -188,9 +176,12 @@ fn of_files(plan: &FilesPlan, opening: &Opening<'_>) -> Result<Table, RunError> 
     let dir = opening.dir.or(plan.dir.as_deref());
     let place = Place { dir, how_to_get: plan.how_to_get.as_deref() };
     let paths = place.find(&plan.files.iter().collect::<Vec<_>>())?;
+    let mut schema = features(plan).number(&plan.target);
+    schema.header.clone_from(&plan.columns);
     let mut whole: Option<Table> = None;
-    for (file, table) in read_files(plan, &paths, true)?.into_iter().enumerate() {
-        refuse_bad_numbers(&table, plan, &paths[file])?;
+    for (file, path) in paths.iter().enumerate() {
+        let table = Table::read(path, plan.delimiter.into(), schema.clone())?;
+        refuse_bad_numbers(&table, plan, path)?;
         let table = with_file_features(table, plan, file)?;
         whole = Some(match whole {
             None => table,

@@ -3,12 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use burn::tensor::{Device, Tensor, TensorData};
-use updraft_data::{Table, TableEncoder};
+use updraft_data::{ColumnKind, Delimiter, Table, TableEncoder, TableSchema};
 use updraft_precision::Policy;
 
 use super::TablePlan;
-use super::data::{inputs, read_files, scale, with_file_features};
-use super::data_plan::DataPlan;
+use super::data::{features, inputs, scale, with_file_features};
+use super::data_plan::{DataPlan, FilesPlan};
 use super::model::Regressor;
 use crate::error::RunError;
 use crate::task::{Outcome, Predicted, Quantity, Serving};
@@ -51,32 +51,68 @@ impl<N: Regressor> RowPredictor<N> {
         }
     }
 
-    /// The rows of a file with the columns of the run's features; others are passed over.
+    /// The rows of a file, whose columns are found by their names in a header, or by their places.
     fn read(&self, path: &Path) -> Result<Table, RunError> {
-        let DataPlan::Files(files) = &self.data else {
-            let columns = self.encoder.schema().clone();
-            return Ok(Table::read(path, updraft_data::Delimiter::of(path), columns)?);
-        };
-        let mut read = read_files(files, &[path.to_owned()], false)?;
-        let table = read.pop().ok_or_else(|| RunError::Input {
-            path: path.to_owned(),
-            cause: "it has no rows".into(),
-        })?;
-        let name = |path: &PathBuf| path.file_name().map(std::ffi::OsStr::to_owned);
-        let own = name(&path.to_owned());
-        match files.files.iter().position(|file| name(file) == own) {
-            Some(file) => with_file_features(table, files, file),
-            None if !files.file_features => Ok(table),
-            None => {
-                let names: Vec<String> =
-                    files.files.iter().map(|file| format!("`{}`", file.display())).collect();
-                let cause = format!(
-                    "the run has a feature for the file that a row is from; name the file as one \
-                     of {}",
-                    names.join(", ")
-                );
-                Err(RunError::Input { path: path.to_owned(), cause: cause.into() })
+        let (files, mut schema, delimiter) = match &self.data {
+            DataPlan::Files(files) => (Some(files), features(files), files.delimiter.into()),
+            DataPlan::Formula { .. } => {
+                (None, self.encoder.schema().clone(), Delimiter::of(path))
             }
+        };
+        let columns = files.and_then(|files| files.columns.as_deref());
+        schema.header = self.places(&Table::first_record(path, delimiter)?, columns, &schema, path)?;
+        let table = Table::read(path, delimiter, schema)?;
+        match files {
+            Some(files) => of_file(table, files, path),
+            None => Ok(table),
+        }
+    }
+
+    /// The names of a file's columns where its first record is a row; `None` where it is a header.
+    ///
+    /// A row has the columns of the run's files, with or without the target; of a run whose files
+    /// have headers, its features.
+    fn places(
+        &self,
+        first: &[String],
+        columns: Option<&[String]>,
+        schema: &TableSchema,
+        path: &Path,
+    ) -> Result<Option<Vec<String>>, RunError> {
+        let names: Vec<String> = match columns {
+            Some(columns) => columns.to_vec(),
+            None => schema.columns.iter().map(|column| column.name.clone()).collect(),
+        };
+        if first.iter().any(|field| names.contains(field)) {
+            return Ok(None);
+        }
+        let others = names.iter().filter(|name| **name != self.target);
+        let mut layouts = [others.cloned().collect(), names.clone()].into_iter();
+        let found = layouts.find(|layout: &Vec<String>| layout.len() == first.len());
+        let is_number = |name: &String| {
+            let mut columns = schema.columns.iter();
+            columns.any(|column| column.name == *name && column.kind == ColumnKind::Number)
+        };
+        match (columns, found) {
+            (Some(_), Some(layout)) => Ok(Some(layout)),
+            (Some(_), None) => Err(RunError::Input {
+                path: path.to_owned(),
+                cause: format!(
+                    "its first line names no column of the run and has {} fields, where a row has \
+                     {}: the `data.columns` of the run's plan without `{}`",
+                    first.len(),
+                    names.len() - 1,
+                    self.target
+                )
+                .into(),
+            }),
+            // A header of other names: reading it reports which one is missing.
+            (None, found) => Ok(found.filter(|layout| {
+                layout.iter().zip(first).all(|(name, field)| {
+                    let is_missing = schema.missing.contains(field);
+                    !is_number(name) || is_missing || field.parse::<f64>().is_ok()
+                })
+            })),
         }
     }
 }
@@ -111,5 +147,25 @@ impl<N: Regressor> Serving for RowPredictor<N> {
             }]),
         };
         Ok(predictions.into_iter().enumerate().map(predicted).collect())
+    }
+}
+
+/// The rows of a file with the feature for the file that a row is from, where the run has it.
+fn of_file(table: Table, files: &FilesPlan, path: &Path) -> Result<Table, RunError> {
+    let name = |path: &PathBuf| path.file_name().map(std::ffi::OsStr::to_owned);
+    let own = name(&path.to_owned());
+    match files.files.iter().position(|file| name(file) == own) {
+        Some(file) => with_file_features(table, files, file),
+        None if !files.file_features => Ok(table),
+        None => {
+            let names: Vec<String> =
+                files.files.iter().map(|file| format!("`{}`", file.display())).collect();
+            let cause = format!(
+                "the run has a feature for the file that a row is from; name the file as one \
+                 of {}",
+                names.join(", ")
+            );
+            Err(RunError::Input { path: path.to_owned(), cause: cause.into() })
+        }
     }
 }
