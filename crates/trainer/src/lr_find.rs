@@ -15,8 +15,11 @@ use crate::task::Task;
 /// Weight of the loss so far in the smoothed loss.
 const MEMORY: f64 = 0.9;
 
-/// The first points are smoothed over too few losses to be compared: about `1/(1 − MEMORY)`.
-const SETTLED: usize = 10;
+/// Losses that a line goes through at least.
+const LEAST_WINDOW: usize = 5;
+
+/// Standard errors of a slope that chance reaches in one test of a hundred (simulated, 2000 tests).
+const CLEAR: f64 = 4.0;
 
 /// The test ends where the smoothed loss exceeds its best by this factor.
 const DIVERGED: f64 = 4.0;
@@ -144,27 +147,63 @@ pub fn find_learning_rate<M: Module, T: Task<M>>(
     Ok(Some(points))
 }
 
-/// The learning rate to train with: where the smoothed loss falls fastest over the logarithm of
-/// the rate, among the rates before its minimum; `None` where it never falls.
+/// The learning rate to train with: where the loss falls fastest over the logarithm of the rate;
+/// `None` where no fall stands out of the noise of single batches.
 ///
-/// The slope is taken over a tenth of the points, because neighbors differ by chance.
+/// The slope at a rate is that of the line of least squares through the losses around it: a tenth
+/// of all, or a fifth or a third where batches differ much. A fall counts if it is steeper than
+/// four standard errors of its line and leads below what smaller rates reached: the way back from a
+/// spike is none. Half a window at both ends has no line.
 #[must_use]
 pub fn suggest_learning_rate(points: &[LrPoint]) -> Option<f64> {
-    let finite = points.iter().take_while(|point| point.smoothed.is_finite());
-    let points: Vec<&LrPoint> = finite.collect();
-    let width = (points.len() / 10).max(2);
-    let lowest =
-        points.iter().enumerate().min_by(|(_, a), (_, b)| a.smoothed.total_cmp(&b.smoothed))?.0;
-    let slopes = (SETTLED + width..=lowest).map(|end| {
-        let begin = points[end - width];
-        let fall = points[end].smoothed - begin.smoothed;
-        let middle = points[end - width / 2].learning_rate;
-        (fall / (points[end].learning_rate / begin.learning_rate).ln(), middle)
-    });
-    slopes
-        .filter(|(slope, _)| *slope < 0.0)
-        .min_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, rate)| rate)
+    let finite = points.iter().map(|point| point.loss).take_while(|loss| loss.is_finite());
+    let losses: Vec<f64> = finite.collect();
+    // Beyond a millionth of the loss, rounding alone makes slopes.
+    let noise = noise(&losses).max(1e-6 * losses.first()?.abs());
+    [10, 5, 3].into_iter().find_map(|share| {
+        let width = (losses.len() / share).max(LEAST_WINDOW);
+        let middle = steepest_fall(&losses, width, noise)?;
+        Some(points[middle].learning_rate)
+    })
+}
+
+/// The middle of the window of so many losses whose line falls fastest.
+fn steepest_fall(losses: &[f64], width: usize, noise: f64) -> Option<usize> {
+    let count = width as f64;
+    let reach = (count - 1.0) / 2.0;
+    // Σ(i − reach)² over a window.
+    let squares = count * (count * count - 1.0) / 12.0;
+    let lines: Vec<(f64, f64)> = losses
+        .windows(width)
+        .map(|window| {
+            let mean = window.iter().sum::<f64>() / count;
+            let places = (0..width).map(|place| place as f64 - reach);
+            let slope = window.iter().zip(places).map(|(loss, x)| x * loss).sum::<f64>() / squares;
+            (mean, slope)
+        })
+        .collect();
+    let steep = -CLEAR * noise / squares.sqrt();
+    let mut lowest = f64::INFINITY;
+    let mut found: Option<(f64, usize)> = None;
+    for (start, &(mean, slope)) in lines.iter().enumerate() {
+        if start >= width {
+            lowest = lowest.min(lines[start - width].0);
+        }
+        let next = lines.get(start + width / 2).or(lines.last()).map_or(mean, |line| line.0);
+        let is_deep = next < lowest;
+        if is_deep && slope < steep && found.is_none_or(|(steepest, _)| slope < steepest) {
+            found = Some((slope, start + width / 2));
+        }
+    }
+    found.map(|(_, middle)| middle)
+}
+
+/// The standard deviation of single losses about their course: of normal noise the differences of
+/// neighbors have √2 of it, and the median of their amounts is 0.6745 of that.
+fn noise(losses: &[f64]) -> f64 {
+    let mut steps: Vec<f64> = losses.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
+    steps.sort_by(f64::total_cmp);
+    steps.get(steps.len() / 2).map_or(0.0, |median| median / (0.6745 * 2.0_f64.sqrt()))
 }
 
 #[cfg(test)]
@@ -199,6 +238,48 @@ mod tests {
         assert!((found.log10() + 2.0).abs() < 0.3, "{found}");
         assert_eq!(suggest_learning_rate(&curve(|rate| 1.0 + rate)), None);
         assert_eq!(suggest_learning_rate(&[]), None);
+    }
+
+    /// Losses of so many batches that fall from 1 to a half about a rate, with noise of a tenth.
+    fn noisy(seed: u64, falls_at: f64) -> Vec<LrPoint> {
+        let range = LrRange::default();
+        let (mut sum, mut state) = (0.0, seed);
+        let point = |step: usize| {
+            let learning_rate = range.rate(step);
+            // The sum of twelve even numbers is nearly normal; a generator of Knuth's.
+            let normal: f64 = (0..12).fold(-6.0, |sum, _| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                sum + (state >> 11) as f64 / (1_u64 << 53) as f64
+            });
+            let away = learning_rate.log10() - falls_at;
+            let loss = 1.0 - 0.5 / (1.0 + (-4.0 * away).exp()) + 0.1 * normal;
+            sum = MEMORY * sum + (1.0 - MEMORY) * loss;
+            let smoothed = sum / (1.0 - MEMORY.powi(step as i32 + 1));
+            LrPoint { learning_rate, loss, smoothed }
+        };
+        (0..range.steps).map(point).collect()
+    }
+
+    #[test]
+    fn a_fall_is_found_early_and_late_in_noise_and_none_where_there_is_only_noise() {
+        for falls_at in [-4.5, -3.0, -1.0] {
+            for seed in 0..40 {
+                let found = suggest_learning_rate(&noisy(seed, falls_at)).expect("it falls");
+                assert!((found.log10() - falls_at).abs() < 1.0, "{falls_at} {seed}: {found}");
+            }
+        }
+        // A fall far beyond the last rate leaves noise alone.
+        let chance = (0..100).filter(|&seed| suggest_learning_rate(&noisy(seed, 9.0)).is_some());
+        assert!(chance.count() <= 3, "noise is taken for a fall");
+    }
+
+    #[test]
+    fn the_way_back_from_a_spike_is_no_fall() {
+        let spike = |rate: f64| 3.0 * (-8.0 * (rate.log10() + 1.0).powi(2)).exp();
+        let points = curve(|rate| 1.0 - 0.1 * (rate.log10() + 5.0).min(2.0) + spike(rate));
+        let found = suggest_learning_rate(&points).expect("it falls slowly before");
+        assert!(found < 1e-2, "{found}");
+        assert_eq!(suggest_learning_rate(&curve(|rate| 1.0 + spike(rate))), None);
     }
 
     #[test]

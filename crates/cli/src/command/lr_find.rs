@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use serde_json::json;
 use updraft_data::{Progress, ProgressUnit};
 use updraft_run::{Ability, LrSearch, Registry};
 use updraft_trainer::{Control, LrPoint, LrRange, TrainError, suggest_learning_rate};
 
-use super::{ConfigArgs, device_of, dry_run_of, open, stopped};
+use super::{ConfigArgs, cannot, device_of, dry_run_of, open, stopped};
 use crate::progress::Display;
 use crate::report::{Curve, Scale, document, plot};
 use crate::stop;
@@ -72,16 +72,21 @@ pub(crate) fn run(registry: Registry, args: &LrFindArgs) -> Result<()> {
     display.clear();
     let points = points.ok_or_else(|| stopped("all learning rates were tried"))?;
     let suggestion = suggest_learning_rate(&points);
-    std::fs::write(&args.page, page(&points, suggestion)?)
-        .with_context(|| format!("cannot write `{}`", args.page.display()))?;
-    match suggestion {
-        Some(rate) => {
-            display.line(&format!("the loss falls fastest at a learning rate of {rate:.2e}"));
-        }
-        None => display.line("the loss never falls: try other --from and --to, or more --steps"),
-    }
+    let written = std::fs::write(&args.page, page(&points, suggestion)?);
+    written.map_err(|cause| cannot("write", &args.page, cause))?;
+    let Some(rate) = suggestion else {
+        bail!(
+            "the loss never falls clearly from --from {} to --to {}; see `{}`, and try other rates \
+             or more --steps than {}",
+            args.from,
+            args.to,
+            args.page.display(),
+            args.steps,
+        )
+    };
+    display.line(&format!("the loss falls fastest at a learning rate of {rate:.2e}"));
     crate::print(
-        &json!({ "learning_rate": suggestion, "updates": points.len(), "page": args.page })
+        &json!({ "learning_rate": rate, "updates": points.len(), "page": args.page })
             .to_string(),
     );
     Ok(())

@@ -151,3 +151,12 @@ pub(crate) fn device_spec(device: &str) -> Result<DeviceSpec> {
 pub(crate) fn stopped(what: &'static str) -> anyhow::Error {
     RunError::Stopped { what }.into()
 }
+
+/// The error of a file or folder that the command could not read or write.
+pub(crate) fn cannot(
+    action: &'static str,
+    path: &Path,
+    cause: std::io::Error,
+) -> anyhow::Error {
+    RunError::Io { action, path: path.to_owned(), cause }.into()
+}
