@@ -4,7 +4,7 @@ use burn::tensor::{Device, Distribution, Int, Tensor};
 use updraft_data::{DataError, InMemoryTensors, Loader, Order, StreamConfig, Targets, TensorBatch};
 use updraft_models::{Perceptron, PerceptronConfig};
 use updraft_run::{
-    Ability, About, AnyWorkload, ConfigError, Key, Keys, Opening, Plan, RunError, Settings,
+    About, AnyWorkload, ConfigError, Key, Keys, Opening, Plan, RunError, Settings,
     StreamUse, Streams, TaskKind, TaskPlan, TrainPlan, Workload,
 };
 use updraft_trainer::{
@@ -33,16 +33,8 @@ impl TaskKind for Largest {
         &[&[&SAMPLES]]
     }
 
-    fn refusals(&self) -> &'static [(Ability, &'static str)] {
-        const SMALL: &str = "this example is to stay small";
-        &[
-            (Ability::Predict, SMALL),
-            (Ability::Quantize, SMALL),
-            (Ability::Pipeline, SMALL),
-            (Ability::Segments, SMALL),
-            (Ability::BatchNorms, "a perceptron has none"),
-            (Ability::Utilization, SMALL),
-        ]
+    fn trial(&self) -> &'static str {
+        "train = { epochs = 2, batch = 24, learning_rate = 0.02 }"
     }
 
     fn plan(&self, settings: &Settings, _: &TrainPlan) -> Result<Box<dyn TaskPlan>, ConfigError> {

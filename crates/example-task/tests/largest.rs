@@ -62,14 +62,28 @@ fn every_command_knows_the_task_and_refuses_what_it_leaves_out() {
     assert!(succeed(dir.path(), &["tasks"]).starts_with("largest (the default): which of four"));
     assert!(succeed(dir.path(), &["explain", "--keys", "largest"]).contains("`data.samples`"));
     assert!(succeed(dir.path(), &["verify", "--task", "largest"]).contains("the same bits"));
-    succeed(dir.path(), &["lr-find", "--steps", "12"]);
+    succeed(dir.path(), &["lr-find"]);
+    succeed(dir.path(), &["batch-find", "--set", "train.auto_batch={ most = 8 }"]);
+    succeed(dir.path(), &["warm-up"]);
+    let arms = ["--arm", "train.learning_rate=0.02", "--arm", "train.learning_rate=0.002"];
+    fs::write(dir.path().join("c.toml"), "train.epochs = 2\n").expect("written");
+    let compared = succeed(dir.path(), &[&["compare", "c.toml", "--seeds", "1"][..], &arms].concat());
+    assert!(json(compared.lines().last().expect("a line"))["arms"][1]["difference"].is_number());
     let (run, _) = train(dir.path());
     let folder = run.to_str().expect("UTF-8");
     succeed(dir.path(), &["report", folder]);
     let refused = updraft(dir.path(), &["quantize", folder]);
     assert_eq!(refused.status.code(), Some(2));
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(said.contains("quantize is not for task `largest`: this example is"), "{said}");
+    assert!(said.contains("quantize, pipeline is not for task `largest`: it loads no models"), "{said}");
+    // What the example leaves out of the traits is refused without a word of its own.
+    let table = json(&succeed(dir.path(), &["tasks", "--json"]));
+    let refused = table["tasks"][0]["refused"].as_array().expect("a list").len();
+    assert_eq!(refused, 5, "{table}");
+    for set in ["log.utilization=true", "train.recompute=segments"] {
+        let said = updraft(dir.path(), &["train", "--set", set]);
+        assert_eq!(said.status.code(), Some(2), "{set}");
+    }
     let wrong = updraft(dir.path(), &["train", "--set", "data.samples=3"]);
     let said = String::from_utf8_lossy(&wrong.stderr).into_owned();
     assert_eq!(said, "error: `data.samples` is 3; it must be 10 to 100000\n");

@@ -23,8 +23,9 @@ pub use config::{
 
 // Tasks.
 pub use task::{
-    Ability, About, BatchOf, CalibrationSamples, LabeledBatches, Opening, Picture, Quantizable,
-    Registry, Serving, StreamUse, Streams, TASKS, TaskKind, TaskPlan, Tile, Workload,
+    Ability, About, BatchOf, CalibrationSamples, LabeledBatches, Opening, Picture, Predictor,
+    Quantizable, Quantizer, Registry, Serving, StreamUse, Streams, TASKS, TaskKind, TaskPlan, Tile,
+    Workload,
 };
 
 // What is done with a task.

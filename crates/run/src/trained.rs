@@ -46,7 +46,7 @@ impl TrainedModel {
         let folder = RunFolder::open(run.as_ref())?;
         let plan = folder.plan(registry)?;
         let device = open(&select(&device.parse()?, &probe())?)?;
-        Ok(Self { serving: plan.task.serve(&plan, &folder, &device)? })
+        Ok(Self { serving: plan.predictor()?.load(&plan, &folder, &device)? })
     }
 
     /// The class names, in the order of the model's outputs; none for a task without classes.

@@ -39,6 +39,15 @@ pub fn recompute_batch_norms<M: Module, I: Clone, E>(
     recompute(model, Noise::Off, forward, batches, poll)
 }
 
+/// Whether a model has layers whose statistics [`recompute_batch_norms`] computes.
+#[must_use]
+pub fn keeps_statistics<M: Module>(model: &M) -> bool {
+    let learned = learned(model);
+    let mut find = FindStatistics { path: Vec::new(), learned: &learned, found: Found::default() };
+    model.visit(&mut find);
+    !find.found.ids.is_empty()
+}
+
 /// Whether layers without statistics behave as in training.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Noise {

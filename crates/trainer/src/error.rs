@@ -122,6 +122,12 @@ impl TrainError {
         Self::Setting { name, value: value.to_string(), expected: expected.into() }
     }
 
+    /// Segments that a task does not have.
+    pub(crate) fn without_segments(reason: &str) -> Self {
+        let expected = format!("left out for this task: {reason}");
+        Self::setting("recompute", "\"segments\"", expected)
+    }
+
     /// The tensor that is not finite, if that is what went wrong.
     #[must_use]
     pub fn bad_tensor(&self) -> Option<String> {

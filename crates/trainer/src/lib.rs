@@ -68,7 +68,7 @@ pub use lr_find::{LrPoint, LrRange, find_learning_rate, suggest_learning_rate};
 pub use rehearse::rehearse;
 
 // Models that are better than the last update left them.
-pub use bn_recompute::recompute_batch_norms;
+pub use bn_recompute::{keeps_statistics, recompute_batch_norms};
 pub use ema::{Ema, EmaConfig};
 
 // What happens in a run, and where its time goes.

@@ -26,6 +26,9 @@ pub struct StepSettings {
     pub non_finite: NonFinite,
     /// When the clock of the phases is read.
     pub timing: Timing,
+    /// Whether activations are computed a second time, by [`Task::segments`], in place of being
+    /// kept.
+    pub in_segments: bool,
 }
 
 /// f32, no clipping, and an error for what is not finite.
@@ -36,6 +39,7 @@ impl Default for StepSettings {
             clip_norm: None,
             non_finite: NonFinite::default(),
             timing: Timing::default(),
+            in_segments: false,
         }
     }
 }
@@ -137,6 +141,8 @@ pub fn train_step_accumulated<M: Module, T: Task<M>>(
     let is_taken_back = scaler.is_dynamic() || settings.non_finite.skips();
     let before = is_taken_back.then(|| Buffers::of(&model));
     let context = StepContext { mode: Mode::Training, epoch, step, seed };
+    let segments = settings.in_segments.then(|| task.segments()).transpose();
+    let segments = segments.map_err(|reason| TrainError::without_segments(reason))?;
     let mut times = StepTimes::default();
     let mut mean = GradientMean::default();
     let mut sums = LossSums::default();
@@ -158,7 +164,7 @@ pub fn train_step_accumulated<M: Module, T: Task<M>>(
             scaled
         };
         let input = given.clone().cast_floats(settings.policy.compute);
-        let gradients = match task.segments() {
+        let gradients = match segments {
             None => {
                 let loss = head(task.forward(&model, input, &context));
                 GradientsParams::from_grads(loss.backward(), &model)

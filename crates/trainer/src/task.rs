@@ -76,10 +76,12 @@ pub trait Task<M> {
         Vec::new()
     }
 
-    /// The model in segments, if training steps compute activations a second time in place of
-    /// keeping them.
-    fn segments(&self) -> Option<&dyn SegmentedPass<M, Self::Input, Self::Output>> {
-        None
+    /// The model in segments, for [`StepSettings::in_segments`](crate::StepSettings::in_segments).
+    ///
+    /// # Errors
+    /// Why it has none, a clause without a full stop.
+    fn segments(&self) -> Result<&dyn SegmentedPass<M, Self::Input, Self::Output>, &'static str> {
+        Err("its model is not cut into segments")
     }
 
     /// Whether a normalization takes narrow input because it computes in f32 inside; see

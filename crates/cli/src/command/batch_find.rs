@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::json;
-use updraft_run::{Ability, AutoBatchPlan, Registry};
+use updraft_run::{AutoBatchPlan, Registry};
 use updraft_trainer::Fit;
 
 use super::{ConfigArgs, dry_run_of, open};
@@ -38,14 +38,13 @@ pub(crate) struct BatchProbeArgs {
 
 /// Prints the plan and does nothing else.
 pub(crate) fn dry_run(registry: Registry, args: &BatchFindArgs) -> Result<()> {
-    dry_run_of(registry, &args.config, Ability::BatchFind)
+    dry_run_of(registry, &args.config)
 }
 
 /// Prints what was found as JSON.
 pub(crate) fn run(registry: Registry, args: &BatchFindArgs) -> Result<()> {
     let started = Instant::now();
     let plan = args.config.plan(registry)?.plan;
-    plan.kind().require(Ability::BatchFind)?;
     let mut display = Display::new();
     let signature = open(&plan, args.config.data.as_deref(), None, &mut display)?.signature();
     let auto = plan.train.auto_batch.unwrap_or_default();

@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow, bail};
 use clap::Args;
 use serde_json::json;
 use updraft_data::{Progress, ProgressUnit};
-use updraft_run::{Ability, LrSearch, Registry};
+use updraft_run::{LrSearch, Registry};
 use updraft_trainer::{Control, LrPoint, LrRange, TrainError, suggest_learning_rate};
 
 use super::{ConfigArgs, cannot, device_of, dry_run_of, open, stopped};
@@ -50,14 +50,13 @@ impl LrFindArgs {
 /// Prints the plan and does nothing else.
 pub(crate) fn dry_run(registry: Registry, args: &LrFindArgs) -> Result<()> {
     args.range()?;
-    dry_run_of(registry, &args.config, Ability::LrFind)
+    dry_run_of(registry, &args.config)
 }
 
 /// Writes the page and prints the suggestion as JSON.
 pub(crate) fn run(registry: Registry, args: &LrFindArgs) -> Result<()> {
     let range = args.range()?;
     let plan = args.config.plan(registry)?.plan;
-    plan.kind().require(Ability::LrFind)?;
     let (device, _) = device_of(&plan)?;
     let mut display = Display::new();
     let workload = open(&plan, args.config.data.as_deref(), None, &mut display)?;

@@ -22,7 +22,7 @@ use burn::tensor::Device;
 use clap::Args;
 use updraft_device::{DeviceSpec, Selection};
 use updraft_run::{
-    Ability, AnyWorkload, ConfigError, Opening, Plan, Planned, Registry, RunError, RunFolder,
+    AnyWorkload, ConfigError, Opening, Plan, Planned, Quantizable, Registry, RunError, RunFolder,
 };
 
 use crate::device::choose;
@@ -77,16 +77,11 @@ pub(crate) struct OpenedRun {
 }
 
 impl OpenedRun {
-    /// Opens a run for something that its task must be able to do.
-    pub(crate) fn open(
-        registry: Registry,
-        run: &Path,
-        device: &str,
-        ability: Ability,
-    ) -> Result<Self> {
+    /// Opens a run whose plan passes a check.
+    pub(crate) fn open(registry: Registry, run: &Path, device: &str, check: Check<'_>) -> Result<Self> {
         let folder = RunFolder::open(run)?;
         let plan = folder.plan(registry)?;
-        plan.kind().require(ability)?;
+        check(&plan)?;
         let (device, _) = choose(&device_spec(device)?)?;
         Ok(Self { folder, plan, device })
     }
@@ -101,6 +96,18 @@ impl OpenedRun {
         workload.check(&self.folder)?;
         Ok(workload)
     }
+
+    /// Loads the run's model with its data, to quantize it.
+    pub(crate) fn quantizable(
+        &self,
+        data: Option<&Path>,
+        display: &mut Display,
+    ) -> Result<Box<dyn Quantizable>> {
+        let (quantizer, folder) = (self.plan.quantizer()?, &self.folder);
+        opening(data, Some(folder), display, |opening| {
+            quantizer.load(&self.plan, folder, &self.device, opening)
+        })
+    }
 }
 
 /// Opens the data of a plan under a bar; a signal while data opens ends the process.
@@ -110,11 +117,20 @@ pub(crate) fn open(
     run: Option<&RunFolder>,
     display: &mut Display,
 ) -> Result<Box<dyn AnyWorkload>> {
+    opening(dir, run, display, |opening| plan.task.open(plan, opening))
+}
+
+fn opening<T>(
+    dir: Option<&Path>,
+    run: Option<&RunFolder>,
+    display: &mut Display,
+    open: impl FnOnce(Opening<'_>) -> Result<T, RunError>,
+) -> Result<T> {
     let _unasked = NothingToSave::begin();
     let progress = &mut |step: &str, progress| display.preparing(step, progress);
-    let workload = plan.task.open(plan, Opening { dir, run, progress })?;
+    let opened = open(Opening { dir, run, progress })?;
     display.clear();
-    Ok(workload)
+    Ok(opened)
 }
 
 /// The device of a plan, opened.
@@ -122,22 +138,24 @@ pub(crate) fn device_of(plan: &Plan) -> Result<(Device, Selection)> {
     choose(&plan.device)
 }
 
+/// Refuses what the task of a plan cannot do, before any work starts.
+pub(crate) type Check<'a> = &'a dyn Fn(&Plan) -> Result<(), RunError>;
+
 /// What a dry run of a command on a run folder prints: a run that a document names need not exist.
-pub(crate) fn dry_run_on(registry: Registry, run: &Path, ability: Ability) -> Result<()> {
+pub(crate) fn dry_run_on(registry: Registry, run: &Path, check: Check<'_>) -> Result<()> {
     if !run.exists() {
         crate::print(&format!("# `{}` does not exist; nothing was checked", run.display()));
         return Ok(());
     }
     let plan = RunFolder::open(run)?.plan(registry)?;
-    plan.kind().require(ability)?;
+    check(&plan)?;
     crate::print(plan.to_toml().trim_end());
     Ok(())
 }
 
-/// What a dry run of a command on a configuration prints: the plan of a task that can do it.
-pub(crate) fn dry_run_of(registry: Registry, args: &ConfigArgs, ability: Ability) -> Result<()> {
+/// What a dry run of a command on a configuration prints: its plan.
+pub(crate) fn dry_run_of(registry: Registry, args: &ConfigArgs) -> Result<()> {
     let plan = args.plan(registry)?.plan;
-    plan.kind().require(ability)?;
     crate::print(plan.to_toml().trim_end());
     Ok(())
 }

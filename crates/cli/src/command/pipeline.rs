@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use updraft_run::{Ability, Registry, RunError, RunFolder};
+use updraft_run::{Registry, RunError, RunFolder};
 use updraft_trainer::Ending;
 
 use super::train::{self, TrainArgs};
@@ -46,21 +46,14 @@ pub(crate) fn dry_run(registry: Registry, args: &PipelineArgs) -> Result<()> {
         // A comment, so that what is printed is still a plan.
         crate::print(&format!("# {}", label(index + 1, all.len(), step)));
     }
-    let plan = train::dry_run_for(registry, &args.train, Ability::Pipeline)?;
-    match plan {
-        Some(plan) if args.settings.has_outliers() => Ok(plan.task.check_outliers()?),
-        _ => Ok(()),
-    }
+    train::dry_run_for(registry, &args.train, &|plan| args.settings.check(plan))
 }
 
 /// Takes all steps and prints the table of `quantize`, then where the run is.
 pub(crate) fn run(registry: Registry, args: &PipelineArgs, log: &LogFile) -> Result<()> {
     let plan = args.train.plan(registry)?;
-    plan.kind().require(Ability::Pipeline)?;
-    if args.settings.has_outliers() {
-        // Before the training, not after it.
-        plan.task.check_outliers()?;
-    }
+    // Before the training, not after it.
+    args.settings.check(&plan)?;
     let mut display = Display::new();
     let mut taken = Steps::new(args.steps().len());
     let trained = taken.take("train", |label| {
@@ -87,7 +80,9 @@ pub(crate) fn run(registry: Registry, args: &PipelineArgs, log: &LogFile) -> Res
             }),
         }
     })?;
-    let model = workload.quantizable(&run.plan, &run.folder, &run.device)?;
+    // The data is opened anew, and not twice in memory.
+    drop(workload);
+    let model = run.quantizable(None, &mut display)?;
     let folder = &run.folder;
     let work = Quantizing { folder, model, device_name: &device_name };
     let table = work.run(&args.settings, &mut taken, &mut display)?;

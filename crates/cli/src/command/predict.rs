@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
-use updraft_run::{Ability, Outcome, Registry, RunFolder, TrainedModel};
+use updraft_run::{Outcome, Registry, TrainedModel};
 
 use super::{device_spec, dry_run_on};
 
@@ -31,12 +31,11 @@ pub(crate) struct PredictArgs {
 /// Prints the run's plan and does nothing else.
 pub(crate) fn dry_run(registry: Registry, args: &PredictArgs) -> Result<()> {
     device_spec(&args.device)?;
-    dry_run_on(registry, &args.run, Ability::Predict)
+    dry_run_on(registry, &args.run, &|plan| plan.predictor().map(drop))
 }
 
 /// Prints a line a sample and class, or a line a sample and number, to standard output.
 pub(crate) fn run(registry: Registry, args: &PredictArgs) -> Result<()> {
-    RunFolder::open(&args.run)?.plan(registry)?.kind().require(Ability::Predict)?;
     let model = TrainedModel::load_of(registry, &args.run, &args.device)?;
     for file in &args.files {
         for mut predicted in model.predict(file)? {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use updraft_run::{Ability, Registry};
+use updraft_run::{Plan, Registry};
 
 use super::{OpenedRun, device_spec, dry_run_on};
 use crate::progress::Display;
@@ -29,19 +29,19 @@ pub(crate) struct QuantizeArgs {
 /// Prints the run's plan and does nothing else.
 pub(crate) fn dry_run(registry: Registry, args: &QuantizeArgs) -> Result<()> {
     device_spec(&args.device)?;
-    dry_run_on(registry, &args.run, Ability::Quantize)
+    dry_run_on(registry, &args.run, &|plan| args.settings.check(plan))
 }
 
 /// Writes `model.int8`, `model.onnx` and `quant.json` into the run folder and prints a table.
 pub(crate) fn run(registry: Registry, args: &QuantizeArgs) -> Result<()> {
-    let run = OpenedRun::open(registry, &args.run, &args.device, Ability::Quantize)?;
+    let check = |plan: &Plan| args.settings.check(plan);
+    let run = OpenedRun::open(registry, &args.run, &args.device, &check)?;
     let mut display = Display::new();
     let mut taken = Steps::new(1 + steps(&args.settings).len());
-    let workload = taken.take("open the data", |label| {
+    let model = taken.take("open the data", |label| {
         display.line(label);
-        run.workload(args.data.as_deref(), &mut display)
+        run.quantizable(args.data.as_deref(), &mut display)
     })?;
-    let model = workload.quantizable(&run.plan, &run.folder, &run.device)?;
     let work = Quantizing { folder: &run.folder, model, device_name: &args.device };
     crate::print(&work.run(&args.settings, &mut taken, &mut display)?);
     Ok(())

@@ -3,7 +3,11 @@
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
-use updraft_run::{Ability, Registry};
+use updraft_run::{Ability, Registry, TaskKind};
+
+/// What every task can do: the traits of a task leave none of it out.
+const ALWAYS: [&str; 8] =
+    ["train", "eval", "report", "lr-find", "batch-find", "compare", "warm-up", "verify"];
 
 /// Lists the tasks, and what each of them can not do, with the reason.
 #[derive(Debug, Args)]
@@ -16,34 +20,33 @@ pub(crate) struct TasksArgs {
 /// Prints the table to standard output.
 pub(crate) fn run(registry: Registry, args: &TasksArgs) -> Result<()> {
     if args.json {
-        let tasks: Vec<_> = registry
-            .iter()
-            .map(|kind| {
-                let refused: Vec<_> = kind.refusals().iter().map(|(ability, reason)| {
-                    json!({ "ability": ability.to_string(), "reason": reason })
-                }).collect();
-                json!({ "task": kind.name(), "about": kind.about(), "refused": refused })
-            })
-            .collect();
+        let task = |kind: &&'static dyn TaskKind| {
+            let refused = kind.refusals()?.into_iter().map(|(ability, reason)| {
+                json!({ "ability": ability.to_string(), "reason": reason })
+            });
+            let refused: Vec<_> = refused.collect();
+            Ok(json!({ "task": kind.name(), "about": kind.about(), "refused": refused }))
+        };
+        let tasks: Vec<_> = registry.iter().map(task).collect::<Result<_>>()?;
         crate::print(&json!({ "version": 1, "tasks": tasks }).to_string());
         return Ok(());
     }
     for (at, kind) in registry.iter().enumerate() {
         let default = if at == 0 { " (the default)" } else { "" };
         crate::print(&format!("{}{default}: {}", kind.name(), kind.about()));
+        let refusals = kind.refusals()?;
         for ability in Ability::ALL {
-            let answer = kind
-                .refusal(ability)
-                .map_or_else(|| "yes".to_owned(), |reason| format!("no: {reason}"));
+            let refused = refusals.iter().find(|(refused, _)| *refused == ability);
+            let answer =
+                refused.map_or_else(|| "yes".to_owned(), |(_, reason)| format!("no: {reason}"));
             for (row, line) in wrapped(&answer, 80 - 33).into_iter().enumerate() {
                 let name = if row == 0 { ability.to_string() } else { String::new() };
                 crate::print(format!("  {name:30} {line}").trim_end());
             }
         }
-        if at + 1 < registry.len() {
-            crate::print("");
-        }
+        crate::print("");
     }
+    crate::print(&format!("every task: {}", ALWAYS.join(", ")));
     Ok(())
 }
 

@@ -7,12 +7,12 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::json;
 use updraft_run::{
-    Ability, AutoBatchPlan, Beginning, Observer, Plan, Registry, RunError, RunFolder, Trained,
+    AutoBatchPlan, Beginning, Observer, Plan, Registry, RunError, RunFolder, Trained,
     Training,
 };
 use updraft_trainer::{Control, Ending, Event};
 
-use super::{ConfigArgs, device_of, open};
+use super::{Check, ConfigArgs, device_of, open};
 use crate::batch_size::Trial;
 use crate::device::make_default;
 use crate::log::LogFile;
@@ -61,44 +61,38 @@ impl TrainArgs {
 
 /// Prints the plan and does nothing else.
 pub(crate) fn dry_run(registry: Registry, args: &TrainCommand) -> Result<()> {
-    dry_run_for(registry, &args.train, Ability::Train).map(drop)
+    dry_run_for(registry, &args.train, &|_| Ok(()))
 }
 
-/// Prints the plan of a task that can do this, and returns it where there is one: a run folder that
-/// a document names need not exist.
-pub(crate) fn dry_run_for(
-    registry: Registry,
-    args: &TrainArgs,
-    ability: Ability,
-) -> Result<Option<Plan>> {
+/// Prints a plan that passes a check: a run folder that a document names need not exist.
+pub(crate) fn dry_run_for(registry: Registry, args: &TrainArgs, check: Check<'_>) -> Result<()> {
     if let Some(run) = args.resume.as_ref().filter(|path| !path.exists()) {
         crate::print(&format!("# `{}` does not exist; nothing was checked", run.display()));
-        return Ok(None);
+        return Ok(());
     }
     let plan = args.plan(registry)?;
-    plan.kind().require(ability)?;
+    check(&plan)?;
     crate::print(plan.to_toml().trim_end());
-    Ok(Some(plan))
+    Ok(())
 }
 
 /// Trains, from the first step or from a stopped run's last.
 pub(crate) fn run(registry: Registry, args: &TrainCommand, log: &LogFile) -> Result<()> {
     let TrainCommand { train: args, explain_kernels: explains } = args;
     let plan = args.plan(registry)?;
-    let kind = plan.kind();
-    kind.require(Ability::Train)?;
     if *explains {
         return explain_kernels(&plan, args);
     }
+    let predicts = plan.task.predictor().is_ok();
     let trained = train(args, plan, log, &mut Display::new())?;
     let path = trained.folder.path();
     if trained.ending == Ending::Stopped {
         say_how_to_resume("train", path);
         return Ok(());
     }
-    let next = match kind.refusal(Ability::Predict) {
-        None => format!("predict {} FILE...", path.display()),
-        Some(_) => format!("report {}", path.display()),
+    let next = match predicts {
+        true => format!("predict {} FILE...", path.display()),
+        false => format!("report {}", path.display()),
     };
     say(&format!("next     {} {next}", crate::program::name()));
     crate::print(&json!({ "run": path, "test": trained.test }).to_string());

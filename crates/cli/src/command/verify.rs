@@ -41,7 +41,6 @@ pub(crate) struct VerifyFailed {
 /// Prints the plans that would be tried and does nothing else.
 pub(crate) fn dry_run(registry: Registry, args: &VerifyArgs) -> Result<()> {
     for kind in tasks(registry, args)? {
-        kind.require(Ability::Verify)?;
         let plan = plan(registry, kind, &args.device, &[])?;
         crate::print(&format!("# {}\n{}", kind.name(), plan.to_toml().trim_end()));
     }
@@ -55,8 +54,7 @@ pub(crate) fn run(registry: Registry, args: &VerifyArgs) -> Result<()> {
     let scratch = Scratch::new()?;
     let mut tried = Vec::new();
     for kind in tasks(registry, args)? {
-        kind.require(Ability::Verify)?;
-        for (set, parts) in parts_of(kind) {
+        for (set, parts) in parts_of(kind)? {
             let plan = plan(registry, kind, &args.device, set)?;
             let with_workers = ["train.workers=0", "train.workers=2"].map(|workers| {
                 self::plan(registry, kind, &args.device, &[set, &[workers]].concat())
@@ -112,12 +110,12 @@ fn tasks(registry: Registry, args: &VerifyArgs) -> Result<Vec<&'static dyn TaskK
 /// The parts that are tried with each set of settings.
 fn parts_of(
     kind: &'static dyn TaskKind,
-) -> Vec<(&'static [&'static str], &'static [&'static str])> {
+) -> Result<Vec<(&'static [&'static str], &'static [&'static str])>> {
     let mut all: Vec<(&[&str], &[&str])> = vec![(&[], &["loader", "EMA", "precision", "resume"])];
-    if kind.refusal(Ability::BatchNorms).is_none() {
+    if !kind.refusals()?.iter().any(|(refused, _)| *refused == Ability::BatchNorms) {
         all.push((kind.calm(), &["batch norm"]));
     }
-    all
+    Ok(all)
 }
 
 fn plan(registry: Registry, kind: &dyn TaskKind, device: &str, sets: &[&str]) -> Result<Plan> {

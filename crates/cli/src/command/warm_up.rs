@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::json;
 use updraft_device::{Applied, Backend, applied};
-use updraft_run::{Ability, Registry};
+use updraft_run::{Registry};
 
 use super::{ConfigArgs, device_of, dry_run_of, open};
 use crate::progress::Display;
@@ -24,13 +24,12 @@ pub(crate) struct WarmUpArgs {
 
 /// Prints the plan and does nothing else.
 pub(crate) fn dry_run(registry: Registry, args: &WarmUpArgs) -> Result<()> {
-    dry_run_of(registry, &args.config, Ability::WarmUp)
+    dry_run_of(registry, &args.config)
 }
 
 /// Says what there is to warm, warms it, and prints both as JSON.
 pub(crate) fn run(registry: Registry, args: &WarmUpArgs) -> Result<()> {
     let plan = args.config.plan(registry)?.plan;
-    plan.kind().require(Ability::WarmUp)?;
     let (device, selection) = device_of(&plan)?;
     let applied = applied(&device.clone().autodiff());
     let mut summary = summary(selection.id.backend, &applied);

@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use updraft_quant::Calibration;
+use updraft_run::{Plan, RunError};
 
 /// How a network is put into eight bits.
 #[derive(Debug, Clone, Args)]
@@ -33,9 +34,10 @@ pub(crate) struct QuantizeSettings {
 }
 
 impl QuantizeSettings {
-    /// Whether channels are to stand out.
-    pub(crate) const fn has_outliers(&self) -> bool {
-        self.outliers.is_some()
+    /// Refuses a plan whose models cannot be quantized so.
+    pub(crate) fn check(&self, plan: &Plan) -> Result<(), RunError> {
+        let quantizer = plan.quantizer()?;
+        self.outliers.map_or(Ok(()), |_| quantizer.check_outliers())
     }
 }
 

@@ -27,7 +27,7 @@ const FILES: [&str; 3] = ["model.int8", "model.onnx", "quant.json"];
 pub(crate) struct Quantizing<'a> {
     pub(crate) folder: &'a RunFolder,
     /// In f32, whatever precision the run computed in.
-    pub(crate) model: Box<dyn Quantizable + 'a>,
+    pub(crate) model: Box<dyn Quantizable>,
     /// As the user named it.
     pub(crate) device_name: &'a str,
 }

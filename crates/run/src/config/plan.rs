@@ -14,7 +14,8 @@ use super::key_path::put;
 use super::log::{self, LogPlan};
 use super::settings::Settings;
 use super::train::{self, TrainPlan};
-use crate::task::{Registry, TaskKind, TaskPlan};
+use crate::error::RunError;
+use crate::task::{Ability, Predictor, Quantizer, Registry, TaskKind, TaskPlan};
 
 const TASK: Key<String> =
     Key::new("task", "what the model is trained to do; the command `tasks` lists them")
@@ -120,9 +121,7 @@ impl Plan {
                 settings.refuse_given("task", &format!("one of {}", names.join(", ")))
             })?,
         };
-        let mut keys = COMMON.to_vec();
-        keys.extend(kind.keys());
-        let settings = settings.with_keys(keys, kind.defaults())?;
+        let settings = Self::with_keys_of(kind, settings)?;
         let plan = Self::decide(kind, &settings)?;
         Ok(Planned { plan, settings })
     }
@@ -140,6 +139,22 @@ impl Plan {
         Self::read(registry, &text, path, sets)
     }
 
+    /// The plan of a task's trial.
+    pub(crate) fn trial(kind: &'static dyn TaskKind) -> Result<Self, ConfigError> {
+        let place = Path::new("the task's trial");
+        let settings = Settings::load(kind.trial(), place, &[])?;
+        Self::decide(kind, &Self::with_keys_of(kind, settings)?)
+    }
+
+    fn with_keys_of(
+        kind: &'static dyn TaskKind,
+        settings: Settings,
+    ) -> Result<Settings, ConfigError> {
+        let mut keys = COMMON.to_vec();
+        keys.extend(kind.keys());
+        settings.with_keys(keys, kind.defaults())
+    }
+
     fn decide(kind: &'static dyn TaskKind, settings: &Settings) -> Result<Self, ConfigError> {
         settings.value_or(&TASK, || kind.name().to_owned())?;
         let device = settings.value(&DEVICE)?;
@@ -150,8 +165,13 @@ impl Plan {
         let (name, seed) = (settings.value(&NAME)?, settings.value(&SEED)?);
         let train = TrainPlan::read(settings, precision)?;
         let log = LogPlan::read(settings)?;
-        kind.check_settings(&train, &log, settings)?;
         let task = kind.plan(settings, &train)?;
+        if let Some((ability, reason)) = kind.refused_setting(&train, &log) {
+            let expected = format!("left out with task `{}`: {reason}", kind.name());
+            let text = ability.to_string();
+            let key = text.split(' ').next().unwrap_or_default();
+            return Err(settings.refuse_given(key, &expected));
+        }
         let resolved = settings.finish()?;
         let plan = Self { name, seed, device, precision, train, log, task, kind, resolved };
         plan.run_settings(Path::new(""))
@@ -164,6 +184,22 @@ impl Plan {
     #[must_use]
     pub fn kind(&self) -> &'static dyn TaskKind {
         self.kind
+    }
+
+    /// What loads the trained models of the task to predict with.
+    ///
+    /// # Errors
+    /// [`RunError::NotForTask`] with the reason why nothing does.
+    pub fn predictor(&self) -> Result<&dyn Predictor, RunError> {
+        self.task.predictor().map_err(|reason| self.kind.refused(Ability::Predict, reason))
+    }
+
+    /// What loads the trained models of the task to quantize them.
+    ///
+    /// # Errors
+    /// [`RunError::NotForTask`] with the reason why nothing does.
+    pub fn quantizer(&self) -> Result<&dyn Quantizer, RunError> {
+        self.task.quantizer().map_err(|reason| self.kind.refused(Ability::Quantize, reason))
     }
 
     /// The settings of the trainer; checkpoints go under `run`.

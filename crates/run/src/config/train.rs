@@ -216,6 +216,7 @@ impl TrainPlan {
                 clip_norm: self.clip_norm,
                 non_finite: self.non_finite,
                 timing: self.timing,
+                in_segments: self.recompute == RecomputePlan::Segments,
             },
             loss_scale: self.loss_scale,
             accumulate: self.accumulate,

@@ -4,9 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use burn::tensor::Device;
-use updraft_trainer::{Control, Evaluation, LrPoint, LrRange, find_learning_rate};
+use updraft_trainer::{
+    Control, Evaluation, LrPoint, LrRange, Task, find_learning_rate, keeps_statistics,
+};
 
-use super::evaluate::{evaluate, load_stored};
+use super::evaluate::evaluate;
 use super::kernels::{KernelChoice, kernels};
 use super::rehearse::rehearse;
 use super::train::{Observer, Trained, Training, train};
@@ -14,7 +16,7 @@ use super::verify::{Verdict, VerifyInputs, verify};
 use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
-use crate::task::{Ability, About, Quantizable, StreamUse, Workload};
+use crate::task::{Ability, About, StreamUse, Workload};
 
 /// A range test of learning rates.
 pub struct LrSearch<'a> {
@@ -98,17 +100,8 @@ pub trait AnyWorkload {
     /// [`RunError::Stopped`], or what opening the streams returns.
     fn verify(&self, inputs: &VerifyInputs<'_>) -> Result<Vec<Verdict>, RunError>;
 
-    /// A run's model, in f32, with the data to quantize it.
-    ///
-    /// # Errors
-    /// [`RunError::NotForTask`] where the task refuses it; else as [`check`](Self::check), and for
-    /// a checkpoint that is missing or damaged.
-    fn quantizable<'a>(
-        &'a self,
-        plan: &'a Plan,
-        folder: &RunFolder,
-        device: &Device,
-    ) -> Result<Box<dyn Quantizable + 'a>, RunError>;
+    /// Why the workload cannot do what a setting asks for; `None` where it can.
+    fn refusal(&self, setting: Ability, device: &Device) -> Option<&'static str>;
 }
 
 impl<W: Workload> AnyWorkload for W {
@@ -182,15 +175,15 @@ impl<W: Workload> AnyWorkload for W {
         verify(self, inputs)
     }
 
-    fn quantizable<'a>(
-        &'a self,
-        plan: &'a Plan,
-        folder: &RunFolder,
-        device: &Device,
-    ) -> Result<Box<dyn Quantizable + 'a>, RunError> {
-        plan.kind().require(Ability::Quantize)?;
-        Workload::check(self, folder)?;
-        let model = load_stored(self.init(device), plan, folder)?;
-        Workload::quantizable(self, plan, model, device)
+    fn refusal(&self, setting: Ability, device: &Device) -> Option<&'static str> {
+        let fresh = || self.init(&device.clone().autodiff());
+        match setting {
+            Ability::Segments => self.task().segments().err(),
+            Ability::BatchNorms => {
+                (!keeps_statistics(&fresh())).then_some("its model has no batch norms")
+            }
+            Ability::Utilization => self.multiply_adds(&fresh()).err(),
+            Ability::Predict | Ability::Quantize => None,
+        }
     }
 }

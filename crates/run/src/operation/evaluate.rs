@@ -22,7 +22,7 @@ pub fn load<M: Module>(fresh: M, plan: &Plan, folder: &RunFolder) -> Result<M, R
 }
 
 /// As [`load`] with the parameters as they are stored, in f32, whatever the run computed in.
-pub(super) fn load_stored<M: Module>(
+pub(crate) fn load_stored<M: Module>(
     fresh: M,
     plan: &Plan,
     folder: &RunFolder,

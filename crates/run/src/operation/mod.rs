@@ -13,4 +13,5 @@ pub use train::{Beginning, Observer, Trained, Training};
 pub use verify::{Verdict, VerifyInputs};
 
 pub use evaluate::load;
+pub(crate) use evaluate::load_stored;
 pub use rehearse::rehearse;

@@ -19,7 +19,7 @@ use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::held::Held;
 use crate::record::{Metrics, RunSchema};
-use crate::task::{PICTURES, StreamUse, Workload};
+use crate::task::{Ability, PICTURES, StreamUse, Workload};
 use crate::utilization::Utilization;
 
 /// What a run needs beside its workload.
@@ -142,10 +142,15 @@ pub(super) fn train<W: Workload>(
         let (samples, batch) = (streams.train.samples(), streams.train.batch());
         return Err(TrainError::NoBatches { samples, batch }.into());
     }
+    // What cannot be trained leaves no folder.
+    for ability in Ability::ALL.into_iter().filter(|ability| ability.is_asked(&plan.train, &plan.log)) {
+        if let Some(reason) = super::AnyWorkload::refusal(workload, ability, plain) {
+            return Err(plan.kind().refused(ability, reason));
+        }
+    }
     let device = training_device(plan, plain.clone());
     device.seed(plan.seed);
     let model = plan.precision.autocast(workload.init(&device));
-    // What cannot be trained leaves no folder.
     let policy = plan.precision;
     policy.check_device(&device).map_err(TrainError::from)?;
     policy.check_norms(&model, |norm| task.casts(norm)).map_err(TrainError::from)?;
@@ -183,7 +188,7 @@ pub(super) fn train<W: Workload>(
     // What a narrow dtype promises is reported before the run, whatever is written down.
     let is_narrow = plan.precision.compute != plan.precision.param;
     let measured = (plan.log.utilization || is_narrow)
-        .then(|| Utilization::measure(plain, plan.precision, multiply_adds));
+        .then(|| Utilization::measure(plain, plan.precision, multiply_adds.unwrap_or(0)));
     observer.begin(&Beginning {
         folder: &folder,
         data: about.data,

@@ -1,81 +1,100 @@
-//! What can be done with the model of a task.
+//! What some tasks can do and others cannot, asked of what a task provides.
 
 use std::fmt;
 
-/// What can be done with the model of a task: a command of the command line, or a setting.
+use updraft_device::{DeviceSpec, open, probe, select};
+
+use super::kind::{Opening, TaskKind};
+use crate::config::{LogPlan, Plan, RecomputePlan, TrainPlan};
+use crate::error::RunError;
+
+/// What some tasks can do and others cannot: commands of the command line, and settings.
 ///
-/// A task lists those that it refuses in [`TaskKind::refusals`](crate::TaskKind::refusals); its text
-/// is the name of the command or the key.
+/// Each is a method of a task's traits that returns what does it, or the reason why nothing does.
+/// What is not listed here, such as training and scoring, every task does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ability {
-    /// `train`, with checkpoints and resuming.
-    Train,
-    /// `eval`.
-    Eval,
-    /// `predict`.
+    /// `predict`: [`TaskPlan::predictor`](crate::TaskPlan::predictor).
     Predict,
-    /// `lr-find`.
-    LrFind,
-    /// `compare`.
-    Compare,
-    /// `batch-find` and `train.auto_batch`.
-    BatchFind,
-    /// `warm-up`.
-    WarmUp,
-    /// `quantize`.
+    /// `quantize` and `pipeline`: [`TaskPlan::quantizer`](crate::TaskPlan::quantizer).
     Quantize,
-    /// `pipeline`.
-    Pipeline,
-    /// `report`.
-    Report,
-    /// `verify`.
-    Verify,
-    /// `train.recompute = "segments"`.
+    /// `train.recompute = "segments"`: [`Task::segments`](updraft_trainer::Task::segments).
     Segments,
-    /// `train.recompute_batch_norms`.
+    /// `train.recompute_batch_norms`: the model has batch norms.
     BatchNorms,
-    /// `log.utilization`.
+    /// `log.utilization`: [`Workload::multiply_adds`](crate::Workload::multiply_adds).
     Utilization,
 }
 
 impl Ability {
     /// All of them, commands first.
-    pub const ALL: [Self; 14] = [
-        Self::Train,
-        Self::Eval,
-        Self::Predict,
-        Self::LrFind,
-        Self::Compare,
-        Self::BatchFind,
-        Self::WarmUp,
-        Self::Quantize,
-        Self::Pipeline,
-        Self::Report,
-        Self::Verify,
-        Self::Segments,
-        Self::BatchNorms,
-        Self::Utilization,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::Predict, Self::Quantize, Self::Segments, Self::BatchNorms, Self::Utilization];
+
+    /// Whether a plan asks for it.
+    pub(crate) fn is_asked(self, train: &TrainPlan, log: &LogPlan) -> bool {
+        match self {
+            Self::Predict | Self::Quantize => false,
+            Self::Segments => train.recompute == RecomputePlan::Segments,
+            Self::BatchNorms => train.recompute_batch_norms.is_some(),
+            Self::Utilization => log.utilization,
+        }
+    }
 }
 
+/// The commands or the key.
 impl fmt::Display for Ability {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Train => "train",
-            Self::Eval => "eval",
             Self::Predict => "predict",
-            Self::LrFind => "lr-find",
-            Self::Compare => "compare",
-            Self::BatchFind => "batch-find, train.auto_batch",
-            Self::WarmUp => "warm-up",
-            Self::Quantize => "quantize",
-            Self::Pipeline => "pipeline",
-            Self::Report => "report",
-            Self::Verify => "verify",
+            Self::Quantize => "quantize, pipeline",
             Self::Segments => "train.recompute = \"segments\"",
             Self::BatchNorms => "train.recompute_batch_norms",
             Self::Utilization => "log.utilization",
         })
+    }
+}
+
+impl dyn TaskKind {
+    /// What the task cannot do, with the reason, as its trial shows it.
+    ///
+    /// The trial's data is opened and its model made, on whichever device there is.
+    ///
+    /// # Errors
+    /// [`RunError`] for a trial that cannot be opened: a fault of the task, or no device.
+    pub fn refusals(&'static self) -> Result<Vec<(Ability, &'static str)>, RunError> {
+        let plan = Plan::trial(self)?;
+        let workload =
+            plan.task.open(&plan, Opening { dir: None, run: None, progress: &mut |_, _| {} })?;
+        let device = open(&select(&DeviceSpec::Auto, &probe())?)?;
+        let refusal = |ability| match ability {
+            Ability::Predict => plan.task.predictor().err(),
+            Ability::Quantize => plan.task.quantizer().err(),
+            Ability::Segments | Ability::BatchNorms | Ability::Utilization => {
+                workload.refusal(ability, &device)
+            }
+        };
+        let refused = |ability| Some((ability, refusal(ability)?));
+        Ok(Ability::ALL.into_iter().filter_map(refused).collect())
+    }
+
+    /// The error of what the task cannot do.
+    pub(crate) fn refused(&self, ability: Ability, reason: &'static str) -> RunError {
+        RunError::NotForTask { what: ability.to_string(), task: self.name(), reason }
+    }
+
+    /// The first setting that a plan asks for and the task cannot do, with the reason.
+    pub(crate) fn refused_setting(
+        &'static self,
+        train: &TrainPlan,
+        log: &LogPlan,
+    ) -> Option<(Ability, &'static str)> {
+        // Most plans ask for nothing. A device that is not there is reported by whoever needs it.
+        if !Ability::ALL.into_iter().any(|ability| ability.is_asked(train, log)) {
+            return None;
+        }
+        let mut refusals = self.refusals().unwrap_or_default().into_iter();
+        refusals.find(|(ability, _)| ability.is_asked(train, log))
     }
 }

@@ -8,11 +8,9 @@ use serde_json::Value;
 use updraft_data::Progress;
 use updraft_trainer::MetricSpec;
 
-use super::ability::Ability;
+use super::quantizable::Quantizable;
 use super::serving::Serving;
-use crate::config::{
-    ConfigError, Keys, LogPlan, Plan, RecomputePlan, Settings, TaskDefault, TrainPlan,
-};
+use crate::config::{ConfigError, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::operation::AnyWorkload;
@@ -20,7 +18,7 @@ use crate::operation::AnyWorkload;
 /// The tasks that a program knows, the default first; at least one.
 pub type Registry = &'static [&'static dyn TaskKind];
 
-/// A task, before a configuration is read: its name, its keys and what cannot be done with it.
+/// A task, before a configuration is read: its name, its keys and a trial.
 ///
 /// A task is a unit type in a folder of its own, and an entry of a [`Registry`].
 /// [`plan`](Self::plan) reads a configuration of the task; everything after that belongs to the
@@ -45,20 +43,14 @@ pub trait TaskKind: Sync {
         self.trial()
     }
 
-    /// The text of a configuration that trains a small model in seconds and needs no files, for
-    /// `verify`; the key `task` may be left out.
-    fn trial(&self) -> &'static str {
-        ""
-    }
+    /// The text of a configuration that trains a small model in seconds and needs no files: `verify`
+    /// runs it, and `tasks` asks its plan and workload what they can do. The key `task` may be left
+    /// out.
+    fn trial(&self) -> &'static str;
 
     /// Overrides, as `key=value`, with which the model of [`trial`](Self::trial) draws no random
     /// numbers in a forward pass.
     fn calm(&self) -> &'static [&'static str] {
-        &[]
-    }
-
-    /// What cannot be done with the task, each with the reason, a clause without a full stop.
-    fn refusals(&self) -> &'static [(Ability, &'static str)] {
         &[]
     }
 
@@ -76,58 +68,6 @@ pub trait TaskKind: Sync {
     ) -> Result<Box<dyn TaskPlan>, ConfigError>;
 }
 
-impl dyn TaskKind {
-    /// Why something cannot be done; `None` where it can.
-    #[must_use]
-    pub fn refusal(&self, ability: Ability) -> Option<&'static str> {
-        self.refusals().iter().find(|(refused, _)| *refused == ability).map(|(_, reason)| *reason)
-    }
-
-    /// The error of something that cannot be done.
-    #[must_use]
-    pub fn refused(&self, ability: Ability) -> RunError {
-        let reason = self.refusal(ability).unwrap_or("it is not implemented");
-        RunError::NotForTask { what: ability.to_string(), task: self.name(), reason }
-    }
-
-    /// Returns an error for what cannot be done, before any work starts.
-    ///
-    /// # Errors
-    /// [`RunError::NotForTask`] with the reason.
-    pub fn require(&self, ability: Ability) -> Result<(), RunError> {
-        match self.refusal(ability) {
-            None => Ok(()),
-            Some(_) => Err(self.refused(ability)),
-        }
-    }
-
-    /// Refuses common settings that ask for what the task cannot do.
-    pub(crate) fn check_settings(
-        &self,
-        train: &TrainPlan,
-        log: &LogPlan,
-        settings: &Settings,
-    ) -> Result<(), ConfigError> {
-        let asked = [
-            (Ability::Segments, "train.recompute", train.recompute == RecomputePlan::Segments),
-            (
-                Ability::BatchNorms,
-                "train.recompute_batch_norms",
-                train.recompute_batch_norms.is_some(),
-            ),
-            (Ability::BatchFind, "train.auto_batch", train.auto_batch.is_some()),
-            (Ability::Utilization, "log.utilization", log.utilization),
-        ];
-        for (ability, key, is_asked) in asked {
-            if let Some(reason) = self.refusal(ability).filter(|_| is_asked) {
-                let expected = format!("left out with task `{}`: {reason}", self.name());
-                return Err(settings.refuse_given(key, &expected));
-            }
-        }
-        Ok(())
-    }
-}
-
 /// What [`TaskPlan::open`] needs beside the plan.
 pub struct Opening<'a> {
     /// The folder of the data, in place of the one in the plan.
@@ -142,8 +82,7 @@ pub struct Opening<'a> {
 /// The part of a plan that belongs to the task: its data, its model and its losses.
 ///
 /// It chooses the concrete types: [`open`](Self::open) returns a
-/// [`Workload`](super::Workload) behind [`AnyWorkload`], which is implemented for all of them, and
-/// [`serve`](Self::serve) a trained model behind [`Serving`].
+/// [`Workload`](super::Workload) behind [`AnyWorkload`], which is implemented for all of them.
 pub trait TaskPlan {
     /// The metrics of the task as [`metric_specs`](updraft_trainer::metric_specs) lists them, the
     /// loss first.
@@ -176,28 +115,58 @@ pub trait TaskPlan {
         self.open(plan, opening)?.rehearse(plan, device, batch)
     }
 
-    /// Checks that outlier channels can be planted in the plan's model, see
-    /// [`Quantizable::plant_outliers`](super::Quantizable::plant_outliers).
+    /// What loads trained models to predict with.
     ///
     /// # Errors
-    /// [`RunError::Model`] with the reason why not; the default.
-    fn check_outliers(&self) -> Result<(), RunError> {
-        Err(RunError::model("outlier channels have no place in it; leave out --outliers"))
+    /// Why nothing does, a clause without a full stop; the default.
+    fn predictor(&self) -> Result<&dyn Predictor, &'static str> {
+        Err("it loads no trained models")
     }
 
+    /// What loads trained models to quantize them.
+    ///
+    /// # Errors
+    /// Why nothing does, a clause without a full stop; the default.
+    fn quantizer(&self) -> Result<&dyn Quantizer, &'static str> {
+        Err("it loads no models to put into eight bits")
+    }
+}
+
+/// Loads the trained models of a task; the value that [`TaskPlan::predictor`] returns.
+pub trait Predictor {
     /// Loads the trained model of a run, without its data.
     ///
     /// # Errors
     /// [`RunError::NoCheckpoint`], or [`RunError::Io`], [`RunError::Json`] or
-    /// [`RunError::Checkpoint`] for a file that is missing or damaged; and for a task that refuses
-    /// [`Ability::Predict`].
-    fn serve(
+    /// [`RunError::Checkpoint`] for a file that is missing or damaged.
+    fn load(
         &self,
         plan: &Plan,
         folder: &RunFolder,
         device: &Device,
-    ) -> Result<Box<dyn Serving>, RunError> {
-        let _ = (folder, device);
-        Err(plan.kind().refused(Ability::Predict))
-    }
+    ) -> Result<Box<dyn Serving>, RunError>;
+}
+
+/// Loads the trained models of a task with their data, to quantize them; the value that
+/// [`TaskPlan::quantizer`] returns.
+pub trait Quantizer {
+    /// Checks that outlier channels can be planted in the plan's model, see
+    /// [`Quantizable::plant_outliers`].
+    ///
+    /// # Errors
+    /// [`RunError::Model`] with the reason why not.
+    fn check_outliers(&self) -> Result<(), RunError>;
+
+    /// Loads the trained model of a run, in f32, with the data that it was trained on.
+    ///
+    /// # Errors
+    /// As [`TaskPlan::open`], [`RunError::OtherData`] for other data than the run's, and as
+    /// [`Predictor::load`].
+    fn load(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+        opening: Opening<'_>,
+    ) -> Result<Box<dyn Quantizable>, RunError>;
 }

@@ -13,7 +13,7 @@ mod tabular;
 mod workload;
 
 pub use ability::Ability;
-pub use kind::{Opening, Registry, TaskKind, TaskPlan};
+pub use kind::{Opening, Predictor, Quantizer, Registry, TaskKind, TaskPlan};
 pub(crate) use picture::PICTURES;
 pub use picture::{Picture, Tile};
 pub use quantizable::{CalibrationSamples, LabeledBatches, Quantizable};

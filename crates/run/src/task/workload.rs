@@ -5,9 +5,7 @@ use burn::tensor::Device;
 use serde_json::Value;
 use updraft_trainer::{BatchStream, Task};
 
-use super::ability::Ability;
 use super::picture::Picture;
-use super::quantizable::Quantizable;
 use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -67,11 +65,13 @@ pub trait Workload {
         Ok(())
     }
 
-    /// Multiply-adds of the forward pass of one sample, for the share of the device's peak; 0
-    /// where they are not known.
-    fn multiply_adds(&self, model: &Self::Model) -> u64 {
+    /// Multiply-adds of the forward pass of one sample, for the share of the device's peak.
+    ///
+    /// # Errors
+    /// Why they are not known, a clause without a full stop; the default.
+    fn multiply_adds(&self, model: &Self::Model) -> Result<u64, &'static str> {
         let _ = model;
-        0
+        Err("its multiply-adds are not counted")
     }
 
     /// Further fields of the model for an epoch's line of `metrics.jsonl`; none by default.
@@ -99,21 +99,6 @@ pub trait Workload {
     ) -> Result<Vec<Picture>, RunError> {
         let _ = (plan, model, device);
         Ok(Vec::new())
-    }
-
-    /// The trained model with the data to quantize it; needed only for a task that does not refuse
-    /// [`Ability::Quantize`].
-    ///
-    /// # Errors
-    /// [`RunError::NotForTask`], the default.
-    fn quantizable<'a>(
-        &'a self,
-        plan: &'a Plan,
-        model: Self::Model,
-        device: &Device,
-    ) -> Result<Box<dyn Quantizable + 'a>, RunError> {
-        let _ = (model, device);
-        Err(plan.kind().refused(Ability::Quantize))
     }
 }
 

@@ -337,11 +337,11 @@ fn a_criterion_that_the_task_does_not_measure_is_refused_with_those_it_does() {
 fn a_setting_that_the_task_has_no_use_for_is_refused_with_the_reason() {
     for (setting, key, reason) in [
         ("recompute = \"segments\"", "train.recompute", "its networks are a few small layers"),
-        ("recompute_batch_norms = 3", "train.recompute_batch_norms", "its networks have none"),
+        ("recompute_batch_norms = 3", "train.recompute_batch_norms", "its model has no batch norms"),
         (
             "recompute_batch_norms = \"all\"",
             "train.recompute_batch_norms",
-            "its networks have none",
+            "its model has no batch norms",
         ),
     ] {
         let text = table(&format!("[train]\n{setting}"));

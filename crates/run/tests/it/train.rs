@@ -208,15 +208,11 @@ fn learning_rates_are_tried_and_parts_verified_for_every_task() {
 
 #[test]
 fn quantizing_a_task_without_classes_is_refused_with_the_reason() {
-    let dir = tempfile::tempdir().expect("temporary folder");
     let plan = read(ROWS).expect("valid");
-    let trained = train(&plan, dir.path(), None, &mut Watcher::default());
-    let (device, _) = device();
-    let workload = workload(&plan, None);
-    let error = workload.quantizable(&plan, &trained.folder, &device).err().expect("refused");
+    let error = plan.quantizer().err().expect("refused");
     assert_eq!(
         error.to_string(),
-        "quantize is not for task `tabular-regression`: int8 models are tested by their classes, \
+        "quantize, pipeline is not for task `tabular-regression`: int8 models are tested by their classes, \
          and numbers have none"
     );
     assert!(error.is_input());

@@ -31,7 +31,9 @@ fn train(
     let (data, test) = (loader(1), loader(2));
     let data = RunData { train: &data, test: Some(&test) };
     let task = Classify { segments, ..task() };
-    run.train(&task, settings, data, device, &mut |event, _| match event {
+    let mut settings = settings.clone();
+    settings.step.in_segments = segments.is_some();
+    run.train(&task, &settings, data, device, &mut |event, _| match event {
         Event::Step(report) if Some(report.step + 1) == stop_after => Control::Stop,
         _ => Control::Continue,
     })
@@ -68,6 +70,23 @@ fn a_run_that_recomputes_ends_where_one_that_keeps_does() {
         let distance = apart(&whole.model, &recomputed.model);
         assert!(distance < 1e-5, "element-wise: {distance}");
     }
+}
+
+#[test]
+fn segments_that_a_task_does_not_have_are_refused_with_its_reason() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let folder = tempfile::tempdir().unwrap();
+    let mut settings = settings(folder.path(), 1);
+    settings.step.in_segments = true;
+    let data = loader(1);
+    let data = RunData { train: &data, test: None };
+    settings.criterion = "train-loss".parse().unwrap();
+    let run = new(Classifier::new(&device));
+    let error = run.train(&task(), &settings, data, &device, &mut |_, _| Control::Continue);
+    let said = error.err().expect("refused").to_string();
+    let expected = "`recompute` is \"segments\"; it must be left out for this task: it has none";
+    assert_eq!(said, expected);
 }
 
 #[test]

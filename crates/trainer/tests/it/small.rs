@@ -209,8 +209,8 @@ impl<M> Task<M> for Classify<'_, M> {
         vec![score.accuracy()]
     }
 
-    fn segments(&self) -> Option<&dyn SegmentedPass<M, Tensor<4>, Tensor<2>>> {
-        self.segments
+    fn segments(&self) -> Result<&dyn SegmentedPass<M, Tensor<4>, Tensor<2>>, &'static str> {
+        self.segments.ok_or("it has none")
     }
 
     fn casts(&self, norm: &Norm) -> bool {

@@ -22,8 +22,6 @@ pub(super) struct Classify {
     pub(super) label_smoothing: f32,
     /// Height and width of an image.
     pub(super) size: (usize, usize),
-    /// Whether activations are computed a second time, segment by segment.
-    pub(super) in_segments: bool,
 }
 
 impl<N: Classifier> Task<N> for Classify {
@@ -85,8 +83,8 @@ impl<N: Classifier> Task<N> for Classify {
         vec![score.accuracy()]
     }
 
-    fn segments(&self) -> Option<&dyn SegmentedPass<N, Tensor<4>, Tensor<2>>> {
-        self.in_segments.then_some(&InSegments)
+    fn segments(&self) -> Result<&dyn SegmentedPass<N, Tensor<4>, Tensor<2>>, &'static str> {
+        Ok(&InSegments)
     }
 
     fn casts(&self, _: &Norm) -> bool {

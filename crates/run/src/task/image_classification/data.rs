@@ -186,7 +186,6 @@ mod tests {
             augment: AugmentPlan::read(&settings, data.size()).expect("valid"),
             loss: ClassLoss::default(),
             label_smoothing: 0.0,
-            in_segments: false,
             data,
         };
         let train = Plan::read(TASKS, "train.batch = 20", place, &[]).expect("valid").plan.train;

@@ -9,7 +9,7 @@ use updraft_quant::Graph;
 use super::ImagePlan;
 use super::data::{ImageData, plain_loader};
 use super::model::Classifier;
-use crate::config::Plan;
+use crate::config::TrainPlan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::task::{CalibrationSamples, LabeledBatches, Quantizable};
@@ -22,21 +22,22 @@ const BATCH: usize = 64;
 const CALIBRATION: &str = "calibration.json";
 
 /// A trained network in f32 with its images.
-pub(super) struct EightBits<'a, N> {
-    pub(super) own: &'a ImagePlan,
-    pub(super) data: &'a ImageData,
-    pub(super) plan: &'a Plan,
+pub(super) struct EightBits<N> {
+    pub(super) own: ImagePlan,
+    pub(super) data: ImageData,
+    pub(super) train: TrainPlan,
+    pub(super) seed: u64,
     pub(super) network: N,
     pub(super) device: Device,
 }
 
-impl<N: Classifier> EightBits<'_, N> {
+impl<N: Classifier> EightBits<N> {
     fn batches(
         &self,
         images: Arc<dyn ImageSource>,
     ) -> Result<(LabeledBatches<'static>, usize), RunError> {
         let batch = BATCH.min(images.len().max(1));
-        let loader = plain_loader(&self.own.data, &self.plan.train, images, batch)?;
+        let loader = plain_loader(&self.own.data, &self.train, images, batch)?;
         let samples = loader.samples();
         Ok((labeled(&loader), samples))
     }
@@ -49,7 +50,7 @@ fn labeled(loader: &Loader) -> LabeledBatches<'static> {
     }))
 }
 
-impl<N: Classifier> Quantizable for EightBits<'_, N> {
+impl<N: Classifier> Quantizable for EightBits<N> {
     fn input_shape(&self) -> [usize; 3] {
         let (height, width) = self.own.data.size();
         [3, height, width]
@@ -90,7 +91,7 @@ impl<N: Classifier> Quantizable for EightBits<'_, N> {
             Some(split) => split,
             None => {
                 let labels: Vec<usize> = (0..train.len()).map(|at| train.label(at)).collect();
-                stratified_sample(&labels, count, self.plan.seed)?
+                stratified_sample(&labels, count, self.seed)?
             }
         };
         let images = Arc::new(Subset::try_new(train.clone(), split.held_out.clone())?);
@@ -100,7 +101,7 @@ impl<N: Classifier> Quantizable for EightBits<'_, N> {
 
 /// Training images of all classes, each class with its share.
 struct CalibrationImages<'a, N> {
-    of: &'a EightBits<'a, N>,
+    of: &'a EightBits<N>,
     images: Arc<Subset>,
     set: String,
     split: Split,

@@ -23,15 +23,14 @@ use updraft_trainer::{MetricSpec, metric_specs};
 
 use self::augment::AugmentPlan;
 use self::classify::Classify;
-use self::data::ImageData;
+use self::data::{ImageData, check_classes};
 use self::data_plan::DataPlan;
 use self::loss::ClassLoss;
 use self::model::ModelPlan;
-use super::kind::{Opening, TaskKind, TaskPlan};
+use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
+use super::quantizable::Quantizable;
 use super::serving::Serving;
-use crate::config::{
-    ConfigError, Key, Keys, Plan, RecomputePlan, Settings, TaskDefault, TrainPlan,
-};
+use crate::config::{ConfigError, Key, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::operation::AnyWorkload;
@@ -105,7 +104,6 @@ impl TaskKind for ImageClassification {
             augment: AugmentPlan::read(settings, data.size())?,
             loss: settings.value(&LOSS)?,
             label_smoothing: settings.value(&LABEL_SMOOTHING)?,
-            in_segments: train.recompute == RecomputePlan::Segments,
             data,
         };
         let refuse = |error| settings.refuse_training(&error);
@@ -125,7 +123,6 @@ struct ImagePlan {
     augment: AugmentPlan,
     loss: ClassLoss,
     label_smoothing: f32,
-    in_segments: bool,
 }
 
 impl ImagePlan {
@@ -134,7 +131,6 @@ impl ImagePlan {
             loss: self.loss,
             label_smoothing: self.label_smoothing,
             size: self.data.size(),
-            in_segments: self.in_segments,
         }
     }
 }
@@ -161,11 +157,17 @@ impl TaskPlan for ImagePlan {
         self.model.network(classes).rehearse(self, plan, device, batch)
     }
 
-    fn check_outliers(&self) -> Result<(), RunError> {
-        self.model.check_outliers()
+    fn predictor(&self) -> Result<&dyn Predictor, &'static str> {
+        Ok(self)
     }
 
-    fn serve(
+    fn quantizer(&self) -> Result<&dyn Quantizer, &'static str> {
+        Ok(self)
+    }
+}
+
+impl Predictor for ImagePlan {
+    fn load(
         &self,
         plan: &Plan,
         folder: &RunFolder,
@@ -173,5 +175,24 @@ impl TaskPlan for ImagePlan {
     ) -> Result<Box<dyn Serving>, RunError> {
         let classes: Vec<String> = folder.read_json(data::CLASSES)?;
         self.model.network(classes.len()).serve(self, plan, folder, device, classes)
+    }
+}
+
+impl Quantizer for ImagePlan {
+    fn check_outliers(&self) -> Result<(), RunError> {
+        self.model.check_outliers()
+    }
+
+    fn load(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+        opening: Opening<'_>,
+    ) -> Result<Box<dyn Quantizable>, RunError> {
+        let data = ImageData::open(&self.data, plan.seed, opening)?;
+        check_classes(data.classes(), folder)?;
+        let network = self.model.network(data.classes().len());
+        network.quantizable((self.clone(), data), plan, folder, device)
     }
 }

@@ -6,14 +6,15 @@ use burn::tensor::Device;
 
 use super::ImagePlan;
 use super::data::ImageData;
+use super::eight_bits::EightBits;
 use super::model::Classifier;
 use super::predict::ImageClassifier;
 use super::workload::Classification;
 use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
-use crate::operation::{AnyWorkload, load, rehearse};
-use crate::task::Serving;
+use crate::operation::{AnyWorkload, load, load_stored, rehearse};
+use crate::task::{Quantizable, Serving};
 
 /// What is done with a network; implemented for every function that draws the parameters of a
 /// [`Classifier`].
@@ -39,6 +40,15 @@ pub(super) trait Network {
         device: &Device,
         classes: Vec<String>,
     ) -> Result<Box<dyn Serving>, RunError>;
+
+    /// Loads the parameters of a run in f32, beside its images.
+    fn quantizable(
+        &self,
+        own: (ImagePlan, ImageData),
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+    ) -> Result<Box<dyn Quantizable>, RunError>;
 }
 
 impl<N: Classifier, F: Fn(&Device) -> N + 'static> Network for F {
@@ -68,5 +78,17 @@ impl<N: Classifier, F: Fn(&Device) -> N + 'static> Network for F {
         let network = load(self(device), plan, folder)?;
         let policy = plan.precision;
         Ok(Box::new(ImageClassifier::new(network, &own.data, policy, classes, device.clone())))
+    }
+
+    fn quantizable(
+        &self,
+        (own, data): (ImagePlan, ImageData),
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+    ) -> Result<Box<dyn Quantizable>, RunError> {
+        let network = load_stored(self(device), plan, folder)?;
+        let (train, seed, device) = (plan.train.clone(), plan.seed, device.clone());
+        Ok(Box::new(EightBits { own, data, train, seed, network, device }))
     }
 }

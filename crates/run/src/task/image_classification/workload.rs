@@ -7,13 +7,12 @@ use updraft_data::ImageBatch;
 use super::ImagePlan;
 use super::classify::Classify;
 use super::data::{CLASSES, ImageData, check_classes, loaders};
-use super::eight_bits::EightBits;
 use super::model::Classifier;
 use super::pictures::pictures;
 use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
-use crate::task::{About, Picture, Quantizable, StreamUse, Streams, Workload};
+use crate::task::{About, Picture, StreamUse, Streams, Workload};
 
 /// A network with its images.
 pub(super) struct Classification<N> {
@@ -72,9 +71,9 @@ impl<N: Classifier> Workload for Classification<N> {
         check_classes(self.data.classes(), folder)
     }
 
-    fn multiply_adds(&self, model: &N) -> u64 {
+    fn multiply_adds(&self, model: &N) -> Result<u64, &'static str> {
         let (height, width) = self.plan.data.size();
-        model.multiply_adds([height, width])
+        Ok(model.multiply_adds([height, width]))
     }
 
     fn epoch_fields(&self, model: &N) -> Vec<(&'static str, Value)> {
@@ -90,15 +89,5 @@ impl<N: Classifier> Workload for Classification<N> {
             loaders(&self.plan, (&plan.train, plan.seed), &self.data, StreamUse::Reading)?;
         let classify = |images: Tensor<4>| model.classify(images.cast(plan.precision.compute));
         pictures(&classify, &test, &*self.data.test, device)
-    }
-
-    fn quantizable<'a>(
-        &'a self,
-        plan: &'a Plan,
-        model: N,
-        device: &Device,
-    ) -> Result<Box<dyn Quantizable + 'a>, RunError> {
-        let (own, data, device) = (&self.plan, &self.data, device.clone());
-        Ok(Box::new(EightBits { own, data, plan, network: model, device }))
     }
 }

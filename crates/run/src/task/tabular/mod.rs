@@ -22,8 +22,7 @@ use self::data_plan::DataPlan;
 use self::loss::ValueLoss;
 use self::model::ModelPlan;
 use self::regress::Regress;
-use super::ability::Ability;
-use super::kind::{Opening, TaskKind, TaskPlan};
+use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
 use super::serving::Serving;
 use crate::config::{ConfigError, Key, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
@@ -72,15 +71,6 @@ impl TaskKind for TabularRegression {
          train = { epochs = 2, batch = 24, ema_decay = 0.9 }\n"
     }
 
-    fn refusals(&self) -> &'static [(Ability, &'static str)] {
-        &[
-            (Ability::Quantize, "int8 models are tested by their classes, and numbers have none"),
-            (Ability::Pipeline, "it ends in int8, and that is for classes"),
-            (Ability::Segments, "its networks are a few small layers"),
-            (Ability::BatchNorms, "its networks have none"),
-        ]
-    }
-
     fn plan(&self, settings: &Settings, _: &TrainPlan) -> Result<Box<dyn TaskPlan>, ConfigError> {
         let (data, model) = (DataPlan::read(settings)?, ModelPlan::read(settings)?);
         Ok(Box::new(TablePlan { data, model, loss: settings.value(&LOSS)? }))
@@ -123,7 +113,17 @@ impl TaskPlan for TablePlan {
         self.model.network(inputs).rehearse(self, plan, device, inputs, batch)
     }
 
-    fn serve(
+    fn predictor(&self) -> Result<&dyn Predictor, &'static str> {
+        Ok(self)
+    }
+
+    fn quantizer(&self) -> Result<&dyn Quantizer, &'static str> {
+        Err("int8 models are tested by their classes, and numbers have none")
+    }
+}
+
+impl Predictor for TablePlan {
+    fn load(
         &self,
         plan: &Plan,
         folder: &RunFolder,

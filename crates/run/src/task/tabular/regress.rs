@@ -3,7 +3,7 @@
 use burn::tensor::{Device, Distribution, Tensor};
 use updraft_data::TensorBatch;
 use updraft_trainer::{
-    Deviations, Direction, Losses, MetricSpec, StepContext, StreamError, Task, Unit,
+    Deviations, Direction, Losses, MetricSpec, SegmentedPass, StepContext, StreamError, Task, Unit,
 };
 
 use super::loss::ValueLoss;
@@ -64,6 +64,10 @@ impl<N: Regressor> Task<N> for Regress {
 
     fn measure(&self, predictions: &Tensor<2>, values: &Tensor<2>) -> Option<Tensor<1>> {
         Some(Deviations::measure(predictions, values))
+    }
+
+    fn segments(&self) -> Result<&dyn SegmentedPass<N, Tensor<2>, Tensor<2>>, &'static str> {
+        Err("its networks are a few small layers")
     }
 
     fn values(&self, score: &Deviations) -> Vec<Option<f64>> {

@@ -68,9 +68,10 @@ impl<N: Regressor> Workload for Regression<N> {
         self.data.check(folder)
     }
 
-    fn multiply_adds(&self, _: &N) -> u64 {
+    fn multiply_adds(&self, _: &N) -> Result<u64, &'static str> {
         let widths = self.plan.model.widths(self.task.inputs);
-        widths.windows(2).map(|pair| N::multiply_adds(pair[0], pair[1], &self.plan.model)).sum()
+        let of_layer = |pair: &[usize]| N::multiply_adds(pair[0], pair[1], &self.plan.model);
+        Ok(widths.windows(2).map(of_layer).sum())
     }
 
     fn pictures(&self, plan: &Plan, model: &N, device: &Device) -> Result<Vec<Picture>, RunError> {
