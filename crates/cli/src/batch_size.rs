@@ -7,7 +7,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use anyhow::{Context, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use updraft_run::{AutoBatchPlan, Plan, Registry};
+use updraft_run::{AnyWorkload, AutoBatchPlan, Plan, Registry};
 use updraft_trainer::{BatchFound, BatchSearch, Fit};
 
 use crate::Failed;
@@ -22,29 +22,80 @@ struct Tried {
     peak_bytes: u64,
 }
 
-/// What memory a training step of a plan may take.
-#[derive(Debug, Clone, Copy)]
+/// A search for the largest batch of a plan whose training step fits into memory.
+#[derive(Debug)]
 pub(crate) struct Trial<'a> {
-    pub(crate) plan: &'a Plan,
+    plan: &'a Plan,
     /// What the data decides of the model.
-    pub(crate) signature: &'a Value,
+    signature: Value,
+    search: BatchSearch,
     /// The most that a process may hold in RAM.
     pub(crate) budget_bytes: u64,
+    /// What names the budget.
+    budget: &'static str,
+    /// Training samples: a larger batch would never be filled.
+    pub(crate) samples: usize,
 }
 
-impl Trial<'_> {
-    /// Searches for the largest batch; `note` receives each size. `None` where the smallest does
-    /// not fit.
-    pub(crate) fn search(
-        &self,
-        search: &BatchSearch,
-        note: &mut dyn FnMut(usize, Fit),
-    ) -> Result<Option<BatchFound>> {
-        search.run(&mut |batch| {
+impl<'a> Trial<'a> {
+    /// A search as the plan describes it, or as its defaults do; `budget_mib` is `--budget-mib`.
+    ///
+    /// # Errors
+    /// An error for fewer training samples than the smallest batch, and where the memory of the
+    /// system is not known.
+    pub(crate) fn new(
+        plan: &'a Plan,
+        workload: &dyn AnyWorkload,
+        budget_mib: Option<u64>,
+    ) -> Result<Self> {
+        let auto = plan.train.auto_batch.unwrap_or_default();
+        let budget = match (budget_mib, auto.budget_mib) {
+            (Some(_), _) => "--budget-mib",
+            (None, Some(_)) => "`train.auto_batch.budget_mib`",
+            (None, None) => "what the system has available",
+        };
+        let auto = AutoBatchPlan { budget_mib: budget_mib.or(auto.budget_mib), ..auto };
+        let (budget_bytes, samples) = (auto.budget_bytes()?, workload.about().train_samples);
+        let search = auto.search();
+        if search.least > samples {
+            bail!(
+                "`train.auto_batch.least` is {}; it must be at most the number of training \
+                 samples, {samples}",
+                search.least
+            );
+        }
+        let search = BatchSearch { most: search.most.min(samples), ..search };
+        let signature = workload.signature();
+        Ok(Self { plan, signature, search, budget_bytes, budget, samples })
+    }
+
+    /// Searches for the largest batch; `note` receives each size.
+    ///
+    /// # Errors
+    /// An error that names the budget where the smallest batch does not fit.
+    pub(crate) fn search(&self, note: &mut dyn FnMut(usize, Fit)) -> Result<BatchFound> {
+        let found = self.search.run(&mut |batch| {
             let fit = self.fits(batch)?;
             note(batch, fit);
             Ok::<_, anyhow::Error>(fit)
+        })?;
+        found.ok_or_else(|| {
+            anyhow!(
+                "a batch of {} does not fit into {} MiB, {}; give it more, train a smaller model, \
+                 or set `train.recompute`",
+                self.search.least,
+                self.budget_bytes >> 20,
+                self.budget,
+            )
         })
+    }
+
+    /// What bounds the batch that was found, as the end of a line.
+    pub(crate) fn bound(&self, found: &BatchFound) -> String {
+        match found.too_large {
+            None if found.largest == self.samples => ", all training samples".to_owned(),
+            _ => String::new(),
+        }
     }
 
     /// Whether a training step and an evaluation of so many samples stay within the budget.
@@ -88,18 +139,6 @@ impl Trial<'_> {
                 )))
             }
         }
-    }
-}
-
-impl Trial<'_> {
-    /// The error of a search that found nothing.
-    pub(crate) fn nothing_fits(&self, auto: &AutoBatchPlan) -> anyhow::Error {
-        anyhow!(
-            "a batch of {} does not fit into {} MiB; lower `train.auto_batch.least`, train a \
-             smaller model, or set `train.recompute`",
-            auto.least,
-            self.budget_bytes >> 20,
-        )
     }
 }
 

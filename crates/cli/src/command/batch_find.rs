@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use clap::Args;
 use serde_json::json;
-use updraft_run::{AutoBatchPlan, Registry};
+use updraft_run::Registry;
 use updraft_trainer::Fit;
 
 use super::{ConfigArgs, dry_run_of, open};
@@ -46,23 +46,21 @@ pub(crate) fn run(registry: Registry, args: &BatchFindArgs) -> Result<()> {
     let started = Instant::now();
     let plan = args.config.plan(registry)?.plan;
     let mut display = Display::new();
-    let signature = open(&plan, args.config.data.as_deref(), None, &mut display)?.signature();
-    let auto = plan.train.auto_batch.unwrap_or_default();
-    let auto = AutoBatchPlan { budget_mib: args.budget_mib.or(auto.budget_mib), ..auto };
-    let trial = Trial { plan: &plan, signature: &signature, budget_bytes: auto.budget_bytes()? };
+    let workload = open(&plan, args.config.data.as_deref(), None, &mut display)?;
+    let trial = Trial::new(&plan, &*workload, args.budget_mib)?;
+    drop(workload);
     let mut note = |batch: usize, fit: Fit| {
         let word = if fit == Fit::Fits { "fits" } else { "too large" };
         display.line(&format!("batch {batch:6}  {word}"));
     };
-    let found = trial.search(&auto.search(), &mut note)?;
-    let found = found.ok_or_else(|| trial.nothing_fits(&auto))?;
+    let found = trial.search(&mut note)?;
     let seconds = started.elapsed().as_secs_f64();
     let mut scanned = None;
     if args.scan {
         let around = found.largest / 20;
         // At most about ten sizes on each side.
-        let sizes = (found.largest - around..=found.largest + around + 1)
-            .step_by((found.largest / 200).max(1));
+        let last = (found.largest + around + 1).min(trial.samples);
+        let sizes = (found.largest - around..=last).step_by((found.largest / 200).max(1));
         for batch in sizes {
             let fit = trial.fits(batch)?;
             note(batch, fit);
@@ -71,6 +69,7 @@ pub(crate) fn run(registry: Registry, args: &BatchFindArgs) -> Result<()> {
             }
         }
     }
+    display.line(&format!("batch {:6}  found{}", found.batch, trial.bound(&found)));
     crate::print(
         &json!({
             "batch": found.batch,
@@ -78,6 +77,7 @@ pub(crate) fn run(registry: Registry, args: &BatchFindArgs) -> Result<()> {
             "too_large": found.too_large,
             "probes": found.probes,
             "budget_bytes": trial.budget_bytes,
+            "train_samples": trial.samples,
             "seconds": seconds,
             "largest_of_scan": scanned,
         })

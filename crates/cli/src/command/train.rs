@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::json;
 use updraft_run::{
-    AutoBatchPlan, Beginning, Observer, Plan, Registry, RunError, RunFolder, Trained,
+    AnyWorkload, Beginning, Observer, Plan, Registry, RunError, RunFolder, Trained,
     Training,
 };
 use updraft_trainer::{Control, Ending, Event};
@@ -133,10 +133,8 @@ pub(crate) fn train(
     }
     let workload = open(&plan, args.config.data.as_deref(), resumed.as_ref(), display)?;
     // A resumed run goes on with the batch that its first part found.
-    if let Some(auto) = plan.train.auto_batch.filter(|_| resumed.is_none()) {
-        let about = workload.about();
-        let batch =
-            fitting_batch(&plan, auto, &workload.signature(), about.train_samples, display)?;
+    if plan.train.auto_batch.is_some() && resumed.is_none() {
+        let batch = fitting_batch(&plan, &*workload, display)?;
         plan.set_batch(batch);
     }
     let mut watcher = Watcher { display, log, plan: &plan, selection: &selection };
@@ -155,23 +153,16 @@ pub(crate) fn train(
     Ok(trained)
 }
 
-/// The batch size that `train.auto_batch` finds; no larger than the training data.
-fn fitting_batch(
-    plan: &Plan,
-    auto: AutoBatchPlan,
-    signature: &serde_json::Value,
-    samples: usize,
-    display: &Display,
-) -> Result<usize> {
-    let auto = AutoBatchPlan { most: auto.most.min(samples).max(auto.least), ..auto };
-    let trial = Trial { plan, signature, budget_bytes: auto.budget_bytes()? };
-    let found = trial.search(&auto.search(), &mut |_, _| {})?;
-    let found = found.ok_or_else(|| trial.nothing_fits(&auto))?;
+/// The batch size that `train.auto_batch` finds.
+fn fitting_batch(plan: &Plan, workload: &dyn AnyWorkload, display: &Display) -> Result<usize> {
+    let trial = Trial::new(plan, workload, None)?;
+    let found = trial.search(&mut |_, _| {})?;
     display.line(&format!(
-        "batch    {}: {} fit into {} MiB, {} sizes tried",
+        "batch    {}: {} fit into {} MiB{}, {} sizes tried",
         found.batch,
         found.largest,
         trial.budget_bytes >> 20,
+        trial.bound(&found),
         found.probes,
     ));
     Ok(found.batch)

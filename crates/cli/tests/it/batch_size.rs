@@ -18,7 +18,7 @@ const NETWORK: &[&str] = &[
 #[cfg(target_os = "linux")]
 fn the_batch_found_is_within_five_per_cent_of_the_largest_of_a_scan() {
     let dir = tempfile::tempdir().expect("temporary folder");
-    let budget = ["batch-find", "--budget-mib", "64", "--scan", "--set", "data.train_images=20"];
+    let budget = ["batch-find", "--budget-mib", "64", "--scan"];
     let said = succeed(dir.path(), &[&budget[..], NETWORK].concat());
     let found: serde_json::Value = serde_json::from_str(said.stdout.trim()).expect("JSON");
     let number = |name: &str| found[name].as_f64().expect(name);
@@ -54,7 +54,7 @@ fn a_trial_holds_the_moving_average_too() {
     for class in ["a", "b", "c", "d"] {
         let folder = dir.path().join("mine").join(class);
         std::fs::create_dir_all(&folder).expect("created");
-        for index in 0..5 {
+        for index in 0..160 {
             image::RgbImage::new(8, 8).save(folder.join(format!("{index}.png"))).expect("saved");
         }
     }
@@ -83,7 +83,33 @@ fn a_budget_that_nothing_fits_into_is_an_error() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let said = run(dir.path(), &["batch-find", "--budget-mib", "1"]);
     assert_eq!(said.code, 2);
-    assert!(said.stderr.contains("a batch of 2 does not fit into 1 MiB"), "{}", said.stderr);
+    let expected = "a batch of 2 does not fit into 1 MiB, --budget-mib; give it more";
+    assert!(said.stderr.contains(expected), "{}", said.stderr);
+    let set = "train.auto_batch={ budget_mib = 1 }";
+    let said = run(dir.path(), &["batch-find", "--set", set]);
+    let expected = "does not fit into 1 MiB, `train.auto_batch.budget_mib`; give it more";
+    assert!(said.stderr.contains(expected), "{}", said.stderr);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn no_batch_is_larger_than_the_training_data() {
+    let small = &TASKS[1];
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let mut arguments = small.arguments("batch-find", &[]);
+    arguments.extend(["--budget-mib", "2000", "--scan"].map(str::to_owned));
+    let said = succeed(dir.path(), &texts(&arguments));
+    let found = json(&said.stdout);
+    assert_eq!(found["largest"], 120, "{found}");
+    assert_eq!((&found["largest_of_scan"], &found["train_samples"]), (&120.into(), &120.into()));
+    assert!(said.stderr.contains("found, all training samples"), "{}", said.stderr);
+    let refused = run(
+        dir.path(),
+        &texts(&small.arguments("train", &["train.auto_batch={ least = 121, most = 200 }"])),
+    );
+    assert_eq!(refused.code, 2);
+    let expected = "`train.auto_batch.least` is 121; it must be at most the number of training";
+    assert!(refused.stderr.contains(expected), "{}", refused.stderr);
 }
 
 #[test]
