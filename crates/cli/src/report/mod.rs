@@ -3,7 +3,6 @@
 mod page;
 mod pictures;
 mod plot;
-mod png;
 mod quantized;
 
 pub(crate) use page::{Run, document, page};

@@ -6,7 +6,6 @@ use anyhow::Result;
 use updraft_run::{Picture, Tile};
 
 use super::plot::{bars, escape, scatter};
-use super::png::data_address;
 
 /// A confusion matrix of more classes has no numbers in its cells.
 const MOST_NUMBERS: usize = 20;
@@ -17,7 +16,7 @@ pub(super) fn pictures(pictures: &[Picture]) -> Result<String> {
     for picture in pictures {
         let figure = match picture {
             Picture::Confusion { classes, counts } => confusion(classes, counts),
-            Picture::Tiles { title, tiles } => images(title, tiles)?,
+            Picture::Tiles { title, tiles } => images(title, tiles),
             Picture::Points { title, x_name, y_name, points, has_diagonal } => {
                 let points: Vec<(f64, f64)> = points.iter().map(|[x, y]| (*x, *y)).collect();
                 scatter(title, (x_name, y_name), &points, *has_diagonal)?
@@ -70,22 +69,22 @@ fn confusion(classes: &[String], counts: &[Vec<u64>]) -> String {
     table
 }
 
-fn images(title: &str, tiles: &[Tile]) -> Result<String> {
+fn images(title: &str, tiles: &[Tile]) -> String {
     let mut body = format!(
         "<figure class=\"wide\">\n<figcaption>{}</figcaption>\n<div class=\"tiles\">\n",
         escape(title)
     );
-    for Tile { height, width, rgb, caption } in tiles {
-        let (address, caption) = (data_address(*height, *width, rgb)?, escape(caption));
+    for Tile { height, width, png, caption } in tiles {
+        let (png, caption) = (escape(png), escape(caption));
         let _ = writeln!(
             body,
-            "<div><img src=\"{address}\" alt=\"{caption}\" width=\"96\" height=\"{:.0}\">\
+            "<div><img src=\"data:image/png;base64,{png}\" alt=\"{caption}\" width=\"96\" height=\"{:.0}\">\
              <span>{caption}</span></div>",
             96.0 * *height as f64 / (*width).max(1) as f64,
         );
     }
     body.push_str("</div>\n</figure>\n");
-    Ok(body)
+    body
 }
 
 #[cfg(test)]
@@ -95,7 +94,7 @@ mod tests {
     #[test]
     fn a_matrix_names_its_classes_and_shares_and_images_hold_themselves() {
         let classes = vec!["a<".to_owned(), "b".to_owned()];
-        let tile = Tile { height: 1, width: 1, rgb: vec![9; 3], caption: "b as a".to_owned() };
+        let tile = Tile::try_new(1, 1, vec![9; 3], "b as a".to_owned()).expect("a pixel");
         let all = [
             Picture::Confusion { classes, counts: vec![vec![3, 1], vec![0, 0]] },
             Picture::Tiles { title: "mistakes".to_owned(), tiles: vec![tile] },

@@ -10,14 +10,16 @@ mod place;
 mod quantizable;
 mod serving;
 mod tabular;
+mod tile;
 mod workload;
 
 pub use ability::Ability;
 pub use kind::{Opening, Predictor, Quantizer, Registry, TaskKind, TaskPlan};
 pub(crate) use picture::PICTURES;
-pub use picture::{Picture, Tile};
+pub use picture::Picture;
 pub use quantizable::{CalibrationSamples, LabeledBatches, Quantizable};
 pub use serving::{ClassProbability, Outcome, Predicted, Quantity, Serving};
+pub use tile::Tile;
 pub use workload::{About, BatchOf, StreamUse, Streams, Workload};
 
 /// The tasks of this crate, the default first.

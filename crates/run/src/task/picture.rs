@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::tile::Tile;
+
 /// A plot or a set of images to look at after training, as data that a report draws.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -45,19 +47,6 @@ pub enum Picture {
         /// Values in each.
         counts: Vec<u64>,
     },
-}
-
-/// A small RGB image with a caption.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tile {
-    /// Rows.
-    pub height: usize,
-    /// Pixels in a row.
-    pub width: usize,
-    /// `3 · height · width` bytes, red, green and blue of each pixel.
-    pub rgb: Vec<u8>,
-    /// The text below it.
-    pub caption: String,
 }
 
 /// The file of a run folder that holds its pictures.

@@ -10,6 +10,9 @@ use crate::task::{Picture, Tile};
 /// Mistakes that are shown.
 const MISTAKES: usize = 16;
 
+/// The longer side of a mistake as it is kept, in pixels; a report shows it 96 wide.
+const SIDE: usize = 128;
+
 /// The confusion matrix of the test images, and the mistakes that the network is surest of.
 pub(super) fn pictures(
     classify: &dyn Fn(Tensor<4>) -> Tensor<2>,
@@ -44,13 +47,17 @@ pub(super) fn pictures(
     for Mistake { index, label, predicted, probability } in mistakes {
         let image = images.read(index)?;
         let (height, width) = image.size();
+        let scale = SIDE as f64 / height.max(width).max(SIDE) as f64;
+        let [height, width] =
+            [height, width].map(|side| ((side as f64 * scale).round() as usize).max(1));
+        let image = image.resize(height, width);
         let caption = format!(
             "{} taken for {}, {:.0} %",
             classes[label],
             classes[predicted],
             100.0 * probability
         );
-        tiles.push(Tile { height, width, rgb: image.into_pixels(), caption });
+        tiles.push(Tile::try_new(height, width, image.into_pixels(), caption)?);
     }
     let mut pictures = vec![Picture::Confusion { classes, counts }];
     if !tiles.is_empty() {
