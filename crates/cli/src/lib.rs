@@ -12,6 +12,7 @@ mod quantization;
 mod report;
 mod steps;
 mod stop;
+mod wrap;
 
 use std::ffi::OsString;
 use std::io::{Write, stderr, stdout};

@@ -1,11 +1,13 @@
 //! A whole task, which "Add a task" in docs/architecture.md walks through.
 
+use std::path::Path;
+
 use burn::tensor::{Device, Distribution, Int, Tensor};
 use updraft_data::{DataError, InMemoryTensors, Loader, Order, StreamConfig, Targets, TensorBatch};
 use updraft_models::{Perceptron, PerceptronConfig};
 use updraft_run::{
     About, AnyWorkload, ConfigError, Key, Keys, Opening, Plan, RunError, Settings,
-    StreamUse, Streams, TaskKind, TaskPlan, TrainPlan, Workload,
+    StreamUse, Streams, TaskKind, TaskPlan, TrainPlan, Workload, refuse_folder,
 };
 use updraft_trainer::{
     ClassCounts, Losses, MetricSpec, StepContext, StreamError, Task, cross_entropy, metric_specs,
@@ -50,6 +52,10 @@ struct LargestPlan {
 impl TaskPlan for LargestPlan {
     fn metrics(&self) -> Vec<MetricSpec> {
         metric_specs(&Choose)
+    }
+
+    fn find_data(&self, dir: Option<&Path>) -> Result<(), RunError> {
+        refuse_folder(dir)
     }
 
     fn open(&self, _: &Plan, _: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError> {

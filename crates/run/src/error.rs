@@ -82,7 +82,10 @@ pub enum RunError {
         cause: Box<ConfigError>,
     },
     /// A run has no whole checkpoint yet.
-    #[error("`{path}` has no whole checkpoint; train further with `train --resume`")]
+    #[error(
+        "`{path}` has no whole checkpoint: training ended before its first; start anew with \
+         `train {path}/plan.toml`"
+    )]
     NoCheckpoint {
         /// The run's folder.
         path: PathBuf,

@@ -25,7 +25,7 @@ pub use config::{
 pub use task::{
     Ability, About, BatchOf, CalibrationSamples, LabeledBatches, Opening, Picture, Predictor,
     Quantizable, Quantizer, Registry, Serving, StreamUse, Streams, TASKS, TaskKind, TaskPlan, Tile,
-    Workload,
+    Workload, refuse_folder,
 };
 
 // What is done with a task.

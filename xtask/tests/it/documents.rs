@@ -1,7 +1,7 @@
 //! Documents: every command they show is one that exists.
 //!
 //! A block of shell opens with `sh run` and is executed here, or with `sh skip: reason`; of both,
-//! each `cargo xtask` line is parsed with `--dry-run`.
+//! each `cargo xtask` line is parsed with `--dry-run`, which also looks for its data.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,12 @@ fn every_command_parses() {
             let mut process = Command::new(programs.join(name));
             let output = process.args(&arguments).current_dir(root()).output().unwrap();
             let place = &block.place;
-            assert!(output.status.success(), "{place}: {command}\n{}", output_text(&output));
+            // Data that a document names need not be at hand.
+            let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+            let lacks_data = ["looked for `", "this config needs data"];
+            let lacks_data = lacks_data.iter().any(|words| errors.contains(words));
+            let is_good = output.status.success() || lacks_data;
+            assert!(is_good, "{place}: {command}\n{}", output_text(&output));
             count += 1;
         }
     }

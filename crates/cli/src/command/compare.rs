@@ -8,10 +8,12 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::{Value, json};
 use updraft_run::{Plan, Registry};
-use updraft_trainer::{MetricSpec, Split, Unit};
+use updraft_trainer::{Direction, MetricSpec, Split, Unit};
 
+use super::cannot;
 use crate::progress::{Display, metric_text};
 use crate::stop;
+use crate::wrap::hanging;
 use crate::{BAD_INPUT, Failed};
 
 /// Trains a config with different settings on the same seeds and compares a metric of the test
@@ -23,8 +25,8 @@ use crate::{BAD_INPUT, Failed};
 pub(crate) struct CompareArgs {
     /// The configuration file
     config: PathBuf,
-    /// Settings of one arm, separated by spaces, such as --arm precision=bf16-mixed; the first arm
-    /// is what the others are compared with
+    /// Settings of one arm, separated by spaces, such as --arm precision=bf16-mixed; at least two,
+    /// of which the first is what the others are compared with
     #[arg(long = "arm", value_name = "SETTINGS", required = true)]
     arms: Vec<String>,
     /// How many seeds: 1, 2, ...
@@ -69,26 +71,43 @@ struct Compared<'a> {
     difference: f64,
     /// The standard error of that mean; `None` for a single seed.
     standard_error: Option<f64>,
-    /// Whether |difference| is at most the band and twice the standard error.
-    within_band: bool,
+    verdict: Verdict,
     cpu_s: Option<f64>,
     peak_bytes: Option<u64>,
+}
+
+/// An arm's metric beside the first arm's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Verdict {
+    /// |difference| is at most the band and twice the standard error.
+    WithinBand,
+    Better,
+    Worse,
 }
 
 /// Prints the plan of each arm and does nothing else.
 pub(crate) fn dry_run(registry: Registry, args: &CompareArgs) -> Result<()> {
     let plans = plans(registry, args)?;
     checked(args, &plans)?;
-    for (arm, plan) in args.arms.iter().zip(plans) {
+    for (arm, plan) in args.arms.iter().zip(&plans) {
         crate::print(&format!("# --arm {arm}\n{}", plan.to_toml().trim_end()));
     }
-    Ok(())
+    plans.iter().try_for_each(|plan| Ok(plan.task.find_data(args.data.as_deref())?))
 }
 
 /// The plan of each arm at the first seed: faults of the settings are reported before anything is
 /// trained.
 fn plans(registry: Registry, args: &CompareArgs) -> Result<Vec<Plan>> {
+    let count = args.arms.len();
+    ensure!(count > 1, "there is one --arm; name at least two, the first to compare with");
+    let own = args.sets.iter().chain(&args.arms).flat_map(|text| words(text));
+    let seed = own.into_iter().find(|set| set.split('=').next().map(str::trim) == Some("seed"));
+    if let Some(seed) = seed {
+        bail!("`{seed}` cannot be set here: every arm is trained with the seeds 1, 2, ... of --seeds");
+    }
     let plan = |arm: &String| {
+        ensure!(!arm.trim().is_empty(), "an --arm is empty; give its settings, such as precision=f32");
         let planned = super::planned(registry, Some(&args.config), &settings(args, arm, 1));
         Ok(planned.with_context(|| format!("--arm {arm}"))?.plan)
     };
@@ -152,12 +171,13 @@ pub(crate) fn run(registry: Registry, args: &CompareArgs) -> Result<()> {
         .arms
         .iter()
         .zip(&scores)
-        .map(|(arm, these)| compare(arm, these, &scores[0], band))
+        .map(|(arm, these)| compare(arm, these, &scores[0], band, metric.direction))
         .collect();
     for arm in &compared {
         crate::print(&arm.line(&metric));
     }
-    let report = json!({ "version": 2, "metric": metric.name, "band": band, "arms": compared });
+    let report = json!({ "version": 3, "metric": metric.name, "direction": metric.direction,
+                         "band": band, "arms": compared });
     crate::print(&report.to_string());
     Ok(())
 }
@@ -170,11 +190,46 @@ fn shown(metric: &MetricSpec, value: f64) -> String {
     }
 }
 
+/// A difference of values of the metric: points with two decimals, else three digits.
+fn apart(metric: &MetricSpec, value: f64) -> String {
+    match metric.unit {
+        Unit::Share => format!("{value:.2}"),
+        _ if value == 0.0 => "0".to_owned(),
+        _ if !(1e-4..1e5).contains(&value) => format!("{value:.2e}"),
+        _ => {
+            let decimals = (2.0 - value.log10().floor()).max(0.0) as usize;
+            format!("{value:.decimals$}")
+        }
+    }
+}
+
 fn settings(args: &CompareArgs, arm: &str, seed: u64) -> Vec<String> {
     let mut settings = args.sets.clone();
-    settings.extend(arm.split_whitespace().map(str::to_owned));
+    settings.extend(words(arm));
     settings.push(format!("seed={seed}"));
     settings
+}
+
+/// The settings of a text: divided by spaces that are in no quotes, brackets or braces.
+fn words(text: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let (mut quote, mut depth) = (None, 0_usize);
+    for c in text.chars() {
+        match (quote, c) {
+            (Some(open), _) if open == c => quote = None,
+            (None, '"' | '\'') => quote = Some(c),
+            (None, '[' | '{') => depth += 1,
+            (None, ']' | '}') => depth = depth.saturating_sub(1),
+            (None, _) if depth == 0 && c.is_whitespace() => {
+                words.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        words.last_mut().expect("there is a word").push(c);
+    }
+    words.retain(|word| !word.is_empty());
+    words
 }
 
 /// Writes down what the folder's runs are made of, or refuses a folder with runs of other settings.
@@ -195,7 +250,7 @@ fn own(args: &CompareArgs, arm: &str, seed: u64, folder: &Path) -> Result<()> {
     }
     std::fs::create_dir_all(folder)
         .and_then(|()| std::fs::write(&path, made_of.to_string()))
-        .with_context(|| format!("cannot write `{}`", path.display()))
+        .map_err(|cause| cannot("write", &path, cause))
 }
 
 /// Runs `train` in a process of its own: nothing of one run reaches the next.
@@ -221,7 +276,7 @@ fn trained(
         let said = String::from_utf8_lossy(&output.stderr);
         let said = said.lines().next_back().unwrap_or("it said nothing");
         let said = said.strip_prefix("error: ").unwrap_or(said);
-        let said = format!("seed {seed} of arm `{arm}` failed: {said}");
+        let said = format!("--arm {arm}, seed {seed}: {said}");
         // What would mend the run mends the comparison.
         bail!(match output.status.code() {
             Some(code) if code == i32::from(BAD_INPUT) => anyhow!(said),
@@ -257,10 +312,21 @@ fn finished(folder: &Path, metric: &MetricSpec) -> Result<Option<Score>> {
     Ok(None)
 }
 
-fn compare<'a>(settings: &'a str, these: &[Score], first: &[Score], band: f64) -> Compared<'a> {
+fn compare<'a>(
+    settings: &'a str,
+    these: &[Score],
+    first: &[Score],
+    band: f64,
+    direction: Direction,
+) -> Compared<'a> {
     let differences: Vec<f64> =
         these.iter().zip(first).map(|(this, first)| this.value - first.value).collect();
     let (difference, standard_error) = mean_and_error(&differences);
+    let verdict = match direction.gain(difference, 0.0) {
+        gain if gain.abs() <= band + 2.0 * standard_error.unwrap_or(0.0) => Verdict::WithinBand,
+        gain if gain > 0.0 => Verdict::Better,
+        _ => Verdict::Worse,
+    };
     let cpu: Option<Vec<f64>> = these.iter().map(|score| score.cpu_s).collect();
     Compared {
         settings,
@@ -268,7 +334,7 @@ fn compare<'a>(settings: &'a str, these: &[Score], first: &[Score], band: f64) -
         values: these.iter().map(|score| score.value).collect(),
         difference,
         standard_error,
-        within_band: difference.abs() <= band + 2.0 * standard_error.unwrap_or(0.0),
+        verdict,
         cpu_s: cpu.map(|cpu| mean_and_error(&cpu).0),
         peak_bytes: these.iter().filter_map(|score| score.peak_bytes).max(),
     }
@@ -286,22 +352,25 @@ impl Compared<'_> {
     fn line(&self, metric: &MetricSpec) -> String {
         let mean = shown(metric, mean_and_error(&self.values).0);
         let points = if metric.unit == Unit::Share { " points" } else { "" };
-        let error = self
-            .standard_error
-            .map_or_else(|| "one seed".to_owned(), |error| format!("standard error {error:.2}"));
+        let sign = if self.difference < 0.0 { '-' } else { '+' };
+        let difference = apart(metric, self.difference.abs());
+        let error = match self.standard_error {
+            None => "one seed".to_owned(),
+            Some(error) => format!("standard error {}", apart(metric, error)),
+        };
         let cpu = self.cpu_s.map_or_else(String::new, |cpu| format!(", {cpu:.0} CPU-s"));
-        let word = if self.within_band { "within" } else { "OUTSIDE" };
-        format!(
-            "{mean}  {:+.2}{points}, {error}, {word} the band{cpu}  {}",
-            self.difference, self.settings
-        )
+        let verdict = match self.verdict {
+            Verdict::WithinBand => "within the band",
+            Verdict::Better => "BETTER, outside the band",
+            Verdict::Worse => "WORSE, outside the band",
+        };
+        let text = format!("{sign}{difference}{points}, {error}, {verdict}{cpu}  {}", self.settings);
+        hanging(&format!("{mean}  "), &text)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use updraft_trainer::Direction;
-
     use super::*;
 
     fn scores(values: &[f64]) -> Vec<Score> {
@@ -312,17 +381,18 @@ mod tests {
     #[test]
     fn the_paired_difference_and_its_error_have_their_values_by_hand() {
         // Differences 1, 2 and 3: mean 2, s = 1, error 1/√3.
-        let compared =
-            compare("x", &scores(&[51.0, 62.0, 43.0]), &scores(&[50.0, 60.0, 40.0]), 0.5);
+        let of = |band, direction| {
+            let (these, first) = (scores(&[51.0, 62.0, 43.0]), scores(&[50.0, 60.0, 40.0]));
+            compare("x", &these, &first, band, direction)
+        };
+        let compared = of(0.5, Direction::HigherIsBetter);
         assert!((compared.difference - 2.0).abs() < 1e-12);
         let error = compared.standard_error.expect("three seeds");
         assert!((error - 1.0 / 3.0_f64.sqrt()).abs() < 1e-12, "{error}");
         // 2 is above 0.5 + 2·0.577, and not above 1 + 2·0.577.
-        assert!(!compared.within_band);
-        assert!(
-            compare("x", &scores(&[51.0, 62.0, 43.0]), &scores(&[50.0, 60.0, 40.0]), 1.0)
-                .within_band
-        );
+        assert_eq!(compared.verdict, Verdict::Better);
+        assert_eq!(of(0.5, Direction::LowerIsBetter).verdict, Verdict::Worse);
+        assert_eq!(of(1.0, Direction::HigherIsBetter).verdict, Verdict::WithinBand);
         assert_eq!(compared.cpu_s, Some(2.0));
     }
 
@@ -330,8 +400,29 @@ mod tests {
     fn one_seed_has_no_error_and_an_arm_differs_from_itself_by_nothing() {
         let metric = MetricSpec::new("accuracy", Unit::Share, Direction::HigherIsBetter);
         let one = scores(&[50.0]);
-        let compared = compare("x", &one, &one, 0.0);
+        let compared = compare("x", &one, &one, 0.0, metric.direction);
         assert_eq!((compared.difference, compared.standard_error), (0.0, None));
-        assert!(compared.within_band && compared.line(&metric).contains("one seed"));
+        assert_eq!(compared.verdict, Verdict::WithinBand);
+        assert_eq!(compared.line(&metric), " 50.00 %  +0.00 points, one seed, within the band, 2 CPU-s  x");
+    }
+
+    #[test]
+    fn differences_have_the_digits_that_tell_them_apart() {
+        let rmse = MetricSpec::new("rmse", Unit::Of("y".into()), Direction::LowerIsBetter);
+        let texts = [0.001_234, 0.5, 12.345, 1234.5, 2e-7, 0.0].map(|value| apart(&rmse, value));
+        assert_eq!(texts, ["0.00123", "0.500", "12.3", "1234", "2.00e-7", "0"]);
+        let (these, first) = (scores(&[0.6421, 0.6433]), scores(&[0.6398, 0.6399]));
+        let line = compare("model.hidden=[4]", &these, &first, 0.0, rmse.direction).line(&rmse);
+        assert!(line.contains("+0.00285, standard error 0.000550, WORSE, outside the band"), "{line}");
+        assert!(line.lines().all(|line| line.chars().count() <= 80), "{line}");
+    }
+
+    #[test]
+    fn settings_are_divided_by_spaces_outside_quotes_and_brackets() {
+        let text = r#"a.b=1  name="two words" t={ kind = "x y", n = [1, 2] } c='d "e'"#;
+        let expected =
+            ["a.b=1", r#"name="two words""#, r#"t={ kind = "x y", n = [1, 2] }"#, r#"c='d "e'"#];
+        assert_eq!(words(text), expected);
+        assert_eq!(words("  "), [""; 0]);
     }
 }

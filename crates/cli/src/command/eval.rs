@@ -9,7 +9,7 @@ use updraft_data::{Progress, ProgressUnit};
 use updraft_run::{AnyWorkload, Registry};
 use updraft_trainer::{Control, Evaluation};
 
-use super::{OpenedRun, device_spec, dry_run_on, stopped};
+use super::{OpenedRun, device_spec, dry_run_with_data, stopped};
 use crate::progress::{Display, evaluation_text};
 use crate::stop;
 
@@ -32,7 +32,7 @@ pub(crate) struct EvalArgs {
 /// Prints the run's plan and does nothing else.
 pub(crate) fn dry_run(registry: Registry, args: &EvalArgs) -> Result<()> {
     device_spec(&args.device)?;
-    dry_run_on(registry, &args.run, &|_| Ok(()))
+    dry_run_with_data(registry, &args.run, args.data.as_deref(), &|_| Ok(()))
 }
 
 /// Prints the score to standard output.

@@ -142,22 +142,40 @@ pub(crate) fn device_of(plan: &Plan) -> Result<(Device, Selection)> {
 pub(crate) type Check<'a> = &'a dyn Fn(&Plan) -> Result<(), RunError>;
 
 /// What a dry run of a command on a run folder prints: a run that a document names need not exist.
-pub(crate) fn dry_run_on(registry: Registry, run: &Path, check: Check<'_>) -> Result<()> {
+/// The plan is `None` where it does not.
+pub(crate) fn dry_run_on(
+    registry: Registry,
+    run: &Path,
+    check: Check<'_>,
+) -> Result<Option<Plan>> {
     if !run.exists() {
         crate::print(&format!("# `{}` does not exist; nothing was checked", run.display()));
-        return Ok(());
+        return Ok(None);
     }
     let plan = RunFolder::open(run)?.plan(registry)?;
     check(&plan)?;
     crate::print(plan.to_toml().trim_end());
-    Ok(())
+    Ok(Some(plan))
 }
 
-/// What a dry run of a command on a configuration prints: its plan.
+/// The same for a command that opens the run's data: its files must be there.
+pub(crate) fn dry_run_with_data(
+    registry: Registry,
+    run: &Path,
+    data: Option<&Path>,
+    check: Check<'_>,
+) -> Result<()> {
+    match dry_run_on(registry, run, check)? {
+        None => Ok(()),
+        Some(plan) => Ok(plan.task.find_data(data)?),
+    }
+}
+
+/// What a dry run of a command on a configuration prints: its plan. The data's files must be there.
 pub(crate) fn dry_run_of(registry: Registry, args: &ConfigArgs) -> Result<()> {
     let plan = args.plan(registry)?.plan;
     crate::print(plan.to_toml().trim_end());
-    Ok(())
+    Ok(plan.task.find_data(args.data.as_deref())?)
 }
 
 /// The device that a command names.

@@ -2,24 +2,24 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::Args;
 use serde_json::json;
 use updraft_run::{Outcome, Registry, TrainedModel};
 
 use super::{device_spec, dry_run_on};
 
-/// Predicts images, or the rows of tables, with a trained model.
+/// Predicts the samples of files with a trained model.
 #[derive(Debug, Args)]
 pub(crate) struct PredictArgs {
     /// The run folder
     run: PathBuf,
-    /// The files: JPEG, PNG or TIFF images, or CSV tables, as the run's task reads
+    /// The files, of a format that the run's task reads: images, or tables with the run's features
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// How many classes to print for each image, the most probable first
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
-    top: u16,
+    /// How many classes to print for each sample, the most probable first [default: 1]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    top: Option<u16>,
     /// The device: auto, flex, cuda:0, ... (`probe` lists them)
     #[arg(long, default_value = "auto")]
     device: String,
@@ -31,16 +31,21 @@ pub(crate) struct PredictArgs {
 /// Prints the run's plan and does nothing else.
 pub(crate) fn dry_run(registry: Registry, args: &PredictArgs) -> Result<()> {
     device_spec(&args.device)?;
-    dry_run_on(registry, &args.run, &|plan| plan.predictor().map(drop))
+    dry_run_on(registry, &args.run, &|plan| plan.predictor().map(drop)).map(drop)
 }
 
 /// Prints a line a sample and class, or a line a sample and number, to standard output.
 pub(crate) fn run(registry: Registry, args: &PredictArgs) -> Result<()> {
     let model = TrainedModel::load_of(registry, &args.run, &args.device)?;
+    ensure!(
+        args.top.is_none() || !model.classes().is_empty(),
+        "--top is for classes, and `{}` predicts numbers; leave it out",
+        args.run.display()
+    );
     for file in &args.files {
         for mut predicted in model.predict(file)? {
             if let Outcome::Classes(classes) = &mut predicted.outcome {
-                classes.truncate(usize::from(args.top));
+                classes.truncate(usize::from(args.top.unwrap_or(1)));
             }
             if args.json {
                 crate::print(&json!(predicted).to_string());

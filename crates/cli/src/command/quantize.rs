@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use updraft_run::{Plan, Registry};
 
-use super::{OpenedRun, device_spec, dry_run_on};
+use super::{OpenedRun, device_spec, dry_run_with_data};
 use crate::progress::Display;
 use crate::quantization::{QuantizeSettings, Quantizing, steps};
 use crate::steps::Steps;
@@ -29,7 +29,8 @@ pub(crate) struct QuantizeArgs {
 /// Prints the run's plan and does nothing else.
 pub(crate) fn dry_run(registry: Registry, args: &QuantizeArgs) -> Result<()> {
     device_spec(&args.device)?;
-    dry_run_on(registry, &args.run, &|plan| args.settings.check(plan))
+    let check = |plan: &Plan| args.settings.check(plan);
+    dry_run_with_data(registry, &args.run, args.data.as_deref(), &check)
 }
 
 /// Writes `model.int8`, `model.onnx` and `quant.json` into the run folder and prints a table.

@@ -18,7 +18,7 @@ pub(crate) struct ReportArgs {
 
 /// Prints the run's plan and does nothing else.
 pub(crate) fn dry_run(registry: Registry, args: &ReportArgs) -> Result<()> {
-    dry_run_on(registry, &args.run, &|_| Ok(()))
+    dry_run_on(registry, &args.run, &|_| Ok(())).map(drop)
 }
 
 /// Writes `report.html` into the run folder and prints its path.

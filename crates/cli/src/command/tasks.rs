@@ -5,6 +5,8 @@ use clap::Args;
 use serde_json::json;
 use updraft_run::{Ability, Registry, TaskKind};
 
+use crate::wrap::hanging;
+
 /// What every task can do: the traits of a task leave none of it out.
 const ALWAYS: [&str; 8] =
     ["train", "eval", "report", "lr-find", "batch-find", "compare", "warm-up", "verify"];
@@ -39,30 +41,10 @@ pub(crate) fn run(registry: Registry, args: &TasksArgs) -> Result<()> {
             let refused = refusals.iter().find(|(refused, _)| *refused == ability);
             let answer =
                 refused.map_or_else(|| "yes".to_owned(), |(_, reason)| format!("no: {reason}"));
-            for (row, line) in wrapped(&answer, 80 - 33).into_iter().enumerate() {
-                let name = if row == 0 { ability.to_string() } else { String::new() };
-                crate::print(format!("  {name:30} {line}").trim_end());
-            }
+            crate::print(&hanging(&format!("  {:30} ", ability.to_string()), &answer));
         }
         crate::print("");
     }
-    crate::print(&format!("every task: {}", ALWAYS.join(", ")));
+    crate::print(&hanging("every task: ", &ALWAYS.join(", ")));
     Ok(())
-}
-
-/// A text in lines of at most so many columns, broken between words.
-fn wrapped(text: &str, columns: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let line = lines.last_mut().expect("there is a line");
-        if !line.is_empty() && line.chars().count() + 1 + word.chars().count() > columns {
-            lines.push(word.to_owned());
-        } else {
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
-        }
-    }
-    lines
 }

@@ -73,7 +73,7 @@ pub(crate) fn dry_run_for(registry: Registry, args: &TrainArgs, check: Check<'_>
     let plan = args.plan(registry)?;
     check(&plan)?;
     crate::print(plan.to_toml().trim_end());
-    Ok(())
+    Ok(plan.task.find_data(args.config.data.as_deref())?)
 }
 
 /// Trains, from the first step or from a stopped run's last.

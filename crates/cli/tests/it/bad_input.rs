@@ -52,6 +52,87 @@ fn a_missing_data_folder_says_where_it_looked_with_how_to_get_it() {
 }
 
 #[test]
+fn a_dry_run_looks_for_the_data_and_reads_none_of_it() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let [cifar10, wine] = ["cifar10.toml", "kan-wine.toml"].map(config);
+    for command in ["train", "pipeline", "lr-find", "batch-find", "warm-up"] {
+        let lacking = [command, &cifar10, "--data", "gone", "--dry-run"];
+        let said = refused(dir.path(), &lacking, &["looked for `", "gone/train.tar.gz", "CIFAR-10"]);
+        assert!(said.stdout.contains("name = \"cifar10\""), "{}", said.stdout);
+    }
+    let arms = ["--arm", "train.epochs=1", "--arm", "train.epochs=2", "--dry-run"];
+    let compare = [&["compare", &wine, "--data", "gone"][..], &arms].concat();
+    refused(dir.path(), &compare, &["gone/winequality-red.csv"]);
+    for name in ["winequality-red.csv", "winequality-white.csv"] {
+        fs::write(dir.path().join(name), "not read").expect("written");
+    }
+    succeed(dir.path(), &["train", &wine, "--data", ".", "--dry-run"]);
+}
+
+#[test]
+fn a_folder_for_data_that_is_generated_is_refused() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let words = ["--data: `data.dir` is not read beside `data.source = \"generated\"`"];
+    refused(dir.path(), &["train", "--data", "zzz"], &words);
+    let run = succeed(dir.path(), &tiny(&["--runs", "kept"])).run_folder();
+    let run = run.to_str().expect("text");
+    for arguments in [&["eval", run][..], &["quantize", run], &["train", "--resume", run]] {
+        for dry in [&["--dry-run"][..], &[]] {
+            let all = [arguments, &["--data", "zzz"], dry].concat();
+            refused(dir.path(), &all, &["--data is `zzz`, and the data is generated"]);
+        }
+    }
+}
+
+#[test]
+fn a_run_that_ended_before_its_first_checkpoint_says_how_to_start_anew() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let run = succeed(dir.path(), &tiny(&["--runs", "kept"])).run_folder();
+    fs::remove_dir_all(dir.path().join(&run).join("checkpoints")).expect("removed");
+    let run = run.to_str().expect("text");
+    let advice = format!("train {run}/plan.toml");
+    for arguments in [&["eval", run][..], &["train", "--resume", run], &["predict", run, "a.png"]] {
+        refused(dir.path(), arguments, &["no whole checkpoint", "start anew", &advice]);
+    }
+    succeed(dir.path(), &["train", &format!("{run}/plan.toml"), "--dry-run"]);
+}
+
+#[test]
+fn outliers_that_the_network_has_no_place_for_are_refused_before_the_data_is_opened() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let run = succeed(dir.path(), &tiny(&["--runs", "kept"])).run_folder();
+    for dry in [&["--dry-run"][..], &[]] {
+        let quantize = ["quantize", run.to_str().expect("text"), "--outliers", "64"];
+        let words = ["`model.kind = \"separable\"`", "leave out --outliers"];
+        let said = refused(dir.path(), &[&quantize[..], dry].concat(), &words);
+        assert!(!said.stderr.contains("open the data"), "{}", said.stderr);
+    }
+}
+
+#[test]
+fn classes_are_not_asked_of_a_run_that_predicts_numbers() {
+    let small = &crate::command::TASKS[1];
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let run = small.succeed(dir.path(), "train", &["train.epochs=1"]).run_folder();
+    fs::write(dir.path().join("one.csv"), "x1,x2\n0.5,0.5\n").expect("written");
+    let said =
+        crate::command::run(dir.path(), &["predict", run.to_str().expect("text"), "one.csv", "--top", "3"]);
+    assert_eq!(said.code, 2);
+    assert!(said.stderr.contains("--top is for classes"), "{}", said.stderr);
+}
+
+#[test]
+fn a_page_that_cannot_be_written_is_no_fault_of_the_arguments() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let small = &crate::command::TASKS[1];
+    let mut arguments = small.arguments("lr-find", &[]);
+    arguments.extend(["--steps", "12", "--page", "gone/page.html"].map(str::to_owned));
+    let said = run(dir.path(), &crate::command::texts(&arguments));
+    assert_eq!(said.code, 1, "{}", said.stderr);
+    assert!(said.stderr.contains("cannot write `gone/page.html`"), "{}", said.stderr);
+}
+
+#[test]
 fn a_truncated_archive_is_named() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let mut archive = tar::Builder::new(Vec::new());

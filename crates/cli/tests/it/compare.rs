@@ -21,10 +21,12 @@ fn arms_are_compared_seed_by_seed_and_what_is_there_is_not_trained_again() {
     for arm in &arms[..2] {
         assert_eq!(arm["difference"], 0.0, "{value}");
         assert_eq!(arm["standard_error"], 0.0, "{value}");
-        assert_eq!(arm["within_band"], true, "{value}");
+        assert_eq!(arm["verdict"], "within-band", "{value}");
     }
     assert!(arms[2]["values"] != arms[0]["values"], "{value}");
-    assert_eq!(said.stdout.lines().count(), 4, "{}", said.stdout);
+    assert!(said.stdout.contains("within the band"), "{}", said.stdout);
+    let words = said.stdout.lines().filter(|line| !line.starts_with('{'));
+    assert!(words.into_iter().all(|line| line.chars().count() <= 80), "{}", said.stdout);
 
     let runs = || fs::read_dir(dir.path().join("runs/compare/arm-1-seed-2")).expect("runs").count();
     // One run, and what it is made of.
@@ -81,4 +83,34 @@ fn tables_are_compared_by_the_metric_that_is_named() {
     assert_eq!(refused.code, 2);
     let expected = "--metric is `accuracy`; it must be one of `loss`, `rmse`, `r-squared`";
     assert!(refused.stderr.contains(expected), "{}", refused.stderr);
+}
+
+#[test]
+fn what_cannot_be_compared_is_refused_before_anything_is_trained() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    fs::write(dir.path().join("c.toml"), "name = \"c\"\n").expect("written");
+    for (more, expected) in [
+        (&["--arm", "precision=f32"][..], "there is one --arm; name at least two"),
+        (&["--arm", " ", "--arm", "precision=f32"], "an --arm is empty"),
+        (&["--arm", "seed=3", "--arm", "precision=f32"], "`seed=3` cannot be set here"),
+        (
+            &["--arm", "precision=f32", "--arm", "train.epochs=2", "--set", "seed = 3"],
+            "cannot be set here: every arm is trained with the seeds 1, 2, ... of --seeds",
+        ),
+    ] {
+        for dry in [&["--dry-run"][..], &[]] {
+            let said = run(dir.path(), &[&["compare", "c.toml"][..], more, dry].concat());
+            assert_eq!(said.code, 2, "{more:?}: {}", said.stdout);
+            assert!(said.stderr.contains(expected), "{more:?}: {}", said.stderr);
+        }
+    }
+    let quoted = ["--arm", "data.cue=\"color\" train.schedule={ kind = \"constant\" }"];
+    let plain = ["--arm", "data.cue=both"];
+    let said = succeed(dir.path(), &[&["compare", "c.toml", "--dry-run"][..], &quoted, &plain].concat());
+    assert!(said.stdout.contains("schedule]\nkind = \"constant\""), "{}", said.stdout);
+    fs::write(dir.path().join("taken"), "a file").expect("written");
+    let arms = ["--arm", "train.epochs=1", "--arm", "train.epochs=2", "--runs", "taken/below"];
+    let said = run(dir.path(), &[&["compare", "c.toml"][..], &arms].concat());
+    assert_eq!(said.code, 1, "{}", said.stderr);
+    assert!(said.stderr.contains("cannot write `taken/below"), "{}", said.stderr);
 }

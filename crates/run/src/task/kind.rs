@@ -88,6 +88,14 @@ pub trait TaskPlan {
     /// loss first.
     fn metrics(&self) -> Vec<MetricSpec>;
 
+    /// Checks that the files of the data are there, and reads none of them; `dir` is the folder of
+    /// the data, in place of the one in the plan.
+    ///
+    /// # Errors
+    /// [`RunError::NoData`] for a file that is missing, [`RunError::Unusable`] for a folder where
+    /// the data is in none.
+    fn find_data(&self, dir: Option<&Path>) -> Result<(), RunError>;
+
     /// Opens the data and chooses the model for it.
     ///
     /// # Errors

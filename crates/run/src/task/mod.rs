@@ -20,6 +20,7 @@ pub use picture::Picture;
 pub use quantizable::{CalibrationSamples, LabeledBatches, Quantizable};
 pub use serving::{ClassProbability, Outcome, Predicted, Quantity, Serving};
 pub use tile::Tile;
+pub use place::refuse_folder;
 pub use workload::{About, BatchOf, StreamUse, Streams, Workload};
 
 /// The tasks of this crate, the default first.

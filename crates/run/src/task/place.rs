@@ -10,6 +10,16 @@ pub(super) struct Place<'a> {
     pub(super) how_to_get: Option<&'a str>,
 }
 
+/// Refuses a folder for data that is drawn, not read.
+pub fn refuse_folder(dir: Option<&Path>) -> Result<(), RunError> {
+    let Some(dir) = dir else { return Ok(()) };
+    let reason = format!(
+        "--data is `{}`, and the data is generated, not read from a folder; leave it out",
+        dir.display()
+    );
+    Err(RunError::Unusable { reason })
+}
+
 impl Place<'_> {
     /// Joins each file to the data folder, or reports where it looked and how to get it.
     pub(super) fn find(&self, files: &[&PathBuf]) -> Result<Vec<PathBuf>, RunError> {

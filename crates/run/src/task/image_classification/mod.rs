@@ -15,6 +15,7 @@ mod sources;
 mod supply;
 mod workload;
 
+use std::path::Path;
 use std::time::Duration;
 
 use burn::tensor::Device;
@@ -27,6 +28,7 @@ use self::data::{ImageData, check_classes};
 use self::data_plan::DataPlan;
 use self::loss::ClassLoss;
 use self::model::ModelPlan;
+use self::sources::find_sources;
 use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
 use super::quantizable::Quantizable;
 use super::serving::Serving;
@@ -138,6 +140,10 @@ impl ImagePlan {
 impl TaskPlan for ImagePlan {
     fn metrics(&self) -> Vec<MetricSpec> {
         metric_specs::<updraft_models::SeparableNet, _>(&self.classify())
+    }
+
+    fn find_data(&self, dir: Option<&Path>) -> Result<(), RunError> {
+        find_sources(&self.data, dir).map(drop)
     }
 
     fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError> {

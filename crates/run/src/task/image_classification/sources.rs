@@ -12,7 +12,7 @@ use super::cache::note;
 use super::data::Report;
 use super::data_plan::{Cifar100Labels, DataPlan, DataSource, TestPlan};
 use crate::error::RunError;
-use crate::task::place::Place;
+use crate::task::place::{Place, refuse_folder};
 
 /// Images of a plan.
 pub(super) enum Opened {
@@ -22,15 +22,28 @@ pub(super) enum Opened {
     Together { all: Arc<dyn ImageSource>, test_fraction: f64 },
 }
 
-/// Opens what a plan names; `dir` comes before the plan's own data folder, and `notes` gathers what
-/// became of inflated archives.
+/// The files of a plan's source, found in the data folder; none for generated images. `dir` comes
+/// before the plan's own data folder.
+pub(super) fn find_sources(plan: &DataPlan, dir: Option<&Path>) -> Result<Vec<PathBuf>, RunError> {
+    let files = match &plan.source {
+        DataSource::Generated { .. } => return refuse_folder(dir).map(|()| Vec::new()),
+        DataSource::Archives { train, test, .. }
+        | DataSource::Folders { train, test: TestPlan::Apart(test) }
+        | DataSource::Manifest { train, test: TestPlan::Apart(test), .. } => vec![train, test],
+        DataSource::Folders { train, .. } | DataSource::Manifest { train, .. } => vec![train],
+        DataSource::Cifar10 { files } | DataSource::Cifar100 { files, .. } => vec![files],
+    };
+    Place { dir: dir.or(plan.dir()), how_to_get: plan.how_to_get() }.find(&files)
+}
+
+/// Opens what a plan names; `notes` gathers what became of inflated archives.
 pub(super) fn open_sources(
     (plan, seed): (&DataPlan, u64),
     dir: Option<&Path>,
     notes: &mut Vec<String>,
     report: Report<'_>,
 ) -> Result<Opened, RunError> {
-    let place = Place { dir: dir.or(plan.dir()), how_to_get: plan.how_to_get() };
+    let paths = find_sources(plan, dir)?;
     match &plan.source {
         DataSource::Generated { cue, train_images, test_images } => {
             let generate = |images, seed| -> Result<Arc<dyn ImageSource>, RunError> {
@@ -43,8 +56,7 @@ pub(super) fn open_sources(
             let train = generate(*train_images, seed)?;
             Ok(Opened::Apart { train, test: generate(*test_images, seed ^ (1 << 63))? })
         }
-        DataSource::Archives { train, test, inflate_to } => {
-            let paths = place.find(&[train, test])?;
+        DataSource::Archives { inflate_to, .. } => {
             let mut open = |path: &PathBuf, name: &str| -> Result<Arc<dyn ImageSource>, RunError> {
                 let step = format!("reading {name} archive");
                 let progress = &mut |progress| report(&step, progress);
@@ -58,57 +70,43 @@ pub(super) fn open_sources(
             let train = open(&paths[0], "training")?;
             Ok(Opened::Apart { train, test: open(&paths[1], "test")? })
         }
-        DataSource::Folders { train, test } => {
-            place.listed(train, test, |path| Ok(Arc::new(ImageFolder::open(path)?)))
+        DataSource::Folders { test, .. } => {
+            listed(&paths, test, |path| Ok(Arc::new(ImageFolder::open(path)?)))
         }
-        DataSource::Manifest { train, test, path_column, class_column } => {
-            place.listed(train, test, |path| {
+        DataSource::Manifest { test, path_column, class_column, .. } => {
+            listed(&paths, test, |path| {
                 let delimiter = Delimiter::of(path);
                 let folder =
                     ImageFolder::from_manifest(path, delimiter, path_column, class_column)?;
                 Ok(Arc::new(folder))
             })
         }
-        DataSource::Cifar10 { files } => place.cifar(files, CifarLabels::Ten, report),
-        DataSource::Cifar100 { files, labels } => {
+        DataSource::Cifar10 { .. } => cifar(&paths[0], CifarLabels::Ten, report),
+        DataSource::Cifar100 { labels, .. } => {
             let labels = match labels {
                 Cifar100Labels::Fine => CifarLabels::Fine,
                 Cifar100Labels::Coarse => CifarLabels::Coarse,
             };
-            place.cifar(files, labels, report)
+            cifar(&paths[0], labels, report)
         }
     }
 }
 
-impl Place<'_> {
-    /// One set or two that `open` lists.
-    fn listed(
-        &self,
-        train: &PathBuf,
-        test: &TestPlan,
-        open: impl Fn(&Path) -> Result<Arc<dyn ImageSource>, RunError>,
-    ) -> Result<Opened, RunError> {
-        match test {
-            TestPlan::Apart(test) => {
-                let paths = self.find(&[train, test])?;
-                Ok(Opened::Apart { train: open(&paths[0])?, test: open(&paths[1])? })
-            }
-            TestPlan::HeldOut(test_fraction) => {
-                let paths = self.find(&[train])?;
-                Ok(Opened::Together { all: open(&paths[0])?, test_fraction: *test_fraction })
-            }
-        }
-    }
+/// One set or two that `open` lists.
+fn listed(
+    paths: &[PathBuf],
+    test: &TestPlan,
+    open: impl Fn(&Path) -> Result<Arc<dyn ImageSource>, RunError>,
+) -> Result<Opened, RunError> {
+    let train = open(&paths[0])?;
+    Ok(match test {
+        TestPlan::Apart(_) => Opened::Apart { train, test: open(&paths[1])? },
+        TestPlan::HeldOut(share) => Opened::Together { all: train, test_fraction: *share },
+    })
+}
 
-    fn cifar(
-        &self,
-        files: &PathBuf,
-        labels: CifarLabels,
-        report: Report<'_>,
-    ) -> Result<Opened, RunError> {
-        let path = self.find(&[files])?.remove(0);
-        let files = CifarFiles::open(path, &mut |progress| report("reading archive", progress))?;
-        let train = Arc::new(files.images(labels, CifarPart::Train)?);
-        Ok(Opened::Apart { train, test: Arc::new(files.images(labels, CifarPart::Test)?) })
-    }
+fn cifar(path: &Path, labels: CifarLabels, report: Report<'_>) -> Result<Opened, RunError> {
+    let files = CifarFiles::open(path, &mut |progress| report("reading archive", progress))?;
+    let train = Arc::new(files.images(labels, CifarPart::Train)?);
+    Ok(Opened::Apart { train, test: Arc::new(files.images(labels, CifarPart::Test)?) })
 }

@@ -1,6 +1,6 @@
 //! The rows of a run as numbers, encoded by what its training rows say.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use updraft_data::{
     Collate, ColumnEncoder, Draw, FitConfig, InMemoryTensors, LastBatch, Loader, Order,
@@ -13,7 +13,6 @@ use crate::config::TrainPlan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::task::Opening;
-use crate::task::place::Place;
 
 /// Strata of the target that give the same share of their rows to the test.
 const STRATA: usize = 10;
@@ -36,7 +35,7 @@ impl TableData {
         seed: u64,
         opening: &Opening<'_>,
     ) -> Result<Self, RunError> {
-        let target = plan.target().to_owned();
+        let (target, paths) = (plan.target().to_owned(), plan.find(opening.dir)?);
         let (table, train, test) = match plan {
             DataPlan::Formula { formula, noise, train_rows, test_rows } => {
                 let train = of_formula(*formula, *train_rows, *noise, seed)?;
@@ -48,7 +47,7 @@ impl TableData {
                 (table, train.to_vec(), test.to_vec())
             }
             DataPlan::Files(files) => {
-                let table = of_files(files, opening)?;
+                let table = of_files(files, &paths)?;
                 let targets = targets(&table, &target)?;
                 let split = stratified_split(&strata(&targets), files.test_fraction, seed)?;
                 (table, split.kept, split.held_out)
@@ -172,10 +171,7 @@ pub(super) fn with_file_features(
     Ok(table)
 }
 
-fn of_files(plan: &FilesPlan, opening: &Opening<'_>) -> Result<Table, RunError> {
-    let dir = opening.dir.or(plan.dir.as_deref());
-    let place = Place { dir, how_to_get: plan.how_to_get.as_deref() };
-    let paths = place.find(&plan.files.iter().collect::<Vec<_>>())?;
+fn of_files(plan: &FilesPlan, paths: &[PathBuf]) -> Result<Table, RunError> {
     let mut schema = features(plan).number(&plan.target);
     schema.header.clone_from(&plan.columns);
     let mut whole: Option<Table> = None;

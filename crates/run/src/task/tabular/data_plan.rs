@@ -1,11 +1,13 @@
 //! The keys of `data`: where the rows come from, and what their columns are.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use updraft_data::{Delimiter, Formula};
 
 use crate::config::{ConfigError, Key, Keys, Settings};
+use crate::error::RunError;
+use crate::task::place::{Place, refuse_folder};
 
 const SOURCE: Key<SourceName> =
     Key::new("data.source", "`formula` or `files`").default(r#""formula""#);
@@ -167,6 +169,18 @@ impl DataPlan {
                 test_rows: settings.value(&TEST_ROWS)?,
             }),
             SourceName::Files => Ok(Self::Files(FilesPlan::read(settings)?)),
+        }
+    }
+
+    /// The files, found in the data folder; none for a formula.
+    pub(super) fn find(&self, dir: Option<&Path>) -> Result<Vec<PathBuf>, RunError> {
+        match self {
+            Self::Formula { .. } => refuse_folder(dir).map(|()| Vec::new()),
+            Self::Files(files) => {
+                let dir = dir.or(files.dir.as_deref());
+                let place = Place { dir, how_to_get: files.how_to_get.as_deref() };
+                place.find(&files.files.iter().collect::<Vec<_>>())
+            }
         }
     }
 

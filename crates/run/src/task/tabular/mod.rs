@@ -10,6 +10,7 @@ mod predict;
 mod regress;
 mod workload;
 
+use std::path::Path;
 use std::time::Duration;
 
 use burn::tensor::Device;
@@ -94,6 +95,10 @@ impl TablePlan {
 impl TaskPlan for TablePlan {
     fn metrics(&self) -> Vec<MetricSpec> {
         metric_specs::<updraft_models::Perceptron, _>(&self.regress(1.0, 1))
+    }
+
+    fn find_data(&self, dir: Option<&Path>) -> Result<(), RunError> {
+        self.data.find(dir).map(drop)
     }
 
     fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError> {

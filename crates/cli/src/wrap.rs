@@ -1,0 +1,63 @@
+//! Text in lines of at most eighty columns.
+
+/// The widest line that is printed where nothing in it is longer by itself.
+const COLUMNS: usize = 80;
+
+/// A text behind a start, broken between words, with further lines below its first.
+pub(crate) fn hanging(start: &str, text: &str) -> String {
+    let indent = start.chars().count();
+    let lines = wrapped(text, COLUMNS.saturating_sub(indent).max(20));
+    let mut all = start.to_owned() + &lines[0];
+    for line in &lines[1..] {
+        all += &format!("\n{:indent$}{line}", "");
+    }
+    all.truncate(all.trim_end().len());
+    all
+}
+
+/// A text in lines of at most so many columns, broken between words; one line at least.
+fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    // A run of spaces, as between columns, is kept within a line.
+    for word in text.split(' ') {
+        let line = lines.last_mut().expect("there is a line");
+        if line.trim().is_empty() && lines.len() > 1 {
+            *lines.last_mut().expect("there is a line") = word.to_owned();
+        } else if line.chars().count() + 1 + word.chars().count() > columns && !line.is_empty() {
+            lines.push(word.to_owned());
+        } else {
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
+        }
+    }
+    lines
+}
+
+/// A number with its word: `1 epoch`, `2 epochs`.
+pub(crate) fn counted(count: u64, word: &str) -> String {
+    format!("{count} {word}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_text_goes_on_below_its_first_word_and_short_text_is_one_line() {
+        assert_eq!(hanging("run  ", "a b"), "run  a b");
+        let text = ["word"; 30].join(" ");
+        let all = hanging("start    ", &text);
+        assert!(all.lines().all(|line| line.chars().count() <= 80), "{all}");
+        assert!(all.lines().skip(1).all(|line| line.starts_with("         word")), "{all}");
+        assert_eq!(all.split_whitespace().count(), 31);
+        let long = "x".repeat(100);
+        assert_eq!(hanging("  ", &long), format!("  {long}"));
+    }
+
+    #[test]
+    fn one_is_no_plural() {
+        assert_eq!([1, 2].map(|count| counted(count, "epoch")), ["1 epoch", "2 epochs"]);
+    }
+}
