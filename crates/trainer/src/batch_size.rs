@@ -51,7 +51,8 @@ impl BatchSearch {
             return refuse("auto_batch.least", "0".to_owned(), "at least 1");
         }
         if self.most < self.least {
-            return refuse("auto_batch.most", self.most.to_string(), "at least the smallest batch");
+            let expected = format!("at least `auto_batch.least`, which is {}", self.least);
+            return Err(TrainError::setting("auto_batch.most", self.most, expected));
         }
         if !(0.0..1.0).contains(&self.head_room) {
             return refuse(

@@ -17,7 +17,7 @@ pub(crate) mod warm_up;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use burn::tensor::Device;
 use clap::Args;
 use updraft_device::{DeviceSpec, Selection};
@@ -53,7 +53,11 @@ impl ConfigArgs {
             let dir = toml::Value::String(dir.to_string_lossy().into_owned());
             sets.push(format!("data.dir={dir}"));
         }
-        planned(registry, self.config.as_deref(), &sets)
+        let named = |error: ConfigError| match self.data {
+            Some(_) => error.caused_by("--data", "data.dir"),
+            None => error,
+        };
+        planned(registry, self.config.as_deref(), &sets).map_err(named)
     }
 }
 
@@ -178,9 +182,9 @@ pub(crate) fn dry_run_of(registry: Registry, args: &ConfigArgs) -> Result<()> {
     Ok(plan.task.find_data(args.data.as_deref())?)
 }
 
-/// The device that a command names.
+/// The device that `--device` names.
 pub(crate) fn device_spec(device: &str) -> Result<DeviceSpec> {
-    Ok(device.parse()?)
+    device.parse().with_context(|| format!("--device {device}"))
 }
 
 /// The error of work that was stopped on request.

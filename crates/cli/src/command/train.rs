@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::json;
 use updraft_run::{
-    AnyWorkload, Beginning, Observer, Plan, Registry, RunError, RunFolder, Trained,
+    AnyWorkload, Beginning, ConfigError, Observer, Plan, Registry, RunError, RunFolder, Trained,
     Training,
 };
 use updraft_trainer::{Control, Ending, Event};
@@ -52,10 +52,12 @@ impl TrainArgs {
             return Ok(RunFolder::open(path)?.plan(registry)?);
         }
         let mut config = self.config.clone();
-        if let Some(device) = &self.device {
-            config.sets.push(format!("device={device}"));
-        }
-        Ok(config.plan(registry)?.plan)
+        config.sets.extend(self.device.iter().map(|device| format!("device={device}")));
+        let named = |error: ConfigError| match self.device {
+            Some(_) => error.caused_by("--device", "device"),
+            None => error,
+        };
+        Ok(config.plan(registry).map_err(named)?.plan)
     }
 }
 

@@ -185,7 +185,7 @@ fn a_class_folder_without_images_is_named() {
 fn an_unknown_config_key_names_the_nearest_known_one() {
     let dir = tempfile::tempdir().expect("temporary folder");
     fs::write(dir.path().join("c.toml"), "[train]\nepoch = 3\n").expect("written");
-    refused(dir.path(), &["train", "c.toml"], &["c.toml:2", "`epoch`", "`epochs`"]);
+    refused(dir.path(), &["train", "c.toml"], &["c.toml:2", "`train.epoch`", "`train.epochs`"]);
 }
 
 #[test]
@@ -224,7 +224,13 @@ fn a_device_that_is_not_compiled_in_names_the_cargo_feature() {
 #[test]
 fn an_unknown_device_is_refused() {
     let dir = tempfile::tempdir().expect("temporary folder");
-    refused(dir.path(), &["train", "--device", "abacus"], &["abacus"]);
+    let words = ["--device: `device` is \"abacus\"; it must be `auto`"];
+    refused(dir.path(), &["train", "--device", "abacus"], &words);
+    let run = succeed(dir.path(), &tiny(&["--runs", "kept"])).run_folder();
+    let run = run.to_str().expect("text");
+    for command in [&["eval", run][..], &["predict", run, "a.png"], &["verify"]] {
+        refused(dir.path(), &[command, &["--device", "abacus"]].concat(), &["--device abacus: "]);
+    }
 }
 
 #[test]

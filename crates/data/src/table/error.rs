@@ -4,6 +4,18 @@ use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
+/// Columns that an error lists.
+const MOST_LISTED: usize = 12;
+
+/// The first names of a list, and how many more there are.
+fn listed(names: &[String]) -> String {
+    let shown = names[..names.len().min(MOST_LISTED)].join("`, `");
+    match names.len().saturating_sub(MOST_LISTED) {
+        0 => format!("`{shown}`"),
+        more => format!("`{shown}` and {more} more"),
+    }
+}
+
 /// Why a table cannot be read, fitted or encoded; the text contains the cause.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -57,7 +69,7 @@ pub enum TableError {
         column: String,
     },
     /// A wanted column is not there.
-    #[error("`{}` has no column `{column}`; it has `{}`", .path.display(), .known.join("`, `"))]
+    #[error("`{}` has no column `{column}`; it has {}", .path.display(), listed(.known))]
     MissingColumn {
         /// The file.
         path: PathBuf,

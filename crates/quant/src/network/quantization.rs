@@ -5,6 +5,9 @@ use super::model::QuantizeError;
 use super::plan::Reason;
 use crate::observe::Calibration;
 
+/// Layers that an error lists.
+const MOST_LISTED: usize = 12;
+
 /// A tail in f32 is at most this part of the work.
 const LEAST_WORK: usize = 100;
 
@@ -97,8 +100,11 @@ impl Quantization {
         };
         let unknown = self.kept.iter().find(|name| !steps.iter().any(|step| is_named(step, name)));
         if let Some(layer) = unknown {
-            let there: Vec<_> = steps.iter().map(|step| step.name.as_str()).collect();
-            let there = there.join(", ");
+            let names: Vec<_> = steps.iter().map(|step| step.name.as_str()).collect();
+            let mut there = names[..names.len().min(MOST_LISTED)].join(", ");
+            if let Some(more) = names.len().checked_sub(MOST_LISTED).filter(|more| *more > 0) {
+                there += &format!(" and {more} more");
+            }
             return Err(QuantizeError::NoSuchLayer { layer: layer.clone(), there });
         }
         let is_tail =

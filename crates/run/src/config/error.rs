@@ -15,6 +15,16 @@ pub enum ConfigError {
         /// The system's answer.
         cause: io::Error,
     },
+    /// A file inherits from one that cannot be read.
+    #[error("`{place}` inherits from `{parent}`, which cannot be read: {cause}")]
+    Parent {
+        /// The file that inherits.
+        place: PathBuf,
+        /// What it inherits from.
+        parent: PathBuf,
+        /// The system's answer.
+        cause: io::Error,
+    },
     /// A file inherits from one that led to it, or from too many.
     #[error(
         "`{place}` inherits from `{parent}`, which leads back to it or to more than eight files; \
@@ -35,16 +45,14 @@ pub enum ConfigError {
         message: String,
     },
     /// A key that does not exist.
-    #[error("{place}: unknown key `{key}`; did you mean `{nearest}`? (known here: {known})")]
+    #[error("{place}: unknown key `{key}`; {advice}")]
     UnknownKey {
         /// File and line, or the option of the command line.
         place: String,
-        /// The key's last part.
+        /// The whole key.
         key: String,
-        /// The known key that is most like it.
-        nearest: String,
-        /// All keys of the table.
-        known: String,
+        /// The known key that is like it, or which there are.
+        advice: String,
     },
     /// A key that exists and that nothing reads beside the others.
     #[error("{place}`{key}` is not read beside {beside}; leave it out or change that")]
@@ -82,4 +90,17 @@ pub enum ConfigError {
         /// What needs it, such as `data.source = "archives"`.
         because: String,
     },
+}
+
+impl ConfigError {
+    /// The same error after the name of the option that gave the key, where it is about that key.
+    #[must_use]
+    pub fn caused_by(mut self, option: &str, of_key: &str) -> Self {
+        if let Self::Value { place, key, .. } | Self::Unread { place, key, .. } = &mut self
+            && key == of_key
+        {
+            *place = format!("{option}: ");
+        }
+        self
+    }
 }

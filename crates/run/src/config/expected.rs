@@ -6,6 +6,9 @@ pub(super) fn is_range(expected: &str) -> bool {
         || ["at least ", "above "].iter().any(|start| expected.starts_with(start))
 }
 
+/// What a value of one of several kinds must be.
+pub(super) const A_KIND: &str = "a table with `kind`";
+
 /// What serde expected, as a text that reads after "it must be".
 pub(super) fn expected_by_serde(message: &str) -> String {
     let message = message.lines().next().unwrap_or_default();
@@ -20,7 +23,7 @@ pub(super) fn expected_by_serde(message: &str) -> String {
         "a boolean" => "`true` or `false`",
         "a string" | "path string" | "string only" => "a text in quotes",
         "a sequence" => "a list",
-        table if table.starts_with("internally tagged enum ") => "a table with `kind`",
+        table if table.starts_with("internally tagged enum ") => A_KIND,
         table if table.starts_with("struct ") || table.contains(" enum ") => "a table",
         list if list.starts_with("an array of length ") => {
             return list.replace("an array of length ", "a list of length ");
@@ -28,12 +31,6 @@ pub(super) fn expected_by_serde(message: &str) -> String {
         other => other,
     }
     .to_owned()
-}
-
-/// The value inside a table that has the wrong type, such as `string "half"`.
-pub(super) fn inner_of_wrong_type(message: &str) -> Option<&str> {
-    let (inner, _) = message.strip_prefix("invalid type: ")?.split_once(", expected ")?;
-    (inner != "map").then_some(inner)
 }
 
 /// The text in backquotes after the start of a message.
@@ -58,9 +55,6 @@ mod tests {
         ] {
             assert_eq!(expected_by_serde(message), expected, "{message}");
         }
-        let wrong = |inner: &str| format!("invalid type: {inner}, expected f32");
-        assert_eq!(inner_of_wrong_type(&wrong("integer `3`")), Some("integer `3`"));
-        assert_eq!(inner_of_wrong_type(&wrong("map")), None);
         assert_eq!(quoted_after("unknown field `a`, expected `b`", "unknown field "), Some("a"));
         assert_eq!(quoted_after("missing field `a`", "unknown field "), None);
         assert!(is_range("at least 1") && is_range("8 to 4096 pixels"));

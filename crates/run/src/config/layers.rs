@@ -56,8 +56,10 @@ fn add(
         if way.contains(&parent) || layers.len() >= MOST_LAYERS {
             return Err(ConfigError::Inherit { place: place.to_owned(), parent });
         }
-        let text = std::fs::read_to_string(&parent)
-            .map_err(|cause| ConfigError::Read { path: parent.clone(), cause })?;
+        let text = std::fs::read_to_string(&parent).map_err(|cause| {
+            let (place, parent) = (place.to_owned(), parent.clone());
+            ConfigError::Parent { place, parent, cause }
+        })?;
         add(&text, &parent, way, layers)?;
     }
     way.pop();
@@ -156,7 +158,8 @@ pub(super) fn refuse_unknown(
         match value {
             Value::Table(inner) if !inside.is_empty() => {
                 if let Some(unknown) = inner.keys().find(|name| !inside.contains(&name.as_str())) {
-                    return Err(unknown_key(at(&format!("{key}.{unknown}")), unknown, &mut inside));
+                    let path = format!("{key}.{unknown}");
+                    return Err(unknown_key(at(&path), &path, &mut inside));
                 }
             }
             _ if names.contains(&key.as_str()) => {}
@@ -181,15 +184,31 @@ pub(super) fn refuse_unknown(
     Ok(())
 }
 
-/// The error for a key that is none of `known`, with the one that is most like it.
+/// Keys of a table that an error lists.
+const MOST_LISTED: usize = 12;
+
+/// How like two names must be for one to be meant by the other, in the measure of Jaro and Winkler:
+/// a letter that is missing, doubled or exchanged is above it, another word below.
+const ALIKE: f64 = 0.85;
+
+/// The error for a key whose last part is none of `known`: with the one that is like it, else with
+/// all of them where they are few.
 pub(super) fn unknown_key(place: String, key: &str, known: &mut Vec<&str>) -> ConfigError {
     known.sort_unstable();
     known.dedup();
-    let nearest = known
-        .iter()
-        .max_by(|a, b| strsim::jaro_winkler(key, a).total_cmp(&strsim::jaro_winkler(key, b)))
-        .map_or_else(|| "none".to_owned(), |name| (*name).to_owned());
-    ConfigError::UnknownKey { place, key: key.to_owned(), nearest, known: known.join(", ") }
+    let (table, name) = key.rsplit_once('.').map_or(("", key), |(table, name)| (table, name));
+    let whole = |name: &str| match table {
+        "" => format!("`{name}`"),
+        table => format!("`{table}.{name}`"),
+    };
+    let likeness = |other: &str| strsim::jaro_winkler(name, other);
+    let nearest = known.iter().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    let advice = match nearest {
+        Some(nearest) if likeness(nearest) >= ALIKE => format!("did you mean {}?", whole(nearest)),
+        _ if known.len() <= MOST_LISTED => format!("known here are `{}`", known.join("`, `")),
+        _ => "`explain --keys TASK` lists the keys of a task".to_owned(),
+    };
+    ConfigError::UnknownKey { place, key: key.to_owned(), advice }
 }
 
 /// A file with the line on which its text gives a key.

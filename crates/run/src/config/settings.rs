@@ -12,7 +12,7 @@ use updraft_data::DataError;
 use updraft_trainer::TrainError;
 
 use super::error::ConfigError;
-use super::expected::{expected_by_serde, inner_of_wrong_type, is_range, quoted_after};
+use super::expected::{A_KIND, expected_by_serde, is_range, quoted_after};
 use super::key::{AnyKey, Key, Keys, default_text};
 use super::key_path::{find, put};
 use super::layers::{Layer, at_line, lay_set, layers, merged, refuse_unknown, unknown_key};
@@ -238,7 +238,8 @@ impl Settings {
         Ok(self.resolved.borrow().clone())
     }
 
-    /// File and line of a key with a colon; nothing for a key of the command line or of no file.
+    /// File and line of a key with a colon; of the command line the option, where it is another than
+    /// `--set`; nothing for a key that nothing gives.
     ///
     /// A key that no file gives is looked for in the table that it belongs to.
     fn place(&self, key: &str) -> String {
@@ -309,26 +310,26 @@ impl Settings {
                 Some(set) => format!("--set {set}"),
                 None => self.place(&inner).trim_end_matches(": ").to_owned(),
             };
-            return unknown_key(place, unknown, &mut known);
+            return unknown_key(place, &inner, &mut known);
         }
         if let (Some(kind), true) = (kind, message.starts_with("unknown variant ")) {
             return self.refuse(&format!("{name}.kind"), kind, expected_by_serde(message));
         }
-        if let (Value::Table(_), Some(inner)) = (value, inner_of_wrong_type(message)) {
-            let expected = expected_by_serde(message);
-            return self.refuse(
-                name,
-                value,
-                format!("a table with {expected} in place of {inner}"),
-            );
+        if let Some((inner, value)) = culprit::<T>(value, message) {
+            let key = format!("{name}.{inner}");
+            return self.refuse(&key, value, expected_by_serde(message));
         }
         let expected = match (key.expected(), expected_by_serde(message)) {
+            (_, table) if table.starts_with(A_KIND) => with_kinds::<T>(table),
             ("", of_type) => of_type,
             // A range alone leaves open what is counted.
             (range, of_type) if is_range(range) && of_type.starts_with("a whole number") => {
                 format!("a whole number, {range}")
             }
             (range, of_type) if is_range(range) => format!("{of_type}, {range}"),
+            (list, of_type) if of_type == "a list" && value.is_str() => {
+                format!("{list}, such as [{value}]")
+            }
             (whole, _) => whole.to_owned(),
         };
         self.refuse(name, value, expected)
@@ -364,6 +365,32 @@ impl Settings {
             (None, None) => return,
         };
         put(&mut self.resolved.borrow_mut(), name, value);
+    }
+}
+
+/// The value inside a table that has the wrong type, with its key: the one without which serde
+/// reports something else.
+fn culprit<'a, T: DeserializeOwned>(value: &'a Value, message: &str) -> Option<(&'a str, &'a Value)> {
+    let table = value.as_table().filter(|_| !message.starts_with("missing field "))?;
+    let others = table.iter().filter(|(key, _)| *key != "kind");
+    let is_culprit = |(key, _): &(&String, &Value)| {
+        let mut rest = table.clone();
+        rest.remove(*key);
+        let error = Value::Table(rest).try_into::<T>().err();
+        error.is_none_or(|error| error.message() != message)
+    };
+    let mut others = others.map(|(key, value)| (key, value));
+    others.find(is_culprit).map(|(key, value)| (key.as_str(), value))
+}
+
+/// What must be, with the kinds that a table can be of.
+fn with_kinds<T: DeserializeOwned>(expected: String) -> String {
+    let unknown = Table::from_iter([("kind".to_owned(), Value::String(String::new()))]);
+    match Value::Table(unknown).try_into::<T>() {
+        Err(error) if error.message().starts_with("unknown variant ") => {
+            format!("{expected}: {}", expected_by_serde(error.message()))
+        }
+        _ => expected,
     }
 }
 

@@ -111,6 +111,7 @@ fn a_value_out_of_range_of_tables_is_named_with_its_key_and_line() {
         (format!("{ROWS}features = [\"y\"]"), "data.features"),
         (format!("{ROWS}features = []"), "data.features"),
         (format!("{ROWS}features = [\"x\", \"x\"]"), "data.features"),
+        (format!("{ROWS}features = \"x\""), "data.features"),
         (format!("{ROWS}columns = [\"x\"]"), "data.columns"),
         (format!("{ROWS}columns = [\"x\", \"y\", \"x\"]"), "data.columns"),
         (format!("{ROWS}features = [\"x\"]\ncategories = [\"z\"]"), "data.categories"),
@@ -160,15 +161,37 @@ fn a_value_of_another_type_is_named_with_what_it_must_be() {
         ),
         (
             "train.optimizer = \"sgd\"",
-            "`train.optimizer` is \"sgd\"; it must be a table with `kind`",
+            "`train.optimizer` is \"sgd\"; it must be a table with `kind`: `adamw` or `sgd`",
         ),
         (
             "train.optimizer = { momentum = 0.9 }",
-            "`train.optimizer` is { momentum = 0.9 }; it must be a table with `kind`",
+            "`train.optimizer` is { momentum = 0.9 }; it must be a table with `kind`: `adamw` or `sgd`",
         ),
         (
             "train.optimizer = { kind = \"adam\" }",
             "`train.optimizer.kind` is \"adam\"; it must be `adamw` or `sgd`",
+        ),
+        (
+            "train.loss = \"focal\"",
+            "`train.loss` is \"focal\"; it must be a table with `kind`: one of `cross-entropy`, \
+             `focal`, `binary-cross-entropy`, `asymmetric`, `mean-squared-error`",
+        ),
+        (
+            "train.plateau = { factor = \"half\", patience = 2 }",
+            "`train.plateau.factor` is \"half\"; it must be a number",
+        ),
+        (
+            "train.schedule = { kind = \"one-cycle\", warmup = true, floor = 0.1 }",
+            "`train.schedule.warmup` is true; it must be a number",
+        ),
+        (
+            "train.criterion = \"foo\"",
+            "`train.criterion` is \"foo\"; it must be `train-` or `test-` and a metric, as in \
+             `test-loss`",
+        ),
+        (
+            "train.auto_batch = { least = 5000 }",
+            "`train.auto_batch.most` is 4096; it must be at least `auto_batch.least`, which is 5000",
         ),
         (
             "train.workers = -1",
@@ -266,23 +289,41 @@ fn a_key_that_nothing_reads_beside_the_others_is_refused_with_what_decides_it() 
 }
 
 #[test]
-fn an_unknown_key_names_its_file_and_line_with_the_nearest_known_key() {
-    for (text, line, key, nearest) in [
-        ("seed = 1\n[train]\nepoch = 3\n", 3, "epoch", "epochs"),
-        ("sed = 1\n", 1, "sed", "seed"),
-        ("[augment]\nzoom = { factor = 3.0 }", 2, "factor", "max_factor"),
-        ("[augment]\ncolor_jitter = { contrats = 0.1 }", 2, "contrats", "contrast"),
-        ("[train]\nauto_batch = { leest = 4 }", 2, "leest", "least"),
-        (&table("[augment]\nflip = true"), 2, "augment", "data"),
-        (&table("[train]\nlabel_smoothing = 0.1"), 3, "label_smoothing", "learning_rate"),
+fn an_unknown_key_is_named_whole_with_the_key_that_is_like_it_or_those_there_are() {
+    for (text, line, key, advice) in [
+        ("seed = 1\n[train]\nepoch = 3\n", 3, "train.epoch", "did you mean `train.epochs`?"),
+        ("sed = 1\n", 1, "sed", "did you mean `seed`?"),
+        ("colour = 1\n", 1, "colour", "known here are `augment`, `data`, `device`, "),
+        (
+            "[augment]\nzoom = { factor = 3.0 }",
+            2,
+            "augment.zoom.factor",
+            "known here are `max_factor`, `min_factor`",
+        ),
+        (
+            "[augment]\ncolor_jitter = { contrats = 0.1 }",
+            2,
+            "augment.color_jitter.contrats",
+            "did you mean `augment.color_jitter.contrast`?",
+        ),
+        (
+            "[train]\nauto_batch = { leest = 4 }",
+            2,
+            "train.auto_batch.leest",
+            "did you mean `train.auto_batch.least`?",
+        ),
+        (&table("[augment]\nflip = true"), 2, "augment", "known here are `data`, "),
+        (
+            &table("[train]\nlabel_smoothing = 0.1"),
+            3,
+            "train.label_smoothing",
+            "`explain --keys TASK` lists the keys of a task",
+        ),
     ] {
         let message = read(text).expect_err(text).to_string();
-        let start = format!("c.toml:{line}: unknown key `{key}`; did you mean `");
+        let start = format!("c.toml:{line}: unknown key `{key}`; {advice}");
         assert!(message.starts_with(&start), "{text}: {message}");
-        if !["factor", "augment", "label_smoothing"].contains(&key) {
-            assert!(message.contains(&format!("did you mean `{nearest}`?")), "{text}: {message}");
-        }
-        assert!(message.contains(nearest), "{text}: {message}");
+        assert!(message.chars().count() < 160, "{message}");
     }
 }
 
@@ -290,8 +331,8 @@ fn an_unknown_key_names_its_file_and_line_with_the_nearest_known_key() {
 fn an_override_that_is_refused_is_named_without_a_line_of_the_file() {
     let of = |text: &str, set: &str| read_with(text, &[set]).err().expect("refused").to_string();
     let message = of("", "train.epoch=3");
-    assert!(message.starts_with("--set train.epoch=3: unknown key `epoch`"), "{message}");
-    assert!(message.contains("`epochs`"), "{message}");
+    let expected = "--set train.epoch=3: unknown key `train.epoch`; did you mean `train.epochs`?";
+    assert_eq!(message, expected);
     for given in ["", "train.epochs = 0", "train.epochs = 3"] {
         assert_eq!(
             of(given, "train.epochs=0"),
