@@ -163,30 +163,35 @@ impl Display {
     }
 }
 
-/// The line that stays after an epoch: of each split the loss and the first two metrics that are
-/// defined.
+/// The line that stays after an epoch: of each split the loss and the first metrics that are
+/// defined, as many as fit into eighty columns.
 fn epoch_line(report: &EpochReport, epochs: u64, unit: &str) -> String {
     let width = epochs.to_string().len();
-    let split = |name: &str, evaluation: &Evaluation, most: usize| {
-        let defined = evaluation.metrics.iter().skip(1).filter(|metric| metric.value.is_some());
-        let metrics = defined.take(most).map(|metric| match &metric.spec.unit {
-            Unit::Share => metric_text(&metric.spec, metric.value),
-            _ => format!("{} {}", metric.spec.name, metric_text(&metric.spec, metric.value)),
-        });
-        let metrics: String = metrics.map(|metric| format!(" {metric}")).collect();
-        format!("{name} {:.3}{metrics}", evaluation.loss())
-    };
-    let train = split("train", &report.train, usize::from(is_share(&report.train)));
-    let test = report.test.as_ref();
-    let test = test.map_or_else(String::new, |test| format!(" | {}", split("test", test, 2)));
     let waited = 100.0 * report.times.data_wait_us as f64 / report.train_us.max(1) as f64;
     // Five per cent is where faster loading starts to be worth a look.
     let waits = if waited < 5.0 { String::new() } else { format!(", {waited:.0} % waiting") };
-    format!(
-        "epoch {:>width$}/{epochs} | {train}{test} | {:.0} {unit}/s{waits}",
-        report.epoch + 1,
-        report.samples_per_s,
-    )
+    let line = |most: usize| {
+        let train = usize::from(most > 0 && is_share(&report.train));
+        let train = split_text("train", &report.train, train);
+        let test = report.test.as_ref();
+        let test =
+            test.map_or_else(String::new, |test| format!(" | {}", split_text("test", test, most)));
+        let (epoch, rate) = (report.epoch + 1, report.samples_per_s);
+        format!("epoch {epoch:>width$}/{epochs} | {train}{test} | {rate:.0} {unit}/s{waits}")
+    };
+    let mut lines = [2, 1, 0].map(line).into_iter();
+    let fits = lines.find(|line| line.chars().count() <= 80);
+    fits.unwrap_or_else(|| line(0))
+}
+
+/// The loss of a split and its first metrics that are defined, at most so many.
+fn split_text(name: &str, evaluation: &Evaluation, most: usize) -> String {
+    let defined = evaluation.metrics.iter().skip(1).filter(|metric| metric.value.is_some());
+    let metrics = defined.take(most).map(|metric| match &metric.spec.unit {
+        Unit::Share => format!(" {}", metric_text(&metric.spec, metric.value)),
+        _ => format!(" {} {}", metric.spec.name, metric_text(&metric.spec, metric.value)),
+    });
+    format!("{name} {:.3}{}", evaluation.loss(), metrics.collect::<String>())
 }
 
 /// Whether the first metric beside the loss is a share, which is short enough to be shown twice.
@@ -284,11 +289,13 @@ mod tests {
         assert!(waiting.ends_with("img/s, 10 % waiting"), "{waiting}");
         let numbers = [("rmse", Unit::Of("y".into()), 0.7125), ("r-squared", Unit::None, 0.5)];
         let (train, test) = (evaluation(0.5, &numbers), Some(evaluation(0.5, &numbers)));
-        let line = epoch_line(&EpochReport { train, test, ..report }, 100, "rows");
-        assert_eq!(
-            line,
-            "epoch 100/100 | train 0.500 | test 0.500 rmse 0.7125 r-squared 0.5000 | 12346 rows/s"
-        );
+        let report = EpochReport { train, test, ..report };
+        let short = epoch_line(&EpochReport { epoch: 0, ..report.clone() }, 1, "rows");
+        let expected =
+            "epoch 1/1 | train 0.500 | test 0.500 rmse 0.7125 r-squared 0.5000 | 12346 rows/s";
+        assert_eq!((short.as_str(), short.len()), (expected, 80));
+        let line = epoch_line(&report, 100, "rows");
+        assert_eq!(line, "epoch 100/100 | train 0.500 | test 0.500 rmse 0.7125 | 12346 rows/s");
     }
 
     #[test]

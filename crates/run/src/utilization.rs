@@ -60,11 +60,11 @@ impl Utilization {
         Ok(Self { gflop_per_sample, peak_gflop_per_s: peak, summary })
     }
 
-    /// What was measured, or why nothing was, as a line for the screen.
+    /// What was measured, or why nothing was, in words.
     pub(crate) fn line(measured: &Result<Self, RunError>) -> String {
         match measured {
-            Ok(utilization) => format!("peak     {}", utilization.summary),
-            Err(error) => format!("peak     not known: {error}"),
+            Ok(utilization) => utilization.summary.clone(),
+            Err(error) => format!("not known: {error}"),
         }
     }
 
@@ -98,7 +98,7 @@ mod tests {
         let [(_, rate), (_, share)] = found.fields(100.0, 500_000);
         assert!((rate.as_f64().expect("a number") - 7.2).abs() < 1e-9);
         assert!((share.as_f64().expect("a number") - 0.1).abs() < 1e-9);
-        assert_eq!(Utilization::line(&Ok(found)), "peak     f32 multiplies at 72 GFLOP/s");
+        assert_eq!(Utilization::line(&Ok(found)), "f32 multiplies at 72 GFLOP/s");
     }
 
     #[test]
@@ -110,6 +110,6 @@ mod tests {
         let error = Utilization::new(&rates(1.0, 1.0), Policy::F16_MIXED, 1).expect_err("no f16");
         assert!(error.to_string().contains("f16"), "{error}");
         let line = Utilization::line(&Err(error));
-        assert!(line.starts_with("peak     not known: "), "{line}");
+        assert!(line.starts_with("not known: "), "{line}");
     }
 }

@@ -6,6 +6,8 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use updraft_run::{Registry, key_table, origins};
 
+use crate::wrap::hanging;
+
 /// Shows every value of a config's plan and where it came from.
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
@@ -35,7 +37,7 @@ pub(crate) fn run(registry: Registry, args: &ExplainArgs) -> Result<()> {
     let key_width = lines.iter().map(|(key, ..)| key.len()).max().unwrap_or(0);
     let origin_width = lines.iter().map(|(.., origin)| origin.len()).max().unwrap_or(0);
     for (key, value, origin) in lines {
-        crate::print(&format!("{key:key_width$}  {origin:origin_width$}  {value}"));
+        crate::print(&hanging(&format!("{key:key_width$}  {origin:origin_width$}  "), &value));
     }
     Ok(())
 }

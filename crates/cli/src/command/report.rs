@@ -45,7 +45,7 @@ pub(crate) fn write_page(folder: &RunFolder) -> Result<PathBuf> {
         schema: RunSchema::read(folder)?,
         metrics: read_metrics(folder)?,
         // A run that is still going on has no summary yet.
-        summary: optional("summary.json").unwrap_or_default(),
+        summary: optional("summary.json").map_err(|error| error.to_string()).transpose(),
         // Not every run was put into eight bits.
         quantized: optional("quant.json")?,
         pictures: folder.pictures()?,

@@ -18,6 +18,7 @@ use crate::device::make_default;
 use crate::log::LogFile;
 use crate::progress::{Display, duration, evaluation_text, say};
 use crate::stop;
+use crate::wrap::{counted, hanging};
 
 /// Trains a model and writes a run folder.
 #[derive(Debug, Args)]
@@ -159,14 +160,10 @@ pub(crate) fn train(
 fn fitting_batch(plan: &Plan, workload: &dyn AnyWorkload, display: &Display) -> Result<usize> {
     let trial = Trial::new(plan, workload, None)?;
     let found = trial.search(&mut |_, _| {})?;
-    display.line(&format!(
-        "batch    {}: {} fit into {} MiB{}, {} sizes tried",
-        found.batch,
-        found.largest,
-        trial.budget_bytes >> 20,
-        trial.bound(&found),
-        found.probes,
-    ));
+    let (batch, largest, probes) = (found.batch, found.largest, found.probes);
+    let (mib, bound) = (trial.budget_bytes >> 20, trial.bound(&found));
+    let text = format!("{batch}: {largest} fit into {mib} MiB{bound}, {probes} sizes tried");
+    display.line(&hanging("batch    ", &text));
     Ok(found.batch)
 }
 
@@ -185,25 +182,23 @@ impl Observer for Watcher<'_> {
         let (plan, train) = (self.plan, &self.plan.train);
         let display = &mut *self.display;
         display.expect(train.epochs, beginning.short);
+        let say = |name: &str, text: &str| display.line(&hanging(&format!("{name:9}"), text));
         for note in &beginning.notes {
-            display.line(&format!("cache    {note}"));
+            say("cache", note);
         }
-        display.line(&format!("run      {}", beginning.folder.path().display()));
-        display.line(&format!("device   {}: {}", self.selection.id, self.selection.reason));
-        display.line(&format!("data     {}", beginning.data));
-        display.line(&format!(
-            "model    {}, {} parameters, {}",
-            beginning.model, beginning.parameters, plan.precision
-        ));
-        display.line(&format!(
-            "train    {} epochs, batches of {}, learning rate {}, seed {}",
-            train.epochs, train.batch, train.learning_rate, plan.seed,
-        ));
+        say("run", &beginning.folder.path().display().to_string());
+        say("device", &format!("{}: {}", self.selection.id, self.selection.reason));
+        say("data", &beginning.data);
+        let (model, parameters) = (&beginning.model, beginning.parameters);
+        say("model", &format!("{model}, {parameters} parameters, {}", plan.precision));
+        let epochs = counted(train.epochs, "epoch");
+        let (batch, rate, seed) = (train.batch, train.learning_rate, plan.seed);
+        say("train", &format!("{epochs}, batches of {batch}, learning rate {rate}, seed {seed}"));
         if beginning.step > 0 {
-            display.line(&format!("resumed  after step {}", beginning.step));
+            say("resumed", &format!("after step {}", beginning.step));
         }
         if let Some(peak) = &beginning.peak {
-            display.line(peak);
+            say("peak", peak);
         }
         Ok(())
     }
@@ -230,5 +225,5 @@ fn conclude(display: &Display, trained: &Trained) {
     let cpu = trained
         .cpu_s
         .map_or_else(String::new, |cpu_s| format!(", {} on all cores", duration(cpu_s)));
-    display.line(&format!("done     {test}{}{cpu}", duration(trained.wall_s)));
+    display.line(&hanging("done     ", &format!("{test}{}{cpu}", duration(trained.wall_s))));
 }

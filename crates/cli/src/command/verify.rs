@@ -10,6 +10,7 @@ use updraft_run::{Ability, Opening, Plan, Registry, TaskKind, Verdict, VerifyInp
 use super::device_spec;
 use crate::device::choose;
 use crate::stop;
+use crate::wrap::hanging;
 
 /// Tries loader, batch norm, EMA, precision and resume on this machine, for every task.
 ///
@@ -127,7 +128,7 @@ fn plan(registry: Registry, kind: &dyn TaskKind, device: &str, sets: &[&str]) ->
 
 fn line(verdict: &Verdict) -> String {
     let word = if verdict.passed { "ok    " } else { "FAILED" };
-    format!("{word}  {:10}  {}", verdict.part, verdict.seen)
+    hanging(&format!("{word}  {:10}  ", verdict.part), &verdict.seen)
 }
 
 fn sum_up<'a>(

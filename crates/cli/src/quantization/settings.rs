@@ -7,7 +7,7 @@ use updraft_run::{Plan, RunError};
 /// How a network is put into eight bits.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct QuantizeSettings {
-    /// How many training images the ranges are found on
+    /// How many training samples the ranges are found on
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) calibration: u32,
     /// How ranges follow from what is seen
@@ -19,7 +19,7 @@ pub(crate) struct QuantizeSettings {
     /// A layer to keep in f32, by its name in quant.json (repeatable)
     #[arg(long = "keep", value_name = "LAYER")]
     pub(super) keep: Vec<String>,
-    /// Put into eight bits also the little work at the end, on means over whole images, that stays
+    /// Put into eight bits also the little work at the end, on means over whole inputs, that stays
     /// in f32 otherwise
     #[arg(long)]
     pub(super) all_int8: bool,
@@ -28,7 +28,7 @@ pub(crate) struct QuantizeSettings {
     #[arg(long)]
     pub(super) separate_sums: bool,
     /// First make one channel of each block stand out by this factor; the network computes the
-    /// same, and is harder to put into eight bits (separable networks)
+    /// same, and is harder to put into eight bits (networks that have such blocks)
     #[arg(long, value_name = "FACTOR", value_parser = factor, allow_hyphen_values = true)]
     pub(super) outliers: Option<f32>,
 }

@@ -4,6 +4,7 @@ use updraft_quant::Evaluation;
 
 use super::latency::Latency;
 use super::methods::Compared;
+use crate::wrap::hanging;
 
 /// Accuracy, size and time both ways, then what to know of them.
 pub(super) fn table(
@@ -43,9 +44,9 @@ pub(super) fn table(
     }
     let sqnr =
         evaluation.sqnr_db.map_or("no noise".to_owned(), |decibels| format!("{decibels:.1} dB"));
+    let agreement = percent(evaluation.agreement);
     lines.push(format!(
-        "{} of {} answers agree, signal to noise {sqnr}, {} of the work in int8",
-        percent(evaluation.agreement),
+        "{agreement} of {} answers agree, signal to noise {sqnr}, {} of the work in int8",
         evaluation.images,
         percent(evaluation.int8_share),
     ));
@@ -55,7 +56,7 @@ pub(super) fn table(
     ));
     if !evaluation.zero_layers.is_empty() {
         let names = evaluation.zero_layers.join(", ");
-        lines.push(format!("layers that gave only zero for all calibration images: {names}"));
+        lines.push(format!("layers that gave only zero for all calibration samples: {names}"));
     }
     if !evaluation.advised_f32.is_empty() {
         lines.push(format!(
@@ -66,5 +67,5 @@ pub(super) fn table(
     for Latency { batch, .. } in latencies.iter().filter(|l| l.int8_ms.p50 > l.f32_ms.p50) {
         lines.push(format!("warning: int8 is slower than f32 at a batch of {batch} here"));
     }
-    lines.join("\n")
+    lines.iter().map(|line| hanging("", line)).collect::<Vec<_>>().join("\n")
 }

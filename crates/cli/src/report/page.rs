@@ -12,6 +12,7 @@ use super::pictures::pictures;
 use super::plot::{Curve, Scale, escape, plot};
 use super::quantized::quantized;
 use crate::progress::metric_text;
+use crate::wrap::counted;
 
 const STYLE: &str = "\
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 82rem; margin: 2rem auto; padding: 0 1rem;
@@ -27,8 +28,9 @@ figcaption { margin: .8rem 0 .3rem; }
 .tiles { display: flex; flex-wrap: wrap; gap: .8rem; }
 .tiles div { width: 7.5rem; font-size: 12px; line-height: 1.3; }
 .tiles img { display: block; image-rendering: pixelated; }
-table { border-collapse: collapse; overflow-wrap: anywhere; }
+table { border-collapse: collapse; }
 td, th { padding: .1rem .9rem .1rem 0; text-align: left; }
+td:first-child { min-width: 7rem; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums;
                        white-space: nowrap; }
 .confusion td, .confusion th { padding: .1rem .35rem; text-align: right; font-weight: normal;
@@ -55,7 +57,8 @@ pub(crate) struct Run {
     pub(crate) name: String,
     pub(crate) schema: RunSchema,
     pub(crate) metrics: Vec<Value>,
-    pub(crate) summary: Option<Value>,
+    /// What the run left at its end, or why it cannot be read; `None` before its end.
+    pub(crate) summary: Option<Result<Value, String>>,
     /// The report of `quantize`.
     pub(crate) quantized: Option<Value>,
     pub(crate) pictures: Vec<Picture>,
@@ -70,7 +73,11 @@ pub(crate) fn page(run: &Run) -> Result<String> {
     let epochs: Vec<&Value> = of_kind("epoch").collect();
     let mut body = format!("<h1>{}</h1>\n", escape(&run.name));
     if let Some(summary) = &run.summary {
-        let _ = writeln!(body, "<p>{}</p>", escape(&sentence(summary, &run.schema)));
+        let text = match summary {
+            Ok(summary) => sentence(summary, &run.schema),
+            Err(damage) => format!("How the run ended is not known: {damage}."),
+        };
+        let _ = writeln!(body, "<p>{}</p>", escape(&text));
     }
     body.push_str("<div class=\"figures\">\n");
     for (title, curves) in plots(&run.schema, &steps, &epochs) {
@@ -146,11 +153,13 @@ fn plots(schema: &RunSchema, steps: &[&Value], epochs: &[&Value]) -> Vec<(String
     plots
 }
 
-/// What a plot of a metric is called: its name with its unit.
+/// What a plot of a metric is called: its title with its unit.
 fn title(metric: &MetricSpec) -> String {
+    let title = metric.title();
     match &metric.unit {
-        Unit::Of(unit) => format!("{}, in units of {unit}", metric.name),
-        _ => metric.name.to_string(),
+        Unit::None => title,
+        Unit::Share => format!("{title}, as a share"),
+        Unit::Of(unit) => format!("{title}, in units of {unit}"),
     }
 }
 
@@ -226,7 +235,8 @@ fn breakdown(epochs: &[&Value]) -> String {
         PHASES.iter().map(|(name, field)| (*name, sum(field))).collect();
     let measured: f64 = rows.iter().map(|(_, us)| us).sum();
     rows.push(("everything else", (whole - measured).max(0.0)));
-    let mut table = "<h2>Where the training time went</h2>\n<table>\n".to_owned();
+    let mut table =
+        "<h2>Where the training time went</h2>\n<div class=\"scroll\"><table>\n".to_owned();
     for (name, us) in rows {
         let share = 100.0 * us / whole;
         let _ = writeln!(
@@ -237,7 +247,7 @@ fn breakdown(epochs: &[&Value]) -> String {
             3.0 * share,
         );
     }
-    table.push_str("</table>\n");
+    table.push_str("</table></div>\n");
     table
 }
 
@@ -252,8 +262,8 @@ fn left_out(steps: &[&Value]) -> String {
     }
     let shown = skipped.iter().take(20).map(|line| escape(line)).collect::<Vec<_>>().join("\n");
     format!(
-        "<h2>{} updates were left out because something was not finite</h2>\n<pre>{shown}</pre>\n",
-        skipped.len()
+        "<h2>{} left out because something was not finite</h2>\n<pre>{shown}</pre>\n",
+        counted(skipped.len() as u64, "update")
     )
 }
 
@@ -285,8 +295,8 @@ mod tests {
             name: "a run".to_owned(),
             schema: serde_json::from_value(schema).expect("a schema"),
             metrics,
-            summary: Some(json!({ "complete": true, "steps": 2, "parameters": 7,
-                                  "test": { "accuracy": 0.5 } })),
+            summary: Some(Ok(json!({ "complete": true, "steps": 2, "parameters": 7,
+                                     "test": { "accuracy": 0.5 } }))),
             quantized: None,
             pictures: Vec::new(),
             texts: vec![("plan.toml", "name = \"<script>\"".to_owned())],
@@ -298,7 +308,8 @@ mod tests {
             "Weights of stage 0",
             "Memory of this process, MiB",
             "<td>forward</td><td class=\"number\">0.00 s</td><td class=\"number\">25.0 %</td>",
-            "1 updates were left out",
+            "1 update left out",
+            "Accuracy, as a share",
             "name = &quot;&lt;script&gt;&quot;",
         ] {
             assert!(page.contains(expected), "`{expected}` is missing");
@@ -307,6 +318,24 @@ mod tests {
             let found = page.replace("http://www.w3.org/2000/svg", "");
             assert!(!found.contains(foreign), "the page holds `{foreign}`");
         }
+    }
+
+    #[test]
+    fn a_summary_that_is_damaged_is_named_on_the_page() {
+        let schema = json!({ "version": 1, "task": "a task", "samples": "rows", "metrics": [],
+                             "criterion": "test-loss", "curves": [] });
+        let run = Run {
+            name: "a run".to_owned(),
+            schema: serde_json::from_value(schema).expect("a schema"),
+            metrics: Vec::new(),
+            summary: Some(Err("`summary.json` is damaged".to_owned())),
+            quantized: None,
+            pictures: Vec::new(),
+            texts: Vec::new(),
+        };
+        let page = page(&run).expect("a page");
+        let expected = "<p>How the run ended is not known: `summary.json` is damaged.</p>";
+        assert!(page.contains(expected), "{page}");
     }
 
     #[test]

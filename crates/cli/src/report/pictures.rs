@@ -35,7 +35,7 @@ pub(super) fn pictures(pictures: &[Picture]) -> Result<String> {
 /// row.
 fn confusion(classes: &[String], counts: &[Vec<u64>]) -> String {
     let mut table =
-        "<figure class=\"wide\">\n<figcaption>Confusion matrix of the test images: rows \
+        "<figure class=\"wide\">\n<figcaption>Confusion matrix of the test samples: rows \
                      are true classes, columns predicted ones</figcaption>\n\
                      <div class=\"scroll\"><table class=\"confusion\">\n<tr><th></th>"
             .to_owned();

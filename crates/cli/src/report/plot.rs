@@ -60,15 +60,16 @@ pub(crate) fn plot(title: &str, x_name: &str, scale: Scale, curves: &[Curve]) ->
         }
     };
     drawn.map_err(|error| anyhow!("drawing `{title}`: {error}"))?;
-    let names = curves.iter().zip(COLORS.iter().cycle()).map(|(curve, color)| {
+    let named = curves.iter().zip(COLORS.iter().cycle());
+    let named = named.filter(|(curve, _)| curve.points.iter().any(|point| is_drawn(&point)));
+    let names = named.map(|(curve, color)| {
         let RGBColor(red, green, blue) = color;
         format!(
             "<span style=\"color:#{red:02x}{green:02x}{blue:02x}\">● {}</span>",
             escape(&curve.name)
         )
     });
-    // The title already names a single curve.
-    let names = if curves.len() == 1 { String::new() } else { names.collect::<Vec<_>>().join(" ") };
+    let names = names.collect::<Vec<_>>().join(" ");
     Ok(format!("<figure>\n<p class=\"key\">{names}</p>\n{svg}\n</figure>\n"))
 }
 
@@ -227,7 +228,10 @@ mod tests {
             let points = [(1.0, 0.5), (2.0, f64::NAN), (3.0, 0.25)];
             let svg = plot("loss", "step", scale, &curve(&points)).expect("drawn");
             assert!(svg.contains("<svg") && svg.contains("polyline"), "{svg}");
-            assert!(svg.contains("a &lt;b&gt;") && !svg.contains("<b>"), "{svg}");
+            assert!(svg.contains("● a &lt;b&gt;") && !svg.contains("<b>"), "{svg}");
+            assert!(!svg.contains("● c"), "a curve without a point is named: {svg}");
+            let one = plot("loss", "step", scale, &curve(&points)[..1]).expect("drawn");
+            assert!(one.contains("● a &lt;b&gt;"), "{one}");
         }
     }
 

@@ -56,7 +56,7 @@ pub(super) fn quantized(report: &Value) -> String {
         }
     }
     body.push_str(
-        "<table>\n<tr><th></th><th class=\"number\">f32</th><th class=\"number\">int8</th></tr>\n",
+        "<div class=\"scroll\"><table>\n<tr><th></th><th class=\"number\">f32</th><th class=\"number\">int8</th></tr>\n",
     );
     for (name, of_f32, of_int8) in rows {
         let _ = writeln!(
@@ -65,8 +65,8 @@ pub(super) fn quantized(report: &Value) -> String {
         );
     }
     body.push_str(
-        "</table>\n<p>Times on this machine when the model was quantized, f32 as burn computes it \
-         on the run's device.</p>\n<table>\n<tr><th>layer</th><th>computes in</th>\
+        "</table></div>\n<p>Times on this machine when the model was quantized, f32 as burn computes it \
+         on the run's device.</p>\n<div class=\"scroll\"><table>\n<tr><th>layer</th><th>computes in</th>\
          <th class=\"number\">signal to noise</th><th class=\"number\">multiply-adds</th></tr>\n",
     );
     for layer in evaluation["layers"].as_array().into_iter().flatten() {
@@ -80,11 +80,11 @@ pub(super) fn quantized(report: &Value) -> String {
             layer["multiply_adds"],
         );
     }
-    body.push_str("</table>\n");
+    body.push_str("</table></div>\n");
     body.push_str(&methods(report));
     for (said, names) in [
         ("To keep in f32 first", &evaluation["advised_f32"]),
-        ("Only zero for all calibration images", &evaluation["zero_layers"]),
+        ("Only zero for all calibration samples", &evaluation["zero_layers"]),
     ] {
         let names = names.as_array().into_iter().flatten();
         let names: Vec<String> = names.filter_map(|name| Some(escape(name.as_str()?))).collect();
@@ -102,7 +102,7 @@ fn methods(report: &Value) -> String {
         return String::new();
     }
     let mut table = String::from(
-        "<table>\n<tr><th>ranges by</th><th class=\"number\">test accuracy</th>\
+        "<div class=\"scroll\"><table>\n<tr><th>ranges by</th><th class=\"number\">test accuracy</th>\
          <th class=\"number\">answers agree</th><th class=\"number\">signal to noise</th></tr>\n",
     );
     for row in methods {
@@ -118,7 +118,7 @@ fn methods(report: &Value) -> String {
             percent("agreement"),
         );
     }
-    table.push_str("</table>\n");
+    table.push_str("</table></div>\n");
     table
 }
 
@@ -153,7 +153,7 @@ mod tests {
             "To keep in f32 first: head.",
             "One channel of each block was made 64 times as large before",
             "<tr><td>mse</td><td class=\"number\">51.00 %</td><td class=\"number\">98.00 %</td>",
-            "Only zero for all calibration images: dead, a&amp;b.",
+            "Only zero for all calibration samples: dead, a&amp;b.",
         ] {
             assert!(body.contains(expected), "`{expected}` is missing in {body}");
         }

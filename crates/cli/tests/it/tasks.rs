@@ -258,7 +258,7 @@ fn what_a_run_of_a_table_serves_scores_as_it_did_at_the_end() {
 fn the_page_of_a_run_shows_the_pictures_of_its_task() {
     let expected: [&[&str]; 2] = [
         &[
-            "Confusion matrix of the test images",
+            "Confusion matrix of the test samples",
             "The most confident mistakes",
             " taken for ",
             "<img src=\"data:image/png;base64,",
@@ -269,7 +269,8 @@ fn the_page_of_a_run_shows_the_pictures_of_its_task() {
             "Residuals of the test rows",
             "true y",
             "predicted y",
-            "r-squared",
+            "Coefficient of determination",
+            "Root mean squared error, in units of y",
         ],
     ];
     for (small, expected) in TASKS.iter().zip(expected) {

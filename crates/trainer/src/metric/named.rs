@@ -14,13 +14,31 @@ pub struct MetricSpec {
     pub unit: Unit,
     /// Whether more is better.
     pub direction: Direction,
+    /// What it is called where there is room, where that is more than its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub long_name: Option<Cow<'static, str>>,
 }
 
 impl MetricSpec {
     /// A metric of this name.
     #[must_use]
     pub fn new(name: impl Into<Cow<'static, str>>, unit: Unit, direction: Direction) -> Self {
-        Self { name: name.into(), unit, direction }
+        Self { name: name.into(), unit, direction, long_name: None }
+    }
+
+    /// Sets what it is called where there is room.
+    #[must_use]
+    pub fn with_long_name(self, long_name: impl Into<Cow<'static, str>>) -> Self {
+        Self { long_name: Some(long_name.into()), ..self }
+    }
+
+    /// What a plot of it is called: its long name, else its name with spaces, as a title.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let name = self.long_name.as_ref().map_or_else(|| self.name.replace('-', " "), |long| long.to_string());
+        let mut letters = name.chars();
+        let first = letters.next().map(|first| first.to_uppercase().to_string());
+        first.unwrap_or_default() + letters.as_str()
     }
 }
 
@@ -145,5 +163,17 @@ pub(crate) mod stored {
             metrics: metrics.into_iter().map(metric).collect(),
             samples,
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_is_the_long_name_else_the_name_in_words() {
+        let spec = MetricSpec::new("samples-f1", Unit::Share, Direction::HigherIsBetter);
+        assert_eq!(spec.title(), "Samples f1");
+        assert_eq!(spec.with_long_name("mean F1 of the samples").title(), "Mean F1 of the samples");
     }
 }

@@ -57,8 +57,10 @@ impl<N: Regressor> Task<N> for Regress {
     fn metrics(&self) -> Vec<MetricSpec> {
         let unit = Unit::Of(self.target.clone().into());
         vec![
-            MetricSpec::new("rmse", unit, Direction::LowerIsBetter),
-            MetricSpec::new("r-squared", Unit::None, Direction::HigherIsBetter),
+            MetricSpec::new("rmse", unit, Direction::LowerIsBetter)
+                .with_long_name("root mean squared error"),
+            MetricSpec::new("r-squared", Unit::None, Direction::HigherIsBetter)
+                .with_long_name("coefficient of determination, R²"),
         ]
     }
 
