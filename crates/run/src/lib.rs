@@ -17,7 +17,7 @@ pub use trained::TrainedModel;
 
 // From a configuration to a plan.
 pub use config::{
-    AnyKey, AutoBatchPlan, BatchesPlan, ConfigError, Key, KeyDefault, Keys, Layer, LogPlan, Plan,
+    AnyKey, AutoBatchPlan, BatchesPlan, ConfigError, InnerKey, Key, KeyDefault, Keys, Layer, LogPlan, Plan,
     Planned, RecomputePlan, Settings, TaskDefault, TrainPlan, WorkersPlan, key_table, origins,
 };
 

@@ -53,7 +53,7 @@ pub use step::{Placed, StepAt, StepOutcome, StepSettings, train_step, train_step
 // Losses.
 pub use loss::{
     Asymmetric, UncertaintyWeights, binary_cross_entropy, cross_entropy, dice_cross_entropy, focal,
-    mean_squared_error, soft_cross_entropy, soft_targets,
+    huber, mean_absolute_error, mean_squared_error, soft_cross_entropy, soft_targets,
 };
 
 // Metrics.

@@ -23,7 +23,11 @@ pub struct Key<T: 'static> {
     default: KeyDefault,
     expected: &'static str,
     allows: fn(&T) -> bool,
+    inner: &'static [InnerKey],
 }
+
+/// A key inside the table that a [`Key`] is: its name, its default in Markdown, and its meaning.
+pub type InnerKey = (&'static str, &'static str, &'static str);
 
 /// What a key is where no configuration gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,39 +44,39 @@ impl<T> Key<T> {
     /// A key without a default that takes every `T`.
     #[must_use]
     pub const fn new(name: &'static str, meaning: &'static str) -> Self {
-        Self { name, meaning, default: KeyDefault::None, expected: "", allows: |_| true }
+        let (default, expected) = (KeyDefault::None, "");
+        Self { name, meaning, default, expected, allows: |_| true, inner: &[] }
     }
 
     /// Sets the default, in TOML.
     #[must_use]
-    pub const fn default(self, toml: &'static str) -> Self {
-        Self {
-            name: self.name,
-            meaning: self.meaning,
-            default: KeyDefault::Value(toml),
-            expected: self.expected,
-            allows: self.allows,
-        }
+    pub const fn default(mut self, toml: &'static str) -> Self {
+        self.default = KeyDefault::Value(toml);
+        self
     }
 
     /// Describes, in Markdown, how the default depends on other keys.
     #[must_use]
-    pub const fn depends(self, markdown: &'static str) -> Self {
-        Self {
-            name: self.name,
-            meaning: self.meaning,
-            default: KeyDefault::Depends(markdown),
-            expected: self.expected,
-            allows: self.allows,
-        }
+    pub const fn depends(mut self, markdown: &'static str) -> Self {
+        self.default = KeyDefault::Depends(markdown);
+        self
     }
 
     /// Sets which values are allowed. `expected` completes the sentence "it must be …": a range
     /// alone, such as "at least 1", or a text that also names the type, such as "a finite number
     /// above 0".
     #[must_use]
-    pub const fn check(self, expected: &'static str, allows: fn(&T) -> bool) -> Self {
-        Self { name: self.name, meaning: self.meaning, default: self.default, expected, allows }
+    pub const fn check(mut self, expected: &'static str, allows: fn(&T) -> bool) -> Self {
+        self.expected = expected;
+        self.allows = allows;
+        self
+    }
+
+    /// Describes the keys inside the table that the key is.
+    #[must_use]
+    pub const fn with(mut self, inner: &'static [InnerKey]) -> Self {
+        self.inner = inner;
+        self
     }
 
     pub(super) fn allows(&self, value: &T) -> bool {
@@ -94,6 +98,12 @@ pub trait AnyKey: Sync {
     /// What it must be, after "it must be"; empty where every value of its type is allowed.
     fn expected(&self) -> &'static str;
 
+    /// The keys inside the table that it is, where they are described.
+    fn inner(&self) -> &'static [InnerKey];
+
+    /// What is wrong with a value of another type, as serde reports it.
+    fn fault(&self, value: &Value) -> Option<String>;
+
     /// Whether a value has the key's type and is allowed.
     fn accepts(&self, value: &Value) -> bool;
 }
@@ -113,6 +123,14 @@ impl<T: DeserializeOwned + Serialize> AnyKey for Key<T> {
 
     fn expected(&self) -> &'static str {
         self.expected
+    }
+
+    fn inner(&self) -> &'static [InnerKey] {
+        self.inner
+    }
+
+    fn fault(&self, value: &Value) -> Option<String> {
+        value.clone().try_into::<T>().err().map(|error| error.message().to_owned())
     }
 
     fn accepts(&self, value: &Value) -> bool {

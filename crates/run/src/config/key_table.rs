@@ -18,6 +18,9 @@ pub fn key_table(kind: &dyn TaskKind) -> String {
     for key in COMMON.iter().chain(kind.keys()).copied().flatten() {
         let default = default_of(*key, kind);
         let _ = writeln!(table, "| `{}` | {default} | {} |", key.name(), key.meaning());
+        for (name, default, meaning) in key.inner() {
+            let _ = writeln!(table, "| `{}.{name}` | {default} | {meaning} |", key.name());
+        }
     }
     table
 }
@@ -83,6 +86,37 @@ mod tests {
         ] {
             assert!(table.contains(row), "{row} in {table}");
         }
+    }
+
+    /// The names in backquotes after the first "expected" of what serde reported.
+    fn names(fault: &str) -> Vec<String> {
+        let names = fault.split_once("expected ").map_or("", |(_, names)| names);
+        names.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_keys_inside_a_table_are_those_that_its_type_has() {
+        let mut described = 0;
+        for key in COMMON.into_iter().flatten().filter(|key| !key.inner().is_empty()) {
+            let odd = |kind: Option<&String>| {
+                let mut table = Table::from_iter([("?".to_owned(), Value::Boolean(true))]);
+                table.extend(kind.map(|kind| ("kind".to_owned(), Value::String(kind.clone()))));
+                key.fault(&Value::Table(table)).expect("no table has a key `?`")
+            };
+            let unknown = Table::from_iter([("kind".to_owned(), Value::String("?".to_owned()))]);
+            let kinds = key.fault(&Value::Table(unknown)).unwrap_or_default();
+            let mut expected = match kinds.starts_with("unknown variant ") {
+                true => names(&kinds).iter().flat_map(|kind| names(&odd(Some(kind)))).collect(),
+                false => names(&odd(None)),
+            };
+            expected.sort_unstable();
+            expected.dedup();
+            let mut found: Vec<&str> = key.inner().iter().map(|(name, ..)| *name).collect();
+            found.sort_unstable();
+            assert_eq!(found, expected, "`{}`", key.name());
+            described += 1;
+        }
+        assert!(described >= 4, "{described}");
     }
 
     #[test]

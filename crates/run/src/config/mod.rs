@@ -15,7 +15,7 @@ mod train;
 
 pub use choice::{AutoBatchPlan, BatchesPlan, RecomputePlan, WorkersPlan};
 pub use error::ConfigError;
-pub use key::{AnyKey, Key, KeyDefault, Keys};
+pub use key::{AnyKey, InnerKey, Key, KeyDefault, Keys};
 pub use key_table::key_table;
 pub use layers::Layer;
 pub use log::LogPlan;

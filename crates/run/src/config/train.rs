@@ -25,13 +25,37 @@ const LEARNING_RATE: Key<f64> = Key::new("train.learning_rate", "the schedule's 
     .check("a finite number above 0", |rate| rate.is_finite() && *rate > 0.0);
 const SCHEDULE: Key<Schedule> = Key::new(
     "train.schedule",
-    "or `constant`, `cosine-restarts`, `one-cycle`, `step`, `exponential`, each with numbers of its own",
+    "or `constant`, `cosine-restarts`, `one-cycle`, `step`, `exponential`: the factor of the learning rate over all steps",
 )
-.default(r#"{ kind = "warmup-cosine", warmup = 0.2, floor = 0.0 }"#);
+.default(r#"{ kind = "warmup-cosine", warmup = 0.2, floor = 0.0 }"#)
+.with(&[
+    (
+        "warmup",
+        "0.2, of `one-cycle` 0.3",
+        "`warmup-cosine` and `one-cycle`: share of all steps on the way up, at least 0 and below 1",
+    ),
+    (
+        "floor",
+        "0, of `one-cycle` 0.000004",
+        "`warmup-cosine`, `cosine-restarts` and `one-cycle`: the last factor, 0 to 1",
+    ),
+    ("cycles", "–", "`cosine-restarts`: how many half cosines, 1 to 1000"),
+    ("growth", "2", "`cosine-restarts`: each cycle's length as a multiple of the one before, 1 to 10"),
+    ("start", "0.04", "`one-cycle`: the first factor, 0 to 1"),
+    ("every_steps", "–", "`step`: steps between two drops, at least 1"),
+    ("factor", "0.1", "`step`: what remains at each drop, above 0 and at most 1"),
+    ("last", "–", "`exponential`: the factor after all steps, above 0 and at most 1"),
+]);
 const PLATEAU: Key<Plateau> = Key::new(
     "train.plateau",
-    "`factor`, `patience`, `threshold` and `floor`: lowers the learning rate when epochs stop getting better",
-);
+    "lowers the learning rate when epochs stop getting better by `train.criterion`",
+)
+.with(&[
+    ("factor", "0.1", "what each reduction multiplies it by, above 0 and below 1"),
+    ("patience", "10", "epochs without a gain that are tolerated; one more reduces it"),
+    ("threshold", "0.0001", "the smallest gain that counts, in the criterion's unit"),
+    ("floor", "0", "the smallest product of all reductions, 0 to 1"),
+]);
 const OPTIMIZER: Key<OptimizerConfig> =
     Key::new("train.optimizer", "or `sgd` with `momentum`; `weight_decay` for both")
         .default(r#"{ kind = "adamw", weight_decay = 0.01 }"#);
@@ -49,8 +73,14 @@ const RECOMPUTE: Key<RecomputePlan> = Key::new(
 .default(r#""none""#);
 const AUTO_BATCH: Key<AutoBatchPlan> = Key::new(
     "train.auto_batch",
-    "`least`, `most`, `head_room` and `budget_mib`: before the run, finds the largest batch whose step fits into memory, and trains with it",
-);
+    "before the run, finds the largest batch whose step fits into memory, and trains with it",
+)
+.with(&[
+    ("least", "2", "the smallest batch to try, at least 1"),
+    ("most", "4096", "the largest to try; never more than the training samples"),
+    ("head_room", "0.1", "share of the largest that is left free, at least 0 and below 1"),
+    ("budget_mib", "what is available", "MiB that the process may hold in RAM"),
+]);
 const ACCUMULATE: Key<usize> =
     Key::new("train.accumulate", "batches whose mean gradient makes an update")
         .default("1")
@@ -77,8 +107,12 @@ const CRITERION: Key<Criterion> = Key::new(
 .default(r#""test-loss""#);
 const EARLY_STOP: Key<EarlyStop> = Key::new(
     "train.early_stop",
-    "`patience` and `least_gain`: ends the run after epochs without a gain and serves the best",
-);
+    "ends the run after epochs without a gain by `train.criterion` and serves the best",
+)
+.with(&[
+    ("patience", "–", "epochs without a gain after which the run ends, at least 1"),
+    ("least_gain", "0", "the smallest gain that counts, in the criterion's unit"),
+]);
 const TIMING: Key<Timing> =
     Key::new("train.timing", "or `done`, which waits for the device after each phase of a step")
         .default(r#""submitted""#);

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use serde::Serialize;
+use updraft_trainer::Unit;
 
 use crate::error::RunError;
 
@@ -21,8 +22,10 @@ pub struct ClassProbability {
 pub struct Quantity {
     /// The name of the target.
     pub name: String,
-    /// The number, in the unit that the target has in the training data.
+    /// The number.
     pub value: f64,
+    /// Its unit: that of the target in the training data.
+    pub unit: Unit,
 }
 
 /// What a model predicts for a sample.

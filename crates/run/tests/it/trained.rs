@@ -71,6 +71,7 @@ fn a_model_of_rows_predicts_numbers_in_the_unit_of_the_target() {
         assert_eq!(predicted.sample, format!("{} row {row}", rows.display()));
         let Outcome::Quantities(quantities) = &predicted.outcome else { panic!("{predicted:?}") };
         assert_eq!((quantities.len(), quantities[0].name.as_str()), (1, "y"));
+        assert_eq!(quantities[0].unit, updraft_trainer::Unit::Of("y".into()));
         // Standardized numbers would be within ±2.
         assert!((quantities[0].value - expected).abs() < 40.0, "{quantities:?}");
     }

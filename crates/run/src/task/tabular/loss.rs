@@ -1,9 +1,8 @@
 //! Which loss a predicted number is held to, as a serializable value.
 
-use burn::nn::loss::{HuberLossConfig, Reduction};
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
-use updraft_trainer::mean_squared_error;
+use updraft_trainer::{huber, mean_absolute_error, mean_squared_error};
 
 /// The loss between predictions and values, both standardized: in units of the target's standard
 /// deviation over the training rows.
@@ -44,11 +43,8 @@ impl ValueLoss {
     pub(super) fn forward(&self, predictions: Tensor<2>, values: Tensor<2>) -> Tensor<1> {
         match *self {
             Self::MeanSquaredError => mean_squared_error(predictions, values),
-            Self::MeanAbsoluteError => (predictions - values).abs().mean(),
-            Self::Huber { delta } => {
-                let loss = HuberLossConfig::new(delta).init();
-                loss.forward(predictions, values, Reduction::Mean)
-            }
+            Self::MeanAbsoluteError => mean_absolute_error(predictions, values),
+            Self::Huber { delta } => huber(predictions, values, delta),
         }
     }
 }

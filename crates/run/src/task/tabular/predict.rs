@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use burn::tensor::{Device, Tensor, TensorData};
 use updraft_data::{ColumnKind, Delimiter, Table, TableEncoder, TableSchema};
 use updraft_precision::Policy;
+use updraft_trainer::Unit;
 
 use super::TablePlan;
 use super::data::{features, inputs, scale, with_file_features};
@@ -144,6 +145,7 @@ impl<N: Regressor> Serving for RowPredictor<N> {
             outcome: Outcome::Quantities(vec![Quantity {
                 name: self.target.clone(),
                 value: value * std + mean,
+                unit: Unit::Of(self.target.clone().into()),
             }]),
         };
         Ok(predictions.into_iter().enumerate().map(predicted).collect())
