@@ -26,7 +26,7 @@ pub use ops::{BatchNormOutput, activate, batch_norm_train, conv2d, weighted_sum}
 
 // Memory that operations on flex keep for the next ones.
 #[cfg(feature = "flex")]
-pub use ops::release_memory;
+pub use ops::{kept_memory, release_memory, set_memory_capacity};
 
 // What follows a convolution or a normalization.
 pub use kernels::Activation;
@@ -50,9 +50,6 @@ pub mod slices {
 
     // Activations by themselves.
     pub use crate::kernels::{activate, activate_gradient};
-
-    // Weighted sums of whole tensors.
-    pub use crate::kernels::{weighted_sum, weighted_sum_gradient};
 
     // The maximum or the average of windows.
     pub use crate::kernels::{Divisor, PoolGeometry, PoolShape, Pooling, pool, pool_gradient};

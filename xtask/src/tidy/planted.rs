@@ -147,9 +147,12 @@ fn a_vague_name_is_a_fault() {
 fn unsafe_is_for_kernels() {
     let text = concat!("//! Here.\nfn f() { uns", "afe { g() } }\n");
     breaks("crates/data/src/lib.rs", text, "belongs in a kernel file");
-    let workspace = Planted::new();
-    workspace.write("crates/data/src/kernels/cpu/portable.rs", text);
-    assert_eq!(workspace.faults(), Vec::<String>::new());
+    breaks("crates/data/src/cpu/lib.rs", text, "belongs in a kernel file");
+    for path in ["crates/data/src/kernels/bytes.rs", "crates/conv/src/kernels/direct/tile.rs"] {
+        let workspace = Planted::new();
+        workspace.write(path, text);
+        assert_eq!(workspace.faults(), Vec::<String>::new());
+    }
 }
 
 #[test]

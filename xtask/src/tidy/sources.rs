@@ -27,7 +27,7 @@ const WITHOUT_BURN: [&str; 7] = [
 ];
 
 /// Folders whose files may hold `unsafe`: kernels on bare slices, and what they stand on.
-const KERNELS: [&str; 3] = ["/src/kernels/cpu/", "/src/kernels/cube/", "crates/simd/"];
+const KERNELS: [&str; 2] = ["/src/kernels/", "crates/simd/"];
 
 pub(super) fn faults(workspace: &Workspace) -> Vec<Fault> {
     let mut faults = Vec::new();

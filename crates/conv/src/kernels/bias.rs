@@ -2,8 +2,8 @@
 
 use updraft_simd::{Cut, Isa, over, threads};
 
-use super::cpu::norm;
 use super::geometry::ConvGeometry;
+use super::norm::plane;
 use super::scratch::Scratch;
 
 /// The bias's gradient: `dbias[o] = Σ dy[·, o, ·, ·]`.
@@ -26,8 +26,8 @@ pub fn bias_gradient(
     let vectors = isa.vectors();
     let pixels = geometry.output()[0] * geometry.output()[1];
     let sums = scratch.wide(geometry.shape().batch * channels);
-    over(Cut::new(sums, 1), &mut vec![(); threads(asked_threads)], |plane, sum, ()| {
-        sum[0] = norm::sum(vectors, &dy[plane * pixels..][..pixels]);
+    over(Cut::new(sums, 1), &mut vec![(); threads(asked_threads)], |index, sum, ()| {
+        sum[0] = plane::sum(vectors, &dy[index * pixels..][..pixels]);
     });
     for (channel, dbias) in dbias.iter_mut().enumerate() {
         *dbias = sums.iter().skip(channel).step_by(channels).sum::<f64>() as f32;

@@ -2,13 +2,13 @@
 
 use updraft_simd::{Cut, Isa, Pieces, Together, over, threads};
 
-use super::activation::Activation;
-use super::cpu::{LineJob, TileJob, function, transpose};
-use super::depthwise::Depthwise;
+use super::depthwise::{Depthwise, Planes};
+use super::direct::{LineJob, TileJob};
+use super::elementwise::{Activation, function};
 use super::geometry::ConvGeometry;
+use super::image::transpose;
 use super::packing::{pack, padded_image, padded_len, phase_taps, taps_of};
 use super::plan::{Phase, Phases, Windows};
-use super::planes::Planes;
 use super::scratch::Scratch;
 use super::strategy::{Algorithm, Pass, Rows, Strategy, direct, strategy};
 use super::winograd::Winograd;
@@ -137,7 +137,8 @@ pub(crate) fn forward_into<'a>(
         let weights = &packed[group * weight_len..][..weight_len];
         let image = padded_image(isa, x, shape.input, windows.padded, own_image);
         if let Some(lines) = lines {
-            return lines.job(image, &taps, weights, start, outputs).run(isa, y, by_pixel);
+            let job = lines.job(image, &taps, weights, start, outputs);
+            return job.run(isa, &mut planes_of(y, pixels), by_pixel);
         }
         let job = TileJob {
             image,
@@ -171,6 +172,11 @@ fn rows_of(algorithm: Algorithm, isa: Isa, geometry: &ConvGeometry, pass: Pass) 
         other => other,
     };
     (algorithm == Algorithm::DirectByPixel).then(|| Rows::of(geometry, pass)).flatten()
+}
+
+/// The planes of a sample's results.
+fn planes_of(results: &mut [f32], pixels: usize) -> Vec<&mut [f32]> {
+    results.chunks_exact_mut(pixels).collect()
 }
 
 /// What both passes have of the samples they compute, group by group.
@@ -356,7 +362,7 @@ pub(crate) fn input_gradient_into<'a>(
         if let Some(lines) = lines {
             let weights = &packed[group * weight_len..][..weight_len];
             let job = lines.job(image, &jobs[0].taps, weights, start, inputs);
-            return job.run(isa, dx, by_pixel);
+            return job.run(isa, &mut planes_of(dx, pixels), by_pixel);
         }
         for PhaseJob { phase, taps, weights } in &jobs {
             let pixel = (phase.first[0] * shape.input[1] + phase.first[1]) * blocks * lanes;

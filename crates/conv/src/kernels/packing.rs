@@ -2,8 +2,8 @@
 
 use updraft_simd::Isa;
 
-use super::cpu::{pad, transpose};
 use super::geometry::ConvShape;
+use super::image::{pad, transpose};
 use super::plan::{Padded, Phase, Windows};
 use super::scratch::CACHE_LINE;
 

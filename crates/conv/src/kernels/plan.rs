@@ -68,10 +68,10 @@ pub(crate) struct Phases {
 }
 
 /// One axis of the phases: the padding, and for each phase its pixels with its taps.
-struct Axis {
-    before: usize,
-    size: usize,
-    phases: Vec<(usize, Vec<(usize, usize)>)>,
+pub(crate) struct Axis {
+    pub(crate) before: usize,
+    pub(crate) size: usize,
+    pub(crate) phases: Vec<(usize, Vec<(usize, usize)>)>,
 }
 
 impl Phases {
@@ -95,11 +95,15 @@ impl Phases {
 
 impl Axis {
     fn of(geometry: &ConvGeometry, axis: usize) -> Self {
-        let shape = geometry.shape();
-        let [input, kernel, stride, padding, dilation] =
-            [shape.input, shape.kernel, shape.stride, shape.padding, shape.dilation]
-                .map(|both| both[axis] as isize);
-        let output = geometry.output()[axis] as isize;
+        let ConvShape { input, kernel, stride, padding, dilation, .. } = *geometry.shape();
+        let window = [kernel, stride, padding, dilation].map(|both| both[axis]);
+        Self::of_window(input[axis], geometry.output()[axis], window)
+    }
+
+    /// The phases of `input` pixels, given windows of `[kernel, stride, padding, dilation]`.
+    pub(crate) fn of_window(input: usize, output: usize, window: [usize; 4]) -> Self {
+        let [kernel, stride, padding, dilation] = window.map(|number| number as isize);
+        let (input, output) = (input as isize, output as isize);
         let reached = |phase: isize| {
             // In the order of the pixels that they meet.
             (0..kernel).rev().filter_map(move |k| {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use updraft_simd::Isa;
 
-use super::cpu::LineJob;
+use super::direct::LineJob;
 use super::geometry::{ConvGeometry, ConvShape};
 use super::plan::{Phases, Windows};
 

@@ -2,9 +2,10 @@
 
 use updraft_simd::{Cut, Isa, over, threads};
 
-use super::cpu::{LineWeightJob, WeightJob, transpose};
 use super::depthwise::Depthwise;
+use super::direct::{LineWeightJob, WeightJob};
 use super::geometry::ConvGeometry;
+use super::image::transpose;
 use super::packing::{padded_image, padded_len, taps_of};
 use super::plan::Windows;
 use super::scratch::Scratch;

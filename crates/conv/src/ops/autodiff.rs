@@ -8,28 +8,62 @@ use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
 
-use super::extension::{ConvBackend, ConvSpec, NormSpec, PoolSpec, SumSpec};
+use super::extension::{ConvBackend, ConvGradients, ConvSpec, NormSpec, Operand, PoolSpec};
 use crate::kernels::{Activation, Isa};
 
-/// burn differentiates once: nothing asks for a gradient's gradient.
-const ONCE: &str = "burn's autodiff is first-order";
+/// The first `M` of `M` or `M + 1` values, and the one that may follow.
+fn with_optional<T, const N: usize, const M: usize>(all: [T; N]) -> ([T; M], Option<T>) {
+    let mut all = all.into_iter();
+    let first = std::array::from_fn(|_| all.next().expect("an operation has its operands"));
+    (first, all.next())
+}
 
+/// Computes an operation below the graph and notes it there: `compute` returns the result and what
+/// the gradient needs of it, of which `state` makes the operation's.
+fn on_graph<B, C, O, E, const N: usize>(
+    operation: O,
+    tensors: [FloatTensor<Autodiff<B, C>>; N],
+    state: impl FnOnce([NodeId; N], E) -> O::State,
+    compute: impl FnOnce([FloatTensor<B>; N]) -> (FloatTensor<B>, E),
+) -> (FloatTensor<Autodiff<B, C>>, E)
+where
+    B: ConvGradients,
+    C: CheckpointStrategy,
+    O: Backward<B, N>,
+    E: Clone,
+{
+    let nodes = tensors.each_ref().map(|tensor| tensor.node());
+    match operation.prepare::<C>(nodes).compute_bound().stateful() {
+        OpsKind::Tracked(mut prep) => {
+            let nodes = tensors.each_ref().map(|tensor| prep.checkpoint(tensor));
+            let (y, kept) = compute(tensors.map(|tensor| tensor.into_primitive()));
+            (prep.finish(state(nodes, kept.clone()), y), kept)
+        }
+        OpsKind::UnTracked(prep) => {
+            let (y, kept) = compute(tensors.map(|tensor| tensor.into_primitive()));
+            (prep.finish(y), kept)
+        }
+    }
+}
+
+/// A convolution of input and weights, and of a bias if there are three tensors.
 #[derive(Debug)]
 struct Convolution;
 
-impl<B: ConvBackend> Backward<B, 3> for Convolution {
-    type State = (NodeId, NodeId, ConvSpec);
+impl<B: ConvGradients, const N: usize> Backward<B, N> for Convolution {
+    type State = ([NodeId; N], ConvSpec);
 
     fn backward(
         self,
-        ops: Ops<Self::State, 3>,
+        ops: Ops<Self::State, N>,
         gradients: &mut Gradients,
         checkpointer: &mut Checkpointer,
     ) {
         let dy = gradients.consume::<B>(&ops.node);
-        let [x, w, bias] = ops.parents;
-        let (x_state, w_state, spec) = ops.state;
-        if let Some(node) = bias.filter(|_| spec.has_bias) {
+        let ([x, w], bias) = with_optional(ops.parents);
+        let (states, spec) = ops.state;
+        let ([x_state, w_state], _) = with_optional(states);
+        if let Some(node) = bias.flatten() {
             gradients.register::<B>(node.id, B::convolution_bias_gradient(dy.clone(), spec));
         }
         if let Some(node) = x {
@@ -48,7 +82,7 @@ impl<B: ConvBackend> Backward<B, 3> for Convolution {
 #[derive(Debug)]
 struct Activated;
 
-impl<B: ConvBackend> Backward<B, 1> for Activated {
+impl<B: ConvGradients> Backward<B, 1> for Activated {
     type State = (NodeId, Activation, Isa);
 
     fn backward(
@@ -67,29 +101,28 @@ impl<B: ConvBackend> Backward<B, 1> for Activated {
     }
 }
 
+/// A normalization of input, factors and summands, and of a residual if there are four tensors.
 #[derive(Debug)]
 struct BatchNorm;
 
-impl<B: ConvBackend> Backward<B, 4> for BatchNorm {
+impl<B: ConvGradients, const N: usize> Backward<B, N> for BatchNorm {
     /// The tensors, the statistics, and what the normalization was.
-    type State = ([NodeId; 4], [FloatTensor<B>; 2], NormSpec);
+    type State = ([NodeId; N], [FloatTensor<B>; 2], NormSpec);
 
     fn backward(
         self,
-        ops: Ops<Self::State, 4>,
+        ops: Ops<Self::State, N>,
         gradients: &mut Gradients,
         checkpointer: &mut Checkpointer,
     ) {
         let dy = gradients.consume::<B>(&ops.node);
-        let (nodes, [mean, variance], spec) = ops.state;
-        let [x, gamma, beta, residual]: [FloatTensor<B>; 4] =
+        let (nodes, statistics, spec) = ops.state;
+        let tensors: [FloatTensor<B>; N] =
             nodes.map(|node| checkpointer.retrieve_node_output(node));
-        let (dx, dgamma, dbeta, dresidual) =
-            B::normalization_gradient(x, gamma, beta, mean, variance, residual, dy, spec);
-        let [x, gamma, beta, residual] = ops.parents;
-        let residual = residual.filter(|_| spec.has_residual);
-        let parents = [x, gamma, beta, residual].into_iter();
-        for (parent, gradient) in parents.zip([dx, dgamma, dbeta, dresidual]) {
+        let ([x, gamma, beta], residual) = with_optional(tensors);
+        let (own, dresidual) =
+            B::normalization_gradient(x, [gamma, beta], statistics, residual, dy, spec);
+        for (parent, gradient) in ops.parents.into_iter().zip(own.into_iter().chain(dresidual)) {
             if let Some(node) = parent {
                 gradients.register::<B>(node.id, gradient);
             }
@@ -100,7 +133,7 @@ impl<B: ConvBackend> Backward<B, 4> for BatchNorm {
 #[derive(Debug)]
 struct Pooled;
 
-impl<B: ConvBackend> Backward<B, 1> for Pooled {
+impl<B: ConvGradients> Backward<B, 1> for Pooled {
     type State = (NodeId, PoolSpec);
 
     fn backward(
@@ -118,26 +151,28 @@ impl<B: ConvBackend> Backward<B, 1> for Pooled {
     }
 }
 
+/// A sum of two tensors or three, whose weights come before them.
 #[derive(Debug)]
 struct WeightedSum;
 
-impl<B: ConvBackend> Backward<B, 4> for WeightedSum {
-    type State = ([NodeId; 4], SumSpec);
+impl<B: ConvGradients, const N: usize> Backward<B, N> for WeightedSum {
+    type State = ([NodeId; N], Isa);
 
     fn backward(
         self,
-        ops: Ops<Self::State, 4>,
+        ops: Ops<Self::State, N>,
         gradients: &mut Gradients,
         checkpointer: &mut Checkpointer,
     ) {
         let dy = gradients.consume::<B>(&ops.node);
-        let (nodes, spec) = ops.state;
-        let [a, b, c, weights]: [FloatTensor<B>; 4] =
-            nodes.map(|node| checkpointer.retrieve_node_output(node));
-        let (da, db, dc, dweights) = B::weighted_sum_gradient(a, b, c, weights, dy, spec);
-        let [a, b, c, weights] = ops.parents;
-        let parents = [a, b, c.filter(|_| spec.terms == 3), weights].into_iter();
-        for (parent, gradient) in parents.zip([da, db, dc, dweights]) {
+        let (nodes, isa) = ops.state;
+        let mut tensors: Vec<FloatTensor<B>> =
+            nodes.into_iter().map(|node| checkpointer.retrieve_node_output(node)).collect();
+        let weights = tensors.remove(0);
+        let (dtensors, dweights) = B::weighted_sum_gradient(tensors, weights, dy, isa);
+        for (parent, gradient) in
+            ops.parents.into_iter().zip(std::iter::once(dweights).chain(dtensors))
+        {
             if let Some(node) = parent {
                 gradients.register::<B>(node.id, gradient);
             }
@@ -145,116 +180,88 @@ impl<B: ConvBackend> Backward<B, 4> for WeightedSum {
     }
 }
 
-/// Normalizes by the inner backend: result, mean and variance.
-fn normalized<B: ConvBackend>(
-    [x, gamma, beta, residual]: [FloatTensor<B>; 4],
-    given: Option<[FloatTensor<B>; 2]>,
-    spec: NormSpec,
-) -> (FloatTensor<B>, [FloatTensor<B>; 2]) {
-    match given {
-        Some([mean, variance]) => {
-            let statistics = [mean.clone(), variance.clone()];
-            (B::normalization_by(x, gamma, beta, mean, variance, residual, spec), statistics)
-        }
-        None => {
-            let (y, mean, variance) = B::normalization(x, gamma, beta, residual, spec);
-            (y, [mean, variance])
-        }
-    }
+fn convolved<B: ConvGradients, C: CheckpointStrategy, const N: usize>(
+    tensors: [FloatTensor<Autodiff<B, C>>; N],
+    spec: ConvSpec,
+) -> FloatTensor<Autodiff<B, C>> {
+    let state = |nodes, ()| (nodes, spec);
+    let (y, ()) = on_graph::<B, C, _, _, N>(Convolution, tensors, state, |tensors| {
+        let ([x, w], bias) = with_optional(tensors);
+        (B::convolution(x, w, bias.into(), spec), ())
+    });
+    y
 }
 
-/// The same on a graph.
-fn normalized_on_graph<B: ConvBackend, C: CheckpointStrategy>(
-    tensors: [FloatTensor<Autodiff<B, C>>; 4],
+/// The result with the statistics: the given ones, or the batch's.
+fn normalized<B: ConvGradients, C: CheckpointStrategy, const N: usize>(
+    tensors: [FloatTensor<Autodiff<B, C>>; N],
     given: Option<[FloatTensor<B>; 2]>,
     spec: NormSpec,
 ) -> (FloatTensor<Autodiff<B, C>>, [FloatTensor<B>; 2]) {
-    let nodes = tensors.each_ref().map(|tensor| tensor.node());
-    match BatchNorm.prepare::<C>(nodes).compute_bound().stateful() {
-        OpsKind::Tracked(mut prep) => {
-            let states = tensors.each_ref().map(|tensor| prep.checkpoint(tensor));
-            let tensors = tensors.map(|tensor| tensor.into_primitive());
-            let (y, statistics) = normalized::<B>(tensors, given, spec);
-            (prep.finish((states, statistics.clone(), spec), y), statistics)
+    let state = |nodes, statistics| (nodes, statistics, spec);
+    on_graph::<B, C, _, _, N>(BatchNorm, tensors, state, |tensors| {
+        let ([x, gamma, beta], residual) = with_optional(tensors);
+        let residual = residual.into();
+        match given {
+            Some([mean, variance]) => {
+                let statistics = [mean.clone(), variance.clone()];
+                let y = B::normalization_by(x, gamma, beta, mean, variance, residual, spec);
+                (y, statistics)
+            }
+            None => {
+                let (y, mean, variance) = B::normalization(x, gamma, beta, residual, spec);
+                (y, [mean, variance])
+            }
         }
-        OpsKind::UnTracked(prep) => {
-            let tensors = tensors.map(|tensor| tensor.into_primitive());
-            let (y, statistics) = normalized::<B>(tensors, given, spec);
-            (prep.finish(y), statistics)
-        }
-    }
+    })
 }
 
-impl<B: ConvBackend, C: CheckpointStrategy> ConvBackend for Autodiff<B, C> {
+fn summed<B: ConvGradients, C: CheckpointStrategy, const N: usize>(
+    weights_and_tensors: [FloatTensor<Autodiff<B, C>>; N],
+    isa: Isa,
+) -> FloatTensor<Autodiff<B, C>> {
+    let state = |nodes, ()| (nodes, isa);
+    let (y, ()) = on_graph::<B, C, _, _, N>(WeightedSum, weights_and_tensors, state, |tensors| {
+        let ([weights, a, b], c) = with_optional(tensors);
+        (B::weighted_sum(a, b, c.into(), weights, isa), ())
+    });
+    y
+}
+
+impl<B: ConvGradients, C: CheckpointStrategy> ConvBackend for Autodiff<B, C> {
     fn convolution(
         x: FloatTensor<Self>,
         w: FloatTensor<Self>,
-        bias: FloatTensor<Self>,
+        bias: Operand<Self>,
         spec: ConvSpec,
     ) -> FloatTensor<Self> {
-        let nodes = [x.node(), w.node(), bias.node()];
-        match Convolution.prepare::<C>(nodes).compute_bound().stateful() {
-            OpsKind::Tracked(mut prep) => {
-                let state = (prep.checkpoint(&x), prep.checkpoint(&w), spec);
-                let [x, w, bias] = [x, w, bias].map(|tensor| tensor.into_primitive());
-                prep.finish(state, B::convolution(x, w, bias, spec))
-            }
-            OpsKind::UnTracked(prep) => {
-                let [x, w, bias] = [x, w, bias].map(|tensor| tensor.into_primitive());
-                prep.finish(B::convolution(x, w, bias, spec))
-            }
+        match bias {
+            Operand::Given(bias) => convolved::<B, C, 3>([x, w, bias], spec),
+            Operand::Absent => convolved::<B, C, 2>([x, w], spec),
         }
-    }
-
-    fn convolution_input_gradient(
-        _dy: FloatTensor<Self>,
-        _w: FloatTensor<Self>,
-        _spec: ConvSpec,
-    ) -> FloatTensor<Self> {
-        unreachable!("{ONCE}")
-    }
-
-    fn convolution_weight_gradient(
-        _x: FloatTensor<Self>,
-        _dy: FloatTensor<Self>,
-        _spec: ConvSpec,
-    ) -> FloatTensor<Self> {
-        unreachable!("{ONCE}")
-    }
-
-    fn convolution_bias_gradient(_dy: FloatTensor<Self>, _spec: ConvSpec) -> FloatTensor<Self> {
-        unreachable!("{ONCE}")
     }
 
     fn activation(x: FloatTensor<Self>, activation: Activation, isa: Isa) -> FloatTensor<Self> {
-        match Activated.prepare::<C>([x.node()]).compute_bound().stateful() {
-            OpsKind::Tracked(mut prep) => {
-                let state = (prep.checkpoint(&x), activation, isa);
-                prep.finish(state, B::activation(x.into_primitive(), activation, isa))
-            }
-            OpsKind::UnTracked(prep) => {
-                prep.finish(B::activation(x.into_primitive(), activation, isa))
-            }
-        }
-    }
-
-    fn activation_gradient(
-        _x: FloatTensor<Self>,
-        _dy: FloatTensor<Self>,
-        _activation: Activation,
-        _path: Isa,
-    ) -> FloatTensor<Self> {
-        unreachable!("{ONCE}")
+        let state = |[node]: [NodeId; 1], ()| (node, activation, isa);
+        let (y, ()) = on_graph::<B, C, _, _, 1>(Activated, [x], state, |[x]| {
+            (B::activation(x, activation, isa), ())
+        });
+        y
     }
 
     fn normalization(
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
         beta: FloatTensor<Self>,
-        residual: FloatTensor<Self>,
+        residual: Operand<Self>,
         spec: NormSpec,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
-        let (y, statistics) = normalized_on_graph::<B, C>([x, gamma, beta, residual], None, spec);
+        let (y, statistics) = match residual {
+            Operand::Given(residual) => {
+                normalized::<B, C, 4>([x, gamma, beta, residual], None, spec)
+            }
+            Operand::Absent => normalized::<B, C, 3>([x, gamma, beta], None, spec),
+        };
         let [mean, variance] = statistics.map(|tensor| <FloatTensor<Self>>::new(tensor));
         (y, mean, variance)
     }
@@ -265,74 +272,36 @@ impl<B: ConvBackend, C: CheckpointStrategy> ConvBackend for Autodiff<B, C> {
         beta: FloatTensor<Self>,
         mean: FloatTensor<Self>,
         variance: FloatTensor<Self>,
-        residual: FloatTensor<Self>,
+        residual: Operand<Self>,
         spec: NormSpec,
     ) -> FloatTensor<Self> {
-        let given = [mean, variance].map(|tensor| tensor.into_primitive());
-        normalized_on_graph::<B, C>([x, gamma, beta, residual], Some(given), spec).0
-    }
-
-    fn normalization_gradient(
-        _x: FloatTensor<Self>,
-        _gamma: FloatTensor<Self>,
-        _beta: FloatTensor<Self>,
-        _mean: FloatTensor<Self>,
-        _variance: FloatTensor<Self>,
-        _residual: FloatTensor<Self>,
-        _dy: FloatTensor<Self>,
-        _spec: NormSpec,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
-        unreachable!("{ONCE}")
-    }
-
-    fn pooling(x: FloatTensor<Self>, spec: PoolSpec) -> FloatTensor<Self> {
-        match Pooled.prepare::<C>([x.node()]).compute_bound().stateful() {
-            OpsKind::Tracked(mut prep) => {
-                let state = (prep.checkpoint(&x), spec.clone());
-                prep.finish(state, B::pooling(x.into_primitive(), spec))
+        let given = Some([mean, variance].map(|tensor| tensor.into_primitive()));
+        match residual {
+            Operand::Given(residual) => {
+                normalized::<B, C, 4>([x, gamma, beta, residual], given, spec).0
             }
-            OpsKind::UnTracked(prep) => prep.finish(B::pooling(x.into_primitive(), spec)),
+            Operand::Absent => normalized::<B, C, 3>([x, gamma, beta], given, spec).0,
         }
     }
 
-    fn pooling_gradient(
-        _x: FloatTensor<Self>,
-        _dy: FloatTensor<Self>,
-        _spec: PoolSpec,
-    ) -> FloatTensor<Self> {
-        unreachable!("{ONCE}")
+    fn pooling(x: FloatTensor<Self>, spec: PoolSpec) -> FloatTensor<Self> {
+        let below = spec.clone();
+        let state = |[node]: [NodeId; 1], ()| (node, spec);
+        let (y, ()) =
+            on_graph::<B, C, _, _, 1>(Pooled, [x], state, |[x]| (B::pooling(x, below), ()));
+        y
     }
 
     fn weighted_sum(
         a: FloatTensor<Self>,
         b: FloatTensor<Self>,
-        c: FloatTensor<Self>,
+        c: Operand<Self>,
         weights: FloatTensor<Self>,
-        spec: SumSpec,
+        isa: Isa,
     ) -> FloatTensor<Self> {
-        let tensors = [a, b, c, weights];
-        let nodes = tensors.each_ref().map(|tensor| tensor.node());
-        match WeightedSum.prepare::<C>(nodes).compute_bound().stateful() {
-            OpsKind::Tracked(mut prep) => {
-                let states = tensors.each_ref().map(|tensor| prep.checkpoint(tensor));
-                let [a, b, c, weights] = tensors.map(|tensor| tensor.into_primitive());
-                prep.finish((states, spec), B::weighted_sum(a, b, c, weights, spec))
-            }
-            OpsKind::UnTracked(prep) => {
-                let [a, b, c, weights] = tensors.map(|tensor| tensor.into_primitive());
-                prep.finish(B::weighted_sum(a, b, c, weights, spec))
-            }
+        match c {
+            Operand::Given(c) => summed::<B, C, 4>([weights, a, b, c], isa),
+            Operand::Absent => summed::<B, C, 3>([weights, a, b], isa),
         }
-    }
-
-    fn weighted_sum_gradient(
-        _a: FloatTensor<Self>,
-        _b: FloatTensor<Self>,
-        _c: FloatTensor<Self>,
-        _weights: FloatTensor<Self>,
-        _dy: FloatTensor<Self>,
-        _spec: SumSpec,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
-        unreachable!("{ONCE}")
     }
 }

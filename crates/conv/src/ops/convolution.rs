@@ -77,7 +77,7 @@ mod fused {
 
     use crate::kernels::{Activation, ConvShape, Isa};
     use crate::ops::activation::activate_by;
-    use crate::ops::extension::{ConvBackend, ConvSpec};
+    use crate::ops::extension::{ConvBackend, ConvSpec, Operand};
     use crate::ops::path::LayerPath;
 
     pub(super) fn conv2d(
@@ -104,10 +104,10 @@ mod fused {
         };
         let dtype = x.dtype();
         let [x, weight] = [x, weight].map(|tensor| tensor.cast(FloatDType::F32).into_dispatch());
-        let has_bias = bias.is_some();
-        let bias = bias.map_or(weight.clone(), |bias| bias.cast(FloatDType::F32).into_dispatch());
-        let spec = ConvSpec { shape, has_bias, activation: fused, isa };
-        let y = Tensor::<4>::from_dispatch(Dispatch::convolution(x, weight, bias, spec));
+        let bias = bias.map(|bias| bias.cast(FloatDType::F32).into_dispatch());
+        let spec = ConvSpec { shape, activation: fused, isa };
+        let y =
+            Tensor::<4>::from_dispatch(Dispatch::convolution(x, weight, Operand::from(bias), spec));
         activate_by(y, after, Some(LayerPath::Kernels(isa))).cast(dtype)
     }
 }

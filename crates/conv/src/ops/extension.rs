@@ -1,4 +1,4 @@
-//! What a backend has to offer to run our kernels.
+//! What a backend has to offer to run our kernels: operations, and the gradients of them.
 #![allow(
     clippy::too_many_arguments,
     clippy::type_complexity,
@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, backend_extension};
+use burn::backend::{Backend, ExtensionType, backend_extension};
 
 use crate::kernels::{Activation, ConvShape, Isa, PoolGeometry, Pooling, StatisticsOf};
 
@@ -16,7 +16,6 @@ use crate::kernels::{Activation, ConvShape, Isa, PoolGeometry, Pooling, Statisti
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConvSpec {
     pub(crate) shape: ConvShape,
-    pub(crate) has_bias: bool,
     /// What follows; nothing where a gradient is wanted.
     pub(crate) activation: Activation,
     pub(crate) isa: Isa,
@@ -26,7 +25,6 @@ pub(crate) struct ConvSpec {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NormSpec {
     pub(crate) epsilon: f64,
-    pub(crate) has_residual: bool,
     pub(crate) activation: Activation,
     pub(crate) of: StatisticsOf,
     pub(crate) isa: Isa,
@@ -42,60 +40,50 @@ pub(crate) struct PoolSpec {
     pub(crate) isa: Isa,
 }
 
-/// What a weighted sum is, apart from its tensors.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SumSpec {
-    /// 2 or 3.
-    pub(crate) terms: usize,
-    pub(crate) isa: Isa,
+/// A tensor that an operation may do without; burn's macro passes no `Option`.
+#[derive(ExtensionType)]
+pub(crate) enum Operand<B: Backend> {
+    /// It takes part.
+    Given(FloatTensor<B>),
+    /// There is none.
+    Absent,
 }
 
-/// Our operations, on f32 tensors. In the place of a bias, residual or third term that is not
-/// there stands another tensor, which is not read.
+impl<B: Backend> Operand<B> {
+    pub(crate) fn given(self) -> Option<FloatTensor<B>> {
+        match self {
+            Self::Given(tensor) => Some(tensor),
+            Self::Absent => None,
+        }
+    }
+}
+
+impl<B: Backend> From<Option<FloatTensor<B>>> for Operand<B> {
+    fn from(tensor: Option<FloatTensor<B>>) -> Self {
+        tensor.map_or(Self::Absent, Self::Given)
+    }
+}
+
+/// Our operations, on f32 tensors.
 #[backend_extension(Flex: cfg(feature = "flex"), Autodiff: cfg(feature = "autodiff"))]
 pub(crate) trait ConvBackend: Backend {
     /// A convolution.
     fn convolution(
         x: FloatTensor<Self>,
         w: FloatTensor<Self>,
-        bias: FloatTensor<Self>,
+        #[extension_type] bias: Operand<Self>,
         spec: ConvSpec,
     ) -> FloatTensor<Self>;
-
-    /// The input's gradient.
-    fn convolution_input_gradient(
-        dy: FloatTensor<Self>,
-        w: FloatTensor<Self>,
-        spec: ConvSpec,
-    ) -> FloatTensor<Self>;
-
-    /// The weights' gradient.
-    fn convolution_weight_gradient(
-        x: FloatTensor<Self>,
-        dy: FloatTensor<Self>,
-        spec: ConvSpec,
-    ) -> FloatTensor<Self>;
-
-    /// The bias's gradient.
-    fn convolution_bias_gradient(dy: FloatTensor<Self>, spec: ConvSpec) -> FloatTensor<Self>;
 
     /// An activation.
     fn activation(x: FloatTensor<Self>, activation: Activation, isa: Isa) -> FloatTensor<Self>;
-
-    /// Its gradient.
-    fn activation_gradient(
-        x: FloatTensor<Self>,
-        dy: FloatTensor<Self>,
-        activation: Activation,
-        isa: Isa,
-    ) -> FloatTensor<Self>;
 
     /// A batch normalization by its own statistics: result, mean and variance.
     fn normalization(
         x: FloatTensor<Self>,
         gamma: FloatTensor<Self>,
         beta: FloatTensor<Self>,
-        residual: FloatTensor<Self>,
+        #[extension_type] residual: Operand<Self>,
         spec: NormSpec,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
 
@@ -106,50 +94,75 @@ pub(crate) trait ConvBackend: Backend {
         beta: FloatTensor<Self>,
         mean: FloatTensor<Self>,
         variance: FloatTensor<Self>,
-        residual: FloatTensor<Self>,
+        #[extension_type] residual: Operand<Self>,
         spec: NormSpec,
     ) -> FloatTensor<Self>;
-
-    /// The gradients of either: of input, factors, summands and residual; without a residual the
-    /// last is one number that nobody reads.
-    fn normalization_gradient(
-        x: FloatTensor<Self>,
-        gamma: FloatTensor<Self>,
-        beta: FloatTensor<Self>,
-        mean: FloatTensor<Self>,
-        variance: FloatTensor<Self>,
-        residual: FloatTensor<Self>,
-        dy: FloatTensor<Self>,
-        spec: NormSpec,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
 
     /// A pooling.
     fn pooling(x: FloatTensor<Self>, spec: PoolSpec) -> FloatTensor<Self>;
 
-    /// Its gradient.
+    /// A weighted sum of two or three tensors.
+    fn weighted_sum(
+        a: FloatTensor<Self>,
+        b: FloatTensor<Self>,
+        #[extension_type] c: Operand<Self>,
+        weights: FloatTensor<Self>,
+        isa: Isa,
+    ) -> FloatTensor<Self>;
+}
+
+/// The gradients of our operations, on a backend below autodiff: burn differentiates once.
+#[cfg(feature = "autodiff")]
+pub(crate) trait ConvGradients: ConvBackend {
+    /// The gradient of a convolution's input.
+    fn convolution_input_gradient(
+        dy: FloatTensor<Self>,
+        w: FloatTensor<Self>,
+        spec: ConvSpec,
+    ) -> FloatTensor<Self>;
+
+    /// The gradient of a convolution's weights.
+    fn convolution_weight_gradient(
+        x: FloatTensor<Self>,
+        dy: FloatTensor<Self>,
+        spec: ConvSpec,
+    ) -> FloatTensor<Self>;
+
+    /// The gradient of a convolution's bias.
+    fn convolution_bias_gradient(dy: FloatTensor<Self>, spec: ConvSpec) -> FloatTensor<Self>;
+
+    /// The gradient of an activation.
+    fn activation_gradient(
+        x: FloatTensor<Self>,
+        dy: FloatTensor<Self>,
+        activation: Activation,
+        isa: Isa,
+    ) -> FloatTensor<Self>;
+
+    /// The gradients of either normalization, whose parameters are factors and summands: of input,
+    /// factors and summands, and of the residual where
+    /// there is one.
+    fn normalization_gradient(
+        x: FloatTensor<Self>,
+        parameters: [FloatTensor<Self>; 2],
+        statistics: [FloatTensor<Self>; 2],
+        residual: Option<FloatTensor<Self>>,
+        dy: FloatTensor<Self>,
+        spec: NormSpec,
+    ) -> ([FloatTensor<Self>; 3], Option<FloatTensor<Self>>);
+
+    /// The gradient of a pooling.
     fn pooling_gradient(
         x: FloatTensor<Self>,
         dy: FloatTensor<Self>,
         spec: PoolSpec,
     ) -> FloatTensor<Self>;
 
-    /// A weighted sum of two or three tensors.
-    fn weighted_sum(
-        a: FloatTensor<Self>,
-        b: FloatTensor<Self>,
-        c: FloatTensor<Self>,
-        weights: FloatTensor<Self>,
-        spec: SumSpec,
-    ) -> FloatTensor<Self>;
-
-    /// Its gradients: of the tensors and the weights; of two tensors the third gradient is one
-    /// number that nobody reads.
+    /// The gradients of a weighted sum: of its tensors and of the weights.
     fn weighted_sum_gradient(
-        a: FloatTensor<Self>,
-        b: FloatTensor<Self>,
-        c: FloatTensor<Self>,
+        tensors: Vec<FloatTensor<Self>>,
         weights: FloatTensor<Self>,
         dy: FloatTensor<Self>,
-        spec: SumSpec,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
+        isa: Isa,
+    ) -> (Vec<FloatTensor<Self>>, FloatTensor<Self>);
 }

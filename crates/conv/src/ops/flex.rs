@@ -7,7 +7,9 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::TensorData;
 use updraft_simd::pool_threads;
 
-use super::extension::{ConvBackend, ConvSpec, NormSpec, PoolSpec, SumSpec};
+#[cfg(feature = "autodiff")]
+use super::extension::ConvGradients;
+use super::extension::{ConvBackend, ConvSpec, NormSpec, Operand, PoolSpec};
 use super::memory;
 use crate::kernels::{
     Activation, BatchNormShape, ConvGeometry, ConvShape, Fresh, GradientPass, Isa, Normalization,
@@ -22,11 +24,16 @@ thread_local! {
 }
 
 impl ConvBackend for Flex {
-    fn convolution(x: FlexTensor, w: FlexTensor, bias: FlexTensor, spec: ConvSpec) -> FlexTensor {
-        let ConvSpec { shape, has_bias, activation, isa } = spec;
+    fn convolution(
+        x: FlexTensor,
+        w: FlexTensor,
+        bias: Operand<Self>,
+        spec: ConvSpec,
+    ) -> FlexTensor {
+        let ConvSpec { shape, activation, isa } = spec;
         let geometry = checked(shape);
         let (x, w) = (contiguous(x), contiguous(w));
-        let bias = present(has_bias, bias);
+        let bias = bias.given().map(contiguous);
         let bias = bias.as_ref().map(FlexTensor::storage);
         let len = geometry.output_len();
         let y = result(len, len / shape.batch, |y| {
@@ -40,6 +47,96 @@ impl ConvBackend for Flex {
         tensor(y, [shape.batch, shape.channels[1], rows, columns])
     }
 
+    fn activation(x: FlexTensor, activation: Activation, isa: Isa) -> FlexTensor {
+        let x = contiguous(x);
+        let dims = x.layout().shape().to_vec();
+        let y = result(dims.iter().product(), PIECE, |y| {
+            activate_into(isa, activation, x.storage(), y, pool_threads());
+        });
+        memory::keep([x]);
+        tensor(y, dims)
+    }
+
+    fn normalization(
+        x: FlexTensor,
+        gamma: FlexTensor,
+        beta: FlexTensor,
+        residual: Operand<Self>,
+        spec: NormSpec,
+    ) -> (FlexTensor, FlexTensor, FlexTensor) {
+        let x = contiguous(x);
+        let shape = norm_shape(&x);
+        let (mut mean, mut variance) = (vec![0.0; shape.channels], vec![0.0; shape.channels]);
+        with(|scratch, threads| {
+            let statistics = [&mut mean[..], &mut variance[..]];
+            moments(spec.isa, shape, x.storage(), statistics, scratch, threads);
+        });
+        let vector = |values| tensor(values, [shape.channels]);
+        let (mean, variance) = (vector(mean), vector(variance));
+        let statistics = (mean.clone(), variance.clone());
+        let y = Self::normalization_by(x, gamma, beta, statistics.0, statistics.1, residual, spec);
+        (y, mean, variance)
+    }
+
+    fn normalization_by(
+        x: FlexTensor,
+        gamma: FlexTensor,
+        beta: FlexTensor,
+        mean: FlexTensor,
+        variance: FlexTensor,
+        residual: Operand<Self>,
+        spec: NormSpec,
+    ) -> FlexTensor {
+        let [x, gamma, beta, mean, variance] = [x, gamma, beta, mean, variance].map(contiguous);
+        let residual = residual.given().map(contiguous);
+        let shape = norm_shape(&x);
+        let by = normalization(&gamma, &beta, residual.as_ref(), spec);
+        let statistics = [mean.storage(), variance.storage()];
+        let y = result(shape.len(), shape.pixels, |y| {
+            apply_into(spec.isa, shape, by, statistics, x.storage(), y, pool_threads());
+        });
+        let dims = x.layout().shape().to_vec();
+        memory::keep([x]);
+        residual.into_iter().for_each(|residual| memory::keep([residual]));
+        tensor(y, dims)
+    }
+
+    fn pooling(x: FlexTensor, spec: PoolSpec) -> FlexTensor {
+        let PoolSpec { pooling, geometry, planes, isa } = spec;
+        let x = contiguous(x);
+        let [rows, columns] = geometry.output();
+        let y = result(geometry.output_len(), geometry.output_plane(), |y| {
+            with(|scratch, threads| {
+                pool_into(isa, pooling, &geometry, x.storage(), y, scratch, threads);
+            });
+        });
+        memory::keep([x]);
+        tensor(y, [planes[0], planes[1], rows, columns])
+    }
+
+    fn weighted_sum(
+        a: FlexTensor,
+        b: FlexTensor,
+        c: Operand<Self>,
+        weights: FlexTensor,
+        isa: Isa,
+    ) -> FlexTensor {
+        let [a, b, weights] = [a, b, weights].map(contiguous);
+        let c = c.given().map(contiguous);
+        let dims = a.layout().shape().to_vec();
+        let inputs: Vec<&[f32]> =
+            [&a, &b].into_iter().chain(&c).map(|tensor| tensor.storage()).collect();
+        let y = result(dims.iter().product(), PIECE, |y| {
+            weighted_sum_into(isa, &inputs, weights.storage(), y, pool_threads());
+        });
+        memory::keep([a, b]);
+        c.into_iter().for_each(|c| memory::keep([c]));
+        tensor(y, dims)
+    }
+}
+
+#[cfg(feature = "autodiff")]
+impl ConvGradients for Flex {
     fn convolution_input_gradient(dy: FlexTensor, w: FlexTensor, spec: ConvSpec) -> FlexTensor {
         let ConvSpec { shape, isa, .. } = spec;
         let geometry = checked(shape);
@@ -79,16 +176,6 @@ impl ConvBackend for Flex {
         tensor(dbias, [spec.shape.channels[1]])
     }
 
-    fn activation(x: FlexTensor, activation: Activation, isa: Isa) -> FlexTensor {
-        let x = contiguous(x);
-        let dims = x.layout().shape().to_vec();
-        let y = result(dims.iter().product(), PIECE, |y| {
-            activate_into(isa, activation, x.storage(), y, pool_threads());
-        });
-        memory::keep([x]);
-        tensor(y, dims)
-    }
-
     fn activation_gradient(
         x: FlexTensor,
         dy: FlexTensor,
@@ -104,70 +191,25 @@ impl ConvBackend for Flex {
         tensor(dx, dims)
     }
 
-    fn normalization(
-        x: FlexTensor,
-        gamma: FlexTensor,
-        beta: FlexTensor,
-        residual: FlexTensor,
-        spec: NormSpec,
-    ) -> (FlexTensor, FlexTensor, FlexTensor) {
-        let x = contiguous(x);
-        let shape = norm_shape(&x);
-        let (mut mean, mut variance) = (vec![0.0; shape.channels], vec![0.0; shape.channels]);
-        with(|scratch, threads| {
-            let statistics = [&mut mean[..], &mut variance[..]];
-            moments(spec.isa, shape, x.storage(), statistics, scratch, threads);
-        });
-        let vector = |values| tensor(values, [shape.channels]);
-        let (mean, variance) = (vector(mean), vector(variance));
-        let statistics = (mean.clone(), variance.clone());
-        let y = Self::normalization_by(x, gamma, beta, statistics.0, statistics.1, residual, spec);
-        (y, mean, variance)
-    }
-
-    fn normalization_by(
-        x: FlexTensor,
-        gamma: FlexTensor,
-        beta: FlexTensor,
-        mean: FlexTensor,
-        variance: FlexTensor,
-        residual: FlexTensor,
-        spec: NormSpec,
-    ) -> FlexTensor {
-        let [x, gamma, beta, mean, variance] = [x, gamma, beta, mean, variance].map(contiguous);
-        let residual = present(spec.has_residual, residual);
-        let shape = norm_shape(&x);
-        let by = normalization(&gamma, &beta, residual.as_ref(), spec);
-        let statistics = [mean.storage(), variance.storage()];
-        let y = result(shape.len(), shape.pixels, |y| {
-            apply_into(spec.isa, shape, by, statistics, x.storage(), y, pool_threads());
-        });
-        let dims = x.layout().shape().to_vec();
-        memory::keep([x]);
-        residual.into_iter().for_each(|residual| memory::keep([residual]));
-        tensor(y, dims)
-    }
-
     fn normalization_gradient(
         x: FlexTensor,
-        gamma: FlexTensor,
-        beta: FlexTensor,
-        mean: FlexTensor,
-        variance: FlexTensor,
-        residual: FlexTensor,
+        parameters: [FlexTensor; 2],
+        statistics: [FlexTensor; 2],
+        residual: Option<FlexTensor>,
         dy: FlexTensor,
         spec: NormSpec,
-    ) -> (FlexTensor, FlexTensor, FlexTensor, FlexTensor) {
-        let [x, gamma, beta, mean, variance, dy] =
-            [x, gamma, beta, mean, variance, dy].map(contiguous);
-        let residual = present(spec.has_residual, residual);
+    ) -> ([FlexTensor; 3], Option<FlexTensor>) {
+        let [x, dy] = [x, dy].map(contiguous);
+        let [gamma, beta] = parameters.map(contiguous);
+        let statistics = statistics.map(contiguous);
+        let residual = residual.map(contiguous);
         let dims = x.layout().shape().to_vec();
         let shape = norm_shape(&x);
         let (mut dgamma, mut dbeta) = (vec![0.0; shape.channels], vec![0.0; shape.channels]);
         let by = normalization(&gamma, &beta, residual.as_ref(), spec);
-        let statistics = [mean.storage(), variance.storage()];
+        let statistics = statistics.each_ref().map(FlexTensor::storage);
         let inputs = [x.storage(), dy.storage()];
-        let (mut dx, mut dresidual) = (Vec::new(), vec![0.0]);
+        let (mut dx, mut dresidual) = (Vec::new(), None);
         with(|scratch, threads| {
             let vectors = [&mut dgamma[..], &mut dbeta[..]];
             let NormSpec { of, isa, .. } = spec;
@@ -177,35 +219,17 @@ impl ConvBackend for Flex {
             dx = result(shape.len(), shape.pixels, |dx| match residual {
                 None => pass.input(dx),
                 Some(_) => {
-                    dresidual = result(shape.len(), shape.pixels, |dresidual| {
+                    dresidual = Some(result(shape.len(), shape.pixels, |dresidual| {
                         pass.input_and_residual((dx, dresidual));
-                    });
+                    }));
                 }
             });
         });
         memory::keep([x, dy]);
+        residual.into_iter().for_each(|residual| memory::keep([residual]));
         let vector = |values| tensor(values, [shape.channels]);
-        let dresidual = match residual {
-            Some(residual) => {
-                memory::keep([residual]);
-                tensor(dresidual, dims.clone())
-            }
-            None => tensor(dresidual, [1]),
-        };
-        (tensor(dx, dims), vector(dgamma), vector(dbeta), dresidual)
-    }
-
-    fn pooling(x: FlexTensor, spec: PoolSpec) -> FlexTensor {
-        let PoolSpec { pooling, geometry, planes, isa } = spec;
-        let x = contiguous(x);
-        let [rows, columns] = geometry.output();
-        let y = result(geometry.output_len(), geometry.output_plane(), |y| {
-            with(|scratch, threads| {
-                pool_into(isa, pooling, &geometry, x.storage(), y, scratch, threads);
-            });
-        });
-        memory::keep([x]);
-        tensor(y, [planes[0], planes[1], rows, columns])
+        let dresidual = dresidual.map(|dresidual| tensor(dresidual, dims.clone()));
+        ([tensor(dx, dims), vector(dgamma), vector(dbeta)], dresidual)
     }
 
     fn pooling_gradient(x: FlexTensor, dy: FlexTensor, spec: PoolSpec) -> FlexTensor {
@@ -222,55 +246,30 @@ impl ConvBackend for Flex {
         tensor(dx, [planes[0], planes[1], height, width])
     }
 
-    fn weighted_sum(
-        a: FlexTensor,
-        b: FlexTensor,
-        c: FlexTensor,
-        weights: FlexTensor,
-        spec: SumSpec,
-    ) -> FlexTensor {
-        let [a, b, weights] = [a, b, weights].map(contiguous);
-        let c = present(spec.terms == 3, c);
-        let dims = a.layout().shape().to_vec();
-        let inputs: Vec<&[f32]> =
-            [&a, &b].into_iter().chain(&c).map(|tensor| tensor.storage()).collect();
-        let y = result(dims.iter().product(), PIECE, |y| {
-            weighted_sum_into(spec.isa, &inputs, weights.storage(), y, pool_threads());
-        });
-        memory::keep([a, b]);
-        c.into_iter().for_each(|c| memory::keep([c]));
-        tensor(y, dims)
-    }
-
     fn weighted_sum_gradient(
-        a: FlexTensor,
-        b: FlexTensor,
-        c: FlexTensor,
+        tensors: Vec<FlexTensor>,
         weights: FlexTensor,
         dy: FlexTensor,
-        spec: SumSpec,
-    ) -> (FlexTensor, FlexTensor, FlexTensor, FlexTensor) {
-        let [a, b, weights, dy] = [a, b, weights, dy].map(contiguous);
-        let c = present(spec.terms == 3, c);
+        isa: Isa,
+    ) -> (Vec<FlexTensor>, FlexTensor) {
+        let [weights, dy] = [weights, dy].map(contiguous);
         let dims = dy.layout().shape().to_vec();
-        let mut dweights = Vec::new();
-        let mut gradient = |input: FlexTensor| {
+        let (mut dtensors, mut dweights) = (Vec::new(), Vec::new());
+        for (input, &weight) in tensors.into_iter().zip(weights.storage::<f32>()) {
+            let input = contiguous(input);
             let (x, dy): (&[f32], &[f32]) = (input.storage(), dy.storage());
-            let weight = weights.storage()[dweights.len()];
             let dinput = result(dy.len(), PIECE, |dinput| {
                 with(|scratch, threads| {
-                    let isa = spec.isa;
                     let sum = term_gradient_into(isa, weight, x, dy, dinput, scratch, threads);
                     dweights.push(sum);
                 });
             });
             memory::keep([input]);
-            tensor(dinput, dims.clone())
-        };
-        let (da, db) = (gradient(a), gradient(b));
-        let dc = c.map_or_else(|| tensor(vec![0.0], [1]), gradient);
+            dtensors.push(tensor(dinput, dims.clone()));
+        }
         memory::keep([dy]);
-        (da, db, dc, tensor(dweights, [spec.terms]))
+        let terms = dweights.len();
+        (dtensors, tensor(dweights, [terms]))
     }
 }
 
@@ -282,11 +281,6 @@ fn result(len: usize, piece: usize, fill: impl FnOnce(Fresh<'_>)) -> Vec<f32> {
 /// The tensor, its numbers in order and held by nobody here but the result.
 fn contiguous(tensor: FlexTensor) -> FlexTensor {
     tensor.to_contiguous()
-}
-
-/// A tensor that is there, or nothing in the place of one that is not.
-fn present(is_there: bool, tensor: FlexTensor) -> Option<FlexTensor> {
-    is_there.then(|| contiguous(tensor))
 }
 
 fn with(run: impl FnOnce(&mut Scratch, usize)) {

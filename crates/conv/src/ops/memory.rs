@@ -15,7 +15,7 @@ use burn::backend::flex::FlexTensor;
 /// The least that is kept, in numbers; smaller memory an allocator keeps itself.
 const LEAST: usize = 1 << 14;
 
-/// The most that is kept, in numbers: 1 GiB.
+/// The most that is kept if nothing else is set, in numbers: 1 GiB.
 const MOST: usize = 1 << 28;
 
 /// The most vectors of one size that are kept after a time in which none came back.
@@ -27,21 +27,28 @@ static KEPT: Mutex<Kept> = Mutex::new(Kept::new());
 struct Kept {
     vectors: Vec<Vec<f32>>,
     numbers: usize,
+    /// The most numbers that are kept.
+    capacity: usize,
     /// By length, how many more were taken than came back.
     owed: BTreeMap<usize, usize>,
 }
 
 impl Kept {
     const fn new() -> Self {
-        Self { vectors: Vec::new(), numbers: 0, owed: BTreeMap::new() }
+        Self { vectors: Vec::new(), numbers: 0, capacity: MOST, owed: BTreeMap::new() }
     }
 
-    fn put(&mut self, vector: Vec<f32>, most: usize) {
+    fn put(&mut self, vector: Vec<f32>) {
         let Some(owed) = self.owed.get_mut(&vector.len()).filter(|owed| **owed > 0) else { return };
         *owed -= 1;
         self.numbers += vector.len();
         self.vectors.push(vector);
-        while self.numbers > most {
+        self.shrink();
+    }
+
+    /// Gives back the longest kept until no more is kept than may be.
+    fn shrink(&mut self) {
+        while self.numbers > self.capacity {
             self.numbers -= self.vectors.remove(0).len();
         }
     }
@@ -63,7 +70,7 @@ pub(super) fn keep<const N: usize>(tensors: [FlexTensor; N]) {
         drop(tensor);
         let vector = Arc::try_unwrap(data).ok().and_then(|bytes| bytes.try_into_vec().ok());
         if let Some(vector) = vector.filter(|vector| vector.len() >= LEAST) {
-            locked(|kept| kept.put(vector, MOST));
+            locked(|kept| kept.put(vector));
         }
     }
 }
@@ -76,13 +83,31 @@ pub(super) fn take(len: usize) -> Vec<f32> {
     locked(|kept| kept.take(len)).unwrap_or_default()
 }
 
-/// Gives back the memory that operations keep for the next ones, at most 1 GiB.
+/// Gives back the memory that operations keep for the next ones.
 ///
-/// Results of operations on flex are written into memory of tensors that earlier ones consumed.
-/// Nothing has to be released for correctness; a program that has finished training and goes on
-/// to something else may want the memory.
+/// Results of operations on flex are written into memory of tensors that earlier ones consumed, at
+/// most as much as [`set_memory_capacity`] allows. Nothing has to be released for correctness; a
+/// program that has finished training and goes on to something else may want the memory.
 pub fn release_memory() {
-    locked(|kept| *kept = Kept::new());
+    locked(|kept| *kept = Kept { capacity: kept.capacity, ..Kept::new() });
+}
+
+/// Sets how many bytes operations on flex keep for the next ones in this process, 1 GiB if nothing
+/// is set; 0 keeps none. What is kept beyond it is given back at once.
+///
+/// Results do not depend on it. A training step takes longer where what it makes anew is more than
+/// this: the system clears such memory every time.
+pub fn set_memory_capacity(bytes: usize) {
+    locked(|kept| {
+        kept.capacity = bytes / size_of::<f32>();
+        kept.shrink();
+    });
+}
+
+/// Bytes that operations on flex keep for the next ones at present.
+#[must_use]
+pub fn kept_memory() -> usize {
+    locked(|kept| kept.numbers * size_of::<f32>())
 }
 
 fn locked<T>(run: impl FnOnce(&mut Kept) -> T) -> T {
@@ -121,31 +146,34 @@ mod tests {
 
     #[test]
     fn what_was_kept_longest_goes_first() {
-        let mut kept = Kept::new();
+        let mut kept = Kept { capacity: 12, ..Kept::new() };
         for len in [4, 5, 6] {
             assert!(kept.take(len).is_none());
-            kept.put(vec![0.0; len], 12);
+            kept.put(vec![0.0; len]);
         }
         assert_eq!(kept.numbers, 11);
         assert!(kept.take(4).is_none());
         assert_eq!(kept.take(5).map(|vector| vector.len()), Some(5));
         assert_eq!(kept.numbers, 6);
+        kept.capacity = 5;
+        kept.shrink();
+        assert_eq!((kept.numbers, kept.vectors.len()), (0, 0), "a smaller capacity holds at once");
     }
 
     #[test]
     fn no_more_is_kept_of_a_size_than_was_asked_for() {
         let mut kept = Kept::new();
-        kept.put(vec![0.0; 4], 100);
+        kept.put(vec![0.0; 4]);
         assert_eq!(kept.numbers, 0, "nobody asked for that size");
         for _ in 0..3 {
             assert!(kept.take(4).is_none());
         }
         for _ in 0..5 {
-            kept.put(vec![0.0; 4], 100);
+            kept.put(vec![0.0; 4]);
         }
         assert_eq!(kept.numbers, 3 * 4);
         assert!(kept.take(4).is_some());
-        kept.put(vec![0.0; 4], 100);
+        kept.put(vec![0.0; 4]);
         assert_eq!(kept.numbers, 3 * 4);
     }
 }

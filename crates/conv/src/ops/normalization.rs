@@ -101,7 +101,7 @@ mod fused {
 
     use super::Normalizing;
     use crate::kernels::{Isa, StatisticsOf};
-    use crate::ops::extension::{ConvBackend, NormSpec};
+    use crate::ops::extension::{ConvBackend, NormSpec, Operand};
 
     pub(super) fn normalize<const D: usize>(
         x: Tensor<D>,
@@ -110,10 +110,9 @@ mod fused {
     ) -> (Tensor<D>, Option<[Tensor<1>; 2]>) {
         let Normalizing { gamma, beta, given, residual, epsilon, activation } = by;
         let x = x.into_dispatch();
-        let has_residual = residual.is_some();
-        let residual = residual.map_or(x.clone(), Tensor::into_dispatch);
+        let residual = Operand::from(residual.map(Tensor::into_dispatch));
         let (gamma, beta) = (gamma.into_dispatch(), beta.into_dispatch());
-        let spec = |of| NormSpec { epsilon, has_residual, activation, of, isa };
+        let spec = |of| NormSpec { epsilon, activation, of, isa };
         match given {
             Some(given) => {
                 let [mean, variance] = given.map(|vector| vector.into_dispatch());

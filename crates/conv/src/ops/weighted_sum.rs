@@ -48,12 +48,11 @@ fn fused<const D: usize>(
 ) -> Tensor<D> {
     use burn::backend::Dispatch;
 
-    use super::extension::{ConvBackend, SumSpec};
+    use super::extension::{ConvBackend, Operand};
 
-    let spec = SumSpec { terms: tensors.len(), isa };
     let mut tensors = tensors.into_iter().map(Tensor::into_dispatch);
     let mut next = || tensors.next();
     let (a, b) = next().zip(next()).expect("two or three tensors");
-    let c = next().unwrap_or_else(|| a.clone());
-    Tensor::from_dispatch(Dispatch::weighted_sum(a, b, c, weights.into_dispatch(), spec))
+    let c = Operand::from(next());
+    Tensor::from_dispatch(Dispatch::weighted_sum(a, b, c, weights.into_dispatch(), isa))
 }

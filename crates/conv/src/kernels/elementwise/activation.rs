@@ -2,7 +2,7 @@
 
 use updraft_simd::{Cut, Isa, Pieces, over, threads};
 
-use super::cpu::function;
+use super::function;
 
 /// A function of one number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]

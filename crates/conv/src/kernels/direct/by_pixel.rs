@@ -40,12 +40,12 @@ impl LineJob<'_> {
         taps.min(TAPS) * VECTORS * isa.lanes()
     }
 
-    /// Computes the planes `[channels][rows][columns]`; `panel` is worked in.
+    /// Computes the planes, `[rows][columns]` each; `panel` is worked in.
     ///
     /// # Panics
     /// If a slice is too short for what the job says of it, rows do not [fit](Self::fits), or the
     /// CPU does not have `isa`.
-    pub(crate) fn run(&self, isa: Isa, output: &mut [f32], panel: &mut [f32]) {
+    pub(crate) fn run(&self, isa: Isa, output: &mut [&mut [f32]], panel: &mut [f32]) {
         assert!(isa.is_available(), "this CPU has no {isa}");
         if self.rows == 0 || self.channels == 0 {
             return;
@@ -69,7 +69,7 @@ impl LineJob<'_> {
     }
 
     /// What the inner loop relies on.
-    fn check(&self, isa: Isa, output: &[f32]) {
+    fn check(&self, isa: Isa, output: &[&mut [f32]]) {
         assert!(Self::fits(isa, self.columns), "rows of {} fill no vector", self.columns);
         let furthest = self.taps.iter().fold(0, |most, &tap| most.max(tap)) as usize;
         let window = (self.rows - 1) * self.row_step + self.columns - 1;
@@ -78,7 +78,9 @@ impl LineJob<'_> {
         let lanes = blocks * isa.lanes();
         assert_eq!(self.weights.len(), self.taps.len() * lanes, "packed weights");
         assert_eq!(self.start.len(), lanes, "starts of the sums");
-        assert_eq!(output.len(), self.channels * self.rows * self.columns, "planes");
+        assert_eq!(output.len(), self.channels, "one plane for each channel");
+        let pixels = self.rows * self.columns;
+        assert!(output.iter().all(|plane| plane.len() == pixels), "numbers of a plane");
     }
 }
 
@@ -100,7 +102,7 @@ const WORTH_A_PANEL: usize = 12;
 unsafe fn planes<S: Simd, const C: usize, const V: usize>(
     simd: S,
     job: &LineJob<'_>,
-    output: &mut [f32],
+    output: &mut [&mut [f32]],
     panel: &mut [f32],
 ) {
     let vectors = job.rows * job.columns.div_ceil(S::LANES);
@@ -119,19 +121,19 @@ unsafe fn planes<S: Simd, const C: usize, const V: usize>(
             let taps = taps.clone();
             match count {
                 3 => {
-                    let tile = Tile::<V>::at::<S>(job, taps, &mut place, output);
+                    let tile = Tile::<V>::at::<S>(job, taps, &mut place);
                     // SAFETY: the job, which was checked, has these vectors.
-                    unsafe { tile.run::<S, C>(simd, job, panel) };
+                    unsafe { tile.run::<S, C>(simd, job, output, panel) };
                 }
                 2 => {
-                    let tile = Tile::<2>::at::<S>(job, taps, &mut place, output);
+                    let tile = Tile::<2>::at::<S>(job, taps, &mut place);
                     // SAFETY: the same.
-                    unsafe { tile.run::<S, C>(simd, job, panel) };
+                    unsafe { tile.run::<S, C>(simd, job, output, panel) };
                 }
                 _ => {
-                    let tile = Tile::<1>::at::<S>(job, taps, &mut place, output);
+                    let tile = Tile::<1>::at::<S>(job, taps, &mut place);
                     // SAFETY: the same.
-                    unsafe { tile.run::<S, C>(simd, job, panel) };
+                    unsafe { tile.run::<S, C>(simd, job, output, panel) };
                 }
             }
             left -= count;
@@ -150,8 +152,8 @@ struct Tile<const V: usize> {
     taps: Range<usize>,
     /// The windows of the vectors' first pixels.
     windows: [*const f32; V],
-    /// The vectors in the first plane.
-    outputs: [*mut f32; V],
+    /// Where the vectors lie in a plane.
+    places: [usize; V],
     /// How many of a vector's last pixels are its own.
     own: [usize; V],
 }
@@ -161,19 +163,14 @@ impl<const V: usize> Tile<V> {
     ///
     /// The last vector of a row overlaps the one before it, so that none is cut.
     #[inline(always)]
-    fn at<S: Simd>(
-        job: &LineJob<'_>,
-        taps: Range<usize>,
-        place: &mut Place,
-        output: &mut [f32],
-    ) -> Self {
-        let (image, output) = (job.image.as_ptr(), output.as_mut_ptr());
-        let mut tile = Self { taps, windows: [image; V], outputs: [output; V], own: [0; V] };
+    fn at<S: Simd>(job: &LineJob<'_>, taps: Range<usize>, place: &mut Place) -> Self {
+        let image = job.image.as_ptr();
+        let mut tile = Self { taps, windows: [image; V], places: [0; V], own: [0; V] };
         for index in 0..V {
             let own = S::LANES.min(job.columns - place.column);
             let column = place.column + own - S::LANES;
             tile.windows[index] = image.wrapping_add(place.row * job.row_step + column);
-            tile.outputs[index] = output.wrapping_add(place.row * job.columns + column);
+            tile.places[index] = place.row * job.columns + column;
             tile.own[index] = own;
             place.column += own;
             if place.column == job.columns {
@@ -188,10 +185,16 @@ impl<const V: usize> Tile<V> {
     /// # Safety
     /// [`LineJob::check`] has passed, the job has the taps and the vectors, and the panel has room.
     #[inline(always)]
-    unsafe fn run<S: Simd, const C: usize>(&self, simd: S, job: &LineJob<'_>, panel: &mut [f32]) {
+    unsafe fn run<S: Simd, const C: usize>(
+        &self,
+        simd: S,
+        job: &LineJob<'_>,
+        output: &mut [&mut [f32]],
+        panel: &mut [f32],
+    ) {
         if job.channels < WORTH_A_PANEL || !job.is_spread() {
             // SAFETY: the caller promises that the tile lies in the job.
-            unsafe { self.channels::<S, C, false>(simd, job, panel) };
+            unsafe { self.channels::<S, C, false>(simd, job, output, panel) };
             return;
         }
         let mut to = panel.as_mut_ptr();
@@ -205,7 +208,7 @@ impl<const V: usize> Tile<V> {
             }
         }
         // SAFETY: the caller promises that the tile lies in the job; the panel is filled.
-        unsafe { self.channels::<S, C, true>(simd, job, panel) };
+        unsafe { self.channels::<S, C, true>(simd, job, output, panel) };
     }
 
     /// All channels, from the panel or from the image.
@@ -217,6 +220,7 @@ impl<const V: usize> Tile<V> {
         &self,
         simd: S,
         job: &LineJob<'_>,
+        output: &mut [&mut [f32]],
         panel: &[f32],
     ) {
         let mut channel = 0;
@@ -226,23 +230,23 @@ impl<const V: usize> Tile<V> {
             let is_two_fours = 4 < C && C < left && left <= 8;
             channel += if left >= C && !is_two_fours {
                 // SAFETY: the caller promises that the tile lies in the job.
-                unsafe { self.sums::<S, C, PANEL>(simd, job, panel, channel) };
+                unsafe { self.sums::<S, C, PANEL>(simd, job, output, panel, channel) };
                 C
             } else if left >= 4 {
                 // SAFETY: the same.
-                unsafe { self.sums::<S, 4, PANEL>(simd, job, panel, channel) };
+                unsafe { self.sums::<S, 4, PANEL>(simd, job, output, panel, channel) };
                 4
             } else if left == 3 {
                 // SAFETY: the same.
-                unsafe { self.sums::<S, 3, PANEL>(simd, job, panel, channel) };
+                unsafe { self.sums::<S, 3, PANEL>(simd, job, output, panel, channel) };
                 3
             } else if left == 2 {
                 // SAFETY: the same.
-                unsafe { self.sums::<S, 2, PANEL>(simd, job, panel, channel) };
+                unsafe { self.sums::<S, 2, PANEL>(simd, job, output, panel, channel) };
                 2
             } else {
                 // SAFETY: the same.
-                unsafe { self.sums::<S, 1, PANEL>(simd, job, panel, channel) };
+                unsafe { self.sums::<S, 1, PANEL>(simd, job, output, panel, channel) };
                 1
             };
         }
@@ -257,6 +261,7 @@ impl<const V: usize> Tile<V> {
         &self,
         simd: S,
         job: &LineJob<'_>,
+        output: &mut [&mut [f32]],
         panel: &[f32],
         channel: usize,
     ) {
@@ -265,8 +270,8 @@ impl<const V: usize> Tile<V> {
             let block = (channel + index - lane) * job.taps.len();
             job.weights.as_ptr().wrapping_add(block + self.taps.start * S::LANES + lane)
         });
-        let plane = job.rows * job.columns;
-        let outputs = self.outputs.map(|output| output.wrapping_add(channel * plane));
+        let planes: [*mut f32; C] =
+            std::array::from_fn(|index| output[channel + index].as_mut_ptr());
         let mut sums = [[simd.zero(); V]; C];
         for (index, sums) in sums.iter_mut().enumerate() {
             if self.taps.start == 0 {
@@ -274,9 +279,9 @@ impl<const V: usize> Tile<V> {
                 // SAFETY: every lane of a block has its start.
                 *sums = [simd.splat(unsafe { start.read() }); V];
             } else {
-                for (sum, output) in sums.iter_mut().zip(outputs) {
+                for (sum, place) in sums.iter_mut().zip(self.places) {
                     // SAFETY: the vector lies in a row of an existing plane.
-                    *sum = unsafe { simd.load(output.wrapping_add(index * plane)) };
+                    *sum = unsafe { simd.load(planes[index].wrapping_add(place)) };
                 }
             }
         }
@@ -301,23 +306,23 @@ impl<const V: usize> Tile<V> {
             }
         }
         for (index, sums) in sums.iter().enumerate() {
-            for ((&sum, output), own) in sums.iter().zip(outputs).zip(self.own) {
+            for ((&sum, place), own) in sums.iter().zip(self.places).zip(self.own) {
                 // Of the pixels that are another's, later taps would find their sums done.
                 // SAFETY: the vector lies in a row of an existing plane.
-                unsafe { simd.store_last(output.wrapping_add(index * plane), sum, own) };
+                unsafe { simd.store_last(planes[index].wrapping_add(place), sum, own) };
             }
         }
     }
 }
 
 /// The planes of a job that was checked.
-struct Planes<'a, const C: usize, const V: usize> {
+struct Planes<'a, 'b, const C: usize, const V: usize> {
     job: &'a LineJob<'a>,
-    output: &'a mut [f32],
+    output: &'a mut [&'b mut [f32]],
     panel: &'a mut [f32],
 }
 
-impl<const C: usize, const V: usize> Kernel for Planes<'_, C, V> {
+impl<const C: usize, const V: usize> Kernel for Planes<'_, '_, C, V> {
     type Output = ();
 
     #[inline(always)]

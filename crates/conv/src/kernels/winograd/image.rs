@@ -5,12 +5,12 @@
 
 use updraft_simd::Isa;
 
-use super::cpu::{
-    POINTS, RESULTS, Squares, TAPS, TileJob, Transform, TransformJob, WeightJob, transpose,
-};
-use super::geometry::ConvGeometry;
-use super::packing::by_pixel;
-use super::scratch::CACHE_LINE;
+use super::transform::{POINTS, RESULTS, Squares, TAPS, Transform, TransformJob};
+use crate::kernels::direct::{TileJob, WeightJob};
+use crate::kernels::geometry::ConvGeometry;
+use crate::kernels::image::transpose;
+use crate::kernels::packing::by_pixel;
+use crate::kernels::scratch::CACHE_LINE;
 
 /// Numbers of a strip's points: less would read the weights more often, more would leave the
 /// second-level cache. Of 64, 128 and 256 thousand this was the best on an EPYC of 512 KiB.

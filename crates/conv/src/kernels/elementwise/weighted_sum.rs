@@ -1,22 +1,15 @@
 //! Weighted sums of whole tensors, as gates between feature maps compute them.
 
-use updraft_simd::{Cut, Isa, Pieces, over, threads};
+use updraft_simd::{Cut, Isa, Pieces, dispatch, over, threads};
 
 use super::activation::PIECE;
-use super::cpu::sum;
-use super::scratch::Scratch;
+use crate::kernels::norm::plane;
+use crate::kernels::scratch::Scratch;
 
-/// Computes `y = Σ_k weights[k]·inputs[k]`.
+/// Computes `y = Σ_k weights[k]·inputs[k]` into pieces of [`PIECE`] numbers.
 ///
 /// # Panics
-/// If there are no inputs, not as many weights, the slices differ in length, or the CPU
-/// does not have `isa`.
-pub fn weighted_sum(isa: Isa, inputs: &[&[f32]], weights: &[f32], y: &mut [f32], threads: usize) {
-    assert!(inputs.iter().all(|x| x.len() == y.len()), "numbers of inputs and result");
-    weighted_sum_into(isa, inputs, weights, Cut::new(y, PIECE), threads);
-}
-
-/// [`weighted_sum`] into pieces of [`PIECE`] numbers.
+/// If there are no inputs, not as many weights, or the CPU does not have `isa`.
 pub(crate) fn weighted_sum_into<'a>(
     isa: Isa,
     inputs: &[&[f32]],
@@ -29,34 +22,20 @@ pub(crate) fn weighted_sum_into<'a>(
     let vectors = isa.vectors();
     over(y, &mut vec![(); threads(asked_threads)], |index, y, ()| {
         let range = index * PIECE..index * PIECE + y.len();
-        sum::scale(vectors, weights[0], &first[range.clone()], y);
+        scale(vectors, weights[0], &first[range.clone()], y);
         for (x, &weight) in rest.iter().zip(&weights[1..]) {
-            sum::add(vectors, weight, &x[range.clone()], y);
+            add(vectors, weight, &x[range.clone()], y);
         }
     });
 }
 
-/// The gradient of one term of [`weighted_sum`] for the loss `Σ y·dy`: fills `dx = weight·dy` and
-/// returns that of its weight, `Σ x·dy`.
+/// The gradient of one term of [`weighted_sum_into`] for the loss `Σ y·dy`: fills `dx = weight·dy`
+/// and returns that of its weight, `Σ x·dy`.
 ///
 /// The sum is taken in f64 over pieces of 4096 numbers that are summed in f32 by 32 lanes.
 ///
 /// # Panics
 /// If the slices differ in length, or the CPU does not have `isa`.
-pub fn weighted_sum_gradient(
-    isa: Isa,
-    weight: f32,
-    x: &[f32],
-    dy: &[f32],
-    dx: &mut [f32],
-    scratch: &mut Scratch,
-    threads: usize,
-) -> f32 {
-    assert!(x.len() == dy.len() && x.len() == dx.len(), "numbers of input and gradients");
-    term_gradient_into(isa, weight, x, dy, Cut::new(dx, PIECE), scratch, threads)
-}
-
-/// [`weighted_sum_gradient`] into pieces of [`PIECE`] numbers.
 pub(crate) fn term_gradient_into<'a>(
     isa: Isa,
     weight: f32,
@@ -73,10 +52,32 @@ pub(crate) fn term_gradient_into<'a>(
     over(both, &mut vec![(); threads(asked_threads)], |index, (dx, sum), ()| {
         let range = index * PIECE..index * PIECE + dx.len();
         let (x, dy) = (&x[range.clone()], &dy[range]);
-        sum::scale(vectors, weight, dy, dx);
-        sum[0] = sum::dot(vectors, x, dy);
+        scale(vectors, weight, dy, dx);
+        sum[0] = dot(vectors, x, dy);
     });
     sums.iter().sum::<f64>() as f32
+}
+
+dispatch! {
+    /// `y = weight·x`.
+    fn scale(_simd, weight: f32, x: &[f32], y: &mut [f32]) {
+        for (&x, y) in x.iter().zip(y) {
+            *y = weight * x;
+        }
+    }
+
+    /// `y += weight·x`.
+    fn add(_simd, weight: f32, x: &[f32], y: &mut [f32]) {
+        for (&x, y) in x.iter().zip(y) {
+            *y += weight * x;
+        }
+    }
+
+    /// `Σ a·b`, lane by lane in f32, then the lanes in f64.
+    fn dot(_simd, a: &[f32], b: &[f32]) -> f64 {
+        let [sum] = plane::sums([a, b], |[a, b]| [a * b]);
+        sum
+    }
 }
 
 #[cfg(test)]
@@ -96,11 +97,12 @@ mod tests {
             for isa in Isa::BASES.into_iter().filter(|isa| isa.is_available()) {
                 let run = |threads: usize| {
                     let mut y = vec![f32::NAN; count];
-                    weighted_sum(isa, &inputs, &weights, &mut y, threads);
+                    weighted_sum_into(isa, &inputs, &weights, Cut::new(&mut y, PIECE), threads);
                     let mut dx = vec![f32::NAN; count];
                     let s = &mut Scratch::new();
+                    let pieces = Cut::new(&mut dx, PIECE);
                     let dw =
-                        weighted_sum_gradient(isa, weights[1], inputs[1], &dy, &mut dx, s, threads);
+                        term_gradient_into(isa, weights[1], inputs[1], &dy, pieces, s, threads);
                     (y, dx, dw)
                 };
                 let (y, dx, dw) = run(1);

@@ -2,9 +2,9 @@
 
 use updraft_simd::{Cut, Isa, Pieces, over, threads};
 
-use super::cpu;
-use super::geometry::GeometryError;
-use super::scratch::Scratch;
+use super::plane;
+use crate::kernels::geometry::GeometryError;
+use crate::kernels::scratch::Scratch;
 
 /// What becomes of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -234,7 +234,7 @@ pub(crate) fn pool_into<'a>(
     let (_, mut rows) = scratch.split(0, threads(asked_threads), geometry.input[1]);
     over(y, &mut rows, |index, y, row| {
         let row = &mut row[..geometry.input[1]];
-        cpu::pool::pool(vectors, pooling, geometry, &x[index * plane..][..plane], y, row);
+        plane::pool(vectors, pooling, geometry, &x[index * plane..][..plane], y, row);
     });
 }
 
@@ -279,7 +279,7 @@ pub(crate) fn pool_gradient_into<'a>(
         let row = &mut row[..geometry.input[1]];
         let (x, dy) = (&x[index * plane..][..plane], &dy[index * output..][..output]);
         dx.fill(0.0);
-        cpu::pool::gradient(vectors, pooling, geometry, [x, dy], dx, row);
+        plane::gradient(vectors, pooling, geometry, [x, dy], dx, row);
     });
 }
 

@@ -2,7 +2,7 @@
 
 use updraft_simd::dispatch;
 
-use crate::kernels::pool::{PoolGeometry, Pooling, Window};
+use super::pooling::{PoolGeometry, Pooling, Window};
 
 impl Window {
     #[inline(always)]

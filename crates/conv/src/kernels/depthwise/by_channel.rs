@@ -5,12 +5,13 @@
 
 use updraft_simd::{Cut, Isa, Pieces, over, threads};
 
-use super::activation::Activation;
-use super::cpu::{DepthwiseJob, DepthwiseWeightJob, Grid, function, transpose};
-use super::geometry::ConvGeometry;
-use super::packing::{by_pixel, pack};
-use super::plan::{Padded, Phases, Windows};
-use super::scratch::Scratch;
+use super::channel_tile::{DepthwiseJob, DepthwiseWeightJob, Grid};
+use crate::kernels::elementwise::{Activation, function};
+use crate::kernels::geometry::ConvGeometry;
+use crate::kernels::image::transpose;
+use crate::kernels::packing::{by_pixel, pack};
+use crate::kernels::plan::{Padded, Phases, Windows};
+use crate::kernels::scratch::Scratch;
 
 /// Sums over windows of single channels.
 #[derive(Debug, Clone)]

@@ -2,9 +2,9 @@
 
 use updraft_simd::{Cut, Isa, Pieces, Vectors, over, threads};
 
-use super::activation::Activation;
-use super::cpu::{Line, norm};
-use super::scratch::Scratch;
+use super::plane::{self, Line};
+use crate::kernels::elementwise::Activation;
+use crate::kernels::scratch::Scratch;
 
 /// The shape `[batch, channels, pixels]` of a contiguous tensor that is normalized channel by
 /// channel.
@@ -125,7 +125,7 @@ pub(crate) fn moments(
     let mut states = vec![(); threads(asked_threads)];
     let partial = scratch.wide(2 * shape.batch * shape.channels);
     over(Cut::new(partial, 2), &mut states, |plane, partial, ()| {
-        partial.copy_from_slice(&norm::moments(vectors, &x[shape.plane(plane)]));
+        partial.copy_from_slice(&plane::moments(vectors, &x[shape.plane(plane)]));
     });
     for channel in 0..shape.channels {
         let (mut count, mut mean, mut squares) = (0.0, 0.0, 0.0);
@@ -158,7 +158,7 @@ pub(crate) fn apply_into<'a>(
     let lines = lines(&by, mean, variance);
     over(y, &mut vec![(); threads(asked_threads)], |plane, y, ()| {
         let residual = by.residual.map(|residual| &residual[shape.plane(plane)]);
-        norm::apply(vectors, lines[plane % shape.channels], &x[shape.plane(plane)], residual, y);
+        plane::apply(vectors, lines[plane % shape.channels], &x[shape.plane(plane)], residual, y);
     });
 }
 
@@ -297,7 +297,7 @@ impl<'a> GradientPass<'a> {
             let range = shape.plane(plane);
             let line = lines[plane % shape.channels];
             let residual = by.residual.map(|residual| &residual[range.clone()]);
-            let sums = norm::gradient_sums(vectors, line, &x[range.clone()], residual, &dy[range]);
+            let sums = plane::gradient_sums(vectors, line, &x[range.clone()], residual, &dy[range]);
             partial.copy_from_slice(&sums);
         });
         let count = shape.count() as f64;
@@ -326,7 +326,7 @@ impl<'a> GradientPass<'a> {
             let range = self.shape.plane(plane);
             let channel = plane % self.shape.channels;
             let (line, means) = (self.lines[channel], self.means[channel]);
-            norm::gradient(self.vectors, line, means, &self.x[range.clone()], &self.dy[range], dx);
+            plane::gradient(self.vectors, line, means, &self.x[range.clone()], &self.dy[range], dx);
         });
     }
 
@@ -341,7 +341,7 @@ impl<'a> GradientPass<'a> {
             let channel = plane % self.shape.channels;
             let inputs = [self.x, residual, self.dy].map(|tensor| &tensor[range.clone()]);
             let (line, means) = (self.lines[channel], self.means[channel]);
-            norm::gradient_of_both(self.vectors, line, means, inputs, dx, dresidual);
+            plane::gradient_of_both(self.vectors, line, means, inputs, dx, dresidual);
         });
     }
 }

@@ -2,10 +2,10 @@
 
 use updraft_simd::dispatch;
 
-use crate::kernels::Activation;
+use super::activation::Activation;
 
 /// An activation as its value and as what its slope makes of a gradient.
-pub(super) trait Function: Copy {
+pub(in crate::kernels) trait Function: Copy {
     fn value(self, z: f32) -> f32;
 
     /// `dy` times the slope at `z`.
@@ -13,16 +13,16 @@ pub(super) trait Function: Copy {
 }
 
 #[derive(Clone, Copy)]
-pub(super) struct Identity;
+pub(in crate::kernels) struct Identity;
 
 #[derive(Clone, Copy)]
-pub(super) struct Relu;
+pub(in crate::kernels) struct Relu;
 
 #[derive(Clone, Copy)]
-pub(super) struct Silu;
+pub(in crate::kernels) struct Silu;
 
 #[derive(Clone, Copy)]
-pub(super) struct Elu;
+pub(in crate::kernels) struct Elu;
 
 impl Function for Identity {
     #[inline(always)]
@@ -126,25 +126,25 @@ macro_rules! with_function {
     ($activation:expr, $function:ident => $code:expr) => {
         match $activation {
             $crate::kernels::Activation::Identity => {
-                let $function = $crate::kernels::cpu::function::Identity;
+                let $function = $crate::kernels::elementwise::function::Identity;
                 $code
             }
             $crate::kernels::Activation::Relu => {
-                let $function = $crate::kernels::cpu::function::Relu;
+                let $function = $crate::kernels::elementwise::function::Relu;
                 $code
             }
             $crate::kernels::Activation::Silu => {
-                let $function = $crate::kernels::cpu::function::Silu;
+                let $function = $crate::kernels::elementwise::function::Silu;
                 $code
             }
             $crate::kernels::Activation::Elu => {
-                let $function = $crate::kernels::cpu::function::Elu;
+                let $function = $crate::kernels::elementwise::function::Elu;
                 $code
             }
         }
     };
 }
-pub(super) use with_function;
+pub(in crate::kernels) use with_function;
 
 dispatch! {
     /// Writes `activation(x)`.

@@ -2,8 +2,8 @@
 
 use updraft_simd::dispatch;
 
-use super::function::{Function, with_function};
-use crate::kernels::Activation;
+use crate::kernels::elementwise::Activation;
+use crate::kernels::elementwise::function::{Function, with_function};
 
 /// Lanes of a sum: two of the widest vectors.
 const LANES: usize = 32;
@@ -30,7 +30,7 @@ impl Line {
 /// Sums `N` terms of each number, and of those beside it in `M` slices, lane by lane, then the
 /// lanes in f64.
 #[inline(always)]
-pub(super) fn sums<const M: usize, const N: usize>(
+pub(in crate::kernels) fn sums<const M: usize, const N: usize>(
     slices: [&[f32]; M],
     term: impl Fn([f32; M]) -> [f32; N],
 ) -> [f64; N] {

@@ -3,12 +3,12 @@
 
 use updraft_simd::{Isa, Pieces, over, threads};
 
-use super::activation::Activation;
-use super::cpu::{PlaneJob, WINDOW, function};
-use super::geometry::ConvGeometry;
-use super::packing::{padded_image, padded_len};
-use super::plan::{Padded, Phases, Windows};
-use super::scratch::Scratch;
+use super::pixel_tile::{PlaneJob, WINDOW};
+use crate::kernels::elementwise::{Activation, function};
+use crate::kernels::geometry::ConvGeometry;
+use crate::kernels::packing::{padded_image, padded_len};
+use crate::kernels::plan::{Padded, Phases, Windows};
+use crate::kernels::scratch::Scratch;
 
 /// Sums over windows of single planes.
 #[derive(Debug, Clone)]

@@ -5,8 +5,9 @@
 //! vectors of neighbouring pixels; who asks adds the lanes of each sum at the end.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
-use super::line::LineJob;
 use updraft_simd::{Isa, Simd, dispatch};
+
+use super::by_pixel::LineJob;
 
 /// The taps of a window over one padded image, summed over a grid of pixels.
 #[derive(Debug, Clone, Copy)]

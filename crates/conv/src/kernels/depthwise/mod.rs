@@ -1,0 +1,9 @@
+//! Convolutions whose channels meet only themselves.
+
+mod by_channel;
+mod by_pixel;
+mod channel_tile;
+mod pixel_tile;
+
+pub(crate) use by_channel::Depthwise;
+pub(crate) use by_pixel::Planes;

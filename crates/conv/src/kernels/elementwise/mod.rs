@@ -1,0 +1,12 @@
+//! What is computed number by number: activations and weighted sums.
+
+mod activation;
+pub(crate) mod function;
+#[cfg(any(test, feature = "flex"))]
+mod weighted_sum;
+
+pub use activation::{Activation, activate, activate_gradient};
+#[cfg(feature = "flex")]
+pub(crate) use activation::{PIECE, activate_gradient_into, activate_into};
+#[cfg(feature = "flex")]
+pub(crate) use weighted_sum::{term_gradient_into, weighted_sum_into};

@@ -1,0 +1,11 @@
+//! Normalizations, with an addition and an activation behind them.
+
+mod batch_norm;
+pub(crate) mod plane;
+
+pub use batch_norm::{
+    BatchNormShape, NormGradients, Normalization, Statistics, batch_norm, batch_norm_gradient,
+    batch_norm_inference, batch_norm_inference_gradient,
+};
+#[cfg(feature = "flex")]
+pub(crate) use batch_norm::{GradientPass, StatisticsOf, apply_into, moments};
