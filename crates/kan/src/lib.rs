@@ -49,6 +49,11 @@ pub mod slices {
         Activation, Gradients, LayerError, LayerGeometry, Weights, backward, evaluate, forward,
     };
 
+    // A convolution and its passes.
+    pub use crate::kernels::{
+        BaseBranch, ConvAxis, ConvError, ConvGeometry, conv_backward, conv_forward,
+    };
+
     // Inference with weights laid out once, and with coefficients of eight bits.
     pub use crate::kernels::{PackedLayer, QuantizeError, QuantizedLayer, QuantizedScratch};
 

@@ -50,7 +50,7 @@ pub fn backward(
     let is_summed = outputs.is_wanted();
 
     let plan = Plan::new(isa, geometry, &weights, batch);
-    let of_dy = batch * plan.width;
+    let of_dy = batch * plan.width();
     let of_dx = dx.as_ref().map_or(0, |dx| dx.len());
     let of_sums =
         if is_summed && plan.pieces > 1 { plan.pieces * plan.sums(0..in_features) } else { 0 };
@@ -59,13 +59,14 @@ pub fn backward(
     let (inner, sums) = shared.split_at_mut(of_dx);
 
     let line = line(isa);
-    let samples = dy.chunks(line * out_features).zip(packed.chunks_mut(line * plan.width));
+    let samples = dy.chunks(line * out_features).zip(packed.chunks_mut(line * plan.width()));
     over(samples.collect::<Vec<_>>(), spaces, |_, (dy, to), _| {
         pack(isa, dy, out_features, to);
     });
     let packed = &*packed;
 
-    let mut blocks = outputs.blocks(geometry);
+    let edges = INPUTS * out_features;
+    let mut blocks = outputs.blocks(edges, geometry.grid().bases(), in_features.div_ceil(INPUTS));
     let mut tasks = Vec::new();
     let (mut inner_left, mut sums_left) = (&mut *inner, &mut *sums);
     let mut direct =
@@ -80,7 +81,7 @@ pub fn backward(
                     geometry,
                     weights,
                     x: &x[rows.start * in_features..rows.end * in_features],
-                    dy: &packed[rows.start * plan.width..rows.end * plan.width],
+                    dy: &packed[rows.start * plan.width()..rows.end * plan.width()],
                     inputs,
                 },
             });
@@ -94,7 +95,7 @@ pub fn backward(
                 let mut of_space = std::mem::take(&mut space.sums);
                 let sums = of_space.grown(plan.sums(job.inputs.clone()));
                 job.run(isa, Some(&mut *sums), dx, space);
-                outputs.finish(&plan, geometry, &weights, job.inputs, &[sums]);
+                outputs.finish(&plan.layout, geometry, &weights, job.inputs, &[sums]);
                 space.sums = of_space;
             }
             None => job.run(isa, sums, dx, space),
@@ -108,7 +109,7 @@ pub fn backward(
             let before = plan.sums(0..inputs.start);
             let place = before..before + plan.sums(inputs.clone());
             let parts: Vec<&[f32]> = pieces.iter().map(|piece| &piece[place.clone()]).collect();
-            outputs.finish(&plan, geometry, &weights, inputs, &parts);
+            outputs.finish(&plan.layout, geometry, &weights, inputs, &parts);
         });
     }
     if let Some(dx) = dx {
@@ -139,12 +140,18 @@ pub(super) struct Plan {
     pub(super) pieces: usize,
     /// Samples of a piece.
     pub(super) samples: usize,
+    layout: SumsLayout,
+}
+
+/// How the sums that gradients are made of lie: `[tiles, inputs, rows of weights, outputs of the
+/// tile]`.
+pub(super) struct SumsLayout {
     /// Outputs, padded to whole vectors.
     pub(super) width: usize,
     /// Outputs of a tile.
-    tile: usize,
+    pub(super) tile: usize,
     /// Rows of weights of an input.
-    rows_of_weights: usize,
+    pub(super) rows_of_weights: usize,
 }
 
 impl Plan {
@@ -163,9 +170,11 @@ impl Plan {
             in_features,
             pieces: batch.div_ceil(samples).max(1),
             samples,
-            width: geometry.out_features().next_multiple_of(isa.lanes()),
-            tile: tile(isa),
-            rows_of_weights: rows_of_weights(geometry, weights),
+            layout: SumsLayout {
+                width: geometry.out_features().next_multiple_of(isa.lanes()),
+                tile: tile(isa),
+                rows_of_weights: rows_of_weights(geometry, weights),
+            },
         }
     }
 
@@ -183,7 +192,12 @@ impl Plan {
 
     /// Numbers that the sums of some inputs take.
     pub(super) fn sums(&self, inputs: Range<usize>) -> usize {
-        inputs.len() * self.rows_of_weights * self.width
+        inputs.len() * self.layout.rows_of_weights * self.layout.width
+    }
+
+    /// Outputs, padded to whole vectors.
+    pub(super) const fn width(&self) -> usize {
+        self.layout.width
     }
 
     /// Brings a piece's gradients of the inputs from blocks of inputs to rows.
@@ -201,24 +215,22 @@ impl Plan {
 
 /// Where the gradients of some inputs' parameters go.
 #[derive(Default)]
-struct Outputs<'a> {
-    spline: Option<&'a mut [f32]>,
-    base: Option<&'a mut [f32]>,
-    scaler: Option<&'a mut [f32]>,
+pub(super) struct Outputs<'a> {
+    pub(super) spline: Option<&'a mut [f32]>,
+    pub(super) base: Option<&'a mut [f32]>,
+    pub(super) scaler: Option<&'a mut [f32]>,
 }
 
 impl<'a> Outputs<'a> {
-    fn is_wanted(&self) -> bool {
+    pub(super) fn is_wanted(&self) -> bool {
         self.spline.is_some() || self.base.is_some() || self.scaler.is_some()
     }
 
-    /// Those of each block of inputs.
-    fn blocks(self, geometry: &LayerGeometry) -> Vec<Self> {
-        let edges = INPUTS * geometry.out_features();
-        let mut spline = self.spline.map(|all| all.chunks_mut(edges * geometry.grid().bases()));
+    /// Those of so many blocks of so many edges.
+    pub(super) fn blocks(self, edges: usize, bases: usize, blocks: usize) -> Vec<Self> {
+        let mut spline = self.spline.map(|all| all.chunks_mut(edges * bases));
         let mut base = self.base.map(|all| all.chunks_mut(edges));
         let mut scaler = self.scaler.map(|all| all.chunks_mut(edges));
-        let blocks = geometry.in_features().div_ceil(INPUTS);
         std::iter::repeat_with(|| Self {
             spline: spline.as_mut().and_then(Iterator::next),
             base: base.as_mut().and_then(Iterator::next),
@@ -232,9 +244,9 @@ impl<'a> Outputs<'a> {
     ///
     /// With `s` the sum for the coefficient that its factor has multiplied, the coefficient's
     /// gradient is `scaler·s`, and the scaler's is `Σ_j spline·s`.
-    fn finish(
+    pub(super) fn finish(
         self,
-        plan: &Plan,
+        layout: &SumsLayout,
         geometry: &LayerGeometry,
         weights: &Weights<'_>,
         inputs: Range<usize>,
@@ -249,9 +261,9 @@ impl<'a> Outputs<'a> {
             if let Some(scaler) = &mut scaler {
                 scaler[edges.clone()].fill(0.0);
             }
-            for row in 0..plan.rows_of_weights {
-                let sums =
-                    Sums { plan, pieces, row: index * plan.rows_of_weights + row, inputs: count };
+            for row in 0..layout.rows_of_weights {
+                let row_of_all = index * layout.rows_of_weights + row;
+                let sums = Sums { layout, pieces, row: row_of_all, inputs: count };
                 if row == bases {
                     if let Some(base) = &mut base {
                         sums.for_each(outputs, |at, sums| {
@@ -294,7 +306,7 @@ impl<'a> Outputs<'a> {
 
 /// A row of weights' sums, in pieces of the batch and tiles of outputs.
 struct Sums<'a> {
-    plan: &'a Plan,
+    layout: &'a SumsLayout,
     pieces: &'a [&'a [f32]],
     row: usize,
     inputs: usize,
@@ -305,7 +317,7 @@ impl Sums<'_> {
     fn for_each(&self, outputs: usize, mut work: impl FnMut(Range<usize>, &[f32])) {
         /// No tile is wider.
         const WIDTH: usize = 64;
-        let Plan { tile, width, rows_of_weights, .. } = *self.plan;
+        let SumsLayout { tile, width, rows_of_weights } = *self.layout;
         let Some((first, others)) = self.pieces.split_first() else { return };
         for column in (0..outputs).step_by(tile) {
             let at = column..(column + tile).min(outputs);

@@ -112,7 +112,7 @@ impl Layer<'_> {
         } else {
             0
         };
-        let shared = self.batch * (plan.width + self.geometry.in_features()) + of_pieces;
+        let shared = self.batch * (plan.width() + self.geometry.in_features()) + of_pieces;
         let tasks = plan.pieces * self.geometry.in_features().div_ceil(INPUTS);
         let of_thread = most_lines * size_of::<Taps>()
             + FLOAT * (lines * of_line + of_tile + partial + of_sums);

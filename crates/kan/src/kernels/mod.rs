@@ -2,6 +2,7 @@
 
 mod activation;
 mod backward;
+mod conv;
 mod cpu;
 mod forward;
 mod geometry;
@@ -20,6 +21,7 @@ mod tests;
 
 pub use activation::Activation;
 pub use backward::backward;
+pub use conv::{BaseBranch, ConvAxis, ConvError, ConvGeometry, conv_backward, conv_forward};
 pub use forward::{evaluate, forward};
 pub use geometry::{Gradients, LayerError, LayerGeometry, Weights};
 pub use memory::LayerMemory;

@@ -2,6 +2,8 @@
 
 pub(crate) use updraft_simd::{Aligned, grown};
 
+use super::conv::Pixels;
+
 /// Work space of the kernels: grows to what a call needs, and is reused by the next.
 ///
 /// What it holds between calls means nothing; any scratch serves any call.
@@ -22,6 +24,8 @@ pub(crate) struct Workspace {
     pub(crate) tile: Aligned,
     /// Gradients of a block of inputs.
     pub(crate) sums: Aligned,
+    /// Pixels of a convolution's line.
+    pub(crate) pixels: Pixels,
 }
 
 /// What one thread of a quantized layer works in.
@@ -113,7 +117,9 @@ impl Workspace {
     fn bytes(&self) -> usize {
         let floats = [&self.packed, &self.tile, &self.sums].map(Aligned::bytes);
         let of_taps = self.taps.iter().map(Taps::bytes).sum::<usize>();
-        floats.iter().sum::<usize>() + bytes(&self.taps) + of_taps
+        let Pixels { sources, positions, ends } = &self.pixels;
+        let of_pixels = bytes(sources) + bytes(positions) + bytes(ends);
+        floats.iter().sum::<usize>() + bytes(&self.taps) + of_taps + of_pixels
     }
 }
 

@@ -239,7 +239,7 @@ impl Block<'_> {
 
 /// Adds to each number the sum over the lanes of its vector.
 #[inline(always)]
-fn add_sums<S: Simd>(simd: S, vectors: &[f32], to: &mut [f32]) {
+pub(super) fn add_sums<S: Simd>(simd: S, vectors: &[f32], to: &mut [f32]) {
     let squares = vectors.chunks_exact(S::LANES * S::LANES).zip(to.chunks_exact_mut(S::LANES));
     for (vectors, to) in squares {
         // SAFETY: the chunk holds that many vectors.

@@ -3,6 +3,11 @@
 use updraft_simd::{Isa, Simd};
 
 mod bspline_uniform;
+mod conv_activation;
+mod conv_forward;
+mod conv_gradient;
+mod conv_panel;
+mod conv_run;
 mod flush;
 mod forward;
 mod function;
@@ -20,6 +25,9 @@ mod vnni;
 mod weights;
 
 pub(crate) use bspline_uniform::Uniform;
+pub(crate) use conv_activation::{activate, multiply_by_slope};
+pub(crate) use conv_forward::{ConvJob, conv_tile, numbers_of_conv, pack_conv};
+pub(crate) use conv_gradient::{ConvGradientJob, gradient_tile, pixel_values};
 pub(crate) use forward::{ForwardJob, pack_all};
 pub(crate) use gradient::GradientJob;
 pub(crate) use quantized::{QUANTIZED_ROWS, QuantizedJob};

@@ -136,7 +136,7 @@ pub(super) fn gather<S: Simd>(
 }
 
 /// How one input's spline is evaluated, and the base branch behind it.
-struct Evaluation<'a> {
+pub(super) struct Evaluation<'a> {
     geometry: &'a LayerGeometry,
     has_base: bool,
     input: usize,
@@ -147,7 +147,7 @@ struct Evaluation<'a> {
 impl<'a> Evaluation<'a> {
     /// For the samples of a column.
     #[inline(always)]
-    fn of<S: Simd>(
+    pub(super) fn of<S: Simd>(
         simd: S,
         geometry: &'a LayerGeometry,
         has_base: bool,
@@ -162,7 +162,7 @@ impl<'a> Evaluation<'a> {
 
     /// For some vectors of samples; what follows the column's samples may be any numbers.
     #[inline(always)]
-    fn run<S: Simd>(&self, simd: S, x: &[f32], mut bases: Bases<'_>) {
+    pub(super) fn run<S: Simd>(&self, simd: S, x: &[f32], mut bases: Bases<'_>) {
         let degree = self.geometry.grid().degree();
         if self.has_base {
             let activation = self.geometry.activation();
@@ -207,7 +207,7 @@ fn recursive(geometry: &LayerGeometry, input: usize, x: &[f32], bases: Bases<'_>
 
 /// Orders samples by window, those of one window by their number.
 #[inline(always)]
-fn sort<S: Simd>(
+pub(super) fn sort<S: Simd>(
     simd: S,
     windows: &[u32],
     intervals: usize,

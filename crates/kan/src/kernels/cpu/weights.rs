@@ -7,6 +7,7 @@ use updraft_simd::{Isa, Simd};
 
 use super::Blocking;
 use super::FORWARD_INPUTS;
+use crate::kernels::conv::ConvGeometry;
 use crate::kernels::geometry::{LayerGeometry, Weights};
 
 /// Outputs whose weights are packed together, rounded up to whole tiles: long enough reads of a row
@@ -139,6 +140,37 @@ pub(super) fn pack_tiles<S: Simd>(
                 5 => pack::<S, 5>(simd, geometry, weights, own, column, to),
                 _ => pack::<S, 6>(simd, geometry, weights, own, column, to),
             }
+        }
+    }
+}
+
+/// Packs the weights of a convolution's channel, `[tiles, taps, rows of weights, width]`; the last
+/// tile has no more vectors than its outputs fill.
+#[inline(always)]
+pub(super) fn pack_channel<S: Simd>(
+    simd: S,
+    geometry: &ConvGeometry,
+    weights: &Weights<'_>,
+    channel: usize,
+    width: usize,
+    mut to: &mut [f32],
+) {
+    let taps = geometry.taps();
+    let inputs = channel * taps..(channel + 1) * taps;
+    let columns = geometry.pixel.out_features().next_multiple_of(S::LANES);
+    let of_output = taps * rows_of_weights(&geometry.pixel, weights);
+    for column in (0..columns).step_by(width) {
+        let own_width = width.min(columns - column);
+        let (own, others) = to.split_at_mut(of_output * own_width);
+        to = others;
+        let (pixel, inputs) = (&geometry.pixel, inputs.clone());
+        match own_width / S::LANES {
+            1 => pack::<S, 1>(simd, pixel, weights, inputs, column, own),
+            2 => pack::<S, 2>(simd, pixel, weights, inputs, column, own),
+            3 => pack::<S, 3>(simd, pixel, weights, inputs, column, own),
+            4 => pack::<S, 4>(simd, pixel, weights, inputs, column, own),
+            5 => pack::<S, 5>(simd, pixel, weights, inputs, column, own),
+            _ => pack::<S, 6>(simd, pixel, weights, inputs, column, own),
         }
     }
 }

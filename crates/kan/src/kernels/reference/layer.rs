@@ -109,7 +109,7 @@ fn start(bias: &[f64], outputs: usize) -> Vec<f64> {
     if bias.is_empty() { vec![0.0; outputs] } else { bias.to_vec() }
 }
 
-fn value(activation: Activation, x: f64) -> f64 {
+pub(super) fn value(activation: Activation, x: f64) -> f64 {
     match activation {
         Activation::Silu => x / (1.0 + (-x).exp()),
         Activation::Identity => x,
@@ -118,7 +118,7 @@ fn value(activation: Activation, x: f64) -> f64 {
     }
 }
 
-fn slope(activation: Activation, x: f64) -> f64 {
+pub(super) fn slope(activation: Activation, x: f64) -> f64 {
     match activation {
         Activation::Silu => {
             let sigmoid = 1.0 / (1.0 + (-x).exp());

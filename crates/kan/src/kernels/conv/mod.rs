@@ -1,0 +1,17 @@
+//! Convolutions of splines on bare slices: every tap of every filter is a learned spline.
+
+mod backward;
+mod error;
+mod forward;
+mod geometry;
+mod line;
+mod pass;
+#[cfg(test)]
+mod tests;
+mod view;
+
+pub use error::ConvError;
+pub use geometry::{BaseBranch, ConvAxis, ConvGeometry};
+pub(crate) use line::{LINE, Lines, Pixels};
+pub use pass::{conv_backward, conv_forward};
+pub(crate) use view::{PLANE, Part, View};

@@ -1,0 +1,257 @@
+//! The gradients of a run of a channel's pixels: those in one interval see the same weights, by all
+//! taps.
+#![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
+
+use updraft_simd::Simd;
+
+use super::Blocking;
+use super::conv_gradient::LINE_PITCH;
+
+/// Rows of weights whose sums registers hold at once.
+const MOST_TAPS: usize = 5;
+
+/// Pixels of a channel that lie in one interval.
+pub(super) struct ConvRun<'a> {
+    /// Which of the phase's pixels they are.
+    pub(super) order: &'a [u32],
+    /// Of the phase's pixels, in `dy`.
+    pub(super) positions: &'a [u32],
+    /// The phase's taps and how far from there their outputs are.
+    pub(super) taps: &'a [(usize, usize)],
+    /// Taps of the kernel.
+    pub(super) all_taps: usize,
+    /// `[region][N vectors]`.
+    pub(super) dy: &'a [f32],
+    pub(super) window: usize,
+    /// Bases of a window.
+    pub(super) spline_taps: usize,
+    pub(super) has_spline: bool,
+    pub(super) has_base: bool,
+    /// Of the phase's pixels, `[bases of a window][pitch]`.
+    pub(super) values: &'a [f32],
+    /// The same; empty where they are not wanted.
+    pub(super) slopes: &'a [f32],
+    /// `[taps][rows of weights][N vectors]`; empty where slopes are not wanted.
+    pub(super) packed: &'a [f32],
+    /// Numbers of a tap's weights.
+    pub(super) of_tap: usize,
+    /// Whether what is written starts the pixels' gradients.
+    pub(super) is_first: bool,
+}
+
+impl ConvRun<'_> {
+    /// The rows of bases, and of the base branch behind them.
+    fn rows(&self) -> std::ops::Range<usize> {
+        let first = if self.has_spline { 0 } else { self.spline_taps };
+        first..self.spline_taps + usize::from(self.has_base)
+    }
+
+    /// Adds `Σ value·dy` over the pixels to the rows of `sums`, `[taps][rows of weights][N vectors]`.
+    #[inline(always)]
+    pub(super) fn sums<S: Simd, const N: usize>(&self, simd: S, sums: &mut [f32]) {
+        for first in self.rows().step_by(MOST_TAPS) {
+            match (self.rows().end - first).min(MOST_TAPS) {
+                1 => self.sums_of::<S, 1, N>(simd, first, sums),
+                2 => self.sums_of::<S, 2, N>(simd, first, sums),
+                3 => self.sums_of::<S, 3, N>(simd, first, sums),
+                4 => self.sums_of::<S, 4, N>(simd, first, sums),
+                _ => self.sums_of::<S, 5, N>(simd, first, sums),
+            }
+        }
+    }
+
+    /// Writes, or adds, a vector a pixel whose lanes sum up to `Σ slope·(weights·dy)` over all taps.
+    #[inline(always)]
+    pub(super) fn inner<S: Simd, const N: usize>(&self, simd: S, partial: &mut [f32]) {
+        for first in self.rows().step_by(MOST_TAPS) {
+            match (self.rows().end - first).min(MOST_TAPS) {
+                1 => self.inner_of::<S, 1, N>(simd, first, partial),
+                2 => self.inner_of::<S, 2, N>(simd, first, partial),
+                3 => self.inner_of::<S, 3, N>(simd, first, partial),
+                4 => self.inner_of::<S, 4, N>(simd, first, partial),
+                _ => self.inner_of::<S, 5, N>(simd, first, partial),
+            }
+        }
+    }
+
+    /// Where the rows of `T` bases lie among a tap's weights.
+    #[inline(always)]
+    fn places<const T: usize>(&self, first: usize, width: usize) -> [usize; T] {
+        let places: [usize; T] = std::array::from_fn(|basis| {
+            let basis = first + basis;
+            if basis < self.spline_taps {
+                (self.window + basis) * width
+            } else {
+                self.of_tap - width
+            }
+        });
+        assert!(places.iter().all(|place| place + width <= self.of_tap));
+        places
+    }
+
+    #[inline(always)]
+    fn sums_of<S: Simd, const T: usize, const N: usize>(
+        &self,
+        simd: S,
+        first: usize,
+        sums: &mut [f32],
+    ) {
+        let places = self.places::<T>(first, N * S::LANES);
+        for &(tap, offset) in self.taps {
+            let sums = &mut sums[tap * self.of_tap..][..self.of_tap];
+            let mut vector = 0;
+            while vector < N {
+                // As many as the set sums together, then those that are left.
+                let left = N - vector;
+                if const { S::SUMS == 1 } || left == 1 {
+                    self.columns::<S, T, N, 1>(simd, first, places, offset, vector, sums);
+                    vector += 1;
+                } else if const { S::SUMS == 2 } || left == 2 {
+                    self.columns::<S, T, N, 2>(simd, first, places, offset, vector, sums);
+                    vector += 2;
+                } else if left == 3 {
+                    self.columns::<S, T, N, 3>(simd, first, places, offset, vector, sums);
+                    vector += 3;
+                } else {
+                    self.columns::<S, T, N, 4>(simd, first, places, offset, vector, sums);
+                    vector += 4;
+                }
+            }
+        }
+    }
+
+    /// `M` vectors of the sums over the pixels, from a vector of the tile on.
+    #[inline(always)]
+    fn columns<S: Simd, const T: usize, const N: usize, const M: usize>(
+        &self,
+        simd: S,
+        first: usize,
+        places: [usize; T],
+        offset: usize,
+        vector: usize,
+        to: &mut [f32],
+    ) {
+        let column = vector * S::LANES;
+        let values = self.values[first * LINE_PITCH..]
+            [..(T - 1) * LINE_PITCH + self.positions.len()]
+            .as_ptr();
+        let dy = self.dy.as_ptr().wrapping_add(column + offset * N * S::LANES);
+        let positions = self.positions.as_ptr();
+        let mut sums = [[simd.zero(); M]; T];
+        for &pixel in self.order {
+            let pixel = pixel as usize;
+            // SAFETY: the order holds numbers of pixels.
+            let position = unsafe { positions.wrapping_add(pixel).read() } as usize;
+            let place = dy.wrapping_add(position * N * S::LANES);
+            let mut dy = [simd.zero(); M];
+            for (vector, dy) in dy.iter_mut().enumerate() {
+                // SAFETY: positions and offsets lie in the region, where each output has `N` vectors.
+                *dy = unsafe { simd.load(place.wrapping_add(vector * S::LANES)) };
+            }
+            for (basis, sums) in sums.iter_mut().enumerate() {
+                // SAFETY: each basis has a value for every pixel.
+                let value = unsafe { values.wrapping_add(basis * LINE_PITCH + pixel).read() };
+                let value = simd.splat(value);
+                for (sum, &dy) in sums.iter_mut().zip(&dy) {
+                    *sum = simd.multiply_add(*sum, value, dy);
+                }
+                simd.in_order();
+            }
+        }
+        for (place, sums) in places.into_iter().zip(&sums) {
+            let to = &mut to[place + column..][..M * S::LANES];
+            for (to, &sum) in to.chunks_exact_mut(S::LANES).zip(sums) {
+                simd.write(to, simd.add(simd.read(to), sum));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn inner_of<S: Simd, const T: usize, const N: usize>(
+        &self,
+        simd: S,
+        first: usize,
+        partial: &mut [f32],
+    ) {
+        let places = self.places::<T>(first, N * S::LANES);
+        let is_first = self.is_first && first == self.rows().start;
+        // As many pixels as registers hold the sums of.
+        if const { S::LANES > 8 } {
+            let groups = self.order.chunks_exact(4);
+            let rest = groups.remainder();
+            for group in groups {
+                let pixels: [u32; 4] = std::array::from_fn(|pixel| group[pixel]);
+                self.pixels::<S, T, N, 4>(simd, first, places, pixels, is_first, partial);
+            }
+            for &pixel in rest {
+                self.pixels::<S, T, N, 1>(simd, first, places, [pixel], is_first, partial);
+            }
+        } else {
+            let groups = self.order.chunks_exact(2);
+            let rest = groups.remainder();
+            for group in groups {
+                let pixels: [u32; 2] = std::array::from_fn(|pixel| group[pixel]);
+                self.pixels::<S, T, N, 2>(simd, first, places, pixels, is_first, partial);
+            }
+            for &pixel in rest {
+                self.pixels::<S, T, N, 1>(simd, first, places, [pixel], is_first, partial);
+            }
+        }
+    }
+
+    /// The vectors of `R` pixels.
+    #[inline(always)]
+    fn pixels<S: Simd, const T: usize, const N: usize, const R: usize>(
+        &self,
+        simd: S,
+        first: usize,
+        places: [usize; T],
+        pixels: [u32; R],
+        is_first: bool,
+        partial: &mut [f32],
+    ) {
+        let pixels = pixels.map(|pixel| pixel as usize);
+        let slopes = self.slopes[first * LINE_PITCH..]
+            [..(T - 1) * LINE_PITCH + self.positions.len()]
+            .as_ptr();
+        assert!(self.packed.len() >= self.all_taps * self.of_tap);
+        assert!(partial.len() >= self.positions.len() * S::LANES);
+        let own: [_; R] = std::array::from_fn(|pixel| {
+            self.dy.as_ptr().wrapping_add(self.positions[pixels[pixel]] as usize * N * S::LANES)
+        });
+        // What each basis's weights, times `dy`, sum up to.
+        let mut sums = [[simd.zero(); T]; R];
+        for &(tap, offset) in self.taps {
+            let weights = self.packed.as_ptr().wrapping_add(tap * self.of_tap);
+            let offset = offset * N * S::LANES;
+            for vector in 0..N {
+                let mut dy = [simd.zero(); R];
+                for (dy, place) in dy.iter_mut().zip(own) {
+                    let place = place.wrapping_add(offset + vector * S::LANES);
+                    // SAFETY: positions and offsets lie in the region, where each output has `N`
+                    // vectors.
+                    *dy = unsafe { simd.load(place) };
+                }
+                for (basis, place) in places.into_iter().enumerate() {
+                    let place = weights.wrapping_add(place + vector * S::LANES);
+                    // SAFETY: each row of a tap's weights has `N` vectors.
+                    let weight = unsafe { simd.load(place) };
+                    for (sums, &dy) in sums.iter_mut().zip(&dy) {
+                        sums[basis] = simd.multiply_add(sums[basis], weight, dy);
+                    }
+                    simd.in_order();
+                }
+            }
+        }
+        for (sums, pixel) in sums.iter().zip(pixels) {
+            let to = &mut partial[pixel * S::LANES..][..S::LANES];
+            let mut total = if is_first { simd.zero() } else { simd.read(to) };
+            for (basis, &sum) in sums.iter().enumerate() {
+                // SAFETY: each basis has a slope for every pixel.
+                let slope = unsafe { slopes.wrapping_add(basis * LINE_PITCH + pixel).read() };
+                total = simd.multiply_add(total, simd.splat(slope), sum);
+            }
+            simd.write(to, total);
+        }
+    }
+}
