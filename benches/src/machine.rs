@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use sysinfo::{CpuRefreshKind, RefreshKind, System};
+use updraft_simd::{Isa, RegisterPeak};
 
 use crate::kernels::cpu::dot::{self, Dot};
-use crate::kernels::cpu::fma::{Width, run};
 
 /// What a number was measured on and with.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -154,11 +154,11 @@ fn peak(threads: usize) -> Peak {
 
 fn fma_rate(threads: usize) -> f64 {
     const ROUNDS: u64 = 2_000_000;
-    let width = Width::detect();
+    let peak = RegisterPeak::new(Isa::detect().vectors());
     let elapsed = together(threads, |_| {
-        std::hint::black_box(run(width, ROUNDS));
+        std::hint::black_box(peak.run(ROUNDS));
     });
-    (threads as u64 * ROUNDS * width.operations()) as f64 / elapsed.as_secs_f64()
+    (threads as u64 * ROUNDS * peak.operations()) as f64 / elapsed.as_secs_f64()
 }
 
 fn dot_rate(threads: usize) -> f64 {

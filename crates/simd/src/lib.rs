@@ -3,6 +3,7 @@
 mod aligned;
 mod dispatch;
 mod isa;
+mod peak;
 mod prefetch;
 mod threads;
 mod vector;
@@ -10,6 +11,7 @@ mod vector;
 pub use aligned::{Aligned, CACHE_LINE_BYTES, grown};
 pub use dispatch::{Kernel, Vectors};
 pub use isa::Isa;
+pub use peak::RegisterPeak;
 pub use prefetch::prefetch;
 pub use threads::{Cut, Pieces, Together, Uneven, over, pool_threads, threads};
 #[cfg(target_arch = "aarch64")]

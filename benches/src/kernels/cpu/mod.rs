@@ -1,4 +1,3 @@
 //! Kernels on the CPU.
 
 pub(crate) mod dot;
-pub(crate) mod fma;
