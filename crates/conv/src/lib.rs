@@ -29,7 +29,10 @@ pub use ops::{BatchNormOutput, activate, batch_norm_train, conv2d, weighted_sum}
 pub use ops::{kept_memory, release_memory, set_memory_capacity};
 
 // What follows a convolution or a normalization.
-pub use kernels::Activation;
+pub use kernels::{Activation, Slope};
+
+// Which places lie upon each other when a size changes.
+pub use kernels::Alignment;
 
 /// The kernels on slices, for programs without burn.
 pub mod slices {
@@ -37,6 +40,11 @@ pub mod slices {
     pub use crate::kernels::{
         ConvGeometry, ConvShape, GeometryError, bias_gradient, forward, forward_activated,
         input_gradient, weight_gradient,
+    };
+
+    // The same of volumes.
+    pub use crate::kernels::{
+        Conv3dGeometry, Conv3dShape, forward_3d, input_gradient_3d, strategy_3d, weight_gradient_3d,
     };
 
     // Which algorithm computes a pass, and why.
@@ -48,11 +56,20 @@ pub mod slices {
         batch_norm_inference, batch_norm_inference_gradient,
     };
 
+    // Group and instance normalization.
+    pub use crate::kernels::{GroupNormShape, GroupNormalization, group_norm, group_norm_gradient};
+
     // Activations by themselves.
     pub use crate::kernels::{activate, activate_gradient};
 
     // The maximum or the average of windows.
-    pub use crate::kernels::{Divisor, PoolGeometry, PoolShape, Pooling, pool, pool_gradient};
+    pub use crate::kernels::{
+        Divisor, Pool3dGeometry, Pool3dShape, PoolGeometry, PoolShape, Pooling, pool, pool_3d,
+        pool_3d_gradient, pool_gradient,
+    };
+
+    // Another size, linearly.
+    pub use crate::kernels::{LinearResize, resize, resize_gradient};
 
     // Which instructions, and the memory they work in.
     pub use crate::kernels::{Isa, Scratch};

@@ -23,9 +23,22 @@ pub fn bias_gradient(
     let channels = geometry.shape().channels[1];
     assert_eq!(dy.len(), geometry.output_len(), "numbers of the output");
     assert_eq!(dbias.len(), channels, "one bias for each output channel");
-    let vectors = isa.vectors();
     let pixels = geometry.output()[0] * geometry.output()[1];
-    let sums = scratch.wide(geometry.shape().batch * channels);
+    channel_sums(isa, pixels, dy, dbias, scratch, asked_threads);
+}
+
+/// The sum of each channel of `[batch, channels, pixels]`.
+pub(crate) fn channel_sums(
+    isa: Isa,
+    pixels: usize,
+    dy: &[f32],
+    dbias: &mut [f32],
+    scratch: &mut Scratch,
+    asked_threads: usize,
+) {
+    let vectors = isa.vectors();
+    let channels = dbias.len();
+    let sums = scratch.wide(dy.len() / pixels.max(1));
     over(Cut::new(sums, 1), &mut vec![(); threads(asked_threads)], |index, sum, ()| {
         sum[0] = plane::sum(vectors, &dy[index * pixels..][..pixels]);
     });

@@ -81,7 +81,7 @@ pub enum GeometryError {
     },
     /// The kernel reaches over the padded input.
     Kernel {
-        /// The axis: 0 is height, 1 is width.
+        /// The axis: 0 is height, 1 is width, 2 is depth.
         axis: usize,
         /// What the dilated kernel spans.
         span: usize,
@@ -90,7 +90,7 @@ pub enum GeometryError {
     },
     /// A window of a pooling holds no number of the input.
     Padding {
-        /// The axis: 0 is height, 1 is width.
+        /// The axis: 0 is height, 1 is width, 2 is depth.
         axis: usize,
         /// Which window.
         output: usize,
@@ -115,14 +115,14 @@ impl fmt::Display for GeometryError {
                 "{groups} groups do not divide {input} input and {output} output channels"
             ),
             Self::Kernel { axis, span, padded } => {
-                let side = if axis == 0 { "high" } else { "wide" };
+                let side = ["high", "wide", "deep"][axis.min(2)];
                 write!(
                     formatter,
                     "the dilated kernel is {span} {side}, the padded input only {padded}"
                 )
             }
             Self::Padding { axis, output } => {
-                let side = if axis == 0 { "height" } else { "width" };
+                let side = ["height", "width", "depth"][axis.min(2)];
                 write!(
                     formatter,
                     "window {output} of the {side} lies in the padding alone; the padding has to \
@@ -139,6 +139,19 @@ impl fmt::Display for GeometryError {
 }
 
 impl std::error::Error for GeometryError {}
+
+impl GeometryError {
+    /// The same of the depth, where that was the width of an image.
+    pub(super) fn of_depth(self) -> Self {
+        match self {
+            Self::Kernel { axis: 1, span, padded } => Self::Kernel { axis: 2, span, padded },
+            Self::Padding { axis: 1, output } => Self::Padding { axis: 2, output },
+            Self::Zero { name: "input width" } => Self::Zero { name: "input depth" },
+            Self::Zero { name: "window width" } => Self::Zero { name: "window depth" },
+            other => other,
+        }
+    }
+}
 
 impl ConvGeometry {
     /// Checks a shape.

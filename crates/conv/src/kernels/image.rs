@@ -1,7 +1,9 @@
 //! Images as the inner loops want them: padded by zeros, or pixel by pixel.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
-use updraft_simd::{Isa, Simd, dispatch};
+use std::ops::Range;
+
+use updraft_simd::{Isa, MAX_LANES, Simd, dispatch};
 
 /// Copies `[channels][height][width]` into `[channels][padded.0][padded.1]`, `before` rows and
 /// columns from its start; what lies around it is left as it is.
@@ -89,6 +91,35 @@ pub(crate) fn transpose(
         let done = if row < square_rows { square_columns } else { 0 };
         for column in done..columns {
             to[column * to_pitch + row] = from[row * from_pitch + column];
+        }
+    }
+}
+
+/// Writes pixels of channels, `pitch` numbers apart, to places of the channels' planes.
+///
+/// # Panics
+/// If a slice is too short, `pitch` is less than the planes' whole vectors, or the CPU does not have
+/// `isa`.
+pub(crate) fn transpose_to_planes(
+    isa: Isa,
+    from: &[f32],
+    pitch: usize,
+    places: Range<usize>,
+    planes: &mut [&mut [f32]],
+) {
+    /// Pixels at a time, and numbers from one channel's to the next's: not a power of two.
+    const RUN: usize = 128;
+    const APART: usize = RUN + MAX_LANES;
+    let mut channels = [0.0; MAX_LANES * APART];
+    let lanes = isa.lanes();
+    for (block, planes) in planes.chunks_mut(lanes).enumerate() {
+        for first in (0..places.len()).step_by(RUN) {
+            let count = RUN.min(places.len() - first);
+            let from = &from[first * pitch + block * lanes..];
+            transpose(isa, from, [count, lanes], pitch, &mut channels, APART);
+            for (plane, channel) in planes.iter_mut().zip(channels.chunks_exact(APART)) {
+                plane[places.start + first..][..count].copy_from_slice(&channel[..count]);
+            }
         }
     }
 }

@@ -80,6 +80,21 @@ pub(crate) fn padded_image<'a>(
 pub(crate) fn by_pixel(
     isa: Isa,
     image: &[f32],
+    channels: [usize; 2],
+    size: [usize; 2],
+    first: [isize; 2],
+    grid: [usize; 2],
+    to: &mut [f32],
+) {
+    by_pixel_of(isa, image, size[0] * size[1], channels, size, first, grid, to);
+}
+
+/// The same of an image whose channels lie `plane` numbers apart.
+#[expect(clippy::too_many_arguments, reason = "all that a part of an image is")]
+pub(crate) fn by_pixel_of(
+    isa: Isa,
+    image: &[f32],
+    plane: usize,
     [channels, filled]: [usize; 2],
     [height, width]: [usize; 2],
     first: [isize; 2],
@@ -104,7 +119,6 @@ pub(crate) fn by_pixel(
     if own_columns == 0 {
         return;
     }
-    let plane = height * width;
     // Vector by vector of channels, whose planes are then read one row after the other.
     for channel in (0..channels).step_by(isa.lanes()) {
         let count = isa.lanes().min(channels - channel);

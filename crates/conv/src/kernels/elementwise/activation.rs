@@ -23,6 +23,48 @@ pub enum Activation {
     /// # Source
     /// Clevert, Unterthiner, Hochreiter 2015, arXiv:1511.07289, equation 16 with α = 1.
     Elu,
+    /// `z` above 0, else a slope times `z`; the slope at 0 is 1.
+    ///
+    /// # Source
+    /// Maas, Hannun, Ng 2013, "Rectifier nonlinearities improve neural network acoustic models",
+    /// section 2.
+    LeakyRelu(Slope),
+}
+
+/// The slope of a leaky rectifier below 0.
+#[derive(Debug, Clone, Copy)]
+pub struct Slope(f32);
+
+impl Slope {
+    /// A slope; 0.01 is usual.
+    ///
+    /// # Panics
+    /// If it is not finite.
+    #[must_use]
+    pub const fn new(slope: f32) -> Self {
+        assert!(slope.is_finite(), "a slope is finite");
+        Self(slope)
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> f32 {
+        self.0
+    }
+}
+
+impl PartialEq for Slope {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.to_bits() == other.0.to_bits()
+    }
+}
+
+impl Eq for Slope {}
+
+impl std::hash::Hash for Slope {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.0.to_bits().hash(state);
+    }
 }
 
 /// Numbers that a thread takes at a time.
@@ -87,8 +129,13 @@ pub(crate) fn activate_gradient_into<'a>(
 mod tests {
     use super::*;
 
-    const ALL: [Activation; 4] =
-        [Activation::Identity, Activation::Relu, Activation::Silu, Activation::Elu];
+    const ALL: [Activation; 5] = [
+        Activation::Identity,
+        Activation::Relu,
+        Activation::Silu,
+        Activation::Elu,
+        Activation::LeakyRelu(Slope::new(0.125)),
+    ];
 
     /// The function and its slope in f64, by their definitions.
     fn reference(activation: Activation, z: f64) -> [f64; 2] {
@@ -99,6 +146,8 @@ mod tests {
             Activation::Silu => [z * sigmoid, sigmoid * (1.0 + z * (1.0 - sigmoid))],
             Activation::Elu if z > 0.0 => [z, 1.0],
             Activation::Elu => [z.exp_m1(), z.exp()],
+            Activation::LeakyRelu(_) if z < 0.0 => [0.125 * z, 0.125],
+            Activation::LeakyRelu(_) => [z, 1.0],
         }
     }
 
@@ -147,7 +196,7 @@ mod tests {
                 assert!(same, "{isa} {activation:?} at {}: {given} is not {right}", x[i]);
             }
             // A rectifier's slope is 0 or 1; the others' show what they were taken at.
-            let shows = !matches!(activation, Activation::Identity | Activation::Relu);
+            let shows = matches!(activation, Activation::Silu | Activation::Elu);
             assert_eq!(dx[0].is_nan(), shows, "{isa} {activation:?}");
         }
     }

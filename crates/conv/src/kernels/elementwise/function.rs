@@ -77,6 +77,24 @@ impl Function for Elu {
     }
 }
 
+#[derive(Clone, Copy)]
+pub(in crate::kernels) struct LeakyRelu {
+    pub(in crate::kernels) slope: f32,
+}
+
+impl Function for LeakyRelu {
+    #[inline(always)]
+    fn value(self, z: f32) -> f32 {
+        if z < 0.0 { self.slope * z } else { z }
+    }
+
+    /// NaN passes, as it does in the forward pass.
+    #[inline(always)]
+    fn pass(self, z: f32, dy: f32) -> f32 {
+        if z < 0.0 { self.slope * dy } else { dy }
+    }
+}
+
 /// `exp(x) = 2^n·(1 + rest)`.
 ///
 /// `n` is the whole number next to `x/ln 2`, and `rest` is Taylor's series of `exp(r) − 1` for
@@ -139,6 +157,11 @@ macro_rules! with_function {
             }
             $crate::kernels::Activation::Elu => {
                 let $function = $crate::kernels::elementwise::function::Elu;
+                $code
+            }
+            $crate::kernels::Activation::LeakyRelu(slope) => {
+                let slope = slope.get();
+                let $function = $crate::kernels::elementwise::function::LeakyRelu { slope };
                 $code
             }
         }

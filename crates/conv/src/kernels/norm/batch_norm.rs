@@ -500,6 +500,8 @@ mod tests {
                     (Activation::Relu, _) => f64::from(u8::from(given[i] != 0.0)),
                     (Activation::Silu, z) => sigmoid(z) * (1.0 + z * (1.0 - sigmoid(z))),
                     (Activation::Elu, z) => z.min(0.0).exp(),
+                    (Activation::LeakyRelu(slope), z) if z < 0.0 => f64::from(slope.get()),
+                    (Activation::LeakyRelu(_), _) => 1.0,
                 };
                 let passed = |i: usize| dy[i] * slope(i);
                 dbeta[c] = all.clone().map(passed).sum();
@@ -511,6 +513,9 @@ mod tests {
                         Activation::Relu => z.max(0.0),
                         Activation::Silu => z * sigmoid(z),
                         Activation::Elu => z.max(0.0) + z.min(0.0).exp_m1(),
+                        Activation::LeakyRelu(slope) => {
+                            z.max(0.0) + f64::from(slope.get()) * z.min(0.0)
+                        }
                     };
                     let moved = (dbeta[c] + normal(i) * dgamma[c]) / count * centres;
                     dx[i] = gamma[c] / (variance + EPSILON).sqrt() * (passed(i) - moved);

@@ -1,6 +1,7 @@
 //! Normalizations, with an addition and an activation behind them.
 
 mod batch_norm;
+mod group_norm;
 pub(crate) mod plane;
 
 pub use batch_norm::{
@@ -9,3 +10,6 @@ pub use batch_norm::{
 };
 #[cfg(feature = "flex")]
 pub(crate) use batch_norm::{GradientPass, StatisticsOf, apply_into, moments};
+pub use group_norm::{GroupNormShape, GroupNormalization, group_norm, group_norm_gradient};
+#[cfg(feature = "flex")]
+pub(crate) use group_norm::{group_norm_gradient_into, group_norm_into};

@@ -143,4 +143,18 @@ dispatch! {
             }
         });
     }
+
+    /// `dx = scale·g − first − (x − mean)·second`, of means that hold all factors.
+    pub(crate) fn gradient_about(_simd, line: Line,
+        means: [f32; 2],
+        x: &[f32],
+        dy: &[f32],
+        dx: &mut [f32],
+    ) {
+        let [first, second] = means;
+        with_function!(line.activation, function => for ((&x, &dy), dx) in x.iter().zip(dy).zip(dx) {
+            let g = function.pass(line.at(x), dy);
+            *dx = line.scale * g - first - (x - line.mean) * second;
+        });
+    }
 }

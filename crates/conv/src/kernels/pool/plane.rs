@@ -6,7 +6,7 @@ use super::pooling::{PoolGeometry, Pooling, Window};
 
 impl Window {
     #[inline(always)]
-    fn inputs(self) -> impl Iterator<Item = usize> {
+    pub(super) fn inputs(self) -> impl Iterator<Item = usize> {
         (0..self.count).map(move |tap| self.start + tap * self.step)
     }
 }
@@ -62,6 +62,22 @@ dispatch! {
         }
     }
 
+    /// Joins a slice with what was joined before.
+    pub(crate) fn join_slices(_simd, pooling: Pooling, x: &[f32], joined: &mut [f32]) {
+        match pooling {
+            Pooling::Max => {
+                for (joined, &x) in joined.iter_mut().zip(x) {
+                    *joined = larger(*joined, x);
+                }
+            }
+            Pooling::Average => {
+                for (joined, &x) in joined.iter_mut().zip(x) {
+                    *joined += x;
+                }
+            }
+        }
+    }
+
     /// Adds to `dx` what the outputs' gradients give to each input of a feature map, from `[x, dy]`;
     /// `row` as above.
     pub(crate) fn gradient(
@@ -112,6 +128,34 @@ fn gradient_of_average(geometry: &PoolGeometry, dy: &[f32], dx: &mut [f32], row:
             for (dx, &row) in dx[input * width..][..width].iter_mut().zip(&*row) {
                 *dx += row;
             }
+        }
+    }
+}
+
+/// Adds to `dx`, a volume, what the outputs' gradients of a slice of maxima give to each input.
+pub(super) fn gradient_of_max_3d(
+    geometry: &PoolGeometry,
+    depth: Window,
+    x: &[f32],
+    dy: &[f32],
+    dx: &mut [f32],
+) {
+    let [height, width] = geometry.input();
+    let [rows, columns] = geometry.windows();
+    for (window, dy) in rows.iter().zip(dy.chunks_exact(columns.len())) {
+        for (column, &dy) in columns.iter().zip(dy) {
+            let mut best = (depth.start * height + window.start) * width + column.start;
+            for row in depth
+                .inputs()
+                .flat_map(|slice| window.inputs().map(move |row| (slice * height + row) * width))
+            {
+                for input in column.inputs().map(|column| row + column) {
+                    if x[input] > x[best] || (x[input].is_nan() && !x[best].is_nan()) {
+                        best = input;
+                    }
+                }
+            }
+            dx[best] += dy;
         }
     }
 }

@@ -2,6 +2,8 @@
 
 mod convolution;
 mod pooling;
+mod volume;
 
 pub use convolution::{forward, input_gradient, weight_gradient};
 pub use pooling::{PoolWindows, average_pool, max_pool};
+pub use volume::{forward_3d, input_gradient_3d, weight_gradient_3d};

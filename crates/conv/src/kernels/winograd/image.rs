@@ -391,6 +391,6 @@ impl Winograd {
 
 /// A pitch of at least so many numbers with which the points do not share sets of a cache: an odd
 /// number of cache lines.
-fn spread(count: usize) -> usize {
+pub(super) fn spread(count: usize) -> usize {
     (count.div_ceil(CACHE_LINE) | 1) * CACHE_LINE
 }

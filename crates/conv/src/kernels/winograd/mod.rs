@@ -2,5 +2,7 @@
 
 mod image;
 mod transform;
+mod volume;
 
 pub(crate) use image::Winograd;
+pub(crate) use volume::VolumeWinograd;

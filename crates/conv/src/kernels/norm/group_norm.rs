@@ -1,0 +1,387 @@
+//! Group normalization: each sample's groups of channels by their own statistics; with a group for
+//! each channel it is instance normalization.
+
+use updraft_simd::{Cut, Isa, Pieces, Vectors, over, threads};
+
+use super::plane::{self, Line};
+use crate::kernels::elementwise::Activation;
+
+/// The shape `[batch, channels, pixels]` of a contiguous tensor that is normalized by groups of
+/// channels of a sample.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupNormShape {
+    /// Samples; there may be none.
+    pub batch: usize,
+    /// Channels, a multiple of the groups.
+    pub channels: usize,
+    /// Groups of channels, each with its own statistics in each sample.
+    pub groups: usize,
+    /// Numbers of a sample in a channel.
+    pub pixels: usize,
+}
+
+impl GroupNormShape {
+    /// Numbers in the tensor.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.batch * self.channels * self.pixels
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Means and variances: one of each for every group of every sample.
+    #[must_use]
+    pub const fn statistics(&self) -> usize {
+        self.batch * self.groups
+    }
+
+    /// Numbers that a group's statistics are taken over.
+    pub(crate) const fn of_group(&self) -> usize {
+        self.channels / self.groups * self.pixels
+    }
+}
+
+/// How groups are normalized: `y = activation((x − mean)/√(variance + epsilon)·gamma + beta)`.
+#[derive(Debug, Clone, Copy)]
+pub struct GroupNormalization<'a> {
+    /// One factor a channel.
+    pub gamma: &'a [f32],
+    /// One summand a channel.
+    pub beta: &'a [f32],
+    /// Added to the variance.
+    pub epsilon: f64,
+    /// What follows.
+    pub activation: Activation,
+}
+
+/// Numbers that are summed in f32; their sums are added in f64.
+const PART: usize = 1 << 14;
+
+/// Normalizes every group by its own statistics, which are returned as `[mean, variance]`, the
+/// variance without Bessel's correction; a group is the work of one thread.
+///
+/// Means and variances are summed in f64 over parts of 2¹⁴ numbers that are summed in f32 by 32
+/// lanes.
+///
+/// # Panics
+/// If a slice has another length than `shape` says, the groups do not divide the channels, a channel
+/// has no numbers, or the CPU does not have `isa`.
+pub fn group_norm(
+    isa: Isa,
+    shape: GroupNormShape,
+    by: GroupNormalization<'_>,
+    x: &[f32],
+    y: &mut [f32],
+    statistics: [&mut [f32]; 2],
+    threads: usize,
+) {
+    assert_eq!(y.len(), shape.len(), "numbers of the result");
+    group_norm_into(isa, shape, by, x, Cut::new(y, shape.of_group().max(1)), statistics, threads);
+}
+
+/// [`group_norm`] into groups.
+pub(crate) fn group_norm_into<'a>(
+    isa: Isa,
+    shape: GroupNormShape,
+    by: GroupNormalization<'_>,
+    x: &[f32],
+    y: impl Pieces<Piece = &'a mut [f32]>,
+    [means, variances]: [&mut [f32]; 2],
+    asked_threads: usize,
+) {
+    check(shape, &by, &[x.len()], [means, variances]);
+    let vectors = isa.vectors();
+    let statistics = (Cut::new(means, 1), Cut::new(variances, 1));
+    over((y, statistics), &mut vec![(); threads(asked_threads)], |index, (y, statistics), ()| {
+        let x = &x[index * shape.of_group()..][..shape.of_group()];
+        let [mean, variance] = moments(vectors, x);
+        statistics.0[0] = mean as f32;
+        statistics.1[0] = variance as f32;
+        let channels = shape.channels / shape.groups;
+        let planes = x.chunks_exact(shape.pixels).zip(y.chunks_exact_mut(shape.pixels));
+        for (channel, (x, y)) in planes.enumerate() {
+            let channel = index % shape.groups * channels + channel;
+            let line = line(&by, channel, [statistics.0[0], statistics.1[0]]);
+            plane::apply(vectors, line, x, None, y);
+        }
+    });
+}
+
+/// The gradients of [`group_norm`] for the loss `Σ y·dy`, from its input and the statistics that it
+/// returned: of the input, the factors and the summands.
+///
+/// # Panics
+/// As [`group_norm`].
+#[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
+pub fn group_norm_gradient(
+    isa: Isa,
+    shape: GroupNormShape,
+    by: GroupNormalization<'_>,
+    statistics: [&[f32]; 2],
+    x: &[f32],
+    dy: &[f32],
+    [dx, dgamma, dbeta]: [&mut [f32]; 3],
+    threads: usize,
+) {
+    assert_eq!(dx.len(), shape.len(), "numbers of the input's gradient");
+    let dx = Cut::new(dx, shape.of_group().max(1));
+    group_norm_gradient_into(isa, shape, by, statistics, [x, dy], dx, [dgamma, dbeta], threads);
+}
+
+/// [`group_norm_gradient`] into groups.
+#[expect(clippy::too_many_arguments, reason = "all that a normalization knew")]
+pub(crate) fn group_norm_gradient_into<'a>(
+    isa: Isa,
+    shape: GroupNormShape,
+    by: GroupNormalization<'_>,
+    [means, variances]: [&[f32]; 2],
+    [x, dy]: [&[f32]; 2],
+    dx: impl Pieces<Piece = &'a mut [f32]>,
+    [dgamma, dbeta]: [&mut [f32]; 2],
+    asked_threads: usize,
+) {
+    check(shape, &by, &[x.len(), dy.len()], [means, variances]);
+    assert_eq!(dgamma.len(), shape.channels, "one dgamma for each channel");
+    assert_eq!(dbeta.len(), shape.channels, "one dbeta for each channel");
+    let vectors = isa.vectors();
+    let channels = shape.channels / shape.groups;
+    // For each channel of each sample `[Σ g, Σ g·(x − mean)/√(variance + ε)]`.
+    let mut sums = vec![0.0_f64; 2 * shape.batch * shape.channels];
+    let pieces = (dx, Cut::new(&mut sums, 2 * channels));
+    over(pieces, &mut vec![(); threads(asked_threads)], |index, (dx, sums), ()| {
+        let range = index * shape.of_group()..(index + 1) * shape.of_group();
+        let (x, dy) = (&x[range.clone()], &dy[range]);
+        let spread = 1.0 / (f64::from(variances[index]) + by.epsilon).sqrt();
+        let line = |channel: usize| {
+            line(&by, index % shape.groups * channels + channel, [means[index], variances[index]])
+        };
+        let (mut first, mut second) = (0.0, 0.0);
+        let planes = x.chunks_exact(shape.pixels).zip(dy.chunks_exact(shape.pixels));
+        for (channel, (x, dy)) in planes.clone().enumerate() {
+            let [mut sum, mut product] = [0.0; 2];
+            for (x, dy) in x.chunks(PART).zip(dy.chunks(PART)) {
+                let part = plane::gradient_sums(vectors, line(channel), x, None, dy);
+                sum += part[0];
+                product += part[1];
+            }
+            product *= spread;
+            sums[2 * channel..2 * channel + 2].copy_from_slice(&[sum, product]);
+            let gamma = f64::from(by.gamma[index % shape.groups * channels + channel]);
+            first += gamma * sum;
+            second += gamma * product;
+        }
+        let count = shape.of_group() as f64;
+        let means = [spread * first / count, spread * spread * second / count];
+        let means = means.map(|mean| mean as f32);
+        for (channel, ((x, dy), dx)) in planes.zip(dx.chunks_exact_mut(shape.pixels)).enumerate() {
+            plane::gradient_about(vectors, line(channel), means, x, dy, dx);
+        }
+    });
+    for channel in 0..shape.channels {
+        let of = |which: usize| {
+            let samples = sums.iter().skip(2 * channel + which).step_by(2 * shape.channels);
+            samples.sum::<f64>() as f32
+        };
+        dbeta[channel] = of(0);
+        dgamma[channel] = of(1);
+    }
+}
+
+fn check(
+    shape: GroupNormShape,
+    by: &GroupNormalization<'_>,
+    lengths: &[usize],
+    statistics: [&[f32]; 2],
+) {
+    let GroupNormShape { channels, groups, pixels, .. } = shape;
+    assert!(groups > 0 && channels.is_multiple_of(groups), "the groups divide the channels");
+    assert!(channels > 0 && pixels > 0, "a channel without numbers has no statistics");
+    assert!(lengths.iter().all(|&length| length == shape.len()), "numbers of the tensors");
+    assert_eq!(by.gamma.len(), channels, "one gamma for each channel");
+    assert_eq!(by.beta.len(), channels, "one beta for each channel");
+    let each = statistics.iter().all(|values| values.len() == shape.statistics());
+    assert!(each, "one mean and one variance for each group of each sample");
+}
+
+fn line(by: &GroupNormalization<'_>, channel: usize, [mean, variance]: [f32; 2]) -> Line {
+    let spread = (f64::from(variance) + by.epsilon).sqrt();
+    Line {
+        mean,
+        scale: (f64::from(by.gamma[channel]) / spread) as f32,
+        shift: by.beta[channel],
+        activation: by.activation,
+    }
+}
+
+/// Mean and variance, part by part.
+fn moments(vectors: Vectors, x: &[f32]) -> [f64; 2] {
+    let (mut count, mut mean, mut squares) = (0.0, 0.0, 0.0);
+    for part in x.chunks(PART) {
+        let [near, more_squares] = plane::moments(vectors, part);
+        // Chan, Golub and LeVeque 1979, equation 2.1.
+        let (more, difference) = (part.len() as f64, near - mean);
+        let total = count + more;
+        mean += difference * more / total;
+        squares += more_squares + difference * difference * count * more / total;
+        count = total;
+    }
+    [mean, squares / count]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::Slope;
+    use updraft_testing::scattered;
+
+    const EPSILON: f64 = 1e-5;
+
+    fn activations() -> [Activation; 3] {
+        [Activation::Identity, Activation::LeakyRelu(Slope::new(0.01)), Activation::Silu]
+    }
+
+    /// `[value, slope]` in f64.
+    fn activated(activation: Activation, z: f64) -> [f64; 2] {
+        match activation {
+            Activation::LeakyRelu(slope) if z < 0.0 => {
+                [f64::from(slope.get()) * z, f64::from(slope.get())]
+            }
+            Activation::Silu => {
+                let sigmoid = 1.0 / (1.0 + (-z).exp());
+                [z * sigmoid, sigmoid * (1.0 + z * (1.0 - sigmoid))]
+            }
+            _ => [z, 1.0],
+        }
+    }
+
+    struct Case {
+        shape: GroupNormShape,
+        activation: Activation,
+        x: Vec<f32>,
+        dy: Vec<f32>,
+        gamma: Vec<f32>,
+        beta: Vec<f32>,
+    }
+
+    impl Case {
+        fn new(shape: GroupNormShape, activation: Activation, offset: f32) -> Self {
+            let near = |seed, count, offset: f32| -> Vec<f32> {
+                scattered(seed, count).into_iter().map(|number| number + offset).collect()
+            };
+            Self {
+                shape,
+                activation,
+                x: near(1, shape.len(), offset),
+                dy: near(2, shape.len(), 0.0),
+                gamma: near(3, shape.channels, 0.3),
+                beta: near(4, shape.channels, 0.0),
+            }
+        }
+
+        /// `[y, dx, dgamma, dbeta]`.
+        fn run(&self, isa: Isa, threads: usize) -> [Vec<f32>; 4] {
+            let Self { shape, activation, x, dy, gamma, beta } = self;
+            let by = GroupNormalization { gamma, beta, epsilon: EPSILON, activation: *activation };
+            let [mut y, mut dx] = [(); 2].map(|()| vec![f32::NAN; shape.len()]);
+            let [mut mean, mut variance] = [(); 2].map(|()| vec![f32::NAN; shape.statistics()]);
+            group_norm(isa, *shape, by, x, &mut y, [&mut mean, &mut variance], threads);
+            let [mut dgamma, mut dbeta] = [(); 2].map(|()| vec![f32::NAN; shape.channels]);
+            let gradients = [&mut dx[..], &mut dgamma, &mut dbeta];
+            group_norm_gradient(isa, *shape, by, [&mean, &variance], x, dy, gradients, threads);
+            [y, dx, dgamma, dbeta]
+        }
+
+        fn reference(&self) -> [Vec<f64>; 4] {
+            let GroupNormShape { batch, channels, groups, pixels } = self.shape;
+            let [mut y, mut dx] = [(); 2].map(|()| vec![0.0; self.shape.len()]);
+            let [mut dgamma, mut dbeta] = [(); 2].map(|()| vec![0.0; channels]);
+            let of_group = channels / groups * pixels;
+            for group in 0..batch * groups {
+                let all = group * of_group..(group + 1) * of_group;
+                let channel = |at: usize| at / pixels % channels;
+                let x = |at: usize| f64::from(self.x[at]);
+                let mean = all.clone().map(x).sum::<f64>() / of_group as f64;
+                let variance =
+                    all.clone().map(|at| (x(at) - mean).powi(2)).sum::<f64>() / of_group as f64;
+                let spread = (variance + EPSILON).sqrt();
+                let normal = |at: usize| (x(at) - mean) / spread;
+                let gamma = |at: usize| f64::from(self.gamma[channel(at)]);
+                let z = |at: usize| normal(at) * gamma(at) + f64::from(self.beta[channel(at)]);
+                let g = |at: usize| f64::from(self.dy[at]) * activated(self.activation, z(at))[1];
+                let mean_of =
+                    |of: &dyn Fn(usize) -> f64| all.clone().map(of).sum::<f64>() / of_group as f64;
+                let first = mean_of(&|at| g(at) * gamma(at));
+                let second = mean_of(&|at| g(at) * gamma(at) * normal(at));
+                for at in all.clone() {
+                    y[at] = activated(self.activation, z(at))[0];
+                    dgamma[channel(at)] += g(at) * normal(at);
+                    dbeta[channel(at)] += g(at);
+                    dx[at] = (g(at) * gamma(at) - first - normal(at) * second) / spread;
+                }
+            }
+            [y, dx, dgamma, dbeta]
+        }
+    }
+
+    fn sets() -> impl Iterator<Item = Isa> {
+        Isa::BASES.into_iter().filter(|isa| isa.is_available())
+    }
+
+    #[test]
+    fn groups_are_normalized_with_their_gradients_for_any_number_of_threads() {
+        for (batch, channels, groups, pixels) in
+            [(2, 3, 3, 37), (3, 6, 2, 5), (1, 4, 1, 4099), (2, 2, 2, 40_000), (1, 1, 1, 1)]
+        {
+            let shape = GroupNormShape { batch, channels, groups, pixels };
+            for (activation, offset) in activations().into_iter().zip([0.0, 3.0, -0.5]) {
+                let case = Case::new(shape, activation, offset);
+                let right = case.reference();
+                for isa in sets() {
+                    let given = case.run(isa, 1);
+                    for (which, (given, right)) in given.iter().zip(&right).enumerate() {
+                        let largest = right.iter().fold(1.0_f64, |most, v| most.max(v.abs()));
+                        // A slope of 1/√ε multiplies what the difference of equals leaves.
+                        let unit = if pixels == 1 { 2e-3 } else { 2e-5 };
+                        for (given, right) in given.iter().zip(right) {
+                            let error = (f64::from(*given) - right).abs();
+                            let told = format!("{isa} {shape:?} {activation:?} {which}");
+                            assert!(error < unit * largest, "{told}: {given} is not {right}");
+                        }
+                    }
+                    for threads in [2, 5] {
+                        assert_eq!(given, case.run(isa, threads), "{isa} {threads} threads");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_finite_stays_in_its_group() {
+        let shape = GroupNormShape { batch: 2, channels: 4, groups: 2, pixels: 50 };
+        for poison in [f32::NAN, f32::INFINITY] {
+            let mut case = Case::new(shape, Activation::Identity, 0.0);
+            case.x[130] = poison;
+            for isa in sets() {
+                let [y, dx, ..] = case.run(isa, 1);
+                for (at, (y, dx)) in y.iter().zip(&dx).enumerate() {
+                    let is_finite = !(100..200).contains(&at);
+                    assert_eq!((y.is_finite(), dx.is_finite()), (is_finite, is_finite), "{at}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_empty_batch_has_no_gradient() {
+        let shape = GroupNormShape { batch: 0, channels: 2, groups: 1, pixels: 3 };
+        let case = Case::new(shape, Activation::Identity, 0.0);
+        let [y, dx, dgamma, dbeta] = case.run(Isa::detect(), 2);
+        assert!(y.is_empty() && dx.is_empty());
+        assert_eq!([dgamma, dbeta], [vec![0.0; 2], vec![0.0; 2]]);
+    }
+}

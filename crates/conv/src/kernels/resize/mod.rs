@@ -1,0 +1,7 @@
+//! Volumes and images in another size.
+
+mod linear;
+
+pub use linear::{Alignment, LinearResize, resize, resize_gradient};
+#[cfg(feature = "flex")]
+pub(crate) use linear::{resize_gradient_into, resize_into};
