@@ -4,6 +4,8 @@ mod config;
 mod environment;
 mod error;
 mod folder;
+#[cfg(doctest)]
+mod guide;
 mod held;
 mod operation;
 mod record;
