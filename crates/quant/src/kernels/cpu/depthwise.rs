@@ -49,6 +49,12 @@ impl ChannelJob<'_> {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the CPU has the set, and the job is checked.
             Isa::Avx2 => unsafe { super::avx2::channels(self, sink, output) },
+            #[cfg(target_arch = "aarch64")]
+            // SAFETY: the same.
+            Isa::NeonDot => unsafe { super::neon_dot::channels(self, sink, output) },
+            #[cfg(target_arch = "aarch64")]
+            // SAFETY: the same.
+            Isa::Neon => unsafe { super::neon::channels(self, sink, output) },
             // SAFETY: every CPU has it, and the job is checked.
             _ => unsafe { super::portable::channels(self, sink, output) },
         }

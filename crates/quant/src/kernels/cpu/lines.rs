@@ -30,6 +30,12 @@ pub(crate) fn run<L: Line>(isa: Isa, line: L) {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the path is available.
         Isa::Avx2 => unsafe { super::avx2::line(line) },
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: the same.
+        Isa::NeonDot => unsafe { super::neon_dot::line(line) },
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: the same.
+        Isa::Neon => unsafe { super::neon::line(line) },
         _ => super::portable::line(line),
     }
 }

@@ -8,7 +8,13 @@ mod avx512;
 mod avx_vnni;
 mod depthwise;
 mod lines;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+#[cfg(target_arch = "aarch64")]
+mod neon_dot;
 mod portable;
+#[cfg(target_arch = "aarch64")]
+mod quarters;
 mod sink;
 mod tile;
 mod vector;

@@ -98,6 +98,12 @@ macro_rules! outputs {
                     #[cfg(target_arch = "x86_64")]
                     // SAFETY: the same.
                     Isa::Avx2 => unsafe { super::avx2::tiles(job, self, output) },
+                    #[cfg(target_arch = "aarch64")]
+                    // SAFETY: the same.
+                    Isa::NeonDot => unsafe { super::neon_dot::tiles(job, self, output) },
+                    #[cfg(target_arch = "aarch64")]
+                    // SAFETY: the same.
+                    Isa::Neon => unsafe { super::neon::tiles(job, self, output) },
                     // SAFETY: the caller promises the check.
                     _ => unsafe { super::portable::tiles(job, self, output) },
                 }
