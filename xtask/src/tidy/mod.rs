@@ -7,6 +7,7 @@ mod manifests;
 #[cfg(test)]
 mod planted;
 mod sources;
+mod words;
 mod workspace;
 
 use std::fmt::{self, Display, Formatter};
@@ -61,6 +62,7 @@ fn faults(workspace: &Workspace) -> Vec<Fault> {
     faults.extend(sources::faults(workspace));
     faults.extend(documents::faults(workspace));
     faults.extend(configs::faults(workspace));
+    faults.extend(words::faults(workspace));
     faults
 }
 

@@ -191,3 +191,10 @@ fn a_dead_path_in_a_document_is_a_fault() {
 fn a_config_without_a_mention_is_a_fault() {
     breaks("configs/two.toml", "seed = 1\n", "is not mentioned in configs/README.md");
 }
+
+#[test]
+fn a_banned_word_is_a_fault() {
+    let text = ["A line that ", "te", "lls.\n"].concat();
+    breaks("docs/page.md", &text, "write `reports`");
+    breaks("crates/data/src/lib.rs", &format!("//! {text}"), "write `reports`");
+}

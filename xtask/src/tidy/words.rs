@@ -1,0 +1,83 @@
+//! Words of documents and comments: standard terms instead of figures of speech.
+
+use crate::tidy::Fault;
+use crate::tidy::workspace::Workspace;
+
+/// Words that a reader has to decode, and what to write instead.
+const BANNED: [(&str, &str); 12] = [
+    ("borne", "`taken` or `confirmed`"),
+    ("hears", "`receives`"),
+    ("junk", "what it is"),
+    ("laws", "`rules`"),
+    ("meet only themselves", "`depthwise`"),
+    ("rooms", "`crates`, `folders` or `layers`"),
+    ("tell", "`report`, `return` or `print`"),
+    ("tells", "`reports`, `returns` or `prints`"),
+    ("the house", "`the repository`"),
+    ("told", "`reported` or `given`"),
+    ("what is not finite", "`non-finite values`"),
+    ("whoever", "who it is: `a user`, `a caller`"),
+];
+
+pub(super) fn faults(workspace: &Workspace) -> Vec<Fault> {
+    let documents = workspace.with_ending(".md").map(|(path, text)| (path, text, is_prose as Part));
+    let sources = workspace.with_ending(".rs").map(|(path, text)| (path, text, comment as Part));
+    documents.chain(sources).flat_map(|(path, text, part)| check(path, text, part)).collect()
+}
+
+/// The part of a line that is prose; the flag says whether the line is in a block of code.
+type Part = fn(&str, bool) -> &str;
+
+fn check(path: &str, text: &str, part: Part) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    let mut is_code = false;
+    for (number, line) in (1..).zip(text.lines()) {
+        let fence = line.trim_start_matches(['/', '!', ' ']);
+        is_code ^= fence.starts_with("```");
+        let prose = part(line, is_code).to_lowercase();
+        for (word, instead) in BANNED {
+            if has_word(&prose, word) {
+                let message = format!("`{word}`: write {instead}");
+                faults.push(Fault::new(format!("{path}:{number}"), message));
+            }
+        }
+    }
+    faults
+}
+
+fn is_prose(line: &str, is_code: bool) -> &str {
+    if is_code { "" } else { line }
+}
+
+/// What follows `//`, but for addresses of pages.
+fn comment(line: &str, is_code: bool) -> &str {
+    match line.split_once("//") {
+        Some((before, after)) if !is_code && !before.ends_with(':') => after,
+        _ => "",
+    }
+}
+
+/// Whether a text has a word, or several in a row, as a whole.
+fn has_word(text: &str, word: &str) -> bool {
+    text.match_indices(word).any(|(start, _)| {
+        let is_part = |letter: Option<char>| {
+            letter.is_some_and(|letter| letter.is_alphanumeric() || "_`\"".contains(letter))
+        };
+        let (before, after) = (&text[..start], &text[start + word.len()..]);
+        !is_part(before.chars().next_back()) && !is_part(after.chars().next())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_found_whole_and_in_prose_alone() {
+        let words = |text: &str, part| check("a", text, part).len();
+        assert_eq!(words("It Tells.\n```\nit tells\n```\n", is_prose), 1);
+        assert_eq!(words("`told` and storytells", is_prose), 0);
+        assert_eq!(words("let told = 1; // it was told\n", comment), 1);
+        assert_eq!(words("/// ```\n/// // told\n/// ```\nlet told = \"told\";\n", comment), 0);
+    }
+}
