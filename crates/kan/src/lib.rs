@@ -17,6 +17,14 @@ mod regrid;
 #[cfg(feature = "burn")]
 pub use layer::{Kan, KanConfig, KanConfigError, KanLinear, KanLinearConfig, Penalty};
 
+// Convolutions.
+#[cfg(feature = "burn")]
+pub use kernels::{BaseBranch, ConvError};
+#[cfg(feature = "burn")]
+pub use layer::{
+    KanConv1d, KanConv1dConfig, KanConv2d, KanConv2dConfig, KanConv3d, KanConv3dConfig,
+};
+
 // The same for inference.
 #[cfg(feature = "burn")]
 pub use layer::{PackedKan, PackedKanLinear};

@@ -10,7 +10,7 @@ use burn::tensor::Tensor;
 
 use super::linear::KanLinear;
 use crate::grid::{Grid, GridError, Outside};
-use crate::kernels::{Activation, LayerError, LayerGeometry};
+use crate::kernels::{Activation, ConvError, LayerError, LayerGeometry};
 
 /// How a [`KanLinear`] is made.
 ///
@@ -74,6 +74,8 @@ pub enum KanConfigError {
     Grid(GridError),
     /// The layer is none.
     Layer(LayerError),
+    /// The convolution is none.
+    Conv(ConvError),
     /// A network needs the features of its input and of its output.
     Widths {
         /// How many widths were given.
@@ -91,6 +93,7 @@ impl fmt::Display for KanConfigError {
         match self {
             Self::Grid(error) => error.fmt(formatter),
             Self::Layer(error) => error.fmt(formatter),
+            Self::Conv(error) => error.fmt(formatter),
             Self::Widths { count } => {
                 write!(formatter, "a network needs at least 2 widths, got {count}")
             }

@@ -10,7 +10,8 @@ use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
 
-use super::extension::{KanBackend, Spec, Wanted};
+use super::conv_autodiff;
+use super::extension::{ConvSpec, KanBackend, Parts, Spec, Wanted};
 use crate::kernels::PackedLayer;
 
 #[derive(Debug)]
@@ -33,16 +34,25 @@ impl<B: KanBackend> Backward<B, 5> for Layer {
         let wanted =
             Wanted { x: of_x.is_some(), parameters: parameters.iter().any(Option::is_some) };
         let parts = spec.parts;
-        let (dx, dspline, dbase, dscaler, dbias) =
-            B::kan_layer_gradient(x, spline, base, scaler, dy, spec, wanted);
-        let there = [true, true, parts.base, parts.scaler, parts.bias];
-        let all = [dx, dspline, dbase, dscaler, dbias];
-        for ((parent, gradient), is_there) in ops.parents.into_iter().zip(all).zip(there) {
-            if let Some(node) = parent
-                && is_there
-            {
-                gradients.register::<B>(node.id, gradient);
-            }
+        let all = B::kan_layer_gradient(x, spline, base, scaler, dy, spec, wanted);
+        let parents = ops.parents.map(|parent| parent.map(|node| node.id));
+        register::<B>(parents, all.into(), parts, gradients);
+    }
+}
+
+/// Hands each parent its gradient, if it is there.
+pub(super) fn register<B: KanBackend>(
+    parents: [Option<NodeId>; 5],
+    all: [FloatTensor<B>; 5],
+    parts: Parts,
+    gradients: &mut Gradients,
+) {
+    let there = [true, true, parts.base, parts.scaler, parts.bias];
+    for ((parent, gradient), is_there) in parents.into_iter().zip(all).zip(there) {
+        if let Some(id) = parent
+            && is_there
+        {
+            gradients.register::<B>(id, gradient);
         }
     }
 }
@@ -91,6 +101,35 @@ impl<B: KanBackend, C: CheckpointStrategy> KanBackend for Autodiff<B, C> {
         _scaler: FloatTensor<Self>,
         _dy: FloatTensor<Self>,
         _spec: Spec,
+        _wanted: Wanted,
+    ) -> (
+        FloatTensor<Self>,
+        FloatTensor<Self>,
+        FloatTensor<Self>,
+        FloatTensor<Self>,
+        FloatTensor<Self>,
+    ) {
+        unreachable!("burn's autodiff is first-order: nothing asks for a gradient's gradient")
+    }
+
+    fn kan_conv(
+        x: FloatTensor<Self>,
+        spline: FloatTensor<Self>,
+        base: FloatTensor<Self>,
+        scaler: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        spec: ConvSpec,
+    ) -> FloatTensor<Self> {
+        conv_autodiff::tracked::<B, C>([x, spline, base, scaler, bias], spec)
+    }
+
+    fn kan_conv_gradient(
+        _x: FloatTensor<Self>,
+        _spline: FloatTensor<Self>,
+        _base: FloatTensor<Self>,
+        _scaler: FloatTensor<Self>,
+        _dy: FloatTensor<Self>,
+        _spec: ConvSpec,
         _wanted: Wanted,
     ) -> (
         FloatTensor<Self>,

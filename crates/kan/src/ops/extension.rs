@@ -10,7 +10,7 @@ use std::sync::Arc;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, backend_extension};
 
-use crate::kernels::{Isa, LayerGeometry, PackedLayer};
+use crate::kernels::{ConvGeometry, Isa, LayerGeometry, PackedLayer};
 
 /// Which parameters a layer has beside its coefficients.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +24,14 @@ pub(crate) struct Parts {
 #[derive(Debug, Clone)]
 pub(crate) struct Spec {
     pub(crate) geometry: Arc<LayerGeometry>,
+    pub(crate) parts: Parts,
+    pub(crate) isa: Isa,
+}
+
+/// What a convolution is, apart from its tensors.
+#[derive(Debug, Clone)]
+pub(crate) struct ConvSpec {
+    pub(crate) geometry: Arc<ConvGeometry>,
     pub(crate) parts: Parts,
     pub(crate) isa: Isa,
 }
@@ -58,6 +66,33 @@ pub(crate) trait KanBackend: Backend {
         scaler: FloatTensor<Self>,
         dy: FloatTensor<Self>,
         spec: Spec,
+        wanted: Wanted,
+    ) -> (
+        FloatTensor<Self>,
+        FloatTensor<Self>,
+        FloatTensor<Self>,
+        FloatTensor<Self>,
+        FloatTensor<Self>,
+    );
+
+    /// A convolution's outputs.
+    fn kan_conv(
+        x: FloatTensor<Self>,
+        spline: FloatTensor<Self>,
+        base: FloatTensor<Self>,
+        scaler: FloatTensor<Self>,
+        bias: FloatTensor<Self>,
+        spec: ConvSpec,
+    ) -> FloatTensor<Self>;
+
+    /// Its gradients, as those of a layer.
+    fn kan_conv_gradient(
+        x: FloatTensor<Self>,
+        spline: FloatTensor<Self>,
+        base: FloatTensor<Self>,
+        scaler: FloatTensor<Self>,
+        dy: FloatTensor<Self>,
+        spec: ConvSpec,
         wanted: Wanted,
     ) -> (
         FloatTensor<Self>,

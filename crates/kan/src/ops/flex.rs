@@ -8,8 +8,9 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::TensorData;
 use updraft_simd::pool_threads;
 
-use super::extension::{KanBackend, Parts, Spec, Wanted};
-use crate::kernels::{Gradients, LayerError, PackedLayer, Scratch, Weights, backward, forward};
+use super::conv_flex;
+use super::extension::{ConvSpec, KanBackend, Parts, Spec, Wanted};
+use crate::kernels::{Gradients, PackedLayer, Scratch, Weights, backward, forward};
 
 thread_local! {
     /// Kept between operations, so that only the first of a size allocates it.
@@ -82,6 +83,29 @@ impl KanBackend for Flex {
         )
     }
 
+    fn kan_conv(
+        x: FlexTensor,
+        spline: FlexTensor,
+        base: FlexTensor,
+        scaler: FlexTensor,
+        bias: FlexTensor,
+        spec: ConvSpec,
+    ) -> FlexTensor {
+        conv_flex::conv([x, spline, base, scaler, bias], &spec)
+    }
+
+    fn kan_conv_gradient(
+        x: FlexTensor,
+        spline: FlexTensor,
+        base: FlexTensor,
+        scaler: FlexTensor,
+        dy: FlexTensor,
+        spec: ConvSpec,
+        wanted: Wanted,
+    ) -> (FlexTensor, FlexTensor, FlexTensor, FlexTensor, FlexTensor) {
+        conv_flex::gradient([x, spline, base, scaler, dy], &spec, wanted).into()
+    }
+
     fn kan_packed(x: FlexTensor, layer: Arc<PackedLayer>) -> FlexTensor {
         let x = x.to_contiguous();
         let (batch, outputs) = (x.layout().shape()[0], layer.geometry().out_features());
@@ -91,7 +115,7 @@ impl KanBackend for Flex {
     }
 }
 
-fn weights<'a>(
+pub(super) fn weights<'a>(
     spline: &'a FlexTensor,
     base: &'a FlexTensor,
     scaler: &'a FlexTensor,
@@ -105,21 +129,24 @@ fn weights<'a>(
     }
 }
 
-fn with(run: impl FnOnce(&mut Scratch, usize) -> Result<(), LayerError>) {
+pub(super) fn with<E: std::fmt::Debug>(run: impl FnOnce(&mut Scratch, usize) -> Result<(), E>) {
     // Taken out, not borrowed: while this thread waits for others, rayon may give it another
     // layer to compute.
     let mut scratch = SCRATCH.take();
     let done = run(&mut scratch, pool_threads());
     SCRATCH.set(scratch);
-    done.expect("`layer` has checked the shapes and the instruction set");
+    done.expect("the operation has checked the shapes and the instruction set");
 }
 
-fn tensor(values: Vec<f32>, shape: impl Into<burn::tensor::Shape>) -> FlexTensor {
+pub(super) fn tensor(values: Vec<f32>, shape: impl Into<burn::tensor::Shape>) -> FlexTensor {
     FlexTensor::from_data(TensorData::new(values, shape.into()))
 }
 
 /// What was not computed is one zero, which nobody reads.
-fn optional(values: Option<Vec<f32>>, shape: impl Into<burn::tensor::Shape>) -> FlexTensor {
+pub(super) fn optional(
+    values: Option<Vec<f32>>,
+    shape: impl Into<burn::tensor::Shape>,
+) -> FlexTensor {
     match values {
         Some(values) => tensor(values, shape),
         None => tensor(vec![0.0], [1]),

@@ -1,11 +1,17 @@
 //! The kernels as a differentiable operation on burn's tensors.
 
+mod conv;
+mod conv_plain;
 mod layer;
 mod plain;
 mod plain_memory;
 
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod autodiff;
+#[cfg(all(feature = "flex", feature = "autodiff"))]
+mod conv_autodiff;
+#[cfg(feature = "flex")]
+mod conv_flex;
 #[cfg(feature = "flex")]
 mod extension;
 #[cfg(feature = "flex")]
@@ -13,6 +19,7 @@ mod flex;
 #[cfg(feature = "flex")]
 mod listed;
 
+pub(crate) use conv::conv;
 pub use layer::LayerPath;
 #[cfg(feature = "flex")]
 pub(crate) use layer::fused::packed;

@@ -37,7 +37,7 @@ pub(super) fn layer(x: Tensor<2>, parameters: Parameters, geometry: &LayerGeomet
     y.cast(dtype)
 }
 
-fn activate(x: Tensor<2>, activation: Activation) -> Tensor<2> {
+pub(super) fn activate<const D: usize>(x: Tensor<D>, activation: Activation) -> Tensor<D> {
     match activation {
         Activation::Silu => burn::tensor::activation::silu(x),
         Activation::Identity => x,
@@ -46,7 +46,7 @@ fn activate(x: Tensor<2>, activation: Activation) -> Tensor<2> {
 }
 
 /// The values of all bases, `[batch, in_features, bases]`, by the recursion of Cox and de Boor.
-fn bases(x: Tensor<2>, grid: &Grid) -> Tensor<3> {
+pub(super) fn bases(x: Tensor<2>, grid: &Grid) -> Tensor<3> {
     let device = x.device();
     let [batch, inputs] = x.dims();
     let compute = if x.dtype() == DType::F64 { FloatDType::F64 } else { FloatDType::F32 };

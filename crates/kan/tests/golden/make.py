@@ -5,17 +5,25 @@ Run where these can be imported: torch 2.15.0, safetensors 0.8.0, scipy 1.17.1, 
 `fastkan.py` of https://github.com/ZiyaoLi/fast-kan at commit 01b59f7 as `fastkan`; of the last
 only the names and shapes of its tensors are used, by which it is refused.
 Outputs are computed in f64 from weights that were rounded to f32.
+
+`python make.py convolutions` makes `torch_conv_kan.json` alone, which needs nothing but torch: the
+formula of `KANConvNDLayer` of https://github.com/IvanDrokin/torch-conv-kan at commit 7a0e83c before
+its normalization, written anew.
 """
 
 import json
 import pathlib
+import sys
 
-import efficient_kan
-import fastkan
-import kan as pykan
 import torch
-from safetensors.torch import save_file
-from scipy.interpolate import BSpline
+import torch.nn.functional as F
+
+if sys.argv[1:] != ["convolutions"]:
+    import efficient_kan
+    import fastkan
+    import kan as pykan
+    from safetensors.torch import save_file
+    from scipy.interpolate import BSpline
 
 FOLDER = pathlib.Path(__file__).parent
 
@@ -108,7 +116,74 @@ def bases():
     (FOLDER / "scipy_bases.json").write_text(json.dumps(cases) + "\n")
 
 
+def splines(x, knots, degree):
+    """Every basis of every pixel, a last axis, by the recursion of Cox and de Boor."""
+    x = x.unsqueeze(-1)
+    bases = ((x >= knots[:-1]) & (x < knots[1:])).to(x.dtype)
+    for p in range(1, degree + 1):
+        rising = (x - knots[: -(p + 1)]) / (knots[p:-1] - knots[: -(p + 1)])
+        falling = (knots[p + 1 :] - x) / (knots[p + 1 :] - knots[1:-p])
+        bases = rising * bases[..., :-1] + falling * bases[..., 1:]
+    return bases
+
+
+def convolutions():
+    """Bases of all pixels as channels, then a convolution each for splines and base branch.
+
+    Padding is done to the input before, where torch-conv-kan pads the bases with zeros: a spline has
+    a value at 0. Weights are stored as ours, `[channels, taps, bases, outputs of a group]`.
+    """
+    cases = []
+    # Axes, channels, groups; kernel, stride, padding, dilation; intervals and degree.
+    kinds = {
+        "plain": (2, (3, 4), 1, 3, 1, 0, 1, 5, 3),
+        "padded": (2, (2, 3), 1, 3, 1, 1, 1, 5, 3),
+        "strided groups": (2, (4, 6), 2, 3, 2, 1, 2, 4, 2),
+        "one axis": (1, (2, 2), 1, 4, 3, 2, 1, 8, 3),
+        "three axes": (3, (2, 2), 2, 2, 1, 1, 1, 3, 3),
+    }
+    for seed, (name, kind) in enumerate(kinds.items()):
+        axes, channels, groups, kernel, stride, padding, dilation, intervals, degree = kind
+        torch.manual_seed(seed)
+        convolve = (F.conv1d, F.conv2d, F.conv3d)[axes - 1]
+        inputs, outputs = channels[0] // groups, channels[1] // groups
+        count = intervals + degree
+        taps = kernel**axes
+        shape = [7, 6, 5][:axes]
+        # Few digits, exact in f32.
+        short = lambda numbers: (numbers * 64).round().double() / 64
+        x = short(torch.randn(2, channels[0], *shape) * 0.9)
+        base = short(torch.randn(channels[0], taps, outputs))
+        spline = short(torch.randn(channels[0], taps, count, outputs))
+        knots = torch.arange(-degree, intervals + degree + 1).double() * (2.0 / intervals) - 1.0
+        padded = F.pad(x, [padding] * (2 * axes))
+        y = []
+        for group in range(groups):
+            own = slice(group * inputs, (group + 1) * inputs)
+            of_base = base[own].permute(2, 0, 1).reshape(outputs, inputs, *[kernel] * axes)
+            of_spline = spline[own].permute(3, 0, 2, 1).reshape(
+                outputs, inputs * count, *[kernel] * axes
+            )
+            bases = splines(padded[:, own], knots, degree).moveaxis(-1, 2).flatten(1, 2)
+            y.append(
+                convolve(F.silu(padded[:, own]), of_base, stride=stride, dilation=dilation)
+                + convolve(bases, of_spline, stride=stride, dilation=dilation)
+            )
+        y = torch.cat(y, 1)
+        cases.append({
+            "name": name, "shape": shape, "channels": channels, "groups": groups,
+            "kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation,
+            "intervals": intervals, "degree": degree,
+            "x": x.flatten().tolist(), "base": base.flatten().tolist(),
+            "spline": spline.flatten().tolist(), "y": y.flatten().tolist(),
+        })
+    (FOLDER / "torch_conv_kan.json").write_text(json.dumps(cases) + "\n")
+
+
 if __name__ == "__main__":
+    convolutions()
+    if sys.argv[1:] == ["convolutions"]:
+        sys.exit()
     efficient()
     original()
     fast()

@@ -1,6 +1,9 @@
 //! What the crate promises, seen from outside.
 
 mod bases;
+mod conv_golden;
+#[cfg(all(feature = "flex", feature = "autodiff"))]
+mod convolutions;
 #[cfg(all(feature = "flex", feature = "safetensors"))]
 mod import;
 #[cfg(all(feature = "flex", feature = "autodiff"))]

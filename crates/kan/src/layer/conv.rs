@@ -1,0 +1,90 @@
+//! Convolutions whose every tap is a learned spline.
+
+use std::sync::Arc;
+
+use burn::module::{Module, Param};
+use burn::tensor::Tensor;
+
+use crate::kernels::ConvGeometry;
+use crate::ops::{LayerPath, Parameters, conv};
+
+/// A convolution's parameters, as [`KanConv1dConfig`](crate::KanConv1dConfig) and its like draw them.
+pub(super) struct Drawn {
+    pub(super) spline: Param<Tensor<3>>,
+    pub(super) base: Option<Param<Tensor<2>>>,
+    pub(super) scaler: Option<Param<Tensor<2>>>,
+    pub(super) bias: Option<Param<Tensor<1>>>,
+    pub(super) geometry: ConvGeometry,
+}
+
+macro_rules! convolution {
+    ($name:ident, $config:literal, $tensor:literal, $shape:literal) => {
+        #[doc = concat!("A convolution over ", $shape, " with a spline in the place of every weight.")]
+        ///
+        #[doc = concat!("Made by [`", $config, "`](crate::", $config, "). Padding is zeros of the")]
+        /// input, whose splines have a value there. Its records hold the parameters alone; the grid
+        /// is the config's.
+        #[derive(Module, Debug)]
+        pub struct $name {
+            /// Coefficients of the splines, `[in_channels·taps, bases, out_channels / groups]`.
+            pub spline: Param<Tensor<3>>,
+            /// Weights of the base branch, `[in_channels·taps, out_channels / groups]`.
+            pub base: Option<Param<Tensor<2>>>,
+            /// Factors of the splines, `[in_channels·taps, out_channels / groups]`.
+            pub scaler: Option<Param<Tensor<2>>>,
+            /// What the outputs start from, `[out_channels]`.
+            pub bias: Option<Param<Tensor<1>>>,
+            #[module(skip)]
+            geometry: Arc<ConvGeometry>,
+            #[module(skip)]
+            forced: Option<LayerPath>,
+        }
+
+        impl $name {
+            pub(super) fn new(drawn: Drawn) -> Self {
+                let Drawn { spline, base, scaler, bias, geometry } = drawn;
+                Self { spline, base, scaler, bias, geometry: Arc::new(geometry), forced: None }
+            }
+
+            #[doc = concat!("The outputs, `[batch, out_channels, ", $shape, "]`, of `x`, `[batch, in_channels, ", $shape, "]`.")]
+            ///
+            /// # Panics
+            /// If `x` has other channels, or is smaller than the kernel with its padding.
+            #[must_use]
+            pub fn forward(&self, x: Tensor<$tensor>) -> Tensor<$tensor> {
+                let parameters = Parameters {
+                    spline: self.spline.val(),
+                    base: self.base.as_ref().map(Param::val),
+                    scaler: self.scaler.as_ref().map(Param::val),
+                    bias: self.bias.as_ref().map(Param::val),
+                };
+                conv(x, parameters, &self.geometry, self.forced)
+            }
+
+            /// What computes the convolution where its parameters are, in f32.
+            #[must_use]
+            pub fn path(&self) -> LayerPath {
+                self.forced.unwrap_or_else(|| LayerPath::of(&self.spline.device()))
+            }
+
+            /// The same convolution, computed in one way only.
+            ///
+            /// Its [`forward`](Self::forward) panics where the device, the processor or the dtype has
+            /// no such kernels; none has f64.
+            #[must_use]
+            pub fn with_path(self, path: LayerPath) -> Self {
+                Self { forced: Some(path), ..self }
+            }
+
+            /// The convolution's grid and sizes.
+            #[must_use]
+            pub fn geometry(&self) -> &ConvGeometry {
+                &self.geometry
+            }
+        }
+    };
+}
+
+convolution!(KanConv1d, "KanConv1dConfig", 3, "length");
+convolution!(KanConv2d, "KanConv2dConfig", 4, "height, width");
+convolution!(KanConv3d, "KanConv3dConfig", 5, "depth, height, width");

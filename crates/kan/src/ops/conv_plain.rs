@@ -1,0 +1,93 @@
+//! The same convolution by burn's own operations: for other backends, and as what ours are tested
+//! against.
+
+use burn::tensor::module::conv3d;
+use burn::tensor::ops::ConvOptions;
+use burn::tensor::{DType, FloatDType, Shape, Tensor};
+
+use super::layer::Parameters;
+use super::plain::{activate, bases};
+use crate::kernels::{BaseBranch, ConvGeometry};
+
+/// Every basis of every pixel laid out as a channel, then burn's convolution over three axes.
+pub(super) fn conv<const D: usize>(
+    x: Tensor<D>,
+    parameters: Parameters,
+    geometry: &ConvGeometry,
+    output: &[usize],
+) -> Tensor<D> {
+    let dtype = x.dtype();
+    let compute = if dtype == DType::F64 { FloatDType::F64 } else { FloatDType::F32 };
+    let shape = x.dims();
+    let (batch, channels) = (shape[0], geometry.in_channels());
+    let mut result = vec![batch, geometry.out_channels()];
+    result.extend(output);
+    if batch == 0 {
+        // burn convolves no empty batch: the sum of none keeps the gradients.
+        let zero = x.sum() + parameters.spline.sum().cast(dtype) * 0.0;
+        return zero.reshape([1; D]).expand(Shape::from(result));
+    }
+    let mut sizes = [1; 3];
+    sizes[3 - (D - 2)..].copy_from_slice(&shape[2..]);
+    let mut padded = [batch, channels, 0, 0, 0];
+    for (axis, own) in geometry.axes.iter().enumerate() {
+        padded[2 + axis] = sizes[axis] + 2 * own.padding;
+    }
+    let [pz, py, px] = geometry.axes.map(|axis| axis.padding);
+    let [depth, height, width] = sizes;
+    let x = x.cast(compute).reshape([batch, channels, depth, height, width]);
+    // Padding is zeros of the input: a spline has a value there.
+    let x = Tensor::<5>::zeros(padded, (&x.device(), x.dtype()))
+        .slice_assign([0..batch, 0..channels, pz..pz + depth, py..py + height, px..px + width], x);
+
+    let Parameters { spline, base, scaler, bias } = parameters;
+    let count = geometry.grid().bases();
+    let mut spline = spline.cast(compute);
+    if let Some(scaler) = scaler {
+        let [inputs, outputs] = scaler.dims();
+        spline = spline * scaler.cast(compute).reshape([inputs, 1, outputs]);
+    }
+    let [_, _, depth, height, width] = padded;
+    let pixels = depth * height * width;
+    let rows = x.clone().reshape([batch, channels, pixels]).swap_dims(1, 2);
+    let values = bases(rows.reshape([batch * pixels, channels]), geometry.grid());
+    let values = values.reshape([batch, pixels, channels * count]).swap_dims(1, 2).reshape([
+        batch,
+        channels * count,
+        depth,
+        height,
+        width,
+    ]);
+    let mut y = convolve(values, spline, geometry);
+    if let Some(base) = base {
+        let base = base.cast(compute).unsqueeze_dim(1);
+        y = y + match geometry.base_branch() {
+            BaseBranch::ConvOfActivation => {
+                convolve(activate(x, geometry.activation()), base, geometry)
+            }
+            BaseBranch::ActivationOfConv => {
+                activate(convolve(x, base, geometry), geometry.activation())
+            }
+        };
+    }
+    if let Some(bias) = bias {
+        y = y + bias.cast(compute).reshape([1, geometry.out_channels(), 1, 1, 1]);
+    }
+    y.reshape(Shape::from(result)).cast(dtype)
+}
+
+/// Convolves channels of so many numbers a pixel, `[batch, in_channels·count, ...]`, with weights
+/// `[in_channels·taps, count, out_channels / groups]`.
+fn convolve(x: Tensor<5>, weights: Tensor<3>, geometry: &ConvGeometry) -> Tensor<5> {
+    let [_, count, outputs] = weights.dims();
+    let (groups, taps) = (geometry.groups(), geometry.taps());
+    let of_group = geometry.in_channels() / groups;
+    let [kz, ky, kx] = geometry.axes.map(|axis| axis.kernel);
+    let weights = weights
+        .reshape([groups, of_group, taps, count, outputs])
+        .permute([0, 4, 1, 3, 2])
+        .reshape([groups * outputs, of_group * count, kz, ky, kx]);
+    let stride = geometry.axes.map(|axis| axis.stride);
+    let dilation = geometry.axes.map(|axis| axis.dilation);
+    conv3d(x, weights, None, ConvOptions::new(stride, [0; 3], dilation, groups))
+}
