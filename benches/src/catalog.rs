@@ -9,6 +9,7 @@ use crate::problem::decode::Decode;
 use crate::problem::gather::Gather;
 use crate::problem::int8_network::{Int8Network, Shape};
 use crate::problem::int8_product::{Int8Product, Tail};
+use crate::problem::kan_conv::KanConv;
 use crate::problem::kan_layer::KanLayer;
 use crate::problem::matmul::{Matmul, Number};
 use crate::problem::optimizer::OptimizerStep;
@@ -72,6 +73,12 @@ const KAN_LAYERS: [([usize; 4], &str); 6] = [
     ([1024, 512, 512, 20], "a wide layer over a fine grid"),
 ];
 
+/// Batch, channels, side and intervals of a convolution of splines, 3 × 3.
+const KAN_CONVOLUTIONS: [(usize, [usize; 2], usize, usize, &str); 2] = [
+    (8, [3, 16], 34, 5, "splines on every tap of a color stem"),
+    (8, [64, 64], 34, 5, "splines on every tap of 64 channels"),
+];
+
 /// Rows, inner dimension and columns of a product of bytes.
 const INT8_PRODUCTS: [([usize; 3], &str); 5] = [
     ([256, 256, 256], "a small square product of bytes"),
@@ -113,6 +120,11 @@ pub(crate) fn entries() -> Vec<Entry> {
         let alone = usize::from(pass == Pass::Training);
         for ([batch, inputs, outputs, intervals], about) in KAN_LAYERS.into_iter().skip(alone) {
             add(Problem::KanLayer(KanLayer { batch, inputs, outputs, intervals, pass }), about);
+        }
+    }
+    for pass in [Pass::Forward, Pass::Training] {
+        for (batch, channels, side, intervals, about) in KAN_CONVOLUTIONS {
+            add(Problem::KanConv(KanConv { batch, channels, side, intervals, pass }), about);
         }
     }
     for batch in [16, 64, 256] {

@@ -105,6 +105,13 @@ pub(crate) const EXPANDED_LINEAR: &str = "pytorch-linear";
 /// A layer of Gaussians in place of splines.
 pub(crate) const GAUSSIANS: &str = "pytorch-gaussians";
 
+/// A plain convolution of a spline convolution's expanded channels.
+pub(crate) const EXPANDED_CONV: &str = "pytorch-conv";
+
+/// Who computes convolutions of splines elsewhere; the last computes what bounds them.
+const KAN_CONV_PEERS: [&str; 5] =
+    ["pytorch", "pytorch-compiled", "pytorch-unfold", "pytorch-loop", EXPANDED_CONV];
+
 /// Who computes KAN layers elsewhere; two of them compute what people take in their place.
 const KAN_PEERS: [&str; 5] = ["pytorch", "pytorch-compiled", GAUSSIANS, EXPANDED_LINEAR, "pykan"];
 
@@ -171,7 +178,7 @@ pub(crate) fn variant(problem: &Problem, id: &str, program: &std::path::Path) ->
 fn sets(problem: &Problem) -> Vec<&'static str> {
     let there = |isas: &'static [Isa]| isas.iter().rev().filter(|isa| isa.is_available());
     match problem {
-        Problem::Conv2d(_) | Problem::BatchNorm(_) | Problem::KanLayer(_) => {
+        Problem::Conv2d(_) | Problem::BatchNorm(_) | Problem::KanLayer(_) | Problem::KanConv(_) => {
             there(&Isa::BASES).map(|isa| isa.name()).collect()
         }
         Problem::Int8Product(_) => there(&Isa::DOTS).map(|isa| isa.name()).collect(),
@@ -214,6 +221,7 @@ pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
         }
         Problem::Photos(_) => vec![python("pytorch"), python("pytorch-pillow")],
         Problem::KanLayer(_) => KAN_PEERS.map(|id| of(id, "kan_layers.py")).to_vec(),
+        Problem::KanConv(_) => KAN_CONV_PEERS.map(|id| of(id, "kan_convolutions.py")).to_vec(),
         Problem::Matmul(matmul) if matmul.dtype == Number::F32 => {
             vec![python("pytorch"), candle()]
         }

@@ -8,6 +8,7 @@ pub(crate) mod gather;
 pub(crate) mod int8_network;
 pub(crate) mod int8_product;
 pub(crate) mod kan_beside;
+pub(crate) mod kan_conv;
 pub(crate) mod kan_layer;
 pub(crate) mod matmul;
 pub(crate) mod optimizer;
@@ -32,6 +33,7 @@ pub(crate) enum Problem {
     Matmul(matmul::Matmul),
     Conv2d(conv2d::Conv2d),
     KanLayer(kan_layer::KanLayer),
+    KanConv(kan_conv::KanConv),
     BatchNorm(batch_norm::BatchNorm),
     TrainStep(train_step::TrainStep),
     Optimizer(optimizer::OptimizerStep),
@@ -51,6 +53,7 @@ impl Problem {
             Self::Matmul(task) => task,
             Self::Conv2d(task) => task,
             Self::KanLayer(task) => task,
+            Self::KanConv(task) => task,
             Self::BatchNorm(task) => task,
             Self::TrainStep(task) => task,
             Self::Optimizer(task) => task,
