@@ -1,13 +1,14 @@
 //! `api`: the public API of every library crate, compared with the list that is committed.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Output};
 
 use crate::cargo::Cargo;
-use crate::{complain, print, root};
+use crate::{complain, print, refuse, root, target};
 
 /// The file in a crate's folder: one public item a line.
 const LIST: &str = "public-api.txt";
@@ -30,21 +31,62 @@ pub(crate) enum Difference {
     Write,
 }
 
-pub(crate) fn run(difference: Difference, dry_run: bool) -> ExitCode {
-    if dry_run {
-        print("> list the public items of every library crate and compare them");
-        return ExitCode::SUCCESS;
+pub(crate) fn run(arguments: &[String], dry_run: bool) -> ExitCode {
+    let arguments =
+        arguments.iter().map(String::as_str).filter(|&argument| argument != "--dry-run");
+    let result = match (arguments.collect::<Vec<_>>().as_slice(), dry_run) {
+        ([] | ["--write"] | ["--against", _], true) => {
+            print("> list the public items of every library crate and compare them");
+            Ok(())
+        }
+        ([], false) => check(Difference::Refuse),
+        (["--write"], false) => check(Difference::Write),
+        (["--against", commit], false) => against(commit),
+        _ => return refuse("`cargo xtask api` takes --write, or --against and a commit"),
+    };
+    result.err().unwrap_or(ExitCode::SUCCESS)
+}
+
+/// Compares the lists with those of a commit; an error if items are gone or changed, which breaks
+/// the crate's users.
+fn against(commit: &str) -> Result<(), ExitCode> {
+    if !git(&["cat-file", "-e", &format!("{commit}^{{commit}}")])?.status.success() {
+        return Err(refuse(&format!("`{commit}` is no commit of this repository")));
     }
-    check(difference).err().unwrap_or(ExitCode::SUCCESS)
+    let libraries = libraries().map_err(|error| failed("crates/", &error))?;
+    let mut is_compatible = true;
+    for (folder, _) in libraries {
+        let path = format!("crates/{folder}/{LIST}");
+        let new = fs::read_to_string(root().join(&path)).map_err(|error| failed(&path, &error))?;
+        // A crate that the commit does not have is new.
+        let old = git(&["show", &format!("{commit}:{path}")])?;
+        let lines = compare(&String::from_utf8_lossy(&old.stdout), &new);
+        if !lines.is_empty() {
+            print(&format!("updraft crate `{folder}` since {commit}:"));
+            lines.iter().for_each(|line| print(line));
+        }
+        is_compatible &= !lines.iter().any(|line| line.starts_with('-'));
+    }
+    if is_compatible {
+        return Ok(());
+    }
+    complain("error: items marked `-` are gone or changed: the next version is a breaking one");
+    Err(ExitCode::FAILURE)
+}
+
+fn git(arguments: &[&str]) -> Result<Output, ExitCode> {
+    let output = Command::new("git").args(arguments).current_dir(root()).output();
+    output.map_err(|error| failed("git", &error))
+}
+
+fn failed(what: &str, error: &dyn Display) -> ExitCode {
+    complain(&format!("error: {what}: {error}"));
+    ExitCode::FAILURE
 }
 
 /// Compares every crate's public items with its list.
 pub(crate) fn check(difference: Difference) -> Result<(), ExitCode> {
-    let folder = root().join("target/api");
-    let failed = |what: &str, error: &dyn std::fmt::Display| {
-        complain(&format!("error: {what}: {error}"));
-        ExitCode::FAILURE
-    };
+    let folder = target().join("api");
     let wrapper = write_wrapper(&folder).map_err(|error| failed("rustdoc's wrapper", &error))?;
     let environment = [
         ("RUSTDOC", wrapper.to_str().unwrap_or_default()),
@@ -98,9 +140,9 @@ fn libraries() -> io::Result<Vec<(String, PathBuf)>> {
         if let Some(name) = name
             && !manifest.lines().any(|line| line == "publish = false")
         {
-            let json = format!("target/doc/{}.json", name.trim_matches('"').replace('-', "_"));
+            let json = format!("doc/{}.json", name.trim_matches('"').replace('-', "_"));
             let folder = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            libraries.push((folder, root().join(json)));
+            libraries.push((folder, target().join(json)));
         }
     }
     libraries.sort();

@@ -14,12 +14,16 @@ const FORMAT: Cargo<'_> = Cargo::new("fmt --all --check");
 /// the graphics backend that needs nothing installed to compile; `cuda` is checked beside it with
 /// `DOCS_RS`, which spares the download of LLVM. Last, the tests of devices run on whatever wgpu
 /// finds, in a profile of their own.
-const BUILDS: [Cargo<'_>; 17] = [
+const BUILDS: [Cargo<'_>; 18] = [
     Cargo::new("clippy --workspace --all-targets --quiet -- -D warnings"),
     Cargo {
         arguments: "doc --workspace --no-deps --document-private-items --quiet",
         environment: &[("RUSTDOCFLAGS", "-D warnings")],
     },
+    Cargo::new(
+        "package --workspace --exclude updraft-bench --exclude updraft-example-task \
+         --exclude updraft-testing --exclude xtask --no-verify --allow-dirty --quiet",
+    ),
     Cargo::new("check -p updraft-device --no-default-features --quiet"),
     Cargo::new("check -p updraft-precision --no-default-features --quiet"),
     Cargo::new("check -p updraft-data --no-default-features --quiet"),

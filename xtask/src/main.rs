@@ -45,7 +45,8 @@ Commands for those who change the code:
   tidy        the rules that sources, manifests and documents follow
   results     compare the README's speeds with the runs it cites (--write)
   deny        the licenses and sources of every dependency
-  api         compare every crate's public items with its list (--write)
+  api         compare every crate's public items with its list; --write writes
+              the lists, --against COMMIT compares them with a commit's
 
 Options:
   --dry-run   print what would be done
@@ -61,34 +62,16 @@ fn main() -> ExitCode {
         | "explain" | "lr-find" | "batch-find" | "compare" | "warm-up" | "verify" => {
             updraft::run(&command, &rest)
         }
-        "api"
-            if rest
-                .iter()
-                .any(|argument| !["--write", "--dry-run"].contains(&argument.as_str())) =>
-        {
-            refuse("`cargo xtask api` takes no arguments but --write and --dry-run")
-        }
-        "results"
-            if rest
-                .iter()
-                .any(|argument| !["--write", "--dry-run"].contains(&argument.as_str())) =>
-        {
-            refuse("`cargo xtask results` takes no arguments but --write and --dry-run")
-        }
         "check" | "deny" | "test" | "test-arm" | "tidy"
             if rest.iter().any(|argument| argument != "--dry-run") =>
         {
             refuse(&format!("`cargo xtask {command}` takes no arguments but --dry-run"))
         }
-        "api" => {
-            let write = rest.iter().any(|argument| argument == "--write");
-            let difference = if write { api::Difference::Write } else { api::Difference::Refuse };
-            api::run(difference, dry_run)
-        }
+        "api" => api::run(&rest, dry_run),
         "bench" => bench::run(&rest),
         "check" => check::run(dry_run),
         "deny" => deny::run(dry_run),
-        "results" => results::run(rest.iter().any(|argument| argument == "--write"), dry_run),
+        "results" => results::run(&rest, dry_run),
         "test" => suite::run(dry_run),
         "test-arm" => arm::run(dry_run),
         "tidy" => tidy::run(dry_run),

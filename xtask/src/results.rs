@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use serde_json::Value;
 
-use crate::{complain, print, root};
+use crate::{complain, print, refuse, root};
 
 /// The document with the table.
 const PAGE: &str = "README.md";
@@ -29,8 +29,12 @@ struct Row {
     run: String,
 }
 
-/// Checks the table; writes the chart, or compares it.
-pub(crate) fn run(write: bool, dry_run: bool) -> ExitCode {
+/// Checks the table; writes the chart with `--write`, and compares it otherwise.
+pub(crate) fn run(arguments: &[String], dry_run: bool) -> ExitCode {
+    let write = arguments.iter().any(|argument| argument == "--write");
+    if arguments.len() > usize::from(write) + usize::from(dry_run) {
+        return refuse("`cargo xtask results` takes no arguments but --write and --dry-run");
+    }
     if dry_run {
         print("> compare the README's table of speeds with the runs that it cites");
         return ExitCode::SUCCESS;
