@@ -30,6 +30,7 @@ mod stream;
 mod table;
 mod tensor_batch;
 mod trace;
+mod volume;
 
 // Where samples come from.
 pub use source::{
@@ -40,6 +41,14 @@ pub use source::{
     interaction_csv, read_cifar,
 };
 pub use split::{Split, stratified_sample, stratified_split};
+
+// Volumes, whole or region by region, and patches of them.
+pub use volume::{
+    ChannelStatistics, Foreground, JoinedChannels, OpenConfig, PageAxis, PatchConfig, PngVolume,
+    Region, ScaledVolume, TiffCompression, TiffVolume, TiffWriteConfig, Volume, VolumeManifest,
+    VolumePair, VolumePart, VolumePatches, VolumeRow, VolumeScale, VolumeSource, VolumeSpec,
+    VolumeTarget, VolumeWriter, open_volume, volume_statistics, write_volume,
+};
 
 // Tables, and what a model sees of them.
 pub use table::{
@@ -78,6 +87,6 @@ pub use tensor_batch::{TargetBatch, TensorBatch};
 pub use cache::{CacheUse, CachedImages, CachedSamples, FileImages, FileSamples};
 
 // How far, and what goes wrong.
-pub use error::{DataError, DecodeError, FormatError, Place};
+pub use error::{DataError, DecodeError, FormatError, Place, VolumeError};
 pub use fault::{FaultPolicy, Quarantined, SampleFault};
 pub use progress::{Progress, ProgressUnit};

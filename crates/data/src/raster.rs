@@ -155,6 +155,12 @@ impl<'a> Raster<'a> {
         &self.pixels
     }
 
+    /// The values, in the order of [`pixels`](Self::pixels).
+    #[must_use]
+    pub fn into_pixels(self) -> Pixels<'a> {
+        self.pixels
+    }
+
     /// The bytes of the values.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -216,6 +222,43 @@ fn interleaved<T: Element>(channels: usize, planes: &[T]) -> Vec<T> {
         }
     }
     pixels
+}
+
+/// The channels of all rasters, which have one size and pixel type.
+pub(crate) fn joined(mut rasters: Vec<Raster<'static>>) -> Raster<'static> {
+    if rasters.len() == 1 {
+        return rasters.remove(0);
+    }
+    let channels = rasters.iter().map(|raster| raster.spec().channels).sum();
+    let spec = RasterSpec { channels, ..*rasters[0].spec() };
+    macro_rules! join {
+        ($kind:ident) => {{
+            let parts = rasters.iter().filter_map(|raster| match raster.pixels() {
+                Pixels::$kind(values) => Some((&**values, raster.spec().channels)),
+                _ => None,
+            });
+            side_by_side(&parts.collect::<Vec<_>>(), channels)
+        }};
+    }
+    match rasters[0].pixels() {
+        Pixels::U8(_) => Raster::of(spec, join!(U8)),
+        Pixels::U16(_) => Raster::of(spec, join!(U16)),
+        Pixels::F32(_) => Raster::of(spec, join!(F32)),
+    }
+}
+
+/// From several `[pixels, own channels]` to `[pixels, channels]`.
+fn side_by_side<T: Copy + Default>(parts: &[(&[T], usize)], channels: usize) -> Vec<T> {
+    let pixels = parts[0].0.len() / parts[0].1;
+    let mut values = vec![T::default(); pixels * channels];
+    let mut first = 0;
+    for &(part, own) in parts {
+        for (pixel, part) in values.chunks_exact_mut(channels).zip(part.chunks_exact(own)) {
+            pixel[first..][..own].copy_from_slice(part);
+        }
+        first += own;
+    }
+    values
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::error::{DecodeError, FormatError, Place};
+use crate::error::{DecodeError, FormatError, Place, VolumeError};
 use crate::table::TableError;
 
 /// Why data cannot be opened, read or delivered.
@@ -283,6 +283,9 @@ pub enum DataError {
     /// A table cannot be read.
     #[error(transparent)]
     Table(#[from] TableError),
+    /// A volume cannot be read, used or predicted.
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
     /// A number of values does not make a raster of the shape given.
     #[error("a raster of shape {shape:?} has {expected} values, got {got}")]
     RasterValues {

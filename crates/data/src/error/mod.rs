@@ -4,8 +4,10 @@ mod data;
 mod decode;
 mod format;
 mod place;
+mod volume;
 
 pub use data::DataError;
 pub use decode::DecodeError;
 pub use format::FormatError;
 pub use place::Place;
+pub use volume::VolumeError;

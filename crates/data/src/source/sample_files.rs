@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::decode::decode_raster;
 use crate::digest::Digest;
 use crate::error::{DataError, Place};
-use crate::pixels::Pixels;
-use crate::raster::{Raster, RasterSpec};
+use crate::raster::{Raster, RasterSpec, joined};
 use crate::sample::{Sample, SampleTarget};
 use crate::source::folder::{MAX_FILE_BYTES, read_file};
 use crate::source::sample_source::SampleSource;
@@ -94,12 +93,7 @@ impl SampleFiles {
             }
             rasters.push(raster);
         }
-        if let [_] = rasters[..]
-            && let Some(only) = rasters.pop()
-        {
-            return Ok(only);
-        }
-        Ok(joined(&rasters))
+        Ok(joined(rasters))
     }
 }
 
@@ -165,38 +159,4 @@ fn place(file: &Path, index: usize) -> Place {
 /// What all files of a raster have in common.
 fn one_channel(raster: &Raster<'_>) -> RasterSpec {
     RasterSpec { channels: 1, ..*raster.spec() }
-}
-
-/// The channels of all rasters, which have one size and pixel type.
-fn joined(rasters: &[Raster<'static>]) -> Raster<'static> {
-    let channels = rasters.iter().map(|raster| raster.spec().channels).sum();
-    let spec = RasterSpec { channels, ..*rasters[0].spec() };
-    macro_rules! join {
-        ($kind:ident) => {{
-            let parts = rasters.iter().filter_map(|raster| match raster.pixels() {
-                Pixels::$kind(values) => Some((&**values, raster.spec().channels)),
-                _ => None,
-            });
-            side_by_side(&parts.collect::<Vec<_>>(), channels)
-        }};
-    }
-    match rasters[0].pixels() {
-        Pixels::U8(_) => Raster::of(spec, join!(U8)),
-        Pixels::U16(_) => Raster::of(spec, join!(U16)),
-        Pixels::F32(_) => Raster::of(spec, join!(F32)),
-    }
-}
-
-/// From several `[pixels, own channels]` to `[pixels, channels]`.
-fn side_by_side<T: Copy + Default>(parts: &[(&[T], usize)], channels: usize) -> Vec<T> {
-    let pixels = parts[0].0.len() / parts[0].1;
-    let mut values = vec![T::default(); pixels * channels];
-    let mut first = 0;
-    for &(part, own) in parts {
-        for (pixel, part) in values.chunks_exact_mut(channels).zip(part.chunks_exact(own)) {
-            pixel[first..][..own].copy_from_slice(part);
-        }
-        first += own;
-    }
-    values
 }

@@ -2,6 +2,7 @@
 
 use crate::error::{DataError, Place};
 use crate::sample::Sample;
+use crate::stream::Draw;
 
 /// A set of samples that can be read in any order, by several threads at once.
 ///
@@ -32,6 +33,18 @@ pub trait SampleSource: Send + Sync {
     /// # Panics
     /// If `index` is not below [`len`](Self::len).
     fn read(&self, index: usize) -> Result<Sample<'_>, DataError>;
+
+    /// One delivery of one sample: a set whose samples are drawn anew in every epoch, such as
+    /// patches at random places, makes it a function of the whole draw.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    ///
+    /// # Panics
+    /// As [`read`](Self::read).
+    fn draw(&self, draw: Draw) -> Result<Sample<'_>, DataError> {
+        self.read(draw.index)
+    }
 
     /// A SHA-256 of what the set is, as 64 hexadecimal digits: equal for equal sets.
     fn fingerprint(&self) -> String;

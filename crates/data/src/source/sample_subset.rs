@@ -6,6 +6,7 @@ use crate::digest::Digest;
 use crate::error::DataError;
 use crate::sample::Sample;
 use crate::source::sample_source::SampleSource;
+use crate::stream::Draw;
 
 /// The samples of another set at the given indices, in the given order: a part to train on, a
 /// part to test on.
@@ -42,6 +43,10 @@ impl SampleSource for SampleSubset {
 
     fn read(&self, index: usize) -> Result<Sample<'_>, DataError> {
         self.source.read(self.indices[index])
+    }
+
+    fn draw(&self, draw: Draw) -> Result<Sample<'_>, DataError> {
+        self.source.draw(Draw { index: self.indices[draw.index], ..draw })
     }
 
     fn fingerprint(&self) -> String {

@@ -197,7 +197,7 @@ impl Collate for SampleCollate {
         batch: &mut TensorBatch,
     ) -> Result<(), DataError> {
         let Draw { seed, epoch, index } = draw;
-        let sample = self.source.read(index)?;
+        let sample = self.source.draw(draw)?;
         self.check(index, &sample.raster, &sample.target)?;
         if self.config.augment.is_empty() {
             self.append(&sample.raster, sample.target.raster(), batch);

@@ -3,13 +3,14 @@
 //! The same functions are the targets in `fuzz/`.
 
 use std::fs;
+use std::path::Path;
 
 use image::ImageFormat;
 use updraft_data::{
     CacheUse, CifarFiles, CifarLabels, CifarPart, CifarRecords, Cue, Delimiter, FileImages,
     FileSamples, FitConfig, GeneratedConfig, GeneratedImages, IdxArray, ImageSource,
-    InMemorySamples, Raster, Sample, SampleSource, SampleTarget, Table, TableEncoder, TableSchema,
-    TarImages, decode,
+    InMemorySamples, OpenConfig, Raster, Sample, SampleSource, SampleTarget, Table, TableEncoder,
+    TableSchema, TarImages, decode, open_volume,
 };
 
 use crate::files::{contents, encode, gzip, jpeg, picture, tar, two_classes};
@@ -81,6 +82,21 @@ fn damaged_images_are_decoded_or_refused() {
     survive(1, 1500, &good, |bytes| {
         let image = decode(bytes, "damaged");
         image.is_ok_and(|image| image.pixels().len() == 3 * image.height() * image.width())
+    });
+}
+
+#[test]
+fn damaged_volumes_are_read_or_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("damaged.tif");
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/golden");
+    let names = ["tiles.ome.tif", "order.ome.tif", "big.tif", "planar.tif", "samples.ome.tif"];
+    let good = names.map(|name| fs::read(golden.join(name)).unwrap());
+    survive(8, 400, &good, |bytes| {
+        fs::write(&path, bytes).unwrap();
+        let Ok(volume) = open_volume(&path, &OpenConfig::default()) else { return false };
+        let spec = *volume.spec();
+        (0..spec.frames).all(|frame| volume.read(&spec.frame(frame)).is_ok())
     });
 }
 

@@ -25,3 +25,4 @@ mod sample_files;
 mod samples;
 mod stream;
 mod table;
+mod volumes;

@@ -1,0 +1,285 @@
+//! Volumes that a CSV file lists, with the files of each channel, targets and splits.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{DataError, VolumeError};
+use crate::random::{Purpose, Random};
+use crate::split::Split;
+use crate::table::{Delimiter, Records};
+use crate::volume::{
+    JoinedChannels, OpenConfig, VolumePair, VolumePart, VolumeSource, VolumeTarget, open_volume,
+};
+
+/// Volumes in the files that a CSV or TSV file lists, one volume a record.
+///
+/// | Column | Holds |
+/// |---|---|
+/// | `input`, or `input.NAME` once for each channel | a file; the channels follow each other in the order of the columns |
+/// | `target`, or `target.NAME` | a file to predict, in the same way |
+/// | `labels` | a mask |
+/// | `split` | the name of a part, such as `train` |
+/// | `position` | what was looked at; the first input if the column is missing |
+/// | `t`, `z`, `y`, `x` | a range such as `0:160`; nothing for all of the axis |
+///
+/// A relative path counts from the folder of the manifest.
+/// What was looked at never stands in two splits: not by other frames of it, only by blocks that
+/// do not meet along `z`, `y` or `x`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VolumeManifest {
+    path: PathBuf,
+    rows: Vec<VolumeRow>,
+}
+
+/// One record of a [`VolumeManifest`].
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct VolumeRow {
+    /// The line, counted from 1.
+    pub line: u64,
+    /// What was looked at.
+    pub position: String,
+    /// The part it belongs to.
+    pub split: Option<String>,
+    /// The files of the input.
+    pub inputs: Vec<PathBuf>,
+    /// The files of the target image.
+    pub targets: Vec<PathBuf>,
+    /// The file of the mask.
+    pub labels: Option<PathBuf>,
+    /// Frames, slices, rows and columns; `None` for all.
+    pub ranges: [Option<Range<usize>>; 4],
+}
+
+const AXES: [&str; 4] = ["t", "z", "y", "x"];
+
+impl VolumeManifest {
+    /// Reads a manifest; every file must be there.
+    ///
+    /// # Errors
+    /// [`DataError::Table`] for a file that cannot be read, [`DataError::Empty`] for one without
+    /// records; [`VolumeError::Field`] for a column that is not known, a file that is not there, a
+    /// range that is none, a record without input or with target and labels, and for a position
+    /// that stands in two splits.
+    pub fn open(path: impl AsRef<Path>, delimiter: Delimiter) -> Result<Self, DataError> {
+        let path = path.as_ref();
+        let mut records = Records::open(path, delimiter)?;
+        check_header(path, records.header())?;
+        let mut rows = Vec::new();
+        while records.advance()? {
+            rows.push(read_row(&records)?);
+        }
+        if rows.is_empty() {
+            return Err(DataError::Empty);
+        }
+        check_splits(path, &rows)?;
+        Ok(Self { path: path.to_owned(), rows })
+    }
+
+    /// The records, in their order.
+    #[must_use]
+    pub fn rows(&self) -> &[VolumeRow] {
+        &self.rows
+    }
+
+    /// Opens the volumes of a split, or all of them.
+    ///
+    /// # Errors
+    /// [`VolumeError::Field`] for a split that no record has; as [`open_volume`],
+    /// [`JoinedChannels::try_new`] and [`VolumePart::try_new`].
+    pub fn pairs(
+        &self,
+        split: Option<&str>,
+        config: &OpenConfig,
+    ) -> Result<Vec<VolumePair>, DataError> {
+        let rows = self.rows.iter().filter(|row| split.is_none() || row.split.as_deref() == split);
+        let pairs = rows.map(|row| row.open(config)).collect::<Result<Vec<_>, _>>()?;
+        if pairs.is_empty() {
+            let mut known: Vec<&str> =
+                self.rows.iter().filter_map(|row| row.split.as_deref()).collect();
+            known.sort_unstable();
+            known.dedup();
+            let (got, expected) = (format!("no `{}`", split.unwrap_or_default()), known.join(", "));
+            return Err(field(&self.path, "the column `split`", got, expected).into());
+        }
+        Ok(pairs)
+    }
+
+    /// Holds out whole positions, about this fraction of them and at least one on either side: the
+    /// indices of [`rows`](Self::rows) on each side, a function of the seed.
+    ///
+    /// # Errors
+    /// [`DataError::Setting`] for a fraction that is not above 0 and below 1, or a manifest with a
+    /// single position.
+    pub fn hold_out_positions(&self, fraction: f64, seed: u64) -> Result<Split, DataError> {
+        let mut groups = self.groups();
+        if !(fraction > 0.0 && fraction < 1.0) || groups.len() < 2 {
+            let value = format!("{fraction} of {} positions", groups.len());
+            let expected = "above 0 and below 1, of at least 2 positions".to_owned();
+            return Err(DataError::Setting { name: "fraction", value, expected });
+        }
+        Random::new(Purpose::Split, seed, 0, 0).shuffle(&mut groups);
+        let count = (groups.len() as f64 * fraction).round() as usize;
+        let mut held_out: Vec<usize> =
+            groups.drain(..count.clamp(1, groups.len() - 1)).flatten().collect();
+        let mut kept: Vec<usize> = groups.into_iter().flatten().collect();
+        held_out.sort_unstable();
+        kept.sort_unstable();
+        Ok(Split { kept, held_out })
+    }
+
+    /// The rows of each position.
+    fn groups(&self) -> Vec<Vec<usize>> {
+        let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (at, row) in self.rows.iter().enumerate() {
+            groups.entry(&row.position).or_default().push(at);
+        }
+        groups.into_values().collect()
+    }
+}
+
+impl VolumeRow {
+    fn open(&self, config: &OpenConfig) -> Result<VolumePair, DataError> {
+        let open = |files: &[PathBuf]| -> Result<Arc<dyn VolumeSource>, DataError> {
+            let volumes = files.iter().map(|file| open_volume(file, config));
+            let joined = JoinedChannels::try_new(volumes.collect::<Result<_, _>>()?)?;
+            Ok(Arc::new(VolumePart::try_new(Arc::new(joined), self.ranges.clone())?))
+        };
+        let target = match (&self.targets[..], &self.labels) {
+            ([], None) => VolumeTarget::None,
+            ([], Some(labels)) => VolumeTarget::Labels(open(std::slice::from_ref(labels))?),
+            (targets, _) => VolumeTarget::Image(open(targets)?),
+        };
+        Ok(VolumePair { input: open(&self.inputs)?, target })
+    }
+
+    /// Whether two rows of one position can show the same place.
+    fn meets(&self, other: &Self) -> bool {
+        let apart = |own: &Option<Range<usize>>, others: &Option<Range<usize>>| match (own, others)
+        {
+            (Some(own), Some(others)) => own.end <= others.start || others.end <= own.start,
+            _ => false,
+        };
+        // Frames of one position look alike, so time divides nothing.
+        !self.ranges[1..].iter().zip(&other.ranges[1..]).any(|(own, others)| apart(own, others))
+    }
+}
+
+fn field(path: &Path, field: &str, got: String, expected: impl Into<String>) -> VolumeError {
+    let (path, field) = (path.to_owned(), field.to_owned());
+    VolumeError::Field { path, field, got, expected: expected.into() }
+}
+
+fn is_part(column: &str, part: &str) -> bool {
+    column.strip_prefix(part).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+fn check_header(path: &Path, header: &[String]) -> Result<(), VolumeError> {
+    let known = "input, input.NAME, target, target.NAME, labels, split, position, t, z, y or x";
+    let plain = ["labels", "split", "position", "t", "z", "y", "x"];
+    for column in header {
+        let is_known = plain.contains(&column.as_str())
+            || is_part(column, "input")
+            || is_part(column, "target");
+        if !is_known {
+            return Err(field(path, "a column", format!("`{column}`"), known));
+        }
+    }
+    if header.iter().any(|column| is_part(column, "input")) {
+        return Ok(());
+    }
+    Err(field(path, "the header", format!("`{}`", header.join("`, `")), "a column `input`"))
+}
+
+fn read_row(records: &Records<File>) -> Result<VolumeRow, DataError> {
+    let folder = records.path().parent().unwrap_or(Path::new(""));
+    let line = records.line();
+    let told = |column: &str, got: String, expected: &str| {
+        let name = format!("line {line}, column `{column}`");
+        DataError::from(field(records.path(), &name, got, expected))
+    };
+    let mut row = VolumeRow {
+        line,
+        position: String::new(),
+        split: None,
+        inputs: Vec::new(),
+        targets: Vec::new(),
+        labels: None,
+        ranges: [const { None }; 4],
+    };
+    for (at, column) in records.header().iter().enumerate() {
+        let text = records.field(at)?.trim();
+        if text.is_empty() {
+            continue;
+        }
+        let file = || {
+            let path = folder.join(text);
+            if path.is_file() {
+                return Ok(path);
+            }
+            let expected = "a file, counted from the folder of the manifest";
+            Err(told(column, format!("`{text}`, which is not there"), expected))
+        };
+        match column.as_str() {
+            "split" => row.split = Some(text.to_owned()),
+            "position" => row.position = text.to_owned(),
+            "labels" => row.labels = Some(file()?),
+            column if is_part(column, "input") => row.inputs.push(file()?),
+            column if is_part(column, "target") => row.targets.push(file()?),
+            column => {
+                let range = text.split_once(':').and_then(|(first, end)| {
+                    Some(first.trim().parse().ok()?..end.trim().parse().ok()?)
+                });
+                let Some(range) = range.filter(|range: &Range<usize>| !range.is_empty()) else {
+                    return Err(told(column, format!("`{text}`"), "a range such as 0:160"));
+                };
+                let axis = AXES.iter().position(|axis| *axis == column);
+                row.ranges[axis.expect("the header was checked")] = Some(range);
+            }
+        }
+    }
+    if row.inputs.is_empty() {
+        return Err(told("input", "empty".to_owned(), "a file"));
+    }
+    if row.labels.is_some() && !row.targets.is_empty() {
+        return Err(told("labels", "given beside `target`".to_owned(), "one of the two"));
+    }
+    if row.position.is_empty() {
+        row.position = row.inputs[0].display().to_string();
+    }
+    Ok(row)
+}
+
+/// What was looked at, or a file of it, must not stand in two splits.
+fn check_splits(path: &Path, rows: &[VolumeRow]) -> Result<(), VolumeError> {
+    let mut seen: BTreeMap<String, Vec<&VolumeRow>> = BTreeMap::new();
+    for row in rows {
+        let files = row.inputs.iter().chain(&row.targets).chain(&row.labels);
+        let files = files.map(|file| format!("file {}", file.display()));
+        for key in files.chain([format!("position {}", row.position)]) {
+            let others = seen.entry(key).or_default();
+            if let Some(other) =
+                others.iter().find(|other| other.split != row.split && other.meets(row))
+            {
+                let name = |row: &VolumeRow| row.split.clone().unwrap_or_else(|| "none".to_owned());
+                return Err(field(
+                    path,
+                    &format!("position `{}`", row.position),
+                    format!(
+                        "in split `{}` on line {} and `{}` on line {}",
+                        name(other),
+                        other.line,
+                        name(row),
+                        row.line
+                    ),
+                    "one split, or blocks that do not meet along z, y or x",
+                ));
+            }
+            others.push(row);
+        }
+    }
+    Ok(())
+}

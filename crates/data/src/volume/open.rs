@@ -1,0 +1,70 @@
+//! Opening a file as a volume, whatever its format.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::DataError;
+use crate::volume::{PngVolume, TiffVolume, VolumeSource};
+
+/// What the pages of a TIFF without OME header are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PageAxis {
+    /// Slices of a volume.
+    #[default]
+    Depth,
+    /// Points in time.
+    Frames,
+    /// Channels.
+    Channels,
+}
+
+/// How a file is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OpenConfig {
+    /// What the pages of a TIFF without OME header are; a single page is a picture.
+    pub pages: PageAxis,
+    /// Which image of an OME header is read, counted from 0.
+    pub series: usize,
+}
+
+/// Opens a TIFF, `BigTIFF`, OME-TIFF or PNG; its first bytes say which, not its name.
+///
+/// # Errors
+/// As [`TiffVolume::open`] and [`PngVolume::open`].
+///
+/// # Example
+/// ```
+/// use updraft_data::{
+///     OpenConfig, Raster, TiffWriteConfig, Volume, VolumeSource, open_volume, write_volume,
+/// };
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("cells.ome.tif");
+/// // Three slices of two channels, in voxels of 0.3 by 0.1 by 0.1 µm.
+/// let raster = Raster::from_planes(2, &[3, 4, 5], vec![7_u16; 2 * 3 * 4 * 5])?;
+/// let cells = Volume::try_new("cells", vec![raster], [Some(0.3), Some(0.1), Some(0.1)])?;
+/// write_volume(&path, &cells, &TiffWriteConfig::default())?;
+///
+/// let file = open_volume(&path, &OpenConfig::default())?;
+/// assert_eq!(file.spec(), cells.spec());
+/// assert_eq!(Volume::load(&*file)?.frames(), cells.frames());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn open_volume(
+    path: impl AsRef<Path>,
+    config: &OpenConfig,
+) -> Result<Arc<dyn VolumeSource>, DataError> {
+    let path = path.as_ref();
+    let open = |cause| DataError::Open { path: path.to_owned(), cause };
+    let mut start = Vec::new();
+    File::open(path).map_err(open)?.take(4).read_to_end(&mut start).map_err(open)?;
+    Ok(match &start[..] {
+        b"\x89PNG" => Arc::new(PngVolume::open(path)?),
+        _ => Arc::new(TiffVolume::open(path, config)?),
+    })
+}

@@ -1,0 +1,139 @@
+//! Normalization of a volume by its own statistics, channel by channel.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::augment::append_raster;
+use crate::digest::Digest;
+use crate::error::DataError;
+use crate::kernels::Affine;
+use crate::pixels::PixelType;
+use crate::raster::{Raster, RasterSpec};
+use crate::volume::source::check_region;
+use crate::volume::{ChannelStatistics, Region, VolumeSource, VolumeSpec, volume_statistics};
+
+/// What makes the channels of different volumes comparable, each by its own values.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum VolumeScale {
+    /// Nothing: values as they are, as f32.
+    #[default]
+    None,
+    /// `(value − mean) / std`; of a channel whose values are all equal, 0.
+    ZScore,
+    /// `(value − low) / (high − low)` of two percentiles, not cut off; of a channel where they are
+    /// equal, `value − low`.
+    Percentile {
+        /// The percentile that becomes 0; 0 to 100.
+        low: f64,
+        /// The percentile that becomes 1; above `low`, at most 100.
+        high: f64,
+    },
+}
+
+impl VolumeScale {
+    /// Checks every number that has a range.
+    ///
+    /// # Errors
+    /// [`DataError::Setting`] for percentiles out of their range.
+    pub fn validate(&self) -> Result<(), DataError> {
+        match *self {
+            Self::Percentile { low, high } if !(0.0 <= low && low < high && high <= 100.0) => {
+                let (value, expected) = (format!("{low} to {high}"), "0 to 100, the lower first");
+                Err(DataError::Setting { name: "percentile", value, expected: expected.to_owned() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What is subtracted from a channel's values, and what they are divided by then.
+    fn numbers(self, channel: &ChannelStatistics) -> (f64, f64) {
+        let (shift, range) = match self {
+            Self::None => (0.0, 1.0),
+            Self::ZScore => (channel.mean, channel.std),
+            Self::Percentile { low, high } => {
+                let low = channel.percentile(low);
+                (low, channel.percentile(high) - low)
+            }
+        };
+        (shift, if range > 0.0 { range } else { 1.0 })
+    }
+
+    pub(crate) fn describe(self, digest: Digest) -> Digest {
+        match self {
+            Self::None => digest.text("none"),
+            Self::ZScore => digest.text("z-score"),
+            Self::Percentile { low, high } => digest.text(&format!("percentile {low} {high}")),
+        }
+    }
+}
+
+/// Another volume with each channel normalized by its own statistics, as f32.
+pub struct ScaledVolume {
+    source: Arc<dyn VolumeSource>,
+    spec: VolumeSpec,
+    scale: VolumeScale,
+    affine: Vec<Affine>,
+}
+
+impl ScaledVolume {
+    /// Reads a volume once, or twice if it is of f32, to know its statistics.
+    ///
+    /// # Errors
+    /// As [`VolumeScale::validate`] and [`volume_statistics`].
+    pub fn try_new(source: Arc<dyn VolumeSource>, scale: VolumeScale) -> Result<Self, DataError> {
+        scale.validate()?;
+        let mut spec = *source.spec();
+        let numbers: Vec<(f64, f64)> = match scale {
+            VolumeScale::None => vec![(0.0, 1.0); spec.raster.channels],
+            scale => {
+                let channels = volume_statistics(&*source)?;
+                channels.iter().map(|channel| scale.numbers(channel)).collect()
+            }
+        };
+        let affine = numbers.into_iter().map(|(shift, range)| Affine {
+            scale: (1.0 / range) as f32,
+            shift: (-shift / range) as f32,
+        });
+        spec.raster.pixel_type = PixelType::F32;
+        Ok(Self { affine: affine.collect(), source, spec, scale })
+    }
+
+    /// What a value of a channel becomes: `value · scale + shift`.
+    ///
+    /// # Panics
+    /// If there is no such channel.
+    #[must_use]
+    pub fn map(&self, channel: usize) -> (f32, f32) {
+        (self.affine[channel].scale, self.affine[channel].shift)
+    }
+}
+
+impl VolumeSource for ScaledVolume {
+    fn name(&self) -> String {
+        self.source.name()
+    }
+
+    fn spec(&self) -> &VolumeSpec {
+        &self.spec
+    }
+
+    fn read(&self, region: &Region) -> Result<Raster<'static>, DataError> {
+        check_region(&self.spec, region);
+        let raster = self.source.read(region)?;
+        let mut planes = Vec::with_capacity(raster.pixels().len());
+        append_raster(&raster, &self.affine, &mut planes);
+        let RasterSpec { channels, .. } = self.spec.raster;
+        Raster::from_planes(channels, &self.spec.of_region(region).sides(), planes)
+    }
+
+    fn fingerprint(&self) -> String {
+        let digest = Digest::new("updraft scaled volume").text(&self.source.fingerprint());
+        self.scale.describe(digest).hex()
+    }
+
+    fn is_in_memory(&self) -> bool {
+        self.source.is_in_memory()
+    }
+}

@@ -1,0 +1,85 @@
+//! What a volume has, and a part of it.
+
+use std::fmt::{self, Display, Formatter};
+
+use crate::digest::Digest;
+use crate::raster::RasterSpec;
+
+/// What a volume has: each frame's values, how many frames, and the size of a voxel.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct VolumeSpec {
+    /// Type of values, channels and sides of one frame; `depth` is `None` for pictures.
+    pub raster: RasterSpec,
+    /// Points in time, at least 1.
+    pub frames: usize,
+    /// The size of a voxel along depth, height and width in µm, where it is known.
+    pub voxel_um: [Option<f64>; 3],
+}
+
+/// A part of one frame of a volume, with all its channels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Region {
+    /// The frame, counted from 0.
+    pub frame: usize,
+    /// The first slice, row and column.
+    pub origin: [usize; 3],
+    /// Slices, rows and columns; one slice of a picture.
+    pub sides: [usize; 3],
+}
+
+impl VolumeSpec {
+    /// One frame of voxels of unknown size.
+    #[must_use]
+    pub const fn new(raster: RasterSpec) -> Self {
+        Self { raster, frames: 1, voxel_um: [None; 3] }
+    }
+
+    /// Slices, rows and columns; one slice for a picture.
+    #[must_use]
+    pub fn sides(&self) -> [usize; 3] {
+        [self.raster.slices(), self.raster.height, self.raster.width]
+    }
+
+    /// The bytes of all frames; `None` if they are too many to count.
+    #[must_use]
+    pub fn bytes(&self) -> Option<u64> {
+        let frame =
+            (self.raster.values()? as u64).checked_mul(self.raster.pixel_type.bytes() as u64);
+        frame?.checked_mul(self.frames as u64)
+    }
+
+    /// A whole frame.
+    #[must_use]
+    pub fn frame(&self, frame: usize) -> Region {
+        Region { frame, origin: [0; 3], sides: self.sides() }
+    }
+
+    /// Whether a region is not empty and lies in the volume.
+    #[must_use]
+    pub fn holds(&self, region: &Region) -> bool {
+        let within = |axis: usize| {
+            let end = region.origin[axis].checked_add(region.sides[axis]);
+            region.sides[axis] > 0 && end.is_some_and(|end| end <= self.sides()[axis])
+        };
+        region.frame < self.frames && (0..3).all(within)
+    }
+
+    /// What the raster of a region has.
+    pub(crate) fn of_region(&self, region: &Region) -> RasterSpec {
+        let [depth, height, width] = region.sides;
+        let depth = self.raster.depth.map(|_| depth);
+        RasterSpec { depth, height, width, ..self.raster }
+    }
+
+    pub(crate) fn describe(&self, digest: Digest) -> Digest {
+        let digest = digest.text(&self.raster.to_string()).number(self.frames);
+        self.voxel_um.iter().fold(digest, |digest, size| digest.text(&format!("{size:?}")))
+    }
+}
+
+impl Display for VolumeSpec {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let frames = if self.frames == 1 { "frame" } else { "frames" };
+        write!(f, "{} {frames} of {}", self.frames, self.raster)
+    }
+}
