@@ -58,8 +58,9 @@ pub use table::{
 
 // One sample, and what is done to it.
 pub use augment::{
-    Augment, Axis, Canvas, ColorJitter, Crop, Flip, HorizontalFlip, MixUp, Normalize,
-    NormalizeChannels, PixelsMut, RandomResizedCrop, Rotate, Translate, TranslateDepth, Zoom,
+    Augment, Axis, Canvas, ColorJitter, Crop, Elastic, Flip, HorizontalFlip, Intensity, MixUp,
+    Noise, Normalize, NormalizeChannels, PixelsMut, QuarterTurn, RandomResizedCrop, Rotate,
+    Translate, TranslateDepth, Zoom,
 };
 pub use decode::decode;
 pub use image::Image;

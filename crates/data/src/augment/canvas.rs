@@ -103,6 +103,16 @@ impl Canvas {
         self.each(|layer, _| layer.flip(axis));
     }
 
+    /// Exchanges rows and columns of every slice.
+    ///
+    /// # Panics
+    /// If there are not as many rows as columns.
+    pub fn transpose(&mut self) {
+        let RasterSpec { height, width, .. } = *self.spec();
+        assert_eq!(height, width, "{height} rows and {width} columns are not exchanged");
+        self.each(|layer, _| layer.transpose());
+    }
+
     /// Moves by whole slices, rows (down) and columns (right), and mirrors at the edges to fill
     /// what the move uncovers (the edge itself is not repeated).
     ///

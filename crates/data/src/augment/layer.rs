@@ -128,6 +128,13 @@ impl Layer {
         with_buffers!(self, buffers => motion::flip(&mut buffers.pixels, &self.spec, axis));
     }
 
+    pub(super) fn transpose(&mut self) {
+        let spec = self.spec;
+        with_buffers!(self, buffers => {
+            buffers.redraw(|old, new| motion::transpose(old, new, &spec));
+        });
+    }
+
     pub(super) fn shift(&mut self, moves: [isize; 3]) {
         let spec = self.spec;
         with_buffers!(self, buffers => {
