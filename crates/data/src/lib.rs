@@ -5,6 +5,7 @@ mod batch;
 #[cfg(feature = "burn-dataloader")]
 mod burn_loader;
 mod cache;
+mod cells;
 mod decode;
 mod digest;
 #[cfg(any(test, feature = "burn-dataloader"))]
@@ -37,8 +38,8 @@ pub use source::{
     CifarFiles, CifarLabels, CifarPart, CifarRecords, Cue, FileSample, FileTarget, Formula,
     GeneratedConfig, GeneratedImages, IdxArray, IdxValues, ImageFolder, ImageSamples, ImageSource,
     InMemoryImages, InMemorySamples, InMemoryTensors, Relabeled, Resized, SampleFiles,
-    SampleSource, SampleSubset, Subset, TarImages, Targets, blob_volumes, formula_samples,
-    interaction_csv, read_cifar,
+    SampleSource, SampleSubset, Subset, TarImages, Targets, formula_samples, interaction_csv,
+    read_cifar,
 };
 pub use split::{Split, stratified_sample, stratified_split};
 
@@ -49,6 +50,9 @@ pub use volume::{
     VolumePair, VolumePart, VolumePatches, VolumeRow, VolumeScale, VolumeSource, VolumeSpec,
     VolumeTarget, VolumeWriter, open_volume, volume_statistics, write_volume,
 };
+
+// Cells as microscopes show them.
+pub use cells::{CellFiles, CellImages, CellsConfig, draw_cells, write_cells};
 
 // Tables, and what a model sees of them.
 pub use table::{

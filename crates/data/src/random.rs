@@ -12,9 +12,9 @@ pub(crate) enum Purpose {
     Generate = 4,
     MixUp = 5,
     Patch = 6,
-    Blobs = 7,
     Formula = 8,
     Interactions = 9,
+    Cells = 10,
 }
 
 /// A stream of random numbers that is a function of what they are for, a seed, an epoch and an

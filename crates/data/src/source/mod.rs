@@ -1,6 +1,5 @@
 //! Where samples come from.
 
-mod blobs;
 mod cached_tar;
 mod catalog;
 mod cifar;
@@ -28,7 +27,6 @@ mod subset;
 mod tar_images;
 mod tensors;
 
-pub use blobs::blob_volumes;
 pub use cifar::{CifarLabels, CifarPart, CifarRecords};
 pub use cifar_files::{CifarFiles, read_cifar};
 pub use folder::ImageFolder;

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use updraft_data::{
-    Cue, Delimiter, Formula, GeneratedConfig, GeneratedImages, ImageSource, Loader, StreamConfig,
-    Table, TableSchema, TargetBatch, blob_volumes, formula_samples, interaction_csv,
+    CellsConfig, Cue, Delimiter, Formula, GeneratedConfig, GeneratedImages, ImageSource, Loader,
+    Pixels, StreamConfig, Table, TableSchema, TargetBatch, Volume, draw_cells, formula_samples,
+    interaction_csv,
 };
 
 const LUMA: [f64; 3] = [0.2126, 0.7152, 0.0722];
@@ -96,23 +97,41 @@ fn settings_out_of_range_are_refused() {
 }
 
 #[test]
-fn blobs_are_where_their_target_says() {
-    let volumes = blob_volumes(2, [12, 16, 20], 7).unwrap();
-    assert_eq!(volumes, blob_volumes(3, [12, 16, 20], 7).unwrap()[..2]);
-    assert_ne!(volumes[0].input, blob_volumes(1, [12, 16, 20], 8).unwrap()[0].input);
-    for volume in &volumes {
-        let (mut inside, mut outside) = ((0.0, 0.0), (0.0, 0.0));
-        for (&input, &target) in volume.input.iter().zip(&volume.target) {
-            assert!((0.0..=1.0).contains(&target));
-            let side = if target > 0.8 { &mut inside } else { &mut outside };
-            *side = (side.0 + f64::from(input), side.1 + 1.0);
-        }
-        assert!(inside.1 > 0.0 && outside.1 > 0.0);
-        // 0.6 · 0.8² above the slope, which has 0 to 0.2 anywhere.
-        assert!(inside.0 / inside.1 - outside.0 / outside.1 > 0.15);
+fn cells_are_bright_where_their_classes_say() {
+    for sides in [vec![96, 96], vec![12, 80, 96]] {
+        let config = CellsConfig { sides: sides.clone(), seed: 5 };
+        let cells = draw_cells(&config, 1).unwrap();
+        let frame = |volume: &Volume| volume.frames()[0].clone();
+        let [light, color, classes, cells] =
+            [&cells.transmitted, &cells.fluorescence, &cells.classes, &cells.instances].map(frame);
+        let (Pixels::U16(light), Pixels::U16(color)) = (light.pixels(), color.pixels()) else {
+            panic!("no u16")
+        };
+        let (Pixels::U8(classes), Pixels::U16(cells)) = (classes.pixels(), cells.pixels()) else {
+            panic!("no labels")
+        };
+        let mean = |values: &dyn Fn(usize) -> u16, class: u8| {
+            let places = (0..classes.len()).filter(|&at| classes[at] == class);
+            let places: Vec<usize> = places.collect();
+            assert!(places.len() * 50 > classes.len(), "{} of class {class}", places.len());
+            places.iter().map(|&at| f64::from(values(at))).sum::<f64>() / places.len() as f64
+        };
+        let (body, nucleus) = (|at: usize| color[2 * at], |at: usize| color[2 * at + 1]);
+        assert!(mean(&body, 1) > mean(&body, 0) + 150.0);
+        assert!(mean(&nucleus, 2) > mean(&nucleus, 1) + 100.0);
+        assert!(mean(&nucleus, 1) > mean(&nucleus, 0));
+        // Light is bent by bodies, and more by nuclei.
+        let light = |at: usize| light[at];
+        assert!(mean(&light, 1) > mean(&light, 0) + 50.0);
+        assert!(mean(&light, 2) > mean(&light, 1) + 50.0);
+        assert!(cells.iter().zip(&**classes).all(|(&cell, &class)| (cell > 0) == (class > 0)));
+        assert!(cells.iter().max() > Some(&3), "{:?}", cells.iter().max());
+        assert_eq!(sides.iter().product::<usize>(), classes.len());
     }
-    assert!(blob_volumes(1, [3, 16, 16], 0).is_err());
-    assert!(blob_volumes(0, [16, 16, 16], 0).is_err());
+    let refused = |sides: &[usize]| draw_cells(&CellsConfig { sides: sides.to_vec(), seed: 0 }, 0);
+    assert!(
+        refused(&[7, 64]).is_err() && refused(&[64]).is_err() && refused(&[0, 64, 64]).is_err()
+    );
 }
 
 #[test]
