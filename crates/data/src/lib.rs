@@ -16,7 +16,6 @@ mod guard;
 mod image;
 mod jpeg;
 mod kernels;
-mod patch;
 mod pixels;
 mod progress;
 mod random;
@@ -25,6 +24,7 @@ mod recycle;
 mod resample;
 mod resident;
 mod sample;
+mod sliding;
 mod source;
 mod split;
 mod stream;
@@ -54,6 +54,12 @@ pub use volume::{
 // Cells as microscopes show them.
 pub use cells::{CellFiles, CellImages, CellsConfig, draw_cells, write_cells};
 
+// A model of windows, applied to whole volumes.
+pub use sliding::{
+    Blend, ModelError, Padding, PredictConfig, Predicted, Reduction, SlidingWindow, WindowBatch,
+    WindowModel, WindowProgress,
+};
+
 // Tables, and what a model sees of them.
 pub use table::{
     ColumnEncoder, ColumnKind, ColumnSchema, Delimiter, EncodedTable, FitConfig, Table,
@@ -80,7 +86,6 @@ pub use random::Random;
 pub use batch::{ImageBatch, Mix};
 #[cfg(feature = "burn-dataloader")]
 pub use burn_loader::BurnLoader;
-pub use patch::{PatchPair, RandomPatches, SlidingWindow};
 pub use resident::{ResidentBatch, ResidentEpoch, ResidentSet};
 pub use stream::{
     Ahead, Collate, Draw, Epoch, ImageCollate, LastBatch, Loader, LoaderConfig, LoaderState, Order,

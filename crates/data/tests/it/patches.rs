@@ -1,78 +1,93 @@
-//! Random patches and sliding windows, in two and three dimensions.
+//! Patches of volumes: the same place of input and target, balanced, normalized, from any split.
 
-use burn::tensor::{Device, Tensor, TensorData};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
 use updraft_data::{
-    Collate, DataError, Loader, Order, PatchPair, RandomPatches, SlidingWindow, StreamConfig,
-    TargetBatch, TensorBatch, Workers,
+    Augment, Axis, CellsConfig, Delimiter, Elastic, Flip, Foreground, Intensity, Loader, Noise,
+    OpenConfig, Order, PatchConfig, QuarterTurn, Raster, SampleConfig, TargetBatch, TensorBatch,
+    TiffWriteConfig, Volume, VolumeManifest, VolumePair, VolumePatches, VolumeScale, VolumeSource,
+    VolumeTarget, Workers, draw_cells, volume_statistics, write_cells, write_volume,
 };
-use updraft_testing::devices;
 
-/// A volume whose every value says where it is, and a target that is its negative.
-fn pair(name: &str, shape: [usize; 3]) -> PatchPair {
-    let input: Vec<f32> = (0..2 * shape.iter().product::<usize>()).map(|at| at as f32).collect();
-    let half = input.len() / 2;
-    let target = input[..half].iter().map(|value| -value).collect();
-    let (name, shape) = (name.to_owned(), shape.to_vec());
-    PatchPair { name, shape, channels: 2, input, target_channels: 1, target }
+use crate::files::{shared, told};
+
+/// A volume of two frames whose every value says where it is.
+fn places(name: &str, channels: usize, sides: &[usize], sign: f32) -> Volume {
+    let count = channels * sides.iter().product::<usize>();
+    let frame = |frame: usize| {
+        let values = (0..count).map(|at| sign * (at + frame * count) as f32);
+        Raster::try_new(channels, sides, values.collect::<Vec<_>>()).unwrap()
+    };
+    Volume::try_new(name, vec![frame(0), frame(1)], [None; 3]).unwrap()
 }
 
-fn patches() -> RandomPatches {
-    let pairs = vec![pair("a", [6, 8, 10]), pair("b", [5, 9, 7])];
-    RandomPatches::try_new(pairs, &[3, 4, 5], 40).unwrap()
+fn pair(name: &str, sides: &[usize]) -> VolumePair {
+    VolumePair {
+        input: Arc::new(places(name, 1, sides, 1.0)),
+        target: VolumeTarget::Image(Arc::new(places("target", 1, sides, -1.0))),
+    }
 }
 
-fn batches(workers: usize, epoch: u64) -> Vec<TensorBatch> {
-    let config = StreamConfig::new(16)
+fn patches(pairs: Vec<VolumePair>, config: PatchConfig) -> VolumePatches {
+    VolumePatches::try_new(pairs, config, &mut |_| {}).unwrap()
+}
+
+fn config(workers: usize) -> SampleConfig {
+    SampleConfig::new(16)
         .with_order(Order::Shuffled)
         .with_seed(9)
-        .with_workers(Workers::Count(workers));
-    let loader = Loader::collating(patches(), config).unwrap();
-    loader.epoch(epoch).map(Result::unwrap).collect()
+        .with_workers(Workers::Count(workers))
 }
 
 #[test]
-fn input_and_target_are_the_same_place_for_any_number_of_workers() {
+fn input_and_target_are_the_same_place_for_any_number_of_workers_and_after_a_resume() {
+    let source = || {
+        let pairs = vec![pair("a", &[6, 8, 10]), pair("b", &[5, 9, 7])];
+        Arc::new(patches(pairs, PatchConfig::new(&[3, 4, 5], 40)))
+    };
+    let loader = |workers| Loader::from_samples(source(), config(workers)).unwrap();
+    let batches = |workers, epoch| -> Vec<TensorBatch> {
+        loader(workers).epoch(epoch).map(Result::unwrap).collect()
+    };
     let expected = batches(0, 4);
-    for workers in [1, 2, 8] {
+    for workers in [1, 3, 8] {
         assert_eq!(batches(workers, 4), expected, "{workers} workers");
     }
     assert_ne!(batches(0, 5), expected);
+    let mut epoch = loader(2).epoch(4);
+    let first = epoch.next().unwrap().unwrap();
+    let rest: Vec<TensorBatch> =
+        loader(0).resume(&epoch.state()).unwrap().map(Result::unwrap).collect();
+    assert_eq!([vec![first], rest].concat(), expected);
     let mut places = [std::collections::BTreeSet::new(), std::collections::BTreeSet::new()];
     for batch in &expected {
-        assert_eq!(batch.sample_shape(), [2, 3, 4, 5]);
-        let TargetBatch::Values { shape, values } = batch.targets() else { panic!() };
-        assert_eq!(shape, &[1, 3, 4, 5]);
+        assert_eq!(batch.sample_shape(), [1, 3, 4, 5]);
+        let TargetBatch::Images { values, .. } = batch.targets() else { panic!("no images") };
+        assert!(batch.values().iter().zip(values).all(|(input, target)| *input == -target));
         for (at, &index) in batch.indices().iter().enumerate() {
-            let input = &batch.values()[at * 120..][..120];
-            let target = &values[at * 60..][..60];
-            assert!(input.iter().zip(target).all(|(input, target)| *input == -target));
-            // The second channel is one volume further on.
-            let volume = [480.0, 315.0][index / 40];
-            assert!((0..60).all(|value| input[value + 60] == input[value] + volume));
-            places[index / 40].insert(input[0] as usize);
+            let values = &batch.values()[at * 60..][..60];
+            let stride = [[80.0, 10.0], [63.0, 7.0]][index / 40];
+            assert!((values[20] - values[0], values[5] - values[0]) == (stride[0], stride[1]));
+            places[index / 40].insert(values[0] as usize);
         }
     }
-    // Forty draws of 4·5·6 places, or of 3·6·3, hit more than a quarter of forty.
-    assert!(places.iter().all(|places| places.len() > 10), "{places:?}");
+    // Forty draws of two frames of 4·5·6 places, or of 3·6·3, hit more than half of forty.
+    assert!(places.iter().all(|places| places.len() > 20), "{places:?}");
 }
 
 #[test]
 fn every_place_is_drawn() {
-    let pairs = vec![PatchPair {
-        name: "p".to_owned(),
-        shape: vec![3, 4],
-        channels: 1,
-        input: (0..12_u8).map(f32::from).collect(),
-        target_channels: 0,
-        target: Vec::new(),
-    }];
-    let patches = RandomPatches::try_new(pairs, &[2, 2], 600).unwrap();
-    let loader = Loader::collating(patches, StreamConfig::new(600)).unwrap();
+    let raster = Raster::try_new(1, &[3, 4], (0..12_u8).collect::<Vec<_>>()).unwrap();
+    let input = Volume::try_new("p", vec![raster], [None; 3]).unwrap();
+    let pair = VolumePair { input: Arc::new(input), target: VolumeTarget::None };
+    let source = patches(vec![pair], PatchConfig::new(&[2, 2], 600));
+    let loader = Loader::from_samples(Arc::new(source), SampleConfig::new(600)).unwrap();
     let batch = loader.epoch(0).next().unwrap().unwrap();
     let mut seen = [0_i32; 12];
-    for patch in batch.values().chunks(4) {
-        seen[patch[0] as usize] += 1;
-    }
+    batch.values().chunks(4).for_each(|patch| seen[(patch[0] * 255.0).round() as usize] += 1);
     let places = [0, 1, 2, 4, 5, 6];
     // Four standard deviations of 600 draws with chance 1/6 are 37.
     assert!(places.iter().all(|&place: &usize| (seen[place] - 100).abs() < 37), "{seen:?}");
@@ -80,111 +95,269 @@ fn every_place_is_drawn() {
 }
 
 #[test]
-fn patches_that_do_not_fit_are_refused() {
-    let refused = |pairs, patch: &[usize]| RandomPatches::try_new(pairs, patch, 1).unwrap_err();
-    let error = refused(vec![pair("a", [6, 8, 10])], &[3, 9, 5]);
-    assert_eq!(
-        error.to_string(),
-        "`patch` is [3, 9, 5]; expected 2 or 3 sides within [6, 8, 10] of `a`"
-    );
-    assert!(matches!(refused(Vec::new(), &[1]), DataError::Empty));
-    let cut = PatchPair { input: vec![0.0; 3], ..pair("a", [6, 8, 10]) };
-    assert!(matches!(refused(vec![cut], &[1, 1, 1]), DataError::Values { expected: 960, .. }));
-    assert_eq!(patches().len(), 80);
-}
-
-fn volume(device: &Device, sides: [usize; 3]) -> Tensor<5> {
-    let count = 2 * sides.iter().product::<usize>();
-    let values: Vec<f32> = (0..count).map(|at| (at as f32 * 0.37).sin()).collect();
-    let [depth, height, width] = sides;
-    Tensor::from_data(TensorData::new(values, [2, 1, depth, height, width]), device)
-}
-
-fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
-    tensor.into_data().try_to_vec().unwrap()
-}
-
-#[test]
-fn windows_of_a_model_that_changes_nothing_blend_to_the_whole() {
-    for device in devices() {
-        for (sides, window, overlap, batch) in [
-            ([7, 9, 11], vec![4, 4, 5], 0.5, 3),
-            ([7, 9, 11], vec![4, 4, 5], 0.0, 100),
-            ([3, 5, 8], vec![16, 2, 3], 0.25, 1),
-        ] {
-            let input = volume(&device, sides);
-            let sliding = SlidingWindow::new(&window).with_overlap(overlap).with_batch(batch);
-            let mut most = 0;
-            let output = sliding
-                .apply(input.clone(), |windows| {
-                    most = most.max(windows.dims()[0]);
-                    windows
-                })
-                .unwrap();
-            assert!(most <= batch);
-            for (got, expected) in values(output).into_iter().zip(values(input)) {
-                assert!((got - expected).abs() < 1e-5, "{got} {expected}");
-            }
+fn patches_are_centered_on_the_foreground_as_often_as_asked_for() {
+    // Three voxels of the foreground in 2 · 4 · 30 · 40.
+    let mut labels = vec![0_u8; 2 * 4 * 30 * 40];
+    let wanted = [(0, 1, 10, 20), (1, 2, 25, 5), (1, 3, 10, 30)];
+    for (frame, slice, row, column) in wanted {
+        labels[((frame * 4 + slice) * 30 + row) * 40 + column] = 2;
+    }
+    let frames = labels
+        .chunks(4 * 30 * 40)
+        .map(|labels| Raster::try_new(1, &[4, 30, 40], labels.to_vec()).unwrap());
+    let labels = Volume::try_new("labels", frames.collect(), [None; 3]).unwrap();
+    let pair = VolumePair {
+        input: Arc::new(places("input", 1, &[4, 30, 40], 1.0)),
+        target: VolumeTarget::Labels(Arc::new(labels)),
+    };
+    let foreground = Foreground { share: 0.75, above: 0.0 };
+    let config = PatchConfig::new(&[1, 5, 5], 400).with_foreground(foreground).with_classes(3);
+    let loader =
+        Loader::from_samples(Arc::new(patches(vec![pair], config)), SampleConfig::new(400));
+    let batch = loader.unwrap().epoch(1).next().unwrap().unwrap();
+    let TargetBatch::Labels { labels, .. } = batch.targets() else { panic!("no labels") };
+    let mut seen: BTreeMap<usize, usize> = BTreeMap::new();
+    for (at, labels) in labels.chunks(25).enumerate() {
+        if labels[12] == 2 {
+            *seen.entry(batch.values()[at * 25 + 12] as usize).or_default() += 1;
         }
     }
-}
-
-/// The seam test: a model that is wrong near the edge of its window leaves a jump where windows
-/// are put side by side, and no jump where they overlap and are blended.
-#[test]
-fn no_seam_shows_where_windows_meet() {
-    for device in devices() {
-        let input = Tensor::<4>::zeros([1, 1, 8, 64], &device);
-        let edge_error = |windows: Tensor<4>| {
-            let [count, _, height, width] = windows.dims();
-            // From 0 at the left edge of the window to 1 at the right one.
-            let ramp: Vec<f32> = (0..count * height * width)
-                .map(|at| (at % width) as f32 / (width - 1) as f32)
-                .collect();
-            let shape = [count, 1, height, width];
-            windows + Tensor::from_data(TensorData::new(ramp, shape), &device)
-        };
-        let jump = |overlap| {
-            let sliding = SlidingWindow::new(&[8, 16]).with_overlap(overlap).with_batch(2);
-            let row = values(sliding.apply(input.clone(), edge_error).unwrap())[..64].to_vec();
-            row.windows(2).map(|pair| (pair[1] - pair[0]).abs()).fold(0.0, f32::max)
-        };
-        assert!(jump(0.0) > 0.99, "side by side the windows show their edges: {}", jump(0.0));
-        // Where two windows overlap by three quarters their ramps differ by a quarter, and the
-        // weights hand over gradually.
-        assert!(jump(0.75) < 0.12, "{}", jump(0.75));
-        assert!(jump(0.5) < 0.25, "{}", jump(0.5));
-    }
+    // 300 of 400 are expected, 100 for each voxel: four standard deviations are 35 and 33.
+    assert_eq!(seen.len(), 3);
+    assert!(seen.values().all(|&count| count.abs_diff(100) < 33), "{seen:?}");
+    assert!(seen.values().sum::<usize>().abs_diff(300) < 35, "{seen:?}");
 }
 
 #[test]
-fn a_model_may_change_the_channels() {
-    for device in devices() {
-        let input = volume(&device, [4, 4, 4]);
-        let sliding = SlidingWindow::new(&[2, 3, 4]).with_batch(4);
-        let three = |windows: Tensor<5>| windows.repeat_dim(1, 3) * 2.0;
-        let output = sliding.apply(input.clone(), three).unwrap();
-        assert_eq!(output.dims(), [2, 3, 4, 4, 4]);
-        let (got, expected) = (values(output.narrow(1, 2, 1)), values(input));
-        assert!(
-            got.iter().zip(expected).all(|(got, expected)| (got - 2.0 * expected).abs() < 1e-5)
-        );
+fn each_volume_and_channel_is_normalized_by_its_own_values() {
+    let values = |factor: f32| {
+        (0..2 * 200)
+            .map(|at| {
+                if at % 2 == 0 {
+                    factor * (at / 2) as f32
+                } else {
+                    7.0 - factor * (at / 2 % 3) as f32
+                }
+            })
+            .collect::<Vec<_>>()
+    };
+    let volume = |factor| {
+        let raster = Raster::try_new(2, &[10, 20], values(factor)).unwrap();
+        Volume::try_new("v", vec![raster], [None; 3]).unwrap()
+    };
+    let whole = |scale| {
+        let pairs = [1.0, 50.0].map(|factor| VolumePair {
+            input: Arc::new(volume(factor)),
+            target: VolumeTarget::None,
+        });
+        let config = PatchConfig::new(&[10, 20], 1).with_scales(scale, VolumeScale::None);
+        let source = Arc::new(patches(pairs.to_vec(), config));
+        let batch = Loader::from_samples(source, SampleConfig::new(2)).unwrap().epoch(0).next();
+        batch.unwrap().unwrap().values().to_vec()
+    };
+    for plane in whole(VolumeScale::ZScore).chunks(200) {
+        let mean = plane.iter().sum::<f32>() / 200.0;
+        let square = plane.iter().map(|value| value * value).sum::<f32>() / 200.0;
+        assert!(mean.abs() < 1e-4 && (square - 1.0).abs() < 1e-4, "{mean} {square}");
     }
+    let scaled = whole(VolumeScale::Percentile { low: 0.0, high: 50.0 });
+    assert!(
+        (scaled[0], scaled[99 + 1]) == (0.0, scaled[100]) && (scaled[100] - 1.005).abs() < 1e-3
+    );
+    // Both volumes are the same but for a factor, so they become the same numbers.
+    let (one, other) = scaled.split_at(400);
+    assert!(one.iter().zip(other).all(|(one, other)| (one - other).abs() < 1e-3));
+    let numbers = volume_statistics(&volume(1.0)).unwrap();
+    assert_eq!((numbers[0].mean, numbers[1].greatest), (99.5, 7.0));
 }
 
 #[test]
-fn windows_out_of_range_are_named() {
-    for device in devices() {
-        let told = |sliding: SlidingWindow| {
-            sliding.apply(volume(&device, [4, 4, 4]), |windows| windows).unwrap_err().to_string()
-        };
-        assert_eq!(
-            told(SlidingWindow::new(&[4, 4])),
-            "`window` is [4, 4]; expected 3 sides, as the input has"
-        );
-        let window = SlidingWindow::new(&[2, 2, 2]);
-        assert_eq!(told(window.clone().with_overlap(1.0)), "`overlap` is 1; expected 0 to below 1");
-        assert_eq!(told(window.clone().with_batch(0)), "`batch` is 0; expected at least 1");
-        assert!(told(window.with_sigma(0.0)).starts_with("`sigma` is 0; expected"));
+fn a_volume_beyond_the_memory_is_read_region_by_region_to_the_same_patches() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("volume.ome.tif");
+    write_volume(&path, &places("v", 2, &[6, 50, 60], 1.0), &TiffWriteConfig::default()).unwrap();
+    let batch = |memory_bytes| {
+        let input = updraft_data::open_volume(&path, &OpenConfig::default()).unwrap();
+        let config = PatchConfig::new(&[2, 16, 16], 30)
+            .with_scales(VolumeScale::ZScore, VolumeScale::None)
+            .with_memory_bytes(memory_bytes);
+        let source = patches(vec![VolumePair { input, target: VolumeTarget::None }], config);
+        assert_eq!(source.pairs()[0].input.is_in_memory(), memory_bytes > 0);
+        let loader = Loader::from_samples(Arc::new(source), SampleConfig::new(30)).unwrap();
+        loader.epoch(2).next().unwrap().unwrap()
+    };
+    assert_eq!(batch(0), batch(1 << 30));
+}
+
+#[test]
+fn patches_of_two_sides_are_slices_and_augmentation_moves_both() {
+    let augment: Vec<Arc<dyn Augment>> = vec![
+        Arc::new(QuarterTurn),
+        Arc::new(Flip { axis: Axis::Width }),
+        Arc::new(Elastic { max_pixels: 2.0, grid_pixels: 8.0 }),
+    ];
+    let pairs = vec![pair("a", &[6, 30, 30])];
+    let source = Arc::new(patches(pairs.clone(), PatchConfig::new(&[16, 16], 20)));
+    let loader = Loader::from_samples(source, SampleConfig::new(20).with_augment(augment));
+    let batch = loader.unwrap().epoch(0).next().unwrap().unwrap();
+    assert_eq!(batch.sample_shape(), [1, 16, 16]);
+    let TargetBatch::Images { values, .. } = batch.targets() else { panic!("no images") };
+    assert!(batch.values().iter().zip(values).all(|(input, target)| *input == -target));
+    // What changes values leaves targets alone.
+    let augment: Vec<Arc<dyn Augment>> =
+        vec![Arc::new(Intensity { scale: 0.5, shift: 1.0 }), Arc::new(Noise { std: 1.0 })];
+    let source = Arc::new(patches(pairs, PatchConfig::new(&[2, 4, 4], 20)));
+    let plain = Loader::from_samples(source.clone(), SampleConfig::new(20)).unwrap();
+    let changed = Loader::from_samples(source, SampleConfig::new(20).with_augment(augment));
+    let [plain, changed] = [plain, changed.unwrap()].map(|l| l.epoch(0).next().unwrap().unwrap());
+    assert_eq!(plain.targets(), changed.targets());
+    assert!(plain.values().iter().zip(changed.values()).all(|(one, other)| one != other));
+}
+
+#[test]
+fn pairs_that_do_not_fit_are_named() {
+    let refused = |pairs: Vec<VolumePair>, config: PatchConfig| {
+        told(&VolumePatches::try_new(pairs, config, &mut |_| {}).err().unwrap())
+    };
+    let sides = PatchConfig::new(&[3, 9, 5], 1);
+    assert_eq!(
+        refused(vec![pair("a", &[6, 8, 10])], sides.clone()),
+        "`a`: the height is 8; expected at least 9, as a patch of [3, 9, 5] has"
+    );
+    assert!(
+        refused(vec![pair("a", &[80, 80])], sides).starts_with("`a`: the depth is 1; expected")
+    );
+    let other = VolumePair { target: pair("b", &[4, 8]).target, ..pair("a", &[4, 9]) };
+    assert_eq!(
+        refused(vec![other], PatchConfig::new(&[2, 2], 1)),
+        "`target` has 2 frames of [4, 8]; expected 2 frames of [4, 9], as `a` has"
+    );
+    let raster = |label: u8| Raster::try_new(1, &[2, 3], vec![0, 1, 2, 0, label, 0]).unwrap();
+    let volume = |name: &str, label| {
+        Arc::new(Volume::try_new(name, vec![raster(0), raster(label)], [None; 3]).unwrap())
+    };
+    let pair = |label| VolumePair {
+        input: volume("in", 0),
+        target: VolumeTarget::Labels(volume("mask", label)),
+    };
+    let config = PatchConfig::new(&[2, 2], 1).with_classes(3);
+    assert_eq!(
+        refused(vec![pair(200)], config.clone()),
+        "`mask` has label 200 at [1, 0, 1, 1]; expected labels below 3"
+    );
+    assert!(VolumePatches::try_new(vec![pair(2)], config, &mut |_| {}).is_ok());
+    let wrong = PatchConfig::new(&[2, 2], 1)
+        .with_scales(VolumeScale::Percentile { low: 9.0, high: 1.0 }, VolumeScale::None);
+    assert_eq!(
+        refused(vec![pair(2)], wrong),
+        "`percentile` is 9 to 1; expected 0 to 100, the lower first"
+    );
+}
+
+fn manifest(folder: &Path, text: &str) -> Result<VolumeManifest, String> {
+    let path = folder.join("manifest.csv");
+    fs::write(&path, text).unwrap();
+    let told = |error| told(&error).replace(&path.display().to_string(), "manifest.csv");
+    VolumeManifest::open(&path, Delimiter::Comma).map_err(told)
+}
+
+#[test]
+fn a_manifest_lists_channels_targets_splits_and_blocks() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a", "b", "c"] {
+        let volume = places(name, 1, &[4, 6, 8], 1.0);
+        let path = folder.path().join(format!("{name}.tif"));
+        write_volume(path, &volume, &TiffWriteConfig::default()).unwrap();
     }
+    let text = "split,input.one,input.two,target,position,x\n\
+                train,a.tif,b.tif,c.tif,p,0:3\ntest,a.tif,b.tif,c.tif,p,4:8\n";
+    let listed = manifest(folder.path(), text).unwrap();
+    let pairs = listed.pairs(Some("test"), &OpenConfig::default()).unwrap();
+    assert_eq!(pairs.len(), 1);
+    assert_eq!(
+        (pairs[0].input.spec().raster.channels, pairs[0].input.spec().sides()),
+        (2, [4, 6, 4])
+    );
+    assert!(matches!(pairs[0].target, VolumeTarget::Image(_)));
+    assert_eq!(listed.pairs(None, &OpenConfig::default()).unwrap().len(), 2);
+    let refused = |text: &str| manifest(folder.path(), text).unwrap_err();
+    let meets = refused("split,input,position,x,t\ntrain,a.tif,p,0:4,0:1\ntest,b.tif,p,3:8,1:2\n");
+    assert_eq!(
+        meets,
+        "`manifest.csv`: position `p` is in split `train` on line 2 and `test` on line 3; expected \
+         one split, or blocks that do not meet along z, y or x"
+    );
+    let file_twice = refused("split,input\ntrain,a.tif\ntest,a.tif\n");
+    assert!(
+        file_twice.contains("is in split `train` on line 2 and `test` on line 3"),
+        "{file_twice}"
+    );
+    assert!(refused("split,input\ntrain,gone.tif\n").starts_with(
+        "`manifest.csv`: line 2, column `input` is `gone.tif`, which is not there; expected a file"
+    ));
+    assert!(
+        refused("input,x\na.tif,5:2\n").contains("column `x` is `5:2`; expected a range such as")
+    );
+    assert!(refused("input,splti\na.tif,x\n").contains("a column is `splti`; expected input, "));
+    assert!(refused("split\ntrain\n").contains("expected a column `input`"));
+    assert!(
+        refused("input,target,labels\na.tif,a.tif,a.tif\n").contains("expected one of the two")
+    );
+    let none = listed.pairs(Some("val"), &OpenConfig::default()).err().unwrap();
+    assert!(
+        told(&none).ends_with("the column `split` is no `val`; expected test, train"),
+        "{none}"
+    );
+    let beyond = manifest(folder.path(), "input,x\na.tif,0:9\n").unwrap();
+    let error = beyond.pairs(None, &OpenConfig::default()).err().unwrap();
+    assert!(
+        told(&error).contains("the range of x is 0..9; expected a range of at least 1 within 0..8")
+    );
+}
+
+#[test]
+fn drawn_cells_train_and_test_by_position() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = CellsConfig { sides: vec![6, 64, 64], seed: 3 };
+    let files = write_cells(folder.path(), &config, 4, 1, &mut |_| {}).unwrap();
+    let listed = VolumeManifest::open(&files.segmentation, Delimiter::Comma).unwrap();
+    let open = |split| listed.pairs(Some(split), &OpenConfig::default()).unwrap();
+    assert_eq!((open("train").len(), open("test").len()), (3, 1));
+    let split = listed.hold_out_positions(0.5, 1).unwrap();
+    assert_eq!((split.kept.len(), split.held_out.len()), (2, 2));
+    let foreground = Foreground { share: 0.5, above: 0.0 };
+    let patch = PatchConfig::new(&[4, 32, 32], 2)
+        .with_scales(VolumeScale::ZScore, VolumeScale::None)
+        .with_foreground(foreground)
+        .with_classes(3);
+    let source = Arc::new(patches(open("train"), patch));
+    let batch = Loader::from_samples(source, SampleConfig::new(6)).unwrap().epoch(0).next();
+    let batch = batch.unwrap().unwrap();
+    assert_eq!((batch.len(), batch.sample_shape()), (6, &[2, 4, 32, 32][..]));
+    // The same field for the same seed, another one for another.
+    let cells = draw_cells(&config, 3).unwrap();
+    assert_eq!(cells, draw_cells(&config, 3).unwrap());
+    assert_ne!(cells.classes, draw_cells(&config, 2).unwrap().classes);
+    let file = Volume::load(&*open("test")[0].input).unwrap();
+    assert_eq!(file.frames(), cells.fluorescence.frames());
+    assert_eq!(file.spec().voxel_um, [Some(0.3), Some(0.1), Some(0.1)]);
+}
+
+#[test]
+fn the_positions_at_hand_are_drawn_from() {
+    let Some(folder) = shared("microscopy/labelfree2d") else { return };
+    let open = |name: &str| {
+        let config = OpenConfig { pages: updraft_data::PageAxis::Frames, series: 0 };
+        updraft_data::open_volume(folder.join(name), &config).unwrap()
+    };
+    let pair = VolumePair {
+        input: open("pos01_phase.tif"),
+        target: VolumeTarget::Image(open("pos01_fluo.tif")),
+    };
+    assert_eq!((pair.input.spec().frames, pair.input.spec().raster.depth), (10, None));
+    let config =
+        PatchConfig::new(&[128, 128], 8).with_scales(VolumeScale::ZScore, VolumeScale::ZScore);
+    let source = Arc::new(patches(vec![pair], config));
+    let batch = Loader::from_samples(source, SampleConfig::new(8)).unwrap().epoch(0).next();
+    assert_eq!(batch.unwrap().unwrap().sample_shape(), [1, 128, 128]);
 }

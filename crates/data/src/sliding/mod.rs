@@ -1,0 +1,23 @@
+//! A model that sees windows, applied to whole volumes: windows overlap, are blended, and leave as
+//! soon as they are final.
+
+mod accumulate;
+mod blend;
+mod config;
+mod engine;
+mod grid;
+mod journal;
+mod mirror;
+mod planes;
+mod predict;
+mod progress;
+mod reduce;
+mod tensors;
+
+pub use blend::Blend;
+pub use config::SlidingWindow;
+pub use engine::{ModelError, WindowBatch, WindowModel};
+pub use grid::Padding;
+pub use predict::{PredictConfig, Predicted};
+pub use progress::WindowProgress;
+pub use reduce::Reduction;
