@@ -6,6 +6,7 @@ mod batch;
 mod burn_loader;
 mod cache;
 mod cells;
+mod components;
 mod decode;
 mod digest;
 #[cfg(any(test, feature = "burn-dataloader"))]
@@ -51,14 +52,17 @@ pub use volume::{
     VolumeTarget, VolumeWriter, open_volume, volume_statistics, write_volume,
 };
 
-// Cells as microscopes show them.
-pub use cells::{CellFiles, CellImages, CellsConfig, draw_cells, write_cells};
-
 // A model of windows, applied to whole volumes.
 pub use sliding::{
     Blend, ModelError, Padding, PredictConfig, Predicted, Reduction, SlidingWindow, WindowBatch,
     WindowModel, WindowProgress,
 };
+
+// Cells as microscopes show them.
+pub use cells::{CellFiles, CellImages, CellsConfig, draw_cells, write_cells};
+
+// Masks as components.
+pub use components::{Component, ComponentConfig, Components, Connectivity, label_components};
 
 // Tables, and what a model sees of them.
 pub use table::{

@@ -11,6 +11,7 @@ mod burn_loader;
 mod cached;
 mod cached_samples;
 mod cifar10;
+mod components;
 mod custom;
 mod damage;
 mod faults;
