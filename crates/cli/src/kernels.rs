@@ -2,6 +2,8 @@
 
 use updraft_run::KernelChoice;
 
+use crate::wrap::hanging;
+
 /// A line a layer, and below it one a pass; passes with the same algorithm share one.
 pub(crate) fn table(choices: &[KernelChoice]) -> Vec<String> {
     let mut lines = Vec::new();
@@ -16,7 +18,7 @@ pub(crate) fn table(choices: &[KernelChoice]) -> Vec<String> {
                 strategy.algorithm,
                 strategy.isa
             ));
-            lines.push(format!("    {}", strategy.reason));
+            lines.push(hanging("    ", strategy.reason));
         }
     }
     lines

@@ -102,8 +102,8 @@ where
 
 fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
     use command::{
-        batch_find, compare, eval, explain, lr_find, pipeline, predict, probe, quantize, report,
-        tasks, train, verify, warm_up,
+        batch_find, compare, dry_run_of, eval, explain, lr_find, pipeline, predict, probe,
+        quantize, report, tasks, train, verify, warm_up,
     };
     let log = log::install(arguments.log);
     if arguments.dry_run {
@@ -116,8 +116,8 @@ fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
             Command::Report(args) => report::dry_run(registry, args),
             Command::LrFind(args) => lr_find::dry_run(registry, args),
             Command::Compare(args) => compare::dry_run(registry, args),
-            Command::BatchFind(args) => batch_find::dry_run(registry, args),
-            Command::WarmUp(args) => warm_up::dry_run(registry, args),
+            Command::BatchFind(args) => dry_run_of(registry, &args.config),
+            Command::WarmUp(args) => dry_run_of(registry, &args.config),
             Command::Verify(args) => verify::dry_run(registry, args),
             Command::BatchProbe(_) => anyhow::bail!("this command takes no --dry-run"),
             // These only print.

@@ -17,19 +17,19 @@ pub(crate) fn hanging(start: &str, text: &str) -> String {
 
 /// A text in lines of at most so many columns, broken between words; one line at least.
 fn wrapped(text: &str, columns: usize) -> Vec<String> {
+    // Spaces between columns are kept where nothing is broken.
+    if text.chars().count() <= columns {
+        return vec![text.to_owned()];
+    }
     let mut lines = vec![String::new()];
-    // A run of spaces, as between columns, is kept within a line.
-    for word in text.split(' ') {
+    for word in text.split_whitespace() {
         let line = lines.last_mut().expect("there is a line");
-        if line.trim().is_empty() && lines.len() > 1 {
-            *lines.last_mut().expect("there is a line") = word.to_owned();
-        } else if line.chars().count() + 1 + word.chars().count() > columns && !line.is_empty() {
+        if line.is_empty() {
+            line.push_str(word);
+        } else if line.chars().count() + 1 + word.chars().count() > columns {
             lines.push(word.to_owned());
         } else {
-            if !line.is_empty() {
-                line.push(' ');
-            }
-            line.push_str(word);
+            *line += &format!(" {word}");
         }
     }
     lines
@@ -52,6 +52,7 @@ mod tests {
         assert!(all.lines().all(|line| line.chars().count() <= 80), "{all}");
         assert!(all.lines().skip(1).all(|line| line.starts_with("         word")), "{all}");
         assert_eq!(all.split_whitespace().count(), 31);
+        assert_eq!(hanging("", "   a    b"), "   a    b");
         let long = "x".repeat(100);
         assert_eq!(hanging("  ", &long), format!("  {long}"));
     }

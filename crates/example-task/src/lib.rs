@@ -6,8 +6,8 @@ use burn::tensor::{Device, Distribution, Int, Tensor};
 use updraft_data::{DataError, InMemoryTensors, Loader, Order, StreamConfig, Targets, TensorBatch};
 use updraft_models::{Perceptron, PerceptronConfig};
 use updraft_run::{
-    About, AnyWorkload, ConfigError, Key, Keys, Opening, Plan, RunError, Settings,
-    StreamUse, Streams, TaskKind, TaskPlan, TrainPlan, Workload, refuse_folder,
+    About, AnyWorkload, ConfigError, Key, Keys, Opening, Plan, RunError, Settings, StreamUse,
+    Streams, TaskKind, TaskPlan, TrainPlan, Workload, refuse_folder,
 };
 use updraft_trainer::{
     ClassCounts, Losses, MetricSpec, StepContext, StreamError, Task, cross_entropy, metric_specs,

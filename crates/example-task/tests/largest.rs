@@ -67,7 +67,8 @@ fn every_command_knows_the_task_and_refuses_what_it_leaves_out() {
     succeed(dir.path(), &["warm-up"]);
     let arms = ["--arm", "train.learning_rate=0.02", "--arm", "train.learning_rate=0.002"];
     fs::write(dir.path().join("c.toml"), "train.epochs = 2\n").expect("written");
-    let compared = succeed(dir.path(), &[&["compare", "c.toml", "--seeds", "1"][..], &arms].concat());
+    let compared =
+        succeed(dir.path(), &[&["compare", "c.toml", "--seeds", "1"][..], &arms].concat());
     assert!(json(compared.lines().last().expect("a line"))["arms"][1]["difference"].is_number());
     let (run, _) = train(dir.path());
     let folder = run.to_str().expect("UTF-8");
@@ -75,7 +76,7 @@ fn every_command_knows_the_task_and_refuses_what_it_leaves_out() {
     let refused = updraft(dir.path(), &["quantize", folder]);
     assert_eq!(refused.status.code(), Some(2));
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(said.contains("quantize, pipeline is not for task `largest`: it loads no models"), "{said}");
+    assert!(said.contains("quantize is not for task `largest`: it loads no models"), "{said}");
     // What the example leaves out of the traits is refused without a word of its own.
     let table = json(&succeed(dir.path(), &["tasks", "--json"]));
     let refused = table["tasks"][0]["refused"].as_array().expect("a list").len();

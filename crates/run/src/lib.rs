@@ -19,8 +19,9 @@ pub use trained::TrainedModel;
 
 // From a configuration to a plan.
 pub use config::{
-    AnyKey, AutoBatchPlan, BatchesPlan, ConfigError, InnerKey, Key, KeyDefault, Keys, Layer, LogPlan, Plan,
-    Planned, RecomputePlan, Settings, TaskDefault, TrainPlan, WorkersPlan, key_table, origins,
+    AnyKey, AutoBatchPlan, BatchesPlan, ConfigError, InnerKey, Key, KeyDefault, Keys, Layer,
+    LogPlan, Plan, Planned, RecomputePlan, Settings, TaskDefault, TrainPlan, WorkersPlan,
+    key_table, origins,
 };
 
 // Tasks.

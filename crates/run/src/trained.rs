@@ -56,7 +56,8 @@ impl TrainedModel {
     }
 
     /// Predicts every sample of a file: a JPEG, PNG or TIFF image of any size, or the rows of a table
-    /// with the columns of the run's features, in any order and with others beside them.
+    /// with the columns of the run's features: by the names in a header, in any order and with others
+    /// beside them, or without a header by their places in the run's files, without the target.
     ///
     /// # Errors
     /// [`RunError::Io`], [`RunError::Input`], [`RunError::Data`] or [`RunError::Table`] for a file

@@ -44,24 +44,19 @@ impl BatchSearch {
     /// # Errors
     /// [`TrainError::Setting`] naming the number that is out of range.
     pub fn validate(&self) -> Result<(), TrainError> {
-        let refuse = |name, value: String, expected: &'static str| {
-            Err(TrainError::setting(name, value, expected))
-        };
-        if self.least == 0 {
-            return refuse("auto_batch.least", "0".to_owned(), "at least 1");
+        let Self { least, most, head_room } = self;
+        TrainError::check(&[("auto_batch.least", least, *least > 0, "at least 1")])?;
+        if most < least {
+            let expected = format!("at least `auto_batch.least`, which is {least}");
+            return Err(TrainError::setting("auto_batch.most", most, expected));
         }
-        if self.most < self.least {
-            let expected = format!("at least `auto_batch.least`, which is {}", self.least);
-            return Err(TrainError::setting("auto_batch.most", self.most, expected));
-        }
-        if !(0.0..1.0).contains(&self.head_room) {
-            return refuse(
-                "auto_batch.head_room",
-                self.head_room.to_string(),
-                "at least 0 and below 1",
-            );
-        }
-        Ok(())
+        let is_share = (0.0..1.0).contains(head_room);
+        TrainError::check(&[(
+            "auto_batch.head_room",
+            head_room,
+            is_share,
+            "at least 0 and below 1",
+        )])
     }
 
     /// Doubles the batch until it does not fit, then bisects to within 5 %.

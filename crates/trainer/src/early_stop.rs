@@ -21,20 +21,11 @@ impl EarlyStop {
     /// # Errors
     /// [`TrainError::Setting`] naming the number that is out of range.
     pub fn validate(&self) -> Result<(), TrainError> {
-        if self.patience == 0 {
-            return Err(TrainError::setting(
-                "early_stop.patience",
-                "0".to_owned(),
-                "at least 1 epoch",
-            ));
-        }
-        if !(self.least_gain.is_finite() && self.least_gain >= 0.0) {
-            return Err(TrainError::setting(
-                "early_stop.least_gain",
-                self.least_gain.to_string(),
-                "a finite number of at least 0",
-            ));
-        }
-        Ok(())
+        let Self { patience, least_gain } = self;
+        let is_gain = least_gain.is_finite() && *least_gain >= 0.0;
+        TrainError::check(&[
+            ("early_stop.patience", patience, *patience > 0, "at least 1 epoch"),
+            ("early_stop.least_gain", least_gain, is_gain, "a finite number of at least 0"),
+        ])
     }
 }

@@ -122,6 +122,17 @@ impl TrainError {
         Self::Setting { name, value: value.to_string(), expected: expected.into() }
     }
 
+    /// Refuses the first setting that is out of its range: each with its name, its value, whether
+    /// that is allowed, and what is.
+    pub(crate) fn check(
+        settings: &[(&'static str, &dyn Display, bool, &'static str)],
+    ) -> Result<(), Self> {
+        match settings.iter().find(|(_, _, is_allowed, _)| !is_allowed) {
+            None => Ok(()),
+            Some((name, value, _, expected)) => Err(Self::setting(name, value, *expected)),
+        }
+    }
+
     /// Segments that a task does not have.
     pub(crate) fn without_segments(reason: &str) -> Self {
         let expected = format!("left out for this task: {reason}");

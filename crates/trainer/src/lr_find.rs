@@ -49,19 +49,13 @@ impl LrRange {
     /// # Errors
     /// [`TrainError::Setting`] naming the number that is out of range.
     pub fn validate(&self) -> Result<(), TrainError> {
-        let refuse = |name, value: String, expected: &'static str| {
-            Err(TrainError::setting(name, value, expected))
-        };
-        if !(self.from.is_finite() && self.from > 0.0) {
-            return refuse("from", self.from.to_string(), "a finite learning rate above 0");
-        }
-        if !(self.to.is_finite() && self.to > self.from) {
-            return refuse("to", self.to.to_string(), "a finite learning rate above the first");
-        }
-        if self.steps < 10 {
-            return refuse("steps", self.steps.to_string(), "at least 10 updates");
-        }
-        Ok(())
+        let Self { from, to, steps } = self;
+        let (is_from, is_to) = (from.is_finite() && *from > 0.0, to.is_finite() && to > from);
+        TrainError::check(&[
+            ("from", from, is_from, "a finite learning rate above 0"),
+            ("to", to, is_to, "a finite learning rate above the first"),
+            ("steps", steps, *steps >= 10, "at least 10 updates"),
+        ])
     }
 
     /// The learning rate of an update: `from·(to/from)^(step/(steps − 1))`.

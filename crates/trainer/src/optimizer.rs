@@ -44,24 +44,16 @@ impl OptimizerConfig {
     /// # Errors
     /// [`TrainError::Setting`] naming the number that is out of range.
     pub fn validate(&self) -> Result<(), TrainError> {
-        let (Self::Adamw { weight_decay } | Self::Sgd { weight_decay, .. }) = *self;
-        if !(weight_decay.is_finite() && weight_decay >= 0.0) {
-            return Err(TrainError::setting(
-                "optimizer.weight_decay",
-                weight_decay.to_string(),
-                "a finite number of at least 0",
-            ));
-        }
-        if let Self::Sgd { momentum, .. } = *self
-            && !(0.0..1.0).contains(&momentum)
-        {
-            return Err(TrainError::setting(
-                "optimizer.momentum",
-                momentum.to_string(),
-                "at least 0 and below 1",
-            ));
-        }
-        Ok(())
+        let (decay, momentum) = match *self {
+            Self::Adamw { weight_decay } => (weight_decay, 0.0),
+            Self::Sgd { momentum, weight_decay } => (weight_decay, momentum),
+        };
+        let is_decay = decay.is_finite() && decay >= 0.0;
+        let is_momentum = (0.0..1.0).contains(&momentum);
+        TrainError::check(&[
+            ("optimizer.weight_decay", &decay, is_decay, "a finite number of at least 0"),
+            ("optimizer.momentum", &momentum, is_momentum, "at least 0 and below 1"),
+        ])
     }
 
     /// burn's optimizer with these settings and no state.

@@ -58,22 +58,15 @@ impl Plateau {
     /// # Errors
     /// [`TrainError::Setting`] naming the number that is out of range.
     pub fn validate(&self) -> Result<(), TrainError> {
-        let numbers = [
-            ("plateau.factor", self.factor, self.factor > 0.0 && self.factor < 1.0),
-            ("plateau.threshold", self.threshold, (0.0..f64::INFINITY).contains(&self.threshold)),
-            ("plateau.floor", self.floor, (0.0..=1.0).contains(&self.floor)),
-        ];
-        match numbers.into_iter().find(|(.., is_good)| !is_good) {
-            None => Ok(()),
-            Some((name, value, _)) => {
-                let expected = match name {
-                    "plateau.factor" => "above 0 and below 1",
-                    "plateau.floor" => "a factor between 0 and 1",
-                    _ => "a finite number of at least 0",
-                };
-                Err(TrainError::setting(name, value, expected))
-            }
-        }
+        let Self { factor, threshold, floor, .. } = self;
+        let is_factor = *factor > 0.0 && *factor < 1.0;
+        let is_threshold = (0.0..f64::INFINITY).contains(threshold);
+        let is_floor = (0.0..=1.0).contains(floor);
+        TrainError::check(&[
+            ("plateau.factor", factor, is_factor, "above 0 and below 1"),
+            ("plateau.threshold", threshold, is_threshold, "a finite number of at least 0"),
+            ("plateau.floor", floor, is_floor, "a factor between 0 and 1"),
+        ])
     }
 }
 

@@ -139,40 +139,24 @@ impl RunSettings {
     /// [`TrainError::Setting`] naming the number that is out of range, or
     /// [`TrainError::Precision`] where the policy cannot train with this loss scale.
     pub fn validate(&self) -> Result<(), TrainError> {
-        let refuse = |name, value: String, expected: &'static str| {
-            Err(TrainError::setting(name, value, expected))
-        };
-        if self.epochs == 0 {
-            return refuse("epochs", "0".to_owned(), "at least 1");
-        }
-        if !(self.learning_rate.is_finite() && self.learning_rate > 0.0) {
-            return refuse(
-                "learning_rate",
-                self.learning_rate.to_string(),
-                "a finite number above 0",
-            );
-        }
-        if let Some(norm) = self.step.clip_norm
-            && !(norm.is_finite() && norm > 0.0)
-        {
-            return refuse("clip_norm", norm.to_string(), "a finite number above 0");
-        }
-        if self.step.non_finite == (NonFinite::Skip { at_most: 0 }) {
-            return refuse("non_finite.at_most", "0".to_owned(), "at least 1");
-        }
+        const ABOVE: &str = "a finite number above 0";
+        let is_positive = |value: f64| value.is_finite() && value > 0.0;
+        let rate = self.learning_rate;
+        let norm = self.step.clip_norm.unwrap_or(1.0);
+        let can_skip = self.step.non_finite != NonFinite::Skip { at_most: 0 };
+        let has_batches = self.batch_norm != BatchNormStatistics::Recomputed { batches: 0 };
+        let CheckpointSettings { every_steps, keep_last, .. } = &self.checkpoints;
         self.step.policy.check_training_scaled(&self.loss_scale)?;
-        if self.accumulate == 0 {
-            return refuse("accumulate", "0".to_owned(), "at least 1 batch");
-        }
-        if self.batch_norm == (BatchNormStatistics::Recomputed { batches: 0 }) {
-            return refuse("recompute_batch_norms", "0".to_owned(), "at least 1 batch");
-        }
-        if self.checkpoints.keep_last == 0 {
-            return refuse("keep_checkpoints", "0".to_owned(), "at least 1");
-        }
-        if self.checkpoints.every_steps == Some(0) {
-            return refuse("checkpoint_every_steps", "0".to_owned(), "at least 1");
-        }
+        TrainError::check(&[
+            ("epochs", &self.epochs, self.epochs > 0, "at least 1"),
+            ("learning_rate", &rate, is_positive(rate), ABOVE),
+            ("clip_norm", &norm, is_positive(norm), ABOVE),
+            ("non_finite.at_most", &0, can_skip, "at least 1"),
+            ("accumulate", &self.accumulate, self.accumulate > 0, "at least 1 batch"),
+            ("recompute_batch_norms", &0, has_batches, "at least 1 batch"),
+            ("keep_checkpoints", keep_last, *keep_last > 0, "at least 1"),
+            ("checkpoint_every_steps", &0, *every_steps != Some(0), "at least 1"),
+        ])?;
         self.schedule.validate()?;
         self.plateau.map_or(Ok(()), |plateau| plateau.validate())?;
         self.ema.map_or(Ok(()), |ema| ema.validate())?;

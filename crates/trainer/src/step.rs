@@ -142,7 +142,7 @@ pub fn train_step_accumulated<M: Module, T: Task<M>>(
     let before = is_taken_back.then(|| Buffers::of(&model));
     let context = StepContext { mode: Mode::Training, epoch, step, seed };
     let segments = settings.in_segments.then(|| task.segments()).transpose();
-    let segments = segments.map_err(|reason| TrainError::without_segments(reason))?;
+    let segments = segments.map_err(TrainError::without_segments)?;
     let mut times = StepTimes::default();
     let mut mean = GradientMean::default();
     let mut sums = LossSums::default();

@@ -9,7 +9,7 @@ use serde_json::json;
 use updraft_run::Registry;
 use updraft_trainer::Fit;
 
-use super::{ConfigArgs, dry_run_of, open};
+use super::{ConfigArgs, open};
 use crate::batch_size::{Trial, try_batch};
 use crate::progress::Display;
 
@@ -20,7 +20,7 @@ use crate::progress::Display;
 #[derive(Debug, Args)]
 pub(crate) struct BatchFindArgs {
     #[command(flatten)]
-    config: ConfigArgs,
+    pub(crate) config: ConfigArgs,
     /// MiB that a process may hold in RAM [default: what is available]
     #[arg(long, value_name = "MIB")]
     budget_mib: Option<u64>,
@@ -34,11 +34,6 @@ pub(crate) struct BatchFindArgs {
 pub(crate) struct BatchProbeArgs {
     #[arg(long)]
     batch: usize,
-}
-
-/// Prints the plan and does nothing else.
-pub(crate) fn dry_run(registry: Registry, args: &BatchFindArgs) -> Result<()> {
-    dry_run_of(registry, &args.config)
 }
 
 /// Prints what was found as JSON.

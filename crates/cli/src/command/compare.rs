@@ -104,10 +104,15 @@ fn plans(registry: Registry, args: &CompareArgs) -> Result<Vec<Plan>> {
     let own = args.sets.iter().chain(&args.arms).flat_map(|text| words(text));
     let seed = own.into_iter().find(|set| set.split('=').next().map(str::trim) == Some("seed"));
     if let Some(seed) = seed {
-        bail!("`{seed}` cannot be set here: every arm is trained with the seeds 1, 2, ... of --seeds");
+        bail!(
+            "`{seed}` cannot be set here: every arm is trained with the seeds 1, 2, ... of --seeds"
+        );
     }
     let plan = |arm: &String| {
-        ensure!(!arm.trim().is_empty(), "an --arm is empty; give its settings, such as precision=f32");
+        ensure!(
+            !arm.trim().is_empty(),
+            "an --arm is empty; give its settings, such as precision=f32"
+        );
         let planned = super::planned(registry, Some(&args.config), &settings(args, arm, 1));
         Ok(planned.with_context(|| format!("--arm {arm}"))?.plan)
     };
@@ -364,7 +369,8 @@ impl Compared<'_> {
             Verdict::Better => "BETTER, outside the band",
             Verdict::Worse => "WORSE, outside the band",
         };
-        let text = format!("{sign}{difference}{points}, {error}, {verdict}{cpu}  {}", self.settings);
+        let text =
+            format!("{sign}{difference}{points}, {error}, {verdict}{cpu}  {}", self.settings);
         hanging(&format!("{mean}  "), &text)
     }
 }
@@ -403,7 +409,10 @@ mod tests {
         let compared = compare("x", &one, &one, 0.0, metric.direction);
         assert_eq!((compared.difference, compared.standard_error), (0.0, None));
         assert_eq!(compared.verdict, Verdict::WithinBand);
-        assert_eq!(compared.line(&metric), " 50.00 %  +0.00 points, one seed, within the band, 2 CPU-s  x");
+        assert_eq!(
+            compared.line(&metric),
+            " 50.00 %  +0.00 points, one seed, within the band, 2 CPU-s  x"
+        );
     }
 
     #[test]
@@ -413,7 +422,10 @@ mod tests {
         assert_eq!(texts, ["0.00123", "0.500", "12.3", "1234", "2.00e-7", "0"]);
         let (these, first) = (scores(&[0.6421, 0.6433]), scores(&[0.6398, 0.6399]));
         let line = compare("model.hidden=[4]", &these, &first, 0.0, rmse.direction).line(&rmse);
-        assert!(line.contains("+0.00285, standard error 0.000550, WORSE, outside the band"), "{line}");
+        assert!(
+            line.contains("+0.00285, standard error 0.000550, WORSE, outside the band"),
+            "{line}"
+        );
         assert!(line.lines().all(|line| line.chars().count() <= 80), "{line}");
     }
 

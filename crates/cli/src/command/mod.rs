@@ -82,7 +82,12 @@ pub(crate) struct OpenedRun {
 
 impl OpenedRun {
     /// Opens a run whose plan passes a check.
-    pub(crate) fn open(registry: Registry, run: &Path, device: &str, check: Check<'_>) -> Result<Self> {
+    pub(crate) fn open(
+        registry: Registry,
+        run: &Path,
+        device: &str,
+        check: Check<'_>,
+    ) -> Result<Self> {
         let folder = RunFolder::open(run)?;
         let plan = folder.plan(registry)?;
         check(&plan)?;
@@ -147,11 +152,7 @@ pub(crate) type Check<'a> = &'a dyn Fn(&Plan) -> Result<(), RunError>;
 
 /// What a dry run of a command on a run folder prints: a run that a document names need not exist.
 /// The plan is `None` where it does not.
-pub(crate) fn dry_run_on(
-    registry: Registry,
-    run: &Path,
-    check: Check<'_>,
-) -> Result<Option<Plan>> {
+pub(crate) fn dry_run_on(registry: Registry, run: &Path, check: Check<'_>) -> Result<Option<Plan>> {
     if !run.exists() {
         crate::print(&format!("# `{}` does not exist; nothing was checked", run.display()));
         return Ok(None);
@@ -193,10 +194,6 @@ pub(crate) fn stopped(what: &'static str) -> anyhow::Error {
 }
 
 /// The error of a file or folder that the command could not read or write.
-pub(crate) fn cannot(
-    action: &'static str,
-    path: &Path,
-    cause: std::io::Error,
-) -> anyhow::Error {
+pub(crate) fn cannot(action: &'static str, path: &Path, cause: std::io::Error) -> anyhow::Error {
     RunError::Io { action, path: path.to_owned(), cause }.into()
 }

@@ -36,6 +36,7 @@ pub(crate) fn dry_run(registry: Registry, args: &PredictArgs) -> Result<()> {
 
 /// Prints a line a sample and class, or a line a sample and number, to standard output.
 pub(crate) fn run(registry: Registry, args: &PredictArgs) -> Result<()> {
+    device_spec(&args.device)?;
     let model = TrainedModel::load_of(registry, &args.run, &args.device)?;
     ensure!(
         args.top.is_none() || !model.classes().is_empty(),

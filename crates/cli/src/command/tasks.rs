@@ -23,9 +23,9 @@ pub(crate) struct TasksArgs {
 pub(crate) fn run(registry: Registry, args: &TasksArgs) -> Result<()> {
     if args.json {
         let task = |kind: &&'static dyn TaskKind| {
-            let refused = kind.refusals()?.into_iter().map(|(ability, reason)| {
-                json!({ "ability": ability.to_string(), "reason": reason })
-            });
+            let refused = kind.refusals()?.into_iter().map(
+                |(ability, reason)| json!({ "ability": ability.to_string(), "reason": reason }),
+            );
             let refused: Vec<_> = refused.collect();
             Ok(json!({ "task": kind.name(), "about": kind.about(), "refused": refused }))
         };

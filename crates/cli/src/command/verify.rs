@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use clap::Args;
 use serde_json::json;
 use updraft_run::{Ability, Opening, Plan, Registry, TaskKind, Verdict, VerifyInputs};
 
-use super::device_spec;
+use super::{cannot, device_spec};
 use crate::device::choose;
 use crate::stop;
 use crate::wrap::hanging;
@@ -147,18 +147,18 @@ struct Scratch(PathBuf);
 
 impl Scratch {
     fn new() -> Result<Self> {
-        let path = std::env::temp_dir().join(format!("updraft-verify-{}", std::process::id()));
-        std::fs::create_dir_all(&path)
-            .with_context(|| format!("cannot create `{}`", path.display()))?;
-        Ok(Self(path))
+        let name = format!("updraft-verify-{}", std::process::id());
+        made(std::env::temp_dir().join(name)).map(Self)
     }
 
     fn folder(&self, name: &str) -> Result<PathBuf> {
-        let path = self.0.join(name);
-        std::fs::create_dir_all(&path)
-            .with_context(|| format!("cannot create `{}`", path.display()))?;
-        Ok(path)
+        made(self.0.join(name))
     }
+}
+
+fn made(path: PathBuf) -> Result<PathBuf> {
+    std::fs::create_dir_all(&path).map_err(|cause| cannot("create", &path, cause))?;
+    Ok(path)
 }
 
 impl Drop for Scratch {

@@ -6,9 +6,9 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::json;
 use updraft_device::{Applied, Backend, applied};
-use updraft_run::{Registry};
+use updraft_run::Registry;
 
-use super::{ConfigArgs, device_of, dry_run_of, open};
+use super::{ConfigArgs, device_of, open};
 use crate::progress::Display;
 
 /// Trains a config's first steps on examples, so that the device's kernels are measured and
@@ -19,12 +19,7 @@ use crate::progress::Display;
 #[derive(Debug, Args)]
 pub(crate) struct WarmUpArgs {
     #[command(flatten)]
-    config: ConfigArgs,
-}
-
-/// Prints the plan and does nothing else.
-pub(crate) fn dry_run(registry: Registry, args: &WarmUpArgs) -> Result<()> {
-    dry_run_of(registry, &args.config)
+    pub(crate) config: ConfigArgs,
 }
 
 /// Says what there is to warm, warms it, and prints both as JSON.

@@ -124,6 +124,6 @@ mod tests {
         ];
         let page = pictures(&all).expect("drawn");
         assert_eq!(page.matches("<svg").count(), 2);
-        assert!(page.contains("residual"));
+        assert!(page.contains("residual") && page.contains("● a sample"), "{page}");
     }
 }

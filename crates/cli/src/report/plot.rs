@@ -104,7 +104,10 @@ pub(super) fn scatter(
         Ok(())
     });
     drawn.map_err(|error| anyhow!("drawing `{title}`: {error}"))?;
-    Ok(format!("<figure>\n{svg}\n</figure>\n"))
+    let line = if has_diagonal { " <span>— where both are equal</span>" } else { "" };
+    let RGBColor(red, green, blue) = COLORS[0];
+    let dot = format!("<span style=\"color:#{red:02x}{green:02x}{blue:02x}\">● a sample</span>");
+    Ok(format!("<figure>\n<p class=\"key\">{dot}{line}</p>\n{svg}\n</figure>\n"))
 }
 
 /// Draws counts of equal intervals, `bins` the left end of the first and the width of each.

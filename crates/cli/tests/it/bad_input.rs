@@ -57,7 +57,8 @@ fn a_dry_run_looks_for_the_data_and_reads_none_of_it() {
     let [cifar10, wine] = ["cifar10.toml", "kan-wine.toml"].map(config);
     for command in ["train", "pipeline", "lr-find", "batch-find", "warm-up"] {
         let lacking = [command, &cifar10, "--data", "gone", "--dry-run"];
-        let said = refused(dir.path(), &lacking, &["looked for `", "gone/train.tar.gz", "CIFAR-10"]);
+        let said =
+            refused(dir.path(), &lacking, &["looked for `", "gone/train.tar.gz", "CIFAR-10"]);
         assert!(said.stdout.contains("name = \"cifar10\""), "{}", said.stdout);
     }
     let arms = ["--arm", "train.epochs=1", "--arm", "train.epochs=2", "--dry-run"];
@@ -115,8 +116,10 @@ fn classes_are_not_asked_of_a_run_that_predicts_numbers() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let run = small.succeed(dir.path(), "train", &["train.epochs=1"]).run_folder();
     fs::write(dir.path().join("one.csv"), "x1,x2\n0.5,0.5\n").expect("written");
-    let said =
-        crate::command::run(dir.path(), &["predict", run.to_str().expect("text"), "one.csv", "--top", "3"]);
+    let said = crate::command::run(
+        dir.path(),
+        &["predict", run.to_str().expect("text"), "one.csv", "--top", "3"],
+    );
     assert_eq!(said.code, 2);
     assert!(said.stderr.contains("--top is for classes"), "{}", said.stderr);
 }

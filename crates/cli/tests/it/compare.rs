@@ -106,7 +106,8 @@ fn what_cannot_be_compared_is_refused_before_anything_is_trained() {
     }
     let quoted = ["--arm", "data.cue=\"color\" train.schedule={ kind = \"constant\" }"];
     let plain = ["--arm", "data.cue=both"];
-    let said = succeed(dir.path(), &[&["compare", "c.toml", "--dry-run"][..], &quoted, &plain].concat());
+    let said =
+        succeed(dir.path(), &[&["compare", "c.toml", "--dry-run"][..], &quoted, &plain].concat());
     assert!(said.stdout.contains("schedule]\nkind = \"constant\""), "{}", said.stdout);
     fs::write(dir.path().join("taken"), "a file").expect("written");
     let arms = ["--arm", "train.epochs=1", "--arm", "train.epochs=2", "--runs", "taken/below"];

@@ -99,6 +99,27 @@ fn probe_lists_flex_in_eighty_columns_or_as_json() {
     assert!(value["version"].is_number(), "{value}");
 }
 
+#[test]
+fn what_commands_print_fits_eighty_columns() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let wine = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/kan-wine.toml");
+    for arguments in [
+        &["explain", wine][..],
+        &["verify"],
+        &["tasks"],
+        &["train", "--set", "precision=bf16-mixed", "--set", "train.epochs=1"],
+        &["train", "--set", "train.auto_batch={ budget_mib = 99999 }", "--set", "train.epochs=1"],
+    ] {
+        let said = succeed(dir.path(), arguments);
+        let lines = said.stdout.lines().chain(said.stderr.lines());
+        // An address is one word.
+        for line in lines.filter(|line| !line.starts_with('{') && !line.contains("://")) {
+            assert!(line.chars().count() <= 80, "{arguments:?}: {line}");
+            assert!(!line.contains(" 1 epochs"), "{line}");
+        }
+    }
+}
+
 /// With `UPDATE_EXPECT=1` in the environment the page is written instead.
 #[test]
 fn the_page_of_the_configs_has_the_keys_as_explain_prints_them() {
@@ -145,6 +166,9 @@ fn the_page_of_the_configs_has_a_row_for_every_file_and_for_nothing_else() {
         assert!(named.contains(name), "`{name}` has no row in configs/README.md");
     }
     for name in &named {
-        assert!(expected.contains(name), "configs/README.md has a row for `{name}`, which is nothing");
+        assert!(
+            expected.contains(name),
+            "configs/README.md has a row for `{name}`, which is nothing"
+        );
     }
 }

@@ -9,6 +9,7 @@ mod determinism;
 mod help;
 mod keys;
 mod library;
+mod lr_find;
 mod pipeline;
 mod quantize;
 mod record;

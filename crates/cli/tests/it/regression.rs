@@ -124,7 +124,7 @@ fn what_cannot_be_learned_from_is_refused_in_one_line() {
         (&["data.delimiter=comma"], &["no column `a`"]),
         (&["train.batch=1000"], &["no batch", "100 samples"]),
         (&["train.criterion=test-accuracy"], &["`train.criterion`", "`test-loss`"]),
-        (&["train.epoch=1"], &["unknown key `epoch`", "`epochs`"]),
+        (&["train.epoch=1"], &["unknown key `train.epoch`", "`train.epochs`"]),
         (&["task=chess"], &["`task` is \"chess\"; it must be one of", "tabular-regression"]),
     ] {
         let said = run(dir.path(), &with_sets(&["train", config, "--data", "."], sets));

@@ -13,6 +13,36 @@ enum NumberOrWord {
     Word(String),
 }
 
+/// Writes and reads a type that is `Count` of a number, or another variant by its word.
+macro_rules! word_or_number {
+    ($type:ident, $variant:ident, $word:literal) => {
+        impl Serialize for $type {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                match *self {
+                    Self::$variant => serializer.serialize_str($word),
+                    Self::Count(count) => serializer.serialize_u64(count as u64),
+                }
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $type {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                match NumberOrWord::deserialize(deserializer)? {
+                    NumberOrWord::Number(count) => Ok(Self::Count(count)),
+                    NumberOrWord::Word(word) if word == $word => Ok(Self::$variant),
+                    NumberOrWord::Word(_) => {
+                        let expected = concat!("expected `", $word, "` or a number");
+                        Err(serde::de::Error::custom(expected))
+                    }
+                }
+            }
+        }
+    };
+}
+
+word_or_number!(BatchesPlan, All, "all");
+word_or_number!(WorkersPlan, Auto, "auto");
+
 /// From how many batches of an epoch statistics are computed: `all` or a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchesPlan {
@@ -20,25 +50,6 @@ pub enum BatchesPlan {
     All,
     /// From the first ones, this many.
     Count(usize),
-}
-
-impl Serialize for BatchesPlan {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match *self {
-            Self::All => serializer.serialize_str("all"),
-            Self::Count(count) => serializer.serialize_u64(count as u64),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for BatchesPlan {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match NumberOrWord::deserialize(deserializer)? {
-            NumberOrWord::Number(count) => Ok(Self::Count(count)),
-            NumberOrWord::Word(word) if word == "all" => Ok(Self::All),
-            NumberOrWord::Word(_) => Err(serde::de::Error::custom("expected `all` or a number")),
-        }
-    }
 }
 
 /// What a training step does with the activations of its forward pass.
@@ -102,25 +113,6 @@ pub enum WorkersPlan {
     Auto,
     /// This many; with 0, data is loaded on the training thread.
     Count(usize),
-}
-
-impl Serialize for WorkersPlan {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match *self {
-            Self::Auto => serializer.serialize_str("auto"),
-            Self::Count(count) => serializer.serialize_u64(count as u64),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for WorkersPlan {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match NumberOrWord::deserialize(deserializer)? {
-            NumberOrWord::Number(count) => Ok(Self::Count(count)),
-            NumberOrWord::Word(word) if word == "auto" => Ok(Self::Auto),
-            NumberOrWord::Word(_) => Err(serde::de::Error::custom("expected `auto` or a number")),
-        }
-    }
 }
 
 impl From<WorkersPlan> for updraft_data::Workers {

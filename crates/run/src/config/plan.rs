@@ -166,6 +166,9 @@ impl Plan {
         let train = TrainPlan::read(settings, precision)?;
         let log = LogPlan::read(settings)?;
         let task = kind.plan(settings, &train)?;
+        // After the task, which may need larger batches than any does.
+        let search = train.auto_batch.map_or(Ok(()), |auto| auto.search().validate());
+        search.map_err(|error| settings.refuse_training(&error))?;
         if let Some((ability, reason)) = kind.refused_setting(&train, &log) {
             let expected = format!("left out with task `{}`: {reason}", kind.name());
             let text = ability.to_string();

@@ -12,10 +12,13 @@ use updraft_data::DataError;
 use updraft_trainer::TrainError;
 
 use super::error::ConfigError;
-use super::expected::{A_KIND, expected_by_serde, is_range, quoted_after};
+use super::expected::{A_KIND, culprit, expected_by_serde, is_range, quoted_after, with_kinds};
 use super::key::{AnyKey, Key, Keys, default_text};
 use super::key_path::{find, put};
 use super::layers::{Layer, at_line, lay_set, layers, merged, refuse_unknown, unknown_key};
+
+/// Characters of a value that an error shows.
+const MOST_SHOWN: usize = 120;
 
 /// A default that a task has in place of that of a common key: the key's name, and the value in
 /// TOML.
@@ -185,7 +188,11 @@ impl Settings {
         value: impl Display,
         expected: impl Into<String>,
     ) -> ConfigError {
-        let (place, value) = (self.place(key), value.to_string());
+        let (place, mut value) = (self.place(key), value.to_string());
+        if let Some((end, _)) = value.char_indices().nth(MOST_SHOWN) {
+            value.truncate(end);
+            value.push('…');
+        }
         ConfigError::Value { place, key: key.to_owned(), value, expected: expected.into() }
     }
 
@@ -365,32 +372,6 @@ impl Settings {
             (None, None) => return,
         };
         put(&mut self.resolved.borrow_mut(), name, value);
-    }
-}
-
-/// The value inside a table that has the wrong type, with its key: the one without which serde
-/// reports something else.
-fn culprit<'a, T: DeserializeOwned>(value: &'a Value, message: &str) -> Option<(&'a str, &'a Value)> {
-    let table = value.as_table().filter(|_| !message.starts_with("missing field "))?;
-    let others = table.iter().filter(|(key, _)| *key != "kind");
-    let is_culprit = |(key, _): &(&String, &Value)| {
-        let mut rest = table.clone();
-        rest.remove(*key);
-        let error = Value::Table(rest).try_into::<T>().err();
-        error.is_none_or(|error| error.message() != message)
-    };
-    let mut others = others.map(|(key, value)| (key, value));
-    others.find(is_culprit).map(|(key, value)| (key.as_str(), value))
-}
-
-/// What must be, with the kinds that a table can be of.
-fn with_kinds<T: DeserializeOwned>(expected: String) -> String {
-    let unknown = Table::from_iter([("kind".to_owned(), Value::String(String::new()))]);
-    match Value::Table(unknown).try_into::<T>() {
-        Err(error) if error.message().starts_with("unknown variant ") => {
-            format!("{expected}: {}", expected_by_serde(error.message()))
-        }
-        _ => expected,
     }
 }
 

@@ -229,9 +229,6 @@ impl TrainPlan {
         })?;
         let refuse = |error| settings.refuse_training(&error);
         plan.optimizer.validate().map_err(refuse)?;
-        if let Some(auto) = &plan.auto_batch {
-            auto.search().validate().map_err(refuse)?;
-        }
         plan.run_settings(1, precision, Path::new("")).validate().map_err(refuse)?;
         Ok(plan)
     }

@@ -11,7 +11,7 @@ use crate::task::{StreamUse, Workload};
 
 /// Loads the parameters that a run serves into a fresh model, in the run's precision.
 ///
-/// For [`TaskPlan::serve`](crate::TaskPlan::serve); the result is on the device of `fresh`, without
+/// For [`Predictor::load`](crate::Predictor::load); the result is on the device of `fresh`, without
 /// autodiff.
 ///
 /// # Errors

@@ -143,7 +143,9 @@ pub(super) fn train<W: Workload>(
         return Err(TrainError::NoBatches { samples, batch }.into());
     }
     // What cannot be trained leaves no folder.
-    for ability in Ability::ALL.into_iter().filter(|ability| ability.is_asked(&plan.train, &plan.log)) {
+    for ability in
+        Ability::ALL.into_iter().filter(|ability| ability.is_asked(&plan.train, &plan.log))
+    {
         if let Some(reason) = super::AnyWorkload::refusal(workload, ability, plain) {
             return Err(plan.kind().refused(ability, reason));
         }

@@ -81,7 +81,9 @@ impl dyn TaskKind {
 
     /// The error of what the task cannot do.
     pub(crate) fn refused(&self, ability: Ability, reason: &'static str) -> RunError {
-        RunError::NotForTask { what: ability.to_string(), task: self.name(), reason }
+        let text = ability.to_string();
+        let what = text.split(", ").next().unwrap_or_default().to_owned();
+        RunError::NotForTask { what, task: self.name(), reason }
     }
 
     /// The first setting that a plan asks for and the task cannot do, with the reason.

@@ -17,10 +17,10 @@ pub use ability::Ability;
 pub use kind::{Opening, Predictor, Quantizer, Registry, TaskKind, TaskPlan};
 pub(crate) use picture::PICTURES;
 pub use picture::Picture;
+pub use place::refuse_folder;
 pub use quantizable::{CalibrationSamples, LabeledBatches, Quantizable};
 pub use serving::{ClassProbability, Outcome, Predicted, Quantity, Serving};
 pub use tile::Tile;
-pub use place::refuse_folder;
 pub use workload::{About, BatchOf, StreamUse, Streams, Workload};
 
 /// The tasks of this crate, the default first.

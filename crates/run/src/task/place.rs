@@ -11,6 +11,9 @@ pub(super) struct Place<'a> {
 }
 
 /// Refuses a folder for data that is drawn, not read.
+///
+/// # Errors
+/// [`RunError::Unusable`] with what to do.
 pub fn refuse_folder(dir: Option<&Path>) -> Result<(), RunError> {
     let Some(dir) = dir else { return Ok(()) };
     let reason = format!(

@@ -46,7 +46,7 @@ pub trait Workload {
     }
 
     /// Writes into a new run's folder what [`check`](Self::check) and
-    /// [`TaskPlan::serve`](crate::TaskPlan::serve) read: class names, or how columns are encoded.
+    /// [`Predictor::load`](crate::Predictor::load) read: class names, or how columns are encoded.
     ///
     /// # Errors
     /// [`RunError::Io`] where it cannot be written.

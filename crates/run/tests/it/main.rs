@@ -6,3 +6,4 @@ mod plans;
 mod refusals;
 mod train;
 mod trained;
+mod unknown_keys;

@@ -112,8 +112,7 @@ fn rows_to_predict_need_the_features_by_name_or_by_place_and_no_target() {
          target = \"y\"\n[model]\nkind = \"mlp\"\nhidden = [4]\n[train]\nepochs = 2\nbatch = 16\n",
         dir.path()
     );
-    let trained =
-        train(&read(&text).expect("valid"), dir.path(), None, &mut Watcher::default());
+    let trained = train(&read(&text).expect("valid"), dir.path(), None, &mut Watcher::default());
     let model = TrainedModel::load(trained.folder.path(), "flex").expect("a run");
     let path = dir.path().join("new.csv");
     let predict = |text: &str| {
@@ -134,7 +133,10 @@ fn rows_to_predict_need_the_features_by_name_or_by_place_and_no_target() {
     for (text, expected) in [
         ("a,c\n3,u\n", "has no column `b`; it has `a`, `c`"),
         ("b\nu\n", "has no column `a`"),
-        ("3\n", "has 1 fields, where a row has 2: the `data.columns` of the run's plan without `y`"),
+        (
+            "3\n",
+            "has 1 fields, where a row has 2: the `data.columns` of the run's plan without `y`",
+        ),
         ("u,3\n", "line 1, column `a`: expected a finite number, got `u`"),
     ] {
         let error = predict(text).expect_err(text);

@@ -59,6 +59,7 @@ mod tests {
     #[should_panic(expected = "one shape")]
     fn shapes_that_would_broadcast_are_refused() {
         let device = burn::tensor::Device::flex();
-        let _ = mean_absolute_error(Tensor::<2>::ones([3, 1], &device), Tensor::ones([1, 3], &device));
+        let _ =
+            mean_absolute_error(Tensor::<2>::ones([3, 1], &device), Tensor::ones([1, 3], &device));
     }
 }

@@ -37,17 +37,14 @@ impl Asymmetric {
     /// # Errors
     /// [`TrainError::Setting`] naming the number that is out of range.
     pub fn validate(&self) -> Result<(), TrainError> {
-        let focus = "a finite number of at least 0";
+        const FOCUS: &str = "a finite number of at least 0";
         let is_focus = |value: f64| value.is_finite() && value >= 0.0;
-        let numbers = [
-            ("loss.positive_focus", self.positive_focus, is_focus(self.positive_focus), focus),
-            ("loss.negative_focus", self.negative_focus, is_focus(self.negative_focus), focus),
-            ("loss.margin", self.margin, (0.0..1.0).contains(&self.margin), "at least 0, below 1"),
-        ];
-        match numbers.into_iter().find(|(_, _, is_allowed, _)| !is_allowed) {
-            None => Ok(()),
-            Some((name, value, _, expected)) => Err(TrainError::setting(name, value, expected)),
-        }
+        let Self { positive_focus, negative_focus, margin } = self;
+        TrainError::check(&[
+            ("loss.positive_focus", positive_focus, is_focus(*positive_focus), FOCUS),
+            ("loss.negative_focus", negative_focus, is_focus(*negative_focus), FOCUS),
+            ("loss.margin", margin, (0.0..1.0).contains(margin), "at least 0, below 1"),
+        ])
     }
 
     /// The loss, summed over labels, the mean over samples; of shape `[1]`.

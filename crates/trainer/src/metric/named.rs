@@ -35,7 +35,10 @@ impl MetricSpec {
     /// What a plot of it is called: its long name, else its name with spaces, as a title.
     #[must_use]
     pub fn title(&self) -> String {
-        let name = self.long_name.as_ref().map_or_else(|| self.name.replace('-', " "), |long| long.to_string());
+        let name = self
+            .long_name
+            .as_ref()
+            .map_or_else(|| self.name.replace('-', " "), |long| long.to_string());
         let mut letters = name.chars();
         let first = letters.next().map(|first| first.to_uppercase().to_string());
         first.unwrap_or_default() + letters.as_str()

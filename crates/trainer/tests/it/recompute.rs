@@ -84,7 +84,7 @@ fn segments_that_a_task_does_not_have_are_refused_with_its_reason() {
     settings.criterion = "train-loss".parse().unwrap();
     let run = new(Classifier::new(&device));
     let error = run.train(&task(), &settings, data, &device, &mut |_, _| Control::Continue);
-    let said = error.err().expect("refused").to_string();
+    let said = error.expect_err("refused").to_string();
     let expected = "`recompute` is \"segments\"; it must be left out for this task: it has none";
     assert_eq!(said, expected);
 }

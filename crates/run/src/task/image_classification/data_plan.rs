@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use updraft_data::{Cue, DataError, GeneratedConfig};
+use updraft_data::{Cue, GeneratedConfig};
 
 use super::supply::{CACHE, CachePlan, FAULTS, FaultsPlan, read_supply};
 use crate::config::{AnyKey as _, ConfigError, Key, Keys, Settings};
@@ -56,6 +56,9 @@ const HEIGHT: Key<usize> = Key::new("data.height", "images are resized to so man
 const WIDTH: Key<usize> = Key::new("data.width", "and to so many columns")
     .default("32")
     .check("8 to 4096 pixels", |pixels| (8..=4096).contains(pixels));
+const DRAWN: &str = "16 to 1024 pixels, for generated images";
+const DRAWN_HEIGHT: Key<usize> = HEIGHT.check(DRAWN, |pixels| (16..=1024).contains(pixels));
+const DRAWN_WIDTH: Key<usize> = WIDTH.check(DRAWN, |pixels| (16..=1024).contains(pixels));
 const MEAN: Key<[f64; 3]> = Key::new("data.mean", "per channel, as a fraction of 255")
     .default("[0.5, 0.5, 0.5]")
     .check("a list of three finite numbers", |mean| mean.iter().all(|mean| mean.is_finite()));
@@ -160,11 +163,12 @@ impl DataPlan {
         let is_drawn = name == SourceName::Generated;
         let source = read_source(settings, name)?;
         let (cache, faults) = read_supply(settings)?;
-        let (height, width) = (settings.value(&HEIGHT)?, settings.value(&WIDTH)?);
+        let sides = if is_drawn { [DRAWN_HEIGHT, DRAWN_WIDTH] } else { [HEIGHT, WIDTH] };
+        let (height, width) = (settings.value(&sides[0])?, settings.value(&sides[1])?);
         if let DataSource::Generated { cue, train_images, test_images } = source {
             for (key, images) in [(&TRAIN_IMAGES, train_images), (&TEST_IMAGES, test_images)] {
                 let config = GeneratedConfig::new(cue, images).with_size(height, width);
-                config.validate().map_err(|error| refuse_generated(settings, key, &error))?;
+                config.validate().map_err(|error| settings.refuse_data(key.name(), &error))?;
             }
         }
         Ok(Self {
@@ -202,16 +206,6 @@ impl DataPlan {
     pub(super) fn how_to_get(&self) -> Option<&str> {
         self.how_to_get.as_deref()
     }
-}
-
-/// The error of generated images by the key that was written; `count` is that of their number.
-fn refuse_generated(settings: &Settings, count: &Key<usize>, error: &DataError) -> ConfigError {
-    let key = match error {
-        DataError::Setting { name: "height", .. } => HEIGHT.name(),
-        DataError::Setting { name: "width", .. } => WIDTH.name(),
-        _ => count.name(),
-    };
-    settings.refuse_data(key, error)
 }
 
 fn read_source(settings: &Settings, name: SourceName) -> Result<DataSource, ConfigError> {

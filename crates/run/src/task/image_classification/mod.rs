@@ -96,9 +96,9 @@ impl TaskKind for ImageClassification {
             let expected = "at least 2: batch norms need a variance";
             return Err(settings.refuse("train.batch", train.batch, expected));
         }
-        if train.auto_batch.is_some_and(|auto| auto.least < 2) {
+        if let Some(auto) = train.auto_batch.filter(|auto| auto.least < 2) {
             let expected = "at least 2: batch norms need a variance";
-            return Err(settings.refuse("train.auto_batch.least", 1, expected));
+            return Err(settings.refuse("train.auto_batch.least", auto.least, expected));
         }
         let data = DataPlan::read(settings)?;
         let plan = ImagePlan {
@@ -129,11 +129,7 @@ struct ImagePlan {
 
 impl ImagePlan {
     fn classify(&self) -> Classify {
-        Classify {
-            loss: self.loss,
-            label_smoothing: self.label_smoothing,
-            size: self.data.size(),
-        }
+        Classify { loss: self.loss, label_smoothing: self.label_smoothing, size: self.data.size() }
     }
 }
 

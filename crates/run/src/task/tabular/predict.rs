@@ -56,12 +56,11 @@ impl<N: Regressor> RowPredictor<N> {
     fn read(&self, path: &Path) -> Result<Table, RunError> {
         let (files, mut schema, delimiter) = match &self.data {
             DataPlan::Files(files) => (Some(files), features(files), files.delimiter.into()),
-            DataPlan::Formula { .. } => {
-                (None, self.encoder.schema().clone(), Delimiter::of(path))
-            }
+            DataPlan::Formula { .. } => (None, self.encoder.schema().clone(), Delimiter::of(path)),
         };
         let columns = files.and_then(|files| files.columns.as_deref());
-        schema.header = self.places(&Table::first_record(path, delimiter)?, columns, &schema, path)?;
+        schema.header =
+            self.places(&Table::first_record(path, delimiter)?, columns, &schema, path)?;
         let table = Table::read(path, delimiter, schema)?;
         match files {
             Some(files) => of_file(table, files, path),
