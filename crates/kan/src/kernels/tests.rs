@@ -75,8 +75,8 @@ impl Case {
 
 const NAMES: [&str; 6] = ["y", "dx", "d spline", "d base", "d scaler", "d bias"];
 
-/// What the largest value counts as at least: terms are about 1, and a sum of few may cancel.
-const LEAST_SCALE: f64 = 0.2;
+/// What the largest value counts as at least: terms are about 1, and their sum may cancel.
+const LEAST_SCALE: f64 = 1.0;
 
 /// The largest difference, relative to the largest finite expected value; what is not finite has to
 /// be alike.
