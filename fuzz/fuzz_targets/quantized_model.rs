@@ -1,29 +1,29 @@
-//! Any bytes as a quantized model, as they are and with a hash that fits them.
+//! Any bytes as a quantized model, as they are and as a header with a hash that fits it.
 #![no_main]
 
+use std::collections::HashMap;
+
 use libfuzzer_sys::fuzz_target;
+use safetensors::tensor::{Dtype, TensorView};
 use sha2::{Digest, Sha256};
 use updraft_quant::QuantizedModel;
 
-/// What comes before the layers: magic and version, then length and hash.
-const LENGTH: usize = 8 + 4;
-const HASH: usize = LENGTH + 8;
-const LAYERS: usize = HASH + 32;
-
 fuzz_target!(|bytes: &[u8]| {
     read(bytes);
-    if bytes.len() >= LAYERS {
-        let mut sealed = bytes.to_vec();
-        let layers = (bytes.len() - LAYERS) as u64;
-        sealed[LENGTH..HASH].copy_from_slice(&layers.to_le_bytes());
-        sealed[HASH..LAYERS].copy_from_slice(&Sha256::digest(&bytes[LAYERS..]));
-        read(&sealed);
+    if let Ok(header) = std::str::from_utf8(bytes) {
+        let hash = Sha256::digest(header);
+        let hash = TensorView::new(Dtype::U8, vec![32], &hash).expect("32 bytes");
+        let metadata = HashMap::from([("updraft-quant".to_owned(), header.to_owned())]);
+        let sealed = safetensors::serialize([("sha256", hash)], Some(metadata));
+        read(&sealed.expect("a whole tensor"));
     }
 });
 
-/// What is read is written the same.
+/// What is read is written to be read again.
 fn read(bytes: &[u8]) {
     if let Ok(model) = QuantizedModel::try_from_bytes(bytes) {
-        assert_eq!(model.to_bytes(), bytes);
+        let written = model.to_bytes();
+        let again = QuantizedModel::try_from_bytes(&written).expect("it was written");
+        assert_eq!(again.to_bytes(), written);
     }
 }

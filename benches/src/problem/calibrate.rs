@@ -109,7 +109,7 @@ impl Repeat for Run {
 
     fn outputs(&mut self) -> Result<Outputs> {
         let model = self.calibrated()?;
-        let each: usize = model.shapes()[0].iter().product();
+        let each: usize = model.inputs()[0].numbers();
         let mut y = vec![0.0; self.held.len() / each * ANSWERS];
         model.run(Isa::detect(), &self.held, &mut y, &mut Workspace::new(), self.threads);
         Ok(Outputs::from([("answer".to_owned(), widened(&y))]))

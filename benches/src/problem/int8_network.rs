@@ -100,8 +100,8 @@ impl Int8Network {
     }
 
     pub(crate) fn graph(&self) -> Result<Graph> {
-        let mut graph = Graph::try_new(self.sample())?;
-        let mut x = graph.input();
+        let mut graph = Graph::new();
+        let mut x = graph.input("image", &self.sample())?;
         let layers = self.layers();
         let (answers, hidden) = layers.split_last().context("a last layer")?;
         match self.shape {

@@ -1,14 +1,18 @@
 //! Writes a model's ONNX file beside images and its own answers to them, for
 //! `crates/quant/tests/same_answers.py` to compare.
 //!
-//! `cargo run -p updraft-quant --example answers -- RUN/model.int8 FOLDER`
+//! `cargo run -p updraft-quant --example answers -- RUN/model.int8 FOLDER`; without a model it takes
+//! a network of all operations, with weights by chance.
 
 use std::error::Error;
 use std::fs;
 use std::path::Path as FilePath;
 
-use updraft_quant::slices::Isa;
-use updraft_quant::{QuantizedModel, Workspace};
+use updraft_quant::slices::{Isa, Pooling, Resizing};
+use updraft_quant::{
+    Binary, Calibration, Function, Graph, Port, Quantization, QuantizedModel, Unary, Window,
+    Workspace,
+};
 
 /// As many images as tell 99.5 % from less.
 const IMAGES: usize = 2000;
@@ -34,15 +38,54 @@ fn bytes(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
+/// Every operation once at least, and images resized in every way.
+fn all_operations() -> Result<QuantizedModel, Box<dyn Error>> {
+    let weights = |count: usize| -> Vec<f32> {
+        images(count).into_iter().take(count).map(|value| value / 3.0).collect()
+    };
+    let mut graph = Graph::new();
+    let x = graph.input("image", &[3, 12, 10])?;
+    let same = Window { padding: [1; 2], ..Window::new([3, 3]) };
+    let stem = graph.convolution("stem", x, same, 1, &weights(8 * 27), &[0.1; 8])?;
+    let stem = graph.rectifier("relu", stem);
+    let half = Window { stride: [2; 2], ..Window::new([2, 2]) };
+    let mut parts = Vec::new();
+    for (pooling, resizing) in [
+        (Pooling::Maximum, Resizing::Nearest),
+        (Pooling::MeanOfImage, Resizing::NearestExact),
+        (Pooling::MeanWithPadding, Resizing::Linear),
+        (Pooling::Maximum, Resizing::LinearCorners),
+    ] {
+        let small = graph.pool("small", stem, half, pooling)?;
+        parts.push(graph.resize("large", small, [12, 10], resizing)?);
+    }
+    let all = graph.concatenate("all", &parts)?;
+    let deep = graph.convolution("deep", all, same, 8, &weights(8 * 4 * 9), &[0.0; 8])?;
+    let sum = graph.add("sum", deep, stem)?;
+    let x = Function::identity();
+    let silu = Function::binary(Binary::Multiply, &x, &x.then(Unary::Sigmoid));
+    let curved = graph.function("silu", sum, &silu)?;
+    let mean = graph.pool("mean", curved, Window::new([12, 10]), Pooling::MeanOfImage)?;
+    let gate = graph.linear("gate", mean, &weights(64), &[0.5; 8])?;
+    let gate = graph.function("sigmoid", gate, &x.then(Unary::Sigmoid))?;
+    let gated = graph.multiply("gated", curved, gate)?;
+    let tiny = graph.resize("tiny", gated, [3, 4], Resizing::Linear)?;
+    let head = graph.linear("head", tiny, &weights(10 * 96), &[0.0; 10])?;
+    graph.softmax("shares", head);
+    let by = Quantization::new(Calibration::MinMax).separate_sums();
+    Ok(QuantizedModel::try_quantize(&graph, [images(360)], by)?)
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [model, folder] = arguments.as_slice() else {
-        return Err("expected a model's file and a folder to write to".into());
+    let (model, folder) = match arguments.as_slice() {
+        [model, folder] => (QuantizedModel::try_from_bytes(&fs::read(model)?)?, folder),
+        [folder] => (all_operations()?, folder),
+        _ => return Err("expected a model's file, if any, and a folder to write to".into()),
     };
-    let model = QuantizedModel::try_from_bytes(&fs::read(model)?)?;
-    let [image, answer] = model.shapes().map(|shape| shape.iter().product::<usize>());
-    let x = images(image);
-    let mut y = vec![0.0; IMAGES * answer];
+    let x = images(model.inputs()[0].numbers());
+    let answers: usize = model.outputs().map(Port::numbers).sum();
+    let mut y = vec![0.0; IMAGES * answers];
     model.run(Isa::detect(), &x, &mut y, &mut Workspace::new(), 1);
     let folder = FilePath::new(folder);
     fs::create_dir_all(folder)?;

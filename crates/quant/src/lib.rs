@@ -5,25 +5,30 @@ mod kernels;
 mod module;
 mod network;
 mod observe;
+mod operation;
 mod scheme;
 mod weights;
 
 // A network in f32, and the same in eight bits.
 pub use network::{
-    Arithmetic, Calibrated, EvaluateError, Evaluation, LayerEvaluation, Plan, PlannedLayer,
-    Quantization, QuantizeError, QuantizedModel, Reason, Workspace,
+    Arithmetic, Calibrated, FileError, Plan, PlannedLayer, Quantization, QuantizeError,
+    QuantizedModel, Reason, Workspace,
 };
+pub use network::{Graph, GraphError, Port, Samples, Value};
+pub use operation::{Binary, Function, OperationError, Unary, Window};
+
+// What eight bits cost.
 pub use network::{
-    Binary, Comparison, FileError, Function, Graph, GraphError, LayerComparison, Unary, Value,
-    Window,
+    Accuracy, Comparison, EvaluateError, Evaluation, LayerComparison, LayerEvaluation, Score,
+    SquaredError,
 };
 
 // Networks out of burn's modules.
 #[cfg(feature = "burn")]
-pub use module::{CaptureError, Place};
+pub use module::{CaptureError, Place, Shapes, Tensors};
 
 // What is seen of activations, and the scheme that suits it.
-pub use observe::{Calibration, ObserveError, Observer};
+pub use observe::{Calibration, ObserveError};
 
 // How numbers become eight bits.
 pub use scheme::{ActivationScheme, OutputScheme, SchemeError};
@@ -31,13 +36,11 @@ pub use weights::{QuantizedWeights, WeightError};
 
 /// The kernels on slices.
 pub mod slices {
-    // Layers with packed weights.
-    pub use crate::kernels::{
-        Addend, Pooling, QuantizedAdd, QuantizedConvolution, QuantizedLinear, QuantizedPooling,
-    };
+    // A fully connected layer with packed weights, and what goes into it.
+    pub use crate::kernels::{QuantizedLinear, quantize};
 
-    // Into eight bits and back.
-    pub use crate::kernels::{dequantize, quantize, quantize_images};
+    // What becomes of windows and of pixels.
+    pub use crate::kernels::{Pooling, Resizing};
 
     // Which instructions, and the memory they work in.
     pub use crate::kernels::{Isa, Scratch};

@@ -85,6 +85,11 @@ impl ActivationScheme {
         Self::try_new(scale, zero_point)
     }
 
+    /// The scheme of what is multiplied by a positive factor.
+    pub(crate) fn times(&self, factor: f32) -> Result<Self, SchemeError> {
+        Self::try_new(self.scale * factor, self.zero_point)
+    }
+
     /// Real units of one step.
     #[must_use]
     pub const fn scale(&self) -> f32 {

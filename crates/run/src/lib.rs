@@ -26,9 +26,9 @@ pub use config::{
 
 // Tasks.
 pub use task::{
-    Ability, About, BatchOf, CalibrationSamples, LabeledBatches, Opening, Picture, Predictor,
-    Quantizable, Quantizer, Registry, Serving, StreamUse, Streams, TASKS, TaskKind, TaskPlan, Tile,
-    Workload, refuse_folder,
+    Ability, About, BatchOf, CalibrationSamples, InputBatches, Opening, Picture, Predictor,
+    Quantizable, Quantizer, Registry, ScoredBatches, Serving, StreamUse, Streams, TASKS, TaskKind,
+    TaskPlan, Tile, Workload, evaluated, refuse_folder,
 };
 
 // What is done with a task.

@@ -1,30 +1,36 @@
-//! Batches on their way into a calibration or a test, under a bar.
+//! Batches on their way into a calibration, under a bar.
 
 use anyhow::Result;
 use updraft_data::{Progress, ProgressUnit};
-use updraft_run::LabeledBatches;
+use updraft_run::InputBatches;
 
 use crate::Failed;
 use crate::progress::Display;
 use crate::stop;
 
+/// What a user who stops a quantization is told.
+pub(super) const STOPPED: &str = "stopped before all samples were seen; nothing was written";
+
 /// Batches, while a bar shows how far they are.
 pub(super) struct Batches<'a> {
-    batches: LabeledBatches<'a>,
+    batches: InputBatches<'a>,
     display: &'a mut Display,
     activity: &'a str,
+    /// Numbers of a sample.
+    each: usize,
     progress: Progress,
     failed: Option<anyhow::Error>,
 }
 
 impl<'a> Batches<'a> {
     pub(super) fn new(
-        (batches, samples): (LabeledBatches<'a>, usize),
+        (batches, samples): (InputBatches<'a>, usize),
+        each: usize,
         display: &'a mut Display,
         activity: &'a str,
     ) -> Self {
         let progress = Progress { done: 0, total: samples as u64, unit: ProgressUnit::Samples };
-        Self { batches, display, activity, progress, failed: None }
+        Self { batches, display, activity, each, progress, failed: None }
     }
 
     /// What ended them before their time.
@@ -35,19 +41,18 @@ impl<'a> Batches<'a> {
 }
 
 impl Iterator for Batches<'_> {
-    type Item = (Vec<f32>, Vec<usize>);
+    type Item = Vec<f32>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if stop::requested() {
-            let said = "stopped before all samples were seen; nothing was written";
-            self.failed = Some(Failed(said.to_owned()).into());
+            self.failed = Some(Failed(STOPPED.to_owned()).into());
             return None;
         }
         match self.batches.next()? {
-            Ok((inputs, classes)) => {
-                self.progress.done += classes.len() as u64;
+            Ok(inputs) => {
+                self.progress.done += (inputs.len() / self.each) as u64;
                 self.display.preparing(self.activity, self.progress);
-                Some((inputs, classes))
+                Some(inputs)
             }
             Err(error) => {
                 self.failed = Some(anyhow::Error::from_boxed(error));

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 use updraft_quant::slices::Isa;
-use updraft_quant::{QuantizedModel, Workspace};
+use updraft_quant::{Port, QuantizedModel, Workspace};
 use updraft_run::Quantizable;
 
 /// Runs of each batch size that are timed, and those before them that are not.
@@ -34,8 +34,7 @@ pub(super) fn latency(
 ) -> Latency {
     let len = batch * network.input_shape().iter().product::<usize>();
     let x: Vec<f32> = inputs.iter().copied().cycle().take(len).collect();
-    let [_, answer] = model.shapes();
-    let mut y = vec![0.0; batch * answer.iter().product::<usize>()];
+    let mut y = vec![0.0; batch * model.outputs().map(Port::numbers).sum::<usize>()];
     let mut workspace = Workspace::new();
     let (mut of_f32, mut of_int8) = (Vec::new(), Vec::new());
     for run in 0..WARM_UP + TIMED {

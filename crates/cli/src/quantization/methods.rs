@@ -7,10 +7,10 @@ use updraft_quant::Evaluation;
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Compared {
     pub(super) method: &'static str,
-    /// The share that the model classifies rightly.
-    pub(super) accuracy: f64,
-    /// The share of images whose greatest answer is that of f32.
-    pub(super) agreement: f64,
+    /// The model's mean score.
+    pub(super) score: f64,
+    /// The share of samples whose answers say what those of f32 say, where the score knows it.
+    pub(super) agreement: Option<f64>,
     /// Signal to quantization noise of the answers; none if there is no noise.
     pub(super) sqnr_db: Option<f64>,
 }
@@ -19,7 +19,7 @@ impl From<&Evaluation> for Compared {
     fn from(told: &Evaluation) -> Self {
         Self {
             method: told.calibration,
-            accuracy: told.accuracy_int8,
+            score: told.score_int8,
             agreement: told.agreement,
             sqnr_db: told.sqnr_db,
         }

@@ -6,21 +6,25 @@ use super::latency::Latency;
 use super::methods::Compared;
 use crate::wrap::hanging;
 
-/// Accuracy, size and time both ways, then what to know of them.
+/// The score, size and time both ways, then what to know of them.
 pub(super) fn table(
     evaluation: &Evaluation,
     latencies: &[Latency],
     methods: &[Compared],
 ) -> String {
     let percent = |share: f64| format!("{:.2} %", 100.0 * share);
+    let scored = |score: f64| match evaluation.is_share {
+        true => percent(score),
+        false => format!("{score:.4e}"),
+    };
     let mib = |bytes: usize| format!("{:.3} MiB", bytes as f64 / f64::from(1 << 20));
     let mut lines = vec![
         format!("{:24}{:>14}{:>14}", "", "f32", "int8"),
         format!(
             "{:24}{:>14}{:>14}",
-            "test accuracy",
-            percent(evaluation.accuracy_f32),
-            percent(evaluation.accuracy_int8)
+            format!("test {}", evaluation.score.replace('_', " ")),
+            scored(evaluation.score_f32),
+            scored(evaluation.score_int8)
         ),
         format!(
             "{:24}{:>14}{:>14}",
@@ -37,22 +41,24 @@ pub(super) fn table(
             lines.push(format!("{name:24}{f32_ms:>11.3} ms{int8_ms:>11.3} ms"));
         }
     }
-    for Compared { method, accuracy, agreement, sqnr_db } in methods {
-        let sqnr = sqnr_db.map_or("no noise".to_owned(), |decibels| format!("{decibels:.1} dB"));
-        let [accuracy, agreement] = [accuracy, agreement].map(|share| percent(*share));
-        lines.push(format!("{method:12}{accuracy:>12} right{agreement:>12} agree{sqnr:>12}"));
+    let agree = |share: Option<f64>| share.map_or("–".to_owned(), percent);
+    let noise = |decibels: Option<f64>| {
+        decibels.map_or("no noise".to_owned(), |decibels| format!("{decibels:.1} dB"))
+    };
+    for Compared { method, score, agreement, sqnr_db } in methods {
+        let (score, agreement, sqnr) = (scored(*score), agree(*agreement), noise(*sqnr_db));
+        lines.push(format!("{method:12}{score:>12}      {agreement:>12} agree{sqnr:>12}"));
     }
-    let sqnr =
-        evaluation.sqnr_db.map_or("no noise".to_owned(), |decibels| format!("{decibels:.1} dB"));
-    let agreement = percent(evaluation.agreement);
     lines.push(format!(
-        "{agreement} of {} answers agree, signal to noise {sqnr}, {} of the work in int8",
-        evaluation.images,
+        "{} of {} answers agree, signal to noise {}, {} of the work in int8",
+        agree(evaluation.agreement),
+        evaluation.samples,
+        noise(evaluation.sqnr_db),
         percent(evaluation.int8_share),
     ));
     lines.push(format!(
-        "f32 alone is right {} times, int8 alone {} times: p = {:.3}",
-        evaluation.only_f32_right, evaluation.only_int8_right, evaluation.p_value
+        "f32 alone is better {} times, int8 alone {} times: p = {:.3}",
+        evaluation.f32_better, evaluation.int8_better, evaluation.p_value
     ));
     if !evaluation.zero_layers.is_empty() {
         let names = evaluation.zero_layers.join(", ");

@@ -1,13 +1,14 @@
 //! The steps of a quantization: capture, calibrate, test, time, and write.
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::ValueEnum;
 use serde_json::json;
+use updraft_data::{Progress, ProgressUnit};
 use updraft_quant::slices::Isa;
-use updraft_quant::{Evaluation, Quantization, QuantizedModel};
+use updraft_quant::{Quantization, QuantizedModel};
 use updraft_run::{Quantizable, RunFolder};
 
-use super::batches::Batches;
+use super::batches::{Batches, STOPPED};
 use super::latency::latency;
 use super::methods::Compared;
 use super::settings::{Method, QuantizeSettings};
@@ -15,6 +16,7 @@ use super::table::table;
 use crate::Failed;
 use crate::progress::Display;
 use crate::steps::Steps;
+use crate::stop;
 
 /// The greatest difference between the answers of two forms of one network, in units of the
 /// greatest answer: both sum in f32, in another order.
@@ -53,7 +55,9 @@ impl Quantizing<'_> {
         display: &mut Display,
     ) -> Result<String> {
         let Self { folder, model: mut network, device_name } = self;
-        let inputs = first_inputs(&*network)?;
+        let inputs = network.first_inputs().context("the test data")?;
+        ensure!(!inputs.is_empty(), "the test set has no sample");
+        let each = network.input_shape().iter().product();
         if let Some(factor) = settings.outliers {
             steps.take("plant outliers", |label| {
                 display.line(label);
@@ -66,7 +70,11 @@ impl Quantizing<'_> {
         let graph = steps.take("capture", |label| {
             display.line(label);
             let graph = network.capture()?;
-            ensure_same(&network.outputs(&inputs), &graph.forward(&inputs), "as captured")?;
+            ensure_same(
+                &network.outputs(&inputs),
+                &graph.forward(&inputs).remove(0),
+                "as captured",
+            )?;
             Ok(graph)
         })?;
         let chosen = network.calibration(folder, settings.calibration as usize)?;
@@ -81,17 +89,20 @@ impl Quantizing<'_> {
             if settings.separate_sums {
                 by = by.separate_sums();
             }
-            let mut batches = Batches::new(chosen.batches()?, display, label);
-            let model = QuantizedModel::try_quantize(&graph, batches.by_ref().map(|(x, _)| x), by);
+            let mut batches = Batches::new(chosen.batches()?, each, display, label);
+            let model = QuantizedModel::try_quantize(&graph, batches.by_ref(), by);
             batches.end()?;
             anyhow::Ok(model?)
         };
         let isa = Isa::detect().dot();
-        let tested = |model: &QuantizedModel, label: &str, display: &mut Display| {
-            let mut batches = Batches::new(network.test()?, display, label);
-            let evaluation = Evaluation::try_new(&graph, model, batches.by_ref(), isa);
-            batches.end()?;
-            anyhow::Ok(evaluation?)
+        let tested = |model: &QuantizedModel, label: &str, display: &mut Display| -> Result<_> {
+            let evaluation = network.evaluate(&graph, model, isa, &mut |done, total| {
+                let progress = Progress { done, total, unit: ProgressUnit::Samples };
+                display.preparing(label, progress);
+                !stop::requested()
+            });
+            display.clear();
+            evaluation?.ok_or_else(|| Failed(STOPPED.to_owned()).into())
         };
         let model = steps.take("calibrate", |label| quantized(settings.method, label, display))?;
         let evaluation =
@@ -132,13 +143,6 @@ impl Quantizing<'_> {
         }
         Ok(table(&evaluation, &latencies, &methods))
     }
-}
-
-/// The first inputs of the test data.
-fn first_inputs(network: &dyn Quantizable) -> Result<Vec<f32>> {
-    let (mut batches, _) = network.test().context("the test data")?;
-    let first = batches.next().ok_or_else(|| anyhow!("the test set has no sample"))?;
-    Ok(first.map_err(anyhow::Error::from_boxed)?.0)
 }
 
 /// Whether another form of a network gives its answers.

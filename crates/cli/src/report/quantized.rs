@@ -20,13 +20,13 @@ pub(super) fn quantized(report: &Value) -> String {
     let number = |value: &Value| value.as_f64().unwrap_or_default();
     let mut body = format!(
         "<h2>In eight bits</h2>\n<p>{} of {} answers agree with f32, signal to noise {}, {} of the \
-         multiply-adds in int8. f32 alone is right {} times, int8 alone {} times: p = {:.3}.</p>\n",
+         multiply-adds in int8. f32 alone is better {} times, int8 alone {} times: p = {:.3}.</p>\n",
         percent(&evaluation["agreement"]),
-        evaluation["images"],
+        evaluation["samples"],
         decibels(&evaluation["sqnr_db"]),
         percent(&evaluation["int8_share"]),
-        evaluation["only_f32_right"],
-        evaluation["only_int8_right"],
+        evaluation["f32_better"],
+        evaluation["int8_better"],
         number(&evaluation["p_value"]),
     );
     if let Some(factor) = report["outliers"].as_f64() {
@@ -38,9 +38,9 @@ pub(super) fn quantized(report: &Value) -> String {
     }
     let mut rows = vec![
         (
-            "test accuracy".to_owned(),
-            percent(&evaluation["accuracy_f32"]),
-            percent(&evaluation["accuracy_int8"]),
+            format!("test {}", escape(&score_name(evaluation))),
+            scored(evaluation, &evaluation["score_f32"]),
+            scored(evaluation, &evaluation["score_int8"]),
         ),
         (
             "bytes".to_owned(),
@@ -95,15 +95,29 @@ pub(super) fn quantized(report: &Value) -> String {
     body
 }
 
+fn score_name(evaluation: &Value) -> String {
+    evaluation["score"].as_str().unwrap_or("score").replace('_', " ")
+}
+
+/// A mean score as it is shown.
+fn scored(evaluation: &Value, score: &Value) -> String {
+    match (score.as_f64(), evaluation["is_share"].as_bool()) {
+        (Some(share), Some(true)) => format!("{:.2} %", 100.0 * share),
+        (Some(score), _) => format!("{score:.4e}"),
+        (None, _) => "–".to_owned(),
+    }
+}
+
 /// How well each method of finding ranges does, where they were compared.
 fn methods(report: &Value) -> String {
     let methods = report["methods"].as_array().map_or(&[][..], Vec::as_slice);
     if methods.is_empty() {
         return String::new();
     }
-    let mut table = String::from(
-        "<div class=\"scroll\"><table>\n<tr><th>ranges by</th><th class=\"number\">test accuracy</th>\
+    let mut table = format!(
+        "<div class=\"scroll\"><table>\n<tr><th>ranges by</th><th class=\"number\">test {}</th>\
          <th class=\"number\">answers agree</th><th class=\"number\">signal to noise</th></tr>\n",
+        escape(&score_name(&report["evaluation"])),
     );
     for row in methods {
         let number = |field: &str| row[field].as_f64();
@@ -114,7 +128,7 @@ fn methods(report: &Value) -> String {
             table,
             "<tr><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td><td class=\"number\">{sqnr}</td></tr>",
             escape(row["method"].as_str().unwrap_or_default()),
-            percent("accuracy"),
+            scored(&report["evaluation"], &row["score"]),
             percent("agreement"),
         );
     }
@@ -132,15 +146,16 @@ mod tests {
     fn the_section_tells_both_sides_and_every_layer() {
         let report = json!({
             "evaluation": {
-                "images": 40, "accuracy_f32": 0.5, "accuracy_int8": 0.525, "agreement": 0.975,
-                "only_f32_right": 0, "only_int8_right": 1, "p_value": 1.0, "sqnr_db": 34.56,
+                "samples": 40, "score": "accuracy", "is_share": true, "score_f32": 0.5,
+                "score_int8": 0.525, "agreement": 0.975,
+                "f32_better": 0, "int8_better": 1, "p_value": 1.0, "sqnr_db": 34.56,
                 "int8_share": 0.9, "bytes_f32": 4000, "bytes_int8": 1500,
                 "layers": [{ "name": "<stem>", "arithmetic": "int8", "sqnr_db": null,
                              "multiply_adds": 7 }],
                 "advised_f32": ["head"], "zero_layers": ["dead", "a&b"],
             },
             "outliers": 64.0,
-            "methods": [{ "method": "mse", "accuracy": 0.51, "agreement": 0.98, "sqnr_db": 30.0 }],
+            "methods": [{ "method": "mse", "score": 0.51, "agreement": 0.98, "sqnr_db": 30.0 }],
             "latency": [{ "batch": 32, "f32_ms": { "p50": 2.0, "p95": 3.0 },
                           "int8_ms": { "p50": 1.0, "p95": 1.5 } }],
         });

@@ -18,7 +18,7 @@ fn a_run_is_put_into_eight_bits_and_its_page_tells_of_it() {
 
     let bytes = fs::read(folder.join("model.int8")).expect("a model");
     let model = QuantizedModel::try_from_bytes(&bytes).expect("whole");
-    assert_eq!(model.calibrated().images, 60);
+    assert_eq!(model.calibrated().samples, 60);
     let plan = model.plan();
     let is_expected = |layer: &PlannedLayer| {
         matches!(layer.arithmetic, Arithmetic::Int8 | Arithmetic::F32(Reason::Tail))
@@ -33,7 +33,7 @@ fn a_run_is_put_into_eight_bits_and_its_page_tells_of_it() {
     let text = fs::read_to_string(folder.join("quant.json")).expect("a report");
     let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     let told = &report["evaluation"];
-    assert_eq!(told["images"], 40);
+    assert_eq!(told["samples"], 40);
     assert!(told["int8_share"].as_f64() > Some(0.99), "{text}");
     assert_eq!(told["bytes_int8"], bytes.len());
     assert!(told["agreement"].as_f64() >= Some(0.9), "{text}");
@@ -41,7 +41,7 @@ fn a_run_is_put_into_eight_bits_and_its_page_tells_of_it() {
     // What `eval` says of the same network, in f32.
     let said = succeed(dir.path(), &["eval", name, "--json"]);
     let score: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
-    assert_eq!(told["accuracy_f32"], score["accuracy"], "{text}");
+    assert_eq!(told["score_f32"], score["accuracy"], "{text}");
 
     succeed(dir.path(), &["report", name]);
     let page = fs::read_to_string(folder.join("report.html")).expect("a page");

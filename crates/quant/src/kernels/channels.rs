@@ -6,11 +6,11 @@ use crate::weights::QuantizedWeights;
 
 /// A tensor that a layer adds to what it computes, before both are rounded to eight bits.
 #[derive(Debug, Clone, Copy)]
-pub struct Addend<'a> {
+pub(crate) struct Addend<'a> {
     /// What its codes stand for.
-    pub scheme: ActivationScheme,
+    pub(crate) scheme: ActivationScheme,
     /// As many as the layer's output has, in the same order.
-    pub codes: &'a [u8],
+    pub(crate) codes: &'a [u8],
 }
 
 impl<'a> Addend<'a> {
@@ -29,6 +29,10 @@ pub(crate) struct Channels {
     requantize: Vec<f32>,
     /// `input scale · weight scale`.
     dequantize: Vec<f32>,
+    /// The scales and biases of the weights as they were given, and what these meet.
+    scales: Vec<f32>,
+    bias: Vec<i32>,
+    input: ActivationScheme,
     clamp: Clamp,
     /// A step of the output.
     scale: f32,
@@ -57,7 +61,14 @@ impl Channels {
         let [least, greatest] = output.bounds();
         let clamp = Clamp::new(output.scheme().zero_point(), least, greatest);
         let scale = output.scheme().scale();
-        Self { start, requantize, dequantize, clamp, scale, padded }
+        let (scales, bias) = (weights.scales().to_vec(), weights.bias().to_vec());
+        Self { start, requantize, dequantize, scales, bias, input, clamp, scale, padded }
+    }
+
+    /// The parameters that these numbers were made of, with their codes.
+    pub(crate) fn weights(&self, values: Vec<i8>) -> QuantizedWeights {
+        let (scales, bias) = (self.scales.clone(), self.bias.clone());
+        QuantizedWeights::try_new(values, scales, bias, self.input).expect("they were checked")
     }
 
     /// The starts of a group.

@@ -27,7 +27,7 @@ const SLACK: usize = 64;
 /// - weights, before packing: `[outputs, inputs / groups, kernel height, kernel width]`
 /// - output: `[batch, height, width, channels]`
 #[derive(Debug, Clone, PartialEq)]
-pub struct QuantizedConvolution {
+pub(crate) struct QuantizedConvolution {
     geometry: ConvGeometry,
     layout: Layout,
     zero_point: u8,
@@ -48,7 +48,7 @@ impl QuantizedConvolution {
     ///
     /// # Errors
     /// [`WeightError::Length`] if the weights are not those of the geometry.
-    pub fn try_new(
+    pub(crate) fn try_new(
         geometry: &ConvGeometry,
         weights: &QuantizedWeights,
         output: OutputScheme,
@@ -81,22 +81,14 @@ impl QuantizedConvolution {
         Ok(Self { geometry: *geometry, layout, zero_point: weights.input().zero_point() })
     }
 
-    /// The shape, whose batch is without meaning.
-    #[must_use]
-    pub const fn geometry(&self) -> &ConvGeometry {
-        &self.geometry
-    }
-
     /// Bytes of one image, before and after.
-    #[must_use]
-    pub const fn image_lens(&self) -> [usize; 2] {
+    pub(crate) const fn image_lens(&self) -> [usize; 2] {
         let batch = self.geometry.shape().batch;
         [self.geometry.input_len() / batch, self.geometry.output_len() / batch]
     }
 
     /// Bytes of the packed weights.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         match &self.layout {
             Layout::Product(linear) => linear.bytes(),
             Layout::Dense { groups, .. } => groups.iter().map(Packed::bytes).sum(),
@@ -104,11 +96,26 @@ impl QuantizedConvolution {
         }
     }
 
+    /// The weights that were packed; they are not held twice.
+    pub(crate) fn weights(&self) -> QuantizedWeights {
+        let shape = self.geometry.shape();
+        match &self.layout {
+            Layout::Product(linear) => linear.weights(),
+            Layout::Dense { groups, channels, .. } => channels.weights(unpack_dense(shape, groups)),
+            Layout::Depthwise { weights, channels, .. } => {
+                let mut values = vec![0; self.geometry.weight_len()];
+                let places = depthwise_places(values.len(), shape.channels[0]);
+                places.for_each(|(packed, given)| values[given] = weights[packed]);
+                channels.weights(values)
+            }
+        }
+    }
+
     /// Convolves as many images as `x` holds.
     ///
     /// # Panics
     /// If a slice holds no whole number of images or the two differ, or the CPU does not have `isa`.
-    pub fn run(
+    pub(crate) fn run(
         &self,
         isa: Isa,
         x: &[u8],
@@ -130,7 +137,7 @@ impl QuantizedConvolution {
     ///
     /// # Panics
     /// If a slice holds no whole number of images or two differ, or the CPU does not have `isa`.
-    pub fn run_plus(
+    pub(crate) fn run_plus(
         &self,
         isa: Isa,
         x: &[u8],
@@ -349,17 +356,36 @@ fn pack_dense(shape: &ConvShape, weights: &QuantizedWeights) -> (Vec<Run>, Vec<P
     (runs, (0..shape.groups).map(of_group).collect())
 }
 
+/// The weights of all groups as they were before.
+fn unpack_dense(shape: &ConvShape, groups: &[Packed]) -> Vec<i8> {
+    let inputs = shape.channels[0] / shape.groups;
+    let entries = shape.kernel[0] * shape.kernel[1];
+    let ordered: Vec<i8> = groups.iter().flat_map(Packed::unpacked).collect();
+    let mut values = Vec::with_capacity(ordered.len());
+    for each in ordered.chunks_exact(inputs * entries) {
+        for input in 0..inputs {
+            values.extend((0..entries).map(|entry| each[entry * inputs + input]));
+        }
+    }
+    values
+}
+
 /// `[vectors][taps][lanes]`, zeros beyond the last channel.
 fn pack_depthwise(weights: &QuantizedWeights) -> Vec<i8> {
     let (channels, taps) = (weights.channels(), weights.each());
     let mut packed = vec![0; channels.next_multiple_of(LANES) * taps];
-    for (channel, values) in weights.values().chunks_exact(taps).enumerate() {
-        let (vector, lane) = (channel / LANES, channel % LANES);
-        for (tap, &value) in values.iter().enumerate() {
-            packed[(vector * taps + tap) * LANES + lane] = value;
-        }
-    }
+    let places = depthwise_places(channels * taps, channels);
+    places.for_each(|(at, given)| packed[at] = weights.values()[given]);
     packed
+}
+
+/// Where each weight of a depthwise convolution is packed, and where it comes from.
+fn depthwise_places(weights: usize, channels: usize) -> impl Iterator<Item = (usize, usize)> {
+    let taps = weights / channels;
+    (0..weights).map(move |given| {
+        let (channel, tap) = (given / taps, given % taps);
+        ((channel / LANES * taps + tap) * LANES + channel % LANES, given)
+    })
 }
 
 #[cfg(test)]
@@ -416,6 +442,7 @@ mod tests {
                 reference::code_plus(sum, scale, code, other, output)
             })
             .collect();
+        assert_eq!(layer.weights(), weights, "unpacked");
         for isa in Isa::DOTS.into_iter().filter(|isa| isa.is_available()) {
             // What a scratch and an output hold before must not matter.
             let mut scratch = Scratch::new();

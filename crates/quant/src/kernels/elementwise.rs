@@ -7,7 +7,7 @@ use crate::scheme::{ActivationScheme, OutputScheme};
 
 /// A residual sum `y = a + b` of tensors with schemes of their own.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct QuantizedAdd {
+pub(crate) struct QuantizedAdd {
     factors: [f32; 2],
     offset: f32,
     clamp: Clamp,
@@ -15,8 +15,7 @@ pub struct QuantizedAdd {
 
 impl QuantizedAdd {
     /// The sum in `output`, of tensors in `inputs`.
-    #[must_use]
-    pub fn new(inputs: [ActivationScheme; 2], output: OutputScheme) -> Self {
+    pub(crate) fn new(inputs: [ActivationScheme; 2], output: OutputScheme) -> Self {
         let to = f64::from(output.scheme().scale());
         let factors = inputs.map(|input| f64::from(input.scale()) / to);
         let zeros = inputs.map(|input| f64::from(input.zero_point()));
@@ -33,7 +32,7 @@ impl QuantizedAdd {
     ///
     /// # Panics
     /// If the slices differ in length, or the CPU does not have `isa`.
-    pub fn run(&self, isa: Isa, a: &[u8], b: &[u8], y: &mut [u8]) {
+    pub(crate) fn run(&self, isa: Isa, a: &[u8], b: &[u8], y: &mut [u8]) {
         assert_eq!(a.len(), b.len(), "numbers of both summands");
         assert_eq!(a.len(), y.len(), "numbers of the sum");
         let Self { factors, offset, clamp } = *self;

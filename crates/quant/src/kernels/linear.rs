@@ -51,6 +51,11 @@ impl QuantizedLinear {
         self.packed.bytes()
     }
 
+    /// The weights that were packed; they are not held twice.
+    pub(crate) fn weights(&self) -> QuantizedWeights {
+        self.channels.weights(self.packed.unpacked())
+    }
+
     /// The integer sums, before any scale: `[rows][outputs]`.
     ///
     /// # Panics
@@ -87,7 +92,7 @@ impl QuantizedLinear {
     ///
     /// # Panics
     /// If a slice holds no whole number of rows or two differ, or the CPU does not have `isa`.
-    pub fn run_plus(
+    pub(crate) fn run_plus(
         &self,
         isa: Isa,
         x: &[u8],
@@ -105,7 +110,7 @@ impl QuantizedLinear {
     ///
     /// # Panics
     /// If a slice holds no whole number of rows or the two differ, or the CPU does not have `isa`.
-    pub fn run_f32(
+    pub(crate) fn run_f32(
         &self,
         isa: Isa,
         x: &[u8],

@@ -13,16 +13,19 @@ mod pooling;
     expect(unreachable_pub, reason = "public with the feature `reference`")
 )]
 pub mod reference;
+mod resize;
 mod scratch;
 mod transfer;
 
-pub use channels::Addend;
-pub use convolution::QuantizedConvolution;
-pub use elementwise::QuantizedAdd;
-pub(crate) use elementwise::QuantizedProduct;
+pub(crate) use channels::Addend;
+pub(crate) use convolution::QuantizedConvolution;
+pub(crate) use elementwise::{QuantizedAdd, QuantizedProduct};
 pub use linear::QuantizedLinear;
-pub(crate) use pooling::means;
-pub use pooling::{Pooling, QuantizedPooling};
+pub use pooling::Pooling;
+pub(crate) use pooling::{QuantizedPooling, means};
+pub(crate) use resize::QuantizedResize;
+pub use resize::Resizing;
 pub use scratch::Scratch;
-pub use transfer::{dequantize, quantize, quantize_images};
+pub use transfer::quantize;
+pub(crate) use transfer::{dequantize, quantize_images};
 pub use updraft_simd::Isa;

@@ -24,36 +24,66 @@ pub(crate) struct Run {
 pub(crate) struct Packed {
     pub(crate) lines: Vec<Line>,
     pub(crate) columns: usize,
+    /// Runs of a window, and the bytes of each.
+    runs: [usize; 2],
 }
 
 impl Packed {
     /// Packs `weights`, `[columns][segments][segment]`.
     pub(crate) fn new(weights: &[i8], columns: usize, segments: usize, segment: usize) -> Self {
         assert_eq!(weights.len(), columns * segments * segment, "numbers of the weights");
+        let count = columns.div_ceil(LANES) * segments * segment.div_ceil(4);
+        let lines = vec![Line([0; 4 * LANES]); count];
+        let mut packed = Self { lines, columns, runs: [segments, segment] };
+        for Quad { line, lane, from, taken } in packed.quads() {
+            let to = &mut packed.lines[line].0[4 * lane..][..taken];
+            to.copy_from_slice(&weights[from..][..taken]);
+        }
+        packed
+    }
+
+    /// The weights as they were before.
+    pub(crate) fn unpacked(&self) -> Vec<i8> {
+        let mut weights = vec![0; self.columns * self.runs[0] * self.runs[1]];
+        for Quad { line, lane, from, taken } in self.quads() {
+            let packed = &self.lines[line].0[4 * lane..][..taken];
+            weights[from..][..taken].copy_from_slice(packed);
+        }
+        weights
+    }
+
+    /// Every group of weights that lie side by side in both orders.
+    fn quads(&self) -> impl Iterator<Item = Quad> + use<> {
+        let (columns, [segments, segment]) = (self.columns, self.runs);
         let vectors = columns.div_ceil(LANES);
         let quads = segment.div_ceil(4);
         let of_panel = PANEL / LANES;
-        let mut lines = vec![Line([0; 4 * LANES]); vectors * segments * quads];
-        for vector in 0..vectors {
+        (0..vectors).flat_map(move |vector| {
             let panel = vector / of_panel;
             let width = (vectors - panel * of_panel).min(of_panel);
             let first = panel * of_panel * segments * quads + vector % of_panel;
-            for quad in 0..segments * quads {
-                let line = &mut lines[first + quad * width].0;
+            (0..segments * quads).flat_map(move |quad| {
                 let (run, inside) = (quad / quads, 4 * (quad % quads));
-                let taken = (segment - inside).min(4);
-                for lane in 0..LANES.min(columns - vector * LANES) {
+                (0..LANES.min(columns - vector * LANES)).map(move |lane| {
                     let column = vector * LANES + lane;
                     let from = (column * segments + run) * segment + inside;
-                    line[4 * lane..][..taken].copy_from_slice(&weights[from..][..taken]);
-                }
-            }
-        }
-        Self { lines, columns }
+                    let taken = (segment - inside).min(4);
+                    Quad { line: first + quad * width, lane, from, taken }
+                })
+            })
+        })
     }
 
     /// Bytes held.
     pub(crate) fn bytes(&self) -> usize {
         size_of_val(self.lines.as_slice())
     }
+}
+
+/// At most four weights of a column: where they are packed, and where they come from.
+struct Quad {
+    line: usize,
+    lane: usize,
+    from: usize,
+    taken: usize,
 }

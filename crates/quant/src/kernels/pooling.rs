@@ -1,5 +1,6 @@
 //! The greatest number and the mean of windows, channel by channel.
 
+use serde::{Deserialize, Serialize};
 use updraft_simd::{Isa, Uneven, over, threads};
 
 use updraft_conv::slices::{ConvGeometry, ConvShape};
@@ -9,7 +10,8 @@ use super::scratch::Scratch;
 use crate::scheme::{ActivationScheme, OutputScheme};
 
 /// What becomes of a window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Pooling {
     /// Its greatest number; padding is never the greatest.
@@ -22,7 +24,7 @@ pub enum Pooling {
 
 /// Pooling of images `[batch, height, width, channels]`.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct QuantizedPooling {
+pub(crate) struct QuantizedPooling {
     geometry: ConvGeometry,
     pooling: Pooling,
     input: ActivationScheme,
@@ -36,8 +38,7 @@ impl QuantizedPooling {
     ///
     /// # Panics
     /// If the geometry is not depthwise, or a maximum changes the scheme.
-    #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         geometry: &ConvGeometry,
         pooling: Pooling,
         input: ActivationScheme,
@@ -51,8 +52,7 @@ impl QuantizedPooling {
     }
 
     /// Bytes of one image, before and after.
-    #[must_use]
-    pub const fn image_lens(&self) -> [usize; 2] {
+    pub(crate) const fn image_lens(&self) -> [usize; 2] {
         let batch = self.geometry.shape().batch;
         [self.geometry.input_len() / batch, self.geometry.output_len() / batch]
     }
@@ -61,7 +61,7 @@ impl QuantizedPooling {
     ///
     /// # Panics
     /// If a slice holds no whole number of images or the two differ, or the CPU does not have `isa`.
-    pub fn run(
+    pub(crate) fn run(
         &self,
         isa: Isa,
         x: &[u8],

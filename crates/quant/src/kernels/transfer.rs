@@ -21,7 +21,7 @@ pub fn quantize(isa: Isa, scheme: ActivationScheme, x: &[f32], codes: &mut [u8])
 ///
 /// # Panics
 /// If the slices differ in length, or the CPU does not have `isa`.
-pub fn dequantize(isa: Isa, scheme: ActivationScheme, codes: &[u8], x: &mut [f32]) {
+pub(crate) fn dequantize(isa: Isa, scheme: ActivationScheme, codes: &[u8], x: &mut [f32]) {
     assert_eq!(x.len(), codes.len(), "one number for each code");
     let (scale, zero) = (scheme.scale(), scheme.zero_point());
     run_line(isa, Dequantize { from: codes, scale, zero, to: x });
@@ -32,7 +32,7 @@ pub fn dequantize(isa: Isa, scheme: ActivationScheme, codes: &[u8], x: &mut [f32
 /// # Panics
 /// If a slice holds no whole number of images or the two differ in length, or the CPU
 /// does not have `isa`.
-pub fn quantize_images(
+pub(crate) fn quantize_images(
     isa: Isa,
     scheme: ActivationScheme,
     channels: usize,

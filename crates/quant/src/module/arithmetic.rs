@@ -1,23 +1,42 @@
 //! What is computed number by number: kept as functions of one tensor for as long as that goes.
 
 use burn::backend::ir::{
-    ActivationOperationIr, BinaryOpIr, FloatOperationIr, NumericOperationIr, ScalarIr, ScalarOpIr,
-    TensorIr,
+    ActivationOperationIr, BaseOperationIr, BinaryOpIr, FloatOperationIr, NumericOperationIr,
+    OperationIr, ScalarIr, ScalarOpIr, TensorIr,
 };
 
 use super::constant::Constant;
 use super::reader::{Meaning, Read, Reader};
-use crate::network::{Binary, Function, Unary, Value};
+use crate::network::Value;
+use crate::operation::{Binary, Function, Unary};
 
 impl Reader<'_> {
-    pub(super) fn numeric(&mut self, operation: &NumericOperationIr) -> Read<Meaning> {
+    /// Reads what is computed number by number; nothing if it is another operation.
+    pub(crate) fn arithmetic(&mut self, operation: &OperationIr) -> Read<Option<Meaning>> {
+        let meaning = match operation {
+            OperationIr::BaseFloat(BaseOperationIr::MaskWhere(mask)) => {
+                self.choose(&mask.mask, &mask.value, &mask.tensor)
+            }
+            OperationIr::BaseFloat(BaseOperationIr::MaskFill(fill)) => {
+                let value = Function::constant(fill.value.elem::<f32>());
+                self.choose_of(&fill.mask, None, &value, &fill.tensor)
+            }
+            OperationIr::NumericFloat(_, operation) => return self.numeric(operation),
+            OperationIr::Float(_, operation) => return self.float(operation),
+            OperationIr::Activation(operation) => return self.activation(operation),
+            _ => return Ok(None),
+        };
+        meaning.map(Some)
+    }
+
+    fn numeric(&mut self, operation: &NumericOperationIr) -> Read<Option<Meaning>> {
         use NumericOperationIr as N;
 
-        match operation {
-            N::Add(both) => self.binary(Binary::Add, both),
-            N::Sub(both) => self.binary(Binary::Subtract, both),
-            N::Mul(both) => self.binary(Binary::Multiply, both),
-            N::Div(both) => self.binary(Binary::Divide, both),
+        let meaning = match operation {
+            N::Add(both) => return self.binary(Binary::Add, both),
+            N::Sub(both) => return self.binary(Binary::Subtract, both),
+            N::Mul(both) => return self.binary(Binary::Multiply, both),
+            N::Div(both) => return self.binary(Binary::Divide, both),
             N::AddScalar(both) => self.with_number(Binary::Add, both),
             N::SubScalar(both) => self.with_number(Binary::Subtract, both),
             N::MulScalar(both) => self.with_number(Binary::Multiply, both),
@@ -49,11 +68,12 @@ impl Reader<'_> {
             }
             N::SumDim(reduce) => self.sum(&reduce.input, reduce.axis, false),
             N::MeanDim(reduce) => self.sum(&reduce.input, reduce.axis, true),
-            _ => Err(self.unsupported("there is no such operation")),
-        }
+            _ => return Ok(None),
+        };
+        meaning.map(Some)
     }
 
-    pub(super) fn float(&mut self, operation: &FloatOperationIr) -> Read<Meaning> {
+    fn float(&mut self, operation: &FloatOperationIr) -> Read<Option<Meaning>> {
         use FloatOperationIr as F;
 
         let (unary, operation) = match operation {
@@ -64,22 +84,23 @@ impl Reader<'_> {
             F::Tanh(unary) => (unary, Unary::Tanh),
             F::Recip(unary) => (unary, Unary::Reciprocal),
             F::Log1p(unary) => {
-                return self.function(&unary.input, |x| {
+                let log = self.function(&unary.input, |x| {
                     let one = Function::constant(1.0);
                     Function::binary(Binary::Add, x, &one).then(Unary::Logarithm)
                 });
+                return log.map(Some);
             }
-            F::PowfScalar(both) => return self.with_number(Binary::Power, both),
-            _ => return Err(self.unsupported("there is no such operation")),
+            F::PowfScalar(both) => return self.with_number(Binary::Power, both).map(Some),
+            _ => return Ok(None),
         };
-        self.function(&unary.input, |x| x.then(operation))
+        self.function(&unary.input, |x| x.then(operation)).map(Some)
     }
 
-    pub(super) fn activation(&mut self, operation: &ActivationOperationIr) -> Read<Meaning> {
+    fn activation(&mut self, operation: &ActivationOperationIr) -> Read<Option<Meaning>> {
         use ActivationOperationIr as A;
 
         let zero = Function::constant(0.0);
-        match operation {
+        let meaning = match operation {
             A::Relu(unary) => self.function(&unary.input, |x| x.then(Unary::Rectifier)),
             A::Sigmoid(unary) => self.function(&unary.input, |x| x.then(Unary::Sigmoid)),
             A::LogSigmoid(unary) => self.function(&unary.input, |x| {
@@ -107,8 +128,9 @@ impl Reader<'_> {
                 let line = Function::binary(Binary::Maximum, &line, &zero);
                 Function::binary(Binary::Minimum, &line, &Function::constant(1.0))
             }),
-            _ => Err(self.unsupported("there is no such activation")),
-        }
+            _ => return Ok(None),
+        };
+        meaning.map(Some)
     }
 
     fn with_number(&mut self, operation: Binary, both: &ScalarOpIr) -> Read<Meaning> {
@@ -136,31 +158,17 @@ impl Reader<'_> {
     }
 
     /// `yes` where the mask is set, else `no`; all three are functions of one tensor.
-    pub(super) fn choose(
-        &mut self,
-        mask: &TensorIr,
-        yes: &TensorIr,
-        no: &TensorIr,
-    ) -> Read<Meaning> {
+    fn choose(&mut self, mask: &TensorIr, yes: &TensorIr, no: &TensorIr) -> Read<Meaning> {
         match self.meaning(yes)? {
             Meaning::Constant(constant) => {
                 let told = || self.unsupported("it chooses between tensors of several numbers");
                 let value = constant.one().ok_or_else(told)?;
-                self.choose_number(mask, &Function::constant(value), no)
+                self.choose_of(mask, None, &Function::constant(value), no)
             }
             Meaning::Value { value, function, .. } => {
                 self.choose_of(mask, Some(value), &function, no)
             }
         }
-    }
-
-    pub(super) fn choose_number(
-        &mut self,
-        mask: &TensorIr,
-        yes: &Function,
-        no: &TensorIr,
-    ) -> Read<Meaning> {
-        self.choose_of(mask, None, yes, no)
     }
 
     fn choose_of(
@@ -182,8 +190,9 @@ impl Reader<'_> {
         }
     }
 
-    fn binary(&mut self, operation: Binary, both: &BinaryOpIr) -> Read<Meaning> {
-        match (self.meaning(&both.lhs)?, self.meaning(&both.rhs)?) {
+    /// Nothing for two tensors that depend on the input each in its way.
+    fn binary(&mut self, operation: Binary, both: &BinaryOpIr) -> Read<Option<Meaning>> {
+        let meaning = match (self.meaning(&both.lhs)?, self.meaning(&both.rhs)?) {
             (Meaning::Constant(a), Meaning::Constant(b)) => {
                 let result = a.zip(&b, &both.out.shape.to_vec(), |a, b| operation.of(a, b));
                 let told = || self.unsupported("its shapes do not fit");
@@ -208,13 +217,20 @@ impl Reader<'_> {
                 Meaning::Value { value: b, function: g, shape: other },
             ) => {
                 let lines = f.lines().len() + g.lines().len();
-                if a == b && shape == other && lines < Function::MOST_LINES {
-                    let function = Function::binary(operation, &f, &g);
-                    return Ok(Meaning::Value { value: a, function, shape });
+                if a != b || shape != other || lines >= Function::MOST_LINES {
+                    return match operation {
+                        Binary::Divide => {
+                            let told = "it divides two tensors that depend on the input";
+                            Err(self.unsupported(told))
+                        }
+                        _ => Ok(None),
+                    };
                 }
-                self.of_two(operation, both)
+                let function = Function::binary(operation, &f, &g);
+                Ok(Meaning::Value { value: a, function, shape })
             }
-        }
+        };
+        meaning.map(Some)
     }
 
     /// A tensor with a number for each channel.
@@ -225,10 +241,9 @@ impl Reader<'_> {
         constant: &Constant,
         is_first: bool,
     ) -> Read<Meaning> {
-        let (x, shape) = self.value(tensor)?;
-        self.check_channels(x, &shape)?;
+        let x = self.value_of_channels(tensor)?;
         let channels = self.graph.shape(x)[0];
-        let mut each = vec![1; shape.len() + 1];
+        let mut each = vec![1; tensor.shape.len()];
         each[1] = channels;
         let told = || self.unsupported("its numbers are neither one nor one for each channel");
         let numbers = constant.expand(&each).ok_or_else(told)?.values;
@@ -240,48 +255,11 @@ impl Reader<'_> {
             (Binary::Subtract, false) => (negative(&ones), numbers),
             (Binary::Multiply, _) => (numbers, zeros),
             (Binary::Divide, true) => (numbers.iter().map(|value| 1.0 / value).collect(), zeros),
-            _ => return Err(self.unsupported("it is not linear in the image")),
+            _ => return Err(self.unsupported("it is not linear in the input")),
         };
         let name = self.numbered("affine");
         let y = self.graph.affine(&name, x, &scale, &shift);
-        let y = self.layer(y)?;
-        Ok(self.given(y, shape))
-    }
-
-    /// Two tensors that depend on the image each in its way.
-    fn of_two(&mut self, operation: Binary, both: &BinaryOpIr) -> Read<Meaning> {
-        let (mut a, shape) = self.value(&both.lhs)?;
-        let (mut b, other) = self.value(&both.rhs)?;
-        let [of_a, of_b] = [a, b].map(|value| self.graph.shape(value));
-        let is_wider = of_b.iter().product::<usize>() > of_a.iter().product::<usize>();
-        if shape.len() != other.len() {
-            return Err(self.unsupported("one is flattened, the other not"));
-        }
-        let y = match operation {
-            Binary::Add => {
-                let name = self.numbered("add");
-                self.graph.add(&name, a, b)
-            }
-            Binary::Subtract => {
-                let channels = of_b[0];
-                let name = self.numbered("negative");
-                let (minus, zeros) = (vec![-1.0; channels], vec![0.0; channels]);
-                let negative = self.graph.affine(&name, b, &minus, &zeros);
-                let negative = self.layer(negative)?;
-                let name = self.numbered("add");
-                self.graph.add(&name, a, negative)
-            }
-            Binary::Multiply => {
-                if is_wider {
-                    (a, b) = (b, a);
-                }
-                let name = self.numbered("multiply");
-                self.graph.multiply(&name, a, b)
-            }
-            _ => return Err(self.unsupported("it takes two tensors that depend on the image")),
-        };
-        let y = self.layer(y)?;
-        Ok(self.given(y, if is_wider { other } else { shape }))
+        self.layer(y)
     }
 }
 

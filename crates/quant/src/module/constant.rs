@@ -4,36 +4,36 @@ use burn::tensor::{DType, Slice, TensorData};
 
 /// Numbers in row-major order.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Constant {
-    pub(super) shape: Vec<usize>,
-    pub(super) values: Vec<f32>,
+pub(crate) struct Constant {
+    pub(crate) shape: Vec<usize>,
+    pub(crate) values: Vec<f32>,
 }
 
 impl Constant {
     /// Numbers of any dtype of floats.
-    pub(super) fn try_from_data(data: &TensorData) -> Option<Self> {
+    pub(crate) fn try_from_data(data: &TensorData) -> Option<Self> {
         let shape = data.shape().to_vec();
         let values = data.clone().try_cast(DType::F32).ok()?.try_into_vec::<f32>().ok()?;
         Some(Self { shape, values })
     }
 
-    pub(super) fn full(shape: &[usize], value: f32) -> Self {
+    pub(crate) fn full(shape: &[usize], value: f32) -> Self {
         Self { shape: shape.to_vec(), values: vec![value; shape.iter().product()] }
     }
 
     /// The number, if all are the same.
-    pub(super) fn one(&self) -> Option<f32> {
+    pub(crate) fn one(&self) -> Option<f32> {
         let first = *self.values.first()?;
         self.values.iter().all(|&value| value == first).then_some(first)
     }
 
-    pub(super) fn map(&self, f: impl Fn(f64) -> f64) -> Self {
+    pub(crate) fn map(&self, f: impl Fn(f64) -> f64) -> Self {
         let values = self.values.iter().map(|&value| f(f64::from(value)) as f32).collect();
         Self { shape: self.shape.clone(), values }
     }
 
     /// Both, with axes of length 1 repeated.
-    pub(super) fn zip(
+    pub(crate) fn zip(
         &self,
         other: &Self,
         shape: &[usize],
@@ -45,12 +45,12 @@ impl Constant {
         Some(Self { shape: shape.to_vec(), values })
     }
 
-    pub(super) fn reshape(self, shape: &[usize]) -> Self {
+    pub(crate) fn reshape(self, shape: &[usize]) -> Self {
         Self { shape: shape.to_vec(), values: self.values }
     }
 
     /// Axes of length 1 repeated, and missing first ones added.
-    pub(super) fn expand(&self, shape: &[usize]) -> Option<Self> {
+    pub(crate) fn expand(&self, shape: &[usize]) -> Option<Self> {
         let missing = shape.len().checked_sub(self.shape.len())?;
         let own: Vec<usize> = vec![1; missing].into_iter().chain(self.shape.clone()).collect();
         let fits = own.iter().zip(shape).all(|(&own, &side)| own == side || own == 1);
@@ -62,7 +62,7 @@ impl Constant {
     }
 
     /// Axis `i` of the result is axis `axes[i]`.
-    pub(super) fn permute(&self, axes: &[usize]) -> Self {
+    pub(crate) fn permute(&self, axes: &[usize]) -> Self {
         let shape: Vec<usize> = axes.iter().map(|&axis| self.shape[axis]).collect();
         self.gather(&shape, |place| {
             let mut from = vec![0; axes.len()];
@@ -72,7 +72,7 @@ impl Constant {
     }
 
     /// A part, if it goes forward by steps of one.
-    pub(super) fn slice(&self, ranges: &[Slice]) -> Option<Self> {
+    pub(crate) fn slice(&self, ranges: &[Slice]) -> Option<Self> {
         if ranges.iter().any(|range| range.step != 1) {
             return None;
         }
@@ -86,7 +86,7 @@ impl Constant {
         }))
     }
 
-    pub(super) fn softmax(&self, axis: usize) -> Self {
+    pub(crate) fn softmax(&self, axis: usize) -> Self {
         let mut result = self.map(f64::exp);
         let inner: usize = self.shape[axis + 1..].iter().product();
         let len = self.shape[axis];

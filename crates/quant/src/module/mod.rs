@@ -1,11 +1,13 @@
-//! Networks out of burn's modules, and models run on burn's tensors.
+//! Networks out of burn's modules, and models on burn's tensors.
 
 mod arithmetic;
 mod constant;
 mod error;
-mod layers;
 mod reader;
 mod record;
-mod tensor;
+mod reduction;
+mod tensors;
 
 pub use error::{CaptureError, Place};
+pub(crate) use reader::{Meaning, Reader};
+pub use tensors::{Shapes, Tensors};

@@ -2,154 +2,160 @@
 
 use std::collections::HashMap;
 
-use burn::backend::ir::{
-    ActivationOperationIr, BaseOperationIr, FloatOperationIr, ModuleOperationIr, OperationIr,
-    TensorId, TensorIr,
-};
+use burn::backend::ir::{BaseOperationIr, OperationIr, TensorId, TensorIr};
 use burn::module::Module;
-use burn::tensor::{DType, Tensor};
+use burn::tensor::DType;
 
 use super::constant::Constant;
 use super::error::{CaptureError, Place};
 use super::record::{Recording, kind, layer_of, record};
-use crate::network::{Function, Graph, GraphError, Value};
+use super::tensors::{Shapes, Tensors};
+use crate::network::{Graph, GraphError, Value};
+use crate::operation::{self, Function, is_alike};
 
 impl Graph {
     /// The graph of a burn module, as it computes after training.
     ///
-    /// `forward` runs the module on images `[batch, channels, height, width]`, without change to
-    /// its code: burn records the operations on a device of its own, for batches of two sizes. Of
-    /// what is computed from one tensor number by number, whatever its form, comes one
-    /// [function](Self::function); what does not depend on the image is computed here and now.
-    /// Layers are named by the paths of their parameters, others by their operation and number.
+    /// `forward` runs the module on batches of samples of `shapes`, without change to its code:
+    /// `[3, 32, 32]` stands for a `Tensor<4>` whose first axis is the batch, a tuple of shapes for a
+    /// tuple of tensors. burn records the operations on a device of its own, for batches of two
+    /// sizes. Of what is computed from one tensor number by number, whatever its form, comes one
+    /// [function](Self::function); what does not depend on the input is computed here and now.
+    /// Layers are named by the paths of their parameters, others by their operation and number;
+    /// inputs are `input`, outputs `output`, with numbers where there are several.
     ///
     /// # Errors
     /// [`CaptureError`] names the operation and its place if a graph does not have it, or if the
     /// module does other things for other batches.
     ///
     /// # Panics
-    /// Where `forward` does, for images of this shape.
-    pub fn try_capture<M: Module, const D: usize>(
+    /// Where `forward` does, for samples of these shapes.
+    pub fn try_capture<M: Module, S: Shapes, O: Tensors>(
         module: &M,
-        image: [usize; 3],
-        forward: impl Fn(&M, Tensor<4>) -> Tensor<D>,
+        shapes: S,
+        forward: impl Fn(&M, S::Tensors) -> O,
     ) -> Result<Self, CaptureError> {
-        let start = Place { operation: "input".into(), index: 0, after: String::new() };
-        let graph = Self::try_new(image).map_err(|source| CaptureError::Layer {
-            place: start.clone(),
-            source: source.into(),
-        })?;
-        let recording = record(module, image, forward)?;
-        let input = Meaning::Value {
-            value: graph.input(),
-            function: Function::identity(),
-            shape: image.to_vec(),
+        let place = Place { operation: "input".into(), index: 0, after: String::new() };
+        let (mut graph, shapes) = (Self::new(), shapes.list());
+        let named = |kind: &str, index: usize, count: usize| match count {
+            1 => kind.to_owned(),
+            _ => format!("{kind}{index}"),
         };
-        let meanings = HashMap::from([(recording.input, input)]);
+        let mut values = Vec::new();
+        for (index, shape) in shapes.iter().enumerate() {
+            let value = graph.input(&named("input", index, shapes.len()), shape);
+            let value = value.map_err(|source| CaptureError::Layer {
+                place: place.clone(),
+                source: source.into(),
+            })?;
+            values.push(Meaning::of(value, shape.clone()));
+        }
+        let recording = record(module, &shapes, forward)?;
+        let meanings = recording.inputs.iter().copied().zip(values).collect();
         let counts = HashMap::new();
-        Reader { recording: &recording, graph, meanings, place: start, counts }.read()
+        let mut reader = Reader { recording: &recording, graph, meanings, place, counts };
+        reader.read()?;
+        for (index, output) in recording.outputs.iter().enumerate() {
+            if !matches!(reader.meanings.get(output), Some(Meaning::Value { .. })) {
+                return Err(CaptureError::Constant);
+            }
+            let (value, shape) = reader.value_of(*output)?;
+            let name = named("output", index, recording.outputs.len());
+            reader.graph.output_as(&name, value, shape);
+        }
+        Ok(reader.graph)
     }
 }
 
 /// What a recorded tensor is.
 #[derive(Debug, Clone)]
-pub(super) enum Meaning {
-    /// The same for every image.
+pub(crate) enum Meaning {
+    /// The same for every sample.
     Constant(Constant),
-    /// A function of a value, number by number; the shape is that of one image's part.
+    /// A function of a value, number by number; the shape is burn's, of one sample's part.
     Value { value: Value, function: Function, shape: Vec<usize> },
 }
 
-pub(super) struct Reader<'a> {
+impl Meaning {
+    fn of(value: Value, shape: Vec<usize>) -> Self {
+        Self::Value { value, function: Function::identity(), shape }
+    }
+}
+
+pub(crate) struct Reader<'a> {
     recording: &'a Recording,
-    pub(super) graph: Graph,
+    pub(crate) graph: Graph,
     meanings: HashMap<TensorId, Meaning>,
     place: Place,
     /// How many layers there are of each kind without parameters.
     counts: HashMap<&'static str, usize>,
 }
 
-pub(super) type Read<T> = Result<T, CaptureError>;
+pub(crate) type Read<T> = Result<T, CaptureError>;
 
 impl Reader<'_> {
-    fn read(mut self) -> Read<Graph> {
+    fn read(&mut self) -> Read<()> {
         let recording = self.recording;
-        for (index, operation) in recording.operations.iter().enumerate() {
-            let layer = layer_of(recording, operation);
+        for (index, recorded) in recording.operations.iter().enumerate() {
+            let layer = layer_of(recording, recorded);
             self.place.index = index;
-            self.place.operation = kind(operation);
-            let meaning = self.operation(operation, layer.as_deref())?;
-            let mut outputs = operation.outputs();
+            self.place.operation = kind(recorded);
+            let mut outputs = recorded.outputs();
             let out = outputs.next().ok_or_else(|| self.unsupported("it gives no tensor"))?;
             if outputs.next().is_some() {
                 return Err(self.unsupported("it gives several tensors"));
+            }
+            let mut meaning = match self.structure(recorded)? {
+                Some(meaning) => meaning,
+                None => operation::record(self, recorded, layer.as_deref())?
+                    .ok_or_else(|| self.unsupported("there is no such operation"))?,
+            };
+            // The graph has the same numbers, whatever axes of length 1 burn gives them.
+            if let Meaning::Value { shape, .. } = &mut meaning {
+                let of_burn = &out.shape[1..];
+                if shape.iter().product::<usize>() != of_burn.iter().product::<usize>() {
+                    return Err(self.unsupported("its last windows reach beyond the image"));
+                }
+                *shape = of_burn.to_vec();
             }
             self.meanings.insert(out.id, meaning);
             if let Some(layer) = layer {
                 self.place.after = layer;
             }
         }
-        match self.meanings.get(&recording.output) {
-            Some(Meaning::Value { .. }) => {}
-            _ => return Err(CaptureError::Constant),
-        }
-        let (answer, _) = self.value_of(recording.output)?;
-        self.graph.end_at(answer);
-        Ok(self.graph)
+        Ok(())
     }
 
-    fn operation(&mut self, operation: &OperationIr, layer: Option<&str>) -> Read<Meaning> {
-        match operation {
-            OperationIr::BaseFloat(operation) => self.base(operation),
-            OperationIr::NumericFloat(_, operation) => self.numeric(operation),
-            OperationIr::Float(_, FloatOperationIr::Matmul(matmul)) => {
-                self.linear(&matmul.lhs, &matmul.rhs, None, layer)
-            }
-            OperationIr::Float(_, operation) => self.float(operation),
-            OperationIr::Activation(ActivationOperationIr::Softmax(softmax)) => {
-                self.softmax(&softmax.input, softmax.axis)
-            }
-            OperationIr::Activation(operation) => self.activation(operation),
-            OperationIr::Module(operation) => match operation {
-                ModuleOperationIr::Conv2d(conv) => self.convolution(conv, layer),
-                ModuleOperationIr::Linear(linear) => {
-                    self.linear(&linear.x, &linear.weight, linear.bias.as_ref(), layer)
-                }
-                ModuleOperationIr::BatchNorm(norm) => self.batch_norm(norm, layer),
-                ModuleOperationIr::AvgPool2d(pool) => self.average_pool(pool),
-                ModuleOperationIr::AdaptiveAvgPool2d(pool) => self.adaptive_pool(pool),
-                ModuleOperationIr::MaxPool2d(pool) => self.max_pool(pool),
-                _ => Err(self.unsupported("there is no such layer")),
-            },
-            _ => Err(self.unsupported("there is no such operation")),
-        }
+    /// What changes no number: nothing if it is another operation.
+    fn structure(&mut self, operation: &OperationIr) -> Read<Option<Meaning>> {
+        let OperationIr::BaseFloat(operation) = operation else { return Ok(None) };
+        self.base(operation)
     }
 
-    fn base(&mut self, operation: &BaseOperationIr) -> Read<Meaning> {
-        match operation {
+    fn base(&mut self, operation: &BaseOperationIr) -> Read<Option<Meaning>> {
+        let meaning = match operation {
             BaseOperationIr::Reshape(reshape) => self.reshape(&reshape.input, &reshape.out),
             BaseOperationIr::Cast(cast) => match cast.out.dtype {
                 DType::F32 => self.meaning(&cast.input),
                 dtype => Err(CaptureError::DType { place: self.place.clone(), dtype }),
             },
-            BaseOperationIr::Cat(cat) => self.concatenate(&cat.tensors, cat.dim),
             BaseOperationIr::Slice(slice) => {
-                let constant = self.constant(&slice.tensor, "it cuts a part out of each image")?;
+                let constant = self.constant(&slice.tensor, "it cuts a part out of each sample")?;
                 let part = constant.slice(&slice.ranges);
                 part.map(Meaning::Constant).ok_or_else(|| self.unsupported("it goes by steps"))
             }
             BaseOperationIr::SwapDims(swap) => {
-                let constant = self.constant(&swap.input, "it turns the axes of each image")?;
+                let constant = self.constant(&swap.input, "it turns the axes of each sample")?;
                 let mut axes: Vec<usize> = (0..constant.shape.len()).collect();
                 axes.swap(swap.dim1, swap.dim2);
                 Ok(Meaning::Constant(constant.permute(&axes)))
             }
             BaseOperationIr::Permute(permute) => {
-                let constant = self.constant(&permute.input, "it turns the axes of each image")?;
+                let constant = self.constant(&permute.input, "it turns the axes of each sample")?;
                 Ok(Meaning::Constant(constant.permute(&permute.axes)))
             }
             BaseOperationIr::Expand(expand) => {
-                let constant = self.constant(&expand.input, "it repeats each image")?;
+                let constant = self.constant(&expand.input, "it repeats each sample")?;
                 let expanded = constant.expand(&expand.out.shape.to_vec());
                 expanded.map(Meaning::Constant).ok_or_else(|| self.unsupported("its shapes differ"))
             }
@@ -159,27 +165,22 @@ impl Reader<'_> {
             BaseOperationIr::Ones(ones) => {
                 Ok(Meaning::Constant(Constant::full(&ones.out.shape.to_vec(), 1.0)))
             }
-            BaseOperationIr::MaskWhere(mask) => self.choose(&mask.mask, &mask.value, &mask.tensor),
-            BaseOperationIr::MaskFill(fill) => {
-                let value = Function::constant(fill.value.elem::<f32>());
-                self.choose_number(&fill.mask, &value, &fill.tensor)
-            }
-            _ => Err(self.unsupported("there is no such operation")),
-        }
+            _ => return Ok(None),
+        };
+        meaning.map(Some)
     }
 
-    /// Only a way to say the same numbers of an image in another shape.
+    /// Only a way to say the same numbers of a sample in another shape.
     fn reshape(&mut self, input: &TensorIr, out: &TensorIr) -> Read<Meaning> {
         match self.meaning(input)? {
             Meaning::Constant(constant) => {
                 Ok(Meaning::Constant(constant.reshape(&out.shape.to_vec())))
             }
             Meaning::Value { value, function, .. } => {
-                let batch = input.shape[0];
                 let whole = self.graph.shape(value);
-                let shape: Vec<usize> = out.shape.iter().skip(1).copied().collect();
+                let shape = out.shape[1..].to_vec();
                 let is_flat = shape == [whole.iter().product::<usize>()];
-                if out.shape[0] == batch && (is_flat || shape == whole) {
+                if out.shape[0] == input.shape[0] && (is_flat || is_alike(&shape, whole)) {
                     return Ok(Meaning::Value { value, function, shape });
                 }
                 let told = format!(
@@ -192,7 +193,7 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn meaning(&self, tensor: &TensorIr) -> Read<Meaning> {
+    pub(crate) fn meaning(&self, tensor: &TensorIr) -> Read<Meaning> {
         // Masks are functions that give 0 and 1.
         if !matches!(tensor.dtype, DType::F32 | DType::Bool(_)) {
             return Err(CaptureError::DType { place: self.place.clone(), dtype: tensor.dtype });
@@ -206,16 +207,16 @@ impl Reader<'_> {
         Ok(Meaning::Constant(constant))
     }
 
-    /// A tensor that does not depend on the image.
-    pub(super) fn constant(&self, tensor: &TensorIr, otherwise: &str) -> Read<Constant> {
+    /// A tensor that does not depend on the input.
+    pub(crate) fn constant(&self, tensor: &TensorIr, otherwise: &str) -> Read<Constant> {
         match self.meaning(tensor)? {
             Meaning::Constant(constant) => Ok(constant),
             Meaning::Value { .. } => Err(self.unsupported(otherwise)),
         }
     }
 
-    /// A tensor that does, as a value of the graph, with the shape of one image's part.
-    pub(super) fn value(&mut self, tensor: &TensorIr) -> Read<(Value, Vec<usize>)> {
+    /// A tensor that does, as a value of the graph, with the shape of one sample's part.
+    pub(crate) fn value(&mut self, tensor: &TensorIr) -> Read<(Value, Vec<usize>)> {
         let meaning = self.meaning(tensor)?;
         self.meanings.insert(tensor.id, meaning);
         self.value_of(tensor.id)
@@ -224,7 +225,7 @@ impl Reader<'_> {
     fn value_of(&mut self, id: TensorId) -> Read<(Value, Vec<usize>)> {
         let Some(Meaning::Value { value, function, shape }) = self.meanings.get(&id).cloned()
         else {
-            return Err(self.unsupported("its input does not depend on the image"));
+            return Err(self.unsupported("its input does not depend on the input"));
         };
         let kind = match function.line() {
             _ if function.is_rectifier() => "relu",
@@ -236,31 +237,54 @@ impl Reader<'_> {
         }
         let name = self.numbered(kind);
         let given = self.graph.function(&name, value, &function);
-        let value = self.layer(given)?;
+        let value = self.added(given)?;
         let function = Function::identity();
         self.meanings.insert(id, Meaning::Value { value, function, shape: shape.clone() });
         Ok((value, shape))
     }
 
-    pub(super) fn given(&self, value: Value, shape: Vec<usize>) -> Meaning {
-        Meaning::Value { value, function: Function::identity(), shape }
-    }
-
     /// A name for a layer without parameters.
-    pub(super) fn numbered(&mut self, kind: &'static str) -> String {
+    pub(crate) fn numbered(&mut self, kind: &'static str) -> String {
         let count = self.counts.entry(kind).or_default();
         *count += 1;
         format!("{kind}{count}")
     }
 
-    pub(super) fn layer<T>(&self, result: Result<T, GraphError>) -> Read<T> {
+    /// A layer that was added, by what it gives.
+    pub(crate) fn layer(&self, result: Result<Value, GraphError>) -> Read<Meaning> {
+        let value = self.added(result)?;
+        Ok(Meaning::of(value, self.graph.shape(value).to_vec()))
+    }
+
+    pub(crate) fn added(&self, result: Result<Value, GraphError>) -> Read<Value> {
         result.map_err(|source| CaptureError::Layer {
             place: self.place.clone(),
             source: source.into(),
         })
     }
 
-    pub(super) fn unsupported(&self, what: &str) -> CaptureError {
+    /// A value whose first axis holds the channels and nothing else.
+    pub(crate) fn value_of_channels(&mut self, tensor: &TensorIr) -> Read<Value> {
+        let (value, shape) = self.value(tensor)?;
+        if shape.first() == self.graph.shape(value).first() {
+            return Ok(value);
+        }
+        Err(self.unsupported("it takes the numbers of a flattened image for channels"))
+    }
+
+    /// The bias of a layer, zeros if it has none.
+    pub(crate) fn bias(&self, bias: Option<&TensorIr>, outputs: usize) -> Read<Vec<f32>> {
+        let told = "its bias depends on the input";
+        let bias = bias.map(|bias| self.constant(bias, told)).transpose()?;
+        Ok(bias.map_or(vec![0.0; outputs], |bias| bias.values))
+    }
+
+    /// The name of a layer: that of its parameters, if it has some.
+    pub(crate) fn name_of(&mut self, layer: Option<&str>, kind: &'static str) -> String {
+        layer.map_or_else(|| self.numbered(kind), str::to_owned)
+    }
+
+    pub(crate) fn unsupported(&self, what: &str) -> CaptureError {
         CaptureError::Unsupported { place: self.place.clone(), what: what.to_owned() }
     }
 }

@@ -8,6 +8,7 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 
 use super::error::{CaptureError, Place};
+use super::tensors::Tensors;
 
 /// The sizes of the batches that are recorded; 1 would hide an axis that is left out.
 pub(super) const SIZES: [usize; 2] = [2, 3];
@@ -17,29 +18,29 @@ pub(super) const SIZES: [usize; 2] = [2, 3];
 pub(super) struct Recording {
     pub(super) operations: Vec<OperationIr>,
     pub(super) values: BTreeMap<TensorId, TensorData>,
-    pub(super) input: TensorId,
-    pub(super) output: TensorId,
+    pub(super) inputs: Vec<TensorId>,
+    pub(super) outputs: Vec<TensorId>,
     /// The path of each parameter.
     pub(super) names: HashMap<TensorId, String>,
 }
 
 /// Records a module for batches of one size, then of another, and compares.
-pub(super) fn record<M: Module, const D: usize>(
+pub(super) fn record<M: Module, I: Tensors, O: Tensors>(
     module: &M,
-    image: [usize; 3],
-    forward: impl Fn(&M, Tensor<4>) -> Tensor<D>,
+    shapes: &[Vec<usize>],
+    forward: impl Fn(&M, I) -> O,
 ) -> Result<Recording, CaptureError> {
-    let [recording, other] = SIZES.map(|size| record_batch(module, size, image, &forward));
+    let [recording, other] = SIZES.map(|size| record_batch(module, size, shapes, &forward));
     let (recording, other) = (recording?, other?);
     compare(&recording, &other)?;
     Ok(recording)
 }
 
-fn record_batch<M: Module, const D: usize>(
+fn record_batch<M: Module, I: Tensors, O: Tensors>(
     module: &M,
     size: usize,
-    [channels, height, width]: [usize; 3],
-    forward: impl Fn(&M, Tensor<4>) -> Tensor<D>,
+    shapes: &[Vec<usize>],
+    forward: impl Fn(&M, I) -> O,
 ) -> Result<Recording, CaptureError> {
     let device = Device::capture();
     let mut names = Names::default();
@@ -50,17 +51,16 @@ fn record_batch<M: Module, const D: usize>(
         // `valid` gives running statistics of its own: `to_device` moves shared ones in place.
         let module = module.valid().to_device(&device);
         module.visit(&mut names);
-        let image = TensorData::zeros::<f32, _>([size, channels, height, width]);
-        let x = Tensor::<4>::from_data(image, &device);
+        let zeros = shapes.iter().map(|shape| {
+            let shape: Vec<usize> = std::iter::once(size).chain(shape.iter().copied()).collect();
+            TensorData::zeros::<f32, _>(shape)
+        });
+        let x = I::from_data(&mut zeros.into_iter(), &device);
         let y = forward(&module, x.clone());
-        let ids = [
-            x.try_into_primitive::<Capture>().map(|tensor| tensor.id()),
-            y.clone().try_into_primitive::<Capture>().map(|tensor| tensor.id()),
-        ];
-        match ids {
-            [Ok(input), Ok(output)] => scope.complete([input], [output]),
-            [Err(error), _] | [_, Err(error)] => {
-                refused = Some(failed(&error));
+        match (x.ids(), y.ids()) {
+            (Ok(inputs), Ok(outputs)) => scope.complete(inputs, outputs),
+            (Err(error), _) | (_, Err(error)) => {
+                refused = Some(CaptureError::Recording { message: error });
                 scope.complete([], [])
             }
         }
@@ -69,12 +69,12 @@ fn record_batch<M: Module, const D: usize>(
         return Err(error);
     }
     let captured = captured.map_err(|error| failed(&error))?;
-    let (input, output) = (captured.graph.inputs[0], captured.graph.outputs[0]);
+    let (inputs, outputs) = (captured.graph.inputs.to_vec(), captured.graph.outputs.to_vec());
     let recorded =
         |operation: &OperationIr| !matches!(operation, OperationIr::Init(_) | OperationIr::Drop(_));
     let mut operations = captured.graph.operations;
     operations.retain(recorded);
-    Ok(Recording { operations, values: captured.values, input, output, names: names.of })
+    Ok(Recording { operations, values: captured.values, inputs, outputs, names: names.of })
 }
 
 /// The paths of parameters and running statistics, by their tensors.

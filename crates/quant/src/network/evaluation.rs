@@ -1,12 +1,18 @@
-//! What eight bits cost on labeled images, as one report: accuracy, agreement, layers, bytes.
+//! What eight bits cost on a test set, as one report: the task's score, layers, bytes.
 
+use std::cell::RefCell;
+use std::collections::VecDeque;
+
+use serde::Serialize;
 use updraft_simd::Isa;
 
-use super::fuse::{Work, steps};
+use super::fuse::Steps;
 use super::graph::Graph;
 use super::model::QuantizedModel;
 use super::plan::Arithmetic;
-use super::report::{Comparison, greatest};
+use super::report::Comparison;
+use super::samples::{Samples, SamplesExt};
+use super::score::Score;
 use crate::observe::Calibration;
 
 /// Below this ratio, in decibels, a layer's noise is a tenth of its signal or more.
@@ -16,27 +22,31 @@ const NOISY_DB: f64 = 20.0;
 /// noise is then four times what came in.
 const CAUSE_DB: f64 = 6.0;
 
-/// A model beside its graph in f32, on labeled images.
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+/// A model beside its graph in f32, by a task's score.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Evaluation {
-    /// Images of the test set.
-    pub images: usize,
-    /// The share that f32 classifies rightly.
-    pub accuracy_f32: f64,
-    /// The share that the model classifies rightly.
-    pub accuracy_int8: f64,
-    /// Images that f32 alone classifies rightly.
-    pub only_f32_right: usize,
-    /// Images that the model alone classifies rightly.
-    pub only_int8_right: usize,
-    /// How likely a difference as large as this one is if both are equally good: `McNemar`'s exact
-    /// test, on both sides.
+    /// Samples of the test set.
+    pub samples: usize,
+    /// The name of the score.
+    pub score: &'static str,
+    /// Whether the score is a share, from 0 to 1.
+    pub is_share: bool,
+    /// The mean score in f32.
+    pub score_f32: f64,
+    /// The mean score of the model.
+    pub score_int8: f64,
+    /// Samples whose score is better in f32.
+    pub f32_better: usize,
+    /// Samples whose score is better of the model.
+    pub int8_better: usize,
+    /// How likely a difference as large as this one is if both are equally good: the exact sign
+    /// test on both sides, which for right and wrong answers is `McNemar`'s.
     pub p_value: f64,
-    /// The share of images whose greatest answer is the same.
-    pub agreement: f64,
-    /// Signal to quantization noise of the answers, in decibels; none if there is no noise.
+    /// The share of samples whose answers say the same, where the score knows what they say.
+    pub agreement: Option<f64>,
+    /// Signal to quantization noise of the answers, in decibels, the least of all outputs; none if
+    /// there is no noise.
     pub sqnr_db: Option<f64>,
     /// The share of multiply-adds that run in eight bits.
     pub int8_share: f64,
@@ -46,21 +56,20 @@ pub struct Evaluation {
     pub bytes_int8: usize,
     /// How ranges were found: `minmax`, `percentile`, `entropy` or `mse`.
     pub calibration: &'static str,
-    /// Images that ranges were found on.
-    pub calibration_images: u64,
+    /// Samples that ranges were found on.
+    pub calibration_samples: u64,
     /// The caller's hash of them.
     pub calibration_set: String,
     /// The layers in the order in which they run.
     pub layers: Vec<LayerEvaluation>,
     /// Layers that are noisy though what they read is not: the first to keep in f32.
     pub advised_f32: Vec<String>,
-    /// Layers that gave nothing but zero for every calibration image.
+    /// Layers that gave nothing but zero for every calibration sample.
     pub zero_layers: Vec<String>,
 }
 
 /// A layer of an [`Evaluation`].
-#[derive(Debug, Clone, PartialEq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct LayerEvaluation {
     /// The names of its layers, joined by `+`.
@@ -70,93 +79,102 @@ pub struct LayerEvaluation {
     /// Signal to quantization noise, in decibels, with all noise of the layers before it; none if
     /// there is no noise.
     pub sqnr_db: Option<f64>,
-    /// Multiplications, each with its addition, for one image.
+    /// Multiplications, each with its addition, for one sample.
     pub multiply_adds: usize,
     /// Bytes of the weights as they run.
     pub weight_bytes: usize,
 }
 
-/// Why images cannot be evaluated on.
+/// Why samples cannot be evaluated on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EvaluateError {
     /// There are none.
-    #[error("the test set has no image; accuracy needs one at least")]
-    NoImage,
-    /// Images and labels differ in number.
+    #[error("the test set has no sample; a score needs one at least")]
+    NoSample,
+    /// Samples and targets differ in number.
     #[error(
-        "test batch {batch} has {got} numbers and {labels} labels; an image has {image} numbers"
+        "test batch {batch} has {targets} targets and {got:?} numbers; for each input they must be \
+         {targets} times {sample:?}, those of a sample"
     )]
-    Labels {
+    Targets {
         /// The batch, counted from 0.
         batch: usize,
-        /// Numbers of the batch.
-        got: usize,
-        /// Its labels.
-        labels: usize,
-        /// Numbers of an image.
-        image: usize,
+        /// Its targets.
+        targets: usize,
+        /// Numbers of the batch, input by input.
+        got: Vec<usize>,
+        /// Numbers of a sample, input by input.
+        sample: Vec<usize>,
     },
-    /// A label is no class.
-    #[error("a label of test batch {batch} is {label}; the network tells {classes} classes apart")]
-    Label {
+    /// A target is none of this network.
+    #[error("a target of test batch {batch} is no target of the network: {cause}")]
+    Target {
         /// The batch, counted from 0.
         batch: usize,
-        /// The label.
-        label: usize,
-        /// How many classes there are.
-        classes: usize,
+        /// What the score says of it.
+        cause: String,
     },
 }
 
 impl Evaluation {
-    /// Runs both over batches of images `[n, channels, height, width]` with their labels.
+    /// Runs both over batches of samples with a target for each.
     ///
     /// Batches are taken one after the other, each let go before the next.
     ///
     /// # Errors
-    /// [`EvaluateError`] for no images, or labels that do not fit.
+    /// [`EvaluateError`] for no samples, or targets that do not fit.
     ///
     /// # Panics
     /// If the model is not of this graph, or the CPU does not have `isa`.
-    pub fn try_new<B: AsRef<[f32]>>(
+    pub fn try_new<B: Samples, S: Score>(
         graph: &Graph,
         model: &QuantizedModel,
-        batches: impl IntoIterator<Item = (B, Vec<usize>)>,
+        batches: impl IntoIterator<Item = (B, Vec<S::Target>)>,
+        score: &S,
         isa: Isa,
     ) -> Result<Self, EvaluateError> {
-        let [image, classes] = model.shapes().map(|shape| shape.iter().product::<usize>());
-        let labels = std::cell::RefCell::new(std::collections::VecDeque::new());
+        let outputs: Vec<_> = model.outputs().cloned().collect();
+        let targets = RefCell::new(VecDeque::new());
         let mut failed = None;
         let mut batches = batches.into_iter().enumerate();
         let checked = std::iter::from_fn(|| {
-            let (batch, (values, given)) = batches.next()?;
-            let got = values.as_ref().len();
-            if got != given.len() * image {
-                failed = Some(EvaluateError::Labels { batch, got, labels: given.len(), image });
+            let (batch, (samples, given)) = batches.next()?;
+            if samples.count(&model.inputs) != Some(given.len()) {
+                let got = (0..samples.inputs()).map(|input| samples.input(input).len()).collect();
+                let sample = model.inputs.iter().map(super::graph::Port::numbers).collect();
+                failed = Some(EvaluateError::Targets { batch, targets: given.len(), got, sample });
                 return None;
             }
-            if let Some(&label) = given.iter().find(|&&label| label >= classes) {
-                failed = Some(EvaluateError::Label { batch, label, classes });
+            let wrong = given.iter().find_map(|target| score.check(target, &outputs).err());
+            if let Some(cause) = wrong {
+                failed = Some(EvaluateError::Target { batch, cause });
                 return None;
             }
-            labels.borrow_mut().extend(given);
-            Some(values)
+            targets.borrow_mut().extend(given);
+            Some(samples)
         });
-        let mut counts = Counts::default();
+        let mut sums = Sums::default();
         let compared = Comparison::visited(graph, model, checked, isa, |right, given| {
-            let label = labels.borrow_mut().pop_front().expect("one label for each image");
-            counts.add([right, given].map(|answer| greatest(answer) == label));
+            let target = targets.borrow_mut().pop_front().expect("one target for each sample");
+            let scores = [right, given].map(|answers| score.score(answers, &target));
+            sums.add(scores, score.is_more_better(), score.says_the_same(right, given));
         });
         match failed {
             Some(error) => Err(error),
-            None if compared.images == 0 => Err(EvaluateError::NoImage),
-            None => Ok(Self::of(graph, model, &compared, counts)),
+            None if compared.samples == 0 => Err(EvaluateError::NoSample),
+            None => Ok(Self::of(graph, model, &compared, score, &sums)),
         }
     }
 
-    fn of(graph: &Graph, model: &QuantizedModel, compared: &Comparison, counts: Counts) -> Self {
-        let share = |count: usize| count as f64 / compared.images as f64;
+    fn of<S: Score>(
+        graph: &Graph,
+        model: &QuantizedModel,
+        compared: &Comparison,
+        score: &S,
+        sums: &Sums,
+    ) -> Self {
+        let mean = |sum: f64| sum / compared.samples as f64;
         let (calibrated, plan) = (model.calibrated(), model.plan());
         let finite = |decibels: f64| decibels.is_finite().then_some(decibels);
         let layers = compared.layers.iter().map(|layer| LayerEvaluation {
@@ -166,17 +184,20 @@ impl Evaluation {
             multiply_adds: layer.multiply_adds,
             weight_bytes: layer.weight_bytes,
         });
+        let steps = Steps::new(graph, false);
         Self {
-            images: compared.images,
-            accuracy_f32: share(counts.both_right + counts.only_f32_right),
-            accuracy_int8: share(counts.both_right + counts.only_int8_right),
-            only_f32_right: counts.only_f32_right,
-            only_int8_right: counts.only_int8_right,
-            p_value: exact_mcnemar(counts.only_f32_right, counts.only_int8_right),
-            agreement: compared.agreement,
-            sqnr_db: compared.layers.last().and_then(|layer| finite(layer.sqnr_db)),
+            samples: compared.samples,
+            score: score.name(),
+            is_share: score.is_share(),
+            score_f32: mean(sums.scores[0]),
+            score_int8: mean(sums.scores[1]),
+            f32_better: sums.better[0],
+            int8_better: sums.better[1],
+            p_value: exact_sign_test(sums.better[0], sums.better[1]),
+            agreement: sums.same.map(|same| mean(same as f64)),
+            sqnr_db: finite(compared.outputs_db.iter().copied().fold(f64::INFINITY, f64::min)),
             int8_share: plan.int8_share(),
-            bytes_f32: size_of::<f32>() * parameters(graph),
+            bytes_f32: steps.list.iter().map(|step| step.work.parameters.bytes()).sum(),
             bytes_int8: model.to_bytes().len(),
             calibration: match calibrated.calibration {
                 Calibration::MinMax => "minmax",
@@ -184,7 +205,7 @@ impl Evaluation {
                 Calibration::Entropy => "entropy",
                 Calibration::MeanSquaredError => "mse",
             },
-            calibration_images: calibrated.images,
+            calibration_samples: calibrated.samples,
             calibration_set: calibrated.set_hash.clone(),
             layers: layers.collect(),
             advised_f32: advised(model, compared),
@@ -197,20 +218,9 @@ impl Evaluation {
     }
 }
 
-/// Weights and biases of the steps, with batch norms folded.
-fn parameters(graph: &Graph) -> usize {
-    let of_step = |work: &Work| match work {
-        Work::Convolution { weights, bias, .. } | Work::Linear { weights, bias } => {
-            weights.len() + bias.len()
-        }
-        _ => 0,
-    };
-    steps(graph, false).iter().map(|step| of_step(&step.work)).sum()
-}
-
 /// Layers that are noisy though what they read is not.
 fn advised(model: &QuantizedModel, compared: &Comparison) -> Vec<String> {
-    let of_tensor = |tensor: usize| match tensor.checked_sub(1) {
+    let of_tensor = |tensor: usize| match tensor.checked_sub(model.inputs.len()) {
         Some(layer) => compared.layers[layer].sqnr_db,
         None => f64::INFINITY,
     };
@@ -225,21 +235,25 @@ fn advised(model: &QuantizedModel, compared: &Comparison) -> Vec<String> {
     is_cause.map(|(layer, _)| layer.name.clone()).collect()
 }
 
-/// Who classified how many images rightly.
-#[derive(Debug, Clone, Copy, Default)]
-struct Counts {
-    both_right: usize,
-    only_f32_right: usize,
-    only_int8_right: usize,
+/// Sums over samples: in f32, then of the model.
+#[derive(Debug, Default)]
+struct Sums {
+    scores: [f64; 2],
+    /// Samples whose score is the better one.
+    better: [usize; 2],
+    same: Option<usize>,
 }
 
-impl Counts {
-    fn add(&mut self, are_right: [bool; 2]) {
-        match are_right {
-            [true, true] => self.both_right += 1,
-            [true, false] => self.only_f32_right += 1,
-            [false, true] => self.only_int8_right += 1,
-            [false, false] => {}
+impl Sums {
+    fn add(&mut self, scores: [f64; 2], is_more_better: bool, is_same: Option<bool>) {
+        let [of_f32, of_int8] = scores;
+        let better = [of_f32 > of_int8, of_f32 < of_int8];
+        for side in 0..2 {
+            self.scores[side] += scores[side];
+            self.better[side] += usize::from(better[if is_more_better { side } else { 1 - side }]);
+        }
+        if let Some(is_same) = is_same {
+            self.same = Some(self.same.unwrap_or_default() + usize::from(is_same));
         }
     }
 }
@@ -247,7 +261,7 @@ impl Counts {
 /// The chance that of `a + b` fair coins so few, or so many, fall on one side.
 ///
 /// Source: `McNemar` 1947, Psychometrika 12, with the binomial distribution itself.
-fn exact_mcnemar(a: usize, b: usize) -> f64 {
+fn exact_sign_test(a: usize, b: usize) -> f64 {
     let (n, least) = (a + b, a.min(b));
     // ln of C(n, k)/2ⁿ, from one k to the next.
     let mut term = -(n as f64) * std::f64::consts::LN_2;
@@ -265,14 +279,14 @@ mod tests {
 
     #[test]
     fn the_paired_test_is_that_of_fair_coins() {
-        assert_eq!(exact_mcnemar(0, 0), 1.0);
-        assert_eq!(exact_mcnemar(3, 3), 1.0);
+        assert_eq!(exact_sign_test(0, 0), 1.0);
+        assert_eq!(exact_sign_test(3, 3), 1.0);
         // 2·(1 + 5)/2⁵ and 2/2¹⁰.
-        assert!((exact_mcnemar(1, 4) - 0.375).abs() < 1e-12);
-        assert!((exact_mcnemar(10, 0) - 2.0 / 1024.0).abs() < 1e-15);
-        assert_eq!(exact_mcnemar(4, 1), exact_mcnemar(1, 4));
+        assert!((exact_sign_test(1, 4) - 0.375).abs() < 1e-12);
+        assert!((exact_sign_test(10, 0) - 2.0 / 1024.0).abs() < 1e-15);
+        assert_eq!(exact_sign_test(4, 1), exact_sign_test(1, 4));
         // By rational arithmetic.
-        assert!((exact_mcnemar(480, 520) - 0.217_448_293_204).abs() < 1e-9);
-        assert!(exact_mcnemar(0, 5000) < 1e-300);
+        assert!((exact_sign_test(480, 520) - 0.217_448_293_204).abs() < 1e-9);
+        assert!(exact_sign_test(0, 5000) < 1e-300);
     }
 }

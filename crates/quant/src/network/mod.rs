@@ -1,11 +1,11 @@
 //! A trained network as a graph of layers, and the same in eight bits.
 
 mod calibration;
-mod elementwise;
+mod error;
 mod evaluation;
+mod exact;
 mod file;
 mod float;
-mod function;
 mod fuse;
 mod graph;
 mod layer;
@@ -15,14 +15,23 @@ mod plan;
 mod protobuf;
 mod quantization;
 mod report;
+mod samples;
+mod score;
 mod slots;
-mod table;
+mod workspace;
 
+pub use error::QuantizeError;
 pub use evaluation::{EvaluateError, Evaluation, LayerEvaluation};
+pub(crate) use exact::Exact;
 pub use file::FileError;
-pub use function::{Binary, Function, Unary};
-pub use graph::{Graph, GraphError, Value, Window};
-pub use model::{QuantizeError, QuantizedModel, Workspace};
+pub(crate) use graph::Layer;
+pub use graph::{Graph, GraphError, Port, Value};
+pub use model::QuantizedModel;
+pub(crate) use onnx::Node;
 pub use plan::{Arithmetic, Plan, PlannedLayer, Reason};
+pub(crate) use protobuf::Attribute;
 pub use quantization::{Calibrated, Quantization};
 pub use report::{Comparison, LayerComparison};
+pub use samples::Samples;
+pub use score::{Accuracy, Score, SquaredError};
+pub use workspace::Workspace;

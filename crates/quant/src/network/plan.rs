@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::model::QuantizedModel;
 
 /// What a layer computes in.
@@ -15,7 +17,8 @@ pub enum Arithmetic {
 }
 
 /// Why a layer runs in f32.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Reason {
     /// There is no kernel for eight bits.
@@ -41,9 +44,9 @@ pub struct PlannedLayer {
     pub name: String,
     /// What it computes in.
     pub arithmetic: Arithmetic,
-    /// Multiplications, each with its addition, for one image.
+    /// Multiplications, each with its addition, for one sample.
     pub multiply_adds: usize,
-    /// Whether it gave nothing but zero for every calibration image.
+    /// Whether it gave nothing but zero for every calibration sample.
     pub is_zero: bool,
 }
 
@@ -115,7 +118,7 @@ impl fmt::Display for Arithmetic {
 impl fmt::Display for Plan {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for PlannedLayer { name, arithmetic, is_zero, .. } in &self.layers {
-            let zero = if *is_zero { ", zero for every calibration image" } else { "" };
+            let zero = if *is_zero { ", zero for every calibration sample" } else { "" };
             writeln!(formatter, "{name}: {arithmetic}{zero}")?;
         }
         Ok(())

@@ -1,6 +1,8 @@
-//! The few messages of ONNX that an export needs, in protobuf's wire format.
+//! The few messages of ONNX that an export needs.
 //!
 //! Field numbers are those of `onnx.proto` of ONNX 1.14.
+
+use prost::Message;
 
 /// The element type of a tensor, by its number in ONNX.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,172 +14,178 @@ pub(super) enum Element {
     I64 = 7,
 }
 
-/// A constant: its element type, shape, and bytes in little endian.
-#[derive(Debug)]
-pub(super) struct Tensor {
-    element: Element,
-    shape: Vec<u64>,
-    bytes: Vec<u8>,
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Model {
+    #[prost(int64, tag = "1")]
+    ir_version: i64,
+    #[prost(string, tag = "2")]
+    producer_name: String,
+    #[prost(message, optional, tag = "7")]
+    graph: Option<Graph>,
+    #[prost(message, repeated, tag = "8")]
+    opset_import: Vec<OperatorSet>,
 }
 
-impl Tensor {
-    pub(super) fn new(element: Element, shape: &[usize], bytes: &[u8]) -> Self {
-        let shape = shape.iter().map(|&side| side as u64).collect();
-        Self { element, shape, bytes: bytes.to_vec() }
-    }
+#[derive(Clone, PartialEq, Message)]
+struct OperatorSet {
+    #[prost(string, tag = "1")]
+    domain: String,
+    #[prost(int64, tag = "2")]
+    version: i64,
+}
 
-    pub(super) fn integers(values: &[i64]) -> Self {
-        let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-        Self::new(Element::I64, &[values.len()], &bytes)
-    }
+/// A graph that grows node by node.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Graph {
+    #[prost(message, repeated, tag = "1")]
+    pub(super) node: Vec<Node>,
+    #[prost(string, tag = "2")]
+    name: String,
+    #[prost(message, repeated, tag = "5")]
+    pub(super) initializer: Vec<Tensor>,
+    #[prost(message, repeated, tag = "11")]
+    input: Vec<ValueInfo>,
+    #[prost(message, repeated, tag = "12")]
+    output: Vec<ValueInfo>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Node {
+    #[prost(string, repeated, tag = "1")]
+    pub(super) input: Vec<String>,
+    #[prost(string, repeated, tag = "2")]
+    pub(super) output: Vec<String>,
+    #[prost(string, tag = "3")]
+    pub(super) name: String,
+    #[prost(string, tag = "4")]
+    pub(super) op_type: String,
+    #[prost(message, repeated, tag = "5")]
+    pub(super) attribute: Vec<AttributeField>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct AttributeField {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(int64, optional, tag = "3")]
+    i: Option<i64>,
+    #[prost(bytes = "vec", optional, tag = "4")]
+    s: Option<Vec<u8>>,
+    #[prost(int64, repeated, packed = "false", tag = "8")]
+    ints: Vec<i64>,
+    #[prost(int32, tag = "20")]
+    kind: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Tensor {
+    #[prost(int64, repeated, packed = "false", tag = "1")]
+    dims: Vec<i64>,
+    #[prost(int32, tag = "2")]
+    data_type: i32,
+    #[prost(string, tag = "8")]
+    name: String,
+    #[prost(bytes = "vec", tag = "9")]
+    raw_data: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ValueInfo {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(message, optional, tag = "2")]
+    kind: Option<Kind>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Kind {
+    #[prost(message, optional, tag = "1")]
+    tensor: Option<TensorKind>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct TensorKind {
+    #[prost(int32, tag = "1")]
+    elem_type: i32,
+    #[prost(message, optional, tag = "2")]
+    shape: Option<Axes>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Axes {
+    #[prost(message, repeated, tag = "1")]
+    dim: Vec<Axis>,
+}
+
+/// The length of an axis, or the name of one of any length.
+#[derive(Clone, PartialEq, Message)]
+struct Axis {
+    #[prost(int64, optional, tag = "1")]
+    value: Option<i64>,
+    #[prost(string, optional, tag = "2")]
+    param: Option<String>,
 }
 
 /// A setting of an operator.
 #[derive(Debug)]
-pub(super) enum Attribute {
+pub(crate) enum Attribute {
     Integer(i64),
     Integers(Vec<i64>),
+    Text(&'static str),
 }
 
-/// A model that grows node by node.
-#[derive(Debug)]
-pub(super) struct Model {
-    producer: &'static str,
-    graph: Message,
-}
-
-impl Model {
-    pub(super) fn new(producer: &'static str) -> Self {
-        Self { producer, graph: Message::default() }
-    }
-
-    /// An operator with one output, after which the node is named.
-    pub(super) fn node(
-        &mut self,
-        operator: &str,
-        inputs: &[&str],
-        output: &str,
-        attributes: &[(&str, Attribute)],
-    ) {
-        let mut node = Message::default();
-        inputs.iter().for_each(|input| node.bytes(1, input.as_bytes()));
-        node.bytes(2, output.as_bytes());
-        node.bytes(3, output.as_bytes());
-        node.bytes(4, operator.as_bytes());
-        for (name, value) in attributes {
-            let mut attribute = Message::default();
-            attribute.bytes(1, name.as_bytes());
-            match value {
-                Attribute::Integer(value) => {
-                    attribute.integer(3, *value as u64);
-                    attribute.integer(20, 2);
-                }
-                Attribute::Integers(values) => {
-                    values.iter().for_each(|&value| attribute.integer(8, value as u64));
-                    attribute.integer(20, 7);
-                }
-            }
-            node.bytes(5, &attribute.0);
+impl AttributeField {
+    pub(super) fn new(name: &str, value: Attribute) -> Self {
+        let field = Self { name: name.to_owned(), ..Self::default() };
+        match value {
+            Attribute::Integer(i) => Self { i: Some(i), kind: 2, ..field },
+            Attribute::Text(text) => Self { s: Some(text.into()), kind: 3, ..field },
+            Attribute::Integers(ints) => Self { ints, kind: 7, ..field },
         }
-        self.graph.bytes(1, &node.0);
-    }
-
-    /// A constant.
-    pub(super) fn initializer(&mut self, name: &str, tensor: &Tensor) {
-        let mut message = Message::default();
-        tensor.shape.iter().for_each(|&side| message.integer(1, side));
-        message.integer(2, tensor.element as u64);
-        message.bytes(8, name.as_bytes());
-        message.bytes(9, &tensor.bytes);
-        self.graph.bytes(5, &message.0);
-    }
-
-    /// The bytes of the file, with f32 tensors `[batch, …]` going in and out.
-    pub(super) fn finish(mut self, input: (&str, &[usize]), output: (&str, &[usize])) -> Vec<u8> {
-        self.graph.bytes(2, b"quantized");
-        self.graph.bytes(11, &value(input).0);
-        self.graph.bytes(12, &value(output).0);
-        let mut operators = Message::default();
-        operators.bytes(1, b"");
-        operators.integer(2, 19);
-        let mut model = Message::default();
-        // The version of the format that came with operator set 19.
-        model.integer(1, 9);
-        model.bytes(2, self.producer.as_bytes());
-        model.bytes(7, &self.graph.0);
-        model.bytes(8, &operators.0);
-        model.0
     }
 }
 
-/// A tensor of f32 with a first axis of any length.
-fn value((name, shape): (&str, &[usize])) -> Message {
-    let mut axes = Message::default();
-    let mut batch = Message::default();
-    batch.bytes(2, b"batch");
-    axes.bytes(1, &batch.0);
-    for &side in shape {
-        let mut axis = Message::default();
-        axis.integer(1, side as u64);
-        axes.bytes(1, &axis.0);
-    }
-    let mut tensor = Message::default();
-    tensor.integer(1, Element::F32 as u64);
-    tensor.bytes(2, &axes.0);
-    let mut kind = Message::default();
-    kind.bytes(1, &tensor.0);
-    let mut value = Message::default();
-    value.bytes(1, name.as_bytes());
-    value.bytes(2, &kind.0);
-    value
-}
-
-/// Fields, one after the other.
-#[derive(Debug, Default)]
-struct Message(Vec<u8>);
-
-impl Message {
-    fn integer(&mut self, field: u64, value: u64) {
-        self.varint(field << 3);
-        self.varint(value);
-    }
-
-    fn bytes(&mut self, field: u64, bytes: &[u8]) {
-        self.varint(field << 3 | 2);
-        self.varint(bytes.len() as u64);
-        self.0.extend_from_slice(bytes);
-    }
-
-    /// Seven bits a byte, the lowest first; a set top bit says that more follow.
-    fn varint(&mut self, value: u64) {
-        let mut rest = value;
-        while rest >= 0x80 {
-            self.0.push(rest as u8 | 0x80);
-            rest >>= 7;
-        }
-        self.0.push(rest as u8);
+impl Tensor {
+    /// A constant: its element type, shape, and bytes in little endian.
+    pub(super) fn new(
+        name: impl Into<String>,
+        element: Element,
+        shape: &[usize],
+        raw_data: Vec<u8>,
+    ) -> Self {
+        let dims = shape.iter().map(|&side| side as i64).collect();
+        Self { dims, data_type: element as i32, name: name.into(), raw_data }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn fields_are_as_the_wire_format_has_them() {
-        let mut message = Message::default();
-        // 150 in field 1 and "testing" in field 2, as protobuf's documentation shows them.
-        message.integer(1, 150);
-        message.bytes(2, b"testing");
-        let right = [&[0x08, 0x96, 0x01, 0x12, 0x07][..], b"testing"].concat();
-        assert_eq!(message.0, right);
+impl Graph {
+    /// The bytes of a file with tensors of f32, `[batch, …]`, going in and out.
+    pub(super) fn into_file<'a>(
+        mut self,
+        inputs: impl Iterator<Item = &'a super::graph::Port>,
+        outputs: impl Iterator<Item = &'a super::graph::Port>,
+    ) -> Vec<u8> {
+        self.name = "quantized".to_owned();
+        self.input = inputs.map(ValueInfo::new).collect();
+        self.output = outputs.map(ValueInfo::new).collect();
+        let operators = OperatorSet { domain: String::new(), version: 19 };
+        let model = Model {
+            // The version of the format that came with operator set 19.
+            ir_version: 9,
+            producer_name: "updraft-quant".to_owned(),
+            graph: Some(self),
+            opset_import: vec![operators],
+        };
+        model.encode_to_vec()
     }
+}
 
-    #[test]
-    fn a_negative_number_takes_ten_bytes() {
-        let mut message = Message::default();
-        message.integer(3, -1_i64 as u64);
-        assert_eq!(message.0.len(), 11);
-        assert_eq!(message.0[10], 0x01);
+impl ValueInfo {
+    fn new(port: &super::graph::Port) -> Self {
+        let batch = Axis { value: None, param: Some("batch".to_owned()) };
+        let sides = port.shape.iter().map(|&side| Axis { value: Some(side as i64), param: None });
+        let dim = std::iter::once(batch).chain(sides).collect();
+        let tensor = TensorKind { elem_type: Element::F32 as i32, shape: Some(Axes { dim }) };
+        Self { name: port.name.clone(), kind: Some(Kind { tensor: Some(tensor) }) }
     }
 }

@@ -1,7 +1,9 @@
 //! How a graph is to be quantized, and what a model remembers of it.
 
-use super::fuse::Step;
-use super::model::QuantizeError;
+use serde::{Deserialize, Serialize};
+
+use super::error::QuantizeError;
+use super::fuse::{Step, Steps};
 use super::plan::Reason;
 use crate::observe::Calibration;
 
@@ -85,61 +87,55 @@ impl Quantization {
         !self.has_separate_sums
     }
 
-    pub(super) fn calibrated(self, images: u64) -> Calibrated {
-        Calibrated { calibration: self.calibration, images, set_hash: self.set_hash }
+    pub(super) fn calibrated(self, samples: u64) -> Calibrated {
+        Calibrated { calibration: self.calibration, samples, set_hash: self.set_hash }
     }
 
     /// Why each step is kept in f32, if it is.
-    pub(super) fn kept(
-        &self,
-        input: [usize; 3],
-        steps: &[Step],
-    ) -> Result<Vec<Option<Reason>>, QuantizeError> {
+    pub(super) fn kept(&self, steps: &Steps) -> Result<Vec<Option<Reason>>, QuantizeError> {
         let is_named = |step: &Step, name: &String| {
             step.name == *name || step.name.split('+').any(|part| part == name)
         };
-        let unknown = self.kept.iter().find(|name| !steps.iter().any(|step| is_named(step, name)));
+        let unknown =
+            self.kept.iter().find(|name| !steps.list.iter().any(|step| is_named(step, name)));
         if let Some(layer) = unknown {
-            let names: Vec<_> = steps.iter().map(|step| step.name.as_str()).collect();
+            let names: Vec<_> = steps.list.iter().map(|step| step.name.as_str()).collect();
             let mut there = names[..names.len().min(MOST_LISTED)].join(", ");
             if let Some(more) = names.len().checked_sub(MOST_LISTED).filter(|more| *more > 0) {
                 there += &format!(" and {more} more");
             }
             return Err(QuantizeError::NoSuchLayer { layer: layer.clone(), there });
         }
-        let is_tail =
-            if self.has_float_tail { tail(input, steps) } else { vec![false; steps.len()] };
+        let is_tail = if self.has_float_tail { tail(steps) } else { vec![false; steps.list.len()] };
         let reason = |(step, is_tail): (&Step, bool)| {
             let is_named = self.kept.iter().any(|name| is_named(step, name));
             is_named.then_some(Reason::Kept).or_else(|| is_tail.then_some(Reason::Tail))
         };
-        Ok(steps.iter().zip(is_tail).map(reason).collect())
+        Ok(steps.list.iter().zip(is_tail).map(reason).collect())
     }
 }
 
 /// Which steps are the means over whole images, and what is made of them alone: none where that
 /// is more than a hundredth of the work.
-fn tail(input: [usize; 3], steps: &[Step]) -> Vec<bool> {
-    let is_pixel = |shape: [usize; 3]| shape[1..] == [1, 1];
-    let shape_of = |tensor: usize| if tensor == 0 { input } else { steps[tensor - 1].shape };
-    let mut is_tail = Vec::with_capacity(steps.len());
-    for step in steps {
-        let is_mean = step.is_mean_of_images() && !is_pixel(shape_of(step.inputs[0]));
-        let is_of_tail = step.inputs.iter().all(|&input| input > 0 && is_tail[input - 1]);
-        is_tail.push(is_pixel(step.shape) && (is_mean || is_of_tail));
+fn tail(steps: &Steps) -> Vec<bool> {
+    let is_pixel = |shape: &[usize]| shape[1..].iter().all(|&side| side == 1);
+    let of = |tensor: usize| tensor.checked_sub(steps.inputs.len());
+    let mut is_tail = Vec::with_capacity(steps.list.len());
+    for Step { work, inputs, shapes, .. } in &steps.list {
+        let is_mean = work.operation.is_mean_of_image(shapes) && !is_pixel(&shapes.x[0]);
+        let is_of_tail = inputs.iter().all(|&input| of(input).is_some_and(|step| is_tail[step]));
+        is_tail.push(is_pixel(&shapes.y) && (is_mean || is_of_tail));
     }
     // What a layer in eight bits reads is no end: the weights of channels, for one.
-    for index in (0..steps.len()).rev() {
+    for index in (0..is_tail.len()).rev() {
         if !is_tail[index] {
-            for &input in &steps[index].inputs {
-                if input > 0 {
-                    is_tail[input - 1] = false;
-                }
+            for step in steps.list[index].inputs.iter().filter_map(|&input| of(input)) {
+                is_tail[step] = false;
             }
         }
     }
     let sum = |of_tail: bool| -> usize {
-        let steps = steps.iter().zip(&is_tail).filter(|(_, is_tail)| **is_tail || !of_tail);
+        let steps = steps.list.iter().zip(&is_tail).filter(|(_, is_tail)| **is_tail || !of_tail);
         steps.map(|(step, _)| step.multiply_adds()).sum()
     };
     if sum(true) * LEAST_WORK > sum(false) {
@@ -149,13 +145,13 @@ fn tail(input: [usize; 3], steps: &[Step]) -> Vec<bool> {
 }
 
 /// What a model was calibrated on, and how.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Calibrated {
     /// How ranges followed from what was seen.
     pub calibration: Calibration,
-    /// Images seen.
-    pub images: u64,
+    /// Samples seen.
+    pub samples: u64,
     /// The caller's hash of them; empty if none was given.
     pub set_hash: String,
 }

@@ -3,10 +3,12 @@
 use updraft_simd::Isa;
 
 use super::float::FloatRun;
-use super::fuse::steps;
+use super::fuse::{Output, Steps};
 use super::graph::Graph;
-use super::model::{Numbers, QuantizedModel, Workspace};
+use super::model::{Numbers, QuantizedModel};
 use super::plan::Arithmetic;
+use super::samples::{Samples, SamplesExt};
+use super::workspace::Workspace;
 
 /// A layer beside the same in f32, with all errors of the layers before it.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,31 +21,32 @@ pub struct LayerComparison {
     pub sqnr_db: f64,
     /// What the layer computes in.
     pub arithmetic: Arithmetic,
-    /// Multiplications, each with its addition, for one image.
+    /// Multiplications, each with its addition, for one sample.
     pub multiply_adds: usize,
     /// Bytes of the packed weights.
     pub weight_bytes: usize,
 }
 
-/// A model beside its graph in f32, over some images.
+/// A model beside its graph in f32, over some samples.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Comparison {
-    /// Images compared.
-    pub images: usize,
-    /// The layers in the order in which they run; the last is the answer.
+    /// Samples compared.
+    pub samples: usize,
+    /// The layers in the order in which they run.
     pub layers: Vec<LayerComparison>,
-    /// The share of images whose greatest answer is the same.
-    pub agreement: f64,
+    /// Signal to quantization noise of each output, in decibels; infinite without noise.
+    pub outputs_db: Vec<f64>,
 }
 
 impl Comparison {
-    /// Runs both over batches of images `[n, channels, height, width]`.
+    /// Runs both over batches of samples.
     ///
     /// # Panics
-    /// If the model is not of this graph, or a batch holds no whole number of images.
+    /// If the model is not of this graph, or a batch holds no whole number of samples, the same of
+    /// every input.
     #[must_use]
-    pub fn new<B: AsRef<[f32]>>(
+    pub fn new<B: Samples>(
         graph: &Graph,
         model: &QuantizedModel,
         batches: impl IntoIterator<Item = B>,
@@ -52,60 +55,57 @@ impl Comparison {
         Self::visited(graph, model, batches, isa, |_, _| {})
     }
 
-    /// The same, and shows the answers of each image, in f32 and in eight bits.
-    pub(super) fn visited<B: AsRef<[f32]>>(
+    /// The same, and shows the answers of each sample, in f32 and in eight bits.
+    pub(super) fn visited<B: Samples>(
         graph: &Graph,
         model: &QuantizedModel,
         batches: impl IntoIterator<Item = B>,
         isa: Isa,
-        mut visit: impl FnMut(&[f32], &[f32]),
+        mut visit: impl FnMut(&[&[f32]], &[&[f32]]),
     ) -> Self {
-        let steps = steps(graph, model.joins_sums);
-        let shapes = std::iter::once(graph.shape(graph.input()));
-        let shapes: Vec<_> = shapes.chain(steps.iter().map(|step| step.shape)).collect();
-        assert_eq!(shapes, model.shapes, "the model is of another graph");
-        let lens: Vec<usize> = shapes.iter().map(|shape| shape.iter().product()).collect();
-        let mut float = FloatRun::new(shapes[0], &steps);
+        let steps = Steps::new(graph, model.joins_sums);
+        assert!(steps.shapes().eq(&model.shapes), "the model is of another graph");
+        let mut float = FloatRun::new(&steps);
         let mut workspace = Workspace::new();
-        let mut real = vec![0.0; lens.iter().copied().max().unwrap_or(0)];
-        let mut answer = vec![0.0; lens[lens.len() - 1]];
-        let mut ratios = vec![Ratio::default(); steps.len()];
-        let (mut images, mut agreeing) = (0, 0_usize);
+        let mut real = Vec::new();
+        let mut answers: Vec<Vec<f32>> =
+            model.outputs().map(|port| vec![0.0; port.numbers()]).collect();
+        let mut ratios = vec![Ratio::default(); model.shapes.len()];
+        let mut samples = 0;
         for batch in batches {
-            let batch = batch.as_ref();
-            assert!(batch.len().is_multiple_of(lens[0]), "whole images");
-            for image in batch.chunks_exact(lens[0]) {
-                float.run(&steps, image);
-                model.run_visited(isa, image, &mut answer, &mut workspace, 1, |tensor, numbers| {
-                    if tensor == 0 || tensor == steps.len() {
-                        return;
-                    }
+            let count = batch.count(&steps.inputs).expect("whole samples of every input");
+            for sample in 0..count {
+                let x = |input: usize| batch.one(input, steps.inputs[input].numbers(), sample);
+                float.run(&steps, x);
+                let x: Vec<&[f32]> = (0..steps.inputs.len()).map(x).collect();
+                let mut y: Vec<&mut [f32]> = answers.iter_mut().map(Vec::as_mut_slice).collect();
+                model.run_visited(isa, &x, &mut y, 0..1, &mut workspace, 1, |tensor, numbers| {
                     let given = match numbers {
                         Numbers::Real(given) => given,
                         Numbers::Codes(codes) => {
-                            let real = &mut real[..lens[tensor]];
-                            model.real(isa, tensor, codes, real);
-                            real
+                            real.resize(codes.len(), 0.0);
+                            model.real(isa, tensor, codes, &mut real);
+                            &real
                         }
                     };
-                    ratios[tensor - 1].add(&float.tensors[tensor], given);
+                    ratios[tensor].add(&float.tensors[tensor], given);
                 });
-                let right = &float.tensors[steps.len()];
-                ratios[steps.len() - 1].add(right, &answer);
-                images += 1;
-                agreeing += usize::from(greatest(right) == greatest(&answer));
-                visit(right, &answer);
+                samples += 1;
+                let of_output = |output: &Output| &float.tensors[output.tensor][..];
+                let right: Vec<&[f32]> = steps.outputs.iter().map(of_output).collect();
+                visit(&right, &answers.iter().map(Vec::as_slice).collect::<Vec<_>>());
             }
         }
-        let layers = model.layers.iter().zip(ratios).map(|(layer, ratio)| LayerComparison {
+        let of_layers = ratios[model.inputs.len()..].iter();
+        let layers = model.layers.iter().zip(of_layers).map(|(layer, ratio)| LayerComparison {
             name: layer.name.clone(),
             sqnr_db: ratio.decibels(),
             arithmetic: layer.arithmetic(),
             multiply_adds: layer.multiply_adds,
             weight_bytes: layer.weight_bytes(),
         });
-        let agreement = agreeing as f64 / images.max(1) as f64;
-        Self { images, layers: layers.collect(), agreement }
+        let outputs = model.outputs.iter().map(|output| ratios[output.tensor].decibels());
+        Self { samples, layers: layers.collect(), outputs_db: outputs.collect() }
     }
 }
 
@@ -124,22 +124,11 @@ impl Ratio {
         }
     }
 
-    fn decibels(self) -> f64 {
+    fn decibels(&self) -> f64 {
         if self.noise == 0.0 {
             // Of no signal either, where all is zero.
             return f64::INFINITY;
         }
         10.0 * (self.signal / self.noise).log10()
     }
-}
-
-/// The place of the first of the greatest numbers.
-pub(super) fn greatest(values: &[f32]) -> usize {
-    let mut best = 0;
-    for (index, value) in values.iter().enumerate() {
-        if *value > values[best] {
-            best = index;
-        }
-    }
-    best
 }

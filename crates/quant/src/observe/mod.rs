@@ -4,4 +4,5 @@ mod histogram;
 mod observer;
 mod range;
 
-pub use observer::{Calibration, ObserveError, Observer};
+pub(crate) use observer::Observer;
+pub use observer::{Calibration, ObserveError};

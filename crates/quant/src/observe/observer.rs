@@ -1,22 +1,41 @@
 //! Watches a tensor batch by batch, and says in the end which scheme suits it.
 
+use serde::{Deserialize, Serialize};
+
 use super::histogram::Histogram;
 use super::range;
 use crate::scheme::{ActivationScheme, SchemeError};
 
 /// How a range follows from what was seen.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Calibration {
     /// From the least number to the greatest.
     MinMax,
     /// The middle part of all numbers, as a fraction: `0.9999` leaves out one in 20 000 on each
     /// side.
+    #[serde(with = "fraction")]
     Percentile(f64),
     /// The range whose codes lose the least information, by the Kullback–Leibler divergence.
     Entropy,
     /// The range whose codes have the least mean squared error.
     MeanSquaredError,
+}
+
+/// A fraction in JSON to its last bit.
+mod fraction {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use crate::network::Exact;
+
+    pub(super) fn serialize<S: Serializer>(value: &f64, to: S) -> Result<S::Ok, S::Error> {
+        Exact(*value).serialize(to)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+        Exact::deserialize(from).map(|Exact(value)| value)
+    }
 }
 
 /// Why no scheme follows.
@@ -51,7 +70,7 @@ pub enum ObserveError {
 ///
 /// The result depends on the numbers seen, not on their order or batches.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Observer {
+pub(crate) struct Observer {
     calibration: Calibration,
     count: u64,
     low: f32,
@@ -64,7 +83,7 @@ impl Observer {
     ///
     /// # Errors
     /// [`ObserveError::Percentile`] for a fraction that is not above 0 and at most 1.
-    pub fn try_new(calibration: Calibration) -> Result<Self, ObserveError> {
+    pub(crate) fn try_new(calibration: Calibration) -> Result<Self, ObserveError> {
         if let Calibration::Percentile(fraction) = calibration
             && !(fraction > 0.0 && fraction <= 1.0)
         {
@@ -78,7 +97,7 @@ impl Observer {
     ///
     /// # Errors
     /// [`ObserveError::NotFinite`] for NaN or infinity; the batch then counts for nothing.
-    pub fn observe(&mut self, values: &[f32]) -> Result<(), ObserveError> {
+    pub(crate) fn observe(&mut self, values: &[f32]) -> Result<(), ObserveError> {
         let Some([low, high]) = ends(values) else {
             let index = values.iter().position(|value| !value.is_finite()).unwrap_or_default();
             return Err(ObserveError::NotFinite { index, value: values[index] });
@@ -92,14 +111,12 @@ impl Observer {
     }
 
     /// How many numbers were seen.
-    #[must_use]
-    pub const fn count(&self) -> u64 {
+    pub(crate) const fn count(&self) -> u64 {
         self.count
     }
 
     /// The least and the greatest number seen, if any.
-    #[must_use]
-    pub fn seen(&self) -> Option<[f32; 2]> {
+    pub(crate) fn seen(&self) -> Option<[f32; 2]> {
         (self.count > 0).then_some([self.low, self.high])
     }
 
@@ -107,7 +124,7 @@ impl Observer {
     ///
     /// # Errors
     /// [`ObserveError::Empty`] if nothing was seen, [`ObserveError::Scheme`] if it was all zero.
-    pub fn scheme(&self) -> Result<ActivationScheme, ObserveError> {
+    pub(crate) fn scheme(&self) -> Result<ActivationScheme, ObserveError> {
         let [low, high] = self.seen().ok_or(ObserveError::Empty)?;
         // What the histogram cannot improve on, and what it cannot hold.
         let whole = ActivationScheme::try_from_range(low, high)?;

@@ -1,18 +1,20 @@
 //! Models that are written and read, cut, damaged, and forged.
 
+use std::collections::{BTreeMap, HashMap};
+use std::error::Error;
+
+use safetensors::SafeTensors;
+use safetensors::tensor::{Dtype, TensorView};
 use sha2::{Digest, Sha256};
 use updraft_quant::slices::{Isa, Pooling};
 use updraft_quant::{
-    Binary, Calibration, FileError, Function, Graph, Quantization, QuantizedModel, Unary, Window,
-    Workspace,
+    Binary, Calibration, FileError, Function, Graph, Port, Quantization, QuantizedModel, Unary,
+    Window, Workspace,
 };
 
-/// What comes before the layers: magic, version, length, hash.
-const HEADER: usize = 8 + 4 + 8 + 32;
-
-fn model() -> Result<QuantizedModel, Box<dyn std::error::Error>> {
-    let mut graph = Graph::try_new([2, 4, 4])?;
-    let image = graph.input();
+fn model() -> Result<QuantizedModel, Box<dyn Error>> {
+    let mut graph = Graph::new();
+    let image = graph.input("image", &[2, 4, 4])?;
     let same = Window { padding: [1; 2], ..Window::new([3, 3]) };
     let ramp: Vec<f32> = (0..64).map(|i| (i % 7) as f32 - 3.0).collect();
     let maps = graph.convolution("maps", image, same, 1, &ramp[..36], &[0.5, -0.5])?;
@@ -48,28 +50,45 @@ fn model() -> Result<QuantizedModel, Box<dyn std::error::Error>> {
 }
 
 fn answers(model: &QuantizedModel) -> Vec<f32> {
-    let [image, answer] = model.shapes().map(|shape| shape.iter().product::<usize>());
-    let x: Vec<f32> = (0..3 * image).map(|i| (i * 29 % 97) as f32 / 48.0 - 1.0).collect();
-    let mut y = vec![0.0; 3 * answer];
+    let x: Vec<f32> =
+        (0..3 * model.inputs()[0].numbers()).map(|i| (i * 29 % 97) as f32 / 48.0 - 1.0).collect();
+    let mut y = vec![0.0; 3 * model.outputs().map(Port::numbers).sum::<usize>()];
     model.run(Isa::detect(), &x, &mut y, &mut Workspace::new(), 1);
     y
 }
 
-/// A file with the right length and hash for its layers.
-fn sealed(body: &[u8]) -> Vec<u8> {
-    let mut file = b"UPDRAFTQ".to_vec();
-    file.extend(5_u32.to_le_bytes());
-    file.extend((body.len() as u64).to_le_bytes());
-    file.extend(Sha256::digest(body));
-    file.extend(body);
-    file
+/// The tensors of a file but its hash, and its header.
+fn opened(bytes: &[u8]) -> Result<(BTreeMap<String, TensorView<'_>>, String), Box<dyn Error>> {
+    let file = SafeTensors::deserialize(bytes)?;
+    let (_, metadata) = SafeTensors::read_metadata(bytes)?;
+    let header = metadata.metadata().as_ref().and_then(|all| all.get("updraft-quant"));
+    let mut tensors: BTreeMap<_, _> = file.tensors().into_iter().collect();
+    tensors.remove("sha256");
+    Ok((tensors, header.ok_or("no header")?.clone()))
+}
+
+/// A file with the right hash for its header and tensors.
+fn sealed(tensors: &BTreeMap<String, TensorView<'_>>, header: &str) -> Vec<u8> {
+    let mut hash = Sha256::new();
+    hash.update(header);
+    for (name, tensor) in tensors {
+        hash.update(name);
+        hash.update(tensor.data());
+    }
+    let hash = hash.finalize();
+    let hash = TensorView::new(Dtype::U8, vec![32], &hash).expect("32 bytes");
+    let all = tensors.clone().into_iter().chain([("sha256".to_owned(), hash)]);
+    let metadata = HashMap::from([("updraft-quant".to_owned(), header.to_owned())]);
+    safetensors::serialize(all, Some(metadata)).expect("whole tensors")
 }
 
 #[test]
-fn what_is_read_is_what_was_written() -> Result<(), Box<dyn std::error::Error>> {
+fn what_is_read_is_what_was_written() -> Result<(), Box<dyn Error>> {
     let model = model()?;
     let bytes = model.to_bytes();
-    assert_eq!(sealed(&bytes[HEADER..]), bytes);
+    let (tensors, header) = opened(&bytes)?;
+    assert_eq!(sealed(&tensors, &header), bytes);
+    assert_eq!(tensors["layer0.weights"].shape(), [2, 18]);
     let read = QuantizedModel::try_from_bytes(&bytes)?;
     assert_eq!(read.to_bytes(), bytes);
     assert_eq!(answers(&read), answers(&model));
@@ -77,30 +96,28 @@ fn what_is_read_is_what_was_written() -> Result<(), Box<dyn std::error::Error>> 
     assert_eq!(read.plan(), model.plan());
     assert_eq!(read.calibrated(), model.calibrated());
     assert_eq!(read.calibrated().set_hash, "c0ffee");
-    assert_eq!(read.calibrated().images, 2);
+    assert_eq!(read.calibrated().samples, 2);
     Ok(())
 }
 
 #[test]
-fn a_file_that_is_cut_anywhere_is_refused() -> Result<(), Box<dyn std::error::Error>> {
+fn a_file_that_is_cut_anywhere_is_refused() -> Result<(), Box<dyn Error>> {
     let bytes = model()?.to_bytes();
     for len in 0..bytes.len() {
         let error = QuantizedModel::try_from_bytes(&bytes[..len]).expect_err("cut");
-        match (len, &error) {
-            (0..8, FileError::Foreign) | (8.., FileError::Truncated { .. }) => {}
-            _ => panic!("{len} bytes: {error}"),
-        }
-        if len >= HEADER {
-            // Cut, and sealed again: the layers themselves end early.
-            let forged = sealed(&bytes[HEADER..len]);
-            assert!(QuantizedModel::try_from_bytes(&forged).is_err(), "{len} bytes");
-        }
+        assert!(matches!(error, FileError::Container { .. }), "{len} bytes: {error}");
+    }
+    let (tensors, header) = opened(&bytes)?;
+    for name in tensors.keys() {
+        let mut fewer = tensors.clone();
+        fewer.remove(name);
+        assert!(QuantizedModel::try_from_bytes(&sealed(&fewer, &header)).is_err(), "no {name}");
     }
     Ok(())
 }
 
 #[test]
-fn every_damaged_byte_is_noticed() -> Result<(), Box<dyn std::error::Error>> {
+fn every_damaged_byte_is_noticed() -> Result<(), Box<dyn Error>> {
     let bytes = model()?.to_bytes();
     for at in 0..bytes.len() {
         let mut damaged = bytes.clone();
@@ -108,24 +125,28 @@ fn every_damaged_byte_is_noticed() -> Result<(), Box<dyn std::error::Error>> {
         assert!(QuantizedModel::try_from_bytes(&damaged).is_err(), "byte {at}");
     }
     let error = |bytes: &[u8]| QuantizedModel::try_from_bytes(bytes).expect_err("bad");
-    assert_eq!(error(b"ONNX or so, but not ours"), FileError::Foreign);
-    let mut newer = bytes.clone();
-    newer[8] = 6;
-    assert_eq!(error(&newer), FileError::Version { version: 6 });
+    assert!(matches!(error(b"ONNX or so, but not ours"), FileError::Container { .. }));
+    let (mut tensors, header) = opened(&bytes)?;
+    let newer = header.replacen("\"version\":6", "\"version\":7", 1);
+    assert_eq!(error(&sealed(&tensors, &newer)), FileError::Version { version: 7 });
+    let foreign = safetensors::serialize(tensors.clone(), None)?;
+    assert_eq!(error(&foreign), FileError::Foreign);
     let mut damaged = bytes.clone();
-    damaged[HEADER + 40] ^= 1;
+    *damaged.last_mut().expect("bytes") ^= 1;
     assert_eq!(error(&damaged), FileError::Hash);
-    assert_eq!(error(&[&bytes[..], b"more"].concat()), FileError::Trailing { extra: 4 });
-    let more = [&bytes[HEADER..], b"more"].concat();
-    assert_eq!(error(&sealed(&more)), FileError::Trailing { extra: 4 });
+    let more = tensors["layer0.bias"].clone();
+    tensors.insert("more".to_owned(), more);
+    let message = error(&sealed(&tensors, &header)).to_string();
+    assert!(message.contains("a tensor that no layer has"), "{message}");
     Ok(())
 }
 
 #[test]
-fn forged_layers_never_panic() -> Result<(), Box<dyn std::error::Error>> {
+fn forged_files_never_panic_and_take_no_more_memory_than_a_few_times_their_bytes()
+-> Result<(), Box<dyn Error>> {
     let model = model()?;
     let bytes = model.to_bytes();
-    let body = &bytes[HEADER..];
+    let (tensors, header) = opened(&bytes)?;
     let mut state = 0x9E37_79B9_7F4A_7C15_u64;
     let mut next = |below: usize| {
         state ^= state << 13;
@@ -133,23 +154,43 @@ fn forged_layers_never_panic() -> Result<(), Box<dyn std::error::Error>> {
         state ^= state << 17;
         (state >> 16) as usize % below
     };
+    let names: Vec<&String> = tensors.keys().collect();
     let mut accepted = 0;
     for _ in 0..20_000 {
-        let mut forged = body.to_vec();
-        for _ in 0..=next(3) {
+        let (mut forged, mut tensors) = (header.clone().into_bytes(), tensors.clone());
+        let mut values = Vec::new();
+        if next(3) == 0 {
+            let name = names[next(names.len())];
+            let tensor = tensors[name].clone();
+            values.extend(tensor.data());
+            let at = next(values.len());
+            values[at] = [0, 1, 2, 127, 128, 255][next(6)];
+            let tensor = TensorView::new(tensor.dtype(), tensor.shape().to_vec(), &values)?;
+            tensors.insert(name.clone(), tensor);
+        }
+        for _ in 0..next(3) {
             let at = next(forged.len());
-            match next(4) {
-                0 => forged[at] ^= 1 << next(8),
-                1 => forged[at] = [0, 1, 2, 127, 128, 255][next(6)],
-                2 => drop(forged.remove(at)),
-                _ => forged.insert(at, next(256) as u8),
+            match next(3) {
+                // Numbers, small and large: shapes, tensors, schemes.
+                0 if forged[at].is_ascii_digit() => forged[at] = b'0' + next(10) as u8,
+                0 if forged[at] == b',' => forged.insert(at, b'9'),
+                1 => drop(forged.remove(at)),
+                _ => forged[at] = b" 0123456789[]{},:ntf\".-e"[next(24)],
             }
         }
-        if let Ok(read) = QuantizedModel::try_from_bytes(&sealed(&forged)) {
+        let Ok(forged) = String::from_utf8(forged) else { continue };
+        let forged = sealed(&tensors, &forged);
+        let mut read = None;
+        let used = allocation_counter::measure(|| {
+            read = QuantizedModel::try_from_bytes(&forged).ok();
+        });
+        assert!(used.bytes_max < 100 * forged.len() as u64, "{} bytes", used.bytes_max);
+        if let Some(read) = read {
             accepted += 1;
-            assert_eq!(read.to_bytes(), sealed(&forged));
+            let again = QuantizedModel::try_from_bytes(&read.to_bytes())?;
+            assert_eq!(again.to_bytes(), read.to_bytes());
             // Other weights and scales make another model, not a broken one.
-            if read.shapes() == model.shapes() {
+            if read.inputs() == model.inputs() && read.outputs().eq(model.outputs()) {
                 assert_eq!(answers(&read).len(), 9);
             }
         }

@@ -8,4 +8,6 @@ mod file;
 mod memory;
 mod network;
 mod onnx;
+mod ports;
+mod resize;
 mod zeros;

@@ -11,8 +11,8 @@ type Built<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// Every kind of layer that has a form in eight bits.
 fn network() -> Built<Graph> {
-    let mut graph = Graph::try_new([3, 12, 12])?;
-    let x = graph.input();
+    let mut graph = Graph::new();
+    let x = graph.input("image", &[3, 12, 12])?;
     let same = Window { padding: [1; 2], ..Window::new([3, 3]) };
     let stem = graph.convolution("stem", x, same, 1, &scattered(1, 8 * 27), &[0.1; 8])?;
     let identity = Function::identity();

@@ -43,8 +43,8 @@ fn texts<'a>(fields: &[(u64, u64, &'a [u8])], number: u64) -> Vec<&'a str> {
 }
 
 fn model() -> Result<QuantizedModel, Box<dyn std::error::Error>> {
-    let mut graph = Graph::try_new([2, 4, 4])?;
-    let image = graph.input();
+    let mut graph = Graph::new();
+    let image = graph.input("image", &[2, 4, 4])?;
     let same = Window { padding: [1; 2], ..Window::new([3, 3]) };
     let ramp: Vec<f32> = (0..36).map(|i| (i % 7) as f32 - 3.0).collect();
     let maps = graph.convolution("maps", image, same, 1, &ramp, &[0.5, -0.5])?;
@@ -103,8 +103,8 @@ fn every_value_is_given_before_it_is_read() -> Result<(), Box<dyn std::error::Er
 
 #[test]
 fn a_joined_sum_has_no_codes_before_it() -> Result<(), Box<dyn std::error::Error>> {
-    let mut graph = Graph::try_new([2, 4, 4])?;
-    let image = graph.input();
+    let mut graph = Graph::new();
+    let image = graph.input("image", &[2, 4, 4])?;
     let weights = [0.5, -1.0, 0.25, 1.0];
     let maps = graph.convolution("maps", image, Window::new([1, 1]), 1, &weights, &[0.0; 2])?;
     graph.add("sum", maps, image)?;

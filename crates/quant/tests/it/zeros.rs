@@ -3,7 +3,9 @@
 use std::error::Error;
 
 use updraft_quant::slices::{Isa, Pooling};
-use updraft_quant::{Calibration, Evaluation, Graph, QuantizedModel, Window, Workspace};
+use updraft_quant::{
+    Accuracy, Calibration, Evaluation, Graph, Port, QuantizedModel, Window, Workspace,
+};
 
 const ALL: [Calibration; 4] = [
     Calibration::MinMax,
@@ -15,8 +17,8 @@ const ALL: [Calibration; 4] = [
 /// A live path and a dead one, whose rectifier lets nothing through; its last convolution is all
 /// bias. Both are added, multiplied, pooled and told apart.
 pub(crate) fn half_dead() -> Result<Graph, Box<dyn Error>> {
-    let mut graph = Graph::try_new([2, 4, 4])?;
-    let image = graph.input();
+    let mut graph = Graph::new();
+    let image = graph.input("image", &[2, 4, 4])?;
     let same = Window { padding: [1; 2], ..Window::new([3, 3]) };
     let ramp: Vec<f32> = (0..54).map(|i| (i % 7) as f32 / 7.0 - 0.4).collect();
     let live = graph.convolution("live", image, same, 1, &ramp[..36], &[0.1, 0.2])?;
@@ -39,8 +41,8 @@ pub(crate) fn images() -> Vec<f32> {
 }
 
 fn answers(model: &QuantizedModel, x: &[f32]) -> Vec<f32> {
-    let [image, answer] = model.shapes().map(|shape| shape.iter().product::<usize>());
-    let mut y = vec![0.0; x.len() / image * answer];
+    let answer: usize = model.outputs().map(Port::numbers).sum();
+    let mut y = vec![0.0; x.len() / model.inputs()[0].numbers() * answer];
     model.run(Isa::detect(), x, &mut y, &mut Workspace::new(), 1);
     y
 }
@@ -52,7 +54,7 @@ fn furthest(a: &[f32], b: &[f32]) -> f32 {
 #[test]
 fn a_dead_rectifier_is_exactly_zero_and_named() -> Result<(), Box<dyn Error>> {
     let (graph, x) = (half_dead()?, images());
-    let right = graph.forward(&x);
+    let right = graph.forward(&x).remove(0);
     for calibration in ALL {
         let model = QuantizedModel::try_quantize(&graph, [&x], calibration)?;
         assert!(model.plan().is_int8());
@@ -68,10 +70,10 @@ fn a_dead_rectifier_is_exactly_zero_and_named() -> Result<(), Box<dyn Error>> {
             .collect();
         assert_eq!(zero, ["dead+dead.relu", "dead.most"]);
         let said = model.plan().to_string();
-        assert!(said.contains("dead.most: int8, zero for every calibration image\n"), "{said}");
+        assert!(said.contains("dead.most: int8, zero for every calibration sample\n"), "{said}");
         assert!(said.contains("sum: int8\n"), "{said}");
         let labels = vec![0; 40];
-        let told = Evaluation::try_new(&graph, &model, [(&x, labels)], Isa::detect())?;
+        let told = Evaluation::try_new(&graph, &model, [(&x, labels)], &Accuracy, Isa::detect())?;
         assert_eq!(told.zero_layers, zero);
         for layer in &told.layers {
             // Where f32 gives zero, there is no noise; elsewhere there is some.
@@ -89,8 +91,8 @@ fn a_dead_rectifier_is_exactly_zero_and_named() -> Result<(), Box<dyn Error>> {
 fn a_layer_that_was_dead_in_calibration_still_tells_large_from_small() -> Result<(), Box<dyn Error>>
 {
     // The rectifier lets through what is above 1; calibration has nothing above 0.5.
-    let mut graph = Graph::try_new([1, 1, 1])?;
-    let x = graph.input();
+    let mut graph = Graph::new();
+    let x = graph.input("image", &[1, 1, 1])?;
     let hidden = graph.linear("hidden", x, &[1.0], &[-1.0])?;
     let hidden = graph.rectifier("relu", hidden);
     graph.linear("answer", hidden, &[1.0], &[0.25])?;
@@ -107,8 +109,8 @@ fn a_layer_that_was_dead_in_calibration_still_tells_large_from_small() -> Result
 #[test]
 fn constants_keep_their_value() -> Result<(), Box<dyn Error>> {
     for value in [0.7_f32, -3.0, 1e-6] {
-        let mut graph = Graph::try_new([1, 2, 2])?;
-        let x = graph.input();
+        let mut graph = Graph::new();
+        let x = graph.input("image", &[1, 2, 2])?;
         let constant =
             graph.convolution("constant", x, Window::new([1, 1]), 1, &[0.0], &[value])?;
         graph.convolution("double", constant, Window::new([1, 1]), 1, &[2.0], &[0.0])?;

@@ -2,9 +2,7 @@
 //!
 //! The file is a sequence of records: the length of the data (u64, little endian), the masked
 //! CRC-32C of those eight bytes, the data, the masked CRC-32C of the data. The data is a protocol
-//! buffer `Event` with `wall_time` (1, double), `step` (2, varint), and either `file_version`
-//! (3, string) or `summary` (5) of `Value`s (1) with `tag` (1, string) and `simple_value`
-//! (2, float).
+//! buffer, an [`Event`].
 //!
 //! Source: `tensorflow/core/lib/io/record_writer.cc`, `event.proto` and `summary.proto`.
 
@@ -13,6 +11,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use prost::Message;
 use serde_json::Value;
 
 use super::schema::RunSchema;
@@ -35,6 +34,32 @@ const STEP: [(&str, &str); 4] = [
 /// The numbers of an epoch beside its metrics.
 const EPOCH: [(&str, &str); 2] =
     [("epoch/samples_per_s", "/samples_per_s"), ("epoch/resident_bytes", "/resident_bytes")];
+
+#[derive(Clone, PartialEq, Message)]
+struct Event {
+    #[prost(double, tag = "1")]
+    wall_time: f64,
+    #[prost(int64, optional, tag = "2")]
+    step: Option<i64>,
+    #[prost(string, optional, tag = "3")]
+    file_version: Option<String>,
+    #[prost(message, optional, tag = "5")]
+    summary: Option<Summary>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Summary {
+    #[prost(message, repeated, tag = "1")]
+    value: Vec<Scalar>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Scalar {
+    #[prost(string, tag = "1")]
+    tag: String,
+    #[prost(float, optional, tag = "2")]
+    simple_value: Option<f32>,
+}
 
 /// Tags with the JSON pointers of their numbers.
 type Scalars = Vec<(String, String)>;
@@ -73,10 +98,11 @@ impl EventFile {
             of_epochs.extend(scalars);
         }
         let mut file = Self { file, path, of_steps, of_epochs };
-        let mut event = Vec::new();
-        double(&mut event, 1, now());
-        bytes(&mut event, 3, b"brain.Event:2");
-        file.record(&event)?;
+        file.record(&Event {
+            wall_time: now(),
+            file_version: Some("brain.Event:2".to_owned()),
+            ..Event::default()
+        })?;
         Ok(file)
     }
 
@@ -87,31 +113,25 @@ impl EventFile {
             Some("epoch") => (&self.of_epochs, value["step"].as_u64()),
             _ => return Ok(()),
         };
-        let mut summary = Vec::new();
-        let mut scalar = |tag: &str, number: f64| {
-            let mut value = Vec::new();
-            bytes(&mut value, 1, tag.as_bytes());
-            float(&mut value, 2, number as f32);
-            bytes(&mut summary, 1, &value);
+        let scalar = |(tag, pointer): &(String, String)| {
+            let number = value.pointer(pointer).and_then(Value::as_f64)?;
+            Some(Scalar { tag: tag.clone(), simple_value: Some(number as f32) })
         };
-        for (tag, pointer) in scalars {
-            if let Some(number) = value.pointer(pointer).and_then(Value::as_f64) {
-                scalar(tag, number);
-            }
-        }
-        let mut event = Vec::new();
-        double(&mut event, 1, now());
-        key(&mut event, 2, 0);
-        varint(&mut event, step.unwrap_or_default());
-        bytes(&mut event, 5, &summary);
-        self.record(&event)
+        let summary = Summary { value: scalars.iter().filter_map(scalar).collect() };
+        self.record(&Event {
+            wall_time: now(),
+            step: Some(step.unwrap_or_default() as i64),
+            summary: Some(summary),
+            ..Event::default()
+        })
     }
 
     pub(super) fn flush(&mut self) -> Result<(), RunError> {
         self.file.flush().map_err(|cause| RunError::io("write", &self.path, cause))
     }
 
-    fn record(&mut self, data: &[u8]) -> Result<(), RunError> {
+    fn record(&mut self, event: &Event) -> Result<(), RunError> {
+        let data = &event.encode_to_vec()[..];
         let length = (data.len() as u64).to_le_bytes();
         let parts = [&length[..], &masked_crc(&length), data, &masked_crc(data)];
         parts
@@ -132,34 +152,6 @@ fn masked_crc(data: &[u8]) -> [u8; 4] {
     crc32c::crc32c(data).rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes()
 }
 
-fn key(message: &mut Vec<u8>, field: u64, wire_type: u64) {
-    varint(message, field << 3 | wire_type);
-}
-
-fn varint(message: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        message.push((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
-    }
-    message.push(value as u8);
-}
-
-fn double(message: &mut Vec<u8>, field: u64, value: f64) {
-    key(message, field, 1);
-    message.extend(value.to_le_bytes());
-}
-
-fn float(message: &mut Vec<u8>, field: u64, value: f32) {
-    key(message, field, 5);
-    message.extend(value.to_le_bytes());
-}
-
-fn bytes(message: &mut Vec<u8>, field: u64, value: &[u8]) {
-    key(message, field, 2);
-    varint(message, value.len() as u64);
-    message.extend(value);
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -172,15 +164,6 @@ mod tests {
         // CRC-32C of "123456789" is 0xe3069283 (the catalogue's check value).
         let expected = 0xe306_9283_u32.rotate_right(15).wrapping_add(0xa282_ead8);
         assert_eq!(masked_crc(b"123456789"), expected.to_le_bytes());
-    }
-
-    #[test]
-    fn numbers_of_any_length_are_varints() {
-        for (value, expected) in [(0, vec![0]), (127, vec![127]), (300, vec![0xac, 0x02])] {
-            let mut message = Vec::new();
-            varint(&mut message, value);
-            assert_eq!(message, expected);
-        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ pub use kind::{Opening, Predictor, Quantizer, Registry, TaskKind, TaskPlan};
 pub(crate) use picture::PICTURES;
 pub use picture::Picture;
 pub use place::refuse_folder;
-pub use quantizable::{CalibrationSamples, LabeledBatches, Quantizable};
+pub use quantizable::{CalibrationSamples, InputBatches, Quantizable, ScoredBatches, evaluated};
 pub use serving::{ClassProbability, Outcome, Predicted, Quantity, Serving};
 pub use tile::Tile;
 pub use workload::{About, BatchOf, StreamUse, Streams, Workload};

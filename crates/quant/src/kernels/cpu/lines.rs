@@ -155,6 +155,31 @@ impl Line for Accumulate<'_> {
     }
 }
 
+/// `to = clamp((Σ from·weights + offset) · factor)`, of four lines.
+#[derive(Debug)]
+pub(crate) struct Blend<'a> {
+    pub(crate) from: [&'a [u8]; 4],
+    pub(crate) weights: [i32; 4],
+    pub(crate) offset: i32,
+    pub(crate) factor: f32,
+    pub(crate) clamp: Clamp,
+    pub(crate) to: &'a mut [u8],
+}
+
+impl Line for Blend<'_> {
+    #[inline(always)]
+    fn run(self) {
+        let [a, b, c, d] = self.from;
+        for ((((to, a), b), c), d) in self.to.iter_mut().zip(a).zip(b).zip(c).zip(d) {
+            let all = [*a, *b, *c, *d].map(i32::from).into_iter().zip(self.weights);
+            let sum = all.fold(self.offset, |sum, (code, weight)| {
+                sum.wrapping_add(code.wrapping_mul(weight))
+            });
+            *to = self.clamp.apply(sum as f32 * self.factor);
+        }
+    }
+}
+
 /// `to = clamp((from + offset) · factor)`.
 #[derive(Debug)]
 pub(crate) struct Rescale<'a> {

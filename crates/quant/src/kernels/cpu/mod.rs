@@ -23,7 +23,7 @@ mod ymm;
 
 pub(crate) use depthwise::{ChannelJob, Codes};
 pub(crate) use lines::{
-    Accumulate, Add, Dequantize, Maximum, Multiply, Quantize, Rescale, run as run_line,
+    Accumulate, Add, Blend, Dequantize, Maximum, Multiply, Quantize, Rescale, run as run_line,
 };
 pub(crate) use sink::{Clamp, Plus, Raw, Requantized, Scaled, Summed};
 pub(crate) use tile::{DotJob, Output};

@@ -1,8 +1,7 @@
 //! Why bytes are no model.
 
-use updraft_conv::slices::GeometryError;
-
 use super::VERSION;
+use crate::operation::OperationError;
 use crate::scheme::SchemeError;
 use crate::weights::WeightError;
 
@@ -10,8 +9,14 @@ use crate::weights::WeightError;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
-    /// The first bytes are another format's.
-    #[error("the bytes do not begin as a quantized model of updraft does; is it another file?")]
+    /// The bytes are no safetensors file, or only a part of one.
+    #[error("the bytes are no safetensors file: {cause}; was the file cut, or is it another?")]
+    Container {
+        /// What the container's reader says.
+        cause: String,
+    },
+    /// A safetensors file of something else.
+    #[error("the file is no quantized model of updraft: its metadata has no header of one")]
     Foreign,
     /// Another version.
     #[error(
@@ -21,23 +26,15 @@ pub enum FileError {
         /// The file's version.
         version: u32,
     },
-    /// The bytes end early.
-    #[error("the file ends at byte {at}, within {what}; it was cut, copy it again")]
-    Truncated {
-        /// What was being read.
-        what: &'static str,
-        /// How many bytes there are.
-        at: usize,
-    },
-    /// Bytes follow where none should.
-    #[error("{extra} bytes follow the model; it is damaged, copy it again")]
-    Trailing {
-        /// How many.
-        extra: usize,
-    },
     /// The bytes are not those that were written.
-    #[error("the file's hash does not fit its bytes; it is damaged, copy it again")]
+    #[error("the file's hash does not fit its content; it is damaged, copy it again")]
     Hash,
+    /// The header has a part that no model has.
+    #[error("the file's header is not one of a model: {cause}")]
+    Header {
+        /// What is wrong.
+        cause: String,
+    },
     /// A part has a value that no model has.
     #[error("layer {layer}: {what} is not one of a model")]
     Value {
@@ -47,30 +44,27 @@ pub enum FileError {
         what: &'static str,
     },
     /// A tensor's scheme.
-    #[error("tensor {tensor}")]
+    #[error("tensor {tensor}: {cause}")]
     Scheme {
-        /// The tensor; 0 is the input.
+        /// The tensor; the inputs come first.
         tensor: usize,
         /// What is wrong.
-        #[source]
-        source: SchemeError,
+        cause: SchemeError,
     },
     /// A layer's weights.
-    #[error("layer {layer}")]
+    #[error("layer {layer}: {cause}")]
     Weights {
         /// The layer, counted from 0.
         layer: usize,
         /// What is wrong.
-        #[source]
-        source: WeightError,
+        cause: WeightError,
     },
-    /// A layer's window.
-    #[error("layer {layer}")]
-    Geometry {
+    /// A layer does not fit what it reads or has.
+    #[error("layer {layer}: {cause}")]
+    Operation {
         /// The layer, counted from 0.
         layer: usize,
         /// What is wrong.
-        #[source]
-        source: GeometryError,
+        cause: OperationError,
     },
 }

@@ -1,14 +1,17 @@
-//! A quantized model as the bytes of one file: version, length, hash, then every layer.
+//! A quantized model as the bytes of one safetensors file: a typed header, and the parameters.
 
-mod bytes;
 mod error;
+mod header;
 mod read;
 mod write;
 
 pub use error::FileError;
 
-/// The first bytes of every file.
-const MAGIC: [u8; 8] = *b"UPDRAFTQ";
+/// The key of the header in the file's metadata.
+const KEY: &str = "updraft-quant";
 
 /// The version that this code writes, and the only one that it reads.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
+
+/// The tensor that holds the hash of everything else.
+const HASH: &str = "sha256";

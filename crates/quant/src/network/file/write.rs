@@ -1,164 +1,134 @@
 //! From a model to bytes.
 
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+
+use safetensors::tensor::{Dtype, View};
 use sha2::{Digest, Sha256};
 
-use super::bytes::Writer;
-use super::{MAGIC, VERSION};
-use crate::kernels::Pooling;
-use crate::network::function::{Binary, Function, Line, Unary};
-use crate::network::fuse::{Step, Work};
-use crate::network::layer::Source;
+use super::header::{Header, Input, Layer, Output};
+use super::{HASH, KEY, VERSION};
+use crate::network::layer::Form;
 use crate::network::model::QuantizedModel;
-use crate::network::plan::Reason;
-use crate::network::quantization::Calibrated;
-use crate::observe::Calibration;
+use crate::operation::Parameters;
 
 impl QuantizedModel {
     /// The model as the bytes of a file. The same model gives the same bytes.
+    ///
+    /// The file is in the safetensors format: `layer0.weights`, `.scales` and `.bias` are the
+    /// parameters of a layer in the order of the graph, the metadata has everything else as JSON.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut body = Writer::default();
-        calibrated(&mut body, &self.calibrated);
-        body.0.push(self.joins_sums.into());
-        body.number(self.layers.len());
-        for (shape, scheme) in self.shapes.iter().zip(&self.schemes) {
-            body.numbers(shape);
-            body.0.extend(scheme.scale().to_le_bytes());
-            body.0.push(scheme.zero_point());
-        }
-        for layer in &self.layers {
-            body.bytes(layer.name.as_bytes());
-            body.0.extend([layer.is_rectified, layer.is_zero].map(u8::from));
-            body.number(layer.inputs.len());
-            body.numbers(&layer.inputs);
-            match &layer.source {
-                Source::Convolution { geometry, weights, addend } => {
-                    body.0.push(0);
-                    body.window(geometry);
-                    body.weights(weights);
-                    body.reals(addend.as_slice());
+        let mut tensors = BTreeMap::new();
+        let mut layers = Vec::new();
+        for (index, layer) in self.layers.iter().enumerate() {
+            let name = |part: &str| format!("layer{index}.{part}");
+            let mut in_f32 = None;
+            match &layer.form {
+                Form::Int8(kernel) => {
+                    if let Some(weights) = kernel.weights() {
+                        let (channels, each) = (weights.channels(), weights.each());
+                        let values = weights.values().iter().map(|value| value.to_le_bytes());
+                        let tensor = Tensor::new(Dtype::I8, &[channels, each], values);
+                        tensors.insert(name("weights"), tensor);
+                        let scales = weights.scales().iter().map(|scale| scale.to_le_bytes());
+                        tensors
+                            .insert(name("scales"), Tensor::new(Dtype::F32, &[channels], scales));
+                        let bias = weights.bias().iter().map(|bias| bias.to_le_bytes());
+                        tensors.insert(name("bias"), Tensor::new(Dtype::I32, &[channels], bias));
+                    }
                 }
-                Source::Add { factors } => {
-                    body.0.push(1);
-                    body.reals(factors);
-                }
-                Source::Pool { geometry, pooling } => {
-                    body.0.push(2);
-                    body.window(geometry);
-                    body.0.push(code_of(*pooling));
-                }
-                Source::Linear { weights } => {
-                    body.0.push(3);
-                    body.weights(weights);
-                }
-                Source::Function(function) => {
-                    body.0.push(4);
-                    program(&mut body, function);
-                }
-                Source::Multiply => body.0.push(5),
-                Source::Concatenate => body.0.push(6),
-                Source::Float { step, reason } => {
-                    body.0.push(7);
-                    float(&mut body, step, *reason);
+                Form::F32 { parameters, reason } => {
+                    in_f32 = Some(*reason);
+                    let Parameters { weights, bias } = parameters.as_ref();
+                    if !bias.is_empty() {
+                        let shape = [bias.len(), weights.len() / bias.len()];
+                        let weights = weights.iter().map(|weight| weight.to_le_bytes());
+                        tensors.insert(name("weights"), Tensor::new(Dtype::F32, &shape, weights));
+                        let bias = bias.iter().map(|bias| bias.to_le_bytes());
+                        tensors.insert(name("bias"), Tensor::new(Dtype::F32, &shape[..1], bias));
+                    }
                 }
             }
+            layers.push(Layer {
+                name: layer.name.clone(),
+                kind: layer.operation.kind().to_owned(),
+                settings: layer.operation.settings(),
+                inputs: layer.inputs.clone(),
+                scheme: self.schemes[self.inputs.len() + index].into(),
+                is_rectified: layer.is_rectified,
+                is_zero: layer.is_zero,
+                in_f32,
+            });
         }
-        let mut file = MAGIC.to_vec();
-        file.extend(VERSION.to_le_bytes());
-        file.extend((body.0.len() as u64).to_le_bytes());
-        file.extend(Sha256::digest(&body.0));
-        file.extend(body.0);
-        file
+        let inputs = self.inputs.iter().zip(&self.schemes);
+        let outputs = self.outputs.iter();
+        let header = Header {
+            version: VERSION,
+            calibrated: self.calibrated.clone(),
+            joins_sums: self.joins_sums,
+            inputs: inputs
+                .map(|(port, &scheme)| Input { port: port.clone(), scheme: scheme.into() })
+                .collect(),
+            layers,
+            outputs: outputs
+                .map(|output| Output { port: output.port.clone(), tensor: output.tensor })
+                .collect(),
+        };
+        let header = serde_json::to_string(&header).expect("numbers, texts and lists of them");
+        let named = tensors.iter().map(|(name, tensor)| (name.as_str(), tensor.bytes.as_slice()));
+        let hash = Tensor::new(Dtype::U8, &[32], hashed(&header, named).into_iter().map(|b| [b]));
+        tensors.insert(HASH.to_owned(), hash);
+        let metadata = HashMap::from([(KEY.to_owned(), header)]);
+        safetensors::serialize(tensors, Some(metadata)).expect("every tensor has its numbers")
     }
 }
 
-fn calibrated(body: &mut Writer, calibrated: &Calibrated) {
-    let (kind, fraction) = match calibrated.calibration {
-        Calibration::MinMax => (0, 0.0),
-        Calibration::Percentile(fraction) => (1, fraction),
-        Calibration::Entropy => (2, 0.0),
-        Calibration::MeanSquaredError => (3, 0.0),
-    };
-    body.0.push(kind);
-    body.0.extend(fraction.to_le_bytes());
-    body.0.extend(calibrated.images.to_le_bytes());
-    body.bytes(calibrated.set_hash.as_bytes());
+/// The hash of a header and the parameters, these in the order of their names.
+pub(super) fn hashed<'a>(
+    header: &str,
+    tensors: impl Iterator<Item = (&'a str, &'a [u8])>,
+) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    hash.update(header);
+    for (name, bytes) in tensors {
+        hash.update(name);
+        hash.update(bytes);
+    }
+    hash.finalize().into()
 }
 
-const fn code_of(pooling: Pooling) -> u8 {
-    match pooling {
-        Pooling::Maximum => 0,
-        Pooling::MeanOfImage => 1,
-        Pooling::MeanWithPadding => 2,
+/// A tensor in little endian.
+struct Tensor {
+    dtype: Dtype,
+    shape: Vec<usize>,
+    bytes: Vec<u8>,
+}
+
+impl Tensor {
+    fn new<const N: usize>(
+        dtype: Dtype,
+        shape: &[usize],
+        numbers: impl Iterator<Item = [u8; N]>,
+    ) -> Self {
+        Self { dtype, shape: shape.to_vec(), bytes: numbers.flatten().collect() }
     }
 }
 
-fn float(body: &mut Writer, step: &Step, reason: Reason) {
-    match reason {
-        Reason::NoInt8Form => body.0.push(0),
-        Reason::Overflow { channel, sum } => {
-            body.0.push(1);
-            body.number(channel);
-            body.0.extend(sum.to_le_bytes());
-        }
-        Reason::Kept => body.0.push(2),
-        Reason::Tail => body.0.push(3),
+impl View for Tensor {
+    fn dtype(&self) -> Dtype {
+        self.dtype
     }
-    match &step.work {
-        Work::Convolution { geometry, weights, bias, addend } => {
-            body.0.push(0);
-            body.window(geometry);
-            body.reals(weights);
-            body.reals(bias);
-            body.reals(addend.as_slice());
-        }
-        Work::Add { factors } => {
-            body.0.push(1);
-            body.reals(factors);
-        }
-        Work::Pool { geometry, pooling } => {
-            body.0.push(2);
-            body.window(geometry);
-            body.0.push(code_of(*pooling));
-        }
-        Work::Linear { weights, bias } => {
-            body.0.push(3);
-            body.reals(weights);
-            body.reals(bias);
-        }
-        Work::Function(function) => {
-            body.0.push(4);
-            program(body, function);
-        }
-        Work::Multiply => body.0.push(5),
-        Work::Concatenate => body.0.push(6),
-        Work::Softmax => body.0.push(7),
-    }
-}
 
-fn program(body: &mut Writer, function: &Function) {
-    body.number(function.lines().len());
-    for line in function.lines() {
-        match *line {
-            Line::X => body.0.push(0),
-            Line::Constant(value) => {
-                body.0.push(1);
-                body.0.extend(value.to_le_bytes());
-            }
-            Line::Unary(operation, a) => {
-                let code = Unary::ALL.iter().position(|&other| other == operation);
-                body.0.extend([2, code.expect("all are listed") as u8]);
-                body.number(a);
-            }
-            Line::Binary(operation, both) => {
-                let code = Binary::ALL.iter().position(|&other| other == operation);
-                body.0.extend([3, code.expect("all are listed") as u8]);
-                body.numbers(&both);
-            }
-            Line::Choose(all) => {
-                body.0.push(4);
-                body.numbers(&all);
-            }
-        }
+    fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    fn data(&self) -> Cow<'_, [u8]> {
+        (&self.bytes).into()
+    }
+
+    fn data_len(&self) -> usize {
+        self.bytes.len()
     }
 }

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use burn::tensor::{Device, Tensor, TensorData};
-use updraft_data::{ImageSource, Loader, Split, Subset, stratified_sample};
-use updraft_quant::Graph;
+use updraft_data::{ImageSource, Split, Subset, stratified_sample};
+use updraft_quant::slices::Isa;
+use updraft_quant::{Accuracy, Evaluation, Graph, QuantizedModel};
 
 use super::ImagePlan;
 use super::data::{ImageData, plain_loader};
@@ -12,7 +13,7 @@ use super::model::Classifier;
 use crate::config::TrainPlan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
-use crate::task::{CalibrationSamples, LabeledBatches, Quantizable};
+use crate::task::{CalibrationSamples, InputBatches, Quantizable, ScoredBatches, evaluated};
 
 /// Images that are read together.
 const BATCH: usize = 64;
@@ -32,37 +33,39 @@ pub(super) struct EightBits<N> {
 }
 
 impl<N: Classifier> EightBits<N> {
-    fn batches(
-        &self,
-        images: Arc<dyn ImageSource>,
-    ) -> Result<(LabeledBatches<'static>, usize), RunError> {
-        let batch = BATCH.min(images.len().max(1));
-        let loader = plain_loader(&self.own.data, &self.train, images, batch)?;
-        let samples = loader.samples();
-        Ok((labeled(&loader), samples))
-    }
-}
-
-fn labeled(loader: &Loader) -> LabeledBatches<'static> {
-    Box::new(loader.epoch(0).map(|batch| {
-        let batch = batch?;
-        Ok((batch.planes().to_vec(), batch.labels().to_vec()))
-    }))
-}
-
-impl<N: Classifier> Quantizable for EightBits<N> {
-    fn input_shape(&self) -> [usize; 3] {
+    /// Channels, height and width of an image.
+    fn image(&self) -> [usize; 3] {
         let (height, width) = self.own.data.size();
         [3, height, width]
     }
 
+    fn batches(
+        &self,
+        images: Arc<dyn ImageSource>,
+    ) -> Result<ScoredBatches<'static, usize>, RunError> {
+        let batch = BATCH.min(images.len().max(1));
+        let loader = plain_loader(&self.own.data, &self.train, images, batch)?;
+        let samples = loader.samples();
+        let batches = loader.epoch(0).map(|batch| {
+            let batch = batch?;
+            Ok((batch.planes().to_vec(), batch.labels().to_vec()))
+        });
+        Ok((Box::new(batches), samples))
+    }
+}
+
+impl<N: Classifier> Quantizable for EightBits<N> {
+    fn input_shape(&self) -> Vec<usize> {
+        self.image().to_vec()
+    }
+
     fn capture(&self) -> Result<Graph, RunError> {
-        let graph = Graph::try_capture(&self.network, self.input_shape(), N::classify);
+        let graph = Graph::try_capture(&self.network, self.image(), N::classify);
         graph.map_err(RunError::model)
     }
 
     fn outputs(&self, inputs: &[f32]) -> Vec<f32> {
-        let [channels, height, width] = self.input_shape();
+        let [channels, height, width] = self.image();
         let batch = inputs.len() / (channels * height * width);
         let images = TensorData::new(inputs.to_vec(), [batch, channels, height, width]);
         let logits = self.network.classify(Tensor::from_data(images, &self.device));
@@ -74,8 +77,21 @@ impl<N: Classifier> Quantizable for EightBits<N> {
         Ok(())
     }
 
-    fn test(&self) -> Result<(LabeledBatches<'_>, usize), RunError> {
-        self.batches(self.data.test.clone())
+    fn first_inputs(&self) -> Result<Vec<f32>, RunError> {
+        let (mut batches, _) = self.batches(self.data.test.clone())?;
+        let inputs = batches.next().map_or(Ok(Vec::new()), |batch| batch.map(|(inputs, _)| inputs));
+        inputs.map_err(|cause| RunError::Stream { split: "test", cause })
+    }
+
+    fn evaluate(
+        &self,
+        graph: &Graph,
+        model: &QuantizedModel,
+        isa: Isa,
+        watch: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<Option<Evaluation>, RunError> {
+        let batches = self.batches(self.data.test.clone())?;
+        evaluated(graph, model, batches, &Accuracy, isa, watch)
     }
 
     fn calibration(
@@ -112,8 +128,9 @@ impl<N: Classifier> CalibrationSamples for CalibrationImages<'_, N> {
         self.images.fingerprint()
     }
 
-    fn batches(&self) -> Result<(LabeledBatches<'_>, usize), RunError> {
-        self.of.batches(self.images.clone())
+    fn batches(&self) -> Result<(InputBatches<'_>, usize), RunError> {
+        let (batches, samples) = self.of.batches(self.images.clone())?;
+        Ok((Box::new(batches.map(|batch| batch.map(|(inputs, _)| inputs))), samples))
     }
 
     fn write(&self, folder: &RunFolder) -> Result<(), RunError> {

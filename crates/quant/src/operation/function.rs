@@ -1,7 +1,12 @@
 //! Functions of one number, as short programs: what becomes a table of 256 codes.
 
+use serde::{Deserialize, Serialize};
+
+use crate::network::Exact;
+
 /// An operation on one number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Unary {
     /// `max(x, 0)`.
@@ -27,7 +32,8 @@ pub enum Unary {
 }
 
 /// An operation on two numbers; a comparison gives 1 or 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Binary {
     /// `a + b`.
@@ -49,19 +55,6 @@ pub enum Binary {
 }
 
 impl Unary {
-    pub(crate) const ALL: [Self; 10] = [
-        Self::Rectifier,
-        Self::Sigmoid,
-        Self::Tanh,
-        Self::Exponential,
-        Self::Logarithm,
-        Self::SquareRoot,
-        Self::Erf,
-        Self::Absolute,
-        Self::Negative,
-        Self::Reciprocal,
-    ];
-
     pub(crate) fn of(self, x: f64) -> f64 {
         match self {
             // `max` would make a number of NaN.
@@ -77,7 +70,7 @@ impl Unary {
             Self::Exponential => x.exp(),
             Self::Logarithm => x.ln(),
             Self::SquareRoot => x.sqrt(),
-            Self::Erf => erf(x),
+            Self::Erf => libm::erf(x),
             Self::Absolute => x.abs(),
             Self::Negative => -x,
             Self::Reciprocal => 1.0 / x,
@@ -86,17 +79,6 @@ impl Unary {
 }
 
 impl Binary {
-    pub(crate) const ALL: [Self; 8] = [
-        Self::Add,
-        Self::Subtract,
-        Self::Multiply,
-        Self::Divide,
-        Self::Minimum,
-        Self::Maximum,
-        Self::Greater,
-        Self::Power,
-    ];
-
     pub(crate) fn of(self, a: f64, b: f64) -> f64 {
         match self {
             Self::Add => a + b,
@@ -112,11 +94,12 @@ impl Binary {
 }
 
 /// One line of a program; operands are earlier lines.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Line {
     /// The argument.
     X,
-    Constant(f32),
+    Constant(Exact<f32>),
     Unary(Unary, usize),
     Binary(Binary, [usize; 2]),
     /// The second where the first is not 0, else the third.
@@ -133,7 +116,8 @@ pub(crate) enum Line {
 /// let silu = Function::binary(Binary::Multiply, &x, &x.then(Unary::Sigmoid));
 /// assert!((silu.of(1.0) - 0.731_058_6).abs() < 1e-6);
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Vec<Line>", into = "Vec<Line>")]
 pub struct Function {
     /// The last line is the value.
     lines: Vec<Line>,
@@ -152,7 +136,7 @@ impl Function {
     /// The function that gives one number, whatever it gets.
     #[must_use]
     pub fn constant(value: f32) -> Self {
-        Self { lines: vec![Line::Constant(value)] }
+        Self { lines: vec![Line::Constant(Exact(value))] }
     }
 
     /// `operation(self(x))`.
@@ -194,7 +178,7 @@ impl Function {
         for line in &self.lines {
             values.push(match *line {
                 Line::X => f64::from(x),
-                Line::Constant(value) => f64::from(value),
+                Line::Constant(Exact(value)) => f64::from(value),
                 Line::Unary(operation, a) => operation.of(values[a]),
                 Line::Binary(operation, [a, b]) => operation.of(values[a], values[b]),
                 Line::Choose([condition, yes, no]) => {
@@ -209,27 +193,13 @@ impl Function {
         &self.lines
     }
 
-    /// A program from a file: every operand is an earlier line, and there is a line.
-    pub(crate) fn try_from_lines(lines: Vec<Line>) -> Option<Self> {
-        let is_earlier = |(index, line): (usize, &Line)| match line {
-            Line::X | Line::Constant(_) => true,
-            Line::Unary(_, a) => *a < index,
-            Line::Binary(_, both) => both.iter().all(|&operand| operand < index),
-            Line::Choose(all) => all.iter().all(|&operand| operand < index),
-        };
-        let is_whole = !lines.is_empty()
-            && lines.len() <= Self::MOST_LINES
-            && lines.iter().enumerate().all(is_earlier);
-        is_whole.then_some(Self { lines })
-    }
-
     /// `[a, b]` if the function is `a·x + b`.
     pub(crate) fn line(&self) -> Option<[f64; 2]> {
         let mut values: Vec<Option<[f64; 2]>> = Vec::with_capacity(self.lines.len());
         for line in &self.lines {
             values.push(match *line {
                 Line::X => Some([1.0, 0.0]),
-                Line::Constant(value) => Some([0.0, f64::from(value)]),
+                Line::Constant(Exact(value)) => Some([0.0, f64::from(value)]),
                 Line::Unary(Unary::Negative, a) => values[a].map(|[a, b]| [-a, -b]),
                 Line::Binary(operation, [a, b]) => {
                     let both = values[a].zip(values[b]);
@@ -260,6 +230,30 @@ impl Function {
     }
 }
 
+/// A program from a file: every operand is an earlier line, and there is a line.
+impl TryFrom<Vec<Line>> for Function {
+    type Error = &'static str;
+
+    fn try_from(lines: Vec<Line>) -> Result<Self, Self::Error> {
+        let is_earlier = |(index, line): (usize, &Line)| match line {
+            Line::X | Line::Constant(_) => true,
+            Line::Unary(_, a) => *a < index,
+            Line::Binary(_, both) => both.iter().all(|&operand| operand < index),
+            Line::Choose(all) => all.iter().all(|&operand| operand < index),
+        };
+        let is_whole = !lines.is_empty()
+            && lines.len() <= Self::MOST_LINES
+            && lines.iter().enumerate().all(is_earlier);
+        is_whole.then_some(Self { lines }).ok_or("a function's lines must read earlier ones")
+    }
+}
+
+impl From<Function> for Vec<Line> {
+    fn from(function: Function) -> Self {
+        function.lines
+    }
+}
+
 /// Adds a program to others; gives the line of its value. What begins alike is kept once.
 fn append(lines: &mut Vec<Line>, other: &Function) -> usize {
     let alike = lines.iter().zip(&other.lines).take_while(|(a, b)| a == b).count();
@@ -274,51 +268,9 @@ fn append(lines: &mut Vec<Line>, other: &Function) -> usize {
     place(other.lines.len() - 1)
 }
 
-/// The error function, by its series near zero and the continued fraction of its complement.
-///
-/// Relative error below 1e-14. Source: Abramowitz and Stegun 1964, 7.1.6 and 7.1.14.
-fn erf(x: f64) -> f64 {
-    use std::f64::consts::{FRAC_2_SQRT_PI, PI};
-
-    let size = x.abs();
-    if size < 2.5 {
-        // 2/√π·e^(−x²)·Σ 2ⁿ·x^(2n+1)/(1·3·…·(2n+1)).
-        let (mut term, mut sum) = (x, x);
-        for n in 1..80 {
-            term *= 2.0 * x * x / f64::from(2 * n + 1);
-            sum += term;
-        }
-        FRAC_2_SQRT_PI * (-x * x).exp() * sum
-    } else if size < 7.0 {
-        // √π·e^(x²)·erfc(x) = 1/(x + (1/2)/(x + 1/(x + (3/2)/(x + …)))).
-        let fraction = (1..=80).rev().fold(size, |below, n| size + f64::from(n) / 2.0 / below);
-        (1.0 - (-x * x).exp() / (PI.sqrt() * fraction)).copysign(x)
-    } else {
-        1.0_f64.copysign(x)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_error_function_is_the_tabled_one() {
-        // Abramowitz and Stegun 1964, table 7.1; the last by its complement.
-        for (x, right) in [
-            (0.0, 0.0),
-            (0.5, 0.520_499_877_8),
-            (1.0, 0.842_700_792_9),
-            (2.0, 0.995_322_265_0),
-            (2.5, 0.999_593_047_982_555),
-            (3.0, 0.999_977_909_503_001),
-        ] {
-            assert!((erf(x) - right).abs() < 1e-10, "erf({x}) is {}", erf(x));
-            assert_eq!(erf(-x), -erf(x));
-        }
-        assert!((erf(2.5) - erf(2.5 - 1e-12)).abs() < 1e-11, "the two ways meet");
-        assert_eq!(erf(9.0), 1.0);
-    }
 
     #[test]
     fn programs_are_the_functions_they_are_made_of() {
@@ -357,10 +309,10 @@ mod tests {
 
     #[test]
     fn a_program_that_reads_ahead_is_none() {
-        assert!(Function::try_from_lines(vec![]).is_none());
-        assert!(Function::try_from_lines(vec![Line::Unary(Unary::Tanh, 0)]).is_none());
-        assert!(Function::try_from_lines(vec![Line::X, Line::Choose([0, 1, 0])]).is_none());
-        assert!(Function::try_from_lines(vec![Line::X; 257]).is_none());
-        assert!(Function::try_from_lines(vec![Line::X]).is_some());
+        assert!(Function::try_from(vec![]).is_err());
+        assert!(Function::try_from(vec![Line::Unary(Unary::Tanh, 0)]).is_err());
+        assert!(Function::try_from(vec![Line::X, Line::Choose([0, 1, 0])]).is_err());
+        assert!(Function::try_from(vec![Line::X; 257]).is_err());
+        assert!(Function::try_from(vec![Line::X]).is_ok());
     }
 }

@@ -1,0 +1,57 @@
+//! Sums and means along an axis, as layers that a graph has.
+
+use burn::backend::ir::TensorIr;
+
+use super::constant::Constant;
+use super::reader::{Meaning, Read, Reader};
+use crate::kernels::Pooling;
+use crate::operation::Window;
+
+impl Reader<'_> {
+    /// The sum along an axis, times a factor: all of it as layers that a graph has.
+    pub(super) fn sum(&mut self, input: &TensorIr, axis: usize, is_mean: bool) -> Read<Meaning> {
+        if let Meaning::Constant(constant) = self.meaning(input)? {
+            let len = constant.shape[axis];
+            let mut kept = constant.shape.clone();
+            kept[axis] = 1;
+            let inner: usize = constant.shape[axis + 1..].iter().product();
+            let count = constant.values.len() / len.max(1);
+            let factor = if is_mean { 1.0 / len as f64 } else { 1.0 };
+            let of = |index: usize| {
+                let first = index / inner * inner * len + index % inner;
+                let line = (0..len).map(|place| f64::from(constant.values[first + place * inner]));
+                (line.sum::<f64>() * factor) as f32
+            };
+            let values = (0..count).map(of).collect();
+            return Ok(Meaning::Constant(Constant { shape: kept, values }));
+        }
+        let (x, shape) = self.value(input)?;
+        let name = self.numbered(if is_mean { "mean" } else { "sum" });
+        let weight = |len: usize| if is_mean { 1.0 / len as f32 } else { 1.0 };
+        let whole = self.graph.shape(x).to_vec();
+        if axis == 1 && shape.len() == 1 {
+            let len = whole.iter().product();
+            let y = self.graph.linear(&name, x, &vec![weight(len); len], &[0.0]);
+            return self.layer(y);
+        }
+        if shape != whole || !(2..=3).contains(&shape.len()) || !(1..=3).contains(&axis) {
+            return Err(self.unsupported("it is along the batch, or of a tensor of other axes"));
+        }
+        if axis == 1 {
+            let weights = vec![weight(whole[0]); whole[0]];
+            let y = self.graph.convolution(&name, x, Window::new([1, 1]), 1, &weights, &[0.0]);
+            return self.layer(y);
+        }
+        let len = whole[axis - 1];
+        // A line is an image of one row.
+        let kernel = if axis == 2 && shape.len() == 3 { [len, 1] } else { [1, len] };
+        let mean = self.graph.pool(&name, x, Window::new(kernel), Pooling::MeanOfImage);
+        if is_mean {
+            return self.layer(mean);
+        }
+        let mean = self.added(mean)?;
+        let (factors, zeros) = (vec![len as f32; whole[0]], vec![0.0; whole[0]]);
+        let y = self.graph.affine(&format!("{name}.factor"), mean, &factors, &zeros);
+        self.layer(y)
+    }
+}

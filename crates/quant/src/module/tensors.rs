@@ -1,0 +1,141 @@
+//! Tensors of burn that go into a network or come out of it: one, or a tuple of some.
+
+use burn::backend::Capture;
+use burn::backend::ir::TensorId;
+use burn::tensor::{DType, Device, Tensor, TensorData};
+
+use crate::network::{QuantizedModel, Workspace};
+use crate::slices::Isa;
+
+/// What goes into a network or comes out of it, a batch of samples: a tensor whose first axis is
+/// the batch, or a tuple of some.
+pub trait Tensors: Clone {
+    /// Takes tensors out of data, in order.
+    #[doc(hidden)]
+    fn from_data(data: &mut dyn Iterator<Item = TensorData>, device: &Device) -> Self;
+
+    /// The data of all tensors in f32, in order.
+    #[doc(hidden)]
+    fn data(self) -> Vec<TensorData>;
+
+    /// What burn's capture device calls the tensors.
+    #[doc(hidden)]
+    fn ids(&self) -> Result<Vec<TensorId>, String>;
+
+    /// The device of the first tensor.
+    #[doc(hidden)]
+    fn device(&self) -> Device;
+}
+
+impl<const D: usize> Tensors for Tensor<D> {
+    fn from_data(data: &mut dyn Iterator<Item = TensorData>, device: &Device) -> Self {
+        Self::from_data(data.next().expect("data for each tensor"), device)
+    }
+
+    fn data(self) -> Vec<TensorData> {
+        vec![self.into_data().convert_dtype(DType::F32)]
+    }
+
+    fn ids(&self) -> Result<Vec<TensorId>, String> {
+        let tensor = self.clone().try_into_primitive::<Capture>();
+        tensor.map(|tensor| vec![tensor.id()]).map_err(|error| format!("{error:?}"))
+    }
+
+    fn device(&self) -> Device {
+        self.device()
+    }
+}
+
+macro_rules! tuple {
+    ($($name:ident $field:tt),+) => {
+        impl<$($name: Tensors),+> Tensors for ($($name,)+) {
+            fn from_data(data: &mut dyn Iterator<Item = TensorData>, device: &Device) -> Self {
+                ($($name::from_data(data, device),)+)
+            }
+
+            fn data(self) -> Vec<TensorData> {
+                [$(self.$field.data()),+].concat()
+            }
+
+            fn ids(&self) -> Result<Vec<TensorId>, String> {
+                Ok([$(self.$field.ids()?),+].concat())
+            }
+
+            fn device(&self) -> Device {
+                self.0.device()
+            }
+        }
+
+        impl<$($name: Shapes),+> Shapes for ($($name,)+) {
+            type Tensors = ($($name::Tensors,)+);
+
+            fn list(&self) -> Vec<Vec<usize>> {
+                [$(self.$field.list()),+].concat()
+            }
+        }
+    };
+}
+tuple!(A 0, B 1);
+tuple!(A 0, B 1, C 2);
+tuple!(A 0, B 1, C 2, E 3);
+
+/// The shapes of one sample: `[3, 32, 32]` of a `Tensor<4>`, a tuple of shapes of a tuple of tensors.
+pub trait Shapes {
+    /// A batch of such samples.
+    type Tensors: Tensors;
+
+    /// One shape for each tensor.
+    fn list(&self) -> Vec<Vec<usize>>;
+}
+
+macro_rules! shape {
+    ($($axes:literal $rank:literal),+) => {$(
+        impl Shapes for [usize; $axes] {
+            type Tensors = Tensor<$rank>;
+
+            fn list(&self) -> Vec<Vec<usize>> {
+                vec![self.to_vec()]
+            }
+        }
+    )+};
+}
+shape!(1 2, 2 3, 3 4, 4 5);
+
+impl QuantizedModel {
+    /// Computes the answers of samples on any device, as [`run_all`](Self::run_all) does on slices.
+    ///
+    /// The samples come to the CPU, and the answers go to the device of the first input, in f32.
+    ///
+    /// # Shapes
+    /// - `x`: a tensor `[batch, …]` for each of [the inputs](Self::inputs)
+    /// - returns: a tensor `[batch, …]` for each of [the outputs](Self::outputs)
+    ///
+    /// # Panics
+    /// If a tensor does not have the shape that the model has for it, or the CPU does not have
+    /// `isa`.
+    #[must_use]
+    pub fn forward<I: Tensors, O: Tensors>(
+        &self,
+        isa: Isa,
+        x: I,
+        workspace: &mut Workspace,
+        threads: usize,
+    ) -> O {
+        let device = x.device();
+        let x = x.data();
+        let batch = x[0].shape()[0];
+        let given: Vec<Vec<usize>> = x.iter().map(|x| x.shape().to_vec()).collect();
+        let of_batch = |shape: &[usize]| [&[batch], shape].concat();
+        let right: Vec<_> = self.inputs().iter().map(|port| of_batch(&port.shape)).collect();
+        assert_eq!(given, right, "the shapes of the inputs");
+        let x: Vec<&[f32]> =
+            x.iter().map(|x| x.as_slice().expect("it was converted to f32")).collect();
+        let mut y: Vec<Vec<f32>> =
+            self.outputs().map(|port| vec![0.0; batch * port.numbers()]).collect();
+        let mut to: Vec<&mut [f32]> = y.iter_mut().map(Vec::as_mut_slice).collect();
+        self.run_all(isa, &x, &mut to, workspace, threads);
+        let shapes = self.outputs().map(|port| of_batch(&port.shape));
+        let mut data = y.into_iter().zip(shapes).map(|(y, shape)| TensorData::new(y, shape));
+        O::from_data(&mut data, &device)
+    }
+}

@@ -1,0 +1,77 @@
+//! What a file says of a model beside its parameters, as JSON.
+
+use serde::{Deserialize, Serialize};
+
+use crate::network::exact::Exact;
+use crate::network::graph::Port;
+use crate::network::plan::Reason;
+use crate::network::quantization::Calibrated;
+use crate::scheme::{ActivationScheme, SchemeError};
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Header {
+    pub(super) version: u32,
+    pub(super) calibrated: Calibrated,
+    pub(super) joins_sums: bool,
+    pub(super) inputs: Vec<Input>,
+    pub(super) layers: Vec<Layer>,
+    pub(super) outputs: Vec<Output>,
+}
+
+/// The version, whatever else a header holds.
+#[derive(Debug, Deserialize)]
+pub(super) struct Version {
+    pub(super) version: u32,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Input {
+    pub(super) port: Port,
+    pub(super) scheme: Scheme,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Layer {
+    pub(super) name: String,
+    /// The operation, and its settings.
+    pub(super) kind: String,
+    pub(super) settings: serde_json::Value,
+    /// The tensors that it reads: the inputs come first, then what each layer gives.
+    pub(super) inputs: Vec<usize>,
+    pub(super) scheme: Scheme,
+    pub(super) is_rectified: bool,
+    pub(super) is_zero: bool,
+    /// Why it runs in f32, if it does.
+    pub(super) in_f32: Option<Reason>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Output {
+    pub(super) port: Port,
+    pub(super) tensor: usize,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Scheme {
+    scale: Exact<f32>,
+    zero_point: u8,
+}
+
+impl From<ActivationScheme> for Scheme {
+    fn from(scheme: ActivationScheme) -> Self {
+        Self { scale: Exact(scheme.scale()), zero_point: scheme.zero_point() }
+    }
+}
+
+impl TryFrom<Scheme> for ActivationScheme {
+    type Error = SchemeError;
+
+    fn try_from(scheme: Scheme) -> Result<Self, SchemeError> {
+        Self::try_new(scheme.scale.0, scheme.zero_point)
+    }
+}

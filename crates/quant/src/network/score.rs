@@ -1,0 +1,114 @@
+//! How good answers are: what a task gives to an evaluation.
+
+use super::graph::Port;
+
+/// How good a network's answers to one sample are, by what a task knows of the sample.
+///
+/// An evaluation reports the mean over all samples, in f32 and in eight bits, and tests the
+/// difference sample by sample.
+pub trait Score {
+    /// What is known of a sample.
+    type Target;
+
+    /// Its name, such as `accuracy`.
+    fn name(&self) -> &'static str;
+
+    /// The score of one sample; `answers` has a slice for each output, channels first.
+    fn score(&self, answers: &[&[f32]], target: &Self::Target) -> f64;
+
+    /// Whether the greater of two scores is the better one.
+    fn is_more_better(&self) -> bool {
+        true
+    }
+
+    /// Whether it is a share, from 0 to 1.
+    fn is_share(&self) -> bool {
+        false
+    }
+
+    /// Whether two answers say the same, if the score knows what they say.
+    fn says_the_same(&self, _a: &[&[f32]], _b: &[&[f32]]) -> Option<bool> {
+        None
+    }
+
+    /// Whether a target fits a network's outputs.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn check(&self, _target: &Self::Target, _outputs: &[Port]) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Whether the greatest answer of the first output is that of the sample's class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Accuracy;
+
+impl Score for Accuracy {
+    type Target = usize;
+
+    fn name(&self) -> &'static str {
+        "accuracy"
+    }
+
+    fn score(&self, answers: &[&[f32]], target: &usize) -> f64 {
+        f64::from(u8::from(greatest(answers[0]) == *target))
+    }
+
+    fn is_share(&self) -> bool {
+        true
+    }
+
+    fn says_the_same(&self, a: &[&[f32]], b: &[&[f32]]) -> Option<bool> {
+        Some(greatest(a[0]) == greatest(b[0]))
+    }
+
+    fn check(&self, target: &usize, outputs: &[Port]) -> Result<(), String> {
+        let classes = outputs[0].numbers();
+        if *target < classes {
+            return Ok(());
+        }
+        Err(format!("class {target} of {classes}, counted from 0"))
+    }
+}
+
+/// The mean squared error over all numbers of the answers; a target has them output by output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SquaredError;
+
+impl Score for SquaredError {
+    type Target = Vec<f32>;
+
+    fn name(&self) -> &'static str {
+        "squared_error"
+    }
+
+    fn score(&self, answers: &[&[f32]], target: &Vec<f32>) -> f64 {
+        let all = answers.iter().copied().flatten().zip(target);
+        let sum: f64 = all.map(|(&a, &b)| (f64::from(a) - f64::from(b)).powi(2)).sum();
+        sum / target.len() as f64
+    }
+
+    fn is_more_better(&self) -> bool {
+        false
+    }
+
+    fn check(&self, target: &Vec<f32>, outputs: &[Port]) -> Result<(), String> {
+        let expected: usize = outputs.iter().map(Port::numbers).sum();
+        if target.len() == expected {
+            return Ok(());
+        }
+        Err(format!("{} numbers where the outputs have {expected}", target.len()))
+    }
+}
+
+/// The place of the first of the greatest numbers.
+fn greatest(values: &[f32]) -> usize {
+    let mut best = 0;
+    for (index, value) in values.iter().enumerate() {
+        if *value > values[best] {
+            best = index;
+        }
+    }
+    best
+}

@@ -1,0 +1,124 @@
+//! What a model works in.
+
+use updraft_simd::Isa;
+
+use super::float::compute;
+use super::layer::{Form, QuantizedLayer};
+use super::model::QuantizedModel;
+use crate::kernels::{Scratch, means};
+use crate::operation::{FloatJob, FloatSpace};
+
+/// What a model works in; one for each thread that calls it. Grows at the first call of a size.
+#[derive(Debug, Clone, Default)]
+pub struct Workspace {
+    /// The codes of tensors.
+    pub(super) slots: Vec<Vec<u8>>,
+    pub(super) scratch: Scratch,
+    pub(super) float: FloatTensors,
+    /// Those of the threads beside the first.
+    pub(super) others: Vec<Self>,
+}
+
+impl Workspace {
+    /// An empty workspace.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            slots: Vec::new(),
+            scratch: Scratch::new(),
+            float: FloatTensors::new(),
+            others: Vec::new(),
+        }
+    }
+
+    /// Bytes held.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let slots: usize = self.slots.iter().map(Vec::capacity).sum();
+        let others: usize = self.others.iter().map(Self::bytes).sum();
+        slots + self.scratch.bytes() + self.float.bytes() + others
+    }
+}
+
+/// What layers in f32 work in beside the codes: some tensors `[n, channels, …]`.
+#[derive(Debug, Clone, Default)]
+pub(super) struct FloatTensors {
+    tensors: Vec<Vec<f32>>,
+    sums: Vec<i32>,
+    space: FloatSpace,
+}
+
+impl FloatTensors {
+    const fn new() -> Self {
+        Self { tensors: Vec::new(), sums: Vec::new(), space: FloatSpace::new() }
+    }
+
+    fn bytes(&self) -> usize {
+        let tensors: usize =
+            self.tensors.iter().map(|tensor| size_of::<f32>() * tensor.capacity()).sum();
+        tensors + size_of::<i32>() * self.sums.capacity() + self.space.bytes()
+    }
+
+    /// What the layer that gives a tensor computed last.
+    pub(super) fn tensor(&self, tensor: usize) -> &[f32] {
+        &self.tensors[tensor]
+    }
+
+    /// Computes a tensor in f32 from tensors that are here, or whose codes `codes_of` gives.
+    pub(super) fn run<'a>(
+        &mut self,
+        isa: Isa,
+        model: &QuantizedModel,
+        tensor: usize,
+        samples: usize,
+        codes_of: impl Fn(usize) -> &'a [u8],
+    ) {
+        let layer = model.layer_of(tensor).expect("a layer gives it");
+        self.tensors.resize_with(model.shapes.len().max(self.tensors.len()), Vec::new);
+        let is_here = |tensor: usize| model.layer_of(tensor).is_some_and(QuantizedLayer::is_float);
+        let mut y = std::mem::take(&mut self.tensors[tensor]);
+        y.resize(samples * model.len(tensor), 0.0);
+        let first = layer.inputs[0];
+        if !is_here(first) && layer.operation.is_mean_of_image(&layer.shapes) {
+            self.mean(isa, model, tensor, codes_of(first), &mut y);
+            self.tensors[tensor] = y;
+            return;
+        }
+        for &input in layer.inputs.iter().filter(|&&input| !is_here(input)) {
+            self.tensors[input].resize(samples * model.len(input), 0.0);
+            model.real(isa, input, codes_of(input), &mut self.tensors[input]);
+        }
+        let Form::F32 { parameters, .. } = &layer.form else { unreachable!("it is in f32") };
+        for (sample, y) in y.chunks_exact_mut(model.len(tensor)).enumerate() {
+            let of_sample = |&input: &usize| {
+                let len = model.len(input);
+                &self.tensors[input][sample * len..][..len]
+            };
+            let x: Vec<&[f32]> = layer.inputs.iter().map(of_sample).collect();
+            let (shapes, space) = (&layer.shapes, &mut self.space);
+            let job = FloatJob { parameters, shapes, x: &x, y, space };
+            compute(layer.operation.as_ref(), layer.is_rectified, job);
+        }
+        self.tensors[tensor] = y;
+    }
+
+    /// The mean of images whose codes are there; its sums are exact.
+    fn mean(
+        &mut self,
+        isa: Isa,
+        model: &QuantizedModel,
+        tensor: usize,
+        codes: &[u8],
+        y: &mut [f32],
+    ) {
+        let layer = model.layer_of(tensor).expect("a layer gives it");
+        let (input, channels) = (layer.inputs[0], model.len(tensor));
+        self.sums.resize(channels, 0);
+        for (codes, y) in codes.chunks_exact(model.len(input)).zip(y.chunks_exact_mut(channels)) {
+            means(isa, model.schemes[input], codes, &mut self.sums, y);
+        }
+        if layer.is_rectified {
+            y.iter_mut().for_each(|y| *y = y.max(0.0));
+        }
+    }
+}

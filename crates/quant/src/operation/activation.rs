@@ -1,0 +1,146 @@
+//! Functions of one number: activations, and whatever else takes each number for itself.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::definition::{
+    Around, Codes, FloatJob, Job, Kernel, Operation, Packed, Registered, Work,
+};
+use super::error::{OperationError, check_count};
+use super::function::{Binary, Function, Line, Unary};
+use super::parameters::{Lens, Parameters};
+use super::table::Table;
+use crate::network::{Attribute, Graph, GraphError, Node, Value};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Activation {
+    function: Function,
+}
+
+impl Graph {
+    /// `f(x)`, number by number; in eight bits a table of 256 codes, whatever the function.
+    ///
+    /// # Errors
+    /// [`GraphError`] for a function `a·x + b` whose `a` or `b` no f32 holds.
+    ///
+    /// # Panics
+    /// If the value is another graph's.
+    pub fn function(
+        &mut self,
+        name: &str,
+        x: Value,
+        function: &Function,
+    ) -> Result<Value, GraphError> {
+        if function.is_rectifier() {
+            return Ok(self.rectifier(name, x));
+        }
+        if let Some([factor, offset]) = function.line() {
+            if [factor, offset] == [1.0, 0.0] {
+                return Ok(x);
+            }
+            let channels = self.shape(x)[0];
+            let [scale, shift] = [factor, offset].map(|number| vec![number as f32; channels]);
+            return self.affine(name, x, &scale, &shift);
+        }
+        let operation = Activation { function: function.clone() };
+        self.layer(name, Work::new(operation, Parameters::default()), &[x])
+    }
+}
+
+impl Operation for Activation {
+    fn shape(&self, x: &[Vec<usize>], lens: Lens) -> Result<Vec<usize>, OperationError> {
+        check_count(x, 1)?;
+        lens.check(0, 0)?;
+        Ok(x[0].clone())
+    }
+
+    fn run_f32(&self, FloatJob { x, y, space, .. }: FloatJob<'_>) {
+        for (y, &x) in y.iter_mut().zip(x[0]) {
+            *y = self.function.of_within(x, &mut space.values);
+        }
+    }
+
+    fn pack(&self, around: &Around<'_>) -> Packed {
+        let table = Table::new(around.x[0], around.y.scheme(), |x| self.function.of(x));
+        Ok(Some(Arc::new(table)))
+    }
+
+    /// One operator a line.
+    fn export(&self, node: &mut Node<'_>) -> String {
+        let mut values: Vec<String> = Vec::new();
+        for (index, line) in self.function.lines().iter().enumerate() {
+            let to = |number| vec![("to", Attribute::Integer(number))];
+            let (value, truth) = (format!(".{index}"), format!(".{index}.truth"));
+            let given = match *line {
+                Line::X => node.read(0),
+                Line::Constant(number) => node.constant(&value, number.0),
+                Line::Unary(operation, a) => {
+                    node.push(unary(operation), &[&values[a]], &value, vec![])
+                }
+                Line::Binary(Binary::Greater, [a, b]) => {
+                    let greater = node.push("Greater", &[&values[a], &values[b]], &truth, vec![]);
+                    node.push("Cast", &[&greater], &value, to(1))
+                }
+                Line::Binary(operation, [a, b]) => {
+                    node.push(binary(operation), &[&values[a], &values[b]], &value, vec![])
+                }
+                Line::Choose([condition, yes, no]) => {
+                    // 9 is ONNX's number of the Boolean type.
+                    let condition = node.push("Cast", &[&values[condition]], &truth, to(9));
+                    node.push("Where", &[&condition, &values[yes], &values[no]], &value, vec![])
+                }
+            };
+            values.push(given);
+        }
+        values.pop().expect("a function has a line")
+    }
+}
+
+impl Registered for Activation {
+    const KIND: &'static str = "function";
+
+    #[cfg(feature = "burn")]
+    fn record(
+        reader: &mut crate::module::Reader<'_>,
+        operation: &burn::backend::ir::OperationIr,
+        _: Option<&str>,
+    ) -> super::Recorded {
+        reader.arithmetic(operation)
+    }
+}
+
+impl Kernel for Table {
+    fn run(&self, x: Codes<'_>, y: &mut [u8], _: &mut Job<'_>) {
+        self.look_up(x(0), y);
+    }
+}
+
+const fn unary(operation: Unary) -> &'static str {
+    match operation {
+        Unary::Rectifier => "Relu",
+        Unary::Sigmoid => "Sigmoid",
+        Unary::Tanh => "Tanh",
+        Unary::Exponential => "Exp",
+        Unary::Logarithm => "Log",
+        Unary::SquareRoot => "Sqrt",
+        Unary::Erf => "Erf",
+        Unary::Absolute => "Abs",
+        Unary::Negative => "Neg",
+        Unary::Reciprocal => "Reciprocal",
+    }
+}
+
+const fn binary(operation: Binary) -> &'static str {
+    match operation {
+        Binary::Add => "Add",
+        Binary::Subtract => "Sub",
+        Binary::Multiply => "Mul",
+        Binary::Divide => "Div",
+        Binary::Minimum => "Min",
+        Binary::Maximum => "Max",
+        Binary::Greater => "Greater",
+        Binary::Power => "Pow",
+    }
+}

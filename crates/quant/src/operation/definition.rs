@@ -1,0 +1,225 @@
+//! What every operation does: the traits, and what their methods are given.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use updraft_conv::slices::Scratch as FloatScratch;
+use updraft_simd::Isa;
+
+use super::error::OperationError;
+use super::parameters::{Lens, Parameters};
+use crate::kernels::{QuantizedLinear, Scratch};
+use crate::network::Node;
+use crate::scheme::{ActivationScheme, OutputScheme, SchemeError};
+use crate::weights::{QuantizedWeights, WeightError};
+
+/// An operation by its settings; its parameters stand beside it, in f32 or in eight bits.
+///
+/// Shapes are those of one sample, channels first. In f32 tensors are in that order, codes are
+/// `[pixels, channels]`.
+pub(crate) trait Operation: Kind + fmt::Debug + Send + Sync {
+    /// The shape of what it gives, if all that it reads and has fits.
+    fn shape(&self, x: &[Vec<usize>], lens: Lens) -> Result<Vec<usize>, OperationError>;
+
+    /// Multiplications, each with its addition, for one sample.
+    fn multiply_adds(&self, _shapes: &Shapes) -> usize {
+        0
+    }
+
+    /// Computes one sample in f32.
+    fn run_f32(&self, job: FloatJob<'_>);
+
+    /// What computes it in eight bits; none if nothing does.
+    fn pack(&self, _around: &Around<'_>) -> Packed {
+        Ok(None)
+    }
+
+    /// Adds its nodes to an ONNX file; gives the name of their value, before it is rectified.
+    fn export(&self, node: &mut Node<'_>) -> String;
+
+    /// Whether a rectifier after it can be a bound of what it gives.
+    fn may_be_rectified(&self) -> bool {
+        false
+    }
+
+    /// Its parameters if what it gives is scaled and shifted channel by channel.
+    fn scale_output(&self, _parameters: &Parameters, _by: &Parameters) -> Option<Parameters> {
+        None
+    }
+
+    /// The same operation on an input at `position` that is still to be scaled and shifted.
+    fn scale_input(
+        &self,
+        _parameters: &Parameters,
+        _position: usize,
+        _by: &Parameters,
+    ) -> Option<Work> {
+        None
+    }
+
+    /// The factors of a sum of two tensors, if it is one.
+    fn summands(&self) -> Option<[f32; 2]> {
+        None
+    }
+
+    /// What it gives, times `own`, and a further tensor, times `other`, added in one go.
+    fn with_addend(&self, _parameters: &Parameters, [_own, _other]: [f32; 2]) -> Option<Work> {
+        None
+    }
+
+    /// Whether its codes are those of its input, so that both have one scheme.
+    fn keeps_scheme(&self) -> bool {
+        false
+    }
+
+    /// Whether it is the mean over each whole image.
+    fn is_mean_of_image(&self, _shapes: &Shapes) -> bool {
+        false
+    }
+}
+
+/// An operation's name and settings, for files; every [`Registered`] type has both.
+pub(crate) trait Kind {
+    fn kind(&self) -> &'static str;
+    fn settings(&self) -> serde_json::Value;
+}
+
+/// What the registry asks of an operation's type.
+pub(crate) trait Registered: Serialize + DeserializeOwned {
+    /// Its name in files.
+    const KIND: &'static str;
+
+    /// What burn recorded, as layers of the graph; nothing if it is another operation.
+    #[cfg(feature = "burn")]
+    fn record(
+        _reader: &mut crate::module::Reader<'_>,
+        _operation: &burn::backend::ir::OperationIr,
+        _layer: Option<&str>,
+    ) -> Recorded {
+        Ok(None)
+    }
+}
+
+/// What becomes of an operation that burn recorded.
+#[cfg(feature = "burn")]
+pub(crate) type Recorded = Result<Option<crate::module::Meaning>, crate::module::CaptureError>;
+
+impl<T: Registered> Kind for T {
+    fn kind(&self) -> &'static str {
+        T::KIND
+    }
+
+    fn settings(&self) -> serde_json::Value {
+        serde_json::to_value(self).expect("settings are numbers, texts and lists of them")
+    }
+}
+
+/// An operation with its parameters in f32.
+#[derive(Debug, Clone)]
+pub(crate) struct Work {
+    pub(crate) operation: Arc<dyn Operation>,
+    pub(crate) parameters: Arc<Parameters>,
+}
+
+impl Work {
+    pub(crate) fn new(operation: impl Operation + 'static, parameters: Parameters) -> Self {
+        Self { operation: Arc::new(operation), parameters: Arc::new(parameters) }
+    }
+}
+
+/// The shapes of what an operation reads and gives, one sample of each.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Shapes {
+    pub(crate) x: Vec<Vec<usize>>,
+    pub(crate) y: Vec<usize>,
+}
+
+/// What computes an operation in eight bits, for any number of samples.
+pub(crate) trait Kernel: fmt::Debug + Send + Sync {
+    /// Computes the codes `y`.
+    fn run(&self, x: Codes<'_>, y: &mut [u8], job: &mut Job<'_>);
+
+    /// The matrix product that it is, which can give its sums in f32.
+    fn product(&self) -> Option<&QuantizedLinear> {
+        None
+    }
+
+    /// Its parameters in the order of the graph.
+    fn weights(&self) -> Option<QuantizedWeights> {
+        None
+    }
+
+    /// Bytes of its weights.
+    fn bytes(&self) -> usize {
+        0
+    }
+}
+
+/// The codes of the tensors that a kernel reads, by their position.
+pub(crate) type Codes<'a> = &'a dyn Fn(usize) -> &'a [u8];
+
+/// How a kernel is to run, and what in.
+#[derive(Debug)]
+pub(crate) struct Job<'a> {
+    pub(crate) isa: Isa,
+    pub(crate) samples: usize,
+    pub(crate) scratch: &'a mut Scratch,
+    pub(crate) threads: usize,
+}
+
+/// One sample that is to be computed in f32.
+#[derive(Debug)]
+pub(crate) struct FloatJob<'a> {
+    pub(crate) parameters: &'a Parameters,
+    pub(crate) shapes: &'a Shapes,
+    pub(crate) x: &'a [&'a [f32]],
+    pub(crate) y: &'a mut [f32],
+    pub(crate) space: &'a mut FloatSpace,
+}
+
+/// What operations in f32 work in.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct FloatSpace {
+    pub(crate) scratch: FloatScratch,
+    pub(crate) values: Vec<f64>,
+}
+
+impl FloatSpace {
+    pub(crate) const fn new() -> Self {
+        Self { scratch: FloatScratch::new(), values: Vec::new() }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.scratch.bytes() + size_of::<f64>() * self.values.capacity()
+    }
+}
+
+/// What a kernel is packed for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Around<'a> {
+    /// The parameters of an operation that has some.
+    pub(crate) weights: Option<&'a QuantizedWeights>,
+    pub(crate) shapes: &'a Shapes,
+    /// What the codes that it reads stand for.
+    pub(crate) x: &'a [ActivationScheme],
+    pub(crate) y: OutputScheme,
+}
+
+/// What computes an operation in eight bits, if something does.
+pub(crate) type Packed = Result<Option<Arc<dyn Kernel>>, PackError>;
+
+/// Why an operation cannot be packed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum PackError {
+    Weights(WeightError),
+    /// A summand's scheme, multiplied by its factor.
+    Factor(SchemeError),
+}
+
+impl From<WeightError> for PackError {
+    fn from(error: WeightError) -> Self {
+        Self::Weights(error)
+    }
+}

@@ -1,0 +1,120 @@
+//! Why an operation cannot be what it is to be.
+
+use updraft_conv::slices::GeometryError;
+
+/// Why an operation does not fit what it reads, or has parameters that are none.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OperationError {
+    /// A slice has another length.
+    #[error("expected {expected} {what}, got {got}")]
+    Length {
+        /// What the slice holds.
+        what: &'static str,
+        /// How many there should be.
+        expected: usize,
+        /// How many there are.
+        got: usize,
+    },
+    /// A number is NaN or infinite.
+    #[error("{what} {index} is {value}; a trained network has finite numbers")]
+    NotFinite {
+        /// What the slice holds.
+        what: &'static str,
+        /// The place.
+        index: usize,
+        /// What stands there.
+        value: f32,
+    },
+    /// Another number of tensors.
+    #[error("it reads {expected} tensors, got {got}")]
+    Inputs {
+        /// How many it reads.
+        expected: usize,
+        /// How many there are.
+        got: usize,
+    },
+    /// A factor is not positive.
+    #[error("the factor {factor} of a summand is not a positive normal number")]
+    Factor {
+        /// The factor.
+        factor: f32,
+    },
+    /// Tensors that cannot be added.
+    #[error("the summands are {shapes:?}; both must have one shape")]
+    Summands {
+        /// Their shapes.
+        shapes: Vec<Vec<usize>>,
+    },
+    /// Tensors that cannot be multiplied.
+    #[error(
+        "the factors are {shapes:?}; both must have one shape, or the second one number for each \
+         channel of the first"
+    )]
+    Factors {
+        /// Their shapes.
+        shapes: Vec<Vec<usize>>,
+    },
+    /// Tensors that cannot be put one behind the other.
+    #[error(
+        "tensors of {shapes:?} cannot be joined; there must be one at least, and all must agree \
+         behind their channels, the first axis"
+    )]
+    Joined {
+        /// Their shapes.
+        shapes: Vec<Vec<usize>>,
+    },
+    /// A variance is negative, or with its epsilon nothing.
+    #[error("the variance {variance} of channel {channel} leaves nothing to divide by")]
+    Variance {
+        /// The channel.
+        channel: usize,
+        /// Its variance.
+        variance: f32,
+    },
+    /// Windows that hold nothing but padding.
+    #[error("some windows lie in the padding alone; pad by less than the window spans")]
+    Padding,
+    /// Windows over axes that a tensor does not have.
+    #[error(
+        "windows move over one or two axes behind the channels and must keep others; a tensor of \
+         {shape:?} does not fit them"
+    )]
+    Axes {
+        /// The tensor's shape.
+        shape: Vec<usize>,
+    },
+    /// A tensor that cannot be brought to these sides.
+    #[error(
+        "a tensor of {shape:?} cannot be resized to {sides:?}, height and width; images and lines, \
+         of one row, can, with sides from 1 on"
+    )]
+    Sides {
+        /// The tensor's shape.
+        shape: Vec<usize>,
+        /// What was asked for.
+        sides: [usize; 2],
+    },
+    /// The windows do not fit.
+    #[error("{cause}")]
+    Geometry {
+        /// What does not fit.
+        cause: GeometryError,
+    },
+}
+
+/// Whether an operation reads as many tensors.
+pub(super) fn check_count(x: &[Vec<usize>], expected: usize) -> Result<(), OperationError> {
+    match x.len() {
+        got if got == expected => Ok(()),
+        got => Err(OperationError::Inputs { expected, got }),
+    }
+}
+
+/// Whether a summand can be multiplied by a factor.
+pub(super) fn check_factor(factor: f32) -> Result<(), OperationError> {
+    match factor.is_normal() && factor > 0.0 {
+        true => Ok(()),
+        false => Err(OperationError::Factor { factor }),
+    }
+}

@@ -1,0 +1,171 @@
+//! Fully connected layers over all numbers of a sample.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use updraft_conv::slices::{self, ConvGeometry, ConvShape};
+use updraft_simd::Isa;
+
+use super::definition::{
+    Around, Codes, FloatJob, Job, Kernel, Operation, PackError, Packed, Registered, Shapes, Work,
+};
+use super::error::{OperationError, check_count};
+use super::parameters::{Lens, Parameters};
+use crate::kernels::QuantizedLinear;
+use crate::network::{Attribute, Graph, GraphError, Node, Value};
+use crate::weights::QuantizedWeights;
+
+/// Weights `[outputs][…]`, the latter in the order of what is read.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Linear {}
+
+impl Graph {
+    /// A fully connected layer over all numbers of a sample, in the order channel, row, column;
+    /// its answer has one axis.
+    ///
+    /// # Errors
+    /// [`GraphError`] for another length, or NaN and infinity.
+    pub fn linear(
+        &mut self,
+        name: &str,
+        x: Value,
+        weights: &[f32],
+        bias: &[f32],
+    ) -> Result<Value, GraphError> {
+        self.layer(name, Work::new(Linear {}, Parameters::new(weights, bias)), &[x])
+    }
+}
+
+impl Operation for Linear {
+    fn shape(&self, x: &[Vec<usize>], lens: Lens) -> Result<Vec<usize>, OperationError> {
+        check_count(x, 1)?;
+        let weights = x[0].iter().product::<usize>().saturating_mul(lens.bias);
+        lens.check(weights, lens.bias.max(1))?;
+        Ok(vec![lens.bias])
+    }
+
+    fn multiply_adds(&self, shapes: &Shapes) -> usize {
+        shapes.x[0].iter().product::<usize>() * shapes.y[0]
+    }
+
+    fn run_f32(&self, FloatJob { parameters, x, y, space, .. }: FloatJob<'_>) {
+        let Parameters { weights, bias } = parameters;
+        let shape = ConvShape::new(1, [x[0].len(), y.len()], [1, 1], [1, 1]);
+        let geometry = ConvGeometry::try_new(shape).expect("neither side is empty");
+        slices::forward(
+            Isa::detect(),
+            &geometry,
+            x[0],
+            weights,
+            Some(bias),
+            y,
+            &mut space.scratch,
+            1,
+        );
+    }
+
+    fn pack(&self, around: &Around<'_>) -> Packed {
+        let Some(weights) = around.weights else { return Ok(None) };
+        let channels = around.shapes.x[0][0];
+        let pixels = weights.each() / channels;
+        let ordered = turned(weights, [channels, pixels])?;
+        let product = QuantizedLinear::new(&ordered, around.y);
+        Ok(Some(Arc::new(Flattened { product, channels })))
+    }
+
+    fn export(&self, node: &mut Node<'_>) -> String {
+        let mut x = node.read(0);
+        if node.shapes().x[0].len() > 1 {
+            x = node.push("Flatten", &[&x], ".flat", vec![]);
+        }
+        let [w, b] = node.parameters(&[node.shapes().x[0].iter().product()]);
+        node.push("Gemm", &[&x, &w, &b], "", vec![("transB", Attribute::Integer(1))])
+    }
+
+    fn may_be_rectified(&self) -> bool {
+        true
+    }
+
+    fn scale_output(&self, parameters: &Parameters, by: &Parameters) -> Option<Parameters> {
+        Some(parameters.scaled(by))
+    }
+
+    fn scale_input(&self, parameters: &Parameters, _: usize, by: &Parameters) -> Option<Work> {
+        Some(Work::new(*self, parameters.of_scaled(by, 1)))
+    }
+}
+
+impl Registered for Linear {
+    const KIND: &'static str = "linear";
+
+    #[cfg(feature = "burn")]
+    fn record(
+        reader: &mut crate::module::Reader<'_>,
+        operation: &burn::backend::ir::OperationIr,
+        layer: Option<&str>,
+    ) -> super::Recorded {
+        use burn::backend::ir::{FloatOperationIr, ModuleOperationIr, OperationIr};
+
+        let (x, weight, bias) = match operation {
+            OperationIr::Float(_, FloatOperationIr::Matmul(product)) => {
+                (&product.lhs, &product.rhs, None)
+            }
+            OperationIr::Module(ModuleOperationIr::Linear(linear)) => {
+                (&linear.x, &linear.weight, linear.bias.as_ref())
+            }
+            _ => return Ok(None),
+        };
+        let (x, shape) = reader.value(x)?;
+        let told = "it multiplies two tensors that depend on the input";
+        let weights = reader.constant(weight, told)?;
+        if shape.len() != 1 || weights.shape.len() != 2 {
+            return Err(reader.unsupported("it is not the product of one row of numbers a sample"));
+        }
+        let bias = reader.bias(bias, weights.shape[1])?;
+        let weights = weights.permute(&[1, 0]);
+        let name = reader.name_of(layer, "linear");
+        let y = reader.graph.linear(&name, x, &weights.values, &bias);
+        reader.layer(y).map(Some)
+    }
+}
+
+/// A product whose weights are in the order of codes: row, column, channel.
+#[derive(Debug)]
+struct Flattened {
+    product: QuantizedLinear,
+    channels: usize,
+}
+
+impl Kernel for Flattened {
+    fn run(&self, x: Codes<'_>, y: &mut [u8], job: &mut Job<'_>) {
+        self.product.run(job.isa, x(0), y, job.scratch, job.threads);
+    }
+
+    fn product(&self) -> Option<&QuantizedLinear> {
+        Some(&self.product)
+    }
+
+    fn weights(&self) -> Option<QuantizedWeights> {
+        let weights = self.product.weights();
+        let pixels = weights.each() / self.channels;
+        Some(turned(&weights, [pixels, self.channels]).expect("the same sums in another order"))
+    }
+
+    fn bytes(&self) -> usize {
+        self.product.bytes()
+    }
+}
+
+/// Weights `[outputs][rows][columns]` as `[outputs][columns][rows]`.
+fn turned(
+    weights: &QuantizedWeights,
+    [rows, columns]: [usize; 2],
+) -> Result<QuantizedWeights, PackError> {
+    let of_output = |weights: &[i8]| -> Vec<i8> {
+        (0..rows * columns).map(|at| weights[at % rows * columns + at / rows]).collect()
+    };
+    let values = weights.values().chunks_exact(rows * columns).flat_map(of_output).collect();
+    let (scales, bias) = (weights.scales().to_vec(), weights.bias().to_vec());
+    Ok(QuantizedWeights::try_new(values, scales, bias, weights.input())?)
+}

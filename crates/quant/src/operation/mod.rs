@@ -1,0 +1,36 @@
+//! The operations of a network, one a file: how it is recorded, fused, packed, run, saved and exported.
+
+mod activation;
+mod add;
+mod affine;
+mod concatenate;
+mod convolution;
+mod definition;
+mod error;
+mod function;
+mod linear;
+mod multiply;
+mod parameters;
+mod pooling;
+mod registry;
+mod resize;
+mod softmax;
+mod table;
+mod window;
+
+pub(crate) use affine::pointwise;
+#[cfg(feature = "burn")]
+pub(crate) use definition::Recorded;
+pub(crate) use definition::{
+    Around, FloatJob, FloatSpace, Job, Kernel, Operation, PackError, Shapes, Work,
+};
+pub use error::OperationError;
+pub use function::{Binary, Function, Unary};
+pub(crate) use parameters::{Lens, Parameters};
+pub(crate) use registry::read;
+#[cfg(feature = "burn")]
+pub(crate) use registry::record;
+pub use window::Window;
+#[cfg(feature = "burn")]
+pub(crate) use window::is_alike;
+pub(crate) use window::plane;

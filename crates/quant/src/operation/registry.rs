@@ -1,0 +1,74 @@
+//! The list of all operations: one line each.
+
+use std::sync::Arc;
+
+use super::activation::Activation;
+use super::add::Add;
+use super::concatenate::Concatenate;
+use super::convolution::Convolution;
+use super::definition::{Operation, Registered};
+use super::linear::Linear;
+use super::multiply::Multiply;
+use super::pooling::Pool;
+use super::resize::Resize;
+use super::softmax::Softmax;
+
+/// In the order in which they are asked whether burn's recorded operation is theirs.
+const ALL: [Entry; 9] = [
+    Entry::of::<Activation>(),
+    Entry::of::<Add>(),
+    Entry::of::<Concatenate>(),
+    Entry::of::<Convolution>(),
+    Entry::of::<Linear>(),
+    Entry::of::<Multiply>(),
+    Entry::of::<Pool>(),
+    Entry::of::<Resize>(),
+    Entry::of::<Softmax>(),
+];
+
+/// An operation before there is one.
+pub(crate) struct Entry {
+    kind: &'static str,
+    read: fn(serde_json::Value) -> Result<Arc<dyn Operation>, serde_json::Error>,
+    #[cfg(feature = "burn")]
+    record: fn(
+        &mut crate::module::Reader<'_>,
+        &burn::backend::ir::OperationIr,
+        Option<&str>,
+    ) -> super::Recorded,
+}
+
+impl Entry {
+    const fn of<T: Registered + Operation + 'static>() -> Self {
+        Self {
+            kind: T::KIND,
+            read: |settings| Ok(Arc::new(serde_json::from_value::<T>(settings)?)),
+            #[cfg(feature = "burn")]
+            record: T::record,
+        }
+    }
+}
+
+/// The operation of a file's layer; none if there is no such kind.
+pub(crate) fn read(
+    kind: &str,
+    settings: serde_json::Value,
+) -> Option<Result<Arc<dyn Operation>, serde_json::Error>> {
+    ALL.iter().find(|entry| entry.kind == kind).map(|entry| (entry.read)(settings))
+}
+
+/// Asks every operation for what burn recorded; nothing if it is none's.
+#[cfg(feature = "burn")]
+pub(crate) fn record(
+    reader: &mut crate::module::Reader<'_>,
+    operation: &burn::backend::ir::OperationIr,
+    layer: Option<&str>,
+) -> super::Recorded {
+    for record in ALL.iter().map(|entry| entry.record).chain([super::affine::record as _]) {
+        let meaning = record(reader, operation, layer)?;
+        if meaning.is_some() {
+            return Ok(meaning);
+        }
+    }
+    Ok(None)
+}

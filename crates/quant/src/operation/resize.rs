@@ -1,0 +1,149 @@
+//! Images and lines brought to other sides.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::definition::{
+    Around, Codes, FloatJob, Job, Kernel, Operation, Packed, Registered, Work,
+};
+use super::error::{OperationError, check_count};
+use super::parameters::{Lens, Parameters};
+use super::window::plane;
+use crate::kernels::{QuantizedResize, Resizing};
+use crate::network::{Attribute, Graph, GraphError, Node, Value};
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Resize {
+    /// Height and width; a line has one row.
+    sides: [usize; 2],
+    resizing: Resizing,
+}
+
+impl Graph {
+    /// An image of other sides, height and width; a line, `[channels, length]`, has one row.
+    ///
+    /// # Errors
+    /// [`GraphError`] for a side of 0, or a value that is neither an image nor a line.
+    pub fn resize(
+        &mut self,
+        name: &str,
+        x: Value,
+        sides: [usize; 2],
+        resizing: Resizing,
+    ) -> Result<Value, GraphError> {
+        self.layer(name, Work::new(Resize { sides, resizing }, Parameters::default()), &[x])
+    }
+}
+
+impl Operation for Resize {
+    fn shape(&self, x: &[Vec<usize>], lens: Lens) -> Result<Vec<usize>, OperationError> {
+        check_count(x, 1)?;
+        lens.check(0, 0)?;
+        // Places are counted in quarters of what a side may be.
+        let is_side = |side: &usize| (1..1 << 24).contains(side);
+        match (x[0].as_slice(), self.sides) {
+            (&[channels, height, width], sides)
+                if [height, width].iter().chain(&sides).all(is_side) =>
+            {
+                Ok(vec![channels, sides[0], sides[1]])
+            }
+            (&[channels, length], [1, side]) if is_side(&length) && is_side(&side) => {
+                Ok(vec![channels, side])
+            }
+            (shape, sides) => Err(OperationError::Sides { shape: shape.to_vec(), sides }),
+        }
+    }
+
+    fn run_f32(&self, FloatJob { shapes, x, y, .. }: FloatJob<'_>) {
+        let [_, height, width] = plane(&shapes.x[0]);
+        let [rows, columns] = self.sides;
+        let planes = x[0].chunks_exact(height * width).zip(y.chunks_exact_mut(rows * columns));
+        for (x, y) in planes {
+            for (row, y) in self.resizing.taps(height, rows).zip(y.chunks_exact_mut(columns)) {
+                for (column, y) in self.resizing.taps(width, columns).zip(y) {
+                    let [down, right] =
+                        [row, column].map(|tap| tap.part[0] as f32 / tap.part[1] as f32);
+                    let line = |row: usize| {
+                        let [a, b] = column.at.map(|column| x[row * width + column]);
+                        a + right * (b - a)
+                    };
+                    let [a, b] = row.at.map(line);
+                    *y = a + down * (b - a);
+                }
+            }
+        }
+    }
+
+    fn pack(&self, around: &Around<'_>) -> Packed {
+        let from = plane(&around.shapes.x[0]);
+        let (x, y) = (around.x[0], around.y);
+        Ok(Some(Arc::new(QuantizedResize::new(from, self.sides, self.resizing, x, y))))
+    }
+
+    fn export(&self, node: &mut Node<'_>) -> String {
+        let axes = node.shapes().y.len();
+        let x = node.read(0);
+        let sizes = node.integers(".sizes", &node.shapes().y[1..]);
+        let text = Attribute::Text;
+        let (mode, places, rounding) = match self.resizing {
+            Resizing::Nearest => ("nearest", "asymmetric", "floor"),
+            Resizing::NearestExact => ("nearest", "half_pixel", "round_prefer_ceil"),
+            Resizing::Linear => ("linear", "half_pixel", "floor"),
+            Resizing::LinearCorners => ("linear", "align_corners", "floor"),
+        };
+        let attributes = vec![
+            ("axes", Attribute::Integers((2..=axes as i64).collect())),
+            ("mode", text(mode)),
+            ("coordinate_transformation_mode", text(places)),
+            ("nearest_mode", text(rounding)),
+        ];
+        // Without a region of interest, and by sizes in place of scales.
+        node.push("Resize", &[&x, "", "", &sizes], "", attributes)
+    }
+
+    fn may_be_rectified(&self) -> bool {
+        !self.keeps_scheme()
+    }
+
+    fn keeps_scheme(&self) -> bool {
+        self.resizing.is_nearest()
+    }
+}
+
+impl Registered for Resize {
+    const KIND: &'static str = "resize";
+
+    #[cfg(feature = "burn")]
+    fn record(
+        reader: &mut crate::module::Reader<'_>,
+        operation: &burn::backend::ir::OperationIr,
+        _: Option<&str>,
+    ) -> super::Recorded {
+        use burn::backend::ir::{InterpolateModeIr as I, ModuleOperationIr, OperationIr};
+
+        let OperationIr::Module(ModuleOperationIr::Interpolate(resize)) = operation else {
+            return Ok(None);
+        };
+        let resizing = match (&resize.options.mode, resize.options.align_corners) {
+            (I::Nearest, _) => Resizing::Nearest,
+            (I::NearestExact, _) => Resizing::NearestExact,
+            (I::Bilinear, false) => Resizing::Linear,
+            (I::Bilinear, true) => Resizing::LinearCorners,
+            (I::Bicubic | I::Lanczos3, _) => {
+                return Err(reader.unsupported("it resizes by more than the four nearest pixels"));
+            }
+        };
+        let (x, _) = reader.value(&resize.x)?;
+        let name = reader.numbered("resize");
+        let y = reader.graph.resize(&name, x, resize.output_size, resizing);
+        reader.layer(y).map(Some)
+    }
+}
+
+impl Kernel for QuantizedResize {
+    fn run(&self, x: Codes<'_>, y: &mut [u8], job: &mut Job<'_>) {
+        self.run(job.isa, x(0), y, job.scratch, job.threads);
+    }
+}
