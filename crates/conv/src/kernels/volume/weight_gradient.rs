@@ -64,13 +64,12 @@ pub fn weight_gradient_3d(
         // A group's part of a sample, and its slices of results.
         let part = |item: usize, group: usize| {
             let (sample, first) = (item / parts, item % parts * slices);
-            let of = |all: &'_ [f32], len: usize| {
+            let of = |len: usize| {
                 let start = sample * len + group * len / plan.groups;
-                debug_assert!(start + len / plan.groups <= all.len());
                 start..start + len / plan.groups
             };
             let range = first..(first + slices).min(depth);
-            (&x[of(x, x_len)], &dy[of(dy, dy_len)], range)
+            (&x[of(x_len)], &dy[of(dy_len)], range)
         };
         if let Some(winograd) = &winograd {
             let (points, own) = own.split_at_mut(plan.groups * points_len);

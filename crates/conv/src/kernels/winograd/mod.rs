@@ -3,6 +3,7 @@
 mod image;
 mod transform;
 mod volume;
+mod volume_gradient;
 
 pub(crate) use image::Winograd;
 pub(crate) use volume::VolumeWinograd;

@@ -4,13 +4,11 @@
 //! A slice's tiles become points once and are met by every tap of the depth, so that a kernel of
 //! 3×3×3 takes a quarter of its products, for a third of the transforms that each image would take.
 
-// tidy: long because the weight gradient walks the same slices with the same points.
-
 use updraft_simd::Isa;
 
 use super::image::spread;
 use super::transform::{POINTS, RESULTS, Squares, TAPS, Transform, TransformJob};
-use crate::kernels::direct::{TileJob, WeightJob};
+use crate::kernels::direct::TileJob;
 use crate::kernels::image::transpose_to_planes;
 use crate::kernels::packing::by_pixel_of;
 use crate::kernels::scratch::CACHE_LINE;
@@ -25,21 +23,21 @@ const MOST_TOGETHER: usize = 1 << 20;
 /// Sums over windows of three by three and any depth, for one group of a sample.
 #[derive(Debug, Clone)]
 pub(crate) struct VolumeWinograd {
-    isa: Isa,
+    pub(super) isa: Isa,
     /// Of the volume that is read, and of the results.
-    channels: [usize; 2],
+    pub(super) channels: [usize; 2],
     image: [usize; 3],
-    grid: [usize; 3],
+    pub(super) grid: [usize; 3],
     /// Where the first window starts in the volume.
     first: [isize; 3],
     /// Where each tap of the depth lies from the window's start.
     depth: Vec<usize>,
     /// Slices from one window to the next.
-    step: usize,
+    pub(super) step: usize,
     /// Rows of tiles that are worked on together.
-    strip: usize,
+    pub(super) strip: usize,
     /// Slices of results that are worked on together.
-    together: usize,
+    pub(super) together: usize,
 }
 
 impl VolumeWinograd {
@@ -83,12 +81,6 @@ impl VolumeWinograd {
     /// [`run`](Self::run).
     pub(crate) fn lens(&self) -> [usize; 2] {
         [POINTS * POINTS * self.weight_pitch(), self.parts(self.pair()).iter().sum()]
-    }
-
-    /// Numbers that a thread keeps of a chunk, and of what it works in, for
-    /// [`add_gradient`](Self::add_gradient).
-    pub(crate) fn gradient_lens(&self) -> [usize; 2] {
-        [POINTS * POINTS * self.weight_pitch(), self.parts(self.filled()[1]).iter().sum()]
     }
 
     /// Transforms weights, `[blocks][channels][depth][3][3][lanes]`.
@@ -157,7 +149,7 @@ impl VolumeWinograd {
     /// Brings the points of the slices that a block of results meets to where they are multiplied;
     /// of the slices that the block before has met, those that this one meets too are moved.
     /// Returns how many slices there are.
-    fn advance(
+    pub(super) fn advance(
         &self,
         image: &[f32],
         [first, row, rows]: [usize; 3],
@@ -262,71 +254,6 @@ impl VolumeWinograd {
         }
     }
 
-    /// Adds the products of some slices of results to what a thread keeps,
-    /// `[points][channels][depth][channels]`.
-    pub(crate) fn add_gradient(
-        &self,
-        image: &[f32],
-        dy: &[f32],
-        slices: std::ops::Range<usize>,
-        own: &mut [f32],
-        kept: &mut [f32],
-    ) {
-        let [inputs, outputs] = self.filled();
-        let [tile_rows, tile_columns] = self.tiles();
-        let [image_len, points_len, gradient_len, _] = self.parts(outputs);
-        let (pixels, own) = own.split_at_mut(image_len);
-        let (points, own) = own.split_at_mut(points_len);
-        let (gradients, dy_pixels) = own.split_at_mut(gradient_len);
-        let [points_pitch, gradient_pitch] = self.pitches(outputs);
-        for row in (0..tile_rows).step_by(self.strip) {
-            let rows = self.strip.min(tile_rows - row);
-            let tiles = rows * tile_columns;
-            let offsets = self.offsets(tiles);
-            let mut held = 0;
-            for block in slices.clone().step_by(self.together) {
-                let count = self.together.min(slices.end - block);
-                held = self.advance(image, [block, row, rows], [held, count], pixels, points);
-                for slice in 0..count {
-                    let gradients = &mut gradients[slice * tiles * outputs..];
-                    self.gradient_points(dy, block + slice, [row, rows], dy_pixels, gradients);
-                }
-                let [grid_rows, columns] =
-                    if self.step == 1 { [1, count * tiles] } else { [count, tiles] };
-                for (point, kept) in kept.chunks_exact_mut(self.weight_pitch()).enumerate() {
-                    let job = WeightJob {
-                        image: &points[point * points_pitch..][..points_pitch],
-                        origin: 0,
-                        runs: &offsets,
-                        run_len: 1,
-                        gradient: &gradients[point * gradient_pitch..][..gradient_pitch],
-                        blocks: outputs / self.isa.lanes(),
-                        rows: grid_rows,
-                        columns,
-                        row_step: self.step * tiles * inputs,
-                        column_step: inputs,
-                    };
-                    job.run(self.isa, kept);
-                }
-            }
-        }
-    }
-
-    /// Turns what a thread keeps into gradients of weights, `[channels][depth][3][3][channels]`,
-    /// and says whether all of them are finite.
-    pub(crate) fn weight_gradients(&self, kept: &[f32], sums: &mut [f32]) -> bool {
-        let (outputs, pitch) = (self.filled()[1], self.weight_pitch());
-        let job = TransformJob {
-            transform: Transform::WeightGradient,
-            input: kept,
-            count: [1, self.kernels()],
-            channels: outputs,
-            from: Squares { apart: [0, outputs], step: [POINTS * pitch, pitch] },
-            to: Squares { apart: [0, TAPS * TAPS * outputs], step: [TAPS * outputs, outputs] },
-        };
-        job.run(self.isa, sums)
-    }
-
     /// The points of the tiles of some rows of a slice; zeros beyond the volume.
     fn image_points(
         &self,
@@ -363,40 +290,9 @@ impl VolumeWinograd {
         job.run(self.isa, points);
     }
 
-    /// The points of the gradient of the results of some rows of tiles of a slice.
-    fn gradient_points(
-        &self,
-        dy: &[f32],
-        slice: usize,
-        [row, rows]: [usize; 2],
-        pixels: &mut [f32],
-        points: &mut [f32],
-    ) {
-        let (filled, tiles) = (self.filled()[1], self.tiles());
-        let [_, pitch] = self.pitches(filled);
-        let [slices, height, width] = self.grid;
-        let size = [rows * RESULTS, tiles[1] * RESULTS];
-        let first = [(row * RESULTS) as isize, 0];
-        let (channels, plane) = ([self.channels[1], filled], slices * height * width);
-        let dy = &dy[slice * height * width..];
-        by_pixel_of(self.isa, dy, plane, channels, [height, width], first, size, pixels);
-        let job = TransformJob {
-            transform: Transform::Gradient,
-            input: pixels,
-            count: [rows, tiles[1]],
-            channels: filled,
-            from: Squares {
-                apart: [RESULTS * size[1] * filled, RESULTS * filled],
-                step: [size[1] * filled, filled],
-            },
-            to: Squares { apart: [tiles[1] * filled, filled], step: [POINTS * pitch, pitch] },
-        };
-        job.run(self.isa, points);
-    }
-
     /// Where the numbers that a tile's point meets lie, by channel and depth, if slices have so many
     /// tiles.
-    fn offsets(&self, tiles: usize) -> Vec<u32> {
+    pub(super) fn offsets(&self, tiles: usize) -> Vec<u32> {
         let slice = tiles * self.filled()[0];
         let channels = 0..self.channels[0];
         let of = |channel| self.depth.iter().map(move |depth| (depth * slice + channel) as u32);
@@ -404,7 +300,7 @@ impl VolumeWinograd {
     }
 
     /// Kernels of 3 by 3 that each channel of results has.
-    fn kernels(&self) -> usize {
+    pub(super) fn kernels(&self) -> usize {
         self.channels[0] * self.depth.len()
     }
 
@@ -414,12 +310,12 @@ impl VolumeWinograd {
     }
 
     /// Rows and columns of tiles of a slice.
-    fn tiles(&self) -> [usize; 2] {
+    pub(super) fn tiles(&self) -> [usize; 2] {
         [self.grid[1], self.grid[2]].map(|pixels| pixels.div_ceil(RESULTS))
     }
 
     /// Channels as whole vectors hold them.
-    fn filled(&self) -> [usize; 2] {
+    pub(super) fn filled(&self) -> [usize; 2] {
         self.channels.map(|channels| channels.next_multiple_of(self.isa.lanes()))
     }
 
@@ -429,20 +325,20 @@ impl VolumeWinograd {
     }
 
     /// From one point's numbers to the next's: of the volume, and of so many channels of results.
-    fn pitches(&self, outputs: usize) -> [usize; 2] {
+    pub(super) fn pitches(&self, outputs: usize) -> [usize; 2] {
         let tiles = self.strip * self.tiles()[1];
         let slices = (self.together - 1) * self.step + self.reach() + 1;
         [spread(slices * tiles * self.filled()[0]), spread(self.together * tiles * outputs)]
     }
 
     /// From one point's weights, or their gradients, to the next's.
-    fn weight_pitch(&self) -> usize {
+    pub(super) fn weight_pitch(&self) -> usize {
         spread(self.kernels() * self.filled()[1])
     }
 
     /// Numbers of what is worked on together: pixels of a slice, points, points of so many channels
     /// of results, and those channels' pixels of a slice.
-    fn parts(&self, outputs: usize) -> [usize; 4] {
+    pub(super) fn parts(&self, outputs: usize) -> [usize; 4] {
         let (rows, columns) = (self.strip * RESULTS, self.tiles()[1] * RESULTS);
         let pixels = (rows + TAPS - 1) * (columns + TAPS - 1) * self.filled()[0];
         let [points, products] = self.pitches(outputs).map(|pitch| POINTS * POINTS * pitch);
