@@ -9,7 +9,9 @@ mod ops;
 // Layers, whose records are those of burn's own.
 #[cfg(feature = "burn")]
 pub use layer::{
-    AdaptiveAvgPool2d, AvgPool2d, BatchNorm, Conv1d, Conv2d, ConvNormActivation, MaxPool2d,
+    AdaptiveAvgPool2d, AvgPool2d, AvgPool3d, AvgPool3dConfig, BatchNorm, Conv1d, Conv2d, Conv3d,
+    ConvNormActivation, ConvTranspose2d, ConvTranspose3d, GroupNorm, InstanceNorm, MaxPool2d,
+    MaxPool3d, MaxPool3dConfig,
 };
 
 // Which convolutions the layers compute.
@@ -22,7 +24,10 @@ pub use ops::LayerPath;
 
 // Operations on burn's tensors.
 #[cfg(feature = "burn")]
-pub use ops::{BatchNormOutput, activate, batch_norm_train, conv2d, weighted_sum};
+pub use ops::{
+    BatchNormOutput, activate, batch_norm_train, conv_transpose2d, conv_transpose3d, conv2d,
+    conv3d, group_norm, resize2d, resize3d, weighted_sum,
+};
 
 // Memory that operations on flex keep for the next ones.
 #[cfg(feature = "flex")]

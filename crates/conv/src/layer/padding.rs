@@ -1,6 +1,6 @@
 //! How many zeros burn's padding configurations put before and after each axis.
 
-use burn::nn::{PaddingConfig1d, PaddingConfig2d};
+use burn::nn::{PaddingConfig1d, PaddingConfig2d, PaddingConfig3d};
 
 /// Before and after an axis that keeps its size at stride 1; an odd one goes after.
 ///
@@ -34,5 +34,22 @@ pub(super) fn on_both_axes(
         PaddingConfig2d::Valid => [(0, 0); 2],
         PaddingConfig2d::Same => [0, 1].map(|axis| same(input[axis], kernel[axis], stride[axis])),
         PaddingConfig2d::Explicit(top, left, bottom, right) => [(top, bottom), (left, right)],
+    }
+}
+
+pub(super) fn on_all_axes(
+    padding: &PaddingConfig3d,
+    input: [usize; 3],
+    kernel: [usize; 3],
+    stride: [usize; 3],
+) -> [(usize, usize); 3] {
+    match *padding {
+        PaddingConfig3d::Valid => [(0, 0); 3],
+        PaddingConfig3d::Same => {
+            [0, 1, 2].map(|axis| same(input[axis], kernel[axis], stride[axis]))
+        }
+        PaddingConfig3d::Explicit(depth, height, width) => {
+            [depth, height, width].map(|zeros| (zeros, zeros))
+        }
     }
 }

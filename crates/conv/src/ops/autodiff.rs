@@ -1,18 +1,18 @@
 //! The gradients of our operations, by hand.
 
-use burn::backend::Autodiff;
 use burn::backend::autodiff::NodeId;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
+use burn::backend::{Autodiff, Backend};
 
 use super::extension::{ConvBackend, ConvGradients, ConvSpec, NormSpec, Operand, PoolSpec};
 use crate::kernels::{Activation, Isa};
 
 /// The first `M` of `M` or `M + 1` values, and the one that may follow.
-fn with_optional<T, const N: usize, const M: usize>(all: [T; N]) -> ([T; M], Option<T>) {
+pub(super) fn with_optional<T, const N: usize, const M: usize>(all: [T; N]) -> ([T; M], Option<T>) {
     let mut all = all.into_iter();
     let first = std::array::from_fn(|_| all.next().expect("an operation has its operands"));
     (first, all.next())
@@ -20,14 +20,14 @@ fn with_optional<T, const N: usize, const M: usize>(all: [T; N]) -> ([T; M], Opt
 
 /// Computes an operation below the graph and notes it there: `compute` returns the result and what
 /// the gradient needs of it, of which `state` makes the operation's.
-fn on_graph<B, C, O, E, const N: usize>(
+pub(super) fn on_graph<B, C, O, E, const N: usize>(
     operation: O,
     tensors: [FloatTensor<Autodiff<B, C>>; N],
     state: impl FnOnce([NodeId; N], E) -> O::State,
     compute: impl FnOnce([FloatTensor<B>; N]) -> (FloatTensor<B>, E),
 ) -> (FloatTensor<Autodiff<B, C>>, E)
 where
-    B: ConvGradients,
+    B: Backend,
     C: CheckpointStrategy,
     O: Backward<B, N>,
     E: Clone,

@@ -274,16 +274,16 @@ impl ConvGradients for Flex {
 }
 
 /// A new result in pieces, in memory of a consumed tensor if there is some.
-fn result(len: usize, piece: usize, fill: impl FnOnce(Fresh<'_>)) -> Vec<f32> {
+pub(super) fn result(len: usize, piece: usize, fill: impl FnOnce(Fresh<'_>)) -> Vec<f32> {
     fresh(memory::take(len), len, piece, fill)
 }
 
 /// The tensor, its numbers in order and held by nobody here but the result.
-fn contiguous(tensor: FlexTensor) -> FlexTensor {
+pub(super) fn contiguous(tensor: FlexTensor) -> FlexTensor {
     tensor.to_contiguous()
 }
 
-fn with(run: impl FnOnce(&mut Scratch, usize)) {
+pub(super) fn with(run: impl FnOnce(&mut Scratch, usize)) {
     // Taken out, not borrowed: while this thread waits for others, rayon may give it another
     // convolution to compute.
     let mut scratch = SCRATCH.take();
@@ -312,6 +312,6 @@ fn normalization<'a>(
     Normalization { gamma: gamma.storage(), beta: beta.storage(), epsilon, residual, activation }
 }
 
-fn tensor(values: Vec<f32>, shape: impl Into<burn::tensor::Shape>) -> FlexTensor {
+pub(super) fn tensor(values: Vec<f32>, shape: impl Into<burn::tensor::Shape>) -> FlexTensor {
     FlexTensor::from_data(TensorData::new(values, shape.into()))
 }

@@ -6,6 +6,7 @@ mod normalization;
 mod path;
 mod plain;
 mod pooling;
+mod volume;
 mod weighted_sum;
 
 #[cfg(all(feature = "flex", feature = "autodiff"))]
@@ -28,4 +29,8 @@ pub use normalization::{BatchNormOutput, batch_norm_train};
 pub(crate) use normalization::{Normalizing, normalize, wide};
 pub use path::LayerPath;
 pub(crate) use pooling::{Window, adaptive_average_pool, average_pool, max_pool};
+pub(crate) use volume::{
+    Window3d, convolve_3d, group_norm_by, pool_3d, transpose_convolve_2d, transpose_convolve_3d,
+};
+pub use volume::{conv_transpose2d, conv_transpose3d, conv3d, group_norm, resize2d, resize3d};
 pub use weighted_sum::weighted_sum;

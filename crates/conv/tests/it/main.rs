@@ -8,3 +8,5 @@ mod operations;
 mod pooling;
 #[cfg(feature = "burn")]
 mod slices;
+#[cfg(all(feature = "flex", feature = "autodiff"))]
+mod volumes;

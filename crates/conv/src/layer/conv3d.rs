@@ -1,0 +1,110 @@
+//! A convolution of volumes.
+
+use burn::module::{Module, Param};
+use burn::nn::PaddingConfig3d;
+use burn::nn::conv::{self, Conv3dConfig};
+use burn::tensor::ops::ConvOptions;
+use burn::tensor::{Device, Tensor};
+
+use super::padding;
+use crate::kernels::Activation;
+use crate::ops::{LayerPath, convolve_3d};
+
+/// A convolution of volumes, in the place of burn's `Conv3d`: its record is the same, both ways.
+///
+/// # Example
+/// ```
+/// # #[cfg(feature = "flex")] {
+/// use burn::nn::conv::Conv3dConfig;
+/// use burn::tensor::{Device, Tensor};
+/// use updraft_conv::Conv3d;
+///
+/// let device = Device::flex();
+/// let layer = Conv3d::new(&Conv3dConfig::new([1, 8], [3, 3, 3]), &device);
+/// let maps = layer.forward(Tensor::ones([1, 1, 8, 10, 12], &device));
+/// assert_eq!(maps.dims(), [1, 8, 6, 8, 10]);
+/// # }
+/// ```
+#[derive(Module, Debug)]
+pub struct Conv3d {
+    /// `[out_channels, in_channels / groups, kernel_depth, kernel_height, kernel_width]`.
+    pub weight: Param<Tensor<5>>,
+    /// `[out_channels]`.
+    pub bias: Option<Param<Tensor<1>>>,
+    /// From one window to the next.
+    pub stride: [usize; 3],
+    /// Depth, height and width of the kernel.
+    pub kernel_size: [usize; 3],
+    /// From one kernel entry to the next.
+    pub dilation: [usize; 3],
+    /// Groups of channels that do not see each other.
+    pub groups: usize,
+    /// Zeros around the volume.
+    #[module(skip)]
+    pub padding: PaddingConfig3d,
+    #[module(skip)]
+    forced: Option<LayerPath>,
+}
+
+impl From<conv::Conv3d> for Conv3d {
+    fn from(layer: conv::Conv3d) -> Self {
+        let conv::Conv3d { weight, bias, stride, kernel_size, dilation, groups, padding } = layer;
+        Self { weight, bias, stride, kernel_size, dilation, groups, padding, forced: None }
+    }
+}
+
+impl From<Conv3d> for conv::Conv3d {
+    fn from(layer: Conv3d) -> Self {
+        let Conv3d { weight, bias, stride, kernel_size, dilation, groups, padding, .. } = layer;
+        Self { weight, bias, stride, kernel_size, dilation, groups, padding }
+    }
+}
+
+impl Conv3d {
+    /// The layer that burn's config describes.
+    ///
+    /// # Panics
+    /// As burn's: if the groups do not divide the channels, or `Same` padding meets an even kernel.
+    #[must_use]
+    pub fn new(config: &Conv3dConfig, device: &Device) -> Self {
+        config.init(device).into()
+    }
+
+    /// Convolves, as [`conv3d`](crate::conv3d) says.
+    ///
+    /// # Panics
+    /// As [`conv3d`](crate::conv3d), and if a [forced](Self::with_path) path cannot compute it.
+    #[must_use]
+    pub fn forward(&self, x: Tensor<5>) -> Tensor<5> {
+        self.forward_activated(x, Activation::Identity)
+    }
+
+    /// The same, then activated: without a graph in one pass over memory.
+    ///
+    /// # Panics
+    /// As [`forward`](Self::forward).
+    #[must_use]
+    pub fn forward_activated(&self, x: Tensor<5>, activation: Activation) -> Tensor<5> {
+        let [_, _, input @ ..] = x.dims();
+        let Self { kernel_size, stride, dilation, groups, .. } = *self;
+        let padding = padding::on_all_axes(&self.padding, input, kernel_size, stride);
+        let options = ConvOptions::new_with_padding(stride, padding, dilation, groups);
+        let (weight, bias) = (self.weight.val(), self.bias.as_ref().map(Param::val));
+        convolve_3d(x, weight, bias, options, activation, self.forced)
+    }
+
+    /// What computes the layer where its parameters are, in f32.
+    #[must_use]
+    pub fn path(&self) -> LayerPath {
+        self.forced.unwrap_or_else(|| LayerPath::of(&self.weight.device()))
+    }
+
+    /// The same layer, computed in one way only.
+    ///
+    /// Its [`forward`](Self::forward) panics where the device or the processor has no such
+    /// kernels.
+    #[must_use]
+    pub fn with_path(self, path: LayerPath) -> Self {
+        Self { forced: Some(path), ..self }
+    }
+}

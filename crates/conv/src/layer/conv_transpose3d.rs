@@ -1,0 +1,119 @@
+//! A transposed convolution of volumes.
+
+use burn::module::{Module, Param};
+use burn::nn::conv::{self, ConvTranspose3dConfig};
+use burn::tensor::ops::ConvTransposeOptions;
+use burn::tensor::{Device, Tensor};
+
+use crate::ops::{LayerPath, transpose_convolve_3d};
+
+/// A transposed convolution of volumes, in the place of burn's `ConvTranspose3d`: its record is the
+/// same, both ways.
+#[derive(Module, Debug)]
+pub struct ConvTranspose3d {
+    /// `[in_channels, out_channels / groups, kernel_depth, kernel_height, kernel_width]`.
+    pub weight: Param<Tensor<5>>,
+    /// `[out_channels]`.
+    pub bias: Option<Param<Tensor<1>>>,
+    /// Between the results of neighboring inputs.
+    pub stride: [usize; 3],
+    /// Sides of the kernel.
+    pub kernel_size: [usize; 3],
+    /// From one kernel entry to the next.
+    pub dilation: [usize; 3],
+    /// Groups of channels that do not see each other.
+    pub groups: usize,
+    /// What is cut off on both sides of an axis.
+    pub padding: [usize; 3],
+    /// What is added behind an axis.
+    pub padding_out: [usize; 3],
+    /// Input and output channels.
+    pub channels: [usize; 2],
+    #[module(skip)]
+    forced: Option<LayerPath>,
+}
+
+impl From<conv::ConvTranspose3d> for ConvTranspose3d {
+    fn from(layer: conv::ConvTranspose3d) -> Self {
+        let conv::ConvTranspose3d {
+            weight,
+            bias,
+            stride,
+            kernel_size,
+            dilation,
+            groups,
+            padding,
+            padding_out,
+            channels,
+        } = layer;
+        Self {
+            weight,
+            bias,
+            stride,
+            kernel_size,
+            dilation,
+            groups,
+            padding,
+            padding_out,
+            channels,
+            forced: None,
+        }
+    }
+}
+
+impl From<ConvTranspose3d> for conv::ConvTranspose3d {
+    fn from(layer: ConvTranspose3d) -> Self {
+        let ConvTranspose3d {
+            weight,
+            bias,
+            stride,
+            kernel_size,
+            dilation,
+            groups,
+            padding,
+            padding_out,
+            channels,
+            ..
+        } = layer;
+        Self { weight, bias, stride, kernel_size, dilation, groups, padding, padding_out, channels }
+    }
+}
+
+impl ConvTranspose3d {
+    /// The layer that burn's config describes.
+    ///
+    /// # Panics
+    /// As burn's: if the groups do not divide the channels.
+    #[must_use]
+    pub fn new(config: &ConvTranspose3dConfig, device: &Device) -> Self {
+        config.init(device).into()
+    }
+
+    /// Convolves transposed, as [`conv_transpose3d`](crate::conv_transpose3d) says.
+    ///
+    /// # Panics
+    /// As [`conv_transpose3d`](crate::conv_transpose3d), and if a [forced](Self::with_path) path
+    /// cannot compute it.
+    #[must_use]
+    pub fn forward(&self, x: Tensor<5>) -> Tensor<5> {
+        let Self { stride, padding, padding_out, dilation, groups, .. } = *self;
+        let options = ConvTransposeOptions { stride, padding, padding_out, dilation, groups };
+        let (weight, bias) = (self.weight.val(), self.bias.as_ref().map(Param::val));
+        transpose_convolve_3d(x, weight, bias, options, self.forced)
+    }
+
+    /// What computes the layer where its parameters are, in f32.
+    #[must_use]
+    pub fn path(&self) -> LayerPath {
+        self.forced.unwrap_or_else(|| LayerPath::of(&self.weight.device()))
+    }
+
+    /// The same layer, computed in one way only.
+    ///
+    /// Its [`forward`](Self::forward) panics where the device or the processor has no such
+    /// kernels.
+    #[must_use]
+    pub fn with_path(self, path: LayerPath) -> Self {
+        Self { forced: Some(path), ..self }
+    }
+}

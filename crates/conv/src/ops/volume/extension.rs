@@ -1,0 +1,115 @@
+//! What a backend has to offer to run our kernels of volumes, and the gradients of them.
+
+use std::sync::Arc;
+
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, backend_extension};
+
+use crate::kernels::{Activation, Conv3dShape, Isa, LinearResize, Pool3dGeometry, Pooling};
+use crate::ops::extension::Operand;
+
+/// What a convolution of volumes is, apart from its tensors.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Conv3dSpec {
+    pub(crate) shape: Conv3dShape,
+    /// What follows; nothing where a gradient is wanted.
+    pub(crate) activation: Activation,
+    pub(crate) isa: Isa,
+}
+
+/// What a group normalization is, apart from its tensors.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GroupNormSpec {
+    pub(crate) groups: usize,
+    pub(crate) epsilon: f64,
+    pub(crate) activation: Activation,
+    pub(crate) isa: Isa,
+}
+
+/// What a pooling of volumes is.
+#[derive(Debug, Clone)]
+pub(crate) struct Pool3dSpec {
+    pub(crate) pooling: Pooling,
+    pub(crate) geometry: Arc<Pool3dGeometry>,
+    /// The tensor's first two axes.
+    pub(crate) planes: [usize; 2],
+    pub(crate) isa: Isa,
+}
+
+/// What a change of size is.
+#[derive(Debug, Clone)]
+pub(crate) struct ResizeSpec {
+    pub(crate) geometry: Arc<LinearResize>,
+    /// The tensor's first two axes.
+    pub(crate) planes: [usize; 2],
+    pub(crate) isa: Isa,
+}
+
+/// Our operations of volumes, on f32 tensors.
+#[backend_extension(Flex: cfg(feature = "flex"), Autodiff: cfg(feature = "autodiff"))]
+pub(crate) trait VolumeBackend: Backend {
+    /// A convolution.
+    fn convolution_3d(
+        x: FloatTensor<Self>,
+        w: FloatTensor<Self>,
+        #[extension_type] bias: Operand<Self>,
+        spec: Conv3dSpec,
+    ) -> FloatTensor<Self>;
+
+    /// A transposed convolution: the input's gradient of the convolution that `spec` is, with a bias
+    /// for each of its inputs.
+    fn transposed_convolution_3d(
+        x: FloatTensor<Self>,
+        w: FloatTensor<Self>,
+        #[extension_type] bias: Operand<Self>,
+        spec: Conv3dSpec,
+    ) -> FloatTensor<Self>;
+
+    /// A group normalization: result, mean and variance.
+    fn group_normalization(
+        x: FloatTensor<Self>,
+        gamma: FloatTensor<Self>,
+        beta: FloatTensor<Self>,
+        spec: GroupNormSpec,
+    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
+
+    /// A pooling.
+    fn pooling_3d(x: FloatTensor<Self>, spec: Pool3dSpec) -> FloatTensor<Self>;
+
+    /// A change of size.
+    fn resizing(x: FloatTensor<Self>, spec: ResizeSpec) -> FloatTensor<Self>;
+}
+
+/// The gradients of our operations of volumes, on a backend below autodiff.
+#[cfg(feature = "autodiff")]
+pub(crate) trait VolumeGradients: VolumeBackend {
+    /// The gradient of a convolution's weights.
+    fn weight_gradient_3d(
+        x: FloatTensor<Self>,
+        dy: FloatTensor<Self>,
+        spec: Conv3dSpec,
+    ) -> FloatTensor<Self>;
+
+    /// The gradient of a bias: the sum of each channel, the second axis.
+    fn channel_sums(dy: FloatTensor<Self>, isa: Isa) -> FloatTensor<Self>;
+
+    /// The gradients of a group normalization, whose parameters are factors and summands: of input,
+    /// factors and summands.
+    fn group_normalization_gradient(
+        x: FloatTensor<Self>,
+        parameters: [FloatTensor<Self>; 2],
+        statistics: [FloatTensor<Self>; 2],
+        dy: FloatTensor<Self>,
+        spec: GroupNormSpec,
+    ) -> [FloatTensor<Self>; 3];
+
+    /// The gradient of a pooling.
+    fn pooling_3d_gradient(
+        x: FloatTensor<Self>,
+        dy: FloatTensor<Self>,
+        spec: Pool3dSpec,
+    ) -> FloatTensor<Self>;
+
+    /// The gradient of a change of size.
+    fn resizing_gradient(dy: FloatTensor<Self>, spec: ResizeSpec) -> FloatTensor<Self>;
+}

@@ -1,0 +1,215 @@
+//! Our operations of volumes on burn's CPU backend.
+
+use burn::backend::Flex;
+use burn::backend::flex::FlexTensor;
+use updraft_simd::pool_threads;
+
+#[cfg(feature = "autodiff")]
+use super::extension::VolumeGradients;
+use super::extension::{Conv3dSpec, GroupNormSpec, Pool3dSpec, ResizeSpec, VolumeBackend};
+use crate::kernels::{
+    Conv3dGeometry, Conv3dShape, GroupNormShape, GroupNormalization, forward_3d, group_norm_into,
+    input_gradient_3d, pool_3d_into, resize_into,
+};
+#[cfg(feature = "autodiff")]
+use crate::kernels::{
+    Isa, channel_sums, group_norm_gradient_into, pool_3d_gradient_into, resize_gradient_into,
+    weight_gradient_3d,
+};
+use crate::ops::extension::Operand;
+use crate::ops::flex::{contiguous, result, tensor, with};
+use crate::ops::memory;
+
+impl VolumeBackend for Flex {
+    fn convolution_3d(
+        x: FlexTensor,
+        w: FlexTensor,
+        bias: Operand<Self>,
+        spec: Conv3dSpec,
+    ) -> FlexTensor {
+        let Conv3dSpec { shape, activation, isa } = spec;
+        let geometry = checked(shape);
+        let (x, w) = (contiguous(x), contiguous(w));
+        let bias = bias.given().map(contiguous);
+        let bias = bias.as_ref().map(FlexTensor::storage);
+        let mut y = zeros(geometry.output_len());
+        with(|scratch, threads| {
+            let (x, w) = (x.storage(), w.storage());
+            forward_3d(isa, &geometry, x, w, bias, activation, &mut y, scratch, threads);
+        });
+        memory::keep([x]);
+        let [depth, height, width] = geometry.output();
+        tensor(y, [shape.batch, shape.channels[1], depth, height, width])
+    }
+
+    fn transposed_convolution_3d(
+        x: FlexTensor,
+        w: FlexTensor,
+        bias: Operand<Self>,
+        spec: Conv3dSpec,
+    ) -> FlexTensor {
+        let Conv3dSpec { shape, isa, .. } = spec;
+        let geometry = checked(shape);
+        let (x, w) = (contiguous(x), contiguous(w));
+        let bias = bias.given().map(contiguous);
+        let bias = bias.as_ref().map(FlexTensor::storage);
+        let mut y = zeros(geometry.input_len());
+        with(|scratch, threads| {
+            let (x, w) = (x.storage(), w.storage());
+            input_gradient_3d(isa, &geometry, x, w, bias, &mut y, scratch, threads);
+        });
+        memory::keep([x]);
+        let [depth, height, width] = shape.input;
+        tensor(y, [shape.batch, shape.channels[0], depth, height, width])
+    }
+
+    fn group_normalization(
+        x: FlexTensor,
+        gamma: FlexTensor,
+        beta: FlexTensor,
+        spec: GroupNormSpec,
+    ) -> (FlexTensor, FlexTensor, FlexTensor) {
+        let [x, gamma, beta] = [x, gamma, beta].map(contiguous);
+        let shape = norm_shape(&x, spec);
+        let [mut mean, mut variance] = [(); 2].map(|()| vec![0.0; shape.statistics()]);
+        let y = result(shape.len(), shape.of_group().max(1), |y| {
+            let by = normalization(&gamma, &beta, spec);
+            let statistics = [&mut mean[..], &mut variance[..]];
+            group_norm_into(spec.isa, shape, by, x.storage(), y, statistics, pool_threads());
+        });
+        let dims = x.layout().shape().to_vec();
+        memory::keep([x]);
+        let vector = |values| tensor(values, [shape.statistics()]);
+        (tensor(y, dims), vector(mean), vector(variance))
+    }
+
+    fn pooling_3d(x: FlexTensor, spec: Pool3dSpec) -> FlexTensor {
+        let Pool3dSpec { pooling, geometry, planes, isa } = spec;
+        let x = contiguous(x);
+        let y = result(geometry.output_len(), geometry.output_plane(), |y| {
+            with(|scratch, threads| {
+                pool_3d_into(isa, pooling, &geometry, x.storage(), y, scratch, threads);
+            });
+        });
+        memory::keep([x]);
+        let [depth, height, width] = geometry.output();
+        tensor(y, [planes[0], planes[1], depth, height, width])
+    }
+
+    fn resizing(x: FlexTensor, spec: ResizeSpec) -> FlexTensor {
+        let ResizeSpec { geometry, planes, isa } = spec;
+        let x = contiguous(x);
+        let y = result(geometry.output_len(), geometry.output_plane(), |y| {
+            with(|scratch, threads| resize_into(isa, &geometry, x.storage(), y, scratch, threads));
+        });
+        memory::keep([x]);
+        let [depth, height, width] = geometry.output();
+        tensor(y, [planes[0], planes[1], depth, height, width])
+    }
+}
+
+#[cfg(feature = "autodiff")]
+impl VolumeGradients for Flex {
+    fn weight_gradient_3d(x: FlexTensor, dy: FlexTensor, spec: Conv3dSpec) -> FlexTensor {
+        let Conv3dSpec { shape, isa, .. } = spec;
+        let geometry = checked(shape);
+        let (x, dy) = (contiguous(x), contiguous(dy));
+        let mut dw = vec![0.0; geometry.weight_len()];
+        with(|scratch, threads| {
+            let (x, dy) = (x.storage(), dy.storage());
+            weight_gradient_3d(isa, &geometry, x, dy, &mut dw, scratch, threads);
+        });
+        memory::keep([x, dy]);
+        let Conv3dShape { channels, groups, kernel: [depth, height, width], .. } = shape;
+        tensor(dw, [channels[1], channels[0] / groups, depth, height, width])
+    }
+
+    fn channel_sums(dy: FlexTensor, isa: Isa) -> FlexTensor {
+        let dy = contiguous(dy);
+        let dims = dy.layout().shape();
+        let (channels, pixels) = (dims[1], dims.iter().skip(2).product());
+        let mut sums = vec![0.0; channels];
+        with(|scratch, threads| {
+            channel_sums(isa, pixels, dy.storage(), &mut sums, scratch, threads);
+        });
+        tensor(sums, [channels])
+    }
+
+    fn group_normalization_gradient(
+        x: FlexTensor,
+        parameters: [FlexTensor; 2],
+        statistics: [FlexTensor; 2],
+        dy: FlexTensor,
+        spec: GroupNormSpec,
+    ) -> [FlexTensor; 3] {
+        let [x, dy] = [x, dy].map(contiguous);
+        let [gamma, beta] = parameters.map(contiguous);
+        let statistics = statistics.map(contiguous);
+        let shape = norm_shape(&x, spec);
+        let [mut dgamma, mut dbeta] = [(); 2].map(|()| vec![0.0; shape.channels]);
+        let dx = result(shape.len(), shape.of_group().max(1), |dx| {
+            let by = normalization(&gamma, &beta, spec);
+            let statistics = statistics.each_ref().map(FlexTensor::storage);
+            let inputs = [x.storage(), dy.storage()];
+            let vectors = [&mut dgamma[..], &mut dbeta[..]];
+            let threads = pool_threads();
+            group_norm_gradient_into(spec.isa, shape, by, statistics, inputs, dx, vectors, threads);
+        });
+        let dims = x.layout().shape().to_vec();
+        memory::keep([x, dy]);
+        let vector = |values| tensor(values, [shape.channels]);
+        [tensor(dx, dims), vector(dgamma), vector(dbeta)]
+    }
+
+    fn pooling_3d_gradient(x: FlexTensor, dy: FlexTensor, spec: Pool3dSpec) -> FlexTensor {
+        let Pool3dSpec { pooling, geometry, planes, isa } = spec;
+        let (x, dy) = (contiguous(x), contiguous(dy));
+        let dx = result(geometry.input_len(), geometry.input_plane(), |dx| {
+            with(|scratch, threads| {
+                let inputs = [x.storage(), dy.storage()];
+                pool_3d_gradient_into(isa, pooling, &geometry, inputs, dx, scratch, threads);
+            });
+        });
+        memory::keep([x, dy]);
+        let [depth, height, width] = geometry.input();
+        tensor(dx, [planes[0], planes[1], depth, height, width])
+    }
+
+    fn resizing_gradient(dy: FlexTensor, spec: ResizeSpec) -> FlexTensor {
+        let ResizeSpec { geometry, planes, isa } = spec;
+        let dy = contiguous(dy);
+        let dx = result(geometry.input_len(), geometry.input_plane(), |dx| {
+            with(|scratch, threads| {
+                resize_gradient_into(isa, &geometry, dy.storage(), dx, scratch, threads);
+            });
+        });
+        memory::keep([dy]);
+        let [depth, height, width] = geometry.input();
+        tensor(dx, [planes[0], planes[1], depth, height, width])
+    }
+}
+
+/// Memory for results of which every number will be written: kept memory, or new zeros.
+fn zeros(len: usize) -> Vec<f32> {
+    let memory = memory::take(len);
+    if memory.len() == len { memory } else { vec![0.0; len] }
+}
+
+fn checked(shape: Conv3dShape) -> Conv3dGeometry {
+    Conv3dGeometry::try_new(shape).unwrap_or_else(|error| panic!("conv3d: {error}"))
+}
+
+fn norm_shape(x: &FlexTensor, spec: GroupNormSpec) -> GroupNormShape {
+    let dims = x.layout().shape();
+    let pixels = dims.iter().skip(2).product();
+    GroupNormShape { batch: dims[0], channels: dims[1], groups: spec.groups, pixels }
+}
+
+fn normalization<'a>(
+    gamma: &'a FlexTensor,
+    beta: &'a FlexTensor,
+    spec: GroupNormSpec,
+) -> GroupNormalization<'a> {
+    let GroupNormSpec { epsilon, activation, .. } = spec;
+    GroupNormalization { gamma: gamma.storage(), beta: beta.storage(), epsilon, activation }
+}

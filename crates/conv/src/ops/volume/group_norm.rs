@@ -1,0 +1,88 @@
+//! Group and instance normalization.
+
+use burn::tensor::{Tensor, assert_shape};
+
+use crate::kernels::Activation;
+use crate::ops::normalization::wide;
+use crate::ops::path::LayerPath;
+use crate::ops::plain;
+
+/// Normalizes groups of channels of each sample by their own statistics, then activates:
+/// `activation((x − mean)/√(variance + ε)·γ + β)`. As many groups as channels make it instance
+/// normalization.
+///
+/// On flex it runs our kernels, in one pass over memory where a group fits into a cache, in f32: bf16
+/// and f16 are computed in f32 and rounded once. f64 and every other backend take burn's own
+/// operations, with the same result.
+///
+/// # Shapes
+/// - `x`: `[batch, channels, ...]`
+/// - `gamma`, `beta`: `[channels]`
+///
+/// # Panics
+/// If the shapes do not fit each other, the groups do not divide the channels, or a channel has no
+/// numbers.
+///
+/// # Source
+/// Wu and He 2018, arXiv:1803.08494; Ulyanov, Vedaldi, Lempitsky 2016, arXiv:1607.08022.
+pub fn group_norm<const D: usize>(
+    x: Tensor<D>,
+    gamma: Tensor<1>,
+    beta: Tensor<1>,
+    groups: usize,
+    epsilon: f64,
+    activation: Activation,
+) -> Tensor<D> {
+    group_norm_by(x, [gamma, beta], groups, epsilon, activation, None)
+}
+
+pub(crate) fn group_norm_by<const D: usize>(
+    x: Tensor<D>,
+    parameters: [Tensor<1>; 2],
+    groups: usize,
+    epsilon: f64,
+    activation: Activation,
+    forced: Option<LayerPath>,
+) -> Tensor<D> {
+    assert!(D >= 3, "group norm: x has axes behind batch and channels");
+    let dims = x.dims();
+    let channels = dims[1];
+    for vector in &parameters {
+        assert_shape!(vector, [channels]);
+    }
+    let divides = groups > 0 && channels.is_multiple_of(groups);
+    assert!(divides, "group norm: {groups} groups do not divide {channels} channels");
+    let numbers = dims[1..].iter().product::<usize>();
+    assert!(numbers > 0, "group norm: a channel without numbers has no statistics");
+    let dtype = x.dtype();
+    match LayerPath::picked(forced, &x.device(), dtype) {
+        LayerPath::Plain => {
+            let compute = wide(dtype);
+            let batch = dims[0];
+            let x = x.cast(compute).reshape([batch, groups, numbers / groups]);
+            let x = x.clone() - x.mean_dim(2);
+            let variance = x.clone().square().mean_dim(2);
+            let x = (x / variance.add_scalar(epsilon).sqrt()).reshape(dims);
+            let mut of_channel = [1; D];
+            of_channel[1] = channels;
+            let [gamma, beta] = parameters.map(|vector| vector.cast(compute).reshape(of_channel));
+            plain::activate(x * gamma + beta, activation).cast(dtype)
+        }
+        #[cfg(feature = "flex")]
+        LayerPath::Kernels(isa) => {
+            use burn::backend::Dispatch;
+            use burn::tensor::FloatDType;
+
+            use super::extension::{GroupNormSpec, VolumeBackend};
+
+            let spec = GroupNormSpec { groups, epsilon, activation, isa };
+            let x = x.cast(FloatDType::F32).into_dispatch();
+            let [gamma, beta] =
+                parameters.map(|vector| vector.cast(FloatDType::F32).into_dispatch());
+            let (y, ..) = Dispatch::group_normalization(x, gamma, beta, spec);
+            Tensor::<D>::from_dispatch(y).cast(dtype)
+        }
+        #[cfg(not(feature = "flex"))]
+        LayerPath::Kernels(_) => unreachable!("kernels are picked where they are compiled"),
+    }
+}

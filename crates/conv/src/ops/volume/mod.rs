@@ -1,0 +1,23 @@
+//! Operations of volumes and of networks that shrink and widen images: convolutions in three
+//! dimensions, transposed convolutions, group normalization, pooling and interpolation.
+
+#[cfg(all(feature = "flex", feature = "autodiff"))]
+mod autodiff;
+mod convolution;
+#[cfg(feature = "flex")]
+mod extension;
+#[cfg(feature = "flex")]
+mod flex;
+mod group_norm;
+mod pooling;
+mod resize;
+mod transposed;
+
+pub use convolution::conv3d;
+pub(crate) use convolution::convolve_3d;
+pub use group_norm::group_norm;
+pub(crate) use group_norm::group_norm_by;
+pub(crate) use pooling::{Window3d, pool_3d};
+pub use resize::{resize2d, resize3d};
+pub use transposed::{conv_transpose2d, conv_transpose3d};
+pub(crate) use transposed::{transpose_convolve_2d, transpose_convolve_3d};

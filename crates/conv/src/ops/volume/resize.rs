@@ -1,0 +1,70 @@
+//! Images and volumes in another size, by linear interpolation.
+
+use burn::tensor::ops::{InterpolateMode, InterpolateOptions};
+use burn::tensor::{Tensor, module};
+
+use crate::kernels::Alignment;
+use crate::ops::path::LayerPath;
+
+/// Interpolates volumes linearly on every axis, as `PyTorch`'s `interpolate` in mode `trilinear`.
+///
+/// On flex it runs our kernels, in f32: bf16 and f16 are computed in f32 and rounded once. f64 and
+/// every other backend take burn's own operation on one and two axes, with the same result.
+///
+/// # Shapes
+/// - `x`: `[batch, channels, depth, height, width]`
+/// - returns: `[batch, channels, output[0], output[1], output[2]]`
+///
+/// # Panics
+/// If a side is 0.
+pub fn resize3d(x: Tensor<5>, output: [usize; 3], alignment: Alignment) -> Tensor<5> {
+    match LayerPath::picked(None, &x.device(), x.dtype()) {
+        #[cfg(feature = "flex")]
+        LayerPath::Kernels(isa) => {
+            use std::sync::Arc;
+
+            use burn::backend::Dispatch;
+            use burn::tensor::FloatDType;
+
+            use super::extension::{ResizeSpec, VolumeBackend};
+            use crate::kernels::LinearResize;
+
+            let [batch, channels, input @ ..] = x.dims();
+            let geometry = LinearResize::try_new(batch * channels, input, output, alignment)
+                .unwrap_or_else(|error| panic!("resize: {error}"));
+            let spec = ResizeSpec { geometry: Arc::new(geometry), planes: [batch, channels], isa };
+            let dtype = x.dtype();
+            let x = x.cast(FloatDType::F32).into_dispatch();
+            Tensor::<5>::from_dispatch(Dispatch::resizing(x, spec)).cast(dtype)
+        }
+        _ => plain(x, output, alignment),
+    }
+}
+
+/// The same of images, as `PyTorch`'s `interpolate` in mode `bilinear`.
+///
+/// # Shapes
+/// - `x`: `[batch, channels, height, width]`
+/// - returns: `[batch, channels, output[0], output[1]]`
+///
+/// # Panics
+/// If a side is 0.
+pub fn resize2d(x: Tensor<4>, output: [usize; 2], alignment: Alignment) -> Tensor<4> {
+    let output = [1, output[0], output[1]];
+    resize3d(x.unsqueeze_dim::<5>(2), output, alignment).squeeze_dim::<4>(2)
+}
+
+/// Slices as images, then the depth as the height of an image of all pixels.
+fn plain(x: Tensor<5>, output: [usize; 3], alignment: Alignment) -> Tensor<5> {
+    let [batch, channels, depth, height, width] = x.dims();
+    let [new_depth, rows, columns] = output;
+    let interpolate = |x: Tensor<4>, output: [usize; 2]| {
+        let options = InterpolateOptions::new(InterpolateMode::Bilinear)
+            .with_align_corners(alignment == Alignment::Corners)
+            .with_output_size(output);
+        if x.dims()[2..] == output { x } else { module::interpolate(x, options) }
+    };
+    let x = x.reshape([batch, channels * depth, height, width]);
+    let x = interpolate(x, [rows, columns]).reshape([batch, channels, depth, rows * columns]);
+    interpolate(x, [new_depth, rows * columns]).reshape([batch, channels, new_depth, rows, columns])
+}

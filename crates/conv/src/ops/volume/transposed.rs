@@ -1,0 +1,165 @@
+//! Transposed convolutions of images and volumes.
+
+use burn::tensor::ops::ConvTransposeOptions;
+use burn::tensor::{Tensor, assert_shape, module};
+
+use crate::ops::path::LayerPath;
+
+/// Convolves volumes transposed, the input's gradient of a convolution: burn's and `PyTorch`'s
+/// `conv_transpose3d`.
+///
+/// On flex it runs our kernels, in f32: bf16 and f16 are computed in f32 and rounded once. f64, an
+/// output's padding that is not below the stride, and every other backend take burn's own operation,
+/// with the same result.
+///
+/// # Shapes
+/// - `x`: `[batch, in_channels, depth, height, width]`
+/// - `weight`: `[in_channels, out_channels / groups, kernel_depth, kernel_height, kernel_width]`
+/// - `bias`: `[out_channels]`
+/// - returns: `[batch, out_channels, out_depth, out_height, out_width]` with
+///   `out = (in − 1)·stride − 2·padding + dilation·(kernel − 1) + padding_out + 1`
+///
+/// # Panics
+/// If the shapes do not fit each other, or there is no output.
+pub fn conv_transpose3d(
+    x: Tensor<5>,
+    weight: Tensor<5>,
+    bias: Option<Tensor<1>>,
+    options: ConvTransposeOptions<3>,
+) -> Tensor<5> {
+    transpose_convolve_3d(x, weight, bias, options, None)
+}
+
+pub(crate) fn transpose_convolve_3d(
+    x: Tensor<5>,
+    weight: Tensor<5>,
+    bias: Option<Tensor<1>>,
+    options: ConvTransposeOptions<3>,
+    forced: Option<LayerPath>,
+) -> Tensor<5> {
+    transpose_convolve(x, weight, bias, options, forced, module::conv_transpose3d)
+}
+
+/// The same of images, as burn's and `PyTorch`'s `conv_transpose2d`.
+///
+/// # Shapes
+/// - `x`: `[batch, in_channels, height, width]`
+/// - `weight`: `[in_channels, out_channels / groups, kernel_height, kernel_width]`
+/// - `bias`: `[out_channels]`
+/// - returns: `[batch, out_channels, out_height, out_width]`, as [`conv_transpose3d`] has it
+///
+/// # Panics
+/// As [`conv_transpose3d`].
+pub fn conv_transpose2d(
+    x: Tensor<4>,
+    weight: Tensor<4>,
+    bias: Option<Tensor<1>>,
+    options: ConvTransposeOptions<2>,
+) -> Tensor<4> {
+    transpose_convolve_2d(x, weight, bias, options, None)
+}
+
+/// An image is a volume of one slice.
+pub(crate) fn transpose_convolve_2d(
+    x: Tensor<4>,
+    weight: Tensor<4>,
+    bias: Option<Tensor<1>>,
+    options: ConvTransposeOptions<2>,
+    forced: Option<LayerPath>,
+) -> Tensor<4> {
+    let ConvTransposeOptions { stride, padding, padding_out, dilation, groups } = options;
+    let volume = ConvTransposeOptions {
+        stride: [1, stride[0], stride[1]],
+        padding: [0, padding[0], padding[1]],
+        padding_out: [0, padding_out[0], padding_out[1]],
+        dilation: [1, dilation[0], dilation[1]],
+        groups,
+    };
+    let (x, weight) = (x.unsqueeze_dim::<5>(2), weight.unsqueeze_dim::<5>(2));
+    let y = transpose_convolve(x, weight, bias, volume, forced, |x, weight, bias, options| {
+        let options = ConvTransposeOptions {
+            stride: [options.stride[1], options.stride[2]],
+            padding: [options.padding[1], options.padding[2]],
+            padding_out: [options.padding_out[1], options.padding_out[2]],
+            dilation: [options.dilation[1], options.dilation[2]],
+            groups: options.groups,
+        };
+        let (x, weight) = (x.squeeze_dim::<4>(2), weight.squeeze_dim::<4>(2));
+        module::conv_transpose2d(x, weight, bias, options).unsqueeze_dim::<5>(2)
+    });
+    y.squeeze_dim::<4>(2)
+}
+
+/// By our kernels where they can, else by `plain`.
+fn transpose_convolve(
+    x: Tensor<5>,
+    weight: Tensor<5>,
+    bias: Option<Tensor<1>>,
+    options: ConvTransposeOptions<3>,
+    forced: Option<LayerPath>,
+    plain: impl FnOnce(Tensor<5>, Tensor<5>, Option<Tensor<1>>, ConvTransposeOptions<3>) -> Tensor<5>,
+) -> Tensor<5> {
+    let [inputs, outputs, ..] = weight.dims();
+    assert_shape!(x, [_, inputs, _, _, _]);
+    if let Some(bias) = &bias {
+        let channels = outputs * options.groups;
+        assert_shape!(bias, [channels]);
+    }
+    // Else more results than a convolution's input has would belong to its output.
+    let fits = options.padding_out.iter().zip(options.stride).all(|(out, stride)| *out < stride);
+    match LayerPath::picked(forced, &x.device(), x.dtype()) {
+        #[cfg(feature = "flex")]
+        LayerPath::Kernels(isa) if fits && x.dtype() == weight.dtype() => {
+            fused::transposed(x, weight, bias, &options, isa)
+        }
+        LayerPath::Kernels(_) | LayerPath::Plain => {
+            let told = "the kernels need padding_out below the stride, and one dtype";
+            assert!(!matches!(forced, Some(LayerPath::Kernels(_))), "{told}");
+            let _ = fits;
+            plain(x, weight, bias, options)
+        }
+    }
+}
+
+#[cfg(feature = "flex")]
+mod fused {
+    use burn::backend::Dispatch;
+    use burn::tensor::ops::ConvTransposeOptions;
+    use burn::tensor::{FloatDType, Tensor};
+
+    use crate::kernels::{Activation, Conv3dShape, Isa};
+    use crate::ops::extension::Operand;
+    use crate::ops::volume::extension::{Conv3dSpec, VolumeBackend};
+
+    pub(super) fn transposed(
+        x: Tensor<5>,
+        weight: Tensor<5>,
+        bias: Option<Tensor<1>>,
+        options: &ConvTransposeOptions<3>,
+        isa: Isa,
+    ) -> Tensor<5> {
+        let ConvTransposeOptions { stride, padding, padding_out, dilation, groups } = *options;
+        let [batch, inputs, sides @ ..] = x.dims();
+        let [_, outputs, kernel @ ..] = weight.dims();
+        let output = [0, 1, 2].map(|axis: usize| {
+            let all = (sides[axis] - 1) * stride[axis] + dilation[axis] * (kernel[axis] - 1);
+            let all = all + padding_out[axis] + 1;
+            assert!(all > 2 * padding[axis], "conv_transpose: the padding leaves no output");
+            all - 2 * padding[axis]
+        });
+        // The convolution whose input's gradient this is.
+        let shape = Conv3dShape {
+            groups,
+            stride,
+            padding,
+            dilation,
+            ..Conv3dShape::new(batch, [outputs * groups, inputs], output, kernel)
+        };
+        let dtype = x.dtype();
+        let [x, weight] = [x, weight].map(|tensor| tensor.cast(FloatDType::F32).into_dispatch());
+        let bias = Operand::from(bias.map(|bias| bias.cast(FloatDType::F32).into_dispatch()));
+        let spec = Conv3dSpec { shape, activation: Activation::Identity, isa };
+        let y = Dispatch::transposed_convolution_3d(x, weight, bias, spec);
+        Tensor::<5>::from_dispatch(y).cast(dtype)
+    }
+}
