@@ -1,16 +1,16 @@
-//! What is really in force on a device.
+//! Features, instructions and threads that are in use on a device.
 
 use std::path::PathBuf;
 
 use burn::tensor::Device;
 use serde::Serialize;
 
-/// Facts about a device and this build; nothing here is a switch.
+/// Facts about a device and this build; none of them is a switch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Applied {
     /// burn's own description of the device.
     pub device: String,
-    /// The dtype of float tensors made without naming one.
+    /// The default dtype of float tensors.
     pub default_float: String,
     /// burn's vectorised loops on flex are compiled in.
     pub simd: bool,
@@ -22,21 +22,21 @@ pub struct Applied {
     pub fusion: bool,
     /// Kernel variants are chosen by measurement on GPU backends.
     pub autotune: bool,
-    /// The file that keeps what was measured, and kernels, from run to run; `None` where each run
-    /// measures anew: without the features `autotune` and `persistence`.
+    /// The file that stores measurements and kernels from run to run; `None` if each run measures
+    /// again: without the features `autotune` and `persistence`.
     pub autotune_cache: Option<PathBuf>,
     /// This CPU has AVX2 and FMA.
     pub avx2_fma: bool,
     /// This CPU has AVX-512 F; without it, `x86_v4` changes nothing.
     pub avx512: bool,
-    /// Threads that CPU backends use at most.
+    /// The largest number of threads of CPU backends.
     pub threads: usize,
 }
 
-/// Reads what is in force.
+/// Returns what is in use.
 ///
-/// Reads the environment variable `RAYON_NUM_THREADS`, which rayon obeys. Where the cache lies is
-/// known for sure once a GPU device was opened, which reads `cubecl.toml`, `burn.toml` and
+/// Reads the environment variable `RAYON_NUM_THREADS`, which rayon obeys. The path of the cache is
+/// final once a GPU device was opened, which reads `cubecl.toml`, `burn.toml` and
 /// `CUBECL_ENVIRONMENT`.
 #[must_use]
 pub fn applied(device: &Device) -> Applied {

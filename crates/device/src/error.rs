@@ -1,4 +1,4 @@
-//! Why there is no such device.
+//! Errors about devices.
 
 use crate::spec::{Backend, DeviceSpec};
 
@@ -20,10 +20,10 @@ pub enum DeviceError {
     NotCompiled {
         /// What was asked for.
         spec: DeviceSpec,
-        /// The feature that brings it.
+        /// The feature that compiles it in.
         feature: &'static str,
     },
-    /// The backend is here, the device is not.
+    /// The backend is compiled in, and the device cannot be used.
     #[error("device `{spec}` is not usable: {reason}")]
     NotUsable {
         /// What was asked for.
@@ -34,7 +34,7 @@ pub enum DeviceError {
     /// No device at all can be used.
     #[error("this build has no usable device; build it with the cargo feature `flex`")]
     Nothing,
-    /// A device vanished between being chosen and being opened.
+    /// A device disappeared after it was chosen.
     #[error("device `{backend}:{index}` was there when it was chosen and is gone now")]
     Gone {
         /// Its backend.

@@ -1,4 +1,4 @@
-//! What can be known of a device without measuring it.
+//! Facts about a device that need no measurement.
 
 use burn::backend::{Backend as _, DTypeUsage, Dispatch};
 use burn::tensor::{DType, Device};
@@ -9,7 +9,7 @@ use crate::memory::memory;
 use crate::nvidia;
 use crate::spec::Backend;
 
-/// What is known of a usable device; `None` where nobody tells.
+/// Facts about a usable device; `None` where a fact is not known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Facts {
@@ -19,30 +19,30 @@ pub struct Facts {
     pub target: Option<String>,
     /// The PCI address of the card behind it: two devices with one address are one card.
     pub card: Option<String>,
-    /// Memory that the device has, in bytes; of a CPU, what its control group grants.
+    /// Total memory in bytes; of a CPU, at most the limit of the control group.
     pub memory_total_bytes: Option<u64>,
-    /// Memory that can still be taken, in bytes.
+    /// Free memory in bytes.
     pub memory_free_bytes: Option<u64>,
     /// The float dtypes that the device can at least store.
     pub dtypes: Vec<DtypeFacts>,
-    /// What becomes of a captured graph.
+    /// How a captured graph is replayed.
     pub graph_capture: GraphCapture,
 }
 
-/// What a device does with a dtype; burn names the three apart, and they are independent.
+/// What a device supports for a dtype; burn reports the three separately.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct DtypeFacts {
     /// The dtype's name, such as `bf16`.
     pub dtype: String,
     /// It can be stored and converted.
     pub stored: bool,
-    /// It has general arithmetic.
+    /// It can be computed in.
     pub computed: bool,
-    /// Matrix products of it run on tensor cores or their like.
+    /// Its matrix products run on tensor cores or similar units.
     pub tensor_cores: bool,
 }
 
-/// What becomes of a graph captured with `burn::tensor::capture`.
+/// How a graph captured with `burn::tensor::capture` is replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GraphCapture {
@@ -167,7 +167,7 @@ impl Identity {
     }
 }
 
-/// Whether a part's name is that of a known rasterizer in software.
+/// Whether a name is that of a known software rasterizer.
 fn is_rasterizer(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     ["llvmpipe", "lavapipe", "swiftshader", "softpipe"].iter().any(|known| name.contains(known))

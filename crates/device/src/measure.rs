@@ -1,4 +1,4 @@
-//! What a device achieves: matrix products by dtype, and copies.
+//! Measured rates of a device: matrix products by dtype, and copies.
 
 use std::time::{Duration, Instant};
 
@@ -12,22 +12,22 @@ use crate::memory::synchronize;
 /// How often each measurement is repeated, after one run that is not counted.
 const RUNS: usize = 7;
 
-/// A run must take this long, so that a launch and the clock weigh little in it.
+/// The shortest run, so that the launch and the clock have little effect.
 const LONG_ENOUGH: Duration = Duration::from_millis(10);
 
 /// Sides of the matrices: doubled from the first until a run is long enough.
 ///
-/// The largest product takes 400 MB in f64, so that a small card holds it.
+/// The largest product needs 400 MB in f64, so that it fits on a small card.
 const SIDES: [usize; 5] = [256, 512, 1024, 2048, 4096];
 
 /// Sizes of the copied tensor in numbers of four bytes: 16 to 256 MiB.
 const LENGTHS: [usize; 3] = [1 << 22, 1 << 24, 1 << 26];
 
-/// What a device achieved.
+/// Measured rates.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Measured {
-    /// Square matrix products, one entry a dtype that the device computes in.
+    /// Square matrix products, one entry for each dtype that the device computes in.
     pub matmul: Vec<MatmulRate>,
     /// Bytes read plus bytes written by `x + 1` in f32, in 10⁹ a second.
     pub copy_gbytes_per_s: Spread,
@@ -40,14 +40,14 @@ pub struct MatmulRate {
     pub dtype: String,
     /// Rows and columns of the matrices.
     pub side: usize,
-    /// `2·side³` operations a product, in 10⁹ a second.
+    /// In 10⁹ operations a second, `2·side³` for each product.
     pub gflops: Spread,
 }
 
-/// The middle and the ends of repeated measurements.
+/// Median and range of repeated measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// Half of the runs lie below, half above.
+    /// The median.
     pub median: f64,
     /// The slowest run.
     pub low: f64,
@@ -69,8 +69,8 @@ impl Spread {
 
 /// Measures a device in every dtype that it computes in.
 ///
-/// Inside the clock are the operation with the allocation of its result and the wait for the
-/// device; inputs are made before. Takes about a second on a CPU.
+/// The timed part is the operation with the allocation of its result and the wait for the device;
+/// inputs are created before. Takes about a second on a CPU.
 ///
 /// # Errors
 /// [`DeviceError::Failed`] if the device stops computing.
@@ -100,9 +100,9 @@ fn matmul_rate(device: &Device, dtype: DType) -> Result<MatmulRate, DeviceError>
     Ok(MatmulRate { dtype: dtype_name(dtype), side, gflops })
 }
 
-/// Repeats the work of the first size that takes long enough, or of the largest.
+/// Repeats the work at the first size that takes long enough, or at the largest.
 ///
-/// `work` gives, for a size, how much it is in 10⁹ units, and a closure that does it.
+/// `work` returns, for a size, its amount in 10⁹ units, and a closure that does it.
 fn rate<const D: usize, F: Fn() -> Tensor<D>>(
     device: &Device,
     sizes: &[usize],
@@ -125,7 +125,7 @@ fn rate<const D: usize, F: Fn() -> Tensor<D>>(
     }
 }
 
-/// How long an operation takes, up to the device's word that it is done.
+/// The time of an operation, until the device has finished it.
 fn timed<const D: usize>(
     device: &Device,
     run: &impl Fn() -> Tensor<D>,

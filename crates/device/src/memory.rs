@@ -1,4 +1,4 @@
-//! What this process uses of the machine, and what it holds on a device.
+//! Memory of this process, of the machine and on a device.
 
 use std::fs;
 
@@ -8,20 +8,20 @@ use sysinfo::{MemoryRefreshKind, RefreshKind, System};
 
 use crate::error::DeviceError;
 
-/// Memory in bytes; `None` where the system does not tell.
+/// Memory in bytes; `None` where the system does not report it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Memory {
-    /// What the machine, or the control group this process is confined to, has.
+    /// Total memory of the machine, or the limit of this process's control group.
     pub total_bytes: Option<u64>,
-    /// What of it can still be taken.
+    /// What of it is free.
     pub available_bytes: Option<u64>,
-    /// What this process holds in RAM.
+    /// RAM of this process.
     pub resident_bytes: Option<u64>,
-    /// The most it ever held in RAM.
+    /// The peak of that.
     pub peak_resident_bytes: Option<u64>,
 }
 
-/// Looks at the memory of the machine and of this process.
+/// Returns the memory of the machine and of this process.
 ///
 /// Resident sizes come from `/proc/self/status`, and are `None` on systems without it.
 #[must_use]
@@ -48,25 +48,25 @@ pub fn memory() -> Memory {
     }
 }
 
-/// The smaller of what the machine has and what a control group grants, in bytes.
+/// The smaller of the machine's memory and the control group's limit, in bytes.
 ///
 /// A group without a limit reports more than the machine has.
 fn confined(machine: Option<u64>, group: u64) -> Option<u64> {
     Some(machine.map_or(group, |machine| machine.min(group)))
 }
 
-/// What this process holds on a device, in bytes; `None` where the backend does not tell.
+/// Memory of this process on a device, in bytes; `None` where the backend does not report it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct DeviceMemory {
-    /// What live tensors use.
+    /// Used by live tensors.
     pub in_use_bytes: Option<u64>,
-    /// What the allocator took from the device: what is in use, and pages kept for reuse.
+    /// Reserved by the allocator: memory in use, and pages kept for reuse.
     pub reserved_bytes: Option<u64>,
 }
 
-/// Looks at what this process holds on a device.
+/// Returns the memory of this process on a device.
 ///
-/// flex takes its memory from the process's own allocator and tells nothing: see
+/// flex uses the process's own allocator and reports nothing: see
 /// [`Memory::resident_bytes`].
 #[must_use]
 pub fn device_memory(device: &Device) -> DeviceMemory {
@@ -77,9 +77,9 @@ pub fn device_memory(device: &Device) -> DeviceMemory {
     }
 }
 
-/// Waits for a device, lets its allocator return what it keeps for reuse, and looks again.
+/// Waits for a device, asks its allocator to return unused memory, and returns what is left.
 ///
-/// Live tensors stay; how much is returned is the allocator's to decide.
+/// Live tensors stay; the allocator decides how much it returns.
 ///
 /// # Errors
 /// [`DeviceError::Failed`] if the device stopped computing.
@@ -90,7 +90,7 @@ pub fn clean_up(device: &Device) -> Result<DeviceMemory, DeviceError> {
     Ok(device_memory(device))
 }
 
-/// Waits until a device has done what it was given.
+/// Waits until a device has finished its work.
 pub(crate) fn synchronize(device: &Device) -> Result<(), DeviceError> {
     device.sync().map_err(|error| DeviceError::Failed {
         device: format!("{device:?}"),

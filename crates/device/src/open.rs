@@ -1,4 +1,4 @@
-//! From a chosen device to burn's.
+//! Opens a chosen device.
 
 use burn::tensor::Device;
 

@@ -1,4 +1,4 @@
-//! The most memory that was held while something ran, by looking again and again.
+//! The peak of memory during a piece of work, sampled at an interval.
 
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{Builder, JoinHandle};
@@ -10,23 +10,23 @@ use serde::Serialize;
 use crate::error::DeviceError;
 use crate::memory::{device_memory, memory};
 
-/// The most that was seen, in bytes; `None` where nobody tells.
+/// Sampled peaks in bytes; `None` where the value is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Peak {
-    /// What this process held in RAM.
+    /// RAM of this process.
     pub resident_bytes: Option<u64>,
-    /// What live tensors used on the device.
+    /// Device memory of live tensors.
     pub in_use_bytes: Option<u64>,
-    /// What the allocator had taken from the device.
+    /// Device memory reserved by the allocator.
     pub reserved_bytes: Option<u64>,
-    /// How often it was looked; a peak between two looks is not seen.
+    /// Number of samples; a peak between two of them is missed.
     pub samples: usize,
 }
 
-/// Looks at the memory of this process and of a device at a steady pace, from a thread of its own.
+/// Samples the memory of this process and of a device at a fixed interval, on a thread of its own.
 ///
-/// Unlike [`Memory::peak_resident_bytes`](crate::Memory::peak_resident_bytes), which never falls,
-/// it knows the peak of one stretch of a program.
+/// [`Memory::peak_resident_bytes`](crate::Memory::peak_resident_bytes) never decreases; this is the
+/// peak of one part of a program.
 #[derive(Debug)]
 pub struct PeakSampler {
     stop: Sender<()>,
@@ -34,10 +34,10 @@ pub struct PeakSampler {
 }
 
 impl PeakSampler {
-    /// Starts to look, now and then after every `interval`.
+    /// Takes the first sample now, and one after every `interval`.
     ///
     /// # Errors
-    /// [`DeviceError::Sampler`] if the system gives no thread.
+    /// [`DeviceError::Sampler`] if the thread cannot be started.
     pub fn start(device: &Device, interval: Duration) -> Result<Self, DeviceError> {
         let (stop, stopped) = channel();
         let device = device.clone();
@@ -58,10 +58,10 @@ impl PeakSampler {
         Ok(Self { stop, thread })
     }
 
-    /// Looks a last time and says what the most was.
+    /// Takes a last sample and returns the peaks.
     ///
     /// # Errors
-    /// [`DeviceError::Sampler`] if the backend failed to answer.
+    /// [`DeviceError::Sampler`] if the backend panicked.
     pub fn stop(self) -> Result<Peak, DeviceError> {
         // A thread that is gone already is reported by `join`.
         let _ = self.stop.send(());

@@ -1,4 +1,4 @@
-//! Every device this build can reach, usable or not, and why.
+//! Lists every device of this build, usable or not, with the reason.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,17 +15,17 @@ use crate::spec::{Backend, DeviceId};
 /// The version of [`Inventory`]'s JSON form.
 const VERSION: u32 = 2;
 
-/// What a look at the machine found.
+/// The devices of this build on this machine.
 ///
 /// The crate's page documents the JSON form.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Inventory {
-    /// The version of this value's JSON form: a field that changes meaning raises it.
+    /// The version of the JSON form: it increases when a field changes its meaning.
     pub version: u32,
-    /// At least one entry a backend, in the order of preference.
+    /// At least one entry per backend, in the order of preference.
     pub entries: Vec<InventoryEntry>,
-    /// The physical cards among the entries, each with every device that reaches it.
+    /// The physical cards among the entries, each with all its devices.
     pub cards: Vec<Card>,
 }
 
@@ -35,15 +35,15 @@ pub struct Inventory {
 pub struct InventoryEntry {
     /// What it is called.
     pub id: DeviceId,
-    /// The part's own name, where the backend tells it.
+    /// The hardware's own name, if the backend reports it.
     pub name: Option<String>,
     /// Whether it emulates a GPU on the CPU, as Mesa's lavapipe does.
     pub is_software: bool,
     /// Whether it can be used.
     pub state: State,
-    /// What is known of a usable device.
+    /// Facts about a usable device.
     pub facts: Option<Facts>,
-    /// What it achieved, where it was [measured](Inventory::measure).
+    /// Its rates, if it was [measured](Inventory::measure).
     pub measured: Option<Measured>,
 }
 
@@ -64,10 +64,10 @@ pub enum State {
     Usable,
     /// Its backend is not part of this build.
     NotCompiled {
-        /// The cargo feature that brings it.
+        /// The cargo feature that compiles it in.
         feature: String,
     },
-    /// Its backend is here and finds nothing to run on.
+    /// Its backend is compiled in and finds no device.
     Absent {
         /// Why not.
         reason: String,
@@ -95,7 +95,7 @@ impl Inventory {
     ///
     /// # Errors
     /// [`DeviceError::Gone`] or [`DeviceError::Failed`] if a device cannot be opened or stops
-    /// computing; what was measured before it is kept.
+    /// computing; earlier measurements are kept.
     pub fn measure(&mut self) -> Result<(), DeviceError> {
         for entry in self.entries.iter_mut().filter(|entry| entry.state == State::Usable) {
             entry.measured = Some(measure(&open_id(entry.id)?)?);
@@ -105,16 +105,16 @@ impl Inventory {
 }
 
 impl InventoryEntry {
-    /// An entry of which nothing more is known.
+    /// An entry without facts.
     #[must_use]
     pub fn new(id: DeviceId, state: State) -> Self {
         Self { id, name: None, is_software: false, state, facts: None, measured: None }
     }
 }
 
-/// Looks for devices; a missing driver is an entry, never a panic.
+/// Lists the devices; a missing driver is an entry, never a panic.
 ///
-/// Asking a backend for its list opens no device. Describing the ones found opens each of them.
+/// Listing the devices of a backend opens none. Describing them opens each of them.
 #[must_use]
 pub fn probe() -> Inventory {
     let mut entries = Vec::new();
@@ -139,8 +139,8 @@ pub fn probe() -> Inventory {
 
 /// The entry of a device that its backend lists.
 ///
-/// burn reports a device that is listed and cannot be opened (out of memory, taken by another
-/// process) with a panic; here that is a reason.
+/// burn panics for a device that is listed and cannot be opened (out of memory, used by another
+/// process); here it is an entry with the reason.
 fn entry(id: DeviceId, describe: impl FnOnce() -> (Option<String>, bool, Facts)) -> InventoryEntry {
     match catch_unwind(AssertUnwindSafe(describe)) {
         Ok((name, is_software, facts)) => InventoryEntry {
@@ -161,7 +161,7 @@ fn message(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no reason was given")
 }
 
-/// The devices of a compiled backend; none where its driver is missing.
+/// The devices of a compiled backend; none if its driver is missing.
 pub(crate) fn enumerate(backend: Backend) -> Vec<Device> {
     // burn's list of device types has a variant only where its feature is on.
     #[allow(unused_imports, reason = "no backend compiled in, none named")]

@@ -4,18 +4,18 @@ use crate::facts::{DtypeFacts, Facts, GraphCapture};
 use crate::measure::{Measured, Spread};
 use crate::probe::{Inventory, InventoryEntry, State};
 
-/// The widest a line of the table may be.
+/// The largest width of a line.
 const COLUMNS: usize = 80;
 
-/// Widths of the first two columns, the gaps counted: the longest id is `cubecl-cpu`.
+/// Widths of the first two columns, with gaps: the longest id is `cubecl-cpu`.
 const ID_WIDTH: usize = 12;
 const STATE_WIDTH: usize = 10;
 
 impl Inventory {
-    /// The inventory as lines of text: id, whether it is usable, and its name or why not.
+    /// The inventory as lines of text: id, whether it is usable, and its name or the reason.
     ///
-    /// Facts stand below a usable device. A card that several devices reach has one row, which
-    /// names them all.
+    /// Facts are below a usable device. A card of several devices has one row, which names them
+    /// all.
     #[must_use]
     pub fn table(&self) -> String {
         let mut lines = vec![line("device", "usable", "name, or why not")];

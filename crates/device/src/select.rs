@@ -1,4 +1,4 @@
-//! Which device it shall be, and why: a function of the inventory alone.
+//! Chooses a device, with the reason: a pure function of the inventory.
 
 use serde::Serialize;
 
@@ -7,28 +7,28 @@ use crate::facts::Facts;
 use crate::probe::{Inventory, InventoryEntry, State};
 use crate::spec::{Backend, DeviceId, DeviceSpec};
 
-/// A chosen device with the reason for it, and for every other that was looked at.
+/// A chosen device with the reason, and the reason against every other device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Selection {
     /// The chosen device.
     pub id: DeviceId,
-    /// Its part's own name, where the backend tells it.
+    /// The hardware's own name, if the backend reports it.
     pub name: Option<String>,
-    /// What is known of it.
+    /// Facts about it.
     pub facts: Option<Facts>,
     /// Why it was chosen.
     pub reason: String,
-    /// Every other device that the choice was between, in the order of preference: what could not
-    /// be used, and what is less preferred. Empty where a device was named.
+    /// All other devices, in the order of preference: those that cannot be used, and those that
+    /// are less preferred. Empty if a device was named.
     pub rejected: Vec<Rejection>,
 }
 
-/// A device that was passed over.
+/// A device that was not chosen.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Rejection {
     /// The device.
     pub id: DeviceId,
-    /// Why it was passed over.
+    /// Why it was not chosen.
     pub reason: String,
 }
 
@@ -36,7 +36,7 @@ pub struct Rejection {
 ///
 /// `auto` takes the first usable one in the order CUDA, `ROCm`, Metal, Vulkan, WebGPU, wgpu, flex,
 /// CubeCL on the CPU, with adapters that emulate a GPU in software last: they compute slower than
-/// flex. Any other choice is taken as it is or refused; nothing is fallen back to in silence.
+/// flex. Any other choice is used as it is or refused; there is no silent fallback.
 ///
 /// # Errors
 /// [`DeviceError::NotCompiled`] naming the cargo feature, [`DeviceError::NotUsable`] naming the

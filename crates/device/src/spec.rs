@@ -22,7 +22,7 @@ pub enum Backend {
     Vulkan,
     /// WebGPU, through WGSL.
     Webgpu,
-    /// Whatever API wgpu settles on.
+    /// The API that wgpu chooses.
     Wgpu,
     /// burn's native CPU backend.
     Flex,
@@ -58,7 +58,7 @@ impl Backend {
         }
     }
 
-    /// The cargo feature that compiles it in; burn's name for it.
+    /// The cargo feature that compiles it in, named as in burn.
     #[must_use]
     pub const fn feature(self) -> &'static str {
         match self {
@@ -92,9 +92,9 @@ impl fmt::Display for Backend {
 /// One device of one backend; the order is that of preference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeviceId {
-    /// The backend that reaches it.
+    /// Its backend.
     pub backend: Backend,
-    /// Its place in the backend's list, from 0.
+    /// Its index in the backend's list, from 0.
     pub index: usize,
 }
 
@@ -124,11 +124,11 @@ pub enum DeviceSpec {
     Auto,
     /// The first usable backend that computes on the CPU.
     Cpu,
-    /// This backend, and this device of it where an index is given.
+    /// This backend, and this device of it if an index is given.
     Exact {
         /// The backend.
         backend: Backend,
-        /// The device's place in the backend's list; the first usable one without it.
+        /// The device's index in the backend's list; without it, the first usable device.
         index: Option<usize>,
     },
 }

@@ -1,4 +1,4 @@
-//! Without the feature `nvml`, nothing is known.
+//! Without the feature `nvml`, there are no facts.
 
 use crate::nvidia::NvidiaCard;
 

@@ -1,4 +1,4 @@
-//! Asks NVML, which is loaded when it is first asked and may be missing.
+//! Queries NVML, which is loaded at the first query and may be missing.
 
 use std::sync::OnceLock;
 

@@ -1,4 +1,4 @@
-//! NVIDIA's management library: the memory of a card, which burn does not tell.
+//! NVIDIA's management library: the memory of a card, which burn does not report.
 
 #[cfg(not(feature = "nvml"))]
 mod disabled;
@@ -10,7 +10,7 @@ pub(crate) use disabled::card;
 #[cfg(feature = "nvml")]
 pub(crate) use enabled::card;
 
-/// What the library says of one card; `None` where it does not know.
+/// Facts about one card; `None` where the library does not know.
 pub(crate) struct NvidiaCard {
     pub(crate) driver: Option<String>,
     pub(crate) memory_total_bytes: Option<u64>,
