@@ -1,18 +1,18 @@
-//! A compute copy whose gradients reach the masters.
+//! Narrow copies of parameters for computation; gradients are those of the f32 parameters.
 
 use burn::module::{Module, Param, Reparameterization, Reparameterizer};
 use burn::tensor::{FloatDType, Tensor};
 
 use crate::islands::Islands;
 
-/// Shows a parameter in another dtype: `val() = cast(base)`.
+/// Returns a parameter in another dtype: `val() = cast(base)`.
 #[derive(Module, Debug)]
 pub(crate) struct CastTo {
     #[module(skip)]
     narrow: Narrow,
 }
 
-/// The dtypes that computation is narrowed to; a module field must be cloneable plain data.
+/// The dtypes of computation; a module field must be cloneable plain data.
 #[derive(Debug, Clone, Copy)]
 enum Narrow {
     F64,
@@ -54,7 +54,7 @@ impl Reparameterization for CastTo {
     }
 }
 
-/// Attaches [`CastTo`] to every parameter that is no island.
+/// Attaches [`CastTo`] to every parameter that is not an island.
 pub(crate) struct Autocast {
     narrow: Narrow,
     islands: Islands,

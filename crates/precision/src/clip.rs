@@ -41,7 +41,7 @@ pub fn clip_global_norm<M: Module>(
 /// The sum of squares of each gradient, in module order, still on the device; `None` without
 /// gradients.
 ///
-/// Read it together with whatever else a step reads, and give the numbers to
+/// Read it together with the other numbers of a step, and pass the numbers to
 /// [`LossScaler::unscale_measured`](crate::LossScaler::unscale_measured).
 ///
 /// # Shapes
@@ -64,7 +64,7 @@ pub(crate) fn norm_of(square_sums: &[f64]) -> f64 {
     square_sums.iter().sum::<f64>().sqrt()
 }
 
-/// The factor that brings a norm down to its bound.
+/// The factor that reduces a norm to its bound.
 pub(crate) fn clipped_by(norm: f64, max_norm: Option<f64>) -> f64 {
     max_norm.map_or(1.0, |max_norm| if norm > max_norm { max_norm / norm } else { 1.0 })
 }

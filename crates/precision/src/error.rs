@@ -1,8 +1,8 @@
-//! What precision can refuse.
+//! Errors of mixed precision.
 
 use burn::tensor::DType;
 
-/// Why a policy cannot be used, or a gradient not trusted.
+/// Why a policy or a gradient cannot be used.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PrecisionError {
@@ -15,7 +15,7 @@ pub enum PrecisionError {
         /// What was given.
         text: String,
     },
-    /// A policy that needs a loss scale, and there is none.
+    /// The policy needs a loss scale, and there is none.
     #[error(
         "policy `{policy}` computes gradients in f16, which underflow without a loss scale; train \
          with one, or use `bf16-mixed`"
@@ -43,7 +43,7 @@ pub enum PrecisionError {
         /// The dtype asked for.
         output: DType,
     },
-    /// A gradient holds NaN or infinity.
+    /// A gradient has NaN or infinity.
     #[error("the gradient of `{path}` is not finite")]
     NonFiniteGradient {
         /// The parameter's path in the module.
@@ -62,7 +62,7 @@ pub enum PrecisionError {
         /// What is allowed.
         expected: &'static str,
     },
-    /// The loss scale fell and fell, and the gradients still overflow.
+    /// The gradients overflow at the lowest allowed loss scale.
     #[error(
         "{skips} steps in a row were skipped, and the gradient of `{path}` is still not finite at \
          a loss scale of {scale}; lower the learning rate, or use `bf16-mixed`"
@@ -75,7 +75,7 @@ pub enum PrecisionError {
         /// The loss scale of the last of them.
         scale: f64,
     },
-    /// A normalization of burn's own would meet two dtypes.
+    /// One of burn's normalizations would get two dtypes.
     #[error(
         "`{path}` is a {container}, whose parameters stay wide while policy `{policy}` computes \
          in {compute:?}; cast its input and its output in the model and vouch for it, or use a \
@@ -88,7 +88,7 @@ pub enum PrecisionError {
         path: String,
         /// The layer's type.
         container: String,
-        /// The dtype that would meet the wide parameters.
+        /// The dtype of its input.
         compute: DType,
     },
     /// The device cannot compute in a dtype of the policy.
@@ -101,7 +101,7 @@ pub enum PrecisionError {
         /// burn's own description of the device.
         device: String,
     },
-    /// Values are no whole number of image planes, or planes too small to compare.
+    /// The values are not a whole number of image planes, or the planes are too small.
     #[error(
         "{values} values are not one or more planes of {height} x {width}, each side at least 11"
     )]

@@ -4,10 +4,10 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 
-/// The path of the first parameter, in module order, whose gradient holds NaN or infinity.
+/// The path of the first parameter, in module order, whose gradient has NaN or infinity.
 ///
-/// Reads the device once a tensor until the first fault: for naming a fault already seen, not for
-/// looking every step.
+/// Reads the device once for each tensor until it finds one: use it to name a known fault, not to
+/// check every step.
 #[must_use]
 pub fn first_non_finite<M: Module>(gradients: &GradientsParams, module: &M) -> Option<String> {
     let mut search = Search { gradients, path: Vec::new(), found: None };

@@ -32,7 +32,7 @@ impl Islands {
 pub struct Norm {
     /// Its path in the module; `.` for the module itself.
     pub path: String,
-    /// The name of its type, such as `BatchNorm`; a layer of yours may bear a name of burn's.
+    /// The name of its type, such as `BatchNorm`; a layer of yours may have a name of burn's.
     pub container: String,
 }
 
@@ -46,8 +46,8 @@ pub fn norms<M: Module>(module: &M) -> Vec<Norm> {
 
 /// Finds every parameter that belongs to a normalization, at any depth.
 ///
-/// burn's reparameterization hook sees a parameter's path and not what holds it, so this pass,
-/// which sees the containers, makes the list first.
+/// burn's reparameterization hook receives a parameter's path and not its container, so this pass,
+/// which receives the containers, makes the list first.
 #[must_use]
 pub fn islands<M: Module>(module: &M) -> Islands {
     let mut finder = Finder::default();

@@ -1,4 +1,4 @@
-//! By how much the loss is scaled up, and how that follows the overflows.
+//! The loss scale, and how it changes on overflows.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,45 +6,45 @@ use crate::error::PrecisionError;
 
 /// Whether and how the loss is multiplied before the backward pass.
 ///
-/// Gradients below 6·10⁻⁸ vanish in f16; scaling the loss lifts them all, and the scale is taken
-/// out again in f32. bf16 has the range of f32 and needs none.
+/// Gradients below 6·10⁻⁸ are zero in f16; scaling the loss enlarges all of them, and the scale is
+/// divided out in f32. bf16 has the range of f32 and needs no scale.
 ///
 /// # Source
 /// Micikevicius et al. 2017, arXiv:1710.03740, section 3.2.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum LossScale {
-    /// The loss as it is.
+    /// No scale.
     #[default]
     None,
-    /// Always the same factor.
+    /// A constant factor.
     Static {
         /// The factor.
         scale: f64,
     },
-    /// A factor that falls on overflow and grows while there is none.
+    /// A factor that decreases on overflow and grows otherwise.
     Dynamic(DynamicScale),
 }
 
-/// How a dynamic loss scale moves.
+/// How a dynamic loss scale changes.
 ///
 /// The defaults of the first four are those of `PyTorch`'s `GradScaler`, which has no bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DynamicScale {
-    /// The factor to begin with: 2¹⁶.
+    /// The first factor: 2¹⁶.
     pub initial: f64,
-    /// What it is multiplied by after `interval` good steps in a row: 2.
+    /// Its multiplier after `interval` good steps in a row: 2.
     pub growth: f64,
-    /// What it is multiplied by on overflow: ½.
+    /// Its multiplier on overflow: ½.
     pub backoff: f64,
     /// Good steps in a row before it grows: 2000.
     pub interval: u64,
-    /// It never falls below this: 1, under which scaling does harm.
+    /// The smallest factor: 1; a smaller one would reduce the gradients.
     pub floor: f64,
-    /// It never grows above this: 2²⁴, the ceiling of NVIDIA's Apex.
+    /// The largest factor: 2²⁴, as in NVIDIA's Apex.
     pub ceiling: f64,
-    /// So many skipped steps in a row are borne: 24, the halvings from the ceiling to the floor.
+    /// Skipped steps in a row before an error: 24, the halvings from the ceiling to the floor.
     pub longest_skips: u64,
 }
 
@@ -96,14 +96,14 @@ impl LossScale {
     }
 }
 
-/// Where a loss scale stands: what a checkpoint keeps of it.
+/// The state of a loss scale, for a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LossScaleState {
     /// The factor of the next step; written as its bits, because readers may round a decimal.
     #[serde(rename = "scale_bits", with = "bits")]
     pub scale: f64,
-    /// Good steps since the factor last moved.
+    /// Good steps since the factor last changed.
     pub good_steps: u64,
     /// Steps skipped since the last good one.
     pub skips: u64,
@@ -123,7 +123,7 @@ mod bits {
     }
 }
 
-/// A loss scale on its way through a run.
+/// The loss scale of a run.
 ///
 /// # Example
 /// ```
@@ -160,7 +160,7 @@ impl LossScaler {
         Self { settings: LossScale::None, state }
     }
 
-    /// A scale that goes on from where another stood.
+    /// A scale that continues from a saved state.
     ///
     /// # Errors
     /// [`PrecisionError::LossScaleSetting`] if a setting, or the state's scale, is out of its
@@ -182,7 +182,7 @@ impl LossScaler {
         Ok(Self { settings, state })
     }
 
-    /// What a checkpoint has to keep.
+    /// The state for a checkpoint.
     #[must_use]
     pub fn state(&self) -> LossScaleState {
         self.state
@@ -194,19 +194,19 @@ impl LossScaler {
         self.state.scale
     }
 
-    /// Whether an overflow is answered with a lower scale, and the step that saw it left out.
+    /// Whether an overflow lowers the scale and skips the step.
     #[must_use]
     pub fn is_dynamic(&self) -> bool {
         matches!(self.settings, LossScale::Dynamic(_))
     }
 
-    /// Whether losses and gradients pass through as they are.
+    /// Whether losses and gradients are not scaled.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.settings == LossScale::None
     }
 
-    /// Takes note of a step whose gradients were finite.
+    /// Records a step with finite gradients.
     pub(crate) fn follow_good(&mut self) {
         self.state.skips = 0;
         let LossScale::Dynamic(dynamic) = self.settings else { return };
@@ -217,7 +217,7 @@ impl LossScaler {
         }
     }
 
-    /// Takes note of a step that is skipped; `false` when there were too many in a row.
+    /// Records a skipped step; `false` if there were too many in a row.
     pub(crate) fn follow_overflow(&mut self) -> bool {
         let LossScale::Dynamic(dynamic) = self.settings else { return false };
         self.state.good_steps = 0;

@@ -1,4 +1,4 @@
-//! Two results compared: is the fast one still the right one?
+//! Comparison of a result with its reference.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ use crate::error::PrecisionError;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Parity {
-    /// `max |x − r|`; NaN where either holds a NaN that the other does not.
+    /// `max |x − r|`; NaN if one of them has a NaN that the other does not have.
     pub max_abs: f64,
     /// `max |x − r| / max |r|`.
     pub max_rel: f64,

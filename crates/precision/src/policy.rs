@@ -9,14 +9,14 @@ use crate::error::PrecisionError;
 use crate::islands::{Norm, islands, norms};
 use crate::loss_scale::LossScale;
 
-/// The dtypes in which parameters are stored, layers compute and outputs leave.
+/// The dtypes of stored parameters, of computation and of outputs.
 ///
 /// The text form is `p=f32,c=bf16,o=f32`, or one of the names `f32`, `bf16-mixed`, `f16-mixed`
 /// and `bf16`.
 ///
 /// # Source
-/// The model is jmp (github.com/google-deepmind/jmp); masters in f32 are Micikevicius et al. 2017,
-/// arXiv:1710.03740, section 3.1.
+/// The three dtypes follow jmp (github.com/google-deepmind/jmp); f32 masters are from Micikevicius
+/// et al. 2017, arXiv:1710.03740, section 3.1.
 ///
 /// # Example
 /// ```
@@ -40,9 +40,9 @@ pub struct Policy {
 /// How a device computes in a dtype.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arithmetic {
-    /// By units made for matrix products: a narrow dtype is worth its cost.
+    /// By units for matrix products: expect a narrow dtype to be faster.
     TensorCores,
-    /// By general units: a narrow dtype saves memory, and time only where it is measured to.
+    /// By general units: a narrow dtype saves memory; measure whether it saves time.
     General,
 }
 
@@ -94,14 +94,14 @@ impl Policy {
         Ok(())
     }
 
-    /// Whether every normalization of a model gets along with this policy.
+    /// Whether every normalization of a model works under this policy.
     ///
-    /// The parameters of normalizations stay wide, and burn's own layers panic when their input is
-    /// narrower. Whether a model casts around a layer cannot be seen from outside, so its author
-    /// says for which it does: `is_cast` is asked for each.
+    /// The parameters of normalizations stay wide, and burn's own layers panic if their input is
+    /// narrower. Whether a model casts around a layer cannot be detected, so `is_cast` returns it
+    /// for each.
     ///
     /// # Errors
-    /// [`PrecisionError::UncastNorm`] naming the first layer that nobody vouches for.
+    /// [`PrecisionError::UncastNorm`] naming the first layer for which `is_cast` returns `false`.
     ///
     /// # Example
     /// ```
@@ -155,11 +155,11 @@ impl Policy {
         })
     }
 
-    /// Lets a module's layers see their parameters in the compute dtype.
+    /// Returns a module whose layers get their parameters in the compute dtype.
     ///
-    /// The masters stay as they are, in the optimizer and in records; gradients reach them in
-    /// their own dtype. Parameters of normalizations stay wide. Where parameters and computation
-    /// share a dtype the module is returned untouched.
+    /// The stored parameters keep their dtype, in the optimizer and in records, and so do their
+    /// gradients. Parameters of normalizations stay wide. If parameters and computation have the
+    /// same dtype, the module is returned unchanged.
     ///
     /// The module must not carry reparameterizations already: burn does not nest them.
     #[must_use]

@@ -1,4 +1,4 @@
-//! Structural similarity: two images compared as the eye does.
+//! Structural similarity of two images.
 
 use crate::error::PrecisionError;
 
@@ -12,8 +12,8 @@ const K2: f64 = 0.03;
 
 /// The mean structural similarity of planar images, in `[-1, 1]`; 1 for equal images.
 ///
-/// Every plane of `height × width` values is compared by itself, over the positions where the
-/// 11 × 11 Gaussian window (σ = 1.5) fits whole, with population statistics; planes and positions
+/// Every plane of `height × width` values is compared separately, over the positions where the
+/// whole 11 × 11 Gaussian window (σ = 1.5) fits, with population statistics; planes and positions
 /// are averaged. All arithmetic is in f64.
 ///
 /// `range` is the difference between the largest and the smallest possible value: 255 for bytes,
@@ -21,7 +21,7 @@ const K2: f64 = 0.03;
 ///
 /// # Errors
 /// [`PrecisionError::Length`] if the images differ in length, [`PrecisionError::Planes`] if they
-/// are no whole number of planes, or a plane is smaller than the window.
+/// are not a whole number of planes, or a plane is smaller than the window.
 ///
 /// # Source
 /// Wang, Bovik, Sheikh and Simoncelli 2004, "Image quality assessment: from error visibility to
@@ -73,7 +73,7 @@ fn window() -> [f64; TAPS] {
     taps.map(|tap| tap / sum)
 }
 
-/// Weighted means over the window, along rows and then columns, where it fits whole.
+/// Weighted means over the window, along rows and then columns, where the whole window fits.
 fn smooth(values: &[f64], width: usize, window: &[f64; TAPS]) -> Vec<f64> {
     let weigh = |at: &dyn Fn(usize) -> f64| -> f64 {
         window.iter().enumerate().map(|(tap, weight)| weight * at(tap)).sum()

@@ -1,4 +1,4 @@
-//! Scaled losses, and gradients without the scale: clipped, or not used at all.
+//! Scaled losses, and gradients without the scale: clipped, or skipped.
 
 use burn::module::Module;
 use burn::optim::GradientsParams;
@@ -9,9 +9,9 @@ use crate::error::PrecisionError;
 use crate::finite::first_non_finite;
 use crate::loss_scale::LossScaler;
 
-/// What became of a step's gradients.
+/// The gradients of a step, or its skip.
 pub enum Unscaled {
-    /// They are finite: the optimizer may have them.
+    /// They are finite: pass them to the optimizer.
     Update {
         /// The gradients without the scale, clipped.
         gradients: GradientsParams,
@@ -32,19 +32,19 @@ impl LossScaler {
         if self.scale() == 1.0 { loss } else { loss.mul_scalar(self.scale()) }
     }
 
-    /// Takes the scale out of a step's gradients, clips them, and moves the scale.
+    /// Divides a step's gradients by the scale, clips them, and updates the scale.
     ///
-    /// Finite check and norm are one number, so the device is read once; unscaling and clipping
-    /// are one factor, so each tensor is multiplied once, or not at all where that factor is 1.
-    /// Sums run in module order. A sum of squares too large for f32 is an overflow too: a lower
-    /// scale mends it.
+    /// The finite check and the norm use the same number, so the device is read once; unscaling and
+    /// clipping are one factor, so each tensor is multiplied once, or not at all if it is 1.
+    /// Sums are taken in module order. A sum of squares too large for f32 is an overflow too: a
+    /// lower scale avoids it.
     ///
-    /// To skip a step whole, run it on [`attempt`](crate::attempt()).
+    /// To skip a step without any change, run it on [`attempt`](crate::attempt()).
     ///
     /// # Errors
-    /// [`PrecisionError::TooManySkips`] once a dynamic scale skipped more steps in a row than its
-    /// settings bear. Without a dynamic scale, what
-    /// [`clip_global_norm`](crate::clip_global_norm) reports.
+    /// [`PrecisionError::TooManySkips`] if a dynamic scale skipped more steps in a row than its
+    /// settings allow. Without a dynamic scale, the errors of
+    /// [`clip_global_norm`](crate::clip_global_norm).
     pub fn unscale<M: Module>(
         &mut self,
         gradients: GradientsParams,
