@@ -1,4 +1,4 @@
-//! The brightness of an RGB image, by standard, also when the image was normalized before.
+//! The brightness of an RGB image by a standard, also of a normalized image.
 
 use burn::tensor::{Tensor, TensorData, assert_shape};
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::config::Normalization;
 use crate::wide::wide;
 
-/// Which weights turn red, green and blue into brightness.
+/// The weights of red, green and blue in the brightness.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LumaStandard {
@@ -63,8 +63,8 @@ impl Brightness {
 
     /// The brightness standardized like the colors are: `(Y − Σ w·mean) / Σ w·std`.
     ///
-    /// `Σ w·std` is the standard deviation of `Y` where the three channels rise and fall together
-    /// and an upper bound elsewhere, so the result spreads no wider than the colors. It equals
+    /// `Σ w·std` is the standard deviation of `Y` if the three channels are fully correlated and an
+    /// upper bound otherwise, so the result has at most the deviation of the colors. It equals
     /// `Y` for images that were not normalized.
     ///
     /// # Shapes

@@ -1,4 +1,4 @@
-//! What a dual-pathway network is made of, checked before it is built.
+//! The configuration of a dual-pathway network, and its checks.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -69,7 +69,7 @@ pub struct Normalization {
 }
 
 impl Default for Normalization {
-    /// None: the images arrive as they are.
+    /// The images are not normalized.
     fn default() -> Self {
         Self { mean: [0.0; 3], std: [1.0; 3] }
     }
@@ -89,14 +89,14 @@ impl Default for Normalization {
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct DualPathwayConfig {
-    /// How many classes the network tells apart.
+    /// The number of classes.
     pub classes: usize,
     /// The width of the first stage of each pathway.
     pub channels: usize,
     /// How many stages and blocks there are.
     #[serde(default)]
     pub depth: Depth,
-    /// 1 keeps the image's size, 2 halves it before the first stage, at a quarter of the work.
+    /// 1 keeps the image's size, 2 halves it before the first stage, for a quarter of the operations.
     #[serde(default = "one")]
     pub stem_stride: usize,
     /// The probability of dropping a feature before each layer of the classifier.

@@ -1,4 +1,4 @@
-//! How much each stream counts, as applied.
+//! The weight of each stream, as applied.
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ pub struct StageWeights {
     pub color: f64,
     /// β, the brightness pathway's.
     pub brightness: f64,
-    /// γ, the carried stream's, or `None` where no stream arrives.
+    /// γ, the carried stream's, or `None` without a stream.
     pub stream: Option<f64>,
 }
 

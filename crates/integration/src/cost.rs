@@ -1,4 +1,4 @@
-//! What a forward pass costs: the multiply-adds of its convolutions and linear layers.
+//! The multiply-adds of a forward pass.
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::Tensor;
@@ -8,8 +8,8 @@ use crate::network::DualPathwayNet;
 impl DualPathwayNet {
     /// Multiply-adds of the forward pass of one image of this height and width.
     ///
-    /// Convolutions and linear layers alone: what is done once an element, such as norms and
-    /// activations, is left out, as is usual.
+    /// Counts convolutions and linear layers only; normalizations and activations are left out, as
+    /// is usual.
     pub fn multiply_adds(&self, [height, width]: [usize; 2]) -> u64 {
         let stem = [height, width].map(|side| side.div_ceil(self.stem_stride()));
         let mut count = Count { path: Vec::new(), stem, sum: 0 };
@@ -20,14 +20,14 @@ impl DualPathwayNet {
 
 struct Count {
     path: Vec<String>,
-    /// Height and width behind the stems.
+    /// Height and width after the stems.
     stem: [usize; 2],
     sum: u64,
 }
 
 impl Count {
-    /// Where the weight at hand is applied: to every element of the maps of its stage, each of
-    /// which halves those of the stage before it; all padding keeps the size.
+    /// The number of elements that a weight is applied to: those of the maps of its stage; each
+    /// stage halves height and width, and all padding keeps the size.
     fn positions(&self) -> usize {
         let stage = match self.path.first().map(String::as_str) {
             Some("stages") => self.path.get(1).and_then(|index| index.parse().ok()).unwrap_or(0),

@@ -1,4 +1,4 @@
-//! Why a network cannot be built.
+//! Errors of a configuration.
 
 use crate::config::IntegrationPoint;
 
@@ -6,13 +6,13 @@ use crate::config::IntegrationPoint;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NetworkConfigError {
-    /// A classifier needs something to choose between.
+    /// There are fewer than two classes.
     #[error("`classes` is {classes}; a classifier needs at least 2")]
     Classes {
         /// The number of classes asked for.
         classes: usize,
     },
-    /// The network has no width.
+    /// The width is out of range.
     #[error("`channels` is {channels}; expected 1 to {most}")]
     Channels {
         /// The width of the first stage asked for.
@@ -20,22 +20,22 @@ pub enum NetworkConfigError {
         /// The largest width accepted.
         most: usize,
     },
-    /// The stem neither keeps nor halves the image.
+    /// The stride of the stem is neither 1 nor 2.
     #[error("`stem_stride` is {stem_stride}; expected 1 (full size) or 2 (half size)")]
     StemStride {
         /// The stride asked for.
         stem_stride: usize,
     },
-    /// The probability is none.
+    /// The probability is out of range or not a number.
     #[error("`dropout` is {dropout}; expected at least 0 and less than 1")]
     Dropout {
         /// The probability asked for.
         dropout: f64,
     },
-    /// One integration point is listed twice, or `all` beside another.
+    /// An integration point is listed twice, or together with `all`.
     #[error("`integration_points` lists `{point}` although another entry covers it; remove one")]
     RepeatedPoint {
-        /// The entry that adds nothing.
+        /// The redundant entry.
         point: IntegrationPoint,
     },
     /// The input's standard deviation cannot be divided by.

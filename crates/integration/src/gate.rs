@@ -1,4 +1,4 @@
-//! Where the pathways meet: a learned convex combination of the streams plus a nonlinear mix.
+//! The integration: a learned convex combination of the streams plus a nonlinear mix.
 
 use burn::module::{Module, Param};
 use burn::nn::{BatchNormConfig, Linear, LinearConfig};
@@ -10,7 +10,7 @@ use crate::contribution::{Place, StageWeights};
 use crate::residual::conv_norm;
 use crate::wide::wide;
 
-/// Whether an integrated stream arrives at a gate.
+/// Whether a gate receives an integrated stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arriving {
     Stream,
@@ -24,7 +24,7 @@ pub(crate) struct Blend {
 }
 
 impl Blend {
-    /// The original's start: both pathways alike, the stream behind them.
+    /// Initial values as in the original: equal for both pathways, smaller for the stream.
     fn new(arriving: Arriving, device: &Device) -> Self {
         let logits = match arriving {
             Arriving::Stream => Tensor::from_floats([0.5, 0.5, 0.0], device),
@@ -33,7 +33,7 @@ impl Blend {
         Self { logits: Param::from_tensor(logits) }
     }
 
-    /// The weights as applied: the one place they are computed.
+    /// The weights as applied; they are computed only here.
     fn weights(&self) -> Tensor<1> {
         let logits = self.logits.val();
         let compute = wide(logits.dtype());

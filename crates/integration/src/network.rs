@@ -17,9 +17,9 @@ use crate::stage::{Flow, Stage, StagePlan};
 /// Classifies images by their colors and their brightness, integrated stage by stage.
 ///
 /// At every integration point the streams are blended as `α·color + β·brightness + γ·stream`,
-/// plus a nonlinear mix of the two pathways; the blend's weights are a softmax over exactly the
-/// streams that arrive there. The result is the stream that the next stage receives, projected to
-/// its shape.
+/// plus a nonlinear mix of the two pathways; the weights of the blend are a softmax over the
+/// streams of that point. The result, projected to the shape of the next stage, is the integrated
+/// stream that this stage receives.
 ///
 /// The network stays on the device of its parameters and computes in the dtype of its input;
 /// normalizations and the softmax compute in at least f32 inside.
@@ -38,8 +38,8 @@ pub struct DualPathwayNet {
     brightness: Brightness,
 }
 
-/// What flows from segment to segment: color, brightness, and the integrated stream once there is
-/// one, each of shape `[batch, channels, height, width]`.
+/// The values between segments: color, brightness, and the integrated stream after the first
+/// integration, each of shape `[batch, channels, height, width]`.
 pub type Pathways = (Tensor<4>, Tensor<4>, Option<Tensor<4>>);
 
 impl DualPathwayNet {
@@ -91,8 +91,8 @@ impl DualPathwayNet {
         self.forward_pathways(rgb, brightness)
     }
 
-    /// Classifies images whose brightness is given, for another notion of brightness than
-    /// [`Brightness`] has.
+    /// Classifies images whose brightness is given, for another definition of brightness than
+    /// [`Brightness`].
     ///
     /// # Shapes
     /// - `rgb`: `[batch, 3, height, width]`
@@ -100,7 +100,7 @@ impl DualPathwayNet {
     /// - returns: `[batch, classes]`, not normalized
     ///
     /// # Panics
-    /// If the shapes are others, or a dtype is not that of the parameters.
+    /// If the shapes are different, or a dtype is not that of the parameters.
     pub fn forward_pathways(&self, rgb: Tensor<4>, brightness: Tensor<4>) -> Tensor<2> {
         let [batch, _, height, width] = rgb.dims();
         assert_shape!(rgb, [_, 3, _, _]);
@@ -113,12 +113,12 @@ impl DualPathwayNet {
     ///
     /// [`enter`](Self::enter), every [`segment`](Self::segment) in order and
     /// [`leave`](Self::leave) are [`forward`](Self::forward): a trainer that recomputes activations
-    /// keeps only what flows between them.
+    /// keeps only the values between them.
     pub fn segments(&self) -> usize {
         1 + self.stages.len()
     }
 
-    /// What flows into the first segment: the image, its brightness, and no stream yet.
+    /// The input of the first segment: the image, its brightness, and no stream yet.
     ///
     /// # Shapes
     /// - `rgb`: `[batch, 3, height, width]`
@@ -130,8 +130,8 @@ impl DualPathwayNet {
     /// Runs one segment.
     ///
     /// # Panics
-    /// If `index` is not below [`segments`](Self::segments), or `flow` is not what the segment
-    /// before it gives.
+    /// If `index` is not below [`segments`](Self::segments), or `flow` is not the result of
+    /// the segment before it.
     #[must_use]
     pub fn segment(&self, index: usize, (color, brightness, stream): Pathways) -> Pathways {
         let Some(stage) = index.checked_sub(1) else {
@@ -142,7 +142,7 @@ impl DualPathwayNet {
         (flow.color, flow.brightness, flow.stream)
     }
 
-    /// Classifies what the last segment gives.
+    /// Classifies the result of the last segment.
     ///
     /// # Shapes
     /// - returns: `[batch, classes]`, not normalized
@@ -163,7 +163,7 @@ impl DualPathwayNet {
             .collect()
     }
 
-    /// How many numbers the network learns; running statistics are not among them.
+    /// The number of learned parameters, without running statistics.
     pub fn parameter_count(&self) -> usize {
         let mut count = CountLearned { name: String::new(), learned: 0 };
         self.visit(&mut count);
@@ -211,7 +211,7 @@ fn pool(maps: Tensor<4>) -> Tensor<2> {
     pool.forward(maps).reshape([batch, channels])
 }
 
-/// Draws every parameter that is not there yet.
+/// Draws every parameter that is not drawn yet.
 struct Draw;
 
 impl ModuleVisitor for Draw {

@@ -1,4 +1,4 @@
-//! One stage of both pathways, with the stream's way into it and the gate at its end.
+//! One stage of both pathways, with the projection of the stream and the gate.
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
@@ -7,7 +7,7 @@ use crate::gate::{Arriving, Gate};
 use crate::residual::Residual;
 use crate::stream::Carry;
 
-/// What flows through the stages.
+/// The values between stages.
 #[derive(Debug, Clone)]
 pub(crate) struct Flow {
     pub(crate) color: Tensor<4>,
@@ -16,7 +16,7 @@ pub(crate) struct Flow {
     pub(crate) stream: Option<Tensor<4>>,
 }
 
-/// What one stage is made of.
+/// The parameters of one stage.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StagePlan {
     pub(crate) blocks: usize,
@@ -26,7 +26,7 @@ pub(crate) struct StagePlan {
     pub(crate) integrates: bool,
 }
 
-/// Residual blocks of both pathways, then the integration where there is one.
+/// Residual blocks of both pathways, then the integration, if there is one.
 #[derive(Module, Debug)]
 pub(crate) struct Stage {
     color: Vec<Residual>,

@@ -1,4 +1,4 @@
-//! The integrated stream's way from one stage to the next.
+//! The projection of the integrated stream from one stage to the next.
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
@@ -9,8 +9,8 @@ use crate::residual::conv_norm;
 /// Projects the integrated stream to the channels and size of the next stage.
 ///
 /// `norm(conv(relu(stream)))`, a strided 3×3 convolution. Without the rectifier the norm would
-/// cancel every constant that the gate before adds to a channel, and with it that gate's last
-/// shift would never learn.
+/// cancel every constant that the gate before adds to a channel, and that gate's last shift would
+/// get no gradient.
 #[derive(Module, Debug)]
 pub(crate) struct Carry {
     project: ConvNormActivation,

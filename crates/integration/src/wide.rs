@@ -1,4 +1,4 @@
-//! The dtype in which sums over many values are taken.
+//! The dtype of sums over many values.
 
 use burn::tensor::{DType, FloatDType};
 
