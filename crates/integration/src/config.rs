@@ -96,7 +96,7 @@ pub struct DualPathwayConfig {
     /// How many stages and blocks there are.
     #[serde(default)]
     pub depth: Depth,
-    /// 1 keeps the image's size, 2 halves it before the first stage, for a quarter of the operations.
+    /// 1 keeps the size of the image, 2 halves it before the first stage: a quarter of the work.
     #[serde(default = "one")]
     pub stem_stride: usize,
     /// The probability of dropping a feature before each layer of the classifier.
