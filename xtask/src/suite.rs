@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use crate::cargo::Cargo;
 use crate::{arm, is_here, print, updraft};
 
-/// The program first, so that whoever ran `train` before compiles nothing twice.
+/// The program first, so that nothing is compiled twice after `train`.
 const STEPS: [Cargo<'_>; 2] = [updraft::BUILD, Cargo::new("test --workspace")];
 
 /// What is tested only where the programs are installed that it needs.

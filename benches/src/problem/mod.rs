@@ -148,7 +148,7 @@ pub(crate) enum Arithmetic {
     Int8,
 }
 
-/// What one repetition does, whoever does it.
+/// What one repetition does, for every strategy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Work {
     /// Arithmetic operations on the problem's numbers; a multiply-add counts two.

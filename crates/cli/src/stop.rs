@@ -14,7 +14,7 @@ pub(crate) fn requested() -> bool {
 }
 
 /// While it lives, the first signal ends the process: nothing is there yet that a stop would save,
-/// and whoever holds it, such as a reader of archives, does not ask.
+/// and code that holds it, such as a reader of archives, does not ask.
 #[must_use = "it counts only while it lives"]
 pub(crate) struct NothingToSave(());
 

@@ -29,7 +29,7 @@ pub(crate) fn any(bytes: usize) -> Vec<u8> {
     pixels
 }
 
-/// What the thread kept, unless whoever keeps the image would keep memory that it does not need.
+/// What the thread kept, unless the image would then keep memory that it does not need.
 fn taken(bytes: usize) -> Vec<u8> {
     let pixels = PIXELS.take();
     if pixels.capacity() / 2 > bytes {

@@ -14,7 +14,7 @@ use updraft_quant::{
     Workspace,
 };
 
-/// As many images as tell 99.5 % from less.
+/// As many images as distinguish 99.5 % from less.
 const IMAGES: usize = 2000;
 
 /// Steps of a ramp from one corner of an image to the other, with noise of the same size.

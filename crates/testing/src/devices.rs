@@ -24,7 +24,7 @@ pub fn alone() -> Alone {
     Alone { _held: RANDOM_STATE.lock() }
 }
 
-/// Devices to run a test on; whoever has them is [`alone`].
+/// Devices to run a test on, held by [`alone`].
 #[derive(Debug)]
 pub struct Devices {
     list: Vec<Device>,

@@ -31,7 +31,7 @@ pub struct StepSettings {
     pub in_segments: bool,
 }
 
-/// f32, no clipping, and an error for what is not finite.
+/// f32, no clipping, and an error for non-finite values.
 impl Default for StepSettings {
     fn default() -> Self {
         Self {

@@ -121,7 +121,7 @@ pub(crate) fn say_how_to_resume(command: &str, run: &Path) {
     say(&format!("stopped and saved; go on with: {program} {command} --resume {run}"));
 }
 
-/// The same, for whoever goes on with what was trained.
+/// The same, for a caller that uses the trained model.
 pub(crate) fn train(
     args: &TrainArgs,
     mut plan: Plan,

@@ -2,7 +2,7 @@
 
 use crate::command::{TASKS, json, run, succeed, texts, tiny};
 
-/// A network whose step takes a few hundred KiB an image, so that sizes are told apart.
+/// A network whose step takes a few hundred KiB an image, so that sizes differ.
 const NETWORK: &[&str] = &[
     "--set",
     "model.channels=8",

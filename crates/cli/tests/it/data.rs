@@ -8,7 +8,7 @@ use flate2::write::GzEncoder;
 
 use crate::command::{metrics, run, succeed};
 
-/// Images of two classes: `class/number.png`, told apart by their brightness.
+/// Images of two classes: `class/number.png`, which differ in brightness.
 fn images(folder: &Path, of_each: u8) {
     for (class, level) in [("dark", 40), ("light", 190)] {
         let folder = folder.join(class);
@@ -106,7 +106,7 @@ fn bad_images_are_left_out_and_written_down_as_the_config_says() {
     for name in ["dark/03.png", "light/07.png", "test/dark/01.png"] {
         assert!(text.contains(name), "{name} is not in {text}");
     }
-    // Whoever only looks writes nothing down, and leaves out the same.
+    // A command that only reads writes nothing, and leaves out the same.
     let folder = told.run_folder();
     let score = succeed(dir.path(), &["eval", folder.to_str().expect("text"), "--json"]);
     let score: serde_json::Value = serde_json::from_str(&score.stdout).expect("JSON");

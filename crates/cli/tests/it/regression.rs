@@ -92,7 +92,7 @@ fn files_with_a_header_and_a_missing_number_train_either_network() {
         let sets = [model, "train.epochs=60", "train.learning_rate=0.02"];
         let said = succeed(dir.path(), &with_sets(&arguments, &sets));
         let told = json(&said.stdout);
-        // Without the feature of the files nobody could tell the hundred.
+        // The hundred can be predicted only with the feature in the files.
         assert!(told["test"]["rmse"].as_f64().expect("a score") < 10.0, "{model}: {told}");
         assert!(said.stderr.contains("100 training and 20 test rows, 3 inputs"), "{}", said.stderr);
     }

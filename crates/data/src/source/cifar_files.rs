@@ -35,7 +35,7 @@ pub struct CifarFiles {
 }
 
 impl CifarFiles {
-    /// Opens a folder or an archive; while an archive is inflated, `progress` hears of compressed
+    /// Opens a folder or an archive; while an archive is inflated, `progress` receives the compressed
     /// bytes.
     ///
     /// # Errors

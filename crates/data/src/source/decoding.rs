@@ -55,7 +55,7 @@ impl<'a> Decoding<'a> {
         Image::CHANNELS * self.size.0 * self.size.1
     }
 
-    /// Decodes the images of a range into `pixels` and returns the digest of each; `done` hears
+    /// Decodes the images of a range into `pixels` and returns the digest of each; `done` receives
     /// on this thread how many more are finished.
     pub(crate) fn run(
         &self,

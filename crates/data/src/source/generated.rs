@@ -1,4 +1,4 @@
-//! Drawn images of which the truth is known: which pathway tells the class.
+//! Generated images for which it is known which pathway shows the class.
 
 use std::f32::consts::TAU;
 
@@ -11,7 +11,7 @@ use crate::random::{Purpose, Random};
 use crate::source::ImageSource;
 use crate::source::shapes::Shape;
 
-/// What tells the class of a generated image.
+/// What shows the class of a generated image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cue {
@@ -19,7 +19,7 @@ pub enum Cue {
     Color,
     /// Only the shape drawn in brightness: four classes; the hue is independent of the class.
     Brightness,
-    /// Shape and hue together: sixteen classes; either alone tells a quarter of them apart.
+    /// Shape and hue together: sixteen classes; either alone distinguishes a quarter of them.
     #[default]
     Both,
 }
@@ -28,7 +28,7 @@ pub enum Cue {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct GeneratedConfig {
-    /// What tells the class.
+    /// What shows the class.
     pub cue: Cue,
     /// How many images; at least one per class.
     pub images: usize,
@@ -117,7 +117,7 @@ impl GeneratedImages {
         Ok(Self { config, classes, axes: equal_brightness_axes() })
     }
 
-    /// What tells the class.
+    /// What shows the class.
     #[must_use]
     pub const fn cue(&self) -> Cue {
         self.config.cue

@@ -25,7 +25,7 @@ impl InMemoryImages {
     /// Decodes a whole source on `workers` threads (0 counts as 1).
     ///
     /// Every image is stretched to `size`, height before width; without one, all must have the
-    /// size of the first. `progress` hears of decoded images on the calling thread.
+    /// size of the first. `progress` is called with the decoded images on the calling thread.
     ///
     /// # Errors
     /// The fault of the sample with the lowest index; [`DataError::Empty`],

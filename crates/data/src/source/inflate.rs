@@ -56,7 +56,7 @@ pub(crate) fn read_whole(path: &Path, limit: u64) -> Result<Vec<u8>, DataError> 
     Ok(bytes)
 }
 
-/// Inflates a file into memory; the hook hears of compressed bytes.
+/// Inflates a file into memory; the hook receives the compressed bytes.
 pub(crate) fn inflate(
     file: File,
     path: &Path,
@@ -71,7 +71,7 @@ pub(crate) fn inflate(
     Ok(inflated)
 }
 
-/// Inflates a file piece by piece; the hook hears of compressed bytes.
+/// Inflates a file piece by piece; the hook receives the compressed bytes.
 pub(crate) fn inflate_to(
     file: File,
     path: &Path,

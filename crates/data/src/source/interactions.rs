@@ -16,7 +16,7 @@ const EFFECTS: [&str; 4] = ["none", "weak", "strong", "toxic"];
 /// Draws a table as CSV: `drug,variant,site,dose,effect,symptoms`.
 ///
 /// - `effect` is a function of the pair (drug, variant), `(drug + 2 · variant) mod 4` by their
-///   numbers, and of chance in one row of twenty; either column alone tells little of it.
+///   numbers, and of chance in one row of twenty; either column alone predicts little of it.
 /// - `dose` is between 0 and 10; above 7 the symptoms, divided by `|`, have `nausea`, and for
 ///   `strong` and `toxic` effects `rash`.
 /// - `site` is drawn from 40 places, few of them often, and says nothing.

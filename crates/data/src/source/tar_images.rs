@@ -52,7 +52,7 @@ impl TarImages {
 
     /// Opens and indexes an archive within [`MEMORY_LIMIT`](Self::MEMORY_LIMIT).
     ///
-    /// While a gzipped archive is inflated, `progress` hears of compressed bytes.
+    /// While a gzipped archive is inflated, `progress` receives the compressed bytes.
     ///
     /// # Errors
     /// [`DataError::Open`], [`DataError::Inflate`], [`DataError::InflatedTooLarge`],
@@ -91,7 +91,7 @@ impl TarImages {
     /// read there in place.
     ///
     /// The tar is named by the archive's contents and has its own checksum beside it; one that
-    /// does not fit its checksum is inflated anew, as [`CacheUse`] tells.
+    /// does not fit its checksum is inflated anew, as [`CacheUse`] reports.
     /// A plain archive is read where it lies.
     ///
     /// # Errors

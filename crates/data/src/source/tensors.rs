@@ -31,7 +31,7 @@ enum Values {
     Floats(Vec<f32>),
 }
 
-/// What samples are to be told as.
+/// The targets of samples.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Targets {
@@ -154,7 +154,7 @@ impl InMemoryTensors {
         &self.shape
     }
 
-    /// What the samples are to be told as.
+    /// The targets of the samples.
     #[must_use]
     pub const fn targets(&self) -> &Targets {
         &self.targets

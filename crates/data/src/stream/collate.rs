@@ -50,7 +50,7 @@ pub trait Collate: Send + Sync + 'static {
         batch: &mut Self::Batch,
     ) -> Result<(), DataError>;
 
-    /// Hears which sample is added after the one at hand: its memory may be asked for, so that it
+    /// Receives the sample that is added after the current one: its memory may be asked for, so that it
     /// is there in time. Nothing, unless reading it is what a sample costs.
     fn announce(&self, next: usize) {
         let _ = next;

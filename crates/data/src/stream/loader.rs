@@ -165,7 +165,7 @@ impl<C: Collate> Loader<C> {
 /// The middle one of the times that the first, the middle and the last sample take.
 ///
 /// Three samples, because the first one may have been kept when its size was read; a fault in
-/// the others is told when their batch is due.
+/// the others is reported when their batch is due.
 fn measure<C: Collate>(assembler: &Assembler<C>) -> Result<Duration, DataError> {
     let mut scratch = C::Scratch::default();
     let mut time = |index| {

@@ -289,7 +289,7 @@ impl From<Utf8Error> for Unfit {
 /// The fields that stand for a missing value.
 struct Missing<'a> {
     texts: &'a [String],
-    /// Whether any of them begins with a byte; most fields are told by their first one.
+    /// Whether any of them begins with a byte; most fields are known by their first one.
     begins: [bool; 256],
     has_empty: bool,
 }

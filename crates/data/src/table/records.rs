@@ -64,7 +64,7 @@ impl<R: Read> Records<R> {
         let reader = ReaderBuilder::new()
             .delimiter(delimiter.byte())
             .has_headers(false)
-            // Uneven records are told here, with both counts.
+            // Uneven records are reported here, with both counts.
             .flexible(true)
             .buffer_capacity(1 << 16)
             .from_reader(bytes);

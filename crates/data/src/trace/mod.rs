@@ -1,4 +1,4 @@
-//! What happens, told to a `tracing` subscriber where the feature is on.
+//! Events for a `tracing` subscriber, with the feature.
 
 #[cfg(not(feature = "tracing"))]
 mod disabled;

@@ -1,4 +1,4 @@
-//! Generated sets: the truth says which pathway tells the class.
+//! Generated sets: it is known which pathway shows the class.
 
 use std::collections::BTreeMap;
 

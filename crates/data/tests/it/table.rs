@@ -190,7 +190,7 @@ fn the_census_table_is_read_whole() {
     assert_eq!(encoded.class_count("income").unwrap(), 3);
     let above = encoded.classes("income").unwrap().iter().filter(|&&class| class == 2).count();
     assert_eq!(above, 7841);
-    // 1836 people without a work class, told with a question mark.
+    // 1836 people without a work class, written as a question mark.
     let missing = (0..table.rows()).filter(|&row| table.word("workclass", row).unwrap().is_none());
     assert_eq!(missing.count(), 1836);
     let mean = encoded.numbers("age").unwrap().iter().map(|&age| f64::from(age)).sum::<f64>();

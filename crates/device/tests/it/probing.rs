@@ -56,7 +56,7 @@ fn a_chosen_device_opens_then_computes() {
         assert!(!Backend::Flex.is_compiled());
         return;
     };
-    // A run's environment file tells what is known of its device.
+    // A run's environment file contains the facts about its device.
     assert!(selection.facts.as_ref().is_some_and(|facts| !facts.dtypes.is_empty()));
     let device = open(&selection).expect("it was just found");
     let sum = Tensor::<1>::ones([4], &device).sum().into_scalar::<f32>();
@@ -128,7 +128,7 @@ fn the_sampled_peak_sees_a_tensor_that_is_gone() {
         assert!(peak.samples > 2 && (sum - 8.0).abs() < 1e-6, "{peak:?}");
         let seen =
             if entry.id.backend == Backend::Flex { peak.resident_bytes } else { peak.in_use_bytes };
-        // Systems that do not tell what a process holds have no peak either.
+        // Systems that do not report the memory of a process have no peak either.
         assert!(seen.is_none_or(|bytes| bytes >= 256 << 20), "{peak:?}");
         assert!(seen.is_some() || cfg!(not(target_os = "linux")), "{peak:?}");
     }

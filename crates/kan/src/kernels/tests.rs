@@ -78,7 +78,7 @@ const NAMES: [&str; 6] = ["y", "dx", "d spline", "d base", "d scaler", "d bias"]
 /// What the largest value counts as at least: terms are about 1, and their sum may cancel.
 const LEAST_SCALE: f64 = 1.0;
 
-/// The largest difference, relative to the largest finite expected value; what is not finite has to
+/// The largest difference, relative to the largest finite expected value; non-finite values have to
 /// be alike.
 fn error(actual: &[f32], expected: &[f64]) -> f64 {
     assert_eq!(actual.len(), expected.len());

@@ -49,7 +49,7 @@ impl KanLinear {
     /// ([`Outside::Zero`](crate::Outside::Zero)): it fades over `degree` of its new intervals.
     ///
     /// # Errors
-    /// [`KanConfigError::Grid`] if the pieces are too many, or too small to be told apart in f32.
+    /// [`KanConfigError::Grid`] if the pieces are too many, or too small to differ in f32.
     pub fn refine(self, pieces: NonZeroUsize) -> Result<Self, KanConfigError> {
         let features = self.geometry.in_features();
         let spline = numbers(self.spline.val());
@@ -122,7 +122,7 @@ impl Kan {
     /// The network with every layer [refined](KanLinear::refine).
     ///
     /// # Errors
-    /// [`KanConfigError::Grid`] if the pieces are too many, or too small to be told apart in f32.
+    /// [`KanConfigError::Grid`] if the pieces are too many, or too small to differ in f32.
     pub fn refine(self, pieces: NonZeroUsize) -> Result<Self, KanConfigError> {
         let layers = self.layers.into_iter().map(|layer| layer.refine(pieces));
         Ok(Self { layers: layers.collect::<Result<_, _>>()? })

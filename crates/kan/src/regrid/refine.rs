@@ -13,7 +13,7 @@ use crate::grid::{Grid, GridError, MAX_DEGREE, knots_of_one};
 /// intervals.
 ///
 /// # Errors
-/// [`GridError`] if the pieces are too many, or too small to be told apart in f32.
+/// [`GridError`] if the pieces are too many, or too small to differ in f32.
 ///
 /// # Panics
 /// If `coefficients` do not fit, or the grid has no such features.

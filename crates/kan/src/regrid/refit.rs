@@ -63,7 +63,7 @@ pub fn refit(
     all
 }
 
-/// Enough places in every interval that holds any number to tell its polynomials apart.
+/// Enough places in every interval that holds any number to determine its polynomials.
 fn sites(grid: &Grid, feature: usize) -> impl Iterator<Item = f64> {
     let count = grid.degree() + 1;
     (0..grid.intervals() as isize).flat_map(move |interval| {

@@ -150,7 +150,7 @@ fn ends(values: &[f32]) -> Option<[f32; 2]> {
     // Chains side by side: a single one waits for the number before.
     const LANES: usize = 32;
     let (mut low, mut high) = ([f32::INFINITY; LANES], [f32::NEG_INFINITY; LANES]);
-    // `0 · value` is 0, or NaN for what is not finite.
+    // `0 · value` is 0, or NaN for non-finite values.
     let mut zeros = [0.0; LANES];
     let mut look = |lane: usize, value: f32| {
         low[lane] = if value < low[lane] { value } else { low[lane] };
@@ -209,7 +209,7 @@ mod tests {
             ALL.map(|calibration| scheme(calibration, &values).range()[1]);
         assert!((whole - 500.0).abs() < 2.0, "{whole}");
         assert!(percentile < 5.0, "{percentile}");
-        // Where each bin of 1/4 has a code of its own, codes lose nothing that bins could tell.
+        // Where each bin of 1/4 has a code of its own, codes lose nothing that the bins have.
         assert!(entropy <= 64.0, "{entropy}");
         assert!(squared > percentile, "{squared}");
     }

@@ -7,7 +7,7 @@ use crate::scheme::ActivationScheme;
 const STEPS: u32 = 128;
 
 /// The share of all numbers but zero that a range cuts off at most. Without a bound, a range that leaves
-/// nearly nothing would tell all of it, and cost nothing.
+/// nearly nothing would represent all of it, at no cost.
 const MOST_CUT: f64 = 0.01;
 
 /// The range of the middle `fraction` of all numbers.
@@ -41,7 +41,7 @@ pub(super) fn best(
     [low, high]: [f32; 2],
     cost: impl Fn(&[Bin], ActivationScheme) -> f64,
 ) -> [f32; 2] {
-    // Zero has an exact code in every scheme: it costs nothing, and tells nothing of a range.
+    // Zero has an exact code in every scheme: it costs nothing, and says nothing about a range.
     let bins: Vec<Bin> = histogram
         .bins()
         .filter(|([from, to], _)| from < to)
@@ -76,9 +76,9 @@ pub(super) fn squared_error(bins: &[Bin], scheme: ActivationScheme) -> f64 {
     bins.iter().map(|bin| bin.count * error(bin).powi(2)).sum()
 }
 
-/// The divergence `Σ p·ln(p/q)` of the numbers, cut to the range, from what their codes tell.
+/// The divergence `Σ p·ln(p/q)` of the numbers, cut to the range, from what their codes represent.
 ///
-/// A code tells how many numbers have it, not where between its bins they lie: they are taken to
+/// A code has the count of its numbers, not where between its bins they lie: they are taken to
 /// be spread evenly over the bins that hold any. Numbers outside the range are counted at its end
 /// in `p`, and missing from `q`; a range that cuts off more than one in a hundred is none.
 ///

@@ -15,7 +15,7 @@ const ALL: [Calibration; 4] = [
 ];
 
 /// A live path and a dead one, whose rectifier lets nothing through; its last convolution is all
-/// bias. Both are added, multiplied, pooled and told apart.
+/// bias. Both are added, multiplied, pooled and distinguished.
 pub(crate) fn half_dead() -> Result<Graph, Box<dyn Error>> {
     let mut graph = Graph::new();
     let image = graph.input("image", &[2, 4, 4])?;

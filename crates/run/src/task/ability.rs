@@ -92,7 +92,7 @@ impl dyn TaskKind {
         train: &TrainPlan,
         log: &LogPlan,
     ) -> Option<(Ability, &'static str)> {
-        // Most plans ask for nothing. A device that is not there is reported by whoever needs it.
+        // Most plans ask for nothing. A missing device is reported where it is needed.
         if !Ability::ALL.into_iter().any(|ability| ability.is_asked(train, log)) {
             return None;
         }

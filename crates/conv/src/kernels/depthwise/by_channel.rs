@@ -1,4 +1,4 @@
-//! Convolutions whose channels meet only themselves, a vector of channels at a time.
+//! Depthwise convolutions, a vector of channels at a time.
 //!
 //! The vector's planes become pixels of lanes, in which every tap is a product of vectors at any
 //! stride, and what comes out becomes planes again.

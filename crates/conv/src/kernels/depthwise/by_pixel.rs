@@ -1,4 +1,4 @@
-//! Convolutions of three by three whose channels meet only themselves, moved by one pixel: plane
+//! Depthwise convolutions of 3 × 3 with stride 1: plane
 //! by plane.
 
 use updraft_simd::{Isa, Pieces, over, threads};

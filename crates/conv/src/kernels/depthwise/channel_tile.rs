@@ -1,4 +1,4 @@
-//! Windows of channels that meet only themselves: lanes are channels, pixel by pixel.
+//! Windows of depthwise convolutions: lanes are channels, pixel by pixel.
 //!
 //! A tap is a vector of weights times the vector of a pixel, whatever the stride: nothing is
 //! spread, nothing is added across lanes, forward and in both gradients.

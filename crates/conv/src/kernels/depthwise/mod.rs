@@ -1,4 +1,4 @@
-//! Convolutions whose channels meet only themselves.
+//! Depthwise convolutions.
 
 mod by_channel;
 mod by_pixel;

@@ -81,7 +81,7 @@ pub fn conv_forward(
 /// What was in `gradients` is overwritten. For one instruction set the result is the same to the bit
 /// for any number of threads; 0 is 1. Nothing is needed of the forward pass but its input.
 ///
-/// NaN in `x` makes all gradients of its channel's coefficients NaN. What is not finite in `dy`
+/// NaN in `x` makes all gradients of its channel's coefficients NaN. Non-finite values in `dy`
 /// reaches the gradients of the pixels and the weights that its output sees. Beyond the outputs `dy`
 /// counts as zero, which an infinite coefficient turns into NaN.
 ///

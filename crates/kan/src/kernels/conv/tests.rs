@@ -81,7 +81,7 @@ impl Case {
 /// What the largest value counts as at least: terms are about 1, and a sum of few may cancel.
 const LEAST_SCALE: f64 = 0.2;
 
-/// The largest difference, relative to the largest finite expected value; what is not finite has to
+/// The largest difference, relative to the largest finite expected value; non-finite values have to
 /// be alike.
 fn error(actual: &[f32], expected: &[f64]) -> f64 {
     assert_eq!(actual.len(), expected.len());

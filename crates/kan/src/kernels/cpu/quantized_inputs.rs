@@ -148,7 +148,7 @@ impl Preparation<'_> {
                 simd.write(to, value);
                 let size = simd.larger(value, simd.subtract(zero, value));
                 greatest = simd.larger(size, greatest);
-                // Zero times what is not finite is NaN.
+                // Zero times a non-finite value is NaN.
                 spoiled = simd.multiply_add(spoiled, value, zero);
             }
             let step = simd.add(simd.divide(greatest, most_steps), spoiled);

@@ -66,7 +66,7 @@ impl FaultsPlan {
         }
     }
 
-    /// For whoever reads the same images once more.
+    /// For another pass over the same images.
     pub(super) const fn of_reading(&self) -> FaultPolicy {
         match self {
             Self::Raise {} => FaultPolicy::Raise,

@@ -32,7 +32,7 @@ pub(super) fn pictures<N: Regressor>(
         let (values, predictions) = (values.into_data(), predictions.into_data());
         let pairs = values.iter::<f64>().zip(predictions.iter::<f64>());
         let unscaled = pairs.map(|(value, predicted)| [unscaled(value), unscaled(predicted)]);
-        // What is not finite has no place in a plot, and no number in JSON.
+        // Non-finite values have no place in a plot, and no number in JSON.
         points.extend(unscaled.filter(|pair| pair.iter().all(|value| value.is_finite())));
     }
     let residuals: Vec<f64> = points.iter().map(|[value, predicted]| predicted - value).collect();
