@@ -8,7 +8,7 @@ use crate::Failed;
 use crate::progress::Display;
 use crate::stop;
 
-/// What a user who stops a quantization is told.
+/// The message to a user who stops a quantization.
 pub(super) const STOPPED: &str = "stopped before all samples were seen; nothing was written";
 
 /// Batches, while a bar shows how far they are.

@@ -35,13 +35,13 @@ pub type WindowModel<'a> = dyn FnMut(WindowBatch) -> Result<Vec<f32>, ModelError
 
 /// Where planes go when they are final: slices of a volume, rows of a picture.
 pub(super) trait PlaneSink {
-    /// Hears once, before the first plane, how many channels the model has.
+    /// Receives the model's number of channels, once, before the first plane.
     fn begin(&mut self, channels: usize) -> Result<(), DataError>;
 
     /// Takes the next plane, `[channels that are kept, …]`.
     fn plane(&mut self, plane: &Pixels<'_>) -> Result<(), DataError>;
 
-    /// Hears that a slab is done.
+    /// Called after each slab.
     fn checkpoint(&mut self) -> Result<(), DataError>;
 }
 

@@ -19,7 +19,7 @@ pub struct PredictConfig {
     pub reduction: Reduction,
     /// How the file is written.
     pub tiff: TiffWriteConfig,
-    /// What tells one model from another, such as a hash of its weights: a file that another one
+    /// The identity of the model, such as a hash of its weights: a file that another one
     /// has begun is not gone on with.
     pub model: String,
 }

@@ -155,7 +155,7 @@ pub struct VolumePatches {
 
 impl VolumePatches {
     /// Checks volumes, reads them for their statistics, and holds them in memory as far as they
-    /// fit, in the order given; `progress` hears of each volume.
+    /// fit, in the order given; `progress` is called for each volume.
     ///
     /// # Errors
     /// [`DataError::Empty`] for no volumes; [`DataError::Setting`] naming a setting that is out of
