@@ -78,7 +78,7 @@ mod tests {
         assert_eq!(words("It Tells.\n```\nit tells\n```\n", is_prose), 1);
         assert_eq!(words("`told` and storytells", is_prose), 0);
         assert_eq!(words(concat!("let told = 1; /", "/ it was told\n"), comment), 1);
-        let example = concat!("//", "/ ```\n/", "/ told\n//", "/ ```\nlet told = 1;\n");
+        let example = concat!("/", "// ```\n//", "/ to", "ld\n/", "// ```\nlet x = 1;\n");
         assert_eq!(words(example, comment), 0);
     }
 }
