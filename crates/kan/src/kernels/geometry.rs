@@ -156,21 +156,11 @@ impl LayerGeometry {
         out_features: usize,
         activation: Activation,
     ) -> Result<Self, LayerError> {
-        if in_features == 0 || out_features == 0 {
-            return Err(LayerError::NoFeatures { in_features, out_features });
-        }
+        check_sizes(in_features, out_features, grid.bases())?;
         if let Some(features) = grid.features()
             && features != in_features
         {
             return Err(LayerError::GridFeatures { grid: features, in_features });
-        }
-        // Beside the coefficients an edge has its base weight. Products of these numbers, and of
-        // them with lengths of slices, wrap nowhere then.
-        let rows = in_features.checked_mul(grid.bases() + 1);
-        let weights = rows.and_then(|rows| rows.checked_mul(out_features));
-        if weights.is_none_or(|weights| weights > isize::MAX as usize / size_of::<f32>()) {
-            let bases = grid.bases();
-            return Err(LayerError::TooLarge { in_features, out_features, bases });
         }
         Ok(Self { grid, in_features, out_features, activation })
     }
@@ -254,6 +244,25 @@ impl LayerGeometry {
         }
         Ok(())
     }
+}
+
+/// Checks that there are inputs and outputs, and not more weights than memory has addresses for.
+pub(crate) fn check_sizes(
+    in_features: usize,
+    out_features: usize,
+    bases: usize,
+) -> Result<(), LayerError> {
+    if in_features == 0 || out_features == 0 {
+        return Err(LayerError::NoFeatures { in_features, out_features });
+    }
+    // Beside the coefficients an edge has its base weight. Products of these numbers, and of
+    // them with lengths of slices, wrap nowhere then.
+    let rows = in_features.checked_mul(bases + 1);
+    let weights = rows.and_then(|rows| rows.checked_mul(out_features));
+    if weights.is_none_or(|weights| weights > isize::MAX as usize / size_of::<f32>()) {
+        return Err(LayerError::TooLarge { in_features, out_features, bases });
+    }
+    Ok(())
 }
 
 /// Checks the length of a slice.

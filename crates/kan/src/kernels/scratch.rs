@@ -64,6 +64,8 @@ pub(crate) struct Taps {
     pub(crate) group_windows: Vec<u32>,
     /// Samples ordered by window, `[inputs][pitch]`.
     pub(crate) order: Vec<u32>,
+    /// Where the outputs' gradients of each of them lie, in bytes of a vector; of convolutions only.
+    pub(crate) places: Vec<u32>,
     /// The samples of a window lie side by side in the order: one run each, input by input.
     pub(crate) runs: Vec<Run>,
     /// Where each input's runs end, `[inputs]`.
@@ -126,9 +128,9 @@ impl Workspace {
 impl Taps {
     fn bytes(&self) -> usize {
         let Self { columns, values, slopes, windows, groups, group_windows, .. } = self;
-        let Self { order, runs, run_ends, starts, has_nan, .. } = self;
+        let Self { order, places, runs, run_ends, starts, has_nan, .. } = self;
         [columns, values, slopes, groups].map(bytes).iter().sum::<usize>()
-            + [windows, group_windows, order, starts].map(bytes).iter().sum::<usize>()
+            + [windows, group_windows, order, places, starts].map(bytes).iter().sum::<usize>()
             + bytes(runs)
             + bytes(run_ends)
             + bytes(has_nan)

@@ -46,11 +46,7 @@ pub(super) fn backward(
     let outputs_of = Outputs { spline, base, scaler };
     let is_summed = outputs_of.is_wanted();
 
-    // Pieces of the batch, by the layer and the batch alone, never by the threads.
-    let blocks = groups * of_group.div_ceil(CHANNELS);
-    let images = shapes.batch.div_ceil((TASKS / blocks).max(1)).max(1);
-    let pieces = shapes.batch.div_ceil(images).max(1);
-
+    let Cut { blocks, images, pieces } = Cut::new(geometry, shapes);
     let of_box = lines.region() * columns;
     let boxes = lines.boxes();
     let of_dy = shapes.batch * groups * boxes * of_box;
@@ -157,6 +153,24 @@ pub(super) fn backward(
         outputs.finish(&layout, &geometry.pixel, weights, inputs, &[sums]);
         space.sums = first;
     });
+}
+
+/// How a pass is cut: by the layer and the batch alone, never by the threads.
+pub(super) struct Cut {
+    /// Blocks of channels.
+    pub(super) blocks: usize,
+    /// Images of a piece of the batch.
+    images: usize,
+    pub(super) pieces: usize,
+}
+
+impl Cut {
+    pub(super) fn new(geometry: &ConvGeometry, shapes: Shapes) -> Self {
+        let groups = geometry.groups();
+        let blocks = groups * (geometry.in_channels() / groups).div_ceil(CHANNELS);
+        let images = shapes.batch.div_ceil((TASKS / blocks).max(1)).max(1);
+        Self { blocks, images, pieces: shapes.batch.div_ceil(images).max(1) }
+    }
 }
 
 /// What the taps see beyond the image: the same zeros for all channels.

@@ -2,7 +2,9 @@
 
 use crate::grid::Grid;
 use crate::kernels::activation::Activation;
-use crate::kernels::geometry::{Gradients, LayerError, LayerGeometry, Weights, length};
+use crate::kernels::geometry::{
+    Gradients, LayerError, LayerGeometry, Weights, check_sizes, length,
+};
 
 use super::error::ConvError;
 
@@ -136,9 +138,7 @@ impl ConvGeometry {
         let too_large =
             LayerError::TooLarge { in_features: in_channels, out_features: outputs, bases };
         let inputs = in_channels.checked_mul(taps).ok_or(too_large)?;
-        let counted = Grid::uniform(0.0, 1.0, grid.intervals(), grid.degree());
-        let counted = counted.expect("the sizes of a grid");
-        LayerGeometry::try_new(counted, inputs, outputs, activation)?;
+        check_sizes(inputs, outputs, bases)?;
         let pixel = LayerGeometry::try_new(grid, in_channels, outputs, activation)?;
         let mut all = [ConvAxis::new(1); 3];
         all[3 - axes.len()..].copy_from_slice(axes);
@@ -235,19 +235,24 @@ impl ConvGeometry {
 
     /// The sizes of images `x`, `[batch, in_channels, shape]`.
     pub(crate) fn shapes(&self, x: &[f32], shape: &[usize]) -> Result<Shapes, ConvError> {
-        let output = self.output_shape(shape)?;
-        let on_three = |shape: &[usize]| {
-            let mut all = [1; 3];
-            all[3 - shape.len()..].copy_from_slice(shape);
-            all
-        };
+        self.output_shape(shape)?;
         let sizes = shape.iter().try_fold(self.in_channels(), |all, &size| all.checked_mul(size));
         let image = sizes.unwrap_or(usize::MAX);
         let actual = x.len();
         if image == 0 && actual > 0 || image > 0 && !actual.is_multiple_of(image) {
             return Err(ConvError::Images { actual, image });
         }
-        let batch = actual.checked_div(image).unwrap_or(0);
+        self.shapes_of(actual.checked_div(image).unwrap_or(0), shape)
+    }
+
+    /// The sizes of so many images.
+    pub(crate) fn shapes_of(&self, batch: usize, shape: &[usize]) -> Result<Shapes, ConvError> {
+        let output = self.output_shape(shape)?;
+        let on_three = |shape: &[usize]| {
+            let mut all = [1; 3];
+            all[3 - shape.len()..].copy_from_slice(shape);
+            all
+        };
         Ok(Shapes { batch, input: on_three(shape), output: on_three(&output) })
     }
 
@@ -291,5 +296,70 @@ impl ConvGeometry {
         let [depth, height, width] = self.axes.map(|axis| axis.kernel);
         (0..depth * height * width)
             .map(move |tap| [tap / (height * width), tap / width % height, tap % width])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use updraft_simd::Isa;
+
+    use super::*;
+    use crate::kernels::conv::conv_forward;
+    use crate::kernels::scratch::Scratch;
+
+    #[test]
+    fn what_makes_no_convolution_is_refused() {
+        let make = |channels, groups, axes: &[ConvAxis]| {
+            let branch = BaseBranch::default();
+            ConvGeometry::try_new(
+                Grid::uniform(-1.0, 1.0, 5, 3).unwrap(),
+                channels,
+                groups,
+                axes,
+                Activation::Silu,
+                branch,
+            )
+        };
+        let axis = ConvAxis::new(3);
+        let message = |channels, groups, axes: &[ConvAxis]| {
+            make(channels, groups, axes).unwrap_err().to_string()
+        };
+        assert_eq!(message([1, 1], 1, &[]), "a convolution has 1 to 3 spatial axes, got 0");
+        assert_eq!(
+            message([6, 8], 4, &[axis]),
+            "4 groups do not divide 6 input and 8 output channels"
+        );
+        assert_eq!(
+            message([6, 8], 0, &[axis]),
+            "0 groups do not divide 6 input and 8 output channels"
+        );
+        let wrong = [axis, ConvAxis { stride: 0, ..axis }];
+        let expected = "the stride of spatial axis 1 is 0; it has to be from 1 to 65536";
+        assert_eq!(message([1, 1], 1, &wrong), expected);
+        assert_eq!(message([1, 0], 1, &[axis]), "a layer needs inputs and outputs, got 3 and 0");
+        let huge = ConvAxis::new(1 << 16);
+        assert!(
+            message([1 << 40, 8], 1, &[huge; 3])
+                .ends_with("more weights than memory has addresses for")
+        );
+
+        let conv = make([2, 3], 1, &[axis, axis]).unwrap();
+        let error = conv.output_shape(&[2, 9]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the kernel spans 3 pixels of spatial axis 0, the image with its padding has 2"
+        );
+        assert_eq!(conv.output_shape(&[9]), Err(ConvError::Rank { expected: 2, actual: 1 }));
+        let spline = vec![0.5; conv.edges() * 8];
+        let weights = Weights { spline: &spline, ..Weights::default() };
+        let (isa, mut scratch, mut y) = (Isa::Portable, Scratch::new(), [7.0; 4]);
+        let refused =
+            conv_forward(isa, &conv, weights, &[0.0; 17], &[3, 3], &mut y, &mut scratch, 1);
+        assert_eq!(refused, Err(ConvError::Images { actual: 17, image: 18 }));
+        let refused =
+            conv_forward(isa, &conv, weights, &[0.0; 18], &[3, 3], &mut y, &mut scratch, 1);
+        let length = LayerError::Length { name: "y", expected: 3, actual: 4 };
+        assert_eq!(refused, Err(ConvError::Layer(length)));
+        assert_eq!(y, [7.0; 4]);
     }
 }

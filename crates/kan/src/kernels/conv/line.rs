@@ -81,6 +81,12 @@ impl Lines {
         (0..3).map(|axis| self.count[axis].div_ceil(self.cut[axis])).product()
     }
 
+    /// Pixels of a line at most, all phases that it holds.
+    pub(crate) fn pixels_of_line(&self) -> usize {
+        let of_phase = self.cut.iter().product::<usize>();
+        of_phase * self.phases.len().min(LINE / of_phase)
+    }
+
     /// Outputs that are laid out around a box.
     pub(crate) fn region(&self) -> usize {
         (0..3).map(|axis| self.cut[axis] + self.reach[axis]).product()

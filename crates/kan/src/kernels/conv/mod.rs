@@ -5,6 +5,7 @@ mod error;
 mod forward;
 mod geometry;
 mod line;
+mod memory;
 mod pass;
 #[cfg(test)]
 mod tests;

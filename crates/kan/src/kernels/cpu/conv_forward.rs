@@ -23,7 +23,7 @@ use crate::kernels::scratch::{Taps, Workspace, grown};
 const PANEL: usize = 6 * 1024;
 
 /// Pixels are padded to a multiple of this: no group of them is larger.
-const MOST_PIXELS: usize = 16;
+pub(crate) const MOST_PIXELS: usize = 16;
 
 /// Outputs of a tile: of as few tiles as cover all, and as equal ones.
 pub(crate) fn conv_tile(isa: Isa, outputs: usize) -> usize {
@@ -102,7 +102,7 @@ fn pixels<S: Simd>(simd: S, job: &ConvJob<'_>, y: &mut [&mut [f32]], space: &mut
     let of_channel = job.packed.len() / channels;
     let most = view.cut.iter().product::<usize>().next_multiple_of(MOST_PIXELS);
     let columns = outputs.next_multiple_of(S::LANES);
-    let taps = geometry.grid().degree() + 2;
+    let planes = geometry.grid().degree() + 3;
     let Workspace { taps: own, packed: column, tile, sums, .. } = space;
     if own.is_empty() {
         own.resize_with(1, Taps::default);
@@ -110,13 +110,16 @@ fn pixels<S: Simd>(simd: S, job: &ConvJob<'_>, y: &mut [&mut [f32]], space: &mut
     let Taps { order: positions, windows, .. } = &mut own[0];
     let windows = grown(windows, PLANE);
     let column = column.grown(PLANE.max(S::LANES * most));
-    let tile = tile.grown(taps * PLANE);
+    let planes = tile.grown(planes * PLANE);
     let sums = sums.grown(most * columns);
     let in_pixels = view.shapes.in_pixels();
 
     for own in view.boxes(job.slab) {
         let count = own.iter().map(Range::len).product::<usize>();
         let padded = count.next_multiple_of(MOST_PIXELS);
+        // Parts of one tap each see the same box.
+        view.parts[0].positions(&own, positions);
+        positions.resize(padded, positions.last().copied().unwrap_or(0));
         for channel in 0..channels {
             let x = &job.x[channel * in_pixels..][..in_pixels];
             let weights = &job.packed[channel * of_channel..][..of_channel];
@@ -124,22 +127,21 @@ fn pixels<S: Simd>(simd: S, job: &ConvJob<'_>, y: &mut [&mut [f32]], space: &mut
                 let pixels = part.pixels();
                 part.gather(geometry, view.shapes.input, &own, x, &mut column[..pixels]);
                 let input = job.group * channels + channel;
-                evaluate(
-                    simd,
-                    job,
-                    input,
-                    &column[..pixels.next_multiple_of(GROUP)],
-                    tile,
-                    windows,
-                );
-                part.positions(&own, positions);
-                positions.resize(padded, positions.last().copied().unwrap_or(0));
+                let column = &column[..pixels.next_multiple_of(GROUP)];
+                evaluate(simd, job, input, column, &mut planes[PLANE..], windows);
                 let is_first = channel == 0 && part.taps.start == 0;
+                let mut width_before = 0;
                 for (tile_column, weights) in tiles::<S>(geometry, job.rows(), width, weights) {
                     let own_width = width.min(columns - tile_column);
+                    if own_width != width_before {
+                        width_before = own_width;
+                        let rows = planes.iter_mut().zip(&windows[..pixels]);
+                        rows.for_each(|(row, window)| {
+                            *row = f32::from_bits(window * own_width as u32);
+                        });
+                    }
                     let sums = &mut sums[tile_column * padded..][..own_width * padded];
-                    let windows = &windows[..pixels];
-                    let panel = Panels { job, part, values: tile, windows, positions, is_first };
+                    let panel = Panels { job, part, planes, pixels, positions, is_first };
                     panel.run(simd, own_width / S::LANES, weights, sums);
                 }
             }
@@ -182,8 +184,8 @@ fn evaluate<S: Simd>(
 struct Panels<'a> {
     job: &'a ConvJob<'a>,
     part: &'a Part,
-    values: &'a [f32],
-    windows: &'a [u32],
+    planes: &'a [f32],
+    pixels: usize,
     positions: &'a [u32],
     is_first: bool,
 }
@@ -230,15 +232,11 @@ impl Panels<'_> {
         let mut is_first = self.is_first;
         for (weights, offsets) in panels.zip(self.part.offsets.chunks(taps_of_panel)) {
             let panel = ConvPanel {
-                spline_taps: if self.job.has_spline {
-                    self.job.geometry.grid().degree() + 1
-                } else {
-                    0
-                },
-                base_plane: self.job.geometry.grid().degree() + 1,
+                window: self.job.geometry.grid().degree() + 1,
+                has_spline: self.job.has_spline,
                 has_base: self.job.has_base,
-                values: self.values,
-                windows: self.windows,
+                planes: self.planes,
+                pixels: self.pixels,
                 positions: self.positions,
                 offsets,
                 weights,

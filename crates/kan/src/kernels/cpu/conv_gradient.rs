@@ -13,7 +13,7 @@ use crate::kernels::conv::{ConvGeometry, LINE, Lines, Pixels};
 use crate::kernels::scratch::{Taps, Workspace, grown};
 
 /// Numbers from one basis's line of values to the next.
-pub(super) const LINE_PITCH: usize = pitch(LINE);
+pub(crate) const LINE_PITCH: usize = pitch(LINE);
 
 /// Outputs of a tile of gradients.
 pub(crate) fn gradient_tile(isa: Isa, outputs: usize) -> usize {
@@ -94,6 +94,8 @@ fn images<S: Simd>(
     let ConvGradientJob { geometry, lines, width, .. } = *job;
     let columns = geometry.pixel.out_features().next_multiple_of(S::LANES);
     let of_channel = geometry.taps() * job.rows() * columns;
+    // Places are counted in bytes of a vector.
+    assert!(lines.region() <= u32::MAX as usize / (S::LANES * size_of::<f32>()), "a box's outputs");
     let of_box = lines.region() * columns;
     let pixels = lines.shapes.in_pixels();
     let channels = geometry.in_channels();
@@ -195,12 +197,15 @@ impl Line<'_> {
     ) -> bool {
         let geometry = &self.job.geometry.pixel;
         let count = geometry.grid().degree() + 1 + usize::from(self.job.has_base);
-        let Taps { columns, values, slopes, windows, order, runs, run_ends, starts, .. } = to;
+        let Taps {
+            columns, values, slopes, windows, order, places, runs, run_ends, starts, ..
+        } = to;
         let column = grown(columns, LINE_PITCH);
         let values = grown(values, count * LINE_PITCH);
         let slopes = grown(slopes, if has_slopes { count * LINE_PITCH } else { 0 });
         let windows = grown(windows, LINE_PITCH);
         let order = grown(order, LINE_PITCH);
+        let places = grown(places, LINE_PITCH);
         for (to, &source) in column.iter_mut().zip(&self.own.sources) {
             *to = x[source];
         }
@@ -221,6 +226,10 @@ impl Line<'_> {
         for &end in &self.own.ends {
             taps::sort(simd, &windows[start..end], intervals, &mut order[start..], runs, starts);
             run_ends.push(runs.len());
+            let positions = &self.own.positions[start..end];
+            for (place, &pixel) in places[start..end].iter_mut().zip(&order[start..end]) {
+                *place = positions[pixel as usize] * (S::LANES * size_of::<f32>()) as u32;
+            }
             start = end;
         }
         column[..pixels].iter().fold(false, |any, x| any | x.is_nan())
@@ -295,7 +304,8 @@ impl Tile<'_> {
             for run in &self.taps.runs[first_run..self.taps.run_ends[index]] {
                 let run = ConvRun {
                     order: &self.taps.order[start..end][run.start as usize..run.end as usize],
-                    positions,
+                    places: &self.taps.places[start..end][run.start as usize..run.end as usize],
+                    pixels: end - start,
                     taps: &phase.taps,
                     all_taps,
                     dy: self.dy,

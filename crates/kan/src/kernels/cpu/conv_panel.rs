@@ -11,15 +11,16 @@ const MOST_TAPS: usize = 4;
 
 /// The weights of some taps, and what pixels see of the splines.
 pub(super) struct ConvPanel<'a> {
-    /// Bases of a window, or 0 without splines.
-    pub(super) spline_taps: usize,
-    /// Where the base branch's values lie.
-    pub(super) base_plane: usize,
+    /// Bases of a window.
+    pub(super) window: usize,
+    /// Whether they are added, or the base branch alone.
+    pub(super) has_spline: bool,
     pub(super) has_base: bool,
-    /// A plane for each basis of a window, and one for the base branch.
-    pub(super) values: &'a [f32],
-    /// The first basis that each pixel sees; planes hold values of as many pixels.
-    pub(super) windows: &'a [u32],
+    /// A plane of where each pixel's rows of weights begin, as the bits of whole numbers, then one
+    /// for each basis of a window, and one for the base branch.
+    pub(super) planes: &'a [f32],
+    /// Pixels of a plane.
+    pub(super) pixels: usize,
     /// Where the first tap sees each output's pixel.
     pub(super) positions: &'a [u32],
     /// How far from there each tap's pixel is.
@@ -40,12 +41,12 @@ impl ConvPanel<'_> {
         is_first: bool,
         sums: &mut [f32],
     ) {
-        if self.spline_taps == 0 {
-            return self.part::<S, 0, true, N, R>(simd, 0, is_first, sums);
+        if !self.has_spline {
+            return self.part::<S, 0, true, N, R>(simd, self.window, is_first, sums);
         }
-        for first in (0..self.spline_taps).step_by(MOST_TAPS) {
-            let count = (self.spline_taps - first).min(MOST_TAPS);
-            let is_last = first + count == self.spline_taps;
+        for first in (0..self.window).step_by(MOST_TAPS) {
+            let count = (self.window - first).min(MOST_TAPS);
+            let is_last = first + count == self.window;
             let is_first = is_first && first == 0;
             // The last bases take the base branch along.
             match (count, self.has_base && is_last) {
@@ -83,40 +84,44 @@ impl ConvPanel<'_> {
         sums: &mut [f32],
     ) {
         let (width, of_tap) = (N * S::LANES, self.of_tap);
-        let planes = self.base_plane + usize::from(self.has_base);
-        assert!(self.values.len() >= planes * PLANE && self.windows.len() <= PLANE);
+        let planes = 1 + self.window + usize::from(self.has_base);
+        assert!(self.planes.len() >= planes * PLANE && self.pixels <= PLANE);
         assert!(self.weights.len() == self.offsets.len() * of_tap);
         assert!(self.positions.len().is_multiple_of(R));
-        assert!(sums.len() == self.positions.len() * width && first + T <= self.base_plane);
+        assert!(sums.len() == self.positions.len() * width);
+        assert!(first + T <= self.window && (!BASE || self.has_base && first + T == self.window));
         let last = self.offsets.iter().max().copied().unwrap_or(0);
-        let end = self.windows.len();
-        assert!(self.positions.iter().all(|&position| position as usize + last < end));
-        let values = self.values[first * PLANE..].as_ptr();
-        let to_base = (self.base_plane - first) * PLANE;
-        let windows = self.windows.as_ptr();
+        let furthest = self.positions.iter().max().map_or(0, |&position| position as usize);
+        assert!(furthest + last < self.pixels);
+        // From the plane of the first basis.
+        let values = self.planes[(1 + first) * PLANE..].as_ptr();
+        let to_rows = ((1 + first) * PLANE).wrapping_neg();
 
         for (positions, sums) in
             self.positions.chunks_exact(R).zip(sums.chunks_exact_mut(R * width))
         {
-            let pixels: [usize; R] = std::array::from_fn(|pixel| positions[pixel] as usize);
+            let pixels: [*const f32; R] =
+                std::array::from_fn(|pixel| values.wrapping_add(positions[pixel] as usize));
             let mut all = [[simd.zero(); N]; R];
-            let mut weights = self.weights.as_ptr();
+            // A tap's row of the first basis.
+            let mut weights = self.weights.as_ptr().wrapping_add(first * width);
             for &offset in self.offsets {
-                let values = values.wrapping_add(offset);
-                let windows = windows.wrapping_add(offset);
                 let mut rows = [weights; R];
                 if T > 0 {
-                    for (pixel, rows) in rows.iter_mut().enumerate() {
+                    let to_rows = offset.wrapping_add(to_rows);
+                    for (pixel, rows) in pixels.into_iter().zip(&mut rows) {
+                        let place = pixel.wrapping_add(to_rows).cast::<u32>();
                         // SAFETY: positions and offsets lie in a plane.
-                        let window = unsafe { windows.wrapping_add(pixels[pixel]).read() } as usize;
-                        *rows = simd.one_address(weights.wrapping_add((window + first) * width));
+                        let row = unsafe { place.read() } as usize;
+                        *rows = simd.one_address(weights.wrapping_add(row));
                     }
                 }
                 if BASE {
-                    let row = weights.wrapping_add(of_tap - width);
+                    let row = weights.wrapping_add(of_tap - width - first * width);
                     let mut of_pixels = [simd.zero(); R];
-                    for (pixel, value) in of_pixels.iter_mut().enumerate() {
-                        let place = values.wrapping_add(pixels[pixel] + to_base);
+                    for (pixel, value) in pixels.into_iter().zip(&mut of_pixels) {
+                        // Behind the last bases.
+                        let place = pixel.wrapping_add(offset + T * PLANE);
                         // SAFETY: the base branch has a plane.
                         *value = simd.splat(unsafe { place.read() });
                     }
@@ -131,7 +136,7 @@ impl ConvPanel<'_> {
                 }
                 for tap in 0..T {
                     for (pixel, sums) in all.iter_mut().enumerate() {
-                        let place = values.wrapping_add(pixels[pixel] + tap * PLANE);
+                        let place = pixels[pixel].wrapping_add(offset + tap * PLANE);
                         // SAFETY: each basis of a window has a plane.
                         let value = simd.splat(unsafe { place.read() });
                         for (vector, sum) in sums.iter_mut().enumerate() {

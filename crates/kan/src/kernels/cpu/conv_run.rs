@@ -14,9 +14,11 @@ const MOST_TAPS: usize = 5;
 pub(super) struct ConvRun<'a> {
     /// Which of the phase's pixels they are.
     pub(super) order: &'a [u32],
-    /// Of the phase's pixels, in `dy`.
-    pub(super) positions: &'a [u32],
-    /// The phase's taps and how far from there their outputs are.
+    /// Where each of them is in `dy`, in bytes of a vector.
+    pub(super) places: &'a [u32],
+    /// Pixels of the phase.
+    pub(super) pixels: usize,
+    /// The phase's taps and how many outputs from there theirs are.
     pub(super) taps: &'a [(usize, usize)],
     /// Taps of the kernel.
     pub(super) all_taps: usize,
@@ -132,20 +134,16 @@ impl ConvRun<'_> {
         to: &mut [f32],
     ) {
         let column = vector * S::LANES;
-        let values = self.values[first * LINE_PITCH..]
-            [..(T - 1) * LINE_PITCH + self.positions.len()]
-            .as_ptr();
+        let values =
+            self.values[first * LINE_PITCH..][..(T - 1) * LINE_PITCH + self.pixels].as_ptr();
         let dy = self.dy.as_ptr().wrapping_add(column + offset * N * S::LANES);
-        let positions = self.positions.as_ptr();
         let mut sums = [[simd.zero(); M]; T];
-        for &pixel in self.order {
+        for (&pixel, &place) in self.order.iter().zip(self.places) {
             let pixel = pixel as usize;
-            // SAFETY: the order holds numbers of pixels.
-            let position = unsafe { positions.wrapping_add(pixel).read() } as usize;
-            let place = dy.wrapping_add(position * N * S::LANES);
+            let place = dy.wrapping_byte_add(place as usize * N);
             let mut dy = [simd.zero(); M];
             for (vector, dy) in dy.iter_mut().enumerate() {
-                // SAFETY: positions and offsets lie in the region, where each output has `N` vectors.
+                // SAFETY: places and offsets lie in the region, where each output has `N` vectors.
                 *dy = unsafe { simd.load(place.wrapping_add(vector * S::LANES)) };
             }
             for (basis, sums) in sums.iter_mut().enumerate() {
@@ -177,47 +175,49 @@ impl ConvRun<'_> {
         let is_first = self.is_first && first == self.rows().start;
         // As many pixels as registers hold the sums of.
         if const { S::LANES > 8 } {
-            let groups = self.order.chunks_exact(4);
-            let rest = groups.remainder();
-            for group in groups {
-                let pixels: [u32; 4] = std::array::from_fn(|pixel| group[pixel]);
-                self.pixels::<S, T, N, 4>(simd, first, places, pixels, is_first, partial);
-            }
-            for &pixel in rest {
-                self.pixels::<S, T, N, 1>(simd, first, places, [pixel], is_first, partial);
-            }
+            self.groups::<S, T, N, 4>(simd, first, places, is_first, partial);
         } else {
-            let groups = self.order.chunks_exact(2);
-            let rest = groups.remainder();
-            for group in groups {
-                let pixels: [u32; 2] = std::array::from_fn(|pixel| group[pixel]);
-                self.pixels::<S, T, N, 2>(simd, first, places, pixels, is_first, partial);
-            }
-            for &pixel in rest {
-                self.pixels::<S, T, N, 1>(simd, first, places, [pixel], is_first, partial);
-            }
+            self.groups::<S, T, N, 2>(simd, first, places, is_first, partial);
         }
     }
 
-    /// The vectors of `R` pixels.
+    /// `R` pixels at a time, then those that are left.
+    #[inline(always)]
+    fn groups<S: Simd, const T: usize, const N: usize, const R: usize>(
+        &self,
+        simd: S,
+        first: usize,
+        places: [usize; T],
+        is_first: bool,
+        partial: &mut [f32],
+    ) {
+        let whole = self.order.len() / R * R;
+        for start in (0..whole).step_by(R) {
+            self.pixels::<S, T, N, R>(simd, first, places, start, is_first, partial);
+        }
+        for start in whole..self.order.len() {
+            self.pixels::<S, T, N, 1>(simd, first, places, start, is_first, partial);
+        }
+    }
+
+    /// The vectors of `R` pixels of the order.
     #[inline(always)]
     fn pixels<S: Simd, const T: usize, const N: usize, const R: usize>(
         &self,
         simd: S,
         first: usize,
         places: [usize; T],
-        pixels: [u32; R],
+        start: usize,
         is_first: bool,
         partial: &mut [f32],
     ) {
-        let pixels = pixels.map(|pixel| pixel as usize);
-        let slopes = self.slopes[first * LINE_PITCH..]
-            [..(T - 1) * LINE_PITCH + self.positions.len()]
-            .as_ptr();
+        let pixels: [usize; R] = std::array::from_fn(|pixel| self.order[start + pixel] as usize);
+        let slopes =
+            self.slopes[first * LINE_PITCH..][..(T - 1) * LINE_PITCH + self.pixels].as_ptr();
         assert!(self.packed.len() >= self.all_taps * self.of_tap);
-        assert!(partial.len() >= self.positions.len() * S::LANES);
+        assert!(partial.len() >= self.pixels * S::LANES);
         let own: [_; R] = std::array::from_fn(|pixel| {
-            self.dy.as_ptr().wrapping_add(self.positions[pixels[pixel]] as usize * N * S::LANES)
+            self.dy.as_ptr().wrapping_byte_add(self.places[start + pixel] as usize * N)
         });
         // What each basis's weights, times `dy`, sum up to.
         let mut sums = [[simd.zero(); T]; R];
@@ -228,7 +228,7 @@ impl ConvRun<'_> {
                 let mut dy = [simd.zero(); R];
                 for (dy, place) in dy.iter_mut().zip(own) {
                     let place = place.wrapping_add(offset + vector * S::LANES);
-                    // SAFETY: positions and offsets lie in the region, where each output has `N`
+                    // SAFETY: places and offsets lie in the region, where each output has `N`
                     // vectors.
                     *dy = unsafe { simd.load(place) };
                 }

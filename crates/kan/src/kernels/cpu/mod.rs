@@ -26,8 +26,8 @@ mod weights;
 
 pub(crate) use bspline_uniform::Uniform;
 pub(crate) use conv_activation::{activate, multiply_by_slope};
-pub(crate) use conv_forward::{ConvJob, conv_tile, numbers_of_conv, pack_conv};
-pub(crate) use conv_gradient::{ConvGradientJob, gradient_tile, pixel_values};
+pub(crate) use conv_forward::{ConvJob, MOST_PIXELS, conv_tile, numbers_of_conv, pack_conv};
+pub(crate) use conv_gradient::{ConvGradientJob, LINE_PITCH, gradient_tile, pixel_values};
 pub(crate) use forward::{ForwardJob, pack_all};
 pub(crate) use gradient::GradientJob;
 pub(crate) use quantized::{QUANTIZED_ROWS, QuantizedJob};

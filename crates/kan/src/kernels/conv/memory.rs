@@ -1,0 +1,164 @@
+//! How much memory a convolution's passes take, before they are run.
+
+use updraft_simd::Isa;
+
+use super::backward::Cut;
+use super::error::ConvError;
+use super::geometry::{BaseBranch, ConvGeometry};
+use super::line::Lines;
+use super::view::{PLANE, View};
+use crate::kernels::cpu::{LINE_PITCH, MOST_PIXELS, numbers_of_conv};
+use crate::kernels::geometry::Weights;
+use crate::kernels::memory::LayerMemory;
+use crate::kernels::scratch::{Taps, Workspace};
+
+const FLOAT: usize = size_of::<f32>();
+
+impl LayerMemory {
+    /// Bytes of a convolution on the kernels, for a batch of so many images of a shape, on so many
+    /// threads.
+    ///
+    /// Only which parameters are there counts, not what they are: slices may be empty. A scratch
+    /// that serves both passes takes no more than the sum of what they take. With
+    /// [`BaseBranch::ActivationOfConv`] the passes hold the sums of the base branch, as many numbers
+    /// as the outputs, and the backward pass a second gradient of the input: they count as scratch.
+    ///
+    /// # Errors
+    /// [`ConvError`] if the shape does not fit the geometry.
+    ///
+    /// # Example
+    /// ```
+    /// use updraft_kan::slices::{
+    ///     Activation, BaseBranch, ConvAxis, ConvGeometry, Grid, Isa, LayerMemory, Weights,
+    /// };
+    ///
+    /// let grid = Grid::uniform(-1.0, 1.0, 5, 3)?;
+    /// let (axes, base) = ([ConvAxis::new(3); 2], BaseBranch::ConvOfActivation);
+    /// let conv = ConvGeometry::try_new(grid, [2, 3], 1, &axes, Activation::Silu, base)?;
+    /// let weights = Weights::default();
+    /// let memory = LayerMemory::of_conv(Isa::detect(), &conv, &weights, 4, &[6, 6], 1)?;
+    /// assert_eq!((memory.parameters, memory.outputs), (4 * 18 * 8 * 3, 4 * 4 * 3 * 16));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn of_conv(
+        isa: Isa,
+        geometry: &ConvGeometry,
+        weights: &Weights<'_>,
+        batch: usize,
+        shape: &[usize],
+        threads: usize,
+    ) -> Result<Self, ConvError> {
+        let shapes = geometry.shapes_of(batch, shape)?;
+        let parts = usize::from(weights.base.is_some()) + usize::from(weights.scaler.is_some());
+        let bias = if weights.bias.is_some() { geometry.out_channels() } else { 0 };
+        let parameters = geometry.edges() * (geometry.grid().bases() + parts) + bias;
+        let inputs = batch * geometry.in_channels() * shapes.in_pixels();
+        let outputs = batch * geometry.out_channels() * shapes.out_pixels();
+        let threads = updraft_simd::threads(threads);
+        let columns = geometry.pixel.out_features().next_multiple_of(isa.lanes());
+        let of_channel = numbers_of_conv(isa, geometry, weights);
+        let taps = geometry.pixel.taps(weights);
+        let workspaces = threads * size_of::<Workspace>();
+
+        let view = View::new(geometry, shapes);
+        let most = view.cut.iter().product::<usize>().next_multiple_of(MOST_PIXELS);
+        let column = PLANE.max(isa.lanes() * most);
+        let planes = geometry.grid().degree() + 3;
+        // Positions, windows, a column, the planes, and the sums.
+        let of_thread = most + PLANE + column + planes * PLANE + most * columns;
+        let slabs = shapes.out_pixels().div_ceil(view.slab_pixels().max(1));
+        let used = threads.min(batch * geometry.groups() * slabs);
+        let forward = FLOAT * geometry.in_channels() * of_channel
+            + used * (FLOAT * of_thread + size_of::<Taps>());
+
+        let lines = Lines::new(geometry, shapes);
+        let cut = Cut::new(geometry, shapes);
+        let of_dy = batch * geometry.groups() * lines.boxes() * lines.region() * columns;
+        let pixels = lines.pixels_of_line();
+        // Columns, windows, order and places, values and slopes, lanes, and where the pixels are.
+        let of_thread = FLOAT * LINE_PITCH * (4 + 2 * taps + isa.lanes())
+            + size_of::<Taps>()
+            + pixels * (size_of::<usize>() + size_of::<u32>());
+        let used = threads.min(cut.pieces * cut.blocks);
+        let channels = geometry.in_channels();
+        let of_sums = FLOAT * of_channel * threads.min(channels);
+        let shared = of_dy + channels * of_channel * (1 + cut.pieces);
+        let backward = FLOAT * shared + used * of_thread + of_sums;
+
+        let (mut more_forward, mut more_backward) = (0, 0);
+        if weights.base.is_some() && geometry.base_branch() == BaseBranch::ActivationOfConv {
+            more_forward = FLOAT * outputs;
+            more_backward = FLOAT * (outputs + inputs) + forward;
+        }
+        Ok(Self {
+            parameters: FLOAT * parameters,
+            outputs: FLOAT * outputs,
+            gradients: FLOAT * (inputs + parameters),
+            forward_scratch: workspaces + forward + more_forward,
+            backward_scratch: workspaces + backward + more_backward,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grid::Grid;
+    use crate::kernels::conv::{ConvAxis, conv_backward, conv_forward};
+    use crate::kernels::{Activation, Gradients, Scratch};
+
+    #[test]
+    fn the_scratch_of_both_passes_is_what_was_estimated() {
+        let same = [ConvAxis { padding: 1, ..ConvAxis::new(3) }; 2];
+        let strided = [ConvAxis { stride: 2, ..ConvAxis::new(2) }; 2];
+        let cases = [([16, 40], 1, &same, [3, 20, 24]), ([12, 6], 3, &strided, [2, 31, 60])];
+        for ((channels, groups, axes, [batch, height, width]), (isa, threads)) in cases
+            .into_iter()
+            .flat_map(|case| Isa::BASES.map(|isa| (case, (isa, 1))))
+            .flat_map(|(case, (isa, _))| [1, 3].map(|threads| (case, (isa, threads))))
+        {
+            if !isa.is_available() {
+                continue;
+            }
+            let grid = Grid::uniform(-1.0, 1.0, 5, 3).unwrap();
+            let base = BaseBranch::ConvOfActivation;
+            let geometry =
+                ConvGeometry::try_new(grid, channels, groups, axes, Activation::Silu, base)
+                    .unwrap();
+            let edges = vec![0.5; geometry.edges()];
+            let spline = vec![0.5; geometry.edges() * geometry.grid().bases()];
+            let weights =
+                Weights { spline: &spline, base: Some(&edges), scaler: Some(&edges), bias: None };
+            let shape = [height, width];
+            let x = vec![0.3; batch * channels[0] * height * width];
+            let output = geometry.output_shape(&shape).unwrap();
+            let mut y = vec![0.0; batch * channels[1] * output[0] * output[1]];
+            let estimate =
+                LayerMemory::of_conv(isa, &geometry, &weights, batch, &shape, threads).unwrap();
+            let near = |estimate: usize, scratch: &Scratch| {
+                let ratio = estimate as f64 / scratch.bytes() as f64;
+                assert!((0.9..1.1).contains(&ratio), "{isa}, {threads} threads: {ratio}");
+            };
+
+            let mut scratch = Scratch::new();
+            conv_forward(isa, &geometry, weights, &x, &shape, &mut y, &mut scratch, threads)
+                .unwrap();
+            near(estimate.forward_scratch, &scratch);
+
+            let (mut of_x, mut of_spline) = (x.clone(), spline.clone());
+            let (mut of_base, mut of_scaler) = (edges.clone(), edges.clone());
+            let gradients = Gradients {
+                x: Some(&mut of_x),
+                spline: Some(&mut of_spline),
+                base: Some(&mut of_base),
+                scaler: Some(&mut of_scaler),
+                bias: None,
+            };
+            let mut scratch = Scratch::new();
+            let pass = &mut scratch;
+            conv_backward(isa, &geometry, weights, &x, &shape, &y, gradients, pass, threads)
+                .unwrap();
+            near(estimate.backward_scratch, &scratch);
+        }
+    }
+}
