@@ -285,7 +285,7 @@ pub enum DataError {
     Table(#[from] TableError),
     /// A volume cannot be read, used or predicted.
     #[error(transparent)]
-    Volume(#[from] VolumeError),
+    Volume(Box<VolumeError>),
     /// A number of values does not make a raster of the shape given.
     #[error("a raster of shape {shape:?} has {expected} values, got {got}")]
     RasterValues {
@@ -370,6 +370,12 @@ pub enum DataError {
         /// Samples in a batch.
         batch: usize,
     },
+}
+
+impl From<VolumeError> for DataError {
+    fn from(error: VolumeError) -> Self {
+        Self::Volume(Box::new(error))
+    }
 }
 
 fn list(names: &[String]) -> String {

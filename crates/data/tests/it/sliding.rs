@@ -211,7 +211,10 @@ fn a_prediction_that_ended_early_is_gone_on_with_to_the_same_bits() {
         for stop in [total / 7, total / 4, total / 5] {
             let (ran, _) = run(&part, &config, stop);
             let error = ran.unwrap_err();
-            assert!(matches!(error, DataError::Volume(VolumeError::Stopped { .. })), "{error}");
+            assert!(
+                matches!(&error, DataError::Volume(volume) if matches!(**volume, VolumeError::Stopped { .. })),
+                "{error}"
+            );
             assert!(!part.exists());
         }
         let (ran, windows) = run(&part, &config, u64::MAX);

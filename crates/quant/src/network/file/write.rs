@@ -18,6 +18,7 @@ impl QuantizedModel {
     /// The file is in the safetensors format: `layer0.weights`, `.scales` and `.bias` are the
     /// parameters of a layer in the order of the graph, the metadata has everything else as JSON.
     #[must_use]
+    #[expect(clippy::missing_panics_doc, reason = "the header and the tensors are consistent")]
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut tensors = BTreeMap::new();
         let mut layers = Vec::new();
