@@ -52,14 +52,16 @@ pub use step::{Placed, StepAt, StepOutcome, StepSettings, train_step, train_step
 
 // Losses.
 pub use loss::{
-    Asymmetric, UncertaintyWeights, binary_cross_entropy, cross_entropy, dice_cross_entropy, focal,
-    huber, mean_absolute_error, mean_squared_error, soft_cross_entropy, soft_targets,
+    Asymmetric, GradientNormWeights, UncertaintyWeights, balanced_weights, binary_cross_entropy,
+    cross_entropy, dice_cross_entropy, effective_number_weights, focal, huber, mean_absolute_error,
+    mean_squared_error, ordinal_classes, ordinal_cross_entropy, quantile_loss, soft_cross_entropy,
+    soft_targets, weighted_cross_entropy, weighted_focal,
 };
 
 // Metrics.
 pub use metric::{
-    ClassCounts, Deviations, Direction, Evaluation, LossSums, Metric, MetricSpec, SamplesF1, Score,
-    Sum, Unit,
+    Calibration, ClassCounts, ClassScores, Confusion, Deviations, Direction, Evaluation,
+    LabelScores, LossSums, Metric, MetricSpec, Ranking, SamplesF1, Score, Sum, Unit,
 };
 
 // Which batch size and which learning rate to train with.

@@ -1,4 +1,4 @@
-//! Losses that grow with the distance itself: of single values that are far off, less than squares.
+//! Losses that grow with the absolute difference: its mean, Huber's, and that of quantiles.
 
 use burn::nn::loss::{HuberLossConfig, Reduction};
 use burn::tensor::Tensor;
@@ -19,39 +19,91 @@ pub fn mean_absolute_error<const D: usize>(
     (predictions - targets).abs().mean()
 }
 
-/// Huber's loss, the mean over all elements: half the square of differences up to `delta`, and
-/// `delta · (|difference| − delta/2)` beyond; of shape `[1]`.
+/// The mean of `½d²` for differences up to `delta` and `delta·(|d| − ½·delta)` beyond; of shape
+/// `[1]`.
 ///
 /// # Shapes
 /// - `predictions` and `targets`: any, the same
 ///
 /// # Panics
-/// If the shapes differ, or `delta` is not above 0.
+/// If the shapes differ.
 ///
 /// # Source
-/// Huber 1964, Robust estimation of a location parameter, doi:10.1214/aoms/1177703732.
+/// Huber 1964, doi:10.1214/aoms/1177703732.
 #[must_use]
 pub fn huber<const D: usize>(predictions: Tensor<D>, targets: Tensor<D>, delta: f32) -> Tensor<1> {
     assert_eq!(predictions.dims(), targets.dims(), "predictions and targets have one shape");
     HuberLossConfig::new(delta).init().forward(predictions, targets, Reduction::Mean)
 }
 
+/// The mean over samples and quantiles of `max(q·d, (q − 1)·d)` with `d = target − prediction`; of
+/// shape `[1]`. The prediction that minimizes it is the `q`-quantile of the targets.
+///
+/// # Shapes
+/// - `predictions`: `[batch, quantiles]`, one for each of `quantiles`
+/// - `targets`: `[batch, 1]`
+///
+/// # Panics
+/// If the shapes are others.
+///
+/// # Source
+/// Koenker and Bassett 1978, doi:10.2307/1913643.
+#[must_use]
+pub fn quantile_loss(predictions: Tensor<2>, targets: Tensor<2>, quantiles: &[f32]) -> Tensor<1> {
+    let [batch, count] = predictions.dims();
+    assert_eq!(count, quantiles.len(), "one prediction for each quantile");
+    assert_eq!(targets.dims(), [batch, 1], "one target a sample");
+    let q = Tensor::<1>::from_floats(quantiles, &predictions.device());
+    let q = q.cast(predictions.dtype()).unsqueeze::<2>();
+    let above = targets - predictions;
+    // q·d where the target is above the prediction, (q − 1)·d below it.
+    (above.clone() * q + above.neg().clamp_min(0.0)).mean()
+}
+
 #[cfg(test)]
 mod tests {
-    use updraft_testing::{assert_close, devices, tolerance};
+    use updraft_testing::{assert_close, devices, gradient_check, tolerance};
 
     use super::*;
 
     #[test]
-    fn both_have_their_values_by_hand() {
+    fn values_known_by_hand() {
         for device in devices() {
             let predictions = Tensor::<2>::from_floats([[0.5], [3.0]], &device);
             let targets = Tensor::<2>::zeros([2, 1], &device);
-            let absolute = mean_absolute_error(predictions.clone(), targets.clone());
-            assert_close(&absolute, &[(0.5 + 3.0) / 2.0], tolerance::F32);
-            // ½·0.5² and 2·(3 − 1).
-            let found = huber(predictions, targets, 2.0);
-            assert_close(&found, &[(0.125 + 4.0) / 2.0], tolerance::F32);
+            let expected = (0.125 + 2.5) / 2.0;
+            assert_close(&huber(predictions, targets, 1.0), &[expected], tolerance::F32);
+            // sklearn.metrics.mean_pinball_loss of [1, 2, 4] and [2, 2, 1]: (0.9 + 0 + 0.3) / 3
+            // at 0.1, and (0.1 + 0 + 2.7) / 3 at 0.9.
+            let targets = Tensor::<2>::from_floats([[1.0], [2.0], [4.0]], &device);
+            let both = Tensor::<2>::from_floats([[2.0, 2.0], [2.0, 2.0], [1.0, 1.0]], &device);
+            let expected = (0.4 + 2.8 / 3.0) / 2.0;
+            let found = quantile_loss(both, targets, &[0.1, 0.9]);
+            assert_close(&found, &[expected], tolerance::F32);
+        }
+    }
+
+    #[test]
+    fn the_gradients_are_those_of_the_formulae() {
+        for device in devices() {
+            let targets = Tensor::<2>::from_floats([[0.0], [1.0]], &device);
+            gradient_check(Tensor::<2>::from_floats([[0.3, 0.8], [0.2, 2.5]], &device), |x| {
+                let targets = targets.clone().to_device(&x.device()).cast(x.dtype());
+                quantile_loss(x, targets, &[0.25, 0.75])
+            });
+            gradient_check(Tensor::<2>::from_floats([[0.3], [2.7]], &device), |x| {
+                let targets = targets.clone().to_device(&x.device()).cast(x.dtype());
+                huber(x, targets, 1.0)
+            });
+        }
+    }
+
+    #[test]
+    fn absolute_errors_by_hand() {
+        for device in devices() {
+            let predictions = Tensor::<2>::from_floats([[0.5], [3.0]], &device);
+            let found = mean_absolute_error(predictions, Tensor::zeros([2, 1], &device));
+            assert_close(&found, &[1.75], tolerance::F32);
         }
     }
 

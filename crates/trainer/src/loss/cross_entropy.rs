@@ -24,6 +24,34 @@ pub fn cross_entropy(logits: Tensor<2>, labels: Tensor<1, Int>, smoothing: f32) 
         .forward(logits, labels)
 }
 
+/// Cross-entropy of hard labels, each sample weighted by its class and the sum divided by the sum of
+/// weights; of shape `[1]`.
+///
+/// PyTorch's `CrossEntropyLoss(weight, label_smoothing)` for no smoothing; with it, each sample's
+/// smoothed loss is weighted by the sample's own class.
+///
+/// # Shapes
+/// - `logits`: `[batch, classes]`
+/// - `labels`: `[batch]`, each below the number of classes
+/// - `weights`: `[classes]`, such as [`balanced_weights`](crate::balanced_weights)
+///
+/// # Panics
+/// If there is not one weight for each class.
+#[must_use]
+pub fn weighted_cross_entropy(
+    logits: Tensor<2>,
+    labels: Tensor<1, Int>,
+    weights: Tensor<1>,
+    smoothing: f64,
+) -> Tensor<1> {
+    let classes = logits.dims()[1];
+    assert_eq!(weights.dims(), [classes], "one weight for each class");
+    let weights = weights.cast(logits.dtype()).select(0, labels.clone());
+    let targets = soft_targets(labels, classes, smoothing).cast(logits.dtype());
+    let each = (targets * log_softmax(logits, 1)).sum_dim(1).flatten::<1>(0, 1).neg();
+    (each * weights.clone()).sum() / weights.sum()
+}
+
 /// Mean cross-entropy of soft targets, `−Σ t·log softmax(x) / batch`; of shape `[1]`.
 ///
 /// For targets that are distributions: mixed images, a teacher's answers, smoothed labels.
@@ -74,6 +102,27 @@ mod tests {
                 });
                 assert_close(&soft, &[expected], tolerance::F32);
             }
+        }
+    }
+
+    #[test]
+    fn weights_of_classes_are_those_of_their_samples() {
+        for device in devices() {
+            let logits = Tensor::<2>::from_floats([[1.0, -0.5, 0.25], [0.0, 2.0, 1.0]], &device);
+            let labels = Tensor::<1, Int>::from_ints([2, 1], &device);
+            let each = [0, 1].map(|row: i32| {
+                let one = |tensor: &Tensor<2>| tensor.clone().slice([row..row + 1, 0..3]);
+                let label = labels.clone().slice([row..row + 1]);
+                let loss: Vec<f64> =
+                    cross_entropy(one(&logits), label, 0.0).into_data().iter().collect();
+                loss[0]
+            });
+            let weights = Tensor::<1>::from_floats([9.0, 3.0, 1.0], &device);
+            let found = weighted_cross_entropy(logits.clone(), labels.clone(), weights, 0.0);
+            assert_close(&found, &[(each[0] + 3.0 * each[1]) / 4.0], tolerance::F32);
+            let equal = Tensor::<1>::ones([3], &device);
+            let found = weighted_cross_entropy(logits.clone(), labels.clone(), equal, 0.1);
+            assert_close(&found, &cross_entropy(logits, labels, 0.1), tolerance::F32);
         }
     }
 

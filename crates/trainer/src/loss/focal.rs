@@ -16,12 +16,43 @@ use burn::tensor::{Int, Tensor};
 /// Lin et al. 2017, arXiv:1708.02002, equation 4.
 #[must_use]
 pub fn focal(logits: Tensor<2>, labels: Tensor<1, Int>, gamma: f64) -> Tensor<1> {
-    let log_p = log_softmax(logits, 1).gather(1, labels.unsqueeze_dim(1));
+    each(logits, labels, gamma).mean()
+}
+
+/// The focal loss with each sample weighted by its class, the sum divided by the sum of weights; of
+/// shape `[1]`.
+///
+/// # Shapes
+/// - `logits`: `[batch, classes]`
+/// - `labels`: `[batch]`, each below the number of classes
+/// - `weights`: `[classes]`
+///
+/// # Panics
+/// If there is not one weight for each class.
+///
+/// # Source
+/// Lin et al. 2017, arXiv:1708.02002, equation 5, divided by the weights so that they do not change
+/// the learning rate.
+#[must_use]
+pub fn weighted_focal(
+    logits: Tensor<2>,
+    labels: Tensor<1, Int>,
+    weights: Tensor<1>,
+    gamma: f64,
+) -> Tensor<1> {
+    assert_eq!(weights.dims(), [logits.dims()[1]], "one weight for each class");
+    let weights = weights.cast(logits.dtype()).select(0, labels.clone());
+    (each(logits, labels, gamma) * weights.clone()).sum() / weights.sum()
+}
+
+/// The loss of each sample.
+fn each(logits: Tensor<2>, labels: Tensor<1, Int>, gamma: f64) -> Tensor<1> {
+    let log_p = log_softmax(logits, 1).gather(1, labels.unsqueeze_dim(1)).flatten::<1>(0, 1);
     if gamma == 0.0 {
-        return log_p.mean().neg();
+        return log_p.neg();
     }
     let missed = log_p.clone().exp().neg().add_scalar(1.0).clamp_min(1e-7);
-    (missed.powf_scalar(gamma) * log_p).mean().neg()
+    (missed.powf_scalar(gamma) * log_p).neg()
 }
 
 #[cfg(test)]
@@ -29,7 +60,7 @@ mod tests {
     use updraft_testing::{assert_close, devices, gradient_check, tolerance};
 
     use super::*;
-    use crate::loss::cross_entropy;
+    use crate::loss::{cross_entropy, weighted_cross_entropy};
 
     #[test]
     fn two_equal_logits_give_a_value_known_by_hand() {
@@ -48,7 +79,11 @@ mod tests {
             let logits = Tensor::<2>::from_floats([[1.0, -0.5, 0.25], [0.0, 2.0, 1.0]], &device);
             let labels = Tensor::<1, Int>::from_ints([2, 1], &device);
             let expected = cross_entropy(logits.clone(), labels.clone(), 0.0);
-            assert_close(&focal(logits, labels, 0.0), &expected, tolerance::F32);
+            assert_close(&focal(logits.clone(), labels.clone(), 0.0), &expected, tolerance::F32);
+            let weights = Tensor::<1>::from_floats([5.0, 2.0, 3.0], &device);
+            let expected =
+                weighted_cross_entropy(logits.clone(), labels.clone(), weights.clone(), 0.0);
+            assert_close(&weighted_focal(logits, labels, weights, 0.0), &expected, tolerance::F32);
         }
     }
 

@@ -3,10 +3,16 @@
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 
+/// `sᵢ` stays this close to 0: a loss that goes to 0 would carry its weight to infinity and the sum
+/// to minus infinity.
+const REACH: f64 = 4.0;
+
 /// Learned weights of several losses: `Σ ½·exp(−sᵢ)·Lᵢ + ½·sᵢ`, with `sᵢ = ln σᵢ²`.
 ///
-/// The `sᵢ` are parameters: put the module beside the model, so that the optimizer moves them.
+/// The weights are parameters: put the module beside the model, so that the optimizer moves them.
 /// For constant losses the sum is smallest at `sᵢ = ln Lᵢ`, where every term weighs the same.
+/// The parameters are `pᵢ` with `sᵢ = 4·tanh(pᵢ/4)`: a weight is below `½·e⁴ ≈ 27` and above
+/// `½·e⁻⁴ ≈ 0.009`, and every parameter has a gradient wherever it is.
 ///
 /// # Source
 /// Kendall, Gal and Cipolla 2018, arXiv:1705.07115, equation 7, in the logarithm as the paper
@@ -32,7 +38,7 @@ impl UncertaintyWeights {
     /// If there are fewer or more.
     #[must_use]
     pub fn forward(&self, losses: Vec<Tensor<1>>) -> Tensor<1> {
-        let s = self.log_variances.val();
+        let s = self.bounded();
         assert_eq!(losses.len(), s.dims()[0], "one loss for each weight");
         let losses = Tensor::cat(losses, 0);
         (s.clone().neg().exp() * losses + s).sum().mul_scalar(0.5)
@@ -41,7 +47,11 @@ impl UncertaintyWeights {
     /// The factors `½·exp(−sᵢ)` that the losses are multiplied with.
     #[must_use]
     pub fn weights(&self) -> Vec<f64> {
-        self.log_variances.val().into_data().iter::<f64>().map(|s| 0.5 * (-s).exp()).collect()
+        self.bounded().into_data().iter::<f64>().map(|s| 0.5 * (-s).exp()).collect()
+    }
+
+    fn bounded(&self) -> Tensor<1> {
+        self.log_variances.val().div_scalar(REACH).tanh().mul_scalar(REACH)
     }
 }
 
@@ -67,6 +77,31 @@ mod tests {
             }
             // ½·exp(−ln L) = ½/L.
             assert_close(&weights.weights(), &[0.125, 2.0], Tolerance::new(1e-3, 1e-3));
+        }
+    }
+
+    #[test]
+    fn a_loss_of_nothing_has_a_finite_weight_and_every_parameter_a_gradient() {
+        for device in autodiff_devices() {
+            let mut weights = UncertaintyWeights::new(2, &device);
+            let losses = || vec![Tensor::zeros([1], &device), Tensor::ones([1], &device)];
+            let gradients = weights.forward(losses()).backward();
+            let found = weights.log_variances.val().grad(&gradients).expect("a parameter");
+            // ½·(1 − L·exp(−s)) at s = 0.
+            assert_close(&found, &[0.5, 0.0], tolerance::F32);
+            let mut optimizer = SgdConfig::new().init();
+            for _ in 0..100 {
+                let gradients = weights.forward(losses()).backward();
+                let gradients = GradientsParams::from_grads(gradients, &weights);
+                weights = optimizer.step(1.0, weights, gradients);
+            }
+            let found = weights.weights();
+            assert!(found[0] > 10.0 && found[0] < 0.5 * REACH.exp(), "{found:?}");
+            assert!((found[1] - 0.5).abs() < 1e-6, "{found:?}");
+            let gradients = weights.forward(losses()).backward();
+            let found = weights.log_variances.val().grad(&gradients).expect("a parameter");
+            let found: Vec<f32> = found.into_data().iter().collect();
+            assert!(found[0] > 0.0, "{found:?}");
         }
     }
 }

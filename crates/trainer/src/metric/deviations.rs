@@ -22,6 +22,7 @@ struct Deviation {
     sum: Sum,
     squares: Sum,
     errors: Sum,
+    absolute: Sum,
 }
 
 impl Deviations {
@@ -56,6 +57,13 @@ impl Deviations {
         let output = self.outputs.get(output)?;
         Some((output.errors.value() / output.count as f64).sqrt())
     }
+
+    /// The mean absolute error of an output, in the values' unit; `None` before the first sample.
+    #[must_use]
+    pub fn mean_absolute_error(&self, output: usize) -> Option<f64> {
+        let output = self.outputs.get(output)?;
+        Some(output.absolute.value() / output.count as f64)
+    }
 }
 
 impl Score for Deviations {
@@ -87,6 +95,7 @@ impl Deviation {
         self.sum.add(away);
         self.squares.add(away * away);
         self.errors.add((prediction - value).powi(2));
+        self.absolute.add((prediction - value).abs());
     }
 
     fn merge(&mut self, other: &Self) {
@@ -98,6 +107,7 @@ impl Deviation {
         self.sum.add(other.sum.value() + count * d);
         self.squares.add(other.squares.value() + 2.0 * d * other.sum.value() + count * d * d);
         self.errors.add(other.errors.value());
+        self.absolute.add(other.absolute.value());
     }
 
     /// `None` where the values do not differ.
@@ -133,6 +143,7 @@ mod tests {
         let error = whole.root_mean_squared_error(1).expect("three samples");
         assert!((error - (5.0_f64 / 3.0).sqrt()).abs() < 1e-12);
         assert_eq!(whole.root_mean_squared_error(2), None);
+        assert_eq!(whole.mean_absolute_error(1), Some(1.0));
         assert_eq!(score(0..1).r_squared(), None);
     }
 

@@ -1,18 +1,28 @@
 //! Metrics: named numbers, and the scores that they are computed from.
 
+mod calibration;
 mod class_counts;
+mod class_scores;
+mod confusion;
 mod deviations;
+mod label_scores;
 mod loss_sums;
 mod named;
+mod ranking;
 mod samples_f1;
 mod score;
 mod sum;
 
+pub use calibration::Calibration;
 pub use class_counts::ClassCounts;
+pub use class_scores::ClassScores;
+pub use confusion::Confusion;
 pub use deviations::Deviations;
+pub use label_scores::LabelScores;
 pub use loss_sums::LossSums;
 pub use named::{Direction, Evaluation, Metric, MetricSpec, Unit};
 pub(crate) use named::{as_map, stored};
+pub use ranking::Ranking;
 pub use samples_f1::SamplesF1;
 pub use score::Score;
 pub use sum::Sum;

@@ -10,6 +10,7 @@ mod lr_find;
 mod recompute;
 mod rehearse;
 mod run;
+mod scikit_learn;
 mod served;
 mod step;
 mod task;
