@@ -1,5 +1,7 @@
 //! Why a network cannot be built or changed.
 
+use crate::table::Head;
+
 /// Why a [`SeparableConfig`](crate::SeparableConfig) is invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -57,4 +59,55 @@ pub enum PerceptronConfigError {
         /// The position of the width, from 0.
         index: usize,
     },
+}
+
+/// Why a [`TableNetConfig`](crate::TableNetConfig) or an
+/// [`InteractionConfig`](crate::InteractionConfig) is invalid.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TableNetConfigError {
+    /// A row would have nothing.
+    #[error("`features` has neither classes nor numbers: no features to predict from")]
+    NoFeatures,
+    /// A column could hold nothing.
+    #[error("column {column} of categories has no class; expected at least 1")]
+    NoClasses {
+        /// The column, counted from 0.
+        column: usize,
+    },
+    /// Nothing would be predicted.
+    #[error("`heads` is empty: no heads to predict with")]
+    NoHeads,
+    /// A head has too few outputs.
+    #[error("`heads[{index}]` is {head:?}; expected at least 2 classes, or 1 number or label")]
+    Head {
+        /// Its position, from 0.
+        index: usize,
+        /// The head given.
+        head: Head,
+    },
+    /// A size is 0.
+    #[error("`{name}` is 0; expected at least 1")]
+    Zero {
+        /// The size's name.
+        name: &'static str,
+    },
+    /// The deviation of frequencies is out of range.
+    #[error("`frequency_scale` is {scale}; expected a finite number above 0")]
+    FrequencyScale {
+        /// The deviation given.
+        scale: f64,
+    },
+    /// The probability is out of range or not a number.
+    #[error("`dropout` is {dropout}; expected at least 0 and less than 1")]
+    Dropout {
+        /// The probability given.
+        dropout: f64,
+    },
+}
+
+impl TableNetConfigError {
+    pub(crate) fn check_dropout(dropout: f64) -> Result<(), Self> {
+        if (0.0..1.0).contains(&dropout) { Ok(()) } else { Err(Self::Dropout { dropout }) }
+    }
 }

@@ -5,6 +5,7 @@ mod error;
 mod outliers;
 mod perceptron;
 mod separable;
+mod table;
 
 // Depthwise-separable convolutions.
 pub use separable::{SeparableConfig, SeparableNet};
@@ -12,5 +13,10 @@ pub use separable::{SeparableConfig, SeparableNet};
 // A multilayer perceptron for tables.
 pub use perceptron::{Perceptron, PerceptronConfig};
 
+// Networks for tables, with a head for each target.
+pub use table::{
+    Head, InteractionConfig, InteractionNet, RowFeatures, TableNet, TableNetConfig, Trunk,
+};
+
 // Errors.
-pub use error::{OutlierError, PerceptronConfigError, SeparableConfigError};
+pub use error::{OutlierError, PerceptronConfigError, SeparableConfigError, TableNetConfigError};

@@ -1,0 +1,66 @@
+//! Vectors for the classes of a row.
+
+use burn::module::{Initializer, Module};
+use burn::nn::{Embedding, EmbeddingConfig};
+use burn::tensor::{Device, Int, Tensor};
+use serde::{Deserialize, Serialize};
+
+use crate::error::TableNetConfigError;
+
+/// What the rows of a table have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RowFeatures {
+    /// How many classes each column of categories has.
+    pub class_counts: Vec<usize>,
+    /// How many numbers a row has.
+    pub numbers: usize,
+}
+
+impl RowFeatures {
+    pub(crate) fn validate(&self) -> Result<(), TableNetConfigError> {
+        if self.class_counts.is_empty() && self.numbers == 0 {
+            return Err(TableNetConfigError::NoFeatures);
+        }
+        match self.class_counts.iter().position(|&count| count == 0) {
+            Some(column) => Err(TableNetConfigError::NoClasses { column }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A table of vectors for each column of categories.
+#[derive(Module, Debug)]
+pub(crate) struct Categories {
+    columns: Vec<Embedding>,
+}
+
+impl Categories {
+    /// Vectors of `size(classes)` numbers for the classes of each column, from a normal
+    /// distribution with deviation `1/√size`.
+    pub(crate) fn new(
+        class_counts: &[usize],
+        size: impl Fn(usize) -> usize,
+        device: &Device,
+    ) -> Self {
+        let column = |&classes: &usize| {
+            let std = 1.0 / (size(classes) as f64).sqrt();
+            EmbeddingConfig::new(classes, size(classes))
+                .with_initializer(Initializer::Normal { mean: 0.0, std })
+                .init(device)
+        };
+        Self { columns: class_counts.iter().map(column).collect() }
+    }
+
+    /// The vectors of each column, `[rows, size]` each, of `[rows, columns]`.
+    pub(crate) fn forward(&self, classes: &Tensor<2, Int>) -> Vec<Tensor<2>> {
+        let [rows, columns] = classes.dims();
+        assert_eq!(columns, self.columns.len(), "one class for each column of categories");
+        let of = |(at, column): (usize, &Embedding)| {
+            let vectors = column.forward(classes.clone().narrow(1, at, 1));
+            let size = vectors.dims()[2];
+            vectors.reshape([rows, size])
+        };
+        self.columns.iter().enumerate().map(of).collect()
+    }
+}

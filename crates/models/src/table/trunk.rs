@@ -1,0 +1,324 @@
+//! Perceptrons, plain and residual, on embeddings of classes and waves of numbers.
+
+use burn::module::Module;
+use burn::nn::{Dropout, DropoutConfig, LayerNorm, LayerNormConfig, Linear, LinearConfig};
+use burn::tensor::activation::relu;
+use burn::tensor::{Device, Int, Tensor};
+use serde::{Deserialize, Serialize};
+
+use super::head::validate as validate_heads;
+use super::{Categories, Head, Heads, Periodic, RowFeatures};
+use crate::error::TableNetConfigError;
+
+/// The hidden layers of a [`TableNet`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Trunk {
+    /// Linear layers with `ReLU` and dropout behind each.
+    #[default]
+    Plain,
+    /// Blocks `x + dropout(W₂·dropout(relu(W₁·norm(x))))` between a first linear layer and a last
+    /// norm and `ReLU`, with twice the width inside of a block.
+    Residual,
+}
+
+/// The configuration of a [`TableNet`].
+///
+/// # Example
+/// ```
+/// use updraft_models::{Head, RowFeatures, TableNetConfig, Trunk};
+///
+/// let features = RowFeatures { class_counts: vec![30, 12], numbers: 3 };
+/// let config = TableNetConfig::new(features, [Head::Classes(2)])
+///     .with_trunk(Trunk::Residual)
+///     .with_frequencies(16);
+/// assert!(config.validate().is_ok());
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct TableNetConfig {
+    /// What a row has.
+    pub features: RowFeatures,
+    /// What is predicted.
+    pub heads: Vec<Head>,
+    /// The most numbers of a class's vector; a column of `k` classes has `(k + 1) / 2` if those are
+    /// fewer.
+    pub embedding: usize,
+    /// Frequencies of each number; 0 takes numbers as they are.
+    pub frequencies: usize,
+    /// The standard deviation of fresh frequencies.
+    pub frequency_scale: f64,
+    /// What the hidden layers are.
+    pub trunk: Trunk,
+    /// Hidden layers, or blocks of a residual trunk.
+    pub layers: usize,
+    /// Features of each.
+    pub hidden: usize,
+    /// The dropout probability of hidden features.
+    pub dropout: f64,
+}
+
+impl TableNetConfig {
+    /// Vectors of up to 16 numbers, numbers as they are, two plain layers of 128, dropout 0.1.
+    #[must_use]
+    pub fn new(features: RowFeatures, heads: impl Into<Vec<Head>>) -> Self {
+        Self {
+            features,
+            heads: heads.into(),
+            embedding: 16,
+            frequencies: 0,
+            frequency_scale: 0.1,
+            trunk: Trunk::Plain,
+            layers: 2,
+            hidden: 128,
+            dropout: 0.1,
+        }
+    }
+
+    /// Sets [`embedding`](Self::embedding).
+    #[must_use]
+    pub const fn with_embedding(mut self, embedding: usize) -> Self {
+        self.embedding = embedding;
+        self
+    }
+
+    /// Sets [`frequencies`](Self::frequencies).
+    #[must_use]
+    pub const fn with_frequencies(mut self, frequencies: usize) -> Self {
+        self.frequencies = frequencies;
+        self
+    }
+
+    /// Sets [`frequency_scale`](Self::frequency_scale).
+    #[must_use]
+    pub const fn with_frequency_scale(mut self, scale: f64) -> Self {
+        self.frequency_scale = scale;
+        self
+    }
+
+    /// Sets [`trunk`](Self::trunk).
+    #[must_use]
+    pub const fn with_trunk(mut self, trunk: Trunk) -> Self {
+        self.trunk = trunk;
+        self
+    }
+
+    /// Sets [`layers`](Self::layers).
+    #[must_use]
+    pub const fn with_layers(mut self, layers: usize) -> Self {
+        self.layers = layers;
+        self
+    }
+
+    /// Sets [`hidden`](Self::hidden).
+    #[must_use]
+    pub const fn with_hidden(mut self, hidden: usize) -> Self {
+        self.hidden = hidden;
+        self
+    }
+
+    /// Sets [`dropout`](Self::dropout).
+    #[must_use]
+    pub const fn with_dropout(mut self, dropout: f64) -> Self {
+        self.dropout = dropout;
+        self
+    }
+
+    /// Checks every value.
+    ///
+    /// # Errors
+    /// [`TableNetConfigError`] for the first that is out of range.
+    pub fn validate(&self) -> Result<(), TableNetConfigError> {
+        self.features.validate()?;
+        validate_heads(&self.heads)?;
+        for (name, value) in
+            [("embedding", self.embedding), ("layers", self.layers), ("hidden", self.hidden)]
+        {
+            if value == 0 {
+                return Err(TableNetConfigError::Zero { name });
+            }
+        }
+        let scale = self.frequency_scale;
+        if !(scale.is_finite() && scale > 0.0) {
+            return Err(TableNetConfigError::FrequencyScale { scale });
+        }
+        TableNetConfigError::check_dropout(self.dropout)
+    }
+
+    /// Makes a network with random parameters.
+    ///
+    /// # Panics
+    /// If [`validate`](Self::validate) returns an error; the message is the error's.
+    #[must_use]
+    pub fn init(&self, device: &Device) -> TableNet {
+        if let Err(error) = self.validate() {
+            panic!("{error}");
+        }
+        /// Numbers that stand for one number of a row.
+        const NUMBER: usize = 8;
+        let RowFeatures { class_counts, numbers } = &self.features;
+        let size = |classes: usize| classes.div_ceil(2).min(self.embedding);
+        let has_waves = self.frequencies > 0 && *numbers > 0;
+        let periodic = has_waves.then(|| {
+            Periodic::new(*numbers, self.frequencies, self.frequency_scale, NUMBER, device)
+        });
+        let numbers = if has_waves { numbers * NUMBER } else { *numbers };
+        let inputs = class_counts.iter().map(|&classes| size(classes)).sum::<usize>() + numbers;
+        let linear = |inputs, outputs| LinearConfig::new(inputs, outputs).init(device);
+        let (mut layers, mut blocks, mut norm) = (vec![linear(inputs, self.hidden)], vec![], None);
+        match self.trunk {
+            Trunk::Plain => {
+                layers.extend((1..self.layers).map(|_| linear(self.hidden, self.hidden)));
+            }
+            Trunk::Residual => {
+                let block = |_| Block {
+                    norm: LayerNormConfig::new(self.hidden).init(device),
+                    wide: linear(self.hidden, 2 * self.hidden),
+                    narrow: linear(2 * self.hidden, self.hidden),
+                };
+                blocks.extend((0..self.layers).map(block));
+                norm = Some(LayerNormConfig::new(self.hidden).init(device));
+            }
+        }
+        TableNet {
+            categories: Categories::new(class_counts, size, device),
+            periodic,
+            layers,
+            blocks,
+            norm,
+            dropout: DropoutConfig::new(self.dropout).init(),
+            heads: Heads::new(self.hidden, &self.heads, device),
+        }
+    }
+}
+
+/// A perceptron on embeddings of classes and on numbers, or waves of them.
+///
+/// # Source
+/// Gorishniy et al. 2021, arXiv:2106.11959, sections 3.1 and 3.2, with layer norms in place of batch
+/// norms; 2022, arXiv:2203.05556, for the waves.
+#[derive(Module, Debug)]
+pub struct TableNet {
+    categories: Categories,
+    periodic: Option<Periodic>,
+    /// Of a residual trunk the first alone.
+    layers: Vec<Linear>,
+    blocks: Vec<Block>,
+    /// Of a residual trunk.
+    norm: Option<LayerNorm>,
+    dropout: Dropout,
+    heads: Heads,
+}
+
+/// One block of a residual trunk.
+#[derive(Module, Debug)]
+struct Block {
+    norm: LayerNorm,
+    wide: Linear,
+    narrow: Linear,
+}
+
+impl TableNet {
+    /// Computes the outputs of every row, one for each head.
+    ///
+    /// # Shapes
+    /// - `classes`: `[rows, columns]`, each below its column's number of classes
+    /// - `numbers`: `[rows, numbers]`
+    /// - returns: for each head `[rows, width]`
+    ///
+    /// # Panics
+    /// If the shapes are not those of the configuration's features.
+    #[must_use]
+    pub fn forward(&self, classes: Tensor<2, Int>, numbers: Tensor<2>) -> Vec<Tensor<2>> {
+        let mut features = self.categories.forward(&classes);
+        if numbers.dims()[1] > 0 {
+            features.push(match &self.periodic {
+                Some(periodic) => periodic.forward(numbers),
+                None => numbers,
+            });
+        }
+        let features = Tensor::cat(features, 1);
+        let trunk = match &self.norm {
+            None => self.layers.iter().fold(features, |features, layer| {
+                self.dropout.forward(relu(layer.forward(features)))
+            }),
+            Some(norm) => {
+                let first = self.layers[0].forward(features);
+                let blocks = |features: Tensor<2>, block: &Block| {
+                    let wide = relu(block.wide.forward(block.norm.forward(features.clone())));
+                    let narrow = block.narrow.forward(self.dropout.forward(wide));
+                    features + self.dropout.forward(narrow)
+                };
+                relu(norm.forward(self.blocks.iter().fold(first, blocks)))
+            }
+        };
+        self.heads.forward(&trunk)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_those_of_the_layers() {
+        let device = Device::flex();
+        let features = RowFeatures { class_counts: vec![9, 100], numbers: 3 };
+        let config = TableNetConfig::new(features, [Head::Classes(2), Head::Numbers(1)])
+            .with_hidden(10)
+            .with_layers(2);
+        let embeddings = 9 * 5 + 100 * 16;
+        let heads = 11 * 3;
+        let inputs = 5 + 16 + 3;
+        let plain = embeddings + (inputs + 1) * 10 + 11 * 10 + heads;
+        assert_eq!(config.init(&device).num_params(), plain);
+        let residual = config.clone().with_trunk(Trunk::Residual);
+        let blocks = 2 * (2 * 10 + 11 * 20 + 21 * 10) + 2 * 10;
+        let expected = embeddings + (inputs + 1) * 10 + blocks + heads;
+        assert_eq!(residual.init(&device).num_params(), expected);
+        let waves = config.with_frequencies(4);
+        let inputs = 5 + 16 + 3 * 8;
+        let expected = embeddings + 3 * 4 + 9 * 8 + (inputs + 1) * 10 + 11 * 10 + heads;
+        assert_eq!(waves.init(&device).num_params(), expected);
+    }
+
+    #[test]
+    fn rows_of_numbers_or_classes_alone_have_outputs() {
+        let device = Device::flex();
+        for (class_counts, numbers) in [(vec![], 3), (vec![4, 2], 0), (vec![4], 1)] {
+            for (trunk, frequencies) in [(Trunk::Plain, 0), (Trunk::Residual, 3)] {
+                let columns = class_counts.len();
+                let features = RowFeatures { class_counts: class_counts.clone(), numbers };
+                let network = TableNetConfig::new(features, [Head::Labels(5)])
+                    .with_trunk(trunk)
+                    .with_frequencies(frequencies)
+                    .init(&device);
+                let classes = Tensor::<2, Int>::ones([6, columns], &device);
+                let outputs = network.forward(classes, Tensor::ones([6, numbers], &device));
+                assert_eq!(outputs[0].dims(), [6, 5]);
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_built_is_refused_by_name() {
+        let features = || RowFeatures { class_counts: vec![4], numbers: 1 };
+        let config = || TableNetConfig::new(features(), [Head::Classes(2)]);
+        let none = RowFeatures { class_counts: vec![], numbers: 0 };
+        let empty = RowFeatures { class_counts: vec![3, 0], numbers: 0 };
+        for (config, told) in [
+            (TableNetConfig::new(none, [Head::Numbers(1)]), "no features"),
+            (TableNetConfig::new(empty, [Head::Numbers(1)]), "column 1 of categories has no class"),
+            (TableNetConfig::new(features(), []), "no heads"),
+            (TableNetConfig::new(features(), [Head::Classes(1)]), "heads[0]"),
+            (config().with_hidden(0), "`hidden` is 0"),
+            (config().with_layers(0), "`layers` is 0"),
+            (config().with_dropout(1.0), "`dropout` is 1"),
+            (config().with_frequency_scale(f64::NAN), "`frequency_scale` is NaN"),
+        ] {
+            let error = config.validate().expect_err(told).to_string();
+            assert!(error.contains(told), "{error}");
+        }
+    }
+}
