@@ -1,6 +1,6 @@
 """Runs an exported model with onnxruntime and compares its answers with the model's own.
 
-    cargo run -p updraft-quant --example answers -- RUN/model.int8 FOLDER
+    cargo run -p updraft-quant --example answers -- RUN/model.int8 FOLDER   (or FOLDER alone)
     python crates/quant/tests/same_answers.py FOLDER
 
 Fails where fewer than 99.5 % of the greatest answers are the same, or 99 % after onnxruntime's own

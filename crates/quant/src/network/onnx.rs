@@ -212,10 +212,11 @@ impl<'a> Node<'a> {
         name
     }
 
-    /// A list of integers.
-    pub(crate) fn integers(&mut self, end: &str, values: &[usize]) -> String {
+    /// A list of numbers.
+    pub(crate) fn reals(&mut self, end: &str, values: &[f32]) -> String {
         let name = format!("{}{end}", self.name);
-        self.initializer(integers(&name, values.iter().map(|&value| value as i64)));
+        let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        self.initializer(Tensor::new(&name, Element::F32, &[values.len()], bytes));
         name
     }
 
@@ -279,10 +280,7 @@ fn coded(
 
 /// A shape for `Reshape`, whose first axis is kept.
 fn shape_of(name: &str, shape: &[usize]) -> Tensor {
-    integers(name, std::iter::once(0).chain(shape.iter().map(|&side| side as i64)))
-}
-
-fn integers(name: &str, values: impl Iterator<Item = i64>) -> Tensor {
-    let bytes: Vec<u8> = values.flat_map(i64::to_le_bytes).collect();
-    Tensor::new(name, Element::I64, &[bytes.len() / 8], bytes)
+    let sides = std::iter::once(0).chain(shape.iter().map(|&side| side as i64));
+    let bytes = sides.flat_map(i64::to_le_bytes).collect();
+    Tensor::new(name, Element::I64, &[1 + shape.len()], bytes)
 }

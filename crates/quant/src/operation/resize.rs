@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::definition::{
-    Around, Codes, FloatJob, Job, Kernel, Operation, Packed, Registered, Work,
+    Around, Codes, FloatJob, Job, Kernel, Operation, Packed, Registered, Shapes, Work,
 };
 use super::error::{OperationError, check_count};
 use super::parameters::{Lens, Parameters};
@@ -83,9 +83,11 @@ impl Operation for Resize {
     }
 
     fn export(&self, node: &mut Node<'_>) -> String {
-        let axes = node.shapes().y.len();
         let x = node.read(0);
-        let sizes = node.integers(".sizes", &node.shapes().y[1..]);
+        let Shapes { x: from, y: to } = node.shapes();
+        let sides = from[0][1..].iter().zip(&to[1..]).map(|(&from, &to)| scale(from, to));
+        let scales: Vec<f32> = [1.0; 2].into_iter().chain(sides).collect();
+        let scales = node.reals(".scales", &scales);
         let text = Attribute::Text;
         let (mode, places, rounding) = match self.resizing {
             Resizing::Nearest => ("nearest", "asymmetric", "floor"),
@@ -94,13 +96,12 @@ impl Operation for Resize {
             Resizing::LinearCorners => ("linear", "align_corners", "floor"),
         };
         let attributes = vec![
-            ("axes", Attribute::Integers((2..=axes as i64).collect())),
             ("mode", text(mode)),
             ("coordinate_transformation_mode", text(places)),
             ("nearest_mode", text(rounding)),
         ];
-        // Without a region of interest, and by sizes in place of scales.
-        node.push("Resize", &[&x, "", "", &sizes], "", attributes)
+        // Without a region of interest. onnxruntime's optimizer loses sizes of some axes alone.
+        node.push("Resize", &[&x, "", &scales], "", attributes)
     }
 
     fn may_be_rectified(&self) -> bool {
@@ -140,6 +141,12 @@ impl Registered for Resize {
         let y = reader.graph.resize(&name, x, resize.output_size, resizing);
         reader.layer(y).map(Some)
     }
+}
+
+/// The scale that ONNX turns one side into another by: `⌊from·scale⌋`.
+fn scale(from: usize, to: usize) -> f32 {
+    let scale = to as f32 / from as f32;
+    if from as f32 * scale < to as f32 { scale.next_up() } else { scale }
 }
 
 impl Kernel for QuantizedResize {
