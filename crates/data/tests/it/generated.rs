@@ -113,17 +113,17 @@ fn cells_are_bright_where_their_classes_say() {
         let mean = |values: &dyn Fn(usize) -> u16, class: u8| {
             let places = (0..classes.len()).filter(|&at| classes[at] == class);
             let places: Vec<usize> = places.collect();
-            assert!(places.len() * 50 > classes.len(), "{} of class {class}", places.len());
+            assert!(places.len() * 500 > classes.len(), "{} of class {class}", places.len());
             places.iter().map(|&at| f64::from(values(at))).sum::<f64>() / places.len() as f64
         };
         let (body, nucleus) = (|at: usize| color[2 * at], |at: usize| color[2 * at + 1]);
-        assert!(mean(&body, 1) > mean(&body, 0) + 150.0);
-        assert!(mean(&nucleus, 2) > mean(&nucleus, 1) + 100.0);
+        assert!(mean(&body, 1) > mean(&body, 0) + 80.0);
+        assert!(mean(&nucleus, 2) > mean(&nucleus, 1) + 50.0);
         assert!(mean(&nucleus, 1) > mean(&nucleus, 0));
         // Light is bent by bodies, and more by nuclei.
         let light = |at: usize| light[at];
-        assert!(mean(&light, 1) > mean(&light, 0) + 50.0);
-        assert!(mean(&light, 2) > mean(&light, 1) + 50.0);
+        assert!(mean(&light, 1) > mean(&light, 0) + 20.0);
+        assert!(mean(&light, 2) > mean(&light, 1) + 20.0);
         assert!(cells.iter().zip(&**classes).all(|(&cell, &class)| (cell > 0) == (class > 0)));
         assert!(cells.iter().max() > Some(&3), "{:?}", cells.iter().max());
         assert_eq!(sides.iter().product::<usize>(), classes.len());

@@ -82,7 +82,7 @@ fn a_volume_of_2_gib_is_predicted_through_1_gib_of_memory() {
         }
         ControlFlow::Continue(())
     };
-    let sliding = SlidingWindow::new(&[32, 128, 128]);
+    let sliding = SlidingWindow::new(&[32, 128, 128]).with_overlap(&[0.25, 0.0, 0.0]);
     let config = PredictConfig::default();
     sliding.predict_to_tiff(&input, &output, &config, &mut model, &mut progress).unwrap();
     let peak = peak_bytes();

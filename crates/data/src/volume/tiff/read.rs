@@ -274,8 +274,9 @@ fn open_decoder(path: &Path, file_bytes: u64) -> Result<FileDecoder, PageFault> 
     let bytes = usize::try_from(file_bytes).unwrap_or(usize::MAX);
     limits.ifd_value_size = bytes;
     limits.intermediate_buffer_size = bytes;
-    // What a chunk may become is checked against its bytes; see `check_page`.
-    limits.decoding_buffer_size = usize::MAX;
+    // The decoder bounds the values of a tag by this one, of which each takes 32 bytes; what a
+    // chunk may become is checked against its bytes by `check_page`.
+    limits.decoding_buffer_size = bytes.saturating_mul(32);
     Ok(decoder.with_limits(limits))
 }
 
