@@ -112,7 +112,7 @@ mod tests {
             let labels = Tensor::<1, Int>::from_ints([2, 1], &device);
             let each = [0, 1].map(|row: i32| {
                 let one = |tensor: &Tensor<2>| tensor.clone().slice([row..row + 1, 0..3]);
-                let label = labels.clone().slice([row..row + 1]);
+                let label = labels.clone().slice(row..row + 1);
                 let loss: Vec<f64> =
                     cross_entropy(one(&logits), label, 0.0).into_data().iter().collect();
                 loss[0]

@@ -112,7 +112,7 @@ impl LabelScores {
     }
 }
 
-/// The F1 of having the label; 0 where no sample has it and none is told to.
+/// The F1 of the label; 0 where no sample has it and it is predicted for none.
 fn positive_f1(confusion: &Confusion) -> f64 {
     let hits = confusion.count(1, 1);
     let either = 2 * hits + confusion.count(0, 1) + confusion.count(1, 0);

@@ -73,7 +73,7 @@ impl Ranking {
         Some(sum)
     }
 
-    /// The threshold from which on a sample is told to have the label so that F1 is highest; the
+    /// The least score for which the label is predicted, so that F1 is highest; the
     /// highest such threshold, and `None` unless there are samples with the label.
     #[must_use]
     pub fn best_threshold(&self) -> Option<f32> {
