@@ -141,7 +141,7 @@ fn like(printed: &str, number: f64) -> String {
 /// One bar a row, as long as its ratio; a line marks the peer's speed.
 fn chart(rows: &[Row]) -> String {
     const BAR: f64 = 34.0;
-    const LEFT: f64 = 330.0;
+    const LEFT: f64 = 350.0;
     const WIDTH: f64 = 420.0;
     let ratio = |row: &Row| row.ratio.parse::<f64>().unwrap_or_default();
     let longest = rows.iter().map(ratio).fold(1.0, f64::max);

@@ -101,7 +101,8 @@ mod tests {
             let odd = |kind: Option<&String>| {
                 let mut table = Table::from_iter([("?".to_owned(), Value::Boolean(true))]);
                 table.extend(kind.map(|kind| ("kind".to_owned(), Value::String(kind.clone()))));
-                key.fault(&Value::Table(table)).expect("no table has a key `?`")
+                // A kind without keys of its own takes any: serde passes over them.
+                key.fault(&Value::Table(table)).unwrap_or_default()
             };
             let unknown = Table::from_iter([("kind".to_owned(), Value::String("?".to_owned()))]);
             let kinds = key.fault(&Value::Table(unknown)).unwrap_or_default();

@@ -15,7 +15,8 @@ def rounded(values, digits):
 
 def classes(samples, count):
     truth = random.integers(0, count, samples)
-    logits = np.round(random.normal(size=(samples, count)) + 1.2 * np.eye(count)[truth], 1)
+    # So many digits that no two probabilities are equal in one precision alone.
+    logits = np.round(random.normal(size=(samples, count)) + 1.2 * np.eye(count)[truth], 4)
     p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     predicted = p.argmax(1)
     one_hot = np.eye(count)[truth]
@@ -25,7 +26,7 @@ def classes(samples, count):
         abs(p.max(1)[bins == b].sum() - (predicted == truth)[bins == b].sum()) for b in range(1, 16)
     )
     return {
-        "logits": rounded(logits, 1),
+        "logits": rounded(logits, 4),
         "truth": truth.tolist(),
         "values": [
             metrics.accuracy_score(truth, predicted),
