@@ -1,4 +1,4 @@
-//! Texts of all ranks: gathered, and compared before a run starts.
+//! Texts of all ranks, gathered and compared before a run starts.
 
 use crate::{Collective, CollectiveError};
 

@@ -1,4 +1,4 @@
-//! What data-parallel training needs of an engine.
+//! The trait of an engine for data-parallel training.
 
 /// Exchanges of bytes among the ranks of one run, in host memory.
 ///

@@ -1,4 +1,4 @@
-//! Which rank a process is, as its launcher says in the environment.
+//! The rank of a process, from the environment that its launcher set.
 
 /// What started a process as one rank of several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

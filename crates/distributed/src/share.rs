@@ -1,4 +1,4 @@
-//! Which part of the work a rank does.
+//! The part of a list of work that a rank does.
 
 use std::ops::Range;
 

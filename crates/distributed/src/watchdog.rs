@@ -1,4 +1,4 @@
-//! Notices a rank that waits too long for the others.
+//! A timeout for collective calls.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};

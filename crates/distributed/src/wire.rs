@@ -1,4 +1,4 @@
-//! How numbers travel between ranks.
+//! The format of numbers between ranks.
 
 /// The format of gradients between ranks; sums are computed in f32 in either.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

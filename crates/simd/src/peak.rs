@@ -1,4 +1,4 @@
-//! The most that one thread computes in registers.
+//! The peak rate of multiply-adds of one thread.
 
 use std::hint::black_box;
 

@@ -1,4 +1,4 @@
-//! Bending a sample like a sheet of rubber.
+//! Elastic deformation of a sample.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Changing how bright a sample is, and how strong its contrast.
+//! Random brightness and contrast.
 
 use serde::{Deserialize, Serialize};
 

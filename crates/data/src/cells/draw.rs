@@ -1,4 +1,4 @@
-//! What a microscope shows of drawn cells.
+//! Images of generated cells, as a microscope shows them.
 
 use crate::cells::blur::blur;
 use crate::cells::scene::{Part, VOXEL_UM, cells};

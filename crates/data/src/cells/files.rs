@@ -1,4 +1,4 @@
-//! Drawn cells as files with manifests, as a microscope would leave them.
+//! Generated cells as files with manifests.
 
 use std::fs;
 use std::path::{Path, PathBuf};

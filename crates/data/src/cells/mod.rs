@@ -1,4 +1,4 @@
-//! Drawn cells as microscopes show them, with what is to be found in them.
+//! Generated microscopy images of cells, with masks.
 
 mod blur;
 mod draw;

@@ -1,4 +1,4 @@
-//! Where cells are, and what of them covers a voxel.
+//! The positions of generated cells, and the share of each voxel that they cover.
 
 use std::f32::consts::TAU;
 

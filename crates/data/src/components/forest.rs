@@ -1,4 +1,4 @@
-//! Sets that are joined: which provisional labels are one component.
+//! Disjoint sets of provisional labels (union-find).
 
 /// Provisional labels as trees; the root of a tree is its least label.
 #[derive(Debug, Default)]

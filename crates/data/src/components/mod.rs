@@ -1,4 +1,4 @@
-//! Masks as components that hang together, each with its size.
+//! Connected components of masks, with their sizes.
 
 mod forest;
 mod label;

@@ -1,4 +1,4 @@
-//! What is known of each component.
+//! The table of components: size, bounding box and center.
 
 use std::io::Write;
 use std::path::Path;

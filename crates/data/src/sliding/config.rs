@@ -1,4 +1,4 @@
-//! How a model that sees windows is applied to whole volumes.
+//! The settings of sliding-window inference.
 
 use serde::{Deserialize, Serialize};
 

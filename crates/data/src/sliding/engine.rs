@@ -1,4 +1,4 @@
-//! Windows of a volume through a model, slab after slab.
+//! Sliding-window inference, slab by slab.
 
 use std::error::Error;
 use std::ops::ControlFlow;

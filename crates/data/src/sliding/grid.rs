@@ -1,4 +1,4 @@
-//! Where windows lie along an axis, and what they see beyond its ends.
+//! The positions of windows along an axis, and padding beyond its ends.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What is known of a prediction that is under way, so that it can be gone on with.
+//! The journal of an unfinished prediction, from which it is resumed.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

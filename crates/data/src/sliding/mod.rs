@@ -1,5 +1,4 @@
-//! A model that sees windows, applied to whole volumes: windows overlap, are blended, and leave as
-//! soon as they are final.
+//! Sliding-window inference: a model of windows applied to whole volumes, with blended overlaps.
 
 mod accumulate;
 mod blend;

@@ -1,4 +1,4 @@
-//! The planes of a volume that the windows of one slab see.
+//! The planes of a volume that the windows of one slab read.
 
 use std::collections::VecDeque;
 use std::ops::Range;

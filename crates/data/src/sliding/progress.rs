@@ -1,4 +1,4 @@
-//! How far a prediction is.
+//! The progress of a prediction.
 
 use std::time::Duration;
 

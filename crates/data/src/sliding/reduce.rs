@@ -1,4 +1,4 @@
-//! From the numbers of a model to what is kept of them.
+//! The reduction of a model's outputs: all channels, classes or a threshold.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! The OME header of a TIFF, as far as axes and the size of a voxel.
+//! The OME header of a TIFF: axes and voxel size.
 
 use std::fmt::Write as _;
 

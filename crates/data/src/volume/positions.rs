@@ -1,4 +1,4 @@
-//! Where the foreground of a volume is: a voxel of it drawn evenly, without keeping a mask.
+//! Random foreground voxels, drawn with equal probability without keeping a mask.
 
 use std::sync::Arc;
 

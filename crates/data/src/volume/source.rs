@@ -1,4 +1,4 @@
-//! What is asked of a volume, wherever its values are.
+//! The trait of a volume that is read by region.
 
 use crate::error::DataError;
 use crate::pixels::PixelType;

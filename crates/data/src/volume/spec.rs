@@ -1,4 +1,4 @@
-//! What a volume has, and a part of it.
+//! The shape and type of a volume, and a region of it.
 
 use std::fmt::{self, Display, Formatter};
 

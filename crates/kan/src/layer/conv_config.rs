@@ -1,4 +1,4 @@
-//! How a convolution is made.
+//! The configurations of convolutions.
 
 use burn::config::Config;
 use burn::module::Param;

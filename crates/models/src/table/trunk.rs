@@ -1,4 +1,4 @@
-//! Perceptrons, plain and residual, on embeddings of classes and waves of numbers.
+//! Perceptrons, plain and residual, on embeddings of classes and periodic features of numbers.
 
 use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig, LayerNorm, LayerNormConfig, Linear, LinearConfig};

@@ -1,4 +1,4 @@
-//! Images brought to another height and width, by their nearest pixels or between four of them.
+//! Nearest and linear interpolation of images to another size.
 
 use serde::{Deserialize, Serialize};
 use updraft_simd::{Isa, Uneven, over, threads};

@@ -1,4 +1,4 @@
-//! Numbers in JSON to their last bit: as texts, which hold NaN and infinity, too.
+//! Numbers in JSON without rounding: as texts, which also represent NaN and infinity.
 
 use std::fmt::{Debug, Display};
 use std::str::FromStr;

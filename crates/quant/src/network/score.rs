@@ -1,4 +1,4 @@
-//! How good answers are: what a task gives to an evaluation.
+//! The score of predictions, which a task gives to an evaluation.
 
 use super::graph::Port;
 

@@ -1,4 +1,4 @@
-//! What a model works in.
+//! The buffers that a model runs in.
 
 use updraft_simd::Isa;
 

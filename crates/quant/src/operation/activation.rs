@@ -1,4 +1,4 @@
-//! Functions of one number: activations, and whatever else takes each number for itself.
+//! Activations and other element-wise functions.
 
 use std::sync::Arc;
 

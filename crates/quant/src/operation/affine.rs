@@ -1,4 +1,4 @@
-//! What batch norms and rectifiers are to the operations beside them: no operations of their own.
+//! Batch norms and rectifiers, which are fused into neighboring operations.
 
 use super::convolution::Convolution;
 use super::definition::Work;

@@ -1,4 +1,4 @@
-//! The channels of some tensors, one tensor behind the other.
+//! Concatenation along the channels.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What every operation does: the traits, and what their methods are given.
+//! The traits of an operation, and the arguments of their methods.
 
 use std::fmt;
 use std::sync::Arc;

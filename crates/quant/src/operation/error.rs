@@ -1,4 +1,4 @@
-//! Why an operation cannot be what it is to be.
+//! Errors of operations.
 
 use updraft_conv::slices::GeometryError;
 

@@ -1,4 +1,4 @@
-//! Weights and biases in f32, and what a batch norm makes of them.
+//! Weights and biases in f32, and batch norms folded into them.
 
 use super::error::OperationError;
 

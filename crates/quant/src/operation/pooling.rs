@@ -1,4 +1,4 @@
-//! The greatest number or the mean of windows.
+//! Maximum and average pooling.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Images and lines brought to other sides.
+//! Nearest and linear interpolation of images and lines to another size.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Windows that move over images, and tensors of any rank as images.
+//! Windows over images, and tensors of any rank viewed as images.
 
 use serde::{Deserialize, Serialize};
 use updraft_conv::slices::{ConvGeometry, ConvShape};

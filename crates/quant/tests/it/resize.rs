@@ -1,4 +1,4 @@
-//! Resized images: in a network, in a file, as ONNX, and as burn computes them.
+//! Resizing: in a network, in a file, as ONNX, and compared with burn.
 
 use updraft_quant::slices::{Isa, Resizing};
 use updraft_quant::{

@@ -1,4 +1,4 @@
-//! Keys that there are not, or that nothing reads beside the others.
+//! Unknown keys, and keys that the other settings make useless.
 
 use crate::plans::{ROWS, read, table};
 

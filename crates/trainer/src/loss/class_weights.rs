@@ -1,4 +1,4 @@
-//! Weights of classes that are seen seldom.
+//! Weights for rare classes.
 
 /// A weight for each class, `samples / (classes · count)`: all classes together count the same.
 ///

@@ -1,4 +1,4 @@
-//! Whether samples predicted with a confidence are right as often as it says.
+//! The calibration error: whether predictions of a confidence are right as often as it says.
 
 use serde::{Deserialize, Serialize};
 

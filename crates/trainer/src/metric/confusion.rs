@@ -1,4 +1,4 @@
-//! How often each class is predicted for each.
+//! The confusion matrix: how often each class is predicted for each true class.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! How well scores separate the samples that have a label from those that have not.
+//! Ranking metrics of scores: AUC, average precision, and the threshold of the best F1.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -1,4 +1,4 @@
-//! Metrics beside scikit-learn's; `scikit_learn/make.py` made its numbers.
+//! Metrics compared with scikit-learn's; `scikit_learn/make.py` made its numbers.
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! Every product of the definition: sums over windows and over pixels, in register tiles.
+//! Direct convolution: all products of the definition, in register tiles.
 
 mod by_channel;
 mod by_pixel;

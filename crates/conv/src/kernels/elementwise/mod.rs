@@ -1,4 +1,4 @@
-//! What is computed number by number: activations and weighted sums.
+//! Element-wise kernels: activations and weighted sums.
 
 mod activation;
 pub(crate) mod function;

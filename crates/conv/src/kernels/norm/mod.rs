@@ -1,4 +1,4 @@
-//! Normalizations, with an addition and an activation behind them.
+//! Normalizations, with a residual addition and an activation fused.
 
 mod batch_norm;
 mod group_norm;

@@ -1,4 +1,4 @@
-//! Volumes and images in another size.
+//! Interpolation of images and volumes to another size.
 
 mod linear;
 

@@ -1,4 +1,4 @@
-//! Which number meets which in a volume: windows as offsets into a padded volume.
+//! Windows of a volume, as offsets into the padded volume.
 
 use super::geometry::{Conv3dGeometry, Conv3dShape};
 use crate::kernels::plan::Axis;

@@ -1,4 +1,4 @@
-//! Images and volumes in another size, by linear interpolation.
+//! Interpolation of images and volumes to another size.
 
 use burn::tensor::ops::{InterpolateMode, InterpolateOptions};
 use burn::tensor::{Tensor, module};

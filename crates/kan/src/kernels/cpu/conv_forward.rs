@@ -1,4 +1,4 @@
-//! A convolution's outputs: what a pixel sees of the splines is found once and shared by all taps.
+//! A convolution's outputs: the basis values of a pixel are computed once and shared by all taps.
 //!
 //! For each input channel, the values of all pixels that a box of outputs sees lie in planes, a
 //! plane for each basis of a window; a tap is an offset in them. The weights of a channel's taps for

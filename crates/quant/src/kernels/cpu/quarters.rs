@@ -1,4 +1,4 @@
-//! Sixteen sums in four registers of 128 bits, whatever sums four products: NEON.
+//! Sixteen sums in four NEON registers of 128 bits.
 #![expect(unsafe_code, reason = "intrinsics, and reads and writes through checked pointers")]
 
 use std::arch::aarch64::{

@@ -1,4 +1,4 @@
-//! What a file says of a model beside its parameters, as JSON.
+//! The JSON header of a model's file.
 
 use serde::{Deserialize, Serialize};
 
