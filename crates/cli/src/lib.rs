@@ -12,16 +12,18 @@ mod quantization;
 mod report;
 mod steps;
 mod stop;
+mod terminal;
+mod threads;
 mod wrap;
 
 use std::ffi::OsString;
-use std::io::{Write, stderr, stdout};
 
 use anyhow::Result;
 use clap::Parser;
 use updraft_run::{Registry, RunError, TASKS};
 
 use arguments::{Arguments, Command};
+use terminal::print;
 
 /// A model that was trained by a run, ready to predict.
 ///
@@ -87,17 +89,24 @@ where
         Ok(arguments) => arguments,
         Err(error) => {
             // `--help` and `--version` come this way too, and belong to standard output.
-            let _ = error.print();
-            return if error.use_stderr() { BAD_INPUT } else { 0 };
+            let printed = terminal::written(error.print());
+            return match printed {
+                _ if error.use_stderr() => BAD_INPUT,
+                Ok(()) => 0,
+                Err(error) => ended(&error),
+            };
         }
     };
-    match execute(registry, &arguments) {
+    match threads::check().and_then(|()| execute(registry, &arguments)) {
         Ok(()) => 0,
-        Err(error) => {
-            let _ = writeln!(stderr(), "error: {error:#}");
-            exit_code(&error)
-        }
+        Err(error) => ended(&error),
     }
+}
+
+/// Says why a command ended and returns its exit code.
+fn ended(error: &anyhow::Error) -> u8 {
+    terminal::say(&format!("error: {error:#}"));
+    exit_code(error)
 }
 
 fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
@@ -159,9 +168,4 @@ fn exit_code(error: &anyhow::Error) -> u8 {
             || cause.downcast_ref::<RunError>().is_some_and(|error| !error.is_input())
     });
     if has_failed { RUN_FAILED } else { BAD_INPUT }
-}
-
-/// Prints a result to standard output; a reader that went away is no fault of ours.
-fn print(text: &str) {
-    let _ = writeln!(stdout(), "{text}");
 }

@@ -1,12 +1,14 @@
 //! The progress of a run: a bar on a terminal, plain lines elsewhere.
 
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write as _, stderr};
+use std::io::{IsTerminal, stderr};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use updraft_data::Progress;
 use updraft_trainer::{EpochReport, Evaluation, MetricSpec, StepReport, Unit};
+
+use crate::terminal::say;
 
 /// How often a run without a terminal prints its progress within an epoch.
 const LINE_EVERY: Duration = Duration::from_secs(30);
@@ -246,12 +248,6 @@ fn clock(seconds: f64) -> String {
         0..3600 => format!("{}:{:02}", seconds / 60, seconds % 60),
         _ => format!("{}h{:02}", seconds / 3600, seconds % 3600 / 60),
     }
-}
-
-/// Says a line on standard error.
-pub(crate) fn say(text: &str) {
-    // A closed standard error has no reader.
-    let _ = writeln!(stderr(), "{text}");
 }
 
 #[cfg(test)]

@@ -1,26 +1,26 @@
 //! Ctrl-C: the first asks a run to stop and save, the second ends the process.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 static REQUESTED: AtomicBool = AtomicBool::new(false);
-static NOTHING_TO_SAVE: AtomicBool = AtomicBool::new(false);
+static NOTHING_TO_SAVE: AtomicUsize = AtomicUsize::new(0);
 
 /// The exit code of a process that a signal ended: 128 + SIGINT.
 const INTERRUPTED: i32 = 130;
 
 /// Whether somebody wants the command to stop at the next good moment.
 pub(crate) fn requested() -> bool {
-    REQUESTED.load(Ordering::Relaxed)
+    REQUESTED.load(Ordering::SeqCst)
 }
 
-/// While it lives, the first signal ends the process: nothing is there yet that a stop would save,
-/// and code that holds it, such as a reader of archives, does not ask.
+/// While one lives, the first signal ends the process: nothing is there yet that a stop would save,
+/// and code that holds it, such as a reader of archives or of a pipe, does not ask.
 #[must_use = "it counts only while it lives"]
 pub(crate) struct NothingToSave(());
 
 impl NothingToSave {
     pub(crate) fn begin() -> Self {
-        NOTHING_TO_SAVE.store(true, Ordering::Relaxed);
+        NOTHING_TO_SAVE.fetch_add(1, Ordering::SeqCst);
         // A signal that came before is answered here.
         if requested() {
             std::process::exit(INTERRUPTED);
@@ -31,15 +31,15 @@ impl NothingToSave {
 
 impl Drop for NothingToSave {
     fn drop(&mut self) {
-        NOTHING_TO_SAVE.store(false, Ordering::Relaxed);
+        NOTHING_TO_SAVE.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
 /// Installs the handler of SIGINT and SIGTERM; without it, signals end the process at once.
 pub(crate) fn install() {
     let installed = ctrlc::set_handler(|| {
-        let is_second = REQUESTED.swap(true, Ordering::Relaxed);
-        if is_second || NOTHING_TO_SAVE.load(Ordering::Relaxed) {
+        let is_second = REQUESTED.swap(true, Ordering::SeqCst);
+        if is_second || NOTHING_TO_SAVE.load(Ordering::SeqCst) > 0 {
             std::process::exit(INTERRUPTED);
         }
     });

@@ -8,7 +8,7 @@ use updraft_data::{DataError, TableError};
 use updraft_device::DeviceError;
 use updraft_trainer::{CheckpointError, StreamError, TrainError};
 
-use crate::config::ConfigError;
+use crate::config::{ConfigError, Edited};
 
 /// An error of a crate below, of whichever type.
 pub type Cause = Box<dyn Error + Send + Sync>;
@@ -80,6 +80,62 @@ pub enum RunError {
         path: PathBuf,
         /// What is wrong with it.
         cause: Box<ConfigError>,
+    },
+    /// A plan of a run folder was edited in what decides what its model computes.
+    #[error(
+        "`{path}` was edited: {edited}; a trained model has no other value: set it back, or begin \
+         a new run with `train {path}`"
+    )]
+    Edited {
+        /// The file.
+        path: PathBuf,
+        /// The key with both values.
+        edited: Edited,
+    },
+    /// Another process writes into a run folder.
+    #[error("the run `{run}` is in use by {}; wait until that ends, or stop it", holder(.holder))]
+    InUse {
+        /// The run's folder.
+        run: PathBuf,
+        /// The process and its host, where they are known.
+        holder: String,
+    },
+    /// A file is larger than any of its kind.
+    #[error("`{path}` has more than {limit} bytes, the most that are read of such a file")]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The limit, in bytes.
+        limit: u64,
+    },
+    /// A checkpoint is damaged, and another is whole.
+    #[error("{cause}; the newest whole checkpoint is that of step {step}: use it with `--checkpoint {step}`")]
+    Damaged {
+        /// What is wrong with the one.
+        cause: CheckpointError,
+        /// The step of the other.
+        step: u64,
+    },
+    /// There is no checkpoint of a step.
+    #[error("`{path}` has no checkpoint of step {step}; it has {}", steps(.known))]
+    NoStep {
+        /// The run's folder.
+        path: PathBuf,
+        /// The step that was asked for.
+        step: u64,
+        /// The steps that have one, rising.
+        known: Vec<u64>,
+    },
+    /// A trained model has a parameter, or gives a result, that is not a finite number.
+    #[error(
+        "{what} of the model in `{run}` is not finite; the run diverged or its file was changed: \
+         use another checkpoint with `--checkpoint STEP`, or train anew with a lower learning rate"
+    )]
+    NotFinite {
+        /// The run's folder.
+        run: PathBuf,
+        /// The parameter or the result.
+        what: String,
     },
     /// A run has no whole checkpoint yet.
     #[error(
@@ -161,8 +217,21 @@ pub enum RunError {
 fn can_mend(error: &CheckpointError) -> bool {
     match error {
         CheckpointError::Io { action, .. } => matches!(*action, "read" | "list"),
+        CheckpointError::Gone { .. } => false,
         _ => true,
     }
+}
+
+fn holder(text: &str) -> &str {
+    if text.is_empty() { "another process" } else { text }
+}
+
+fn steps(known: &[u64]) -> String {
+    if known.is_empty() {
+        return "none".to_owned();
+    }
+    let known: Vec<String> = known.iter().map(u64::to_string).collect();
+    format!("those of the steps {}", known.join(", "))
 }
 
 fn hint(how_to_get: &Option<String>) -> String {
@@ -185,12 +254,15 @@ impl RunError {
                 TrainError::Checkpoint { cause } => can_mend(cause),
                 _ => true,
             },
-            Self::Checkpoint(cause) => can_mend(cause),
+            Self::Checkpoint(cause) | Self::Damaged { cause, .. } => can_mend(cause),
             Self::Device(error) => !matches!(
                 error,
                 DeviceError::Failed { .. } | DeviceError::Gone { .. } | DeviceError::Sampler { .. }
             ),
-            Self::Record(_) | Self::Stopped { .. } | Self::NotRestored { .. } => false,
+            Self::Record(_)
+            | Self::Stopped { .. }
+            | Self::NotRestored { .. }
+            | Self::InUse { .. } => false,
             Self::Io { action, .. } => *action == "read",
             _ => true,
         }

@@ -7,19 +7,30 @@ use std::time::SystemTime;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use updraft_trainer::{best_checkpoint, list_checkpoints};
+use toml::Table;
+use updraft_trainer::{
+    CheckpointError, best_checkpoint, check_checkpoint, checkpoint_step, list_checkpoints,
+    set_aside_checkpoints,
+};
 
-use crate::config::Plan;
+use crate::bounded::{self, CONFIG_BYTES, RECORD_BYTES};
+use crate::config::{Edit, Edited, Plan};
 use crate::error::RunError;
+use crate::lock::RunLock;
 use crate::task::{PICTURES, Picture, Registry};
 
 const PLAN: &str = "plan.toml";
+
+/// The plan as the run began: what an edited one is compared with.
+const BEGUN: &str = ".plan.toml";
 
 /// A run's folder: `plan.toml`, `run.json`, `metrics.jsonl`, `environment.json`, `checkpoints/`, what
 /// the task writes beside them, and at the end `summary.json`.
 #[derive(Debug, Clone)]
 pub struct RunFolder {
     path: PathBuf,
+    /// The step of the checkpoint to use, in place of the one that the run serves.
+    checkpoint: Option<u64>,
 }
 
 impl RunFolder {
@@ -29,8 +40,7 @@ impl RunFolder {
     /// # Errors
     /// [`RunError::Io`] where a folder cannot be made or written.
     pub fn create(runs: &Path, plan: &Plan) -> Result<Self, RunError> {
-        let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-        let stamp = now.trim_end_matches('Z').replace(':', "").replace('T', "-");
+        let stamp = stamp();
         fs::create_dir_all(runs).map_err(|cause| RunError::io("create", runs, cause))?;
         let mut copy = 1_u64;
         loop {
@@ -40,8 +50,10 @@ impl RunFolder {
             };
             match fs::create_dir(&path) {
                 Ok(()) => {
-                    let folder = Self { path };
-                    folder.write(PLAN, plan.to_toml().as_bytes())?;
+                    let folder = Self { path, checkpoint: None };
+                    let text = plan.to_toml();
+                    folder.write(BEGUN, text.as_bytes())?;
+                    folder.write(PLAN, text.as_bytes())?;
                     return Ok(folder);
                 }
                 // Another run began within the same second.
@@ -49,6 +61,30 @@ impl RunFolder {
                 Err(cause) => return Err(RunError::io("create", &path, cause)),
             }
         }
+    }
+
+    /// Checks that a run folder can be made, before work is done for it: makes one and removes what
+    /// it made.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn try_place(runs: &Path, plan: &Plan) -> Result<(), RunError> {
+        let missing: Vec<&Path> = runs
+            .ancestors()
+            .take_while(|path| !path.as_os_str().is_empty() && !path.exists())
+            .collect();
+        let tried = fs::create_dir_all(runs)
+            .map_err(|cause| RunError::io("create", runs, cause))
+            .and_then(|()| {
+                let path = runs.join(format!(".{}-{}-{}", stamp(), plan.name, std::process::id()));
+                fs::create_dir(&path).map_err(|cause| RunError::io("create", &path, cause))?;
+                fs::remove_dir(&path).map_err(|cause| RunError::io("remove", &path, cause))
+            });
+        for path in missing {
+            // Another process may have made a run there meanwhile; then it stays.
+            let _ = fs::remove_dir(path);
+        }
+        tried
     }
 
     /// The folder of an existing run.
@@ -59,7 +95,24 @@ impl RunFolder {
         if !path.join(PLAN).is_file() {
             return Err(RunError::NoRun { path: path.to_owned() });
         }
-        Ok(Self { path: path.to_owned() })
+        Ok(Self { path: path.to_owned(), checkpoint: None })
+    }
+
+    /// The same folder with the checkpoint of a step in place of the one that the run serves or
+    /// goes on from; unchanged for `None`.
+    ///
+    /// # Errors
+    /// [`RunError::NoStep`] where there is no whole checkpoint of that step, with those that there
+    /// are.
+    pub fn with_checkpoint(mut self, step: Option<u64>) -> Result<Self, RunError> {
+        let Some(step) = step else { return Ok(self) };
+        let found = list_checkpoints(&self.checkpoints())?;
+        let known: Vec<u64> = found.iter().filter_map(|path| checkpoint_step(path)).collect();
+        if !known.contains(&step) {
+            return Err(RunError::NoStep { path: self.path, step, known });
+        }
+        self.checkpoint = Some(step);
+        Ok(self)
     }
 
     /// Where it is.
@@ -68,7 +121,17 @@ impl RunFolder {
         &self.path
     }
 
-    /// Reads the run's plan, whose task is one of the registry's.
+    /// Keeps other processes from writing into the folder, while the result lives.
+    ///
+    /// # Errors
+    /// [`RunError::InUse`] with the process that holds it, [`RunError::Io`] where the folder cannot
+    /// be written.
+    pub fn lock(&self) -> Result<RunLock, RunError> {
+        RunLock::take(&self.path)
+    }
+
+    /// Reads the run's plan, whose task is one of the registry's; every value is checked as one of
+    /// a configuration is.
     ///
     /// # Errors
     /// [`RunError::Plan`] for a plan that this build does not understand, [`RunError::Io`] for one
@@ -78,35 +141,102 @@ impl RunFolder {
     /// If the registry has no task.
     pub fn plan(&self, registry: Registry) -> Result<Plan, RunError> {
         let path = self.path.join(PLAN);
-        let text = fs::read_to_string(&path).map_err(|cause| RunError::io("read", &path, cause))?;
+        let text = bounded::read_text(&path, CONFIG_BYTES)?;
         let planned = Plan::read(registry, &text, &path, &[]);
         planned
             .map(|planned| planned.plan)
             .map_err(|cause| RunError::Plan { path, cause: Box::new(cause) })
     }
 
-    /// The newest whole checkpoint.
+    /// In which keys a plan differs from that with which the run began; see
+    /// [`Plan::edited_since`].
+    ///
+    /// # Errors
+    /// [`RunError::Io`] or [`RunError::Unusable`] for a copy that cannot be read; a folder without
+    /// one has no edits.
+    pub fn edits(&self, plan: &Plan) -> Result<Vec<Edited>, RunError> {
+        let path = self.path.join(BEGUN);
+        if !path.exists() {
+            return Ok(Vec::new());
+        }
+        let begun = bounded::read_text(&path, CONFIG_BYTES)?;
+        let begun: Table = toml::from_str(&begun).map_err(|_| RunError::Unusable {
+            reason: format!(
+                "`{}`, the plan with which the run began, is damaged; copy plan.toml there if \
+                 nobody edited it",
+                path.display()
+            ),
+        })?;
+        Ok(plan.edited_since(&begun))
+    }
+
+    /// Refuses a plan that was edited in what decides what the model computes.
+    ///
+    /// # Errors
+    /// [`RunError::Edited`] with the first such key, and as [`edits`](Self::edits).
+    pub fn refuse_other_model(&self, plan: &Plan) -> Result<(), RunError> {
+        let mut edits = self.edits(plan)?.into_iter();
+        match edits.find(|edited| edited.edit == Edit::Refused) {
+            None => Ok(()),
+            Some(edited) => Err(RunError::Edited { path: self.path.join(PLAN), edited }),
+        }
+    }
+
+    /// The newest whole checkpoint, or the one that was chosen.
     ///
     /// # Errors
     /// [`RunError::NoCheckpoint`], or [`RunError::Checkpoint`] where the folder cannot be listed.
     pub fn newest_checkpoint(&self) -> Result<PathBuf, RunError> {
-        list_checkpoints(&self.path.join("checkpoints"))?
-            .pop()
-            .ok_or_else(|| RunError::NoCheckpoint { path: self.path.clone() })
+        let found = list_checkpoints(&self.checkpoints())?.into_iter().rev();
+        let is_chosen = |path: &PathBuf| {
+            self.checkpoint.is_none() || checkpoint_step(path) == self.checkpoint
+        };
+        let mut found = found.filter(is_chosen);
+        found.next().ok_or_else(|| RunError::NoCheckpoint { path: self.path.clone() })
     }
 
-    /// The checkpoint whose model is used: the best where early stopping looks for it, else the
-    /// newest.
+    /// The checkpoint whose model is used: the chosen one, else the best where early stopping looks
+    /// for it, else the newest.
     ///
     /// # Errors
     /// As [`newest_checkpoint`](Self::newest_checkpoint).
     pub fn served_checkpoint(&self, plan: &Plan) -> Result<PathBuf, RunError> {
         if plan.train.early_stop.is_some()
-            && let Some(best) = best_checkpoint(&self.path.join("checkpoints"))?
+            && self.checkpoint.is_none()
+            && let Some(best) =
+                best_checkpoint(&self.checkpoints()).map_err(|error| self.advised(error))?
         {
             return Ok(best);
         }
         self.newest_checkpoint()
+    }
+
+    /// The error of a checkpoint that cannot be used, with the newest one that can where files of
+    /// another are damaged.
+    pub(crate) fn advised(&self, error: CheckpointError) -> RunError {
+        let found = list_checkpoints(&self.checkpoints()).unwrap_or_default();
+        let (whole, damaged): (Vec<_>, Vec<_>) =
+            found.iter().partition(|path| check_checkpoint(path).is_ok());
+        let newest = whole.last().and_then(|path| checkpoint_step(path));
+        match newest {
+            Some(step) if !damaged.is_empty() && self.checkpoint != Some(step) => {
+                RunError::Damaged { cause: error, step }
+            }
+            _ => RunError::Checkpoint(error),
+        }
+    }
+
+    /// Renames the checkpoints after the chosen one, so that a run goes on from there; returns how
+    /// many.
+    pub(crate) fn set_aside(&self) -> Result<usize, RunError> {
+        match self.checkpoint {
+            None => Ok(0),
+            Some(step) => Ok(set_aside_checkpoints(&self.checkpoints(), step)?),
+        }
+    }
+
+    fn checkpoints(&self) -> PathBuf {
+        self.path.join("checkpoints")
     }
 
     /// What to look at after training; nothing for a run that is not over.
@@ -133,19 +263,18 @@ impl RunFolder {
         self.write(name, &text)
     }
 
-    /// Reads a file of the folder.
+    /// Reads a file of the folder, of at most 256 MiB.
     ///
     /// # Errors
-    /// [`RunError::Io`].
+    /// [`RunError::Io`], [`RunError::TooLarge`].
     pub fn read(&self, name: &str) -> Result<Vec<u8>, RunError> {
-        let path = self.path.join(name);
-        fs::read(&path).map_err(|cause| RunError::io("read", &path, cause))
+        bounded::read(&self.path.join(name), RECORD_BYTES)
     }
 
     /// Reads a value that [`write_json`](Self::write_json) wrote.
     ///
     /// # Errors
-    /// [`RunError::Io`], [`RunError::Json`].
+    /// [`RunError::Io`], [`RunError::TooLarge`], [`RunError::Json`].
     pub fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<T, RunError> {
         serde_json::from_slice(&self.read(name)?).map_err(|cause| self.json(name, cause))
     }
@@ -156,9 +285,12 @@ impl RunFolder {
     /// [`RunError::Io`].
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), RunError> {
         let (part, whole) = (self.path.join(format!("{name}.part")), self.path.join(name));
-        let failed = |cause| RunError::io("write", &whole, cause);
-        fs::write(&part, bytes).map_err(failed)?;
-        fs::rename(&part, &whole).map_err(failed)
+        let written = fs::write(&part, bytes).and_then(|()| fs::rename(&part, &whole));
+        written.map_err(|cause| {
+            // A full disk is not left fuller.
+            let _ = fs::remove_file(&part);
+            RunError::io("write", &whole, cause)
+        })
     }
 
     /// Opens `log.jsonl` to append to it.
@@ -174,4 +306,10 @@ impl RunFolder {
     fn json(&self, name: &str, cause: serde_json::Error) -> RunError {
         RunError::Json { path: self.path.join(name), cause }
     }
+}
+
+/// The time as a part of a folder's name, such as `2026-01-02-150405`.
+fn stamp() -> String {
+    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    now.trim_end_matches('Z').replace(':', "").replace('T', "-")
 }

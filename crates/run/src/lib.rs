@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod bounded;
 mod config;
 mod environment;
 mod error;
@@ -7,6 +8,7 @@ mod folder;
 #[cfg(doctest)]
 mod guide;
 mod held;
+mod lock;
 mod operation;
 mod record;
 mod task;
@@ -19,7 +21,7 @@ pub use trained::TrainedModel;
 
 // From a configuration to a plan.
 pub use config::{
-    AnyKey, AutoBatchPlan, BatchesPlan, ConfigError, InnerKey, Key, KeyDefault, Keys, Layer,
+    AnyKey, AutoBatchPlan, BatchesPlan, ConfigError, Edit, Edited, InnerKey, Key, KeyDefault, Keys, Layer,
     LogPlan, Plan, Planned, RecomputePlan, Settings, TaskDefault, TrainPlan, WorkersPlan,
     key_table, origins,
 };
@@ -39,7 +41,8 @@ pub use operation::{
 
 // What a run leaves.
 pub use folder::RunFolder;
-pub use record::{RunSchema, read_metrics};
+pub use lock::RunLock;
+pub use record::{RecordedMetrics, RunSchema, read_metrics};
 
 /// A JSON value: what a [signature](Workload::signature) is.
 pub use serde_json::Value;

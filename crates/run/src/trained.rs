@@ -24,9 +24,10 @@ impl TrainedModel {
     ///
     /// # Errors
     /// [`RunError::NoRun`] for another folder, [`RunError::Plan`] for a plan that this build does not
-    /// understand, [`RunError::NoCheckpoint`] for a run that was stopped before its first checkpoint,
+    /// understand, [`RunError::Edited`] for one that was edited into that of another model,
+    /// [`RunError::NoCheckpoint`] for a run that was stopped before its first checkpoint,
     /// [`RunError::Io`], [`RunError::Json`] or [`RunError::Checkpoint`] for a file that is missing or
-    /// damaged, and [`RunError::Device`] for a device that is not usable.
+    /// damaged, [`RunError::NotFinite`] for a model that diverged, and [`RunError::Device`] for a device that is not usable.
     pub fn load(run: impl AsRef<Path>, device: &str) -> Result<Self, RunError> {
         Self::load_of(TASKS, run, device)
     }
@@ -43,10 +44,26 @@ impl TrainedModel {
         run: impl AsRef<Path>,
         device: &str,
     ) -> Result<Self, RunError> {
-        let folder = RunFolder::open(run.as_ref())?;
+        Self::load_from(registry, &RunFolder::open(run.as_ref())?, device)
+    }
+
+    /// The same for a folder that is open, of which another checkpoint may be chosen with
+    /// [`RunFolder::with_checkpoint`].
+    ///
+    /// # Errors
+    /// As [`load`](Self::load).
+    ///
+    /// # Panics
+    /// If the registry has no task.
+    pub fn load_from(
+        registry: Registry,
+        folder: &RunFolder,
+        device: &str,
+    ) -> Result<Self, RunError> {
         let plan = folder.plan(registry)?;
+        folder.refuse_other_model(&plan)?;
         let device = open(&select(&device.parse()?, &probe())?)?;
-        Ok(Self { serving: plan.predictor()?.load(&plan, &folder, &device)? })
+        Ok(Self { serving: plan.predictor()?.load(&plan, folder, &device)? })
     }
 
     /// The class names, in the order of the model's outputs; none for a task without classes.

@@ -79,13 +79,20 @@ pub(crate) fn first_bad_tensor<M: Module>(
     if !target.all_finite() {
         return "the targets".to_owned();
     }
-    let mut search = Search { path: Vec::new(), found: None };
-    module.visit(&mut search);
-    match search.found {
+    match first_not_finite(module) {
         Some(path) => format!("the model's `{path}`"),
         None if !outputs.all_finite() => "the outputs".to_owned(),
         None => "the loss".to_owned(),
     }
+}
+
+/// The path of the first stored tensor of a module that is not finite, in module order.
+///
+/// Reads the device once a tensor.
+pub fn first_not_finite<M: Module>(module: &M) -> Option<String> {
+    let mut search = Search { path: Vec::new(), found: None };
+    module.visit(&mut search);
+    search.found
 }
 
 struct Search {

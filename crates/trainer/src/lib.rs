@@ -47,7 +47,7 @@ pub use settings::{BatchNormStatistics, CheckpointSettings, RunSettings, Transfe
 
 // One update.
 pub use accumulate::GradientMean;
-pub use guard::{NonFinite, Skipped};
+pub use guard::{NonFinite, Skipped, first_not_finite};
 pub use step::{Placed, StepAt, StepOutcome, StepSettings, train_step, train_step_accumulated};
 
 // Losses.
@@ -88,7 +88,8 @@ pub use evaluate::{Evaluated, evaluate};
 pub use checkpoint::{
     CheckpointError, Keep, Loaded, RunState, Snapshot, best as best_checkpoint,
     check as check_checkpoint, list as list_checkpoints, load as load_checkpoint, load_model,
-    prune as prune_checkpoints, save as save_checkpoint,
+    prune as prune_checkpoints, save as save_checkpoint, set_aside as set_aside_checkpoints,
+    step as checkpoint_step,
 };
 
 // What goes wrong.

@@ -1,5 +1,6 @@
 //! A run: epochs of updates with evaluation, checkpoints, stop and resume.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -8,7 +9,7 @@ use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
 use updraft_precision::Norm;
 
-use crate::checkpoint::{self, RunState, Snapshot};
+use crate::checkpoint::{self, CheckpointError, RunState, Snapshot};
 use crate::criterion::EpochScore;
 use crate::ema::Ema;
 use crate::epoch::{Course, Watch};
@@ -160,7 +161,16 @@ impl<M: Module> Run<M> {
         settings.check_criterion(&metrics, data.test.is_some())?;
         let direction = settings.criterion.direction(&metrics)?;
         let per_epoch = batches.div_ceil(settings.accumulate) as u64;
-        let steps = settings.epochs * per_epoch;
+        let steps = settings.epochs.checked_mul(per_epoch).ok_or_else(|| {
+            TrainError::setting("epochs", settings.epochs, format!("at most {}", u64::MAX / per_epoch))
+        })?;
+        // Made once: where it is missing later, the run was moved or removed.
+        let folder = &settings.checkpoints.folder;
+        fs::create_dir_all(folder).map_err(|cause| CheckpointError::Io {
+            action: "create",
+            path: folder.clone(),
+            cause,
+        })?;
         let started = Instant::now();
         let course =
             Course { task, settings, data, device, metrics, direction, started, per_epoch, steps };
@@ -246,6 +256,9 @@ impl<M: Module> Run<M> {
         watch: Watch<'_, M>,
     ) -> Result<PathBuf, TrainError> {
         let folder = &settings.checkpoints.folder;
+        if !folder.is_dir() {
+            return Err(CheckpointError::Gone { path: folder.clone() }.into());
+        }
         watch(&Event::Saving { step: self.state.step }, &self.model);
         self.state.ema_updates = ema.map(Ema::updates);
         let snapshot = Snapshot {

@@ -77,7 +77,7 @@ pub(crate) fn run(registry: Registry, args: &BatchFindArgs) -> Result<()> {
             "largest_of_scan": scanned,
         })
         .to_string(),
-    );
+    )?;
     Ok(())
 }
 
@@ -85,6 +85,6 @@ pub(crate) fn run(registry: Registry, args: &BatchFindArgs) -> Result<()> {
 pub(crate) fn probe(registry: Registry, args: &BatchProbeArgs) -> Result<()> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).context("cannot read the plan")?;
-    crate::print(&try_batch(registry, &text, args.batch)?);
+    crate::print(&try_batch(registry, &text, args.batch)?)?;
     Ok(())
 }

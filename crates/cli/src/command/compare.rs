@@ -91,7 +91,7 @@ pub(crate) fn dry_run(registry: Registry, args: &CompareArgs) -> Result<()> {
     let plans = plans(registry, args)?;
     checked(args, &plans)?;
     for (arm, plan) in args.arms.iter().zip(&plans) {
-        crate::print(&format!("# --arm {arm}\n{}", plan.to_toml().trim_end()));
+        crate::print(&format!("# --arm {arm}\n{}", plan.to_toml().trim_end()))?;
     }
     plans.iter().try_for_each(|plan| Ok(plan.task.find_data(args.data.as_deref())?))
 }
@@ -179,11 +179,11 @@ pub(crate) fn run(registry: Registry, args: &CompareArgs) -> Result<()> {
         .map(|(arm, these)| compare(arm, these, &scores[0], band, metric.direction))
         .collect();
     for arm in &compared {
-        crate::print(&arm.line(&metric));
+        crate::print(&arm.line(&metric))?;
     }
     let report = json!({ "version": 3, "metric": metric.name, "direction": metric.direction,
                          "band": band, "arms": compared });
-    crate::print(&report.to_string());
+    crate::print(&report.to_string())?;
     Ok(())
 }
 
@@ -239,8 +239,10 @@ fn words(text: &str) -> Vec<String> {
 
 /// Writes down what the folder's runs are made of, or refuses a folder with runs of other settings.
 fn own(args: &CompareArgs, arm: &str, seed: u64, folder: &Path) -> Result<()> {
+    let text = |path: &Path| path.to_string_lossy().into_owned();
     let made_of =
-        json!({ "config": args.config, "data": args.data, "settings": settings(args, arm, seed) });
+        json!({ "config": text(&args.config), "data": args.data.as_deref().map(text),
+                "settings": settings(args, arm, seed) });
     let path = folder.join("compare.json");
     if path.exists() {
         let text = std::fs::read_to_string(&path)

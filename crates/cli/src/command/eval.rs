@@ -24,6 +24,9 @@ pub(crate) struct EvalArgs {
     /// The device: auto, flex, cuda:0, ... (`probe` lists them)
     #[arg(long, default_value = "auto")]
     device: String,
+    /// Score the checkpoint of this step instead of the one that the run serves
+    #[arg(long, value_name = "STEP")]
+    checkpoint: Option<u64>,
     /// Print JSON instead of a line
     #[arg(long)]
     json: bool,
@@ -37,15 +40,16 @@ pub(crate) fn dry_run(registry: Registry, args: &EvalArgs) -> Result<()> {
 
 /// Prints the score to standard output.
 pub(crate) fn run(registry: Registry, args: &EvalArgs) -> Result<()> {
-    let run = OpenedRun::open(registry, &args.run, &args.device, &|_| Ok(()))?;
+    let at = (args.run.as_path(), args.checkpoint);
+    let run = OpenedRun::open_at(registry, at, &args.device, &|_| Ok(()))?;
     let mut display = Display::new();
     let workload = run.workload(args.data.as_deref(), &mut display)?;
     let score = score(&*workload, &run, &mut display, "scoring the test data")?;
     if args.json {
-        crate::print(&json!(score).to_string());
+        crate::print(&json!(score).to_string())?;
     } else {
         let (text, samples) = (evaluation_text(&score), workload.about().samples);
-        crate::print(&format!("test {text}, {} {samples}", score.samples));
+        crate::print(&format!("test {text}, {} {samples}", score.samples))?;
     }
     Ok(())
 }

@@ -28,7 +28,7 @@ pub(crate) fn run(registry: Registry, args: &ExplainArgs) -> Result<()> {
             let names: Vec<_> = registry.iter().map(|kind| kind.name()).collect();
             anyhow!("there is no task `{task}`; the tasks are {}", names.join(", "))
         })?;
-        crate::print(key_table(*kind).trim_end());
+        crate::print(key_table(*kind).trim_end())?;
         return Ok(());
     }
     let planned = super::planned(registry, args.config.as_deref(), &args.sets)?;
@@ -37,7 +37,7 @@ pub(crate) fn run(registry: Registry, args: &ExplainArgs) -> Result<()> {
     let key_width = lines.iter().map(|(key, ..)| key.len()).max().unwrap_or(0);
     let origin_width = lines.iter().map(|(.., origin)| origin.len()).max().unwrap_or(0);
     for (key, value, origin) in lines {
-        crate::print(&hanging(&format!("{key:key_width$}  {origin:origin_width$}  "), &value));
+        crate::print(&hanging(&format!("{key:key_width$}  {origin:origin_width$}  "), &value))?;
     }
     Ok(())
 }

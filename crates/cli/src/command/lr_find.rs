@@ -85,8 +85,8 @@ pub(crate) fn run(registry: Registry, args: &LrFindArgs) -> Result<()> {
     };
     display.line(&format!("the loss falls fastest at a learning rate of {rate:.2e}"));
     crate::print(
-        &json!({ "learning_rate": rate, "updates": points.len(), "page": args.page }).to_string(),
-    );
+        &json!({ "learning_rate": rate, "updates": points.len(), "page": args.page.to_string_lossy() }).to_string(),
+    )?;
     Ok(())
 }
 

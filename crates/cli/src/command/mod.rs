@@ -67,6 +67,8 @@ pub(crate) fn planned(
     config: Option<&Path>,
     sets: &[String],
 ) -> Result<Planned, ConfigError> {
+    // A configuration may be a pipe that nobody writes to.
+    let _unasked = NothingToSave::begin();
     match config {
         None => Plan::read(registry, registry[0].quickstart(), Path::new("the quickstart"), sets),
         Some(path) => Plan::open(registry, path, sets),
@@ -88,9 +90,21 @@ impl OpenedRun {
         device: &str,
         check: Check<'_>,
     ) -> Result<Self> {
-        let folder = RunFolder::open(run)?;
+        Self::open_at(registry, (run, None), device, check)
+    }
+
+    /// The same with the checkpoint of this step, in place of the one that the run serves.
+    pub(crate) fn open_at(
+        registry: Registry,
+        (run, checkpoint): (&Path, Option<u64>),
+        device: &str,
+        check: Check<'_>,
+    ) -> Result<Self> {
+        let _unasked = NothingToSave::begin();
+        let folder = RunFolder::open(run)?.with_checkpoint(checkpoint)?;
         let plan = folder.plan(registry)?;
         check(&plan)?;
+        folder.refuse_other_model(&plan)?;
         let (device, _) = choose(&device_spec(device)?)?;
         Ok(Self { folder, plan, device })
     }
@@ -154,12 +168,12 @@ pub(crate) type Check<'a> = &'a dyn Fn(&Plan) -> Result<(), RunError>;
 /// The plan is `None` where it does not.
 pub(crate) fn dry_run_on(registry: Registry, run: &Path, check: Check<'_>) -> Result<Option<Plan>> {
     if !run.exists() {
-        crate::print(&format!("# `{}` does not exist; nothing was checked", run.display()));
+        crate::print(&format!("# `{}` does not exist; nothing was checked", run.display()))?;
         return Ok(None);
     }
     let plan = RunFolder::open(run)?.plan(registry)?;
     check(&plan)?;
-    crate::print(plan.to_toml().trim_end());
+    crate::print(plan.to_toml().trim_end())?;
     Ok(Some(plan))
 }
 
@@ -179,7 +193,7 @@ pub(crate) fn dry_run_with_data(
 /// What a dry run of a command on a configuration prints: its plan. The data's files must be there.
 pub(crate) fn dry_run_of(registry: Registry, args: &ConfigArgs) -> Result<()> {
     let plan = args.plan(registry)?.plan;
-    crate::print(plan.to_toml().trim_end());
+    crate::print(plan.to_toml().trim_end())?;
     Ok(plan.task.find_data(args.data.as_deref())?)
 }
 

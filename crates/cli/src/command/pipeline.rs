@@ -44,7 +44,7 @@ pub(crate) fn dry_run(registry: Registry, args: &PipelineArgs) -> Result<()> {
     let all = args.steps();
     for (index, step) in all.iter().enumerate() {
         // A comment, so that what is printed is still a plan.
-        crate::print(&format!("# {}", label(index + 1, all.len(), step)));
+        crate::print(&format!("# {}", label(index + 1, all.len(), step)))?;
     }
     train::dry_run_for(registry, &args.train, &|plan| args.settings.check(plan))
 }
@@ -98,9 +98,8 @@ pub(crate) fn run(registry: Registry, args: &PipelineArgs, log: &LogFile) -> Res
         "files": files,
     });
     folder.write_json(MANIFEST, &manifest)?;
-    crate::print(&table);
-    crate::print(&json!({ "run": folder.path(), "test": score }).to_string());
-    Ok(())
+    crate::print(&table)?;
+    crate::print(&json!({ "run": folder.path().to_string_lossy(), "test": score }).to_string())
 }
 
 /// The files of the run that no later step changes: name, size and hash of each.

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use anyhow::{Result, ensure};
 use clap::Args;
 use serde_json::json;
-use updraft_run::{Outcome, Registry, TrainedModel};
+use updraft_run::{Outcome, Predicted, Registry, RunFolder, TrainedModel};
 
 use super::{device_spec, dry_run_on};
+use crate::stop::NothingToSave;
+use crate::terminal::name;
 
 /// Predicts the samples of files with a trained model.
 #[derive(Debug, Args)]
@@ -23,6 +25,9 @@ pub(crate) struct PredictArgs {
     /// The device: auto, flex, cuda:0, ... (`probe` lists them)
     #[arg(long, default_value = "auto")]
     device: String,
+    /// Use the checkpoint of this step instead of the one that the run serves
+    #[arg(long, value_name = "STEP")]
+    checkpoint: Option<u64>,
     /// Print one JSON object a sample
     #[arg(long)]
     json: bool,
@@ -37,7 +42,10 @@ pub(crate) fn dry_run(registry: Registry, args: &PredictArgs) -> Result<()> {
 /// Prints a line a sample and class, or a line a sample and number, to standard output.
 pub(crate) fn run(registry: Registry, args: &PredictArgs) -> Result<()> {
     device_spec(&args.device)?;
-    let model = TrainedModel::load_of(registry, &args.run, &args.device)?;
+    // What was printed is all that there is: a signal ends the process between two lines or in one.
+    let _unasked = NothingToSave::begin();
+    let folder = RunFolder::open(&args.run)?.with_checkpoint(args.checkpoint)?;
+    let model = TrainedModel::load_from(registry, &folder, &args.device)?;
     ensure!(
         args.top.is_none() || !model.classes().is_empty(),
         "--top is for classes, and `{}` predicts numbers; leave it out",
@@ -49,26 +57,29 @@ pub(crate) fn run(registry: Registry, args: &PredictArgs) -> Result<()> {
                 classes.truncate(usize::from(args.top.unwrap_or(1)));
             }
             if args.json {
-                crate::print(&json!(predicted).to_string());
-                continue;
-            }
-            let sample = &predicted.sample;
-            match &predicted.outcome {
-                Outcome::Classes(classes) => {
-                    for class in classes {
-                        let per_cent = 100.0 * class.probability;
-                        crate::print(&format!("{sample}  {}  {per_cent:.1} %", class.class));
-                    }
-                }
-                Outcome::Quantities(quantities) => {
-                    for quantity in quantities {
-                        let (name, value) = (&quantity.name, quantity.value);
-                        crate::print(&format!("{sample}  {name}  {value:.6}"));
-                    }
-                }
-                other => crate::print(&format!("{sample}  {}", json!(other))),
+                crate::print(&json!(predicted).to_string())?;
+            } else {
+                lines(&predicted).iter().try_for_each(|line| crate::print(line))?;
             }
         }
     }
     Ok(())
+}
+
+/// A line a class or a number.
+fn lines(predicted: &Predicted) -> Vec<String> {
+    let sample = name(&predicted.sample);
+    match &predicted.outcome {
+        Outcome::Classes(classes) => classes
+            .iter()
+            .map(|class| {
+                format!("{sample}  {}  {:.1} %", name(&class.class), 100.0 * class.probability)
+            })
+            .collect(),
+        Outcome::Quantities(quantities) => quantities
+            .iter()
+            .map(|quantity| format!("{sample}  {}  {:.6}", name(&quantity.name), quantity.value))
+            .collect(),
+        other => vec![format!("{sample}  {}", json!(other))],
+    }
 }

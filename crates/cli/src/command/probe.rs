@@ -22,9 +22,9 @@ pub(crate) fn run(args: &ProbeArgs) -> Result<()> {
         inventory.measure()?;
     }
     if args.json {
-        crate::print(&serde_json::to_string_pretty(&inventory)?);
+        crate::print(&serde_json::to_string_pretty(&inventory)?)?;
     } else {
-        crate::print(&inventory.table());
+        crate::print(&inventory.table())?;
     }
     Ok(())
 }

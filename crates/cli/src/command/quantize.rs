@@ -37,6 +37,8 @@ pub(crate) fn dry_run(registry: Registry, args: &QuantizeArgs) -> Result<()> {
 pub(crate) fn run(registry: Registry, args: &QuantizeArgs) -> Result<()> {
     let check = |plan: &Plan| args.settings.check(plan);
     let run = OpenedRun::open(registry, &args.run, &args.device, &check)?;
+    // What is written belongs to the checkpoint that is read.
+    let _held = run.folder.lock()?;
     let mut display = Display::new();
     let mut taken = Steps::new(1 + steps(&args.settings).len());
     let model = taken.take("open the data", |label| {
@@ -44,6 +46,6 @@ pub(crate) fn run(registry: Registry, args: &QuantizeArgs) -> Result<()> {
         run.quantizable(args.data.as_deref(), &mut display)
     })?;
     let work = Quantizing { folder: &run.folder, model, device_name: &args.device };
-    crate::print(&work.run(&args.settings, &mut taken, &mut display)?);
+    crate::print(&work.run(&args.settings, &mut taken, &mut display)?)?;
     Ok(())
 }

@@ -8,6 +8,8 @@ use updraft_run::{Registry, RunFolder, RunSchema, read_metrics};
 
 use super::dry_run_on;
 use crate::report::{Run, page};
+use crate::stop::NothingToSave;
+use crate::terminal::say;
 
 /// Writes a run's curves, pictures, times, plan and environment as one HTML page.
 #[derive(Debug, Args)]
@@ -23,9 +25,9 @@ pub(crate) fn dry_run(registry: Registry, args: &ReportArgs) -> Result<()> {
 
 /// Writes `report.html` into the run folder and prints its path.
 pub(crate) fn run(args: &ReportArgs) -> Result<()> {
+    let _unasked = NothingToSave::begin();
     let page = write_page(&RunFolder::open(&args.run)?)?;
-    crate::print(&page.display().to_string());
-    Ok(())
+    crate::print(&page.display().to_string())
 }
 
 /// Writes the page of a run and returns where it is.
@@ -34,16 +36,20 @@ pub(crate) fn write_page(folder: &RunFolder) -> Result<PathBuf> {
         true => folder.read_json(name).map(Some),
         false => Ok(None),
     };
-    let text = |name| std::fs::read_to_string(folder.path().join(name)).ok();
+    let text = |name| Some(String::from_utf8_lossy(&folder.read(name).ok()?).into_owned());
     let texts = ["plan.toml", "environment.json"];
     let name = folder.path().file_name().map_or_else(
         || folder.path().display().to_string(),
         |name| name.to_string_lossy().into_owned(),
     );
+    let recorded = read_metrics(folder)?;
+    if let Some(damage) = recorded.damage() {
+        say(&format!("warning: {damage}"));
+    }
     let run = Run {
         name,
         schema: RunSchema::read(folder)?,
-        metrics: read_metrics(folder)?,
+        metrics: recorded.lines,
         // A run that is still going on has no summary yet.
         summary: optional("summary.json").map_err(|error| error.to_string()).transpose(),
         // Not every run was put into eight bits.

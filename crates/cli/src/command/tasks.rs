@@ -30,21 +30,21 @@ pub(crate) fn run(registry: Registry, args: &TasksArgs) -> Result<()> {
             Ok(json!({ "task": kind.name(), "about": kind.about(), "refused": refused }))
         };
         let tasks: Vec<_> = registry.iter().map(task).collect::<Result<_>>()?;
-        crate::print(&json!({ "version": 1, "tasks": tasks }).to_string());
+        crate::print(&json!({ "version": 1, "tasks": tasks }).to_string())?;
         return Ok(());
     }
     for (at, kind) in registry.iter().enumerate() {
         let default = if at == 0 { " (the default)" } else { "" };
-        crate::print(&format!("{}{default}: {}", kind.name(), kind.about()));
+        crate::print(&format!("{}{default}: {}", kind.name(), kind.about()))?;
         let refusals = kind.refusals()?;
         for ability in Ability::ALL {
             let refused = refusals.iter().find(|(refused, _)| *refused == ability);
             let answer =
                 refused.map_or_else(|| "yes".to_owned(), |(_, reason)| format!("no: {reason}"));
-            crate::print(&hanging(&format!("  {:30} ", ability.to_string()), &answer));
+            crate::print(&hanging(&format!("  {:30} ", ability.to_string()), &answer))?;
         }
-        crate::print("");
+        crate::print("")?;
     }
-    crate::print(&hanging("every task: ", &ALWAYS.join(", ")));
+    crate::print(&hanging("every task: ", &ALWAYS.join(", ")))?;
     Ok(())
 }

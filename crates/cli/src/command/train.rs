@@ -16,8 +16,9 @@ use super::{Check, ConfigArgs, device_of, open};
 use crate::batch_size::Trial;
 use crate::device::make_default;
 use crate::log::LogFile;
-use crate::progress::{Display, duration, evaluation_text, say};
+use crate::progress::{Display, duration, evaluation_text};
 use crate::stop;
+use crate::terminal::say;
 use crate::wrap::{counted, hanging};
 
 /// Trains a model and writes a run folder.
@@ -41,6 +42,9 @@ pub(crate) struct TrainArgs {
     /// Go on with a run that was stopped
     #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "sets"])]
     resume: Option<PathBuf>,
+    /// With --resume, go on from the checkpoint of this step; later ones are set aside
+    #[arg(long, value_name = "STEP", requires = "resume")]
+    checkpoint: Option<u64>,
     /// The folder that run folders are made in
     #[arg(long, value_name = "DIR", default_value = "runs")]
     runs: PathBuf,
@@ -70,12 +74,12 @@ pub(crate) fn dry_run(registry: Registry, args: &TrainCommand) -> Result<()> {
 /// Prints a plan that passes a check: a run folder that a document names need not exist.
 pub(crate) fn dry_run_for(registry: Registry, args: &TrainArgs, check: Check<'_>) -> Result<()> {
     if let Some(run) = args.resume.as_ref().filter(|path| !path.exists()) {
-        crate::print(&format!("# `{}` does not exist; nothing was checked", run.display()));
+        crate::print(&format!("# `{}` does not exist; nothing was checked", run.display()))?;
         return Ok(());
     }
     let plan = args.plan(registry)?;
     check(&plan)?;
-    crate::print(plan.to_toml().trim_end());
+    crate::print(plan.to_toml().trim_end())?;
     Ok(plan.task.find_data(args.config.data.as_deref())?)
 }
 
@@ -98,7 +102,7 @@ pub(crate) fn run(registry: Registry, args: &TrainCommand, log: &LogFile) -> Res
         false => format!("report {}", path.display()),
     };
     say(&format!("next     {} {next}", crate::program::name()));
-    crate::print(&json!({ "run": path, "test": trained.test }).to_string());
+    crate::print(&json!({ "run": path.to_string_lossy(), "test": trained.test }).to_string())?;
     Ok(())
 }
 
@@ -109,10 +113,9 @@ fn explain_kernels(plan: &Plan, args: &TrainArgs) -> Result<()> {
     let choices = workload.kernels(plan, &device);
     if choices.is_empty() {
         let device = selection.id;
-        crate::print(&format!("no convolution is computed by Updraft's kernels on {device}"));
+        crate::print(&format!("no convolution is computed by Updraft's kernels on {device}"))?;
     }
-    crate::kernels::table(&choices).iter().for_each(|line| crate::print(line));
-    Ok(())
+    crate::kernels::table(&choices).iter().try_for_each(|line| crate::print(line))
 }
 
 /// Says with which command a stopped run goes on.
@@ -130,9 +133,17 @@ pub(crate) fn train(
 ) -> Result<Trained> {
     let began = (Instant::now(), updraft_device::cpu_seconds());
     let resumed = args.resume.as_deref().map(RunFolder::open).transpose()?;
+    let resumed = resumed.map(|run| run.with_checkpoint(args.checkpoint)).transpose()?;
     let (device, selection) = device_of(&plan)?;
-    if resumed.is_some() {
-        make_default(&selection)?;
+    // What cannot begin is refused before the data is opened.
+    match &resumed {
+        Some(run) => {
+            run.refuse_other_model(&plan)?;
+            run.newest_checkpoint()?;
+            drop(run.lock()?);
+            make_default(&selection)?;
+        }
+        None => RunFolder::try_place(&args.runs, &plan)?,
     }
     let workload = open(&plan, args.config.data.as_deref(), resumed.as_ref(), display)?;
     // A resumed run goes on with the batch that its first part found.
@@ -184,7 +195,7 @@ impl Observer for Watcher<'_> {
         display.expect(train.epochs, beginning.short);
         let say = |name: &str, text: &str| display.line(&hanging(&format!("{name:9}"), text));
         for note in &beginning.notes {
-            say("cache", note);
+            say("note", note);
         }
         say("run", &beginning.folder.path().display().to_string());
         say("device", &format!("{}: {}", self.selection.id, self.selection.reason));

@@ -43,7 +43,7 @@ pub(crate) struct VerifyFailed {
 pub(crate) fn dry_run(registry: Registry, args: &VerifyArgs) -> Result<()> {
     for kind in tasks(registry, args)? {
         let plan = plan(registry, kind, &args.device, &[])?;
-        crate::print(&format!("# {}\n{}", kind.name(), plan.to_toml().trim_end()));
+        crate::print(&format!("# {}\n{}", kind.name(), plan.to_toml().trim_end()))?;
     }
     Ok(())
 }
@@ -83,16 +83,16 @@ pub(crate) fn run(registry: Registry, args: &VerifyArgs) -> Result<()> {
                 json!({ "task": task, "part": part, "passed": passed, "seen": seen })
             })
             .collect();
-        crate::print(&json!({ "device": name, "verdicts": verdicts }).to_string());
+        crate::print(&json!({ "device": name, "verdicts": verdicts }).to_string())?;
     } else {
-        crate::print(&format!("on {name}"));
+        crate::print(&format!("on {name}"))?;
         let mut task = "";
         for (of, verdict) in &tried {
             if task != *of {
-                crate::print(of);
+                crate::print(of)?;
                 task = of;
             }
-            crate::print(&line(verdict));
+            crate::print(&line(verdict))?;
         }
     }
     let verdicts = tried.iter().map(|(_, verdict)| verdict);

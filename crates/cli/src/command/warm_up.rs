@@ -45,7 +45,7 @@ pub(crate) fn run(registry: Registry, args: &WarmUpArgs) -> Result<()> {
             "step_s": seconds,
         })
         .to_string(),
-    );
+    )?;
     Ok(())
 }
 

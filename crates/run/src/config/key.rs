@@ -24,10 +24,23 @@ pub struct Key<T: 'static> {
     expected: &'static str,
     allows: fn(&T) -> bool,
     inner: &'static [InnerKey],
+    edit: Edit,
 }
 
 /// A key inside the table that a [`Key`] is: its name, its default in Markdown, and its meaning.
 pub type InnerKey = (&'static str, &'static str, &'static str);
+
+/// What becomes of a run whose stored plan was edited at a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Edit {
+    /// The run is not resumed, and its model not used: the key decides what the model computes.
+    Refused,
+    /// The run goes on, and says what was edited.
+    Reported,
+    /// The run goes on: the key changes no result.
+    Free,
+}
 
 /// What a key is where no configuration gives it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +58,7 @@ impl<T> Key<T> {
     #[must_use]
     pub const fn new(name: &'static str, meaning: &'static str) -> Self {
         let (default, expected) = (KeyDefault::None, "");
-        Self { name, meaning, default, expected, allows: |_| true, inner: &[] }
+        Self { name, meaning, default, expected, allows: |_| true, inner: &[], edit: Edit::Refused }
     }
 
     /// Sets the default, in TOML.
@@ -79,6 +92,14 @@ impl<T> Key<T> {
         self
     }
 
+    /// Sets what becomes of a run whose stored plan was edited at this key; [`Edit::Refused`]
+    /// without this call.
+    #[must_use]
+    pub const fn edit(mut self, edit: Edit) -> Self {
+        self.edit = edit;
+        self
+    }
+
     pub(super) fn allows(&self, value: &T) -> bool {
         (self.allows)(value)
     }
@@ -100,6 +121,9 @@ pub trait AnyKey: Sync {
 
     /// The keys inside the table that it is, where they are described.
     fn inner(&self) -> &'static [InnerKey];
+
+    /// What becomes of a run whose stored plan was edited at this key.
+    fn edit(&self) -> Edit;
 
     /// What is wrong with a value of another type, as serde reports it.
     fn fault(&self, value: &Value) -> Option<String>;
@@ -127,6 +151,10 @@ impl<T: DeserializeOwned + Serialize> AnyKey for Key<T> {
 
     fn inner(&self) -> &'static [InnerKey] {
         self.inner
+    }
+
+    fn edit(&self) -> Edit {
+        self.edit
     }
 
     fn fault(&self, value: &Value) -> Option<String> {

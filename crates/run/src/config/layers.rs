@@ -7,6 +7,8 @@ use toml::{Table, Value};
 
 use super::error::ConfigError;
 use super::key::Keys;
+use crate::bounded::{self, CONFIG_BYTES};
+use crate::error::RunError;
 
 /// The key that names the files whose values stand in for those that are left out.
 pub(super) const INHERIT: &str = "inherit";
@@ -56,8 +58,12 @@ fn add(
         if way.contains(&parent) || layers.len() >= MOST_LAYERS {
             return Err(ConfigError::Inherit { place: place.to_owned(), parent });
         }
-        let text = std::fs::read_to_string(&parent).map_err(|cause| {
+        let text = bounded::read_text(&parent, CONFIG_BYTES).map_err(|error| {
             let (place, parent) = (place.to_owned(), parent.clone());
+            let cause = match error {
+                RunError::Io { cause, .. } => cause,
+                other => std::io::Error::other(other.to_string()),
+            };
             ConfigError::Parent { place, parent, cause }
         })?;
         add(&text, &parent, way, layers)?;

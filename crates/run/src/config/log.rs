@@ -1,24 +1,28 @@
 //! The keys of `log`: what a run writes down beside its metrics.
 
 use super::error::ConfigError;
-use super::key::{Key, Keys};
+use super::key::{Edit, Key, Keys};
 use super::settings::Settings;
 
 const CSV: Key<bool> =
-    Key::new("log.csv", "also writes `steps.csv` and `epochs.csv`").default("false");
+    Key::new("log.csv", "also writes `steps.csv` and `epochs.csv`").default("false")
+.edit(Edit::Free);
 const TENSORBOARD: Key<bool> =
     Key::new("log.tensorboard", "also writes an event file for `tensorboard --logdir RUN`")
-        .default("false");
+        .default("false")
+.edit(Edit::Free);
 const UTILIZATION: Key<bool> = Key::new(
     "log.utilization",
     "measures the device's peak first, as a narrow `precision` does by itself, and reports the model's GFLOP/s and their share of the measured peak with every step",
 )
-.default("false");
+.default("false")
+.edit(Edit::Free);
 const TRACE: Key<[u64; 2]> = Key::new(
     "log.trace",
     "`[first, last]`: steps written to `trace.json`, which Chrome and Perfetto show",
 )
-.check("a list of two steps, the first not after the last", |[first, last]| first <= last);
+.check("a list of two steps, the first not after the last", |[first, last]| first <= last)
+.edit(Edit::Free);
 
 /// The keys of `log`.
 pub(super) const KEYS: Keys = &[&CSV, &TENSORBOARD, &UTILIZATION, &TRACE];

@@ -1,6 +1,7 @@
 //! From a configuration file to a plan in which every choice is made.
 
 mod choice;
+mod edits;
 mod error;
 mod expected;
 mod key;
@@ -15,7 +16,8 @@ mod train;
 
 pub use choice::{AutoBatchPlan, BatchesPlan, RecomputePlan, WorkersPlan};
 pub use error::ConfigError;
-pub use key::{AnyKey, InnerKey, Key, KeyDefault, Keys};
+pub use edits::Edited;
+pub use key::{AnyKey, Edit, InnerKey, Key, KeyDefault, Keys};
 pub use key_table::key_table;
 pub use layers::Layer;
 pub use log::LogPlan;

@@ -8,12 +8,14 @@ use updraft_device::DeviceSpec;
 use updraft_precision::Policy;
 use updraft_trainer::RunSettings;
 
+use super::edits::{Edited, edits};
 use super::error::ConfigError;
-use super::key::{Key, Keys};
+use super::key::{Edit, Key, Keys};
 use super::key_path::put;
 use super::log::{self, LogPlan};
 use super::settings::Settings;
 use super::train::{self, TrainPlan};
+use crate::bounded::{self, CONFIG_BYTES};
 use crate::error::RunError;
 use crate::task::{Ability, Predictor, Quantizer, Registry, TaskKind, TaskPlan};
 
@@ -22,15 +24,17 @@ const TASK: Key<String> =
         .depends("the first that `tasks` lists");
 const NAME: Key<String> = Key::new("name", "part of the run folder's name")
     .default(r#""run""#)
-    .check("one or more letters, digits, `-` and `_`: it names a folder", |name| {
+    .check("1 to 200 letters, digits, `-` and `_`: it names a folder", |name| {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-        !name.is_empty() && name.chars().all(is_plain)
-    });
+        (1..=200).contains(&name.len()) && name.chars().all(is_plain)
+    })
+.edit(Edit::Free);
 const SEED: Key<u64> =
     Key::new("seed", "seeds weights, shuffling, augmentation and dropout").default("1");
 const DEVICE: Key<String> =
     Key::new("device", "`auto`, `flex`, `cuda:0`, …; the command `probe` lists them")
-        .default(r#""auto""#);
+        .default(r#""auto""#)
+.edit(Edit::Reported);
 const PRECISION: Key<String> =
     Key::new("precision", "`f32`, `bf16-mixed`, `f16-mixed`, or dtypes as `p=f32,c=bf16,o=f32`")
         .default(r#""f32""#);
@@ -134,8 +138,11 @@ impl Plan {
     /// # Panics
     /// As [`read`](Self::read).
     pub fn open(registry: Registry, path: &Path, sets: &[String]) -> Result<Planned, ConfigError> {
-        let text = std::fs::read_to_string(path)
-            .map_err(|cause| ConfigError::Read { path: PathBuf::from(path), cause })?;
+        let failed = |cause| ConfigError::Read { path: PathBuf::from(path), cause };
+        let text = bounded::read_text(path, CONFIG_BYTES).map_err(|error| match error {
+            RunError::Io { cause, .. } => failed(cause),
+            other => failed(std::io::Error::other(other.to_string())),
+        })?;
         Self::read(registry, &text, path, sets)
     }
 
@@ -209,6 +216,14 @@ impl Plan {
     #[must_use]
     pub fn run_settings(&self, run: &Path) -> RunSettings {
         self.train.run_settings(self.seed, self.precision, run)
+    }
+
+    /// In which keys a plan differs from that with which its run began, in the order of the keys;
+    /// those that change no result are left out.
+    #[must_use]
+    pub fn edited_since(&self, begun: &Table) -> Vec<Edited> {
+        let keys = COMMON.iter().chain(self.kind.keys()).copied().flatten();
+        edits(keys.copied(), begun, &self.resolved)
     }
 
     /// Replaces the batch size, in samples, as by one that was found to fit into memory.

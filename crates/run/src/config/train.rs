@@ -11,18 +11,21 @@ use updraft_trainer::{
 
 use super::choice::{AutoBatchPlan, BatchesPlan, RecomputePlan, WorkersPlan};
 use super::error::ConfigError;
-use super::key::{Key, Keys};
+use super::key::{Edit, Key, Keys};
 use super::settings::Settings;
 
 const EPOCHS: Key<u64> = Key::new("train.epochs", "passes over the training data")
     .default("10")
-    .check("at least 1", |epochs| *epochs >= 1);
+    .check("at least 1", |epochs| *epochs >= 1)
+.edit(Edit::Reported);
 const BATCH: Key<usize> = Key::new("train.batch", "samples a step")
     .default("64")
-    .check("at least 1", |batch| *batch >= 1);
+    .check("at least 1", |batch| *batch >= 1)
+.edit(Edit::Reported);
 const LEARNING_RATE: Key<f64> = Key::new("train.learning_rate", "the schedule's peak")
     .default("0.002")
-    .check("a finite number above 0", |rate| rate.is_finite() && *rate > 0.0);
+    .check("a finite number above 0", |rate| rate.is_finite() && *rate > 0.0)
+.edit(Edit::Reported);
 const SCHEDULE: Key<Schedule> = Key::new(
     "train.schedule",
     "or `constant`, `cosine-restarts`, `one-cycle`, `step`, `exponential`: the factor of the learning rate over all steps",
@@ -45,7 +48,8 @@ const SCHEDULE: Key<Schedule> = Key::new(
     ("every_steps", "–", "`step`: steps between two drops, at least 1"),
     ("factor", "0.1", "`step`: what remains at each drop, above 0 and at most 1"),
     ("last", "–", "`exponential`: the factor after all steps, above 0 and at most 1"),
-]);
+])
+.edit(Edit::Reported);
 const PLATEAU: Key<Plateau> = Key::new(
     "train.plateau",
     "lowers the learning rate when epochs stop getting better by `train.criterion`",
@@ -55,22 +59,27 @@ const PLATEAU: Key<Plateau> = Key::new(
     ("patience", "10", "epochs without a gain that are tolerated; one more reduces it"),
     ("threshold", "0.0001", "the smallest gain that counts, in the criterion's unit"),
     ("floor", "0", "the smallest product of all reductions, 0 to 1"),
-]);
+])
+.edit(Edit::Reported);
 const OPTIMIZER: Key<OptimizerConfig> =
     Key::new("train.optimizer", "or `sgd` with `momentum`; `weight_decay` for both")
-        .default(r#"{ kind = "adamw", weight_decay = 0.01 }"#);
+        .default(r#"{ kind = "adamw", weight_decay = 0.01 }"#)
+.edit(Edit::Reported);
 const CLIP_NORM: Key<f64> = Key::new("train.clip_norm", "largest global norm of the gradients")
-    .check("a finite number above 0", |norm| norm.is_finite() && *norm > 0.0);
+    .check("a finite number above 0", |norm| norm.is_finite() && *norm > 0.0)
+.edit(Edit::Reported);
 const LOSS_SCALE: Key<LossScale> = Key::new(
     "train.loss_scale",
     "or `static` with `scale`; `dynamic` takes `initial`, `growth`, `backoff`, `interval`, `floor`, `ceiling` and `longest_skips`",
 )
-.depends("`dynamic` where f16 computes, else `none`");
+.depends("`dynamic` where f16 computes, else `none`")
+.edit(Edit::Reported);
 const RECOMPUTE: Key<RecomputePlan> = Key::new(
     "train.recompute",
     "memory for time: `element-wise` is burn's own strategy, `segments` keeps what flows between the network's segments",
 )
-.default(r#""none""#);
+.default(r#""none""#)
+.edit(Edit::Reported);
 const AUTO_BATCH: Key<AutoBatchPlan> = Key::new(
     "train.auto_batch",
     "before the run, finds the largest batch whose step fits into memory, and trains with it",
@@ -80,31 +89,37 @@ const AUTO_BATCH: Key<AutoBatchPlan> = Key::new(
     ("most", "4096", "the largest to try; never more than the training samples"),
     ("head_room", "0.1", "share of the largest that is left free, at least 0 and below 1"),
     ("budget_mib", "what is available", "MiB that the process may hold in RAM"),
-]);
+])
+.edit(Edit::Free);
 const ACCUMULATE: Key<usize> =
     Key::new("train.accumulate", "batches whose mean gradient makes an update")
         .default("1")
-        .check("at least 1", |batches| *batches >= 1);
+        .check("at least 1", |batches| *batches >= 1)
+.edit(Edit::Reported);
 const NON_FINITE: Key<NonFinite> = Key::new(
     "train.non_finite",
     "what follows a loss or gradient that is not finite: `stop`, `skip` with `at_most` in a row, or `ignore`",
 )
-.default(r#"{ kind = "stop" }"#);
+.default(r#"{ kind = "stop" }"#)
+.edit(Edit::Reported);
 const EMA_DECAY: Key<f64> = Key::new(
     "train.ema_decay",
     "keeps, scores and serves a moving average of the parameters; 0.99 to 0.9999",
 )
-.check("at least 0 and below 1", |decay| (0.0..1.0).contains(decay));
+.check("at least 0 and below 1", |decay| (0.0..1.0).contains(decay))
+.edit(Edit::Reported);
 const BATCH_NORMS: Key<BatchesPlan> = Key::new(
     "train.recompute_batch_norms",
     "training batches, or `all`, from which the served model's batch norms are computed at each epoch's end",
 )
-.check("`all` or a whole number of at least 1", |batches| *batches != BatchesPlan::Count(0));
+.check("`all` or a whole number of at least 1", |batches| *batches != BatchesPlan::Count(0))
+.edit(Edit::Reported);
 const CRITERION: Key<Criterion> = Key::new(
     "train.criterion",
     "the metric by which one epoch is better than another: `test-` or `train-` and a metric of the task",
 )
-.default(r#""test-loss""#);
+.default(r#""test-loss""#)
+.edit(Edit::Reported);
 const EARLY_STOP: Key<EarlyStop> = Key::new(
     "train.early_stop",
     "ends the run after epochs without a gain by `train.criterion` and serves the best",
@@ -112,33 +127,40 @@ const EARLY_STOP: Key<EarlyStop> = Key::new(
 .with(&[
     ("patience", "–", "epochs without a gain after which the run ends, at least 1"),
     ("least_gain", "0", "the smallest gain that counts, in the criterion's unit"),
-]);
+])
+.edit(Edit::Reported);
 const TIMING: Key<Timing> =
     Key::new("train.timing", "or `done`, which waits for the device after each phase of a step")
-        .default(r#""submitted""#);
+        .default(r#""submitted""#)
+.edit(Edit::Free);
 const TRANSFER: Key<Transfer> = Key::new(
     "train.transfer",
     "or `ahead`, which moves the next step's first batch to the device while the device computes the backward pass; nothing overlaps on flex",
 )
-.default(r#""when-used""#);
+.default(r#""when-used""#)
+.edit(Edit::Free);
 const WORKERS: Key<WorkersPlan> =
     Key::new("train.workers", "threads that load data; 0 loads on the training thread")
         .default(r#""auto""#)
         .check("`auto` or a whole number from 0 to 256", |workers| {
             !matches!(workers, WorkersPlan::Count(257..))
-        });
+        })
+.edit(Edit::Free);
 const CHECKPOINT_EVERY_STEPS: Key<u64> = Key::new(
     "train.checkpoint_every_steps",
     "also a checkpoint after every so many updates, beside that at each epoch's end",
 )
-.check("at least 1", |steps| *steps >= 1);
+.check("at least 1", |steps| *steps >= 1)
+.edit(Edit::Free);
 const KEEP_CHECKPOINTS: Key<usize> =
     Key::new("train.keep_checkpoints", "how many of the newest checkpoints are kept")
         .default("2")
-        .check("at least 1", |count| *count >= 1);
+        .check("at least 1", |count| *count >= 1)
+.edit(Edit::Free);
 const KEEP_BEST: Key<usize> =
     Key::new("train.keep_best", "how many of the best checkpoints are kept beside them")
-        .default("0");
+        .default("0")
+.edit(Edit::Free);
 
 /// The keys of `train` that every task has.
 pub(super) const KEYS: Keys = &[

@@ -2,7 +2,7 @@
 
 use burn::module::Module;
 use burn::tensor::Device;
-use updraft_trainer::{Control, Evaluation, load_model};
+use updraft_trainer::{Control, Evaluation, first_not_finite, load_model};
 
 use crate::config::Plan;
 use crate::error::RunError;
@@ -15,8 +15,8 @@ use crate::task::{StreamUse, Workload};
 /// autodiff.
 ///
 /// # Errors
-/// [`RunError::NoCheckpoint`], or [`RunError::Checkpoint`] for one that is damaged or of another
-/// model.
+/// [`RunError::NoCheckpoint`], [`RunError::Checkpoint`] or [`RunError::Damaged`] for one that is
+/// damaged or of another model, [`RunError::NotFinite`] for one that diverged.
 pub fn load<M: Module>(fresh: M, plan: &Plan, folder: &RunFolder) -> Result<M, RunError> {
     load_stored(plan.precision.autocast(fresh), plan, folder)
 }
@@ -27,7 +27,16 @@ pub(crate) fn load_stored<M: Module>(
     plan: &Plan,
     folder: &RunFolder,
 ) -> Result<M, RunError> {
-    Ok(load_model(&folder.served_checkpoint(plan)?, fresh)?.valid())
+    let path = folder.served_checkpoint(plan)?;
+    let model = load_model(&path, fresh).map_err(|error| folder.advised(error))?.valid();
+    match first_not_finite(&model) {
+        None => Ok(model),
+        Some(path) => Err(not_finite(folder, format!("parameter `{path}`"))),
+    }
+}
+
+fn not_finite(folder: &RunFolder, what: String) -> RunError {
+    RunError::NotFinite { run: folder.path().to_owned(), what }
 }
 
 pub(super) fn evaluate<W: Workload>(
@@ -42,5 +51,11 @@ pub(super) fn evaluate<W: Workload>(
     let test = workload.streams(plan, StreamUse::Reading)?.test;
     let score =
         updraft_trainer::evaluate(workload.task(), &model, &*test, device, plan.precision, poll)?;
-    Ok(score.map(|score| score.evaluation))
+    match score {
+        // Finite parameters may still overflow.
+        Some(score) if !score.evaluation.loss().is_finite() => {
+            Err(not_finite(folder, "the loss".to_owned()))
+        }
+        score => Ok(score.map(|score| score.evaluation)),
+    }
 }

@@ -18,7 +18,7 @@ use crate::environment::Environment;
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::held::Held;
-use crate::record::{Metrics, RunSchema};
+use crate::record::{Metrics, RecordedMetrics, RunSchema, read_metrics};
 use crate::task::{Ability, PICTURES, StreamUse, Workload};
 use crate::utilization::Utilization;
 
@@ -58,7 +58,7 @@ pub struct Beginning<'a> {
     pub metrics: &'a [MetricSpec],
     /// What was measured of the device, in words, where it was measured.
     pub peak: Option<String>,
-    /// Messages about caches and other files.
+    /// Messages about caches and other files, and about edits of the plan of a run that goes on.
     pub notes: Vec<String>,
 }
 
@@ -137,6 +137,8 @@ pub(super) fn train<W: Workload>(
     let Training { plan, device: plain, selection, runs, resumed, began } = training;
     let (started, cpu_before) = began;
     let task = workload.task();
+    // Before anything of the run is read: another process may be writing it.
+    let mut held = resumed.as_ref().map(RunFolder::lock).transpose()?;
     let streams = workload.streams(plan, StreamUse::Training)?;
     if streams.train.batches() == 0 {
         let (samples, batch) = (streams.train.samples(), streams.train.batch());
@@ -160,14 +162,29 @@ pub(super) fn train<W: Workload>(
     let multiply_adds = workload.multiply_adds(&model);
     let curves = workload.curves(&model);
     let optimizer = plan.train.optimizer.init();
+    let about = workload.about();
+    let mut notes = about.notes;
+    let mut recorded = RecordedMetrics::default();
     let run = match &resumed {
         Some(folder) => {
+            folder.refuse_other_model(plan)?;
             workload.check(folder)?;
-            Run::resume(&folder.newest_checkpoint()?, model, optimizer)?
+            notes.extend(folder.edits(plan)?.iter().map(|edited| format!("edited: {edited}")));
+            let run = Run::resume(&folder.newest_checkpoint()?, model, optimizer);
+            let run = run.map_err(|error| match error {
+                TrainError::Checkpoint { cause } => folder.advised(cause),
+                other => other.into(),
+            })?;
+            recorded = read_metrics(folder)?;
+            notes.extend(recorded.damage());
+            let aside = folder.set_aside()?;
+            if aside > 0 {
+                notes.push(format!("later checkpoints renamed to `set-aside-step-…`: {aside}"));
+            }
+            run
         }
         None => Run::new(model, optimizer),
     };
-    let about = workload.about();
     let metrics = metric_specs(task);
     let schema = RunSchema::new(
         plan.kind().name(),
@@ -180,6 +197,7 @@ pub(super) fn train<W: Workload>(
         Some(folder) => folder,
         None => {
             let folder = RunFolder::create(runs, plan)?;
+            held = Some(folder.lock()?);
             workload.write(&folder)?;
             folder
         }
@@ -200,11 +218,11 @@ pub(super) fn train<W: Workload>(
         short: about.short,
         metrics: &metrics,
         peak: measured.as_ref().map(Utilization::line),
-        notes: about.notes,
+        notes,
     })?;
     let utilization = if plan.log.utilization { measured.transpose()? } else { None };
     let mut record = Record {
-        metrics: Metrics::open(&folder, &plan.log, &schema, run.step())?,
+        metrics: Metrics::open(&folder, &plan.log, &schema, (run.step(), recorded))?,
         held: Held::start(plain)?,
         utilization,
     };
@@ -262,6 +280,7 @@ pub(super) fn train<W: Workload>(
             checkpoint: checkpoint.strip_prefix(folder.path()).unwrap_or(&checkpoint).to_owned(),
         },
     )?;
+    drop(held);
     Ok(Trained { folder, ending, test, wall_s, cpu_s })
 }
 

@@ -1,8 +1,8 @@
 //! The metrics of a run, one JSON object a line, and the files that are made of them.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufReader, BufWriter, Write};
+use std::path::PathBuf;
 
 use serde_json::Value;
 use updraft_trainer::Event;
@@ -11,6 +11,7 @@ use super::event_file::EventFile;
 use super::schema::RunSchema;
 use super::table::{Columns, Table};
 use super::trace::Trace;
+use crate::bounded::{LINE_BYTES, read_line};
 use crate::config::LogPlan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -27,7 +28,8 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Opens a run's metrics, cut back to what was measured before update `step`.
+    /// Opens a run's metrics, cut back to what was measured before update `step` of what is
+    /// `recorded` so far.
     ///
     /// A run that was killed after its last checkpoint has written lines that the resumed run
     /// will write again.
@@ -35,27 +37,30 @@ impl Metrics {
         folder: &RunFolder,
         plan: &LogPlan,
         schema: &RunSchema,
-        step: u64,
+        (step, recorded): (u64, RecordedMetrics),
     ) -> Result<Self, RunError> {
         let path = folder.path().join(METRICS);
         let failed = |cause| RunError::io("write", &path, cause);
-        let mut kept = Vec::new();
-        if step > 0 {
-            for (line, value) in read_lines(folder.path())? {
-                let reached = value["step"].as_u64().unwrap_or(u64::MAX);
-                let is_step = value["event"] == "step";
-                if (is_step && reached < step) || (!is_step && reached <= step) {
-                    kept.push((line, value));
-                }
-            }
-        }
+        let is_before = |value: &Value| {
+            let reached = value["step"].as_u64().unwrap_or(u64::MAX);
+            let is_step = value["event"] == "step";
+            step > 0 && ((is_step && reached < step) || (!is_step && reached <= step))
+        };
+        let lines = recorded.texts.into_iter().zip(recorded.lines);
+        let kept: Vec<(String, Value)> = lines.filter(|(_, value)| is_before(value)).collect();
         let partial = folder.path().join(format!(".{METRICS}.partial"));
-        let mut file = BufWriter::new(File::create(&partial).map_err(failed)?);
-        for (line, _) in &kept {
-            writeln!(file, "{line}").map_err(failed)?;
-        }
-        file.flush().map_err(failed)?;
-        fs::rename(&partial, &path).map_err(failed)?;
+        let write = || -> io::Result<BufWriter<File>> {
+            let mut file = BufWriter::new(File::create(&partial)?);
+            kept.iter().try_for_each(|(line, _)| writeln!(file, "{line}"))?;
+            file.flush()?;
+            fs::rename(&partial, &path)?;
+            Ok(file)
+        };
+        let file = write().map_err(|cause| {
+            // A full disk is not left fuller.
+            let _ = fs::remove_file(&partial);
+            failed(cause)
+        })?;
         let tables = match plan.csv {
             true => vec![
                 Table::create(folder.path(), "steps.csv", Columns::of_steps(schema))?,
@@ -117,28 +122,56 @@ impl Metrics {
     }
 }
 
+/// The lines of a run's `metrics.jsonl`.
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct RecordedMetrics {
+    /// Those that are whole, each parsed, in their order.
+    pub lines: Vec<Value>,
+    /// The numbers of those that are damaged, from 1: not JSON, or not UTF-8. A last line that a
+    /// kill cut off is not among them.
+    pub damaged: Vec<u64>,
+    /// The texts of [`lines`](Self::lines).
+    texts: Vec<String>,
+}
+
+impl RecordedMetrics {
+    /// What to say of damaged lines; `None` without one.
+    #[must_use]
+    pub fn damage(&self) -> Option<String> {
+        let (first, count) = (self.damaged.first()?, self.damaged.len());
+        Some(match count {
+            1 => format!("line {first} of metrics.jsonl is damaged and was left out"),
+            _ => format!("{count} damaged lines of metrics.jsonl, from line {first} on, were left out"),
+        })
+    }
+}
+
 /// The lines of a run's `metrics.jsonl`; none where there is no file.
 ///
 /// # Errors
 /// [`RunError::Io`].
-pub fn read_metrics(folder: &RunFolder) -> Result<Vec<Value>, RunError> {
-    Ok(read_lines(folder.path())?.into_iter().map(|(_, value)| value).collect())
-}
-
-/// The whole lines of a run's metrics, each parsed; a line cut off by a kill is left
-/// out.
-fn read_lines(run: &Path) -> Result<Vec<(String, Value)>, RunError> {
-    let path = run.join(METRICS);
+pub fn read_metrics(folder: &RunFolder) -> Result<RecordedMetrics, RunError> {
+    let path = folder.path().join(METRICS);
+    let mut recorded = RecordedMetrics::default();
     if !path.exists() {
-        return Ok(Vec::new());
+        return Ok(recorded);
     }
     let failed = |cause| RunError::io("read", &path, cause);
-    let mut lines = Vec::new();
-    for line in BufReader::new(File::open(&path).map_err(failed)?).lines() {
-        let line = line.map_err(failed)?;
-        if let Ok(value) = serde_json::from_str(&line) {
-            lines.push((line, value));
+    let mut file = BufReader::new(File::open(&path).map_err(failed)?);
+    let mut number = 0;
+    while let Some((line, has_end)) = read_line(&mut file, LINE_BYTES).map_err(failed)? {
+        number += 1;
+        let text = line.and_then(|line| String::from_utf8(line).ok());
+        match text.and_then(|text| Some((serde_json::from_str(&text).ok()?, text))) {
+            Some((value, text)) => {
+                recorded.lines.push(value);
+                recorded.texts.push(text);
+            }
+            None if has_end => recorded.damaged.push(number),
+            // A kill cut it off.
+            None => {}
         }
     }
-    Ok(lines)
+    Ok(recorded)
 }

@@ -10,5 +10,5 @@ mod table;
 mod trace;
 
 pub(crate) use metrics::Metrics;
-pub use metrics::read_metrics;
+pub use metrics::{RecordedMetrics, read_metrics};
 pub use schema::RunSchema;

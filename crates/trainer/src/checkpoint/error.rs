@@ -54,6 +54,36 @@ pub enum CheckpointError {
         /// The limit.
         limit: u64,
     },
+    /// The folder of checkpoints is gone.
+    #[error("`{path}` is no longer there: the run's folder was moved or removed while it trained")]
+    Gone {
+        /// Where it was.
+        path: PathBuf,
+    },
+    /// A number of a state file is one that no run reaches.
+    #[error("`{path}` is not the state of a run: `{field}` is {value}; expected {expected}")]
+    State {
+        /// The file.
+        path: PathBuf,
+        /// The number's place in the file.
+        field: String,
+        /// What it is.
+        value: String,
+        /// What it may be.
+        expected: &'static str,
+    },
+    /// A tensor has numbers of another kind than the model's.
+    #[error("`{path}`: `{tensor}` is of type {found}; the model's is of {expected}")]
+    TensorKind {
+        /// The file.
+        path: PathBuf,
+        /// The tensor's path in the model.
+        tensor: String,
+        /// `floating point`, `integers` or `booleans`.
+        expected: &'static str,
+        /// Its type.
+        found: String,
+    },
     /// A file's bytes are not the ones that were written.
     #[error("`{path}` is damaged: its SHA-256 is {found}, the manifest says {expected}")]
     Damaged {

@@ -10,6 +10,12 @@ use super::load::state;
 /// Ending of a folder that is about to be replaced by a newer one of its name.
 pub(super) const REPLACED: &str = "replaced";
 
+/// Ending of a folder that is being written.
+pub(super) const PARTIAL: &str = "partial";
+
+/// What the name of a checkpoint begins with that was set aside.
+const SET_ASIDE: &str = "set-aside-";
+
 /// Ending of a folder that is being deleted.
 const DELETED: &str = "deleted";
 
@@ -27,23 +33,50 @@ pub struct Keep {
 /// # Errors
 /// [`CheckpointError::Io`] when the folder cannot be listed.
 pub fn list(folder: &Path) -> Result<Vec<PathBuf>, CheckpointError> {
-    let mut found: Vec<(String, PathBuf)> = Vec::new();
+    let mut found: Vec<(u64, PathBuf)> = Vec::new();
     for path in entries(folder)? {
-        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+        let Some((name, step)) = named(&path) else { continue };
         // A save that was killed while it replaced a checkpoint left the old one under this name.
-        let replaced =
-            name.strip_prefix('.').and_then(|name| name.strip_suffix(&format!(".{REPLACED}")));
-        let name = match replaced {
-            Some(name) if folder.join(name).exists() => continue,
-            Some(name) => name,
-            None => name,
-        };
-        if name.starts_with("step-") && path.join(MANIFEST).is_file() {
-            found.push((name.to_owned(), path));
+        let is_replaced = path.file_name().is_some_and(|own| own != name);
+        if !(is_replaced && folder.join(name).exists()) && path.join(MANIFEST).is_file() {
+            found.push((step, path));
         }
     }
     found.sort();
     Ok(found.into_iter().map(|(_, path)| path).collect())
+}
+
+/// The step of a checkpoint, by its name; `None` for another path.
+#[must_use]
+pub fn step(path: &Path) -> Option<u64> {
+    named(path).map(|(_, step)| step)
+}
+
+/// The name of a checkpoint, also of one that is about to be replaced, and its step.
+fn named(path: &Path) -> Option<(&str, u64)> {
+    let name = path.file_name()?.to_str()?;
+    let replaced = name.strip_prefix('.').and_then(|name| name.strip_suffix(REPLACED)?.strip_suffix('.'));
+    let name = replaced.unwrap_or(name);
+    Some((name, name.strip_prefix("step-")?.parse().ok()?))
+}
+
+/// Renames the checkpoints of later steps to `set-aside-step-…`, where nothing takes them for
+/// checkpoints; returns how many.
+///
+/// # Errors
+/// [`CheckpointError::Io`] when the folder cannot be listed or one cannot be renamed.
+pub fn set_aside(folder: &Path, after: u64) -> Result<usize, CheckpointError> {
+    let mut count = 0;
+    for path in list(folder)? {
+        let Some((name, _)) = named(&path).filter(|(_, step)| *step > after) else { continue };
+        let place = folder.join(format!("{SET_ASIDE}{name}"));
+        if place.exists() {
+            fs::remove_dir_all(&place).map_err(|source| fault("delete", &place, source))?;
+        }
+        fs::rename(&path, &place).map_err(|source| fault("rename", &path, source))?;
+        count += 1;
+    }
+    Ok(count)
 }
 
 /// The best checkpoint under `folder` that ends an epoch, by the criterion of the newest of them;
@@ -55,7 +88,8 @@ pub fn best(folder: &Path) -> Result<Option<PathBuf>, CheckpointError> {
     Ok(ranked(list(folder)?)?.into_iter().next())
 }
 
-/// Deletes all but the newest and the best checkpoints under `folder`.
+/// Deletes all but the newest and the best checkpoints under `folder`, and what a kill left of
+/// others.
 ///
 /// Where the best are kept, so is an old one whose state cannot be read: it may be the best, and
 /// a run that saves others need not end.
@@ -64,7 +98,10 @@ pub fn best(folder: &Path) -> Result<Option<PathBuf>, CheckpointError> {
 /// [`CheckpointError`] when the folder cannot be listed or a checkpoint cannot be deleted.
 pub fn prune(folder: &Path, keep: &Keep) -> Result<(), CheckpointError> {
     for path in entries(folder)? {
-        let is_left = path.extension().is_some_and(|end| end == DELETED);
+        let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        // What a kill left, of a deletion or of a save.
+        let is_left =
+            is_hidden && path.extension().is_some_and(|end| end == DELETED || end == PARTIAL);
         if is_left {
             fs::remove_dir_all(&path).map_err(|source| fault("delete", &path, source))?;
         }

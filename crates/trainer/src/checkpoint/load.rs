@@ -9,8 +9,9 @@ use burn::tensor::Bytes;
 
 use super::error::CheckpointError;
 use super::files::{AVERAGE, MODEL, Manifest, OPTIMIZER, SERVED, STATE};
+use super::kinds::check_kinds;
 use super::optimizer::{require_state, restored};
-use super::state::{RunState, StoredState};
+use super::state::{RunState, StoredState, check_numbers};
 
 /// The content of a checkpoint that a run resumes from.
 pub struct Loaded<M> {
@@ -89,8 +90,10 @@ pub(crate) fn state(path: &Path) -> Result<RunState, CheckpointError> {
 
 fn stored_state(path: &Path) -> Result<StoredState, CheckpointError> {
     let bytes = Manifest::read(path)?.read_file(path, STATE)?;
-    serde_json::from_slice(&bytes)
-        .map_err(|cause| CheckpointError::Json { path: path.join(STATE), cause })
+    let json = |cause| CheckpointError::Json { path: path.join(STATE), cause };
+    let stored: serde_json::Value = serde_json::from_slice(&bytes).map_err(json)?;
+    check_numbers(path, &stored)?;
+    serde_json::from_value(stored).map_err(json)
 }
 
 fn read_model<M: Module>(
@@ -101,6 +104,7 @@ fn read_model<M: Module>(
 ) -> Result<M, CheckpointError> {
     let bytes = manifest.read_file(path, name)?;
     let record = |cause| CheckpointError::Record { path: path.join(name), cause };
+    check_kinds(&path.join(name), &bytes, &model)?;
     let stored = ModuleRecord::from_bytes(Bytes::from_bytes_vec(bytes)).map_err(record)?;
     model.try_load_record(stored).map_err(record)
 }

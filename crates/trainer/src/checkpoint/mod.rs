@@ -11,13 +11,14 @@
 mod error;
 mod files;
 mod keep;
+mod kinds;
 mod load;
 mod optimizer;
 mod save;
 mod state;
 
 pub use error::CheckpointError;
-pub use keep::{Keep, best, list, prune};
+pub use keep::{Keep, best, list, prune, set_aside, step};
 pub(crate) use load::state;
 pub use load::{Loaded, check, load, load_model};
 pub use save::{Snapshot, save};

@@ -44,6 +44,11 @@ pub(super) fn restored(
         .filter_map(|(name, tensor)| Some((tensor.parameter?, name)))
         .collect();
     let expected = stored(saved.clone()).map_err(pack)?;
+    // Before burn restores it, which panics where a tensor names no parameter.
+    let is_owned = |tensor: &Stored| tensor.parameter.is_some_and(|id| owners.contains_key(&id));
+    if let Some((name, _)) = expected.iter().find(|(_, tensor)| !is_owned(tensor)) {
+        return Err(state(name.clone(), "belongs to no parameter of the model"));
+    }
     let steps = scalars(&saved).map_err(pack)?;
     // burn creates the state on its default device, not on the model's, and panics where that is a
     // GPU that is missing.

@@ -13,7 +13,7 @@ use super::files::{
     AVERAGE, EXPORT, MANIFEST, MODEL, Manifest, OPTIMIZER, SERVED, STATE, flush_names,
     write_flushed,
 };
-use super::keep::{REPLACED, discard, hidden};
+use super::keep::{PARTIAL, REPLACED, discard, hidden};
 use super::optimizer::without_state;
 use super::state::{RunState, StoredState};
 
@@ -41,19 +41,31 @@ impl<M> std::fmt::Debug for Snapshot<'_, M> {
 /// Writes a checkpoint under `folder` and returns its path.
 ///
 /// # Errors
-/// [`CheckpointError`]; a hidden folder may be left behind, which the next save clears.
+/// [`CheckpointError`]; what was written is removed then.
 pub fn save<M: Module>(
     folder: &Path,
     snapshot: &Snapshot<'_, M>,
 ) -> Result<PathBuf, CheckpointError> {
     let name = format!("step-{:08}", snapshot.state.step);
-    let partial = hidden(folder, &name, "partial");
+    let partial = hidden(folder, &name, PARTIAL);
     let whole = folder.join(name);
     if partial.exists() {
         fs::remove_dir_all(&partial).map_err(|source| fault("clear", &partial, source))?;
     }
     fs::create_dir_all(&partial).map_err(|source| fault("create", &partial, source))?;
+    let saved = write_all(&partial, snapshot).and_then(|()| into_place(folder, &partial, &whole));
+    if saved.is_err() {
+        // A full disk is not left fuller; the error says what went wrong.
+        let _ = fs::remove_dir_all(&partial);
+    }
+    saved.map(|()| whole)
+}
 
+/// Writes every file of a checkpoint, the manifest last.
+fn write_all<M: Module>(
+    partial: &Path,
+    snapshot: &Snapshot<'_, M>,
+) -> Result<(), CheckpointError> {
     // `valid` brings the running statistics of batch norms up to date; a plain record is one
     // update behind.
     let model = snapshot.model.valid();
@@ -87,9 +99,7 @@ pub fn save<M: Module>(
     write(STATE, &bytes)?;
     let bytes = serde_json::to_vec_pretty(&manifest).map_err(|source| json(MANIFEST, source))?;
     write_flushed(&partial.join(MANIFEST), &bytes)?;
-    flush_names(&partial)?;
-    into_place(folder, &partial, &whole)?;
-    Ok(whole)
+    flush_names(partial)
 }
 
 /// Renames a finished folder to its name; an older one of that name stays whole until then.

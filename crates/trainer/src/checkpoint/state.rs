@@ -1,9 +1,14 @@
 //! The state of a run between two steps.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use updraft_data::LoaderState;
 use updraft_precision::LossScaleState;
 
+use super::error::CheckpointError;
+use super::files::STATE;
 use crate::criterion::{EpochScore, Record};
 use crate::metric::{Evaluation, LossSums, stored};
 use crate::plateau::PlateauState;
@@ -53,5 +58,65 @@ impl RunState {
     #[must_use]
     pub fn score(&self) -> Option<f64> {
         self.score.as_ref().map(EpochScore::value)
+    }
+}
+
+/// The largest count in a state, 2⁵³: no run counts so far, and sums and products with what a run
+/// adds stay within 64 bits.
+const MOST: u64 = 1 << 53;
+
+/// The one field whose numbers are no counts: every seed is allowed.
+const SEED: &str = "seed";
+
+/// Refuses counts that no run reaches, wherever they are in a state: a run adds to them.
+pub(super) fn check_numbers(folder: &Path, state: &Value) -> Result<(), CheckpointError> {
+    match first_bad(state, &mut Vec::new()) {
+        None => Ok(()),
+        Some((field, value)) => {
+            let expected = "a number of at most 2^53, not below 0 where it counts";
+            Err(CheckpointError::State { path: folder.join(STATE), field, value, expected })
+        }
+    }
+}
+
+fn first_bad<'a>(value: &'a Value, path: &mut Vec<&'a str>) -> Option<(String, String)> {
+    match value {
+        Value::Number(number) => {
+            let is_counted = number.is_u64() && path.last() != Some(&SEED);
+            let is_bad = is_counted && number.as_u64().is_some_and(|count| count > MOST);
+            (is_bad || number.is_i64() && number.as_i64() < Some(0))
+                .then(|| (path.join("."), number.to_string()))
+        }
+        Value::Array(values) => values.iter().find_map(|value| first_bad(value, path)),
+        Value::Object(fields) => fields.iter().find_map(|(name, value)| {
+            path.push(name);
+            let found = first_bad(value, path);
+            path.pop();
+            found
+        }),
+        Value::Null | Value::Bool(_) | Value::String(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn counts_that_no_run_reaches_are_refused_by_their_place() {
+        let whole = json!({ "step": 12, "sums": { "samples": MOST, "losses": [[-0.5, 1e300]] },
+                            "loader": { "seed": u64::MAX, "position": 3 }, "test": null });
+        assert!(check_numbers(Path::new("a"), &whole).is_ok());
+        for (state, said) in [
+            (json!({ "step": u64::MAX }), "state.json` is not the state of a run: `step` is 18446744073709551615"),
+            (json!({ "sums": { "samples": u64::MAX } }), "`sums.samples` is 18446744073709551615"),
+            (json!({ "epoch_score": { "correct": [1, MOST + 1] } }), "`epoch_score.correct` is 9007199254740993"),
+            (json!({ "loader": { "position": -1 } }), "`loader.position` is -1"),
+        ] {
+            let error = check_numbers(Path::new("a"), &state).expect_err("refused").to_string();
+            assert!(error.contains(said), "{error}");
+        }
     }
 }

@@ -7,32 +7,39 @@ use updraft_data::{
     Zoom,
 };
 
-use crate::config::{ConfigError, Key, Keys, Settings};
+use crate::config::{ConfigError, Edit, Key, Keys, Settings};
 
 const FLIP: Key<bool> =
-    Key::new("augment.flip", "mirror half of the training images").default("false");
+    Key::new("augment.flip", "mirror half of the training images").default("false")
+.edit(Edit::Reported);
 const TRANSLATE: Key<usize> =
     Key::new("augment.translate", "shift by up to so many pixels, reflecting the border")
-        .default("0");
+        .default("0")
+.edit(Edit::Reported);
 const ROTATE: Key<f32> =
     Key::new("augment.rotate", "turn by up to so many degrees either way, reflecting the border")
-        .default("0.0");
+        .default("0.0")
+.edit(Edit::Reported);
 const ZOOM: Key<Zoom> = Key::new(
     "augment.zoom",
     "`min_factor` and `max_factor`: magnify about the center, reflecting the border",
-);
+)
+.edit(Edit::Reported);
 const CROP: Key<RandomResizedCrop> = Key::new(
     "augment.random_resized_crop",
     "`min_area` (0.08) and `max_stretch` (4/3): stretch a random part over the whole",
-);
+)
+.edit(Edit::Reported);
 const JITTER: Key<ColorJitter> = Key::new(
     "augment.color_jitter",
     "`brightness`, `contrast`, `saturation` (0 to 1) and `hue` (turns, 0 to 0.5): the strongest change of each, 0 where not given",
-);
+)
+.edit(Edit::Reported);
 const MIX_UP: Key<MixUp> = Key::new(
     "augment.mix_up",
     "`alpha`: mixes each image and its class with the next of its batch by a share drawn from Beta(`alpha`, `alpha`); with cross-entropy, binary cross-entropy and squared errors only",
-);
+)
+.edit(Edit::Reported);
 
 /// The keys of `augment`.
 pub(super) const KEYS: Keys = &[&FLIP, &TRANSLATE, &ROTATE, &ZOOM, &CROP, &JITTER, &MIX_UP];

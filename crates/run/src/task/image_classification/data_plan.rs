@@ -6,50 +6,63 @@ use serde::{Deserialize, Serialize};
 use updraft_data::{Cue, GeneratedConfig};
 
 use super::supply::{CACHE, CachePlan, FAULTS, FaultsPlan, read_supply};
-use crate::config::{AnyKey as _, ConfigError, Key, Keys, Settings};
+use crate::config::{AnyKey as _, ConfigError, Edit, Key, Keys, Settings};
 
 const SOURCE: Key<SourceName> =
     Key::new("data.source", "or `archives`, `folders`, `manifest`, `cifar-10`, `cifar-100`")
-        .default(r#""generated""#);
-const DIR: Key<PathBuf> = Key::new("data.dir", "the data folder; `--data` comes before it");
-const HOW_TO_GET: Key<String> = Key::new("data.how_to_get", "printed when the data is missing");
+        .default(r#""generated""#)
+.edit(Edit::Reported);
+const DIR: Key<PathBuf> = Key::new("data.dir", "the data folder; `--data` comes before it")
+.edit(Edit::Free);
+const HOW_TO_GET: Key<String> = Key::new("data.how_to_get", "printed when the data is missing")
+.edit(Edit::Free);
 const TRAIN: Key<PathBuf> = Key::new(
     "data.train",
     "name inside the data folder: an archive `.tar` or `.tar.gz` of `class/file`, a folder of the same, or a manifest `.csv` or `.tsv`",
-);
-const TEST: Key<PathBuf> = Key::new("data.test", "the same for the test images");
+)
+.edit(Edit::Reported);
+const TEST: Key<PathBuf> = Key::new("data.test", "the same for the test images")
+.edit(Edit::Reported);
 const TEST_FRACTION: Key<f64> = Key::new(
     "data.test_fraction",
     "share of each class held out where there is no `data.test`; folders and manifests only",
 )
 .default("0.2")
-.check("above 0 and below 1", |share| *share > 0.0 && *share < 1.0);
+.check("above 0 and below 1", |share| *share > 0.0 && *share < 1.0)
+.edit(Edit::Reported);
 const INFLATE_TO: Key<PathBuf> = Key::new(
     "data.inflate_to",
     "archives only: a folder that gzipped ones are inflated into once, to be read there; else into memory, up to 4 GiB",
-);
+)
+.edit(Edit::Free);
 const PATH_COLUMN: Key<String> =
     Key::new("data.path_column", "manifest only: where an image lies, from the manifest's folder")
-        .default(r#""path""#);
+        .default(r#""path""#)
+.edit(Edit::Reported);
 const CLASS_COLUMN: Key<String> =
-    Key::new("data.class_column", "manifest only: what an image's class is").default(r#""class""#);
+    Key::new("data.class_column", "manifest only: what an image's class is").default(r#""class""#)
+.edit(Edit::Reported);
 const FILES: Key<PathBuf> = Key::new(
     "data.files",
     "CIFAR only: its binary version inside the data folder, unpacked or as `.tar` or `.tar.gz`",
 )
-.default(r#"".""#);
+.default(r#"".""#)
+.edit(Edit::Reported);
 const LABELS: Key<Cifar100Labels> =
     Key::new("data.labels", "cifar-100 only: a hundred classes, or `coarse`, twenty groups")
         .default(r#""fine""#);
 const CUE: Key<Cue> =
     Key::new("data.cue", "generated only: `color`, `brightness` or `both` distinguish the classes")
-        .default(r#""both""#);
+        .default(r#""both""#)
+.edit(Edit::Reported);
 const TRAIN_IMAGES: Key<usize> = Key::new("data.train_images", "generated only")
     .default("3000")
-    .check("10 to 10000000 images", |images| (10..=10_000_000).contains(images));
+    .check("10 to 10000000 images", |images| (10..=10_000_000).contains(images))
+.edit(Edit::Reported);
 const TEST_IMAGES: Key<usize> = Key::new("data.test_images", "generated only")
     .default("1000")
-    .check("10 to 10000000 images", |images| (10..=10_000_000).contains(images));
+    .check("10 to 10000000 images", |images| (10..=10_000_000).contains(images))
+.edit(Edit::Reported);
 const HEIGHT: Key<usize> = Key::new("data.height", "images are resized to so many rows")
     .default("32")
     .check("8 to 4096 pixels", |pixels| (8..=4096).contains(pixels));

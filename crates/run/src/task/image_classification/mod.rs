@@ -32,7 +32,7 @@ use self::sources::find_sources;
 use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
 use super::quantizable::Quantizable;
 use super::serving::Serving;
-use crate::config::{ConfigError, Key, Keys, Plan, Settings, TaskDefault, TrainPlan};
+use crate::config::{ConfigError, Edit, Key, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::operation::AnyWorkload;
@@ -41,13 +41,15 @@ const LOSS: Key<ClassLoss> = Key::new(
     "train.loss",
     "or `focal` with `gamma`, `binary-cross-entropy`, `asymmetric` with `positive_focus`, `negative_focus` and `margin`, `mean-squared-error`",
 )
-.default(r#"{ kind = "cross-entropy" }"#);
+.default(r#"{ kind = "cross-entropy" }"#)
+.edit(Edit::Reported);
 const LABEL_SMOOTHING: Key<f32> = Key::new(
     "train.label_smoothing",
     "share of each label spread over all classes; cross-entropy only",
 )
 .default("0.0")
-.check("at least 0 and below 1", |share| (0.0..1.0).contains(share));
+.check("at least 0 and below 1", |share| (0.0..1.0).contains(share))
+.edit(Edit::Reported);
 
 /// The task.
 #[derive(Debug)]

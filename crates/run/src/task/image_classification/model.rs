@@ -13,7 +13,7 @@ use updraft_trainer::Streams;
 
 use super::data_plan::DataPlan;
 use super::network::Network;
-use crate::config::{ConfigError, Key, Keys, Settings};
+use crate::config::{ConfigError, Edit, Key, Keys, Settings};
 use crate::error::RunError;
 
 const KIND: Key<ModelKind> =
@@ -30,7 +30,8 @@ const STEM_STRIDE: Key<usize> =
         .check("1 or 2", |stride| [1, 2].contains(stride));
 const DROPOUT: Key<f64> = Key::new("model.dropout", "before each layer of the classifier")
     .default("0.0")
-    .check("at least 0 and below 1", |share| (0.0..1.0).contains(share));
+    .check("at least 0 and below 1", |share| (0.0..1.0).contains(share))
+.edit(Edit::Reported);
 const LUMA: Key<LumaStandard> =
     Key::new("model.luma", "dual-pathway only: `bt709` or `bt601`").default(r#""bt709""#);
 const POINTS: Key<Vec<IntegrationPoint>> =

@@ -10,6 +10,7 @@ use updraft_precision::Policy;
 use super::data::normalization;
 use super::data_plan::DataPlan;
 use super::model::Classifier;
+use crate::bounded::{self, IMAGE_BYTES};
 use crate::error::RunError;
 use crate::task::{ClassProbability, Outcome, Predicted, Serving};
 
@@ -44,7 +45,7 @@ impl<N: Classifier> Serving for ImageClassifier<N> {
 
     /// Classifies an image file: JPEG, PNG or TIFF, of any size.
     fn predict(&self, path: &Path) -> Result<Vec<Predicted>, RunError> {
-        let bytes = std::fs::read(path).map_err(|cause| RunError::io("read", path, cause))?;
+        let bytes = bounded::read(path, IMAGE_BYTES)?;
         let name = path.display().to_string();
         let (height, width) = self.size;
         let image = decode(&bytes, &name)?.resize(height, width);
@@ -52,6 +53,10 @@ impl<N: Classifier> Serving for ImageClassifier<N> {
         let images = Tensor::<4>::from_data(pixels, &self.device).cast(self.policy.compute);
         let logits = self.network.classify(images).cast(self.policy.output);
         let probabilities = softmax(logits, 1).into_data();
+        if !probabilities.iter::<f32>().all(f32::is_finite) {
+            let cause = "the model's answer for it is not finite".into();
+            return Err(RunError::Input { path: path.to_owned(), cause });
+        }
         let pairs = self.classes.iter().zip(probabilities.iter::<f32>());
         let mut classes: Vec<ClassProbability> = pairs
             .map(|(class, probability)| ClassProbability { class: class.clone(), probability })

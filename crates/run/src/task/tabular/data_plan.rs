@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use updraft_data::{Delimiter, Formula};
 
-use crate::config::{ConfigError, Key, Keys, Settings};
+use crate::config::{ConfigError, Edit, Key, Keys, Settings};
 use crate::error::RunError;
 use crate::task::place::{Place, refuse_folder};
 
 const SOURCE: Key<SourceName> =
-    Key::new("data.source", "`formula` or `files`").default(r#""formula""#);
+    Key::new("data.source", "`formula` or `files`").default(r#""formula""#)
+.edit(Edit::Reported);
 const FORMULA: Key<FormulaPlan> = Key::new(
     "data.formula",
     "formula only: or `friedman1`, `product`: what `updraft_data::Formula` names so",
@@ -21,22 +22,29 @@ const NOISE: Key<f32> = Key::new(
     "formula only: standard deviation of what is added to the values of training rows",
 )
 .default("0.0")
-.check("a finite number of at least 0", |noise| noise.is_finite() && *noise >= 0.0);
+.check("a finite number of at least 0", |noise| noise.is_finite() && *noise >= 0.0)
+.edit(Edit::Reported);
 const TRAIN_ROWS: Key<usize> = Key::new("data.train_rows", "formula only")
     .default("2000")
-    .check("10 to 10000000 rows", |rows| (10..=10_000_000).contains(rows));
+    .check("10 to 10000000 rows", |rows| (10..=10_000_000).contains(rows))
+.edit(Edit::Reported);
 const TEST_ROWS: Key<usize> = Key::new("data.test_rows", "formula only")
     .default("1000")
-    .check("10 to 10000000 rows", |rows| (10..=10_000_000).contains(rows));
+    .check("10 to 10000000 rows", |rows| (10..=10_000_000).contains(rows))
+.edit(Edit::Reported);
 const FILES: Key<Vec<PathBuf>> =
     Key::new("data.files", "files only: one or several, of the same columns")
         .check("a list of at least one file, none of them twice", |files| {
             !files.is_empty() && !has_repeats(files)
-        });
-const DIR: Key<PathBuf> = Key::new("data.dir", "the data folder; `--data` comes before it");
-const HOW_TO_GET: Key<String> = Key::new("data.how_to_get", "printed when the data is missing");
+        })
+.edit(Edit::Reported);
+const DIR: Key<PathBuf> = Key::new("data.dir", "the data folder; `--data` comes before it")
+.edit(Edit::Free);
+const HOW_TO_GET: Key<String> = Key::new("data.how_to_get", "printed when the data is missing")
+.edit(Edit::Free);
 const DELIMITER: Key<DelimiterPlan> =
-    Key::new("data.delimiter", "files only: or `semicolon`, `tab`").default(r#""comma""#);
+    Key::new("data.delimiter", "files only: or `semicolon`, `tab`").default(r#""comma""#)
+.edit(Edit::Reported);
 const COLUMNS: Key<Vec<String>> =
     Key::new("data.columns", "the names of all columns, where the first line is a row already")
         .check("a list of names, none of them twice", |columns| !has_repeats(columns));
@@ -65,7 +73,8 @@ const TEST_FRACTION: Key<f64> = Key::new(
     "files only: share of the rows held out, the same in each tenth of the target's values",
 )
 .default("0.2")
-.check("above 0 and below 1", |share| *share > 0.0 && *share < 1.0);
+.check("above 0 and below 1", |share| *share > 0.0 && *share < 1.0)
+.edit(Edit::Reported);
 
 /// The keys of `data`.
 pub(super) const KEYS: Keys = &[

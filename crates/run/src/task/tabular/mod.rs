@@ -25,7 +25,7 @@ use self::model::ModelPlan;
 use self::regress::Regress;
 use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
 use super::serving::Serving;
-use crate::config::{ConfigError, Key, Keys, Plan, Settings, TaskDefault, TrainPlan};
+use crate::config::{ConfigError, Edit, Key, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::operation::AnyWorkload;
@@ -35,7 +35,8 @@ const LOSS: Key<ValueLoss> = Key::new(
     "or `mean-absolute-error`, `huber` with `delta`, of the standardized target",
 )
 .default(r#"{ kind = "mean-squared-error" }"#)
-.check("of a `delta` that is finite and above 0", ValueLoss::is_valid);
+.check("of a `delta` that is finite and above 0", ValueLoss::is_valid)
+.edit(Edit::Reported);
 
 /// The task.
 #[derive(Debug)]

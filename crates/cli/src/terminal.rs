@@ -1,0 +1,97 @@
+//! What a command writes: results to standard output, messages to standard error.
+//!
+//! Names of classes, columns and files come from outside. A control character in one of them could
+//! move the cursor, recolor the screen or hide a line, so none reaches the terminal as it is.
+
+use std::borrow::Cow;
+use std::io::{self, ErrorKind, Write, stderr, stdout};
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::command::cannot;
+
+/// Prints a result to standard output and waits until it is written.
+///
+/// A reader that closed its end of a pipe, such as `head`, has what it wanted.
+///
+/// # Errors
+/// An error for any other output that cannot be written, such as one on a full disk.
+pub(crate) fn print(text: &str) -> Result<()> {
+    written(writeln!(stdout(), "{}", visible(text)).and_then(|()| stdout().flush()))
+}
+
+/// Whether output was written, or nobody is there to read it.
+pub(crate) fn written(result: io::Result<()>) -> Result<()> {
+    match result {
+        Err(cause) if cause.kind() != ErrorKind::BrokenPipe => {
+            Err(cannot("write", Path::new("standard output"), cause))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Says a line on standard error; one that is closed has no reader.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(stderr(), "{}", visible(text));
+}
+
+/// A text with its control characters as Rust writes them, such as `\u{1b}`; line breaks and tabs
+/// stay.
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+    escaped(text, |c| is_active(c) && c != '\n' && c != '\t')
+}
+
+/// A name that is one line, whatever it holds.
+pub(crate) fn name(text: &str) -> Cow<'_, str> {
+    escaped(text, is_active)
+}
+
+fn escaped(text: &str, is_hidden: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.chars().any(&is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_hidden(c) {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Whether a terminal acts on a character instead of showing it: controls, and the marks that turn
+/// the direction of what follows them.
+fn is_active(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_shown_and_do_nothing() {
+        for (text, expected) in [
+            ("cat", "cat"),
+            ("größe → 3 %", "größe → 3 %"),
+            ("a\u{1b}[2Jb", "a\\u{1b}[2Jb"),
+            ("a\u{9b}31mb", "a\\u{9b}31mb"),
+            ("a\rb\u{7}", "a\\rb\\u{7}"),
+            ("a\u{202e}b", "a\\u{202e}b"),
+            ("a\n\tb", "a\n\tb"),
+        ] {
+            assert_eq!(visible(text), expected);
+        }
+        assert_eq!(name("a\nb\tc"), "a\\nb\\tc");
+    }
+
+    #[test]
+    fn only_a_closed_pipe_is_no_error() {
+        assert!(written(Err(ErrorKind::BrokenPipe.into())).is_ok());
+        let error = written(Err(ErrorKind::StorageFull.into())).expect_err("a full disk");
+        assert!(error.to_string().starts_with("cannot write `standard output`: "), "{error}");
+    }
+}

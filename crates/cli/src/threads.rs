@@ -1,0 +1,49 @@
+//! How many threads the environment asks for.
+
+use anyhow::{Result, bail};
+
+/// The variables that rayon takes its number of threads from, the one that counts first.
+const VARIABLES: [&str; 2] = ["RAYON_NUM_THREADS", "RAYON_RS_NUM_CPUS"];
+
+/// The most threads on a machine with fewer processors: starting a thousand takes longer than a
+/// small run, and no signal is answered meanwhile.
+const MOST: usize = 256;
+
+/// Refuses more threads than a machine can use.
+///
+/// # Errors
+/// An error that names the variable and its range.
+pub(crate) fn check() -> Result<()> {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    VARIABLES.iter().try_for_each(|name| {
+        let text = std::env::var(name).unwrap_or_default();
+        within(name, &text, processors)
+    })
+}
+
+/// rayon passes over what is no number, and takes 0 for the number of processors.
+fn within(name: &str, text: &str, processors: usize) -> Result<()> {
+    let most = processors.max(MOST);
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number && text.parse::<usize>().map_or(true, |threads| threads > most) {
+        bail!("the environment variable {name} is {text}; it must be at most {most}")
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_threads_than_a_machine_can_use_are_refused() {
+        for text in ["", "0", "1", "256", "many", "-1"] {
+            assert!(within("N", text, 8).is_ok(), "{text}");
+        }
+        assert!(within("N", "300", 512).is_ok());
+        for text in ["257", "100000", "99999999999999999999999999"] {
+            let error = within("N", text, 8).expect_err(text).to_string();
+            assert!(error.ends_with(&format!("N is {text}; it must be at most 256")), "{error}");
+        }
+    }
+}

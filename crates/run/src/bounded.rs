@@ -1,0 +1,112 @@
+//! How much memory a file may take: no more is read, whatever the file claims or becomes.
+
+use std::fs::File;
+use std::io::{self, BufRead, ErrorKind, Read};
+use std::path::Path;
+
+use crate::error::RunError;
+
+/// A plan or configuration.
+pub(crate) const CONFIG_BYTES: u64 = 16 << 20;
+
+/// A JSON file of a run's folder: the largest has a picture of each test sample that was mistaken.
+pub(crate) const RECORD_BYTES: u64 = 256 << 20;
+
+/// An image that is predicted; the decoder has a limit of its own for what it becomes.
+pub(crate) const IMAGE_BYTES: u64 = 1 << 30;
+
+/// A line of `metrics.jsonl`.
+pub(crate) const LINE_BYTES: u64 = 16 << 20;
+
+/// Reads a file of at most `limit` bytes.
+pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, RunError> {
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(limit + 1).read_to_end(&mut bytes))
+        .map_err(|cause| RunError::io("read", path, cause))?;
+    if bytes.len() as u64 > limit {
+        return Err(RunError::TooLarge { path: path.to_owned(), limit });
+    }
+    Ok(bytes)
+}
+
+/// Reads a text of at most `limit` bytes; bytes that are not UTF-8 are an error of the system's
+/// kind.
+pub(crate) fn read_text(path: &Path, limit: u64) -> Result<String, RunError> {
+    String::from_utf8(read(path, limit)?).map_err(|error| {
+        let cause = io::Error::new(ErrorKind::InvalidData, error.utf8_error());
+        RunError::io("read", path, cause)
+    })
+}
+
+/// A line without its end, and whether it has one; `None` at the end of the file, and no bytes for
+/// a line that is longer than `limit`.
+pub(crate) fn read_line(
+    file: &mut impl BufRead,
+    limit: u64,
+) -> io::Result<Option<(Option<Vec<u8>>, bool)>> {
+    let mut line = Vec::new();
+    if file.take(limit + 1).read_until(b'\n', &mut line)? == 0 {
+        return Ok(None);
+    }
+    if line.last() == Some(&b'\n') {
+        line.pop();
+        return Ok(Some((Some(line), true)));
+    }
+    if line.len() as u64 <= limit {
+        return Ok(Some((Some(line), false)));
+    }
+    drop(line);
+    Ok(Some((None, skip_line(file)?)))
+}
+
+/// Passes over the rest of a line; whether it has an end.
+fn skip_line(file: &mut impl BufRead) -> io::Result<bool> {
+    loop {
+        let bytes = file.fill_buf()?;
+        let (used, ends) = match bytes.iter().position(|&byte| byte == b'\n') {
+            Some(at) => (at + 1, true),
+            None => (bytes.len(), false),
+        };
+        file.consume(used);
+        if ends || used == 0 {
+            return Ok(ends);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufReader, Cursor};
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_up_to_its_limit_and_no_further() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let path = dir.path().join("a");
+        std::fs::write(&path, "12345").expect("written");
+        assert_eq!(read(&path, 5).expect("as long as allowed"), b"12345");
+        let error = read(&path, 4).expect_err("too long").to_string();
+        assert!(error.contains("more than 4 bytes"), "{error}");
+        std::fs::write(&path, b"a\xffb").expect("written");
+        assert!(read_text(&path, 9).expect_err("no text").to_string().contains("utf-8"));
+    }
+
+    #[test]
+    fn a_long_line_is_passed_over_and_the_last_one_says_whether_it_ends() {
+        let text = [b"ab\n".as_slice(), &[b'x'; 40], b"\n\nc"].concat();
+        let mut file = BufReader::with_capacity(7, Cursor::new(text));
+        let mut lines = Vec::new();
+        while let Some(line) = read_line(&mut file, 8).expect("in memory") {
+            lines.push(line);
+        }
+        let expected = [
+            (Some(b"ab".to_vec()), true),
+            (None, true),
+            (Some(Vec::new()), true),
+            (Some(b"c".to_vec()), false),
+        ];
+        assert_eq!(lines, expected);
+    }
+}

@@ -1,0 +1,81 @@
+//! One process a run folder at a time.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Read, Seek, Write};
+use std::path::Path;
+
+use crate::error::RunError;
+
+/// Its name in the run's folder.
+const FILE: &str = ".lock";
+
+/// Bytes of a holder's name that are read.
+const HOLDER_BYTES: u64 = 4096;
+
+/// A run folder that no other process writes to while this value lives.
+///
+/// The lock is advisory: the system takes it from a process that ends, however it ends. The file
+/// `.lock` names the process and its host.
+#[derive(Debug)]
+pub struct RunLock {
+    /// `None` where the file system has no locks.
+    file: Option<File>,
+}
+
+impl RunLock {
+    pub(crate) fn take(folder: &Path) -> Result<Self, RunError> {
+        let path = folder.join(FILE);
+        let failed = |cause| RunError::io("write", &path, cause);
+        let mut options = OpenOptions::new();
+        let mut file =
+            options.create(true).truncate(false).read(true).write(true).open(&path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut holder = Vec::new();
+                // Where it cannot be read, the path alone has to do.
+                let _ = Read::by_ref(&mut file).take(HOLDER_BYTES).read_to_end(&mut holder);
+                let holder = String::from_utf8_lossy(&holder).trim().to_owned();
+                return Err(RunError::InUse { run: folder.to_owned(), holder });
+            }
+            Err(TryLockError::Error(cause)) if cause.kind() == ErrorKind::Unsupported => {
+                return Ok(Self { file: None });
+            }
+            Err(TryLockError::Error(cause)) => return Err(failed(cause)),
+        }
+        let host = sysinfo::System::host_name().unwrap_or_else(|| "an unknown host".to_owned());
+        let holder = format!("process {} on {host}\n", std::process::id());
+        file.set_len(0)
+            .and_then(|()| file.rewind())
+            .and_then(|()| file.write_all(holder.as_bytes()))
+            .map_err(failed)?;
+        Ok(Self { file: Some(file) })
+    }
+}
+
+impl Drop for RunLock {
+    fn drop(&mut self) {
+        if let Some(file) = &self.file {
+            // The name of a process that is gone helps nobody; the lock goes with the file.
+            let _ = file.set_len(0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_held_names_its_holder_and_is_free_afterwards() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let held = RunLock::take(dir.path()).expect("free");
+        let error = RunLock::take(dir.path()).expect_err("held");
+        let message = error.to_string();
+        let own = format!("process {} on ", std::process::id());
+        assert!(message.contains(&own), "{message}");
+        assert!(message.contains(&dir.path().display().to_string()), "{message}");
+        drop(held);
+        RunLock::take(dir.path()).expect("free again");
+    }
+}
