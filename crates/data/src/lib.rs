@@ -38,7 +38,7 @@ mod volume;
 pub use source::{
     CifarFiles, CifarLabels, CifarPart, CifarRecords, Cue, FileSample, FileTarget, Formula,
     GeneratedConfig, GeneratedImages, IdxArray, IdxValues, ImageFolder, ImageSamples, ImageSource,
-    InMemoryImages, InMemorySamples, InMemoryTensors, Relabeled, Resized, SampleFiles,
+    InMemoryImages, InMemorySamples, InMemoryTensors, PassedOver, Relabeled, Resized, SampleFiles,
     SampleSource, SampleSubset, Subset, TarImages, Targets, formula_samples, interaction_csv,
     read_cifar,
 };

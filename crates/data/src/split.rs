@@ -72,7 +72,7 @@ impl Split {
         let written: Written =
             serde_json::from_slice(&text).map_err(|error| fault(error.to_string()))?;
         if written.set != set {
-            return Err(fault(format!("it divides the set {}, not {set}", written.set)));
+            return Err(fault("it was made of another set of samples: files were added, removed or changed".to_owned()));
         }
         if written.hash != written.split.hash() {
             return Err(fault("its indices do not fit its hash".to_owned()));
@@ -238,7 +238,7 @@ mod tests {
         split.write("the set", &path).unwrap();
         assert_eq!(Split::read("the set", &path).unwrap(), split);
         let told = |set| Split::read(set, &path).unwrap_err().to_string();
-        assert!(told("another").contains("it divides the set the set, not another"));
+        assert!(told("another").contains("it was made of another set of samples"));
         let text = fs::read_to_string(&path).unwrap();
         let moved = text.replace("\"kept\":[", "\"kept\":[9,");
         assert_ne!(moved, text);

@@ -12,6 +12,9 @@ use crate::step::{StepAt, StepSettings, train_step_accumulated};
 use crate::stream::BatchStream;
 use crate::task::Task;
 
+/// The most updates of a test: each is a point in memory and on the page.
+const MOST_STEPS: usize = 1_000_000;
+
 /// Weight of the loss so far in the smoothed loss.
 const MEMORY: f64 = 0.9;
 
@@ -31,7 +34,7 @@ pub struct LrRange {
     pub from: f64,
     /// The last learning rate, above the first.
     pub to: f64,
-    /// How many updates go from one to the other, at least 10.
+    /// How many updates go from one to the other, 10 to a million.
     pub steps: usize,
 }
 
@@ -54,7 +57,7 @@ impl LrRange {
         TrainError::check(&[
             ("from", from, is_from, "a finite learning rate above 0"),
             ("to", to, is_to, "a finite learning rate above the first"),
-            ("steps", steps, *steps >= 10, "at least 10 updates"),
+            ("steps", steps, (10..=MOST_STEPS).contains(steps), "10 to 1000000 updates"),
         ])
     }
 

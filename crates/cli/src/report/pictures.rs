@@ -44,9 +44,9 @@ fn confusion(classes: &[String], counts: &[Vec<u64>]) -> String {
     }
     table.push_str("<th class=\"number\">right</th></tr>\n");
     for (row, (class, counts)) in classes.iter().zip(counts).enumerate() {
-        let total: u64 = counts.iter().sum();
+        let total = counts.iter().fold(0_u64, |sum, &count| sum.saturating_add(count));
         let _ = write!(table, "<tr><th>{}</th>", escape(class));
-        for (column, &count) in counts.iter().enumerate() {
+        for (column, (predicted, &count)) in classes.iter().zip(counts).enumerate() {
             let share = count as f64 / total.max(1) as f64;
             let color = if row == column { "0,158,115" } else { "213,94,0" };
             let text = if classes.len() <= MOST_NUMBERS && count > 0 {
@@ -59,7 +59,7 @@ fn confusion(classes: &[String], counts: &[Vec<u64>]) -> String {
                 "<td style=\"background:rgba({color},{share:.2})\" title=\"{} as {}: {count}\">\
                  {text}</td>",
                 escape(class),
-                escape(&classes[column]),
+                escape(predicted),
             );
         }
         let right = 100.0 * counts.get(row).copied().unwrap_or(0) as f64 / total.max(1) as f64;

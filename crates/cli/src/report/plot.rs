@@ -37,14 +37,19 @@ const COLORS: [RGBColor; 6] = [
 /// Width and height of a plot, in pixels; two fit side by side on a wide page.
 const SIZE: (u32, u32) = (620, 240);
 
+/// Numbers beyond have no place on an axis: their differences overflow.
+const MOST: f64 = 1e100;
+
+/// Bars that a plot is wide enough for.
+const MOST_BARS: usize = 600;
+
 /// Curves of more points are lines alone.
 const MOST_DOTS: usize = 40;
 
 /// Draws curves with a line of colored names above them; empty without a finite point.
 pub(crate) fn plot(title: &str, x_name: &str, scale: Scale, curves: &[Curve]) -> Result<String> {
-    let is_drawn = |(x, y): &&(f64, f64)| {
-        x.is_finite() && y.is_finite() && (scale == Scale::Linear || *x > 0.0)
-    };
+    let is_drawn =
+        |point: &&(f64, f64)| has_place(point) && (scale == Scale::Linear || point.0 > 0.0);
     let points = || curves.iter().flat_map(|curve| &curve.points).filter(is_drawn);
     if points().next().is_none() {
         return Ok(String::new());
@@ -80,8 +85,7 @@ pub(super) fn scatter(
     points: &[(f64, f64)],
     has_diagonal: bool,
 ) -> Result<String> {
-    let is_finite = |(x, y): &&(f64, f64)| x.is_finite() && y.is_finite();
-    let finite = || points.iter().filter(is_finite);
+    let finite = || points.iter().filter(|point| has_place(point));
     if finite().next().is_none() {
         return Ok(String::new());
     }
@@ -114,10 +118,13 @@ pub(super) fn scatter(
 pub(super) fn bars(title: &str, x_name: &str, bins: [f64; 2], counts: &[u64]) -> Result<String> {
     let [start, width] = bins;
     let most = counts.iter().copied().max().unwrap_or(0) as f64;
-    if most == 0.0 || !(start.is_finite() && width.is_finite() && width > 0.0) {
+    let end = start + width * counts.len() as f64;
+    // A width that a sum with the ends does not show would be drawn without end.
+    let is_shown = width > 1e-9 * start.abs().max(end.abs());
+    if most == 0.0 || !(has_place(&(start, end)) && is_shown) || counts.len() > MOST_BARS {
         return Ok(String::new());
     }
-    let x = start..start + width * counts.len() as f64;
+    let x = start..end;
     let mut svg = String::new();
     let drawn = framed(&mut svg, title, (x_name, "count"), (x, 0.0..1.05 * most), |chart| {
         let bar = |(at, &count): (usize, &u64)| {
@@ -184,8 +191,7 @@ where
 {
     framed(svg, title, (x_name, ""), spans, |chart| {
         for (curve, color) in curves.iter().zip(COLORS.iter().cycle()) {
-            let finite = |(x, y): &(f64, f64)| x.is_finite() && y.is_finite();
-            let points = curve.points.iter().copied().filter(finite);
+            let points = curve.points.iter().copied().filter(has_place);
             // A single point has no line.
             let dot = if curve.points.len() <= MOST_DOTS { 3 } else { 0 };
             let style = color.stroke_width(2).filled();
@@ -196,9 +202,14 @@ where
     })
 }
 
-/// Text as HTML shows it.
+/// Text as HTML shows it, within an element or a quoted attribute.
 pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    text.replace('"', "&quot;").replace('\'', "&#39;")
+}
+
+fn has_place((x, y): &(f64, f64)) -> bool {
+    x.abs() <= MOST && y.abs() <= MOST
 }
 
 fn span(values: impl Iterator<Item = f64>) -> Range<f64> {
@@ -207,11 +218,13 @@ fn span(values: impl Iterator<Item = f64>) -> Range<f64> {
     low..high
 }
 
-/// Some room on both sides; a single value gets some too.
+/// Some room on both sides; a single value gets some too, and so do values whose differences are
+/// lost in their size.
 fn padded(range: Range<f64>) -> Range<f64> {
+    let size = range.start.abs().max(range.end.abs());
     let room = match range.end - range.start {
-        width if width > 0.0 => 0.03 * width,
-        _ => range.start.abs().max(1.0) * 0.1,
+        width if width > 1e-9 * size => 0.03 * width,
+        _ => size.max(1.0) * 0.1,
     };
     range.start - room..range.end + room
 }

@@ -18,15 +18,17 @@ pub(super) fn quantized(report: &Value) -> String {
         None => "no noise".to_owned(),
     };
     let number = |value: &Value| value.as_f64().unwrap_or_default();
+    // A file may have been edited: only a number is shown as one.
+    let count = |value: &Value| if value.is_number() { value.to_string() } else { "–".to_owned() };
     let mut body = format!(
         "<h2>In eight bits</h2>\n<p>{} of {} answers agree with f32, signal to noise {}, {} of the \
          multiply-adds in int8. f32 alone is better {} times, int8 alone {} times: p = {:.3}.</p>\n",
         percent(&evaluation["agreement"]),
-        evaluation["samples"],
+        count(&evaluation["samples"]),
         decibels(&evaluation["sqnr_db"]),
         percent(&evaluation["int8_share"]),
-        evaluation["f32_better"],
-        evaluation["int8_better"],
+        count(&evaluation["f32_better"]),
+        count(&evaluation["int8_better"]),
         number(&evaluation["p_value"]),
     );
     if let Some(factor) = report["outliers"].as_f64() {
@@ -44,14 +46,14 @@ pub(super) fn quantized(report: &Value) -> String {
         ),
         (
             "bytes".to_owned(),
-            evaluation["bytes_f32"].to_string(),
-            evaluation["bytes_int8"].to_string(),
+            count(&evaluation["bytes_f32"]),
+            count(&evaluation["bytes_int8"]),
         ),
     ];
     for latency in report["latency"].as_array().into_iter().flatten() {
         for quantile in ["p50", "p95"] {
             let of = |name: &str| format!("{:.3} ms", number(&latency[name][quantile]));
-            let name = format!("a batch of {}, {quantile}", latency["batch"]);
+            let name = format!("a batch of {}, {quantile}", count(&latency["batch"]));
             rows.push((name, of("f32_ms"), of("int8_ms")));
         }
     }
@@ -77,7 +79,7 @@ pub(super) fn quantized(report: &Value) -> String {
             text("name"),
             text("arithmetic"),
             decibels(&layer["sqnr_db"]),
-            layer["multiply_adds"],
+            count(&layer["multiply_adds"]),
         );
     }
     body.push_str("</table></div>\n");
@@ -141,6 +143,27 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn text_in_the_place_of_a_number_is_not_shown() {
+        let script = json!("<script>alert(1)</script>");
+        let report = json!({
+            "evaluation": {
+                "samples": script, "score": "<script>", "score_f32": script, "agreement": script,
+                "f32_better": script, "int8_better": [script], "p_value": script,
+                "sqnr_db": script, "int8_share": script, "bytes_f32": { "a": script },
+                "bytes_int8": script, "advised_f32": [script], "zero_layers": [script],
+                "layers": [{ "name": script, "arithmetic": script, "sqnr_db": script,
+                             "multiply_adds": script }],
+            },
+            "outliers": script,
+            "methods": [{ "method": script, "score": script, "agreement": script }],
+            "latency": [{ "batch": script, "f32_ms": { "p50": script }, "int8_ms": script }],
+        });
+        let body = quantized(&report);
+        assert!(!body.contains("<script"), "{body}");
+        assert!(body.contains("&lt;script&gt;"), "{body}");
+    }
 
     #[test]
     fn the_section_tells_both_sides_and_every_layer() {

@@ -119,7 +119,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         IMAGES,
         "name=../x",
-        "`name` is \"../x\"; it must be one or more letters, digits, `-` and `_`: it names a folder",
+        "`name` is \"../x\"; it must be 1 to 200 letters, digits, `-` and `_`: it names a folder",
     ),
     (
         IMAGES,
@@ -210,7 +210,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         IMAGES,
         "train.loss={kind=\"focal\", gamma=-1.0}",
-        "`train.loss.gamma` is -1; it must be a finite number of at least 0",
+        "`train.loss.gamma` is -1; it must be from 0 to 100",
     ),
     (IMAGES, "precision=f12", "`precision` is \"f12\"; it must be `f32`, `bf16-mixed`, "),
     (TABLE, "precision=bf16", "`precision` is \"bf16\"; it must be one that can train: "),

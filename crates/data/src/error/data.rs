@@ -30,6 +30,12 @@ pub enum DataError {
         /// The folder or archive.
         path: PathBuf,
     },
+    /// The name of a file or folder is no text.
+    #[error("`{}` has a name that is not UTF-8; rename it", .path.display())]
+    NotUtf8 {
+        /// The file or folder.
+        path: PathBuf,
+    },
     /// A class folder holds no image.
     #[error(
         "class folder `{}` holds no images; remove it, or add files ending in {}",
@@ -211,7 +217,11 @@ pub enum DataError {
         limit: usize,
     },
     /// A split cannot be used.
-    #[error("`{}` is no split of this set: {reason}; divide it anew", .path.display())]
+    #[error(
+        "`{}` is no division of this data into training and test samples: {reason}; use the data \
+         that the run was trained on, or begin a new run",
+        .path.display()
+    )]
     Split {
         /// The file.
         path: PathBuf,
@@ -349,10 +359,7 @@ pub enum DataError {
         batch: usize,
     },
     /// A saved state belongs to a stream with another setting.
-    #[error(
-        "the loader state was taken with {setting} {state}, this loader has {setting} {loader}; \
-         resume with the settings of the run"
-    )]
+    #[error("{}; resume with the settings of the run", foreign(.setting, .loader, .state))]
     ForeignState {
         /// The first setting that differs: `seed`, `batch`, `order`, `last batch`, `samples`,
         /// `source fingerprint` or `sample settings fingerprint`.
@@ -375,6 +382,21 @@ pub enum DataError {
 impl From<VolumeError> for DataError {
     fn from(error: VolumeError) -> Self {
         Self::Volume(Box::new(error))
+    }
+}
+
+/// Hashes say only that something differs: what it can be is named instead.
+fn foreign(setting: &str, loader: &str, state: &str) -> String {
+    match setting {
+        "source fingerprint" => "the loader state was taken of other samples: files were added, \
+                                 removed or changed, or the data is another"
+            .to_owned(),
+        "sample settings fingerprint" => "the loader state was taken with another size, \
+                                          normalization or augmentation of the samples"
+            .to_owned(),
+        _ => format!(
+            "the loader state was taken with {setting} {state}, this loader has {setting} {loader}"
+        ),
     }
 }
 

@@ -13,6 +13,48 @@ pub(crate) fn is_image(file: &str) -> bool {
     !file.starts_with('.') && EXTENSIONS.iter().any(|extension| file.ends_with(extension))
 }
 
+/// Whether a file or folder is of no interest: hidden, or what macOS adds to archives.
+pub(crate) fn is_hidden(name: &str) -> bool {
+    name.starts_with('.') || name == "__MACOSX"
+}
+
+/// What a source of images found and passed over.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PassedOver {
+    /// How many files and folders.
+    pub count: usize,
+    /// The names of the first.
+    pub first: Vec<String>,
+}
+
+impl PassedOver {
+    /// Names that a message lists.
+    const MOST_LISTED: usize = 3;
+
+    pub(crate) fn add(&mut self, name: String) {
+        self.count += 1;
+        if self.first.len() < Self::MOST_LISTED {
+            self.first.push(name);
+        }
+    }
+
+    /// What to say of them; `None` for nothing.
+    #[must_use]
+    pub fn message(&self) -> Option<String> {
+        let more = match self.count.checked_sub(self.first.len())? {
+            0 if self.first.is_empty() => return None,
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        Some(format!(
+            "passed over `{}`{more}: no files in class folders that end in {}",
+            self.first.join("`, `"),
+            EXTENSIONS.join(", ")
+        ))
+    }
+}
+
 /// A file found, before classes have numbers.
 #[derive(Debug)]
 pub(crate) struct Found<L> {

@@ -8,7 +8,7 @@ use crate::decode::decode_bytes;
 use crate::error::{DataError, Place};
 use crate::image::Image;
 use crate::source::ImageSource;
-use crate::source::catalog::{Catalog, Found, is_image};
+use crate::source::catalog::{Catalog, Found, PassedOver, is_hidden, is_image};
 
 /// The most bytes an image file may have; none larger is read into memory.
 pub(crate) const MAX_FILE_BYTES: u64 = 1 << 30;
@@ -17,12 +17,13 @@ pub(crate) const MAX_FILE_BYTES: u64 = 1 << 30;
 /// asked for.
 ///
 /// Classes and files are sorted by name.
-/// Hidden folders and files, and files with other endings, are ignored; folders inside a class
-/// folder too.
+/// Hidden folders and files are ignored; files with other endings and folders inside a class
+/// folder are passed over, as [`passed_over`](Self::passed_over) lists.
 /// The fingerprint covers names and lengths, not contents.
 #[derive(Debug)]
 pub struct ImageFolder {
     catalog: Catalog<PathBuf>,
+    passed_over: PassedOver,
 }
 
 impl ImageFolder {
@@ -30,16 +31,27 @@ impl ImageFolder {
     ///
     /// # Errors
     /// [`DataError::Open`] if a folder cannot be listed, [`DataError::NoClasses`] if there is
-    /// nothing to list, [`DataError::EmptyClass`] for a class without images.
+    /// nothing to list, [`DataError::EmptyClass`] for a class without images,
+    /// [`DataError::NotUtf8`] for a name that is no text.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, DataError> {
         let path = path.as_ref();
         let mut found = Vec::new();
-        for (class, folder) in entries(path, fs::Metadata::is_dir)? {
+        let mut passed_over = PassedOver::default();
+        for (class, folder, is_folder) in entries(path)? {
+            if !is_folder {
+                // Other files beside the classes are nobody's images.
+                if is_image(&class) {
+                    passed_over.add(class);
+                }
+                continue;
+            }
             let before = found.len();
-            for (file, location) in entries(&folder, fs::Metadata::is_file)? {
-                if is_image(&file) {
+            for (file, location, is_folder) in entries(&folder)? {
+                if is_image(&file) && !is_folder {
                     let bytes = fs::metadata(&location).map_err(open_error(&location))?.len();
                     found.push(Found { class: class.clone(), file, bytes, location });
+                } else {
+                    passed_over.add(format!("{class}/{file}"));
                 }
             }
             if found.len() == before {
@@ -49,11 +61,17 @@ impl ImageFolder {
         if found.is_empty() {
             return Err(DataError::NoClasses { path: path.to_owned() });
         }
-        Ok(Self::new(Catalog::new(found)))
+        Ok(Self { catalog: Catalog::new(found), passed_over })
     }
 
-    pub(super) const fn new(catalog: Catalog<PathBuf>) -> Self {
-        Self { catalog }
+    pub(super) fn new(catalog: Catalog<PathBuf>) -> Self {
+        Self { catalog, passed_over: PassedOver::default() }
+    }
+
+    /// The files and folders that were found and are no samples, hidden ones not counted.
+    #[must_use]
+    pub fn passed_over(&self) -> &PassedOver {
+        &self.passed_over
     }
 
     fn place(&self, index: usize) -> Place {
@@ -114,18 +132,19 @@ pub(super) fn read_file(path: &Path, expected: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The entries that are not hidden and of the wanted kind, links followed.
-fn entries(
-    folder: &Path,
-    is_wanted: impl Fn(&fs::Metadata) -> bool,
-) -> Result<Vec<(String, PathBuf)>, DataError> {
+/// The entries that are not hidden, links followed: name, path, and whether it is a folder.
+fn entries(folder: &Path) -> Result<Vec<(String, PathBuf, bool)>, DataError> {
     let mut entries = Vec::new();
     for entry in fs::read_dir(folder).map_err(open_error(folder))? {
         let path = entry.map_err(open_error(folder))?.path();
         let Some(name) = path.file_name() else { continue };
-        let name = name.to_string_lossy().into_owned();
-        if !name.starts_with('.') && is_wanted(&fs::metadata(&path).map_err(open_error(&path))?) {
-            entries.push((name, path));
+        // Two names that differ only in bytes that are no text would become one.
+        let Some(name) = name.to_str().map(str::to_owned) else {
+            return Err(DataError::NotUtf8 { path });
+        };
+        if !is_hidden(&name) {
+            let is_folder = fs::metadata(&path).map_err(open_error(&path))?.is_dir();
+            entries.push((name, path, is_folder));
         }
     }
     entries.sort();

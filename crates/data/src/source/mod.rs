@@ -27,6 +27,7 @@ mod subset;
 mod tar_images;
 mod tensors;
 
+pub use catalog::PassedOver;
 pub use cifar::{CifarLabels, CifarPart, CifarRecords};
 pub use cifar_files::{CifarFiles, read_cifar};
 pub use folder::ImageFolder;

@@ -13,7 +13,7 @@ use crate::image::Image;
 use crate::progress::Progress;
 use crate::source::ImageSource;
 use crate::source::cached_tar::cached_tar;
-use crate::source::catalog::{Catalog, Found, is_image};
+use crate::source::catalog::{Catalog, Found, PassedOver, is_hidden, is_image};
 use crate::source::folder::MAX_FILE_BYTES;
 use crate::source::inflate::{inflate, is_gzip};
 use crate::source::positioned::read_exact_at;
@@ -24,7 +24,8 @@ use crate::trace;
 /// A plain tar is indexed once and read in place; a gzipped one, known by its first bytes, is
 /// inflated into memory once.
 /// The class is the last folder of an entry's path; classes and files are sorted by name.
-/// Hidden files and files with other endings are ignored.
+/// Hidden files and folders, and what macOS adds as `._…` and `__MACOSX`, are ignored; files with
+/// other endings are passed over, as [`passed_over`](Self::passed_over) lists.
 /// The fingerprint covers names and lengths, not contents, and equals that of an
 /// [`ImageFolder`](crate::ImageFolder) with the same files.
 #[derive(Debug)]
@@ -32,6 +33,7 @@ pub struct TarImages {
     path: PathBuf,
     content: Content,
     catalog: Catalog<Entry>,
+    passed_over: PassedOver,
 }
 
 #[derive(Debug)]
@@ -114,11 +116,17 @@ impl TarImages {
         Self::new(path, Content::InPlace(file), found)
     }
 
-    fn new(path: &Path, content: Content, found: Vec<Found<Entry>>) -> Result<Self, DataError> {
+    fn new(path: &Path, content: Content, (found, passed_over): Index) -> Result<Self, DataError> {
         if found.is_empty() {
             return Err(DataError::NoClasses { path: path.to_owned() });
         }
-        Ok(Self { path: path.to_owned(), content, catalog: Catalog::new(found) })
+        Ok(Self { path: path.to_owned(), content, catalog: Catalog::new(found), passed_over })
+    }
+
+    /// The files that were found and are no images, hidden ones not counted.
+    #[must_use]
+    pub fn passed_over(&self) -> &PassedOver {
+        &self.passed_over
     }
 
     fn place(&self, index: usize) -> Place {
@@ -181,20 +189,25 @@ impl ImageSource for TarImages {
     }
 }
 
+/// The images of a tar, and what else it has.
+type Index = (Vec<Found<Entry>>, PassedOver);
+
 /// Lists the images of a tar of `length` bytes and checks that it is whole.
-fn index(
-    reader: impl Read + Seek,
-    length: u64,
-    path: &Path,
-) -> Result<Vec<Found<Entry>>, DataError> {
+fn index(reader: impl Read + Seek, length: u64, path: &Path) -> Result<Index, DataError> {
     let damaged = |cause| DataError::Archive { path: path.to_owned(), cause };
     let cut = || DataError::ArchiveCut { path: path.to_owned(), bytes: length };
     let mut archive = Archive::new(reader);
-    let mut found = Vec::new();
+    let (mut found, mut passed_over) = (Vec::new(), PassedOver::default());
     let mut end = 0;
     for entry in archive.entries_with_seek().map_err(damaged)? {
         let entry = entry.map_err(damaged)?;
-        let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+        let name = match str::from_utf8(&entry.path_bytes()) {
+            Ok(name) => name.to_owned(),
+            Err(_) => {
+                let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();
+                return Err(DataError::NotUtf8 { path: path.join(name) });
+            }
+        };
         let (position, bytes) = (entry.raw_file_position(), entry.size());
         // An archive ends with a block of zeros; what lacks it was cut, if only between entries.
         end = position.checked_add(bytes).filter(|&end| end <= length).ok_or_else(cut)?;
@@ -210,9 +223,13 @@ fn index(
             EntryType::Directory | EntryType::XGlobalHeader => continue,
             _ => return Err(DataError::SpecialEntry { path: path.to_owned(), entry: name }),
         }
+        if name.split('/').any(|part| part != "." && is_hidden(part)) {
+            continue;
+        }
         let mut parts = name.rsplit('/');
         let file = parts.next().unwrap_or_default();
         if !is_image(file) {
+            passed_over.add(name);
             continue;
         }
         match parts.next() {
@@ -228,7 +245,7 @@ fn index(
     if end == 0 && length < BLOCK {
         return Err(cut());
     }
-    Ok(found)
+    Ok((found, passed_over))
 }
 
 /// A tar is made of blocks of 512 bytes.

@@ -1,5 +1,6 @@
 //! The records of a CSV or TSV file, one after the other.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -37,11 +38,41 @@ impl Delimiter {
     }
 }
 
+/// The most bytes of a record, whose fields are held in memory together: 16 MiB.
+const MOST_RECORD_BYTES: u64 = 16 << 20;
+
+/// Bytes that the parser reads at once.
+const BUFFER_BYTES: usize = 1 << 16;
+
+/// Bytes of which no more than a record's are read without a reset: a file without line breaks, or
+/// with a quote that nothing closes, is one record however long it is.
+struct Bounded<R> {
+    bytes: R,
+    since_reset: u64,
+}
+
+impl<R: Read> Read for Bounded<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.since_reset > MOST_RECORD_BYTES {
+            let message = format!(
+                "a record has more than {} MiB; a quote may not be closed, or the delimiter be another",
+                MOST_RECORD_BYTES >> 20
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        }
+        let read = self.bytes.read(buffer)?;
+        self.since_reset += read as u64;
+        Ok(read)
+    }
+}
+
 /// A file with a header, read record by record into one buffer.
 pub(crate) struct Records<R> {
     path: PathBuf,
-    reader: Reader<R>,
+    reader: Reader<Bounded<R>>,
     header: Vec<String>,
+    /// Where each name of the header is.
+    places: HashMap<String, usize>,
     record: ByteRecord,
 }
 
@@ -66,14 +97,16 @@ impl<R: Read> Records<R> {
             .has_headers(false)
             // Uneven records are reported here, with both counts.
             .flexible(true)
-            .buffer_capacity(1 << 16)
-            .from_reader(bytes);
+            .buffer_capacity(BUFFER_BYTES)
+            .from_reader(Bounded { bytes, since_reset: 0 });
         let record = ByteRecord::new();
-        let mut records = Self { path: path.to_owned(), reader, header: Vec::new(), record };
+        let places = HashMap::new();
+        let mut records = Self { path: path.to_owned(), reader, header: Vec::new(), places, record };
         match names {
             Some(names) => records.header = names.to_vec(),
-            None => records.read_header()?,
+            None => records.header = records.read_fields()?,
         }
+        records.find_places()?;
         Ok(records)
     }
 
@@ -92,12 +125,10 @@ impl<R: Read> Records<R> {
 
     /// Where a column is.
     pub(crate) fn column(&self, name: &str) -> Result<usize, TableError> {
-        self.header.iter().position(|column| column == name).ok_or_else(|| {
-            TableError::MissingColumn {
-                path: self.path.clone(),
-                column: name.to_owned(),
-                known: self.header.clone(),
-            }
+        self.places.get(name).copied().ok_or_else(|| TableError::MissingColumn {
+            path: self.path.clone(),
+            column: name.to_owned(),
+            known: self.header.clone(),
         })
     }
 
@@ -140,12 +171,16 @@ impl<R: Read> Records<R> {
 
     fn read(&mut self) -> Result<bool, TableError> {
         let line = self.reader.position().line();
+        self.reader.get_mut().since_reset = 0;
         self.reader.read_byte_record(&mut self.record).map_err(|error| {
             let path = self.path.clone();
             if !error.is_io_error() {
                 return TableError::Damaged { path, line, cause: error.into() };
             }
             match error.into_kind() {
+                ErrorKind::Io(cause) if cause.kind() == io::ErrorKind::InvalidData => {
+                    TableError::Damaged { path, line, cause: cause.into() }
+                }
                 ErrorKind::Io(cause) => TableError::Read { path, cause },
                 other => {
                     let cause = io::Error::other(format!("{other:?}"));
@@ -155,13 +190,14 @@ impl<R: Read> Records<R> {
         })
     }
 
-    fn read_header(&mut self) -> Result<(), TableError> {
-        let header = self.read_fields()?;
-        if let Some(at) = (1..header.len()).find(|&at| header[..at].contains(&header[at])) {
-            let (path, column) = (self.path.clone(), header[at].clone());
-            return Err(TableError::RepeatedColumn { path, column });
+    /// Finds the columns by their names, each of which stands once.
+    fn find_places(&mut self) -> Result<(), TableError> {
+        for (at, name) in self.header.iter().enumerate() {
+            if self.places.insert(name.clone(), at).is_some() {
+                let (path, column) = (self.path.clone(), name.clone());
+                return Err(TableError::RepeatedColumn { path, column });
+            }
         }
-        self.header = header;
         Ok(())
     }
 

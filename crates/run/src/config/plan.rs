@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use burn::tensor::FloatDType;
 use toml::{Table, Value};
 use updraft_device::DeviceSpec;
 use updraft_precision::Policy;
@@ -169,6 +170,11 @@ impl Plan {
         let precision = settings.value(&PRECISION)?;
         let precision: Policy =
             precision.parse().map_err(|_| settings.refuse_given("precision", A_POLICY))?;
+        let dtypes = [precision.param, precision.compute, precision.output];
+        if dtypes.contains(&FloatDType::F64) {
+            // The data is made in f32, and operations of two wide dtypes have no rule.
+            return Err(settings.refuse_given("precision", "without f64: data is made in f32"));
+        }
         let (name, seed) = (settings.value(&NAME)?, settings.value(&SEED)?);
         let train = TrainPlan::read(settings, precision)?;
         let log = LogPlan::read(settings)?;

@@ -9,6 +9,7 @@ mod picture;
 mod place;
 mod quantizable;
 mod serving;
+mod share;
 mod tabular;
 mod tile;
 mod workload;

@@ -23,6 +23,26 @@ pub fn refuse_folder(dir: Option<&Path>) -> Result<(), RunError> {
     Err(RunError::Unusable { reason })
 }
 
+/// Refuses two names of one file or folder: samples to learn from would be scored too.
+fn refuse_the_same(paths: &[PathBuf]) -> Result<(), RunError> {
+    let mut seen: Vec<(PathBuf, &PathBuf)> = Vec::new();
+    for path in paths {
+        // One that cannot be resolved is reported when it is opened.
+        let Ok(place) = path.canonicalize() else { continue };
+        if let Some((_, other)) = seen.iter().find(|(known, _)| *known == place) {
+            let reason = format!(
+                "`{}` and `{}` are the same: what is learned from would also be tested; name each \
+                 once",
+                other.display(),
+                path.display()
+            );
+            return Err(RunError::Unusable { reason });
+        }
+        seen.push((place, path));
+    }
+    Ok(())
+}
+
 impl Place<'_> {
     /// Joins each file to the data folder, or reports where it looked and how to get it.
     pub(super) fn find(&self, files: &[&PathBuf]) -> Result<Vec<PathBuf>, RunError> {
@@ -46,6 +66,7 @@ impl Place<'_> {
             }
             paths.push(path);
         }
+        refuse_the_same(&paths)?;
         Ok(paths)
     }
 }

@@ -16,9 +16,9 @@ use crate::error::TrainError;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Asymmetric {
-    /// Focus on labels that apply, `γ₊`, at least 0.
+    /// Focus on labels that apply, `γ₊`, from 0 to 100.
     pub positive_focus: f64,
-    /// Focus on labels that do not, `γ₋`, at least 0.
+    /// Focus on labels that do not, `γ₋`, from 0 to 100.
     pub negative_focus: f64,
     /// Negatives below this probability cost nothing; in `[0, 1)`.
     pub margin: f64,
@@ -37,8 +37,9 @@ impl Asymmetric {
     /// # Errors
     /// [`TrainError::Setting`] naming the number that is out of range.
     pub fn validate(&self) -> Result<(), TrainError> {
-        const FOCUS: &str = "a finite number of at least 0";
-        let is_focus = |value: f64| value.is_finite() && value >= 0.0;
+        const FOCUS: &str = "from 0 to 100";
+        // f32 has no smaller powers of what is between 0 and 1.
+        let is_focus = |value: f64| (0.0..=100.0).contains(&value);
         let Self { positive_focus, negative_focus, margin } = self;
         TrainError::check(&[
             ("loss.positive_focus", positive_focus, is_focus(*positive_focus), FOCUS),

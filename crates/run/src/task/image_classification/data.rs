@@ -15,6 +15,7 @@ use super::sources::{Opened, open_sources};
 use crate::config::TrainPlan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
+use crate::task::share::other_share;
 use crate::task::{Opening, StreamUse};
 
 /// Receives what is being done and how far it is.
@@ -68,6 +69,8 @@ impl ImageData {
                         stratified_split(&labels, test_fraction, seed)?
                     }
                 };
+                let why = "each class of two or more has one at least";
+                notes.extend(other_share(test_fraction, &split, "images", why));
                 Ok(Self {
                     test: Arc::new(Subset::try_new(all.clone(), split.held_out.clone())?),
                     train: Arc::new(Subset::try_new(all, split.kept.clone())?),

@@ -17,7 +17,7 @@ pub(super) enum ClassLoss {
     CrossEntropy,
     /// Cross-entropy that counts samples the less the better they are classified.
     Focal {
-        /// How strongly, at least 0; 0 is cross-entropy.
+        /// How strongly, from 0 to 100; 0 is cross-entropy.
         #[serde(default = "default_gamma")]
         gamma: f64,
     },
@@ -47,8 +47,9 @@ impl ClassLoss {
             return refuse("label_smoothing", smoothing.to_string(), "at least 0 and below 1");
         }
         match *self {
-            Self::Focal { gamma } if !(gamma.is_finite() && gamma >= 0.0) => {
-                refuse("loss.gamma", gamma.to_string(), "a finite number of at least 0")
+            // f32 has no smaller powers of what is between 0 and 1.
+            Self::Focal { gamma } if !(0.0..=100.0).contains(&gamma) => {
+                refuse("loss.gamma", gamma.to_string(), "from 0 to 100")
             }
             Self::Asymmetric(asymmetric) => asymmetric.validate(),
             _ => Ok(()),

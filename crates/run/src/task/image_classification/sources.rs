@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use updraft_data::{
     CifarFiles, CifarLabels, CifarPart, Delimiter, GeneratedConfig, GeneratedImages, ImageFolder,
-    ImageSource, TarImages,
+    ImageSource, PassedOver, TarImages,
 };
 
 use super::cache::note;
@@ -60,18 +60,26 @@ pub(super) fn open_sources(
             let mut open = |path: &PathBuf, name: &str| -> Result<Arc<dyn ImageSource>, RunError> {
                 let step = format!("reading {name} archive");
                 let progress = &mut |progress| report(&step, progress);
-                let Some(folder) = inflate_to else {
-                    return Ok(Arc::new(TarImages::open(path, progress)?));
+                let archive = match inflate_to {
+                    None => TarImages::open(path, progress)?,
+                    Some(folder) => {
+                        let (archive, used) = TarImages::open_cached(path, folder, progress)?;
+                        notes.extend(note(&format!("{name} archive"), &used));
+                        archive
+                    }
                 };
-                let (archive, used) = TarImages::open_cached(path, folder, progress)?;
-                notes.extend(note(&format!("{name} archive"), &used));
+                notes.extend(in_place(path, archive.passed_over()));
                 Ok(Arc::new(archive))
             };
             let train = open(&paths[0], "training")?;
             Ok(Opened::Apart { train, test: open(&paths[1], "test")? })
         }
         DataSource::Folders { test, .. } => {
-            listed(&paths, test, |path| Ok(Arc::new(ImageFolder::open(path)?)))
+            listed(&paths, test, |path| {
+                let folder = ImageFolder::open(path)?;
+                notes.extend(in_place(path, folder.passed_over()));
+                Ok(Arc::new(folder))
+            })
         }
         DataSource::Manifest { test, path_column, class_column, .. } => {
             listed(&paths, test, |path| {
@@ -92,11 +100,16 @@ pub(super) fn open_sources(
     }
 }
 
+/// What a source passed over, with its place.
+fn in_place(path: &Path, passed_over: &PassedOver) -> Option<String> {
+    passed_over.message().map(|message| format!("`{}`: {message}", path.display()))
+}
+
 /// One set or two that `open` lists.
 fn listed(
     paths: &[PathBuf],
     test: &TestPlan,
-    open: impl Fn(&Path) -> Result<Arc<dyn ImageSource>, RunError>,
+    mut open: impl FnMut(&Path) -> Result<Arc<dyn ImageSource>, RunError>,
 ) -> Result<Opened, RunError> {
     let train = open(&paths[0])?;
     Ok(match test {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use updraft_data::{
-    Collate, ColumnEncoder, Draw, FitConfig, InMemoryTensors, LastBatch, Loader, Order,
+    Collate, ColumnEncoder, ColumnKind, ColumnSchema, Draw, FitConfig, InMemoryTensors, LastBatch, Loader, Order,
     StreamConfig, Table, TableEncoder, TableSchema, TargetBatch, Targets, formula_samples,
     stratified_split,
 };
@@ -13,8 +13,10 @@ use crate::config::TrainPlan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::task::Opening;
+use crate::task::share::other_share;
 
-/// Strata of the target that give the same share of their rows to the test.
+/// Strata of the target that give the same share of their rows to the test, where that is a row
+/// each at least.
 const STRATA: usize = 10;
 
 /// The file of a run's folder that holds how its columns become numbers.
@@ -26,6 +28,8 @@ pub(super) struct TableData {
     pub(super) test: InMemoryTensors,
     pub(super) encoder: TableEncoder,
     pub(super) target: String,
+    /// Messages about the rows.
+    pub(super) notes: Vec<String>,
 }
 
 impl TableData {
@@ -36,6 +40,7 @@ impl TableData {
         opening: &Opening<'_>,
     ) -> Result<Self, RunError> {
         let (target, paths) = (plan.target().to_owned(), plan.find(opening.dir)?);
+        let mut notes = Vec::new();
         let (table, train, test) = match plan {
             DataPlan::Formula { formula, noise, train_rows, test_rows } => {
                 let train = of_formula(*formula, *train_rows, *noise, seed)?;
@@ -49,7 +54,11 @@ impl TableData {
             DataPlan::Files(files) => {
                 let table = of_files(files, &paths)?;
                 let targets = targets(&table, &target)?;
-                let split = stratified_split(&strata(&targets), files.test_fraction, seed)?;
+                let share = files.test_fraction;
+                let wanted = (targets.len() as f64 * share).round() as usize;
+                let strata = strata(&targets, wanted.clamp(1, STRATA));
+                let split = stratified_split(&strata, share, seed)?;
+                notes.extend(other_share(share, &split, "rows", "one row at least is held out"));
                 (table, split.kept, split.held_out)
             }
         };
@@ -72,7 +81,7 @@ impl TableData {
             let features = features.copied().collect();
             Ok(InMemoryTensors::from_floats(rows.len(), &[width], features, targets)?)
         };
-        Ok(Self { train: samples(&train)?, test: samples(&test)?, encoder, target })
+        Ok(Self { train: samples(&train)?, test: samples(&test)?, encoder, target, notes })
     }
 
     /// Shuffled batches for training, batches in order for the test.
@@ -137,7 +146,19 @@ pub(super) fn inputs(
                     classes.iter().map(|&class| f32::from(class as usize == word)).collect()
                 }));
             }
-            _ => columns.push(encoded.numbers(&column.name)?.to_vec()),
+            _ => {
+                let numbers = encoded.numbers(&column.name)?;
+                if let Some(row) = numbers.iter().position(|number| !number.is_finite()) {
+                    let reason = format!(
+                        "row {} has a `{}` so far from the mean of the training rows, in their \
+                         standard deviation, that f32 cannot hold it; correct it or leave the row out",
+                        row + 1,
+                        column.name
+                    );
+                    return Err(RunError::Unusable { reason });
+                }
+                columns.push(numbers.to_vec());
+            }
         }
     }
     Ok((0..table.rows()).flat_map(|row| columns.iter().map(move |column| column[row])).collect())
@@ -177,7 +198,7 @@ fn of_files(plan: &FilesPlan, paths: &[PathBuf]) -> Result<Table, RunError> {
     let mut whole: Option<Table> = None;
     for (file, path) in paths.iter().enumerate() {
         let table = Table::read(path, plan.delimiter.into(), schema.clone())?;
-        refuse_bad_numbers(&table, plan, path)?;
+        refuse_bad_numbers(&table, Some(&plan.target), path)?;
         let table = with_file_features(table, plan, file)?;
         whole = Some(match whole {
             None => table,
@@ -188,17 +209,24 @@ fn of_files(plan: &FilesPlan, paths: &[PathBuf]) -> Result<Table, RunError> {
 }
 
 /// Refuses a row without a target, and numbers that f32 cannot hold.
-fn refuse_bad_numbers(table: &Table, plan: &FilesPlan, path: &Path) -> Result<(), RunError> {
-    let numbers = plan.features.iter().filter(|feature| !plan.categories.contains(feature));
-    for column in numbers.chain([&plan.target]) {
+///
+/// `target` is `None` for rows whose target is to be predicted.
+pub(super) fn refuse_bad_numbers(
+    table: &Table,
+    target: Option<&str>,
+    path: &Path,
+) -> Result<(), RunError> {
+    let schema = table.schema();
+    let numbers = schema.columns.iter().filter(|column| column.kind == ColumnKind::Number);
+    for ColumnSchema { name: column, .. } in numbers {
         for row in 0..table.rows() {
             let place = || {
                 // A header comes first.
-                let line = line_of(path, row + usize::from(plan.columns.is_none()));
+                let line = line_of(path, row + usize::from(schema.header.is_none()));
                 format!("`{}` line {line}, column `{column}`", path.display())
             };
             match table.number(column, row)? {
-                None if *column == plan.target => {
+                None if Some(column.as_str()) == target => {
                     let reason = format!("{}: the target is missing; leave the row out", place());
                     return Err(RunError::Unusable { reason });
                 }
@@ -282,11 +310,11 @@ fn difference(own: &TableEncoder, other: &TableEncoder) -> Option<String> {
     })
 }
 
-/// The tenth of the sorted values that each lies in; equal ones lie in one.
-fn strata(values: &[f64]) -> Vec<usize> {
+/// The part of the sorted values that each lies in, of `count` equal ones; equal values lie in one.
+fn strata(values: &[f64], count: usize) -> Vec<usize> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let bounds = (1..STRATA).filter_map(|part| sorted.get(part * sorted.len() / STRATA));
+    let bounds = (1..count).filter_map(|part| sorted.get(part * sorted.len() / count));
     let bounds: Vec<f64> = bounds.copied().collect();
     values.iter().map(|value| bounds.partition_point(|bound| bound <= value)).collect()
 }
@@ -362,7 +390,12 @@ mod tests {
         };
         let features = "features = [\"x\"]";
         let data = open(&rows(&|row| format!("{row},{row}")), features).expect("it differs");
-        assert_eq!((data.train.len(), data.test.len()), (10, 10));
+        assert_eq!((data.train.len(), data.test.len()), (16, 4));
+        assert!(data.notes.is_empty(), "{:?}", data.notes);
+        let tiny = format!("{features}\ntest_fraction = 0.001");
+        let data = open(&rows(&|row| format!("{row},{row}")), &tiny).expect("it differs");
+        assert_eq!((data.train.len(), data.test.len()), (19, 1));
+        assert!(data.notes[0].contains("5.0 % of the rows, not 0.1 %"), "{:?}", data.notes);
         for (text, setting, expected) in [
             (rows(&|row| format!("{row},7")), features, "target `y` is 7 in every training row"),
             (
@@ -411,11 +444,11 @@ mod tests {
     #[test]
     fn equal_values_lie_in_one_stratum_and_strata_are_alike_in_size() {
         let values: Vec<f64> = (0..200).map(|at| f64::from(at * 37 % 200)).collect();
-        let found = strata(&values);
+        let found = strata(&values, STRATA);
         for stratum in 0..STRATA {
             assert_eq!(found.iter().filter(|&&other| other == stratum).count(), 20);
         }
-        let few = strata(&[3.0, 8.0, 3.0, 3.0]);
+        let few = strata(&[3.0, 8.0, 3.0, 3.0], STRATA);
         assert!(few[0] == few[2] && few[2] == few[3] && few[0] < few[1], "{few:?}");
     }
 }

@@ -1,5 +1,6 @@
 //! The keys of `data`: where the rows come from, and what their columns are.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -219,16 +220,17 @@ impl FilesPlan {
             let expected = format!("a list without `{target}`, which is `data.target`");
             return Err(settings.refuse_given("data.features", &expected));
         }
-        if let Some(columns) = &columns
-            && let Some(unknown) =
-                features.iter().chain([&target]).find(|name| !columns.contains(name))
+        let known: BTreeSet<&String> = columns.iter().flatten().collect();
+        if columns.is_some()
+            && let Some(unknown) = features.iter().chain([&target]).find(|name| !known.contains(name))
         {
             let what = if *unknown == target { "data.target" } else { "data.features" };
             let expected = format!("a list of all columns, with `{unknown}` of `{what}`");
             return Err(settings.refuse_given("data.columns", &expected));
         }
         let categories = settings.value(&CATEGORIES)?;
-        if let Some(other) = categories.iter().find(|name| !features.contains(name)) {
+        let known: BTreeSet<&String> = features.iter().collect();
+        if let Some(other) = categories.iter().find(|name| !known.contains(name)) {
             let expected = format!("a list of columns of `data.features`, which has no `{other}`");
             return Err(settings.refuse_given("data.categories", &expected));
         }
@@ -247,6 +249,7 @@ impl FilesPlan {
     }
 }
 
-fn has_repeats<T: PartialEq>(values: &[T]) -> bool {
-    (1..values.len()).any(|at| values[..at].contains(&values[at]))
+fn has_repeats<T: Ord>(values: &[T]) -> bool {
+    let mut seen = BTreeSet::new();
+    values.iter().any(|value| !seen.insert(value))
 }

@@ -3,12 +3,15 @@
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
-use updraft_kan::slices::{MAX_DEGREE, MAX_INTERVALS};
+use updraft_kan::slices::MAX_DEGREE;
 use updraft_kan::{Kan, KanConfig, KanLinearConfig, Outside};
 use updraft_models::{Perceptron, PerceptronConfig};
 
 use super::network::Network;
 use crate::config::{ConfigError, Key, Keys, Settings};
+
+/// More pieces than that take minutes to be drawn, and no table has the rows to learn them from.
+const MOST_INTERVALS: usize = 4096;
 
 const KIND: Key<ModelKind> =
     Key::new("model.kind", "or `mlp`: linear layers with SiLU between them").default(r#""kan""#);
@@ -19,7 +22,7 @@ const HIDDEN: Key<Vec<usize>> = Key::new("model.hidden", "features between the l
     });
 const INTERVALS: Key<usize> = Key::new("model.intervals", "kan only: pieces of each spline")
     .default("5")
-    .check("1 to 1048576", |intervals| (1..=MAX_INTERVALS).contains(intervals));
+    .check("1 to 4096", |intervals| (1..=MOST_INTERVALS).contains(intervals));
 const DEGREE: Key<usize> = Key::new("model.degree", "kan only: their degree")
     .default("3")
     .check("0 to 15", |degree| *degree <= MAX_DEGREE);

@@ -8,7 +8,7 @@ use updraft_precision::Policy;
 use updraft_trainer::Unit;
 
 use super::TablePlan;
-use super::data::{features, inputs, scale, with_file_features};
+use super::data::{features, inputs, refuse_bad_numbers, scale, with_file_features};
 use super::data_plan::{DataPlan, FilesPlan};
 use super::model::Regressor;
 use crate::error::RunError;
@@ -62,6 +62,7 @@ impl<N: Regressor> RowPredictor<N> {
         schema.header =
             self.places(&Table::first_record(path, delimiter)?, columns, &schema, path)?;
         let table = Table::read(path, delimiter, schema)?;
+        refuse_bad_numbers(&table, None, path)?;
         match files {
             Some(files) => of_file(table, files, path),
             None => Ok(table),
@@ -139,6 +140,10 @@ impl<N: Regressor> Serving for RowPredictor<N> {
             predictions.extend(output.into_data().iter::<f64>());
         }
         let (mean, std) = self.scale;
+        if let Some(row) = predictions.iter().position(|value| !(value * std + mean).is_finite()) {
+            let cause = format!("the model's answer for row {} is not finite", row + 1).into();
+            return Err(RunError::Input { path: path.to_owned(), cause });
+        }
         let predicted = |(row, value): (usize, f64)| Predicted {
             sample: format!("{} row {}", path.display(), row + 1),
             outcome: Outcome::Quantities(vec![Quantity {

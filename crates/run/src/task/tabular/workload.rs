@@ -50,7 +50,7 @@ impl<N: Regressor> Workload for Regression<N> {
             model: format!("{} {}", N::KIND, widths.join("-")),
             samples: "rows",
             short: "rows",
-            notes: Vec::new(),
+            notes: self.data.notes.clone(),
             train_samples: train,
             test_samples: test,
         }
