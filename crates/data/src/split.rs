@@ -72,7 +72,10 @@ impl Split {
         let written: Written =
             serde_json::from_slice(&text).map_err(|error| fault(error.to_string()))?;
         if written.set != set {
-            return Err(fault("it was made of another set of samples: files were added, removed or changed".to_owned()));
+            return Err(fault(
+                "it was made of another set of samples: files were added, removed or changed"
+                    .to_owned(),
+            ));
         }
         if written.hash != written.split.hash() {
             return Err(fault("its indices do not fit its hash".to_owned()));

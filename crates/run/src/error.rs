@@ -93,7 +93,7 @@ pub enum RunError {
         edited: Edited,
     },
     /// Another process writes into a run folder.
-    #[error("the run `{run}` is in use by {}; wait until that ends, or stop it", holder(.holder))]
+    #[error("the run `{run}` is in use by {}; wait until that ends, or stop it", by_whom(.holder))]
     InUse {
         /// The run's folder.
         run: PathBuf,
@@ -109,7 +109,9 @@ pub enum RunError {
         limit: u64,
     },
     /// A checkpoint is damaged, and another is whole.
-    #[error("{cause}; the newest whole checkpoint is that of step {step}: use it with `--checkpoint {step}`")]
+    #[error(
+        "{cause}; the newest whole checkpoint is that of step {step}: use it with `--checkpoint {step}`"
+    )]
     Damaged {
         /// What is wrong with the one.
         cause: CheckpointError,
@@ -222,7 +224,7 @@ fn can_mend(error: &CheckpointError) -> bool {
     }
 }
 
-fn holder(text: &str) -> &str {
+fn by_whom(text: &str) -> &str {
     if text.is_empty() { "another process" } else { text }
 }
 

@@ -188,9 +188,8 @@ impl RunFolder {
     /// [`RunError::NoCheckpoint`], or [`RunError::Checkpoint`] where the folder cannot be listed.
     pub fn newest_checkpoint(&self) -> Result<PathBuf, RunError> {
         let found = list_checkpoints(&self.checkpoints())?.into_iter().rev();
-        let is_chosen = |path: &PathBuf| {
-            self.checkpoint.is_none() || checkpoint_step(path) == self.checkpoint
-        };
+        let is_chosen =
+            |path: &PathBuf| self.checkpoint.is_none() || checkpoint_step(path) == self.checkpoint;
         let mut found = found.filter(is_chosen);
         found.next().ok_or_else(|| RunError::NoCheckpoint { path: self.path.clone() })
     }

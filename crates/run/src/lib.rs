@@ -21,8 +21,8 @@ pub use trained::TrainedModel;
 
 // From a configuration to a plan.
 pub use config::{
-    AnyKey, AutoBatchPlan, BatchesPlan, ConfigError, Edit, Edited, InnerKey, Key, KeyDefault, Keys, Layer,
-    LogPlan, Plan, Planned, RecomputePlan, Settings, TaskDefault, TrainPlan, WorkersPlan,
+    AnyKey, AutoBatchPlan, BatchesPlan, ConfigError, Edit, Edited, InnerKey, Key, KeyDefault, Keys,
+    Layer, LogPlan, Plan, Planned, RecomputePlan, Settings, TaskDefault, TrainPlan, WorkersPlan,
     key_table, origins,
 };
 

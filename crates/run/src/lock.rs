@@ -27,8 +27,13 @@ impl RunLock {
         let path = folder.join(FILE);
         let failed = |cause| RunError::io("write", &path, cause);
         let mut options = OpenOptions::new();
-        let mut file =
-            options.create(true).truncate(false).read(true).write(true).open(&path).map_err(failed)?;
+        let mut file = options
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .open(&path)
+            .map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -43,7 +48,7 @@ impl RunLock {
             }
             Err(TryLockError::Error(cause)) => return Err(failed(cause)),
         }
-        let host = sysinfo::System::host_name().unwrap_or_else(|| "an unknown host".to_owned());
+        let host = sysinfo::System::host_name().unwrap_or_else(|_| "an unknown host".to_owned());
         let holder = format!("process {} on {host}\n", std::process::id());
         file.set_len(0)
             .and_then(|()| file.rewind())

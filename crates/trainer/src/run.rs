@@ -162,7 +162,11 @@ impl<M: Module> Run<M> {
         let direction = settings.criterion.direction(&metrics)?;
         let per_epoch = batches.div_ceil(settings.accumulate) as u64;
         let steps = settings.epochs.checked_mul(per_epoch).ok_or_else(|| {
-            TrainError::setting("epochs", settings.epochs, format!("at most {}", u64::MAX / per_epoch))
+            TrainError::setting(
+                "epochs",
+                settings.epochs,
+                format!("at most {}", u64::MAX / per_epoch),
+            )
         })?;
         // Made once: where it is missing later, the run was moved or removed.
         let folder = &settings.checkpoints.folder;

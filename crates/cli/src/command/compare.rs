@@ -240,8 +240,7 @@ fn words(text: &str) -> Vec<String> {
 /// Writes down what the folder's runs are made of, or refuses a folder with runs of other settings.
 fn own(args: &CompareArgs, arm: &str, seed: u64, folder: &Path) -> Result<()> {
     let text = |path: &Path| path.to_string_lossy().into_owned();
-    let made_of =
-        json!({ "config": text(&args.config), "data": args.data.as_deref().map(text),
+    let made_of = json!({ "config": text(&args.config), "data": args.data.as_deref().map(text),
                 "settings": settings(args, arm, seed) });
     let path = folder.join("compare.json");
     if path.exists() {

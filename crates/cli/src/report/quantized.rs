@@ -19,7 +19,8 @@ pub(super) fn quantized(report: &Value) -> String {
     };
     let number = |value: &Value| value.as_f64().unwrap_or_default();
     // A file may have been edited: only a number is shown as one.
-    let count = |value: &Value| if value.is_number() { value.to_string() } else { "–".to_owned() };
+    let count =
+        |value: &Value| if value.is_number() { value.to_string() } else { "–".to_owned() };
     let mut body = format!(
         "<h2>In eight bits</h2>\n<p>{} of {} answers agree with f32, signal to noise {}, {} of the \
          multiply-adds in int8. f32 alone is better {} times, int8 alone {} times: p = {:.3}.</p>\n",
@@ -44,11 +45,7 @@ pub(super) fn quantized(report: &Value) -> String {
             scored(evaluation, &evaluation["score_f32"]),
             scored(evaluation, &evaluation["score_int8"]),
         ),
-        (
-            "bytes".to_owned(),
-            count(&evaluation["bytes_f32"]),
-            count(&evaluation["bytes_int8"]),
-        ),
+        ("bytes".to_owned(), count(&evaluation["bytes_f32"]), count(&evaluation["bytes_int8"])),
     ];
     for latency in report["latency"].as_array().into_iter().flatten() {
         for quantile in ["p50", "p95"] {

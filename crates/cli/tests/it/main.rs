@@ -7,6 +7,7 @@ mod compare;
 mod data;
 mod determinism;
 mod help;
+mod hostile;
 mod keys;
 mod library;
 mod lr_find;

@@ -101,7 +101,8 @@ impl<R: Read> Records<R> {
             .from_reader(Bounded { bytes, since_reset: 0 });
         let record = ByteRecord::new();
         let places = HashMap::new();
-        let mut records = Self { path: path.to_owned(), reader, header: Vec::new(), places, record };
+        let mut records =
+            Self { path: path.to_owned(), reader, header: Vec::new(), places, record };
         match names {
             Some(names) => records.header = names.to_vec(),
             None => records.header = records.read_fields()?,

@@ -92,17 +92,43 @@ mod tests {
 
     #[test]
     fn an_edit_is_refused_reported_or_free_by_its_key() {
-        let plan = |text: &str| Plan::read(TASKS, text, Path::new("c.toml"), &[]).expect("valid").plan;
+        let plan =
+            |text: &str| Plan::read(TASKS, text, Path::new("c.toml"), &[]).expect("valid").plan;
         let begun = plan("data.mean = [0, 0.5, 1]\ntrain.clip_norm = 1.0");
         for (text, key, edit, said) in [
-            ("train.learning_rate = 0.1", "train.learning_rate", Edit::Reported, "is 0.1; the run began with 0.002"),
-            ("model.dropout = 0.5", "model.dropout", Edit::Reported, "is 0.5; the run began with 0.0"),
-            ("model.luma = \"bt601\"", "model.luma", Edit::Refused, "is \"bt601\"; the run began with \"bt709\""),
+            (
+                "train.learning_rate = 0.1",
+                "train.learning_rate",
+                Edit::Reported,
+                "is 0.1; the run began with 0.002",
+            ),
+            (
+                "model.dropout = 0.5",
+                "model.dropout",
+                Edit::Reported,
+                "is 0.5; the run began with 0.0",
+            ),
+            (
+                "model.luma = \"bt601\"",
+                "model.luma",
+                Edit::Refused,
+                "is \"bt601\"; the run began with \"bt709\"",
+            ),
             ("precision = \"bf16-mixed\"", "precision", Edit::Refused, "began with \"f32\""),
-            ("train.accumulate = 2", "train.accumulate", Edit::Reported, "is 2; the run began with 1"),
+            (
+                "train.accumulate = 2",
+                "train.accumulate",
+                Edit::Reported,
+                "is 2; the run began with 1",
+            ),
             ("train.loss = { kind = \"focal\" }", "train.loss", Edit::Reported, "focal"),
             ("seed = 2", "seed", Edit::Refused, "is 2; the run began with 1"),
-            ("train.ema_decay = 0.9", "train.ema_decay", Edit::Reported, "is 0.9; the run began without it"),
+            (
+                "train.ema_decay = 0.9",
+                "train.ema_decay",
+                Edit::Reported,
+                "is 0.9; the run began without it",
+            ),
         ] {
             let now = plan(&format!("{text}\ndata.mean = [0.0, 0.5, 1.0]\ntrain.clip_norm = 1"));
             let found = now.edited_since(begun.table());
@@ -110,7 +136,8 @@ mod tests {
             assert_eq!((found[0].key, found[0].edit), (key, edit));
             assert!(found[0].to_string().contains(said), "{}", found[0]);
         }
-        let now = plan("data.mean = [0, 0.5, 1]\nname = \"other\"\ntrain.workers = 3\nlog.csv = true");
+        let now =
+            plan("data.mean = [0, 0.5, 1]\nname = \"other\"\ntrain.workers = 3\nlog.csv = true");
         let found = now.edited_since(begun.table());
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].to_string(), "`train.clip_norm` is not given; the run began with 1.0");

@@ -4,13 +4,13 @@ use super::error::ConfigError;
 use super::key::{Edit, Key, Keys};
 use super::settings::Settings;
 
-const CSV: Key<bool> =
-    Key::new("log.csv", "also writes `steps.csv` and `epochs.csv`").default("false")
-.edit(Edit::Free);
+const CSV: Key<bool> = Key::new("log.csv", "also writes `steps.csv` and `epochs.csv`")
+    .default("false")
+    .edit(Edit::Free);
 const TENSORBOARD: Key<bool> =
     Key::new("log.tensorboard", "also writes an event file for `tensorboard --logdir RUN`")
         .default("false")
-.edit(Edit::Free);
+        .edit(Edit::Free);
 const UTILIZATION: Key<bool> = Key::new(
     "log.utilization",
     "measures the device's peak first, as a narrow `precision` does by itself, and reports the model's GFLOP/s and their share of the measured peak with every step",
@@ -21,8 +21,8 @@ const TRACE: Key<[u64; 2]> = Key::new(
     "log.trace",
     "`[first, last]`: steps written to `trace.json`, which Chrome and Perfetto show",
 )
-.check("a list of two steps, the first not after the last", |[first, last]| first <= last)
-.edit(Edit::Free);
+.edit(Edit::Free)
+.check("a list of two steps, the first not after the last", |[first, last]| first <= last);
 
 /// The keys of `log`.
 pub(super) const KEYS: Keys = &[&CSV, &TENSORBOARD, &UTILIZATION, &TRACE];

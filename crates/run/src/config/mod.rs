@@ -15,8 +15,8 @@ mod settings;
 mod train;
 
 pub use choice::{AutoBatchPlan, BatchesPlan, RecomputePlan, WorkersPlan};
-pub use error::ConfigError;
 pub use edits::Edited;
+pub use error::ConfigError;
 pub use key::{AnyKey, Edit, InnerKey, Key, KeyDefault, Keys};
 pub use key_table::key_table;
 pub use layers::Layer;

@@ -25,17 +25,17 @@ const TASK: Key<String> =
         .depends("the first that `tasks` lists");
 const NAME: Key<String> = Key::new("name", "part of the run folder's name")
     .default(r#""run""#)
+    .edit(Edit::Free)
     .check("1 to 200 letters, digits, `-` and `_`: it names a folder", |name| {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         (1..=200).contains(&name.len()) && name.chars().all(is_plain)
-    })
-.edit(Edit::Free);
+    });
 const SEED: Key<u64> =
     Key::new("seed", "seeds weights, shuffling, augmentation and dropout").default("1");
 const DEVICE: Key<String> =
     Key::new("device", "`auto`, `flex`, `cuda:0`, …; the command `probe` lists them")
         .default(r#""auto""#)
-.edit(Edit::Reported);
+        .edit(Edit::Reported);
 const PRECISION: Key<String> =
     Key::new("precision", "`f32`, `bf16-mixed`, `f16-mixed`, or dtypes as `p=f32,c=bf16,o=f32`")
         .default(r#""f32""#);

@@ -16,16 +16,16 @@ use super::settings::Settings;
 
 const EPOCHS: Key<u64> = Key::new("train.epochs", "passes over the training data")
     .default("10")
-    .check("at least 1", |epochs| *epochs >= 1)
-.edit(Edit::Reported);
+    .edit(Edit::Reported)
+    .check("at least 1", |epochs| *epochs >= 1);
 const BATCH: Key<usize> = Key::new("train.batch", "samples a step")
     .default("64")
-    .check("at least 1", |batch| *batch >= 1)
-.edit(Edit::Reported);
+    .edit(Edit::Reported)
+    .check("at least 1", |batch| *batch >= 1);
 const LEARNING_RATE: Key<f64> = Key::new("train.learning_rate", "the schedule's peak")
     .default("0.002")
-    .check("a finite number above 0", |rate| rate.is_finite() && *rate > 0.0)
-.edit(Edit::Reported);
+    .edit(Edit::Reported)
+    .check("a finite number above 0", |rate| rate.is_finite() && *rate > 0.0);
 const SCHEDULE: Key<Schedule> = Key::new(
     "train.schedule",
     "or `constant`, `cosine-restarts`, `one-cycle`, `step`, `exponential`: the factor of the learning rate over all steps",
@@ -64,10 +64,10 @@ const PLATEAU: Key<Plateau> = Key::new(
 const OPTIMIZER: Key<OptimizerConfig> =
     Key::new("train.optimizer", "or `sgd` with `momentum`; `weight_decay` for both")
         .default(r#"{ kind = "adamw", weight_decay = 0.01 }"#)
-.edit(Edit::Reported);
+        .edit(Edit::Reported);
 const CLIP_NORM: Key<f64> = Key::new("train.clip_norm", "largest global norm of the gradients")
-    .check("a finite number above 0", |norm| norm.is_finite() && *norm > 0.0)
-.edit(Edit::Reported);
+    .edit(Edit::Reported)
+    .check("a finite number above 0", |norm| norm.is_finite() && *norm > 0.0);
 const LOSS_SCALE: Key<LossScale> = Key::new(
     "train.loss_scale",
     "or `static` with `scale`; `dynamic` takes `initial`, `growth`, `backoff`, `interval`, `floor`, `ceiling` and `longest_skips`",
@@ -94,8 +94,8 @@ const AUTO_BATCH: Key<AutoBatchPlan> = Key::new(
 const ACCUMULATE: Key<usize> =
     Key::new("train.accumulate", "batches whose mean gradient makes an update")
         .default("1")
-        .check("at least 1", |batches| *batches >= 1)
-.edit(Edit::Reported);
+        .edit(Edit::Reported)
+        .check("at least 1", |batches| *batches >= 1);
 const NON_FINITE: Key<NonFinite> = Key::new(
     "train.non_finite",
     "what follows a loss or gradient that is not finite: `stop`, `skip` with `at_most` in a row, or `ignore`",
@@ -106,14 +106,14 @@ const EMA_DECAY: Key<f64> = Key::new(
     "train.ema_decay",
     "keeps, scores and serves a moving average of the parameters; 0.99 to 0.9999",
 )
-.check("at least 0 and below 1", |decay| (0.0..1.0).contains(decay))
-.edit(Edit::Reported);
+.edit(Edit::Reported)
+.check("at least 0 and below 1", |decay| (0.0..1.0).contains(decay));
 const BATCH_NORMS: Key<BatchesPlan> = Key::new(
     "train.recompute_batch_norms",
     "training batches, or `all`, from which the served model's batch norms are computed at each epoch's end",
 )
-.check("`all` or a whole number of at least 1", |batches| *batches != BatchesPlan::Count(0))
-.edit(Edit::Reported);
+.edit(Edit::Reported)
+    .check("`all` or a whole number of at least 1", |batches| *batches != BatchesPlan::Count(0));
 const CRITERION: Key<Criterion> = Key::new(
     "train.criterion",
     "the metric by which one epoch is better than another: `test-` or `train-` and a metric of the task",
@@ -132,7 +132,7 @@ const EARLY_STOP: Key<EarlyStop> = Key::new(
 const TIMING: Key<Timing> =
     Key::new("train.timing", "or `done`, which waits for the device after each phase of a step")
         .default(r#""submitted""#)
-.edit(Edit::Free);
+        .edit(Edit::Free);
 const TRANSFER: Key<Transfer> = Key::new(
     "train.transfer",
     "or `ahead`, which moves the next step's first batch to the device while the device computes the backward pass; nothing overlaps on flex",
@@ -142,25 +142,25 @@ const TRANSFER: Key<Transfer> = Key::new(
 const WORKERS: Key<WorkersPlan> =
     Key::new("train.workers", "threads that load data; 0 loads on the training thread")
         .default(r#""auto""#)
+        .edit(Edit::Free)
         .check("`auto` or a whole number from 0 to 256", |workers| {
             !matches!(workers, WorkersPlan::Count(257..))
-        })
-.edit(Edit::Free);
+        });
 const CHECKPOINT_EVERY_STEPS: Key<u64> = Key::new(
     "train.checkpoint_every_steps",
     "also a checkpoint after every so many updates, beside that at each epoch's end",
 )
-.check("at least 1", |steps| *steps >= 1)
-.edit(Edit::Free);
+.edit(Edit::Free)
+.check("at least 1", |steps| *steps >= 1);
 const KEEP_CHECKPOINTS: Key<usize> =
     Key::new("train.keep_checkpoints", "how many of the newest checkpoints are kept")
         .default("2")
-        .check("at least 1", |count| *count >= 1)
-.edit(Edit::Free);
+        .edit(Edit::Free)
+        .check("at least 1", |count| *count >= 1);
 const KEEP_BEST: Key<usize> =
     Key::new("train.keep_best", "how many of the best checkpoints are kept beside them")
         .default("0")
-.edit(Edit::Free);
+        .edit(Edit::Free);
 
 /// The keys of `train` that every task has.
 pub(super) const KEYS: Keys = &[

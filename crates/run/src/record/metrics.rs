@@ -113,7 +113,7 @@ impl Metrics {
         Ok(())
     }
 
-    fn fault(&self, cause: std::io::Error) -> RunError {
+    fn fault(&self, cause: io::Error) -> RunError {
         RunError::io("write", &self.path, cause)
     }
 
@@ -142,7 +142,9 @@ impl RecordedMetrics {
         let (first, count) = (self.damaged.first()?, self.damaged.len());
         Some(match count {
             1 => format!("line {first} of metrics.jsonl is damaged and was left out"),
-            _ => format!("{count} damaged lines of metrics.jsonl, from line {first} on, were left out"),
+            _ => format!(
+                "{count} damaged lines of metrics.jsonl, from line {first} on, were left out"
+            ),
         })
     }
 }

@@ -3,12 +3,7 @@
 use updraft_data::Split;
 
 /// What to say where the share that is held out is far from the one asked for; why follows.
-pub(super) fn other_share(
-    asked: f64,
-    split: &Split,
-    samples: &str,
-    why: &str,
-) -> Option<String> {
+pub(super) fn other_share(asked: f64, split: &Split, samples: &str, why: &str) -> Option<String> {
     let held_out = split.held_out.len();
     let share = held_out as f64 / (held_out + split.kept.len()).max(1) as f64;
     let is_far = (share - asked).abs() > 0.5 * asked;

@@ -71,7 +71,7 @@ fn files_that_are_missing_or_damaged_are_named() {
     assert!(matches!(folder.read("gone"), Err(RunError::Io { action: "read", .. })));
     assert!(matches!(RunSchema::read(&folder), Err(RunError::Io { .. })));
     assert!(folder.pictures().expect("none").is_empty());
-    assert!(read_metrics(&folder).expect("none").is_empty());
+    assert!(read_metrics(&folder).expect("none").lines.is_empty());
 
     folder.write_json("numbers.json", &[1, 2, 3]).expect("written");
     assert!(folder.has("numbers.json") && !folder.has("numbers.json.part"));
@@ -105,5 +105,50 @@ fn a_line_of_metrics_that_was_cut_off_is_left_out() {
     folder
         .write("metrics.jsonl", b"{\"event\":\"step\",\"step\":0}\n{\"event\":\"st")
         .expect("written");
-    assert_eq!(read_metrics(&folder).expect("read").len(), 1);
+    assert_eq!(read_metrics(&folder).expect("read").lines.len(), 1);
+}
+
+#[test]
+fn damaged_lines_of_metrics_are_left_out_and_counted() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let folder = RunFolder::create(dir.path(), &read("").expect("valid")).expect("made");
+    let text = b"{\"step\":0}\n{\"st\xff\":1}\nnot JSON\n{\"step\":2}\n{\"st";
+    folder.write("metrics.jsonl", text).expect("written");
+    let recorded = read_metrics(&folder).expect("read");
+    assert_eq!((recorded.lines.len(), recorded.damaged.as_slice()), (2, &[2, 3][..]));
+    let said = recorded.damage().expect("two are damaged");
+    assert!(said.contains("2 damaged lines") && said.contains("from line 2 on"), "{said}");
+}
+
+#[test]
+fn a_plan_that_became_that_of_another_model_is_refused_by_its_key() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let folder = RunFolder::create(dir.path(), &read("").expect("valid")).expect("made");
+    for (text, key) in [
+        ("model.luma = \"bt601\"", "`model.luma`"),
+        ("model.channels = 8", "`model.channels`"),
+        ("precision = \"bf16-mixed\"", "`precision`"),
+        ("data.height = 64", "`data.height`"),
+        ("seed = 2", "`seed`"),
+    ] {
+        let error = folder.refuse_other_model(&read(text).expect("valid")).expect_err(text);
+        assert!(matches!(error, RunError::Edited { .. }) && error.is_input(), "{error}");
+        assert!(error.to_string().contains(key), "{error}");
+    }
+    for text in ["train.learning_rate = 0.1", "model.dropout = 0.3", "train.accumulate = 2"] {
+        let plan = read(text).expect("valid");
+        folder.refuse_other_model(&plan).expect("reported, not refused");
+        assert_eq!(folder.edits(&plan).expect("read").len(), 1, "{text}");
+    }
+}
+
+#[test]
+fn a_place_that_is_tried_is_left_as_it_was() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let plan = read("").expect("valid");
+    RunFolder::try_place(&dir.path().join("a/b"), &plan).expect("it can be made");
+    assert!(!dir.path().join("a").exists());
+    fs::write(dir.path().join("file"), "").expect("written");
+    let error = RunFolder::try_place(&dir.path().join("file"), &plan).expect_err("a file");
+    assert!(error.to_string().contains("cannot create `"), "{error}");
 }

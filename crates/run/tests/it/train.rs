@@ -94,7 +94,7 @@ fn a_run_leaves_its_plan_schema_metrics_and_summary() {
     let unit = Unit::Of("y".into());
     assert_eq!(schema.metric("rmse").map(|metric| &metric.unit), Some(&unit));
 
-    let lines = read_metrics(&folder).expect("metrics");
+    let lines = read_metrics(&folder).expect("metrics").lines;
     let of = |event: &str| lines.iter().filter(|line| line["event"] == event).count();
     assert_eq!((of("step"), of("epoch")), (8, 2));
     let last = lines.iter().rfind(|line| line["event"] == "epoch").expect("an epoch");
@@ -125,7 +125,7 @@ fn a_stopped_run_continues_to_the_same_score() {
         assert_eq!((watcher.updates, watcher.begun.expect("it began").2), (5, 3));
         let score = |trained: &Trained| trained.test.as_ref().expect("a score").value("rmse");
         assert_eq!(score(&resumed), score(&whole), "{precision}");
-        assert_eq!(read_metrics(&resumed.folder).expect("metrics").len(), 10);
+        assert_eq!(read_metrics(&resumed.folder).expect("metrics").lines.len(), 10);
     }
 }
 
@@ -145,7 +145,7 @@ fn early_stopping_serves_the_best_epoch() {
     let trained = train(&plan, dir.path(), None, &mut Watcher::default());
     assert_eq!(trained.ending, Ending::Early);
     let folder = &trained.folder;
-    let lines = read_metrics(folder).expect("metrics");
+    let lines = read_metrics(folder).expect("metrics").lines;
     let losses = lines.iter().filter_map(|line| line["test"]["loss"].as_f64());
     let best = losses.fold(f64::INFINITY, f64::min);
     let served = folder.served_checkpoint(&plan).expect("a checkpoint");

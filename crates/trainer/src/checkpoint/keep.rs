@@ -55,7 +55,8 @@ pub fn step(path: &Path) -> Option<u64> {
 /// The name of a checkpoint, also of one that is about to be replaced, and its step.
 fn named(path: &Path) -> Option<(&str, u64)> {
     let name = path.file_name()?.to_str()?;
-    let replaced = name.strip_prefix('.').and_then(|name| name.strip_suffix(REPLACED)?.strip_suffix('.'));
+    let replaced =
+        name.strip_prefix('.').and_then(|name| name.strip_suffix(REPLACED)?.strip_suffix('.'));
     let name = replaced.unwrap_or(name);
     Some((name, name.strip_prefix("step-")?.parse().ok()?))
 }
@@ -98,7 +99,8 @@ pub fn best(folder: &Path) -> Result<Option<PathBuf>, CheckpointError> {
 /// [`CheckpointError`] when the folder cannot be listed or a checkpoint cannot be deleted.
 pub fn prune(folder: &Path, keep: &Keep) -> Result<(), CheckpointError> {
     for path in entries(folder)? {
-        let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        let is_hidden =
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
         // What a kill left, of a deletion or of a save.
         let is_left =
             is_hidden && path.extension().is_some_and(|end| end == DELETED || end == PARTIAL);

@@ -16,8 +16,10 @@ pub(super) fn check_kinds<M: Module>(
     bytes: &[u8],
     model: &M,
 ) -> Result<(), CheckpointError> {
-    let record =
-        |cause: burn_pack::Error| CheckpointError::Record { path: path.to_owned(), cause: cause.into() };
+    let record = |cause: burn_pack::Error| CheckpointError::Record {
+        path: path.to_owned(),
+        cause: cause.into(),
+    };
     let mut kinds = Kinds { path: Vec::new(), found: BTreeMap::new() };
     model.visit(&mut kinds);
     let reader = Reader::from_bytes(Bytes::from_bytes_vec(bytes.to_vec())).map_err(record)?;

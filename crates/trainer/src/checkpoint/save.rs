@@ -62,10 +62,7 @@ pub fn save<M: Module>(
 }
 
 /// Writes every file of a checkpoint, the manifest last.
-fn write_all<M: Module>(
-    partial: &Path,
-    snapshot: &Snapshot<'_, M>,
-) -> Result<(), CheckpointError> {
+fn write_all<M: Module>(partial: &Path, snapshot: &Snapshot<'_, M>) -> Result<(), CheckpointError> {
     // `valid` brings the running statistics of batch norms up to date; a plain record is one
     // update behind.
     let model = snapshot.model.valid();

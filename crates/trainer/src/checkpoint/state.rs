@@ -26,7 +26,7 @@ pub struct RunState {
     /// The epoch's losses so far.
     pub sums: LossSums,
     /// The epoch's score so far, as the task's score serializes; null before its first batch.
-    pub epoch_score: serde_json::Value,
+    pub epoch_score: Value,
     /// Updates skipped in a row because a number was not finite.
     pub skipped_in_a_row: u64,
     /// The state of the loss scale, where there is one.
@@ -110,9 +110,15 @@ mod tests {
                             "loader": { "seed": u64::MAX, "position": 3 }, "test": null });
         assert!(check_numbers(Path::new("a"), &whole).is_ok());
         for (state, said) in [
-            (json!({ "step": u64::MAX }), "state.json` is not the state of a run: `step` is 18446744073709551615"),
+            (
+                json!({ "step": u64::MAX }),
+                "state.json` is not the state of a run: `step` is 18446744073709551615",
+            ),
             (json!({ "sums": { "samples": u64::MAX } }), "`sums.samples` is 18446744073709551615"),
-            (json!({ "epoch_score": { "correct": [1, MOST + 1] } }), "`epoch_score.correct` is 9007199254740993"),
+            (
+                json!({ "epoch_score": { "correct": [1, MOST + 1] } }),
+                "`epoch_score.correct` is 9007199254740993",
+            ),
             (json!({ "loader": { "position": -1 } }), "`loader.position` is -1"),
         ] {
             let error = check_numbers(Path::new("a"), &state).expect_err("refused").to_string();

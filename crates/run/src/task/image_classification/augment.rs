@@ -9,17 +9,17 @@ use updraft_data::{
 
 use crate::config::{ConfigError, Edit, Key, Keys, Settings};
 
-const FLIP: Key<bool> =
-    Key::new("augment.flip", "mirror half of the training images").default("false")
-.edit(Edit::Reported);
+const FLIP: Key<bool> = Key::new("augment.flip", "mirror half of the training images")
+    .default("false")
+    .edit(Edit::Reported);
 const TRANSLATE: Key<usize> =
     Key::new("augment.translate", "shift by up to so many pixels, reflecting the border")
         .default("0")
-.edit(Edit::Reported);
+        .edit(Edit::Reported);
 const ROTATE: Key<f32> =
     Key::new("augment.rotate", "turn by up to so many degrees either way, reflecting the border")
         .default("0.0")
-.edit(Edit::Reported);
+        .edit(Edit::Reported);
 const ZOOM: Key<Zoom> = Key::new(
     "augment.zoom",
     "`min_factor` and `max_factor`: magnify about the center, reflecting the border",

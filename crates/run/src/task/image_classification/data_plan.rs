@@ -11,25 +11,25 @@ use crate::config::{AnyKey as _, ConfigError, Edit, Key, Keys, Settings};
 const SOURCE: Key<SourceName> =
     Key::new("data.source", "or `archives`, `folders`, `manifest`, `cifar-10`, `cifar-100`")
         .default(r#""generated""#)
-.edit(Edit::Reported);
-const DIR: Key<PathBuf> = Key::new("data.dir", "the data folder; `--data` comes before it")
-.edit(Edit::Free);
-const HOW_TO_GET: Key<String> = Key::new("data.how_to_get", "printed when the data is missing")
-.edit(Edit::Free);
+        .edit(Edit::Reported);
+const DIR: Key<PathBuf> =
+    Key::new("data.dir", "the data folder; `--data` comes before it").edit(Edit::Free);
+const HOW_TO_GET: Key<String> =
+    Key::new("data.how_to_get", "printed when the data is missing").edit(Edit::Free);
 const TRAIN: Key<PathBuf> = Key::new(
     "data.train",
     "name inside the data folder: an archive `.tar` or `.tar.gz` of `class/file`, a folder of the same, or a manifest `.csv` or `.tsv`",
 )
 .edit(Edit::Reported);
-const TEST: Key<PathBuf> = Key::new("data.test", "the same for the test images")
-.edit(Edit::Reported);
+const TEST: Key<PathBuf> =
+    Key::new("data.test", "the same for the test images").edit(Edit::Reported);
 const TEST_FRACTION: Key<f64> = Key::new(
     "data.test_fraction",
     "share of each class held out where there is no `data.test`; folders and manifests only",
 )
 .default("0.2")
-.check("above 0 and below 1", |share| *share > 0.0 && *share < 1.0)
-.edit(Edit::Reported);
+.edit(Edit::Reported)
+.check("above 0 and below 1", |share| *share > 0.0 && *share < 1.0);
 const INFLATE_TO: Key<PathBuf> = Key::new(
     "data.inflate_to",
     "archives only: a folder that gzipped ones are inflated into once, to be read there; else into memory, up to 4 GiB",
@@ -38,10 +38,11 @@ const INFLATE_TO: Key<PathBuf> = Key::new(
 const PATH_COLUMN: Key<String> =
     Key::new("data.path_column", "manifest only: where an image lies, from the manifest's folder")
         .default(r#""path""#)
-.edit(Edit::Reported);
+        .edit(Edit::Reported);
 const CLASS_COLUMN: Key<String> =
-    Key::new("data.class_column", "manifest only: what an image's class is").default(r#""class""#)
-.edit(Edit::Reported);
+    Key::new("data.class_column", "manifest only: what an image's class is")
+        .default(r#""class""#)
+        .edit(Edit::Reported);
 const FILES: Key<PathBuf> = Key::new(
     "data.files",
     "CIFAR only: its binary version inside the data folder, unpacked or as `.tar` or `.tar.gz`",
@@ -54,15 +55,15 @@ const LABELS: Key<Cifar100Labels> =
 const CUE: Key<Cue> =
     Key::new("data.cue", "generated only: `color`, `brightness` or `both` distinguish the classes")
         .default(r#""both""#)
-.edit(Edit::Reported);
+        .edit(Edit::Reported);
 const TRAIN_IMAGES: Key<usize> = Key::new("data.train_images", "generated only")
     .default("3000")
-    .check("10 to 10000000 images", |images| (10..=10_000_000).contains(images))
-.edit(Edit::Reported);
+    .edit(Edit::Reported)
+    .check("10 to 10000000 images", |images| (10..=10_000_000).contains(images));
 const TEST_IMAGES: Key<usize> = Key::new("data.test_images", "generated only")
     .default("1000")
-    .check("10 to 10000000 images", |images| (10..=10_000_000).contains(images))
-.edit(Edit::Reported);
+    .edit(Edit::Reported)
+    .check("10 to 10000000 images", |images| (10..=10_000_000).contains(images));
 const HEIGHT: Key<usize> = Key::new("data.height", "images are resized to so many rows")
     .default("32")
     .check("8 to 4096 pixels", |pixels| (8..=4096).contains(pixels));

@@ -48,8 +48,8 @@ const LABEL_SMOOTHING: Key<f32> = Key::new(
     "share of each label spread over all classes; cross-entropy only",
 )
 .default("0.0")
-.check("at least 0 and below 1", |share| (0.0..1.0).contains(share))
-.edit(Edit::Reported);
+.edit(Edit::Reported)
+.check("at least 0 and below 1", |share| (0.0..1.0).contains(share));
 
 /// The task.
 #[derive(Debug)]

@@ -74,13 +74,11 @@ pub(super) fn open_sources(
             let train = open(&paths[0], "training")?;
             Ok(Opened::Apart { train, test: open(&paths[1], "test")? })
         }
-        DataSource::Folders { test, .. } => {
-            listed(&paths, test, |path| {
-                let folder = ImageFolder::open(path)?;
-                notes.extend(in_place(path, folder.passed_over()));
-                Ok(Arc::new(folder))
-            })
-        }
+        DataSource::Folders { test, .. } => listed(&paths, test, |path| {
+            let folder = ImageFolder::open(path)?;
+            notes.extend(in_place(path, folder.passed_over()));
+            Ok(Arc::new(folder))
+        }),
         DataSource::Manifest { test, path_column, class_column, .. } => {
             listed(&paths, test, |path| {
                 let delimiter = Delimiter::of(path);

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use updraft_data::{
-    Collate, ColumnEncoder, ColumnKind, ColumnSchema, Draw, FitConfig, InMemoryTensors, LastBatch, Loader, Order,
-    StreamConfig, Table, TableEncoder, TableSchema, TargetBatch, Targets, formula_samples,
-    stratified_split,
+    Collate, ColumnEncoder, ColumnKind, ColumnSchema, Draw, FitConfig, InMemoryTensors, LastBatch,
+    Loader, Order, StreamConfig, Table, TableEncoder, TableSchema, TargetBatch, Targets,
+    formula_samples, stratified_split,
 };
 
 use super::data_plan::{DataPlan, FilesPlan, FormulaPlan};

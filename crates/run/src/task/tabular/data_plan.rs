@@ -11,8 +11,7 @@ use crate::error::RunError;
 use crate::task::place::{Place, refuse_folder};
 
 const SOURCE: Key<SourceName> =
-    Key::new("data.source", "`formula` or `files`").default(r#""formula""#)
-.edit(Edit::Reported);
+    Key::new("data.source", "`formula` or `files`").default(r#""formula""#).edit(Edit::Reported);
 const FORMULA: Key<FormulaPlan> = Key::new(
     "data.formula",
     "formula only: or `friedman1`, `product`: what `updraft_data::Formula` names so",
@@ -23,31 +22,33 @@ const NOISE: Key<f32> = Key::new(
     "formula only: standard deviation of what is added to the values of training rows",
 )
 .default("0.0")
-.check("a finite number of at least 0", |noise| noise.is_finite() && *noise >= 0.0)
-.edit(Edit::Reported);
+.edit(Edit::Reported)
+.check("a finite number of at least 0", |noise| noise.is_finite() && *noise >= 0.0);
 const TRAIN_ROWS: Key<usize> = Key::new("data.train_rows", "formula only")
     .default("2000")
-    .check("10 to 10000000 rows", |rows| (10..=10_000_000).contains(rows))
-.edit(Edit::Reported);
+    .edit(Edit::Reported)
+    .check("10 to 10000000 rows", |rows| (10..=10_000_000).contains(rows));
 const TEST_ROWS: Key<usize> = Key::new("data.test_rows", "formula only")
     .default("1000")
-    .check("10 to 10000000 rows", |rows| (10..=10_000_000).contains(rows))
-.edit(Edit::Reported);
+    .edit(Edit::Reported)
+    .check("10 to 10000000 rows", |rows| (10..=10_000_000).contains(rows));
 const FILES: Key<Vec<PathBuf>> =
     Key::new("data.files", "files only: one or several, of the same columns")
+        .edit(Edit::Reported)
         .check("a list of at least one file, none of them twice", |files| {
             !files.is_empty() && !has_repeats(files)
-        })
-.edit(Edit::Reported);
-const DIR: Key<PathBuf> = Key::new("data.dir", "the data folder; `--data` comes before it")
-.edit(Edit::Free);
-const HOW_TO_GET: Key<String> = Key::new("data.how_to_get", "printed when the data is missing")
-.edit(Edit::Free);
+        });
+const DIR: Key<PathBuf> =
+    Key::new("data.dir", "the data folder; `--data` comes before it").edit(Edit::Free);
+const HOW_TO_GET: Key<String> =
+    Key::new("data.how_to_get", "printed when the data is missing").edit(Edit::Free);
 const DELIMITER: Key<DelimiterPlan> =
-    Key::new("data.delimiter", "files only: or `semicolon`, `tab`").default(r#""comma""#)
-.edit(Edit::Reported);
+    Key::new("data.delimiter", "files only: or `semicolon`, `tab`")
+        .default(r#""comma""#)
+        .edit(Edit::Reported);
 const COLUMNS: Key<Vec<String>> =
     Key::new("data.columns", "the names of all columns, where the first line is a row already")
+        .edit(Edit::Reported)
         .check("a list of names, none of them twice", |columns| !has_repeats(columns));
 const TARGET: Key<String> = Key::new("data.target", "the column to predict: a number");
 const FEATURES: Key<Vec<String>> = Key::new(
@@ -74,8 +75,7 @@ const TEST_FRACTION: Key<f64> = Key::new(
     "files only: share of the rows held out, the same in each tenth of the target's values",
 )
 .default("0.2")
-.check("above 0 and below 1", |share| *share > 0.0 && *share < 1.0)
-.edit(Edit::Reported);
+.check("above 0 and below 1", |share| *share > 0.0 && *share < 1.0);
 
 /// The keys of `data`.
 pub(super) const KEYS: Keys = &[
@@ -222,7 +222,8 @@ impl FilesPlan {
         }
         let known: BTreeSet<&String> = columns.iter().flatten().collect();
         if columns.is_some()
-            && let Some(unknown) = features.iter().chain([&target]).find(|name| !known.contains(name))
+            && let Some(unknown) =
+                features.iter().chain([&target]).find(|name| !known.contains(name))
         {
             let what = if *unknown == target { "data.target" } else { "data.features" };
             let expected = format!("a list of all columns, with `{unknown}` of `{what}`");

@@ -35,8 +35,8 @@ const LOSS: Key<ValueLoss> = Key::new(
     "or `mean-absolute-error`, `huber` with `delta`, of the standardized target",
 )
 .default(r#"{ kind = "mean-squared-error" }"#)
-.check("of a `delta` that is finite and above 0", ValueLoss::is_valid)
-.edit(Edit::Reported);
+.edit(Edit::Reported)
+.check("of a `delta` that is finite and above 0", ValueLoss::is_valid);
 
 /// The task.
 #[derive(Debug)]
