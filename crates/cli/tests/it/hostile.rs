@@ -221,8 +221,8 @@ fn every_kind_of_edited_run_is_refused_and_a_whole_checkpoint_is_named() {
     let (name, path) = (run.to_str().expect("text"), dir.path().join(&run));
     let plan = fs::read_to_string(path.join("plan.toml")).expect("a plan");
     for (from, to, words) in [
-        ("height = 32", "height = 0", "`data.height` is 0"),
-        ("height = 32", "height = 2147483648", "`data.height` is 2147483648"),
+        ("height = 16", "height = 0", "`data.height` is 0"),
+        ("height = 16", "height = 2147483648", "`data.height` is 2147483648"),
         ("channels = 2", "channels = 4096", "the run began with 2"),
         ("luma = \"bt709\"", "luma = \"bt601\"", "the run began with \"bt709\""),
         ("seed = 1", "seed = 2", "the run began with 1"),

@@ -15,8 +15,7 @@ const UTILIZATION: Key<bool> = Key::new(
     "log.utilization",
     "measures the device's peak first, as a narrow `precision` does by itself, and reports the model's GFLOP/s and their share of the measured peak with every step",
 )
-.default("false")
-.edit(Edit::Free);
+.default("false").edit(Edit::Free);
 const TRACE: Key<[u64; 2]> = Key::new(
     "log.trace",
     "`[first, last]`: steps written to `trace.json`, which Chrome and Perfetto show",

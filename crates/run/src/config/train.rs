@@ -48,8 +48,7 @@ const SCHEDULE: Key<Schedule> = Key::new(
     ("every_steps", "–", "`step`: steps between two drops, at least 1"),
     ("factor", "0.1", "`step`: what remains at each drop, above 0 and at most 1"),
     ("last", "–", "`exponential`: the factor after all steps, above 0 and at most 1"),
-])
-.edit(Edit::Reported);
+]).edit(Edit::Reported);
 const PLATEAU: Key<Plateau> = Key::new(
     "train.plateau",
     "lowers the learning rate when epochs stop getting better by `train.criterion`",
@@ -72,14 +71,12 @@ const LOSS_SCALE: Key<LossScale> = Key::new(
     "train.loss_scale",
     "or `static` with `scale`; `dynamic` takes `initial`, `growth`, `backoff`, `interval`, `floor`, `ceiling` and `longest_skips`",
 )
-.depends("`dynamic` where f16 computes, else `none`")
-.edit(Edit::Reported);
+.depends("`dynamic` where f16 computes, else `none`").edit(Edit::Reported);
 const RECOMPUTE: Key<RecomputePlan> = Key::new(
     "train.recompute",
     "memory for time: `element-wise` is burn's own strategy, `segments` keeps what flows between the network's segments",
 )
-.default(r#""none""#)
-.edit(Edit::Reported);
+.default(r#""none""#).edit(Edit::Reported);
 const AUTO_BATCH: Key<AutoBatchPlan> = Key::new(
     "train.auto_batch",
     "before the run, finds the largest batch whose step fits into memory, and trains with it",
@@ -100,8 +97,7 @@ const NON_FINITE: Key<NonFinite> = Key::new(
     "train.non_finite",
     "what follows a loss or gradient that is not finite: `stop`, `skip` with `at_most` in a row, or `ignore`",
 )
-.default(r#"{ kind = "stop" }"#)
-.edit(Edit::Reported);
+.default(r#"{ kind = "stop" }"#).edit(Edit::Reported);
 const EMA_DECAY: Key<f64> = Key::new(
     "train.ema_decay",
     "keeps, scores and serves a moving average of the parameters; 0.99 to 0.9999",
@@ -112,14 +108,12 @@ const BATCH_NORMS: Key<BatchesPlan> = Key::new(
     "train.recompute_batch_norms",
     "training batches, or `all`, from which the served model's batch norms are computed at each epoch's end",
 )
-.edit(Edit::Reported)
-    .check("`all` or a whole number of at least 1", |batches| *batches != BatchesPlan::Count(0));
+    .edit(Edit::Reported).check("`all` or a whole number of at least 1", |batches| *batches != BatchesPlan::Count(0));
 const CRITERION: Key<Criterion> = Key::new(
     "train.criterion",
     "the metric by which one epoch is better than another: `test-` or `train-` and a metric of the task",
 )
-.default(r#""test-loss""#)
-.edit(Edit::Reported);
+.default(r#""test-loss""#).edit(Edit::Reported);
 const EARLY_STOP: Key<EarlyStop> = Key::new(
     "train.early_stop",
     "ends the run after epochs without a gain by `train.criterion` and serves the best",
@@ -137,8 +131,7 @@ const TRANSFER: Key<Transfer> = Key::new(
     "train.transfer",
     "or `ahead`, which moves the next step's first batch to the device while the device computes the backward pass; nothing overlaps on flex",
 )
-.default(r#""when-used""#)
-.edit(Edit::Free);
+.default(r#""when-used""#).edit(Edit::Free);
 const WORKERS: Key<WorkersPlan> =
     Key::new("train.workers", "threads that load data; 0 loads on the training thread")
         .default(r#""auto""#)

@@ -33,13 +33,11 @@ const CROP: Key<RandomResizedCrop> = Key::new(
 const JITTER: Key<ColorJitter> = Key::new(
     "augment.color_jitter",
     "`brightness`, `contrast`, `saturation` (0 to 1) and `hue` (turns, 0 to 0.5): the strongest change of each, 0 where not given",
-)
-.edit(Edit::Reported);
+).edit(Edit::Reported);
 const MIX_UP: Key<MixUp> = Key::new(
     "augment.mix_up",
     "`alpha`: mixes each image and its class with the next of its batch by a share drawn from Beta(`alpha`, `alpha`); with cross-entropy, binary cross-entropy and squared errors only",
-)
-.edit(Edit::Reported);
+).edit(Edit::Reported);
 
 /// The keys of `augment`.
 pub(super) const KEYS: Keys = &[&FLIP, &TRANSLATE, &ROTATE, &ZOOM, &CROP, &JITTER, &MIX_UP];

@@ -19,8 +19,7 @@ const HOW_TO_GET: Key<String> =
 const TRAIN: Key<PathBuf> = Key::new(
     "data.train",
     "name inside the data folder: an archive `.tar` or `.tar.gz` of `class/file`, a folder of the same, or a manifest `.csv` or `.tsv`",
-)
-.edit(Edit::Reported);
+).edit(Edit::Reported);
 const TEST: Key<PathBuf> =
     Key::new("data.test", "the same for the test images").edit(Edit::Reported);
 const TEST_FRACTION: Key<f64> = Key::new(
@@ -33,8 +32,7 @@ const TEST_FRACTION: Key<f64> = Key::new(
 const INFLATE_TO: Key<PathBuf> = Key::new(
     "data.inflate_to",
     "archives only: a folder that gzipped ones are inflated into once, to be read there; else into memory, up to 4 GiB",
-)
-.edit(Edit::Free);
+).edit(Edit::Free);
 const PATH_COLUMN: Key<String> =
     Key::new("data.path_column", "manifest only: where an image lies, from the manifest's folder")
         .default(r#""path""#)

@@ -41,8 +41,7 @@ const LOSS: Key<ClassLoss> = Key::new(
     "train.loss",
     "or `focal` with `gamma`, `binary-cross-entropy`, `asymmetric` with `positive_focus`, `negative_focus` and `margin`, `mean-squared-error`",
 )
-.default(r#"{ kind = "cross-entropy" }"#)
-.edit(Edit::Reported);
+.default(r#"{ kind = "cross-entropy" }"#).edit(Edit::Reported);
 const LABEL_SMOOTHING: Key<f32> = Key::new(
     "train.label_smoothing",
     "share of each label spread over all classes; cross-entropy only",

@@ -23,7 +23,6 @@ const DEPTH: Key<Depth> =
     Key::new("model.depth", "dual-pathway only: two stages of one block").default(r#""shallow""#);
 const CHANNELS: Key<usize> = Key::new("model.channels", "width of the first stage, or of the stem")
     .default("16")
-    .edit(Edit::Reported)
     .check("1 to 4096", |channels| (1..=4096).contains(channels));
 const STEM_STRIDE: Key<usize> =
     Key::new("model.stem_stride", "2 halves the image before the first stage")
@@ -31,6 +30,7 @@ const STEM_STRIDE: Key<usize> =
         .check("1 or 2", |stride| [1, 2].contains(stride));
 const DROPOUT: Key<f64> = Key::new("model.dropout", "before each layer of the classifier")
     .default("0.0")
+    .edit(Edit::Reported)
     .check("at least 0 and below 1", |share| (0.0..1.0).contains(share));
 const LUMA: Key<LumaStandard> =
     Key::new("model.luma", "dual-pathway only: `bt709` or `bt601`").default(r#""bt709""#);

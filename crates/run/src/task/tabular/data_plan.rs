@@ -48,7 +48,6 @@ const DELIMITER: Key<DelimiterPlan> =
         .edit(Edit::Reported);
 const COLUMNS: Key<Vec<String>> =
     Key::new("data.columns", "the names of all columns, where the first line is a row already")
-        .edit(Edit::Reported)
         .check("a list of names, none of them twice", |columns| !has_repeats(columns));
 const TARGET: Key<String> = Key::new("data.target", "the column to predict: a number");
 const FEATURES: Key<Vec<String>> = Key::new(
@@ -75,6 +74,7 @@ const TEST_FRACTION: Key<f64> = Key::new(
     "files only: share of the rows held out, the same in each tenth of the target's values",
 )
 .default("0.2")
+.edit(Edit::Reported)
 .check("above 0 and below 1", |share| *share > 0.0 && *share < 1.0);
 
 /// The keys of `data`.
