@@ -19,37 +19,45 @@ Build, train, measure and check from source.
 
 Usage: cargo xtask COMMAND [ARGS]... [--dry-run]
 
-Commands of the program `updraft`, built first (ask each for --help):
+Train (these commands build the program `updraft` first; each has --help):
   train       train a model; without arguments, a small one in a minute
   pipeline    train, test, reload, quantize and report, as one command
+  compare     train with different settings on the same seeds
+
+Use a trained model:
   eval        score a trained model on its test data
   predict     predict images or rows of tables with a trained model
-  quantize    put a trained model into eight bits and report what that costs
+  quantize    convert a trained model to int8 and report what that costs
   report      write a run's page: curves, times, plan, environment
+
+Choose settings:
   tasks       list the tasks, and what each of them cannot do, and why
-  probe       list the devices, usable or not, and why
-  explain     show every value of a config and who chose it
+  explain     show every value of a config and where it comes from
   lr-find     try rising learning rates and suggest one
   batch-find  find the largest batch that fits the memory
-  compare     train with different settings on the same seeds
-  warm-up     let a GPU choose its kernels before a run
+
+Check and prepare a device:
+  probe       list the devices, usable or not, and why
   verify      try the parts that a training run relies on
+  warm-up     let a GPU choose its kernels before a run
 
-Commands for those who measure:
-  bench       the benchmarks: proved, then timed, beside the peers (--help)
-
-Commands for those who change the code:
-  check       format, tidy, clippy, docs and feature builds, cheapest first
-  test        every test
-  test-arm    the kernels' tests on aarch64, under emulation
-  tidy        the rules that sources, manifests and documents follow
+Measure:
+  bench       check each kernel, then time it beside other libraries (--help)
   results     compare the README's speeds with the runs it cites (--write)
-  deny        the licenses and sources of every dependency
+
+Change the code:
+  test        run every test
+  check       format, tidy, clippy, docs and feature builds, cheapest first
+  tidy        check the rules that sources, manifests and documents follow
+  test-arm    run the kernels' tests on aarch64, under emulation
+  deny        check the licenses and sources of every dependency
   api         compare every crate's public items with its list; --write writes
               the lists, --against COMMIT compares them with a commit's
 
 Options:
   --dry-run   print what would be done
+
+A first result: cargo xtask train
 ";
 
 fn main() -> ExitCode {

@@ -4,6 +4,7 @@ mod arguments;
 mod batch_size;
 mod command;
 mod device;
+mod json;
 mod kernels;
 mod log;
 mod program;

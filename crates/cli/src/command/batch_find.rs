@@ -11,6 +11,7 @@ use updraft_trainer::Fit;
 
 use super::{ConfigArgs, open};
 use crate::batch_size::{Trial, try_batch};
+use crate::json::JsonArgs;
 use crate::progress::Display;
 
 /// Finds the largest batch whose training step stays within a number of bytes.
@@ -27,6 +28,8 @@ pub(crate) struct BatchFindArgs {
     /// Also try the sizes up to 5 % around the one found, one by one
     #[arg(long)]
     scan: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 /// Tries a batch size in this process; `batch-find` starts one for each size.
@@ -36,7 +39,7 @@ pub(crate) struct BatchProbeArgs {
     batch: usize,
 }
 
-/// Prints what was found as JSON.
+/// Prints the size that was found.
 pub(crate) fn run(registry: Registry, args: &BatchFindArgs) -> Result<()> {
     let started = Instant::now();
     let plan = args.config.plan(registry)?.plan;
@@ -65,19 +68,18 @@ pub(crate) fn run(registry: Registry, args: &BatchFindArgs) -> Result<()> {
         }
     }
     display.line(&format!("batch {:6}  found{}", found.batch, trial.bound(&found)));
-    crate::print(
-        &json!({
-            "batch": found.batch,
-            "largest": found.largest,
-            "too_large": found.too_large,
-            "probes": found.probes,
-            "budget_bytes": trial.budget_bytes,
-            "train_samples": trial.samples,
-            "seconds": seconds,
-            "largest_of_scan": scanned,
-        })
-        .to_string(),
-    )?;
+    args.json.print(&json!({
+        "batch": found.batch,
+        "largest": found.largest,
+        "too_large": found.too_large,
+        "probes": found.probes,
+        "budget_bytes": trial.budget_bytes,
+        "train_samples": trial.samples,
+        "seconds": seconds,
+        "largest_of_scan": scanned,
+    }))?;
+    let (config, batch) = (args.config.words(), found.batch);
+    crate::program::next(&format!("train{config} --set train.batch={batch}"));
     Ok(())
 }
 

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use updraft_run::{Plan, Registry};
 use updraft_trainer::{Direction, MetricSpec, Split, Unit};
 
-use super::cannot;
+use super::{ConfigArgs, cannot};
+use crate::json::JsonArgs;
 use crate::progress::{Display, metric_text};
 use crate::stop;
 use crate::wrap::hanging;
@@ -48,6 +49,8 @@ pub(crate) struct CompareArgs {
     /// The folder of the comparison, with a folder of runs for each arm and seed
     #[arg(long, value_name = "DIR", default_value = "runs/compare")]
     runs: PathBuf,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 /// What is left of a run.
@@ -183,8 +186,29 @@ pub(crate) fn run(registry: Registry, args: &CompareArgs) -> Result<()> {
     }
     let report = json!({ "version": 3, "metric": metric.name, "direction": metric.direction,
                          "band": band, "arms": compared });
-    crate::print(&report.to_string())?;
+    args.json.print(&report)?;
+    let config = ConfigArgs {
+        config: Some(args.config.clone()),
+        data: args.data.clone(),
+        sets: [args.sets.clone(), words(&args.arms[best(&compared, metric.direction)])].concat(),
+    };
+    crate::program::next(&format!("train{}", config.words()));
     Ok(())
+}
+
+/// The arm with the best mean.
+fn best(compared: &[Compared<'_>], direction: Direction) -> usize {
+    let better = |a: f64, b: f64| match direction {
+        Direction::HigherIsBetter => a > b,
+        Direction::LowerIsBetter => a < b,
+    };
+    let mut best = 0;
+    for (index, arm) in compared.iter().enumerate() {
+        if better(arm.difference, compared[best].difference) {
+            best = index;
+        }
+    }
+    best
 }
 
 /// A value of the metric, of which shares are in per cent.

@@ -9,7 +9,7 @@ use updraft_data::{Progress, ProgressUnit};
 use updraft_run::{AnyWorkload, Registry};
 use updraft_trainer::{Control, Evaluation};
 
-use super::{OpenedRun, device_spec, dry_run_with_data, stopped};
+use super::{OpenedRun, device_spec, dry_run_with_data, next_on, stopped};
 use crate::progress::{Display, evaluation_text};
 use crate::stop;
 
@@ -51,6 +51,8 @@ pub(crate) fn run(registry: Registry, args: &EvalArgs) -> Result<()> {
         let (text, samples) = (evaluation_text(&score), workload.about().samples);
         crate::print(&format!("test {text}, {} {samples}", score.samples))?;
     }
+    let next = if run.plan.quantizer().is_ok() { "quantize" } else { "report" };
+    next_on(next, &args.run);
     Ok(())
 }
 

@@ -10,6 +10,7 @@ use updraft_run::{LrSearch, Registry};
 use updraft_trainer::{Control, LrPoint, LrRange, TrainError, suggest_learning_rate};
 
 use super::{ConfigArgs, cannot, device_of, dry_run_of, open, stopped};
+use crate::json::JsonArgs;
 use crate::progress::Display;
 use crate::report::{Curve, Scale, document, plot};
 use crate::stop;
@@ -31,6 +32,8 @@ pub(crate) struct LrFindArgs {
     /// The page with the plot
     #[arg(long, value_name = "FILE", default_value = "lr-find.html")]
     page: PathBuf,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 impl LrFindArgs {
@@ -53,7 +56,7 @@ pub(crate) fn dry_run(registry: Registry, args: &LrFindArgs) -> Result<()> {
     dry_run_of(registry, &args.config)
 }
 
-/// Writes the page and prints the suggestion as JSON.
+/// Writes the page and prints the suggestion.
 pub(crate) fn run(registry: Registry, args: &LrFindArgs) -> Result<()> {
     let range = args.range()?;
     let plan = args.config.plan(registry)?.plan;
@@ -84,9 +87,9 @@ pub(crate) fn run(registry: Registry, args: &LrFindArgs) -> Result<()> {
         )
     };
     display.line(&format!("the loss falls fastest at a learning rate of {rate:.2e}"));
-    crate::print(
-        &json!({ "learning_rate": rate, "updates": points.len(), "page": args.page.to_string_lossy() }).to_string(),
-    )?;
+    args.json.print(&json!({ "learning_rate": rate, "updates": points.len(), "page": args.page.to_string_lossy() }))?;
+    let config = args.config.words();
+    crate::program::next(&format!("train{config} --set train.learning_rate={rate:.2e}"));
     Ok(())
 }
 

@@ -26,6 +26,7 @@ use updraft_run::{
 };
 
 use crate::device::choose;
+use crate::program::quoted;
 use crate::progress::Display;
 use crate::stop::NothingToSave;
 
@@ -58,6 +59,17 @@ impl ConfigArgs {
             None => error,
         };
         planned(registry, self.config.as_deref(), &sets).map_err(named)
+    }
+}
+
+impl ConfigArgs {
+    /// The arguments that give the same configuration again, each after a space.
+    pub(crate) fn words(&self) -> String {
+        let path = |path: &PathBuf| quoted(&path.to_string_lossy());
+        let mut words: Vec<String> = self.config.iter().map(path).collect();
+        words.extend(self.data.iter().map(|dir| format!("--data {}", path(dir))));
+        words.extend(self.sets.iter().map(|set| format!("--set {}", quoted(set))));
+        words.iter().map(|word| format!(" {word}")).collect()
     }
 }
 
@@ -154,6 +166,11 @@ fn opening<T>(
     let opened = open(Opening { dir, run, progress })?;
     display.clear();
     Ok(opened)
+}
+
+/// Advises a command on the same run.
+pub(crate) fn next_on(command: &str, run: &Path) {
+    crate::program::next(&format!("{command} {}", quoted(&run.to_string_lossy())));
 }
 
 /// The device of a plan, opened.

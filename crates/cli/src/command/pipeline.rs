@@ -9,7 +9,9 @@ use updraft_trainer::Ending;
 
 use super::train::{self, TrainArgs};
 use super::{OpenedRun, device_of, eval, report};
+use crate::json::JsonArgs;
 use crate::log::LogFile;
+use crate::program::quoted;
 use crate::progress::Display;
 use crate::quantization::{QuantizeSettings, Quantizing, steps};
 use crate::steps::{Steps, label};
@@ -27,6 +29,8 @@ pub(crate) struct PipelineArgs {
     train: TrainArgs,
     #[command(flatten)]
     settings: QuantizeSettings,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 impl PipelineArgs {
@@ -99,7 +103,10 @@ pub(crate) fn run(registry: Registry, args: &PipelineArgs, log: &LogFile) -> Res
     });
     folder.write_json(MANIFEST, &manifest)?;
     crate::print(&table)?;
-    crate::print(&json!({ "run": folder.path().to_string_lossy(), "test": score }).to_string())
+    args.json.print(&json!({ "run": folder.path().to_string_lossy(), "test": score }))?;
+    // A task whose model can be quantized predicts samples of files.
+    crate::program::next(&format!("predict {} FILE...", quoted(&folder.path().to_string_lossy())));
+    Ok(())
 }
 
 /// The files of the run that no later step changes: name, size and hash of each.

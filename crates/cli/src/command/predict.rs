@@ -7,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 use updraft_run::{Outcome, Predicted, Registry, RunFolder, TrainedModel};
 
-use super::{device_spec, dry_run_on};
+use super::{device_spec, dry_run_on, next_on};
 use crate::stop::NothingToSave;
 use crate::terminal::name;
 
@@ -63,6 +63,7 @@ pub(crate) fn run(registry: Registry, args: &PredictArgs) -> Result<()> {
             }
         }
     }
+    next_on("report", &args.run);
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use updraft_run::{Plan, Registry};
 
-use super::{OpenedRun, device_spec, dry_run_with_data};
+use super::{OpenedRun, device_spec, dry_run_with_data, next_on};
 use crate::progress::Display;
 use crate::quantization::{QuantizeSettings, Quantizing, steps};
 use crate::steps::Steps;
@@ -47,5 +47,6 @@ pub(crate) fn run(registry: Registry, args: &QuantizeArgs) -> Result<()> {
     })?;
     let work = Quantizing { folder: &run.folder, model, device_name: &args.device };
     crate::print(&work.run(&args.settings, &mut taken, &mut display)?)?;
+    next_on("report", &args.run);
     Ok(())
 }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use updraft_run::{Registry, RunFolder, RunSchema, read_metrics};
 
-use super::dry_run_on;
+use super::{dry_run_on, next_on};
 use crate::report::{Run, page};
 use crate::stop::NothingToSave;
 use crate::terminal::say;
@@ -27,7 +27,9 @@ pub(crate) fn dry_run(registry: Registry, args: &ReportArgs) -> Result<()> {
 pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     let _unasked = NothingToSave::begin();
     let page = write_page(&RunFolder::open(&args.run)?)?;
-    crate::print(&page.display().to_string())
+    crate::print(&page.display().to_string())?;
+    next_on("eval", &args.run);
+    Ok(())
 }
 
 /// Writes the page of a run and returns where it is.

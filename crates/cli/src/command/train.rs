@@ -15,20 +15,35 @@ use updraft_trainer::{Control, Ending, Event};
 use super::{Check, ConfigArgs, device_of, open};
 use crate::batch_size::Trial;
 use crate::device::make_default;
+use crate::json::JsonArgs;
 use crate::log::LogFile;
+use crate::program::quoted;
 use crate::progress::{Display, duration, evaluation_text};
 use crate::stop;
 use crate::terminal::say;
 use crate::wrap::{counted, hanging};
 
+const EXAMPLES: &str = "\
+Examples:
+  train                                   the quickstart: generated data, a minute
+  train configs/cifar10.toml --data DIR   a configuration, on data of your own
+  train configs/quickstart.toml --set train.epochs=3 --set seed=7
+                                          the same with other settings
+  train configs/cifar10.toml --dry-run    print the plan, train nothing
+  train --resume runs/RUN                 go on with a run that was stopped
+";
+
 /// Trains a model and writes a run folder.
 #[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
 pub(crate) struct TrainCommand {
     #[command(flatten)]
     train: TrainArgs,
     /// Print which algorithm computes each convolution, and why, instead of training
     #[arg(long, conflicts_with = "resume")]
     explain_kernels: bool,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
 /// What is trained, and where.
@@ -85,7 +100,7 @@ pub(crate) fn dry_run_for(registry: Registry, args: &TrainArgs, check: Check<'_>
 
 /// Trains, from the first step or from a stopped run's last.
 pub(crate) fn run(registry: Registry, args: &TrainCommand, log: &LogFile) -> Result<()> {
-    let TrainCommand { train: args, explain_kernels: explains } = args;
+    let TrainCommand { train: args, explain_kernels: explains, json } = args;
     let plan = args.plan(registry)?;
     if *explains {
         return explain_kernels(&plan, args);
@@ -98,11 +113,11 @@ pub(crate) fn run(registry: Registry, args: &TrainCommand, log: &LogFile) -> Res
         return Ok(());
     }
     let next = match predicts {
-        true => format!("predict {} FILE...", path.display()),
-        false => format!("report {}", path.display()),
+        true => format!("predict {} FILE...", quoted(&path.to_string_lossy())),
+        false => format!("report {}", quoted(&path.to_string_lossy())),
     };
-    say(&format!("next     {} {next}", crate::program::name()));
-    crate::print(&json!({ "run": path.to_string_lossy(), "test": trained.test }).to_string())?;
+    crate::program::next(&next);
+    json.print(&json!({ "run": path.to_string_lossy(), "test": trained.test }))?;
     Ok(())
 }
 

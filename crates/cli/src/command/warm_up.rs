@@ -9,7 +9,10 @@ use updraft_device::{Applied, Backend, applied};
 use updraft_run::Registry;
 
 use super::{ConfigArgs, device_of, open};
+use crate::json::JsonArgs;
 use crate::progress::Display;
+use crate::terminal::say;
+use crate::wrap::hanging;
 
 /// Trains a config's first steps on examples, so that the device's kernels are measured and
 /// compiled.
@@ -20,9 +23,11 @@ use crate::progress::Display;
 pub(crate) struct WarmUpArgs {
     #[command(flatten)]
     pub(crate) config: ConfigArgs,
+    #[command(flatten)]
+    json: JsonArgs,
 }
 
-/// Says what there is to warm, warms it, and prints both as JSON.
+/// Says what there is to warm, warms it, and reports both.
 pub(crate) fn run(registry: Registry, args: &WarmUpArgs) -> Result<()> {
     let plan = args.config.plan(registry)?.plan;
     let (device, selection) = device_of(&plan)?;
@@ -37,15 +42,14 @@ pub(crate) fn run(registry: Registry, args: &WarmUpArgs) -> Result<()> {
         summary += &format!("; the first step took {first:.2} s, the second {next:.2} s");
         seconds = Some([first, next]);
     }
-    crate::print(
-        &json!({
-            "device": selection.id.to_string(),
-            "summary": summary,
-            "cache": applied.autotune_cache,
-            "step_s": seconds,
-        })
-        .to_string(),
-    )?;
+    say(&hanging("warm-up  ", &format!("{}: {summary}", selection.id)));
+    args.json.print(&json!({
+        "device": selection.id.to_string(),
+        "summary": summary,
+        "cache": applied.autotune_cache,
+        "step_s": seconds,
+    }))?;
+    crate::program::next(&format!("train{}", args.config.words()));
     Ok(())
 }
 
