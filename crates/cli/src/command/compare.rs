@@ -5,16 +5,15 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
-use serde::Serialize;
 use serde_json::{Value, json};
 use updraft_run::{Plan, Registry};
-use updraft_trainer::{Direction, MetricSpec, Split, Unit};
+use updraft_trainer::{MetricSpec, Split, Unit};
 
+use super::comparison::{Compared, Score, best, compare, shown};
 use super::{ConfigArgs, cannot};
 use crate::json::JsonArgs;
-use crate::progress::{Display, metric_text};
+use crate::progress::Display;
 use crate::stop;
-use crate::wrap::hanging;
 use crate::{BAD_INPUT, Failed};
 
 /// Trains a config with different settings on the same seeds and compares a metric of the test
@@ -51,42 +50,6 @@ pub(crate) struct CompareArgs {
     runs: PathBuf,
     #[command(flatten)]
     json: JsonArgs,
-}
-
-/// What is left of a run.
-#[derive(Debug, Clone, Copy)]
-struct Score {
-    /// In per cent for shares, else in the metric's unit.
-    value: f64,
-    cpu_s: Option<f64>,
-    peak_bytes: Option<u64>,
-}
-
-/// An arm beside the first.
-#[derive(Debug, Serialize)]
-struct Compared<'a> {
-    settings: &'a str,
-    /// Seeds that both arms have.
-    seeds: usize,
-    /// The metric on the test data, a seed each; shares in per cent.
-    values: Vec<f64>,
-    /// Mean of the arm's values less the first arm's; of shares in points.
-    difference: f64,
-    /// The standard error of that mean; `None` for a single seed.
-    standard_error: Option<f64>,
-    verdict: Verdict,
-    cpu_s: Option<f64>,
-    peak_bytes: Option<u64>,
-}
-
-/// An arm's metric beside the first arm's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-enum Verdict {
-    /// |difference| is at most the band and twice the standard error.
-    WithinBand,
-    Better,
-    Worse,
 }
 
 /// Prints the plan of each arm and does nothing else.
@@ -194,42 +157,6 @@ pub(crate) fn run(registry: Registry, args: &CompareArgs) -> Result<()> {
     };
     crate::program::next(&format!("train{}", config.words()));
     Ok(())
-}
-
-/// The arm with the best mean.
-fn best(compared: &[Compared<'_>], direction: Direction) -> usize {
-    let better = |a: f64, b: f64| match direction {
-        Direction::HigherIsBetter => a > b,
-        Direction::LowerIsBetter => a < b,
-    };
-    let mut best = 0;
-    for (index, arm) in compared.iter().enumerate() {
-        if better(arm.difference, compared[best].difference) {
-            best = index;
-        }
-    }
-    best
-}
-
-/// A value of the metric, of which shares are in per cent.
-fn shown(metric: &MetricSpec, value: f64) -> String {
-    match metric.unit {
-        Unit::Share => format!("{value:6.2} %"),
-        _ => format!("{:>8}", metric_text(metric, Some(value))),
-    }
-}
-
-/// A difference of values of the metric: points with two decimals, else three digits.
-fn apart(metric: &MetricSpec, value: f64) -> String {
-    match metric.unit {
-        Unit::Share => format!("{value:.2}"),
-        _ if value == 0.0 => "0".to_owned(),
-        _ if !(1e-4..1e5).contains(&value) => format!("{value:.2e}"),
-        _ => {
-            let decimals = (2.0 - value.log10().floor()).max(0.0) as usize;
-            format!("{value:.decimals$}")
-        }
-    }
 }
 
 fn settings(args: &CompareArgs, arm: &str, seed: u64) -> Vec<String> {
@@ -342,117 +269,9 @@ fn finished(folder: &Path, metric: &MetricSpec) -> Result<Option<Score>> {
     Ok(None)
 }
 
-fn compare<'a>(
-    settings: &'a str,
-    these: &[Score],
-    first: &[Score],
-    band: f64,
-    direction: Direction,
-) -> Compared<'a> {
-    let differences: Vec<f64> =
-        these.iter().zip(first).map(|(this, first)| this.value - first.value).collect();
-    let (difference, standard_error) = mean_and_error(&differences);
-    let verdict = match direction.gain(difference, 0.0) {
-        gain if gain.abs() <= band + 2.0 * standard_error.unwrap_or(0.0) => Verdict::WithinBand,
-        gain if gain > 0.0 => Verdict::Better,
-        _ => Verdict::Worse,
-    };
-    let cpu: Option<Vec<f64>> = these.iter().map(|score| score.cpu_s).collect();
-    Compared {
-        settings,
-        seeds: differences.len(),
-        values: these.iter().map(|score| score.value).collect(),
-        difference,
-        standard_error,
-        verdict,
-        cpu_s: cpu.map(|cpu| mean_and_error(&cpu).0),
-        peak_bytes: these.iter().filter_map(|score| score.peak_bytes).max(),
-    }
-}
-
-/// The mean, and its standard error `s/√n` with `s² = Σ(x − mean)²/(n − 1)`.
-fn mean_and_error(values: &[f64]) -> (f64, Option<f64>) {
-    let count = values.len() as f64;
-    let mean = values.iter().sum::<f64>() / count;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    (mean, (values.len() > 1).then(|| (squares / (count - 1.0) / count).sqrt()))
-}
-
-impl Compared<'_> {
-    fn line(&self, metric: &MetricSpec) -> String {
-        let mean = shown(metric, mean_and_error(&self.values).0);
-        let points = if metric.unit == Unit::Share { " points" } else { "" };
-        let sign = if self.difference < 0.0 { '-' } else { '+' };
-        let difference = apart(metric, self.difference.abs());
-        let error = match self.standard_error {
-            None => "one seed".to_owned(),
-            Some(error) => format!("standard error {}", apart(metric, error)),
-        };
-        let cpu = self.cpu_s.map_or_else(String::new, |cpu| format!(", {cpu:.0} CPU-s"));
-        let verdict = match self.verdict {
-            Verdict::WithinBand => "within the band",
-            Verdict::Better => "BETTER, outside the band",
-            Verdict::Worse => "WORSE, outside the band",
-        };
-        let text =
-            format!("{sign}{difference}{points}, {error}, {verdict}{cpu}  {}", self.settings);
-        hanging(&format!("{mean}  "), &text)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn scores(values: &[f64]) -> Vec<Score> {
-        let score = |&value: &f64| Score { value, cpu_s: Some(2.0), peak_bytes: None };
-        values.iter().map(score).collect()
-    }
-
-    #[test]
-    fn the_paired_difference_and_its_error_have_their_values_by_hand() {
-        // Differences 1, 2 and 3: mean 2, s = 1, error 1/√3.
-        let of = |band, direction| {
-            let (these, first) = (scores(&[51.0, 62.0, 43.0]), scores(&[50.0, 60.0, 40.0]));
-            compare("x", &these, &first, band, direction)
-        };
-        let compared = of(0.5, Direction::HigherIsBetter);
-        assert!((compared.difference - 2.0).abs() < 1e-12);
-        let error = compared.standard_error.expect("three seeds");
-        assert!((error - 1.0 / 3.0_f64.sqrt()).abs() < 1e-12, "{error}");
-        // 2 is above 0.5 + 2·0.577, and not above 1 + 2·0.577.
-        assert_eq!(compared.verdict, Verdict::Better);
-        assert_eq!(of(0.5, Direction::LowerIsBetter).verdict, Verdict::Worse);
-        assert_eq!(of(1.0, Direction::HigherIsBetter).verdict, Verdict::WithinBand);
-        assert_eq!(compared.cpu_s, Some(2.0));
-    }
-
-    #[test]
-    fn one_seed_has_no_error_and_an_arm_differs_from_itself_by_nothing() {
-        let metric = MetricSpec::new("accuracy", Unit::Share, Direction::HigherIsBetter);
-        let one = scores(&[50.0]);
-        let compared = compare("x", &one, &one, 0.0, metric.direction);
-        assert_eq!((compared.difference, compared.standard_error), (0.0, None));
-        assert_eq!(compared.verdict, Verdict::WithinBand);
-        assert_eq!(
-            compared.line(&metric),
-            " 50.00 %  +0.00 points, one seed, within the band, 2 CPU-s  x"
-        );
-    }
-
-    #[test]
-    fn differences_have_the_digits_that_tell_them_apart() {
-        let rmse = MetricSpec::new("rmse", Unit::Of("y".into()), Direction::LowerIsBetter);
-        let texts = [0.001_234, 0.5, 12.345, 1234.5, 2e-7, 0.0].map(|value| apart(&rmse, value));
-        assert_eq!(texts, ["0.00123", "0.500", "12.3", "1234", "2.00e-7", "0"]);
-        let (these, first) = (scores(&[0.6421, 0.6433]), scores(&[0.6398, 0.6399]));
-        let line = compare("model.hidden=[4]", &these, &first, 0.0, rmse.direction).line(&rmse);
-        assert!(
-            line.contains("+0.00285, standard error 0.000550, WORSE, outside the band"),
-            "{line}"
-        );
-        assert!(line.lines().all(|line| line.chars().count() <= 80), "{line}");
-    }
 
     #[test]
     fn settings_are_divided_by_spaces_outside_quotes_and_brackets() {

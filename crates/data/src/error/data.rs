@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::message::{foreign, names};
 use crate::error::{DecodeError, FormatError, Place, VolumeError};
 use crate::table::TableError;
 
@@ -181,7 +182,7 @@ pub enum DataError {
         classes: usize,
     },
     /// One set has classes that the other does not know.
-    #[error("unknown classes {}; expected some of {}", list(.unknown), list(.known))]
+    #[error("unknown classes {}; expected some of {}", names(.unknown), names(.known))]
     UnknownClasses {
         /// The classes without a counterpart.
         unknown: Vec<String>,
@@ -383,30 +384,6 @@ impl From<VolumeError> for DataError {
     fn from(error: VolumeError) -> Self {
         Self::Volume(Box::new(error))
     }
-}
-
-/// Hashes say only that something differs: what it can be is named instead.
-fn foreign(setting: &str, loader: &str, state: &str) -> String {
-    match setting {
-        "source fingerprint" => "the loader state was taken of other samples: files were added, \
-                                 removed or changed, or the data is another"
-            .to_owned(),
-        "sample settings fingerprint" => "the loader state was taken with another size, \
-                                          normalization or augmentation of the samples"
-            .to_owned(),
-        _ => format!(
-            "the loader state was taken with {setting} {state}, this loader has {setting} {loader}"
-        ),
-    }
-}
-
-fn list(names: &[String]) -> String {
-    const SHOWN: usize = 10;
-    let mut text: Vec<String> = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
-    if names.len() > SHOWN {
-        text.push(format!("{} more", names.len() - SHOWN));
-    }
-    text.join(", ")
 }
 
 #[cfg(test)]

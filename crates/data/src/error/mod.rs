@@ -3,6 +3,7 @@
 mod data;
 mod decode;
 mod format;
+mod message;
 mod place;
 mod volume;
 
