@@ -111,3 +111,63 @@ impl TableNetConfigError {
         if (0.0..1.0).contains(&dropout) { Ok(()) } else { Err(Self::Dropout { dropout }) }
     }
 }
+
+/// Why a [`UNetConfig`](crate::UNetConfig) is invalid.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UNetConfigError {
+    /// The number of input or output channels is out of range.
+    #[error("`{name}` is {channels}; expected 1 to {max}")]
+    Channels {
+        /// The setting.
+        name: &'static str,
+        /// The number given.
+        channels: usize,
+        /// The largest number accepted.
+        max: usize,
+    },
+    /// There are too few or too many levels.
+    #[error("`filters` has {levels} levels; expected 2 to {max}")]
+    Levels {
+        /// The number of levels given.
+        levels: usize,
+        /// The largest number accepted.
+        max: usize,
+    },
+    /// The number of filters of a level is out of range.
+    #[error("`filters[{level}]` is {filters}; expected 1 to {max}")]
+    Filters {
+        /// The level, from 0.
+        level: usize,
+        /// The number given.
+        filters: usize,
+        /// The largest number accepted.
+        max: usize,
+    },
+    /// Groups do not divide the filters of a level.
+    #[error(
+        "`filters[{level}]` is {filters}; expected a multiple of the {groups} groups that are normalized"
+    )]
+    Groups {
+        /// The level, from 0.
+        level: usize,
+        /// Its filters.
+        filters: usize,
+        /// The groups given.
+        groups: usize,
+    },
+    /// The slope is out of range or not a number.
+    #[error("`negative_slope` is {slope}; expected at least 0 and less than 1")]
+    NegativeSlope {
+        /// The slope given.
+        slope: f64,
+    },
+    /// More outputs are wanted than levels of the decoder have one.
+    #[error("`deep_supervision` is {outputs}; expected at most {}, as {levels} levels have", levels - 2)]
+    DeepSupervision {
+        /// The number given.
+        outputs: usize,
+        /// The number of levels.
+        levels: usize,
+    },
+}

@@ -1,6 +1,6 @@
 //! A network of depthwise-separable convolutions: stem, blocks, pooling and a linear classifier.
 
-use burn::module::{Initializer, Module, ModuleVisitor, Param};
+use burn::module::{Initializer, Module};
 use burn::nn::conv::Conv2dConfig;
 use burn::nn::pool::AdaptiveAvgPool2dConfig;
 use burn::nn::{BatchNormConfig, Dropout, DropoutConfig, Linear, LinearConfig, PaddingConfig2d};
@@ -8,6 +8,7 @@ use burn::tensor::{Device, Tensor, assert_shape};
 use serde::{Deserialize, Serialize};
 use updraft_conv::{Activation, AdaptiveAvgPool2d, BatchNorm, Conv2d, ConvNormActivation};
 
+use crate::draw::draw_parameters;
 use crate::error::SeparableConfigError;
 
 /// The largest stem width accepted: the last pointwise convolution then has 2³⁰ weights, 4 GiB in
@@ -145,8 +146,7 @@ impl SeparableNet {
             dropout: DropoutConfig::new(config.dropout).init(),
             classifier: LinearConfig::new(input, config.classes).init(device),
         };
-        // burn draws a parameter when it is first read.
-        net.visit(&mut DrawParameters);
+        draw_parameters(&net);
         net
     }
 
@@ -245,15 +245,6 @@ fn global_average_pool(maps: Tensor<4>) -> Tensor<2> {
     let [batch, channels, ..] = maps.dims();
     let pool = AdaptiveAvgPool2d::new(AdaptiveAvgPool2dConfig::new([1, 1]));
     pool.forward(maps).reshape([batch, channels])
-}
-
-/// Draws every parameter that is not drawn yet.
-struct DrawParameters;
-
-impl ModuleVisitor for DrawParameters {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let _ = param.val();
-    }
 }
 
 #[cfg(test)]

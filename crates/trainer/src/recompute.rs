@@ -14,7 +14,8 @@ pub enum Activations {
     Recomputed,
 }
 
-/// What flows from segment to segment: a tensor, an optional one, or a tuple of two or three.
+/// What flows from segment to segment: a tensor, an optional one, a list, or a tuple of two or
+/// three.
 ///
 /// Streams may differ in rank and shape, and both may change from segment to segment.
 pub trait Streams: Clone {
@@ -94,6 +95,30 @@ impl<S: Streams> Streams for Option<S> {
 
     fn device(&self) -> Option<Device> {
         self.as_ref().and_then(S::device)
+    }
+}
+
+impl<S: Streams> Streams for Vec<S> {
+    fn detached(self) -> Self {
+        self.into_iter().map(S::detached).collect()
+    }
+
+    fn attached(self, gradients: InputGradients) -> Self {
+        self.into_iter().map(|stream| stream.attached(gradients)).collect()
+    }
+
+    fn gradients(&self, gradients: &Gradients) -> Self {
+        self.iter().map(|stream| stream.gradients(gradients)).collect()
+    }
+
+    fn products(self, gradients: Self, terms: &mut Vec<Tensor<1>>) {
+        for (stream, gradients) in self.into_iter().zip(gradients) {
+            stream.products(gradients, terms);
+        }
+    }
+
+    fn device(&self) -> Option<Device> {
+        self.iter().find_map(S::device)
     }
 }
 

@@ -2,3 +2,4 @@
 
 mod perceptron;
 mod separable;
+mod unet;
