@@ -49,7 +49,7 @@ pub use volume::{
     ChannelStatistics, Foreground, JoinedChannels, OpenConfig, PageAxis, PatchConfig, PngVolume,
     Region, ScaledVolume, TiffCompression, TiffVolume, TiffWriteConfig, Volume, VolumeManifest,
     VolumePair, VolumePart, VolumePatches, VolumeRow, VolumeScale, VolumeSource, VolumeSpec,
-    VolumeTarget, VolumeWriter, open_volume, volume_statistics, write_volume,
+    VolumeTarget, VolumeWindows, VolumeWriter, open_volume, volume_statistics, write_volume,
 };
 
 // A model of windows, applied to whole volumes.

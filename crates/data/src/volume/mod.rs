@@ -14,6 +14,7 @@ mod source;
 mod spec;
 mod statistics;
 mod tiff;
+mod windows;
 
 pub use joined::JoinedChannels;
 pub use manifest::{VolumeManifest, VolumeRow};
@@ -28,6 +29,7 @@ pub use source::VolumeSource;
 pub use spec::{Region, VolumeSpec};
 pub use statistics::{ChannelStatistics, volume_statistics};
 pub use tiff::{TiffCompression, TiffVolume, TiffWriteConfig, VolumeWriter, write_volume};
+pub use windows::VolumeWindows;
 
 pub(crate) use memory::cut;
 pub(crate) use source::are_labels;

@@ -221,6 +221,22 @@ impl VolumePatches {
         &self.pairs
     }
 
+    /// Slices, rows and columns of a patch.
+    pub(super) fn region_sides(&self) -> [usize; 3] {
+        self.config.region_sides()
+    }
+
+    /// A region of a volume with its target.
+    pub(super) fn sample(&self, volume: usize, region: &Region) -> Result<Sample<'_>, DataError> {
+        let pair = &self.pairs[volume];
+        let target = match &pair.target {
+            VolumeTarget::None => SampleTarget::None,
+            VolumeTarget::Image(volume) => SampleTarget::Image(self.patch(&**volume, region)?),
+            VolumeTarget::Labels(volume) => SampleTarget::Labels(self.patch(&**volume, region)?),
+        };
+        Ok(Sample { raster: self.patch(&*pair.input, region)?, target })
+    }
+
     fn region(&self, draw: Draw) -> Result<Region, DataError> {
         let volume = draw.index / self.config.per_volume;
         let pair = &self.pairs[volume];
@@ -277,14 +293,8 @@ impl SampleSource for VolumePatches {
     }
 
     fn draw(&self, draw: Draw) -> Result<Sample<'_>, DataError> {
-        let pair = &self.pairs[draw.index / self.config.per_volume];
-        let region = self.region(draw)?;
-        let target = match &pair.target {
-            VolumeTarget::None => SampleTarget::None,
-            VolumeTarget::Image(volume) => SampleTarget::Image(self.patch(&**volume, &region)?),
-            VolumeTarget::Labels(volume) => SampleTarget::Labels(self.patch(&**volume, &region)?),
-        };
-        Ok(Sample { raster: self.patch(&*pair.input, &region)?, target })
+        let volume = draw.index / self.config.per_volume;
+        self.sample(volume, &self.region(draw)?)
     }
 
     fn fingerprint(&self) -> String {
