@@ -52,16 +52,18 @@ pub use step::{Placed, StepAt, StepOutcome, StepSettings, train_step, train_step
 
 // Losses.
 pub use loss::{
-    Asymmetric, GradientNormWeights, UncertaintyWeights, balanced_weights, binary_cross_entropy,
-    cross_entropy, dice_cross_entropy, effective_number_weights, focal, huber, mean_absolute_error,
-    mean_squared_error, ordinal_classes, ordinal_cross_entropy, quantile_loss, soft_cross_entropy,
-    soft_targets, weighted_cross_entropy, weighted_focal,
+    Asymmetric, GradientNormWeights, MaskActivation, UncertaintyWeights, balanced_weights,
+    binary_cross_entropy, cross_entropy, dice_cross_entropy, dice_loss, effective_number_weights,
+    focal, huber, mask_cross_entropy, mean_absolute_error, mean_squared_error, ordinal_classes,
+    ordinal_cross_entropy, quantile_loss, soft_cross_entropy, soft_targets, ssim_loss,
+    tversky_loss, weighted_cross_entropy, weighted_focal,
 };
 
 // Metrics.
 pub use metric::{
-    Calibration, ClassCounts, ClassScores, Confusion, Deviations, Direction, Evaluation,
-    LabelScores, LossSums, Metric, MetricSpec, Ranking, SamplesF1, Score, Sum, Unit,
+    BoundaryDistances, Calibration, ClassCounts, ClassScores, Confusion, Deviations, Direction,
+    Evaluation, ImageScores, LabelScores, LossSums, MaskScores, Metric, MetricSpec, Ranking,
+    SamplesF1, Score, Sum, Unit, boundary_distances,
 };
 
 // Which batch size and which learning rate to train with.

@@ -1,47 +1,79 @@
-//! Dice plus cross-entropy, for segmentation.
+//! The Dice loss of masks, alone and with cross-entropy.
 
-use burn::tensor::activation::log_softmax;
 use burn::tensor::{Int, Tensor};
 
-/// Gives a class that is neither predicted nor true a Dice loss of 0.
+use super::mask::{MaskActivation, compared, cross_entropy, overlap};
+
+/// Gives a class that is neither predicted nor true a Dice loss of 0; MONAI's default.
 const SMOOTH: f64 = 1e-5;
 
-/// Soft Dice loss plus cross-entropy, in equal parts; of shape `[1]`.
+/// Soft Dice loss; of shape `[1]`.
 ///
-/// With `p` the softmax over classes, `t` the one-hot truth and sums over batch and pixels, the
-/// Dice loss is `1 − mean over classes of (2·Σpt + ε)/(Σp + Σt + ε)`. The cross-entropy is the
-/// mean over pixels.
+/// With `p` the probability and `t` the truth, 0 or 1, of a class at a position, and `Σ` over the
+/// positions of all samples together, it is `1 − mean over classes of (2·Σpt + ε)/(Σp + Σt + ε)`
+/// with `ε = 10⁻⁵`. With softmax the classes include the background; with sigmoid there is class 1
+/// alone. These are the numbers of MONAI's `DiceLoss(batch=True)`, with `softmax` or `sigmoid`.
+/// It is computed in at least f32 and returned in the dtype of the logits.
 ///
 /// # Shapes
-/// - `logits`: `[batch, classes, height, width]`
-/// - `labels`: `[batch, height, width]`, each below the number of classes
+/// - `logits`: `[batch, channels, positions]`
+/// - `labels`: `[batch, positions]`, each below the number of channels; 0 or 1 with sigmoid
 ///
 /// # Panics
-/// If the shapes do not belong together.
+/// If the shapes do not belong together, or the channels are not those of the activation.
 ///
 /// # Source
-/// Milletari, Navab and Ahmadi 2016, arXiv:1606.04797, for Dice; Isensee et al. 2018,
-/// arXiv:1809.10486, for the sum of both.
+/// Milletari, Navab and Ahmadi 2016, arXiv:1606.04797; without the squares in the denominator, as
+/// Drozdzal et al. 2016, arXiv:1608.04117.
 #[must_use]
-pub fn dice_cross_entropy(logits: Tensor<4>, labels: Tensor<3, Int>) -> Tensor<1> {
-    let [batch, classes, height, width] = logits.dims();
-    assert_eq!(labels.dims(), [batch, height, width], "one label for each pixel of the logits");
-    let pixels = batch * height * width;
-    let rows = logits.permute([0, 2, 3, 1]).reshape([pixels, classes]);
-    let log_p = log_softmax(rows, 1);
-    let truth = labels.reshape([pixels]).one_hot::<2>(classes).float().cast(log_p.dtype());
-    let cross_entropy = (truth.clone() * log_p.clone()).sum_dim(1).mean().neg();
-    let p = log_p.exp();
-    let both = (p.clone() * truth.clone()).sum_dim(0);
-    let either = p.sum_dim(0) + truth.sum_dim(0);
-    let dice = both.mul_scalar(2.0).add_scalar(SMOOTH) / either.add_scalar(SMOOTH);
-    dice.mean().neg().add_scalar(1.0) + cross_entropy
+pub fn dice_loss(
+    logits: Tensor<3>,
+    labels: Tensor<2, Int>,
+    activation: MaskActivation,
+) -> Tensor<1> {
+    let dtype = logits.dtype();
+    let (logits, truth) = compared(logits, labels, activation);
+    dice(logits, truth, activation).cast(dtype)
+}
+
+/// [`dice_loss`] plus [`mask_cross_entropy`](crate::mask_cross_entropy), in equal parts; of shape
+/// `[1]`.
+///
+/// The numbers of MONAI's `DiceCELoss(batch=True)`. It is computed in at least f32 and returned in
+/// the dtype of the logits.
+///
+/// # Shapes
+/// - `logits`: `[batch, channels, positions]`
+/// - `labels`: `[batch, positions]`, each below the number of channels; 0 or 1 with sigmoid
+///
+/// # Panics
+/// If the shapes do not belong together, or the channels are not those of the activation.
+///
+/// # Source
+/// Isensee et al. 2018, arXiv:1809.10486.
+#[must_use]
+pub fn dice_cross_entropy(
+    logits: Tensor<3>,
+    labels: Tensor<2, Int>,
+    activation: MaskActivation,
+) -> Tensor<1> {
+    let dtype = logits.dtype();
+    let (logits, truth) = compared(logits, labels, activation);
+    let entropy = cross_entropy(logits.clone(), truth.clone(), activation);
+    (dice(logits, truth, activation) + entropy).cast(dtype)
+}
+
+fn dice(logits: Tensor<3>, truth: Tensor<3>, activation: MaskActivation) -> Tensor<1> {
+    let [both, predicted, truth] = overlap(logits, truth, activation);
+    let dice = both.mul_scalar(2.0).add_scalar(SMOOTH) / (predicted + truth).add_scalar(SMOOTH);
+    dice.mean().neg().add_scalar(1.0)
 }
 
 #[cfg(test)]
 mod tests {
     use updraft_testing::{Tolerance, assert_close, devices, gradient_check};
 
+    use super::MaskActivation::{Sigmoid, Softmax};
     use super::*;
 
     /// The smoothing term of Dice is part of neither hand-made value.
@@ -50,24 +82,47 @@ mod tests {
     #[test]
     fn values_known_by_hand() {
         for device in devices() {
-            let labels = Tensor::<3, Int>::from_ints([[[0, 1]]], &device);
-            // Equal logits: p = ½ everywhere, so Dice is 2·½/(1 + 1) = ½ for both classes.
-            let undecided =
-                dice_cross_entropy(Tensor::zeros([1, 2, 1, 2], &device), labels.clone());
-            assert_close(&undecided, &[0.5 + std::f64::consts::LN_2], SMOOTHED);
-            let certain = Tensor::<4>::from_floats([[[[40.0, -40.0]], [[-40.0, 40.0]]]], &device);
-            assert_close(&dice_cross_entropy(certain, labels), &[0.0], SMOOTHED);
+            let labels = Tensor::<2, Int>::from_ints([[0, 1]], &device);
+            // Equal logits: p = ½ everywhere, so Dice is 2·½/(1 + 1) = ½ for every class.
+            for (activation, channels) in [(Softmax, 2), (Sigmoid, 1)] {
+                let undecided = Tensor::zeros([1, channels, 2], &device);
+                let found = dice_loss(undecided.clone(), labels.clone(), activation);
+                assert_close(&found, &[0.5], SMOOTHED);
+                let found = dice_cross_entropy(undecided, labels.clone(), activation);
+                assert_close(&found, &[0.5 + std::f64::consts::LN_2], SMOOTHED);
+            }
+            let certain = Tensor::<3>::from_floats([[[40.0, -40.0], [-40.0, 40.0]]], &device);
+            let found = dice_cross_entropy(certain.clone(), labels.clone(), Softmax);
+            assert_close(&found, &[0.0], SMOOTHED);
+            let found = dice_cross_entropy(certain.narrow(1, 1, 1), labels, Sigmoid);
+            assert_close(&found, &[0.0], SMOOTHED);
         }
     }
 
     #[test]
-    fn the_gradient_is_that_of_the_formula() {
+    fn samples_are_summed_together() {
         for device in devices() {
-            let labels = Tensor::<3, Int>::from_ints([[[0, 1]]], &device);
-            let logits = Tensor::<4>::from_floats([[[[0.4, -0.3]], [[0.1, 0.9]]]], &device);
-            gradient_check(logits, |x| {
-                dice_cross_entropy(x.clone(), labels.clone().to_device(&x.device()))
-            });
+            // One position of class 1, found, in the first sample; none, but one found, in the
+            // second: 2·1/(2 + 1) over both, where the mean of the samples would be ½.
+            let logits = Tensor::<3>::from_floats([[[40.0, -40.0]], [[40.0, -40.0]]], &device);
+            let labels = Tensor::<2, Int>::from_ints([[1, 0], [0, 0]], &device);
+            assert_close(&dice_loss(logits, labels, Sigmoid), &[1.0 / 3.0], SMOOTHED);
+        }
+    }
+
+    #[test]
+    fn the_gradients_are_those_of_the_formulae() {
+        for device in devices() {
+            let labels = Tensor::<2, Int>::from_ints([[0, 1]], &device);
+            let logits = Tensor::<3>::from_floats([[[0.4, -0.3], [0.1, 0.9]]], &device);
+            for (logits, activation) in
+                [(logits.clone(), Softmax), (logits.narrow(1, 0, 1), Sigmoid)]
+            {
+                gradient_check(logits, |x| {
+                    let labels = labels.clone().to_device(&x.device());
+                    dice_cross_entropy(x, labels, activation)
+                });
+            }
         }
     }
 }
