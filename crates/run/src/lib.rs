@@ -16,7 +16,10 @@ mod trained;
 mod utilization;
 
 // Using a trained model.
-pub use task::{ClassProbability, Outcome, Predicted, Quantity};
+pub use task::{
+    ClassProbability, ComponentFiles, FilePrediction, Outcome, Predicted, Quantity,
+    WrittenPrediction,
+};
 pub use trained::TrainedModel;
 
 // From a configuration to a plan.

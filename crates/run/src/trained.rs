@@ -1,12 +1,17 @@
 //! A trained model, loaded from a run folder.
 
+use std::ops::ControlFlow;
 use std::path::Path;
 
+use updraft_data::WindowProgress;
 use updraft_device::{open, probe, select};
 
 use crate::error::RunError;
 use crate::folder::RunFolder;
-use crate::task::{ClassProbability, Outcome, Predicted, Registry, Serving, TASKS};
+use crate::task::{
+    ClassProbability, FilePrediction, Outcome, Predicted, Registry, Serving, TASKS,
+    WrittenPrediction,
+};
 
 /// A model that was trained by a run, ready to predict; of any task.
 ///
@@ -81,6 +86,20 @@ impl TrainedModel {
     /// that cannot be read.
     pub fn predict(&self, path: impl AsRef<Path>) -> Result<Vec<Predicted>, RunError> {
         self.serving.predict(path.as_ref())
+    }
+
+    /// Predicts a whole image or volume into a file, window by window; `progress` is called after
+    /// each batch of windows and may stop the prediction, which the next call goes on with.
+    ///
+    /// # Errors
+    /// [`RunError::Unusable`] for a task that predicts no images; [`RunError::Input`] for an image
+    /// of another kind than the run's, and [`RunError::Data`].
+    pub fn predict_image(
+        &self,
+        request: &FilePrediction,
+        progress: &mut dyn FnMut(WindowProgress) -> ControlFlow<()>,
+    ) -> Result<WrittenPrediction, RunError> {
+        self.serving.predict_file(request, progress)
     }
 
     /// Classifies an image file: every class, the most probable first.

@@ -175,8 +175,8 @@ pub fn train_step_accumulated<M: Module, T: Task<M>>(
             }
         };
         let (losses, output) = measured.expect("the pass hands its output to the loss");
-        let numbers =
-            task.measure(&output.clone().without_graph(), &target.clone().without_graph());
+        let numbers = task
+            .measure_in_training(&output.clone().without_graph(), &target.clone().without_graph());
         mean.add(gradients, count, &model);
         times.backward_us += clock.lap_us();
         let next = batches.next().transpose()?;

@@ -70,6 +70,15 @@ pub trait Task<M> {
         None
     }
 
+    /// The same for a training batch: a task whose metrics are costly leaves some of them out.
+    fn measure_in_training(
+        &self,
+        output: &Self::Output,
+        target: &Self::Target,
+    ) -> Option<Tensor<1>> {
+        self.measure(output, target)
+    }
+
     /// The value of each of [`metrics`](Self::metrics); `None` where it is not defined.
     fn values(&self, score: &Self::Score) -> Vec<Option<f64>> {
         let _ = score;

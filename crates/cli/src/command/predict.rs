@@ -1,14 +1,21 @@
 //! `predict`: the predictions of a trained model for each sample of the files.
 
-use std::path::PathBuf;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Result, ensure};
-use clap::Args;
+use anyhow::{Result, bail, ensure};
+use clap::{Args, ValueEnum};
 use serde_json::json;
-use updraft_run::{Outcome, Predicted, Registry, RunFolder, TrainedModel};
+use updraft_data::{Axis, Blend, Progress, ProgressUnit, WindowProgress};
+use updraft_run::{
+    ComponentFiles, FilePrediction, Outcome, Predicted, Registry, RunFolder, TrainedModel,
+};
+use updraft_trainer::Metric;
 
 use super::{device_spec, dry_run_on, next_on};
-use crate::stop::NothingToSave;
+use crate::Failed;
+use crate::progress::{Display, metric_text};
+use crate::stop::{self, NothingToSave};
 use crate::terminal::name;
 
 /// Predicts the samples of files with a trained model.
@@ -31,6 +38,81 @@ pub(crate) struct PredictArgs {
     /// Print one JSON object a sample
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    image: ImageArgs,
+}
+
+/// The options of runs that predict images or volumes.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Runs that predict images or volumes")]
+struct ImageArgs {
+    /// The OME-TIFF to write; a prediction that was stopped is gone on with
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Sides of a window, such as 128,128 [default: those of the run's patches; 0: a whole axis]
+    #[arg(long, value_name = "SIDES", value_delimiter = ',', requires = "out")]
+    window: Option<Vec<usize>>,
+    /// How much of a window the next one covers again, for all axes or each, such as 0.5
+    #[arg(long, value_delimiter = ',', default_value = "0.25", requires = "out")]
+    overlap: Vec<f64>,
+    /// Windows that the network sees at once
+    #[arg(long, default_value_t = 1, requires = "out")]
+    batch: usize,
+    /// How windows are averaged where they overlap
+    #[arg(long, value_enum, default_value_t = BlendName::Gaussian, requires = "out")]
+    blend: BlendName,
+    /// Axes along which windows are also seen mirrored
+    #[arg(long, value_enum, value_delimiter = ',', requires = "out")]
+    mirror: Vec<AxisName>,
+    /// Write the output of every class of a mask instead of the class
+    #[arg(long, requires = "out")]
+    keep_channels: bool,
+    /// Write the components of a mask to this OME-TIFF, and their sizes to a .csv beside it
+    #[arg(long, value_name = "FILE", requires = "out")]
+    components: Option<PathBuf>,
+    /// Compare with this true image or mask, and print the metrics
+    #[arg(long, value_name = "FILE", requires = "out")]
+    truth: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum BlendName {
+    Constant,
+    Gaussian,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum AxisName {
+    Depth,
+    Height,
+    Width,
+}
+
+impl ImageArgs {
+    /// The prediction of a file into `out`.
+    fn request(&self, input: &Path, out: &Path) -> FilePrediction {
+        let mut request = FilePrediction::new(input, out);
+        request.window.clone_from(&self.window);
+        request.overlap.clone_from(&self.overlap);
+        request.batch = self.batch;
+        request.blend = match self.blend {
+            BlendName::Constant => Blend::Constant,
+            BlendName::Gaussian => request.blend,
+        };
+        let axis = |axis: &AxisName| match axis {
+            AxisName::Depth => Axis::Depth,
+            AxisName::Height => Axis::Height,
+            AxisName::Width => Axis::Width,
+        };
+        request.mirror = self.mirror.iter().map(axis).collect();
+        request.keeps_channels = self.keep_channels;
+        request.components = self.components.clone().map(|labels| {
+            let table = labels.with_extension("csv");
+            ComponentFiles { labels, table }
+        });
+        request.truth.clone_from(&self.truth);
+        request
+    }
 }
 
 /// Prints the run's plan and does nothing else.
@@ -42,6 +124,9 @@ pub(crate) fn dry_run(registry: Registry, args: &PredictArgs) -> Result<()> {
 /// Prints a line a sample and class, or a line a sample and number, to standard output.
 pub(crate) fn run(registry: Registry, args: &PredictArgs) -> Result<()> {
     device_spec(&args.device)?;
+    if let Some(out) = &args.image.out {
+        return run_to_file(registry, args, out);
+    }
     // What was printed is all that there is: a signal ends the process between two lines or in one.
     let _unasked = NothingToSave::begin();
     let folder = RunFolder::open(&args.run)?.with_checkpoint(args.checkpoint)?;
@@ -62,6 +147,51 @@ pub(crate) fn run(registry: Registry, args: &PredictArgs) -> Result<()> {
                 lines(&predicted).iter().try_for_each(|line| crate::print(line))?;
             }
         }
+    }
+    next_on("report", &args.run);
+    Ok(())
+}
+
+/// Predicts an image into a file and prints what was written.
+fn run_to_file(registry: Registry, args: &PredictArgs, out: &Path) -> Result<()> {
+    let [input] = &args.files[..] else {
+        bail!("--out is one file, and {} files are to be predicted; name one", args.files.len());
+    };
+    let folder = RunFolder::open(&args.run)?.with_checkpoint(args.checkpoint)?;
+    let model = TrainedModel::load_from(registry, &folder, &args.device)?;
+    let mut display = Display::new();
+    let mut progress = |windows: WindowProgress| {
+        let WindowProgress { done, total, .. } = windows;
+        display.preparing("predicting", Progress { done, total, unit: ProgressUnit::Samples });
+        if stop::requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let written = model.predict_image(&args.image.request(input, out), &mut progress);
+    let written = match written {
+        Err(_) if stop::requested() => {
+            bail!(Failed("stopped; the same command goes on with the rest".to_owned()))
+        }
+        written => written?,
+    };
+    if args.json {
+        return crate::print(&json!(written).to_string());
+    }
+    let sides: Vec<String> = written.sides.iter().map(usize::to_string).collect();
+    let count = |number: usize, one: &str| match number {
+        1 => format!("1 {one}"),
+        number => format!("{number} {one}s"),
+    };
+    crate::print(&format!(
+        "{}  {}, {}, {}",
+        name(&out.display().to_string()),
+        sides.join(" x "),
+        count(written.channels, "channel"),
+        count(written.frames, "frame")
+    ))?;
+    if let Some(components) = written.components {
+        crate::print(&count(components, "component"))?;
+    }
+    for Metric { spec, value } in &written.metrics {
+        crate::print(&format!("{:<22} {}", spec.name, metric_text(spec, *value)))?;
     }
     next_on("report", &args.run);
     Ok(())

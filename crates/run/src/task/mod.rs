@@ -4,6 +4,7 @@
 
 mod ability;
 mod image_classification;
+mod image_to_image;
 mod kind;
 mod picture;
 mod place;
@@ -20,10 +21,16 @@ pub(crate) use picture::PICTURES;
 pub use picture::Picture;
 pub use place::refuse_folder;
 pub use quantizable::{CalibrationSamples, InputBatches, Quantizable, ScoredBatches, evaluated};
-pub use serving::{ClassProbability, Outcome, Predicted, Quantity, Serving};
+pub use serving::{
+    ClassProbability, ComponentFiles, FilePrediction, Outcome, Predicted, Quantity, Serving,
+    WrittenPrediction,
+};
 pub use tile::Tile;
 pub use workload::{About, BatchOf, StreamUse, Streams, Workload};
 
 /// The tasks of this crate, the default first.
-pub const TASKS: Registry =
-    &[&image_classification::ImageClassification, &tabular::TabularRegression];
+pub const TASKS: Registry = &[
+    &image_classification::ImageClassification,
+    &image_to_image::ImageToImage,
+    &tabular::TabularRegression,
+];

@@ -1,10 +1,12 @@
 //! A trained model that predicts, whatever its task.
 
 use std::fmt;
-use std::path::Path;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use updraft_trainer::Unit;
+use updraft_data::{Axis, Blend, WindowProgress};
+use updraft_trainer::{Metric, Unit};
 
 use crate::error::RunError;
 
@@ -49,6 +51,79 @@ pub struct Predicted {
     pub outcome: Outcome,
 }
 
+/// How a whole image or volume is predicted into a file, by windows that a network sees.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct FilePrediction {
+    /// The image: TIFF, `BigTIFF`, OME-TIFF or PNG.
+    pub input: PathBuf,
+    /// The OME-TIFF to write.
+    pub output: PathBuf,
+    /// The sides of a window; those of the run's patches by default.
+    pub window: Option<Vec<usize>>,
+    /// How much of a window the next one covers again, as
+    /// [`SlidingWindow::overlap`](updraft_data::SlidingWindow::overlap).
+    pub overlap: Vec<f64>,
+    /// Windows that the network sees at once.
+    pub batch: usize,
+    /// How windows are averaged where they overlap.
+    pub blend: Blend,
+    /// Axes along which windows are also seen mirrored.
+    pub mirror: Vec<Axis>,
+    /// Whether the output of every class is written, not the class.
+    pub keeps_channels: bool,
+    /// Files for the connected components of a mask.
+    pub components: Option<ComponentFiles>,
+    /// The true image or mask, to compare the prediction with.
+    pub truth: Option<PathBuf>,
+}
+
+/// Files for the connected components of a mask.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ComponentFiles {
+    /// An OME-TIFF of the component of every position.
+    pub labels: PathBuf,
+    /// A CSV table with a row for each component.
+    pub table: PathBuf,
+}
+
+impl FilePrediction {
+    /// A prediction of a file into another one: a quarter overlapping, one window at a time,
+    /// Gaussian weights, classes of masks.
+    #[must_use]
+    pub fn new(input: impl Into<PathBuf>, output: impl Into<PathBuf>) -> Self {
+        Self {
+            input: input.into(),
+            output: output.into(),
+            window: None,
+            overlap: vec![0.25],
+            batch: 1,
+            blend: Blend::Gaussian { sigma: vec![0.125] },
+            mirror: Vec::new(),
+            keeps_channels: false,
+            components: None,
+            truth: None,
+        }
+    }
+}
+
+/// A prediction that was written to a file.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct WrittenPrediction {
+    /// Rows and columns, or slices, rows and columns.
+    pub sides: Vec<usize>,
+    /// Channels of the file.
+    pub channels: usize,
+    /// Points in time.
+    pub frames: usize,
+    /// Slices of a volume, or rows of a picture, that an earlier run had written.
+    pub resumed_planes: usize,
+    /// How many components a mask has.
+    pub components: Option<usize>,
+    /// Metrics beside the true image or mask.
+    pub metrics: Vec<Metric>,
+}
+
 /// A trained model of a task, loaded and ready to predict; [`TrainedModel`](crate::TrainedModel) is
 /// the type that users of models see.
 pub trait Serving: fmt::Debug + Send {
@@ -61,4 +136,20 @@ pub trait Serving: fmt::Debug + Send {
     /// [`RunError::Io`], [`RunError::Input`], [`RunError::Data`] or [`RunError::Table`] for a file
     /// that cannot be read.
     fn predict(&self, path: &Path) -> Result<Vec<Predicted>, RunError>;
+
+    /// Predicts a whole image or volume into a file; `progress` is called after each batch of
+    /// windows and may stop the prediction, which the next call goes on with.
+    ///
+    /// # Errors
+    /// [`RunError::Unusable`] for a task that predicts no images; [`RunError::Input`] for an image
+    /// of another kind than the run's, and [`RunError::Data`].
+    fn predict_file(
+        &self,
+        request: &FilePrediction,
+        progress: &mut dyn FnMut(WindowProgress) -> ControlFlow<()>,
+    ) -> Result<WrittenPrediction, RunError> {
+        let _ = (request, progress);
+        let reason = "the run's task predicts no images: leave out --out".to_owned();
+        Err(RunError::Unusable { reason })
+    }
 }

@@ -1,6 +1,7 @@
 //! What the crate promises, seen from outside.
 
 mod folders;
+mod image_to_image;
 mod inheriting;
 mod plans;
 mod refusals;

@@ -12,8 +12,9 @@ use crate::loss::{at_least_f32, structural_similarity};
 /// the others.
 const LOW: usize = 1 << 16;
 
-/// Channels, positions (two numbers) and the range, before the other numbers of a batch.
-const HEAD: usize = 4;
+/// Channels, positions (two numbers), the range, and whether the similarity was measured, before
+/// the other numbers of a batch.
+const HEAD: usize = 5;
 
 /// The numbers of one channel of one sample.
 const SUMS: usize = 9;
@@ -27,6 +28,7 @@ pub struct ImageScores {
     relative_squares: Sum,
     /// The sum over samples.
     similarity: Sum,
+    /// Samples whose similarity was measured.
     samples: u64,
 }
 
@@ -50,7 +52,7 @@ impl ImageScores {
     /// # Shapes
     /// - `predictions` and `targets`: `[batch, channels, height, width]` or
     ///   `[batch, channels, depth, height, width]`
-    /// - returns: `[4 + batch + 9 · batch · channels]`
+    /// - returns: `[5 + batch + 9 · batch · channels]`
     ///
     /// # Panics
     /// If the shapes differ or have fewer than three axes, an axis is empty, or `data_range` is not
@@ -61,9 +63,35 @@ impl ImageScores {
         targets: &Tensor<D>,
         data_range: f64,
     ) -> Tensor<1> {
+        let (p, t) = (predictions.clone(), targets.clone());
+        let similarity = structural_similarity(p, t, data_range).mean_dim(1).flatten(0, 1);
+        Self::numbers(predictions, targets, data_range, Some(similarity))
+    }
+
+    /// The same without the structural similarity, which costs more than all others.
+    ///
+    /// # Shapes
+    /// - returns: `[5 + 9 · batch · channels]`
+    ///
+    /// # Panics
+    /// If the shapes differ, or an axis is empty.
+    #[must_use]
+    pub fn measure_errors<const D: usize>(
+        predictions: &Tensor<D>,
+        targets: &Tensor<D>,
+        data_range: f64,
+    ) -> Tensor<1> {
+        assert_eq!(predictions.dims(), targets.dims(), "predictions and targets have one shape");
+        Self::numbers(predictions, targets, data_range, None)
+    }
+
+    fn numbers<const D: usize>(
+        predictions: &Tensor<D>,
+        targets: &Tensor<D>,
+        data_range: f64,
+        similarity: Option<Tensor<1>>,
+    ) -> Tensor<1> {
         let (predictions, targets) = (predictions.clone(), targets.clone());
-        let similarity =
-            structural_similarity(predictions.clone(), targets.clone(), data_range).mean_dim(1);
         let dims = predictions.dims();
         let (rows, positions) = (dims[0] * dims[1], dims[2..].iter().product::<usize>());
         let predictions = at_least_f32(predictions);
@@ -89,9 +117,12 @@ impl ImageScores {
         let columns = columns.map(|column| column.reshape([rows, 1]));
         let columns: Tensor<2> = Tensor::cat(columns.into(), 1);
         let head = [dims[1], positions / LOW, positions % LOW].map(|count| count as f64);
-        let head = [&head[..], &[data_range]].concat();
+        let has_similarity = f64::from(u8::from(similarity.is_some()));
+        let head = [&head[..], &[data_range, has_similarity]].concat();
         let head = Tensor::from_data(TensorData::new(head, [HEAD]), (&device, dtype));
-        Tensor::cat(vec![head, similarity.flatten(0, 1), columns.flatten(0, 1)], 0)
+        let similarity = similarity.map(|similarity| similarity.cast(dtype));
+        let parts = std::iter::once(head).chain(similarity).chain([columns.flatten(0, 1)]);
+        Tensor::cat(parts.collect(), 0)
     }
 
     /// Pearson's correlation of predictions and targets, the mean over channels, each over all its
@@ -126,7 +157,7 @@ impl ImageScores {
     }
 
     /// The structural similarity, `1 −` [`ssim_loss`](crate::ssim_loss), the mean over samples;
-    /// `None` before the first.
+    /// `None` before the first one that it was measured of.
     #[must_use]
     pub fn ssim(&self) -> Option<f64> {
         (self.samples > 0).then(|| self.similarity.value() / self.samples as f64)
@@ -159,12 +190,16 @@ impl ImageScores {
 
 impl Score for ImageScores {
     fn add(&mut self, numbers: &[f64], _: usize) {
-        let Some((&[channels, high, low, range], numbers)) = numbers.split_first_chunk::<HEAD>()
+        let Some((&[channels, high, low, range, has_similarity], numbers)) =
+            numbers.split_first_chunk::<HEAD>()
         else {
             return;
         };
         let (channels, count) = (channels as usize, high as u64 * LOW as u64 + low as u64);
-        let samples = numbers.len() / (1 + SUMS * channels);
+        let samples = match has_similarity == 1.0 {
+            true => numbers.len() / (1 + SUMS * channels),
+            false => 0,
+        };
         let (similarities, rows) = numbers.split_at(samples);
         self.grow(channels);
         self.samples += samples as u64;

@@ -1,0 +1,202 @@
+//! How a batch of images becomes a loss and a score.
+
+use burn::optim::GradientsParams;
+use burn::tensor::{Device, Distribution, Tensor};
+use updraft_data::TensorBatch;
+use updraft_precision::Norm;
+use updraft_trainer::{
+    ImageScores, Losses, MaskScores, MetricSpec, Mode, SegmentedPass, Segments, StepContext,
+    StreamError, Task,
+};
+
+use super::data::Shape;
+use super::data_plan::LabelKind;
+use super::model::ImageNetwork;
+use super::objective::Objective;
+use super::score::{ConversionScore, metrics, of_images, of_masks, values};
+use super::truth::Truth;
+
+/// Images into masks or other images.
+#[derive(Debug, Clone)]
+pub(super) struct Convert {
+    pub(super) objective: Objective,
+    pub(super) labels: LabelKind,
+    pub(super) shape: Shape,
+    /// The sides of a patch.
+    pub(super) patch: Vec<usize>,
+    /// The standard deviation of the noise that is added to training inputs.
+    pub(super) sigma: f64,
+    /// Whether coarser levels have a loss of their own in training.
+    pub(super) is_deep: bool,
+}
+
+impl Convert {
+    /// The task of tensors of `D` axes.
+    pub(super) const fn of_rank<const D: usize>(self) -> ConvertRank<D> {
+        ConvertRank(self)
+    }
+}
+
+/// [`Convert`] for images, where `D` is 4, or volumes, where it is 5.
+#[derive(Debug, Clone)]
+pub(super) struct ConvertRank<const D: usize>(pub(super) Convert);
+
+impl<const D: usize> ConvertRank<D> {
+    fn loss_of(&self, output: Tensor<D>, truth: &Truth<D>) -> Tensor<1> {
+        match (truth, self.0.objective) {
+            (Truth::Masks(labels), Objective::Masks { activation, loss, .. }) => {
+                loss.of_mask(flat(output), labels.clone(), activation)
+            }
+            (Truth::Image(image), Objective::Images { loss }) => {
+                let image = image.clone().cast(output.dtype());
+                loss.of_image(output, image, self.0.shape.data_range)
+            }
+            _ => unreachable!("targets are checked when the data is opened"),
+        }
+    }
+}
+
+/// `[batch, channels, positions]`.
+fn flat<const D: usize>(maps: Tensor<D>) -> Tensor<3> {
+    maps.flatten(2, D - 1)
+}
+
+impl<const D: usize, N: ImageNetwork<D>> Task<N> for ConvertRank<D> {
+    type Batch = TensorBatch;
+    type Input = Tensor<D>;
+    type Target = Truth<D>;
+    /// The output; with deep supervision those of coarser levels behind it.
+    type Output = Vec<Tensor<D>>;
+    type Score = ConversionScore;
+
+    fn place(
+        &self,
+        batch: TensorBatch,
+        device: &Device,
+    ) -> Result<(Tensor<D>, Truth<D>), StreamError> {
+        Ok((batch.input(device)?, Truth::of(&batch, self.0.labels, device)?))
+    }
+
+    fn forward(&self, model: &N, images: Tensor<D>, context: &StepContext) -> Vec<Tensor<D>> {
+        if context.mode == Mode::Evaluation {
+            return vec![model.convert(images)];
+        }
+        let images = match self.0.sigma {
+            0.0 => images,
+            sigma => {
+                let noise = images.random_like(Distribution::Normal(0.0, sigma));
+                images + noise
+            }
+        };
+        if self.0.is_deep { model.convert_deep(images) } else { vec![model.convert(images)] }
+    }
+
+    /// The mean of the outputs' losses, each of which counts half of the finer one.
+    fn loss(&self, outputs: &Vec<Tensor<D>>, truth: &Truth<D>) -> Losses {
+        let (mut weight, mut sum, mut total) = (1.0, 0.0, None);
+        for output in outputs {
+            let loss = self.loss_of(output.clone(), truth).mul_scalar(weight);
+            total = Some(match total {
+                None => loss,
+                Some(total) => total + loss,
+            });
+            sum += weight;
+            weight /= 2.0;
+        }
+        let total: Tensor<1> = total.expect("a network has an output");
+        (if outputs.len() == 1 { total } else { total.div_scalar(sum) }).into()
+    }
+
+    fn samples(&self, truth: &Truth<D>) -> usize {
+        truth.samples()
+    }
+
+    fn example(&self, batch: usize, device: &Device) -> (Tensor<D>, Truth<D>) {
+        let Convert { shape, patch, objective, .. } = &self.0;
+        let dims = |channels: usize| -> [usize; D] {
+            std::array::from_fn(|axis| match axis {
+                0 => batch,
+                1 => channels,
+                axis => patch[axis - 2],
+            })
+        };
+        let images = Tensor::random(dims(shape.inputs), Distribution::Default, device);
+        let truth = match objective {
+            Objective::Masks { .. } => {
+                Truth::Masks(Tensor::zeros([batch, patch.iter().product()], device))
+            }
+            Objective::Images { .. } => Truth::Image(Tensor::zeros(dims(shape.outputs), device)),
+        };
+        (images, truth)
+    }
+
+    fn metrics(&self) -> Vec<MetricSpec> {
+        metrics(&self.0.objective)
+    }
+
+    fn measure(&self, outputs: &Vec<Tensor<D>>, truth: &Truth<D>) -> Option<Tensor<1>> {
+        let output = outputs.first()?;
+        Some(match (truth, self.0.objective) {
+            (Truth::Masks(labels), Objective::Masks { activation, .. }) => {
+                of_masks(MaskScores::measure(&flat(output.clone()), labels, activation))
+            }
+            (Truth::Image(image), _) => {
+                of_images(ImageScores::measure(output, image, self.0.shape.data_range))
+            }
+            (Truth::Masks(_), _) => return None,
+        })
+    }
+
+    /// Without the structural similarity, whose windows cost as much as layers of the network.
+    fn measure_in_training(&self, outputs: &Vec<Tensor<D>>, truth: &Truth<D>) -> Option<Tensor<1>> {
+        match (outputs.first(), truth) {
+            (Some(output), Truth::Image(image)) => {
+                let range = self.0.shape.data_range;
+                Some(of_images(ImageScores::measure_errors(output, image, range)))
+            }
+            _ => Task::<N>::measure(self, outputs, truth),
+        }
+    }
+
+    fn values(&self, score: &ConversionScore) -> Vec<Option<f64>> {
+        values(&self.0.objective, score)
+    }
+
+    fn segments(&self) -> Result<&dyn SegmentedPass<N, Tensor<D>, Vec<Tensor<D>>>, &'static str> {
+        if self.0.is_deep {
+            return Err("the losses of coarser levels need all levels at once");
+        }
+        if self.0.sigma > 0.0 {
+            return Err("noise is added to the inputs of whole passes only");
+        }
+        Ok(&InSegments)
+    }
+
+    fn casts(&self, _: &Norm) -> bool {
+        // The normalizations of `updraft-conv` compute in f32 by themselves.
+        true
+    }
+}
+
+/// A network cut where feature maps flow from segment to segment.
+struct InSegments;
+
+impl<const D: usize, N: ImageNetwork<D>> SegmentedPass<N, Tensor<D>, Vec<Tensor<D>>>
+    for InSegments
+{
+    fn backward(
+        &self,
+        model: &N,
+        images: Tensor<D>,
+        loss: &mut dyn FnMut(Vec<Tensor<D>>) -> Tensor<1>,
+        seed: u64,
+    ) -> GradientsParams {
+        let segments = Segments {
+            count: model.segment_count(),
+            enter: &|model: &N, images| model.enter(images),
+            segment: &|model: &N, index, flow| model.run_segment(index, flow),
+            leave: &|model: &N, flow| vec![model.leave(flow)],
+        };
+        segments.backward(model, images, loss, seed)
+    }
+}

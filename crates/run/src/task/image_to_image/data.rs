@@ -1,0 +1,216 @@
+//! The volumes of a run: patches to learn from, and windows to be scored on.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use updraft_data::{
+    Delimiter, Digest, Progress, ProgressUnit, SampleSource, VolumeManifest, VolumePair,
+    VolumePatches, VolumeTarget, VolumeWindows, draw_cells, volume_statistics,
+};
+
+use super::data_plan::{DataPlan, TargetKind};
+use super::objective::Objective;
+use crate::error::RunError;
+use crate::folder::RunFolder;
+use crate::task::Opening;
+
+/// The file of a run's folder that holds the [`Shape`] of its images.
+pub(super) const IMAGES: &str = "images.json";
+
+/// What a network takes from the data.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Shape {
+    /// Channels of the input.
+    pub(super) inputs: usize,
+    /// Channels of the output.
+    pub(super) outputs: usize,
+    /// The difference between the largest and the smallest value of target images, after their
+    /// normalization; 1 for masks.
+    pub(super) data_range: f64,
+    /// A SHA-256 of the volumes.
+    pub(super) fingerprint: String,
+}
+
+impl Shape {
+    /// That of a workload's signature; of one channel where it is another one.
+    pub(super) fn of_signature(signature: &Value) -> Self {
+        let one = || Self::of_channels(1, 1);
+        serde_json::from_value(signature.clone()).unwrap_or_else(|_| one())
+    }
+
+    pub(super) const fn of_channels(inputs: usize, outputs: usize) -> Self {
+        Self { inputs, outputs, data_range: 1.0, fingerprint: String::new() }
+    }
+}
+
+/// The volumes of a run.
+pub(super) struct ImagePairs {
+    pub(super) train: Arc<VolumePatches>,
+    pub(super) test: Arc<VolumeWindows>,
+    pub(super) shape: Shape,
+    /// Messages about the volumes.
+    pub(super) notes: Vec<String>,
+}
+
+impl ImagePairs {
+    /// Opens the volumes of a plan, or draws them.
+    pub(super) fn open(
+        plan: &DataPlan,
+        objective: &Objective,
+        seed: u64,
+        opening: Opening<'_>,
+    ) -> Result<Self, RunError> {
+        let Opening { dir, progress, .. } = opening;
+        let mut notes = Vec::new();
+        let [train, test] = match plan.find(dir)? {
+            Some(manifest) => read(plan, &manifest, seed)?,
+            None => {
+                notes.push("no data folder is given: the cells are generated".to_owned());
+                draw(plan, seed, progress)?
+            }
+        };
+        let config = plan.patch_config();
+        let mut test_config = config.clone();
+        test_config.foreground = None;
+        let mut reading = |progress_of| progress("reading volumes", progress_of);
+        let train = VolumePatches::try_new(train, config, &mut reading)?;
+        let test = VolumeWindows::new(VolumePatches::try_new(test, test_config, &mut reading)?);
+        let channels = |pair: &VolumePair| match &pair.target {
+            VolumeTarget::Image(target) => {
+                (pair.input.spec().raster.channels, target.spec().raster.channels)
+            }
+            _ => (pair.input.spec().raster.channels, 1),
+        };
+        let (inputs, targets) = channels(&train.pairs()[0]);
+        if channels(&test.patches().pairs()[0]) != (inputs, targets) {
+            let reason = "the test volumes have other channels than the training volumes";
+            return Err(RunError::Unusable { reason: reason.to_owned() });
+        }
+        let fingerprint = Digest::new("updraft image pairs")
+            .text(&train.fingerprint())
+            .text(&test.fingerprint())
+            .hex();
+        let shape = Shape {
+            inputs,
+            outputs: objective.outputs(targets),
+            data_range: data_range(train.pairs())?,
+            fingerprint,
+        };
+        Ok(Self { train: Arc::new(train), test: Arc::new(test), shape, notes })
+    }
+
+    /// Refuses other volumes than the run's.
+    pub(super) fn check(&self, folder: &RunFolder) -> Result<(), RunError> {
+        let stored: Shape = folder.read_json(IMAGES)?;
+        if stored == self.shape {
+            return Ok(());
+        }
+        let channels = |shape: &Shape| (shape.inputs, shape.outputs);
+        let difference = if channels(&stored) == channels(&self.shape) {
+            "its volumes, or how they are cut and normalized, are others".to_owned()
+        } else {
+            let text = |(inputs, outputs)| format!("{inputs} to {outputs} channels");
+            let (own, other) = (text(channels(&self.shape)), text(channels(&stored)));
+            format!("it has {own}, the run {other}")
+        };
+        Err(RunError::OtherData { run: folder.path().to_owned(), difference })
+    }
+}
+
+/// The training and the test volumes of a manifest.
+fn read(plan: &DataPlan, path: &Path, seed: u64) -> Result<[Vec<VolumePair>; 2], RunError> {
+    let manifest = VolumeManifest::open(path, Delimiter::of(path))?;
+    let config = plan.open_config();
+    let has_splits = manifest.rows().iter().any(|row| row.split.is_some());
+    let [train, test] = if has_splits {
+        let [train, test] = &plan.splits;
+        [manifest.pairs(Some(train), &config)?, manifest.pairs(Some(test), &config)?]
+    } else {
+        let split = manifest.hold_out_positions(plan.test_fraction, seed)?;
+        let pairs = manifest.pairs(None, &config)?;
+        let chosen = |rows: &[usize]| rows.iter().map(|&row| pairs[row].clone()).collect();
+        [chosen(&split.kept), chosen(&split.held_out)]
+    };
+    Ok([of_kind(plan, train, path)?, of_kind(plan, test, path)?])
+}
+
+/// The same volumes with the targets that the plan names.
+fn of_kind(
+    plan: &DataPlan,
+    pairs: Vec<VolumePair>,
+    path: &Path,
+) -> Result<Vec<VolumePair>, RunError> {
+    let with_target = |pair: VolumePair| match (plan.target, &pair.target) {
+        (TargetKind::Labels, VolumeTarget::Labels(_))
+        | (TargetKind::Image, VolumeTarget::Image(_)) => Ok(pair),
+        (TargetKind::Input, _) => {
+            let target = VolumeTarget::Image(pair.input.clone());
+            Ok(VolumePair { target, ..pair })
+        }
+        (kind, _) => {
+            let (kind, column) = match kind {
+                TargetKind::Labels => ("labels", "labels"),
+                _ => ("image", "target"),
+            };
+            let reason = format!(
+                "`{}`: `data.target` is `{kind}`, and `{}` has nothing in a column `{column}`",
+                path.display(),
+                pair.input.name()
+            );
+            Err(RunError::Unusable { reason })
+        }
+    };
+    pairs.into_iter().map(with_target).collect()
+}
+
+/// Generated cells: fluorescence with the classes of positions, transmitted light with
+/// fluorescence, or fluorescence by itself.
+fn draw(
+    plan: &DataPlan,
+    seed: u64,
+    report: &mut dyn FnMut(&str, Progress),
+) -> Result<[Vec<VolumePair>; 2], RunError> {
+    let (cells, total) = (plan.cells(seed), plan.train_fields + plan.test_fields);
+    let mut pairs = Vec::new();
+    for field in 0..total {
+        let images = draw_cells(&cells, field)?;
+        pairs.push(match plan.target {
+            TargetKind::Labels => VolumePair {
+                input: Arc::new(images.fluorescence),
+                target: VolumeTarget::Labels(Arc::new(images.classes)),
+            },
+            TargetKind::Image => VolumePair {
+                input: Arc::new(images.transmitted),
+                target: VolumeTarget::Image(Arc::new(images.fluorescence)),
+            },
+            TargetKind::Input => {
+                let input = Arc::new(images.fluorescence);
+                VolumePair { input: input.clone(), target: VolumeTarget::Image(input) }
+            }
+        });
+        let (done, total) = (field as u64 + 1, total as u64);
+        report("drawing cells", Progress { done, total, unit: ProgressUnit::Images });
+    }
+    let test = pairs.split_off(plan.train_fields);
+    Ok([pairs, test])
+}
+
+/// The range of the values of target images, over all volumes and channels.
+fn data_range(pairs: &[VolumePair]) -> Result<f64, RunError> {
+    let (mut least, mut greatest) = (f64::INFINITY, f64::NEG_INFINITY);
+    for pair in pairs {
+        let VolumeTarget::Image(target) = &pair.target else { return Ok(1.0) };
+        for channel in volume_statistics(&**target)? {
+            least = least.min(f64::from(channel.least));
+            greatest = greatest.max(f64::from(channel.greatest));
+        }
+    }
+    if greatest > least {
+        return Ok(greatest - least);
+    }
+    let reason = "every value of the target images is the same: nothing to learn";
+    Err(RunError::Unusable { reason: reason.to_owned() })
+}

@@ -1,0 +1,311 @@
+//! The keys of `data`: where volumes come from, their patches and their normalization.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use updraft_data::{CellsConfig, Foreground, OpenConfig, PageAxis, PatchConfig, VolumeScale};
+
+use crate::config::{ConfigError, Edit, Key, Keys, Settings};
+use crate::error::RunError;
+use crate::task::place::Place;
+
+const TARGET: Key<TargetKind> =
+    Key::new("data.target", "`labels`, a mask; `image`, another image; `input`, the image itself")
+        .default(r#""labels""#);
+const DIR: Key<PathBuf> = Key::new(
+    "data.dir",
+    "the data folder; `--data` comes before it; without one cells are generated",
+)
+.edit(Edit::Free);
+const HOW_TO_GET: Key<String> =
+    Key::new("data.how_to_get", "printed when the data is missing").edit(Edit::Free);
+const MANIFEST: Key<PathBuf> = Key::new(
+    "data.manifest",
+    "a CSV or TSV file in the data folder that lists volumes, with the columns `input` (or `input.NAME` a channel), `target` or `labels`, and `split`, `position`, `t`, `z`, `y`, `x` where needed",
+)
+.default(r#""volumes.csv""#)
+.edit(Edit::Reported);
+const TRAIN_SPLIT: Key<String> =
+    Key::new("data.train_split", "what the manifest's column `split` holds for training data")
+        .default(r#""train""#)
+        .edit(Edit::Reported);
+const TEST_SPLIT: Key<String> =
+    Key::new("data.test_split", "the same for test data").default(r#""test""#).edit(Edit::Reported);
+const TEST_FRACTION: Key<f64> = Key::new(
+    "data.test_fraction",
+    "share of positions held out where the manifest has no column `split`",
+)
+.default("0.2")
+.edit(Edit::Reported)
+.check("above 0 and below 1", |share| *share > 0.0 && *share < 1.0);
+const PAGES: Key<PageAxis> = Key::new(
+    "data.pages",
+    "what the pages of a TIFF without OME header are: `depth`, `frames` or `channels`",
+)
+.default(r#""depth""#);
+const CLASSES: Key<usize> =
+    Key::new("data.classes", "labels only: classes of the mask, the background included")
+        .default("3")
+        .check("2 to 4096", |classes| (2..=4096).contains(classes));
+const LABELS: Key<LabelKind> = Key::new(
+    "data.labels",
+    "labels only: `classes`, or `foreground` where every label above 0 is the class 1",
+)
+.default(r#""classes""#);
+const PATCH: Key<Vec<usize>> = Key::new(
+    "data.patch",
+    "rows and columns of a training patch, or slices, rows and columns; two sides of a stack are its slices",
+)
+.default("[64, 64]")
+.check("2 or 3 sides from 8 to 4096, slices from 1", |sides| {
+    let plane = sides.iter().rev().take(2).all(|side| (8..=4096).contains(side));
+    matches!(sides.len(), 2 | 3) && plane && (1..=4096).contains(&sides[0])
+});
+const PATCHES: Key<usize> = Key::new("data.patches", "patches of each volume in an epoch")
+    .default("64")
+    .edit(Edit::Reported)
+    .check("1 to 16777216", |patches| (1..=1 << 24).contains(patches));
+const FOREGROUND: Key<Centering> = Key::new(
+    "data.foreground",
+    "`share` of the patches that are centered on a position of the target above `above` (0); without it every position is equally likely",
+)
+.edit(Edit::Reported);
+const SCALE: Key<Scale> = Key::new(
+    "data.scale",
+    "normalization of each channel by its own volume: `none`, `z-score`, or `percentile` with `low` and `high`",
+)
+.default(r#"{ kind = "z-score" }"#);
+const SCALE_TARGET: Key<Scale> =
+    Key::new("data.scale_target", "the same for targets that are images")
+        .default(r#"{ kind = "z-score" }"#);
+const MEMORY: Key<u64> = Key::new(
+    "data.memory_mib",
+    "volumes are held in memory up to so many MiB; others are read region by region",
+)
+.default("4096")
+.edit(Edit::Free)
+.check("at most 1048576", |mib| *mib <= 1 << 20);
+const NOISE: Key<f64> = Key::new(
+    "data.noise",
+    "input only: standard deviation of the noise that is added to training inputs and to be removed",
+)
+.default("0.0")
+.edit(Edit::Reported)
+.check("0 to 10", |sigma| (0.0..=10.0).contains(sigma));
+const SIDES: Key<Vec<usize>> = Key::new("data.sides", "generated only: the sides of a field")
+    .depends("256 × 256, or 24 × 96 × 96 for patches of three sides")
+    .check("2 or 3 sides from 16 to 1024, slices from 1", |sides| {
+        let plane = sides.iter().rev().take(2).all(|side| (16..=1024).contains(side));
+        matches!(sides.len(), 2 | 3) && plane && (1..=1024).contains(&sides[0])
+    });
+const TRAIN_FIELDS: Key<usize> = Key::new("data.train_fields", "generated only")
+    .default("8")
+    .edit(Edit::Reported)
+    .check("1 to 10000", |fields| (1..=10_000).contains(fields));
+const TEST_FIELDS: Key<usize> = Key::new("data.test_fields", "generated only")
+    .default("2")
+    .edit(Edit::Reported)
+    .check("1 to 10000", |fields| (1..=10_000).contains(fields));
+
+/// The keys of `data`.
+pub(super) const KEYS: Keys = &[
+    &TARGET,
+    &DIR,
+    &HOW_TO_GET,
+    &MANIFEST,
+    &TRAIN_SPLIT,
+    &TEST_SPLIT,
+    &TEST_FRACTION,
+    &PAGES,
+    &CLASSES,
+    &LABELS,
+    &PATCH,
+    &PATCHES,
+    &FOREGROUND,
+    &SCALE,
+    &SCALE_TARGET,
+    &MEMORY,
+    &NOISE,
+    &SIDES,
+    &TRAIN_FIELDS,
+    &TEST_FIELDS,
+];
+
+/// What is predicted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum TargetKind {
+    /// A mask.
+    Labels,
+    /// Another image.
+    Image,
+    /// The input.
+    Input,
+}
+
+/// What the labels of a mask are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum LabelKind {
+    /// Classes.
+    Classes,
+    /// Objects: those above 0 are the class 1.
+    Foreground,
+}
+
+/// Where patches are centered.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Centering {
+    share: f32,
+    #[serde(default)]
+    above: f32,
+}
+
+/// A normalization of volumes.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) enum Scale {
+    None,
+    ZScore,
+    Percentile { low: f64, high: f64 },
+}
+
+impl From<Scale> for VolumeScale {
+    fn from(scale: Scale) -> Self {
+        match scale {
+            Scale::None => Self::None,
+            Scale::ZScore => Self::ZScore,
+            Scale::Percentile { low, high } => Self::Percentile { low, high },
+        }
+    }
+}
+
+/// Where volumes come from, their patches and their normalization.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct DataPlan {
+    pub(super) target: TargetKind,
+    pub(super) dir: Option<PathBuf>,
+    pub(super) how_to_get: Option<String>,
+    pub(super) manifest: PathBuf,
+    pub(super) splits: [String; 2],
+    pub(super) test_fraction: f64,
+    pub(super) pages: PageAxis,
+    /// Classes of masks.
+    pub(super) classes: usize,
+    pub(super) labels: LabelKind,
+    /// The sides of a patch.
+    pub(super) patch: Vec<usize>,
+    patches: usize,
+    foreground: Option<Centering>,
+    pub(super) scale: Scale,
+    pub(super) scale_target: Scale,
+    memory_mib: u64,
+    /// The standard deviation of the noise that is added to inputs.
+    pub(super) noise: f64,
+    pub(super) sides: Vec<usize>,
+    pub(super) train_fields: usize,
+    pub(super) test_fields: usize,
+}
+
+impl DataPlan {
+    pub(super) fn read(settings: &Settings) -> Result<Self, ConfigError> {
+        let target = settings.value(&TARGET)?;
+        let patch = settings.value(&PATCH)?;
+        let labels = match target {
+            TargetKind::Labels => settings.value(&LABELS)?,
+            TargetKind::Image | TargetKind::Input => LabelKind::Classes,
+        };
+        let classes = match (target, labels) {
+            (TargetKind::Labels, LabelKind::Classes) => settings.value(&CLASSES)?,
+            _ => 2,
+        };
+        let own_sides = if patch.len() == 2 { vec![256, 256] } else { vec![24, 96, 96] };
+        let scale = settings.value(&SCALE)?;
+        let scale_target = match target {
+            TargetKind::Image => settings.value(&SCALE_TARGET)?,
+            TargetKind::Input => scale,
+            TargetKind::Labels => Scale::None,
+        };
+        let plan = Self {
+            dir: settings.option(&DIR)?,
+            how_to_get: settings.option(&HOW_TO_GET)?,
+            manifest: settings.value(&MANIFEST)?,
+            splits: [settings.value(&TRAIN_SPLIT)?, settings.value(&TEST_SPLIT)?],
+            test_fraction: settings.value(&TEST_FRACTION)?,
+            pages: settings.value(&PAGES)?,
+            patches: settings.value(&PATCHES)?,
+            foreground: match target {
+                TargetKind::Input => None,
+                TargetKind::Labels | TargetKind::Image => settings.option(&FOREGROUND)?,
+            },
+            memory_mib: settings.value(&MEMORY)?,
+            noise: if target == TargetKind::Input { settings.value(&NOISE)? } else { 0.0 },
+            sides: settings.value_or(&SIDES, || own_sides)?,
+            train_fields: settings.value(&TRAIN_FIELDS)?,
+            test_fields: settings.value(&TEST_FIELDS)?,
+            target,
+            classes,
+            labels,
+            patch,
+            scale,
+            scale_target,
+        };
+        plan.check(settings)?;
+        Ok(plan)
+    }
+
+    fn check(&self, settings: &Settings) -> Result<(), ConfigError> {
+        for (key, scale) in [("data.scale", self.scale), ("data.scale_target", self.scale_target)] {
+            let checked = VolumeScale::from(scale).validate();
+            checked.map_err(|error| settings.refuse_data(key, &error))?;
+        }
+        if let Some(Centering { share, above }) = self.foreground {
+            if !(0.0..=1.0).contains(&share) {
+                return Err(settings.refuse("data.foreground.share", share, "0 to 1"));
+            }
+            if !above.is_finite() {
+                return Err(settings.refuse("data.foreground.above", above, "a finite number"));
+            }
+        }
+        // A patch of two sides is cut of a picture, or of a slice of a stack.
+        let sides = self.sides.iter().rev().zip(self.patch.iter().rev());
+        let fits = sides.clone().all(|(side, patch)| patch <= side);
+        if !fits || self.sides.len() < self.patch.len() {
+            let expected = format!("at least the sides of a patch, {:?}", self.patch);
+            return Err(settings.refuse("data.sides", format!("{:?}", self.sides), expected));
+        }
+        Ok(())
+    }
+
+    /// The manifest, if there is a data folder; `dir` comes before the plan's own.
+    pub(super) fn find(&self, dir: Option<&Path>) -> Result<Option<PathBuf>, RunError> {
+        let Some(dir) = dir.or(self.dir.as_deref()) else { return Ok(None) };
+        let place = Place { dir: Some(dir), how_to_get: self.how_to_get.as_deref() };
+        Ok(place.find(&[&self.manifest])?.pop())
+    }
+
+    /// The fields of cells that are drawn where there is no data folder.
+    pub(super) fn cells(&self, seed: u64) -> CellsConfig {
+        CellsConfig { sides: self.sides.clone(), seed }
+    }
+
+    pub(super) fn open_config(&self) -> OpenConfig {
+        OpenConfig { pages: self.pages, series: 0 }
+    }
+
+    /// How patches are drawn; masks of objects have any labels.
+    pub(super) fn patch_config(&self) -> PatchConfig {
+        let config = PatchConfig::new(&self.patch, self.patches)
+            .with_scales(self.scale.into(), self.scale_target.into())
+            .with_memory_bytes(self.memory_mib << 20);
+        let config = match self.foreground {
+            None => config,
+            Some(Centering { share, above }) => config.with_foreground(Foreground { share, above }),
+        };
+        match (self.target, self.labels) {
+            (TargetKind::Labels, LabelKind::Classes) => config.with_classes(self.classes),
+            _ => config,
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Image to image: masks, other images or the image itself, in 2D and 3D.
+
+mod augment;
+mod convert;
+mod data;
+mod data_plan;
+mod model;
+mod network;
+mod objective;
+mod pictures;
+mod predict;
+mod score;
+mod truth;
+mod verdict;
+mod workload;
+
+use std::path::Path;
+use std::time::Duration;
+
+use burn::tensor::Device;
+use serde_json::Value;
+use updraft_trainer::{MetricSpec, metric_specs};
+
+use self::augment::AugmentPlan;
+use self::convert::Convert;
+use self::data::{IMAGES, ImagePairs, Shape};
+use self::data_plan::DataPlan;
+use self::model::ModelPlan;
+use self::objective::Objective;
+use super::kind::{Opening, Predictor, TaskKind, TaskPlan};
+use super::serving::Serving;
+use crate::config::{ConfigError, Keys, Plan, Settings, TaskDefault, TrainPlan};
+use crate::error::RunError;
+use crate::folder::RunFolder;
+use crate::operation::AnyWorkload;
+
+/// The task.
+#[derive(Debug)]
+pub(super) struct ImageToImage;
+
+impl TaskKind for ImageToImage {
+    fn name(&self) -> &'static str {
+        "image-to-image"
+    }
+
+    fn about(&self) -> &'static str {
+        "a mask or another image from an image or a volume"
+    }
+
+    fn keys(&self) -> &'static [Keys] {
+        &[data_plan::KEYS, model::KEYS, augment::KEYS, objective::KEYS]
+    }
+
+    fn defaults(&self) -> &'static [TaskDefault] {
+        &[("train.batch", "4"), ("train.learning_rate", "0.001")]
+    }
+
+    fn trial(&self) -> &'static str {
+        "task = \"image-to-image\"\nname = \"verify\"\n\
+         data = { patch = [16, 16], patches = 8, sides = [32, 32], train_fields = 3, test_fields = 1 }\n\
+         model = { filters = [2, 4] }\n\
+         train = { epochs = 2, batch = 4, ema_decay = 0.9 }\n"
+    }
+
+    fn plan(&self, settings: &Settings, _: &TrainPlan) -> Result<Box<dyn TaskPlan>, ConfigError> {
+        let data = DataPlan::read(settings)?;
+        let objective = Objective::read(settings, &data)?;
+        let model = ModelPlan::read(settings, &data)?;
+        let augment = AugmentPlan::read(settings, &data)?;
+        Ok(Box::new(ImagePlan { data, objective, model, augment }))
+    }
+}
+
+/// What belongs to the task of a plan.
+#[derive(Debug, Clone)]
+struct ImagePlan {
+    data: DataPlan,
+    objective: Objective,
+    model: ModelPlan,
+    augment: AugmentPlan,
+}
+
+impl ImagePlan {
+    fn convert(&self, shape: &Shape) -> Convert {
+        Convert {
+            objective: self.objective,
+            labels: self.data.labels,
+            shape: shape.clone(),
+            patch: self.data.patch.clone(),
+            sigma: self.data.noise,
+            is_deep: self.model.is_deep(),
+        }
+    }
+}
+
+impl TaskPlan for ImagePlan {
+    fn metrics(&self) -> Vec<MetricSpec> {
+        let shape = Shape::of_channels(1, self.objective.outputs(1));
+        metric_specs::<updraft_models::UNet2d, _>(&self.convert(&shape).of_rank::<4>())
+    }
+
+    fn find_data(&self, dir: Option<&Path>) -> Result<(), RunError> {
+        self.data.find(dir).map(drop)
+    }
+
+    fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError> {
+        let pairs = ImagePairs::open(&self.data, &self.objective, plan.seed, opening)?;
+        let network = self.model.network(&pairs.shape, self.data.patch.len());
+        Ok(network.with_data(self.clone(), pairs))
+    }
+
+    fn rehearse(
+        &self,
+        plan: &Plan,
+        signature: &Value,
+        device: &Device,
+        batch: usize,
+    ) -> Result<[Duration; 2], RunError> {
+        let shape = Shape::of_signature(signature);
+        let network = self.model.network(&shape, self.data.patch.len());
+        network.rehearse(self, &shape, plan, device, batch)
+    }
+
+    fn predictor(&self) -> Result<&dyn Predictor, &'static str> {
+        Ok(self)
+    }
+}
+
+impl Predictor for ImagePlan {
+    fn load(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+    ) -> Result<Box<dyn Serving>, RunError> {
+        let shape: Shape = folder.read_json(IMAGES)?;
+        let network = self.model.network(&shape, self.data.patch.len());
+        network.serve(self, &shape, plan, folder, device)
+    }
+}

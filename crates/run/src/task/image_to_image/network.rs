@@ -1,0 +1,84 @@
+//! A network of whichever kind and rank, before its parameters are drawn.
+
+use std::time::Duration;
+
+use burn::tensor::Device;
+
+use super::ImagePlan;
+use super::data::{ImagePairs, Shape};
+use super::model::ImageNetwork;
+use super::predict::ImageConverter;
+use super::workload::Conversion;
+use crate::config::Plan;
+use crate::error::RunError;
+use crate::folder::RunFolder;
+use crate::operation::{AnyWorkload, load, rehearse};
+use crate::task::Serving;
+
+/// What is done with a network.
+pub(super) trait Network {
+    /// Puts it beside its images.
+    fn with_data(self: Box<Self>, plan: ImagePlan, data: ImagePairs) -> Box<dyn AnyWorkload>;
+
+    /// Trains two steps on examples.
+    fn rehearse(
+        &self,
+        own: &ImagePlan,
+        shape: &Shape,
+        plan: &Plan,
+        device: &Device,
+        batch: usize,
+    ) -> Result<[Duration; 2], RunError>;
+
+    /// Loads the parameters of a run.
+    fn serve(
+        &self,
+        own: &ImagePlan,
+        shape: &Shape,
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+    ) -> Result<Box<dyn Serving>, RunError>;
+}
+
+/// A function that draws the parameters of a network of `D` axes.
+pub(super) struct Fresh<const D: usize, F>(pub(super) F);
+
+impl<const D: usize, N: ImageNetwork<D>, F: Fn(&Device) -> N + 'static> Network for Fresh<D, F> {
+    fn with_data(self: Box<Self>, plan: ImagePlan, data: ImagePairs) -> Box<dyn AnyWorkload> {
+        let task = plan.convert(&data.shape).of_rank::<D>();
+        Box::new(Conversion { plan, data, task, init: Box::new(self.0) })
+    }
+
+    fn rehearse(
+        &self,
+        own: &ImagePlan,
+        shape: &Shape,
+        plan: &Plan,
+        device: &Device,
+        batch: usize,
+    ) -> Result<[Duration; 2], RunError> {
+        rehearse(&own.convert(shape).of_rank::<D>(), &self.0, plan, device, batch)
+    }
+
+    fn serve(
+        &self,
+        own: &ImagePlan,
+        shape: &Shape,
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+    ) -> Result<Box<dyn Serving>, RunError> {
+        let network = load((self.0)(device), plan, folder)?;
+        let model = folder.served_checkpoint(plan)?.display().to_string();
+        let (own, policy) = (own.clone(), plan.precision);
+        Ok(Box::new(ImageConverter::<D, N> {
+            network,
+            own,
+            shape: shape.clone(),
+            model,
+            policy,
+            device: device.clone(),
+        }))
+    }
+}

@@ -1,0 +1,147 @@
+//! Pictures of a network that converts images: input, truth, prediction and error of test windows.
+
+use burn::tensor::{Device, Tensor, TensorData};
+use updraft_data::{NormalizeChannels, Pixels, Raster, SampleSource, SampleTarget, VolumeWindows};
+use updraft_precision::Policy;
+use updraft_trainer::MaskActivation;
+
+use super::model::ImageNetwork;
+use super::objective::Objective;
+use crate::error::RunError;
+use crate::task::{Picture, Tile};
+
+/// Windows that are shown.
+const WINDOWS: usize = 4;
+
+/// Colors of classes, from 1 on; the class 0 is black.
+const COLORS: [[u8; 3]; 6] =
+    [[0, 114, 178], [230, 159, 0], [0, 158, 115], [204, 121, 167], [240, 228, 66], [213, 94, 0]];
+
+/// Some test windows, evenly spaced: of volumes the middle slice, of images the first channel.
+pub(super) fn pictures<const D: usize, N: ImageNetwork<D>>(
+    (network, policy): (&N, Policy),
+    objective: &Objective,
+    test: &VolumeWindows,
+    device: &Device,
+) -> Result<Vec<Picture>, RunError> {
+    let mut tiles = Vec::new();
+    let shown = WINDOWS.min(test.len());
+    for at in 0..shown {
+        // The middle of each part: the corners of a field are often empty.
+        let index = (2 * at + 1) * test.len() / (2 * shown);
+        let sample = test.read(index)?;
+        let (spec, sides) = (*sample.raster.spec(), sample.raster.spec().sides());
+        let planes = NormalizeChannels::default().planes(&sample.raster)?;
+        let dims: [usize; D] = std::array::from_fn(|axis| match axis {
+            0 => 1,
+            1 => spec.channels,
+            axis => sides[axis - 2],
+        });
+        let input = Tensor::<D>::from_data(TensorData::new(planes.clone(), dims), device);
+        let output = network.convert(input.cast(policy.compute)).cast(policy.output);
+        let output: Vec<f32> = output.into_data().iter().collect();
+        let slice = Slice::of(&sides);
+        let mut tile = |rgb: Vec<u8>, caption: &str| -> Result<(), RunError> {
+            let caption = format!("{caption}, {}", test.name(index));
+            tiles.push(Tile::try_new(slice.height, slice.width, rgb, caption)?);
+            Ok(())
+        };
+        tile(gray(slice.cut(&planes), None), "input")?;
+        match (&sample.target, objective) {
+            (SampleTarget::Labels(mask), Objective::Masks { activation, classes, .. }) => {
+                let truth: Vec<usize> = slice.cut(&labels(mask, *classes)).to_vec();
+                let predicted = classes_of(&output, *activation, *classes, slice.volume);
+                let predicted = slice.cut(&predicted).to_vec();
+                tile(colored(&truth), "truth")?;
+                tile(colored(&predicted), "prediction")?;
+                let wrong = truth.iter().zip(&predicted);
+                let wrong = wrong.flat_map(|(a, b)| if a == b { [0; 3] } else { [213, 94, 0] });
+                tile(wrong.collect(), "error")?;
+            }
+            (SampleTarget::Image(image), _) => {
+                let truth = NormalizeChannels::default().planes(image)?;
+                let (truth, predicted) = (slice.cut(&truth), slice.cut(&output));
+                let range = extremes(truth);
+                tile(gray(truth, Some(range)), "truth")?;
+                tile(gray(predicted, Some(range)), "prediction")?;
+                let errors = truth.iter().zip(predicted);
+                let errors: Vec<f32> = errors.map(|(truth, own)| (own - truth).abs()).collect();
+                tile(gray(&errors, Some([0.0, range[1] - range[0]])), "error")?;
+            }
+            _ => {}
+        }
+    }
+    let title = "Test windows: input, truth, prediction, error".to_owned();
+    Ok(vec![Picture::Tiles { title, tiles }])
+}
+
+/// The middle slice of the first channel.
+struct Slice {
+    height: usize,
+    width: usize,
+    /// Positions of a channel.
+    volume: usize,
+    first: usize,
+}
+
+impl Slice {
+    fn of(sides: &[usize]) -> Self {
+        let (height, width) = (sides[sides.len() - 2], sides[sides.len() - 1]);
+        let depth = if sides.len() == 3 { sides[0] } else { 1 };
+        let plane = height * width;
+        Self { height, width, volume: depth * plane, first: depth / 2 * plane }
+    }
+
+    fn cut<'a, T>(&self, values: &'a [T]) -> &'a [T] {
+        &values[self.first..][..self.height * self.width]
+    }
+}
+
+fn extremes(values: &[f32]) -> [f32; 2] {
+    let least = values.iter().copied().fold(f32::INFINITY, f32::min);
+    let greatest = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    [least, greatest]
+}
+
+/// Values as gray, black at the lower end of the range and white at the upper one; the range of the
+/// values themselves without one.
+fn gray(values: &[f32], range: Option<[f32; 2]>) -> Vec<u8> {
+    let [low, high] = range.unwrap_or_else(|| extremes(values));
+    let scale = if high > low { 255.0 / (high - low) } else { 0.0 };
+    values.iter().flat_map(|value| [((value - low) * scale).clamp(0.0, 255.0) as u8; 3]).collect()
+}
+
+fn colored(classes: &[usize]) -> Vec<u8> {
+    let color = |&class: &usize| match class {
+        0 => [0; 3],
+        class => COLORS[(class - 1) % COLORS.len()],
+    };
+    classes.iter().flat_map(color).collect()
+}
+
+/// The class of every position of a mask; of objects, those above 0 are the class 1.
+fn labels(mask: &Raster<'_>, classes: usize) -> Vec<usize> {
+    let label = |value: u16| usize::from(value).min(classes - 1);
+    match mask.pixels() {
+        Pixels::U8(values) => values.iter().map(|&value| label(value.into())).collect(),
+        Pixels::U16(values) => values.iter().map(|&value| label(value)).collect(),
+        Pixels::F32(values) => values.iter().map(|&value| label(value as u16)).collect(),
+    }
+}
+
+/// The predicted class of every position of logits `[channels, positions]`.
+fn classes_of(
+    logits: &[f32],
+    activation: MaskActivation,
+    classes: usize,
+    positions: usize,
+) -> Vec<usize> {
+    let of = |at: usize| match activation {
+        MaskActivation::Sigmoid => usize::from(logits[at] > 0.0),
+        MaskActivation::Softmax => (1..classes).fold(0, |best, class| {
+            let is_better = logits[class * positions + at] > logits[best * positions + at];
+            if is_better { class } else { best }
+        }),
+    };
+    (0..positions).map(of).collect()
+}

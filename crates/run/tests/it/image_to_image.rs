@@ -1,0 +1,218 @@
+//! Image to image: masks, other images and reconstructions, of generated cells and of files.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use updraft_data::{CellsConfig, Volume, VolumeSource, open_volume, write_cells};
+use updraft_run::{
+    ComponentFiles, FilePrediction, Opening, Plan, RunError, RunFolder, TASKS, TrainedModel,
+    WrittenPrediction,
+};
+use updraft_trainer::Ending;
+
+use crate::plans::read_with;
+use crate::train::{Watcher, train, workload};
+
+/// Generated cells in two dimensions with a network that trains in a moment.
+const SMALL: &str = "task = \"image-to-image\"\n\
+    [data]\npatch = [16, 16]\npatches = 8\nsides = [32, 32]\ntrain_fields = 3\ntest_fields = 1\n\
+    [model]\nfilters = [2, 4]\n\
+    [train]\nepochs = 2\nbatch = 4\n";
+
+/// The same in three dimensions.
+const VOLUMES: [&str; 3] = ["data.patch=[4, 16, 16]", "data.sides=[6, 24, 24]", "data.patches=4"];
+
+fn plan(sets: &[&str]) -> Plan {
+    read_with(SMALL, sets).expect("valid").plan
+}
+
+#[test]
+fn every_kind_of_target_trains_and_resumes_to_the_same_score() {
+    for (metric, sets) in [
+        ("dice", vec![]),
+        ("dice-2", vec!["train.loss.kind=cross-entropy", "train.recompute=segments"]),
+        ("dice", VOLUMES.to_vec()),
+        ("iou", vec!["data.labels=foreground", "model.activation=sigmoid", "train.loss.kind=dice"]),
+        (
+            "dice",
+            vec![
+                "train.loss={kind = \"tversky\", alpha = 0.3, beta = 0.7}",
+                "data.foreground={share = 0.7}",
+            ],
+        ),
+        ("pearson", vec!["data.target=image", "augment.flip=true", "augment.quarter_turn=true"]),
+        ("ssim", vec!["data.target=image", "train.loss.kind=ssim", "data.scale.kind=none"]),
+        ("psnr", vec!["data.target=input", "data.noise=0.1", "model.upsampling=linear"]),
+        (
+            "pearson",
+            vec![
+                "data.target=image",
+                "model.filters=[2, 3, 4]",
+                "model.deep_supervision=1",
+                "model.normalization=batch",
+                "model.block=plain",
+                "model.downsampling=max-pool",
+            ],
+        ),
+    ] {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let plan = plan(&sets);
+        let whole = train(&plan, dir.path(), None, &mut Watcher::default());
+        let mut stops = Watcher { stop_after: Some(4), ..Watcher::default() };
+        let stopped = train(&plan, dir.path(), None, &mut stops);
+        assert_eq!(stopped.ending, Ending::Stopped, "{sets:?}");
+        let resumed = train(&plan, dir.path(), Some(stopped.folder), &mut Watcher::default());
+        let score =
+            |trained: &updraft_run::Trained| trained.test.as_ref().expect("a score").value(metric);
+        assert!(score(&whole).is_some_and(f64::is_finite), "{sets:?} {metric}");
+        assert_eq!(score(&resumed), score(&whole), "{sets:?} {metric}");
+        assert_eq!(whole.folder.pictures().expect("pictures").len(), 1, "{sets:?}");
+    }
+}
+
+#[test]
+fn training_separates_cells_from_the_ground() {
+    let sets = [
+        "train.epochs=6",
+        "data.patches=32",
+        "data.sides=[64, 64]",
+        "model.filters=[4, 8]",
+        "train.learning_rate=0.01",
+        "data.labels=foreground",
+    ];
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let trained = train(&plan(&sets), dir.path(), None, &mut Watcher::default());
+    let dice = trained.test.expect("a score").value("dice").expect("defined");
+    // All background is 0, all foreground about 0.6.
+    assert!(dice > 0.8, "{dice}");
+}
+
+/// Files of cells with a manifest as `volumes.csv`, of the given sides.
+fn cells(dir: &Path, sides: &[usize], manifest: &str) {
+    let config = CellsConfig { sides: sides.to_vec(), seed: 3 };
+    let files = write_cells(dir, &config, 3, 1, &mut |_| {}).expect("written");
+    let from = if manifest == "label-free" { files.label_free } else { files.segmentation };
+    fs::copy(from, dir.join("volumes.csv")).expect("copied");
+}
+
+fn predict(model: &TrainedModel, request: &FilePrediction) -> Result<WrittenPrediction, RunError> {
+    model.predict_image(request, &mut |_| ControlFlow::Continue(()))
+}
+
+#[test]
+fn a_trained_network_predicts_whole_files_and_is_compared_with_the_truth() {
+    for (sides, manifest, sets) in [
+        (vec![40, 56], "label-free", vec!["data.target=image"]),
+        (vec![40, 56], "segmentation", vec![]),
+        (vec![7, 24, 28], "segmentation", VOLUMES.to_vec()),
+    ] {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        cells(dir.path(), &sides, manifest);
+        let set = format!("data.dir={:?}", dir.path());
+        let sets: Vec<&str> = sets.into_iter().chain([set.as_str()]).collect();
+        let plan = plan(&sets);
+        let trained = train(&plan, dir.path(), None, &mut Watcher::default());
+        let model = TrainedModel::load(trained.folder.path(), "flex").expect("a run");
+
+        let is_mask = manifest == "segmentation";
+        let kinds =
+            if is_mask { ["fluorescence", "classes"] } else { ["transmitted", "fluorescence"] };
+        let file = |kind: &str| dir.path().join(format!("field002_{kind}.ome.tif"));
+        let out = dir.path().join("out.ome.tif");
+        let mut request = FilePrediction::new(file(kinds[0]), &out);
+        request.truth = Some(file(kinds[1]));
+        request.batch = 2;
+        if is_mask {
+            let labels = dir.path().join("components.ome.tif");
+            let table = labels.with_extension("csv");
+            request.components = Some(ComponentFiles { labels, table });
+        }
+        let written = predict(&model, &request).expect("predicted");
+        assert_eq!(written.sides, sides);
+        assert_eq!(written.channels, if is_mask { 1 } else { 2 });
+        assert_eq!(written.components.is_some(), is_mask);
+        let first = &written.metrics[0];
+        assert_eq!(first.spec.name, if is_mask { "dice" } else { "pearson" });
+        assert!(first.value.is_none_or(f64::is_finite), "{first:?}");
+
+        // The file has the sides and the voxels of the input, and is the same for other batches.
+        let volume = |path: &Path| -> Volume {
+            let file = open_volume(path, &updraft_data::OpenConfig::default()).expect("a TIFF");
+            Volume::load(&*file).expect("read")
+        };
+        let predicted = volume(&out);
+        assert_eq!(predicted.spec().voxel_um, volume(&file(kinds[0])).spec().voxel_um);
+        let mut again = FilePrediction::new(file(kinds[0]), dir.path().join("again.ome.tif"));
+        again.batch = 3;
+        predict(&model, &again).expect("predicted");
+        assert_eq!(volume(&again.output).frames(), predicted.frames());
+    }
+}
+
+#[test]
+fn unusable_images_and_plans_are_refused_with_what_to_do() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let trained = train(&plan(&["train.epochs=1"]), dir.path(), None, &mut Watcher::default());
+    let model = TrainedModel::load(trained.folder.path(), "flex").expect("a run");
+    let image = dir.path().join("image.png");
+    image::RgbImage::from_pixel(40, 24, image::Rgb([250, 20, 20])).save(&image).expect("saved");
+    let out = dir.path().join("out.tif");
+    let said = |request: &FilePrediction| {
+        let error = predict(&model, request).expect_err("refused");
+        assert!(error.is_input(), "{error}");
+        error.to_string()
+    };
+    let gone = FilePrediction::new(dir.path().join("gone.tif"), &out);
+    assert!(said(&gone).contains("gone.tif"));
+    let colored = FilePrediction::new(&image, &out);
+    assert!(said(&colored).contains("3 channels; the run was trained on 2"), "{}", said(&colored));
+    let error = model.predict(&image).expect_err("no file to write").to_string();
+    assert!(error.contains("--out FILE"), "{error}");
+    assert!(!out.exists(), "nothing is written");
+
+    for (set, expected) in [
+        ("data.patch=[16, 15]", "multiples of 2"),
+        ("data.patch=[16, 64]", "`data.sides` is `[32, 32]`; it must be at least the sides"),
+        ("data.patch=[16]", "it must be 2 or 3 sides"),
+        ("train.loss.kind=huber", "`train.loss"),
+        ("train.loss.kind=mean-squared-error", "a loss of labels"),
+        ("model.activation=sigmoid", "it must be softmax for 3 classes"),
+        ("model.filters=[2]", "`filters` has 1 levels"),
+        ("data.foreground={share = 2.0}", "`data.foreground.share` is `2`; it must be 0 to 1"),
+        ("data.scale={kind = \"percentile\", low = 90.0, high = 1.0}", "0 to 100, the lower first"),
+        ("augment.elastic={max_pixels = 9.0, grid_pixels = 8.0}", "a third of"),
+    ] {
+        let error = read_with(SMALL, &[set]).map(drop).expect_err(set).to_string();
+        assert!(error.contains(expected), "{set}: {error}");
+    }
+}
+
+#[test]
+fn data_that_cannot_be_learned_from_is_refused() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    cells(dir.path(), &[40, 56], "segmentation");
+    let open = |sets: &[&str], at: &Path| {
+        let plan = plan(sets);
+        let opening = Opening { dir: Some(at), run: None, progress: &mut |_, _| {} };
+        plan.task.open(&plan, opening).map(drop).expect_err("refused").to_string()
+    };
+    let error = open(&["data.target=image"], dir.path());
+    assert!(error.contains("nothing in a column `target`"), "{error}");
+    let error = open(&["data.classes=2"], dir.path());
+    assert!(error.contains("label"), "{error}");
+    let error = open(&["data.patch=[64, 64]", "data.sides=[64, 64]"], dir.path());
+    assert!(error.contains("at least 64"), "{error}");
+    let error = open(&["data.manifest=other.csv"], dir.path());
+    assert!(error.contains("other.csv"), "{error}");
+    let error = open(&["data.test_split=validation"], dir.path());
+    assert!(error.contains("no `validation`"), "{error}");
+
+    // A run is scored on its own volumes only.
+    let trained = train(&plan(&["train.epochs=1"]), dir.path(), None, &mut Watcher::default());
+    let folder = RunFolder::open(trained.folder.path()).expect("a run");
+    assert!(folder.plan(TASKS).is_ok());
+    let other = plan(&["seed=2"]);
+    let error = workload(&other, None).check(&folder).expect_err("other cells").to_string();
+    assert!(error.contains("its volumes"), "{error}");
+}
