@@ -109,17 +109,22 @@ pub struct LossScaleState {
     pub skips: u64,
 }
 
-/// A number as its bits.
+/// A number as its bits, in hexadecimal digits.
 mod bits {
+    use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 
     #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
     pub(super) fn serialize<S: Serializer>(number: &f64, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u64(number.to_bits())
+        serializer.collect_str(&format_args!("{:016x}", number.to_bits()))
     }
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-        u64::deserialize(deserializer).map(f64::from_bits)
+        let digits = String::deserialize(deserializer)?;
+        let is_hex = digits.len() == 16 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let bits = u64::from_str_radix(&digits, 16).ok().filter(|_| is_hex);
+        let expected = || D::Error::custom(format!("`{digits}` is not 16 hexadecimal digits"));
+        bits.map(f64::from_bits).ok_or_else(expected)
     }
 }
 

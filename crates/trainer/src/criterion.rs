@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bits::Bits;
 use crate::error::TrainError;
 use crate::events::EpochReport;
 use crate::metric::{Direction, MetricSpec};
@@ -117,16 +118,16 @@ pub(crate) struct EpochScore {
     pub(crate) criterion: Criterion,
     pub(crate) direction: Direction,
     /// The bits of the value; JSON readers may round a decimal.
-    bits: u64,
+    bits: Bits,
 }
 
 impl EpochScore {
     pub(crate) fn new(criterion: Criterion, direction: Direction, value: f64) -> Self {
-        Self { criterion, direction, bits: value.to_bits() }
+        Self { criterion, direction, bits: Bits::of(value) }
     }
 
     pub(crate) fn value(&self) -> f64 {
-        f64::from_bits(self.bits)
+        self.bits.number()
     }
 }
 
@@ -134,7 +135,7 @@ impl EpochScore {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Record {
     /// The bits of the best value; JSON readers may round a decimal.
-    best_bits: Option<u64>,
+    best_bits: Option<Bits>,
     /// Epochs since.
     pub(crate) waited: u64,
 }
@@ -143,10 +144,10 @@ impl Record {
     /// Takes an epoch's value; it is the new best if it is better by more than `least`, which NaN
     /// never is.
     pub(crate) fn take(&mut self, direction: Direction, value: f64, least: f64) {
-        let best = self.best_bits.map(f64::from_bits);
+        let best = self.best_bits.map(Bits::number);
         let is_better = best.map_or(!value.is_nan(), |best| direction.gain(value, best) > least);
         if is_better {
-            *self = Self { best_bits: Some(value.to_bits()), waited: 0 };
+            *self = Self { best_bits: Some(Bits::of(value)), waited: 0 };
         } else {
             self.waited += 1;
         }

@@ -2,6 +2,7 @@
 
 mod accumulate;
 mod batch_size;
+mod bits;
 mod bn_recompute;
 mod buffers;
 mod checkpoint;

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use super::error::{CheckpointError, fault};
 
 /// The format this code writes; it reads no other.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// The largest file of a checkpoint, in bytes: it is read whole, so bounded before allocating.
 const MAX_FILE_BYTES: u64 = 16 << 30;

@@ -103,6 +103,24 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::metric::{Direction, Metric, MetricSpec, Sum, Unit};
+
+    #[test]
+    fn a_state_with_scores_and_sums_as_they_are_written_is_accepted() {
+        let specs = [MetricSpec::new("loss", Unit::None, Direction::LowerIsBetter)];
+        let mut state = RunState { step: 3, ..RunState::default() };
+        state.sums.add(0.3, &[0.1], 7);
+        state.epoch_score = serde_json::to_value(Sum::from(0.7)).expect("a value");
+        let metrics = specs.map(|spec| Metric { spec, value: Some(1.1) }).to_vec();
+        state.test = Some(Evaluation { metrics, samples: 7 });
+        let criterion = "test-loss".parse().expect("a criterion");
+        state.score = Some(EpochScore::new(criterion, Direction::LowerIsBetter, 1.1));
+        state.best.take(Direction::LowerIsBetter, 1.1, 0.0);
+        let stored = serde_json::to_value(&state).expect("a value");
+        check_numbers(Path::new("a"), &stored).expect("whole");
+        let back: RunState = serde_json::from_value(stored).expect("a state");
+        assert_eq!(back, state);
+    }
 
     #[test]
     fn counts_that_no_run_reaches_are_refused_by_their_place() {

@@ -4,10 +4,30 @@ use serde::{Deserialize, Serialize};
 
 /// How often each class is predicted for samples of each class.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(try_from = "Stored")]
 pub struct Confusion {
     classes: usize,
     /// Row by row: the samples of a class, by what is predicted for them.
     counts: Vec<u64>,
+}
+
+/// A matrix as it is stored, which may have been edited.
+#[derive(Deserialize)]
+#[serde(rename = "Confusion")]
+struct Stored {
+    classes: usize,
+    counts: Vec<u64>,
+}
+
+impl TryFrom<Stored> for Confusion {
+    type Error = String;
+
+    fn try_from(Stored { classes, counts }: Stored) -> Result<Self, String> {
+        if classes.checked_mul(classes) == Some(counts.len()) {
+            return Ok(Self { classes, counts });
+        }
+        Err(format!("a confusion matrix of {classes} classes has {} counts", counts.len()))
+    }
 }
 
 impl Confusion {
@@ -104,6 +124,17 @@ fn mean(weighted: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stored_matrix_that_is_not_square_is_refused() {
+        let mut confusion = Confusion::default();
+        confusion.add(0, 1);
+        let text = serde_json::to_string(&confusion).expect("text");
+        assert_eq!(serde_json::from_str::<Confusion>(&text).expect("the same"), confusion);
+        let edited = text.replace("\"classes\":2", "\"classes\":9007199254740992");
+        let error = serde_json::from_str::<Confusion>(&edited).expect_err("refused").to_string();
+        assert!(error.contains("of 9007199254740992 classes has 4 counts"), "{error}");
+    }
 
     #[test]
     fn numbers_known_by_hand_and_parts_merge() {

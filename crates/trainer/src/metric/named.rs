@@ -135,11 +135,12 @@ pub(crate) mod stored {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     use super::{Evaluation, Metric, MetricSpec};
+    use crate::bits::Bits;
 
     /// Numbers are written as their bits: readers of JSON may round a decimal.
     #[derive(Serialize, Deserialize)]
     struct Stored {
-        metrics: Vec<(MetricSpec, Option<u64>)>,
+        metrics: Vec<(MetricSpec, Option<Bits>)>,
         samples: usize,
     }
 
@@ -148,7 +149,7 @@ pub(crate) mod stored {
         evaluation: &Option<Evaluation>,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        let bits = |metric: Metric| (metric.spec, metric.value.map(f64::to_bits));
+        let bits = |metric: Metric| (metric.spec, metric.value.map(Bits::of));
         let stored = evaluation.clone().map(|Evaluation { metrics, samples }| Stored {
             metrics: metrics.into_iter().map(bits).collect(),
             samples,
@@ -160,7 +161,7 @@ pub(crate) mod stored {
         deserializer: D,
     ) -> Result<Option<Evaluation>, D::Error> {
         let metric =
-            |(spec, bits): (_, Option<u64>)| Metric { spec, value: bits.map(f64::from_bits) };
+            |(spec, bits): (_, Option<Bits>)| Metric { spec, value: bits.map(Bits::number) };
         let stored = Option::<Stored>::deserialize(deserializer)?;
         Ok(stored.map(|Stored { metrics, samples }| Evaluation {
             metrics: metrics.into_iter().map(metric).collect(),

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A sum in f64 that serializes as its bits: readers of JSON may round a decimal.
+use crate::bits::Bits;
+
+/// A sum in f64 that serializes as its bits, in hexadecimal digits: readers of JSON may round a decimal.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Sum(f64);
 
@@ -27,12 +29,12 @@ impl From<f64> for Sum {
 
 impl Serialize for Sum {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u64(self.0.to_bits())
+        Bits::of(self.0).serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Sum {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        u64::deserialize(deserializer).map(|bits| Self(f64::from_bits(bits)))
+        Bits::deserialize(deserializer).map(|bits| Self(bits.number()))
     }
 }

@@ -92,9 +92,9 @@ fn an_unfinished_a_newer_and_a_garbled_checkpoint_have_different_errors() {
     let (_, path) = checkpoint(folder.path());
     let manifest = path.join("manifest.json");
     let text = fs::read_to_string(&manifest).unwrap();
-    fs::write(&manifest, text.replace("\"version\": 3", "\"version\": 4")).unwrap();
+    fs::write(&manifest, text.replace("\"version\": 4", "\"version\": 5")).unwrap();
     let error = resume(&path).unwrap_err();
-    assert!(matches!(error, CheckpointError::Version { found: 4, expected: 3, .. }), "{error}");
+    assert!(matches!(error, CheckpointError::Version { found: 5, expected: 4, .. }), "{error}");
     fs::write(&manifest, "{").unwrap();
     assert!(matches!(resume(&path).unwrap_err(), CheckpointError::Json { .. }));
     fs::remove_file(&manifest).unwrap();
