@@ -173,13 +173,13 @@ fn unusable_images_and_plans_are_refused_with_what_to_do() {
 
     for (set, expected) in [
         ("data.patch=[16, 15]", "multiples of 2"),
-        ("data.patch=[16, 64]", "`data.sides` is `[32, 32]`; it must be at least the sides"),
+        ("data.patch=[16, 64]", "`data.sides` is [32, 32]; it must be at least the sides"),
         ("data.patch=[16]", "it must be 2 or 3 sides"),
         ("train.loss.kind=huber", "`train.loss"),
         ("train.loss.kind=mean-squared-error", "a loss of labels"),
         ("model.activation=sigmoid", "it must be softmax for 3 classes"),
         ("model.filters=[2]", "`filters` has 1 levels"),
-        ("data.foreground={share = 2.0}", "`data.foreground.share` is `2`; it must be 0 to 1"),
+        ("data.foreground={share = 2.0}", "`data.foreground.share` is 2; it must be 0 to 1"),
         ("data.scale={kind = \"percentile\", low = 90.0, high = 1.0}", "0 to 100, the lower first"),
         ("augment.elastic={max_pixels = 9.0, grid_pixels = 8.0}", "a third of"),
     ] {
