@@ -7,6 +7,7 @@ mod checkpoint;
 mod dense;
 mod evaluate;
 mod lr_find;
+mod masks_and_images;
 mod recompute;
 mod rehearse;
 mod run;
