@@ -25,6 +25,15 @@ pub use layer::{
     KanConv1d, KanConv1dConfig, KanConv2d, KanConv2dConfig, KanConv3d, KanConv3dConfig,
 };
 
+// Layers and networks of other functions than splines.
+#[cfg(feature = "burn")]
+pub use basis::{Basis, BasisError, Centers};
+#[cfg(feature = "burn")]
+pub use layer::{
+    BasisConfigError, BasisConv1d, BasisConv1dConfig, BasisConv2d, BasisConv2dConfig, BasisConv3d,
+    BasisConv3dConfig, BasisKan, BasisKanConfig, BasisLinear, BasisLinearConfig,
+};
+
 // The same for inference.
 #[cfg(feature = "burn")]
 pub use layer::{PackedKan, PackedKanLinear};
@@ -45,6 +54,9 @@ pub use regrid::{Placement, PlacementError};
 
 /// The kernels on slices, for programs without burn.
 pub mod slices {
+    // Functions in closed form.
+    pub use crate::basis::{Basis, BasisError, Centers};
+
     // Knots, and the bases over them.
     pub use crate::basis::local_bases;
     pub use crate::grid::{Grid, GridError, MAX_DEGREE, MAX_INTERVALS, Outside};

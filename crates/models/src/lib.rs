@@ -1,16 +1,25 @@
 //! Networks that several tasks share.
 #![doc = include_str!("../README.md")]
 
+mod attention;
 mod draw;
+mod dual_autoencoder;
 mod error;
 mod outliers;
 mod perceptron;
+mod pooled;
 mod separable;
 mod table;
 mod unet;
 
 // Depthwise-separable convolutions.
 pub use separable::{SeparableConfig, SeparableNet};
+
+// Weights for channels and positions of feature maps.
+pub use attention::{Bam, BamConfig, Cbam, CbamConfig, Eca, EcaConfig};
+
+// An autoencoder of images with splines.
+pub use dual_autoencoder::{CoreLayer, DualAutoencoder, DualAutoencoderConfig, LatentAttention};
 
 // A multilayer perceptron for tables.
 pub use perceptron::{Perceptron, PerceptronConfig};
@@ -27,6 +36,8 @@ pub use unet::{
 };
 
 // Errors.
+pub use attention::AttentionConfigError;
+pub use dual_autoencoder::DualAutoencoderConfigError;
 pub use error::{
     OutlierError, PerceptronConfigError, SeparableConfigError, TableNetConfigError, UNetConfigError,
 };

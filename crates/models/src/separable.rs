@@ -2,14 +2,14 @@
 
 use burn::module::{Initializer, Module};
 use burn::nn::conv::Conv2dConfig;
-use burn::nn::pool::AdaptiveAvgPool2dConfig;
 use burn::nn::{BatchNormConfig, Dropout, DropoutConfig, Linear, LinearConfig, PaddingConfig2d};
 use burn::tensor::{Device, Tensor, assert_shape};
 use serde::{Deserialize, Serialize};
-use updraft_conv::{Activation, AdaptiveAvgPool2d, BatchNorm, Conv2d, ConvNormActivation};
+use updraft_conv::{Activation, BatchNorm, Conv2d, ConvNormActivation};
 
 use crate::draw::draw_parameters;
 use crate::error::SeparableConfigError;
+use crate::pooled::means;
 
 /// The largest stem width accepted: the last pointwise convolution then has 2³⁰ weights, 4 GiB in
 /// f32.
@@ -197,7 +197,7 @@ impl SeparableNet {
     /// # Panics
     /// If `maps` has another number of channels than the last segment's result.
     pub fn forward_head(&self, maps: Tensor<4>) -> Tensor<2> {
-        self.classifier.forward(self.dropout.forward(global_average_pool(maps)))
+        self.classifier.forward(self.dropout.forward(means(maps)))
     }
 
     /// Multiply-adds of the forward pass of one image of this height and width.
@@ -238,13 +238,6 @@ fn conv_norm_relu(
         .with_initializer(Initializer::KaimingNormal { gain, fan_out_only: false });
     let norm = BatchNorm::new(&BatchNormConfig::new(output), device);
     ConvNormActivation::new(Conv2d::new(&conv, device), norm, Activation::Relu)
-}
-
-/// The mean of each feature map, `[batch, channels]`.
-fn global_average_pool(maps: Tensor<4>) -> Tensor<2> {
-    let [batch, channels, ..] = maps.dims();
-    let pool = AdaptiveAvgPool2d::new(AdaptiveAvgPool2dConfig::new([1, 1]));
-    pool.forward(maps).reshape([batch, channels])
 }
 
 #[cfg(test)]

@@ -86,6 +86,11 @@ pub enum ImportError {
         /// The tensor that says so.
         name: String,
     },
+    /// No tensor has the name of fast-kan's centers.
+    NoGaussians {
+        /// Tensors given.
+        tensors: usize,
+    },
     /// The bytes are no safetensors file.
     #[cfg(feature = "safetensors")]
     Safetensors(safetensors::SafeTensorError),
@@ -131,7 +136,11 @@ impl fmt::Display for ImportError {
             Self::Gaussian { name } => write!(
                 formatter,
                 "`{name}` belongs to fast-kan, whose bases are Gaussians over a normalized input: \
-                 no layer of splines is that function; train a spline layer on its outputs"
+                 no layer of splines is that function; `BasisKan::import` reads it"
+            ),
+            Self::NoGaussians { tensors } => write!(
+                formatter,
+                "expected names that end in `rbf.grid` (fast-kan), got {tensors} others"
             ),
             #[cfg(feature = "safetensors")]
             Self::Safetensors(_) => formatter.write_str("the bytes are no safetensors file"),

@@ -2,6 +2,7 @@
 
 mod efficient_kan;
 mod error;
+mod fast_kan;
 mod network;
 mod parts;
 mod pykan;

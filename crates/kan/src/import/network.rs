@@ -5,12 +5,9 @@ use burn::tensor::{Device, TensorData};
 use super::error::ImportError;
 use super::parts::Parts;
 use super::state::State;
-use super::{efficient_kan, pykan};
+use super::{efficient_kan, fast_kan, pykan};
 use crate::kernels::Activation;
 use crate::layer::Kan;
-
-/// What fast-kan's layers have and no other's.
-const GAUSSIAN: &str = "rbf.grid";
 
 impl Kan {
     /// The network whose weights efficient-kan or pykan 0.2 has saved, found by their names; what
@@ -26,7 +23,7 @@ impl Kan {
     /// # Errors
     /// [`ImportError`] if there is no such network, its tensors do not fit each other, or it
     /// computes what no layer of splines does: formulae on edges, multiplications, and fast-kan's
-    /// Gaussians over normalized inputs.
+    /// Gaussians over normalized inputs, which [`BasisKan::import`](crate::BasisKan::import) reads.
     pub fn import(
         tensors: impl IntoIterator<Item = (String, TensorData)>,
         activation: Activation,
@@ -46,12 +43,7 @@ impl Kan {
 
 /// The layers, from the input to the output.
 fn parts(state: &State) -> Result<Vec<Parts>, ImportError> {
-    let ending = |ending: &str| {
-        let names = state.names().filter_map(|name| name.strip_suffix(ending));
-        // A whole part of the name.
-        names.filter(|name| name.is_empty() || name.ends_with('.')).collect::<Vec<_>>()
-    };
-    let original = ending(pykan::COEFFICIENTS);
+    let original = state.prefixes(pykan::COEFFICIENTS);
     if !original.is_empty() {
         let (network, count) = numbered(&original)?;
         let Some(prefix) = network.strip_suffix("act_fun.") else {
@@ -59,8 +51,8 @@ fn parts(state: &State) -> Result<Vec<Parts>, ImportError> {
         };
         return (0..count).map(|number| pykan::layer(state, prefix, number)).collect();
     }
-    match ending(efficient_kan::COEFFICIENTS).as_slice() {
-        [] => Err(match state.names().find(|name| name.ends_with(GAUSSIAN)) {
+    match state.prefixes(efficient_kan::COEFFICIENTS).as_slice() {
+        [] => Err(match state.names().find(|name| name.ends_with(fast_kan::CENTERS)) {
             Some(name) => ImportError::Gaussian { name: name.to_owned() },
             None => ImportError::NoLayers { tensors: state.names().len() },
         }),
@@ -75,7 +67,7 @@ fn parts(state: &State) -> Result<Vec<Parts>, ImportError> {
 
 /// The beginning that prefixes `{beginning}{number}.` have in common, whose numbers count from 0,
 /// and how many there are.
-fn numbered<'a>(prefixes: &[&'a str]) -> Result<(&'a str, usize), ImportError> {
+pub(super) fn numbered<'a>(prefixes: &[&'a str]) -> Result<(&'a str, usize), ImportError> {
     let beginning = |prefix: &'a str| {
         let without_dot = prefix.strip_suffix('.').unwrap_or(prefix);
         without_dot.trim_end_matches(|symbol: char| symbol.is_ascii_digit())

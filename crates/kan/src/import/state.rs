@@ -18,6 +18,12 @@ impl State {
         self.0.keys().map(String::as_str)
     }
 
+    /// What comes before `ending` in the names that end so, where it is a whole part of a name.
+    pub(super) fn prefixes(&self, ending: &str) -> Vec<&str> {
+        let prefixes = self.names().filter_map(|name| name.strip_suffix(ending));
+        prefixes.filter(|prefix| prefix.is_empty() || prefix.ends_with('.')).collect()
+    }
+
     /// The shape of a tensor that has to be there.
     pub(super) fn shape<const D: usize>(&self, name: &str) -> Result<[usize; D], ImportError> {
         let data =

@@ -1,7 +1,10 @@
 //! What a layer's splines cost beside the loss.
 
+use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{FloatDType, Tensor, s};
+use serde::{Deserialize, Serialize};
 
+use super::conv::{KanConv1d, KanConv2d, KanConv3d};
 use super::linear::KanLinear;
 use super::network::Kan;
 
@@ -24,7 +27,8 @@ const LEAST: f64 = 1e-12;
 /// Size and entropy: Liu et al. 2024, arXiv:2404.19756, section 2.5.1, with coefficients in the
 /// place of activations, as efficient-kan has them. Roughness: Eilers and Marx, Flexible smoothing
 /// with B-splines and penalties, Statistical Science 11, 1996, equation 5.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Penalty {
     /// Of the edges' sizes: small splines.
     pub l1: f64,
@@ -42,6 +46,87 @@ impl Default for Penalty {
     }
 }
 
+impl Penalty {
+    /// Whether every weight is finite and at least 0.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        [self.l1, self.entropy, self.roughness].iter().all(|w| w.is_finite() && *w >= 0.0)
+    }
+
+    /// Whether no term is computed.
+    #[must_use]
+    pub fn is_zero(&self) -> bool {
+        self.l1 == 0.0 && self.entropy == 0.0 && self.roughness == 0.0
+    }
+
+    /// The sum of the penalties of all layers with splines that a module contains, one number, with
+    /// gradients for their coefficients and factors; `None` if it contains none.
+    ///
+    /// Layers with splines are [`KanLinear`](crate::KanLinear) and the convolutions
+    /// [`KanConv1d`](crate::KanConv1d), [`KanConv2d`](crate::KanConv2d) and
+    /// [`KanConv3d`](crate::KanConv3d), at any depth.
+    ///
+    /// # Example
+    /// ```
+    /// # #[cfg(feature = "flex")] {
+    /// use burn::nn::LinearConfig;
+    /// use burn::tensor::Device;
+    /// use updraft_kan::{KanConfig, Penalty};
+    ///
+    /// let device = Device::flex();
+    /// let (network, penalty) = (KanConfig::new(vec![2, 5, 1]).init(&device), Penalty::default());
+    /// assert!(penalty.of(&network).is_some());
+    /// assert!(penalty.of(&LinearConfig::new(2, 1).init(&device)).is_none());
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn of(&self, module: &impl Module) -> Option<Tensor<1>> {
+        let mut layers = Layers::default();
+        module.visit(&mut layers);
+        let of_layers =
+            layers.found.into_iter().map(|(spline, scaler)| of_layer(self, spline, scaler));
+        of_layers.reduce(|sum, one| sum + one)
+    }
+}
+
+/// The coefficients and the factors of all layers that a module contains.
+#[derive(Default)]
+struct Layers {
+    /// The struct that each field on the path belongs to, and the field's name.
+    path: Vec<(String, String)>,
+    found: Vec<(Tensor<3>, Option<Tensor<2>>)>,
+}
+
+impl ModuleVisitor for Layers {
+    fn enter_module(&mut self, name: &str, container_type: &str) {
+        self.path.push((container_type.to_owned(), name.to_owned()));
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        const KINDS: [&str; 4] =
+            ["Struct:KanLinear", "Struct:KanConv1d", "Struct:KanConv2d", "Struct:KanConv3d"];
+        let Some((container, field)) = self.path.last() else { return };
+        if !KINDS.contains(&container.as_str()) {
+            return;
+        }
+        // A layer's coefficients are visited before its factors.
+        match (field.as_str(), param.dims().as_slice()) {
+            ("spline", &[inputs, bases, outputs]) => {
+                self.found.push((param.val().reshape([inputs, bases, outputs]), None));
+            }
+            ("scaler", &[inputs, outputs]) => {
+                let (_, scaler) = self.found.last_mut().expect("coefficients come first");
+                *scaler = Some(param.val().reshape([inputs, outputs]));
+            }
+            _ => {}
+        }
+    }
+}
+
 impl KanLinear {
     /// The layer's penalty, one number, with gradients for its coefficients and factors.
     ///
@@ -49,34 +134,52 @@ impl KanLinear {
     /// roughness.
     #[must_use]
     pub fn penalty(&self, penalty: &Penalty) -> Tensor<1> {
-        let mut coefficients = self.spline.val();
-        if let FloatDType::F16 | FloatDType::BF16 = coefficients.dtype().into() {
-            coefficients = coefficients.cast(FloatDType::F32);
-        }
-        if let Some(scaler) = &self.scaler {
-            let scaler = scaler.val().cast(FloatDType::from(coefficients.dtype()));
-            coefficients = coefficients * scaler.unsqueeze_dim(1);
-        }
-        let mut total = Tensor::zeros([1], (&coefficients.device(), coefficients.dtype()));
-        if penalty.l1 != 0.0 || penalty.entropy != 0.0 {
-            let sizes: Tensor<2> = coefficients.clone().abs().mean_dim(1).squeeze_dim(1);
-            if penalty.l1 != 0.0 {
-                total = total + sizes.clone().sum() * penalty.l1;
-            }
-            if penalty.entropy != 0.0 {
-                total = total + entropy(sizes) * penalty.entropy;
-            }
-        }
-        if penalty.roughness != 0.0 && penalty.order < coefficients.dims()[1] {
-            let mut differences = coefficients;
-            for _ in 0..penalty.order {
-                let above = differences.clone().slice(s![.., 1.., ..]);
-                differences = above - differences.slice(s![.., ..-1, ..]);
-            }
-            total = total + (differences.clone() * differences).sum() * penalty.roughness;
-        }
-        total
+        of_layer(penalty, self.spline.val(), self.scaler.as_ref().map(Param::val))
     }
+}
+
+macro_rules! of_convolution {
+    ($($layer:ident),*) => { $(
+        impl $layer {
+            /// The penalty of the convolution, one number: that of a linear layer of its patches.
+            #[must_use]
+            pub fn penalty(&self, penalty: &Penalty) -> Tensor<1> {
+                of_layer(penalty, self.spline.val(), self.scaler.as_ref().map(Param::val))
+            }
+        }
+    )* };
+}
+
+of_convolution!(KanConv1d, KanConv2d, KanConv3d);
+
+fn of_layer(penalty: &Penalty, spline: Tensor<3>, scaler: Option<Tensor<2>>) -> Tensor<1> {
+    let mut coefficients = spline;
+    if let FloatDType::F16 | FloatDType::BF16 = coefficients.dtype().into() {
+        coefficients = coefficients.cast(FloatDType::F32);
+    }
+    if let Some(scaler) = scaler {
+        let scaler = scaler.cast(FloatDType::from(coefficients.dtype()));
+        coefficients = coefficients * scaler.unsqueeze_dim(1);
+    }
+    let mut total = Tensor::zeros([1], (&coefficients.device(), coefficients.dtype()));
+    if penalty.l1 != 0.0 || penalty.entropy != 0.0 {
+        let sizes: Tensor<2> = coefficients.clone().abs().mean_dim(1).squeeze_dim(1);
+        if penalty.l1 != 0.0 {
+            total = total + sizes.clone().sum() * penalty.l1;
+        }
+        if penalty.entropy != 0.0 {
+            total = total + entropy(sizes) * penalty.entropy;
+        }
+    }
+    if penalty.roughness != 0.0 && penalty.order < coefficients.dims()[1] {
+        let mut differences = coefficients;
+        for _ in 0..penalty.order {
+            let above = differences.clone().slice(s![.., 1.., ..]);
+            differences = above - differences.slice(s![.., ..-1, ..]);
+        }
+        total = total + (differences.clone() * differences).sum() * penalty.roughness;
+    }
+    total
 }
 
 impl Kan {

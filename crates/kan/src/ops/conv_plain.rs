@@ -18,8 +18,7 @@ pub(super) fn conv<const D: usize>(
 ) -> Tensor<D> {
     let dtype = x.dtype();
     let compute = if dtype == DType::F64 { FloatDType::F64 } else { FloatDType::F32 };
-    let shape = x.dims();
-    let (batch, channels) = (shape[0], geometry.in_channels());
+    let batch = x.dims()[0];
     let mut result = vec![batch, geometry.out_channels()];
     result.extend(output);
     if batch == 0 {
@@ -27,37 +26,15 @@ pub(super) fn conv<const D: usize>(
         let zero = x.sum() + parameters.spline.sum().cast(dtype) * 0.0;
         return zero.reshape([1; D]).expand(Shape::from(result));
     }
-    let mut sizes = [1; 3];
-    sizes[3 - (D - 2)..].copy_from_slice(&shape[2..]);
-    let mut padded = [batch, channels, 0, 0, 0];
-    for (axis, own) in geometry.axes.iter().enumerate() {
-        padded[2 + axis] = sizes[axis] + 2 * own.padding;
-    }
-    let [pz, py, px] = geometry.axes.map(|axis| axis.padding);
-    let [depth, height, width] = sizes;
-    let x = x.cast(compute).reshape([batch, channels, depth, height, width]);
-    // Padding is zeros of the input: a spline has a value there.
-    let x = Tensor::<5>::zeros(padded, (&x.device(), x.dtype()))
-        .slice_assign([0..batch, 0..channels, pz..pz + depth, py..py + height, px..px + width], x);
+    let Pixels { padded: x, rows } = Pixels::new(x.cast(compute), geometry);
 
     let Parameters { spline, base, scaler, bias } = parameters;
-    let count = geometry.grid().bases();
     let mut spline = spline.cast(compute);
     if let Some(scaler) = scaler {
         let [inputs, outputs] = scaler.dims();
         spline = spline * scaler.cast(compute).reshape([inputs, 1, outputs]);
     }
-    let [_, _, depth, height, width] = padded;
-    let pixels = depth * height * width;
-    let rows = x.clone().reshape([batch, channels, pixels]).swap_dims(1, 2);
-    let values = bases(rows.reshape([batch * pixels, channels]), geometry.grid());
-    let values = values.reshape([batch, pixels, channels * count]).swap_dims(1, 2).reshape([
-        batch,
-        channels * count,
-        depth,
-        height,
-        width,
-    ]);
+    let values = Pixels::channels(bases(rows, geometry.grid()), x.dims());
     let mut y = convolve(values, spline, geometry);
     if let Some(base) = base {
         let base = base.cast(compute).unsqueeze_dim(1);
@@ -76,9 +53,49 @@ pub(super) fn conv<const D: usize>(
     y.reshape(Shape::from(result)).cast(dtype)
 }
 
+/// The pixels of images, with their padding.
+pub(crate) struct Pixels {
+    /// `[batch, channels, depth, height, width]`.
+    pub(crate) padded: Tensor<5>,
+    /// `[batch·pixels, channels]`.
+    pub(crate) rows: Tensor<2>,
+}
+
+impl Pixels {
+    /// Of `[batch, channels, ...]`, with as many spatial axes as the geometry has.
+    pub(crate) fn new<const D: usize>(x: Tensor<D>, geometry: &ConvGeometry) -> Self {
+        let shape = x.dims();
+        let [batch, channels] = [shape[0], shape[1]];
+        let mut sizes = [1; 3];
+        sizes[3 - (D - 2)..].copy_from_slice(&shape[2..]);
+        let mut padded = [batch, channels, 0, 0, 0];
+        for (axis, own) in geometry.axes.iter().enumerate() {
+            padded[2 + axis] = sizes[axis] + 2 * own.padding;
+        }
+        let [pz, py, px] = geometry.axes.map(|axis| axis.padding);
+        let [depth, height, width] = sizes;
+        let x = x.reshape([batch, channels, depth, height, width]);
+        // Padding is zeros of the input: a spline has a value there.
+        let within = [0..batch, 0..channels, pz..pz + depth, py..py + height, px..px + width];
+        let x = Tensor::<5>::zeros(padded, (&x.device(), x.dtype())).slice_assign(within, x);
+        let pixels = padded[2..].iter().product();
+        let rows = x.clone().reshape([batch, channels, pixels]).swap_dims(1, 2);
+        Self { rows: rows.reshape([batch * pixels, channels]), padded: x }
+    }
+
+    /// So many numbers of each channel, `[batch·pixels, channels, numbers]`, as channels of the
+    /// padded images, `[batch, channels·numbers, depth, height, width]`.
+    pub(crate) fn channels(values: Tensor<3>, padded: [usize; 5]) -> Tensor<5> {
+        let [batch, channels, depth, height, width] = padded;
+        let (pixels, count) = (depth * height * width, values.dims()[2]);
+        let values = values.reshape([batch, pixels, channels * count]).swap_dims(1, 2);
+        values.reshape([batch, channels * count, depth, height, width])
+    }
+}
+
 /// Convolves channels of so many numbers a pixel, `[batch, in_channels·count, ...]`, with weights
 /// `[in_channels·taps, count, out_channels / groups]`.
-fn convolve(x: Tensor<5>, weights: Tensor<3>, geometry: &ConvGeometry) -> Tensor<5> {
+pub(crate) fn convolve(x: Tensor<5>, weights: Tensor<3>, geometry: &ConvGeometry) -> Tensor<5> {
     let [_, count, outputs] = weights.dims();
     let (groups, taps) = (geometry.groups(), geometry.taps());
     let of_group = geometry.in_channels() / groups;

@@ -2,6 +2,7 @@
 
 mod conv;
 mod conv_plain;
+mod expansion;
 mod layer;
 mod plain;
 mod plain_memory;
@@ -20,8 +21,11 @@ mod flex;
 mod listed;
 
 pub(crate) use conv::conv;
+pub(crate) use conv_plain::{Pixels, convolve};
+pub(crate) use expansion::expand;
 pub use layer::LayerPath;
 #[cfg(feature = "flex")]
 pub(crate) use layer::fused::packed;
 pub(crate) use layer::{Parameters, layer};
+pub(crate) use plain::activate;
 pub(crate) use plain_memory::memory as plain_memory;

@@ -37,7 +37,7 @@ pub(super) fn layer(x: Tensor<2>, parameters: Parameters, geometry: &LayerGeomet
     y.cast(dtype)
 }
 
-pub(super) fn activate<const D: usize>(x: Tensor<D>, activation: Activation) -> Tensor<D> {
+pub(crate) fn activate<const D: usize>(x: Tensor<D>, activation: Activation) -> Tensor<D> {
     match activation {
         Activation::Silu => burn::tensor::activation::silu(x),
         Activation::Identity => x,

@@ -1,6 +1,8 @@
 //! What the crate promises, seen from outside.
 
 mod bases;
+#[cfg(all(feature = "flex", feature = "autodiff", feature = "safetensors"))]
+mod basis_layers;
 mod conv_golden;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod convolutions;

@@ -1,8 +1,12 @@
 //! What splines cost: values by hand, gradients by differences, and zeros.
 
-use burn::module::Param;
+use burn::module::{Module, Param};
+use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, FloatDType};
-use updraft_kan::{Kan, KanLinear, KanLinearConfig, Penalty};
+use updraft_kan::{
+    Kan, KanConv1dConfig, KanConv2d, KanConv2dConfig, KanConv3dConfig, KanLinear, KanLinearConfig,
+    Penalty,
+};
 use updraft_testing::{
     Numbers, autodiff_devices, in_dtype, parameter_gradient_check, parameter_gradients, tolerance,
 };
@@ -85,5 +89,63 @@ fn edges_and_layers_of_zeros_have_finite_penalties_and_gradients() {
                 assert!(values.iter().all(|v| v.is_finite()), "{}: {values:?}", gradient.path);
             }
         }
+    }
+}
+
+/// A module with splines at two depths, and parameters that are none.
+#[derive(Module, Debug)]
+struct Mixed {
+    plain: Linear,
+    network: Kan,
+    conv: Option<KanConv2d>,
+    without_factors: KanLinear,
+}
+
+#[test]
+fn a_module_has_the_sum_of_the_penalties_of_its_layers() {
+    for device in autodiff_devices() {
+        let all = Penalty { l1: 0.3, entropy: 0.2, roughness: 0.1, order: 1 };
+        let conv = KanConv2dConfig::new([2, 3], [1, 2]).with_noise_scale(1.0);
+        let conv = conv.with_activation(None).init(&device);
+        let bare = KanLinearConfig::new(2, 2).with_scaler(false).with_bias(true).init(&device);
+        let module = Mixed {
+            plain: LinearConfig::new(3, 4).init(&device),
+            network: Kan { layers: vec![layer(&device), layer(&device)] },
+            conv: Some(conv.clone()),
+            without_factors: bare.clone(),
+        };
+        let expected =
+            2.0 * value(&layer(&device), all) + conv.penalty(&all).numbers()[0] + value(&bare, all);
+        let found = all.of(&module).expect("there are splines");
+        let close = |found: f64, expected: f64| {
+            assert!((found - expected).abs() < 1e-5 * expected, "{found} and {expected}");
+        };
+        close(found.numbers()[0], expected);
+        // A convolution has the penalty of a linear layer with its parameters.
+        let mut same = KanLinearConfig::new(4, 3).init(&device);
+        (same.spline, same.scaler) = (conv.spline.clone(), conv.scaler.clone());
+        close(conv.penalty(&all).numbers()[0], value(&same, all));
+        // Every coefficient and factor has a gradient, nothing else has one.
+        for gradient in parameter_gradients(&module, &found.backward()) {
+            let is_of_splines =
+                gradient.path.ends_with(".spline") || gradient.path.ends_with(".scaler");
+            assert_eq!(gradient.values.is_some(), is_of_splines, "{}", gradient.path);
+        }
+        assert!(all.of(&module.plain).is_none());
+        let one = KanConv1dConfig::new([1, 1], [2]).init(&device);
+        close(all.of(&one).unwrap().numbers()[0], one.penalty(&all).numbers()[0]);
+        let three = KanConv3dConfig::new([1, 1], [2, 1, 2]).init(&device);
+        close(all.of(&three).unwrap().numbers()[0], three.penalty(&all).numbers()[0]);
+    }
+}
+
+#[test]
+fn weights_below_zero_or_not_finite_are_not_valid() {
+    assert!(Penalty::default().is_valid() && Penalty::default().is_zero());
+    assert!(l1().is_valid() && !l1().is_zero());
+    for bad in [f64::NAN, f64::INFINITY, -1.0] {
+        assert!(!Penalty { l1: bad, ..Penalty::default() }.is_valid());
+        assert!(!Penalty { entropy: bad, ..Penalty::default() }.is_valid());
+        assert!(!Penalty { roughness: bad, ..Penalty::default() }.is_valid());
     }
 }

@@ -1,5 +1,7 @@
 //! Tests through the public API only.
 
+mod attention;
+mod dual_autoencoder;
 mod perceptron;
 mod separable;
 mod unet;

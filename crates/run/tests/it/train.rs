@@ -110,6 +110,57 @@ fn a_run_leaves_its_plan_schema_metrics_and_summary() {
     assert_eq!(folder.pictures().expect("pictures").len(), 2);
 }
 
+/// With a learning rate that moves nothing, both runs have the same splines: their losses differ
+/// by the penalty.
+#[test]
+fn a_penalty_of_splines_is_a_part_of_the_loss_with_its_name() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let text = "task = \"tabular-regression\"\n[data]\ntrain_rows = 96\ntest_rows = 20\n\
+                [model]\nhidden = [4]\n[train]\nepochs = 1\nbatch = 24\n\
+                learning_rate = 1e-20\n";
+    let penalty = "model.penalty={ l1 = 0.01, entropy = 0.02, roughness = 0.003, order = 1 }";
+    let plain = read(text).expect("valid");
+    let penalized = read_with(text, &[penalty]).expect("valid").plan;
+    let names = |plan: &Plan| -> Vec<String> {
+        plan.task.metrics().iter().map(|metric| metric.name.to_string()).collect()
+    };
+    assert_eq!(names(&plain), ["loss", "rmse", "r-squared"]);
+    assert_eq!(names(&penalized), ["loss", "loss-penalty", "rmse", "r-squared"]);
+    let mut values = Vec::new();
+    for plan in [&plain, &penalized] {
+        let trained = train(plan, dir.path(), None, &mut Watcher::default());
+        let lines = read_metrics(&trained.folder).expect("metrics").lines;
+        let epoch = lines.iter().rfind(|line| line["event"] == "epoch").expect("an epoch").clone();
+        values.push(epoch);
+    }
+    for of in ["train", "test"] {
+        let number = |run: usize, name: &str| values[run][of][name].as_f64().expect("a number");
+        let added = number(1, "loss-penalty");
+        assert!(added > 0.01, "{added}");
+        let difference = number(1, "loss") - number(0, "loss");
+        assert!((difference - added).abs() < 1e-5 * added, "{of}: {difference} and {added}");
+        assert!(values[0][of].get("loss-penalty").is_none());
+    }
+}
+
+#[test]
+fn a_penalty_that_does_nothing_or_has_no_splines_is_refused() {
+    let refusal = |model: &str| {
+        let text = format!("task = \"tabular-regression\"\n[model]\n{model}\n");
+        read(&text).expect_err(model).to_string()
+    };
+    for weights in ["l1 = 0.0", "l1 = -1.0, entropy = 1.0", "roughness = inf"] {
+        let message = refusal(&format!("penalty = {{ {weights} }}"));
+        let expected = "weights that are finite and at least 0, one of them above 0";
+        assert!(message.contains("`model.penalty`") && message.contains(expected), "{message}");
+    }
+    let message = refusal("kind = \"mlp\"\npenalty = { l1 = 1.0 }");
+    let expected = "`model.penalty` is not read beside `model.kind = \"mlp\"`";
+    assert!(message.contains(expected), "{message}");
+    let message = refusal("penalty = { l2 = 1.0 }");
+    assert!(message.contains("unknown key `model.penalty.l2`"), "{message}");
+}
+
 #[test]
 fn a_stopped_run_continues_to_the_same_score() {
     for precision in ["f32", "bf16-mixed", "f16-mixed"] {

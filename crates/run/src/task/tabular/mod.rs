@@ -89,7 +89,8 @@ struct TablePlan {
 
 impl TablePlan {
     fn regress(&self, std: f64, inputs: usize) -> Regress {
-        Regress { target: self.data.target().to_owned(), loss: self.loss, std, inputs }
+        let (target, penalty) = (self.data.target().to_owned(), self.model.penalty());
+        Regress { target, loss: self.loss, penalty, std, inputs }
     }
 }
 

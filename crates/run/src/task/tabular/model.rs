@@ -4,11 +4,11 @@ use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 use updraft_kan::slices::MAX_DEGREE;
-use updraft_kan::{Kan, KanConfig, KanLinearConfig, Outside};
+use updraft_kan::{Kan, KanConfig, KanLinearConfig, Outside, Penalty};
 use updraft_models::{Perceptron, PerceptronConfig};
 
 use super::network::Network;
-use crate::config::{ConfigError, Key, Keys, Settings};
+use crate::config::{ConfigError, Edit, Key, Keys, Settings};
 
 /// More pieces than that take minutes to be drawn, and no table has the rows to learn them from.
 const MOST_INTERVALS: usize = 4096;
@@ -34,9 +34,23 @@ const DOMAIN: Key<f32> =
 const OUTSIDE: Key<Outside> =
     Key::new("model.outside", "kan only: or `clamp`, `extend`, what splines are beyond")
         .default(r#""zero""#);
+const PENALTY: Key<Penalty> = Key::new(
+    "model.penalty",
+    "kan only: a number for its splines, added to the loss and reported as `loss-penalty`",
+)
+.with(&[
+    ("l1", "0", "weight of the splines' sizes: small splines"),
+    ("entropy", "0", "weight of the entropy of their shares: few splines"),
+    ("roughness", "0", "weight of squared differences of coefficients: smooth splines"),
+    ("order", "2", "how often differences are taken; 2 leaves straight lines free"),
+])
+.edit(Edit::Reported)
+.check("of weights that are finite and at least 0, one of them above 0", |penalty| {
+    penalty.is_valid() && !penalty.is_zero()
+});
 
 /// The keys of `model`.
-pub(super) const KEYS: Keys = &[&KIND, &HIDDEN, &INTERVALS, &DEGREE, &DOMAIN, &OUTSIDE];
+pub(super) const KEYS: Keys = &[&KIND, &HIDDEN, &INTERVALS, &DEGREE, &DOMAIN, &OUTSIDE, &PENALTY];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -49,7 +63,7 @@ enum ModelKind {
 #[derive(Debug, Clone)]
 pub(super) enum ModelPlan {
     /// Layers of splines.
-    Kan { hidden: Vec<usize>, layer: KanLinearConfig },
+    Kan { hidden: Vec<usize>, layer: KanLinearConfig, penalty: Option<Penalty> },
     /// Linear layers with `SiLU` between them.
     Mlp { hidden: Vec<usize> },
 }
@@ -72,11 +86,19 @@ impl ModelPlan {
                 config.validate().map_err(|error| {
                     settings.refuse_given("model", &format!("a network that can be built: {error}"))
                 })?;
-                Ok(Self::Kan { hidden, layer })
+                Ok(Self::Kan { hidden, layer, penalty: settings.option(&PENALTY)? })
             }
             ModelKind::Mlp => {
                 Ok(Self::Mlp { hidden: settings.value_or(&HIDDEN, || vec![32, 32])? })
             }
+        }
+    }
+
+    /// What is added to the loss.
+    pub(super) fn penalty(&self) -> Option<Penalty> {
+        match self {
+            Self::Kan { penalty, .. } => *penalty,
+            Self::Mlp { .. } => None,
         }
     }
 

@@ -1,7 +1,8 @@
 //! How a batch of rows becomes a loss and a score.
 
-use burn::tensor::{Device, Distribution, Tensor};
+use burn::tensor::{Device, Distribution, FloatDType, Tensor};
 use updraft_data::TensorBatch;
+use updraft_kan::Penalty;
 use updraft_trainer::{
     Deviations, Direction, Losses, MetricSpec, SegmentedPass, StepContext, StreamError, Task, Unit,
 };
@@ -15,17 +16,22 @@ pub(super) struct Regress {
     /// The target's column.
     pub(super) target: String,
     pub(super) loss: ValueLoss,
+    /// Of the splines, added to the loss.
+    pub(super) penalty: Option<Penalty>,
     /// What one of the standardized target is, in the target's own unit.
     pub(super) std: f64,
     /// Numbers of a row that the model sees.
     pub(super) inputs: usize,
 }
 
+/// The predicted numbers, and the penalty of the splines where there is one.
+type Predicted = (Tensor<2>, Option<Tensor<1>>);
+
 impl<N: Regressor> Task<N> for Regress {
     type Batch = TensorBatch;
     type Input = Tensor<2>;
     type Target = Tensor<2>;
-    type Output = Tensor<2>;
+    type Output = Predicted;
     type Score = Deviations;
 
     fn place(
@@ -36,13 +42,25 @@ impl<N: Regressor> Task<N> for Regress {
         Ok((batch.input(device)?, batch.target_values(device)?))
     }
 
-    fn forward(&self, model: &N, rows: Tensor<2>, _: &StepContext) -> Tensor<2> {
-        model.predict(rows)
+    fn forward(&self, model: &N, rows: Tensor<2>, _: &StepContext) -> Predicted {
+        let penalty = self.penalty.and_then(|penalty| penalty.of(model));
+        (model.predict(rows), penalty)
     }
 
-    fn loss(&self, predictions: &Tensor<2>, values: &Tensor<2>) -> Losses {
+    fn loss(&self, (predictions, penalty): &Predicted, values: &Tensor<2>) -> Losses {
         let values = values.clone().cast(predictions.dtype());
-        self.loss.forward(predictions.clone(), values).into()
+        let loss = self.loss.forward(predictions.clone(), values);
+        match penalty {
+            Some(penalty) => Losses {
+                total: loss.clone() + penalty.clone().cast(FloatDType::from(loss.dtype())),
+                parts: vec![penalty.clone()],
+            },
+            None => loss.into(),
+        }
+    }
+
+    fn parts(&self) -> Vec<String> {
+        self.penalty.iter().map(|_| "penalty".to_owned()).collect()
     }
 
     fn samples(&self, values: &Tensor<2>) -> usize {
@@ -64,11 +82,11 @@ impl<N: Regressor> Task<N> for Regress {
         ]
     }
 
-    fn measure(&self, predictions: &Tensor<2>, values: &Tensor<2>) -> Option<Tensor<1>> {
+    fn measure(&self, (predictions, _): &Predicted, values: &Tensor<2>) -> Option<Tensor<1>> {
         Some(Deviations::measure(predictions, values))
     }
 
-    fn segments(&self) -> Result<&dyn SegmentedPass<N, Tensor<2>, Tensor<2>>, &'static str> {
+    fn segments(&self) -> Result<&dyn SegmentedPass<N, Tensor<2>, Predicted>, &'static str> {
         Err("its networks are a few small layers")
     }
 

@@ -1,0 +1,21 @@
+//! The trait of functions that a layer sums multiples of.
+
+use super::number::Number;
+
+/// Functions of one number, in closed form.
+///
+/// Some have parameters: centers and a width, or coefficients of polynomials. A layer keeps them
+/// for each group of its inputs, and may train them.
+pub(crate) trait Family {
+    /// How many functions there are.
+    fn count(&self) -> usize;
+
+    /// The parameters at the start.
+    fn parameters(&self) -> Vec<f64>;
+
+    /// The value of each function at `x`.
+    fn values<V: Number>(&self, x: V, parameters: &[V]) -> Vec<V>;
+
+    /// The derivative of each function at `x`.
+    fn slopes<V: Number>(&self, x: V, parameters: &[V]) -> Vec<V>;
+}

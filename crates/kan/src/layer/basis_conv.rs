@@ -1,0 +1,225 @@
+//! Convolutions whose every tap is a sum of functions in closed form.
+
+use std::sync::Arc;
+
+use burn::config::Config;
+use burn::module::{Initializer, Module, Param};
+use burn::tensor::{DType, Device, FloatDType, Shape, Tensor};
+
+use super::basis_error::BasisConfigError;
+use super::basis_linear::functions;
+use crate::basis::Basis;
+use crate::grid::Grid;
+use crate::kernels::{Activation, BaseBranch, ConvAxis, ConvGeometry};
+use crate::ops::{Pixels, activate, convolve, expand};
+
+macro_rules! convolution {
+    ($layer:ident, $config:ident, $axes:literal, $rank:literal, $ones:tt, $zeros:tt, $shape:literal) => {
+        #[doc = concat!("How a [`", stringify!($layer), "`] is made.")]
+        #[derive(Config, Debug)]
+        pub struct $config {
+            /// Channels of the input and of the output.
+            pub channels: [usize; 2],
+            /// Taps along each axis.
+            pub kernel_size: [usize; $axes],
+            /// The functions of each tap.
+            pub basis: Basis,
+            /// Pixels from one output to the next.
+            #[config(default = $ones)]
+            pub stride: [usize; $axes],
+            /// Zeros before the first and behind the last pixel.
+            #[config(default = $zeros)]
+            pub padding: [usize; $axes],
+            /// Pixels from one tap to the next.
+            #[config(default = $ones)]
+            pub dilation: [usize; $axes],
+            /// Groups of channels that do not see each other.
+            #[config(default = 1)]
+            pub groups: usize,
+            /// Groups of input channels with parameters of the functions of their own.
+            #[config(default = 1)]
+            pub function_groups: usize,
+            /// Whether the parameters of the functions are trained.
+            #[config(default = true)]
+            pub train_functions: bool,
+            /// What the base branch computes; without it there is none.
+            #[config(default = "Some(Activation::Silu)")]
+            pub activation: Option<Activation>,
+            /// Whether the outputs have a bias.
+            #[config(default = true)]
+            pub bias: bool,
+            /// Standard deviation of the coefficients at the start, times the root of their number
+            /// at an output.
+            #[config(default = 1.0)]
+            pub scale: f64,
+        }
+
+        impl $config {
+            /// Whether a convolution can be made.
+            ///
+            /// # Errors
+            /// [`BasisConfigError`] for functions, sizes or groups that no convolution has.
+            pub fn validate(&self) -> Result<(), BasisConfigError> {
+                self.basis.validate().map_err(BasisConfigError::Basis)?;
+                self.geometry()?;
+                BasisConfigError::check_groups(self.function_groups, self.channels[0])?;
+                BasisConfigError::check_scale(self.scale)
+            }
+
+            /// Makes the convolution.
+            ///
+            /// # Panics
+            /// With [`validate`](Self::validate)'s message if it refuses the config.
+            #[must_use]
+            pub fn init(&self, device: &Device) -> $layer {
+                if let Err(error) = self.validate() {
+                    panic!("{error}");
+                }
+                let geometry = self.geometry().expect("validated");
+                let count = self.basis.count();
+                let inputs = geometry.in_channels() * geometry.taps();
+                let outputs = geometry.out_channels() / geometry.groups();
+                // What an output sees.
+                let seen = inputs / geometry.groups();
+                let std = self.scale / ((seen * count) as f64).sqrt();
+                let xavier = Initializer::XavierNormal { gain: 1.0 };
+                let bias = || Tensor::zeros([geometry.out_channels()], device);
+                $layer {
+                    coefficients: Initializer::Normal { mean: 0.0, std }
+                        .init([inputs, count, outputs], device),
+                    functions: functions(
+                        &self.basis,
+                        self.function_groups,
+                        self.train_functions,
+                        device,
+                    ),
+                    base: self.activation.map(|_| {
+                        xavier.init_with([inputs, outputs], Some(seen), Some(outputs), device)
+                    }),
+                    bias: self.bias.then(|| Param::from_tensor(bias())),
+                    basis: self.basis,
+                    activation: self.activation.unwrap_or_default(),
+                    geometry: Arc::new(geometry),
+                }
+            }
+
+            fn geometry(&self) -> Result<ConvGeometry, BasisConfigError> {
+                // Of the grid nothing is read: the geometry of a convolution of splines has one.
+                let grid = Grid::uniform(-1.0, 1.0, 1, 0).expect("one interval");
+                let axes: [ConvAxis; $axes] = std::array::from_fn(|axis| ConvAxis {
+                    kernel: self.kernel_size[axis],
+                    stride: self.stride[axis],
+                    padding: self.padding[axis],
+                    dilation: self.dilation[axis],
+                });
+                let (activation, base) = (Activation::default(), BaseBranch::ConvOfActivation);
+                ConvGeometry::try_new(grid, self.channels, self.groups, &axes, activation, base)
+                    .map_err(BasisConfigError::Conv)
+            }
+        }
+
+        #[doc = concat!("A convolution over ", $shape, " with a sum of functions in closed form in the place of every weight.")]
+        ///
+        #[doc = concat!("Made by [`", stringify!($config), "`](crate::", stringify!($config), ").")]
+        /// Padding is zeros of the input, whose functions have values there. It computes all
+        /// functions of all pixels, then one convolution, with burn's operations on every backend.
+        #[derive(Module, Debug)]
+        pub struct $layer {
+            /// `[in_channels·taps, functions, out_channels / groups]`.
+            pub coefficients: Param<Tensor<3>>,
+            /// Parameters of the functions, `[function_groups, parameters]`, where they have some.
+            pub functions: Option<Param<Tensor<2>>>,
+            /// Weights of the base branch, `[in_channels·taps, out_channels / groups]`.
+            pub base: Option<Param<Tensor<2>>>,
+            /// What the outputs start from, `[out_channels]`.
+            pub bias: Option<Param<Tensor<1>>>,
+            #[module(skip)]
+            basis: Basis,
+            #[module(skip)]
+            activation: Activation,
+            #[module(skip)]
+            geometry: Arc<ConvGeometry>,
+        }
+
+        impl $layer {
+            #[doc = concat!("The outputs, `[batch, out_channels, ", $shape, "]`, of `x`, `[batch, in_channels, ", $shape, "]`.")]
+            ///
+            /// # Panics
+            /// If `x` has other channels, or is smaller than the kernel with its padding.
+            #[must_use]
+            pub fn forward(&self, x: Tensor<$rank>) -> Tensor<$rank> {
+                let branch = Branches {
+                    coefficients: self.coefficients.val(),
+                    functions: self.functions.as_ref().map(Param::val),
+                    base: self.base.as_ref().map(Param::val),
+                    bias: self.bias.as_ref().map(Param::val),
+                    basis: self.basis,
+                    activation: self.activation,
+                };
+                branch.convolve(x, &self.geometry)
+            }
+
+            /// The functions of each tap.
+            #[must_use]
+            pub const fn basis(&self) -> &Basis {
+                &self.basis
+            }
+        }
+    };
+}
+
+convolution!(BasisConv1d, BasisConv1dConfig, 1, 3, "[1]", "[0]", "length");
+convolution!(BasisConv2d, BasisConv2dConfig, 2, 4, "[1, 1]", "[0, 0]", "height, width");
+convolution!(
+    BasisConv3d,
+    BasisConv3dConfig,
+    3,
+    5,
+    "[1, 1, 1]",
+    "[0, 0, 0]",
+    "depth, height, width"
+);
+
+/// A convolution's tensors and functions.
+struct Branches {
+    coefficients: Tensor<3>,
+    functions: Option<Tensor<2>>,
+    base: Option<Tensor<2>>,
+    bias: Option<Tensor<1>>,
+    basis: Basis,
+    activation: Activation,
+}
+
+impl Branches {
+    fn convolve<const D: usize>(self, x: Tensor<D>, geometry: &ConvGeometry) -> Tensor<D> {
+        let shape = x.dims();
+        let channels = geometry.in_channels();
+        assert_eq!(shape[1], channels, "axis 1 of x has to be the input's channels");
+        let output = match geometry.output_shape(&shape[2..]) {
+            Ok(output) => output,
+            Err(error) => panic!("{error}"),
+        };
+        let dtype = x.dtype();
+        let compute = if dtype == DType::F64 { FloatDType::F64 } else { FloatDType::F32 };
+        let mut result = vec![shape[0], geometry.out_channels()];
+        result.extend(output);
+        let coefficients = self.coefficients.cast(compute);
+        if shape[0] == 0 {
+            // burn convolves no empty batch: the sum of none keeps the gradients.
+            let zero = x.sum() + (coefficients.sum() * 0.0).cast(FloatDType::from(dtype));
+            return zero.reshape([1; D]).expand(Shape::from(result));
+        }
+        let Pixels { padded, rows } = Pixels::new(x.cast(compute), geometry);
+        let values = expand(&self.basis, rows, self.functions);
+        let values = Pixels::channels(values, padded.dims());
+        let mut y = convolve(values, coefficients, geometry);
+        if let Some(base) = self.base {
+            let base = base.cast(compute).unsqueeze_dim(1);
+            y = y + convolve(activate(padded, self.activation), base, geometry);
+        }
+        if let Some(bias) = self.bias {
+            y = y + bias.cast(compute).reshape([1, geometry.out_channels(), 1, 1, 1]);
+        }
+        y.reshape(Shape::from(result)).cast(FloatDType::from(dtype))
+    }
+}
