@@ -16,7 +16,10 @@ mod trained;
 mod utilization;
 
 // Using a trained model.
-pub use task::{ClassProbability, Outcome, Predicted, Quantity};
+pub use task::{
+    ClassProbability, LabelProbability, Outcome, Predicted, PredictedTarget, PredictedValue,
+    Quantity,
+};
 pub use trained::TrainedModel;
 
 // From a configuration to a plan.

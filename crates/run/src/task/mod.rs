@@ -10,6 +10,7 @@ mod place;
 mod quantizable;
 mod serving;
 mod share;
+mod tables;
 mod tabular;
 mod tile;
 mod workload;
@@ -20,10 +21,13 @@ pub(crate) use picture::PICTURES;
 pub use picture::Picture;
 pub use place::refuse_folder;
 pub use quantizable::{CalibrationSamples, InputBatches, Quantizable, ScoredBatches, evaluated};
-pub use serving::{ClassProbability, Outcome, Predicted, Quantity, Serving};
+pub use serving::{
+    ClassProbability, LabelProbability, Outcome, Predicted, PredictedTarget, PredictedValue,
+    Quantity, Serving,
+};
 pub use tile::Tile;
 pub use workload::{About, BatchOf, StreamUse, Streams, Workload};
 
 /// The tasks of this crate, the default first.
 pub const TASKS: Registry =
-    &[&image_classification::ImageClassification, &tabular::TabularRegression];
+    &[&image_classification::ImageClassification, &tabular::TabularRegression, &tables::Tables];
