@@ -66,8 +66,9 @@ pub use components::{Component, ComponentConfig, Components, Connectivity, label
 
 // Tables, and what a model sees of them.
 pub use table::{
-    ColumnEncoder, ColumnKind, ColumnSchema, Delimiter, EncodedTable, FitConfig, Table,
-    TableEncoder, TableError, TableSchema, Vocabulary,
+    ColumnEncoder, ColumnKind, ColumnSchema, Delimiter, EncodedRows, EncodedTable, FeatureEncoder,
+    FitConfig, InferredColumns, NumberScale, RowConfig, RowEncoder, Scaling, Table, TableEncoder,
+    TableError, TableSchema, Vocabulary,
 };
 
 // One sample, and what is done to it.

@@ -1,5 +1,7 @@
 //! Why a network cannot be built or changed.
 
+use updraft_kan::KanConfigError;
+
 use crate::table::Head;
 
 /// Why a [`SeparableConfig`](crate::SeparableConfig) is invalid.
@@ -62,7 +64,8 @@ pub enum PerceptronConfigError {
 }
 
 /// Why a [`TableNetConfig`](crate::TableNetConfig) or an
-/// [`InteractionConfig`](crate::InteractionConfig) is invalid.
+/// [`InteractionConfig`](crate::InteractionConfig) or a
+/// [`SplineNetConfig`](crate::SplineNetConfig) is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TableNetConfigError {
@@ -103,6 +106,12 @@ pub enum TableNetConfigError {
     Dropout {
         /// The probability given.
         dropout: f64,
+    },
+    /// Layers of splines cannot be made.
+    #[error("splines: {cause}")]
+    Splines {
+        /// What is wrong with them.
+        cause: KanConfigError,
     },
 }
 

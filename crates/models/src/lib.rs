@@ -26,7 +26,8 @@ pub use perceptron::{Perceptron, PerceptronConfig};
 
 // Networks for tables, with a head for each target.
 pub use table::{
-    Head, InteractionConfig, InteractionNet, RowFeatures, TableNet, TableNetConfig, Trunk,
+    Head, InteractionConfig, InteractionNet, RowFeatures, SplineNet, SplineNetConfig, TableNet,
+    TableNetConfig, Trunk,
 };
 
 // U-Nets of images and volumes.

@@ -17,8 +17,8 @@ mod utilization;
 
 // Using a trained model.
 pub use task::{
-    ClassProbability, ComponentFiles, FilePrediction, Outcome, Predicted, Quantity,
-    WrittenPrediction,
+    ClassProbability, ComponentFiles, FilePrediction, LabelProbability, Outcome, Predicted,
+    PredictedTarget, PredictedValue, Quantity, WrittenPrediction,
 };
 pub use trained::TrainedModel;
 

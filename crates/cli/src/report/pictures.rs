@@ -15,7 +15,9 @@ pub(super) fn pictures(pictures: &[Picture]) -> Result<String> {
     let mut body = String::new();
     for picture in pictures {
         let figure = match picture {
-            Picture::Confusion { classes, counts } => confusion(classes, counts),
+            Picture::Confusion { title, classes, counts } => {
+                confusion(title.as_deref(), classes, counts)
+            }
             Picture::Tiles { title, tiles } => images(title, tiles),
             Picture::Points { title, x_name, y_name, points, has_diagonal } => {
                 let points: Vec<(f64, f64)> = points.iter().map(|[x, y]| (*x, *y)).collect();
@@ -33,12 +35,12 @@ pub(super) fn pictures(pictures: &[Picture]) -> Result<String> {
 
 /// Rows are true classes, columns predicted ones; a cell is the darker the larger its share of the
 /// row.
-fn confusion(classes: &[String], counts: &[Vec<u64>]) -> String {
-    let mut table =
-        "<figure class=\"wide\">\n<figcaption>Confusion matrix of the test samples: rows \
-                     are true classes, columns predicted ones</figcaption>\n\
-                     <div class=\"scroll\"><table class=\"confusion\">\n<tr><th></th>"
-            .to_owned();
+fn confusion(title: Option<&str>, classes: &[String], counts: &[Vec<u64>]) -> String {
+    let title = escape(title.unwrap_or("Confusion matrix of the test samples"));
+    let mut table = format!(
+        "<figure class=\"wide\">\n<figcaption>{title}: rows are true classes, columns predicted \
+         ones</figcaption>\n<div class=\"scroll\"><table class=\"confusion\">\n<tr><th></th>"
+    );
     for class in classes {
         let _ = write!(table, "<th class=\"turned\"><span>{}</span></th>", escape(class));
     }
@@ -96,7 +98,7 @@ mod tests {
         let classes = vec!["a<".to_owned(), "b".to_owned()];
         let tile = Tile::try_new(1, 1, vec![9; 3], "b as a".to_owned()).expect("a pixel");
         let all = [
-            Picture::Confusion { classes, counts: vec![vec![3, 1], vec![0, 0]] },
+            Picture::Confusion { title: None, classes, counts: vec![vec![3, 1], vec![0, 0]] },
             Picture::Tiles { title: "mistakes".to_owned(), tiles: vec![tile] },
         ];
         let page = pictures(&all).expect("drawn");

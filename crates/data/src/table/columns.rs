@@ -1,5 +1,6 @@
 //! A table in memory: columns of numbers, and of words by number.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
@@ -75,7 +76,8 @@ impl Table {
         let mut records = Records::new(bytes, path.as_ref(), delimiter, names)?;
         let mut columns = Vec::with_capacity(schema.columns.len());
         for column in &schema.columns {
-            columns.push((records.column(&column.name)?, Column::new(&column.kind)));
+            let at = records.column(&column.name)?;
+            columns.push((at, Column::new(&column.kind), schema.replace.get(&column.name)));
         }
         if columns.is_empty() {
             let what = "the schema names no column".to_owned();
@@ -84,9 +86,11 @@ impl Table {
         let missing = Missing::new(&schema.missing);
         let mut rows = 0;
         while records.advance()? {
-            for (at, column) in &mut columns {
-                let pushed = trim(records.bytes(*at))
-                    .and_then(|field| column.push(field, missing.contains(field)));
+            for (at, column, replace) in &mut columns {
+                let pushed = trim(records.bytes(*at)).and_then(|field| {
+                    let field = replaced(*replace, field);
+                    column.push(field, missing.contains(field))
+                });
                 pushed.map_err(|unfit| match unfit {
                     Unfit::Text => records.not_utf8(*at),
                     Unfit::Number => TableError::NotANumber {
@@ -102,7 +106,7 @@ impl Table {
         if rows == 0 {
             return Err(TableError::Empty { path: records.path().to_owned() });
         }
-        let columns = columns.into_iter().map(|(_, column)| column).collect();
+        let columns = columns.into_iter().map(|(_, column, _)| column).collect();
         Ok(Self { schema, columns, rows })
     }
 
@@ -120,6 +124,33 @@ impl Table {
         let file =
             File::open(path).map_err(|cause| TableError::Read { path: path.to_owned(), cause })?;
         Records::new(file, path, delimiter, Some(&[]))?.first()
+    }
+
+    /// The line, counted from 1, on which a file's record begins; `record` counts from 0, without
+    /// the header of a file that has one.
+    ///
+    /// Reads the file again: for an error about a value that was read long before.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read); [`TableError::OutOfRange`] for a record that is not there.
+    pub fn line_of(
+        path: impl AsRef<Path>,
+        delimiter: Delimiter,
+        header: Option<&[String]>,
+        record: usize,
+    ) -> Result<u64, TableError> {
+        let path = path.as_ref();
+        let file =
+            File::open(path).map_err(|cause| TableError::Read { path: path.to_owned(), cause })?;
+        let mut records = Records::new(file, path, delimiter, header)?;
+        let mut rows = 0;
+        while records.advance()? {
+            if rows == record {
+                return Ok(records.line());
+            }
+            rows += 1;
+        }
+        Err(TableError::OutOfRange { row: record, rows })
     }
 
     /// How many records there are.
@@ -286,8 +317,18 @@ impl From<Utf8Error> for Unfit {
     }
 }
 
+/// What a field is read as.
+#[inline]
+pub(super) fn replaced<'a>(
+    replace: Option<&'a BTreeMap<String, String>>,
+    field: &'a [u8],
+) -> &'a [u8] {
+    let other = replace.and_then(|replace| replace.get(str::from_utf8(field).ok()?));
+    other.map_or(field, String::as_bytes)
+}
+
 /// The fields that stand for a missing value.
-struct Missing<'a> {
+pub(super) struct Missing<'a> {
     texts: &'a [String],
     /// Whether any of them begins with a byte; most fields are known by their first one.
     begins: [bool; 256],
@@ -295,7 +336,7 @@ struct Missing<'a> {
 }
 
 impl<'a> Missing<'a> {
-    fn new(texts: &'a [String]) -> Self {
+    pub(super) fn new(texts: &'a [String]) -> Self {
         let mut begins = [false; 256];
         for first in texts.iter().filter_map(|text| text.as_bytes().first()) {
             begins[usize::from(*first)] = true;
@@ -304,7 +345,7 @@ impl<'a> Missing<'a> {
     }
 
     #[inline]
-    fn contains(&self, field: &[u8]) -> bool {
+    pub(super) fn contains(&self, field: &[u8]) -> bool {
         match field.first() {
             None => self.has_empty,
             Some(&first) => {
@@ -318,7 +359,7 @@ impl<'a> Missing<'a> {
 /// As [`str::trim`], which looks for the spaces of all scripts, but quick where neither end can
 /// be one.
 #[inline]
-fn trim(field: &[u8]) -> Result<&[u8], Unfit> {
+pub(super) fn trim(field: &[u8]) -> Result<&[u8], Unfit> {
     match field {
         [] => Ok(field),
         [one] if one.is_ascii_graphic() => Ok(field),

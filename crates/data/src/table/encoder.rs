@@ -144,28 +144,16 @@ impl ColumnEncoder {
     fn fit(column: &Column, rows: &[usize], config: FitConfig) -> Self {
         match column {
             Column::Category { words, codes } => {
-                let mut seen = vec![0_u64; words.words().len()];
-                for &row in rows {
-                    if codes[row] != MISSING {
-                        seen[codes[row] as usize] += 1;
-                    }
-                }
-                Self::Category(frequent(words.words(), &seen, config))
+                let seen = seen(words.words().len(), codes, rows);
+                Self::Category(frequent(words.words(), &seen, config.min_rows))
             }
             Column::Number(numbers) => {
                 let (mean, std) = moments(rows.iter().map(|&row| numbers[row]));
                 Self::Number { mean, std }
             }
             Column::MultiLabel { words, codes, ends, .. } => {
-                let mut seen = vec![0_u64; words.words().len()];
-                for &row in rows {
-                    let labels = &codes[start(ends, row)..ends[row]];
-                    for (at, &code) in labels.iter().enumerate() {
-                        // A label that a field repeats is one row all the same.
-                        seen[code as usize] += u64::from(!labels[..at].contains(&code));
-                    }
-                }
-                Self::MultiLabel(frequent(words.words(), &seen, config))
+                let seen = seen_labels(words.words().len(), (codes, ends), rows);
+                Self::MultiLabel(frequent(words.words(), &seen, config.min_rows))
             }
         }
     }
@@ -209,20 +197,48 @@ impl ColumnEncoder {
     }
 }
 
+/// In how many of the rows each word stands.
+pub(super) fn seen(words: usize, codes: &[u32], rows: &[usize]) -> Vec<u64> {
+    let mut seen = vec![0_u64; words];
+    for &row in rows {
+        if codes[row] != MISSING {
+            seen[codes[row] as usize] += 1;
+        }
+    }
+    seen
+}
+
+/// The same for several labels a row.
+pub(super) fn seen_labels(
+    words: usize,
+    (codes, ends): (&[u32], &[usize]),
+    rows: &[usize],
+) -> Vec<u64> {
+    let mut seen = vec![0_u64; words];
+    for &row in rows {
+        let labels = &codes[start(ends, row)..ends[row]];
+        for (at, &code) in labels.iter().enumerate() {
+            // A label that a field repeats is one row all the same.
+            seen[code as usize] += u64::from(!labels[..at].contains(&code));
+        }
+    }
+    seen
+}
+
 /// The class of each word of a table.
-fn classes(vocabulary: &Vocabulary, words: &[Box<str>]) -> Vec<u32> {
+pub(super) fn classes(vocabulary: &Vocabulary, words: &[Box<str>]) -> Vec<u32> {
     words.iter().map(|word| vocabulary.class(word)).collect()
 }
 
-fn frequent(words: &[Box<str>], seen: &[u64], config: FitConfig) -> Vocabulary {
-    let least = config.min_rows.max(1);
+pub(super) fn frequent(words: &[Box<str>], seen: &[u64], least: u64) -> Vocabulary {
+    let least = least.max(1);
     let frequent = words.iter().zip(seen).filter(|(_, seen)| **seen >= least);
     frequent.map(|(word, _)| word.to_string()).collect::<Vec<_>>().into()
 }
 
 /// Mean and standard deviation in two passes of f64; (0, 1) without numbers, and a standard
 /// deviation of 1 for numbers that do not differ.
-fn moments(numbers: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
+pub(super) fn moments(numbers: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     let present = || numbers.clone().filter(|number| !number.is_nan());
     let count = present().count() as f64;
     if count == 0.0 {

@@ -6,11 +6,13 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use csv::{ByteRecord, ErrorKind, Reader, ReaderBuilder};
+use serde::{Deserialize, Serialize};
 
 use crate::table::TableError;
 
 /// What divides the fields of a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Delimiter {
     /// `,`, with quotes as in RFC 4180.
     #[default]

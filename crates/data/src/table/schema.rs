@@ -1,5 +1,7 @@
 //! What the columns of a table hold.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// What one column holds.
@@ -47,12 +49,15 @@ pub struct TableSchema {
     pub missing: Vec<String>,
     /// The names of all columns of a file whose first line is a record already.
     pub header: Option<Vec<String>>,
+    /// For each column, fields that are read as another text, after trimming spaces.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub replace: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 impl Default for TableSchema {
     fn default() -> Self {
         let missing = ["", "?", "NA", "N/A", "NaN", "nan", "null"].map(str::to_owned).to_vec();
-        Self { columns: Vec::new(), missing, header: None }
+        Self { columns: Vec::new(), missing, header: None, replace: BTreeMap::new() }
     }
 }
 
@@ -95,7 +100,16 @@ impl TableSchema {
         self
     }
 
-    fn column(mut self, name: impl Into<String>, kind: ColumnKind) -> Self {
+    /// Sets, for each column, the fields that are read as another text.
+    #[must_use]
+    pub fn with_replaced(mut self, replace: BTreeMap<String, BTreeMap<String, String>>) -> Self {
+        self.replace = replace;
+        self
+    }
+
+    /// Adds a column of any kind.
+    #[must_use]
+    pub fn column(mut self, name: impl Into<String>, kind: ColumnKind) -> Self {
         self.columns.push(ColumnSchema { name: name.into(), kind });
         self
     }

@@ -17,7 +17,18 @@ pub struct RowFeatures {
     pub numbers: usize,
 }
 
+/// How many numbers the vector of a class has: at most `most`, fewer in columns of few classes.
+pub(crate) fn embedding_size(classes: usize, most: usize) -> usize {
+    classes.div_ceil(2).min(most)
+}
+
 impl RowFeatures {
+    /// How many numbers the vectors of a row and its own numbers have together.
+    pub(crate) fn width(&self, most: usize) -> usize {
+        let vectors = self.class_counts.iter().map(|&classes| embedding_size(classes, most));
+        vectors.sum::<usize>() + self.numbers
+    }
+
     pub(crate) fn validate(&self) -> Result<(), TableNetConfigError> {
         if self.class_counts.is_empty() && self.numbers == 0 {
             return Err(TableNetConfigError::NoFeatures);

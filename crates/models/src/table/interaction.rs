@@ -110,6 +110,26 @@ impl InteractionConfig {
         TableNetConfigError::check_dropout(self.dropout)
     }
 
+    /// Multiply-adds of the products of one row's forward pass.
+    #[must_use]
+    pub fn multiply_adds(&self) -> u64 {
+        let Self { embedding, attention_layers, layers, hidden, .. } = *self;
+        let tokens = self.features.class_counts.len() + self.features.numbers;
+        // Queries, keys, values and outputs; scores and their sums; the layers within.
+        let of_token = 4 * embedding * embedding + 2 * embedding * hidden;
+        let attention = tokens * of_token + 2 * tokens * tokens * embedding;
+        let flat = tokens * embedding;
+        let deep = if layers == 0 { flat } else { hidden };
+        let between = layers.saturating_sub(1) * hidden * hidden;
+        let perceptron = if layers == 0 { 0 } else { flat * hidden } + between;
+        let pairs = tokens * tokens.saturating_sub(1) / 2;
+        let heads = self.heads.iter().map(|head| head.width()).sum::<usize>();
+        let vectors = self.features.numbers * embedding;
+        let products = tokens * tokens * embedding;
+        (attention_layers * attention + perceptron + vectors + products + (deep + pairs) * heads)
+            as u64
+    }
+
     /// Makes a network with random parameters.
     ///
     /// # Panics
@@ -263,6 +283,10 @@ mod tests {
             .with_dropout(0.391);
         // 10,819,483 with the three weights of its losses.
         assert_eq!(config.init(&device).num_params(), 10_819_480);
+        let attention = 4 * (4 * 384 * 384 + 2 * 384 * 1280) + 2 * 16 * 384;
+        let deep = 4 * 384 * 1280 + 3 * 1280 * 1280;
+        let expected = attention + deep + 16 * 384 + (1280 + 6) * 40;
+        assert_eq!(config.multiply_adds(), expected);
     }
 
     #[test]

@@ -4,11 +4,13 @@ mod embedding;
 mod head;
 mod interaction;
 mod periodic;
+mod spline;
 mod trunk;
 
 pub use embedding::RowFeatures;
 pub use head::Head;
 pub use interaction::{InteractionConfig, InteractionNet};
+pub use spline::{SplineNet, SplineNetConfig};
 pub use trunk::{TableNet, TableNetConfig, Trunk};
 
 pub(crate) use embedding::Categories;

@@ -6,9 +6,13 @@ use burn::tensor::activation::relu;
 use burn::tensor::{Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
 
+use super::embedding::embedding_size;
 use super::head::validate as validate_heads;
 use super::{Categories, Head, Heads, Periodic, RowFeatures};
 use crate::error::TableNetConfigError;
+
+/// Numbers that stand for one number of a row where it is taken as waves.
+const NUMBER: usize = 8;
 
 /// The hidden layers of a [`TableNet`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -146,6 +150,26 @@ impl TableNetConfig {
         TableNetConfigError::check_dropout(self.dropout)
     }
 
+    /// Multiply-adds of the layers of one row's forward pass.
+    #[must_use]
+    pub fn multiply_adds(&self) -> u64 {
+        let Self { frequencies, layers, hidden, .. } = *self;
+        let waves = self.features.numbers * 2 * frequencies * NUMBER;
+        let heads = self.heads.iter().map(|head| head.width()).sum::<usize>();
+        let between = match self.trunk {
+            Trunk::Plain => (layers - 1) * hidden * hidden,
+            Trunk::Residual => layers * 4 * hidden * hidden,
+        };
+        (waves + self.inputs() * hidden + between + hidden * heads) as u64
+    }
+
+    /// How many numbers the first layer takes.
+    fn inputs(&self) -> usize {
+        let width = self.features.width(self.embedding);
+        let more = if self.frequencies > 0 { NUMBER - 1 } else { 0 };
+        width + more * self.features.numbers
+    }
+
     /// Makes a network with random parameters.
     ///
     /// # Panics
@@ -155,16 +179,13 @@ impl TableNetConfig {
         if let Err(error) = self.validate() {
             panic!("{error}");
         }
-        /// Numbers that stand for one number of a row.
-        const NUMBER: usize = 8;
         let RowFeatures { class_counts, numbers } = &self.features;
-        let size = |classes: usize| classes.div_ceil(2).min(self.embedding);
+        let size = |classes: usize| embedding_size(classes, self.embedding);
         let has_waves = self.frequencies > 0 && *numbers > 0;
         let periodic = has_waves.then(|| {
             Periodic::new(*numbers, self.frequencies, self.frequency_scale, NUMBER, device)
         });
-        let numbers = if has_waves { numbers * NUMBER } else { *numbers };
-        let inputs = class_counts.iter().map(|&classes| size(classes)).sum::<usize>() + numbers;
+        let inputs = self.inputs();
         let linear = |inputs, outputs| LinearConfig::new(inputs, outputs).init(device);
         let (mut layers, mut blocks, mut norm) = (vec![linear(inputs, self.hidden)], vec![], None);
         match self.trunk {
@@ -277,10 +298,13 @@ mod tests {
         let blocks = 2 * (2 * 10 + 11 * 20 + 21 * 10) + 2 * 10;
         let expected = embeddings + (inputs + 1) * 10 + blocks + heads;
         assert_eq!(residual.init(&device).num_params(), expected);
+        // Without vectors, norms and biases.
+        assert_eq!(residual.multiply_adds(), 24 * 10 + 2 * 400 + 30);
         let waves = config.with_frequencies(4);
         let inputs = 5 + 16 + 3 * 8;
         let expected = embeddings + 3 * 4 + 9 * 8 + (inputs + 1) * 10 + 11 * 10 + heads;
         assert_eq!(waves.init(&device).num_params(), expected);
+        assert_eq!(waves.multiply_adds(), 3 * 8 * 8 + 45 * 10 + 100 + 30);
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod place;
 mod quantizable;
 mod serving;
 mod share;
+mod tables;
 mod tabular;
 mod tile;
 mod workload;
@@ -22,8 +23,8 @@ pub use picture::Picture;
 pub use place::refuse_folder;
 pub use quantizable::{CalibrationSamples, InputBatches, Quantizable, ScoredBatches, evaluated};
 pub use serving::{
-    ClassProbability, ComponentFiles, FilePrediction, Outcome, Predicted, Quantity, Serving,
-    WrittenPrediction,
+    ClassProbability, ComponentFiles, FilePrediction, LabelProbability, Outcome, Predicted,
+    PredictedTarget, PredictedValue, Quantity, Serving, WrittenPrediction,
 };
 pub use tile::Tile;
 pub use workload::{About, BatchOf, StreamUse, Streams, Workload};
@@ -33,4 +34,5 @@ pub const TASKS: Registry = &[
     &image_classification::ImageClassification,
     &image_to_image::ImageToImage,
     &tabular::TabularRegression,
+    &tables::Tables,
 ];

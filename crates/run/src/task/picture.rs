@@ -11,6 +11,9 @@ use super::tile::Tile;
 pub enum Picture {
     /// Counts of true and predicted classes.
     Confusion {
+        /// The title, where it is another than that of the test samples' only matrix.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        title: Option<String>,
         /// The classes, in the order of rows and columns.
         classes: Vec<String>,
         /// Samples of the true class of the row that were predicted as the column's.

@@ -30,6 +30,57 @@ pub struct Quantity {
     pub unit: Unit,
 }
 
+/// A label with the probability that the model gives it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct LabelProbability {
+    /// The label's name.
+    pub label: String,
+    /// Sigmoid of the logit, in `[0, 1]`; not calibrated.
+    pub probability: f32,
+    /// Whether it is predicted: the probability is at least the label's threshold.
+    pub applies: bool,
+}
+
+/// A target of several with what is predicted for it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PredictedTarget {
+    /// The name of the target.
+    pub name: String,
+    /// What is predicted.
+    #[serde(flatten)]
+    pub value: PredictedValue,
+}
+
+/// What is predicted for one target of several.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum PredictedValue {
+    /// A number.
+    Number {
+        /// The number.
+        value: f64,
+        /// Its unit: that of the target in the training data.
+        unit: Unit,
+    },
+    /// Every class, the most probable first.
+    Classes(Vec<ClassProbability>),
+    /// Every label, in alphabetical order.
+    Labels(Vec<LabelProbability>),
+}
+
+impl PredictedValue {
+    /// Whether every number of it is finite.
+    #[must_use]
+    pub fn is_finite(&self) -> bool {
+        match self {
+            Self::Number { value, .. } => value.is_finite(),
+            Self::Classes(classes) => classes.iter().all(|class| class.probability.is_finite()),
+            Self::Labels(labels) => labels.iter().all(|label| label.probability.is_finite()),
+        }
+    }
+}
+
 /// What a model predicts for a sample.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -39,6 +90,8 @@ pub enum Outcome {
     Classes(Vec<ClassProbability>),
     /// Numbers, in the order of the model's outputs.
     Quantities(Vec<Quantity>),
+    /// Targets of several kinds, in the order of their names.
+    Targets(Vec<PredictedTarget>),
 }
 
 /// The prediction for one sample of a file.

@@ -38,19 +38,31 @@ impl UncertaintyWeights {
     /// If there are fewer or more.
     #[must_use]
     pub fn forward(&self, losses: Vec<Tensor<1>>) -> Tensor<1> {
-        let s = self.bounded();
-        assert_eq!(losses.len(), s.dims()[0], "one loss for each weight");
+        Self::weighed(self.log_variances(), losses)
+    }
+
+    /// The weighed sum where the losses are computed apart from the module, of shape `[1]`:
+    /// `log_variances` are those of [`log_variances`](Self::log_variances).
+    ///
+    /// # Panics
+    /// If there are not as many losses as logarithms.
+    #[must_use]
+    pub fn weighed(log_variances: Tensor<1>, losses: Vec<Tensor<1>>) -> Tensor<1> {
+        assert_eq!(losses.len(), log_variances.dims()[0], "one loss for each weight");
         let losses = Tensor::cat(losses, 0);
+        let s = log_variances.cast(losses.dtype());
         (s.clone().neg().exp() * losses + s).sum().mul_scalar(0.5)
     }
 
     /// The factors `½·exp(−sᵢ)` that the losses are multiplied with.
     #[must_use]
     pub fn weights(&self) -> Vec<f64> {
-        self.bounded().into_data().iter::<f64>().map(|s| 0.5 * (-s).exp()).collect()
+        self.log_variances().into_data().iter::<f64>().map(|s| 0.5 * (-s).exp()).collect()
     }
 
-    fn bounded(&self) -> Tensor<1> {
+    /// The logarithms `sᵢ`, `[losses]`.
+    #[must_use]
+    pub fn log_variances(&self) -> Tensor<1> {
         self.log_variances.val().div_scalar(REACH).tanh().mul_scalar(REACH)
     }
 }

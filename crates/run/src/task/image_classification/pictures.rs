@@ -59,7 +59,7 @@ pub(super) fn pictures(
         );
         tiles.push(Tile::try_new(height, width, image.into_pixels(), caption)?);
     }
-    let mut pictures = vec![Picture::Confusion { classes, counts }];
+    let mut pictures = vec![Picture::Confusion { title: None, classes, counts }];
     if !tiles.is_empty() {
         let title = "The most confident mistakes on test images".to_owned();
         pictures.push(Picture::Tiles { title, tiles });

@@ -1,0 +1,338 @@
+//! What a network sees of rows: classes and numbers, encoded by what the training rows alone say.
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::table::columns::{Column, MISSING, start};
+use crate::table::encoder::{classes, frequent, seen, seen_labels};
+use crate::table::scale::{NumberScale, Scaling};
+use crate::table::{Table, TableError, TableSchema, Vocabulary};
+
+/// How rows are encoded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RowConfig {
+    /// A word seen in fewer training rows than this joins the unknown class.
+    pub min_rows: u64,
+    /// How numbers are scaled.
+    pub scaling: Scaling,
+}
+
+impl Default for RowConfig {
+    fn default() -> Self {
+        Self { min_rows: 1, scaling: Scaling::default() }
+    }
+}
+
+impl RowConfig {
+    /// Sets in how many training rows a word must be seen.
+    #[must_use]
+    pub const fn with_min_rows(mut self, rows: u64) -> Self {
+        self.min_rows = rows;
+        self
+    }
+
+    /// Sets how numbers are scaled.
+    #[must_use]
+    pub const fn with_scaling(mut self, scaling: Scaling) -> Self {
+        self.scaling = scaling;
+        self
+    }
+}
+
+/// How the features of a row become classes and numbers; saved with serde, it encodes alone at
+/// prediction time.
+///
+/// - A category becomes a class. A missing one is a class of its own where training rows miss it,
+///   else unknown.
+/// - A number goes on a [`NumberScale`]; a missing one is 0 there. Where training rows miss it, a
+///   second number is 1 for missing and 0 else.
+/// - Several labels become one 0 or 1 for each label of the vocabulary.
+///
+/// Words, scales and which columns miss values come from the rows it was fitted on and from no
+/// other.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RowEncoder {
+    schema: TableSchema,
+    columns: Vec<FeatureEncoder>,
+}
+
+/// How one feature is encoded.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum FeatureEncoder {
+    /// A class for each word.
+    Category {
+        /// The words.
+        vocabulary: Vocabulary,
+        /// Whether a missing word is a class of its own, the last.
+        has_missing: bool,
+    },
+    /// A number, and a second one where training rows miss it.
+    Number {
+        /// Its scale.
+        scale: NumberScale,
+        /// Whether a second number tells a missing one.
+        has_missing: bool,
+    },
+    /// A number for each label.
+    Labels {
+        /// The labels.
+        vocabulary: Vocabulary,
+    },
+}
+
+/// Rows as a network takes them, row by row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EncodedRows {
+    rows: usize,
+    class_columns: usize,
+    number_columns: usize,
+    classes: Vec<u32>,
+    numbers: Vec<f32>,
+}
+
+impl EncodedRows {
+    /// How many rows there are.
+    #[must_use]
+    pub const fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The classes of a row, one for each column of categories.
+    ///
+    /// # Panics
+    /// If the row does not exist.
+    #[must_use]
+    pub fn classes(&self, row: usize) -> &[u32] {
+        &self.classes[row * self.class_columns..][..self.class_columns]
+    }
+
+    /// The numbers of a row.
+    ///
+    /// # Panics
+    /// If the row does not exist.
+    #[must_use]
+    pub fn numbers(&self, row: usize) -> &[f32] {
+        &self.numbers[row * self.number_columns..][..self.number_columns]
+    }
+}
+
+impl RowEncoder {
+    /// Learns the encoding of every column of a table from the given rows.
+    ///
+    /// # Errors
+    /// [`TableError::Setting`] for no rows, or a column without a value in any of them;
+    /// [`TableError::OutOfRange`] for a row that is not there.
+    ///
+    /// # Example
+    /// ```
+    /// use updraft_data::{Delimiter, RowConfig, RowEncoder, Table, TableSchema};
+    ///
+    /// let schema = TableSchema::new().category("color").number("size");
+    /// let bytes = &b"color,size\nred,1\n?,2\ngreen,\n"[..];
+    /// let table = Table::parse(bytes, "inline.csv", Delimiter::Comma, schema)?;
+    /// // Row 2 is not in the training part, so its color is unknown, and no row misses a size.
+    /// let encoder = RowEncoder::fit(&table, &[0, 1], RowConfig::default())?;
+    /// assert_eq!((encoder.class_counts(), encoder.number_names()), (vec![3], vec!["size"]));
+    /// let rows = encoder.encode(&table)?;
+    /// assert_eq!((rows.classes(1), rows.classes(2), rows.numbers(2)), (&[2][..], &[0][..], &[0.0][..]));
+    /// # Ok::<(), updraft_data::TableError>(())
+    /// ```
+    pub fn fit(table: &Table, rows: &[usize], config: RowConfig) -> Result<Self, TableError> {
+        if rows.is_empty() {
+            let what = "an encoder cannot be fitted on no rows".to_owned();
+            return Err(TableError::Setting { what, remedy: "pass the training part's rows" });
+        }
+        for &row in rows {
+            table.check_row(row)?;
+        }
+        let fit = |name: &str| {
+            FeatureEncoder::fit(table.column(name)?, rows, config).ok_or_else(|| {
+                let what = format!("column `{name}` has no value in any training row");
+                TableError::Setting { what, remedy: "leave it out of the features" }
+            })
+        };
+        let schema = table.schema().clone();
+        let columns = schema.columns.iter().map(|column| fit(&column.name));
+        Ok(Self { columns: columns.collect::<Result<_, _>>()?, schema })
+    }
+
+    /// What a file must have to be encoded.
+    #[must_use]
+    pub const fn schema(&self) -> &TableSchema {
+        &self.schema
+    }
+
+    /// Each feature with how it is encoded, in the order of the schema.
+    pub fn features(&self) -> impl Iterator<Item = (&str, &FeatureEncoder)> {
+        self.schema.columns.iter().map(|column| column.name.as_str()).zip(&self.columns)
+    }
+
+    /// How many classes each column of categories has, the unknown one included.
+    #[must_use]
+    pub fn class_counts(&self) -> Vec<usize> {
+        self.columns.iter().filter_map(FeatureEncoder::class_count).collect()
+    }
+
+    /// For each number of a row the column that it comes from.
+    #[must_use]
+    pub fn number_names(&self) -> Vec<&str> {
+        let of = |(name, feature): (_, &FeatureEncoder)| {
+            std::iter::repeat_n(name, feature.number_count())
+        };
+        self.features().flat_map(of).collect()
+    }
+
+    /// A SHA-256, as 64 hexadecimal digits, of everything that was fitted.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        let add = |digest: Digest, (name, feature): (&str, &FeatureEncoder)| {
+            feature.add_to(digest.text(name))
+        };
+        self.features().fold(Digest::new("updraft rows"), add).hex()
+    }
+
+    /// Encodes every row of a table.
+    ///
+    /// # Errors
+    /// [`TableError::Unfitted`] if the table lacks a column, [`TableError::Kind`] if one holds
+    /// something else.
+    pub fn encode(&self, table: &Table) -> Result<EncodedRows, TableError> {
+        if self.columns.len() != self.schema.columns.len() {
+            let what =
+                "the saved encoder has more columns in one list than in the other".to_owned();
+            return Err(TableError::Setting { what, remedy: "save it again" });
+        }
+        let (class_columns, number_columns) =
+            (self.class_counts().len(), self.number_names().len());
+        let mut encoded = EncodedRows {
+            rows: table.rows(),
+            class_columns,
+            number_columns,
+            classes: vec![Vocabulary::UNKNOWN; table.rows() * class_columns],
+            numbers: vec![0.0; table.rows() * number_columns],
+        };
+        let (mut class, mut number) = (0, 0);
+        for (name, feature) in self.features() {
+            let column = table.column(name)?;
+            let is_encoded = feature.encode(column, &mut encoded, class, number);
+            if !is_encoded {
+                return Err(column.mismatch(name, feature.expected()));
+            }
+            class += usize::from(feature.class_count().is_some());
+            number += feature.number_count();
+        }
+        Ok(encoded)
+    }
+}
+
+impl FeatureEncoder {
+    /// `None` for a column without a value in any of the rows.
+    fn fit(column: &Column, rows: &[usize], config: RowConfig) -> Option<Self> {
+        let missing = |is_missing: &dyn Fn(usize) -> bool| {
+            let count = rows.iter().filter(|&&row| is_missing(row)).count() as u64;
+            (count < rows.len() as u64).then_some(count)
+        };
+        match column {
+            Column::Category { words, codes } => {
+                let missing = missing(&|row| codes[row] == MISSING)?;
+                let seen = seen(words.words().len(), codes, rows);
+                let vocabulary = frequent(words.words(), &seen, config.min_rows);
+                Some(Self::Category { vocabulary, has_missing: missing >= config.min_rows.max(1) })
+            }
+            Column::Number(numbers) => {
+                let missing = missing(&|row| numbers[row].is_nan())?;
+                let scale = NumberScale::fit(config.scaling, rows.iter().map(|&row| numbers[row]))?;
+                Some(Self::Number { scale, has_missing: missing > 0 })
+            }
+            Column::MultiLabel { words, codes, ends, .. } => {
+                let seen = seen_labels(words.words().len(), (codes, ends), rows);
+                let vocabulary = frequent(words.words(), &seen, config.min_rows);
+                (!vocabulary.words().is_empty()).then_some(Self::Labels { vocabulary })
+            }
+        }
+    }
+
+    /// Writes the column into every row, from the given places on; false for a column of another
+    /// kind.
+    fn encode(&self, column: &Column, into: &mut EncodedRows, class: usize, number: usize) -> bool {
+        let (width, wide) = (into.class_columns, into.number_columns);
+        match (self, column) {
+            (Self::Category { vocabulary, has_missing }, Column::Category { words, codes }) => {
+                let classes = classes(vocabulary, words.words());
+                let missing = vocabulary.classes() as u32;
+                let missing = if *has_missing { missing } else { Vocabulary::UNKNOWN };
+                for (row, &code) in codes.iter().enumerate() {
+                    // A missing word lies past the end of the list.
+                    let found = classes.get(code as usize).copied().unwrap_or(missing);
+                    into.classes[row * width + class] = found;
+                }
+            }
+            (Self::Number { scale, has_missing }, Column::Number(numbers)) => {
+                for (row, value) in numbers.iter().enumerate() {
+                    let at = row * wide + number;
+                    if value.is_nan() {
+                        // Beside the 0 that stands for the number itself.
+                        if *has_missing {
+                            into.numbers[at + 1] = 1.0;
+                        }
+                    } else {
+                        into.numbers[at] = scale.encode(*value);
+                    }
+                }
+            }
+            (Self::Labels { vocabulary }, Column::MultiLabel { words, codes, ends, .. }) => {
+                let classes = classes(vocabulary, words.words());
+                for row in 0..ends.len() {
+                    for &code in &codes[start(ends, row)..ends[row]] {
+                        let label = classes[code as usize];
+                        if label != Vocabulary::UNKNOWN {
+                            into.numbers[row * wide + number + label as usize - 1] = 1.0;
+                        }
+                    }
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn class_count(&self) -> Option<usize> {
+        match self {
+            Self::Category { vocabulary, has_missing } => {
+                Some(vocabulary.classes() + usize::from(*has_missing))
+            }
+            Self::Number { .. } | Self::Labels { .. } => None,
+        }
+    }
+
+    fn number_count(&self) -> usize {
+        match self {
+            Self::Category { .. } => 0,
+            Self::Number { has_missing, .. } => 1 + usize::from(*has_missing),
+            Self::Labels { vocabulary } => vocabulary.words().len(),
+        }
+    }
+
+    const fn expected(&self) -> &'static str {
+        match self {
+            Self::Category { .. } => "categories",
+            Self::Number { .. } => "numbers",
+            Self::Labels { .. } => "several labels",
+        }
+    }
+
+    fn add_to(&self, digest: Digest) -> Digest {
+        match self {
+            Self::Category { vocabulary, has_missing } => {
+                digest.number(1).texts(vocabulary.words()).number(usize::from(*has_missing))
+            }
+            Self::Number { scale, has_missing } => {
+                scale.add_to(digest.number(2)).number(usize::from(*has_missing))
+            }
+            Self::Labels { vocabulary } => digest.number(3).texts(vocabulary.words()),
+        }
+    }
+}

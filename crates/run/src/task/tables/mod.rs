@@ -1,0 +1,180 @@
+//! Tables: any mixture of numbers, classes and labels from the other columns of a row.
+
+mod data;
+mod data_plan;
+mod files;
+mod learn;
+mod loss;
+mod model;
+mod network;
+mod pictures;
+mod predict;
+mod rows;
+mod score;
+mod target_plan;
+mod targets;
+mod tensors;
+mod workload;
+
+use std::path::Path;
+use std::time::Duration;
+
+use burn::tensor::Device;
+use serde_json::{Value, json};
+use updraft_models::{Head, RowFeatures};
+use updraft_trainer::{MetricSpec, metric_specs};
+
+use self::data::{ENCODER, TARGETS, TableData};
+use self::data_plan::DataPlan;
+use self::learn::{Learn, Target};
+use self::model::{ModelPlan, RowModel};
+use self::predict::Coding;
+use self::target_plan::{TargetKind, TargetsPlan};
+use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
+use super::serving::Serving;
+use crate::config::{ConfigError, Keys, Plan, Settings, TaskDefault, TrainPlan};
+use crate::error::RunError;
+use crate::folder::RunFolder;
+use crate::operation::AnyWorkload;
+
+/// The task.
+#[derive(Debug)]
+pub(super) struct Tables;
+
+impl TaskKind for Tables {
+    fn name(&self) -> &'static str {
+        "tables"
+    }
+
+    fn about(&self) -> &'static str {
+        "numbers, classes and labels from the other columns of a row"
+    }
+
+    fn keys(&self) -> &'static [Keys] {
+        &[data_plan::KEYS, target_plan::KEYS, model::KEYS]
+    }
+
+    fn defaults(&self) -> &'static [TaskDefault] {
+        &[
+            ("train.epochs", "20"),
+            ("train.batch", "256"),
+            ("train.learning_rate", "0.002"),
+            ("train.optimizer", r#"{ kind = "adamw", weight_decay = 0.0001 }"#),
+            ("train.schedule", r#"{ kind = "warmup-cosine", warmup = 0.05, floor = 0.0 }"#),
+            // Rows are in memory: handing them from thread to thread costs more than it saves.
+            ("train.workers", "0"),
+        ]
+    }
+
+    fn trial(&self) -> &'static str {
+        "task = \"tables\"\nname = \"verify\"\n\
+         data = { train_rows = 96, test_rows = 20 }\n\
+         model = { hidden = 16, frequencies = 4 }\n\
+         train = { epochs = 2, batch = 24, ema_decay = 0.9, target_weights = \"uncertainty\" }\n"
+    }
+
+    fn calm(&self) -> &'static [&'static str] {
+        &["model.dropout=0.0"]
+    }
+
+    fn plan(&self, settings: &Settings, _: &TrainPlan) -> Result<Box<dyn TaskPlan>, ConfigError> {
+        let (data, targets) = DataPlan::read(settings)?;
+        Ok(Box::new(TablesPlan { data, targets, model: ModelPlan::read(settings)? }))
+    }
+}
+
+/// What belongs to the task of a plan.
+#[derive(Debug, Clone)]
+struct TablesPlan {
+    data: DataPlan,
+    targets: TargetsPlan,
+    model: ModelPlan,
+}
+
+impl TablesPlan {
+    /// How targets with such heads are learned on examples.
+    fn learn(&self, features: &RowFeatures, heads: &[Head]) -> Learn {
+        let targets = self.targets.targets.iter().zip(heads);
+        Learn {
+            targets: targets.map(|((name, plan), head)| Target::new(name, plan, *head)).collect(),
+            categories: features.class_counts.len(),
+            numbers: features.numbers,
+        }
+    }
+
+    /// Heads of the fewest classes, where the data is not known.
+    fn least_heads(&self) -> Vec<Head> {
+        let head = |kind| match kind {
+            TargetKind::Number => Head::Numbers(1),
+            TargetKind::Classes => Head::Classes(2),
+            TargetKind::Ordered => Head::Ordered(2),
+            TargetKind::Labels => Head::Labels(1),
+        };
+        self.targets.targets.values().map(|target| head(target.kind)).collect()
+    }
+}
+
+/// What a network takes from the data: its features and the heads of its targets.
+fn signature(features: &RowFeatures, learn: &Learn) -> Value {
+    let heads: Vec<Head> = learn.targets.iter().map(|target| target.head).collect();
+    json!({ "features": features, "heads": heads })
+}
+
+impl TaskPlan for TablesPlan {
+    fn metrics(&self) -> Vec<MetricSpec> {
+        let features = RowFeatures { class_counts: vec![], numbers: 1 };
+        let learn = self.learn(&features, &self.least_heads());
+        metric_specs::<RowModel<updraft_models::TableNet>, _>(&learn)
+    }
+
+    fn find_data(&self, dir: Option<&Path>) -> Result<(), RunError> {
+        self.data.find(dir).map(drop)
+    }
+
+    fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError> {
+        let data = TableData::open(&self.data, &self.targets, plan.seed, &opening)?;
+        let learn = data.learn(&self.targets);
+        let heads = learn.targets.iter().map(|target| target.head).collect();
+        let network = self.model.network(data.features(), heads);
+        Ok(network.with_data(self.clone(), data, learn))
+    }
+
+    fn rehearse(
+        &self,
+        plan: &Plan,
+        signature: &Value,
+        device: &Device,
+        batch: usize,
+    ) -> Result<[Duration; 2], RunError> {
+        let of = |name: &str| signature.get(name).cloned().unwrap_or_default();
+        let features = serde_json::from_value(of("features"))
+            .unwrap_or(RowFeatures { class_counts: vec![2], numbers: 1 });
+        let heads = serde_json::from_value(of("heads")).unwrap_or_else(|_| self.least_heads());
+        let learn = self.learn(&features, &heads);
+        self.model.network(features, heads).rehearse((self, &learn), plan, device, batch)
+    }
+
+    fn predictor(&self) -> Result<&dyn Predictor, &'static str> {
+        Ok(self)
+    }
+
+    fn quantizer(&self) -> Result<&dyn Quantizer, &'static str> {
+        Err("its networks begin with tables of vectors, which int8 models do not have")
+    }
+}
+
+impl Predictor for TablesPlan {
+    fn load(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+    ) -> Result<Box<dyn Serving>, RunError> {
+        let coding =
+            Coding { encoder: folder.read_json(ENCODER)?, codes: folder.read_json(TARGETS)? };
+        let learn = data::learn(&coding.encoder, &coding.codes, &self.targets);
+        let heads = learn.targets.iter().map(|target| target.head).collect();
+        let network = self.model.network(data::features(&coding.encoder), heads);
+        network.serve((self, learn), coding, plan, folder, device)
+    }
+}

@@ -1,0 +1,248 @@
+//! The keys of `model`: which network predicts the targets.
+
+use burn::module::{Module, ModuleDisplay};
+use burn::tensor::{Device, Int, Tensor};
+use serde::{Deserialize, Serialize};
+use updraft_kan::slices::MAX_DEGREE;
+use updraft_kan::{KanLinearConfig, Outside};
+use updraft_models::{
+    Head, InteractionConfig, InteractionNet, RowFeatures, SplineNet, SplineNetConfig, TableNet,
+    TableNetConfig, Trunk,
+};
+use updraft_trainer::UncertaintyWeights;
+
+use super::learn::RowOutput;
+use super::network::Network;
+use crate::config::{ConfigError, Key, Keys, Settings};
+
+const KIND: Key<ModelKind> = Key::new(
+    "model.kind",
+    "linear layers, or `residual`: blocks of two with a norm; `interaction`: attention between the features beside a factorization machine; `kan`: layers of splines",
+)
+.default(r#""mlp""#);
+const EMBEDDING: Key<usize> = Key::new(
+    "model.embedding",
+    "numbers of a category's vector; at most half as many as the column has words, but of `interaction`",
+)
+.depends("16, of `interaction` 64")
+.check("1 to 4096", |size| (1..=4096).contains(size));
+const FREQUENCIES: Key<usize> = Key::new(
+    "model.frequencies",
+    "mlp and residual only: sines and cosines that each number becomes; 0 takes it as it is",
+)
+.default("16")
+.check("0 to 1024", |count| *count <= 1024);
+const FREQUENCY_SCALE: Key<f64> = Key::new(
+    "model.frequency_scale",
+    "mlp and residual only, with `model.frequencies`: standard deviation of fresh frequencies",
+)
+.default("0.1")
+.check("a finite number above 0", |scale| scale.is_finite() && *scale > 0.0);
+const ATTENTION_LAYERS: Key<usize> =
+    Key::new("model.attention_layers", "interaction only: layers of attention")
+        .default("1")
+        .check("0 to 64", |layers| *layers <= 64);
+const LAYERS: Key<usize> = Key::new("model.layers", "hidden layers; of `residual` blocks")
+    .depends("2, of `kan` 1")
+    .check("1 to 64", |layers| (1..=64).contains(layers));
+const HIDDEN: Key<usize> = Key::new("model.hidden", "features of each")
+    .depends("128, of `interaction` 256, of `kan` 8")
+    .check("1 to 65536", |hidden| (1..=65_536).contains(hidden));
+const DROPOUT: Key<f64> = Key::new("model.dropout", "of hidden features; kan has none")
+    .default("0.1")
+    .check("at least 0 and below 1", |dropout| (0.0..1.0).contains(dropout));
+const INTERVALS: Key<usize> = Key::new("model.intervals", "kan only: pieces of each spline")
+    .default("5")
+    .check("1 to 4096", |intervals| (1..=4096).contains(intervals));
+const DEGREE: Key<usize> = Key::new("model.degree", "kan only: their degree")
+    .default("3")
+    .check("0 to 15", |degree| *degree <= MAX_DEGREE);
+const DOMAIN: Key<f32> =
+    Key::new("model.domain", "kan only: splines reach so far to both sides of 0")
+        .default("2.5")
+        .check("a finite number above 0", |reach| reach.is_finite() && *reach > 0.0);
+const OUTSIDE: Key<Outside> =
+    Key::new("model.outside", "kan only: or `clamp`, `extend`, what splines are beyond")
+        .default(r#""zero""#);
+
+/// The keys of `model`.
+pub(super) const KEYS: Keys = &[
+    &KIND,
+    &EMBEDDING,
+    &FREQUENCIES,
+    &FREQUENCY_SCALE,
+    &ATTENTION_LAYERS,
+    &LAYERS,
+    &HIDDEN,
+    &DROPOUT,
+    &INTERVALS,
+    &DEGREE,
+    &DOMAIN,
+    &OUTSIDE,
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum ModelKind {
+    Mlp,
+    Residual,
+    Interaction,
+    Kan,
+}
+
+/// The network; its features and heads come from the data.
+#[derive(Debug, Clone)]
+pub(super) enum ModelPlan {
+    /// Plain or residual layers.
+    Trunk(TableNetConfig),
+    /// Attention beside a factorization machine.
+    Interaction(InteractionConfig),
+    /// Layers of splines.
+    Kan(SplineNetConfig),
+}
+
+impl ModelPlan {
+    /// Reads the keys of the chosen kind.
+    pub(super) fn read(settings: &Settings) -> Result<Self, ConfigError> {
+        // What a row has is only known from the data.
+        let features = RowFeatures { class_counts: vec![2], numbers: 1 };
+        let heads = [Head::Numbers(1)];
+        let kind = settings.value(&KIND)?;
+        let refused = |error: &dyn std::fmt::Display| {
+            settings.refuse_given("model", &format!("a network that can be built: {error}"))
+        };
+        match kind {
+            ModelKind::Mlp | ModelKind::Residual => {
+                let frequencies = settings.value(&FREQUENCIES)?;
+                let mut config = TableNetConfig::new(features, heads)
+                    .with_embedding(settings.value_or(&EMBEDDING, || 16)?)
+                    .with_frequencies(frequencies)
+                    .with_layers(settings.value_or(&LAYERS, || 2)?)
+                    .with_hidden(settings.value_or(&HIDDEN, || 128)?)
+                    .with_dropout(settings.value(&DROPOUT)?);
+                if frequencies > 0 {
+                    config = config.with_frequency_scale(settings.value(&FREQUENCY_SCALE)?);
+                }
+                if kind == ModelKind::Residual {
+                    config = config.with_trunk(Trunk::Residual);
+                }
+                config.validate().map_err(|error| refused(&error))?;
+                Ok(Self::Trunk(config))
+            }
+            ModelKind::Interaction => {
+                let config = InteractionConfig::new(features, heads)
+                    .with_embedding(settings.value_or(&EMBEDDING, || 64)?)
+                    .with_attention_layers(settings.value(&ATTENTION_LAYERS)?)
+                    .with_layers(settings.value_or(&LAYERS, || 2)?)
+                    .with_hidden(settings.value_or(&HIDDEN, || 256)?)
+                    .with_dropout(settings.value(&DROPOUT)?);
+                config.validate().map_err(|error| refused(&error))?;
+                Ok(Self::Interaction(config))
+            }
+            ModelKind::Kan => {
+                let domain = settings.value(&DOMAIN)?;
+                let layer = KanLinearConfig::new(1, 1)
+                    .with_intervals(settings.value(&INTERVALS)?)
+                    .with_degree(settings.value(&DEGREE)?)
+                    .with_domain_low(-domain)
+                    .with_domain_high(domain)
+                    .with_outside(settings.value(&OUTSIDE)?);
+                let layers = settings.value_or(&LAYERS, || 1)?;
+                let hidden = settings.value_or(&HIDDEN, || 8)?;
+                let config = SplineNetConfig::new(features, heads)
+                    .with_embedding(settings.value_or(&EMBEDDING, || 16)?)
+                    .with_hidden(vec![hidden; layers])
+                    .with_layer(layer);
+                config.validate().map_err(|error| refused(&error))?;
+                Ok(Self::Kan(config))
+            }
+        }
+    }
+
+    /// The network for such rows and heads: one arm a model.
+    pub(super) fn network(&self, features: RowFeatures, heads: Vec<Head>) -> Network {
+        match self.clone() {
+            Self::Trunk(mut config) => {
+                (config.features, config.heads) = (features, heads);
+                let (about, multiply_adds) = (about_trunk(&config), config.multiply_adds());
+                Network::new(about, multiply_adds, move |device| config.init(device))
+            }
+            Self::Interaction(mut config) => {
+                (config.features, config.heads) = (features, heads);
+                let multiply_adds = config.multiply_adds();
+                let about = format!(
+                    "interaction, vectors of {}, {} x {}",
+                    config.embedding, config.layers, config.hidden
+                );
+                Network::new(about, multiply_adds, move |device| config.init(device))
+            }
+            Self::Kan(mut config) => {
+                (config.features, config.heads) = (features, heads);
+                let multiply_adds = config.multiply_adds();
+                let about = format!(
+                    "kan, {} x {}",
+                    config.hidden.len(),
+                    config.hidden.first().copied().unwrap_or_default()
+                );
+                Network::new(about, multiply_adds, move |device| config.init(device))
+            }
+        }
+    }
+}
+
+fn about_trunk(config: &TableNetConfig) -> String {
+    let kind = match config.trunk {
+        Trunk::Plain => "mlp",
+        Trunk::Residual => "residual",
+    };
+    format!("{kind}, {} x {}", config.layers, config.hidden)
+}
+
+/// A network that predicts every target of rows.
+pub(super) trait RowNetwork:
+    Module + ModuleDisplay + std::fmt::Debug + Send + 'static
+{
+    /// The outputs of each head, `[rows, width]`, of classes `[rows, columns]` and numbers
+    /// `[rows, numbers]`.
+    fn outputs(&self, classes: Tensor<2, Int>, numbers: Tensor<2>) -> Vec<Tensor<2>>;
+}
+
+macro_rules! row_network {
+    ($($network:ident),+) => {$(
+        impl RowNetwork for $network {
+            fn outputs(&self, classes: Tensor<2, Int>, numbers: Tensor<2>) -> Vec<Tensor<2>> {
+                self.forward(classes, numbers)
+            }
+        }
+    )+};
+}
+
+row_network!(TableNet, InteractionNet, SplineNet);
+
+/// A network with the weights of its losses, where they are learned.
+#[derive(Module, Debug)]
+pub(super) struct RowModel<N> {
+    network: N,
+    weights: Option<UncertaintyWeights>,
+}
+
+impl<N: RowNetwork> RowModel<N> {
+    pub(super) fn new(network: N, weights: Option<UncertaintyWeights>) -> Self {
+        Self { network, weights }
+    }
+
+    pub(super) fn forward(&self, classes: Tensor<2, Int>, numbers: Tensor<2>) -> RowOutput {
+        let weights = self.weights.as_ref().map(UncertaintyWeights::log_variances);
+        (self.network.outputs(classes, numbers), weights)
+    }
+
+    /// The factors of the losses, where they are learned.
+    pub(super) fn loss_weights(&self) -> Option<Vec<f64>> {
+        self.weights.as_ref().map(UncertaintyWeights::weights)
+    }
+
+    /// A fresh model on a device.
+    pub(super) fn init(network: N, learned: Option<usize>, device: &Device) -> Self {
+        Self::new(network, learned.map(|losses| UncertaintyWeights::new(losses, device)))
+    }
+}

@@ -1,0 +1,149 @@
+//! A network of whichever kind, before its parameters are drawn.
+
+use std::time::Duration;
+
+use burn::tensor::Device;
+
+use super::TablesPlan;
+use super::data::TableData;
+use super::learn::Learn;
+use super::model::{RowModel, RowNetwork};
+use super::predict::{Coding, RowPredictor};
+use super::target_plan::Weighting;
+use super::workload::Rows;
+use crate::config::Plan;
+use crate::error::RunError;
+use crate::folder::RunFolder;
+use crate::operation::{AnyWorkload, load, rehearse};
+use crate::task::Serving;
+
+/// A network of whichever kind, with what is known of it without its parameters.
+pub(super) struct Network {
+    about: String,
+    multiply_adds: u64,
+    init: Box<dyn Init>,
+}
+
+impl Network {
+    pub(super) fn new<N: RowNetwork>(
+        about: String,
+        multiply_adds: u64,
+        init: impl Fn(&Device) -> N + 'static,
+    ) -> Self {
+        Self { about, multiply_adds, init: Box::new(init) }
+    }
+
+    /// Puts it beside its rows.
+    pub(super) fn with_data(
+        self,
+        own: TablesPlan,
+        data: TableData,
+        learn: Learn,
+    ) -> Box<dyn AnyWorkload> {
+        self.init.with_data(own, data, learn, (self.about, self.multiply_adds))
+    }
+
+    /// Trains two steps of `batch` rows on examples.
+    pub(super) fn rehearse(
+        &self,
+        (own, learn): (&TablesPlan, &Learn),
+        plan: &Plan,
+        device: &Device,
+        batch: usize,
+    ) -> Result<[Duration; 2], RunError> {
+        self.init.rehearse((own, learn), plan, device, batch)
+    }
+
+    /// Loads the parameters of a run.
+    pub(super) fn serve(
+        &self,
+        (own, learn): (&TablesPlan, Learn),
+        coding: Coding,
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+    ) -> Result<Box<dyn Serving>, RunError> {
+        self.init.serve((own, learn), coding, plan, folder, device)
+    }
+}
+
+/// What is done with a network; implemented for every function that draws the parameters of a
+/// [`RowNetwork`].
+trait Init {
+    fn with_data(
+        self: Box<Self>,
+        own: TablesPlan,
+        data: TableData,
+        learn: Learn,
+        about: (String, u64),
+    ) -> Box<dyn AnyWorkload>;
+
+    fn rehearse(
+        &self,
+        own: (&TablesPlan, &Learn),
+        plan: &Plan,
+        device: &Device,
+        batch: usize,
+    ) -> Result<[Duration; 2], RunError>;
+
+    fn serve(
+        &self,
+        own: (&TablesPlan, Learn),
+        coding: Coding,
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+    ) -> Result<Box<dyn Serving>, RunError>;
+}
+
+/// How many losses have learned weights.
+fn learned(own: &TablesPlan) -> Option<usize> {
+    let is_learned = own.targets.weighting == Weighting::Uncertainty;
+    is_learned.then(|| own.targets.targets.len())
+}
+
+impl<N: RowNetwork, F: Fn(&Device) -> N + 'static> Init for F {
+    fn with_data(
+        self: Box<Self>,
+        own: TablesPlan,
+        data: TableData,
+        learn: Learn,
+        (about, multiply_adds): (String, u64),
+    ) -> Box<dyn AnyWorkload> {
+        let learned = learned(&own);
+        let init = move |device: &Device| RowModel::init(self(device), learned, device);
+        Box::new(Rows { own, data, learn, about, multiply_adds, init: Box::new(init) })
+    }
+
+    fn rehearse(
+        &self,
+        (own, learn): (&TablesPlan, &Learn),
+        plan: &Plan,
+        device: &Device,
+        batch: usize,
+    ) -> Result<[Duration; 2], RunError> {
+        let learned = learned(own);
+        let init = |device: &Device| RowModel::init(self(device), learned, device);
+        rehearse(learn, init, plan, device, batch)
+    }
+
+    fn serve(
+        &self,
+        (own, learn): (&TablesPlan, Learn),
+        coding: Coding,
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+    ) -> Result<Box<dyn Serving>, RunError> {
+        let fresh = RowModel::init(self(device), learned(own), device);
+        let model = load(fresh, plan, folder)?;
+        let data = own.data.clone();
+        Ok(Box::new(RowPredictor::new(
+            model,
+            data,
+            learn,
+            coding,
+            (plan.precision, device.clone()),
+        )))
+    }
+}

@@ -1,0 +1,197 @@
+//! A trained network that predicts the targets of a file's rows.
+
+use std::path::Path;
+
+use burn::tensor::activation::{sigmoid, softmax};
+use burn::tensor::{Device, FloatDType, Tensor};
+use updraft_data::{EncodedRows, RowEncoder, Table};
+use updraft_precision::Policy;
+use updraft_trainer::Unit;
+
+use super::data::too_far;
+use super::data_plan::{DataPlan, FilesPlan, Source};
+use super::learn::{Learn, Target, place_rows};
+use super::model::{RowModel, RowNetwork};
+use super::targets::TargetCode;
+use crate::error::RunError;
+use crate::task::{
+    ClassProbability, LabelProbability, Outcome, Predicted, PredictedTarget, PredictedValue,
+    Serving,
+};
+
+/// Rows of one forward pass, so that the memory of a large file is that of its rows alone.
+const ROWS_AT_ONCE: usize = 4096;
+
+/// How a run's features and targets are encoded.
+#[derive(Debug)]
+pub(super) struct Coding {
+    pub(super) encoder: RowEncoder,
+    pub(super) codes: Vec<TargetCode>,
+}
+
+/// A trained network with what its rows are encoded by.
+#[derive(Debug)]
+pub(super) struct RowPredictor<N> {
+    model: RowModel<N>,
+    data: DataPlan,
+    learn: Learn,
+    coding: Coding,
+    policy: Policy,
+    device: Device,
+}
+
+impl<N: RowNetwork> RowPredictor<N> {
+    pub(super) fn new(
+        model: RowModel<N>,
+        data: DataPlan,
+        learn: Learn,
+        coding: Coding,
+        (policy, device): (Policy, Device),
+    ) -> Self {
+        Self { model, data, learn, coding, policy, device }
+    }
+
+    /// The rows of a file, whose columns are found by their names in a header, or by their places
+    /// in a run whose own files have none.
+    fn read(&self, path: &Path) -> Result<Table, RunError> {
+        let mut schema = self.coding.encoder.schema().clone();
+        let delimiter = self.data.delimiter();
+        if let Source::Files(FilesPlan { columns: Some(columns), .. }) = &self.data.source {
+            let first = Table::first_record(path, delimiter)?;
+            schema.header = self.places(&first, columns, path)?;
+        }
+        Ok(Table::read(path, delimiter, schema)?)
+    }
+
+    /// The names of a file's columns where its first record is a row: all of the run's columns, or
+    /// those without the targets; `None` where it is a header.
+    fn places(
+        &self,
+        first: &[String],
+        columns: &[String],
+        path: &Path,
+    ) -> Result<Option<Vec<String>>, RunError> {
+        if first.iter().any(|field| columns.contains(field)) {
+            return Ok(None);
+        }
+        let is_target = |name: &String| self.learn.targets.iter().any(|one| one.column == *name);
+        let others: Vec<String> = columns.iter().filter(|name| !is_target(name)).cloned().collect();
+        if first.len() == columns.len() {
+            Ok(Some(columns.to_vec()))
+        } else if first.len() == others.len() {
+            Ok(Some(others))
+        } else {
+            let cause = format!(
+                "its first line names no column of the run and has {} fields, where a row has {} \
+                 or, without the targets, {}: the `data.columns` of the run's plan",
+                first.len(),
+                columns.len(),
+                others.len()
+            );
+            Err(RunError::Input { path: path.to_owned(), cause: cause.into() })
+        }
+    }
+
+    /// What the model says of some rows, one list a row.
+    fn predict_rows(
+        &self,
+        rows: &EncodedRows,
+        range: std::ops::Range<usize>,
+    ) -> Vec<Vec<PredictedTarget>> {
+        let classes = range.clone().flat_map(|row| rows.classes(row)).map(|&class| class as i32);
+        let numbers = range.clone().flat_map(|row| rows.numbers(row)).copied();
+        let input = (classes.collect(), numbers.collect());
+        let (classes, numbers) = place_rows(input, range.len(), &self.device);
+        let (outputs, _) = self.model.forward(classes, numbers.cast(self.policy.compute));
+        let mut predicted: Vec<Vec<PredictedTarget>> = vec![Vec::new(); range.len()];
+        let targets = self.learn.targets.iter().zip(&self.coding.codes).zip(outputs);
+        for ((target, code), outputs) in targets {
+            let outputs = outputs.cast(self.policy.output).cast(FloatDType::F32);
+            for (row, value) in values(target, code, &outputs).into_iter().enumerate() {
+                predicted[row].push(PredictedTarget { name: target.column.clone(), value });
+            }
+        }
+        predicted
+    }
+}
+
+/// What the outputs of a target say of each row.
+fn values(target: &Target, code: &TargetCode, outputs: &Tensor<2>) -> Vec<PredictedValue> {
+    match code {
+        TargetCode::Number { mean, std } => {
+            let numbers = target.number(outputs).into_data();
+            let unit = Unit::Of(target.column.clone().into());
+            let value = |number: f64| PredictedValue::Number {
+                value: number * std + mean,
+                unit: unit.clone(),
+            };
+            numbers.iter::<f64>().map(value).collect()
+        }
+        TargetCode::Classes { classes } | TargetCode::Ordered { classes } => {
+            let probabilities = softmax(target.class_logits(outputs), 1).into_data();
+            let probabilities: Vec<f32> = probabilities.iter().collect();
+            let row = |row: &[f32]| {
+                let pairs = classes.iter().zip(row);
+                let mut pairs: Vec<ClassProbability> = pairs
+                    .map(|(class, &probability)| ClassProbability {
+                        class: class.clone(),
+                        probability,
+                    })
+                    .collect();
+                pairs.sort_by(|a, b| b.probability.total_cmp(&a.probability));
+                PredictedValue::Classes(pairs)
+            };
+            probabilities.chunks_exact(classes.len()).map(row).collect()
+        }
+        TargetCode::Labels { labels, thresholds } => {
+            let probabilities: Vec<f32> = sigmoid(outputs.clone()).into_data().iter().collect();
+            let row = |row: &[f32]| {
+                let each = labels.iter().zip(row).zip(thresholds);
+                let each = each.map(|((label, &probability), threshold)| LabelProbability {
+                    label: label.clone(),
+                    probability,
+                    applies: probability >= *threshold,
+                });
+                PredictedValue::Labels(each.collect())
+            };
+            probabilities.chunks_exact(labels.len()).map(row).collect()
+        }
+    }
+}
+
+impl<N: RowNetwork> Serving for RowPredictor<N> {
+    fn classes(&self) -> &[String] {
+        &[]
+    }
+
+    /// Predicts every target of every row of a table, in the order of the rows.
+    fn predict(&self, path: &Path) -> Result<Vec<Predicted>, RunError> {
+        if !path.exists() {
+            let cause = std::io::Error::from(std::io::ErrorKind::NotFound);
+            return Err(RunError::io("read", path, cause));
+        }
+        let refuse = |cause: String| RunError::Input { path: path.to_owned(), cause: cause.into() };
+        let table = self.read(path)?;
+        let rows = self.coding.encoder.encode(&table)?;
+        for row in 0..rows.rows() {
+            if let Some(at) = rows.numbers(row).iter().position(|number| !number.is_finite()) {
+                return Err(refuse(too_far(&self.coding.encoder, at, &format!("row {}", row + 1))));
+            }
+        }
+        let mut predicted = Vec::with_capacity(rows.rows());
+        for start in (0..rows.rows()).step_by(ROWS_AT_ONCE) {
+            let end = rows.rows().min(start + ROWS_AT_ONCE);
+            for (row, targets) in (start..end).zip(self.predict_rows(&rows, start..end)) {
+                if !targets.iter().all(|target| target.value.is_finite()) {
+                    let cause = format!("the model's answer for row {} is not finite", row + 1);
+                    return Err(refuse(cause));
+                }
+                predicted.push(Predicted {
+                    sample: format!("{} row {}", path.display(), row + 1),
+                    outcome: Outcome::Targets(targets),
+                });
+            }
+        }
+        Ok(predicted)
+    }
+}

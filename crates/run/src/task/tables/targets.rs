@@ -1,0 +1,282 @@
+//! What a target's column means to the network, by what the training rows alone say.
+
+use serde::{Deserialize, Serialize};
+use updraft_data::Table;
+use updraft_models::Head;
+
+use super::loss::TargetLoss;
+use super::target_plan::{MissingTarget, TargetKind, TargetPlan};
+use crate::error::RunError;
+
+/// How a target is encoded; a run stores it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub(super) enum TargetCode {
+    /// A number, standardized.
+    Number { mean: f64, std: f64 },
+    /// A class by its position.
+    Classes { classes: Vec<String> },
+    /// The same from the lowest to the highest.
+    Ordered { classes: Vec<String> },
+    /// Labels by their position, each with the probability from which on it is predicted.
+    Labels { labels: Vec<String>, thresholds: Vec<f32> },
+}
+
+/// The values of a target in every row of a table.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum TargetValues {
+    /// A class each; `None` where it is missing.
+    Classes(Vec<Option<u32>>),
+    /// Standardized numbers; `None` where one is missing.
+    Numbers(Vec<Option<f32>>),
+    /// Zeros and ones, `labels` a row.
+    Labels { labels: usize, values: Vec<f32> },
+}
+
+/// Finds where a row of the table comes from: its file and line.
+pub(super) type PlaceOf<'a> = &'a dyn Fn(usize) -> String;
+
+impl TargetCode {
+    /// Learns how a target is encoded from the training rows.
+    pub(super) fn fit(
+        table: &Table,
+        (column, plan): (&str, &TargetPlan),
+        rows: &[usize],
+        place: PlaceOf<'_>,
+    ) -> Result<Self, RunError> {
+        let code = match plan.kind {
+            TargetKind::Number => Self::fit_number(table, column, rows)?,
+            TargetKind::Classes => Self::Classes { classes: words(table, column, rows)? },
+            TargetKind::Ordered => {
+                let classes = match &plan.classes {
+                    Some(classes) => classes.clone(),
+                    None => in_order(words(table, column, rows)?, column)?,
+                };
+                Self::Ordered { classes }
+            }
+            TargetKind::Labels => {
+                let mut labels: Vec<String> = Vec::new();
+                for &row in rows {
+                    labels.extend(table.labels(column, row)?.into_iter().map(str::to_owned));
+                }
+                labels.sort_unstable();
+                labels.dedup();
+                let thresholds = vec![0.5; labels.len()];
+                Self::Labels { labels, thresholds }
+            }
+        };
+        code.refuse_constant(table, column, rows, place)?;
+        Ok(code)
+    }
+
+    fn fit_number(table: &Table, column: &str, rows: &[usize]) -> Result<Self, RunError> {
+        let mut values = Vec::with_capacity(rows.len());
+        for &row in rows {
+            values.extend(table.number(column, row)?);
+        }
+        let count = values.len().max(1) as f64;
+        let mean = values.iter().map(|value| value / count).sum::<f64>();
+        let variance = values.iter().map(|value| (value - mean).powi(2) / count).sum::<f64>();
+        Ok(Self::Number { mean, std: variance.sqrt() })
+    }
+
+    /// Refuses a target of which there is nothing to learn.
+    fn refuse_constant(
+        &self,
+        table: &Table,
+        column: &str,
+        rows: &[usize],
+        place: PlaceOf<'_>,
+    ) -> Result<(), RunError> {
+        let refuse = |what: String| Err(RunError::Unusable { reason: what });
+        match self {
+            Self::Number { std, .. } if !(*std > 0.0 && std.is_finite()) => {
+                let first = rows.iter().find_map(|&row| table.number(column, row).ok().flatten());
+                match first {
+                    Some(first) if *std == 0.0 => refuse(format!(
+                        "the target `{column}` is {first} in every training row that has it: \
+                         nothing to learn"
+                    )),
+                    Some(_) => refuse(format!(
+                        "the values of the target `{column}` are too large to be scaled; change \
+                         their unit"
+                    )),
+                    None => refuse(missing_everywhere(column)),
+                }
+            }
+            Self::Classes { classes } | Self::Ordered { classes } if classes.len() < 2 => {
+                match classes.first() {
+                    Some(only) => refuse(format!(
+                        "the target `{column}` is `{only}` in every training row that has it: \
+                         nothing to learn"
+                    )),
+                    None => refuse(missing_everywhere(column)),
+                }
+            }
+            Self::Labels { labels, .. } if labels.is_empty() => refuse(format!(
+                "the target `{column}` has no label in any training row, the first of which is {}: \
+                 nothing to learn",
+                rows.first().map_or_else(String::new, |&row| place(row))
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// The target's values in every row.
+    ///
+    /// # Errors
+    /// [`RunError::Unusable`] with file and line for a value that is missing where the plan does not
+    /// skip it, and for a class or a label that no training row has.
+    pub(super) fn values(
+        &self,
+        table: &Table,
+        (column, plan): (&str, &TargetPlan),
+        place: PlaceOf<'_>,
+    ) -> Result<TargetValues, RunError> {
+        let rows = 0..table.rows();
+        let refuse_missing = |row| match plan.missing {
+            MissingTarget::Skip => Ok(None),
+            MissingTarget::Refuse => Err(RunError::Unusable {
+                reason: format!(
+                    "{}, column `{column}`: the target is missing; leave the row out, or set \
+                     `targets.{column}.missing` to \"skip\"",
+                    place(row)
+                ),
+            }),
+        };
+        let refuse_unknown = |row, word: &str, known: &[String]| RunError::Unusable {
+            reason: format!(
+                "{}, column `{column}`: `{word}` is not known from the training rows, which have \
+                 {}; correct it, or read it as one of them with `data.replace`",
+                place(row),
+                listed(known)
+            ),
+        };
+        match self {
+            Self::Number { mean, std } => {
+                let value = |row| match table.number(column, row)? {
+                    None => refuse_missing(row),
+                    Some(value) if (((value - mean) / std) as f32).is_finite() => {
+                        Ok(Some(((value - mean) / std) as f32))
+                    }
+                    Some(value) => Err(RunError::Unusable {
+                        reason: format!(
+                            "{}, column `{column}`: {value:e} is beyond what f32 holds; correct it \
+                             or change its unit",
+                            place(row)
+                        ),
+                    }),
+                };
+                Ok(TargetValues::Numbers(rows.map(value).collect::<Result<_, _>>()?))
+            }
+            Self::Classes { classes } | Self::Ordered { classes } => {
+                let class = |row| match table.word(column, row)? {
+                    None => refuse_missing(row).map(|_| None),
+                    Some(word) => match classes.iter().position(|class| class == word) {
+                        Some(class) => Ok(Some(class as u32)),
+                        None => Err(refuse_unknown(row, word, classes)),
+                    },
+                };
+                Ok(TargetValues::Classes(rows.map(class).collect::<Result<_, _>>()?))
+            }
+            Self::Labels { labels, .. } => {
+                let mut values = vec![0.0; labels.len() * table.rows()];
+                for row in rows {
+                    for label in table.labels(column, row)? {
+                        let Ok(at) = labels.binary_search_by(|known| known.as_str().cmp(label))
+                        else {
+                            return Err(refuse_unknown(row, label, labels));
+                        };
+                        values[row * labels.len() + at] = 1.0;
+                    }
+                }
+                Ok(TargetValues::Labels { labels: labels.len(), values })
+            }
+        }
+    }
+
+    /// What the network has for the target.
+    pub(super) fn head(&self, loss: &TargetLoss) -> Head {
+        match (self, loss) {
+            (Self::Number { .. }, TargetLoss::Quantile { quantiles }) => {
+                Head::Numbers(quantiles.len())
+            }
+            (Self::Number { .. }, _) => Head::Numbers(1),
+            (Self::Ordered { classes }, TargetLoss::Ordinal) => Head::Ordered(classes.len()),
+            (Self::Classes { classes } | Self::Ordered { classes }, _) => {
+                Head::Classes(classes.len())
+            }
+            (Self::Labels { labels, .. }, _) => Head::Labels(labels.len()),
+        }
+    }
+
+    /// In what it differs from another run's; a file's decimals may differ in the last digit.
+    pub(super) fn difference(&self, other: &Self, column: &str) -> Option<String> {
+        let near = |a: f64, b: f64| (a - b).abs() <= 1e-12 * a.abs().max(b.abs());
+        let is_same = match (self, other) {
+            (Self::Number { mean, std }, Self::Number { mean: other_mean, std: other_std }) => {
+                near(*mean, *other_mean) && near(*std, *other_std)
+            }
+            (Self::Labels { labels, .. }, Self::Labels { labels: others, .. }) => labels == others,
+            (own, other) => own == other,
+        };
+        (!is_same).then(|| format!("the training rows have other values of `{column}`"))
+    }
+}
+
+impl TargetValues {
+    /// How many rows of each class there are among the given ones; empty for other kinds.
+    pub(super) fn class_counts(&self, classes: usize, rows: &[usize]) -> Vec<u64> {
+        let mut counts = vec![0; classes];
+        if let Self::Classes(values) = self {
+            for &row in rows {
+                if let Some(class) = values[row] {
+                    counts[class as usize] += 1;
+                }
+            }
+        }
+        counts
+    }
+}
+
+fn missing_everywhere(column: &str) -> String {
+    format!("the target `{column}` is missing in every training row: nothing to learn")
+}
+
+/// The words of a column in the given rows, in alphabetical order.
+fn words(table: &Table, column: &str, rows: &[usize]) -> Result<Vec<String>, RunError> {
+    let mut found: Vec<&str> = Vec::new();
+    for &row in rows {
+        found.extend(table.word(column, row)?);
+    }
+    found.sort_unstable();
+    found.dedup();
+    Ok(found.into_iter().map(str::to_owned).collect())
+}
+
+/// Classes that are numbers, from the lowest to the highest.
+fn in_order(classes: Vec<String>, column: &str) -> Result<Vec<String>, RunError> {
+    let number = |class: &String| class.parse::<f64>().ok().filter(|number| number.is_finite());
+    let numbers: Option<Vec<f64>> = classes.iter().map(number).collect();
+    let Some(numbers) = numbers else {
+        let reason = format!(
+            "the classes of the target `{column}` are {}, not numbers: name their order in \
+             `targets.{column}.classes`",
+            listed(&classes)
+        );
+        return Err(RunError::Unusable { reason });
+    };
+    let mut pairs: Vec<(f64, String)> = numbers.into_iter().zip(classes).collect();
+    pairs.sort_by(|a, b| a.0.total_cmp(&b.0));
+    Ok(pairs.into_iter().map(|(_, class)| class).collect())
+}
+
+/// The first of a list, and how many more there are.
+fn listed(names: &[String]) -> String {
+    const MOST: usize = 12;
+    let shown = names[..names.len().min(MOST)].join("`, `");
+    match names.len().saturating_sub(MOST) {
+        0 => format!("`{shown}`"),
+        more => format!("`{shown}` and {more} more"),
+    }
+}

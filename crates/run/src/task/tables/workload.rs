@@ -1,0 +1,110 @@
+//! A network with its rows: what everything that trains and scores takes.
+
+use burn::tensor::Device;
+use serde_json::{Value, json};
+use updraft_data::Collate;
+
+use super::data::{ENCODER, TARGETS, TableData};
+use super::learn::Learn;
+use super::model::{RowModel, RowNetwork};
+use super::pictures::pictures;
+use super::rows::RowBatch;
+use super::target_plan::metric_name;
+use super::{TablesPlan, signature};
+use crate::config::Plan;
+use crate::error::RunError;
+use crate::folder::RunFolder;
+use crate::task::{About, Picture, StreamUse, Streams, Workload};
+
+/// A network with its rows.
+pub(super) struct Rows<N> {
+    pub(super) own: TablesPlan,
+    pub(super) data: TableData,
+    pub(super) learn: Learn,
+    /// The network's kind and shape.
+    pub(super) about: String,
+    pub(super) multiply_adds: u64,
+    /// Draws fresh parameters.
+    pub(super) init: Box<dyn Fn(&Device) -> RowModel<N>>,
+}
+
+impl<N: RowNetwork> Workload for Rows<N> {
+    type Model = RowModel<N>;
+    type Task = Learn;
+
+    fn task(&self) -> &Learn {
+        &self.learn
+    }
+
+    fn init(&self, device: &Device) -> RowModel<N> {
+        (self.init)(device)
+    }
+
+    fn streams(&self, plan: &Plan, _: StreamUse) -> Result<Streams<RowBatch>, RunError> {
+        let [train, test] = self.data.loaders(&plan.train, plan.seed)?;
+        Ok(Streams { train: Box::new(train), test: Box::new(test) })
+    }
+
+    fn about(&self) -> About {
+        let (train, test) = (self.data.train.len(), self.data.test.len());
+        let targets: Vec<&str> =
+            self.learn.targets.iter().map(|target| target.column.as_str()).collect();
+        let (categories, numbers) = (self.learn.categories, self.learn.numbers);
+        About {
+            data: format!(
+                "{train} training and {test} test rows, {categories} categories and {numbers} \
+                 numbers to `{}`",
+                targets.join("`, `")
+            ),
+            model: self.about.clone(),
+            samples: "rows",
+            short: "rows",
+            notes: self.data.notes.clone(),
+            train_samples: train,
+            test_samples: test,
+        }
+    }
+
+    fn signature(&self) -> Value {
+        signature(&self.data.features(), &self.learn)
+    }
+
+    fn write(&self, folder: &RunFolder) -> Result<(), RunError> {
+        folder.write_json(ENCODER, &self.data.encoder)?;
+        folder.write_json(TARGETS, &self.data.codes)
+    }
+
+    fn check(&self, folder: &RunFolder) -> Result<(), RunError> {
+        self.data.check(folder, &self.own.targets)
+    }
+
+    fn multiply_adds(&self, _: &RowModel<N>) -> Result<u64, &'static str> {
+        Ok(self.multiply_adds)
+    }
+
+    fn epoch_fields(&self, model: &RowModel<N>) -> Vec<(&'static str, Value)> {
+        let Some(weights) = model.loss_weights() else { return Vec::new() };
+        let names = self.learn.targets.iter().map(|target| metric_name(&target.column));
+        let weights = names.zip(weights).map(|(name, weight)| (name, json!(weight)));
+        vec![("target_weights", Value::Object(weights.collect()))]
+    }
+
+    fn curves(&self, model: &RowModel<N>) -> Vec<(String, Vec<(String, String)>)> {
+        if model.loss_weights().is_none() {
+            return Vec::new();
+        }
+        let curve = |name: String| (name.clone(), format!("/target_weights/{name}"));
+        let names = self.learn.targets.iter().map(|target| metric_name(&target.column));
+        vec![("Factors of the losses".to_owned(), names.map(curve).collect())]
+    }
+
+    fn pictures(
+        &self,
+        plan: &Plan,
+        model: &RowModel<N>,
+        device: &Device,
+    ) -> Result<Vec<Picture>, RunError> {
+        let [_, test] = self.data.loaders(&plan.train, plan.seed)?;
+        pictures((&self.learn, &self.data.codes), model, plan.precision, &test, device)
+    }
+}
