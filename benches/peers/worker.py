@@ -20,12 +20,13 @@ def serve(prepare):
     # Libraries print; only answers may reach the runner.
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    running = folder = None
+    running = folder = base = None
     for line in sys.stdin:
         request = json.loads(line)
         try:
             if request["ask"] == "prepare":
                 folder = request["folder"]
+                base = resident_bytes()
                 once, outputs, about = prepare(
                     request["problem"], request["strategy"], folder, request["threads"]
                 )
@@ -37,7 +38,7 @@ def serve(prepare):
                     np.asarray(values, dtype="<f8").tofile(os.path.join(folder, name + ".f64"))
                 answer = {"answer": "proved", "outputs": sorted(results)}
             else:
-                answer = repeat(running[0], request["times"])
+                answer = repeat(running[0], request["times"]) | {"base_bytes": base}
         except Exception as error:  # any failure of a peer is an answer
             answer = {"answer": "failed", "reason": f"{type(error).__name__}: {error}"}
         answers.write(json.dumps(answer) + "\n")
@@ -57,6 +58,15 @@ def processor_ns():
             continue
         total += sum(map(int, ticks)) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
     return total
+
+
+def resident_bytes():
+    """What this process holds now; `None` on systems that do not tell."""
+    try:
+        with open("/proc/self/statm") as statm:
+            return int(statm.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return None
 
 
 def repeat(once, times):

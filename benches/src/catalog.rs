@@ -5,6 +5,7 @@ use crate::network::Network;
 use crate::problem::batch_norm::BatchNorm;
 use crate::problem::calibrate::{Calibrate, Method};
 use crate::problem::conv2d::{Conv2d, ConvPass};
+use crate::problem::conv3d::Conv3d;
 use crate::problem::decode::Decode;
 use crate::problem::gather::Gather;
 use crate::problem::int8_network::{Int8Network, Shape};
@@ -15,8 +16,12 @@ use crate::problem::matmul::{Matmul, Number};
 use crate::problem::optimizer::OptimizerStep;
 use crate::problem::photos::Photos;
 use crate::problem::read_table::{ReadTable, Reading};
+use crate::problem::sliding::Sliding;
 use crate::problem::train_step::TrainStep;
+use crate::problem::unet::UNetPass;
+use crate::problem::volume_layer::{LayerKind, VolumeLayer};
 use crate::problem::{Pass, Problem};
+use crate::volume_network::VolumeNetwork;
 
 /// A problem with the sentence that explains it.
 #[derive(Debug, Clone)]
@@ -88,6 +93,43 @@ const INT8_PRODUCTS: [([usize; 3], &str); 5] = [
     ([1, 1024, 1024], "one sample through a wide layer"),
 ];
 
+/// Batch, channels, side, kernel and stride of a convolution of volumes; single gradients are
+/// computed of the first three.
+const VOLUME_CONVOLUTIONS: [(usize, [usize; 2], usize, [usize; 2], &str); 7] = [
+    (2, [16, 16], 64, [3, 1], "a U-Net's finest level"),
+    (2, [32, 16], 64, [3, 1], "the decoder's finest level"),
+    (2, [32, 32], 32, [3, 1], "a U-Net's second level"),
+    (2, [1, 16], 64, [3, 1], "a U-Net's first layer"),
+    (2, [16, 32], 64, [3, 2], "the way into a U-Net's second level"),
+    (2, [16, 32], 64, [1, 2], "the shortcut into a U-Net's second level"),
+    (2, [64, 64], 16, [3, 1], "a U-Net's coarsest level"),
+];
+
+/// The other layers of a U-Net: kind, axes, batch, channels and side.
+const VOLUME_LAYERS: [(LayerKind, usize, usize, [usize; 2], usize, &str); 8] = [
+    (LayerKind::ConvTranspose, 3, 2, [64, 32], 16, "up to a U-Net's second level"),
+    (LayerKind::ConvTranspose, 3, 2, [32, 16], 32, "up to a U-Net's finest level"),
+    (LayerKind::ConvTranspose, 2, 8, [32, 16], 128, "the same of images"),
+    (LayerKind::InstanceNorm, 3, 2, [16, 16], 64, "a U-Net's finest level, then leaky ReLU"),
+    (LayerKind::MaxPool, 3, 2, [16, 16], 64, "the maximum of 2 × 2 × 2 voxels"),
+    (LayerKind::AvgPool, 3, 2, [16, 16], 64, "the average of 2 × 2 × 2 voxels"),
+    (LayerKind::Resize, 3, 2, [16, 16], 32, "linear interpolation to double sides"),
+    (LayerKind::Resize, 2, 8, [16, 16], 128, "the same of images"),
+];
+
+/// A U-Net's axes, batch and side.
+const UNETS: [(usize, usize, usize, &str); 3] = [
+    (3, 2, 64, "a U-Net of volumes"),
+    (3, 8, 32, "the same on more and smaller volumes"),
+    (2, 8, 256, "a U-Net of images"),
+];
+
+/// Axes, side, window and batch of windows.
+const SLIDINGS: [(usize, usize, usize, usize, &str); 2] = [
+    (3, 112, 64, 2, "a volume by windows that overlap by a quarter"),
+    (2, 512, 128, 4, "a picture by windows that overlap by a quarter"),
+];
+
 /// Every entry, in the order of the list.
 pub(crate) fn entries() -> Vec<Entry> {
     let mut entries = Vec::new();
@@ -127,6 +169,7 @@ pub(crate) fn entries() -> Vec<Entry> {
             add(Problem::KanConv(KanConv { batch, channels, side, intervals, pass }), about);
         }
     }
+    add_volumes(&mut add);
     for batch in [16, 64, 256] {
         let about = "a training step of configs/cifar10.toml's network";
         add(Problem::TrainStep(TrainStep { network: CIFAR10, batch }), about);
@@ -182,6 +225,37 @@ pub(crate) fn entries() -> Vec<Entry> {
         add(Problem::Calibrate(Calibrate { shape: narrow, images: 512, method }), about);
     }
     entries
+}
+
+/// Layers and networks of volumes.
+fn add_volumes(add: &mut impl FnMut(Problem, &'static str)) {
+    let passes =
+        [ConvPass::Forward, ConvPass::Training, ConvPass::InputGradient, ConvPass::WeightGradient];
+    for pass in passes {
+        let count = if pass.is_on_tensors() { VOLUME_CONVOLUTIONS.len() } else { 3 };
+        for (batch, channels, side, [kernel, stride], about) in &VOLUME_CONVOLUTIONS[..count] {
+            let (batch, channels, sides) = (*batch, *channels, [*side; 3]);
+            let (kernel, stride) = (*kernel, *stride);
+            add(Problem::Conv3d(Conv3d { batch, channels, sides, kernel, stride, pass }), about);
+        }
+    }
+    for pass in [Pass::Forward, Pass::Training] {
+        for (layer, axes, batch, channels, side, about) in VOLUME_LAYERS {
+            let layer = VolumeLayer { layer, axes, batch, channels, side, pass };
+            add(Problem::VolumeLayer(layer), about);
+        }
+    }
+    let filters = [16, 32, 64];
+    for pass in [Pass::Training, Pass::Forward] {
+        for (axes, batch, side, about) in UNETS {
+            let network = VolumeNetwork { axes, filters };
+            add(Problem::UNet(UNetPass { network, batch, side, pass }), about);
+        }
+    }
+    for (axes, side, window, batch, about) in SLIDINGS {
+        let network = VolumeNetwork { axes, filters };
+        add(Problem::Sliding(Sliding { network, side, window, batch }), about);
+    }
 }
 
 /// The entries that a filter selects: all whose id contains it, or that match its `*`.

@@ -45,6 +45,7 @@ pub(crate) struct Elapsed {
     pub(crate) wall_ns: u64,
     pub(crate) cpu_ns: u64,
     pub(crate) peak_bytes: Option<u64>,
+    pub(crate) base_bytes: Option<u64>,
 }
 
 impl Worker {
@@ -96,8 +97,8 @@ impl Worker {
     /// Computes so many times.
     pub(crate) fn repeat(&mut self, times: u64) -> Result<Elapsed> {
         match self.ask(&Request::Repeat { times })? {
-            Answer::Repeated { wall_ns, cpu_ns, peak_bytes } => {
-                Ok(Elapsed { wall_ns, cpu_ns, peak_bytes })
+            Answer::Repeated { wall_ns, cpu_ns, peak_bytes, base_bytes } => {
+                Ok(Elapsed { wall_ns, cpu_ns, peak_bytes, base_bytes })
             }
             other => bail!("answered {other:?} to a repetition"),
         }

@@ -41,6 +41,7 @@ pub(crate) fn run(cpu: &str, strategies: &[(&str, Role, Option<f64>)]) -> Record
             wall_ns: vec![ns],
             cpu_ns: vec![1.0],
             peak_bytes: None,
+            base_bytes: None,
         }),
     });
     let measured = Measured {

@@ -19,6 +19,7 @@ mod report;
 mod statistics;
 mod strategy;
 mod table;
+mod volume_network;
 mod worker;
 
 use std::collections::BTreeSet;

@@ -72,6 +72,9 @@ pub(crate) struct Timing {
     pub(crate) cpu_ns: Vec<f64>,
     /// The most memory that the process held.
     pub(crate) peak_bytes: Option<u64>,
+    /// What the process held before the problem was made ready.
+    #[serde(default)]
+    pub(crate) base_bytes: Option<u64>,
 }
 
 impl Timing {
@@ -79,6 +82,11 @@ impl Timing {
     fn has_enough(&self) -> bool {
         let taken_ns = self.wall_ns.iter().sum::<f64>() * self.repetitions as f64;
         self.wall_ns.len() >= FEWEST_SAMPLES && taken_ns >= LONG.as_nanos() as f64
+    }
+
+    /// What the problem and its computation took at most, in bytes.
+    pub(crate) fn taken_bytes(&self) -> Option<u64> {
+        Some(self.peak_bytes?.saturating_sub(self.base_bytes?))
     }
 
     /// The samples of the clock that counts: the processor's where one thread computes, the
@@ -202,6 +210,7 @@ impl Turn {
             wall_ns: Vec::new(),
             cpu_ns: Vec::new(),
             peak_bytes: None,
+            base_bytes: None,
         };
         Ok(Self { worker, timing, warms_up })
     }
@@ -216,7 +225,7 @@ impl Turn {
         let repetitions = self.timing.repetitions as f64;
         self.timing.wall_ns.push(elapsed.wall_ns as f64 / repetitions);
         self.timing.cpu_ns.push(elapsed.cpu_ns as f64 / repetitions);
-        self.timing.peak_bytes = elapsed.peak_bytes;
+        (self.timing.peak_bytes, self.timing.base_bytes) = (elapsed.peak_bytes, elapsed.base_bytes);
         Ok(())
     }
 }
@@ -233,6 +242,7 @@ mod tests {
             wall_ns: vec![each.as_nanos() as f64 / 2.0; samples],
             cpu_ns: Vec::new(),
             peak_bytes: None,
+            base_bytes: None,
         };
         let slow = Duration::from_secs(6);
         assert!(!after(2, slow).has_enough() && after(3, slow).has_enough());

@@ -37,7 +37,14 @@ pub(crate) enum Answer {
     /// The results are written under these names.
     Proved { outputs: Vec<String> },
     /// The repetitions took so long on the monotonic clock and on all threads' processor clocks.
-    Repeated { wall_ns: u64, cpu_ns: u64, peak_bytes: Option<u64> },
+    Repeated {
+        wall_ns: u64,
+        cpu_ns: u64,
+        peak_bytes: Option<u64>,
+        /// What the program held before the problem was made ready.
+        #[serde(default)]
+        base_bytes: Option<u64>,
+    },
     /// It cannot be done here.
     Failed { reason: String },
 }

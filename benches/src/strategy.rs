@@ -99,6 +99,9 @@ pub(crate) const KAN_PACKED: &str = "packed";
 /// The name of the convolutions that compute every product where ours would leave some out.
 pub(crate) const DIRECT: &str = "direct";
 
+/// The training step that computes activations a second time.
+pub(crate) const RECOMPUTE: &str = "recompute";
+
 /// A plain linear layer of a KAN layer's expanded width.
 pub(crate) const EXPANDED_LINEAR: &str = "pytorch-linear";
 
@@ -115,11 +118,14 @@ const KAN_CONV_PEERS: [&str; 5] =
 /// Who computes KAN layers elsewhere; two of them compute what people take in their place.
 const KAN_PEERS: [&str; 5] = ["pytorch", "pytorch-compiled", GAUSSIANS, EXPANDED_LINEAR, "pykan"];
 
+/// Who computes layers and networks of volumes elsewhere.
+const VOLUME_PEERS: [&str; 3] = ["pytorch", "pytorch-channels-last", "pytorch-compiled"];
+
 /// The strategies of this build for a problem.
 pub(crate) fn ours(problem: &Problem) -> Vec<Strategy> {
     let here = |id: &str, role| Strategy { id: id.to_owned(), role, host: Host::Here };
     let paths = sets(problem);
-    let has_kernels = !paths.is_empty();
+    let has_kernels = !paths.is_empty() || is_ours_on_tensors(problem);
     let mut strategies = Vec::new();
     if has_kernels || !is_on_tensors(problem) {
         strategies.push(here("updraft", Role::Dispatched));
@@ -132,6 +138,9 @@ pub(crate) fn ours(problem: &Problem) -> Vec<Strategy> {
     }
     if matches!(problem, Problem::Conv2d(of) if of.is_winograd()) {
         strategies.push(here(&format!("updraft-{DIRECT}"), Role::Variant));
+    }
+    if matches!(problem, Problem::UNet(of) if of.pass == Pass::Training) {
+        strategies.push(here(&format!("updraft-{RECOMPUTE}"), Role::Variant));
     }
     if matches!(problem, Problem::Int8Network(_)) {
         strategies.push(here(&format!("updraft-{FLOATS}"), Role::Variant));
@@ -168,19 +177,27 @@ fn gpus() -> &'static [String] {
 
 /// What another build of ours picks for a problem.
 pub(crate) fn variant(problem: &Problem, id: &str, program: &std::path::Path) -> Strategy {
-    let is_burns = sets(problem).is_empty() && is_on_tensors(problem);
+    let is_burns =
+        sets(problem).is_empty() && is_on_tensors(problem) && !is_ours_on_tensors(problem);
     let picks = if is_burns { "flex" } else { "updraft" };
     let host = Host::Build { program: program.to_owned(), picks };
     Strategy { id: id.to_owned(), role: Role::Variant, host }
+}
+
+/// Whether we have an operation on burn's tensors for a problem, and no kernels on slices for it.
+fn is_ours_on_tensors(problem: &Problem) -> bool {
+    matches!(problem, Problem::VolumeLayer(_))
 }
 
 /// The instruction sets that our kernels compute a problem with as it is on this CPU, fastest first.
 fn sets(problem: &Problem) -> Vec<&'static str> {
     let there = |isas: &'static [Isa]| isas.iter().rev().filter(|isa| isa.is_available());
     match problem {
-        Problem::Conv2d(_) | Problem::BatchNorm(_) | Problem::KanLayer(_) | Problem::KanConv(_) => {
-            there(&Isa::BASES).map(|isa| isa.name()).collect()
-        }
+        Problem::Conv2d(_)
+        | Problem::Conv3d(_)
+        | Problem::BatchNorm(_)
+        | Problem::KanLayer(_)
+        | Problem::KanConv(_) => there(&Isa::BASES).map(|isa| isa.name()).collect(),
         Problem::Int8Product(_) => there(&Isa::DOTS).map(|isa| isa.name()).collect(),
         // A batch of images takes the portable kernels seconds; every other set is proved by them.
         Problem::Int8Network(_) => {
@@ -194,6 +211,7 @@ fn sets(problem: &Problem) -> Vec<&'static str> {
 fn is_on_tensors(problem: &Problem) -> bool {
     match problem {
         Problem::Conv2d(convolution) => convolution.pass.is_on_tensors(),
+        Problem::Conv3d(convolution) => convolution.pass.is_on_tensors(),
         Problem::Calibrate(_) => false,
         _ => true,
     }
@@ -215,6 +233,12 @@ pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
     let candle = || package("candle", "candle");
     let both_layouts = || vec![python("pytorch"), python("pytorch-channels-last")];
     match problem {
+        Problem::Conv3d(_) if !is_on_tensors(problem) => {
+            VOLUME_PEERS[..2].iter().map(|id| of(id, "volumes.py")).collect()
+        }
+        Problem::Conv3d(_) | Problem::VolumeLayer(_) | Problem::UNet(_) | Problem::Sliding(_) => {
+            VOLUME_PEERS.map(|id| of(id, "volumes.py")).to_vec()
+        }
         Problem::Conv2d(_) if !is_on_tensors(problem) => both_layouts(),
         Problem::Conv2d(_) | Problem::BatchNorm(_) | Problem::TrainStep(_) => {
             both_layouts().into_iter().chain([candle()]).collect()
@@ -247,7 +271,7 @@ pub(crate) fn open(id: &str) -> Result<(Device, Kernels, String)> {
         Some("") => ("flex", Kernels::Ours),
         Some(rest) => {
             let names = Isa::ALL.map(Isa::name).into_iter();
-            let mut names = names.chain([KAN_PACKED, KAN_INT8, FLOATS, DIRECT]);
+            let mut names = names.chain([KAN_PACKED, KAN_INT8, FLOATS, DIRECT, RECOMPUTE]);
             let name = names.find(|name| rest.strip_prefix('-') == Some(name));
             ("flex", Kernels::Forced(name.with_context(|| format!("no strategy `{id}`"))?))
         }
@@ -271,6 +295,7 @@ pub(crate) fn open(id: &str) -> Result<(Device, Kernels, String)> {
         Kernels::Forced(KAN_PACKED) => {
             format!("our layer, its weights laid out before: {}", detected.base())
         }
+        Kernels::Forced(RECOMPUTE) => "our step, activations computed a second time".to_owned(),
         Kernels::Forced(FLOATS) => format!("our layers in f32: {}", detected.base()),
         Kernels::Forced(isa) => format!("our kernels on slices, {isa}"),
     };

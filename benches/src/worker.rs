@@ -28,6 +28,8 @@ pub(crate) fn serve() -> Result<()> {
 
 struct Prepared {
     running: Box<dyn Repeat>,
+    /// What the program held before.
+    base_bytes: Option<u64>,
     folder: PathBuf,
 }
 
@@ -39,9 +41,10 @@ fn answer(request: Request, prepared: &mut Option<Prepared>) -> Result<Answer> {
     match request {
         Request::Prepare { problem, strategy, folder, threads } => {
             let (device, kernels, about) = strategy::open(&strategy)?;
+            let base_bytes = updraft_device::memory().resident_bytes;
             let site = Site { device, kernels, threads, folder: folder.clone() };
             let running = problem.task().on_burn(&site)?;
-            *prepared = Some(Prepared { running, folder });
+            *prepared = Some(Prepared { running, base_bytes, folder });
             Ok(Answer::Prepared { about })
         }
         Request::Prove => {
@@ -53,9 +56,10 @@ fn answer(request: Request, prepared: &mut Option<Prepared>) -> Result<Answer> {
         Request::Repeat { times } => {
             let mut ready = ready(prepared)?;
             let (wall_ns, cpu_ns) = clock::time(times, || ready.running.once())?;
+            let base_bytes = ready.base_bytes;
             *prepared = Some(ready);
             let peak_bytes = updraft_device::memory().peak_resident_bytes;
-            Ok(Answer::Repeated { wall_ns, cpu_ns, peak_bytes })
+            Ok(Answer::Repeated { wall_ns, cpu_ns, peak_bytes, base_bytes })
         }
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod batch_norm;
 pub(crate) mod calibrate;
 pub(crate) mod conv2d;
+pub(crate) mod conv3d;
 pub(crate) mod decode;
 pub(crate) mod gather;
 pub(crate) mod int8_network;
@@ -10,11 +11,15 @@ pub(crate) mod int8_product;
 pub(crate) mod kan_beside;
 pub(crate) mod kan_conv;
 pub(crate) mod kan_layer;
+pub(crate) mod layer_pass;
 pub(crate) mod matmul;
 pub(crate) mod optimizer;
 pub(crate) mod photos;
 pub(crate) mod read_table;
+pub(crate) mod sliding;
 pub(crate) mod train_step;
+pub(crate) mod unet;
+pub(crate) mod volume_layer;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -44,6 +49,10 @@ pub(crate) enum Problem {
     Int8Product(int8_product::Int8Product),
     Int8Network(int8_network::Int8Network),
     Calibrate(calibrate::Calibrate),
+    Conv3d(conv3d::Conv3d),
+    VolumeLayer(volume_layer::VolumeLayer),
+    UNet(unet::UNetPass),
+    Sliding(sliding::Sliding),
 }
 
 impl Problem {
@@ -64,6 +73,10 @@ impl Problem {
             Self::Int8Product(task) => task,
             Self::Int8Network(task) => task,
             Self::Calibrate(task) => task,
+            Self::Conv3d(task) => task,
+            Self::VolumeLayer(task) => task,
+            Self::UNet(task) => task,
+            Self::Sliding(task) => task,
         }
     }
 }
@@ -118,6 +131,11 @@ pub(crate) trait Task {
     /// The numbers it is defined on; other strategies may compute the same in others.
     fn arithmetic(&self) -> Arithmetic {
         Arithmetic::F32
+    }
+
+    /// Whether the memory that strategies take is told beside their times.
+    fn tells_memory(&self) -> bool {
+        false
     }
 
     /// Writes what the computation reads from files.

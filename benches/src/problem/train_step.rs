@@ -169,7 +169,8 @@ impl Repeat for OnBurn {
     }
 }
 
-struct ToF64;
+/// Every parameter in f64.
+pub(crate) struct ToF64;
 
 impl ModuleMapper for ToF64 {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {

@@ -1,0 +1,302 @@
+//! A U-Net: one training step, or inference without a graph.
+
+use anyhow::{Result, ensure};
+use burn::module::{Module, ModuleDisplay};
+use burn::optim::{GradientsParams, ModuleOptimizer};
+use burn::tensor::{DType, Device, Tensor, TensorData};
+use serde::{Deserialize, Serialize};
+use updraft_models::{SpatialLayers, UNet};
+use updraft_trainer::{
+    Losses, OptimizerConfig, SegmentedPass, Segments, StepAt, StepContext, StepSettings,
+    StreamError, mean_squared_error, train_step,
+};
+
+use crate::formula;
+use crate::problem::optimizer::{LEARNING_RATE, WEIGHT_DECAY};
+use crate::problem::train_step::ToF64;
+use crate::problem::{Outputs, Pass, Problem, Repeat, Site, Task, Work, numbers};
+use crate::strategy::{Kernels, RECOMPUTE};
+use crate::volume_network::{EitherNet, VolumeNetwork};
+
+/// The steps that a proof makes: the last losses depend on every gradient before.
+const PROVED_STEPS: usize = 3;
+
+/// A U-Net on images or volumes by formula, f32: inference, or a step with the mean squared error
+/// and `AdamW`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct UNetPass {
+    pub(crate) network: VolumeNetwork,
+    pub(crate) batch: usize,
+    /// Every side of the input.
+    pub(crate) side: usize,
+    pub(crate) pass: Pass,
+}
+
+impl UNetPass {
+    fn count(&self) -> usize {
+        self.batch * self.side.pow(self.network.axes as u32)
+    }
+
+    /// Input and target, each `[batch, 1, …sides]`.
+    fn tensors<const D: usize>(&self, device: &Device, dtype: DType) -> [Tensor<D>; 2] {
+        let mut shape = [self.side; D];
+        (shape[0], shape[1]) = (self.batch, 1);
+        ["images", "targets"].map(|name| {
+            let values = formula::tensor(name, self.count(), 1.7);
+            let data = TensorData::new(values, shape).convert_dtype(dtype);
+            Tensor::from_data(data, (device, dtype))
+        })
+    }
+
+    fn prepared<C, U, const D: usize>(
+        &self,
+        model: UNet<C, U>,
+        device: Device,
+        in_segments: bool,
+    ) -> Box<dyn Repeat>
+    where
+        C: SpatialLayers<D, Transposed = U> + ModuleDisplay + 'static,
+        U: Module + ModuleDisplay + 'static,
+    {
+        let [images, targets] = self.tensors(&device, DType::F32);
+        match self.pass {
+            Pass::Forward => Box::new(Inference { model, images, device }),
+            Pass::Training => Box::new(Step {
+                task: Restore { segments: model.segments(), side: self.side },
+                model: Some(model),
+                optimizer: optimizer(),
+                images,
+                targets,
+                settings: StepSettings { in_segments, ..StepSettings::default() },
+                device,
+                step: 0,
+            }),
+        }
+    }
+
+    fn reference_of<C, U, const D: usize>(&self, model: UNet<C, U>, device: &Device) -> Outputs
+    where
+        C: SpatialLayers<D, Transposed = U> + ModuleDisplay,
+        U: Module + ModuleDisplay,
+    {
+        let mut model = model.map(&mut ToF64);
+        let [images, targets] = self.tensors::<D>(device, DType::F64);
+        if self.pass == Pass::Forward {
+            return Outputs::from([("y".to_owned(), numbers(model.forward(images)))]);
+        }
+        let mut optimizer = optimizer();
+        let mut losses = Vec::new();
+        for _ in 0..PROVED_STEPS {
+            let loss = (model.forward(images.clone()) - targets.clone()).powi_scalar(2).mean();
+            losses.extend(numbers(loss.clone().inner()));
+            let gradients = GradientsParams::from_grads(loss.backward(), &model);
+            model = optimizer.step(LEARNING_RATE, model, gradients);
+        }
+        Outputs::from([("losses".to_owned(), losses)])
+    }
+
+    fn device(&self, device: &Device) -> Device {
+        match self.pass {
+            Pass::Forward => device.clone(),
+            Pass::Training => device.clone().autodiff(),
+        }
+    }
+}
+
+fn optimizer() -> ModuleOptimizer {
+    OptimizerConfig::Adamw { weight_decay: WEIGHT_DECAY }.init()
+}
+
+impl Task for UNetPass {
+    fn id(&self) -> String {
+        let Self { network, batch, side, pass } = self;
+        let pass = if *pass == Pass::Forward { "inference" } else { "training" };
+        format!("unet/{pass}-{}-b{batch}-{side}px", network.id())
+    }
+
+    fn small(&self) -> Problem {
+        let network = self.network.small();
+        Problem::UNet(Self { network, batch: 2, side: 12, pass: self.pass })
+    }
+
+    fn work(&self) -> Work {
+        let passes = if self.pass == Pass::Training { 3 } else { 1 };
+        let products = self.batch as u64 * self.network.multiply_adds(self.side);
+        Work {
+            operations: Some(2 * passes * products),
+            bytes: None,
+            samples: Some(self.batch as u64),
+        }
+    }
+
+    /// The same network in f64 on flex, where burn's own operations compute it.
+    fn reference(&self) -> Result<Outputs> {
+        let device = self.device(&Device::flex());
+        Ok(match self.network.on_burn(&device)? {
+            EitherNet::Images(model) => self.reference_of(model, &device),
+            EitherNet::Volumes(model) => self.reference_of(model, &device),
+        })
+    }
+
+    fn tolerance(&self) -> f64 {
+        1e-4
+    }
+
+    fn tells_memory(&self) -> bool {
+        true
+    }
+
+    fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {
+        let in_segments = match site.kernels {
+            Kernels::Forced(RECOMPUTE) => true,
+            Kernels::Burn => false,
+            other => anyhow::bail!("a U-Net has no strategy {other:?}"),
+        };
+        ensure!(
+            !in_segments || self.pass == Pass::Training,
+            "inference keeps no activations to compute again"
+        );
+        let device = self.device(&site.device);
+        Ok(match self.network.on_burn(&device)? {
+            EitherNet::Images(model) => self.prepared(model, device, in_segments),
+            EitherNet::Volumes(model) => self.prepared(model, device, in_segments),
+        })
+    }
+}
+
+/// The mean squared error of images or volumes.
+struct Restore<const D: usize> {
+    segments: usize,
+    side: usize,
+}
+
+impl<C, U, const D: usize> updraft_trainer::Task<UNet<C, U>> for Restore<D>
+where
+    C: SpatialLayers<D, Transposed = U> + ModuleDisplay,
+    U: Module + ModuleDisplay,
+{
+    /// The tensors themselves: they are on the device once and for all.
+    type Batch = (Tensor<D>, Tensor<D>);
+    type Input = Tensor<D>;
+    type Target = Tensor<D>;
+    type Output = Tensor<D>;
+    type Score = ();
+
+    fn place(&self, batch: Self::Batch, _: &Device) -> Result<Self::Batch, StreamError> {
+        Ok(batch)
+    }
+
+    fn forward(&self, model: &UNet<C, U>, images: Tensor<D>, _: &StepContext) -> Tensor<D> {
+        model.forward(images)
+    }
+
+    fn loss(&self, output: &Tensor<D>, targets: &Tensor<D>) -> Losses {
+        mean_squared_error(output.clone(), targets.clone()).into()
+    }
+
+    fn samples(&self, targets: &Tensor<D>) -> usize {
+        targets.dims()[0]
+    }
+
+    fn example(&self, batch: usize, device: &Device) -> Self::Batch {
+        let mut shape = [self.side; D];
+        (shape[0], shape[1]) = (batch, 1);
+        (Tensor::ones(shape, device), Tensor::zeros(shape, device))
+    }
+
+    fn segments(
+        &self,
+    ) -> Result<&dyn SegmentedPass<UNet<C, U>, Tensor<D>, Tensor<D>>, &'static str> {
+        Ok(self)
+    }
+}
+
+impl<C, U, const D: usize> SegmentedPass<UNet<C, U>, Tensor<D>, Tensor<D>> for Restore<D>
+where
+    C: SpatialLayers<D, Transposed = U> + ModuleDisplay,
+    U: Module + ModuleDisplay,
+{
+    fn backward(
+        &self,
+        model: &UNet<C, U>,
+        input: Tensor<D>,
+        loss: &mut dyn FnMut(Tensor<D>) -> Tensor<1>,
+        seed: u64,
+    ) -> GradientsParams {
+        let segments = Segments {
+            count: self.segments,
+            enter: &|model: &UNet<C, U>, images| model.enter(images),
+            segment: &|model: &UNet<C, U>, index, flow| model.segment(index, flow),
+            leave: &|model: &UNet<C, U>, flow| model.leave(flow),
+        };
+        segments.backward(model, input, loss, seed)
+    }
+}
+
+struct Inference<C: Module, U: Module, const D: usize> {
+    model: UNet<C, U>,
+    images: Tensor<D>,
+    device: Device,
+}
+
+impl<C, U, const D: usize> Repeat for Inference<C, U, D>
+where
+    C: SpatialLayers<D, Transposed = U> + ModuleDisplay,
+    U: Module + ModuleDisplay,
+{
+    fn once(&mut self) -> Result<()> {
+        std::hint::black_box(self.model.forward(self.images.clone()));
+        self.device.sync()?;
+        Ok(())
+    }
+
+    fn outputs(&mut self) -> Result<Outputs> {
+        let y = self.model.forward(self.images.clone());
+        Ok(Outputs::from([("y".to_owned(), numbers(y))]))
+    }
+}
+
+struct Step<C: Module, U: Module, const D: usize> {
+    task: Restore<D>,
+    model: Option<UNet<C, U>>,
+    optimizer: ModuleOptimizer,
+    images: Tensor<D>,
+    targets: Tensor<D>,
+    settings: StepSettings,
+    device: Device,
+    step: u64,
+}
+
+impl<C, U, const D: usize> Step<C, U, D>
+where
+    C: SpatialLayers<D, Transposed = U> + ModuleDisplay,
+    U: Module + ModuleDisplay,
+{
+    fn step(&mut self) -> Result<f64> {
+        let model = self.model.take().expect("a step gives the model back");
+        let batch = (self.images.clone(), self.targets.clone());
+        let at = StepAt { epoch: 0, step: self.step, learning_rate: LEARNING_RATE, seed: 0 };
+        let (model, outcome) =
+            train_step(&self.task, model, &mut self.optimizer, batch, &self.settings, at)?;
+        self.step += 1;
+        self.model = Some(model);
+        Ok(outcome.loss)
+    }
+}
+
+impl<C, U, const D: usize> Repeat for Step<C, U, D>
+where
+    C: SpatialLayers<D, Transposed = U> + ModuleDisplay,
+    U: Module + ModuleDisplay,
+{
+    fn once(&mut self) -> Result<()> {
+        self.step()?;
+        self.device.sync()?;
+        Ok(())
+    }
+
+    fn outputs(&mut self) -> Result<Outputs> {
+        let losses = (0..PROVED_STEPS).map(|_| self.step()).collect::<Result<_>>()?;
+        Ok(Outputs::from([("losses".to_owned(), losses)]))
+    }
+}
