@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::decode::decode;
 use crate::error::DataError;
-use crate::volume::{PngVolume, TiffVolume, VolumeSource};
+use crate::raster::Raster;
+use crate::volume::{PngVolume, TiffVolume, Volume, VolumeSource};
 
 /// What the pages of a TIFF without OME header are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -32,10 +34,12 @@ pub struct OpenConfig {
     pub series: usize,
 }
 
-/// Opens a TIFF, `BigTIFF`, OME-TIFF or PNG; its first bytes say which, not its name.
+/// Opens a TIFF, `BigTIFF`, OME-TIFF, PNG or JPEG; its first bytes say which, not its name.
+///
+/// A JPEG is decoded at once, to three channels of u8.
 ///
 /// # Errors
-/// As [`TiffVolume::open`] and [`PngVolume::open`].
+/// As [`TiffVolume::open`] and [`PngVolume::open`]; what is wrong with a JPEG.
 ///
 /// # Example
 /// ```
@@ -65,6 +69,18 @@ pub fn open_volume(
     File::open(path).map_err(open)?.take(4).read_to_end(&mut start).map_err(open)?;
     Ok(match &start[..] {
         b"\x89PNG" => Arc::new(PngVolume::open(path)?),
+        [0xff, 0xd8, 0xff, _] => Arc::new(jpeg(path)?),
         _ => Arc::new(TiffVolume::open(path, config)?),
     })
+}
+
+/// The picture of a JPEG.
+fn jpeg(path: &Path) -> Result<Volume, DataError> {
+    let bytes = std::fs::read(path);
+    let bytes = bytes.map_err(|cause| DataError::Open { path: path.to_owned(), cause })?;
+    let name = path.display().to_string();
+    let image = decode(&bytes, &name)?;
+    let (height, width) = image.size();
+    let raster = Raster::try_new(3, &[height, width], image.into_pixels())?;
+    Volume::try_new(name, vec![raster], [None; 3])
 }

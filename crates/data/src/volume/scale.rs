@@ -20,6 +20,8 @@ pub enum VolumeScale {
     /// Nothing: values as they are, as f32.
     #[default]
     None,
+    /// `value / one`, with the largest value of u8 and u16 as `one`, and 1 for f32.
+    Unit,
     /// `(value − mean) / std`; of a channel whose values are all equal, 0.
     ZScore,
     /// `(value − low) / (high − low)` of two percentiles, not cut off; of a channel where they are
@@ -50,7 +52,7 @@ impl VolumeScale {
     /// What is subtracted from a channel's values, and what they are divided by then.
     fn numbers(self, channel: &ChannelStatistics) -> (f64, f64) {
         let (shift, range) = match self {
-            Self::None => (0.0, 1.0),
+            Self::None | Self::Unit => (0.0, 1.0),
             Self::ZScore => (channel.mean, channel.std),
             Self::Percentile { low, high } => {
                 let low = channel.percentile(low);
@@ -63,6 +65,7 @@ impl VolumeScale {
     pub(crate) fn describe(self, digest: Digest) -> Digest {
         match self {
             Self::None => digest.text("none"),
+            Self::Unit => digest.text("unit"),
             Self::ZScore => digest.text("z-score"),
             Self::Percentile { low, high } => digest.text(&format!("percentile {low} {high}")),
         }
@@ -87,6 +90,9 @@ impl ScaledVolume {
         let mut spec = *source.spec();
         let numbers: Vec<(f64, f64)> = match scale {
             VolumeScale::None => vec![(0.0, 1.0); spec.raster.channels],
+            VolumeScale::Unit => {
+                vec![(0.0, spec.raster.pixel_type.one().into()); spec.raster.channels]
+            }
             scale => {
                 let channels = volume_statistics(&*source)?;
                 channels.iter().map(|channel| scale.numbers(channel)).collect()

@@ -42,8 +42,17 @@ fn every_kind_of_target_trains_and_resumes_to_the_same_score() {
             ],
         ),
         ("pearson", vec!["data.target=image", "augment.flip=true", "augment.quarter_turn=true"]),
-        ("ssim", vec!["data.target=image", "train.loss.kind=ssim", "data.scale.kind=none"]),
+        ("ssim", vec!["data.target=image", "train.loss.kind=ssim", "data.scale.kind=unit"]),
         ("psnr", vec!["data.target=input", "data.noise=0.1", "model.upsampling=linear"]),
+        (
+            "loss-penalty",
+            vec![
+                "data.target=input",
+                "data.scale.kind=unit",
+                "model={kind = \"dual-autoencoder\", widths = [8, 4, 4], latent = 2}",
+                "model.penalty.roughness=0.1",
+            ],
+        ),
         (
             "pearson",
             vec![
@@ -181,6 +190,7 @@ fn unusable_images_and_plans_are_refused_with_what_to_do() {
         ("model.filters=[2]", "`filters` has 1 levels"),
         ("data.foreground={share = 2.0}", "`data.foreground.share` is 2; it must be 0 to 1"),
         ("data.scale={kind = \"percentile\", low = 90.0, high = 1.0}", "0 to 100, the lower first"),
+        ("model.kind=dual-autoencoder", "`unet` for masks"),
         ("augment.elastic={max_pixels = 9.0, grid_pixels = 8.0}", "a third of"),
     ] {
         let error = read_with(SMALL, &[set]).map(drop).expect_err(set).to_string();

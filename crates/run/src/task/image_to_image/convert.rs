@@ -1,8 +1,9 @@
 //! How a batch of images becomes a loss and a score.
 
 use burn::optim::GradientsParams;
-use burn::tensor::{Device, Distribution, Tensor};
+use burn::tensor::{Device, Distribution, FloatDType, Tensor};
 use updraft_data::TensorBatch;
+use updraft_kan::Penalty;
 use updraft_precision::Norm;
 use updraft_trainer::{
     ImageScores, Losses, MaskScores, MetricSpec, Mode, SegmentedPass, Segments, StepContext,
@@ -28,7 +29,13 @@ pub(super) struct Convert {
     pub(super) sigma: f64,
     /// Whether coarser levels have a loss of their own in training.
     pub(super) is_deep: bool,
+    /// Of the network's splines, added to the loss.
+    pub(super) penalty: Option<Penalty>,
 }
+
+/// The output, with deep supervision those of coarser levels behind it, and the penalty of the
+/// splines where there is one.
+type Converted<const D: usize> = (Vec<Tensor<D>>, Option<Tensor<1>>);
 
 impl Convert {
     /// The task of tensors of `D` axes.
@@ -65,8 +72,7 @@ impl<const D: usize, N: ImageNetwork<D>> Task<N> for ConvertRank<D> {
     type Batch = TensorBatch;
     type Input = Tensor<D>;
     type Target = Truth<D>;
-    /// The output; with deep supervision those of coarser levels behind it.
-    type Output = Vec<Tensor<D>>;
+    type Output = Converted<D>;
     type Score = ConversionScore;
 
     fn place(
@@ -77,9 +83,10 @@ impl<const D: usize, N: ImageNetwork<D>> Task<N> for ConvertRank<D> {
         Ok((batch.input(device)?, Truth::of(&batch, self.0.labels, device)?))
     }
 
-    fn forward(&self, model: &N, images: Tensor<D>, context: &StepContext) -> Vec<Tensor<D>> {
+    fn forward(&self, model: &N, images: Tensor<D>, context: &StepContext) -> Converted<D> {
+        let penalty = self.0.penalty.and_then(|penalty| penalty.of(model));
         if context.mode == Mode::Evaluation {
-            return vec![model.convert(images)];
+            return (vec![model.convert(images)], penalty);
         }
         let images = match self.0.sigma {
             0.0 => images,
@@ -88,11 +95,13 @@ impl<const D: usize, N: ImageNetwork<D>> Task<N> for ConvertRank<D> {
                 images + noise
             }
         };
-        if self.0.is_deep { model.convert_deep(images) } else { vec![model.convert(images)] }
+        let outputs =
+            if self.0.is_deep { model.convert_deep(images) } else { vec![model.convert(images)] };
+        (outputs, penalty)
     }
 
     /// The mean of the outputs' losses, each of which counts half of the finer one.
-    fn loss(&self, outputs: &Vec<Tensor<D>>, truth: &Truth<D>) -> Losses {
+    fn loss(&self, (outputs, penalty): &Converted<D>, truth: &Truth<D>) -> Losses {
         let (mut weight, mut sum, mut total) = (1.0, 0.0, None);
         for output in outputs {
             let loss = self.loss_of(output.clone(), truth).mul_scalar(weight);
@@ -104,7 +113,18 @@ impl<const D: usize, N: ImageNetwork<D>> Task<N> for ConvertRank<D> {
             weight /= 2.0;
         }
         let total: Tensor<1> = total.expect("a network has an output");
-        (if outputs.len() == 1 { total } else { total.div_scalar(sum) }).into()
+        let loss = if outputs.len() == 1 { total } else { total.div_scalar(sum) };
+        match penalty {
+            None => loss.into(),
+            Some(penalty) => Losses {
+                total: loss.clone() + penalty.clone().cast(FloatDType::from(loss.dtype())),
+                parts: vec![penalty.clone()],
+            },
+        }
+    }
+
+    fn parts(&self) -> Vec<String> {
+        self.0.penalty.iter().map(|_| "penalty".to_owned()).collect()
     }
 
     fn samples(&self, truth: &Truth<D>) -> usize {
@@ -134,7 +154,7 @@ impl<const D: usize, N: ImageNetwork<D>> Task<N> for ConvertRank<D> {
         metrics(&self.0.objective)
     }
 
-    fn measure(&self, outputs: &Vec<Tensor<D>>, truth: &Truth<D>) -> Option<Tensor<1>> {
+    fn measure(&self, (outputs, _): &Converted<D>, truth: &Truth<D>) -> Option<Tensor<1>> {
         let output = outputs.first()?;
         Some(match (truth, self.0.objective) {
             (Truth::Masks(labels), Objective::Masks { activation, .. }) => {
@@ -154,7 +174,7 @@ impl<const D: usize, N: ImageNetwork<D>> Task<N> for ConvertRank<D> {
                 let range = self.0.shape.data_range;
                 Some(of_images(ImageScores::measure_errors(output, image, range)))
             }
-            _ => Task::<N>::measure(self, outputs, truth),
+            _ => Task::<N>::measure(self, converted, truth),
         }
     }
 
@@ -162,14 +182,17 @@ impl<const D: usize, N: ImageNetwork<D>> Task<N> for ConvertRank<D> {
         values(&self.0.objective, score)
     }
 
-    fn segments(&self) -> Result<&dyn SegmentedPass<N, Tensor<D>, Vec<Tensor<D>>>, &'static str> {
+    fn segments(&self) -> Result<&dyn SegmentedPass<N, Tensor<D>, Converted<D>>, &'static str> {
         if self.0.is_deep {
             return Err("the losses of coarser levels need all levels at once");
         }
         if self.0.sigma > 0.0 {
             return Err("noise is added to the inputs of whole passes only");
         }
-        Ok(&InSegments)
+        if self.0.penalty.is_some() {
+            return Err("a penalty of splines is computed in whole passes only");
+        }
+        N::CAN_BE_CUT.map(|()| &InSegments as _)
     }
 
     fn casts(&self, _: &Norm) -> bool {
@@ -181,21 +204,19 @@ impl<const D: usize, N: ImageNetwork<D>> Task<N> for ConvertRank<D> {
 /// A network cut where feature maps flow from segment to segment.
 struct InSegments;
 
-impl<const D: usize, N: ImageNetwork<D>> SegmentedPass<N, Tensor<D>, Vec<Tensor<D>>>
-    for InSegments
-{
+impl<const D: usize, N: ImageNetwork<D>> SegmentedPass<N, Tensor<D>, Converted<D>> for InSegments {
     fn backward(
         &self,
         model: &N,
         images: Tensor<D>,
-        loss: &mut dyn FnMut(Vec<Tensor<D>>) -> Tensor<1>,
+        loss: &mut dyn FnMut(Converted<D>) -> Tensor<1>,
         seed: u64,
     ) -> GradientsParams {
         let segments = Segments {
             count: model.segment_count(),
             enter: &|model: &N, images| model.enter(images),
             segment: &|model: &N, index, flow| model.run_segment(index, flow),
-            leave: &|model: &N, flow| vec![model.leave(flow)],
+            leave: &|model: &N, flow| (vec![model.leave(flow)], None),
         };
         segments.backward(model, images, loss, seed)
     }

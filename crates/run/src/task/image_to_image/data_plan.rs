@@ -72,7 +72,7 @@ const FOREGROUND: Key<Centering> = Key::new(
 .edit(Edit::Reported);
 const SCALE: Key<Scale> = Key::new(
     "data.scale",
-    "normalization of each channel by its own volume: `none`, `z-score`, or `percentile` with `low` and `high`",
+    "normalization of each channel by its own volume: `z-score`, `unit` for values divided by the largest of their type, or `percentile` with `low` and `high`",
 )
 .default(r#"{ kind = "z-score" }"#);
 const SCALE_TARGET: Key<Scale> =
@@ -166,7 +166,7 @@ pub(super) struct Centering {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Scale {
-    None,
+    Unit,
     ZScore,
     Percentile { low: f64, high: f64 },
 }
@@ -174,7 +174,7 @@ pub(super) enum Scale {
 impl From<Scale> for VolumeScale {
     fn from(scale: Scale) -> Self {
         match scale {
-            Scale::None => Self::None,
+            Scale::Unit => Self::Unit,
             Scale::ZScore => Self::ZScore,
             Scale::Percentile { low, high } => Self::Percentile { low, high },
         }
@@ -225,7 +225,7 @@ impl DataPlan {
         let scale_target = match target {
             TargetKind::Image => settings.value(&SCALE_TARGET)?,
             TargetKind::Input => scale,
-            TargetKind::Labels => Scale::None,
+            TargetKind::Labels => Scale::Unit,
         };
         let plan = Self {
             dir: settings.option(&DIR)?,

@@ -89,6 +89,7 @@ impl ImagePlan {
             patch: self.data.patch.clone(),
             sigma: self.data.noise,
             is_deep: self.model.is_deep(),
+            penalty: self.model.penalty(),
         }
     }
 }
@@ -105,6 +106,7 @@ impl TaskPlan for ImagePlan {
 
     fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError> {
         let pairs = ImagePairs::open(&self.data, &self.objective, plan.seed, opening)?;
+        self.model.check(&pairs.shape)?;
         let network = self.model.network(&pairs.shape, self.data.patch.len());
         Ok(network.with_data(self.clone(), pairs))
     }

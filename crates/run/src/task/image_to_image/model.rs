@@ -3,18 +3,25 @@
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
+use updraft_kan::Penalty;
 use updraft_models::{
-    Downsampling, UNet2d, UNet3d, UNetBlock, UNetConfig, UNetFlow, UNetNormalization, Upsampling,
+    CoreLayer, Downsampling, DualAutoencoder, DualAutoencoderConfig, LatentAttention, UNet2d,
+    UNet3d, UNetBlock, UNetConfig, UNetFlow, UNetNormalization, Upsampling,
 };
 use updraft_trainer::Streams;
 
 use super::data::Shape;
-use super::data_plan::DataPlan;
+use super::data_plan::{DataPlan, TargetKind};
 use super::network::{Fresh, Network};
-use crate::config::{ConfigError, Key, Keys, Settings};
+use crate::config::{ConfigError, Edit, Key, Keys, Settings};
+use crate::error::RunError;
 
 const KIND: Key<ModelKind> =
-    Key::new("model.kind", "`unet`, an encoder and a decoder").default(r#""unet""#);
+    Key::new(
+    "model.kind",
+    "`unet`, an encoder and a decoder, or `dual-autoencoder`, with splines and attention; images only",
+)
+.default(r#""unet""#);
 const FILTERS: Key<Vec<usize>> = Key::new(
     "model.filters",
     "filters of each level, the finest first; each further level halves every side",
@@ -45,6 +52,64 @@ const DEEP_SUPERVISION: Key<usize> = Key::new(
     "levels below the finest whose outputs have a loss of their own in training",
 )
 .default("0");
+const WIDTHS: Key<[usize; 3]> = Key::new(
+    "model.widths",
+    "dual-autoencoder only: channels at a half, a quarter and an eighth of the sides",
+)
+.default("[384, 128, 64]");
+const LATENT: Key<usize> =
+    Key::new("model.latent", "dual-autoencoder only: channels of the latent").default("16");
+const CORE: Key<CoreLayer> = Key::new(
+    "model.core",
+    "dual-autoencoder only: `kan`, convolutions of splines; `conv`, convolutions with as many parameters; `none`",
+)
+.default(r#""kan""#);
+const ATTENTION: Key<LatentAttention> =
+    Key::new("model.attention", "dual-autoencoder only: `bam`, `cbam`, `eca` or `none`")
+        .default(r#""bam""#);
+const INTERVALS: Key<usize> =
+    Key::new("model.intervals", "dual-autoencoder only: pieces of each spline").default("3");
+const DEGREE: Key<usize> =
+    Key::new("model.degree", "dual-autoencoder only: degree of the splines").default("2");
+const BOUNDED_INPUTS: Key<bool> = Key::new(
+    "model.bounded_inputs",
+    "dual-autoencoder only: keep the inputs of splines inside of their grid",
+)
+.default("true");
+const OUTPUT_RANGE: Key<[f32; 2]> = Key::new(
+    "model.output_range",
+    "dual-autoencoder only: smallest and largest output, by a sigmoid",
+);
+const DECODER_SKIPS: Key<bool> =
+    Key::new("model.decoder_skips", "dual-autoencoder only: add the encoder's maps in the decoder")
+        .default("true");
+const RESIDUAL: Key<bool> =
+    Key::new("model.residual", "dual-autoencoder only: add the input of core layers")
+        .default("false");
+const CONV_BIAS: Key<bool> = Key::new(
+    "model.conv_bias",
+    "dual-autoencoder only: a bias before batch norms, which they cancel, as the original has it",
+)
+.default("false");
+const DROPOUT: Key<f64> = Key::new(
+    "model.dropout",
+    "dual-autoencoder only: probability of core inputs and of the latent",
+)
+.default("0.0");
+const PENALTY: Key<Penalty> = Key::new(
+    "model.penalty",
+    "dual-autoencoder only: a number for its splines, added to the loss and reported as `loss-penalty`",
+)
+.with(&[
+    ("l1", "0", "weight of the splines' sizes: small splines"),
+    ("entropy", "0", "weight of the entropy of their shares: few splines"),
+    ("roughness", "0", "weight of squared differences of coefficients: smooth splines"),
+    ("order", "2", "how often differences are taken; 2 leaves straight lines free"),
+])
+.edit(Edit::Reported)
+.check("of weights that are finite and at least 0, one of them above 0", |penalty| {
+    penalty.is_valid() && !penalty.is_zero()
+});
 
 /// The keys of `model`.
 pub(super) const KEYS: Keys = &[
@@ -58,6 +123,19 @@ pub(super) const KEYS: Keys = &[
     &UPSAMPLING_BIAS,
     &NEGATIVE_SLOPE,
     &DEEP_SUPERVISION,
+    &WIDTHS,
+    &LATENT,
+    &CORE,
+    &ATTENTION,
+    &INTERVALS,
+    &DEGREE,
+    &BOUNDED_INPUTS,
+    &OUTPUT_RANGE,
+    &DECODER_SKIPS,
+    &RESIDUAL,
+    &CONV_BIAS,
+    &DROPOUT,
+    &PENALTY,
 ];
 
 /// The values of `model.kind`.
@@ -65,6 +143,7 @@ pub(super) const KEYS: Keys = &[
 #[serde(rename_all = "kebab-case")]
 enum ModelKind {
     Unet,
+    DualAutoencoder,
 }
 
 /// The values of `model.normalization`.
@@ -80,6 +159,7 @@ enum NormalizationKind {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ModelPlan {
     UNet(UNetConfig),
+    Dual { config: DualAutoencoderConfig, penalty: Option<Penalty> },
 }
 
 impl ModelPlan {
@@ -101,12 +181,10 @@ impl ModelPlan {
                     .with_upsampling(upsampling, settings.value(&UPSAMPLING_BIAS)?)
                     .with_negative_slope(settings.value(&NEGATIVE_SLOPE)?)
                     .with_deep_supervision(settings.value(&DEEP_SUPERVISION)?);
-                config.validate().map_err(|error| {
-                    let expected = format!("a network that can be built: {error}");
-                    settings.refuse_given("model", &expected)
-                })?;
+                config.validate().map_err(|error| refuse(settings, &error))?;
                 Self::UNet(config)
             }
+            ModelKind::DualAutoencoder => Self::read_dual(settings, data)?,
         };
         let stride = plan.stride();
         if data.patch.iter().any(|side| !side.is_multiple_of(stride)) {
@@ -121,10 +199,56 @@ impl ModelPlan {
         Ok(plan)
     }
 
+    fn read_dual(settings: &Settings, data: &DataPlan) -> Result<Self, ConfigError> {
+        if data.target == TargetKind::Labels || data.patch.len() != 2 {
+            let expected = "`unet` for masks and for volumes: an autoencoder returns images";
+            return Err(settings.refuse("model.kind", "\"dual-autoencoder\"", expected));
+        }
+        let mut config = DualAutoencoderConfig::new()
+            .with_widths(settings.value(&WIDTHS)?)
+            .with_latent(settings.value(&LATENT)?)
+            .with_core(settings.value(&CORE)?)
+            .with_attention(settings.value(&ATTENTION)?)
+            .with_intervals(settings.value(&INTERVALS)?)
+            .with_degree(settings.value(&DEGREE)?)
+            .with_bounded_inputs(settings.value(&BOUNDED_INPUTS)?)
+            .with_output_range(settings.option(&OUTPUT_RANGE)?)
+            .with_decoder_skips(settings.value(&DECODER_SKIPS)?)
+            .with_residual(settings.value(&RESIDUAL)?)
+            .with_dropout(settings.value(&DROPOUT)?);
+        config.conv_bias = settings.value(&CONV_BIAS)?;
+        config.validate().map_err(|error| refuse(settings, &error))?;
+        let has_splines = config.core == CoreLayer::Kan;
+        let penalty = if has_splines { settings.option(&PENALTY)? } else { None };
+        Ok(Self::Dual { config, penalty })
+    }
+
+    /// What is added to the loss.
+    pub(super) const fn penalty(&self) -> Option<Penalty> {
+        match self {
+            Self::UNet(_) => None,
+            Self::Dual { penalty, .. } => *penalty,
+        }
+    }
+
+    /// Refuses data whose targets the network cannot return.
+    pub(super) fn check(&self, shape: &Shape) -> Result<(), RunError> {
+        if matches!(self, Self::Dual { .. }) && shape.inputs != shape.outputs {
+            let reason = format!(
+                "the autoencoder returns as many channels as it sees, and the data has {} and {}; \
+                 set `model.kind = \"unet\"`",
+                shape.inputs, shape.outputs
+            );
+            return Err(RunError::Unusable { reason });
+        }
+        Ok(())
+    }
+
     /// What the sides of an input must be multiples of.
     pub(super) fn stride(&self) -> usize {
         match self {
             Self::UNet(config) => config.stride(),
+            Self::Dual { .. } => 8,
         }
     }
 
@@ -132,6 +256,7 @@ impl ModelPlan {
     pub(super) const fn is_deep(&self) -> bool {
         match self {
             Self::UNet(config) => config.deep_supervision > 0,
+            Self::Dual { .. } => false,
         }
     }
 
@@ -147,8 +272,16 @@ impl ModelPlan {
                     Box::new(Fresh::<5, _>(move |device: &Device| config.init_3d(device)))
                 }
             }
+            Self::Dual { config, .. } => {
+                let config = config.clone().with_channels(shape.inputs);
+                Box::new(Fresh::<4, _>(move |device: &Device| config.init(device)))
+            }
         }
     }
+}
+
+fn refuse(settings: &Settings, error: &dyn std::fmt::Display) -> ConfigError {
+    settings.refuse_given("model", &format!("a network that can be built: {error}"))
 }
 
 /// A network that converts images, where `D` is 4, or volumes, where it is 5.
@@ -157,6 +290,9 @@ pub(super) trait ImageNetwork<const D: usize>:
 {
     /// The name of its kind in a configuration.
     const KIND: &'static str;
+
+    /// Why it cannot be cut into segments.
+    const CAN_BE_CUT: Result<(), &'static str>;
 
     /// What flows from segment to segment.
     type Flow: Streams + 'static;
@@ -187,6 +323,7 @@ macro_rules! image_network {
     ($network:ty, $rank:literal) => {
         impl ImageNetwork<$rank> for $network {
             const KIND: &'static str = "unet";
+            const CAN_BE_CUT: Result<(), &'static str> = Ok(());
 
             type Flow = UNetFlow<$rank>;
 
@@ -223,3 +360,38 @@ macro_rules! image_network {
 
 image_network!(UNet2d, 4);
 image_network!(UNet3d, 5);
+
+impl ImageNetwork<4> for DualAutoencoder {
+    const KIND: &'static str = "dual-autoencoder";
+    const CAN_BE_CUT: Result<(), &'static str> = Err("an autoencoder is not cut into segments");
+
+    type Flow = Tensor<4>;
+
+    fn convert(&self, images: Tensor<4>) -> Tensor<4> {
+        self.forward(images)
+    }
+
+    fn convert_deep(&self, images: Tensor<4>) -> Vec<Tensor<4>> {
+        vec![self.forward(images)]
+    }
+
+    fn segment_count(&self) -> usize {
+        1
+    }
+
+    fn enter(&self, images: Tensor<4>) -> Tensor<4> {
+        images
+    }
+
+    fn run_segment(&self, _: usize, flow: Tensor<4>) -> Tensor<4> {
+        self.forward(flow)
+    }
+
+    fn leave(&self, flow: Tensor<4>) -> Tensor<4> {
+        flow
+    }
+
+    fn multiply_adds(&self, sides: &[usize]) -> u64 {
+        Self::multiply_adds(self, [sides[0], sides[1]])
+    }
+}

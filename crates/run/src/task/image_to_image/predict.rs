@@ -14,7 +14,6 @@ use updraft_trainer::MaskActivation;
 
 use super::ImagePlan;
 use super::data::Shape;
-use super::data_plan::Scale;
 use super::model::ImageNetwork;
 use super::objective::Objective;
 use super::verdict::compare;
@@ -56,11 +55,7 @@ impl<const D: usize, N: ImageNetwork<D>> ImageConverter<D, N> {
                 spec.raster.sides().len()
             )));
         }
-        // Values of whole numbers that are not normalized are counted from 0 to 1 in batches, too.
-        match self.own.data.scale {
-            Scale::None => Ok(source),
-            scale => Ok(Arc::new(ScaledVolume::try_new(source, scale.into())?)),
-        }
+        Ok(Arc::new(ScaledVolume::try_new(source, self.own.data.scale.into())?))
     }
 
     fn sliding(&self, request: &FilePrediction) -> SlidingWindow {

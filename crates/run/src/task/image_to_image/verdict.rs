@@ -1,7 +1,6 @@
 //! A written prediction beside the true image or mask.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use updraft_data::{
@@ -13,7 +12,7 @@ use updraft_trainer::{
 };
 
 use super::ImagePlan;
-use super::data_plan::{LabelKind, Scale};
+use super::data_plan::LabelKind;
 use super::objective::Objective;
 use crate::error::RunError;
 
@@ -42,10 +41,7 @@ pub(super) fn compare(
             of_masks(&*predicted, &*true_one, classes, own.data.labels, device)
         }
         Objective::Images { .. } => {
-            let true_one: Arc<dyn VolumeSource> = match own.data.scale_target {
-                Scale::None => true_one,
-                scale => Arc::new(ScaledVolume::try_new(true_one, scale.into())?),
-            };
+            let true_one = ScaledVolume::try_new(true_one, own.data.scale_target.into())?;
             of_images(&*predicted, &*true_one, truth, device)
         }
     }
