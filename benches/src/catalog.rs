@@ -93,9 +93,11 @@ const INT8_PRODUCTS: [([usize; 3], &str); 5] = [
     ([1, 1024, 1024], "one sample through a wide layer"),
 ];
 
-/// Batch, channels, side, kernel and stride of a convolution of volumes; single gradients are
-/// computed of the first three.
-const VOLUME_CONVOLUTIONS: [(usize, [usize; 2], usize, [usize; 2], &str); 7] = [
+/// Batch, channels, side, kernel and stride.
+type ConvolutionRow = (usize, [usize; 2], usize, [usize; 2], &'static str);
+
+/// Convolutions of volumes; single gradients are computed of the first three.
+const VOLUME_CONVOLUTIONS: [ConvolutionRow; 7] = [
     (2, [16, 16], 64, [3, 1], "a U-Net's finest level"),
     (2, [32, 16], 64, [3, 1], "the decoder's finest level"),
     (2, [32, 32], 32, [3, 1], "a U-Net's second level"),
@@ -105,8 +107,11 @@ const VOLUME_CONVOLUTIONS: [(usize, [usize; 2], usize, [usize; 2], &str); 7] = [
     (2, [64, 64], 16, [3, 1], "a U-Net's coarsest level"),
 ];
 
-/// The other layers of a U-Net: kind, axes, batch, channels and side.
-const VOLUME_LAYERS: [(LayerKind, usize, usize, [usize; 2], usize, &str); 8] = [
+/// Kind, axes, batch, channels and side.
+type LayerRow = (LayerKind, usize, usize, [usize; 2], usize, &'static str);
+
+/// The other layers of a U-Net.
+const VOLUME_LAYERS: [LayerRow; 8] = [
     (LayerKind::ConvTranspose, 3, 2, [64, 32], 16, "up to a U-Net's second level"),
     (LayerKind::ConvTranspose, 3, 2, [32, 16], 32, "up to a U-Net's finest level"),
     (LayerKind::ConvTranspose, 2, 8, [32, 16], 128, "the same of images"),

@@ -132,7 +132,7 @@ pub(crate) fn entry(measured: &Measured, on: &Machine) -> String {
                 proof.tolerance,
                 timing.first_ns * 1e-6,
             );
-            let taken = timing.taken_bytes().filter(|_| measured.problem.task().tells_memory());
+            let taken = timing.taken_bytes().filter(|_| measured.problem.task().reports_memory());
             if let Some(bytes) = taken {
                 let mib = bytes as f64 / f64::from(1 << 20);
                 let _ = writeln!(text, "      {mib:.0} MiB more than before the problem was ready");

@@ -133,8 +133,8 @@ pub(crate) trait Task {
         Arithmetic::F32
     }
 
-    /// Whether the memory that strategies take is told beside their times.
-    fn tells_memory(&self) -> bool {
+    /// Whether the memory of each strategy is printed beside its time.
+    fn reports_memory(&self) -> bool {
         false
     }
 

@@ -139,7 +139,7 @@ impl Task for Sliding {
         1e-4
     }
 
-    fn tells_memory(&self) -> bool {
+    fn reports_memory(&self) -> bool {
         true
     }
 

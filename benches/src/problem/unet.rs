@@ -142,7 +142,7 @@ impl Task for UNetPass {
         1e-4
     }
 
-    fn tells_memory(&self) -> bool {
+    fn reports_memory(&self) -> bool {
         true
     }
 

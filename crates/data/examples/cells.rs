@@ -3,6 +3,8 @@
 //! `cargo run -p updraft-data --example cells -- FOLDER [SIDES [FIELDS [TEST [SEED]]]]`, such as
 //! `cells OUT 24,96,96 8 2 7`; the defaults are eight pictures of 256,256, two of them to test with.
 
+#![expect(clippy::print_stdout, reason = "an example shows what it wrote")]
+
 use std::error::Error;
 use std::str::FromStr;
 

@@ -196,13 +196,14 @@ fn cifar_comes_from_its_folder_or_archive_with_either_label() {
 
 #[test]
 fn an_archive_is_inflated_into_the_folder_that_the_config_names() {
-    let data = "source = \"archives\"\ndir = \".\"\ntrain = \"a.tar.gz\"\ntest = \"a.tar.gz\"";
+    let data = "source = \"archives\"\ndir = \".\"\ntrain = \"a.tar.gz\"\ntest = \"b.tar\"";
     let (dir, config) = config(data);
     images(&dir.path().join("mine"), 5);
     let mut archive = tar::Builder::new(Vec::new());
     archive.append_dir_all("mine", dir.path().join("mine")).expect("appended");
     let bytes = archive.into_inner().expect("finished");
     fs::write(dir.path().join("a.tar.gz"), gzip(&bytes)).expect("written");
+    fs::write(dir.path().join("b.tar"), &bytes).expect("written");
     let trained = |sets: &[&str]| {
         let said = succeed(dir.path(), &small(&config, sets));
         (metrics(&dir.path().join(said.run_folder())), said.stderr)
@@ -249,7 +250,8 @@ fn a_run_keeps_its_division_and_refuses_images_that_were_not_there() {
     for command in ["eval", "quantize"] {
         let refused = run(dir.path(), &[command, name]);
         assert_eq!(refused.code, 2);
-        assert!(refused.stderr.contains("split.json` is no split of this set"), "{command}");
+        let expected = "split.json` is no division of this data";
+        assert!(refused.stderr.contains(expected), "{command}: {}", refused.stderr);
     }
 }
 
@@ -279,7 +281,8 @@ fn a_quantization_names_its_calibration_images_and_takes_them_again() {
     fs::write(&path, damaged.to_string()).expect("written");
     let refused = run(dir.path(), &["quantize", name, "--calibration", "10"]);
     assert_eq!(refused.code, 2);
-    assert!(refused.stderr.contains("calibration.json` is no split"), "{}", refused.stderr);
+    let expected = "calibration.json` is no division";
+    assert!(refused.stderr.contains(expected), "{}", refused.stderr);
 }
 
 #[test]

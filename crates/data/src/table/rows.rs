@@ -73,7 +73,7 @@ pub enum FeatureEncoder {
     Number {
         /// Its scale.
         scale: NumberScale,
-        /// Whether a second number tells a missing one.
+        /// Whether a second number marks a missing one.
         has_missing: bool,
     },
     /// A number for each label.

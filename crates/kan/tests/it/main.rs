@@ -7,6 +7,8 @@ mod conv_golden;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod convolutions;
 #[cfg(all(feature = "flex", feature = "safetensors"))]
+mod fast_kan;
+#[cfg(all(feature = "flex", feature = "safetensors"))]
 mod import;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod layers;

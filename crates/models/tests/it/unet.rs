@@ -2,6 +2,8 @@
 //!
 //! The numbers are printed by `benches/peers/unet_golden.py` (`PyTorch` 2.15.0, MONAI 1.6.1).
 
+// tidy: long because the numbers of every network stand beside its settings
+
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 use updraft_models::{

@@ -73,7 +73,8 @@ mod tests {
 
     #[test]
     fn the_table_of_keys_has_the_defaults_of_the_task_in_words() {
-        let [images, tables] = [TASKS[0], TASKS[1]].map(key_table);
+        let of = |name| key_table(*TASKS.iter().find(|kind| kind.name() == name).expect("a task"));
+        let (images, tables) = (of("image-classification"), of("tabular-regression"));
         for (table, row) in [
             (&images, "| `train.epochs` | 10 |"),
             (&images, "| `data.class_column` | `class` |"),

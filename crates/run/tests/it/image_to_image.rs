@@ -191,7 +191,7 @@ fn unusable_images_and_plans_are_refused_with_what_to_do() {
         ("data.foreground={share = 2.0}", "`data.foreground.share` is 2; it must be 0 to 1"),
         ("data.scale={kind = \"percentile\", low = 90.0, high = 1.0}", "0 to 100, the lower first"),
         ("model.kind=dual-autoencoder", "`unet` for masks"),
-        ("augment.elastic={max_pixels = 9.0, grid_pixels = 8.0}", "a third of"),
+        ("augment.elastic={max_pixels = 9.0, grid_pixels = 8.0}", "it must be 0 to 2.6666667"),
     ] {
         let error = read_with(SMALL, &[set]).map(drop).expect_err(set).to_string();
         assert!(error.contains(expected), "{set}: {error}");

@@ -158,16 +158,40 @@ fn every_task_has_a_trial_that_is_a_plan() {
 
 #[test]
 fn what_a_task_cannot_do_is_what_its_plan_and_workload_refuse() {
-    let of = |kind: &'static dyn TaskKind| kind.refusals().expect("its trial opens");
-    assert_eq!(of(TASKS[0]), []);
-    assert_eq!(
-        of(TASKS[1]),
-        [
-            (Ability::Quantize, "int8 models are tested by their classes, and numbers have none"),
-            (Ability::Segments, "its networks are a few small layers"),
-            (Ability::BatchNorms, "its model has no batch norms"),
-        ]
-    );
+    let no_batch_norms = (Ability::BatchNorms, "its model has no batch norms");
+    let few_layers = (Ability::Segments, "its networks are a few small layers");
+    for (name, expected) in [
+        ("image-classification", vec![]),
+        (
+            "image-to-image",
+            vec![
+                (Ability::Quantize, "int8 models are scored by classes, and images have none"),
+                no_batch_norms,
+            ],
+        ),
+        (
+            "tabular-regression",
+            vec![
+                (Ability::Quantize, "int8 models are scored by classes, and numbers have none"),
+                few_layers,
+                no_batch_norms,
+            ],
+        ),
+        (
+            "tables",
+            vec![
+                (
+                    Ability::Quantize,
+                    "its networks begin with embeddings, which int8 models do not support",
+                ),
+                few_layers,
+                no_batch_norms,
+            ],
+        ),
+    ] {
+        let kind = TASKS.iter().find(|kind| kind.name() == name).expect("a task");
+        assert_eq!(kind.refusals().expect("its trial opens"), expected, "{name}");
+    }
 }
 
 #[test]

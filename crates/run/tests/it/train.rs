@@ -263,7 +263,7 @@ fn quantizing_a_task_without_classes_is_refused_with_the_reason() {
     let error = plan.quantizer().err().expect("refused");
     assert_eq!(
         error.to_string(),
-        "quantize is not for task `tabular-regression`: int8 models are tested by their classes, \
+        "quantize is not for task `tabular-regression`: int8 models are scored by classes, \
          and numbers have none"
     );
     assert!(error.is_input());

@@ -164,8 +164,8 @@ fn a_run_that_is_missing_unfinished_or_damaged_is_refused() {
     *bytes.last_mut().expect("not empty") ^= 1;
     fs::write(&model, bytes).expect("written");
     let error = load(run);
-    assert!(matches!(error, RunError::Checkpoint(_)) && error.is_input(), "{error}");
-    assert!(error.to_string().contains("damaged"), "{error}");
+    assert!(matches!(error, RunError::Damaged { step: 4, .. }) && error.is_input(), "{error}");
+    assert!(error.to_string().contains("`--checkpoint 4`"), "{error}");
 
     fs::write(run.join("encoder.json"), "{").expect("written");
     assert!(matches!(load(run), RunError::Json { .. }));

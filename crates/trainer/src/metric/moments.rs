@@ -27,7 +27,7 @@ impl Moments {
     /// Adds other pairs.
     ///
     /// # Source
-    /// Chan, Golub and LeVeque 1983, doi:10.1080/00031305.1983.10483115, equations 2.1.
+    /// Chan, Golub and `LeVeque` 1983, doi:10.1080/00031305.1983.10483115, equations 2.1.
     pub(super) fn merge(&mut self, other: &Self) {
         if other.count == 0 {
             return;

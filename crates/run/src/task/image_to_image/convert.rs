@@ -168,8 +168,8 @@ impl<const D: usize, N: ImageNetwork<D>> Task<N> for ConvertRank<D> {
     }
 
     /// Without the structural similarity, whose windows cost as much as layers of the network.
-    fn measure_in_training(&self, outputs: &Vec<Tensor<D>>, truth: &Truth<D>) -> Option<Tensor<1>> {
-        match (outputs.first(), truth) {
+    fn measure_in_training(&self, converted: &Converted<D>, truth: &Truth<D>) -> Option<Tensor<1>> {
+        match (converted.0.first(), truth) {
             (Some(output), Truth::Image(image)) => {
                 let range = self.0.shape.data_range;
                 Some(of_images(ImageScores::measure_errors(output, image, range)))

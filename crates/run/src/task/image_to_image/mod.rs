@@ -27,7 +27,7 @@ use self::data::{IMAGES, ImagePairs, Shape};
 use self::data_plan::DataPlan;
 use self::model::ModelPlan;
 use self::objective::Objective;
-use super::kind::{Opening, Predictor, TaskKind, TaskPlan};
+use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
 use super::serving::Serving;
 use crate::config::{ConfigError, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
@@ -125,6 +125,10 @@ impl TaskPlan for ImagePlan {
 
     fn predictor(&self) -> Result<&dyn Predictor, &'static str> {
         Ok(self)
+    }
+
+    fn quantizer(&self) -> Result<&dyn Quantizer, &'static str> {
+        Err("int8 models are scored by classes, and images have none")
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) fn compare(
         }
         Objective::Images { .. } => {
             let true_one = ScaledVolume::try_new(true_one, own.data.scale_target.into())?;
-            of_images(&*predicted, &*true_one, truth, device)
+            of_images(&*predicted, &true_one, truth, device)
         }
     }
 }

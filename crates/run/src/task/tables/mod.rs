@@ -159,7 +159,7 @@ impl TaskPlan for TablesPlan {
     }
 
     fn quantizer(&self) -> Result<&dyn Quantizer, &'static str> {
-        Err("its networks begin with tables of vectors, which int8 models do not have")
+        Err("its networks begin with embeddings, which int8 models do not support")
     }
 }
 

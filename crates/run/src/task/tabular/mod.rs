@@ -125,7 +125,7 @@ impl TaskPlan for TablePlan {
     }
 
     fn quantizer(&self) -> Result<&dyn Quantizer, &'static str> {
-        Err("int8 models are tested by their classes, and numbers have none")
+        Err("int8 models are scored by classes, and numbers have none")
     }
 }
 
