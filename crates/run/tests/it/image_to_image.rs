@@ -111,6 +111,8 @@ fn predict(model: &TrainedModel, request: &FilePrediction) -> Result<WrittenPred
 
 #[test]
 fn a_trained_network_predicts_whole_files_and_is_compared_with_the_truth() {
+    // Loading a model draws its parameters first, from the process's random state.
+    let _alone = updraft_testing::alone();
     for (sides, manifest, sets) in [
         (vec![40, 56], "label-free", vec!["data.target=image"]),
         (vec![40, 56], "segmentation", vec![]),
@@ -161,6 +163,8 @@ fn a_trained_network_predicts_whole_files_and_is_compared_with_the_truth() {
 
 #[test]
 fn unusable_images_and_plans_are_refused_with_what_to_do() {
+    // Loading a model draws its parameters first, from the process's random state.
+    let _alone = updraft_testing::alone();
     let dir = tempfile::tempdir().expect("temporary folder");
     let trained = train(&plan(&["train.epochs=1"]), dir.path(), None, &mut Watcher::default());
     let model = TrainedModel::load(trained.folder.path(), "flex").expect("a run");

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use toml::Table;
-use updraft_run::{Ability, ConfigError, Plan, Planned, TASKS, TaskKind};
+use updraft_run::{Ability, ConfigError, Plan, Planned, TASKS};
 
 /// Reads a configuration as that of `c.toml`.
 pub(crate) fn read_with(text: &str, sets: &[&str]) -> Result<Planned, ConfigError> {
@@ -158,6 +158,8 @@ fn every_task_has_a_trial_that_is_a_plan() {
 
 #[test]
 fn what_a_task_cannot_do_is_what_its_plan_and_workload_refuse() {
+    // Asking a trial draws parameters from the process's random state.
+    let _alone = updraft_testing::alone();
     let no_batch_norms = (Ability::BatchNorms, "its model has no batch norms");
     let few_layers = (Ability::Segments, "its networks are a few small layers");
     for (name, expected) in [

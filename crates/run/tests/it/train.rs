@@ -182,6 +182,8 @@ fn a_stopped_run_continues_to_the_same_score() {
 
 #[test]
 fn early_stopping_serves_the_best_epoch() {
+    // Loading a model draws its parameters first, from the process's random state.
+    let _alone = updraft_testing::alone();
     let dir = tempfile::tempdir().expect("temporary folder");
     let sets = [
         "data.train_rows=24",

@@ -22,6 +22,8 @@ fn line(path: &Path) {
 
 #[test]
 fn a_model_of_images_gives_every_class_a_probability() {
+    // Loading a model draws its parameters first, from the process's random state.
+    let _alone = updraft_testing::alone();
     let dir = tempfile::tempdir().expect("temporary folder");
     let plan = read_with(TASKS[0].trial(), &["train.epochs=1"]).expect("valid").plan;
     let trained = train(&plan, dir.path(), None, &mut Watcher::default());
@@ -49,6 +51,8 @@ fn a_model_of_images_gives_every_class_a_probability() {
 
 #[test]
 fn a_model_of_rows_predicts_numbers_in_the_unit_of_the_target() {
+    // Loading a model draws its parameters first, from the process's random state.
+    let _alone = updraft_testing::alone();
     let dir = tempfile::tempdir().expect("temporary folder");
     line(&dir.path().join("line.csv"));
     let text = format!(
@@ -103,6 +107,8 @@ fn a_model_of_rows_predicts_numbers_in_the_unit_of_the_target() {
 /// Rows of `a`, `y`, `b` without a header: `y` is ten times `a`, and `b` a word.
 #[test]
 fn rows_to_predict_need_the_features_by_name_or_by_place_and_no_target() {
+    // Loading a model draws its parameters first, from the process's random state.
+    let _alone = updraft_testing::alone();
     let dir = tempfile::tempdir().expect("temporary folder");
     let row = |row: usize| format!("{row},{},{}\n", 10 * row, ["u", "v"][row % 2]);
     fs::write(dir.path().join("rows.csv"), (0..60).map(row).collect::<String>()).expect("written");
@@ -146,6 +152,8 @@ fn rows_to_predict_need_the_features_by_name_or_by_place_and_no_target() {
 
 #[test]
 fn a_run_that_is_missing_unfinished_or_damaged_is_refused() {
+    // Loading a model draws its parameters first, from the process's random state.
+    let _alone = updraft_testing::alone();
     let load = |run: &Path| TrainedModel::load(run, "flex").expect_err("refused");
     let dir = tempfile::tempdir().expect("temporary folder");
     let error = load(&dir.path().join("gone"));
@@ -176,6 +184,8 @@ fn a_run_that_is_missing_unfinished_or_damaged_is_refused() {
 
 #[test]
 fn a_loaded_model_computes_what_the_run_was_scored_with() {
+    // Loading a model draws its parameters first, from the process's random state.
+    let _alone = updraft_testing::alone();
     let dir = tempfile::tempdir().expect("temporary folder");
     let plan = read_with(ROWS, &["train.ema_decay=0.9"]).expect("valid").plan;
     let trained = train(&plan, dir.path(), None, &mut Watcher::default());

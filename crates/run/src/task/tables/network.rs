@@ -99,7 +99,7 @@ trait Init {
 /// How many losses have learned weights.
 fn learned(own: &TablesPlan) -> Option<usize> {
     let is_learned = own.targets.weighting == Weighting::Uncertainty;
-    is_learned.then(|| own.targets.targets.len())
+    is_learned.then_some(own.targets.targets.len())
 }
 
 impl<N: RowNetwork, F: Fn(&Device) -> N + 'static> Init for F {

@@ -16,6 +16,9 @@ use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::task::{About, Picture, StreamUse, Streams, Workload};
 
+/// Draws the parameters of a model on a device.
+type DrawModel<N> = Box<dyn Fn(&Device) -> RowModel<N>>;
+
 /// A network with its rows.
 pub(super) struct Rows<N> {
     pub(super) own: TablesPlan,
@@ -24,8 +27,7 @@ pub(super) struct Rows<N> {
     /// The network's kind and shape.
     pub(super) about: String,
     pub(super) multiply_adds: u64,
-    /// Draws fresh parameters.
-    pub(super) init: Box<dyn Fn(&Device) -> RowModel<N>>,
+    pub(super) init: DrawModel<N>,
 }
 
 impl<N: RowNetwork> Workload for Rows<N> {
