@@ -62,9 +62,9 @@ impl Penalty {
     /// The sum of the penalties of all layers with splines that a module contains, one number, with
     /// gradients for their coefficients and factors; `None` if it contains none.
     ///
-    /// Layers with splines are [`KanLinear`](crate::KanLinear) and the convolutions
-    /// [`KanConv1d`](crate::KanConv1d), [`KanConv2d`](crate::KanConv2d) and
-    /// [`KanConv3d`](crate::KanConv3d), at any depth.
+    /// Layers with splines are [`KanLinear`] and the convolutions
+    /// [`KanConv1d`], [`KanConv2d`] and
+    /// [`KanConv3d`], at any depth.
     ///
     /// # Example
     /// ```
