@@ -52,12 +52,12 @@ fn keep_name(_: &mut Command) {}
 fn replace(mut command: Command) -> Result<()> {
     use std::os::unix::process::CommandExt;
 
-    Err(command.exec()).context("cannot start the program anew")
+    Err(command.exec()).context("cannot restart the program")
 }
 
 /// Waits for another process and ends as it ended.
 #[cfg(not(unix))]
 fn replace(mut command: Command) -> Result<()> {
-    let ended = command.status().context("cannot start the program anew")?;
+    let ended = command.status().context("cannot restart the program")?;
     std::process::exit(ended.code().unwrap_or(1))
 }

@@ -68,7 +68,7 @@ pub enum RunError {
         cause: serde_json::Error,
     },
     /// The folder is not that of a run.
-    #[error("`{path}` is no run folder: it has no plan.toml")]
+    #[error("`{path}` is not a run folder: it has no plan.toml")]
     NoRun {
         /// The folder.
         path: PathBuf,
@@ -110,7 +110,7 @@ pub enum RunError {
     },
     /// A checkpoint is damaged, and another is whole.
     #[error(
-        "{cause}; the newest whole checkpoint is that of step {step}: use it with `--checkpoint {step}`"
+        "{cause}; the newest intact checkpoint is that of step {step}: use it with `--checkpoint {step}`"
     )]
     Damaged {
         /// What is wrong with the one.
@@ -131,7 +131,7 @@ pub enum RunError {
     /// A trained model has a parameter, or gives a result, that is not a finite number.
     #[error(
         "{what} of the model in `{run}` is not finite; the run diverged or its file was changed: \
-         use another checkpoint with `--checkpoint STEP`, or train anew with a lower learning rate"
+         use another checkpoint with `--checkpoint STEP`, or train again with a lower learning rate"
     )]
     NotFinite {
         /// The run's folder.
@@ -141,7 +141,7 @@ pub enum RunError {
     },
     /// A run has no whole checkpoint yet.
     #[error(
-        "`{path}` has no whole checkpoint: training ended before its first; start anew with \
+        "`{path}` has no intact checkpoint: training ended before its first; start again with \
          `train {path}/plan.toml`"
     )]
     NoCheckpoint {

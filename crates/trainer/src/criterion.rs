@@ -54,7 +54,7 @@ impl fmt::Display for Criterion {
 
 /// A text that is not a criterion.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` names no metric; expected `train-` or `test-` and a metric, as in `test-loss`")]
+#[error("`{text}` is not a metric; expected `train-` or `test-` and a metric, as in `test-loss`")]
 pub struct CriterionError {
     text: String,
 }

@@ -86,7 +86,7 @@ impl SealedFormat {
         let failed = |_| "cannot be read".to_owned();
         let length = file.seek(SeekFrom::End(0)).map_err(failed)?;
         if length < BODY + FOOTER {
-            return Err("is cut short".to_owned());
+            return Err("is truncated".to_owned());
         }
         file.rewind().map_err(failed)?;
         let mut header = [0; BODY as usize];

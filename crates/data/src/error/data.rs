@@ -23,7 +23,7 @@ pub enum DataError {
     },
     /// A folder or archive has no class with images.
     #[error(
-        "`{}` holds no images in class folders; expected `class/file` ending in {}",
+        "`{}` contains no images in class folders; expected `class/file` ending in {}",
         .path.display(),
         crate::source::EXTENSIONS.join(", ")
     )]
@@ -39,7 +39,7 @@ pub enum DataError {
     },
     /// A class folder holds no image.
     #[error(
-        "class folder `{}` holds no images; remove it, or add files ending in {}",
+        "class folder `{}` contains no images; remove it, or add files ending in {}",
         .path.display(),
         crate::source::EXTENSIONS.join(", ")
     )]
@@ -48,7 +48,7 @@ pub enum DataError {
         path: PathBuf,
     },
     /// An archive has an image outside of any class folder.
-    #[error("`{}`: image `{entry}` lies in no class folder; expected `class/file`", .path.display())]
+    #[error("`{}`: image `{entry}` is not in a class folder; expected `class/file`", .path.display())]
     Unclassified {
         /// The archive.
         path: PathBuf,
@@ -57,7 +57,7 @@ pub enum DataError {
     },
     /// The gzip stream is damaged or ends early.
     #[error(
-        "`{}` is damaged or cut short and cannot be inflated; get it again: {cause}",
+        "`{}` is damaged or truncated and cannot be decompressed; download it again: {cause}",
         .path.display()
     )]
     Inflate {
@@ -83,7 +83,7 @@ pub enum DataError {
         cause: io::Error,
     },
     /// The tar ends before its end.
-    #[error("`{}` is cut short after {bytes} bytes of tar; get it again", .path.display())]
+    #[error("`{}` is truncated after {bytes} bytes of tar; download it again", .path.display())]
     ArchiveCut {
         /// The archive.
         path: PathBuf,
@@ -92,7 +92,7 @@ pub enum DataError {
     },
     /// A tar entry points out of the archive.
     #[error(
-        "`{}`: entry `{entry}` is an absolute path or climbs with `..`; nothing was read",
+        "`{}`: entry `{entry}` is an absolute path or contains `..`; nothing was read",
         .path.display()
     )]
     UnsafePath {
@@ -219,7 +219,7 @@ pub enum DataError {
     },
     /// A split cannot be used.
     #[error(
-        "`{}` is no division of this data into training and test samples: {reason}; use the data \
+        "`{}` is not a train/test split of this data: {reason}; use the data \
          that the run was trained on, or begin a new run",
         .path.display()
     )]
@@ -254,7 +254,7 @@ pub enum DataError {
         cause: io::Error,
     },
     /// A line of a quarantine file is no entry.
-    #[error("`{}` line {line} is no entry of a quarantine: {cause}", .path.display())]
+    #[error("`{}` line {line} is not a quarantine entry: {cause}", .path.display())]
     QuarantineLine {
         /// The file.
         path: PathBuf,
@@ -264,7 +264,7 @@ pub enum DataError {
         cause: serde_json::Error,
     },
     /// The bytes of a file are not what its format says.
-    #[error("`{}` is damaged or of another format; get it again: {cause}", .path.display())]
+    #[error("`{}` is damaged or has another format; download it again: {cause}", .path.display())]
     Format {
         /// The file.
         path: PathBuf,

@@ -18,7 +18,7 @@ pub enum DecodeError {
         start: Vec<u8>,
     },
     /// The end is missing.
-    #[error("the JPEG is cut short: it has no end-of-image marker in {bytes} bytes")]
+    #[error("the JPEG is truncated: it has no end-of-image marker in {bytes} bytes")]
     Truncated {
         /// How many bytes there are.
         bytes: usize,

@@ -29,7 +29,7 @@ pub enum TableError {
         cause: io::Error,
     },
     /// The parser gave up.
-    #[error("`{}` line {line} is no record: {cause}", .path.display())]
+    #[error("`{}` line {line} is not a record: {cause}", .path.display())]
     Damaged {
         /// The file.
         path: PathBuf,

@@ -148,7 +148,7 @@ fn quarantine_writes_each_bad_sample_down_once() {
     assert!(listed[0].cause.contains("cannot be decoded: the JPEG is cut short"));
     fs::write(&file, "{\"epoch\":0}\n").unwrap();
     let error = Quarantined::read(&file).unwrap_err();
-    assert!(told(&error).contains("bad.jsonl` line 1 is no entry of a quarantine"), "{error}");
+    assert!(told(&error).contains("bad.jsonl` line 1 is not a quarantine entry"), "{error}");
 }
 
 #[test]

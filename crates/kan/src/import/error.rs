@@ -143,7 +143,7 @@ impl fmt::Display for ImportError {
                 "expected names that end in `rbf.grid` (fast-kan), got {tensors} others"
             ),
             #[cfg(feature = "safetensors")]
-            Self::Safetensors(_) => formatter.write_str("the bytes are no safetensors file"),
+            Self::Safetensors(_) => formatter.write_str("the bytes are not a safetensors file"),
         }
     }
 }

@@ -57,7 +57,7 @@ pub enum CaptureError {
         dtype: DType,
     },
     /// The answer is the same for every image.
-    #[error("the module's answer does not depend on its input")]
+    #[error("the module's output does not depend on its input")]
     Constant,
     /// burn could not record the module.
     #[error("burn could not record the module: {message}")]

@@ -27,7 +27,7 @@ pub enum QuantizeError {
         got: Vec<usize>,
     },
     /// What a layer gave in f32 has no scheme.
-    #[error("what layer `{layer}` gives cannot be calibrated: {cause}")]
+    #[error("the output of layer `{layer}` cannot be calibrated: {cause}")]
     Observed {
         /// The layer, or the input.
         layer: String,

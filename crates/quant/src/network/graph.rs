@@ -15,7 +15,7 @@ pub struct Value(pub(super) usize);
 #[non_exhaustive]
 pub enum GraphError {
     /// An input without numbers.
-    #[error("input `{name}` of {shape:?}, channels first, holds no number")]
+    #[error("input `{name}` of {shape:?}, channels first, contains no numbers")]
     Empty {
         /// The input.
         name: String,

@@ -59,7 +59,7 @@ impl Keeper<'_> {
 /// The message about a cache; none for one that was used unchanged.
 pub(super) fn note(name: &str, used: &CacheUse) -> Option<String> {
     match used {
-        CacheUse::Rebuilt { reason } => Some(format!("{name} made anew: {reason}")),
+        CacheUse::Rebuilt { reason } => Some(format!("{name} rebuilt: {reason}")),
         _ => None,
     }
 }

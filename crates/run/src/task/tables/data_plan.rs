@@ -98,7 +98,7 @@ const SCALING: Key<Scaling> = Key::new(
 .default(r#""quantile""#);
 const UNKNOWN_SHARE: Key<f64> = Key::new(
     "data.unknown_share",
-    "share of the categories of training rows that are read as unknown, drawn anew in each epoch: what trains the vectors of unknown words",
+    "share of the categories of training rows that are read as unknown, drawn again in each epoch: this trains the embedding of unknown words",
 )
 .default("0.01")
 .edit(Edit::Reported)
