@@ -30,9 +30,7 @@ pub(crate) struct VerifyArgs {
 
 /// Some parts failed; the table lists them.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "{failed} of {all} parts failed on {device}; train on another device until they are fixed"
-)]
+#[error("{failed} of {all} parts failed on {device}; train on another device until they are fixed")]
 pub(crate) struct VerifyFailed {
     failed: usize,
     all: usize,

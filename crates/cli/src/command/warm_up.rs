@@ -67,8 +67,10 @@ fn summary(backend: Backend, applied: &Applied) -> String {
                        off, and there is nothing to warm"
             .to_owned(),
         (Some(cache), true) => format!("measured kernels are kept in `{}`", cache.display()),
-        (None, true) => "measured kernels are not stored in a file, so each process measures again: the \
+        (None, true) => {
+            "measured kernels are not stored in a file, so each process measures again: the \
                          feature `persistence` is off"
-            .to_owned(),
+                .to_owned()
+        }
     }
 }
