@@ -1,4 +1,4 @@
-//! One sample: a raster and its target.
+//! Reads a sample: a raster and its target.
 
 use std::borrow::Cow;
 

@@ -28,7 +28,7 @@ pub enum TargetBatch {
         /// Sample by sample.
         values: Vec<f32>,
     },
-    /// One image per sample.
+    /// Reads an image per sample.
     Images {
         /// `[channels, height, width]` or `[channels, depth, height, width]`.
         shape: Vec<usize>,

@@ -127,7 +127,7 @@ impl<'a> Decoding<'a> {
         decoded
     }
 
-    /// One image at the common size.
+    /// Reads an image at the common size.
     pub(crate) fn decode(&self, index: usize) -> Result<Image<'a>, DataError> {
         let image = guarded(
             || place(self.source, index),

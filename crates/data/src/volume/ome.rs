@@ -7,7 +7,7 @@ use roxmltree::{Document, Node};
 use crate::pixels::PixelType;
 use crate::volume::VolumeSpec;
 
-/// One image of the header, and the page of each plane.
+/// Reads an image of the header, and the page of each plane.
 #[derive(Debug)]
 pub(super) struct OmeImage {
     pub(super) channels: usize,
