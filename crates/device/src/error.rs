@@ -2,7 +2,7 @@
 
 use crate::spec::{Backend, DeviceSpec};
 
-/// Why a text names no device, or a device cannot be used.
+/// Errors of parsing, selecting or using a device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {

@@ -11,7 +11,7 @@ pub struct ActivationScheme {
     zero_point: u8,
 }
 
-/// Why numbers describe no scheme.
+/// Errors of a quantization scheme.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemeError {

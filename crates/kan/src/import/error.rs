@@ -1,4 +1,4 @@
-//! Why weights make no network.
+//! Errors of importing a network.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use burn::tensor::DType;
 use crate::grid::GridError;
 use crate::kernels::LayerError;
 
-/// Why weights of another project make no [`Kan`](crate::Kan).
+/// Errors of importing a [`Kan`](crate::Kan) from another project.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ImportError {

@@ -1,4 +1,4 @@
-//! Why a burn module is no graph.
+//! Errors of capturing a burn module.
 
 use burn::tensor::DType;
 
@@ -25,7 +25,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Why a burn module is no graph.
+/// Errors of capturing a burn module.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaptureError {

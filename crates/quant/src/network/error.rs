@@ -1,9 +1,9 @@
-//! Why a graph cannot be quantized.
+//! Errors of quantizing a graph.
 
 use crate::observe::ObserveError;
 use crate::weights::WeightError;
 
-/// Why a graph cannot be quantized.
+/// Errors of quantizing a graph.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QuantizeError {

@@ -85,7 +85,7 @@ pub struct LayerEvaluation {
     pub weight_bytes: usize,
 }
 
-/// Why samples cannot be evaluated on.
+/// Errors of an evaluation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EvaluateError {

@@ -10,7 +10,7 @@ use crate::operation::{OperationError, Parameters, Work};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Value(pub(super) usize);
 
-/// Why a layer cannot be added.
+/// Errors of adding a layer.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GraphError {

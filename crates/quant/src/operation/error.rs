@@ -2,7 +2,7 @@
 
 use updraft_conv::slices::GeometryError;
 
-/// Why an operation does not fit what it reads, or has parameters that are none.
+/// Errors of an operation's inputs or parameters.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperationError {
