@@ -63,7 +63,7 @@ impl Kept {
     }
 }
 
-/// Keeps the memory of tensors that nobody else holds.
+/// Keeps the memory of tensors without other owners.
 pub(super) fn keep<const N: usize>(tensors: [FlexTensor; N]) {
     for tensor in tensors {
         let data = tensor.data_arc();

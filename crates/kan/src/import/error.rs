@@ -67,7 +67,7 @@ pub enum ImportError {
         /// Why.
         source: LayerError,
     },
-    /// An edge computes a formula in the place of a spline.
+    /// An edge computes a formula instead of a spline.
     Symbolic {
         /// The tensor that says so.
         name: String,

@@ -13,7 +13,7 @@ use crate::ops::{LayerPath, Parameters, layer, plain_memory};
 ///
 /// Made by [`KanLinearConfig`](crate::KanLinearConfig). Its records hold the parameters alone; the
 /// grid is the config's, and one that [`refit`](Self::refit) or [`refine`](Self::refine) has made
-/// is written beside them and given back by [`with_grid`](Self::with_grid).
+/// is stored separately and restored by [`with_grid`](Self::with_grid).
 #[derive(Module, Debug)]
 pub struct KanLinear {
     /// Coefficients of the splines, `[in_features, bases, out_features]`.

@@ -73,7 +73,7 @@ pub(super) struct EventFile {
 }
 
 impl EventFile {
-    /// Starts the file anew.
+    /// Truncates the file.
     pub(super) fn create(run: &Path, schema: &RunSchema) -> Result<Self, RunError> {
         let path = run.join(FOLDER).join(NAME);
         let failed = |cause| RunError::io("write", &path, cause);

@@ -88,7 +88,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Starts the file anew.
+    /// Truncates the file.
     pub(super) fn create(run: &Path, name: &str, columns: Columns) -> Result<Self, RunError> {
         let path = run.join(name);
         let file = File::create(&path).map_err(|cause| RunError::io("write", &path, cause))?;
