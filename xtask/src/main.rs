@@ -6,6 +6,7 @@ mod bench;
 mod cargo;
 mod check;
 mod deny;
+mod package;
 mod results;
 mod suite;
 mod tidy;
@@ -20,37 +21,38 @@ Build, train, measure and check from source.
 Usage: cargo xtask COMMAND [ARGS]... [--dry-run]
 
 Train (these commands build the program `updraft` first; each has --help):
-  train       train a model; without arguments, a small one in a minute
+  train       train a model; without arguments, a small one in half a minute
   pipeline    train, test, reload, quantize and report, as one command
   compare     train with different settings on the same seeds
 
 Use a trained model:
-  eval        score a trained model on its test data
+  eval        evaluate a trained model on its test data
   predict     predict images or rows of tables with a trained model
-  quantize    convert a trained model to int8 and report what that costs
-  report      write a run's page: curves, times, plan, environment
+  quantize    convert a trained model to int8 and report the cost
+  report      write the HTML report of a run: curves, times, plan, environment
 
 Choose settings:
-  tasks       list the tasks, and what each of them cannot do, and why
+  tasks       list the tasks, and what each does not support, with the reason
   explain     show every value of a config and where it comes from
-  lr-find     try rising learning rates and suggest one
-  batch-find  find the largest batch that fits the memory
+  lr-find     run a learning-rate range test and suggest a learning rate
+  batch-find  find the largest batch that fits into memory
 
 Check and prepare a device:
-  probe       list the devices, usable or not, and why
-  verify      try the parts that a training run relies on
-  warm-up     let a GPU choose its kernels before a run
+  probe       list the devices, with the reason for unusable ones
+  verify      check the parts that a training run depends on
+  warm-up     compile and tune the kernels of a GPU before a run
 
 Measure:
-  bench       check each kernel, then time it beside other libraries (--help)
+  bench       check kernels, then time them against other libraries (--help)
   results     compare the README's speeds with the runs it cites (--write)
 
 Change the code:
   test        run every test
   check       format, tidy, clippy, docs and feature builds, cheapest first
-  tidy        check the rules that sources, manifests and documents follow
+  tidy        check the rules for sources, manifests and documents
   test-arm    run the kernels' tests on aarch64, under emulation
   deny        check the licenses and sources of every dependency
+  package     package every published crate, and check that the packages build
   api         compare every crate's public items with its list; --write writes
               the lists, --against COMMIT compares them with a commit's
 
@@ -70,7 +72,7 @@ fn main() -> ExitCode {
         | "explain" | "lr-find" | "batch-find" | "compare" | "warm-up" | "verify" => {
             updraft::run(&command, &rest)
         }
-        "check" | "deny" | "test" | "test-arm" | "tidy"
+        "check" | "deny" | "package" | "test" | "test-arm" | "tidy"
             if rest.iter().any(|argument| argument != "--dry-run") =>
         {
             refuse(&format!("`cargo xtask {command}` takes no arguments but --dry-run"))
@@ -79,6 +81,7 @@ fn main() -> ExitCode {
         "bench" => bench::run(&rest),
         "check" => check::run(dry_run),
         "deny" => deny::run(dry_run),
+        "package" => package::run(dry_run),
         "results" => results::run(&rest, dry_run),
         "test" => suite::run(dry_run),
         "test-arm" => arm::run(dry_run),
@@ -93,7 +96,7 @@ fn main() -> ExitCode {
 
 /// The folder of the workspace.
 fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is in the workspace")
 }
 
 /// The folder that cargo builds into.

@@ -4,18 +4,37 @@ use crate::tidy::Fault;
 use crate::tidy::workspace::Workspace;
 
 /// Words that a reader has to decode, and what to write instead.
-const BANNED: [(&str, &str); 12] = [
+const BANNED: [(&str, &str); 31] = [
+    ("a file each", "`one per file`"),
     ("borne", "`taken` or `confirmed`"),
+    ("brought to", "`resized to`, `converted to` or `moved to`"),
+    ("cut short", "`truncated`"),
+    ("doubters", "`tests and benchmarks`"),
+    ("go on with", "`continue`"),
+    ("goes on with", "`continues`"),
+    ("gone on with", "`resumed`"),
+    ("hang together", "`are connected`"),
     ("hears", "`receives`"),
+    ("in front of", "`before`"),
+    ("in the place of", "`instead of`"),
+    ("inside of", "`inside`"),
     ("junk", "what it is"),
     ("laws", "`rules`"),
     ("meet only themselves", "`depthwise`"),
+    ("mend", "`fix`"),
+    ("mended", "`fixed`"),
+    ("mends", "`fixes`"),
+    ("nobody", "what does not: `no code`, `no reader`"),
+    ("one a file", "`one per file`"),
+    ("rests on", "`depends on`"),
     ("rooms", "`crates`, `folders` or `layers`"),
+    ("somebody", "who it is: `a user`, `a caller`"),
     ("tell", "`report`, `return` or `print`"),
     ("tells", "`reports`, `returns` or `prints`"),
     ("the house", "`the repository`"),
     ("told", "`reported` or `given`"),
     ("what is not finite", "`non-finite values`"),
+    ("whichever", "`any`, or which one"),
     ("whoever", "who it is: `a user`, `a caller`"),
 ];
 

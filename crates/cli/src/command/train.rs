@@ -25,12 +25,16 @@ use crate::wrap::{counted, hanging};
 
 const EXAMPLES: &str = "\
 Examples:
-  train                                   the quickstart: generated data, a minute
-  train configs/cifar10.toml --data DIR   a configuration, on data of your own
-  train configs/quickstart.toml --set train.epochs=3 --set seed=7
-                                          the same with other settings
-  train configs/cifar10.toml --dry-run    print the plan, train nothing
-  train --resume runs/RUN                 go on with a run that was stopped
+  Train the quickstart on generated data, in half a minute:
+      updraft train
+  Train a configuration on your own data:
+      updraft train configs/images.toml --data DIR
+  Override settings:
+      updraft train configs/quickstart.toml --set train.epochs=3 --set seed=7
+  Print the plan without training:
+      updraft train configs/cifar10.toml --dry-run
+  Continue a run that was stopped:
+      updraft train --resume runs/RUN
 ";
 
 /// Trains a model and writes a run folder.

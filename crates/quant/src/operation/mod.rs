@@ -1,4 +1,4 @@
-//! The operations of a network, one a file: how it is recorded, fused, packed, run, saved and exported.
+//! The operations of a network, one per file: how it is recorded, fused, packed, run, saved and exported.
 
 mod activation;
 mod add;

@@ -13,7 +13,7 @@ const TENSORBOARD: Key<bool> =
         .edit(Edit::Free);
 const UTILIZATION: Key<bool> = Key::new(
     "log.utilization",
-    "measures the device's peak first, as a narrow `precision` does by itself, and reports the model's GFLOP/s and their share of the measured peak with every step",
+    "measures the device's peak first, as is always done with a narrow `precision`, and reports the model's GFLOP/s and their fraction of the peak with every step",
 )
 .default("false").edit(Edit::Free);
 const TRACE: Key<[u64; 2]> = Key::new(

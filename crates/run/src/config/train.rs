@@ -35,31 +35,37 @@ const SCHEDULE: Key<Schedule> = Key::new(
     (
         "warmup",
         "0.2, of `one-cycle` 0.3",
-        "`warmup-cosine` and `one-cycle`: share of all steps on the way up, at least 0 and below 1",
+        "`warmup-cosine` and `one-cycle`: fraction of all steps with increasing learning rate, at least 0 and below 1",
     ),
     (
         "floor",
         "0, of `one-cycle` 0.000004",
         "`warmup-cosine`, `cosine-restarts` and `one-cycle`: the last factor, 0 to 1",
     ),
-    ("cycles", "–", "`cosine-restarts`: how many half cosines, 1 to 1000"),
+    ("cycles", "–", "`cosine-restarts`: number of half cosines, 1 to 1000"),
     ("growth", "2", "`cosine-restarts`: each cycle's length as a multiple of the one before, 1 to 10"),
     ("start", "0.04", "`one-cycle`: the first factor, 0 to 1"),
-    ("every_steps", "–", "`step`: steps between two drops, at least 1"),
-    ("factor", "0.1", "`step`: what remains at each drop, above 0 and at most 1"),
+    ("every_steps", "–", "`step`: steps between two reductions, at least 1"),
+    ("factor", "0.1", "`step`: the factor of each reduction, above 0 and at most 1"),
     ("last", "–", "`exponential`: the factor after all steps, above 0 and at most 1"),
 ]).edit(Edit::Reported);
-const PLATEAU: Key<Plateau> = Key::new(
-    "train.plateau",
-    "lowers the learning rate when epochs stop getting better by `train.criterion`",
-)
-.with(&[
-    ("factor", "0.1", "what each reduction multiplies it by, above 0 and below 1"),
-    ("patience", "10", "epochs without a gain that are tolerated; one more reduces it"),
-    ("threshold", "0.0001", "the smallest gain that counts, in the criterion's unit"),
-    ("floor", "0", "the smallest product of all reductions, 0 to 1"),
-])
-.edit(Edit::Reported);
+const PLATEAU: Key<Plateau> =
+    Key::new("train.plateau", "reduces the learning rate when `train.criterion` stops improving")
+        .with(&[
+            ("factor", "0.1", "what each reduction multiplies it by, above 0 and below 1"),
+            (
+                "patience",
+                "10",
+                "epochs without an improvement that are tolerated; one more reduces it",
+            ),
+            (
+                "threshold",
+                "0.0001",
+                "the smallest improvement that counts, in the criterion's unit",
+            ),
+            ("floor", "0", "the smallest product of all reductions, 0 to 1"),
+        ])
+        .edit(Edit::Reported);
 const OPTIMIZER: Key<OptimizerConfig> =
     Key::new("train.optimizer", "or `sgd` with `momentum`; `weight_decay` for both")
         .default(r#"{ kind = "adamw", weight_decay = 0.01 }"#)
@@ -71,10 +77,10 @@ const LOSS_SCALE: Key<LossScale> = Key::new(
     "train.loss_scale",
     "or `static` with `scale`; `dynamic` takes `initial`, `growth`, `backoff`, `interval`, `floor`, `ceiling` and `longest_skips`",
 )
-.depends("`dynamic` where f16 computes, else `none`").edit(Edit::Reported);
+.depends("`dynamic` if f16 computes, else `none`").edit(Edit::Reported);
 const RECOMPUTE: Key<RecomputePlan> = Key::new(
     "train.recompute",
-    "memory for time: `element-wise` is burn's own strategy, `segments` keeps what flows between the network's segments",
+    "saves memory, takes time: `element-wise` is burn's own strategy, `segments` keeps only the inputs of the network's segments",
 )
 .default(r#""none""#).edit(Edit::Reported);
 const AUTO_BATCH: Key<AutoBatchPlan> = Key::new(
@@ -84,18 +90,18 @@ const AUTO_BATCH: Key<AutoBatchPlan> = Key::new(
 .with(&[
     ("least", "2", "the smallest batch to try, at least 1"),
     ("most", "4096", "the largest to try; never more than the training samples"),
-    ("head_room", "0.1", "share of the largest that is left free, at least 0 and below 1"),
-    ("budget_mib", "what is available", "MiB that the process may hold in RAM"),
+    ("head_room", "0.1", "fraction of the largest that is left free, at least 0 and below 1"),
+    ("budget_mib", "what is available", "memory limit of the process in MiB"),
 ])
 .edit(Edit::Free);
 const ACCUMULATE: Key<usize> =
-    Key::new("train.accumulate", "batches whose mean gradient makes an update")
+    Key::new("train.accumulate", "number of batches per update, whose gradients are averaged")
         .default("1")
         .edit(Edit::Reported)
         .check("at least 1", |batches| *batches >= 1);
 const NON_FINITE: Key<NonFinite> = Key::new(
     "train.non_finite",
-    "what follows a loss or gradient that is not finite: `stop`, `skip` with `at_most` in a row, or `ignore`",
+    "the policy for a non-finite loss or gradient: `stop`, `skip` with `at_most` in a row, or `ignore`",
 )
 .default(r#"{ kind = "stop" }"#).edit(Edit::Reported);
 const EMA_DECAY: Key<f64> = Key::new(
@@ -116,11 +122,11 @@ const CRITERION: Key<Criterion> = Key::new(
 .default(r#""test-loss""#).edit(Edit::Reported);
 const EARLY_STOP: Key<EarlyStop> = Key::new(
     "train.early_stop",
-    "ends the run after epochs without a gain by `train.criterion` and serves the best",
+    "ends the run after epochs without an improvement of `train.criterion`, and serves the best model",
 )
 .with(&[
-    ("patience", "–", "epochs without a gain after which the run ends, at least 1"),
-    ("least_gain", "0", "the smallest gain that counts, in the criterion's unit"),
+    ("patience", "–", "epochs without an improvement after which the run ends, at least 1"),
+    ("least_gain", "0", "the smallest improvement that counts, in the criterion's unit"),
 ])
 .edit(Edit::Reported);
 const TIMING: Key<Timing> =
@@ -141,7 +147,7 @@ const WORKERS: Key<WorkersPlan> =
         });
 const CHECKPOINT_EVERY_STEPS: Key<u64> = Key::new(
     "train.checkpoint_every_steps",
-    "also a checkpoint after every so many updates, beside that at each epoch's end",
+    "updates between checkpoints, in addition to that at each epoch's end",
 )
 .edit(Edit::Free)
 .check("at least 1", |steps| *steps >= 1);
@@ -151,7 +157,7 @@ const KEEP_CHECKPOINTS: Key<usize> =
         .edit(Edit::Free)
         .check("at least 1", |count| *count >= 1);
 const KEEP_BEST: Key<usize> =
-    Key::new("train.keep_best", "how many of the best checkpoints are kept beside them")
+    Key::new("train.keep_best", "how many of the best checkpoints are kept in addition")
         .default("0")
         .edit(Edit::Free);
 

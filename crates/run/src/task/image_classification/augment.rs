@@ -13,21 +13,23 @@ const FLIP: Key<bool> = Key::new("augment.flip", "mirror half of the training im
     .default("false")
     .edit(Edit::Reported);
 const TRANSLATE: Key<usize> =
-    Key::new("augment.translate", "shift by up to so many pixels, reflecting the border")
+    Key::new("augment.translate", "shift by up to this many pixels, reflecting the border")
         .default("0")
         .edit(Edit::Reported);
-const ROTATE: Key<f32> =
-    Key::new("augment.rotate", "turn by up to so many degrees either way, reflecting the border")
-        .default("0.0")
-        .edit(Edit::Reported);
+const ROTATE: Key<f32> = Key::new(
+    "augment.rotate",
+    "rotate by up to this many degrees in either direction, reflecting the border",
+)
+.default("0.0")
+.edit(Edit::Reported);
 const ZOOM: Key<Zoom> = Key::new(
     "augment.zoom",
-    "`min_factor` and `max_factor`: magnify about the center, reflecting the border",
+    "`min_factor` and `max_factor`: zoom about the center, reflecting the border",
 )
 .edit(Edit::Reported);
 const CROP: Key<RandomResizedCrop> = Key::new(
     "augment.random_resized_crop",
-    "`min_area` (0.08) and `max_stretch` (4/3): stretch a random part over the whole",
+    "`min_area` (0.08) and `max_stretch` (4/3): random resized crop",
 )
 .edit(Edit::Reported);
 const JITTER: Key<ColorJitter> = Key::new(
@@ -36,7 +38,7 @@ const JITTER: Key<ColorJitter> = Key::new(
 ).edit(Edit::Reported);
 const MIX_UP: Key<MixUp> = Key::new(
     "augment.mix_up",
-    "`alpha`: mixes each image and its class with the next of its batch by a share drawn from Beta(`alpha`, `alpha`); with cross-entropy, binary cross-entropy and squared errors only",
+    "`alpha`: mixup of each image and its class with the next of its batch, with a weight drawn from Beta(`alpha`, `alpha`); with cross-entropy, binary cross-entropy and squared errors only",
 ).edit(Edit::Reported);
 
 /// The keys of `augment`.

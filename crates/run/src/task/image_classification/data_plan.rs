@@ -13,7 +13,7 @@ const SOURCE: Key<SourceName> =
         .default(r#""generated""#)
         .edit(Edit::Reported);
 const DIR: Key<PathBuf> =
-    Key::new("data.dir", "the data folder; `--data` comes before it").edit(Edit::Free);
+    Key::new("data.dir", "the data folder; `--data` takes precedence").edit(Edit::Free);
 const HOW_TO_GET: Key<String> =
     Key::new("data.how_to_get", "printed when the data is missing").edit(Edit::Free);
 const TRAIN: Key<PathBuf> = Key::new(
@@ -24,21 +24,23 @@ const TEST: Key<PathBuf> =
     Key::new("data.test", "the same for the test images").edit(Edit::Reported);
 const TEST_FRACTION: Key<f64> = Key::new(
     "data.test_fraction",
-    "share of each class held out where there is no `data.test`; folders and manifests only",
+    "fraction of each class held out if there is no `data.test`; folders and manifests only",
 )
 .default("0.2")
 .edit(Edit::Reported)
 .check("above 0 and below 1", |share| *share > 0.0 && *share < 1.0);
 const INFLATE_TO: Key<PathBuf> = Key::new(
     "data.inflate_to",
-    "archives only: a folder that gzipped ones are inflated into once, to be read there; else into memory, up to 4 GiB",
+    "archives only: a folder into which gzipped archives are decompressed once; by default they are decompressed into memory, up to 4 GiB",
 ).edit(Edit::Free);
-const PATH_COLUMN: Key<String> =
-    Key::new("data.path_column", "manifest only: where an image lies, from the manifest's folder")
-        .default(r#""path""#)
-        .edit(Edit::Reported);
+const PATH_COLUMN: Key<String> = Key::new(
+    "data.path_column",
+    "manifest only: the column with an image's path, relative to the manifest's folder",
+)
+.default(r#""path""#)
+.edit(Edit::Reported);
 const CLASS_COLUMN: Key<String> =
-    Key::new("data.class_column", "manifest only: what an image's class is")
+    Key::new("data.class_column", "manifest only: the column with an image's class")
         .default(r#""class""#)
         .edit(Edit::Reported);
 const FILES: Key<PathBuf> = Key::new(
@@ -62,10 +64,10 @@ const TEST_IMAGES: Key<usize> = Key::new("data.test_images", "generated only")
     .default("1000")
     .edit(Edit::Reported)
     .check("10 to 10000000 images", |images| (10..=10_000_000).contains(images));
-const HEIGHT: Key<usize> = Key::new("data.height", "images are resized to so many rows")
+const HEIGHT: Key<usize> = Key::new("data.height", "height to which images are resized")
     .default("32")
     .check("8 to 4096 pixels", |pixels| (8..=4096).contains(pixels));
-const WIDTH: Key<usize> = Key::new("data.width", "and to so many columns")
+const WIDTH: Key<usize> = Key::new("data.width", "width to which images are resized")
     .default("32")
     .check("8 to 4096 pixels", |pixels| (8..=4096).contains(pixels));
 const DRAWN: &str = "16 to 1024 pixels, for generated images";

@@ -42,13 +42,11 @@ const LOSS: Key<ClassLoss> = Key::new(
     "or `focal` with `gamma`, `binary-cross-entropy`, `asymmetric` with `positive_focus`, `negative_focus` and `margin`, `mean-squared-error`",
 )
 .default(r#"{ kind = "cross-entropy" }"#).edit(Edit::Reported);
-const LABEL_SMOOTHING: Key<f32> = Key::new(
-    "train.label_smoothing",
-    "share of each label spread over all classes; cross-entropy only",
-)
-.default("0.0")
-.edit(Edit::Reported)
-.check("at least 0 and below 1", |share| (0.0..1.0).contains(share));
+const LABEL_SMOOTHING: Key<f32> =
+    Key::new("train.label_smoothing", "label smoothing; cross-entropy only")
+        .default("0.0")
+        .edit(Edit::Reported)
+        .check("at least 0 and below 1", |share| (0.0..1.0).contains(share));
 
 /// The task.
 #[derive(Debug)]

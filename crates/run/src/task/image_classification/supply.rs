@@ -9,12 +9,12 @@ use crate::config::{ConfigError, Edit, Key, Settings};
 
 pub(super) const CACHE: Key<CachePlan> = Key::new(
     "data.cache",
-    "what is kept of decoded images: all of them before the first batch, or `memory` with `budget_mib` (1024) as they are first read, `file` with `folder` where later runs find them, `none`",
+    "the cache of decoded images: all of them before the first batch, or `memory` with `budget_mib` (1024) when first read, `file` with `folder` for later runs, `none`",
 )
 .depends("`whole`; `memory` where `data.faults` skips or quarantines").edit(Edit::Free);
 pub(super) const FAULTS: Key<FaultsPlan> = Key::new(
     "data.faults",
-    "or `skip` with `at_most` images left out of an epoch, or `quarantine`, which also writes them to `file`; both need `data.cache` `memory` or `none`",
+    "or `skip` with at most `at_most` images per epoch, or `quarantine`, which also records them in `file`; both need `data.cache` `memory` or `none`",
 )
 .default(r#"{ kind = "raise" }"#).edit(Edit::Reported);
 

@@ -28,7 +28,7 @@ const NOISE: Key<Noise> = Key::new(
 .edit(Edit::Reported);
 const ELASTIC: Key<Elastic> = Key::new(
     "augment.elastic",
-    "`max_pixels` and `grid_pixels`: move points of a grid at random, with the target",
+    "`max_pixels` and `grid_pixels`: random elastic deformation, with the target",
 )
 .edit(Edit::Reported);
 

@@ -14,7 +14,7 @@ const TARGET: Key<TargetKind> =
         .default(r#""labels""#);
 const DIR: Key<PathBuf> = Key::new(
     "data.dir",
-    "the data folder; `--data` comes before it; without one cells are generated",
+    "the data folder; `--data` takes precedence; without it, cells are generated",
 )
 .edit(Edit::Free);
 const HOW_TO_GET: Key<String> =
@@ -26,27 +26,29 @@ const MANIFEST: Key<PathBuf> = Key::new(
 .default(r#""volumes.csv""#)
 .edit(Edit::Reported);
 const TRAIN_SPLIT: Key<String> =
-    Key::new("data.train_split", "what the manifest's column `split` holds for training data")
+    Key::new("data.train_split", "the value of the manifest's column `split` for training data")
         .default(r#""train""#)
         .edit(Edit::Reported);
 const TEST_SPLIT: Key<String> =
     Key::new("data.test_split", "the same for test data").default(r#""test""#).edit(Edit::Reported);
 const TEST_FRACTION: Key<f64> = Key::new(
     "data.test_fraction",
-    "share of positions held out where the manifest has no column `split`",
+    "fraction of positions held out if the manifest has no column `split`",
 )
 .default("0.2")
 .edit(Edit::Reported)
 .check("above 0 and below 1", |share| *share > 0.0 && *share < 1.0);
 const PAGES: Key<PageAxis> = Key::new(
     "data.pages",
-    "what the pages of a TIFF without OME header are: `depth`, `frames` or `channels`",
+    "the meaning of the pages of a TIFF without OME header: `depth`, `frames` or `channels`",
 )
 .default(r#""depth""#);
-const CLASSES: Key<usize> =
-    Key::new("data.classes", "labels only: classes of the mask, the background included")
-        .default("3")
-        .check("2 to 4096", |classes| (2..=4096).contains(classes));
+const CLASSES: Key<usize> = Key::new(
+    "data.classes",
+    "labels only: number of classes of the mask, including the background",
+)
+.default("3")
+.check("2 to 4096", |classes| (2..=4096).contains(classes));
 const LABELS: Key<LabelKind> = Key::new(
     "data.labels",
     "labels only: `classes`, or `foreground` where every label above 0 is the class 1",
@@ -54,7 +56,7 @@ const LABELS: Key<LabelKind> = Key::new(
 .default(r#""classes""#);
 const PATCH: Key<Vec<usize>> = Key::new(
     "data.patch",
-    "rows and columns of a training patch, or slices, rows and columns; two sides of a stack are its slices",
+    "rows and columns of a training patch, or slices, rows and columns; patches with two sides are taken from slices of a stack",
 )
 .default("[64, 64]")
 .check("2 or 3 sides from 8 to 4096, slices from 1", |sides| {
@@ -80,7 +82,7 @@ const SCALE_TARGET: Key<Scale> =
         .default(r#"{ kind = "z-score" }"#);
 const MEMORY: Key<u64> = Key::new(
     "data.memory_mib",
-    "volumes are held in memory up to so many MiB; others are read region by region",
+    "MiB of volumes that are loaded into memory; the others are read region by region",
 )
 .default("4096")
 .edit(Edit::Free)

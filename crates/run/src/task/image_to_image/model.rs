@@ -38,7 +38,7 @@ const DOWNSAMPLING: Key<Downsampling> =
     Key::new("model.downsampling", "`strided` convolutions, or `max-pool`").default(r#""strided""#);
 const UPSAMPLING: Key<Upsampling> = Key::new(
     "model.upsampling",
-    "`transposed` convolutions, or `linear` interpolation behind a 1-wide convolution",
+    "`transposed` convolutions, or `linear` interpolation after a convolution of kernel size 1",
 )
 .default(r#""transposed""#);
 const UPSAMPLING_BIAS: Key<bool> =
@@ -49,7 +49,7 @@ const NEGATIVE_SLOPE: Key<f64> =
         .check("at least 0 and below 1", |slope| (0.0..1.0).contains(slope));
 const DEEP_SUPERVISION: Key<usize> = Key::new(
     "model.deep_supervision",
-    "levels below the finest whose outputs have a loss of their own in training",
+    "number of levels below the finest with their own output and loss in training",
 )
 .default("0");
 const WIDTHS: Key<[usize; 3]> = Key::new(
@@ -61,14 +61,14 @@ const LATENT: Key<usize> =
     Key::new("model.latent", "dual-autoencoder only: channels of the latent").default("16");
 const CORE: Key<CoreLayer> = Key::new(
     "model.core",
-    "dual-autoencoder only: `kan`, convolutions of splines; `conv`, convolutions with as many parameters; `none`",
+    "dual-autoencoder only: `kan`, KAN convolutions; `conv`, convolutions with as many parameters; `none`",
 )
 .default(r#""kan""#);
 const ATTENTION: Key<LatentAttention> =
     Key::new("model.attention", "dual-autoencoder only: `bam`, `cbam`, `eca` or `none`")
         .default(r#""bam""#);
 const INTERVALS: Key<usize> =
-    Key::new("model.intervals", "dual-autoencoder only: pieces of each spline").default("3");
+    Key::new("model.intervals", "dual-autoencoder only: intervals of each spline").default("3");
 const DEGREE: Key<usize> =
     Key::new("model.degree", "dual-autoencoder only: degree of the splines").default("2");
 const BOUNDED_INPUTS: Key<bool> = Key::new(
@@ -80,9 +80,11 @@ const OUTPUT_RANGE: Key<[f32; 2]> = Key::new(
     "model.output_range",
     "dual-autoencoder only: smallest and largest output, by a sigmoid",
 );
-const DECODER_SKIPS: Key<bool> =
-    Key::new("model.decoder_skips", "dual-autoencoder only: add the encoder's maps in the decoder")
-        .default("true");
+const DECODER_SKIPS: Key<bool> = Key::new(
+    "model.decoder_skips",
+    "dual-autoencoder only: add the encoder's feature maps in the decoder",
+)
+.default("true");
 const RESIDUAL: Key<bool> =
     Key::new("model.residual", "dual-autoencoder only: add the input of core layers")
         .default("false");

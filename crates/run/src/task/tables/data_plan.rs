@@ -12,7 +12,7 @@ use crate::error::RunError;
 use crate::task::place::{Place, refuse_folder};
 
 const SOURCE: Key<SourceName> =
-    Key::new("data.source", "`generated`: drugs that act through a variant of a gene, or `files`")
+    Key::new("data.source", "`generated`: a table of drugs and gene variants, or `files`")
         .default(r#""generated""#)
         .edit(Edit::Reported);
 const TRAIN_ROWS: Key<usize> = Key::new("data.train_rows", "generated only")
@@ -25,31 +25,29 @@ const TEST_ROWS: Key<usize> = Key::new("data.test_rows", "generated only")
     .check("10 to 10000000 rows", |rows| (10..=10_000_000).contains(rows));
 const FILES: Key<Vec<PathBuf>> = Key::new(
     "data.files",
-    "files only: CSV or TSV files of the same columns, to learn from, and where `data.test_files` are not given to test on",
+    "files only: CSV or TSV files with the same columns for training and, without `data.test_files`, for testing",
 )
 .edit(Edit::Reported)
 .check("a list of at least one file, none of them twice", |files| {
     !files.is_empty() && !has_repeats(files)
 });
 const TEST_FILES: Key<Vec<PathBuf>> =
-    Key::new("data.test_files", "files only: files of the same columns, to test on")
+    Key::new("data.test_files", "files only: test files with the same columns")
         .default("[]")
         .edit(Edit::Reported)
         .check("a list of files, none of them twice", |files| !has_repeats(files));
 const DIR: Key<PathBuf> =
-    Key::new("data.dir", "the data folder; `--data` comes before it").edit(Edit::Free);
+    Key::new("data.dir", "the data folder; `--data` takes precedence").edit(Edit::Free);
 const HOW_TO_GET: Key<String> =
     Key::new("data.how_to_get", "printed when the data is missing").edit(Edit::Free);
 const DELIMITER: Key<Delimiter> = Key::new("data.delimiter", "files only: or `semicolon`, `tab`")
     .default(r#""comma""#)
     .edit(Edit::Reported);
-const COLUMNS: Key<Vec<String>> = Key::new(
-    "data.columns",
-    "files only: the names of all columns, where the first line is a row already",
-)
-.check("a list of at least two names, none of them twice", |columns| {
-    columns.len() > 1 && !has_repeats(columns)
-});
+const COLUMNS: Key<Vec<String>> =
+    Key::new("data.columns", "files only: the names of all columns, for files without a header")
+        .check("a list of at least two names, none of them twice", |columns| {
+            columns.len() > 1 && !has_repeats(columns)
+        });
 const FEATURES: Key<Vec<String>> =
     Key::new("data.features", "the columns that the targets are predicted from")
         .depends("every column that is neither a target nor in `data.leave_out`")
@@ -57,12 +55,12 @@ const FEATURES: Key<Vec<String>> =
             !features.is_empty() && !has_repeats(features)
         });
 const LEAVE_OUT: Key<Vec<String>> =
-    Key::new("data.leave_out", "columns that are no features; without `data.features` only")
+    Key::new("data.leave_out", "columns that are not features; only without `data.features`")
         .default("[]")
         .check("a list of columns, none of them twice", |columns| !has_repeats(columns));
 const NUMBERS: Key<Vec<String>> = Key::new(
     "data.numbers",
-    "features that hold numbers; those that are named nowhere hold numbers where every value of the training rows is one, else categories",
+    "features that are numbers; unnamed ones are numbers if every value of the training rows is one, otherwise categories",
 )
 .default("[]")
 .check("a list of columns, none of them twice", |columns| !has_repeats(columns));
@@ -72,7 +70,7 @@ const CATEGORIES: Key<Vec<String>> =
         .check("a list of columns, none of them twice", |columns| !has_repeats(columns));
 const LISTS: Key<BTreeMap<String, char>> = Key::new(
     "data.lists",
-    "features with any number of words in a field: a table of column and the character between words",
+    "features with any number of words in a field: a table of column and separator",
 )
 .default("{}");
 const MISSING: Key<Vec<String>> = Key::new(
@@ -82,37 +80,37 @@ const MISSING: Key<Vec<String>> = Key::new(
 .default(r#"["", "?", "NA", "N/A", "NaN", "nan", "null"]"#);
 const REPLACE: Key<BTreeMap<String, BTreeMap<String, String>>> = Key::new(
     "data.replace",
-    "for columns a table of fields and what they are read as, such as `{ income = { \">50K.\" = \">50K\" } }`",
+    "replacements of field texts per column, such as `{ income = { \">50K.\" = \">50K\" } }`",
 )
 .default("{}");
 const MIN_ROWS: Key<u64> = Key::new(
     "data.min_rows",
-    "a word of fewer training rows is unknown, as one that no training row has",
+    "words in fewer training rows are unknown, like words that no training row has",
 )
 .default("1")
 .check("at least 1", |rows| *rows >= 1);
 const SCALING: Key<Scaling> = Key::new(
     "data.scaling",
-    "of numbers: by their rank to a normal distribution, or `standard`: mean 0 and standard deviation 1",
+    "scaling of numbers: by their rank to a normal distribution, or `standard`: mean 0 and standard deviation 1",
 )
 .default(r#""quantile""#);
 const UNKNOWN_SHARE: Key<f64> = Key::new(
     "data.unknown_share",
-    "share of the categories of training rows that are read as unknown, drawn again in each epoch: this trains the embedding of unknown words",
+    "fraction of the categories of training rows that are replaced by unknown, drawn again in each epoch: this trains the embedding of unknown words",
 )
 .default("0.01")
 .edit(Edit::Reported)
 .check("at least 0 and below 1", |share| (0.0..1.0).contains(share));
 const TEST_FRACTION: Key<f64> = Key::new(
     "data.test_fraction",
-    "files only, without `data.test_files`: share of the rows held out, the same in each class or tenth of `data.stratify`",
+    "files only, without `data.test_files`: fraction of the rows held out, stratified by `data.stratify`",
 )
 .default("0.2")
 .edit(Edit::Reported)
 .check("above 0 and below 1", |share| *share > 0.0 && *share < 1.0);
 const STRATIFY: Key<String> = Key::new(
     "data.stratify",
-    "files only, without `data.test_files`: the target of which both parts have the same shares",
+    "files only, without `data.test_files`: the target for the stratified split",
 )
 .depends("the first target by name")
 .edit(Edit::Reported);

@@ -17,24 +17,24 @@ use crate::config::{ConfigError, Key, Keys, Settings};
 
 const KIND: Key<ModelKind> = Key::new(
     "model.kind",
-    "linear layers, or `residual`: blocks of two with a norm; `interaction`: attention between the features beside a factorization machine; `kan`: layers of splines",
+    "a perceptron; or `residual`, residual blocks; `interaction`, a factorization machine with attention between the features; `kan`, KAN layers",
 )
 .default(r#""mlp""#);
 const EMBEDDING: Key<usize> = Key::new(
     "model.embedding",
-    "numbers of a category's vector; at most half as many as the column has words, but of `interaction`",
+    "size of a category's embedding; except for `interaction`, at most half the number of words of the column",
 )
 .depends("16, of `interaction` 64")
 .check("1 to 4096", |size| (1..=4096).contains(size));
 const FREQUENCIES: Key<usize> = Key::new(
     "model.frequencies",
-    "mlp and residual only: sines and cosines that each number becomes; 0 takes it as it is",
+    "mlp and residual only: frequencies of the periodic embedding of each number; 0 uses the number directly",
 )
 .default("16")
 .check("0 to 1024", |count| *count <= 1024);
 const FREQUENCY_SCALE: Key<f64> = Key::new(
     "model.frequency_scale",
-    "mlp and residual only, with `model.frequencies`: standard deviation of fresh frequencies",
+    "mlp and residual only, with `model.frequencies`: standard deviation of the initial frequencies",
 )
 .default("0.1")
 .check("a finite number above 0", |scale| scale.is_finite() && *scale > 0.0);
@@ -51,19 +51,21 @@ const HIDDEN: Key<usize> = Key::new("model.hidden", "features of each")
 const DROPOUT: Key<f64> = Key::new("model.dropout", "of hidden features; kan has none")
     .default("0.1")
     .check("at least 0 and below 1", |dropout| (0.0..1.0).contains(dropout));
-const INTERVALS: Key<usize> = Key::new("model.intervals", "kan only: pieces of each spline")
+const INTERVALS: Key<usize> = Key::new("model.intervals", "kan only: intervals of each spline")
     .default("5")
     .check("1 to 4096", |intervals| (1..=4096).contains(intervals));
-const DEGREE: Key<usize> = Key::new("model.degree", "kan only: their degree")
+const DEGREE: Key<usize> = Key::new("model.degree", "kan only: degree of the splines")
     .default("3")
     .check("0 to 15", |degree| *degree <= MAX_DEGREE);
 const DOMAIN: Key<f32> =
-    Key::new("model.domain", "kan only: splines reach so far to both sides of 0")
+    Key::new("model.domain", "kan only: the domain of the splines reaches from minus this to this")
         .default("2.5")
         .check("a finite number above 0", |reach| reach.is_finite() && *reach > 0.0);
-const OUTSIDE: Key<Outside> =
-    Key::new("model.outside", "kan only: or `clamp`, `extend`, what splines are beyond")
-        .default(r#""zero""#);
+const OUTSIDE: Key<Outside> = Key::new(
+    "model.outside",
+    "kan only: or `clamp`, `extend`; the value of splines outside their domain",
+)
+.default(r#""zero""#);
 
 /// The keys of `model`.
 pub(super) const KEYS: Keys = &[

@@ -27,7 +27,7 @@ const TARGETS: Key<BTreeMap<String, TargetPlan>> = Key::new(
 .check("a table of at least one column", |targets| !targets.is_empty());
 const WEIGHTING: Key<Weighting> = Key::new(
     "train.target_weights",
-    "or `uncertainty`, which learns a further factor for the loss of each target",
+    "or `uncertainty`, which also learns a weight for the loss of each target",
 )
 .default(r#""fixed""#);
 

@@ -14,12 +14,12 @@ const SOURCE: Key<SourceName> =
     Key::new("data.source", "`formula` or `files`").default(r#""formula""#).edit(Edit::Reported);
 const FORMULA: Key<FormulaPlan> = Key::new(
     "data.formula",
-    "formula only: or `friedman1`, `product`: what `updraft_data::Formula` names so",
+    "formula only: or `friedman1`, `product`, as in `updraft_data::Formula`",
 )
 .default(r#""exp-sin-square""#);
 const NOISE: Key<f32> = Key::new(
     "data.noise",
-    "formula only: standard deviation of what is added to the values of training rows",
+    "formula only: standard deviation of the noise on the values of training rows",
 )
 .default("0.0")
 .edit(Edit::Reported)
@@ -39,7 +39,7 @@ const FILES: Key<Vec<PathBuf>> =
             !files.is_empty() && !has_repeats(files)
         });
 const DIR: Key<PathBuf> =
-    Key::new("data.dir", "the data folder; `--data` comes before it").edit(Edit::Free);
+    Key::new("data.dir", "the data folder; `--data` takes precedence").edit(Edit::Free);
 const HOW_TO_GET: Key<String> =
     Key::new("data.how_to_get", "printed when the data is missing").edit(Edit::Free);
 const DELIMITER: Key<DelimiterPlan> =
@@ -47,7 +47,7 @@ const DELIMITER: Key<DelimiterPlan> =
         .default(r#""comma""#)
         .edit(Edit::Reported);
 const COLUMNS: Key<Vec<String>> =
-    Key::new("data.columns", "the names of all columns, where the first line is a row already")
+    Key::new("data.columns", "the names of all columns, for files without a header")
         .check("a list of names, none of them twice", |columns| !has_repeats(columns));
 const TARGET: Key<String> = Key::new("data.target", "the column to predict: a number");
 const FEATURES: Key<Vec<String>> = Key::new(
@@ -60,7 +60,7 @@ const FEATURES: Key<Vec<String>> = Key::new(
 });
 const CATEGORIES: Key<Vec<String>> = Key::new(
     "data.categories",
-    "the features that hold words: each word of the training rows becomes an input of 0 or 1, and one that is missing or not among them none",
+    "the categorical features: one input of 0 or 1 for each word of the training rows; missing and unknown words are all 0",
 )
 .default("[]")
 .check("a list of columns, none of them twice", |columns| !has_repeats(columns));
@@ -71,7 +71,7 @@ const FILE_FEATURES: Key<bool> = Key::new(
 .default("false");
 const TEST_FRACTION: Key<f64> = Key::new(
     "data.test_fraction",
-    "files only: share of the rows held out, the same in each tenth of the target's values",
+    "files only: fraction of the rows held out, stratified by deciles of the target",
 )
 .default("0.2")
 .edit(Edit::Reported)

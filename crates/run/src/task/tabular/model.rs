@@ -21,20 +21,22 @@ const HIDDEN: Key<Vec<usize>> = Key::new("model.hidden", "features between the l
     .check("a list of at most 64 numbers from 1 to 65536", |hidden| {
         hidden.len() <= 64 && hidden.iter().all(|width| (1..=65_536).contains(width))
     });
-const INTERVALS: Key<usize> = Key::new("model.intervals", "kan only: pieces of each spline")
+const INTERVALS: Key<usize> = Key::new("model.intervals", "kan only: intervals of each spline")
     .default("5")
     .check("1 to 4096", |intervals| (1..=MOST_INTERVALS).contains(intervals));
-const DEGREE: Key<usize> = Key::new("model.degree", "kan only: their degree")
+const DEGREE: Key<usize> = Key::new("model.degree", "kan only: degree of the splines")
     .default("3")
     .check("0 to 15", |degree| *degree <= MAX_DEGREE);
 // Standardized numbers are rarely further from their mean.
 const DOMAIN: Key<f32> =
-    Key::new("model.domain", "kan only: splines reach so far to both sides of 0")
+    Key::new("model.domain", "kan only: the domain of the splines reaches from minus this to this")
         .default("2.5")
         .check("a finite number above 0", |reach| reach.is_finite() && *reach > 0.0);
-const OUTSIDE: Key<Outside> =
-    Key::new("model.outside", "kan only: or `clamp`, `extend`, what splines are beyond")
-        .default(r#""zero""#);
+const OUTSIDE: Key<Outside> = Key::new(
+    "model.outside",
+    "kan only: or `clamp`, `extend`; the value of splines outside their domain",
+)
+.default(r#""zero""#);
 const PENALTY: Key<Penalty> = Key::new(
     "model.penalty",
     "kan only: a number for its splines, added to the loss and reported as `loss-penalty`",
