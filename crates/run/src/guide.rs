@@ -29,6 +29,9 @@ struct MixedPrecision;
 #[doc = include_str!("../../../docs/guide/microscopy.md")]
 struct Microscopy;
 
+#[doc = include_str!("../../../docs/guide/tables.md")]
+struct Tables;
+
 #[doc = include_str!("../../../docs/guide/from-pytorch.md")]
 struct FromPyTorch;
 
