@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-/// Benchmarks: proved, then timed, beside the peers.
+/// Benchmarks: checks each strategy, then times it together with its peers.
 #[derive(Debug, Parser)]
 #[command(
     name = "cargo xtask bench",
@@ -30,36 +30,36 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
-    /// A part of the ids to run, or a pattern with `*`; without one, the list is printed
+    /// Substring of the ids to run, or a pattern with `*`; without it, the catalog is listed
     pub(crate) filter: Option<String>,
-    /// Also time the peers, in a Python environment that is made the first time
+    /// Also time the peers, in a Python environment that is created at the first use
     #[arg(long)]
     pub(crate) peers: bool,
     /// Print the run as JSON instead of tables
     #[arg(long)]
     pub(crate) json: bool,
-    /// Keep the run in benches/runs
+    /// Save the run in benches/runs
     #[arg(long)]
     pub(crate) save: bool,
-    /// Fail if the path that is picked takes N % longer than our best one
+    /// Fail if the chosen kernel takes N % longer than our best one
     #[arg(long, value_name = "N")]
     pub(crate) assert: Option<u16>,
     /// Print what would be timed
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Threads each strategy may use [default: all]; with 1, processor time counts
+    /// Number of threads of each strategy [default: all]; with 1, processor time is measured
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<NonZeroUsize>,
     /// Samples of each strategy
     #[arg(long, value_name = "N", default_value = "15")]
     pub(crate) samples: NonZeroU8,
-    /// The least a sample takes, in milliseconds
+    /// Minimum duration of a sample in milliseconds
     #[arg(long, value_name = "MS", default_value = "50")]
     pub(crate) sample_ms: u16,
-    /// Another build of this program to compare with; `--compare` of `cargo xtask` makes them
+    /// Another build of this program to compare with; created by `--compare` of `cargo xtask`
     #[arg(long, value_name = "NAME=PROGRAM", value_parser = variant, hide = true)]
     pub(crate) variant: Vec<(String, PathBuf)>,
-    /// Where the peers' environment lies
+    /// Folder of the peers' environment
     #[arg(long, value_name = "DIR", default_value = "target", hide = true)]
     pub(crate) target: PathBuf,
 }
@@ -76,11 +76,11 @@ pub(crate) enum Command {
         #[arg(long)]
         dry_run: bool,
     },
-    /// Make one HTML page from a saved run
+    /// Write an HTML page of a saved run
     Report {
         /// The run's folder
         run: PathBuf,
-        /// Where the page goes [default: report.html in the run's folder]
+        /// Output file [default: report.html in the run's folder]
         #[arg(long, value_name = "FILE")]
         to: Option<PathBuf>,
         /// Only check the arguments

@@ -1,4 +1,4 @@
-//! The catalogue: every problem that is benchmarked.
+//! The catalog of benchmark problems.
 
 use crate::network::CIFAR10;
 use crate::network::Network;

@@ -1,4 +1,4 @@
-//! Numbers by formula: the same inputs in every process and language, without a file.
+//! Generated numbers: the same inputs in every process and language, without files.
 
 /// Entry `index` of the tensor with this salt: uniform in `[-1, 1)`, exact in f32.
 ///

@@ -1,4 +1,4 @@
-//! Runs that nobody made, for the tests of what is done with runs.
+//! Made-up runs, for tests.
 
 use crate::catalog;
 use crate::machine::{Build, Fingerprint, Machine, Peak};

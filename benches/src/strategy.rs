@@ -105,7 +105,7 @@ pub(crate) const RECOMPUTE: &str = "recompute";
 /// A plain linear layer of a KAN layer's expanded width.
 pub(crate) const EXPANDED_LINEAR: &str = "pytorch-linear";
 
-/// A layer of Gaussians in place of splines.
+/// A layer of Gaussians instead of splines.
 pub(crate) const GAUSSIANS: &str = "pytorch-gaussians";
 
 /// A plain convolution of a spline convolution's expanded channels.

@@ -1,4 +1,4 @@
-//! Any bytes where a cache of decoded images is expected: never read, always made anew.
+//! Arbitrary bytes instead of a cache file of decoded images: never used, always rebuilt.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! What people take in place of a KAN layer, in f64 by the definitions, at the same sizes.
+//! Alternatives to a KAN layer of the same size, in f64 by their definitions.
 
 use crate::formula;
 use crate::problem::kan_layer::KanLayer;

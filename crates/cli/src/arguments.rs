@@ -16,7 +16,7 @@ use crate::command::{
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Log records to show: error, warn, info, debug or trace
+    /// Log level: error, warn, info, debug or trace
     #[arg(long, global = true, value_name = "LEVEL", default_value = "warn")]
     pub(crate) log: LevelFilter,
     /// Check the arguments and print what would be done, but do nothing

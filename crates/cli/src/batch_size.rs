@@ -1,5 +1,4 @@
-//! The largest batch whose training step fits into a number of bytes, each size tried in a process
-//! of its own.
+//! The search for the largest batch that fits into memory, with one process per tried size.
 
 use std::io::Write;
 use std::process::{Command, ExitStatus, Stdio};
@@ -15,10 +14,10 @@ use crate::command::stopped;
 use crate::device::choose;
 use crate::stop;
 
-/// The result of a process that tried a batch size.
+/// The result of trying a batch size in a process.
 #[derive(Debug, Serialize, Deserialize)]
 struct Tried {
-    /// The most it ever held in RAM.
+    /// Its peak resident memory.
     peak_bytes: u64,
 }
 
@@ -26,23 +25,23 @@ struct Tried {
 #[derive(Debug)]
 pub(crate) struct Trial<'a> {
     plan: &'a Plan,
-    /// What the data decides of the model.
+    /// The properties of the data that the model depends on.
     signature: Value,
     search: BatchSearch,
-    /// The most that a process may hold in RAM.
+    /// The memory limit of a process.
     pub(crate) budget_bytes: u64,
     /// What names the budget.
     budget: &'static str,
-    /// Training samples: a larger batch would never be filled.
+    /// The number of training samples: a larger batch would never be filled.
     pub(crate) samples: usize,
 }
 
 impl<'a> Trial<'a> {
-    /// A search as the plan describes it, or as its defaults do; `budget_mib` is `--budget-mib`.
+    /// A search with the settings of the plan or their defaults; `budget_mib` is `--budget-mib`.
     ///
     /// # Errors
-    /// An error for fewer training samples than the smallest batch, and where the memory of the
-    /// system is not known.
+    /// An error for fewer training samples than the smallest batch, and if the memory of the system
+    /// is unknown.
     pub(crate) fn new(
         plan: &'a Plan,
         workload: &dyn AnyWorkload,
@@ -72,7 +71,7 @@ impl<'a> Trial<'a> {
     /// Searches for the largest batch; `note` receives each size.
     ///
     /// # Errors
-    /// An error that names the budget where the smallest batch does not fit.
+    /// An error with the budget if the smallest batch does not fit.
     pub(crate) fn search(&self, note: &mut dyn FnMut(usize, Fit)) -> Result<BatchFound> {
         let found = self.search.run(&mut |batch| {
             let fit = self.fits(batch)?;
@@ -90,7 +89,7 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// What bounds the batch that was found, as the end of a line.
+    /// The limit of the found batch, as the end of a line.
     pub(crate) fn bound(&self, found: &BatchFound) -> String {
         match found.too_large {
             None if found.largest == self.samples => ", all training samples".to_owned(),
@@ -98,10 +97,9 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Whether a training step and an evaluation of so many samples stay within the budget.
+    /// Whether a training step and an evaluation with this batch stay within the budget.
     ///
-    /// A process that the system ends for its memory did not fit; one that fails otherwise is an
-    /// error.
+    /// A process that the system kills for its memory did not fit; other failures are errors.
     pub(crate) fn fits(&self, batch: usize) -> Result<Fit> {
         if stop::requested() {
             bail!(stopped("the batch size was found"));
@@ -114,7 +112,7 @@ impl<'a> Trial<'a> {
             .stderr(Stdio::piped())
             .spawn()
             .context("cannot start a process that tries a batch size")?;
-        // The signature first, on a line of its own; JSON has no line breaks of its own.
+        // The signature first, on one line: compact JSON has no line breaks.
         let plan = format!("{}\n{}", self.signature, self.plan.to_toml());
         let mut input = child.stdin.take().ok_or_else(|| anyhow!("the process has no input"))?;
         // The exit code of a process that already ended reports the cause.
@@ -142,25 +140,25 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// Whether the system's out-of-memory killer ended a process, or an allocation that failed: any
-/// other signal is a fault of the program, and no answer.
+/// Whether the out-of-memory killer or a failed allocation ended a process: any other signal is a
+/// bug of the program.
 #[cfg(unix)]
 fn ran_out_of_memory(status: ExitStatus) -> bool {
     use std::os::unix::process::ExitStatusExt;
 
-    /// Numbers that POSIX fixes.
+    /// Signal numbers defined by POSIX.
     const ABORT: i32 = 6;
     const KILL: i32 = 9;
     matches!(status.signal(), Some(ABORT | KILL))
 }
 
-/// Elsewhere a process that ends so has an exit code.
+/// On other systems such a process has an exit code.
 #[cfg(not(unix))]
 fn ran_out_of_memory(_: ExitStatus) -> bool {
     false
 }
 
-/// Devices with memory of their own report an allocation that failed as a panic.
+/// Devices with their own memory report a failed allocation as a panic.
 fn says_out_of_memory(said: &str) -> bool {
     let said = said.to_lowercase();
     ["out of memory", "outofmemory", "memory allocation", "failed to allocate"]
@@ -168,9 +166,9 @@ fn says_out_of_memory(said: &str) -> bool {
         .any(|words| said.contains(words))
 }
 
-/// Trains two steps and evaluates on examples, and reports what it took at most.
+/// Trains two steps and evaluates on example data, and reports the peak memory.
 ///
-/// `text` is a signature on a line of its own, then a plan.
+/// `text` is a signature on one line, then a plan.
 pub(crate) fn try_batch(registry: Registry, text: &str, batch: usize) -> Result<String> {
     die_first();
     let (signature, plan) = text.split_once('\n').ok_or_else(|| anyhow!("no plan was given"))?;
@@ -184,9 +182,9 @@ pub(crate) fn try_batch(registry: Registry, text: &str, batch: usize) -> Result<
     Ok(serde_json::to_string(&Tried { peak_bytes })?)
 }
 
-/// Lets the system end this process before any other where memory runs out.
+/// Lets the system kill this process first if memory runs out.
 fn die_first() {
-    // Linux alone has the file; without it the system chooses by itself.
+    // Only Linux has this file; other systems choose by themselves.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
 }
 

@@ -1,4 +1,4 @@
-//! The device of a command: asked for, chosen with its reason, opened.
+//! The device of a command: parsed, selected and opened.
 
 use std::process::Command;
 
@@ -17,10 +17,11 @@ pub(crate) fn choose(spec: &DeviceSpec) -> Result<(Device, Selection)> {
     Ok((device, selection))
 }
 
-/// Starts the program anew with the chosen backend as burn's default, if that may be another.
+/// Restarts the program with the chosen backend as burn's default, if the default may be another
+/// one.
 ///
-/// burn restores an optimizer on its default device, the first of the backends in the build,
-/// whether it can be reached or not.
+/// burn restores an optimizer on its default device, the first of the backends in the build, even
+/// if that is not available.
 pub(crate) fn make_default(selection: &Selection) -> Result<()> {
     let compiled = Backend::ALL.into_iter().filter(|backend| backend.is_compiled()).count();
     if compiled < 2 || std::env::var_os(DEFAULT_DEVICE).is_some() {
@@ -33,7 +34,7 @@ pub(crate) fn make_default(selection: &Selection) -> Result<()> {
     replace(again)
 }
 
-/// The name under which this program was started, for the one that takes its place.
+/// The name under which this program was started, for the restarted one.
 #[cfg(unix)]
 fn keep_name(command: &mut Command) {
     use std::os::unix::process::CommandExt;
@@ -43,7 +44,7 @@ fn keep_name(command: &mut Command) {
     }
 }
 
-/// Elsewhere a process is called as its file.
+/// On other systems the name of a process is its file.
 #[cfg(not(unix))]
 fn keep_name(_: &mut Command) {}
 
@@ -52,12 +53,12 @@ fn keep_name(_: &mut Command) {}
 fn replace(mut command: Command) -> Result<()> {
     use std::os::unix::process::CommandExt;
 
-    Err(command.exec()).context("cannot start the program anew")
+    Err(command.exec()).context("cannot restart the program")
 }
 
-/// Waits for another process and ends as it ended.
+/// Waits for another process and exits with its status.
 #[cfg(not(unix))]
 fn replace(mut command: Command) -> Result<()> {
-    let ended = command.status().context("cannot start the program anew")?;
+    let ended = command.status().context("cannot restart the program")?;
     std::process::exit(ended.code().unwrap_or(1))
 }

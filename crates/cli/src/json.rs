@@ -9,7 +9,7 @@ use serde_json::Value;
 /// The option of commands whose result also exists as JSON.
 #[derive(Debug, Clone, Copy, Default, Args)]
 pub(crate) struct JsonArgs {
-    /// Print the result as a line of JSON to a terminal, too
+    /// Print the result as a line of JSON also to a terminal
     #[arg(long)]
     json: bool,
 }

@@ -4,7 +4,7 @@ use updraft_run::KernelChoice;
 
 use crate::wrap::hanging;
 
-/// A line a layer, and below it one a pass; passes with the same algorithm share one.
+/// One line per layer, followed by one per pass; passes with the same algorithm share a line.
 pub(crate) fn table(choices: &[KernelChoice]) -> Vec<String> {
     let mut lines = Vec::new();
     for layer in choices.chunk_by(|a, b| a.layer == b.layer && a.shape == b.shape) {

@@ -55,16 +55,16 @@ pub use updraft_run::TrainedModel;
 // What a trained model predicts.
 pub use updraft_run::{ClassProbability, Outcome, Predicted, Quantity};
 
-/// The exit code for what the user can mend: arguments, configuration, data, device.
+/// The exit code for errors of the user: arguments, configuration, data, device.
 const BAD_INPUT: u8 = 2;
 
-/// The exit code for a run that failed on the way.
+/// The exit code for a run that failed.
 const RUN_FAILED: u8 = 1;
 
 /// Runs the command line `updraft ARGS…` with the tasks of this workspace and returns its exit
 /// code.
 ///
-/// The first argument is the program's name. Errors go to standard error as one line.
+/// The first argument is the program's name. Errors are printed to standard error as one line.
 pub fn run<I, T>(arguments: I) -> u8
 where
     I: IntoIterator<Item = T>,
@@ -73,8 +73,8 @@ where
     run_with(TASKS, arguments)
 }
 
-/// Runs the command line with the given tasks, the default first: a program with a task of its own
-/// is this call.
+/// Runs the command line with the given tasks, the default first: a program with its own task
+/// consists of this call.
 ///
 /// # Example
 /// ```no_run
@@ -89,7 +89,7 @@ where
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => {
-            // `--help` and `--version` come this way too, and belong to standard output.
+            // `--help` and `--version` are errors here, too, and belong to standard output.
             let printed = terminal::written(error.print());
             return match printed {
                 _ if error.use_stderr() => BAD_INPUT,
@@ -104,7 +104,7 @@ where
     }
 }
 
-/// Says why a command ended and returns its exit code.
+/// Prints why a command ended and returns its exit code.
 fn ended(error: &anyhow::Error) -> u8 {
     terminal::say(&format!("error: {error:#}"));
     exit_code(error)
@@ -156,12 +156,12 @@ fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// What went wrong on the way: other arguments, configuration or data would not mend it.
+/// An error that other arguments, configuration or data would not fix.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct Failed(String);
 
-/// What arguments, configuration or data can mend ends with another code than the rest.
+/// Errors that arguments, configuration or data can fix have another exit code.
 fn exit_code(error: &anyhow::Error) -> u8 {
     let has_failed = error.chain().any(|cause| {
         cause.is::<Failed>()

@@ -1,4 +1,4 @@
-//! Log records: to the terminal at the level asked for, to `log.jsonl` once a run has a folder.
+//! Logging: to the terminal at the requested level, and to `log.jsonl` of a run.
 
 use std::fs::File;
 use std::io::{self, Write, stderr};
@@ -10,7 +10,7 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
-/// Receives the file of the run when there is one; records before that are not kept.
+/// Receives the file of the run when it exists; earlier records are not stored.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LogFile(Arc<Mutex<Option<File>>>);
 
@@ -44,7 +44,7 @@ impl<'a> MakeWriter<'a> for LogFile {
 
 /// Installs the subscriber of this process; later calls change nothing.
 ///
-/// The file takes our own records from `info` up, and from `debug` where the terminal shows them.
+/// The file contains our own records from level `info`, or from `debug` if the terminal shows them.
 pub(crate) fn install(terminal: LevelFilter) -> LogFile {
     let file = LogFile::default();
     let in_file = EnvFilter::new(format!(

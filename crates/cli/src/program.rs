@@ -1,23 +1,23 @@
-//! What this program is called, and the commands that it advises.
+//! The name of this program, and next commands.
 
 use std::path::Path;
 
 use crate::terminal::say;
 
-/// The name under which the program was started: `updraft`, or what a runner gives in its place.
+/// The name under which the program was started: `updraft`, or the name set by a runner.
 pub(crate) fn name() -> String {
     let first = std::env::args_os().next().unwrap_or_default();
     let name = Path::new(&first).file_stem().map(|name| name.to_string_lossy().into_owned());
     name.filter(|name| !name.is_empty()).unwrap_or_else(|| "updraft".to_owned())
 }
 
-/// Advises the next command, on standard error: the arguments follow the program's name.
+/// Prints a next command to standard error: the arguments follow the program's name.
 pub(crate) fn next(arguments: &str) {
-    // In one line, however long, so that it can be copied.
+    // On one line of any length, so that it can be copied.
     say(&format!("next     {} {arguments}", name()));
 }
 
-/// An argument as a shell reads it: in quotes where a shell would divide or change it.
+/// An argument for a shell, quoted if necessary.
 pub(crate) fn quoted(argument: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+@%".contains(c) || !c.is_ascii();
     if !argument.is_empty() && argument.chars().all(plain) {

@@ -13,10 +13,10 @@ use crate::terminal::say;
 /// How often a run without a terminal prints its progress within an epoch.
 const LINE_EVERY: Duration = Duration::from_secs(30);
 
-/// Smoothing of the numbers shown within an epoch: about the last twenty steps.
+/// Smoothing of the values within an epoch: about the last twenty steps.
 const MEMORY: f64 = 0.95;
 
-/// Shows where a run stands, on standard error.
+/// Displays the progress of a run on standard error.
 pub(crate) struct Display {
     bar: Option<ProgressBar>,
     epochs: u64,
@@ -36,12 +36,12 @@ struct EpochView {
     first_samples: usize,
     samples: usize,
     loss: f64,
-    /// The first metric beside the loss, where it is defined.
+    /// The first metric after the loss, if it is defined.
     metric: Option<f64>,
 }
 
 impl Display {
-    /// A display that knows of no run yet.
+    /// A display without a run.
     pub(crate) fn new() -> Self {
         Self {
             bar: None,
@@ -54,7 +54,7 @@ impl Display {
         }
     }
 
-    /// Sets of how many epochs the run is, and what its samples are called.
+    /// Sets the number of epochs, and the unit of samples.
     pub(crate) fn expect(&mut self, epochs: u64, unit: &'static str) {
         (self.epochs, self.unit) = (epochs, unit);
     }
@@ -67,7 +67,7 @@ impl Display {
         }
     }
 
-    /// How far a long preparation is.
+    /// Displays the progress of a long preparation.
     pub(crate) fn preparing(&mut self, activity: &str, progress: Progress) {
         if self.activity != activity {
             self.clear();
@@ -117,7 +117,7 @@ impl Display {
             (old, new) => new.or(old),
         };
         let elapsed_s = view.started.elapsed().as_secs_f64().max(1e-6);
-        // The clock starts at the end of the first step, which it does not know the time of.
+        // The clock starts at the end of the first step, whose duration is unknown.
         let made = (report.step - view.first_step) as f64;
         let left = report.steps.saturating_sub(report.step + 1) as f64;
         let mut message = format!("loss {:.3}", view.loss);
@@ -157,7 +157,7 @@ impl Display {
         self.said = Instant::now();
     }
 
-    /// Takes the bar off the screen.
+    /// Removes the bar from the screen.
     pub(crate) fn clear(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
@@ -165,12 +165,12 @@ impl Display {
     }
 }
 
-/// The line that stays after an epoch: of each split the loss and the first metrics that are
-/// defined, as many as fit into eighty columns.
+/// The final line of an epoch: for each split the loss and the first defined metrics, as many as
+/// fit into eighty columns.
 fn epoch_line(report: &EpochReport, epochs: u64, unit: &str) -> String {
     let width = epochs.to_string().len();
     let waited = 100.0 * report.times.data_wait_us as f64 / report.train_us.max(1) as f64;
-    // Five per cent is where faster loading starts to be worth a look.
+    // From five per cent on, faster loading may help.
     let waits = if waited < 5.0 { String::new() } else { format!(", {waited:.0} % waiting") };
     let line = |most: usize| {
         let train = usize::from(most > 0 && is_share(&report.train));
@@ -186,7 +186,7 @@ fn epoch_line(report: &EpochReport, epochs: u64, unit: &str) -> String {
     fits.unwrap_or_else(|| line(0))
 }
 
-/// The loss of a split and its first metrics that are defined, at most so many.
+/// The loss of a split and its first defined metrics, at most `count`.
 fn split_text(name: &str, evaluation: &Evaluation, most: usize) -> String {
     let defined = evaluation.metrics.iter().skip(1).filter(|metric| metric.value.is_some());
     let metrics = defined.take(most).map(|metric| match &metric.spec.unit {
@@ -196,7 +196,7 @@ fn split_text(name: &str, evaluation: &Evaluation, most: usize) -> String {
     format!("{name} {:.3}{}", evaluation.loss(), metrics.collect::<String>())
 }
 
-/// Whether the first metric beside the loss is a share, which is short enough to be shown twice.
+/// Whether the first metric after the loss is a fraction, which is short enough to be shown twice.
 fn is_share(evaluation: &Evaluation) -> bool {
     evaluation.metrics.get(1).is_some_and(|metric| metric.spec.unit == Unit::Share)
 }
@@ -219,7 +219,7 @@ pub(crate) fn evaluation_text(evaluation: &Evaluation) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-/// The value of a metric: shares in per cent with one decimal, others with three or four digits.
+/// The value of a metric: fractions in per cent with one decimal, others with three or four digits.
 pub(crate) fn metric_text(spec: &MetricSpec, value: Option<f64>) -> String {
     match value {
         None => "–".to_owned(),

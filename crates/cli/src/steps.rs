@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use serde::Serialize;
 
-/// How far a command of so many steps is.
+/// The progress of a command with several steps.
 #[derive(Debug)]
 pub(crate) struct Steps {
     total: usize,
@@ -24,10 +24,10 @@ impl Steps {
         Self { total, taken: Vec::new() }
     }
 
-    /// Takes the next step, which is given its label, as in `[2/8] test`.
+    /// Runs the next step, which receives its label, such as `[2/8] test`.
     ///
     /// # Errors
-    /// The step's, after its number and name.
+    /// The step's error, prefixed with its number and name.
     pub(crate) fn take<T>(
         &mut self,
         step: &'static str,
@@ -40,13 +40,13 @@ impl Steps {
         Ok(given)
     }
 
-    /// The steps that are over, in their order.
+    /// The finished steps, in order.
     pub(crate) fn taken(&self) -> &[Taken] {
         &self.taken
     }
 }
 
-/// What a step is called on the screen.
+/// The label of a step.
 pub(crate) fn label(number: usize, total: usize, step: &str) -> String {
     format!("[{number}/{total}] {step}")
 }

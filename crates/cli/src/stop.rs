@@ -8,20 +8,20 @@ static NOTHING_TO_SAVE: AtomicUsize = AtomicUsize::new(0);
 /// The exit code of a process that a signal ended: 128 + SIGINT.
 const INTERRUPTED: i32 = 130;
 
-/// Whether somebody wants the command to stop at the next good moment.
+/// Whether the command was asked to stop.
 pub(crate) fn requested() -> bool {
     REQUESTED.load(Ordering::SeqCst)
 }
 
-/// While one lives, the first signal ends the process: nothing is there yet that a stop would save,
-/// and code that holds it, such as a reader of archives or of a pipe, does not ask.
+/// While this value exists, the first signal ends the process: there is nothing to save yet, and
+/// the running code, such as a reader of archives or of a pipe, does not check for a stop.
 #[must_use = "it counts only while it lives"]
 pub(crate) struct NothingToSave(());
 
 impl NothingToSave {
     pub(crate) fn begin() -> Self {
         NOTHING_TO_SAVE.fetch_add(1, Ordering::SeqCst);
-        // A signal that came before is answered here.
+        // Handles a signal that came before.
         if requested() {
             std::process::exit(INTERRUPTED);
         }

@@ -1,7 +1,7 @@
-//! What a command writes: results to standard output, messages to standard error.
+//! Output of commands: results to standard output, messages to standard error.
 //!
-//! Names of classes, columns and files come from outside. A control character in one of them could
-//! move the cursor, recolor the screen or hide a line, so none reaches the terminal as it is.
+//! Names of classes, columns and files are untrusted. A control character in one of them could move
+//! the cursor, recolor the screen or hide a line, so they are escaped.
 
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, Write, stderr, stdout};
@@ -13,7 +13,7 @@ use crate::command::cannot;
 
 /// Prints a result to standard output and waits until it is written.
 ///
-/// A reader that closed its end of a pipe, such as `head`, has what it wanted.
+/// A closed pipe, as by `head`, is not an error.
 ///
 /// # Errors
 /// An error for any other output that cannot be written, such as one on a full disk.
@@ -21,7 +21,7 @@ pub(crate) fn print(text: &str) -> Result<()> {
     written(writeln!(stdout(), "{}", visible(text)).and_then(|()| stdout().flush()))
 }
 
-/// Whether output was written, or nobody is there to read it.
+/// Whether output was written, or the reader closed the pipe.
 pub(crate) fn written(result: io::Result<()>) -> Result<()> {
     match result {
         Err(cause) if cause.kind() != ErrorKind::BrokenPipe => {
@@ -31,7 +31,7 @@ pub(crate) fn written(result: io::Result<()>) -> Result<()> {
     }
 }
 
-/// Says a line on standard error; one that is closed has no reader.
+/// Prints a line to standard error; errors of a closed one are ignored.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(stderr(), "{}", visible(text));
 }
@@ -42,7 +42,7 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     escaped(text, |c| is_active(c) && c != '\n' && c != '\t')
 }
 
-/// A name that is one line, whatever it holds.
+/// A name on one line, with control characters escaped.
 pub(crate) fn name(text: &str) -> Cow<'_, str> {
     escaped(text, is_active)
 }
@@ -62,8 +62,8 @@ fn escaped(text: &str, is_hidden: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Whether a terminal acts on a character instead of showing it: controls, and the marks that turn
-/// the direction of what follows them.
+/// Whether a terminal interprets a character instead of showing it: control characters and
+/// bidirectional marks.
 fn is_active(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

@@ -1,15 +1,15 @@
-//! How many threads the environment asks for.
+//! The number of threads set in the environment.
 
 use anyhow::{Result, bail};
 
-/// The variables that rayon takes its number of threads from, the one that counts first.
+/// The variables from which rayon takes its number of threads, by priority.
 const VARIABLES: [&str; 2] = ["RAYON_NUM_THREADS", "RAYON_RS_NUM_CPUS"];
 
-/// The most threads on a machine with fewer processors: starting a thousand takes longer than a
-/// small run, and no signal is answered meanwhile.
+/// The largest number of threads on a machine with fewer processors: starting a thousand takes
+/// longer than a small run, and signals are not handled in the meantime.
 const MOST: usize = 256;
 
-/// Refuses more threads than a machine can use.
+/// Returns an error for more threads than a machine can use.
 ///
 /// # Errors
 /// An error that names the variable and its range.
@@ -21,7 +21,7 @@ pub(crate) fn check() -> Result<()> {
     })
 }
 
-/// rayon passes over what is no number, and takes 0 for the number of processors.
+/// rayon ignores values that are not numbers, and takes 0 as the number of processors.
 fn within(name: &str, text: &str, processors: usize) -> Result<()> {
     let most = processors.max(MOST);
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,9 +1,9 @@
 //! Text in lines of at most eighty columns.
 
-/// The widest line that is printed where nothing in it is longer by itself.
+/// The largest width of a line, if no word is longer.
 const COLUMNS: usize = 80;
 
-/// A text behind a start, broken between words, with further lines below its first.
+/// A text after a prefix, wrapped between words, with a hanging indent.
 pub(crate) fn hanging(start: &str, text: &str) -> String {
     let indent = start.chars().count();
     let lines = wrapped(text, COLUMNS.saturating_sub(indent).max(20));
@@ -15,9 +15,9 @@ pub(crate) fn hanging(start: &str, text: &str) -> String {
     all
 }
 
-/// A text in lines of at most so many columns, broken between words; one line at least.
+/// Wraps a text to lines of at most `width` columns; at least one line.
 fn wrapped(text: &str, columns: usize) -> Vec<String> {
-    // Spaces between columns are kept where nothing is broken.
+    // Spaces between columns are kept if nothing is wrapped.
     if text.chars().count() <= columns {
         return vec![text.to_owned()];
     }

@@ -14,7 +14,7 @@ pub use layer::{
     MaxPool3d, MaxPool3dConfig,
 };
 
-// Which convolutions the layers compute.
+// Recording of convolutions.
 #[cfg(feature = "burn")]
 pub use layer::{ObservedConvolution, observe_convolutions};
 
@@ -29,14 +29,14 @@ pub use ops::{
     conv3d, group_norm, resize2d, resize3d, weighted_sum,
 };
 
-// Memory that operations on flex keep for the next ones.
+// Memory that operations on flex keep for reuse.
 #[cfg(feature = "flex")]
 pub use ops::{kept_memory, release_memory, set_memory_capacity};
 
-// What follows a convolution or a normalization.
+// Activations of convolutions and normalizations.
 pub use kernels::{Activation, Slope};
 
-// Which places lie upon each other when a size changes.
+// The alignment of pixels in a resize.
 pub use kernels::Alignment;
 
 /// The kernels on slices, for programs without burn.
@@ -76,10 +76,10 @@ pub mod slices {
     // Another size, linearly.
     pub use crate::kernels::{LinearResize, resize, resize_gradient};
 
-    // Which instructions, and the memory they work in.
+    // Instruction sets and scratch memory.
     pub use crate::kernels::{Isa, Scratch};
 
-    // The same in f64, for benchmarks and doubters.
+    // The f64 references, for tests and benchmarks.
     #[cfg(feature = "reference")]
     pub use crate::kernels::reference;
 }

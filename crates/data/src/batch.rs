@@ -1,10 +1,10 @@
-//! Some samples, ready for a model.
+//! A batch of images.
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
 use crate::image::Image;
 
-/// Some samples of one size, ready for a model.
+/// A batch of images of one size.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImageBatch {
     pub(crate) height: usize,
@@ -25,13 +25,13 @@ pub struct Mix {
 }
 
 impl ImageBatch {
-    /// How many samples there are.
+    /// The number of samples.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.labels.len()
     }
 
-    /// Whether there are none; a loader never delivers such a batch.
+    /// Whether the batch is empty; a loader never delivers such a batch.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.labels.is_empty()
@@ -92,15 +92,15 @@ impl ImageBatch {
     /// Images `[samples, 3, height, width]` and labels `[samples]` as tensors, in the device's
     /// default dtypes.
     ///
-    /// A label is a sample's own class even where samples were mixed: take [`mix`](Self::mix) or
-    /// [`soft_labels`](Self::soft_labels) before, or the partner's share is learned as an error.
+    /// A label is a sample's own class even where samples were mixed: use [`mix`](Self::mix) or
+    /// [`soft_labels`](Self::soft_labels) instead, or the partner's share counts as an error.
     #[must_use]
     pub fn to_device(self, device: &Device) -> (Tensor<4>, Tensor<1, Int>) {
         let (shape, samples) = (self.shape(), self.len());
         let labels: Vec<i64> = self.labels.into_iter().map(|label| label as i64).collect();
         let mut images = TensorData::new(self.planes, shape);
         let mut labels = TensorData::new(labels, [samples]);
-        // Where the device has memory that it copies from by itself, the way there leads through.
+        // Copies through staging memory where the device has it..
         device.staging([&mut images, &mut labels].into_iter());
         (Tensor::from_data(images, device), Tensor::from_data(labels, device))
     }

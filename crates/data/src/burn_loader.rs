@@ -1,4 +1,4 @@
-//! The stream as burn's own training loop takes it.
+//! The adapter to burn's own training loop.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use crate::epochs::{Batches, Epochs};
 use crate::error::DataError;
 use crate::stream::{Collate, StreamConfig};
 
-/// Samples behind burn's `DataLoader` trait: the batches of a [`Loader`](crate::Loader), converted
-/// one step before they are taken.
+/// Implements burn's `DataLoader` trait: the batches of a [`Loader`](crate::Loader), converted one
+/// step ahead.
 ///
-/// burn counts no epochs, so each iterator is the epoch after the one begun before it.
+/// burn does not pass an epoch, so each iterator is the epoch after that of the previous iterator.
 pub struct BurnLoader<C: Collate, F>(Epochs<C, F>);
 
 impl<C: Collate, F> BurnLoader<C, F> {
-    /// Delivers what `convert` makes of each batch on `device`, from epoch 0.
+    /// Delivers the result of `convert` for each batch on `device`, from epoch 0.
     ///
-    /// [`ImageCollate::try_new`](crate::ImageCollate::try_new) makes samples of images.
+    /// [`ImageCollate::try_new`](crate::ImageCollate::try_new) creates a set of images.
     ///
     /// # Errors
     /// As [`Loader::collating`](crate::Loader::collating).
@@ -48,7 +48,7 @@ impl<C: Collate, F> BurnLoader<C, F> {
         Ok(Self(Epochs::try_new(samples, config, device, convert)?))
     }
 
-    /// Sets the epoch of the next iterator: where a training run goes on.
+    /// Sets the epoch of the next iterator, to continue a training run.
     #[must_use]
     pub fn with_epoch(self, epoch: u64) -> Self {
         Self(self.0.with_epoch(epoch))
@@ -73,8 +73,8 @@ where
         Arc::new(Self(self.0.on(device)))
     }
 
-    /// The samples `start..end` of the set as it lies, shuffled among themselves; what lies past
-    /// the end is left out.
+    /// The samples `start..end` of the set in its own order, shuffled among themselves; indices
+    /// past the end are ignored.
     fn slice(&self, start: usize, end: usize) -> Arc<dyn DataLoader<T>> {
         match self.0.slice(start, end) {
             Some(epochs) => Arc::new(Self(epochs)),

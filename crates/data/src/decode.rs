@@ -1,4 +1,4 @@
-//! From the bytes of a JPEG, PNG or TIFF file to an image.
+//! Decoding JPEG, PNG and TIFF files.
 
 use std::io::Cursor;
 
@@ -16,14 +16,13 @@ pub(crate) const MAX_PIXELS: u64 = 100_000_000;
 /// The most bytes a decoder may take: 16-bit RGBA at [`MAX_PIXELS`], and room to work.
 const MAX_DECODER_BYTES: u64 = 1 << 30;
 
-/// Decodes a JPEG, PNG or TIFF file; its bytes say which, not its name.
+/// Decodes a JPEG, PNG or TIFF file; the format is detected from its bytes, not from its name.
 ///
-/// Gray becomes RGB, 16 bits become 8, transparency is dropped.
-/// The orientation that a camera notes beside the pixels is not applied.
-/// `name` is what an error calls the bytes.
+/// Gray becomes RGB, 16 bits become 8, transparency is dropped. EXIF orientation is not applied.
+/// `name` names the bytes in errors.
 ///
 /// # Errors
-/// [`DataError::Decode`] for anything that is no complete image of at most 100 megapixels.
+/// [`DataError::Decode`] for anything but a complete image of at most 100 megapixels.
 ///
 /// # Example
 /// ```
@@ -42,8 +41,8 @@ pub fn decode(bytes: &[u8], name: &str) -> Result<Image<'static>, DataError> {
     })
 }
 
-/// `kept` is the height and width to which the caller shrinks the image, where that is known: it
-/// may be decoded smaller than it is then.
+/// `kept` is the height and width to which the caller will shrink the image, if known: it may then
+/// be decoded at a smaller size.
 pub(crate) fn decode_bytes(
     bytes: &[u8],
     kept: Option<(usize, usize)>,
@@ -57,8 +56,8 @@ pub(crate) fn decode_bytes(
         .map_err(|cause| DecodeError::Damaged { cause: cause.into() })
 }
 
-/// Decodes a PNG or TIFF of one page to the values and channels it has, 8 or 16 bits, or 32 with a
-/// point; a palette becomes RGB, and so does any JPEG.
+/// Decodes a PNG or TIFF of one page to its own values and channels, 8 or 16 bits, or 32-bit
+/// floating point; a palette becomes RGB, and so does any JPEG.
 pub(crate) fn decode_raster(bytes: &[u8]) -> Result<Raster<'static>, DecodeError> {
     let format = format(bytes)?;
     if format == ImageFormat::Jpeg {
@@ -114,8 +113,8 @@ fn read(bytes: &[u8], format: ImageFormat) -> Result<DynamicImage, DecodeError> 
     DynamicImage::from_decoder(decoder).map_err(damaged)
 }
 
-/// Whether the directory of the first page of a TIFF names a next one; the decoder reads only the
-/// first. `None` for what the decoder refuses anyway.
+/// Whether a TIFF has more than one page; the decoder reads only the first. `None` for files that
+/// the decoder refuses anyway.
 ///
 /// # Source
 /// TIFF 6.0, section 2; for 64-bit offsets the `BigTIFF` design of Adobe.

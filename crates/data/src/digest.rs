@@ -4,9 +4,9 @@ use std::io::{self, Read};
 
 use sha2::{Digest as _, Sha256};
 
-/// A SHA-256 of fields, under construction: what a fingerprint is made of.
+/// Computes a SHA-256 over fields, for fingerprints.
 ///
-/// Texts and bytes are preceded by their length, so neighboring fields do not run together.
+/// Texts and bytes are preceded by their length, so neighboring fields cannot be confused.
 ///
 /// # Example
 /// ```
@@ -19,7 +19,7 @@ use sha2::{Digest as _, Sha256};
 pub struct Digest(Sha256);
 
 impl Digest {
-    /// Starts a hash; the domain keeps hashes of different things apart.
+    /// Starts a hash; the domain separates hashes of different kinds.
     #[must_use]
     pub fn new(domain: &str) -> Self {
         Self(Sha256::new()).text(domain)
@@ -77,7 +77,7 @@ impl Checksum {
         self.0.update(bytes);
     }
 
-    /// The checksum of all that a reader gives, and how many bytes it gave.
+    /// The checksum of everything that a reader returns, and the number of bytes.
     pub(crate) fn of(mut reader: impl Read) -> io::Result<(Self, u64)> {
         let (mut checksum, mut piece, mut total) = (Self::default(), vec![0; 1 << 18], 0);
         loop {

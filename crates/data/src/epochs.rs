@@ -1,4 +1,5 @@
-//! A loader for a training loop that counts no epochs: one after the other, moved and sliced.
+//! A loader for a training loop without epoch numbers: consecutive epochs, on a device, of a part
+//! of the set.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,8 +11,7 @@ use crate::digest::Digest;
 use crate::error::DataError;
 use crate::stream::{Ahead, Collate, Draw, Loader, LoaderState, StreamConfig};
 
-/// The epochs of a [`Loader`], each begun is the one after that begun before; batches are
-/// converted one step before they are taken.
+/// The consecutive epochs of a [`Loader`]; batches are converted one step ahead.
 pub(crate) struct Epochs<C: Collate, F> {
     loader: Loader<Part<C>>,
     convert: Arc<F>,
@@ -32,7 +32,7 @@ impl<C: Collate, F> Epochs<C, F> {
         Ok(Self { loader, convert: Arc::new(convert), device, epoch: AtomicU64::new(0) })
     }
 
-    /// Sets the epoch that is begun next.
+    /// Sets the next epoch.
     pub(crate) fn with_epoch(mut self, epoch: u64) -> Self {
         self.epoch = AtomicU64::new(epoch);
         self
@@ -56,15 +56,15 @@ impl<C: Collate, F> Epochs<C, F> {
         Batches { batches: epoch.ahead(move |batch| convert(batch, &device)), state }
     }
 
-    /// The same on another device, from the epoch that is begun next.
+    /// The same on another device, from the next epoch.
     pub(crate) fn on(&self, device: &Device) -> Self {
         self.with_loader(self.loader.shared(), device)
     }
 
-    /// The samples `start..end` of the set as it lies, shuffled among themselves; what lies past
-    /// the end is left out. `None` for no samples.
+    /// The samples `start..end` of the set in its own order, shuffled among themselves; indices
+    /// past the end are ignored. `None` for no samples.
     pub(crate) fn slice(&self, start: usize, end: usize) -> Option<Self> {
-        // The settings were checked before, so what fails has no samples.
+        // The settings were checked before, so an error means that there are no samples.
         let loader = self.loader.with_samples(self.loader.collate().part(start..end)).ok()?;
         Some(self.with_loader(loader, &self.device))
     }
@@ -82,7 +82,7 @@ pub(crate) struct Batches<C: Collate, T, F> {
 }
 
 impl<C: Collate, T, F: FnMut(C::Batch) -> T> Batches<C, T, F> {
-    /// Samples of the epoch that were taken or left out.
+    /// Samples of the epoch that were delivered or skipped.
     pub(crate) const fn processed(&self) -> usize {
         self.state.position as usize
     }
@@ -98,7 +98,7 @@ impl<C: Collate, T, F: FnMut(C::Batch) -> T> Iterator for Batches<C, T, F> {
     }
 }
 
-/// Some neighboring samples of a set, with the indices that they have there.
+/// A range of samples of a set, with their indices in that set.
 pub(crate) struct Part<C> {
     samples: Arc<C>,
     range: Range<usize>,

@@ -1,4 +1,4 @@
-//! What is done about a sample that cannot be delivered.
+//! The policy for samples that cannot be delivered.
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::DataError;
 
-/// What a loader does about a sample that cannot be delivered.
+/// The policy of a loader for samples that cannot be delivered.
 ///
-/// A sample left out leaves its place empty: its batch is smaller by one, and every other sample
-/// stays in the batch where it would have been.
+/// A skipped sample leaves its place empty: its batch is smaller by one, and every other sample
+/// stays in its batch.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum FaultPolicy {
@@ -22,14 +22,16 @@ pub enum FaultPolicy {
     Raise,
     /// The sample is left out.
     Skip {
-        /// The most samples left out of one epoch; one more ends it with an error.
+        /// The largest number of samples that may be skipped in one epoch; one more ends it with an
+        /// error.
         at_most: u64,
     },
-    /// The sample is left out and written down, one line of JSON a sample (see [`Quarantined`]).
+    /// The sample is skipped and recorded, one line of JSON per sample (see [`Quarantined`]).
     Quarantine {
-        /// Where to; lines are appended, each sample once by each loader.
+        /// The file; lines are appended, once per sample and loader.
         file: PathBuf,
-        /// The most samples left out of one epoch; one more ends it with an error.
+        /// The largest number of samples that may be skipped in one epoch; one more ends it with an
+        /// error.
         at_most: u64,
     },
 }
@@ -43,12 +45,12 @@ impl FaultPolicy {
     }
 }
 
-/// A sample that was left out.
+/// A skipped sample.
 #[derive(Debug)]
 pub struct SampleFault {
     /// Its index in the loader's set.
     pub index: usize,
-    /// Its file, or how it was made.
+    /// Its file, or how it was generated.
     pub name: String,
     /// What is wrong with it.
     pub error: DataError,
@@ -58,11 +60,11 @@ pub struct SampleFault {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Quarantined {
-    /// The epoch in which the sample was met.
+    /// The epoch in which the sample was skipped.
     pub epoch: u64,
     /// The sample's index in the loader's set.
     pub index: usize,
-    /// Its file, or how it was made.
+    /// Its file, or how it was generated.
     pub name: String,
     /// What is wrong with it: the text of the error.
     pub cause: String,
@@ -73,7 +75,7 @@ impl Quarantined {
     ///
     /// # Errors
     /// [`DataError::Open`] if it cannot be read, [`DataError::QuarantineLine`] for a line that is
-    /// no entry.
+    /// not an entry.
     pub fn read(path: impl AsRef<Path>) -> Result<Vec<Self>, DataError> {
         let path = path.as_ref();
         let open = |cause| DataError::Open { path: path.to_owned(), cause };
@@ -105,7 +107,7 @@ impl Quarantine {
         Ok(Self { path: path.to_owned(), written: Mutex::new((file, HashSet::new())) })
     }
 
-    /// Writes a sample down, unless this loader has done so before.
+    /// Records a sample, unless this loader has done so before.
     pub(crate) fn add(&self, epoch: u64, fault: &SampleFault) -> Result<(), DataError> {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         let (file, indices) = &mut *written;

@@ -1,4 +1,4 @@
-//! Foreign code whose panic becomes an error.
+//! Panics of user code as errors.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,8 +7,8 @@ use crate::error::{DataError, Place};
 
 /// Runs code that reads one sample; if it panics, the error names the sample.
 ///
-/// The sample's buffers are overwritten before they are used again, so what a panic leaves half
-/// written is never seen.
+/// The sample's buffers are overwritten before they are used again, so data that a panic left
+/// incomplete is never used.
 pub(crate) fn guarded<T>(
     place: impl Fn() -> Place,
     read: impl FnOnce() -> Result<T, DataError>,

@@ -9,8 +9,8 @@ use crate::resample::resample;
 /// An 8-bit RGB image: rows from top to bottom, pixels from left to right, red before green
 /// before blue.
 ///
-/// Its bytes may be borrowed from the source that holds them, so reading an image that is in
-/// memory already copies nothing.
+/// Its bytes may be borrowed from the source, so reading an image that is already in memory copies
+/// nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image<'a> {
     height: usize,
@@ -22,7 +22,7 @@ impl<'a> Image<'a> {
     /// Bytes per pixel: red, green and blue.
     pub const CHANNELS: usize = 3;
 
-    /// Makes an image of bytes in the order stated above.
+    /// Creates an image from bytes in the order stated above.
     ///
     /// # Errors
     /// [`DataError::ImageBytes`] if either side is 0, or the number of bytes is not
@@ -82,16 +82,16 @@ impl<'a> Image<'a> {
         self.pixels
     }
 
-    /// The same image with bytes of its own.
+    /// The same image with owned bytes.
     #[must_use]
     pub fn into_owned(self) -> Image<'static> {
         Image { height: self.height, width: self.width, pixels: self.into_pixels().into() }
     }
 
-    /// Stretches the image to another size by bilinear interpolation, antialiased when it
-    /// shrinks (each output pixel averages the area it covers).
+    /// Resizes the image by bilinear interpolation, antialiased when it shrinks (each output pixel
+    /// averages the area it covers).
     ///
-    /// An image of that size already is returned as it is.
+    /// An image that already has this size is returned unchanged.
     ///
     /// # Accuracy
     /// Within one of 255 levels of the f64 triangle filter for a halved image; see the tests.

@@ -52,26 +52,26 @@ pub use volume::{
     VolumeTarget, VolumeWindows, VolumeWriter, open_volume, volume_statistics, write_volume,
 };
 
-// A model of windows, applied to whole volumes.
+// Sliding-window inference on whole volumes.
 pub use sliding::{
     Blend, ModelError, Padding, PredictConfig, Predicted, Reduction, SlidingWindow, WindowBatch,
     WindowModel, WindowProgress,
 };
 
-// Cells as microscopes show them.
+// Generated images of cells.
 pub use cells::{CellFiles, CellImages, CellsConfig, draw_cells, write_cells};
 
 // Masks as components.
 pub use components::{Component, ComponentConfig, Components, Connectivity, label_components};
 
-// Tables, and what a model sees of them.
+// Tables and their encoding.
 pub use table::{
     ColumnEncoder, ColumnKind, ColumnSchema, Delimiter, EncodedRows, EncodedTable, FeatureEncoder,
     FitConfig, InferredColumns, NumberScale, RowConfig, RowEncoder, Scaling, Table, TableEncoder,
     TableError, TableSchema, Vocabulary,
 };
 
-// One sample, and what is done to it.
+// Samples and their augmentation.
 pub use augment::{
     Augment, Axis, Canvas, ColorJitter, Crop, Elastic, Flip, HorizontalFlip, Intensity, MixUp,
     Noise, Normalize, NormalizeChannels, PixelsMut, QuarterTurn, RandomResizedCrop, Rotate,
@@ -83,7 +83,7 @@ pub use pixels::{PixelType, Pixels};
 pub use raster::{Raster, RasterSpec};
 pub use sample::{Sample, SampleTarget};
 
-// What makes them reproducible.
+// Reproducibility.
 pub use digest::Digest;
 pub use random::Random;
 
@@ -98,10 +98,10 @@ pub use stream::{
 };
 pub use tensor_batch::{TargetBatch, TensorBatch};
 
-// What was prepared before.
+// Caches.
 pub use cache::{CacheUse, CachedImages, CachedSamples, FileImages, FileSamples};
 
-// How far, and what goes wrong.
+// Progress and errors.
 pub use error::{DataError, DecodeError, FormatError, Place, VolumeError};
 pub use fault::{FaultPolicy, Quarantined, SampleFault};
 pub use progress::{Progress, ProgressUnit};

@@ -28,7 +28,7 @@ impl PixelType {
         }
     }
 
-    /// The value that counts as 1: what normalization divides by.
+    /// The value that counts as 1: the divisor of normalization.
     #[must_use]
     pub const fn one(self) -> f32 {
         match self {
@@ -87,7 +87,7 @@ impl Pixels<'_> {
         }
     }
 
-    /// The bytes of the values, the lowest of each first.
+    /// The bytes of the values, little-endian.
     pub(crate) fn to_le_bytes(&self) -> Cow<'_, [u8]> {
         match self {
             Self::U8(values) => Cow::Borrowed(values),
@@ -96,7 +96,8 @@ impl Pixels<'_> {
         }
     }
 
-    /// The values of [`to_le_bytes`](Self::to_le_bytes); bytes that fill no value are left out.
+    /// The values of [`to_le_bytes`](Self::to_le_bytes); bytes of an incomplete last value are
+    /// ignored.
     pub(crate) fn from_le_bytes(pixel_type: PixelType, bytes: Vec<u8>) -> Pixels<'static> {
         match pixel_type {
             PixelType::U8 => bytes.into(),
@@ -138,7 +139,7 @@ pub(crate) trait Element: Copy + Default + PartialEq {
     /// The value as a number.
     fn to_f32(self) -> f32;
 
-    /// A number as a value: integers are rounded and cut to their range.
+    /// Converts a number: integers are rounded and clamped to their range.
     fn from_f32(number: f32) -> Self;
 }
 

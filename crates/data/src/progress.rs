@@ -1,6 +1,6 @@
-//! How far a long preparation is.
+//! The progress of a long preparation.
 
-/// How far a long preparation is: what its progress callback receives.
+/// The progress of a long preparation, which its callback receives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// What is finished.
@@ -15,7 +15,7 @@ pub struct Progress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProgressUnit {
-    /// Bytes of the file as it lies on disk, compressed if it is.
+    /// Bytes of the file on disk, compressed if it is.
     Bytes,
     /// Decoded images.
     Images,

@@ -1,9 +1,9 @@
-//! Random numbers that are a function of what they are for, a seed, an epoch and an item.
+//! Random numbers as a function of purpose, seed, epoch and item.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
-/// What the numbers are for: two purposes never share a stream.
+/// The purpose of the numbers: two purposes never share a stream.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Purpose {
     Order = 1,
@@ -17,8 +17,8 @@ pub(crate) enum Purpose {
     Cells = 10,
 }
 
-/// A stream of random numbers that is a function of what they are for, a seed, an epoch and an
-/// item: `ChaCha8`, with arithmetic of this crate, so no library changes the draws.
+/// A stream of random numbers that is a function of purpose, seed, epoch and item: `ChaCha8`, with
+/// distributions implemented here, so that no library update changes the draws.
 #[derive(Debug, Clone)]
 pub struct Random(ChaCha8Rng);
 
@@ -60,7 +60,7 @@ impl Random {
         self.0.next_u32() >> 31 == 1
     }
 
-    /// Bell-shaped with mean 0 and standard deviation 1, never beyond ±√12 ≈ ±3.46.
+    /// Approximately normal with mean 0 and standard deviation 1, never beyond ±√12 ≈ ±3.46.
     ///
     /// The sum of four uniform bytes: its mean is 510 and its variance 4·(256² − 1)/12.
     pub fn bell(&mut self) -> f32 {
@@ -68,7 +68,7 @@ impl Random {
         (f32::from(sum) - 510.0) / 147.799_86
     }
 
-    /// Puts `items` in a random order (Fisher and Yates).
+    /// Shuffles `items` (Fisher and Yates).
     pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             let other = self.below(last as u64 + 1) as usize;

@@ -9,7 +9,7 @@ use crate::error::DataError;
 use crate::image::Image;
 use crate::pixels::{Element, PixelType, Pixels};
 
-/// What a raster has: type of values, channels and sides.
+/// The specification of a raster: pixel type, channels and sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RasterSpec {
@@ -45,7 +45,7 @@ impl RasterSpec {
         [&[self.channels], self.sides().as_slice()].concat()
     }
 
-    /// How many values there are, or `None` if they are too many to count.
+    /// How many values there are, or `None` on overflow.
     #[must_use]
     pub fn values(&self) -> Option<usize> {
         let sides = [self.channels, self.slices(), self.height, self.width];
@@ -69,10 +69,9 @@ impl Display for RasterSpec {
 
 /// A picture or a volume: any number of channels of u8, u16 or f32.
 ///
-/// The values of a pixel lie side by side: `[height, width, channels]`, or `[depth, height, width,
-/// channels]` for a volume; for one channel that is the order of the planes.
-/// They may be borrowed from the source that has them, so reading a sample that is in memory
-/// copies nothing.
+/// The values of a pixel are contiguous: `[height, width, channels]`, or `[depth, height, width,
+/// channels]` for a volume; for one channel that is the order of the planes. They may be borrowed
+/// from the source, so reading a sample that is in memory copies nothing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Raster<'a> {
     spec: RasterSpec,
@@ -80,12 +79,12 @@ pub struct Raster<'a> {
 }
 
 impl<'a> Raster<'a> {
-    /// Makes a raster of values in the order stated above; `sides` is `[height, width]` or
+    /// Creates a raster from values in the order stated above; `sides` is `[height, width]` or
     /// `[depth, height, width]`.
     ///
     /// # Errors
-    /// [`DataError::Setting`] for sides or channels that are none, [`DataError::RasterValues`] for
-    /// a number of values that does not fit.
+    /// [`DataError::Setting`] for sides or channels that are 0, [`DataError::RasterValues`] for a
+    /// number of values that does not match.
     ///
     /// # Example
     /// ```
@@ -121,7 +120,7 @@ impl<'a> Raster<'a> {
         Err(DataError::RasterValues { shape: [sides, &[channels]].concat(), expected, got })
     }
 
-    /// Makes a raster of planes, one channel after the other: `[channels, height, width]` or
+    /// Creates a raster from planes, one channel after the other: `[channels, height, width]` or
     /// `[channels, depth, height, width]`.
     ///
     /// More than one channel is copied into the order of a raster.
@@ -173,13 +172,13 @@ impl<'a> Raster<'a> {
         Raster { spec: self.spec, pixels: self.pixels.borrowed() }
     }
 
-    /// The same raster with values of its own.
+    /// The same raster with owned values.
     #[must_use]
     pub fn into_owned(self) -> Raster<'static> {
         Raster { spec: self.spec, pixels: self.pixels.into_owned() }
     }
 
-    /// A raster whose values are known to fit.
+    /// A raster whose values were checked.
     pub(crate) fn of(spec: RasterSpec, pixels: impl Into<Pixels<'a>>) -> Self {
         let pixels = pixels.into();
         debug_assert_eq!(spec.values(), Some(pixels.len()));
@@ -224,7 +223,7 @@ fn interleaved<T: Element>(channels: usize, planes: &[T]) -> Vec<T> {
     pixels
 }
 
-/// The channels of all rasters, which have one size and pixel type.
+/// Joins the channels of rasters of the same size and pixel type.
 pub(crate) fn joined(mut rasters: Vec<Raster<'static>>) -> Raster<'static> {
     if rasters.len() == 1 {
         return rasters.remove(0);

@@ -1,11 +1,11 @@
-//! Memory that a thread keeps from image to image: asking the system for it anew costs a third of
-//! the time of a photograph.
+//! Buffers that a thread reuses from image to image: allocating them again takes a third of the
+//! time of decoding a photograph.
 
 use std::cell::{Cell, RefCell};
 
 use fast_image_resize::Resizer;
 
-/// The most bytes that a thread keeps of each kind; what a larger image took is given back.
+/// The largest buffer of each kind that a thread keeps; larger ones are freed.
 const MOST_BYTES: usize = 16 << 20;
 
 thread_local! {
@@ -21,7 +21,7 @@ pub(crate) fn zeros(bytes: usize) -> Vec<u8> {
     pixels
 }
 
-/// That many bytes of any value, for who writes every one.
+/// A buffer of this many bytes with any values, for callers that overwrite all of them.
 #[cfg(feature = "turbojpeg")]
 pub(crate) fn any(bytes: usize) -> Vec<u8> {
     let mut pixels = taken(bytes);
@@ -29,7 +29,7 @@ pub(crate) fn any(bytes: usize) -> Vec<u8> {
     pixels
 }
 
-/// What the thread kept, unless the image would then keep memory that it does not need.
+/// The thread's buffer, unless it is much larger than the image needs.
 fn taken(bytes: usize) -> Vec<u8> {
     let pixels = PIXELS.take();
     if pixels.capacity() / 2 > bytes {
@@ -39,7 +39,7 @@ fn taken(bytes: usize) -> Vec<u8> {
     pixels
 }
 
-/// Keeps the memory of pixels that nobody reads any more.
+/// Keeps the buffer of pixels that are no longer used.
 pub(crate) fn keep(pixels: Vec<u8>) {
     if pixels.capacity() <= MOST_BYTES {
         PIXELS.set(pixels);

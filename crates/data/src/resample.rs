@@ -10,7 +10,7 @@ pub(crate) type Sized<B> = (B, (usize, usize));
 /// A part of an image: its top left pixel, its rows and columns.
 pub(crate) type Part = ((usize, usize), (usize, usize));
 
-/// Stretches an image, or a part of it, over another one's bytes.
+/// Resizes an image, or a part of it, into another one's bytes.
 ///
 /// For one kind of pixel only: the choice among all of them at run time would compile the whole
 /// library into this crate.

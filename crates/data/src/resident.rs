@@ -1,4 +1,4 @@
-//! A whole set kept on the device, with batches selected there.
+//! A data set on the device, with batches selected there.
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
@@ -7,8 +7,7 @@ use crate::source::{InMemoryTensors, Targets};
 use crate::stream::{Collate, Draw, LoaderState, StreamConfig, StreamPlan};
 use crate::tensor_batch::TargetBatch;
 
-/// A whole set kept on the device; batches are selected there, so that an epoch moves indices
-/// alone.
+/// A data set on the device; batches are selected there, so that an epoch transfers only indices.
 ///
 /// `D` is one more than the axes of a sample.
 /// Order and batches are those of a [`Loader`](crate::Loader) of the same set and configuration.
@@ -44,8 +43,7 @@ pub struct ResidentBatch<const D: usize> {
 impl<const D: usize> ResidentSet<D> {
     /// Moves a set to a device if it takes at most `limit` bytes there.
     ///
-    /// Workers, bytes in flight and what is done about faults do not apply: nothing is prepared
-    /// later.
+    /// Workers, bytes in flight and the fault policy are ignored: everything is loaded at once.
     ///
     /// # Errors
     /// [`DataError::DeviceLimit`] for a set that is too large, [`DataError::BatchRank`] if `D` is
@@ -85,7 +83,7 @@ impl<const D: usize> ResidentSet<D> {
         self.start(self.plan.state(epoch), 0)
     }
 
-    /// The batches that were left when `state` was taken.
+    /// The batches that remained when `state` was taken.
     ///
     /// # Errors
     /// As [`Loader::resume`](crate::Loader::resume).
@@ -142,7 +140,7 @@ pub struct ResidentEpoch<'a, const D: usize> {
 }
 
 impl<const D: usize> ResidentEpoch<'_, D> {
-    /// Where the stream is: after the batch that was taken last.
+    /// The position of the stream: after the batch that was delivered last.
     #[must_use]
     pub fn state(&self) -> LoaderState {
         self.state.clone()

@@ -1,11 +1,11 @@
-//! One sample: a raster and its target.
+//! Reads a sample: a raster and its target.
 
 use std::borrow::Cow;
 
 use crate::digest::Digest;
 use crate::raster::Raster;
 
-/// One sample: what a model sees, and what it is to predict.
+/// A sample: the input and the target of a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample<'a> {
     /// What the model sees.
@@ -18,11 +18,11 @@ pub struct Sample<'a> {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum SampleTarget<'a> {
-    /// None: the sample is its own target, or there is none.
+    /// No target, or the sample is its own target.
     None,
     /// A class, counted from 0.
     Class(usize),
-    /// Some values, as many for every sample.
+    /// Values, equally many for every sample.
     Values(Cow<'a, [f32]>),
     /// An image to predict; augmentation moves it with the sample, interpolated bilinearly.
     Image(Raster<'a>),
@@ -44,7 +44,7 @@ impl Sample<'_> {
         Sample { raster: self.raster.borrowed(), target: self.target.borrowed() }
     }
 
-    /// The same sample with values of its own.
+    /// The same sample with owned values.
     #[must_use]
     pub fn into_owned(self) -> Sample<'static> {
         Sample { raster: self.raster.into_owned(), target: self.target.into_owned() }
@@ -74,7 +74,7 @@ impl SampleTarget<'_> {
         }
     }
 
-    /// The bytes of the values, the lowest of each first; a class has none.
+    /// The bytes of the values, little-endian; a class has none.
     pub(crate) fn to_le_bytes(&self) -> Cow<'_, [u8]> {
         match self {
             Self::None | Self::Class(_) => Cow::Borrowed(&[]),

@@ -15,13 +15,13 @@ use crate::random::{Purpose, Random};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Split {
-    /// The samples to learn from.
+    /// The training samples.
     pub kept: Vec<usize>,
-    /// The samples to score on, or to calibrate with.
+    /// The held-out samples, for evaluation or calibration.
     pub held_out: Vec<usize>,
 }
 
-/// A split as it is written down.
+/// The file format of a split.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -48,10 +48,10 @@ impl Split {
         digest.hex()
     }
 
-    /// Writes the split down as JSON, with its hash and the fingerprint of the set it divides.
+    /// Writes the split as JSON, with its hash and the fingerprint of the data set.
     ///
     /// # Errors
-    /// [`DataError::Write`]; a file that was there is whole then.
+    /// [`DataError::Write`]; an existing file is then unchanged.
     pub fn write(&self, set: &str, path: impl AsRef<Path>) -> Result<(), DataError> {
         let written = Written { set: set.to_owned(), hash: self.hash(), split: self.clone() };
         let mut file = WholeFile::create(path.as_ref())?;
@@ -63,7 +63,7 @@ impl Split {
     ///
     /// # Errors
     /// [`DataError::Open`] if the file cannot be read, [`DataError::Split`] if it is damaged or
-    /// divides another set.
+    /// belongs to another data set.
     pub fn read(set: &str, path: impl AsRef<Path>) -> Result<Self, DataError> {
         let path = path.as_ref();
         let fault = |reason: String| DataError::Split { path: path.to_owned(), reason };
@@ -118,11 +118,12 @@ pub fn stratified_split(labels: &[usize], fraction: f64, seed: u64) -> Result<Sp
     Ok(hold_out(counts, seed))
 }
 
-/// Holds out so many samples, shared among the classes by their sizes: a set to calibrate with.
+/// Holds out a number of samples, distributed over the classes by their sizes, such as a
+/// calibration set.
 ///
-/// Each class gives its share of `samples` rounded down, and one more where the remainder is
-/// largest (Hamilton's method; the lower class first where remainders are equal).
-/// Which ones is a function of the labels and the seed.
+/// Each class contributes its share of `samples`, rounded down, and one more where the remainder is
+/// largest (Hamilton's method; the lower class first where remainders are equal). Which ones is a
+/// function of the labels and the seed.
 ///
 /// # Errors
 /// [`DataError::Setting`] for more samples than there are, or none.

@@ -1,10 +1,10 @@
-//! Some samples of any shape, ready for a model.
+//! A batch of samples of any shape.
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
 use crate::error::DataError;
 
-/// Some samples of one shape, ready for a model.
+/// A batch of samples of one shape.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TensorBatch {
     pub(crate) shape: Vec<usize>,
@@ -21,21 +21,21 @@ pub enum TargetBatch {
     None,
     /// A class each.
     Classes(Vec<usize>),
-    /// Numbers each, of the same shape.
+    /// Numbers of the same shape for each sample.
     Values {
         /// The shape of one sample's numbers.
         shape: Vec<usize>,
         /// Sample by sample.
         values: Vec<f32>,
     },
-    /// An image to predict each.
+    /// Reads an image per sample.
     Images {
         /// `[channels, height, width]` or `[channels, depth, height, width]`.
         shape: Vec<usize>,
         /// Sample by sample.
         values: Vec<f32>,
     },
-    /// A mask each: the label of every pixel or voxel.
+    /// One mask per sample: the label of every pixel or voxel.
     Labels {
         /// `[height, width]` or `[depth, height, width]`.
         shape: Vec<usize>,
@@ -45,7 +45,7 @@ pub enum TargetBatch {
 }
 
 impl TargetBatch {
-    /// What a message calls targets of this kind.
+    /// The name of this kind of targets in messages.
     const fn kind(&self) -> &'static str {
         match self {
             Self::None => "none",
@@ -58,13 +58,13 @@ impl TargetBatch {
 }
 
 impl TensorBatch {
-    /// How many samples there are.
+    /// The number of samples.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.indices.len()
     }
 
-    /// Whether there are none; a loader never delivers such a batch.
+    /// Whether the batch is empty; a loader never delivers such a batch.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.indices.is_empty()
@@ -107,7 +107,7 @@ impl TensorBatch {
     /// The classes as a tensor `[samples]`.
     ///
     /// # Errors
-    /// [`DataError::BatchTarget`] if the targets are no classes.
+    /// [`DataError::BatchTarget`] if the targets are not classes.
     pub fn classes(&self, device: &Device) -> Result<Tensor<1, Int>, DataError> {
         let TargetBatch::Classes(classes) = &self.targets else {
             return Err(self.other_target("classes"));
@@ -137,7 +137,7 @@ impl TensorBatch {
     /// height, width]`.
     ///
     /// # Errors
-    /// [`DataError::BatchTarget`] if the targets are no labels, [`DataError::BatchRank`] if `D` is
+    /// [`DataError::BatchTarget`] if the targets are not labels, [`DataError::BatchRank`] if `D` is
     /// not one more than the axes of a mask.
     pub fn target_labels<const D: usize>(
         &self,
@@ -151,7 +151,7 @@ impl TensorBatch {
         Ok(Tensor::from_data(staged(TensorData::new(labels, shape), device), device))
     }
 
-    /// Cuts the batch back to its first samples.
+    /// Truncates the batch to its first samples.
     pub(crate) fn truncate(&mut self, samples: usize) {
         self.values.truncate(samples * self.shape.iter().product::<usize>());
         self.indices.truncate(samples);
@@ -185,7 +185,7 @@ impl TensorBatch {
     }
 }
 
-/// Where the device has memory that it copies from by itself, the way there leads through.
+/// Copies through staging memory where the device has it..
 fn staged(mut data: TensorData, device: &Device) -> TensorData {
     device.staging(std::iter::once(&mut data));
     data

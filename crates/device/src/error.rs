@@ -2,13 +2,13 @@
 
 use crate::spec::{Backend, DeviceSpec};
 
-/// Why a text names no device, or a device cannot be used.
+/// Errors of parsing, selecting or using a device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
     /// The text names no device.
     #[error(
-        "`{text}` names no device; expected `auto`, `cpu`, or one of flex, cuda, rocm, metal, \
+        "`{text}` is not a device; expected `auto`, `cpu`, or one of flex, cuda, rocm, metal, \
          vulkan, webgpu, wgpu, cubecl-cpu, with an index such as `cuda:1` where there are several"
     )]
     Unknown {
@@ -35,7 +35,7 @@ pub enum DeviceError {
     #[error("this build has no usable device; build it with the cargo feature `flex`")]
     Nothing,
     /// A device disappeared after it was chosen.
-    #[error("device `{backend}:{index}` was there when it was chosen and is gone now")]
+    #[error("device `{backend}:{index}` was available when it was selected and no longer is")]
     Gone {
         /// Its backend.
         backend: Backend,
@@ -51,7 +51,7 @@ pub enum DeviceError {
         reason: String,
     },
     /// The peak of memory could not be sampled.
-    #[error("the peak of memory could not be sampled: {reason}")]
+    #[error("peak memory could not be sampled: {reason}")]
     Sampler {
         /// Why not.
         reason: String,

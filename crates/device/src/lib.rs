@@ -25,7 +25,7 @@ pub use probe::{Card, Inventory, InventoryEntry, State, probe};
 pub use open::open;
 pub use select::{Rejection, Selection, select};
 
-// What is in force, and what is used up.
+// Features in use, and memory.
 pub use applied::{Applied, applied};
 pub use memory::{DeviceMemory, Memory, clean_up, cpu_seconds, device_memory, memory};
 pub use peak::{Peak, PeakSampler};

@@ -131,7 +131,7 @@ fn timed<const D: usize>(
     run: &impl Fn() -> Tensor<D>,
 ) -> Result<Duration, DeviceError> {
     let start = Instant::now();
-    // A backend that fuses skips what nobody holds when the device is waited for.
+    // A backend with fusion skips tensors without owners when the device is synchronized.
     let result = run();
     synchronize(device)?;
     let elapsed = start.elapsed();

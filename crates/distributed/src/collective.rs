@@ -42,7 +42,7 @@ pub trait Collective {
     fn barrier(&mut self) -> Result<(), CollectiveError>;
 }
 
-/// Why ranks cannot go on together.
+/// Errors of collective calls.
 ///
 /// No later call can succeed: end the process and restart from the last checkpoint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -37,11 +37,11 @@ pub struct Launch {
     pub local_rank: Option<usize>,
 }
 
-/// Why the environment describes no rank.
+/// Errors of the launcher's environment.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchError {
-    /// A variable is there and its partner is not.
+    /// A variable is set without its partner.
     #[error("the environment has `{present}` but no `{missing}`")]
     Missing {
         /// The variable that is set.

@@ -20,7 +20,7 @@ pub use collective::{Collective, CollectiveError};
 pub use threads::Threads;
 pub use watchdog::{Stalled, Watched};
 
-// What is computed with them.
+// Computations on collectives.
 pub use agree::{agree, gather};
 pub use reduce::{AllReduce, sum_f64};
 pub use share::Share;

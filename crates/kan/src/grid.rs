@@ -1,4 +1,4 @@
-//! Where the knots of a layer's splines lie.
+//! The knots of a layer's splines.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use crate::grid_record::GridRecord;
 
 /// The highest degree a spline may have.
 ///
-/// Evaluation keeps `degree + 1` numbers on the stack; beyond ten, rounding eats what a higher
-/// degree could gain.
+/// Evaluation keeps `degree + 1` numbers on the stack; beyond ten, rounding errors outweigh the
+/// gain of a higher degree.
 pub const MAX_DEGREE: usize = 15;
 
 /// The most intervals a spline may have.
@@ -16,7 +16,7 @@ pub const MAX_DEGREE: usize = 15;
 /// With more of them, f32 has few inputs left for each.
 pub const MAX_INTERVALS: usize = 1 << 20;
 
-/// What a spline is outside its domain.
+/// The value of a spline outside its domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
@@ -58,7 +58,7 @@ enum Knots {
     },
 }
 
-/// Why a grid cannot be built.
+/// Errors of building a grid.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum GridError {

@@ -77,10 +77,10 @@ pub mod slices {
     // Inference with weights laid out once, and with coefficients of eight bits.
     pub use crate::kernels::{PackedLayer, QuantizeError, QuantizedLayer, QuantizedScratch};
 
-    // Which instructions, the memory they work in, and how much that is.
+    // Instruction sets, scratch memory and its size.
     pub use crate::kernels::{Isa, LayerMemory, Scratch};
 
-    // The same in f64, for benchmarks and doubters.
+    // The f64 references, for tests and benchmarks.
     #[cfg(feature = "reference")]
     pub use crate::kernels::reference;
 }

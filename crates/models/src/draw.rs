@@ -1,10 +1,10 @@
-//! Drawing the parameters of a network when it is made.
+//! Initialization of all parameters when a network is created.
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::Tensor;
 
-/// Draws every parameter that is not drawn yet, in module order: burn draws a parameter when it is
-/// first read.
+/// Initializes every parameter that is not initialized yet, in module order: burn initializes a
+/// parameter when it is first read.
 pub(crate) fn draw_parameters(network: &impl Module) {
     network.visit(&mut Draw);
 }

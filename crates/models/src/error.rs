@@ -1,4 +1,4 @@
-//! Why a network cannot be built or changed.
+//! Errors of building or changing a network.
 
 use updraft_kan::KanConfigError;
 
@@ -49,13 +49,13 @@ pub struct OutlierError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PerceptronConfigError {
-    /// There is no width of the inputs, or none of the outputs.
+    /// The number of inputs or of outputs is missing.
     #[error("`widths` needs at least 2 entries, inputs and outputs; got {count}")]
     TooFewWidths {
         /// The number of widths given.
         count: usize,
     },
-    /// A layer would have no features.
+    /// A layer has no features.
     #[error("`widths[{index}]` is 0; expected at least 1")]
     ZeroWidth {
         /// The position of the width, from 0.
@@ -69,16 +69,16 @@ pub enum PerceptronConfigError {
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TableNetConfigError {
-    /// A row would have nothing.
+    /// A row has no features.
     #[error("`features` has neither classes nor numbers: no features to predict from")]
     NoFeatures,
-    /// A column could hold nothing.
+    /// A column of categories has no classes.
     #[error("column {column} of categories has no class; expected at least 1")]
     NoClasses {
         /// The column, counted from 0.
         column: usize,
     },
-    /// Nothing would be predicted.
+    /// There is no head.
     #[error("`heads` is empty: no heads to predict with")]
     NoHeads,
     /// A head has too few outputs.
@@ -95,7 +95,7 @@ pub enum TableNetConfigError {
         /// The size's name.
         name: &'static str,
     },
-    /// The deviation of frequencies is out of range.
+    /// The standard deviation of the frequencies is out of range.
     #[error("`frequency_scale` is {scale}; expected a finite number above 0")]
     FrequencyScale {
         /// The deviation given.
@@ -107,7 +107,7 @@ pub enum TableNetConfigError {
         /// The probability given.
         dropout: f64,
     },
-    /// Layers of splines cannot be made.
+    /// The KAN layers cannot be built.
     #[error("splines: {cause}")]
     Splines {
         /// What is wrong with them.
@@ -153,7 +153,7 @@ pub enum UNetConfigError {
         /// The largest number accepted.
         max: usize,
     },
-    /// Groups do not divide the filters of a level.
+    /// The filters of a level are not a multiple of the groups.
     #[error(
         "`filters[{level}]` is {filters}; expected a multiple of the {groups} groups that are normalized"
     )]
@@ -171,7 +171,7 @@ pub enum UNetConfigError {
         /// The slope given.
         slope: f64,
     },
-    /// More outputs are wanted than levels of the decoder have one.
+    /// There are fewer levels in the decoder than outputs were requested.
     #[error("`deep_supervision` is {outputs}; expected at most {}, as {levels} levels have", levels - 2)]
     DeepSupervision {
         /// The number given.

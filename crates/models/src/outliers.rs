@@ -13,9 +13,9 @@ impl SeparableNet {
     /// The γ and β of the channel's batch normalization are multiplied by `factor`, and the
     /// depthwise kernel that reads the channel is divided by it. `ReLU` commutes with a positive
     /// factor, so the logits stay the same: bit for bit if `factor` is a power of two, up to
-    /// rounding otherwise. The channel is the one with the largest γ, which is rarely zero
-    /// everywhere in a trained network. In int8 with one scale per tensor, a range that includes
-    /// this channel leaves few codes for the others.
+    /// rounding otherwise. The channel is the one with the largest γ, which is rarely dead in a
+    /// trained network. In int8 with one scale per tensor, a range that includes this channel
+    /// leaves few codes for the others.
     ///
     /// # Errors
     /// [`OutlierError`] if the factor is not positive and finite, or its reciprocal is not a normal

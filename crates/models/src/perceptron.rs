@@ -52,13 +52,12 @@ impl PerceptronConfig {
         }
     }
 
-    /// Makes a network with random parameters.
+    /// Creates a network with random parameters.
     ///
     /// Weights and biases are uniform in ±1/√inputs of their layer, as burn's [`LinearConfig`]
-    /// initializes them. As in burn's own layers, a parameter is drawn when it is first read: the
-    /// seed that counts is the device's at the first forward pass or the first visit of the
-    /// parameters. Both draw in the same order, that of the layers, and in each layer the weight
-    /// before the bias.
+    /// initializes them. As in burn's own layers, a parameter is initialized when it is first read:
+    /// set the device's seed before the first forward pass or the first visit of the parameters.
+    /// Both initialize the layers in order, and in each layer the weight before the bias.
     ///
     /// # Panics
     /// If [`validate`](Self::validate) returns an error; the message is the error's.

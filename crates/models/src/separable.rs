@@ -16,7 +16,7 @@ use crate::pooled::means;
 const MAX_CHANNELS: usize = 4096;
 
 /// The width of each block as a multiple of the stem's, and its stride: the first five blocks of
-/// the source's table 1, with the first already at half the image's size.
+/// table 1 of the paper, the first of them already at half the image's size.
 const BLOCKS: [(usize, usize); 5] = [(2, 1), (4, 2), (4, 1), (8, 2), (8, 1)];
 
 /// The configuration of a [`SeparableNet`].
@@ -88,9 +88,9 @@ impl SeparableConfig {
         Ok(())
     }
 
-    /// Makes a network with random parameters.
+    /// Creates a network with random parameters.
     ///
-    /// All of them are drawn here, in module order, from the device's random state: the same
+    /// All of them are initialized here, in module order, from the device's random state: the same
     /// configuration after the same `device.seed(…)` gives the same parameters.
     ///
     /// # Panics

@@ -8,7 +8,7 @@ use burn::tensor::DType;
 pub enum PrecisionError {
     /// The text is no policy.
     #[error(
-        "`{text}` is no precision policy; expected `f32`, `bf16-mixed`, `f16-mixed`, `bf16`, or \
+        "`{text}` is not a precision policy; expected `f32`, `bf16-mixed`, `f16-mixed`, `bf16`, or \
          dtypes such as `p=f32,c=bf16,o=f32`"
     )]
     Unknown {
@@ -50,7 +50,7 @@ pub enum PrecisionError {
         path: String,
     },
     /// Every gradient is finite, but the sum of their squares is not.
-    #[error("the gradients are finite, but their global norm exceeds what f32 holds")]
+    #[error("the gradients are finite, but their global norm exceeds the range of f32")]
     NormOverflow,
     /// A setting of the loss scale is out of its range.
     #[error("the loss scale's `{name}` is {value}; expected {expected}")]
@@ -78,7 +78,7 @@ pub enum PrecisionError {
     /// One of burn's normalizations would get two dtypes.
     #[error(
         "`{path}` is a {container}, whose parameters stay wide while policy `{policy}` computes \
-         in {compute:?}; cast its input and its output in the model and vouch for it, or use a \
+         in {compute:?}; cast its input and its output in the model and confirm it, or use a \
          layer that does"
     )]
     UncastNorm {

@@ -158,7 +158,7 @@ impl LossScaler {
         Self::resume(settings, LossScaleState { scale, good_steps: 0, skips: 0 })
     }
 
-    /// A scaler that leaves losses and gradients as they are.
+    /// A scaler that does not change losses and gradients.
     #[must_use]
     pub const fn none() -> Self {
         let state = LossScaleState { scale: 1.0, good_steps: 0, skips: 0 };

@@ -9,7 +9,7 @@ mod operation;
 mod scheme;
 mod weights;
 
-// A network in f32, and the same in eight bits.
+// Networks in f32 and in int8.
 pub use network::{
     Arithmetic, Calibrated, FileError, Plan, PlannedLayer, Quantization, QuantizeError,
     QuantizedModel, Reason, Workspace,
@@ -23,14 +23,14 @@ pub use network::{
     SquaredError,
 };
 
-// Networks out of burn's modules.
+// Capturing burn's modules.
 #[cfg(feature = "burn")]
 pub use module::{CaptureError, Place, Shapes, Tensors};
 
-// What is seen of activations, and the scheme that suits it.
+// Calibration.
 pub use observe::{Calibration, ObserveError};
 
-// How numbers become eight bits.
+// Quantization schemes.
 pub use scheme::{ActivationScheme, OutputScheme, SchemeError};
 pub use weights::{QuantizedWeights, WeightError};
 
@@ -39,13 +39,13 @@ pub mod slices {
     // A fully connected layer with packed weights, and what goes into it.
     pub use crate::kernels::{QuantizedLinear, quantize};
 
-    // What becomes of windows and of pixels.
+    // Pooling and resizing.
     pub use crate::kernels::{Pooling, Resizing};
 
-    // Which instructions, and the memory they work in.
+    // Instruction sets and scratch memory.
     pub use crate::kernels::{Isa, Scratch};
 
-    // The same one number after the other, for benchmarks and doubters.
+    // The scalar references, for tests and benchmarks.
     #[cfg(feature = "reference")]
     pub use crate::kernels::reference;
 }

@@ -11,7 +11,7 @@ pub struct ActivationScheme {
     zero_point: u8,
 }
 
-/// Why numbers describe no scheme.
+/// Errors of a quantization scheme.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemeError {
@@ -39,7 +39,7 @@ pub enum SchemeError {
     },
     /// Nothing but zero, or numbers too small for a scale.
     #[error(
-        "the range [{low}, {high}] holds only zero; a tensor that never differs from zero has no scale"
+        "the range [{low}, {high}] contains only zero; a tensor that never differs from zero has no scale"
     )]
     OnlyZero {
         /// Its lower end.

@@ -13,7 +13,7 @@ pub struct QuantizedWeights {
     input: ActivationScheme,
 }
 
-/// Why weights cannot be quantized.
+/// Errors of quantizing weights.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WeightError {

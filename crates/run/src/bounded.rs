@@ -1,4 +1,4 @@
-//! How much memory a file may take: no more is read, whatever the file claims or becomes.
+//! Reading files within a size limit, regardless of what a file claims.
 
 use std::fs::File;
 use std::io::{self, BufRead, ErrorKind, Read};
@@ -9,13 +9,13 @@ use crate::error::RunError;
 /// A plan or configuration.
 pub(crate) const CONFIG_BYTES: u64 = 16 << 20;
 
-/// A JSON file of a run's folder: the largest has a picture of each test sample that was mistaken.
+/// The limit of a JSON file in a run folder; the largest one contains pictures of mistakes.
 pub(crate) const RECORD_BYTES: u64 = 256 << 20;
 
-/// An image that is predicted; the decoder has a limit of its own for what it becomes.
+/// The limit of an image file to predict; the decoder has its own limit for the pixels.
 pub(crate) const IMAGE_BYTES: u64 = 1 << 30;
 
-/// A line of `metrics.jsonl`.
+/// The limit of a line of `metrics.jsonl`.
 pub(crate) const LINE_BYTES: u64 = 16 << 20;
 
 /// Reads a file of at most `limit` bytes.
@@ -39,8 +39,8 @@ pub(crate) fn read_text(path: &Path, limit: u64) -> Result<String, RunError> {
     })
 }
 
-/// A line without its end, and whether it has one; `None` at the end of the file, and no bytes for
-/// a line that is longer than `limit`.
+/// Reads a line without its line break, and whether it has one; `None` at the end of the file, and
+/// no bytes for a line longer than `limit`.
 pub(crate) fn read_line(
     file: &mut impl BufRead,
     limit: u64,
@@ -60,7 +60,7 @@ pub(crate) fn read_line(
     Ok(Some((None, skip_line(file)?)))
 }
 
-/// Passes over the rest of a line; whether it has an end.
+/// Skips the rest of a line; returns whether it has a line break.
 fn skip_line(file: &mut impl BufRead) -> io::Result<bool> {
     loop {
         let bytes = file.fill_buf()?;

@@ -1,4 +1,4 @@
-//! Where a run ran: machine, device and why it was chosen, versions, what is really in force.
+//! The environment of a run: machine, device and the reason for it, versions, features in use.
 
 use serde::Serialize;
 use updraft_device::{Applied, Memory, Selection};

@@ -1,4 +1,4 @@
-//! Why a run cannot start, go on, be read or be used.
+//! Errors of runs.
 
 use std::error::Error;
 use std::io;
@@ -10,17 +10,17 @@ use updraft_trainer::{CheckpointError, StreamError, TrainError};
 
 use crate::config::{ConfigError, Edited};
 
-/// An error of a crate below, of whichever type.
+/// An error of another crate.
 pub type Cause = Box<dyn Error + Send + Sync>;
 
-/// Why a run cannot start, go on, be read or be used; the text names the cause.
+/// Errors of runs; the text contains the cause.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The configuration cannot become a plan.
+    /// The configuration is invalid.
     #[error("{0}")]
     Config(ConfigError),
-    /// No device fits, or it cannot be opened.
+    /// No suitable device, or it cannot be opened.
     #[error("{0}")]
     Device(DeviceError),
     /// The data cannot be opened or delivered.
@@ -40,13 +40,13 @@ pub enum RunError {
     Stream {
         /// `training` or `test`.
         split: &'static str,
-        /// What the stream reported.
+        /// The error of the stream.
         cause: StreamError,
     },
-    /// The model cannot be built or changed as asked.
+    /// The model cannot be built or changed as requested.
     #[error("model: {cause}")]
     Model {
-        /// What the network reported.
+        /// The error of the network.
         cause: Cause,
     },
     /// A file cannot be read or written.
@@ -59,7 +59,7 @@ pub enum RunError {
         /// The system's answer.
         cause: io::Error,
     },
-    /// A file of a run folder is not what a run writes.
+    /// A file of a run folder has invalid content.
     #[error("`{path}` is not what a run writes: {cause}")]
     Json {
         /// The file.
@@ -67,8 +67,8 @@ pub enum RunError {
         /// What the parser found.
         cause: serde_json::Error,
     },
-    /// The folder is not that of a run.
-    #[error("`{path}` is no run folder: it has no plan.toml")]
+    /// The folder is not a run folder.
+    #[error("`{path}` is not a run folder: it has no plan.toml")]
     NoRun {
         /// The folder.
         path: PathBuf,
@@ -81,7 +81,7 @@ pub enum RunError {
         /// What is wrong with it.
         cause: Box<ConfigError>,
     },
-    /// A plan of a run folder was edited in what decides what its model computes.
+    /// A plan of a run folder was edited in a key that decides what the model computes.
     #[error(
         "`{path}` was edited: {edited}; a trained model has no other value: set it back, or begin \
          a new run with `train {path}`"
@@ -92,12 +92,12 @@ pub enum RunError {
         /// The key with both values.
         edited: Edited,
     },
-    /// Another process writes into a run folder.
+    /// Another process is using the run folder.
     #[error("the run `{run}` is in use by {}; wait until that ends, or stop it", by_whom(.holder))]
     InUse {
         /// The run's folder.
         run: PathBuf,
-        /// The process and its host, where they are known.
+        /// The process and its host, if known.
         holder: String,
     },
     /// A file is larger than any of its kind.
@@ -108,30 +108,30 @@ pub enum RunError {
         /// The limit, in bytes.
         limit: u64,
     },
-    /// A checkpoint is damaged, and another is whole.
+    /// A checkpoint is damaged, and another one is intact.
     #[error(
-        "{cause}; the newest whole checkpoint is that of step {step}: use it with `--checkpoint {step}`"
+        "{cause}; the newest intact checkpoint is that of step {step}: use it with `--checkpoint {step}`"
     )]
     Damaged {
-        /// What is wrong with the one.
+        /// The error of the damaged one.
         cause: CheckpointError,
         /// The step of the other.
         step: u64,
     },
-    /// There is no checkpoint of a step.
+    /// There is no checkpoint of the requested step.
     #[error("`{path}` has no checkpoint of step {step}; it has {}", steps(.known))]
     NoStep {
         /// The run's folder.
         path: PathBuf,
-        /// The step that was asked for.
+        /// The requested step.
         step: u64,
-        /// The steps that have one, rising.
+        /// The steps with a checkpoint, ascending.
         known: Vec<u64>,
     },
-    /// A trained model has a parameter, or gives a result, that is not a finite number.
+    /// A trained model has a non-finite parameter or result.
     #[error(
         "{what} of the model in `{run}` is not finite; the run diverged or its file was changed: \
-         use another checkpoint with `--checkpoint STEP`, or train anew with a lower learning rate"
+         use another checkpoint with `--checkpoint STEP`, or train again with a lower learning rate"
     )]
     NotFinite {
         /// The run's folder.
@@ -139,16 +139,16 @@ pub enum RunError {
         /// The parameter or the result.
         what: String,
     },
-    /// A run has no whole checkpoint yet.
+    /// A run has no complete checkpoint yet.
     #[error(
-        "`{path}` has no whole checkpoint: training ended before its first; start anew with \
+        "`{path}` has no intact checkpoint: training ended before its first; start again with \
          `train {path}/plan.toml`"
     )]
     NoCheckpoint {
         /// The run's folder.
         path: PathBuf,
     },
-    /// A task has no such thing.
+    /// The task does not support a command or setting.
     #[error("{what} is not for task `{task}`: {reason}")]
     NotForTask {
         /// The command or the setting.
@@ -158,15 +158,15 @@ pub enum RunError {
         /// Why not.
         reason: &'static str,
     },
-    /// The data that a configuration names is not there.
+    /// The data of a configuration does not exist.
     #[error("{what}{}", hint(.how_to_get))]
     NoData {
-        /// What is missing and where it was looked for.
+        /// What is missing and where it was expected.
         what: String,
         /// The configuration's `data.how_to_get`.
         how_to_get: Option<String>,
     },
-    /// The data is not what a run was trained on.
+    /// The data differs from that of the run.
     #[error(
         "the data is not what the run `{run}` was trained on: {difference}; name the folder of \
          that data with --data"
@@ -177,13 +177,13 @@ pub enum RunError {
         /// In what it differs.
         difference: String,
     },
-    /// The data cannot be learned from.
+    /// The data cannot be used for training.
     #[error("{reason}")]
     Unusable {
         /// Why, and what to do.
         reason: String,
     },
-    /// What is to be predicted cannot be read.
+    /// The input of a prediction cannot be read.
     #[error("`{path}`: {cause}")]
     Input {
         /// The file.
@@ -194,7 +194,7 @@ pub enum RunError {
     /// The memory of the system is not known.
     #[error("this system does not report its memory; set `train.auto_batch.budget_mib`")]
     UnknownMemory,
-    /// The work was stopped before it was over.
+    /// The work was stopped before it was finished.
     #[error("stopped before {what}")]
     Stopped {
         /// What was not reached.
@@ -203,7 +203,7 @@ pub enum RunError {
     /// A part of the run's record could not be written; the run was stopped and saved.
     #[error("the run was stopped and saved, because of this: {0}")]
     Record(Box<RunError>),
-    /// What was saved does not give the results of what was trained: a fault of this program.
+    /// The saved model does not reproduce the results of the trained one: a bug in this program.
     #[error(
         "the model saved in `{run}` gives {difference}; this is a bug in updraft, please report it"
     )]
@@ -215,7 +215,7 @@ pub enum RunError {
     },
 }
 
-/// Whether a checkpoint is not as it must be, rather than impossible to write.
+/// Whether a checkpoint is damaged, and not impossible to write.
 fn can_mend(error: &CheckpointError) -> bool {
     match error {
         CheckpointError::Io { action, .. } => matches!(*action, "read" | "list"),
@@ -241,11 +241,11 @@ fn hint(how_to_get: &Option<String>) -> String {
 }
 
 impl RunError {
-    /// Whether the user can mend it with other arguments, another configuration, other data or
+    /// Whether the user can fix it with other arguments, another configuration, other data or
     /// another device.
     ///
     /// `false` for training that failed on the way, for a device that failed while it computed, for
-    /// a file that cannot be written, for work that was stopped, and for a fault of this crate.
+    /// a file that cannot be written, for work that was stopped, and for a bug in this crate.
     #[must_use]
     pub fn is_input(&self) -> bool {
         match self {

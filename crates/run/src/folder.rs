@@ -21,24 +21,24 @@ use crate::task::{PICTURES, Picture, Registry};
 
 const PLAN: &str = "plan.toml";
 
-/// The plan as the run began: what an edited one is compared with.
+/// The plan at the start of the run, to detect edits.
 const BEGUN: &str = ".plan.toml";
 
-/// A run's folder: `plan.toml`, `run.json`, `metrics.jsonl`, `environment.json`, `checkpoints/`, what
-/// the task writes beside them, and at the end `summary.json`.
+/// A run's folder: `plan.toml`, `run.json`, `metrics.jsonl`, `environment.json`, `checkpoints/`,
+/// files of the task, and at the end `summary.json`.
 #[derive(Debug, Clone)]
 pub struct RunFolder {
     path: PathBuf,
-    /// The step of the checkpoint to use, in place of the one that the run serves.
+    /// The step of the checkpoint to use, instead of the served one.
     checkpoint: Option<u64>,
 }
 
 impl RunFolder {
-    /// Makes `runs/<time>-<name>/`, with a number behind it where there is one already, and writes
-    /// the plan into it.
+    /// Creates `runs/<time>-<name>/`, with a number appended if it exists, and writes the plan into
+    /// it.
     ///
     /// # Errors
-    /// [`RunError::Io`] where a folder cannot be made or written.
+    /// [`RunError::Io`] if a folder cannot be created or written.
     pub fn create(runs: &Path, plan: &Plan) -> Result<Self, RunError> {
         let stamp = stamp();
         fs::create_dir_all(runs).map_err(|cause| RunError::io("create", runs, cause))?;
@@ -56,15 +56,14 @@ impl RunFolder {
                     folder.write(PLAN, text.as_bytes())?;
                     return Ok(folder);
                 }
-                // Another run began within the same second.
+                // Another run started within the same second.
                 Err(cause) if cause.kind() == ErrorKind::AlreadyExists => copy += 1,
                 Err(cause) => return Err(RunError::io("create", &path, cause)),
             }
         }
     }
 
-    /// Checks that a run folder can be made, before work is done for it: makes one and removes what
-    /// it made.
+    /// Checks that a run folder can be created, before any work: creates one and removes it.
     ///
     /// # Errors
     /// As [`create`](Self::create).
@@ -81,16 +80,16 @@ impl RunFolder {
                 fs::remove_dir(&path).map_err(|cause| RunError::io("remove", &path, cause))
             });
         for path in missing {
-            // Another process may have made a run there meanwhile; then it stays.
+            // Another process may have created a run there in the meantime; then it stays.
             let _ = fs::remove_dir(path);
         }
         tried
     }
 
-    /// The folder of an existing run.
+    /// Opens the folder of an existing run.
     ///
     /// # Errors
-    /// [`RunError::NoRun`] for a folder without a plan, or none.
+    /// [`RunError::NoRun`] if it does not exist or has no plan.
     pub fn open(path: &Path) -> Result<Self, RunError> {
         if !path.join(PLAN).is_file() {
             return Err(RunError::NoRun { path: path.to_owned() });
@@ -98,12 +97,12 @@ impl RunFolder {
         Ok(Self { path: path.to_owned(), checkpoint: None })
     }
 
-    /// The same folder with the checkpoint of a step in place of the one that the run serves or
-    /// goes on from; unchanged for `None`.
+    /// The same folder with the checkpoint of a step instead of the served or newest one; unchanged
+    /// for `None`.
     ///
     /// # Errors
-    /// [`RunError::NoStep`] where there is no whole checkpoint of that step, with those that there
-    /// are.
+    /// [`RunError::NoStep`] if there is no complete checkpoint of that step, with the existing
+    /// steps.
     pub fn with_checkpoint(mut self, step: Option<u64>) -> Result<Self, RunError> {
         let Some(step) = step else { return Ok(self) };
         let found = list_checkpoints(&self.checkpoints())?;
@@ -121,21 +120,21 @@ impl RunFolder {
         &self.path
     }
 
-    /// Keeps other processes from writing into the folder, while the result lives.
+    /// Locks the folder against other processes until the result is dropped.
     ///
     /// # Errors
-    /// [`RunError::InUse`] with the process that holds it, [`RunError::Io`] where the folder cannot
-    /// be written.
+    /// [`RunError::InUse`] with the process that holds the lock, [`RunError::Io`] if the folder
+    /// cannot be written.
     pub fn lock(&self) -> Result<RunLock, RunError> {
         RunLock::take(&self.path)
     }
 
-    /// Reads the run's plan, whose task is one of the registry's; every value is checked as one of
-    /// a configuration is.
+    /// Reads the run's plan, whose task is in the registry; every value is checked like one of a
+    /// configuration.
     ///
     /// # Errors
-    /// [`RunError::Plan`] for a plan that this build does not understand, [`RunError::Io`] for one
-    /// that cannot be read.
+    /// [`RunError::Plan`] for a plan that this build cannot read, [`RunError::Io`] for one that
+    /// cannot be read.
     ///
     /// # Panics
     /// If the registry has no task.
@@ -148,7 +147,7 @@ impl RunFolder {
             .map_err(|cause| RunError::Plan { path, cause: Box::new(cause) })
     }
 
-    /// In which keys a plan differs from that with which the run began; see
+    /// The keys in which a plan differs from the one that the run started with; see
     /// [`Plan::edited_since`].
     ///
     /// # Errors
@@ -170,7 +169,7 @@ impl RunFolder {
         Ok(plan.edited_since(&begun))
     }
 
-    /// Refuses a plan that was edited in what decides what the model computes.
+    /// Returns an error for a plan that was edited in a key that decides what the model computes.
     ///
     /// # Errors
     /// [`RunError::Edited`] with the first such key, and as [`edits`](Self::edits).
@@ -182,10 +181,10 @@ impl RunFolder {
         }
     }
 
-    /// The newest whole checkpoint, or the one that was chosen.
+    /// The newest complete checkpoint, or the chosen one.
     ///
     /// # Errors
-    /// [`RunError::NoCheckpoint`], or [`RunError::Checkpoint`] where the folder cannot be listed.
+    /// [`RunError::NoCheckpoint`], or [`RunError::Checkpoint`] if the folder cannot be listed.
     pub fn newest_checkpoint(&self) -> Result<PathBuf, RunError> {
         let found = list_checkpoints(&self.checkpoints())?.into_iter().rev();
         let is_chosen =
@@ -194,8 +193,8 @@ impl RunFolder {
         found.next().ok_or_else(|| RunError::NoCheckpoint { path: self.path.clone() })
     }
 
-    /// The checkpoint whose model is used: the chosen one, else the best where early stopping looks
-    /// for it, else the newest.
+    /// The checkpoint of the served model: the chosen one, or the best with early stopping, or the
+    /// newest.
     ///
     /// # Errors
     /// As [`newest_checkpoint`](Self::newest_checkpoint).
@@ -210,7 +209,7 @@ impl RunFolder {
         self.newest_checkpoint()
     }
 
-    /// The error of a checkpoint that cannot be used, with the newest one that can where files of
+    /// The error of a checkpoint that cannot be used, with the newest usable one if files of
     /// another are damaged.
     pub(crate) fn advised(&self, error: CheckpointError) -> RunError {
         let found = list_checkpoints(&self.checkpoints()).unwrap_or_default();
@@ -225,8 +224,8 @@ impl RunFolder {
         }
     }
 
-    /// Renames the checkpoints after the chosen one, so that a run goes on from there; returns how
-    /// many.
+    /// Renames the checkpoints after the chosen one, so that a run continues from there; returns
+    /// how many.
     pub(crate) fn set_aside(&self) -> Result<usize, RunError> {
         match self.checkpoint {
             None => Ok(0),
@@ -238,7 +237,7 @@ impl RunFolder {
         self.path.join("checkpoints")
     }
 
-    /// What to look at after training; nothing for a run that is not over.
+    /// The pictures of a run; empty for a run that is not finished.
     ///
     /// # Errors
     /// [`RunError::Io`] or [`RunError::Json`] for a file that cannot be read.
@@ -252,10 +251,10 @@ impl RunFolder {
         self.path.join(name).exists()
     }
 
-    /// Writes a value as indented JSON; the file is whole or as it was before.
+    /// Writes a value as indented JSON; the file is replaced atomically.
     ///
     /// # Errors
-    /// [`RunError::Io`], or [`RunError::Json`] for a value that JSON does not have.
+    /// [`RunError::Io`], or [`RunError::Json`] for a value that JSON cannot represent.
     pub fn write_json<T: Serialize + ?Sized>(&self, name: &str, value: &T) -> Result<(), RunError> {
         let mut text = serde_json::to_vec_pretty(value).map_err(|cause| self.json(name, cause))?;
         text.push(b'\n');
@@ -278,7 +277,7 @@ impl RunFolder {
         serde_json::from_slice(&self.read(name)?).map_err(|cause| self.json(name, cause))
     }
 
-    /// Writes a file of the folder, which is whole or as it was before.
+    /// Writes a file of the folder, replacing it atomically.
     ///
     /// # Errors
     /// [`RunError::Io`].
@@ -286,7 +285,7 @@ impl RunFolder {
         let (part, whole) = (self.path.join(format!("{name}.part")), self.path.join(name));
         let written = fs::write(&part, bytes).and_then(|()| fs::rename(&part, &whole));
         written.map_err(|cause| {
-            // A full disk is not left fuller.
+            // Remove the incomplete file from a full disk.
             let _ = fs::remove_file(&part);
             RunError::io("write", &whole, cause)
         })

@@ -1,4 +1,4 @@
-//! The memory that an epoch held at most, in this process and on the device.
+//! The peak memory of an epoch, of this process and of the device.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use updraft_device::{PeakSampler, memory};
 
 use crate::error::RunError;
 
-/// A look takes some ten microseconds; what is held for less than this may be missed.
+/// A sample takes about ten microseconds; shorter peaks may be missed.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Looks on while a run goes.
+/// Samples memory during a run.
 pub(crate) struct Held {
     device: Device,
     sampler: PeakSampler,
@@ -22,7 +22,8 @@ impl Held {
         Ok(Self { device: device.clone(), sampler: PeakSampler::start(device, INTERVAL)? })
     }
 
-    /// The fields of the epoch that ends, in bytes, `null` where the system does not report them; the next begins.
+    /// Ends an epoch and returns its fields, in bytes, `null` if the system does not report them;
+    /// starts the next.
     pub(crate) fn epoch(&mut self) -> Result<[(&'static str, Value); 5], RunError> {
         let next = PeakSampler::start(&self.device, INTERVAL)?;
         let peak = std::mem::replace(&mut self.sampler, next).stop()?;

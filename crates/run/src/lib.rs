@@ -22,7 +22,7 @@ pub use task::{
 };
 pub use trained::TrainedModel;
 
-// From a configuration to a plan.
+// Configurations and plans.
 pub use config::{
     AnyKey, AutoBatchPlan, BatchesPlan, ConfigError, Edit, Edited, InnerKey, Key, KeyDefault, Keys,
     Layer, LogPlan, Plan, Planned, RecomputePlan, Settings, TaskDefault, TrainPlan, WorkersPlan,
@@ -36,7 +36,7 @@ pub use task::{
     TaskPlan, Tile, Workload, evaluated, refuse_folder,
 };
 
-// What is done with a task.
+// Operations on tasks.
 pub use operation::{
     AnyWorkload, Beginning, KernelChoice, LrSearch, Observer, Trained, Training, Verdict,
     VerifyInputs, load, rehearse,

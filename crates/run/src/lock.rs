@@ -1,4 +1,4 @@
-//! One process a run folder at a time.
+//! The lock of a run folder: one process at a time.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Seek, Write};
@@ -9,16 +9,16 @@ use crate::error::RunError;
 /// Its name in the run's folder.
 const FILE: &str = ".lock";
 
-/// Bytes of a holder's name that are read.
+/// The largest number of bytes of the lock file that are read.
 const HOLDER_BYTES: u64 = 4096;
 
-/// A run folder that no other process writes to while this value lives.
+/// The lock of a run folder, until it is dropped.
 ///
-/// The lock is advisory: the system takes it from a process that ends, however it ends. The file
-/// `.lock` names the process and its host.
+/// The lock is advisory: the system releases it when the process ends. The file `.lock` names the
+/// process and its host.
 #[derive(Debug)]
 pub struct RunLock {
-    /// `None` where the file system has no locks.
+    /// `None` if the file system has no locks.
     file: Option<File>,
 }
 
@@ -38,7 +38,7 @@ impl RunLock {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let mut holder = Vec::new();
-                // Where it cannot be read, the path alone has to do.
+                // If it cannot be read, only the path is reported.
                 let _ = Read::by_ref(&mut file).take(HOLDER_BYTES).read_to_end(&mut holder);
                 let holder = String::from_utf8_lossy(&holder).trim().to_owned();
                 return Err(RunError::InUse { run: folder.to_owned(), holder });
@@ -61,7 +61,7 @@ impl RunLock {
 impl Drop for RunLock {
     fn drop(&mut self) {
         if let Some(file) = &self.file {
-            // The name of a process that is gone helps nobody; the lock goes with the file.
+            // Remove the name of the finished process; closing the file releases the lock.
             let _ = file.set_len(0);
         }
     }

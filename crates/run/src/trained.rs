@@ -22,17 +22,18 @@ pub struct TrainedModel {
 }
 
 impl TrainedModel {
-    /// Loads the model of a run's folder: that of the best epoch for a run with early stopping, else
-    /// that of the newest checkpoint.
+    /// Loads the model of a run folder: that of the best epoch for a run with early stopping,
+    /// otherwise that of the newest checkpoint.
     ///
     /// `device` is `auto`, `cpu`, or a backend that is compiled in, such as `flex` or `cuda:0`.
     ///
     /// # Errors
-    /// [`RunError::NoRun`] for another folder, [`RunError::Plan`] for a plan that this build does not
-    /// understand, [`RunError::Edited`] for one that was edited into that of another model,
+    /// [`RunError::NoRun`] for another folder, [`RunError::Plan`] for a plan that this build cannot
+    /// read, [`RunError::Edited`] for one that was edited to another model,
     /// [`RunError::NoCheckpoint`] for a run that was stopped before its first checkpoint,
-    /// [`RunError::Io`], [`RunError::Json`] or [`RunError::Checkpoint`] for a file that is missing or
-    /// damaged, [`RunError::NotFinite`] for a model that diverged, and [`RunError::Device`] for a device that is not usable.
+    /// [`RunError::Io`], [`RunError::Json`] or [`RunError::Checkpoint`] for a file that is missing
+    /// or damaged, [`RunError::NotFinite`] for a model that diverged, and [`RunError::Device`] for
+    /// a device that is not usable.
     pub fn load(run: impl AsRef<Path>, device: &str) -> Result<Self, RunError> {
         Self::load_of(TASKS, run, device)
     }
@@ -52,7 +53,7 @@ impl TrainedModel {
         Self::load_from(registry, &RunFolder::open(run.as_ref())?, device)
     }
 
-    /// The same for a folder that is open, of which another checkpoint may be chosen with
+    /// The same for an open folder, for which another checkpoint may be chosen with
     /// [`RunFolder::with_checkpoint`].
     ///
     /// # Errors
@@ -71,15 +72,15 @@ impl TrainedModel {
         Ok(Self { serving: plan.predictor()?.load(&plan, folder, &device)? })
     }
 
-    /// The class names, in the order of the model's outputs; none for a task without classes.
+    /// The class names, in the order of the model's outputs; empty for a task without classes.
     #[must_use]
     pub fn classes(&self) -> &[String] {
         self.serving.classes()
     }
 
-    /// Predicts every sample of a file: a JPEG, PNG or TIFF image of any size, or the rows of a table
-    /// with the columns of the run's features: by the names in a header, in any order and with others
-    /// beside them, or without a header by their places in the run's files, without the target.
+    /// Predicts every sample of a file: a JPEG, PNG or TIFF image of any size, or the rows of a
+    /// table with the columns of the run's features: by the names in a header, in any order and
+    /// possibly with others, or without a header by position, without the target.
     ///
     /// # Errors
     /// [`RunError::Io`], [`RunError::Input`], [`RunError::Data`] or [`RunError::Table`] for a file
@@ -89,11 +90,11 @@ impl TrainedModel {
     }
 
     /// Predicts a whole image or volume into a file, window by window; `progress` is called after
-    /// each batch of windows and may stop the prediction, which the next call goes on with.
+    /// each batch of windows and may stop the prediction, which the next call resumes.
     ///
     /// # Errors
-    /// [`RunError::Unusable`] for a task that predicts no images; [`RunError::Input`] for an image
-    /// of another kind than the run's, and [`RunError::Data`].
+    /// [`RunError::Unusable`] for a task that does not predict images; [`RunError::Input`] for an
+    /// image of another kind than the run's, and [`RunError::Data`].
     pub fn predict_image(
         &self,
         request: &FilePrediction,

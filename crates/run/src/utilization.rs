@@ -1,4 +1,4 @@
-//! What share of a device's measured peak the model's arithmetic reaches.
+//! The fraction of a device's measured peak that the model reaches.
 
 use burn::tensor::{DType, Device, FloatDType};
 use serde_json::{Value, json};
@@ -10,16 +10,15 @@ use crate::error::RunError;
 /// Floating-point operations of a training step for each multiply-add of its forward pass: two,
 /// and as many again for each of the two products of the backward pass.
 ///
-/// Activations that are computed a second time are not counted: they are no work of the model.
-/// Chowdhery et al. 2022, arXiv:2204.02311, appendix B.
+/// Recomputed activations are not counted. Chowdhery et al. 2022, arXiv:2204.02311, appendix B.
 const FLOP_A_MULTIPLY_ADD: f64 = 6.0;
 
-/// What share of a device's measured peak the model's arithmetic reaches.
+/// The fraction of a device's measured peak that the model reaches.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Utilization {
     gflop_per_sample: f64,
     peak_gflop_per_s: f64,
-    /// What was measured, in words.
+    /// The measurement, as text.
     summary: String,
 }
 
@@ -60,7 +59,7 @@ impl Utilization {
         Ok(Self { gflop_per_sample, peak_gflop_per_s: peak, summary })
     }
 
-    /// What was measured, or why nothing was, in words.
+    /// The measurement, or the reason why there is none, as text.
     pub(crate) fn line(measured: &Result<Self, RunError>) -> String {
         match measured {
             Ok(utilization) => utilization.summary.clone(),
@@ -68,7 +67,7 @@ impl Utilization {
         }
     }
 
-    /// Fields for a report of so many samples in so many microseconds.
+    /// Fields for a number of samples in a number of microseconds.
     pub(crate) fn fields(&self, samples: f64, us: u64) -> [(&'static str, Value); 2] {
         let gflop_per_s = self.gflop_per_sample * samples / (us.max(1) as f64 * 1e-6);
         [

@@ -21,7 +21,7 @@ pub struct GradientMean {
 }
 
 impl GradientMean {
-    /// Adds the gradients of a batch's mean loss; `module` gives the tensors' order.
+    /// Adds the gradients of a batch's mean loss; `module` determines the order of the tensors.
     pub fn add<M: Module>(&mut self, gradients: GradientsParams, samples: usize, module: &M) {
         self.batches += 1;
         let gathered = match (self.gathered.take(), self.batches) {
@@ -36,7 +36,7 @@ impl GradientMean {
         self.samples += samples;
     }
 
-    /// The mean over all samples added; empty if none were.
+    /// The mean over all added samples; empty if there are none.
     #[must_use]
     pub fn into_mean<M: Module>(self, module: &M) -> GradientsParams {
         let mut gathered = self.gathered.unwrap_or_default();

@@ -25,21 +25,21 @@ pub enum Fit {
 /// What a search found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchFound {
-    /// The batch size to use: the largest that fits, less the head-room; it was probed itself.
+    /// The batch size to use: the largest that fits, less the head room; this size was probed, too.
     pub batch: usize,
-    /// The largest size that fitted.
+    /// The largest size that fits.
     pub largest: usize,
-    /// The smallest that did not; `None` where the largest allowed one fits.
+    /// The smallest size that does not fit; `None` if the largest allowed one fits.
     pub too_large: Option<usize>,
-    /// How many sizes were probed.
+    /// The number of probed sizes.
     pub probes: usize,
 }
 
-/// The bisection ends where what fits and what does not are this share apart.
+/// The bisection ends when the two sizes differ by this fraction.
 const CLOSE: f64 = 0.05;
 
 impl BatchSearch {
-    /// Checks the ranges of its numbers.
+    /// Checks the ranges of all values.
     ///
     /// # Errors
     /// [`TrainError::Setting`] naming the number that is out of range.
@@ -61,14 +61,13 @@ impl BatchSearch {
 
     /// Doubles the batch until it does not fit, then bisects to within 5 %.
     ///
-    /// `probe` runs what a batch of that size will run: a whole step (forward, backward,
-    /// optimizer state) and an evaluation, on copies, so that everything is afterwards as it was.
-    /// The size that is returned was probed, head-room or not. `None` where the smallest does not
-    /// fit.
+    /// `probe` runs a whole step (forward, backward, optimizer state) and an evaluation with a
+    /// batch of that size, on copies, so that nothing is changed. The returned size was probed,
+    /// too. `None` if the smallest does not fit.
     ///
     /// # Errors
-    /// [`TrainError::Setting`] before anything is probed, or the first error of `probe`: one that
-    /// is not about memory.
+    /// [`TrainError::Setting`] before anything is probed, or the first error of `probe` that is not
+    /// about memory.
     pub fn run<E: From<TrainError>>(
         &self,
         probe: &mut dyn FnMut(usize) -> Result<Fit, E>,
@@ -101,7 +100,7 @@ impl BatchSearch {
                 false => too_large = Some(middle),
             }
         }
-        // Memory is not always monotone: the size that is returned was probed.
+        // Memory is not always monotone, so the returned size is probed.
         let mut batch = ((largest as f64 * (1.0 - self.head_room)) as usize).max(self.least);
         while batch != largest && batch > self.least && !fits(batch)? {
             batch = (batch * 19 / 20).max(self.least);

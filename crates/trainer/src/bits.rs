@@ -1,10 +1,10 @@
-//! Numbers of a checkpoint that are restored to the bit.
+//! Numbers of a checkpoint that are restored bit for bit.
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The bits of an f64, which serialize as sixteen hexadecimal digits: readers of JSON may round a
-/// decimal, and an integer would look like a count.
+/// The bits of an f64, which serialize as sixteen hexadecimal digits, because JSON readers may
+/// round decimals, and an integer would look like a count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Bits(u64);
 

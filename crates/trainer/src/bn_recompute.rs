@@ -1,4 +1,4 @@
-//! Statistics of batch norms computed over whole data, in place of running averages.
+//! Statistics of batch norms over a whole data set, instead of running averages.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -11,18 +11,18 @@ use crate::recompute::Untrack;
 
 /// A copy of a model whose running statistics are those of the given batches.
 ///
-/// For each running mean and variance the result is the mean and the variance over all samples
-/// of all batches: `μ = Σ wᵢμᵢ` and `σ² = Σ wᵢ(σᵢ² + μᵢ²) − μ²`, with `wᵢ` a batch's share of the
-/// samples; any other statistic becomes its mean over batches. As in training, each layer sees
-/// inputs that the layers before normalized by their own batch. Layers with a training switch
-/// that keep no statistics, such as dropout, are off: they are off when the statistics are used,
-/// and noise would inflate the variances. Learned parameters are untouched.
+/// For each running mean and variance the result is the mean and the variance over all samples of
+/// all batches: `μ = Σ wᵢμᵢ` and `σ² = Σ wᵢ(σᵢ² + μᵢ²) − μ²`, with `wᵢ` a batch's share of the
+/// samples; any other statistic becomes its mean over batches. As in training, each layer's inputs
+/// were normalized with the statistics of their own batch. Layers with a training switch that keep
+/// no statistics, such as dropout, are off: they are off when the statistics are used, and noise
+/// would inflate the variances. Learned parameters are not changed.
 ///
-/// The given model is not changed, also after an error: the work is done on a copy with statistics
-/// of its own. The copy that is returned is on the plain device. `poll` is called after each batch
-/// with their number; `None` if it returns [`Control::Stop`].
+/// The given model is not changed, even after an error: the computation uses a copy with its own
+/// statistics. The returned copy is on the device without autodiff. `poll` is called after each
+/// batch with their number; `None` if it returns [`Control::Stop`].
 ///
-/// Each batch is what `forward` takes, on the autodiff device, with its number of samples.
+/// Each batch is an input of `forward`, on the autodiff device, with its number of samples.
 ///
 /// # Errors
 /// The first error among the batches.

@@ -1,4 +1,4 @@
-//! Tensors that a forward pass changes and no optimizer does: running statistics.
+//! Tensors that forward passes change and optimizers do not: running statistics.
 
 use std::collections::HashSet;
 
@@ -6,7 +6,7 @@ use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 
-/// The floating-point tensors of a training module that get no gradients, as they are now.
+/// A snapshot of the floating-point tensors of a training module that get no gradients.
 ///
 /// Among them are the running statistics of batch norms, which every forward pass in training
 /// moves, and which clones of a module share.
@@ -17,25 +17,25 @@ pub(crate) struct Buffers(Tensors);
 type Tensors = GradientsParams;
 
 impl Buffers {
-    /// Remembers the buffers of a module; tensors are shared, not copied.
+    /// Takes a snapshot of a module's buffers; tensors are shared, not copied.
     pub(crate) fn of<M: Module>(module: &M) -> Self {
-        // Statistics wait for the next forward pass unless somebody asks; `valid` does.
+        // burn applies pending statistics at the next forward pass or in `valid`.
         drop(module.valid());
         let mut tensors = Tensors::new();
         module.visit(&mut Collect { learned: false, tensors: &mut tensors });
         Self(tensors)
     }
 
-    /// Puts the remembered values back, in place.
+    /// Restores the values in place.
     pub(crate) fn restore<M: Module>(self, module: M) -> M {
-        // An update that still waits would overwrite what is restored.
+        // A pending update would overwrite the restored values.
         drop(module.valid());
         let mut put = Put(self.0);
         module.map(&mut put)
     }
 }
 
-/// The ids of the tensors that an optimizer learns; `module` is on an autodiff device.
+/// The ids of the tensors that an optimizer updates; `module` is on an autodiff device.
 pub(crate) fn learned<M: Module>(module: &M) -> HashSet<ParamId> {
     let mut ids = Ids(HashSet::new());
     module.visit(&mut ids);

@@ -14,13 +14,13 @@ use crate::metric::{Direction, MetricSpec};
 /// so on, for every metric of the task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Criterion {
-    /// Which samples it is measured on.
+    /// The samples it is measured on.
     pub split: Split,
     /// The metric's name.
     pub metric: String,
 }
 
-/// Which samples a metric is measured on.
+/// The samples that a metric is measured on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Split {
@@ -54,7 +54,7 @@ impl fmt::Display for Criterion {
 
 /// A text that is not a criterion.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` names no metric; expected `train-` or `test-` and a metric, as in `test-loss`")]
+#[error("`{text}` is not a metric; expected `train-` or `test-` and a metric, as in `test-loss`")]
 pub struct CriterionError {
     text: String,
 }
@@ -102,7 +102,7 @@ impl Criterion {
         Err(TrainError::setting("criterion", format!("`{self}`"), expected))
     }
 
-    /// The value in an epoch; `None` where it was not measured or is not defined.
+    /// The value in an epoch; `None` if it was not measured or is not defined.
     #[must_use]
     pub fn value(&self, report: &EpochReport) -> Option<f64> {
         match self.split {
@@ -117,7 +117,7 @@ impl Criterion {
 pub(crate) struct EpochScore {
     pub(crate) criterion: Criterion,
     pub(crate) direction: Direction,
-    /// The bits of the value; JSON readers may round a decimal.
+    /// The bits of the value, because JSON readers may round decimals.
     bits: Bits,
 }
 
@@ -131,18 +131,18 @@ impl EpochScore {
     }
 }
 
-/// The best value so far, and the epochs since.
+/// The best value so far, and the number of epochs since.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Record {
-    /// The bits of the best value; JSON readers may round a decimal.
+    /// The bits of the best value, because JSON readers may round decimals.
     best_bits: Option<Bits>,
     /// Epochs since.
     pub(crate) waited: u64,
 }
 
 impl Record {
-    /// Takes an epoch's value; it is the new best if it is better by more than `least`, which NaN
-    /// never is.
+    /// Records an epoch's value; it is the new best if it is better by more than `least`; NaN never
+    /// is.
     pub(crate) fn take(&mut self, direction: Direction, value: f64, least: f64) {
         let best = self.best_bits.map(Bits::number);
         let is_better = best.map_or(!value.is_nan(), |best| direction.gain(value, best) > least);

@@ -16,7 +16,7 @@ pub struct EarlyStop {
 }
 
 impl EarlyStop {
-    /// Checks the ranges of its numbers.
+    /// Checks the ranges of all values.
     ///
     /// # Errors
     /// [`TrainError::Setting`] naming the number that is out of range.

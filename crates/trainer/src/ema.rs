@@ -14,7 +14,7 @@ use crate::error::TrainError;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct EmaConfig {
-    /// The share of the old average that stays at each update once it has warmed up, in `[0, 1)`.
+    /// The weight of the old average at each update after the warm-up, in `[0, 1)`.
     pub decay: f64,
 }
 
@@ -30,7 +30,7 @@ impl EmaConfig {
         Err(TrainError::setting("ema_decay", self.decay.to_string(), "at least 0 and below 1"))
     }
 
-    /// The share that stays at update `t`, counted from 1: `min(decay, (1 + t)/(10 + t))`.
+    /// The decay at update `t`, counted from 1: `min(decay, (1 + t)/(10 + t))`.
     ///
     /// Without the warm-up an average starts from the untrained weights and lags an epoch behind.
     ///
@@ -45,9 +45,9 @@ impl EmaConfig {
 
 /// A moving average of a model's learned parameters: `a ← a + (1 − decay)·(p − a)`.
 ///
-/// Everything that is not learned, such as the running statistics of batch norms, is taken over
-/// from the live model, bit for bit: a running mean is an average already. The averaged model
-/// shares nothing with the live one and lives on the plain device.
+/// Everything that is not learned, such as the running statistics of batch norms, is copied from
+/// the live model, bit for bit: a running mean is already an average. The averaged model shares
+/// nothing with the live one and is on the device without autodiff.
 #[derive(Debug)]
 pub struct Ema<M> {
     config: EmaConfig,
@@ -63,7 +63,7 @@ impl<M: Module> Ema<M> {
         Self::resume(config, model, model.valid(), 0)
     }
 
-    /// An average that was saved after so many updates of it.
+    /// An average that was saved after this many updates.
     #[must_use]
     pub fn resume(config: EmaConfig, model: &M, average: M, updates: u64) -> Self {
         Self { config, average, updates, learned: learned(model) }
@@ -77,17 +77,17 @@ impl<M: Module> Ema<M> {
             average: tensors(&self.average),
             pull: 1.0 - self.config.decay_at(self.updates),
         };
-        // Starting from the live model brings everything that is not learned along.
+        // Starting from the live model copies everything that is not learned.
         self.average = model.valid().map(&mut blend);
     }
 
-    /// The averaged model, on the plain device.
+    /// The averaged model, on the device without autodiff.
     #[must_use]
     pub fn average(&self) -> &M {
         &self.average
     }
 
-    /// Updates of the average so far.
+    /// The number of updates so far.
     #[must_use]
     pub fn updates(&self) -> u64 {
         self.updates

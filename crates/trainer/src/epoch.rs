@@ -21,7 +21,7 @@ use crate::stream::{EpochStream, StreamError};
 use crate::task::{Mode, StepContext, Task};
 use crate::tensors::Tensors;
 
-/// What stays the same during a run.
+/// The settings and state shared by all epochs of a run.
 pub(crate) struct Course<'a, T, B> {
     pub(crate) task: &'a T,
     pub(crate) settings: &'a RunSettings,
@@ -29,7 +29,7 @@ pub(crate) struct Course<'a, T, B> {
     pub(crate) device: &'a Device,
     /// The loss, its parts and the task's metrics.
     pub(crate) metrics: Vec<MetricSpec>,
-    /// Whether more of the criterion is better.
+    /// Whether a higher criterion is better.
     pub(crate) direction: Direction,
     pub(crate) started: Instant,
     pub(crate) per_epoch: u64,
@@ -48,7 +48,7 @@ pub(crate) struct Pass {
 }
 
 impl<M: Module> Run<M> {
-    /// The updates of one epoch, or of what is left of it; `None` if the watcher wants to stop.
+    /// Runs the updates of an epoch, or the remaining ones; `None` if the observer stops the run.
     pub(crate) fn pass<T: Task<M>>(
         mut self,
         course: &Course<'_, T, T::Batch>,
@@ -94,7 +94,8 @@ impl<M: Module> Run<M> {
                 batch
             };
             let mut batches = batches.into_iter();
-            // Asked for a batch more, the step has submitted the backward pass of its last.
+            // When the step asks for another batch, it has submitted the backward pass of the last
+            // one.
             let mut on_device = std::iter::from_fn(|| {
                 if let Some(batch) = first.take() {
                     return Some(batch);
@@ -125,7 +126,7 @@ impl<M: Module> Run<M> {
             self.state.loss_scale = loss_scale.map(|_| scaler.state());
             match &outcome.skipped {
                 Some(Skipped::NotFinite { tensor }) => self.count_skip(settings, step, tensor)?,
-                // The scale has a limit of its own.
+                // The loss scale has its own limit.
                 Some(Skipped::Overflow { .. }) => {}
                 None => {
                     self.state.skipped_in_a_row = 0;
@@ -160,7 +161,7 @@ impl<M: Module> Run<M> {
             let control = watch(&Event::Step(report), &self.model);
             let every_steps = settings.checkpoints.every_steps;
             let is_due = every_steps.is_some_and(|every| self.state.step.is_multiple_of(every))
-                // The epoch's own checkpoint follows.
+                // The checkpoint at the epoch's end follows.
                 && !self.state.step.is_multiple_of(course.per_epoch);
             if is_due || control == Control::Stop {
                 self.state.epoch_score = stored(&score)?;
@@ -178,7 +179,7 @@ impl<M: Module> Run<M> {
         Ok((self, Some(pass)))
     }
 
-    /// The score of the epoch so far, as a checkpoint keeps it.
+    /// The score of the epoch so far, as stored in a checkpoint.
     fn epoch_score<S: Score>(&self) -> Result<S, TrainError> {
         match &self.state.epoch_score {
             serde_json::Value::Null => Ok(S::default()),
@@ -220,8 +221,8 @@ impl<M: Module> Run<M> {
         }
     }
 
-    /// Recomputes batch norms, if set, and evaluates the served model; `None` if the watcher wants
-    /// to stop.
+    /// Recomputes batch norms, if set, and evaluates the served model; `None` if the observer stops
+    /// the run.
     #[allow(clippy::type_complexity, reason = "a pair that one caller takes apart at once")]
     pub(crate) fn serve<T: Task<M>>(
         &self,
@@ -236,7 +237,8 @@ impl<M: Module> Run<M> {
         let mut served = None;
         if let BatchNormStatistics::Recomputed { batches } = settings.batch_norm {
             let failed = |cause| TrainError::Data { epoch, split: "training", cause };
-            // Copies of a model never carry burn's strategy of recomputing, and do not mix with it.
+            // Copies of a model do not use burn's recomputation strategy, and cannot be mixed with
+            // it.
             let device = course.device.clone().without_autodiff().autodiff();
             let mut inputs = course.data.train.epoch(epoch).take(batches).map(|batch| {
                 let (input, target) = task.place(batch?, &device)?;
@@ -299,7 +301,7 @@ impl<M: Module> Run<M> {
     }
 }
 
-/// A score as a checkpoint keeps it.
+/// A score as stored in a checkpoint.
 fn stored<S: Score>(score: &S) -> Result<serde_json::Value, TrainError> {
     serde_json::to_value(score).map_err(|cause| TrainError::Score { cause })
 }
@@ -309,7 +311,7 @@ fn take<B>(stream: &mut dyn EpochStream<B>, count: usize) -> Result<Vec<B>, Stre
     stream.take(count).collect()
 }
 
-/// The device seed of one step: distinct for neighbouring seeds and steps.
+/// The device seed of one step: distinct for neighboring seeds and steps.
 ///
 /// The mixer is the finalizer of `SplitMix64` (Steele, Lea and Flood 2014).
 fn step_seed(seed: u64, step: u64) -> u64 {

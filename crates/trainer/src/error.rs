@@ -19,13 +19,13 @@ pub enum TrainError {
         epoch: u64,
         /// `training` or `test`.
         split: &'static str,
-        /// What the stream of batches reported, or the task that placed one.
+        /// The error of the stream of batches, or of the task that placed one.
         cause: StreamError,
     },
     /// A sample or a batch of an evaluation could not be delivered.
     #[error("evaluation: {cause}")]
     Evaluation {
-        /// What the stream of batches reported, or the task that placed one.
+        /// The error of the stream of batches, or of the task that placed one.
         cause: StreamError,
     },
     /// The loss is not a finite number.
@@ -38,7 +38,7 @@ pub enum TrainError {
         step: u64,
         /// What the loss was.
         loss: f64,
-        /// The first tensor that is not finite, in the order in which a step meets them.
+        /// The first tensor that is not finite, in the order in which a step uses them.
         tensor: String,
     },
     /// Too many updates in a row were skipped.
@@ -49,7 +49,7 @@ pub enum TrainError {
     TooManySkips {
         /// The step, counted from 0.
         step: u64,
-        /// Updates skipped in a row, this one included.
+        /// Consecutive skipped updates, including this one.
         skips: u64,
         /// The first tensor that is not finite.
         tensor: String,
@@ -59,13 +59,13 @@ pub enum TrainError {
     Gradient {
         /// The step, counted from 0.
         step: u64,
-        /// The tensor and its fault.
+        /// The tensor and the error.
         cause: PrecisionError,
     },
-    /// The dtypes and the loss scale do not fit each other, or not those of a checkpoint.
+    /// The dtypes and the loss scale do not match each other, or those of a checkpoint.
     #[error("{cause}")]
     Precision {
-        /// What is missing or out of its range.
+        /// The missing or invalid setting.
         cause: PrecisionError,
     },
     /// A setting is out of its range.
@@ -86,7 +86,8 @@ pub enum TrainError {
         /// Samples in a batch.
         batch: usize,
     },
-    /// The score of an epoch cannot be kept in a checkpoint, or the checkpoint is of another task.
+    /// The score of an epoch cannot be stored in a checkpoint, or the checkpoint belongs to another
+    /// task.
     #[error("the score of the epoch so far cannot be stored or restored: {cause}")]
     Score {
         /// What serde reported.
@@ -95,7 +96,7 @@ pub enum TrainError {
     /// A checkpoint could not be written or read.
     #[error("{cause}")]
     Checkpoint {
-        /// What went wrong, with the file.
+        /// The error, with the file.
         cause: CheckpointError,
     },
 }
@@ -122,8 +123,8 @@ impl TrainError {
         Self::Setting { name, value: value.to_string(), expected: expected.into() }
     }
 
-    /// Refuses the first setting that is out of its range: each with its name, its value, whether
-    /// that is allowed, and what is.
+    /// Returns an error for the first setting that is out of range; each has a name, a value,
+    /// whether it is allowed, and the expected values.
     pub(crate) fn check(
         settings: &[(&'static str, &dyn Display, bool, &'static str)],
     ) -> Result<(), Self> {
@@ -139,7 +140,7 @@ impl TrainError {
         Self::setting("recompute", "\"segments\"", expected)
     }
 
-    /// The tensor that is not finite, if that is what went wrong.
+    /// The non-finite tensor, if this is the error.
     #[must_use]
     pub fn bad_tensor(&self) -> Option<String> {
         match self {

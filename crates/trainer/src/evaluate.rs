@@ -17,18 +17,17 @@ use crate::tensors::Tensors;
 pub struct Evaluated<S> {
     /// Its metrics: the task's own loss first.
     pub evaluation: Evaluation,
-    /// What the task's metrics were computed from.
+    /// The score from which the task's metrics were computed.
     pub score: S,
 }
 
 /// Evaluates a model on every sample of a stream's first epoch, by the task's own loss and metrics.
 ///
-/// `model` is a validation snapshot ([`Module::valid`]) on `device`, which carries no autodiff.
-/// `poll` is called after each batch with the samples so far; `None` if it returns
-/// [`Control::Stop`].
+/// `model` is a validation snapshot ([`Module::valid`]) on `device`, without autodiff. `poll` is
+/// called after each batch with the samples so far; `None` if it returns [`Control::Stop`].
 ///
 /// # Errors
-/// [`TrainError::Evaluation`] with what the stream reports, or [`Task::place`].
+/// [`TrainError::Evaluation`] with the error of the stream or of [`Task::place`].
 ///
 /// # Panics
 /// As the task.

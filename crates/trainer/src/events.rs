@@ -16,8 +16,8 @@ pub enum Event {
     Step(StepReport),
     /// One pass over the training data, with the evaluation after it.
     Epoch(EpochReport),
-    /// A checkpoint is about to be written. What a watcher keeps beside it has to be on disk when
-    /// it returns: a run that is killed later resumes from this checkpoint.
+    /// A checkpoint is about to be written. Data that an observer stores with it must be on disk
+    /// when it returns: a run that is killed later resumes from this checkpoint.
     Saving {
         /// Updates made.
         step: u64,
@@ -26,21 +26,21 @@ pub enum Event {
     Saved {
         /// Its folder.
         path: PathBuf,
-        /// Updates made when it was written.
+        /// The number of updates when it was written.
         step: u64,
     },
-    /// Progress of the work between two epochs; [`Control::Stop`] ends the run here too.
+    /// Progress of the work between two epochs; [`Control::Stop`] ends the run here, too.
     Between {
         /// What is being done.
         activity: Activity,
-        /// The epoch that it belongs to, counted from 0.
+        /// The epoch, counted from 0.
         epoch: u64,
         /// Samples so far.
         samples: usize,
     },
 }
 
-/// What a run does between two epochs.
+/// The work between two epochs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -99,23 +99,24 @@ pub struct StepReport {
     pub samples: usize,
     /// Mean loss over the samples, before the update.
     pub loss: f64,
-    /// The other metrics of the samples, before the update: the loss's parts, then the task's own.
+    /// The other metrics of the samples, before the update: the parts of the loss, then the task's
+    /// metrics.
     #[serde(serialize_with = "as_map", skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<Metric>,
     /// The learning rate of this update.
     pub learning_rate: f64,
-    /// Global norm of the gradients, before clipping; `None` where it is not needed.
+    /// Global norm of the gradients, before clipping; `None` if it is not needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gradient_norm: Option<f64>,
-    /// What the loss was multiplied by before the backward pass, where it is scaled.
+    /// The loss scale, if the loss is scaled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loss_scale: Option<f64>,
-    /// The first tensor that was not finite, where the update was skipped.
+    /// The first non-finite tensor, if the update was skipped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skipped: Option<String>,
     /// Microseconds from the start of training in this process to the start of the update.
     pub at_us: u64,
-    /// Microseconds of the update, the wait for data not counted.
+    /// Microseconds of the update, without the wait for data.
     pub step_us: u64,
     /// Where the time went.
     #[serde(flatten)]
@@ -131,12 +132,12 @@ pub struct EpochReport {
     pub step: u64,
     /// The metrics of the training samples, each before its update.
     pub train: Evaluation,
-    /// The metrics of the served model on the test data, where there is some: of the average of the
+    /// The metrics of the served model on the test data, if there is any: of the average of the
     /// parameters if one is kept, with recomputed batch norms if they are.
     pub test: Option<Evaluation>,
-    /// Training samples per second of wall-clock time, evaluation not counted.
+    /// Training samples per second of wall-clock time, without the evaluation.
     pub samples_per_s: f64,
-    /// Training samples that the stream left out, since the epoch began or was resumed.
+    /// Training samples that the stream skipped, since the epoch began or was resumed.
     pub left_out: usize,
     /// Microseconds of the training part of the epoch.
     pub train_us: u64,
@@ -145,7 +146,7 @@ pub struct EpochReport {
     pub times: StepTimes,
 }
 
-/// What a watcher returns: whether the run continues.
+/// The answer of an observer: whether the run continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Control {
     /// Continue.

@@ -1,4 +1,4 @@
-//! What happens when a number is not finite, and which tensor an error names.
+//! The policy for non-finite values, and finding the tensor that an error names.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::tensors::Tensors;
 
-/// What happens when a loss or a gradient is not finite.
+/// The policy for a non-finite loss or gradient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum NonFinite {
@@ -17,7 +17,7 @@ pub enum NonFinite {
     Stop,
     /// The update is skipped, running statistics are restored, and the run continues.
     Skip {
-        /// Updates that may be skipped in a row; one more ends the run with an error.
+        /// The largest number of consecutive skipped updates; one more ends the run with an error.
         #[serde(default = "default_at_most")]
         at_most: u64,
     },
@@ -37,12 +37,12 @@ impl NonFinite {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Skipped {
-    /// A number was not finite, and [`NonFinite::Skip`] allows it.
+    /// A value was not finite, and [`NonFinite::Skip`] allows it.
     NotFinite {
         /// The first tensor that is not finite.
         tensor: String,
     },
-    /// The gradients overflowed under a dynamic loss scale, which is lower from here on.
+    /// The gradients overflowed with a dynamic loss scale, which is lowered.
     Overflow {
         /// The scale that was too large.
         scale: f64,
@@ -58,7 +58,7 @@ impl fmt::Display for Skipped {
     }
 }
 
-/// Few enough to end a diverged run within seconds, more than a single bad batch needs.
+/// Low enough to end a diverged run within seconds, and high enough for single bad batches.
 fn default_at_most() -> u64 {
     10
 }
@@ -66,7 +66,7 @@ fn default_at_most() -> u64 {
 /// The first tensor that is not finite, in the order in which a step uses them: the input, the
 /// targets, the module's stored tensors in module order, the outputs, and else the loss.
 ///
-/// Reads the device once a tensor, so it is called after a fault was found.
+/// Reads the device once per tensor, so it is called only after an error.
 pub(crate) fn first_bad_tensor<M: Module>(
     input: &impl Tensors,
     target: &impl Tensors,
@@ -88,7 +88,7 @@ pub(crate) fn first_bad_tensor<M: Module>(
 
 /// The path of the first stored tensor of a module that is not finite, in module order.
 ///
-/// Reads the device once a tensor.
+/// Reads the device once per tensor.
 pub fn first_not_finite<M: Module>(module: &M) -> Option<String> {
     let mut search = Search { path: Vec::new(), found: None };
     module.visit(&mut search);

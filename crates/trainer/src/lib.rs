@@ -32,12 +32,12 @@ mod stream;
 mod task;
 mod tensors;
 
-// What a model is trained to do, and on what.
+// Tasks and data.
 pub use stream::{BatchStream, EpochStream, StreamError};
 pub use task::{Losses, Mode, StepContext, Task, metric_specs};
 pub use tensors::Tensors;
 
-// A run, and the settings it takes.
+// Runs and their settings.
 pub use criterion::{Criterion, CriterionError, Split};
 pub use early_stop::EarlyStop;
 pub use optimizer::OptimizerConfig;
@@ -67,20 +67,20 @@ pub use metric::{
     SamplesF1, Score, Sum, Unit, boundary_distances,
 };
 
-// Which batch size and which learning rate to train with.
+// Searches for batch size and learning rate.
 pub use batch_size::{BatchFound, BatchSearch, Fit};
 pub use lr_find::{LrPoint, LrRange, find_learning_rate, suggest_learning_rate};
 pub use rehearse::rehearse;
 
-// Models that are better than the last update left them.
+// Improved models: averages and recomputed statistics.
 pub use bn_recompute::{keeps_statistics, recompute_batch_norms};
 pub use ema::{Ema, EmaConfig};
 
-// What happens in a run, and where its time goes.
+// Events and timing.
 pub use events::{Activity, Control, EpochReport, Event, StepReport};
 pub use monitor::{StepTimes, Timing};
 
-// A backward pass in less memory.
+// Recomputation.
 pub use recompute::{Activations, Backward, InputGradients, Segmented, Streams};
 pub use segments::{SegmentedPass, Segments};
 

@@ -1,4 +1,4 @@
-//! The range test: which learning rates a model learns at.
+//! The learning-rate range test.
 
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
@@ -12,34 +12,34 @@ use crate::step::{StepAt, StepSettings, train_step_accumulated};
 use crate::stream::BatchStream;
 use crate::task::Task;
 
-/// The most updates of a test: each is a point in memory and on the page.
+/// The largest number of updates of a test: each is a point in memory and in the report.
 const MOST_STEPS: usize = 1_000_000;
 
 /// Weight of the loss so far in the smoothed loss.
 const MEMORY: f64 = 0.9;
 
-/// Losses that a line goes through at least.
+/// The smallest number of losses for a line fit.
 const LEAST_WINDOW: usize = 5;
 
-/// Standard errors of a slope that chance reaches in one test of a hundred (simulated, 2000 tests).
+/// The t-value of a slope that chance reaches in one test of a hundred (simulated, 2000 tests).
 const CLEAR: f64 = 4.0;
 
 /// The test ends where the smoothed loss exceeds its best by this factor.
 const DIVERGED: f64 = 4.0;
 
-/// Which learning rates are tried.
+/// The learning rates to try.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LrRange {
     /// The first learning rate, above 0.
     pub from: f64,
     /// The last learning rate, above the first.
     pub to: f64,
-    /// How many updates go from one to the other, 10 to a million.
+    /// The number of updates, 10 to a million.
     pub steps: usize,
 }
 
-/// From far too small to far too large for any optimizer; in fifty updates a decade, the loss of small
-/// batches falls further than it varies.
+/// From far too small to far too large for any optimizer; fifty updates per decade, so that the
+/// loss falls by more than its noise between batches.
 impl Default for LrRange {
     fn default() -> Self {
         Self { from: 1e-6, to: 1.0, steps: 300 }
@@ -47,7 +47,7 @@ impl Default for LrRange {
 }
 
 impl LrRange {
-    /// Checks the ranges of its numbers.
+    /// Checks the ranges of all values.
     ///
     /// # Errors
     /// [`TrainError::Setting`] naming the number that is out of range.
@@ -81,14 +81,14 @@ pub struct LrPoint {
 
 /// Trains a copy of a model while the learning rate grows, and records the loss.
 ///
-/// The given model is not changed: the copy has statistics of its own. The device's random state
-/// is seeded once; batches are those of the stream's first epochs. The test ends early where the
-/// smoothed loss is four times its best or not finite. `None` if `poll`, called
-/// after each update with their number, returns [`Control::Stop`].
+/// The given model is not changed: the copy has statistics of its own. The device's random state is
+/// seeded once; the the batches are those of the stream's first epochs. The test ends early if the
+/// smoothed loss is four times its best or not finite. `None` if `poll`, called after each update
+/// with their number, returns [`Control::Stop`].
 ///
 /// # Errors
 /// [`TrainError::Setting`], [`TrainError::NoBatches`], [`TrainError::Precision`],
-/// [`TrainError::Data`], or [`TrainError::Gradient`] where a loss scale cannot be taken out.
+/// [`TrainError::Data`], or [`TrainError::Gradient`] if a loss scale cannot be removed.
 ///
 /// # Panics
 /// As the task.
@@ -146,17 +146,17 @@ pub fn find_learning_rate<M: Module, T: Task<M>>(
 }
 
 /// The learning rate to train with: where the loss falls fastest over the logarithm of the rate;
-/// `None` where no fall stands out of the noise of single batches.
+/// `None` if no decrease is significant compared with the noise of single batches.
 ///
-/// The slope at a rate is that of the line of least squares through the losses around it: a tenth
-/// of all, or a fifth or a third where batches differ much. A fall counts if it is steeper than
-/// four standard errors of its line and leads below what smaller rates reached: the way back from a
-/// spike is none. Half a window at both ends has no line.
+/// The slope at a rate is that of a least-squares line through the losses around it: a tenth of
+/// all, or a fifth or a third if batches differ much. A decrease counts if it is steeper than four
+/// standard errors of its line and leads below the losses of smaller rates, so that the recovery
+/// from a spike does not count. Half a window at both ends has no line.
 #[must_use]
 pub fn suggest_learning_rate(points: &[LrPoint]) -> Option<f64> {
     let finite = points.iter().map(|point| point.loss).take_while(|loss| loss.is_finite());
     let losses: Vec<f64> = finite.collect();
-    // Beyond a millionth of the loss, rounding alone makes slopes.
+    // Below a millionth of the loss, slopes are rounding errors.
     let noise = noise(&losses).max(1e-6 * losses.first()?.abs());
     [10, 5, 3].into_iter().find_map(|share| {
         let width = (losses.len() / share).max(LEAST_WINDOW);
@@ -165,7 +165,7 @@ pub fn suggest_learning_rate(points: &[LrPoint]) -> Option<f64> {
     })
 }
 
-/// The middle of the window of so many losses whose line falls fastest.
+/// The middle of the window of this size whose line falls fastest.
 fn steepest_fall(losses: &[f64], width: usize, noise: f64) -> Option<usize> {
     let count = width as f64;
     let reach = (count - 1.0) / 2.0;
@@ -196,7 +196,7 @@ fn steepest_fall(losses: &[f64], width: usize, noise: f64) -> Option<usize> {
     found.map(|(_, middle)| middle)
 }
 
-/// The standard deviation of single losses about their course: of normal noise the differences of
+/// The standard deviation of single losses around their trend: of normal noise the differences of
 /// neighbors have √2 of it, and the median of their amounts is 0.6745 of that.
 fn noise(losses: &[f64]) -> f64 {
     let mut steps: Vec<f64> = losses.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();

@@ -1,4 +1,4 @@
-//! Where a step's time goes.
+//! Timing of the phases of a step.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Timing {
-    /// When the work was submitted. It costs nothing; on an asynchronous device the time of a phase
+    /// When the work was submitted. This has no cost; on an asynchronous device the time of a phase
     /// appears in the phase that waits first, which is the backward pass with its read.
     #[default]
     Submitted,
@@ -68,12 +68,12 @@ impl<'a> PhaseClock<'a> {
         Self { device, timing, last: Instant::now() }
     }
 
-    /// Begins the next phase now: what went before belongs to none.
+    /// Begins the next phase now: the time before belongs to no phase.
     pub(crate) fn restart(&mut self) {
         self.last = Instant::now();
     }
 
-    /// Microseconds since the last phase ended, as this one ends.
+    /// Ends a phase; returns the microseconds since the last one ended.
     pub(crate) fn lap_us(&mut self) -> u64 {
         if self.timing == Timing::Done {
             // An error of the device is reported at the next read of a tensor.

@@ -1,4 +1,4 @@
-//! burn's optimizers, chosen by a serialisable value.
+//! burn's optimizers, chosen by a serializable value.
 
 use burn::optim::decay::WeightDecayConfig;
 use burn::optim::momentum::MomentumConfig;
@@ -9,19 +9,20 @@ use crate::error::TrainError;
 
 /// Which optimizer updates the parameters.
 ///
-/// Gradient clipping is not part of it: burn's clips each tensor alone, ours clips the global norm.
+/// Gradient clipping is not part of it: burn's own clips each tensor separately,
+/// [`StepSettings`](crate::StepSettings) clips the global norm.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum OptimizerConfig {
     /// Adam with decoupled weight decay (Loshchilov and Hutter 2019, arXiv:1711.05101).
     Adamw {
-        /// Share of each weight removed per step, times the learning rate.
+        /// The decoupled weight decay, multiplied by the learning rate.
         #[serde(default = "default_adamw_decay")]
         weight_decay: f32,
     },
     /// Stochastic gradient descent with Nesterov momentum.
     Sgd {
-        /// Share of the velocity kept from step to step, in `[0, 1)`.
+        /// The momentum, in `[0, 1)`.
         #[serde(default = "default_momentum")]
         momentum: f64,
         /// L2 penalty added to the gradient.

@@ -8,7 +8,7 @@ use crate::metric::Direction;
 
 /// Multiplies the learning rate by a factor after epochs without an improvement.
 ///
-/// It works on top of the schedule: the rate of a step is `peak · schedule · plateau`.
+/// It is combined with the schedule: the rate of a step is `peak · schedule · plateau`.
 ///
 /// # Source
 /// The rule of `PyTorch`'s `ReduceLROnPlateau` with an absolute threshold and no cool-down.
@@ -18,7 +18,7 @@ pub struct Plateau {
     /// The factor of each reduction, above 0 and below 1.
     #[serde(default = "default_factor")]
     pub factor: f64,
-    /// Epochs without an improvement that are tolerated; one more reduces the rate.
+    /// The number of epochs without an improvement that are tolerated; one more reduces the rate.
     #[serde(default = "default_patience")]
     pub patience: u64,
     /// The smallest improvement that counts, in the criterion's unit.
@@ -53,7 +53,7 @@ impl Default for Plateau {
 }
 
 impl Plateau {
-    /// Checks the ranges of its numbers.
+    /// Checks the ranges of all values.
     ///
     /// # Errors
     /// [`TrainError::Setting`] naming the number that is out of range.
@@ -74,7 +74,7 @@ impl Plateau {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct PlateauState {
     record: Record,
-    /// How often the rate was reduced.
+    /// The number of reductions.
     reductions: u32,
 }
 

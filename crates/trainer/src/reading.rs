@@ -1,4 +1,4 @@
-//! The numbers of a batch that the host reads, all at once.
+//! Reading the numbers of a batch from the device, all at once.
 
 use burn::tensor::{Tensor, Transaction};
 

@@ -1,23 +1,23 @@
-//! Backward passes that keep only what enters each segment, and compute the rest a second time.
+//! Backward passes that keep only the input of each segment and recompute the rest.
 
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Gradients, Tensor};
 use updraft_precision::attempt;
 
-/// What a backward pass does with the activations of the forward pass.
+/// How a backward pass gets the activations of the forward pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Activations {
-    /// All are kept until they are needed.
+    /// All are kept.
     Kept,
-    /// Those that enter a segment are kept; the others are computed again, segment by segment.
+    /// The inputs of segments are kept; the others are recomputed, segment by segment.
     Recomputed,
 }
 
-/// What flows from segment to segment: a tensor, an optional one, a list, or a tuple of two or
+/// The values passed between segments: a tensor, an optional one, a list, or a tuple of two or
 /// three.
 ///
-/// Streams may differ in rank and shape, and both may change from segment to segment.
+/// They may differ in rank and shape, and both may change from segment to segment.
 pub trait Streams: Clone {
     /// The same values without a graph.
     #[must_use]
@@ -27,12 +27,12 @@ pub trait Streams: Clone {
     #[must_use]
     fn attached(self, gradients: InputGradients) -> Self;
 
-    /// The gradients of values that were attached with [`InputGradients::Wanted`]; zero where
-    /// nothing depends on a stream.
+    /// The gradients of values that were attached with [`InputGradients::Wanted`]; zero for unused
+    /// values.
     #[must_use]
     fn gradients(&self, gradients: &Gradients) -> Self;
 
-    /// Adds the terms `Σ x·g`, one a tensor, whose gradient for `x` is `g`.
+    /// Adds the terms `Σ x·g`, one per tensor, whose gradient for `x` is `g`.
     fn products(self, gradients: Self, terms: &mut Vec<Tensor<1>>);
 
     /// The device of the first tensor; `None` without one.
@@ -42,9 +42,9 @@ pub trait Streams: Clone {
 /// Whether the gradient of a segment's input is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InputGradients {
-    /// It is, for the segment before.
+    /// Needed, for the previous segment.
     Wanted,
-    /// It is not: the input is data.
+    /// Not needed: the input is data.
     Unused,
 }
 
@@ -151,9 +151,9 @@ macro_rules! streams_of_tuple {
 streams_of_tuple!(A 0, B 1);
 streams_of_tuple!(A 0, B 1, C 2);
 
-/// A model cut into segments, and the head that turns their result into a loss.
+/// A model cut into segments, and the head that computes the loss from their result.
 pub struct Segmented<'a, M, S, T> {
-    /// How many segments there are.
+    /// The number of segments.
     pub count: usize,
     /// Runs the segment of this index, from 0.
     pub segment: &'a dyn Fn(&M, usize, S) -> S,
@@ -165,7 +165,7 @@ pub struct Segmented<'a, M, S, T> {
 pub struct Backward<T> {
     /// The loss, without a graph.
     pub loss: Tensor<1>,
-    /// What else the head returned.
+    /// The head's other results.
     pub output: T,
     /// The gradients of the model's parameters.
     pub gradients: GradientsParams,
@@ -174,13 +174,13 @@ pub struct Backward<T> {
 impl<M: Module, S: Streams, T> Segmented<'_, M, S, T> {
     /// Runs the model forward and backward.
     ///
-    /// Both ways of treating the activations give the same gradients: the device's random state
-    /// is set from `seed` before each segment and before the head, each time it runs, so that
-    /// dropout repeats its masks; and the second run of a segment works on a copy of the model
-    /// with running statistics of its own, so that those of batch norms move once.
+    /// Both modes give the same gradients: the device's random state is set from `seed` before each
+    /// segment and before the head, each time it runs, so that dropout repeats its masks; and the
+    /// second run of a segment uses a copy of the model with its own running statistics, so that
+    /// those of batch norms are updated once.
     ///
-    /// Recomputing keeps what enters the segments and the activations of one segment; the first
-    /// run records no graph, so a segment must not turn gradient tracking on by itself. With `n`
+    /// Recomputation keeps the inputs of the segments and the activations of one segment; the first
+    /// run records no graph, so a segment must not turn on gradient tracking by itself. With `n`
     /// layers, about `√n` segments need the least memory, for one more forward pass of all but the
     /// last.
     ///
@@ -218,13 +218,15 @@ impl<M: Module, S: Streams, T> Segmented<'_, M, S, T> {
     }
 
     fn recomputed(&self, model: &M, input: S, reseed: &dyn Fn(usize)) -> Backward<T> {
-        // The last segment's activations are needed first: it runs once, in one graph with the head.
+        // The last segment's activations are needed first, so it runs once, in one graph with the
+        // head.
         let twice = self.count.saturating_sub(1);
-        // Its statistics are those before the first run, which moves the model's own.
+        // Its statistics are those before the first run, which updates the model's.
         let replay = attempt(model);
         let mut entered = vec![input.detached()];
         {
-            // A clone shares the running statistics of its model: they move in this run, once.
+            // A clone shares the running statistics of its model: they are updated once, in this
+            // run.
             let untracked = model.clone().map(&mut Untrack);
             for index in 0..twice {
                 reseed(index);
@@ -254,7 +256,7 @@ impl<M: Module, S: Streams, T> Segmented<'_, M, S, T> {
             let mut terms = Vec::new();
             (self.segment)(&replay, index, streams.clone()).products(arriving, &mut terms);
             let Some(objective) = terms.into_iter().reduce(|sum, term| sum + term) else { break };
-            // Nothing in this segment or before it learns.
+            // Nothing in this segment or before it has learned parameters.
             if !objective.is_tracked() {
                 break;
             }
@@ -267,7 +269,7 @@ impl<M: Module, S: Streams, T> Segmented<'_, M, S, T> {
     }
 }
 
-/// A seed for each segment: steps of the golden ratio keep neighbours apart.
+/// A seed for each segment: steps of the golden ratio separate neighboring seeds.
 fn segment_seed(seed: u64, index: usize) -> u64 {
     seed.wrapping_add((index as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }

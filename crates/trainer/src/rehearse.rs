@@ -1,4 +1,4 @@
-//! Two updates and a score on examples of a task, to measure memory and to warm a device up.
+//! Two updates and an evaluation on example data, to measure memory and to warm up a device.
 
 use std::convert::Infallible;
 use std::time::{Duration, Instant};
@@ -17,10 +17,10 @@ use crate::step::{StepAt, train_step_accumulated};
 use crate::task::{Mode, StepContext, Task};
 use crate::tensors::Tensors;
 
-/// Trains two steps on examples of a task and scores one batch; returns how long each step took.
+/// Trains two steps on example data and evaluates one batch; returns the time of each step.
 ///
 /// The first step creates the optimizer's state, the second uses it. Everything that takes memory
-/// in such a run takes part: several batches an update, a batch that is moved ahead, the moving
+/// in such a run is included: several batches per update, a batch that is moved ahead, the moving
 /// average, recomputed batch norms.
 ///
 /// # Errors
@@ -42,7 +42,7 @@ pub fn rehearse<M: Module, T: Task<M>>(
     for (step, took) in (0..).zip(&mut took) {
         let started = Instant::now();
         let ahead = (settings.transfer == Transfer::Ahead).then(|| task.example(batch, device));
-        // A run has all batches of an update from the stream before it moves the first one.
+        // A run takes all batches of an update from the stream before it moves the first one.
         let loaded: Vec<_> =
             (0..settings.accumulate).map(|_| task.example(batch, device)).collect();
         let mut batches = loaded.into_iter().map(Ok);

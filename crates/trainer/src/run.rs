@@ -41,14 +41,15 @@ impl std::fmt::Debug for OptimizerBox {
 /// How a run ended.
 #[derive(Debug)]
 pub struct Finished<M> {
-    /// The model as the last update left it.
+    /// The model after the last update.
     pub model: M,
-    /// The model to use, on the plain device: after early stopping that of the best epoch, else
-    /// the average of the parameters if one is kept, with recomputed batch norms if they are.
+    /// The served model, on the device without autodiff: after early stopping that of the best
+    /// epoch, otherwise the average of the parameters if one is kept, with recomputed batch norms
+    /// if enabled.
     pub served: M,
     /// Updates made.
     pub steps: u64,
-    /// The metrics of the served model on the test data, if there is some.
+    /// The metrics of the served model on the test data, if there is any.
     pub test: Option<Evaluation>,
     /// Why the run ended.
     pub ending: Ending,
@@ -63,7 +64,7 @@ pub enum Ending {
     Complete,
     /// Epochs no longer improved; the model of the best one is served.
     Early,
-    /// The watcher returned [`Control::Stop`]; the newest checkpoint resumes there.
+    /// The observer returned [`Control::Stop`]; the newest checkpoint resumes from there.
     Stopped,
 }
 
@@ -84,7 +85,7 @@ impl<B> std::fmt::Debug for RunData<'_, B> {
     }
 }
 
-// Not derived: that would ask the batches to be copied too.
+// Not derived: that would require `B: Copy`.
 impl<B> Clone for RunData<'_, B> {
     fn clone(&self) -> Self {
         *self
@@ -101,10 +102,10 @@ impl<M: Module> Run<M> {
         Self { model, optimizer, state: RunState::default(), average: None }
     }
 
-    /// A run that continues where a checkpoint was written.
+    /// Resumes a run from a checkpoint.
     ///
     /// # Errors
-    /// [`TrainError::Checkpoint`]; the checkpoint is left as it is.
+    /// [`TrainError::Checkpoint`]; the checkpoint is not changed.
     pub fn resume(path: &Path, model: M, optimizer: ModuleOptimizer) -> Result<Self, TrainError> {
         let loaded = checkpoint::load(path, model, optimizer)?;
         Ok(Self {
@@ -123,12 +124,11 @@ impl<M: Module> Run<M> {
 
     /// Trains to the end of the last epoch, or until `watch` returns [`Control::Stop`].
     ///
-    /// `device` carries autodiff and is that of the model; with burn's strategy of recomputing
-    /// element-wise operations (`Device::gradient_checkpointing`) if the model was made so. The
-    /// device's random state is seeded from (seed, step) before every step, so a resumed run draws
-    /// what the unbroken one drew.
-    /// `watch` gets every event with the current model; what it returns is ignored after
-    /// [`Event::Saving`] and [`Event::Saved`].
+    /// `device` has autodiff and is that of the model, with burn's recomputation of element-wise
+    /// operations (`Device::gradient_checkpointing`) if the model was created with it. The device's
+    /// random state is seeded from (seed, step) before every step, so a resumed run draws the same
+    /// random numbers as an uninterrupted one. `watch` receives every event with the current model;
+    /// its return value is ignored after [`Event::Saving`] and [`Event::Saved`].
     ///
     /// # Errors
     /// [`TrainError`]; checkpoints already on disk stay.
@@ -168,7 +168,7 @@ impl<M: Module> Run<M> {
                 format!("at most {}", u64::MAX / per_epoch),
             )
         })?;
-        // Made once: where it is missing later, the run was moved or removed.
+        // Created once: if it is missing later, the run was moved or removed.
         let folder = &settings.checkpoints.folder;
         fs::create_dir_all(folder).map_err(|cause| CheckpointError::Io {
             action: "create",
@@ -228,7 +228,7 @@ impl<M: Module> Run<M> {
         Ok(self.finish(served, test, Ending::Complete, checkpoint))
     }
 
-    /// Brings the state to the beginning of the next epoch.
+    /// Moves the state to the beginning of the next epoch.
     fn close<T: Task<M>>(&mut self, course: &Course<'_, T, T::Batch>, report: &EpochReport) {
         let (settings, direction) = (course.settings, course.direction);
         let state = &mut self.state;
@@ -275,7 +275,7 @@ impl<M: Module> Run<M> {
         let path = checkpoint::save(folder, &snapshot)?;
         checkpoint::prune(folder, &settings.keep())?;
         watch(&Event::Saved { path: path.clone(), step: self.state.step }, &self.model);
-        // The value at an epoch's end belongs to that checkpoint alone.
+        // The value at an epoch's end belongs only to that checkpoint.
         self.state.score = None;
         Ok(path)
     }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::TrainError;
 
-/// How the learning rate changes over a run.
+/// A learning-rate schedule.
 ///
 /// Every schedule returns a factor in `[0, 1]` of the peak learning rate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -14,7 +14,7 @@ pub enum Schedule {
     Constant,
     /// Linear warm-up to the peak, then half a cosine down to a floor.
     WarmupCosine {
-        /// Share of all steps spent warming up, in `[0, 1)`.
+        /// The fraction of all steps spent warming up, in `[0, 1)`.
         #[serde(default = "default_warmup")]
         warmup: f64,
         /// The last factor, in `[0, 1]`.
@@ -44,11 +44,11 @@ pub enum Schedule {
         #[serde(default = "default_last")]
         floor: f64,
     },
-    /// The peak, multiplied by a factor after every so many steps.
+    /// The peak, multiplied by a factor at regular intervals.
     Step {
-        /// Steps between two drops, at least 1.
+        /// Steps between two reductions, at least 1.
         every_steps: u64,
-        /// What remains at each drop, above 0 and at most 1.
+        /// The factor of each reduction, above 0 and at most 1.
         #[serde(default = "default_drop")]
         factor: f64,
     },
@@ -59,8 +59,8 @@ pub enum Schedule {
     },
 }
 
-/// A fifth of a short run, the share that one-cycle training of small nets uses
-/// (Smith and Topin 2017, arXiv:1708.07120, take up to 45 %).
+/// A fifth of a short run, the fraction that one-cycle training of small nets uses (Smith and Topin
+/// 2017, arXiv:1708.07120, take up to 45 %).
 fn default_warmup() -> f64 {
     0.2
 }
@@ -136,7 +136,7 @@ impl Schedule {
         }
     }
 
-    /// The share of the peak learning rate at `step` of `steps`.
+    /// The factor of the peak learning rate at `step` of `steps`.
     ///
     /// With `T` all steps, `t` this one, `f` the floor, `c(x) = (1 + cos(π·x))/2`:
     ///
@@ -149,7 +149,7 @@ impl Schedule {
     /// | step | `factor^⌊t/every_steps⌋` |
     /// | exponential | `last^(t/T)` |
     ///
-    /// All are functions of the step alone, so a resumed run needs nothing but its step.
+    /// All are functions of the step alone, so a resumed run needs only its step.
     ///
     /// # Source
     /// Loshchilov and Hutter 2016, arXiv:1608.03983, equation 5, for the cosine with and without

@@ -1,4 +1,4 @@
-//! Backward passes of a task in segments, with activations computed a second time.
+//! Backward passes of a task in segments, with recomputed activations.
 
 use std::cell::RefCell;
 
@@ -8,7 +8,7 @@ use burn::tensor::Tensor;
 
 use crate::recompute::{Activations, Segmented, Streams};
 
-/// A forward and a backward pass in segments; the type of the values between them is hidden.
+/// A forward and a backward pass in segments; the type of the values between them is erased.
 pub trait SegmentedPass<M, I, O> {
     /// The gradients of the loss that `loss` computes of the outputs.
     ///
@@ -23,14 +23,13 @@ pub trait SegmentedPass<M, I, O> {
     ) -> GradientsParams;
 }
 
-/// A model cut into segments: training steps keep what enters each and compute the rest a second
-/// time.
+/// A model cut into segments: training steps keep the input of each segment and recompute the rest.
 ///
-/// Gradients are those of the whole pass, and running statistics move once; see
-/// [`Segmented::backward`]. Where a model draws random numbers, they are others than in the whole
+/// Gradients are those of the plain pass, and running statistics are updated once; see
+/// [`Segmented::backward`]. A model that draws random numbers draws other ones than in the plain
 /// pass.
 pub struct Segments<'a, M, I, S, O> {
-    /// How many segments there are.
+    /// The number of segments.
     pub count: usize,
     /// Computes the input of the first segment; it must not use learned parameters.
     pub enter: &'a dyn Fn(&M, I) -> S,

@@ -34,13 +34,13 @@ use crate::step::StepSettings;
 pub struct RunSettings {
     /// Passes over the training data.
     pub epochs: u64,
-    /// Seeds all random numbers on the device; streams of batches have seeds of their own.
+    /// The seed of all random numbers on the device; streams of batches have their own seeds.
     pub seed: u64,
     /// The learning rate's peak.
     pub learning_rate: f64,
     /// How the learning rate changes.
     pub schedule: Schedule,
-    /// Reduces it further when epochs no longer improve.
+    /// Reduces the learning rate further when epochs no longer improve.
     pub plateau: Option<Plateau>,
     /// Precision, clipping and checks of each update.
     pub step: StepSettings,
@@ -50,7 +50,7 @@ pub struct RunSettings {
     pub accumulate: usize,
     /// A moving average of the parameters, which is evaluated and served.
     pub ema: Option<EmaConfig>,
-    /// Where the statistics of the served model's batch norms come from.
+    /// The source of the batch-norm statistics of the served model.
     pub batch_norm: BatchNormStatistics,
     /// The metric by which one epoch is better than another.
     pub criterion: Criterion,
@@ -58,38 +58,38 @@ pub struct RunSettings {
     pub early_stop: Option<EarlyStop>,
     /// When a training batch is moved to the device.
     pub transfer: Transfer,
-    /// Where checkpoints go and when.
+    /// The location and the schedule of checkpoints.
     pub checkpoints: CheckpointSettings,
 }
 
-/// Where the statistics of batch norms come from when a model is evaluated or served.
+/// The source of batch-norm statistics for evaluation and for the served model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BatchNormStatistics {
     /// The running averages of training.
     #[default]
     Running,
-    /// Recomputed over so many training batches at each epoch's end; all for `usize::MAX`.
+    /// Recomputed over a number of training batches at each epoch's end; `usize::MAX` means all.
     Recomputed {
         /// The number of batches, at least 1.
         batches: usize,
     },
 }
 
-/// When a training batch is moved to the device; it changes no result.
+/// When a training batch is moved to the device; this does not change results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transfer {
     /// When its step begins.
     #[default]
     WhenUsed,
-    /// The first batch of a step is moved while the device computes the step before: after its
-    /// backward pass was submitted. One batch more is on the device.
+    /// The first batch of a step is moved while the device computes the previous step, after its
+    /// backward pass was submitted. One more batch is on the device.
     ///
     /// A device that computes on the calling thread, such as flex, gains nothing.
     Ahead,
 }
 
-/// Where checkpoints go and when they are written.
+/// The location and the schedule of checkpoints.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CheckpointSettings {
     /// Their folder.
@@ -136,8 +136,8 @@ impl RunSettings {
     /// Checks every number that has a range.
     ///
     /// # Errors
-    /// [`TrainError::Setting`] naming the number that is out of range, or
-    /// [`TrainError::Precision`] where the policy cannot train with this loss scale.
+    /// [`TrainError::Setting`] naming the number that is out of range, or [`TrainError::Precision`]
+    /// if the policy cannot train with this loss scale.
     pub fn validate(&self) -> Result<(), TrainError> {
         const ABOVE: &str = "a finite number above 0";
         let is_positive = |value: f64| value.is_finite() && value > 0.0;
@@ -167,7 +167,7 @@ impl RunSettings {
     ///
     /// # Errors
     /// [`TrainError::Setting`] for a criterion that the task does not have, or that needs test data
-    /// where there is none and epochs are compared.
+    /// if there is none and epochs are compared.
     pub fn check_criterion(
         &self,
         metrics: &[MetricSpec],

@@ -20,14 +20,13 @@ use crate::tensors::Tensors;
 pub struct StepSettings {
     /// The three dtypes of the computation.
     pub policy: Policy,
-    /// Largest global norm of the gradients; larger ones are scaled down to it.
+    /// The largest global norm of the gradients; gradients are scaled down to it.
     pub clip_norm: Option<f64>,
-    /// What happens when a loss or a gradient is not finite.
+    /// The policy for a non-finite loss or gradient.
     pub non_finite: NonFinite,
     /// When the clock of the phases is read.
     pub timing: Timing,
-    /// Whether activations are computed a second time, by [`Task::segments`], in place of being
-    /// kept.
+    /// Whether activations are recomputed, by [`Task::segments`], instead of kept.
     pub in_segments: bool,
 }
 
@@ -55,7 +54,7 @@ pub struct StepOutcome<S> {
     pub score: S,
     /// Samples of all batches.
     pub samples: usize,
-    /// Global norm of the gradients before clipping; `None` where it is not needed.
+    /// Global norm of the gradients before clipping; `None` if it is not needed.
     pub gradient_norm: Option<f64>,
     /// Why the update was skipped, if it was.
     pub skipped: Option<Skipped>,
@@ -78,11 +77,11 @@ pub struct StepAt {
 
 /// Runs one update on one batch, without a loss scale, and returns the updated model.
 ///
-/// `batch` is what [`Task::place`] gives on the model's device.
+/// `batch` is the result of [`Task::place`] on the model's device.
 ///
 /// # Errors
-/// [`TrainError::NonFiniteLoss`] and [`TrainError::Gradient`]; the model is gone then, so the
-/// caller goes back to its last checkpoint.
+/// [`TrainError::NonFiniteLoss`] and [`TrainError::Gradient`]; the model is consumed, so the caller
+/// has to restore its last checkpoint.
 ///
 /// # Panics
 /// If the input has no tensor, and as the task.
@@ -106,22 +105,23 @@ pub fn train_step<M: Module, T: Task<M>>(
     )
 }
 
-/// The input and the target of a batch, or the error in their place.
+/// The input and the target of a batch, or an error.
 pub type Placed<I, T> = Result<(I, T), TrainError>;
 
 /// Runs one update on the mean gradient of several batches and returns the updated model.
 ///
 /// The next batch is taken after the backward pass of the one before was submitted, so that an
-/// asynchronous device computes meanwhile; two inputs and the activations of one batch are on the
-/// device. Without batch norms, `k` batches of `b` samples make the same update as one of `k·b`.
+/// asynchronous device computes in the meantime; two inputs and the activations of one batch are on
+/// the device. Without batch norms, `k` batches of `b` samples make the same update as one of
+/// `k·b`.
 ///
-/// Loss, score and gradient norm are read after the backward pass was submitted: one read a batch,
-/// with the norm in that of the last.
+/// Loss, score and gradient norm are read after the backward pass was submitted: one read per
+/// batch, with the norm in the last one.
 ///
 /// The loss is multiplied by the scaler's factor and the mean gradient divided by it, in f32. Under
 /// a dynamic scale an update whose gradients overflow is skipped: parameters, optimizer state and
 /// running statistics are then as before, bit for bit. A loss that is not finite before scaling is
-/// treated as `settings.non_finite` says.
+/// handled according to `settings.non_finite`.
 ///
 /// # Errors
 /// As [`train_step`], and the first error among the batches.
@@ -227,7 +227,7 @@ pub fn train_step_accumulated<M: Module, T: Task<M>>(
 
 /// A seed for each batch of an update; that of the first is the update's own.
 fn batch_seed(seed: u64, batch: usize) -> u64 {
-    // The odd constant of L'Ecuyer 1999, table 4: another than the one that keeps segments apart.
+    // The odd constant of L'Ecuyer 1999, table 4: different from the one that separates segments.
     seed.wrapping_add((batch as u64).wrapping_mul(0x27BB_2EE6_87B0_B0FD))
 }
 
@@ -277,7 +277,7 @@ impl Gradients {
 
 /// What is done with the gradients.
 enum Update {
-    /// The optimizer takes them; with their norm, where it was computed.
+    /// The optimizer uses them; with their norm, if it was computed.
     Apply(GradientsParams, Option<f64>),
     /// The update is skipped.
     Skip(Skipped),

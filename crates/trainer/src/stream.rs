@@ -6,13 +6,13 @@ use updraft_data::{
     Collate, Epoch, Loader, LoaderState, ResidentBatch, ResidentEpoch, ResidentSet,
 };
 
-/// Why a batch cannot be delivered or placed on a device.
+/// The error of a batch that cannot be delivered or placed on a device.
 pub type StreamError = Box<dyn Error + Send + Sync>;
 
 /// Batches of type `B`, epoch by epoch.
 ///
-/// Implemented for [`Loader`] and [`ResidentSet`]. The same epoch has the same batches each time,
-/// so that a run can be resumed.
+/// Implemented for [`Loader`] and [`ResidentSet`]. The same epoch always has the same batches, so
+/// that a run can be resumed.
 pub trait BatchStream<B> {
     /// The batches of an epoch from its start.
     fn epoch(&self, epoch: u64) -> Box<dyn EpochStream<B> + '_>;

@@ -1,4 +1,4 @@
-//! What a model is trained to do: how a batch becomes a loss and a score.
+//! The trait of a task: what a model is trained to do.
 
 use std::borrow::Cow;
 
@@ -12,20 +12,19 @@ use crate::tensors::Tensors;
 
 /// What a model `M` is trained to do: how a batch becomes a loss and a score.
 ///
-/// Everything that trains or evaluates a model takes a task: [`Run`](crate::Run),
-/// [`train_step`](crate::train_step), [`evaluate`](crate::evaluate()),
-/// [`find_learning_rate`](crate::find_learning_rate) and [`rehearse`](crate::rehearse()). The page
-/// of this crate has a complete one.
+/// Training and evaluation take a task: [`Run`](crate::Run), [`train_step`](crate::train_step),
+/// [`evaluate`](crate::evaluate()), [`find_learning_rate`](crate::find_learning_rate) and
+/// [`rehearse`](crate::rehearse()). The page of this crate has a complete one.
 pub trait Task<M> {
-    /// What a stream of batches delivers, usually on the host.
+    /// The batch that a stream delivers, usually on the host.
     type Batch;
-    /// What the model takes, on a device.
+    /// The input of the model, on a device.
     type Input: Tensors;
-    /// What its outputs are compared with, on a device.
+    /// The target, on a device.
     type Target: Tensors;
     /// What the model returns.
     type Output: Tensors;
-    /// What its metrics are computed from, over any number of batches.
+    /// The score from which the metrics are computed, over any number of batches.
     type Score: Score;
 
     /// Moves a batch to a device.
@@ -44,11 +43,11 @@ pub trait Task<M> {
     /// The mean loss over the samples of a batch, and its named parts.
     fn loss(&self, output: &Self::Output, target: &Self::Target) -> Losses;
 
-    /// How many samples there are: the weight of a batch in means over several.
+    /// The number of samples: the weight of a batch in means over several.
     fn samples(&self, target: &Self::Target) -> usize;
 
-    /// An input and a target of `batch` samples, in the shapes of a stream's, to measure memory and
-    /// to warm up; the values do not matter.
+    /// An input and a target of `batch` samples, in the shapes of a stream's, for measuring memory
+    /// and warming up; the values do not matter.
     fn example(&self, batch: usize, device: &Device) -> (Self::Input, Self::Target);
 
     /// The names of [`Losses::parts`], in their order; each becomes the metric `loss-NAME`.
@@ -56,21 +55,21 @@ pub trait Task<M> {
         Vec::new()
     }
 
-    /// The metrics beside the loss, in the order of [`values`](Self::values).
+    /// The metrics in addition to the loss, in the order of [`values`](Self::values).
     fn metrics(&self) -> Vec<MetricSpec> {
         Vec::new()
     }
 
     /// The numbers of a batch that its score is computed from, still on the device: `[numbers]`.
-    /// They are read together with the loss. `None` where the loss is the only metric.
+    /// They are read together with the loss. `None` if the loss is the only metric.
     ///
-    /// Outputs and targets carry no graph.
+    /// Outputs and targets have no autodiff graph.
     fn measure(&self, output: &Self::Output, target: &Self::Target) -> Option<Tensor<1>> {
         let _ = (output, target);
         None
     }
 
-    /// The same for a training batch: a task whose metrics are costly leaves some of them out.
+    /// The same for a training batch, where a task can omit expensive metrics.
     fn measure_in_training(
         &self,
         output: &Self::Output,
@@ -79,7 +78,7 @@ pub trait Task<M> {
         self.measure(output, target)
     }
 
-    /// The value of each of [`metrics`](Self::metrics); `None` where it is not defined.
+    /// The value of each of [`metrics`](Self::metrics); `None` if it is not defined.
     fn values(&self, score: &Self::Score) -> Vec<Option<f64>> {
         let _ = score;
         Vec::new()
@@ -88,12 +87,12 @@ pub trait Task<M> {
     /// The model in segments, for [`StepSettings::in_segments`](crate::StepSettings::in_segments).
     ///
     /// # Errors
-    /// Why it has none, a clause without a full stop.
+    /// The reason why there are none, without a full stop.
     fn segments(&self) -> Result<&dyn SegmentedPass<M, Self::Input, Self::Output>, &'static str> {
         Err("its model is not cut into segments")
     }
 
-    /// Whether a normalization takes narrow input because it computes in f32 inside; see
+    /// Whether a normalization accepts narrow input because it computes in f32 internally; see
     /// [`Policy::check_norms`](updraft_precision::Policy::check_norms).
     fn casts(&self, norm: &Norm) -> bool {
         let _ = norm;
@@ -104,7 +103,7 @@ pub trait Task<M> {
 /// The loss of a batch.
 #[derive(Debug, Clone)]
 pub struct Losses {
-    /// The value that is minimized, the mean over samples: `[1]`.
+    /// The minimized value, the mean over samples: `[1]`.
     pub total: Tensor<1>,
     /// Its parts, each `[1]`, reported with the names of [`Task::parts`].
     pub parts: Vec<Tensor<1>>,
@@ -116,7 +115,7 @@ impl From<Tensor<1>> for Losses {
     }
 }
 
-/// The circumstances of a forward pass.
+/// The context of a forward pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StepContext {
     /// Training or evaluation.
@@ -149,7 +148,7 @@ pub enum Mode {
 /// All metrics of a task: the loss, its parts, then the task's own.
 ///
 /// # Panics
-/// If the task has not one value for each of its metrics.
+/// If the task does not return one value per metric.
 pub fn metric_specs<M, T: Task<M>>(task: &T) -> Vec<MetricSpec> {
     let (metrics, values) = (task.metrics(), task.values(&T::Score::default()).len());
     assert_eq!(metrics.len(), values, "`Task::values` returns one value for each metric");

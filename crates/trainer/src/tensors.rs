@@ -12,7 +12,7 @@ pub trait Tensors: Clone {
     #[must_use]
     fn cast_floats(self, dtype: FloatDType) -> Self;
 
-    /// The same values without a graph, on the plain device.
+    /// The same values without a graph, on the device without autodiff.
     #[must_use]
     fn without_graph(self) -> Self;
 
@@ -21,10 +21,10 @@ pub trait Tensors: Clone {
 
     /// Every number of every floating-point tensor, in their order.
     ///
-    /// Reads the device: for comparing results and naming faults, not for every step.
+    /// Reads the device: for comparing results and error messages, not for every step.
     fn to_floats(&self) -> Vec<f32>;
 
-    /// Whether no floating-point tensor holds NaN or infinity; reads the device.
+    /// Whether no floating-point tensor contains NaN or infinity; reads the device.
     fn all_finite(&self) -> bool {
         self.to_floats().into_iter().all(f32::is_finite)
     }

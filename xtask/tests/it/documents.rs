@@ -17,7 +17,7 @@ struct Block {
 }
 
 impl Block {
-    /// The commands, without comments; a line that ends in `\` goes on with the next.
+    /// The commands, without comments; a line that ends in `\` continues on the next.
     fn commands(&self) -> Vec<String> {
         let joined = self.lines.join("\n").replace("\\\n", " ");
         let lines = joined.lines().map(|line| line.split(" #").next().unwrap_or_default().trim());

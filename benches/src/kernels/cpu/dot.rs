@@ -112,7 +112,7 @@ fn avx2(rounds: u64) -> i32 {
     let (a, ones) = (_mm256_set1_epi8(3), _mm256_set1_epi16(1));
     let factors = [[-2_i8; 32]; CHAINS as usize];
     for _ in 0..rounds {
-        // Read anew, or the products would be taken out of the loop.
+        // Read again in every round, or the compiler would hoist the products out of the loop.
         let factors = std::hint::black_box(&factors);
         for (sum, factors) in sums.iter_mut().zip(factors) {
             // SAFETY: the array is as large as the vector.

@@ -14,18 +14,18 @@ use crate::batch_size::{Trial, try_batch};
 use crate::json::JsonArgs;
 use crate::progress::Display;
 
-/// Finds the largest batch whose training step stays within a number of bytes.
+/// Finds the largest batch whose training step fits into a memory budget.
 ///
-/// Each size is tried in a process of its own: two updates and an evaluation on examples. The config
-/// key `train.auto_batch` does the same at the start of a run.
+/// Each size is tried in a separate process: two updates and an evaluation on example data. The
+/// config key `train.auto_batch` does the same at the start of a run.
 #[derive(Debug, Args)]
 pub(crate) struct BatchFindArgs {
     #[command(flatten)]
     pub(crate) config: ConfigArgs,
-    /// MiB that a process may hold in RAM [default: what is available]
+    /// Memory budget of a process in MiB [default: the available memory]
     #[arg(long, value_name = "MIB")]
     budget_mib: Option<u64>,
-    /// Also try the sizes up to 5 % around the one found, one by one
+    /// Also try every size within 5 % of the result
     #[arg(long)]
     scan: bool,
     #[command(flatten)]
@@ -83,7 +83,7 @@ pub(crate) fn run(registry: Registry, args: &BatchFindArgs) -> Result<()> {
     Ok(())
 }
 
-/// Reads a plan from standard input, tries the batch and prints what it took.
+/// Reads a plan from standard input, tries the batch and prints its memory.
 pub(crate) fn probe(registry: Registry, args: &BatchProbeArgs) -> Result<()> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).context("cannot read the plan")?;

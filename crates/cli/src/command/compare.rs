@@ -1,4 +1,4 @@
-//! `compare`: one config with different settings, on the same seeds, and what the difference is.
+//! `compare`: trains one config with different settings on the same seeds and compares them.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -19,17 +19,17 @@ use crate::{BAD_INPUT, Failed};
 /// Trains a config with different settings on the same seeds and compares a metric of the test
 /// data.
 ///
-/// Each run is what `train` would do, in a process and a folder of its own. Runs that are complete
-/// in the folder already are not repeated, so a comparison that was stopped goes on.
+/// Each run is the same as with `train`, in a separate process and folder. Complete runs in the
+/// folder are not repeated, so a comparison that was stopped continues.
 #[derive(Debug, Args)]
 pub(crate) struct CompareArgs {
     /// The configuration file
     config: PathBuf,
-    /// Settings of one arm, separated by spaces, such as --arm precision=bf16-mixed; at least two,
-    /// of which the first is what the others are compared with
+    /// Settings of one arm, separated by spaces, such as --arm precision=bf16-mixed; at least two;
+    /// the others are compared with the first
     #[arg(long = "arm", value_name = "SETTINGS", required = true)]
     arms: Vec<String>,
-    /// How many seeds: 1, 2, ...
+    /// Number of seeds: 1, 2, ...
     #[arg(long, default_value_t = 5)]
     seeds: u64,
     /// The folder that holds the data
@@ -38,11 +38,11 @@ pub(crate) struct CompareArgs {
     /// Change one value in every arm, such as --set train.epochs=3 (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     sets: Vec<String>,
-    /// The metric to compare, such as accuracy [default: that of `train.criterion`, else loss]
+    /// The metric to compare, such as accuracy [default: that of `train.criterion`, or the loss]
     #[arg(long, value_name = "METRIC")]
     metric: Option<String>,
-    /// Differences of so much, beyond twice their standard error, are no failure: in points of per
-    /// cent for shares, else in the metric's unit [default: 0.5 points, or 0]
+    /// Tolerance: smaller differences are not a failure; in percentage points for fractions,
+    /// otherwise in the metric's unit [default: 0.5 points, or 0]
     #[arg(long, value_name = "DIFFERENCE")]
     band: Option<f64>,
     /// The folder of the comparison, with a folder of runs for each arm and seed
@@ -52,7 +52,7 @@ pub(crate) struct CompareArgs {
     json: JsonArgs,
 }
 
-/// Prints the plan of each arm and does nothing else.
+/// Prints the plan of each arm.
 pub(crate) fn dry_run(registry: Registry, args: &CompareArgs) -> Result<()> {
     let plans = plans(registry, args)?;
     checked(args, &plans)?;
@@ -62,8 +62,7 @@ pub(crate) fn dry_run(registry: Registry, args: &CompareArgs) -> Result<()> {
     plans.iter().try_for_each(|plan| Ok(plan.task.find_data(args.data.as_deref())?))
 }
 
-/// The plan of each arm at the first seed: faults of the settings are reported before anything is
-/// trained.
+/// The plan of each arm at the first seed: errors in the settings are reported before training.
 fn plans(registry: Registry, args: &CompareArgs) -> Result<Vec<Plan>> {
     let count = args.arms.len();
     ensure!(count > 1, "there is one --arm; name at least two, the first to compare with");
@@ -85,8 +84,8 @@ fn plans(registry: Registry, args: &CompareArgs) -> Result<Vec<Plan>> {
     args.arms.iter().map(plan).collect()
 }
 
-/// The metric to compare: the one that was asked for, that of the first arm's criterion if it is
-/// measured on test data, else the loss.
+/// The metric to compare: the requested one, or that of the first arm's criterion if it is measured
+/// on test data, or the loss.
 fn metric(args: &CompareArgs, plan: &Plan) -> Result<MetricSpec> {
     let metrics = plan.task.metrics();
     let criterion = &plan.train.criterion;
@@ -102,7 +101,7 @@ fn metric(args: &CompareArgs, plan: &Plan) -> Result<MetricSpec> {
     })
 }
 
-/// The metric and the band, of arms that can be compared.
+/// The metric and the tolerance, for arms that can be compared.
 fn checked(args: &CompareArgs, plans: &[Plan]) -> Result<(MetricSpec, f64)> {
     ensure!(args.seeds > 0, "--seeds is 0; it must be at least 1");
     let mut metrics = Vec::new();
@@ -116,7 +115,7 @@ fn checked(args: &CompareArgs, plans: &[Plan]) -> Result<(MetricSpec, f64)> {
     Ok((metric, band))
 }
 
-/// Trains what is missing, seed by seed, and prints the comparison as a table and as JSON.
+/// Trains the missing runs, seed by seed, and prints the comparison as a table and as JSON.
 pub(crate) fn run(registry: Registry, args: &CompareArgs) -> Result<()> {
     let (metric, band) = checked(args, &plans(registry, args)?)?;
     let display = Display::new();
@@ -166,7 +165,7 @@ fn settings(args: &CompareArgs, arm: &str, seed: u64) -> Vec<String> {
     settings
 }
 
-/// The settings of a text: divided by spaces that are in no quotes, brackets or braces.
+/// Splits settings at spaces outside quotes, brackets and braces.
 fn words(text: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let (mut quote, mut depth) = (None, 0_usize);
@@ -188,7 +187,8 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Writes down what the folder's runs are made of, or refuses a folder with runs of other settings.
+/// Records the settings of the folder's runs, or returns an error for a folder with runs of other
+/// settings.
 fn own(args: &CompareArgs, arm: &str, seed: u64, folder: &Path) -> Result<()> {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let made_of = json!({ "config": text(&args.config), "data": args.data.as_deref().map(text),
@@ -210,7 +210,7 @@ fn own(args: &CompareArgs, arm: &str, seed: u64, folder: &Path) -> Result<()> {
         .map_err(|cause| cannot("write", &path, cause))
 }
 
-/// Runs `train` in a process of its own: nothing of one run reaches the next.
+/// Runs `train` in a separate process, so that runs do not influence each other.
 fn trained(
     args: &CompareArgs,
     arm: &str,
@@ -234,7 +234,7 @@ fn trained(
         let said = said.lines().next_back().unwrap_or("it said nothing");
         let said = said.strip_prefix("error: ").unwrap_or(said);
         let said = format!("--arm {arm}, seed {seed}: {said}");
-        // What would mend the run mends the comparison.
+        // An error that the user can fix in the run is one that the user can fix in the comparison.
         bail!(match output.status.code() {
             Some(code) if code == i32::from(BAD_INPUT) => anyhow!(said),
             _ => Failed(said).into(),

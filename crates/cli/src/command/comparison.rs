@@ -1,4 +1,4 @@
-//! The arms of a comparison beside the first: differences, their standard errors, verdicts.
+//! Comparison of arms with the first one: differences, standard errors, verdicts.
 
 use serde::Serialize;
 use updraft_trainer::{Direction, MetricSpec, Unit};
@@ -9,7 +9,7 @@ use crate::wrap::hanging;
 /// What is left of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Score {
-    /// In per cent for shares, else in the metric's unit.
+    /// In per cent for fractions, otherwise in the metric's unit.
     pub(super) value: f64,
     pub(super) cpu_s: Option<f64>,
     pub(super) peak_bytes: Option<u64>,
@@ -19,11 +19,11 @@ pub(super) struct Score {
 #[derive(Debug, Serialize)]
 pub(super) struct Compared<'a> {
     settings: &'a str,
-    /// Seeds that both arms have.
+    /// The seeds that both arms have.
     seeds: usize,
-    /// The metric on the test data, a seed each; shares in per cent.
+    /// The metric on the test data, one per seed; fractions in per cent.
     values: Vec<f64>,
-    /// Mean of the arm's values less the first arm's; of shares in points.
+    /// The mean difference to the first arm; in percentage points for fractions.
     difference: f64,
     /// The standard error of that mean; `None` for a single seed.
     standard_error: Option<f64>,
@@ -32,11 +32,11 @@ pub(super) struct Compared<'a> {
     peak_bytes: Option<u64>,
 }
 
-/// An arm's metric beside the first arm's.
+/// Comparison of an arm's metric with the first arm's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Verdict {
-    /// |difference| is at most the band and twice the standard error.
+    /// |difference| is at most the tolerance and twice the standard error.
     WithinBand,
     Better,
     Worse,
@@ -57,7 +57,7 @@ pub(super) fn best(compared: &[Compared<'_>], direction: Direction) -> usize {
     best
 }
 
-/// A value of the metric, of which shares are in per cent.
+/// A value of the metric, with fractions in per cent.
 pub(super) fn shown(metric: &MetricSpec, value: f64) -> String {
     match metric.unit {
         Unit::Share => format!("{value:6.2} %"),

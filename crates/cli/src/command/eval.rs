@@ -13,7 +13,7 @@ use super::{OpenedRun, device_spec, dry_run_with_data, next_on, stopped};
 use crate::progress::{Display, evaluation_text};
 use crate::stop;
 
-/// Scores a trained model on its test data.
+/// Evaluates a trained model on its test data.
 #[derive(Debug, Args)]
 pub(crate) struct EvalArgs {
     /// The run folder
@@ -24,7 +24,7 @@ pub(crate) struct EvalArgs {
     /// The device: auto, flex, cuda:0, ... (`probe` lists them)
     #[arg(long, default_value = "auto")]
     device: String,
-    /// Score the checkpoint of this step instead of the one that the run serves
+    /// Evaluate the checkpoint of this step instead of the served one
     #[arg(long, value_name = "STEP")]
     checkpoint: Option<u64>,
     /// Print JSON instead of a line
@@ -32,7 +32,7 @@ pub(crate) struct EvalArgs {
     json: bool,
 }
 
-/// Prints the run's plan and does nothing else.
+/// Prints the run's plan.
 pub(crate) fn dry_run(registry: Registry, args: &EvalArgs) -> Result<()> {
     device_spec(&args.device)?;
     dry_run_with_data(registry, &args.run, args.data.as_deref(), &|_| Ok(()))
@@ -56,7 +56,7 @@ pub(crate) fn run(registry: Registry, args: &EvalArgs) -> Result<()> {
     Ok(())
 }
 
-/// The score of a run's model under a bar.
+/// Evaluates a run's model with a progress bar.
 pub(crate) fn score(
     workload: &dyn AnyWorkload,
     run: &OpenedRun,

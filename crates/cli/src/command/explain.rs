@@ -1,4 +1,4 @@
-//! `explain`: every value of a plan and who chose it, or every key that there is.
+//! `explain`: every value of a plan and its origin, or every key of a task.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! `lr-find`: which learning rates a config's model learns at.
+//! `lr-find`: a learning-rate range test.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use crate::progress::Display;
 use crate::report::{Curve, Scale, document, plot};
 use crate::stop;
 
-/// Finds a learning rate: trains a few updates while it grows, and plots the loss.
+/// Finds a learning rate: trains with increasing learning rates and plots the loss.
 #[derive(Debug, Args)]
 pub(crate) struct LrFindArgs {
     #[command(flatten)]
@@ -26,7 +26,7 @@ pub(crate) struct LrFindArgs {
     /// The last learning rate
     #[arg(long, default_value_t = LrRange::default().to)]
     to: f64,
-    /// Updates from the first to the last
+    /// Number of updates
     #[arg(long, default_value_t = LrRange::default().steps)]
     steps: usize,
     /// The page with the plot
@@ -37,7 +37,7 @@ pub(crate) struct LrFindArgs {
 }
 
 impl LrFindArgs {
-    /// The learning rates to try; an error names the option.
+    /// The learning rates to try; errors name the option.
     fn range(&self) -> Result<LrRange> {
         let range = LrRange { from: self.from, to: self.to, steps: self.steps };
         range.validate().map_err(|error| match error {
@@ -50,7 +50,7 @@ impl LrFindArgs {
     }
 }
 
-/// Prints the plan and does nothing else.
+/// Prints the plan.
 pub(crate) fn dry_run(registry: Registry, args: &LrFindArgs) -> Result<()> {
     args.range()?;
     dry_run_of(registry, &args.config)

@@ -31,7 +31,7 @@ use crate::program::quoted;
 use crate::progress::Display;
 use crate::stop::NothingToSave;
 
-/// What every command that reads a configuration takes.
+/// The arguments of every command that reads a configuration.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ConfigArgs {
     /// The configuration file [default: the built-in quickstart]
@@ -45,10 +45,10 @@ pub(crate) struct ConfigArgs {
 }
 
 impl ConfigArgs {
-    /// Reads the configuration and decides its plan.
+    /// Reads the configuration into a plan.
     pub(crate) fn plan(&self, registry: Registry) -> Result<Planned, ConfigError> {
         let mut sets = self.sets.clone();
-        // Kept in the plan, so that evaluating and resuming find the data again.
+        // Stored in the plan, so that evaluation and resuming find the data.
         if let Some(dir) = &self.data {
             let dir = std::path::absolute(dir)
                 .map_err(|cause| ConfigError::Read { path: dir.clone(), cause })?;
@@ -74,13 +74,13 @@ impl ConfigArgs {
     }
 }
 
-/// Reads a configuration, without a path the quickstart of the default task, and decides its plan.
+/// Reads a configuration, or the quickstart of the default task, into a plan.
 pub(crate) fn planned(
     registry: Registry,
     config: Option<&Path>,
     sets: &[String],
 ) -> Result<Planned, ConfigError> {
-    // A configuration may be a pipe that nobody writes to.
+    // The configuration may be a pipe that never ends.
     let _unasked = NothingToSave::begin();
     match config {
         None => Plan::read(registry, registry[0].quickstart(), Path::new("the quickstart"), sets),
@@ -88,7 +88,7 @@ pub(crate) fn planned(
     }
 }
 
-/// A run's folder with its plan and the device that a command asks for.
+/// A run folder with its plan and the requested device.
 pub(crate) struct OpenedRun {
     pub(crate) folder: RunFolder,
     pub(crate) plan: Plan,
@@ -106,7 +106,7 @@ impl OpenedRun {
         Self::open_at(registry, (run, None), device, check)
     }
 
-    /// The same with the checkpoint of this step, in place of the one that the run serves.
+    /// The same with the checkpoint of this step instead of the served one.
     pub(crate) fn open_at(
         registry: Registry,
         (run, checkpoint): (&Path, Option<u64>),
@@ -122,7 +122,7 @@ impl OpenedRun {
         Ok(Self { folder, plan, device })
     }
 
-    /// Opens the run's data, which must be what it was trained on.
+    /// Opens the run's data and checks that it is the same.
     pub(crate) fn workload(
         &self,
         data: Option<&Path>,
@@ -146,7 +146,7 @@ impl OpenedRun {
     }
 }
 
-/// Opens the data of a plan under a bar; a signal while data opens ends the process.
+/// Opens the data of a plan with a progress bar; a signal in the meantime ends the process.
 pub(crate) fn open(
     plan: &Plan,
     dir: Option<&Path>,
@@ -169,7 +169,7 @@ fn opening<T>(
     Ok(opened)
 }
 
-/// Advises a command on the same run.
+/// Prints a next command on the same run.
 pub(crate) fn next_on(command: &str, run: &Path) {
     crate::program::next(&format!("{command} {}", quoted(&run.to_string_lossy())));
 }
@@ -179,11 +179,11 @@ pub(crate) fn device_of(plan: &Plan) -> Result<(Device, Selection)> {
     choose(&plan.device)
 }
 
-/// Refuses what the task of a plan cannot do, before any work starts.
+/// Returns an error for what the task of a plan does not support, before any work.
 pub(crate) type Check<'a> = &'a dyn Fn(&Plan) -> Result<(), RunError>;
 
-/// What a dry run of a command on a run folder prints: a run that a document names need not exist.
-/// The plan is `None` where it does not.
+/// The output of a dry run on a run folder, which need not exist. The plan is `None` if it does not
+/// exist.
 pub(crate) fn dry_run_on(registry: Registry, run: &Path, check: Check<'_>) -> Result<Option<Plan>> {
     if !run.exists() {
         crate::print(&format!("# `{}` does not exist; nothing was checked", run.display()))?;
@@ -195,7 +195,7 @@ pub(crate) fn dry_run_on(registry: Registry, run: &Path, check: Check<'_>) -> Re
     Ok(Some(plan))
 }
 
-/// The same for a command that opens the run's data: its files must be there.
+/// The same for a command that opens the run's data, whose files must exist.
 pub(crate) fn dry_run_with_data(
     registry: Registry,
     run: &Path,
@@ -208,7 +208,7 @@ pub(crate) fn dry_run_with_data(
     }
 }
 
-/// What a dry run of a command on a configuration prints: its plan. The data's files must be there.
+/// The output of a dry run on a configuration: its plan. The data's files must exist.
 pub(crate) fn dry_run_of(registry: Registry, args: &ConfigArgs) -> Result<()> {
     let plan = args.plan(registry)?.plan;
     crate::print(plan.to_toml().trim_end())?;
@@ -220,7 +220,7 @@ pub(crate) fn device_spec(device: &str) -> Result<DeviceSpec> {
     device.parse().with_context(|| format!("--device {device}"))
 }
 
-/// The error of work that was stopped on request.
+/// The error of interrupted work.
 pub(crate) fn stopped(what: &'static str) -> anyhow::Error {
     RunError::Stopped { what }.into()
 }

@@ -1,4 +1,4 @@
-//! `pipeline`: from a configuration to a model in eight bits that was tested both ways.
+//! `pipeline`: from a configuration to a tested int8 model.
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -16,13 +16,13 @@ use crate::progress::Display;
 use crate::quantization::{QuantizeSettings, Quantizing, steps};
 use crate::steps::{Steps, label};
 
-/// What `pipeline` leaves beside the files of its steps.
+/// The file that `pipeline` writes in addition to those of its steps.
 const MANIFEST: &str = "pipeline.json";
 
-/// Trains a model, reloads and tests it, puts it into eight bits and tests that.
+/// Trains a model, reloads and evaluates it, quantizes it to int8 and evaluates that.
 ///
 /// The run folder is that of `train`, with the files of `quantize`, the page of `report`, and
-/// `pipeline.json`: the steps, their times, and the hash of every file that they left.
+/// `pipeline.json`: the steps, their times, and the hash of every file they wrote.
 #[derive(Debug, Args)]
 pub(crate) struct PipelineArgs {
     #[command(flatten)]
@@ -43,17 +43,17 @@ impl PipelineArgs {
     }
 }
 
-/// Prints the steps and the plan, and does nothing else.
+/// Prints the steps and the plan.
 pub(crate) fn dry_run(registry: Registry, args: &PipelineArgs) -> Result<()> {
     let all = args.steps();
     for (index, step) in all.iter().enumerate() {
-        // A comment, so that what is printed is still a plan.
+        // A comment, so that the output is still a valid plan.
         crate::print(&format!("# {}", label(index + 1, all.len(), step)))?;
     }
     train::dry_run_for(registry, &args.train, &|plan| args.settings.check(plan))
 }
 
-/// Takes all steps and prints the table of `quantize`, then where the run is.
+/// Runs all steps and prints the table of `quantize`, then the path of the run.
 pub(crate) fn run(registry: Registry, args: &PipelineArgs, log: &LogFile) -> Result<()> {
     let plan = args.train.plan(registry)?;
     // Before the training, not after it.
@@ -68,7 +68,7 @@ pub(crate) fn run(registry: Registry, args: &PipelineArgs, log: &LogFile) -> Res
         train::say_how_to_resume("pipeline", trained.folder.path());
         return Ok(());
     }
-    // From here on everything is read from the run's folder, as any later command would.
+    // From here on everything is read from the run folder, as by any later command.
     let plan = trained.folder.plan(registry)?;
     let (device, _) = device_of(&plan)?;
     let device_name = plan.device.to_string();
@@ -84,7 +84,7 @@ pub(crate) fn run(registry: Registry, args: &PipelineArgs, log: &LogFile) -> Res
             }),
         }
     })?;
-    // The data is opened anew, and not twice in memory.
+    // The data is opened again, so that it is not in memory twice.
     drop(workload);
     let model = run.quantizable(None, &mut display)?;
     let folder = &run.folder;
@@ -104,12 +104,12 @@ pub(crate) fn run(registry: Registry, args: &PipelineArgs, log: &LogFile) -> Res
     folder.write_json(MANIFEST, &manifest)?;
     crate::print(&table)?;
     args.json.print(&json!({ "run": folder.path().to_string_lossy(), "test": score }))?;
-    // A task whose model can be quantized predicts samples of files.
+    // A task with quantizable models predicts samples of files.
     crate::program::next(&format!("predict {} FILE...", quoted(&folder.path().to_string_lossy())));
     Ok(())
 }
 
-/// The files of the run that no later step changes: name, size and hash of each.
+/// The final files of the run: name, size and hash of each.
 fn left(folder: &RunFolder) -> Result<Vec<serde_json::Value>> {
     let path = folder.path();
     let failed = || format!("cannot list `{}`", path.display());
@@ -117,7 +117,7 @@ fn left(folder: &RunFolder) -> Result<Vec<serde_json::Value>> {
     for entry in std::fs::read_dir(path).with_context(failed)? {
         let entry = entry.with_context(failed)?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        // The log goes on until the program ends.
+        // The log is written until the program ends.
         let is_final = !name.starts_with('.') && !["log.jsonl", MANIFEST].contains(&name.as_str());
         if is_final && entry.path().is_file() {
             names.push(name);

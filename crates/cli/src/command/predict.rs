@@ -1,4 +1,4 @@
-//! `predict`: the predictions of a trained model for each sample of the files.
+//! `predict`: predictions of a trained model.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -23,19 +23,19 @@ use crate::terminal::name;
 pub(crate) struct PredictArgs {
     /// The run folder
     run: PathBuf,
-    /// The files, of a format that the run's task reads: images, or tables with the run's features
+    /// The files, in a format of the run's task: images, or tables with the run's features
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// How many classes to print for each sample, the most probable first [default: 1]
+    /// Number of classes to print for each sample, the most probable first [default: 1]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
     top: Option<u16>,
     /// The device: auto, flex, cuda:0, ... (`probe` lists them)
     #[arg(long, default_value = "auto")]
     device: String,
-    /// Use the checkpoint of this step instead of the one that the run serves
+    /// Use the checkpoint of this step instead of the served one
     #[arg(long, value_name = "STEP")]
     checkpoint: Option<u64>,
-    /// Print one JSON object a sample
+    /// Print one JSON object per sample
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -46,28 +46,29 @@ pub(crate) struct PredictArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Runs that predict images or volumes")]
 struct ImageArgs {
-    /// The OME-TIFF to write; a prediction that was stopped is gone on with
+    /// The OME-TIFF to write; a prediction that was stopped is resumed
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Sides of a window, such as 128,128 [default: those of the run's patches; 0: a whole axis]
     #[arg(long, value_name = "SIDES", value_delimiter = ',', requires = "out")]
     window: Option<Vec<usize>>,
-    /// How much of a window the next one covers again, for all axes or each, such as 0.5
+    /// Overlap of windows as a fraction, for all axes or each, such as 0.5
     #[arg(long, value_delimiter = ',', default_value = "0.25", requires = "out")]
     overlap: Vec<f64>,
-    /// Windows that the network sees at once
+    /// Batch size of windows
     #[arg(long, default_value_t = 1, requires = "out")]
     batch: usize,
-    /// How windows are averaged where they overlap
+    /// Weights of overlapping windows
     #[arg(long, value_enum, default_value_t = BlendName::Gaussian, requires = "out")]
     blend: BlendName,
-    /// Axes along which windows are also seen mirrored
+    /// Axes for test-time augmentation by mirroring
     #[arg(long, value_enum, value_delimiter = ',', requires = "out")]
     mirror: Vec<AxisName>,
     /// Write the output of every class of a mask instead of the class
     #[arg(long, requires = "out")]
     keep_channels: bool,
-    /// Write the components of a mask to this OME-TIFF, and their sizes to a .csv beside it
+    /// Write the connected components of a mask to this OME-TIFF, and their sizes to a .csv file of
+    /// the same name
     #[arg(long, value_name = "FILE", requires = "out")]
     components: Option<PathBuf>,
     /// Compare with this true image or mask, and print the metrics
@@ -115,19 +116,19 @@ impl ImageArgs {
     }
 }
 
-/// Prints the run's plan and does nothing else.
+/// Prints the run's plan.
 pub(crate) fn dry_run(registry: Registry, args: &PredictArgs) -> Result<()> {
     device_spec(&args.device)?;
     dry_run_on(registry, &args.run, &|plan| plan.predictor().map(drop)).map(drop)
 }
 
-/// Prints a line a sample and class, or a line a sample and number, to standard output.
+/// Prints one line per sample and class, or per sample and number, to standard output.
 pub(crate) fn run(registry: Registry, args: &PredictArgs) -> Result<()> {
     device_spec(&args.device)?;
     if let Some(out) = &args.image.out {
         return run_to_file(registry, args, out);
     }
-    // What was printed is all that there is: a signal ends the process between two lines or in one.
+    // There is nothing to save: a signal ends the process at once.
     let _unasked = NothingToSave::begin();
     let folder = RunFolder::open(&args.run)?.with_checkpoint(args.checkpoint)?;
     let model = TrainedModel::load_from(registry, &folder, &args.device)?;
@@ -197,7 +198,7 @@ fn run_to_file(registry: Registry, args: &PredictArgs, out: &Path) -> Result<()>
     Ok(())
 }
 
-/// A line a class or a number.
+/// One line per class or number.
 fn lines(predicted: &Predicted) -> Vec<String> {
     let sample = name(&predicted.sample);
     match &predicted.outcome {

@@ -1,16 +1,16 @@
-//! `probe`: every device compiled in, usable or not, and why.
+//! `probe`: every device of the build, and the reasons for unusable ones.
 
 use anyhow::Result;
 use clap::Args;
 use updraft_device::probe;
 
-/// Lists the devices this build can use, and the reason for each that it cannot use.
+/// Lists the devices of this build, with the reason for each unusable one.
 #[derive(Debug, Args)]
 pub(crate) struct ProbeArgs {
     /// Print JSON instead of a table (crates/device/README.md has its fields)
     #[arg(long)]
     json: bool,
-    /// Also time matrix products and copies; takes seconds for each device
+    /// Also measure matrix products and copies; takes seconds for each device
     #[arg(long)]
     measure: bool,
 }

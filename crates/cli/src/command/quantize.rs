@@ -1,4 +1,4 @@
-//! `quantize`: a trained model in eight bits, with what that costs and what it gains.
+//! `quantize`: a trained model in int8, with its costs and gains.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use crate::progress::Display;
 use crate::quantization::{QuantizeSettings, Quantizing, steps};
 use crate::steps::Steps;
 
-/// Puts a trained model into eight bits and reports what that costs.
+/// Quantizes a trained model to int8 and reports the cost in accuracy, size and latency.
 #[derive(Debug, Args)]
 pub(crate) struct QuantizeArgs {
     /// The run folder
@@ -26,7 +26,7 @@ pub(crate) struct QuantizeArgs {
     device: String,
 }
 
-/// Prints the run's plan and does nothing else.
+/// Prints the run's plan.
 pub(crate) fn dry_run(registry: Registry, args: &QuantizeArgs) -> Result<()> {
     device_spec(&args.device)?;
     let check = |plan: &Plan| args.settings.check(plan);
@@ -37,7 +37,7 @@ pub(crate) fn dry_run(registry: Registry, args: &QuantizeArgs) -> Result<()> {
 pub(crate) fn run(registry: Registry, args: &QuantizeArgs) -> Result<()> {
     let check = |plan: &Plan| args.settings.check(plan);
     let run = OpenedRun::open(registry, &args.run, &args.device, &check)?;
-    // What is written belongs to the checkpoint that is read.
+    // The written files belong to the checkpoint that is read.
     let _held = run.folder.lock()?;
     let mut display = Display::new();
     let mut taken = Steps::new(1 + steps(&args.settings).len());

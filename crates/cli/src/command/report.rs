@@ -18,7 +18,7 @@ pub(crate) struct ReportArgs {
     run: PathBuf,
 }
 
-/// Prints the run's plan and does nothing else.
+/// Prints the run's plan.
 pub(crate) fn dry_run(registry: Registry, args: &ReportArgs) -> Result<()> {
     dry_run_on(registry, &args.run, &|_| Ok(())).map(drop)
 }
@@ -32,7 +32,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     Ok(())
 }
 
-/// Writes the page of a run and returns where it is.
+/// Writes the page of a run and returns its path.
 pub(crate) fn write_page(folder: &RunFolder) -> Result<PathBuf> {
     let optional = |name| match folder.has(name) {
         true => folder.read_json(name).map(Some),
@@ -52,9 +52,9 @@ pub(crate) fn write_page(folder: &RunFolder) -> Result<PathBuf> {
         name,
         schema: RunSchema::read(folder)?,
         metrics: recorded.lines,
-        // A run that is still going on has no summary yet.
+        // A run in progress has no summary yet.
         summary: optional("summary.json").map_err(|error| error.to_string()).transpose(),
-        // Not every run was put into eight bits.
+        // Not every run was quantized.
         quantized: optional("quant.json")?,
         pictures: folder.pictures()?,
         texts: texts.iter().filter_map(|name| Some((*name, text(name)?))).collect(),

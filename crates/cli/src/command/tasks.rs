@@ -1,4 +1,4 @@
-//! `tasks`: the tasks that there are, and what can be done with each.
+//! `tasks`: the tasks, and what each supports.
 
 use anyhow::Result;
 use clap::Args;
@@ -7,11 +7,11 @@ use updraft_run::{Ability, Registry, TaskKind};
 
 use crate::wrap::hanging;
 
-/// What every task can do: the traits of a task leave none of it out.
+/// The commands that every task supports, by the traits of a task.
 const ALWAYS: [&str; 8] =
     ["train", "eval", "report", "lr-find", "batch-find", "compare", "warm-up", "verify"];
 
-/// Lists the tasks, and what each of them can not do, with the reason.
+/// Lists the tasks, and what each of them does not support, with the reason.
 #[derive(Debug, Args)]
 pub(crate) struct TasksArgs {
     /// Print JSON instead of a table

@@ -39,14 +39,14 @@ Examples:
 pub(crate) struct TrainCommand {
     #[command(flatten)]
     train: TrainArgs,
-    /// Print which algorithm computes each convolution, and why, instead of training
+    /// Print the algorithm of each convolution with the reason, instead of training
     #[arg(long, conflicts_with = "resume")]
     explain_kernels: bool,
     #[command(flatten)]
     json: JsonArgs,
 }
 
-/// What is trained, and where.
+/// The model to train, and the device.
 #[derive(Debug, Args)]
 pub(crate) struct TrainArgs {
     #[command(flatten)]
@@ -54,19 +54,19 @@ pub(crate) struct TrainArgs {
     /// The device: auto, flex, cuda:0, ... (`probe` lists them)
     #[arg(long, conflicts_with = "resume")]
     device: Option<String>,
-    /// Go on with a run that was stopped
+    /// Continue a run that was stopped
     #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "sets"])]
     resume: Option<PathBuf>,
-    /// With --resume, go on from the checkpoint of this step; later ones are set aside
+    /// With --resume, continue from the checkpoint of this step; later ones are renamed
     #[arg(long, value_name = "STEP", requires = "resume")]
     checkpoint: Option<u64>,
-    /// The folder that run folders are made in
+    /// The folder in which run folders are created
     #[arg(long, value_name = "DIR", default_value = "runs")]
     runs: PathBuf,
 }
 
 impl TrainArgs {
-    /// The plan of the configuration, or of the run that goes on.
+    /// The plan of the configuration, or of the resumed run.
     pub(crate) fn plan(&self, registry: Registry) -> Result<Plan> {
         if let Some(path) = &self.resume {
             return Ok(RunFolder::open(path)?.plan(registry)?);
@@ -81,12 +81,12 @@ impl TrainArgs {
     }
 }
 
-/// Prints the plan and does nothing else.
+/// Prints the plan.
 pub(crate) fn dry_run(registry: Registry, args: &TrainCommand) -> Result<()> {
     dry_run_for(registry, &args.train, &|_| Ok(()))
 }
 
-/// Prints a plan that passes a check: a run folder that a document names need not exist.
+/// Prints a plan that passes a check; the run folder need not exist.
 pub(crate) fn dry_run_for(registry: Registry, args: &TrainArgs, check: Check<'_>) -> Result<()> {
     if let Some(run) = args.resume.as_ref().filter(|path| !path.exists()) {
         crate::print(&format!("# `{}` does not exist; nothing was checked", run.display()))?;
@@ -98,7 +98,7 @@ pub(crate) fn dry_run_for(registry: Registry, args: &TrainArgs, check: Check<'_>
     Ok(plan.task.find_data(args.config.data.as_deref())?)
 }
 
-/// Trains, from the first step or from a stopped run's last.
+/// Trains a new run, or continues a stopped one.
 pub(crate) fn run(registry: Registry, args: &TrainCommand, log: &LogFile) -> Result<()> {
     let TrainCommand { train: args, explain_kernels: explains, json } = args;
     let plan = args.plan(registry)?;
@@ -133,13 +133,13 @@ fn explain_kernels(plan: &Plan, args: &TrainArgs) -> Result<()> {
     crate::kernels::table(&choices).iter().try_for_each(|line| crate::print(line))
 }
 
-/// Says with which command a stopped run goes on.
+/// Prints the command that continues a stopped run.
 pub(crate) fn say_how_to_resume(command: &str, run: &Path) {
     let (program, run) = (crate::program::name(), run.display());
     say(&format!("stopped and saved; go on with: {program} {command} --resume {run}"));
 }
 
-/// The same, for a caller that uses the trained model.
+/// The same, for callers that use the trained model.
 pub(crate) fn train(
     args: &TrainArgs,
     mut plan: Plan,
@@ -150,7 +150,7 @@ pub(crate) fn train(
     let resumed = args.resume.as_deref().map(RunFolder::open).transpose()?;
     let resumed = resumed.map(|run| run.with_checkpoint(args.checkpoint)).transpose()?;
     let (device, selection) = device_of(&plan)?;
-    // What cannot begin is refused before the data is opened.
+    // Errors that prevent the run are reported before the data is opened.
     match &resumed {
         Some(run) => {
             run.refuse_other_model(&plan)?;
@@ -161,7 +161,7 @@ pub(crate) fn train(
         None => RunFolder::try_place(&args.runs, &plan)?,
     }
     let workload = open(&plan, args.config.data.as_deref(), resumed.as_ref(), display)?;
-    // A resumed run goes on with the batch that its first part found.
+    // A resumed run uses the batch size that its first part found.
     if plan.train.auto_batch.is_some() && resumed.is_none() {
         let batch = fitting_batch(&plan, &*workload, display)?;
         plan.set_batch(batch);
@@ -193,7 +193,7 @@ fn fitting_batch(plan: &Plan, workload: &dyn AnyWorkload, display: &Display) -> 
     Ok(found.batch)
 }
 
-/// Shows a run, and sends its log to its folder.
+/// Displays a run, and writes its log to its folder.
 struct Watcher<'a> {
     display: &'a mut Display,
     log: &'a LogFile,
@@ -202,7 +202,7 @@ struct Watcher<'a> {
 }
 
 impl Observer for Watcher<'_> {
-    /// Says what is about to happen, in lines of at most 80 columns where the paths allow.
+    /// Prints a description of the run, in lines of at most 80 columns if the paths allow.
     fn begin(&mut self, beginning: &Beginning<'_>) -> Result<(), RunError> {
         self.log.set(beginning.folder.log_file()?);
         let (plan, train) = (self.plan, &self.plan.train);

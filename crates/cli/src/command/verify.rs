@@ -1,4 +1,4 @@
-//! `verify`: the parts that a training run relies on, tried on this machine and device.
+//! `verify`: checks the parts that a training run depends on, on this machine and device.
 
 use std::path::{Path, PathBuf};
 
@@ -12,12 +12,12 @@ use crate::device::choose;
 use crate::stop;
 use crate::wrap::hanging;
 
-/// Tries loader, batch norm, EMA, precision and resume on this machine, for every task.
+/// Checks loader, batch norm, EMA, precision and resume on this machine, for every task.
 ///
-/// Each part is the one that a training run uses, on a small model and generated data.
+/// Each check runs the code of a training run, with a small model and generated data.
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
-    /// The task [default: all of them, one after the other]
+    /// The task [default: all of them]
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
     /// The device: auto, flex, cuda:0, ... (`probe` lists them)
@@ -30,16 +30,14 @@ pub(crate) struct VerifyArgs {
 
 /// Some parts failed; the table lists them.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "{failed} of {all} parts failed on {device}; train on another device until they are mended"
-)]
+#[error("{failed} of {all} parts failed on {device}; train on another device until they are fixed")]
 pub(crate) struct VerifyFailed {
     failed: usize,
     all: usize,
     device: String,
 }
 
-/// Prints the plans that would be tried and does nothing else.
+/// Prints the plans.
 pub(crate) fn dry_run(registry: Registry, args: &VerifyArgs) -> Result<()> {
     for kind in tasks(registry, args)? {
         let plan = plan(registry, kind, &args.device, &[])?;
@@ -48,7 +46,7 @@ pub(crate) fn dry_run(registry: Registry, args: &VerifyArgs) -> Result<()> {
     Ok(())
 }
 
-/// Prints a verdict a task and part; an error if one failed.
+/// Prints one verdict per task and part; returns an error if one failed.
 pub(crate) fn run(registry: Registry, args: &VerifyArgs) -> Result<()> {
     let (device, selection) = choose(&device_spec(&args.device)?)?;
     let name = selection.id.to_string();
@@ -108,7 +106,7 @@ fn tasks(registry: Registry, args: &VerifyArgs) -> Result<Vec<&'static dyn TaskK
     Ok(vec![*found])
 }
 
-/// The parts that are tried with each set of settings.
+/// The parts that are checked with each set of settings.
 fn parts_of(
     kind: &'static dyn TaskKind,
 ) -> Result<Vec<(&'static [&'static str], &'static [&'static str])>> {
@@ -142,7 +140,7 @@ fn sum_up<'a>(
     }
 }
 
-/// A folder for what is written; it goes with the command.
+/// A temporary folder, deleted at the end of the command.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -163,7 +161,7 @@ fn made(path: PathBuf) -> Result<PathBuf> {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Left behind, it is in the system's folder for such things.
+        // If it remains, it is in the system's temporary folder.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

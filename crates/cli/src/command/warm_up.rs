@@ -14,11 +14,11 @@ use crate::progress::Display;
 use crate::terminal::say;
 use crate::wrap::hanging;
 
-/// Trains a config's first steps on examples, so that the device's kernels are measured and
-/// compiled.
+/// Trains a config's first steps on example data, so that the device compiles and measures its
+/// kernels.
 ///
-/// Devices that choose their kernels by measurement keep what they found in a file, from run to
-/// run; a run after this one finds it there. Nothing else is written.
+/// Devices that choose their kernels by measurement store the results in a file, which later runs
+/// use. Nothing else is written.
 #[derive(Debug, Args)]
 pub(crate) struct WarmUpArgs {
     #[command(flatten)]
@@ -27,7 +27,7 @@ pub(crate) struct WarmUpArgs {
     json: JsonArgs,
 }
 
-/// Says what there is to warm, warms it, and reports both.
+/// Warms up the device and reports the result.
 pub(crate) fn run(registry: Registry, args: &WarmUpArgs) -> Result<()> {
     let plan = args.config.plan(registry)?.plan;
     let (device, selection) = device_of(&plan)?;
@@ -67,8 +67,10 @@ fn summary(backend: Backend, applied: &Applied) -> String {
                        off, and there is nothing to warm"
             .to_owned(),
         (Some(cache), true) => format!("measured kernels are kept in `{}`", cache.display()),
-        (None, true) => "measured kernels are kept by no file, so each process measures anew: the \
+        (None, true) => {
+            "measured kernels are not stored in a file, so each process measures again: the \
                          feature `persistence` is off"
-            .to_owned(),
+                .to_owned()
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Batches on their way into a calibration, under a bar.
+//! Calibration batches, with a progress bar.
 
 use anyhow::Result;
 use updraft_data::{Progress, ProgressUnit};
@@ -11,7 +11,7 @@ use crate::stop;
 /// The message to a user who stops a quantization.
 pub(super) const STOPPED: &str = "stopped before all samples were seen; nothing was written";
 
-/// Batches, while a bar shows how far they are.
+/// Batches, with a progress bar.
 pub(super) struct Batches<'a> {
     batches: InputBatches<'a>,
     display: &'a mut Display,
@@ -33,7 +33,7 @@ impl<'a> Batches<'a> {
         Self { batches, display, activity, each, progress, failed: None }
     }
 
-    /// What ended them before their time.
+    /// The error that ended them early.
     pub(super) fn end(self) -> Result<()> {
         self.display.clear();
         self.failed.map_or(Ok(()), Err)

@@ -1,4 +1,4 @@
-//! How long a batch takes, in f32 and in eight bits.
+//! The latency of a batch, in f32 and in int8.
 
 use std::time::Instant;
 
@@ -7,11 +7,11 @@ use updraft_quant::slices::Isa;
 use updraft_quant::{Port, QuantizedModel, Workspace};
 use updraft_run::Quantizable;
 
-/// Runs of each batch size that are timed, and those before them that are not.
+/// Timed runs of each batch size, and warm-up runs.
 const TIMED: usize = 40;
 const WARM_UP: usize = 5;
 
-/// How long a batch takes, in both.
+/// The latency of a batch, in both.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Latency {
     pub(super) batch: usize,
@@ -25,7 +25,7 @@ pub(super) struct Quantiles {
     pub(super) p95: f64,
 }
 
-/// How long a batch takes in burn's f32 and in eight bits, one after the other.
+/// Measures the latency of a batch in burn's f32 and in int8, alternating.
 pub(super) fn latency(
     network: &dyn Quantizable,
     (model, isa, threads): (&QuantizedModel, Isa, usize),
@@ -38,7 +38,7 @@ pub(super) fn latency(
     let mut workspace = Workspace::new();
     let (mut of_f32, mut of_int8) = (Vec::new(), Vec::new());
     for run in 0..WARM_UP + TIMED {
-        // From numbers of this process to numbers of this process, both.
+        // Both from host memory to host memory.
         let started = Instant::now();
         let _ = network.outputs(&x);
         let took = started.elapsed().as_secs_f64() * 1e3;

@@ -1,17 +1,18 @@
-//! The methods of finding ranges, beside each other.
+//! Comparison of the calibration methods.
 
 use serde::Serialize;
 use updraft_quant::Evaluation;
 
-/// What a method gives on the test data.
+/// The results of a method on the test data.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Compared {
     pub(super) method: &'static str,
     /// The model's mean score.
     pub(super) score: f64,
-    /// The share of samples whose answers say what those of f32 say, where the score knows it.
+    /// The agreement with f32: the fraction of samples with equal predictions, if the score
+    /// supports it.
     pub(super) agreement: Option<f64>,
-    /// Signal to quantization noise of the answers; none if there is no noise.
+    /// The signal-to-quantization-noise ratio of the outputs; `None` without noise.
     pub(super) sqnr_db: Option<f64>,
 }
 

@@ -1,4 +1,4 @@
-//! From a trained network to one in eight bits, with what that costs.
+//! Quantization of a trained network, with a report of its costs.
 
 mod batches;
 mod latency;

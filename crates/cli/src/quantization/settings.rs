@@ -1,40 +1,39 @@
-//! What the command line may say of a quantization.
+//! The arguments of a quantization.
 
 use clap::{Args, ValueEnum};
 use updraft_quant::Calibration;
 use updraft_run::{Plan, RunError};
 
-/// How a network is put into eight bits.
+/// The settings of a quantization.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct QuantizeSettings {
-    /// How many training samples the ranges are found on
+    /// Number of training samples for calibration
     #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) calibration: u32,
-    /// How ranges follow from what is seen
+    /// The calibration method
     #[arg(long, default_value = "mse")]
     pub(super) method: Method,
-    /// Also test the other methods, and print all beside each other
+    /// Also test the other calibration methods, and compare all
     #[arg(long)]
     pub(super) every_method: bool,
     /// A layer to keep in f32, by its name in quant.json (repeatable)
     #[arg(long = "keep", value_name = "LAYER")]
     pub(super) keep: Vec<String>,
-    /// Put into eight bits also the little work at the end, on means over whole inputs, that stays
-    /// in f32 otherwise
+    /// Also quantize the layers after global pooling, which otherwise stay in f32
     #[arg(long)]
     pub(super) all_int8: bool,
-    /// Round both summands of a residual sum to eight bits, as integer kernels of other runtimes
-    /// want them in `model.onnx`; more is lost
+    /// Round both operands of a residual sum to eight bits, which is faster in other runtimes with
+    /// `model.onnx`, but less accurate
     #[arg(long)]
     pub(super) separate_sums: bool,
-    /// First make one channel of each block stand out by this factor; the network computes the
-    /// same, and is harder to put into eight bits (networks that have such blocks)
+    /// First add outlier channels: scale one channel of each block by this factor; the outputs do
+    /// not change, but the network is harder to quantize (separable networks only)
     #[arg(long, value_name = "FACTOR", value_parser = factor, allow_hyphen_values = true)]
     pub(super) outliers: Option<f32>,
 }
 
 impl QuantizeSettings {
-    /// Refuses a plan whose models cannot be quantized so.
+    /// Returns an error for a plan whose models cannot be quantized with these settings.
     pub(crate) fn check(&self, plan: &Plan) -> Result<(), RunError> {
         let quantizer = plan.quantizer()?;
         self.outliers.map_or(Ok(()), |_| quantizer.check_outliers())
@@ -48,14 +47,14 @@ fn factor(text: &str) -> Result<f32, String> {
     }
 }
 
-/// How ranges follow from what is seen.
+/// The calibration method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Method {
-    /// From the least number to the greatest
+    /// From the minimum to the maximum
     Minmax,
     /// 99.99 % of all numbers
     Percentile,
-    /// The least loss of information
+    /// The smallest loss of information (entropy)
     Entropy,
     /// The least squared error
     Mse,

@@ -6,7 +6,7 @@ use super::latency::Latency;
 use super::methods::Compared;
 use crate::wrap::hanging;
 
-/// The score, size and time both ways, then what to know of them.
+/// Score, size and latency in f32 and int8, then notes.
 pub(super) fn table(
     evaluation: &Evaluation,
     latencies: &[Latency],

@@ -18,23 +18,23 @@ use crate::progress::Display;
 use crate::steps::Steps;
 use crate::stop;
 
-/// The greatest difference between the answers of two forms of one network, in units of the
-/// greatest answer: both sum in f32, in another order.
+/// The largest difference between the outputs of two forms of a network, relative to the largest
+/// output: both sum in f32, in different orders.
 const SAME: f32 = 1e-3;
 
-/// The files that a quantization leaves in the run folder.
+/// The files that a quantization writes to the run folder.
 const FILES: [&str; 3] = ["model.int8", "model.onnx", "quant.json"];
 
-/// A network that is to be put into eight bits, and where it came from.
+/// A network to quantize, and its origin.
 pub(crate) struct Quantizing<'a> {
     pub(crate) folder: &'a RunFolder,
-    /// In f32, whatever precision the run computed in.
+    /// In f32, independent of the run's precision.
     pub(crate) model: Box<dyn Quantizable>,
     /// As the user named it.
     pub(crate) device_name: &'a str,
 }
 
-/// The names of the steps that [`Quantizing::run`] takes.
+/// The names of the steps of [`Quantizing::run`].
 pub(crate) fn steps(settings: &QuantizeSettings) -> Vec<&'static str> {
     let mut steps = Vec::new();
     steps.extend(settings.outliers.map(|_| "plant outliers"));
@@ -47,7 +47,7 @@ pub(crate) fn steps(settings: &QuantizeSettings) -> Vec<&'static str> {
 impl Quantizing<'_> {
     /// Quantizes, writes [`FILES`] into the run folder, and returns the table to print.
     ///
-    /// Each file is whole or not there, and none is written before all steps are over.
+    /// Each file is complete or absent, and none is written before all steps are finished.
     pub(crate) fn run(
         self,
         settings: &QuantizeSettings,
@@ -145,7 +145,7 @@ impl Quantizing<'_> {
     }
 }
 
-/// Whether another form of a network gives its answers.
+/// Whether another form of a network gives the same outputs.
 fn ensure_same(right: &[f32], given: &[f32], form: &str) -> Result<()> {
     let greatest = right.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
     let off = right.iter().zip(given).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);

@@ -1,4 +1,4 @@
-//! A run as one HTML page that needs nothing else.
+//! The report of a run as one self-contained HTML page.
 
 mod page;
 mod pictures;

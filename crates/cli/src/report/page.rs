@@ -1,4 +1,4 @@
-//! The page of a run: curves, where the time went, plan and environment.
+//! The page of a run: curves, times, plan and environment.
 
 use std::fmt::Write;
 
@@ -40,12 +40,12 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums;
 .bar { display: inline-block; height: .7rem; background: #0072b2; }
 .key span { margin-right: 1.2rem; }";
 
-/// What a page may do: show its own styles and images, and nothing else. No script runs, not even
-/// one that came in with a name.
+/// The content-security policy: only inline styles and images. No script runs, not even one
+/// injected by a name.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
                       base-uri 'none'; form-action 'none'";
 
-/// Points of a curve beyond which a page grows without showing more.
+/// The largest number of points of a curve.
 const MOST_POINTS: usize = 1500;
 
 /// The phases of a step in their order, as name and field.
@@ -62,12 +62,12 @@ pub(crate) struct Run {
     pub(crate) name: String,
     pub(crate) schema: RunSchema,
     pub(crate) metrics: Vec<Value>,
-    /// What the run left at its end, or why it cannot be read; `None` before its end.
+    /// The summary of the run, or the error of reading it; `None` before its end.
     pub(crate) summary: Option<Result<Value, String>>,
     /// The report of `quantize`.
     pub(crate) quantized: Option<Value>,
     pub(crate) pictures: Vec<Picture>,
-    /// Files that are shown as they are, by name.
+    /// Files that are shown unchanged, by name.
     pub(crate) texts: Vec<(&'static str, String)>,
 }
 
@@ -158,7 +158,7 @@ fn plots(schema: &RunSchema, steps: &[&Value], epochs: &[&Value]) -> Vec<(String
     plots
 }
 
-/// What a plot of a metric is called: its title with its unit.
+/// The title of a metric's plot, with its unit.
 fn title(metric: &MetricSpec) -> String {
     let title = metric.title();
     match &metric.unit {
@@ -168,7 +168,7 @@ fn title(metric: &MetricSpec) -> String {
     }
 }
 
-/// A whole page that needs nothing else.
+/// A complete, self-contained page.
 pub(crate) fn document(title: &str, body: &str) -> String {
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -209,7 +209,7 @@ fn sentence(summary: &Value, schema: &RunSchema) -> String {
 /// The values of a field over the updates made.
 fn points(lines: &[&Value], field: &str) -> Vec<(f64, f64)> {
     let point = |line: &&Value| {
-        // Updates are counted: what is no whole number was not written by a run.
+        // The number of updates is an integer: other values were not written by a run.
         let step = line["step"].as_u64()?;
         // A step counts the updates before it, an epoch those up to its end.
         let made = if line["event"] == "step" { step.saturating_add(1) } else { step } as f64;
@@ -218,7 +218,7 @@ fn points(lines: &[&Value], field: &str) -> Vec<(f64, f64)> {
     lines.iter().filter_map(point).collect()
 }
 
-/// At most [`MOST_POINTS`], each the mean of as many neighbors.
+/// At most [`MOST_POINTS`] points, each the mean of equally many neighbors.
 fn thinned(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     if points.len() <= MOST_POINTS {
         return points;
@@ -231,7 +231,7 @@ fn thinned(points: Vec<(f64, f64)>) -> Vec<(f64, f64)> {
     points.chunks(group).map(mean).collect()
 }
 
-/// Where the time of all updates went, as a table with bars.
+/// The time of each phase over all updates, as a table with bars.
 fn breakdown(epochs: &[&Value]) -> String {
     let sum = |field: &str| epochs.iter().filter_map(|epoch| epoch[field].as_f64()).sum::<f64>();
     let whole = sum("train_us");
@@ -258,7 +258,7 @@ fn breakdown(epochs: &[&Value]) -> String {
     table
 }
 
-/// The updates that were left out, if any.
+/// The skipped updates, if any.
 fn left_out(steps: &[&Value]) -> String {
     let skipped: Vec<String> = steps
         .iter()

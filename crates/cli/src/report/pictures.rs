@@ -1,4 +1,4 @@
-//! What a task hands to a report: matrices, images, points, histograms.
+//! The pictures of a task in a report: matrices, images, points, histograms.
 
 use std::fmt::Write;
 
@@ -7,10 +7,10 @@ use updraft_run::{Picture, Tile};
 
 use super::plot::{bars, escape, scatter};
 
-/// A confusion matrix of more classes has no numbers in its cells.
+/// A confusion matrix with more classes has no numbers in its cells.
 const MOST_NUMBERS: usize = 20;
 
-/// The pictures of a run, each a figure.
+/// The pictures of a run, one figure each.
 pub(super) fn pictures(pictures: &[Picture]) -> Result<String> {
     let mut body = String::new();
     for picture in pictures {
@@ -33,8 +33,7 @@ pub(super) fn pictures(pictures: &[Picture]) -> Result<String> {
     Ok(body)
 }
 
-/// Rows are true classes, columns predicted ones; a cell is the darker the larger its share of the
-/// row.
+/// Rows are true classes, columns predicted ones; darker cells have a larger fraction of the row.
 fn confusion(title: Option<&str>, classes: &[String], counts: &[Vec<u64>]) -> String {
     let title = escape(title.unwrap_or("Confusion matrix of the test samples"));
     let mut table = format!(

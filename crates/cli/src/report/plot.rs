@@ -17,14 +17,14 @@ pub(crate) struct Curve {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// How the horizontal axis counts.
+/// The unit of the horizontal axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scale {
     Linear,
     Logarithmic,
 }
 
-/// Colors that stay apart for people who see few of them (Okabe and Ito 2008).
+/// A color-blind safe palette (Okabe and Ito 2008).
 const COLORS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -37,13 +37,13 @@ const COLORS: [RGBColor; 6] = [
 /// Width and height of a plot, in pixels; two fit side by side on a wide page.
 const SIZE: (u32, u32) = (620, 240);
 
-/// Numbers beyond have no place on an axis: their differences overflow.
+/// Larger numbers cannot be plotted: their differences overflow.
 const MOST: f64 = 1e100;
 
-/// Bars that a plot is wide enough for.
+/// The largest number of bars in a plot.
 const MOST_BARS: usize = 600;
 
-/// Curves of more points are lines alone.
+/// Curves with more points are drawn without markers.
 const MOST_DOTS: usize = 40;
 
 /// Draws curves with a line of colored names above them; empty without a finite point.
@@ -119,7 +119,7 @@ pub(super) fn bars(title: &str, x_name: &str, bins: [f64; 2], counts: &[u64]) ->
     let [start, width] = bins;
     let most = counts.iter().copied().max().unwrap_or(0) as f64;
     let end = start + width * counts.len() as f64;
-    // A width that a sum with the ends does not show would be drawn without end.
+    // A width that is lost in rounding would make the loop endless.
     let is_shown = width > 1e-9 * start.abs().max(end.abs());
     if most == 0.0 || !(has_place(&(start, end)) && is_shown) || counts.len() > MOST_BARS {
         return Ok(String::new());
@@ -142,7 +142,7 @@ pub(super) fn bars(title: &str, x_name: &str, bins: [f64; 2], counts: &[u64]) ->
 /// A chart whose vertical axis is linear.
 type Chart<'a, X> = ChartContext<'a, SVGBackend<'a>, Cartesian2d<X, RangedCoordf64>>;
 
-/// Draws axes and what `fill` puts between them; an empty name leaves an axis without one.
+/// Draws axes and calls `fill` for the content; an axis with an empty name has no label.
 fn framed<A>(
     svg: &mut String,
     title: &str,
@@ -218,8 +218,8 @@ fn span(values: impl Iterator<Item = f64>) -> Range<f64> {
     low..high
 }
 
-/// Some room on both sides; a single value gets some too, and so do values whose differences are
-/// lost in their size.
+/// Adds a margin on both sides, also for a single value and for values that are equal up to
+/// rounding.
 fn padded(range: Range<f64>) -> Range<f64> {
     let size = range.start.abs().max(range.end.abs());
     let room = match range.end - range.start {

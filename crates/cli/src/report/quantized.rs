@@ -1,4 +1,4 @@
-//! The section of a run's page on its int8 model.
+//! The section on the int8 model in a run's page.
 
 use std::fmt::Write;
 
@@ -18,7 +18,7 @@ pub(super) fn quantized(report: &Value) -> String {
         None => "no noise".to_owned(),
     };
     let number = |value: &Value| value.as_f64().unwrap_or_default();
-    // A file may have been edited: only a number is shown as one.
+    // The file may have been edited: only numbers are shown as numbers.
     let count =
         |value: &Value| if value.is_number() { value.to_string() } else { "–".to_owned() };
     let mut body = format!(
@@ -98,7 +98,7 @@ fn score_name(evaluation: &Value) -> String {
     evaluation["score"].as_str().unwrap_or("score").replace('_', " ")
 }
 
-/// A mean score as it is shown.
+/// Formats a mean score.
 fn scored(evaluation: &Value, score: &Value) -> String {
     match (score.as_f64(), evaluation["is_share"].as_bool()) {
         (Some(share), Some(true)) => format!("{:.2} %", 100.0 * share),
@@ -107,7 +107,7 @@ fn scored(evaluation: &Value, score: &Value) -> String {
     }
 }
 
-/// How well each method of finding ranges does, where they were compared.
+/// The results of each calibration method, if they were compared.
 fn methods(report: &Value) -> String {
     let methods = report["methods"].as_array().map_or(&[][..], Vec::as_slice);
     if methods.is_empty() {

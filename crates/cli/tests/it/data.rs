@@ -62,7 +62,7 @@ fn every_way_of_keeping_images_trains_the_same_model_and_a_damaged_file_is_told(
     for cache in ["{kind='memory',budget_mib=1}", "{kind='file',folder='kept'}", "{kind='none'}"] {
         let (lines, told) = trained(cache);
         assert_eq!(lines, whole, "{cache}");
-        assert!(!told.contains("made anew"), "{told}");
+        assert!(!told.contains("rebuilt"), "{told}");
     }
     let ahead = succeed(dir.path(), &small(&config, &["train.transfer=ahead"]));
     assert_eq!(metrics(&dir.path().join(ahead.run_folder())), whole, "moved ahead");
@@ -73,7 +73,7 @@ fn every_way_of_keeping_images_trains_the_same_model_and_a_damaged_file_is_told(
     fs::write(&kept, bytes).expect("written");
     let (lines, told) = trained("{kind='file',folder='kept'}");
     assert_eq!(lines, whole);
-    assert!(told.contains("training images made anew"), "{told}");
+    assert!(told.contains("training images rebuilt"), "{told}");
     assert!(told.contains("does not fit its checksum"), "{told}");
 }
 
@@ -223,7 +223,7 @@ fn an_archive_is_inflated_into_the_folder_that_the_config_names() {
     fs::write(&found[0], &bytes[1..]).expect("written");
     let (again, told) = trained(&["data.inflate_to=inflated"]);
     assert_eq!(again, in_memory);
-    assert!(told.contains("training archive made anew"), "{told}");
+    assert!(told.contains("training archive rebuilt"), "{told}");
 }
 
 #[test]

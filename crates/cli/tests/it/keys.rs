@@ -365,7 +365,7 @@ fn every_key_of_the_table_is_known_and_no_other() {
                 names.iter().any(|name| key == *name || key.starts_with(&format!("{name}.")));
             assert!(is_named, "`{key}` has no row");
         }
-        // A key without a row is known to nobody.
+        // A key without a row is untested.
         for section in ["data", "model", "train", "log"] {
             let unknown = format!("{section}.no_such_key=1");
             let found = error(dir.path(), &config(small.config), &[&unknown]);

@@ -47,7 +47,7 @@ fn a_run_is_put_into_eight_bits_and_its_page_tells_of_it() {
     let page = fs::read_to_string(folder.join("report.html")).expect("a page");
     assert!(page.contains("<h2>In eight bits</h2>") && page.contains("color_stem.conv"));
 
-    // Again, all of it, in the place of the first.
+    // Again, replacing the first.
     succeed(dir.path(), &["quantize", name, "--calibration", "20", "--all-int8"]);
     let bytes = fs::read(folder.join("model.int8")).expect("a model");
     let plan = QuantizedModel::try_from_bytes(&bytes).expect("whole").plan();

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::strategy::{Algorithm, Pass};
 
-/// What a convolution is asked to be.
+/// The shape of a convolution.
 ///
 /// Two dimensions; a one-dimensional convolution has heights of 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,17 +13,17 @@ pub struct ConvShape {
     pub batch: usize,
     /// Input and output channels.
     pub channels: [usize; 2],
-    /// Groups of channels that do not see each other.
+    /// The number of groups.
     pub groups: usize,
     /// Height and width of the input.
     pub input: [usize; 2],
     /// Height and width of the kernel.
     pub kernel: [usize; 2],
-    /// Rows and columns from one window to the next.
+    /// The stride along height and width.
     pub stride: [usize; 2],
     /// Rows of zeros above and below, columns of zeros left and right.
     pub padding: [usize; 2],
-    /// Rows and columns from one kernel entry to the next.
+    /// The dilation along height and width.
     pub dilation: [usize; 2],
 }
 
@@ -63,7 +63,7 @@ pub struct ConvGeometry {
     is_direct: bool,
 }
 
-/// Why numbers describe no convolution or no pooling.
+/// Errors of the shape of a convolution or a pooling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum GeometryError {
@@ -88,14 +88,14 @@ pub enum GeometryError {
         /// What the padded input has.
         padded: usize,
     },
-    /// A window of a pooling holds no number of the input.
+    /// A pooling window contains no input.
     Padding {
         /// The axis: 0 is height, 1 is width, 2 is depth.
         axis: usize,
         /// Which window.
         output: usize,
     },
-    /// An algorithm was asked for that cannot compute the convolution.
+    /// The requested algorithm cannot compute the convolution.
     Algorithm {
         /// Which one.
         algorithm: Algorithm,

@@ -1,4 +1,4 @@
-//! Kernels on bare slices, a folder an algorithm; nothing here knows burn.
+//! Kernels on slices, one folder per algorithm; nothing here depends on burn.
 
 mod bias;
 mod convolution;

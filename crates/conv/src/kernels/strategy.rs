@@ -1,4 +1,4 @@
-//! Which algorithm computes a pass of a convolution, and why.
+//! The choice of the algorithm for a pass of a convolution, with the reason.
 
 use std::fmt;
 
@@ -40,7 +40,7 @@ pub enum Algorithm {
     Winograd,
 }
 
-/// Which algorithm computes a pass, with which instructions, and why.
+/// The algorithm of a pass, with its instruction set and the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Strategy {

@@ -61,8 +61,8 @@ struct Case {
 }
 
 impl Case {
-    /// `None` where the shape is no convolution, or the algorithm does not apply; without one, every
-    /// product is computed in whichever way is chosen.
+    /// `None` where the shape is no convolution, or the algorithm does not apply; without one,
+    /// every product is computed by the chosen algorithm.
     fn new(shape: ConvShape, algorithm: Option<Algorithm>) -> Option<Self> {
         let geometry = ConvGeometry::try_new(shape).ok()?;
         let geometry = match algorithm {

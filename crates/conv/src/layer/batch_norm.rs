@@ -7,8 +7,8 @@ use burn::tensor::{Device, FloatDType, Tensor};
 use crate::kernels::Activation;
 use crate::ops::{LayerPath, Normalizing, normalize, wide};
 
-/// A batch normalization over all axes but the second, in the place of burn's `BatchNorm`: its
-/// record is the same, both ways.
+/// A batch normalization over all axes but the second, replacing burn's `BatchNorm`, with the same
+/// record format.
 ///
 /// `y = (x − mean)/√(variance + ε)·γ + β`, with the batch's statistics while training and the
 /// running ones otherwise. It trains where burn's does: on an autodiff device, unless it is
@@ -29,7 +29,7 @@ pub struct BatchNorm {
     pub running_mean: RunningState<Tensor<1>>,
     /// The running variance, `[channels]`.
     pub running_var: RunningState<Tensor<1>>,
-    /// How far the running statistics move toward each batch's.
+    /// The momentum: the weight of each batch's statistics in the running ones.
     pub momentum: f64,
     /// ε.
     pub epsilon: f64,
@@ -55,7 +55,7 @@ impl From<BatchNorm> for nn::BatchNorm {
 }
 
 impl BatchNorm {
-    /// The layer that burn's config describes.
+    /// Creates the layer from burn's config.
     ///
     /// # Panics
     /// As burn's: if there are no channels, or ε or the momentum is out of range.
@@ -67,7 +67,7 @@ impl BatchNorm {
     /// Normalizes `x`, `[batch, channels, ...]`.
     ///
     /// # Panics
-    /// If the second axis has not as many channels as the layer, `x` is empty, or a
+    /// If the second axis does not have the layer's number of channels, `x` is empty, or a
     /// [forced](Self::with_path) path cannot compute it.
     #[must_use]
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
@@ -90,7 +90,7 @@ impl BatchNorm {
     /// Normalizes, adds `residual`, then activates, in one pass over memory.
     ///
     /// # Panics
-    /// As [`forward`](Self::forward), and if `residual` has not the shape and dtype of `x`.
+    /// As [`forward`](Self::forward), and if `residual` does not have the shape and dtype of `x`.
     #[must_use]
     pub fn forward_residual<const D: usize>(
         &self,
@@ -102,16 +102,15 @@ impl BatchNorm {
         self.normalize(x, Some(residual), activation)
     }
 
-    /// What computes the layer where its parameters are, in f32.
+    /// Which implementation computes the layer in f32 on its parameters' device.
     #[must_use]
     pub fn path(&self) -> LayerPath {
         self.forced.unwrap_or_else(|| LayerPath::of(&self.gamma.device()))
     }
 
-    /// The same layer, computed in one way only.
+    /// The same layer with a forced implementation.
     ///
-    /// Its [`forward`](Self::forward) panics where the device or the processor has no such
-    /// kernels.
+    /// Its [`forward`](Self::forward) panics if the device or the processor does not support it.
     #[must_use]
     pub fn with_path(self, path: LayerPath) -> Self {
         Self { forced: Some(path), ..self }
@@ -150,7 +149,7 @@ impl BatchNorm {
         output.cast(dtype)
     }
 
-    /// Moves a running statistic a step of `momentum` toward the batch's.
+    /// Updates a running statistic with the batch's, by `momentum`.
     fn follow(&self, state: &RunningState<Tensor<1>>, batch: Tensor<1>) {
         let running = state.value_sync().to_device(&batch.device());
         let batch = batch.detach().cast(running.dtype());

@@ -7,7 +7,7 @@ use super::{BatchNorm, Conv2d};
 use crate::kernels::Activation;
 use crate::ops::LayerPath;
 
-/// `activation(norm(conv(x)) + residual)`, with the residual left out where there is none.
+/// `activation(norm(conv(x)) + residual)`, without the residual if there is none.
 ///
 /// The addition and the activation are part of the normalization's pass over memory. Its record
 /// is that of a struct with burn's layers `conv` and `norm`.
@@ -64,13 +64,13 @@ impl ConvNormActivation {
         self.norm.forward_residual(self.conv.forward(x), residual, self.activation)
     }
 
-    /// What computes the block where its parameters are, in f32.
+    /// Which implementation computes the block in f32 on its parameters' device.
     #[must_use]
     pub fn path(&self) -> LayerPath {
         self.conv.path()
     }
 
-    /// The same block, computed in one way only, as [`Conv2d::with_path`] has it.
+    /// The same block with a forced implementation, as with [`Conv2d::with_path`].
     #[must_use]
     pub fn with_path(self, path: LayerPath) -> Self {
         let Self { conv, norm, activation } = self;

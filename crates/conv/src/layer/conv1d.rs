@@ -10,20 +10,20 @@ use super::{observe, padding};
 use crate::kernels::Activation;
 use crate::ops::{Convolving, LayerPath, convolve};
 
-/// A convolution of sequences, in the place of burn's `Conv1d`: its record is the same, both ways.
+/// A convolution of sequences, replacing burn's `Conv1d`, with the same record format.
 #[derive(Module, Debug)]
 pub struct Conv1d {
     /// `[out_channels, in_channels / groups, kernel]`.
     pub weight: Param<Tensor<3>>,
     /// `[out_channels]`.
     pub bias: Option<Param<Tensor<1>>>,
-    /// Steps from one window to the next.
+    /// The stride.
     pub stride: usize,
     /// Length of the kernel.
     pub kernel_size: usize,
-    /// Steps from one kernel entry to the next.
+    /// The dilation.
     pub dilation: usize,
-    /// Groups of channels that do not see each other.
+    /// The number of groups.
     pub groups: usize,
     /// Zeros before and after the sequence.
     #[module(skip)]
@@ -47,7 +47,7 @@ impl From<Conv1d> for conv::Conv1d {
 }
 
 impl Conv1d {
-    /// The layer that burn's config describes.
+    /// Creates the layer from burn's config.
     ///
     /// # Panics
     /// If the groups do not divide the channels.
@@ -82,16 +82,15 @@ impl Conv1d {
         y.reshape([batch, outputs, length])
     }
 
-    /// What computes the layer where its parameters are, in f32.
+    /// Which implementation computes the layer in f32 on its parameters' device.
     #[must_use]
     pub fn path(&self) -> LayerPath {
         self.forced.unwrap_or_else(|| LayerPath::of(&self.weight.device()))
     }
 
-    /// The same layer, computed in one way only.
+    /// The same layer with a forced implementation.
     ///
-    /// Its [`forward`](Self::forward) panics where the device or the processor has no such
-    /// kernels.
+    /// Its [`forward`](Self::forward) panics if the device or the processor does not support it.
     #[must_use]
     pub fn with_path(self, path: LayerPath) -> Self {
         Self { forced: Some(path), ..self }

@@ -10,7 +10,7 @@ use super::{observe, padding};
 use crate::kernels::Activation;
 use crate::ops::{Convolving, LayerPath, convolve};
 
-/// A convolution of images, in the place of burn's `Conv2d`: its record is the same, both ways.
+/// A convolution of images, replacing burn's `Conv2d`, with the same record format.
 ///
 /// # Example
 /// ```
@@ -31,13 +31,13 @@ pub struct Conv2d {
     pub weight: Param<Tensor<4>>,
     /// `[out_channels]`.
     pub bias: Option<Param<Tensor<1>>>,
-    /// Rows and columns from one window to the next.
+    /// The stride along height and width.
     pub stride: [usize; 2],
     /// Height and width of the kernel.
     pub kernel_size: [usize; 2],
-    /// Rows and columns from one kernel entry to the next.
+    /// The dilation along height and width.
     pub dilation: [usize; 2],
-    /// Groups of channels that do not see each other.
+    /// The number of groups.
     pub groups: usize,
     /// Zeros around the image.
     #[module(skip)]
@@ -61,7 +61,7 @@ impl From<Conv2d> for conv::Conv2d {
 }
 
 impl Conv2d {
-    /// The layer that burn's config describes.
+    /// Creates the layer from burn's config.
     ///
     /// # Panics
     /// If the groups do not divide the channels.
@@ -95,16 +95,15 @@ impl Conv2d {
         convolve(x, weight, bias, by)
     }
 
-    /// What computes the layer where its parameters are, in f32.
+    /// Which implementation computes the layer in f32 on its parameters' device.
     #[must_use]
     pub fn path(&self) -> LayerPath {
         self.forced.unwrap_or_else(|| LayerPath::of(&self.weight.device()))
     }
 
-    /// The same layer, computed in one way only.
+    /// The same layer with a forced implementation.
     ///
-    /// Its [`forward`](Self::forward) panics where the device or the processor has no such
-    /// kernels.
+    /// Its [`forward`](Self::forward) panics if the device or the processor does not support it.
     #[must_use]
     pub fn with_path(self, path: LayerPath) -> Self {
         Self { forced: Some(path), ..self }

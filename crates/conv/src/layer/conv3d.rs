@@ -10,7 +10,7 @@ use super::padding;
 use crate::kernels::Activation;
 use crate::ops::{LayerPath, convolve_3d};
 
-/// A convolution of volumes, in the place of burn's `Conv3d`: its record is the same, both ways.
+/// A convolution of volumes, replacing burn's `Conv3d`, with the same record format.
 ///
 /// # Example
 /// ```
@@ -31,13 +31,13 @@ pub struct Conv3d {
     pub weight: Param<Tensor<5>>,
     /// `[out_channels]`.
     pub bias: Option<Param<Tensor<1>>>,
-    /// From one window to the next.
+    /// The stride.
     pub stride: [usize; 3],
     /// Depth, height and width of the kernel.
     pub kernel_size: [usize; 3],
-    /// From one kernel entry to the next.
+    /// The dilation.
     pub dilation: [usize; 3],
-    /// Groups of channels that do not see each other.
+    /// The number of groups.
     pub groups: usize,
     /// Zeros around the volume.
     #[module(skip)]
@@ -61,7 +61,7 @@ impl From<Conv3d> for conv::Conv3d {
 }
 
 impl Conv3d {
-    /// The layer that burn's config describes.
+    /// Creates the layer from burn's config.
     ///
     /// # Panics
     /// As burn's: if the groups do not divide the channels, or `Same` padding meets an even kernel.
@@ -93,16 +93,15 @@ impl Conv3d {
         convolve_3d(x, weight, bias, options, activation, self.forced)
     }
 
-    /// What computes the layer where its parameters are, in f32.
+    /// Which implementation computes the layer in f32 on its parameters' device.
     #[must_use]
     pub fn path(&self) -> LayerPath {
         self.forced.unwrap_or_else(|| LayerPath::of(&self.weight.device()))
     }
 
-    /// The same layer, computed in one way only.
+    /// The same layer with a forced implementation.
     ///
-    /// Its [`forward`](Self::forward) panics where the device or the processor has no such
-    /// kernels.
+    /// Its [`forward`](Self::forward) panics if the device or the processor does not support it.
     #[must_use]
     pub fn with_path(self, path: LayerPath) -> Self {
         Self { forced: Some(path), ..self }

@@ -7,25 +7,25 @@ use burn::tensor::{Device, Tensor};
 
 use crate::ops::{LayerPath, transpose_convolve_2d};
 
-/// A transposed convolution of images, in the place of burn's `ConvTranspose2d`: its record is the
-/// same, both ways.
+/// A transposed convolution of images, replacing burn's `ConvTranspose2d`, with the same record
+/// format.
 #[derive(Module, Debug)]
 pub struct ConvTranspose2d {
     /// `[in_channels, out_channels / groups, kernel_height, kernel_width]`.
     pub weight: Param<Tensor<4>>,
     /// `[out_channels]`.
     pub bias: Option<Param<Tensor<1>>>,
-    /// Between the results of neighboring inputs.
+    /// The stride.
     pub stride: [usize; 2],
     /// Sides of the kernel.
     pub kernel_size: [usize; 2],
-    /// From one kernel entry to the next.
+    /// The dilation.
     pub dilation: [usize; 2],
-    /// Groups of channels that do not see each other.
+    /// The number of groups.
     pub groups: usize,
-    /// What is cut off on both sides of an axis.
+    /// The padding that is removed from both sides of an axis.
     pub padding: [usize; 2],
-    /// What is added behind an axis.
+    /// The output padding at the end of an axis.
     pub padding_out: [usize; 2],
     /// Input and output channels.
     pub channels: [usize; 2],
@@ -80,7 +80,7 @@ impl From<ConvTranspose2d> for conv::ConvTranspose2d {
 }
 
 impl ConvTranspose2d {
-    /// The layer that burn's config describes.
+    /// Creates the layer from burn's config.
     ///
     /// # Panics
     /// As burn's: if the groups do not divide the channels.
@@ -102,16 +102,15 @@ impl ConvTranspose2d {
         transpose_convolve_2d(x, weight, bias, options, self.forced)
     }
 
-    /// What computes the layer where its parameters are, in f32.
+    /// Which implementation computes the layer in f32 on its parameters' device.
     #[must_use]
     pub fn path(&self) -> LayerPath {
         self.forced.unwrap_or_else(|| LayerPath::of(&self.weight.device()))
     }
 
-    /// The same layer, computed in one way only.
+    /// The same layer with a forced implementation.
     ///
-    /// Its [`forward`](Self::forward) panics where the device or the processor has no such
-    /// kernels.
+    /// Its [`forward`](Self::forward) panics if the device or the processor does not support it.
     #[must_use]
     pub fn with_path(self, path: LayerPath) -> Self {
         Self { forced: Some(path), ..self }

@@ -7,25 +7,25 @@ use burn::tensor::{Device, Tensor};
 
 use crate::ops::{LayerPath, transpose_convolve_3d};
 
-/// A transposed convolution of volumes, in the place of burn's `ConvTranspose3d`: its record is the
-/// same, both ways.
+/// A transposed convolution of volumes, replacing burn's `ConvTranspose3d`, with the same record
+/// format.
 #[derive(Module, Debug)]
 pub struct ConvTranspose3d {
     /// `[in_channels, out_channels / groups, kernel_depth, kernel_height, kernel_width]`.
     pub weight: Param<Tensor<5>>,
     /// `[out_channels]`.
     pub bias: Option<Param<Tensor<1>>>,
-    /// Between the results of neighboring inputs.
+    /// The stride.
     pub stride: [usize; 3],
     /// Sides of the kernel.
     pub kernel_size: [usize; 3],
-    /// From one kernel entry to the next.
+    /// The dilation.
     pub dilation: [usize; 3],
-    /// Groups of channels that do not see each other.
+    /// The number of groups.
     pub groups: usize,
-    /// What is cut off on both sides of an axis.
+    /// The padding that is removed from both sides of an axis.
     pub padding: [usize; 3],
-    /// What is added behind an axis.
+    /// The output padding at the end of an axis.
     pub padding_out: [usize; 3],
     /// Input and output channels.
     pub channels: [usize; 2],
@@ -80,7 +80,7 @@ impl From<ConvTranspose3d> for conv::ConvTranspose3d {
 }
 
 impl ConvTranspose3d {
-    /// The layer that burn's config describes.
+    /// Creates the layer from burn's config.
     ///
     /// # Panics
     /// As burn's: if the groups do not divide the channels.
@@ -102,16 +102,15 @@ impl ConvTranspose3d {
         transpose_convolve_3d(x, weight, bias, options, self.forced)
     }
 
-    /// What computes the layer where its parameters are, in f32.
+    /// Which implementation computes the layer in f32 on its parameters' device.
     #[must_use]
     pub fn path(&self) -> LayerPath {
         self.forced.unwrap_or_else(|| LayerPath::of(&self.weight.device()))
     }
 
-    /// The same layer, computed in one way only.
+    /// The same layer with a forced implementation.
     ///
-    /// Its [`forward`](Self::forward) panics where the device or the processor has no such
-    /// kernels.
+    /// Its [`forward`](Self::forward) panics if the device or the processor does not support it.
     #[must_use]
     pub fn with_path(self, path: LayerPath) -> Self {
         Self { forced: Some(path), ..self }

@@ -7,7 +7,8 @@ use burn::tensor::{Device, Tensor, assert_shape};
 use crate::kernels::Activation;
 use crate::ops::{LayerPath, group_norm_by};
 
-/// A normalization of groups of channels of each sample by their own statistics, in the place of burn's `GroupNorm`: its record is the same, both ways.
+/// A normalization of groups of channels of each sample by their own statistics, replacing burn's
+/// `GroupNorm`, with the same record format.
 ///
 /// Statistics and arithmetic are in at least f32; the result has the input's dtype.
 #[derive(Module, Debug)]
@@ -43,7 +44,7 @@ impl From<GroupNorm> for nn::GroupNorm {
 }
 
 impl GroupNorm {
-    /// The layer that burn's config describes.
+    /// Creates the layer from burn's config.
     ///
     /// # Panics
     /// As burn's: if the groups do not divide the channels.
@@ -55,8 +56,8 @@ impl GroupNorm {
     /// Normalizes `x`, `[batch, channels, ...]`.
     ///
     /// # Panics
-    /// If the second axis has not as many channels as the layer, a channel has no numbers, or a
-    /// [forced](Self::with_path) path cannot compute it.
+    /// If the second axis does not have the layer's number of channels, a channel has no numbers,
+    /// or a [forced](Self::with_path) path cannot compute it.
     #[must_use]
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
         self.forward_activated(x, Activation::Identity)
@@ -85,14 +86,14 @@ impl GroupNorm {
         group_norm_by(x, [gamma, beta], self.num_groups, self.epsilon, activation, self.forced)
     }
 
-    /// What computes the layer on a device, in f32.
+    /// Which implementation computes the layer in f32 on a device.
     #[must_use]
     pub fn path(&self, device: &Device) -> LayerPath {
         self.forced.unwrap_or_else(|| LayerPath::of(device))
     }
 
-    /// The same layer, computed in one way only, as
-    /// [`Conv2d::with_path`](crate::Conv2d::with_path) has it.
+    /// The same layer with a forced implementation, as with
+    /// [`Conv2d::with_path`](crate::Conv2d::with_path).
     #[must_use]
     pub fn with_path(self, path: LayerPath) -> Self {
         Self { forced: Some(path), ..self }

@@ -7,7 +7,8 @@ use burn::tensor::{Device, Tensor, assert_shape};
 use crate::kernels::Activation;
 use crate::ops::{LayerPath, group_norm_by};
 
-/// A normalization of each channel of each sample by its own statistics, in the place of burn's `InstanceNorm`: its record is the same, both ways.
+/// A normalization of each channel of each sample by its own statistics, replacing burn's
+/// `InstanceNorm`, with the same record format.
 ///
 /// Statistics and arithmetic are in at least f32; the result has the input's dtype.
 #[derive(Module, Debug)]
@@ -41,7 +42,7 @@ impl From<InstanceNorm> for nn::InstanceNorm {
 }
 
 impl InstanceNorm {
-    /// The layer that burn's config describes.
+    /// Creates the layer from burn's config.
     ///
     /// # Panics
     /// As burn's.
@@ -53,8 +54,8 @@ impl InstanceNorm {
     /// Normalizes `x`, `[batch, channels, ...]`.
     ///
     /// # Panics
-    /// If the second axis has not as many channels as the layer, a channel has no numbers, or a
-    /// [forced](Self::with_path) path cannot compute it.
+    /// If the second axis does not have the layer's number of channels, a channel has no numbers,
+    /// or a [forced](Self::with_path) path cannot compute it.
     #[must_use]
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
         self.forward_activated(x, Activation::Identity)
@@ -83,14 +84,14 @@ impl InstanceNorm {
         group_norm_by(x, [gamma, beta], self.num_channels, self.epsilon, activation, self.forced)
     }
 
-    /// What computes the layer on a device, in f32.
+    /// Which implementation computes the layer in f32 on a device.
     #[must_use]
     pub fn path(&self, device: &Device) -> LayerPath {
         self.forced.unwrap_or_else(|| LayerPath::of(device))
     }
 
-    /// The same layer, computed in one way only, as
-    /// [`Conv2d::with_path`](crate::Conv2d::with_path) has it.
+    /// The same layer with a forced implementation, as with
+    /// [`Conv2d::with_path`](crate::Conv2d::with_path).
     #[must_use]
     pub fn with_path(self, path: LayerPath) -> Self {
         Self { forced: Some(path), ..self }

@@ -1,4 +1,4 @@
-//! Which convolutions a forward pass computes.
+//! Recording the convolutions of a forward pass.
 
 use std::cell::RefCell;
 
@@ -21,9 +21,8 @@ thread_local! {
     static OBSERVED: RefCell<Option<Vec<ObservedConvolution>>> = const { RefCell::new(None) };
 }
 
-/// Runs something and returns the convolutions that the layers of this crate computed on this
-/// thread meanwhile, in their order; those with other padding on one side than on the other are
-/// computed by burn and left out.
+/// Runs a closure and returns the convolutions that the layers of this crate computed on this
+/// thread, in order; those with asymmetric padding are computed by burn and omitted.
 pub fn observe_convolutions<T>(run: impl FnOnce() -> T) -> (T, Vec<ObservedConvolution>) {
     let outer = OBSERVED.replace(Some(Vec::new()));
     let result = run();
@@ -31,7 +30,8 @@ pub fn observe_convolutions<T>(run: impl FnOnce() -> T) -> (T, Vec<ObservedConvo
     (result, observed)
 }
 
-/// Notes a convolution of `x`, `[batch, channels, height, width]`, inside [`observe_convolutions`].
+/// Records a convolution of `x`, `[batch, channels, height, width]`, inside
+/// [`observe_convolutions`].
 pub(super) fn note(weight: ParamId, x: [usize; 4], kernel: [usize; 4], options: &ConvOptions<2>) {
     OBSERVED.with_borrow_mut(|observed| {
         let Some(observed) = observed else { return };

@@ -1,10 +1,10 @@
-//! How many zeros burn's padding configurations put before and after each axis.
+//! The padding before and after each axis for burn's padding configurations.
 
 use burn::nn::{PaddingConfig1d, PaddingConfig2d, PaddingConfig3d};
 
 /// Before and after an axis that keeps its size at stride 1; an odd one goes after.
 ///
-/// As burn, it takes no notice of a dilation.
+/// Like burn, it ignores the dilation.
 fn same(input: usize, kernel: usize, stride: usize) -> (usize, usize) {
     let outputs = input.div_ceil(stride);
     let all = (outputs.saturating_sub(1) * stride + kernel).saturating_sub(input);

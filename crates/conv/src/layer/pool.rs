@@ -8,11 +8,10 @@ use super::padding;
 use crate::kernels::Divisor;
 use crate::ops::{LayerPath, Window, adaptive_average_pool, average_pool, max_pool};
 
-/// The maximum of each window, in the place of burn's `MaxPool2d`.
+/// The maximum of each window, replacing burn's `MaxPool2d`.
 ///
-/// On flex it runs our kernels, in f32: bf16 and f16 are computed in f32. f64, padding that
-/// differs between two sides, `ceil_mode`, and every other backend take burn's own operation,
-/// with the same result.
+/// On flex it runs our kernels, in f32: bf16 and f16 are computed in f32. f64, asymmetric padding,
+/// `ceil_mode`, and every other backend use burn's own operation, with the same result.
 #[derive(Module, Debug)]
 pub struct MaxPool2d {
     #[module(skip)]
@@ -22,7 +21,7 @@ pub struct MaxPool2d {
 }
 
 impl MaxPool2d {
-    /// The layer that burn's config describes.
+    /// Creates the layer from burn's config.
     #[must_use]
     pub const fn new(config: MaxPool2dConfig) -> Self {
         Self { config, forced: None }
@@ -42,21 +41,21 @@ impl MaxPool2d {
         max_pool(x, window, self.forced)
     }
 
-    /// What computes the layer on a device, in f32.
+    /// Which implementation computes the layer in f32 on a device.
     #[must_use]
     pub fn path(&self, device: &Device) -> LayerPath {
         self.forced.unwrap_or_else(|| LayerPath::of(device))
     }
 
-    /// The same layer, computed in one way only, as
-    /// [`Conv2d::with_path`](crate::Conv2d::with_path) has it.
+    /// The same layer with a forced implementation, as with
+    /// [`Conv2d::with_path`](crate::Conv2d::with_path).
     #[must_use]
     pub fn with_path(self, path: LayerPath) -> Self {
         Self { forced: Some(path), ..self }
     }
 }
 
-/// The average of each window, in the place of burn's `AvgPool2d`; computed as [`MaxPool2d`] is.
+/// The average of each window, replacing burn's `AvgPool2d`; computed as [`MaxPool2d`] is.
 #[derive(Module, Debug)]
 pub struct AvgPool2d {
     #[module(skip)]
@@ -66,7 +65,7 @@ pub struct AvgPool2d {
 }
 
 impl AvgPool2d {
-    /// The layer that burn's config describes.
+    /// Creates the layer from burn's config.
     #[must_use]
     pub const fn new(config: AvgPool2dConfig) -> Self {
         Self { config, forced: None }
@@ -92,21 +91,21 @@ impl AvgPool2d {
         average_pool(x, window, divisor, self.forced)
     }
 
-    /// What computes the layer on a device, in f32.
+    /// Which implementation computes the layer in f32 on a device.
     #[must_use]
     pub fn path(&self, device: &Device) -> LayerPath {
         self.forced.unwrap_or_else(|| LayerPath::of(device))
     }
 
-    /// The same layer, computed in one way only, as
-    /// [`Conv2d::with_path`](crate::Conv2d::with_path) has it.
+    /// The same layer with a forced implementation, as with
+    /// [`Conv2d::with_path`](crate::Conv2d::with_path).
     #[must_use]
     pub fn with_path(self, path: LayerPath) -> Self {
         Self { forced: Some(path), ..self }
     }
 }
 
-/// As many averages as asked for, in the place of burn's `AdaptiveAvgPool2d`; computed as
+/// A fixed number of averages per axis, replacing burn's `AdaptiveAvgPool2d`; computed as
 /// [`MaxPool2d`] is.
 #[derive(Module, Debug)]
 pub struct AdaptiveAvgPool2d {
@@ -117,7 +116,7 @@ pub struct AdaptiveAvgPool2d {
 }
 
 impl AdaptiveAvgPool2d {
-    /// The layer that burn's config describes.
+    /// Creates the layer from burn's config.
     #[must_use]
     pub const fn new(config: AdaptiveAvgPool2dConfig) -> Self {
         Self { config, forced: None }
@@ -132,14 +131,14 @@ impl AdaptiveAvgPool2d {
         adaptive_average_pool(x, self.config.output_size, self.forced)
     }
 
-    /// What computes the layer on a device, in f32.
+    /// Which implementation computes the layer in f32 on a device.
     #[must_use]
     pub fn path(&self, device: &Device) -> LayerPath {
         self.forced.unwrap_or_else(|| LayerPath::of(device))
     }
 
-    /// The same layer, computed in one way only, as
-    /// [`Conv2d::with_path`](crate::Conv2d::with_path) has it.
+    /// The same layer with a forced implementation, as with
+    /// [`Conv2d::with_path`](crate::Conv2d::with_path).
     #[must_use]
     pub fn with_path(self, path: LayerPath) -> Self {
         Self { forced: Some(path), ..self }

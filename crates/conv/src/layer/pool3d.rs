@@ -14,21 +14,21 @@ use crate::ops::{LayerPath, Window3d, pool_3d};
 pub struct MaxPool3dConfig {
     /// Size of a window: depth, height and width.
     pub kernel_size: [usize; 3],
-    /// From one window to the next; the window's size is usual.
+    /// The stride; the window's size is usual.
     #[config(default = "kernel_size")]
     pub strides: [usize; 3],
-    /// What lies around the volume, and counts to no maximum.
+    /// The padding, which is ignored by the maximum.
     #[config(default = "PaddingConfig3d::Valid")]
     pub padding: PaddingConfig3d,
-    /// From one number of a window to the next.
+    /// The dilation.
     #[config(default = "[1, 1, 1]")]
     pub dilation: [usize; 3],
 }
 
 /// The maximum of each window of a volume.
 ///
-/// On flex it runs our kernels, in f32: bf16 and f16 are computed in f32. f64 and every other backend
-/// take burn's own operations on images, with the same result.
+/// On flex it runs our kernels, in f32: bf16 and f16 are computed in f32. f64 and every other
+/// backend use burn's own operations on images, with the same result.
 #[derive(Module, Debug)]
 pub struct MaxPool3d {
     #[module(skip)]
@@ -38,7 +38,7 @@ pub struct MaxPool3d {
 }
 
 impl MaxPool3d {
-    /// The layer that a config describes.
+    /// Creates the layer from a config.
     #[must_use]
     pub const fn new(config: MaxPool3dConfig) -> Self {
         Self { config, forced: None }
@@ -57,32 +57,32 @@ impl MaxPool3d {
         pool_3d(x, Pooling::Max, window, Divisor::Window, self.forced)
     }
 
-    /// What computes the layer on a device, in f32.
+    /// Which implementation computes the layer in f32 on a device.
     #[must_use]
     pub fn path(&self, device: &Device) -> LayerPath {
         self.forced.unwrap_or_else(|| LayerPath::of(device))
     }
 
-    /// The same layer, computed in one way only, as
-    /// [`Conv2d::with_path`](crate::Conv2d::with_path) has it.
+    /// The same layer with a forced implementation, as with
+    /// [`Conv2d::with_path`](crate::Conv2d::with_path).
     #[must_use]
     pub fn with_path(self, path: LayerPath) -> Self {
         Self { forced: Some(path), ..self }
     }
 }
 
-/// What an [`AvgPool3d`] is.
+/// The configuration of an [`AvgPool3d`].
 #[derive(Config, Debug)]
 pub struct AvgPool3dConfig {
     /// Size of a window: depth, height and width.
     pub kernel_size: [usize; 3],
-    /// From one window to the next; the window's size is usual.
+    /// The stride; the window's size is usual.
     #[config(default = "kernel_size")]
     pub strides: [usize; 3],
-    /// What lies around the volume, and adds nothing.
+    /// The padding, which adds zeros.
     #[config(default = "PaddingConfig3d::Valid")]
     pub padding: PaddingConfig3d,
-    /// Whether a sum is divided by the window's size also where that reaches into the padding.
+    /// Whether padding counts in the divisor of the average.
     #[config(default = "true")]
     pub count_include_pad: bool,
 }
@@ -97,7 +97,7 @@ pub struct AvgPool3d {
 }
 
 impl AvgPool3d {
-    /// The layer that a config describes.
+    /// Creates the layer from a config.
     #[must_use]
     pub const fn new(config: AvgPool3dConfig) -> Self {
         Self { config, forced: None }
@@ -117,14 +117,14 @@ impl AvgPool3d {
         pool_3d(x, Pooling::Average, window, divisor, self.forced)
     }
 
-    /// What computes the layer on a device, in f32.
+    /// Which implementation computes the layer in f32 on a device.
     #[must_use]
     pub fn path(&self, device: &Device) -> LayerPath {
         self.forced.unwrap_or_else(|| LayerPath::of(device))
     }
 
-    /// The same layer, computed in one way only, as
-    /// [`Conv2d::with_path`](crate::Conv2d::with_path) has it.
+    /// The same layer with a forced implementation, as with
+    /// [`Conv2d::with_path`](crate::Conv2d::with_path).
     #[must_use]
     pub fn with_path(self, path: LayerPath) -> Self {
         Self { forced: Some(path), ..self }

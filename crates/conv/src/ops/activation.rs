@@ -9,7 +9,7 @@ use crate::kernels::Activation;
 /// Applies an activation to every number.
 ///
 /// On flex it runs our kernels on several threads, in f32: bf16 and f16 are computed in f32 and
-/// rounded once. f64, and every other backend, take burn's own operations, with the same result.
+/// rounded once. f64, and every other backend, use burn's own operations, with the same result.
 pub fn activate<const D: usize>(x: Tensor<D>, activation: Activation) -> Tensor<D> {
     activate_by(x, activation, None)
 }

@@ -10,9 +10,8 @@ use crate::kernels::Activation;
 
 /// Convolves images: a cross-correlation, as burn's and `PyTorch`'s `conv2d`.
 ///
-/// On flex it runs our kernels, in f32: bf16 and f16 are computed in f32 and rounded once.
-/// f64, padding that differs between two sides, and every other backend take burn's own
-/// operation, with the same result.
+/// On flex it runs our kernels, in f32: bf16 and f16 are computed in f32 and rounded once. f64,
+/// asymmetric padding, and every other backend use burn's own operation, with the same result.
 ///
 /// # Shapes
 /// - `x`: `[batch, in_channels, height, width]`
@@ -22,8 +21,8 @@ use crate::kernels::Activation;
 ///   `out = ⌊(in + 2·padding − dilation·(kernel − 1) − 1)/stride⌋ + 1`
 ///
 /// # Panics
-/// If the shapes do not fit each other, a stride or dilation is 0, or the kernel is larger than
-/// the padded input.
+/// If the shapes do not match, a stride or dilation is 0, or the kernel is larger than the padded
+/// input.
 pub fn conv2d(
     x: Tensor<4>,
     weight: Tensor<4>,

@@ -278,7 +278,7 @@ pub(super) fn result(len: usize, piece: usize, fill: impl FnOnce(Fresh<'_>)) -> 
     fresh(memory::take(len), len, piece, fill)
 }
 
-/// The tensor, its numbers in order and held by nobody here but the result.
+/// The tensor, its numbers in order and owned only by the result.
 pub(super) fn contiguous(tensor: FlexTensor) -> FlexTensor {
     tensor.to_contiguous()
 }

@@ -63,7 +63,7 @@ impl Kept {
     }
 }
 
-/// Keeps the memory of tensors that nobody else holds.
+/// Keeps the memory of tensors without other owners.
 pub(super) fn keep<const N: usize>(tensors: [FlexTensor; N]) {
     for tensor in tensors {
         let data = tensor.data_arc();
@@ -83,20 +83,20 @@ pub(super) fn take(len: usize) -> Vec<f32> {
     locked(|kept| kept.take(len)).unwrap_or_default()
 }
 
-/// Gives back the memory that operations keep for the next ones.
+/// Releases the memory that operations keep for reuse.
 ///
 /// Results of operations on flex are written into memory of tensors that earlier ones consumed, at
 /// most as much as [`set_memory_capacity`] allows. Nothing has to be released for correctness; a
-/// program that has finished training and goes on to something else may want the memory.
+/// program that has finished training may want the memory for something else.
 pub fn release_memory() {
     locked(|kept| *kept = Kept { capacity: kept.capacity, ..Kept::new() });
 }
 
-/// Sets how many bytes operations on flex keep for the next ones in this process, 1 GiB if nothing
-/// is set; 0 keeps none. What is kept beyond it is given back at once.
+/// Sets how many bytes operations on flex keep for reuse in this process, 1 GiB by default; 0 keeps
+/// none. Memory beyond it is released at once.
 ///
-/// Results do not depend on it. A training step takes longer where what it makes anew is more than
-/// this: the system clears such memory every time.
+/// Results do not depend on it. A training step is slower if it allocates more than this, because
+/// the system clears such memory every time.
 pub fn set_memory_capacity(bytes: usize) {
     locked(|kept| {
         kept.capacity = bytes / size_of::<f32>();
@@ -104,7 +104,7 @@ pub fn set_memory_capacity(bytes: usize) {
     });
 }
 
-/// Bytes that operations on flex keep for the next ones at present.
+/// The bytes that operations on flex currently keep for reuse.
 #[must_use]
 pub fn kept_memory() -> usize {
     locked(|kept| kept.numbers * size_of::<f32>())

@@ -6,7 +6,7 @@ use super::path::LayerPath;
 use super::plain;
 use crate::kernels::Activation;
 
-/// What [`batch_norm_train`] returns.
+/// The result of [`batch_norm_train`].
 #[derive(Debug, Clone)]
 pub struct BatchNormOutput<const D: usize> {
     /// The normalized, activated tensor.
@@ -28,7 +28,7 @@ pub struct BatchNormOutput<const D: usize> {
 /// - `gamma`, `beta`: `[channels]`
 ///
 /// # Panics
-/// If the shapes do not fit each other, or `x` is empty.
+/// If the shapes do not match, or `x` is empty.
 pub fn batch_norm_train<const D: usize>(
     x: Tensor<D>,
     gamma: Tensor<1>,
@@ -70,7 +70,7 @@ pub(crate) struct Normalizing<const D: usize> {
 /// All tensors are of one dtype, f32 on our kernels.
 ///
 /// # Panics
-/// If the shapes do not fit each other, or `x` is empty.
+/// If the shapes do not match, or `x` is empty.
 pub(crate) fn normalize<const D: usize>(
     x: Tensor<D>,
     by: Normalizing<D>,

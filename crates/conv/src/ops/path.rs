@@ -1,4 +1,4 @@
-//! What computes a layer: our kernels, or burn's own operations.
+//! The implementation of a layer: our kernels, or burn's own operations.
 
 use std::fmt;
 

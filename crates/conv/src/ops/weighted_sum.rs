@@ -5,7 +5,7 @@ use burn::tensor::{Tensor, assert_shape};
 /// `Σ_k weights[k]·tensors[k]`, with the gradients of tensors and weights.
 ///
 /// On flex two or three tensors are summed by our kernels on several threads, in f32; another
-/// number of them, every other dtype and every other backend take burn's own operations, with the
+/// number of them, every other dtype and every other backend use burn's own operations, with the
 /// same result.
 ///
 /// # Shapes

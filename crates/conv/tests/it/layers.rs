@@ -341,7 +341,7 @@ fn the_convolutions_of_a_forward_pass_are_observed_in_their_order() {
         [(line.weight.id, ConvShape::new(1, [2, 3], [1, 9], [1, 5])), (conv.weight.id, shape)];
     let observed: Vec<_> = observed.iter().map(|seen| (seen.weight, seen.shape)).collect();
     assert_eq!(observed, expected);
-    // Nothing is kept where nobody observes.
+    // Nothing is recorded without an observer.
     let _ = conv.forward(random([3, 4, 7, 8], &device));
     assert_eq!(observe_convolutions(|| ()).1, []);
 }

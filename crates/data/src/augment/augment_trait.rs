@@ -1,4 +1,4 @@
-//! What a random transform implements.
+//! The trait of a random transform.
 
 use std::fmt::Debug;
 
@@ -11,9 +11,8 @@ use crate::raster::RasterSpec;
 /// A random change to training samples.
 ///
 /// What it does to a sample is a function of (seed, epoch, sample index) and of the transforms
-/// listed before it, for any number of workers.
-/// A transform that moves pixels does so by the methods of [`Canvas`], which move the target by
-/// the same draw.
+/// listed before it, for any number of workers. A transform that moves pixels uses the methods of
+/// [`Canvas`], which move the target in the same way.
 ///
 /// # Example
 /// ```
@@ -48,11 +47,11 @@ use crate::raster::RasterSpec;
 /// # Ok::<(), updraft_data::DataError>(())
 /// ```
 pub trait Augment: Debug + Send + Sync {
-    /// Checks the transform's settings, and whether it can serve such samples.
+    /// Checks the transform's settings, and whether it supports such samples.
     ///
     /// # Errors
-    /// [`DataError::Setting`] naming the setting that is out of range,
-    /// [`DataError::Augment`] for samples that the transform cannot serve.
+    /// [`DataError::Setting`] naming the setting that is out of range, [`DataError::Augment`] for
+    /// samples that the transform does not support.
     fn validate(&self, sample: &RasterSpec) -> Result<(), DataError>;
 
     /// Adds the transform's name and settings to the fingerprint of a loader's settings.
@@ -76,7 +75,7 @@ pub(super) fn check_range(
     Err(DataError::Setting { name, value: value.to_string(), expected })
 }
 
-/// Refuses samples without depth.
+/// Returns an error for samples without depth.
 pub(super) fn needs_depth(transform: &'static str, sample: &RasterSpec) -> Result<(), DataError> {
     if sample.depth.is_some() {
         return Ok(());

@@ -10,8 +10,8 @@ use crate::pixels::PixelType;
 use crate::raster::{Raster, RasterSpec};
 use crate::sample::SampleTarget;
 
-/// Working memory of a thread that augments samples: the sample at hand, its target if that is a
-/// raster, and a spare of each.
+/// Buffers of a thread that augments samples: the current sample, its target if that is a raster,
+/// and a spare buffer for each.
 ///
 /// The methods that move pixels move the target with the sample: an image is interpolated like
 /// the sample, a mask of labels by nearest neighbor.
@@ -70,7 +70,7 @@ impl Canvas {
         self.sample.load(&Raster::of(spec, pixels), Interpolation::Bilinear);
     }
 
-    /// What the sample has: type of values, channels and sides.
+    /// The sample's pixel type, channels and sides.
     #[must_use]
     pub const fn spec(&self) -> &RasterSpec {
         self.sample.spec()
@@ -98,7 +98,7 @@ impl Canvas {
         }
     }
 
-    /// Mirrors along an axis; a picture has no depth, so nothing is done along it.
+    /// Mirrors along an axis; pictures have no depth, so mirroring along it does nothing.
     pub fn flip(&mut self, axis: Axis) {
         self.each(|layer, _| layer.flip(axis));
     }
@@ -113,8 +113,8 @@ impl Canvas {
         self.each(|layer, _| layer.transpose());
     }
 
-    /// Moves by whole slices, rows (down) and columns (right), and mirrors at the edges to fill
-    /// what the move uncovers (the edge itself is not repeated).
+    /// Moves by whole slices, rows (down) and columns (right), and mirrors at the edges to fill the
+    /// uncovered area (the edge itself is not repeated).
     ///
     /// # Panics
     /// If a move is not shorter than its side.
@@ -128,15 +128,15 @@ impl Canvas {
         }
     }
 
-    /// Redraws every slice: each pixel shows the place that `from` names for it; places outside
-    /// mirror the picture at its edges (the edge pixel is not repeated).
+    /// Resamples every slice: each pixel takes its value from the position that `from` returns for
+    /// it; positions outside are mirrored at the edges (the edge pixel is not repeated).
     ///
-    /// Places are counted down and right from the center, in pixels, and must be finite.
+    /// Positions are pixels down and right from the center, and must be finite.
     pub fn remap(&mut self, from: impl Fn(f32, f32) -> (f32, f32)) {
         self.each(|layer, _| layer.remap(&from));
     }
 
-    /// Stretches a part of every slice over the whole of it, antialiased where it shrinks.
+    /// Resizes a part of every slice to the slice's size, antialiased where it shrinks.
     ///
     /// # Panics
     /// If the part is empty or does not lie in the sample.
@@ -152,7 +152,7 @@ impl Canvas {
         self.each(|layer, resizer| layer.crop_resized(crop, resizer));
     }
 
-    /// The bytes of a sample of u8.
+    /// The bytes of a u8 sample.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.sample.bytes()
     }
@@ -165,7 +165,7 @@ impl Canvas {
     }
 }
 
-/// Whether a target can be moved with its sample.
+/// Whether a target can be augmented with its sample.
 pub(crate) fn check_sides(sample: &RasterSpec, target: &RasterSpec) -> Result<(), DataError> {
     let (expected, got) = (sample.sides(), target.sides());
     if expected == got { Ok(()) } else { Err(DataError::TargetSides { expected, got }) }

@@ -15,14 +15,13 @@ use crate::raster::RasterSpec;
 /// Changes brightness, contrast, saturation and hue, in this order, each by a random amount.
 ///
 /// With `b`, `c` and `s` drawn evenly from `1 ± brightness`, `1 ± contrast` and `1 ± saturation`,
-/// on the scale of 0 to 1 and cut to it after each step:
-/// `x · b`; `m + c · (x − m)` with the mean gray `m` of the picture; `g + s · (x − g)` with the
-/// pixel's gray `g = 0.299 R + 0.587 G + 0.114 B` (BT.601).
-/// The hue is turned by an angle drawn evenly from `± hue` turns, about the gray axis in the
-/// YIQ plane at unchanged gray.
+/// on the scale of 0 to 1 and clamped to it after each step: `x · b`; `m + c · (x − m)` with the
+/// mean gray `m` of the picture; `g + s · (x − g)` with the pixel's gray `g = 0.299 R + 0.587 G +
+/// 0.114 B` (BT.601). The hue is rotated by an angle drawn evenly from `± hue` turns, about the
+/// gray axis in the YIQ plane at unchanged gray.
 ///
-/// It serves samples of three channels, red, green and blue, and leaves targets as they are.
-/// Values of f32 are taken as they are on the scale of 0 to 1, so normalize later.
+/// It supports samples of three channels, red, green and blue, and does not change targets. f32
+/// values must be on the scale of 0 to 1, so normalize later.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ColorJitter {
@@ -32,14 +31,14 @@ pub struct ColorJitter {
     pub contrast: f32,
     /// The strongest change of saturation; 0 to 1.
     pub saturation: f32,
-    /// The largest turn of the hue, in turns; 0 to 0.5.
+    /// The largest rotation of the hue, in turns; 0 to 0.5.
     pub hue: f32,
 }
 
 /// Gray of red, green and blue (ITU-R BT.601).
 const GRAY: [f32; 3] = [0.299, 0.587, 0.114];
 
-/// One drawing of all four changes.
+/// One draw of all four changes.
 struct Changes {
     brightness: f32,
     contrast: f32,
@@ -92,7 +91,7 @@ impl Changes {
         let to_value = |level: f32| T::from_f32(level * (T::ONE / 255.0));
         let bright = |level: f32| (level * self.brightness).min(255.0);
         let (pixels, _) = values.as_chunks_mut::<{ Image::CHANNELS }>();
-        // Summed in f64: exact enough that no order of addition shows in a byte.
+        // Summed in f64: precise enough that the order of addition cannot change a byte.
         let sum: f64 =
             pixels.iter().map(|pixel| f64::from(gray(pixel.map(|v| bright(to_level(v)))))).sum();
         let mean = (sum / pixels.len() as f64) as f32;
@@ -118,7 +117,7 @@ fn cut(level: f32) -> f32 {
     level.clamp(0.0, 255.0)
 }
 
-/// RGB to RGB with the hue turned: to YIQ, rotated in the plane of I and Q, and back.
+/// RGB to RGB with the hue rotated: to YIQ, rotated in the plane of I and Q, and back.
 ///
 /// `T⁻¹ · R · T`, with T the NTSC matrix of 1953 (FCC 47 CFR 73.682) and its inverse computed.
 fn hue_matrix(turns: f32) -> [[f32; 3]; 3] {

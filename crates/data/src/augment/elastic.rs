@@ -10,16 +10,16 @@ use crate::random::Random;
 use crate::raster::RasterSpec;
 
 /// Moves the points of a coarse grid by up to `max_pixels` down and right, and everything between
-/// them smoothly, with the target; all slices of a volume are moved alike.
+/// them smoothly, with the target; all slices of a volume are moved in the same way.
 ///
-/// Between the points moves follow a cubic B-spline, so no fold can appear as long as `max_pixels`
-/// is below a third of `grid_pixels`, which is its limit.
+/// Between the points, displacements follow a cubic B-spline, so no fold can appear as long as
+/// `max_pixels` is below a third of `grid_pixels`, which is its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Elastic {
-    /// The longest move of a point along either axis; 0 to a third of `grid_pixels`.
+    /// The largest displacement of a point along either axis; 0 to a third of `grid_pixels`.
     pub max_pixels: f32,
-    /// From one point of the grid to the next; 4 to 1024.
+    /// The distance between grid points; 4 to 1024.
     pub grid_pixels: f32,
 }
 
@@ -35,7 +35,7 @@ impl Augment for Elastic {
 
     fn apply(&self, random: &mut Random, canvas: &mut Canvas) {
         let (height, width) = (canvas.spec().height, canvas.spec().width);
-        // One interval more on each side: a spline needs four points around a place.
+        // One more interval on each side: a spline needs four points around a position.
         let points = |side: usize| (side as f32 / self.grid_pixels).ceil() as usize + 4;
         let (rows, columns) = (points(height), points(width));
         let mut draw = || random.between(-self.max_pixels, self.max_pixels);
@@ -57,7 +57,7 @@ impl Augment for Elastic {
     }
 }
 
-/// The first of the four points around a place, and the weights of the cubic B-spline.
+/// The first of the four points around a position, and the weights of the cubic B-spline.
 fn spline(place: f32) -> (usize, [f32; 4]) {
     let first = place.max(0.0).floor();
     let t = place.max(0.0) - first;

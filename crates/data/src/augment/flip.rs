@@ -9,10 +9,10 @@ use crate::error::DataError;
 use crate::random::Random;
 use crate::raster::RasterSpec;
 
-/// Mirrors half of the samples along an axis: list one for each axis that has no direction, such
-/// as both axes of a picture taken from above.
+/// Mirrors half of the samples along an axis: list one for each axis without a preferred direction,
+/// such as both axes of a picture taken from above.
 ///
-/// Along the width it does what [`HorizontalFlip`](crate::HorizontalFlip) does.
+/// Along the width it is the same as [`HorizontalFlip`](crate::HorizontalFlip).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Flip {

@@ -12,10 +12,10 @@ use crate::random::Random;
 use crate::raster::RasterSpec;
 
 /// Turns each value of a channel into `value · s + t`, with `s` drawn evenly from `1 ± scale` and
-/// `t` from `± shift`, for each channel anew; targets stay as they are.
+/// `t` from `± shift`, separately for each channel; targets are not changed.
 ///
-/// A shift is counted on the scale on which [`PixelType::one`](crate::PixelType::one) is 1: in
-/// standard deviations for f32 after a z-score. u8 and u16 are cut to their range.
+/// A shift is on the scale on which [`PixelType::one`](crate::PixelType::one) is 1: in standard
+/// deviations for f32 after a z-score. u8 and u16 are clamped to their range.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Intensity {

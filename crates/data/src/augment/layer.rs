@@ -1,4 +1,4 @@
-//! One raster that the transforms of a sample work on, with room for the next one.
+//! A raster that transforms change, with a buffer for the result.
 
 use fast_image_resize::Resizer;
 
@@ -7,16 +7,16 @@ use crate::pixels::{PixelType, Pixels};
 use crate::raster::{Raster, RasterSpec};
 use crate::resample::resample;
 
-/// How values between pixels are found.
+/// How values between pixels are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Interpolation {
-    /// Between the pixels around: images.
+    /// Interpolated between the neighboring pixels: for images.
     Bilinear,
-    /// The nearest pixel: labels.
+    /// The nearest pixel: for labels.
     Nearest,
 }
 
-/// A raster and memory for its successor; the memory of each pixel type is kept.
+/// A raster and a buffer for its replacement; the buffers of each pixel type are kept.
 #[derive(Debug)]
 pub(super) struct Layer {
     spec: RasterSpec,
@@ -45,7 +45,8 @@ impl<T: Copy + Default> Buffers<T> {
         self.pixels.extend_from_slice(values);
     }
 
-    /// Replaces the raster by what `draw` makes of it: it gets the old values and the new ones.
+    /// Replaces the raster by the result of `draw`, which gets the old values and the buffer for
+    /// the new ones.
     fn redraw(&mut self, draw: impl FnOnce(&[T], &mut [T])) {
         self.spare.resize(self.pixels.len(), T::default());
         draw(&self.pixels, &mut self.spare);

@@ -1,4 +1,4 @@
-//! Mixing each picture with another of its batch.
+//! Mixup: mixes each image with another one of its batch.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,24 +6,24 @@ use crate::digest::Digest;
 use crate::error::DataError;
 use crate::random::{Purpose, Random};
 
-/// Mixes each sample of a batch with the one after it (the last with the first):
-/// `λ · x + (1 − λ) · x'`, and its class likewise.
+/// Mixes each sample of a batch with the one after it (the last with the first): `λ · x + (1 − λ) ·
+/// x'`, and the classes likewise.
 ///
 /// λ is drawn for each sample from the symmetric beta distribution with parameter `alpha`, as a
-/// function of (seed, epoch, sample index); in a shuffled order the partner is a random one.
+/// function of (seed, epoch, sample index); in a shuffled order the partner is random.
 ///
 /// # Source
-/// H. Zhang et al., "mixup: beyond empirical risk minimization", 2018, equation 1; there λ and
-/// the partners are drawn for a batch.
+/// H. Zhang et al., "mixup: beyond empirical risk minimization", 2018, equation 1; there λ and the
+/// partners are drawn per batch.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MixUp {
-    /// Above 0, at most 10: near 0 few samples are mixed visibly, at 1 every λ is as likely.
+    /// Above 0, at most 10: near 0 few samples are mixed visibly, at 1 every λ is equally likely.
     pub alpha: f32,
 }
 
 impl MixUp {
-    /// Checks its number.
+    /// Checks `alpha`.
     ///
     /// # Errors
     /// [`DataError::Setting`] for an `alpha` that is not above 0 and at most 10.

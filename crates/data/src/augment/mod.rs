@@ -1,4 +1,4 @@
-//! Changes to a sample on its way into a batch: one transform a file.
+//! Transforms of a sample before it enters a batch: one per file.
 
 mod augment_trait;
 mod canvas;

@@ -11,10 +11,10 @@ use crate::pixels::Element;
 use crate::random::Random;
 use crate::raster::RasterSpec;
 
-/// Adds bell-shaped noise to every value, of a standard deviation drawn evenly from 0 to `std` for
-/// each sample; targets stay as they are.
+/// Adds Gaussian-like noise to every value, of a standard deviation drawn evenly from 0 to `std`
+/// for each sample; targets are not changed.
 ///
-/// The deviation is counted on the scale on which [`PixelType::one`](crate::PixelType::one) is 1.
+/// The deviation is on the scale on which [`PixelType::one`](crate::PixelType::one) is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Noise {

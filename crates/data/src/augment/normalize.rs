@@ -1,4 +1,4 @@
-//! From bytes to the numbers a model sees.
+//! Normalization of bytes.
 
 use std::array;
 
@@ -30,7 +30,7 @@ impl Default for Normalize {
 }
 
 impl Normalize {
-    /// Checks that every number can be computed with.
+    /// Checks the ranges of all values.
     ///
     /// # Errors
     /// [`DataError::Setting`] for a mean that is not finite, or a standard deviation that is not
@@ -40,7 +40,7 @@ impl Normalize {
         check_std(&self.std)
     }
 
-    /// One image as the numbers a model sees: `[3, height, width]`, row by row.
+    /// One normalized image: `[3, height, width]`, row by row.
     ///
     /// # Example
     /// ```

@@ -1,4 +1,4 @@
-//! From the values of any number of channels to the numbers a model sees.
+//! Normalization of any number of channels.
 
 use updraft_simd::Isa;
 
@@ -12,8 +12,8 @@ use crate::raster::{Raster, RasterSpec};
 /// Turns each value into `(value / one − mean) / std`, channel by channel, where `one` is
 /// [`PixelType::one`](crate::PixelType::one): 255 for u8, 65,535 for u16, 1 for f32.
 ///
-/// The default, without numbers, is mean 0 and standard deviation 1 for every channel.
-/// Statistics of raw counts become these by a division by `one`.
+/// The default, with empty lists, is mean 0 and standard deviation 1 for every channel. Divide
+/// statistics of raw values by `one` to get these.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct NormalizeChannels {
     /// The mean of each channel.
@@ -23,8 +23,8 @@ pub struct NormalizeChannels {
 }
 
 impl NormalizeChannels {
-    /// Checks that there is a number for each channel, or none at all, and that it can be computed
-    /// with.
+    /// Checks that there is one value per channel, or none at all, and that all values are in
+    /// range.
     ///
     /// # Errors
     /// [`DataError::Setting`] for another count than `channels`, a mean that is not finite, or a
@@ -42,8 +42,7 @@ impl NormalizeChannels {
         Ok(())
     }
 
-    /// One raster as the numbers a model sees: `[channels, height, width]` or `[channels, depth,
-    /// height, width]`.
+    /// One normalized raster: `[channels, height, width]` or `[channels, depth, height, width]`.
     ///
     /// # Errors
     /// As [`validate`](Self::validate).
@@ -81,7 +80,7 @@ impl NormalizeChannels {
     }
 }
 
-/// Appends the channels of a raster as planes, each with a map of its own.
+/// Appends the channels of a raster as planes, each with its own scale and shift.
 pub(crate) fn append_raster(raster: &Raster<'_>, affine: &[Affine], to: &mut Vec<f32>) {
     match (raster.pixels(), affine) {
         (Pixels::U8(values), &[only]) => append_values(Isa::detect().vectors(), values, only, to),

@@ -8,8 +8,8 @@ use crate::error::DataError;
 use crate::random::Random;
 use crate::raster::RasterSpec;
 
-/// Turns the picture, or every slice of a volume, by 0, 90, 180 or 270 degrees, each as likely;
-/// values are moved, not interpolated.
+/// Rotates the picture, or every slice of a volume, by 0, 90, 180 or 270 degrees, all equally
+/// likely; values are moved, not interpolated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuarterTurn;

@@ -1,4 +1,4 @@
-//! A random part of the picture, stretched over all of it.
+//! A random part of the picture, resized to the picture's size.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,12 +9,12 @@ use crate::error::DataError;
 use crate::random::Random;
 use crate::raster::RasterSpec;
 
-/// Stretches a random part of the picture over the whole, antialiased.
+/// Resizes a random part of the picture to the picture's size, antialiased.
 ///
 /// The part's share of the area is drawn evenly from `min_area` to 1, the logarithm of its width
-/// over height, relative to the picture's, evenly from `−ln max_stretch` to `ln max_stretch`.
-/// A part that would stick out is cut to the picture's side. The same part is taken of all slices
-/// of a volume; its depth stays.
+/// over height, relative to the picture's, evenly from `−ln max_stretch` to `ln max_stretch`. A
+/// part larger than the picture is cut to the picture's side. The same part is taken from all
+/// slices of a volume; the depth does not change.
 ///
 /// # Source
 /// The training crop of C. Szegedy et al., "Going deeper with convolutions", 2015, section 6.
@@ -27,7 +27,7 @@ pub struct RandomResizedCrop {
     pub max_stretch: f32,
 }
 
-/// The source's own ranges: from 8 % of the area, sides up to 4 : 3.
+/// The paper's ranges: from 8 % of the area, aspect ratios up to 4 : 3.
 impl Default for RandomResizedCrop {
     fn default() -> Self {
         Self { min_area: 0.08, max_stretch: 4.0 / 3.0 }

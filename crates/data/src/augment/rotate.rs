@@ -7,10 +7,10 @@ use crate::error::DataError;
 use crate::random::Random;
 use crate::raster::RasterSpec;
 
-/// Turns the picture about its center by an angle drawn evenly from `−max_degrees` to
-/// `max_degrees`, and mirrors it at its edges to fill what the turn uncovers.
+/// Rotates the picture about its center by an angle drawn evenly from `−max_degrees` to
+/// `max_degrees`, and mirrors it at its edges to fill the uncovered area.
 ///
-/// Pixels are interpolated bilinearly; all slices of a volume are turned alike.
+/// Pixels are interpolated bilinearly; all slices of a volume are rotated in the same way.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rotate {
     /// The largest angle in degrees, either way; 0 to 180.
@@ -31,9 +31,9 @@ impl Augment for Rotate {
     }
 }
 
-/// Turns by an angle in degrees, counterclockwise as seen.
+/// Rotates by an angle in degrees, counterclockwise.
 fn turn(canvas: &mut Canvas, degrees: f32) {
-    // Sine and cosine in f64, rounded once: the last bit of f32 functions differs by machine.
+    // Sine and cosine in f64, rounded once: the last bit of f32 functions differs between machines.
     let (sin, cos) = f64::from(degrees).to_radians().sin_cos();
     let (sin, cos) = (sin as f32, cos as f32);
     canvas.remap(|down, right| (cos * down + sin * right, cos * right - sin * down));

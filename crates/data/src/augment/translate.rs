@@ -6,14 +6,14 @@ use crate::error::DataError;
 use crate::random::Random;
 use crate::raster::RasterSpec;
 
-/// Moves the picture by up to `max_pixels` in each direction, and mirrors it at its edges to
-/// fill what the move uncovers (the edge pixel itself is not repeated).
+/// Moves the picture by up to `max_pixels` in each direction, and mirrors it at its edges to fill
+/// the uncovered area (the edge pixel itself is not repeated).
 ///
-/// Each of the `2 · max_pixels + 1` moves is equally likely, down and right alike.
-/// All slices of a volume are moved alike.
+/// Each of the `2 · max_pixels + 1` moves is equally likely, in both directions. All slices of a
+/// volume are moved in the same way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Translate {
-    /// The longest move; below both sides of the image.
+    /// The largest move; below both sides of the image.
     pub max_pixels: usize,
 }
 

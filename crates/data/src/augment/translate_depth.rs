@@ -9,15 +9,15 @@ use crate::error::DataError;
 use crate::random::Random;
 use crate::raster::RasterSpec;
 
-/// Moves a volume by up to `max_slices` along its depth, either way, and mirrors it at its ends
-/// to fill what the move uncovers (the last slice itself is not repeated).
+/// Moves a volume by up to `max_slices` along its depth in either direction, and mirrors it at its
+/// ends to fill the uncovered area (the last slice itself is not repeated).
 ///
 /// Each of the `2 · max_slices + 1` moves is equally likely. Within its slices a volume is moved
 /// by [`Translate`](crate::Translate).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TranslateDepth {
-    /// The longest move; below the number of slices.
+    /// The largest move; below the number of slices.
     pub max_slices: usize,
 }
 

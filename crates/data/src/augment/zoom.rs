@@ -9,11 +9,11 @@ use crate::error::DataError;
 use crate::random::Random;
 use crate::raster::RasterSpec;
 
-/// Magnifies the picture about its center by a factor whose logarithm is drawn evenly, and
-/// mirrors it at its edges to fill what a factor below 1 uncovers.
+/// Scales the picture about its center by a factor whose logarithm is drawn evenly, and mirrors it
+/// at its edges to fill the area that a factor below 1 uncovers.
 ///
 /// Pixels are interpolated bilinearly; factors below 1 are not antialiased, so keep them near 1.
-/// All slices of a volume are magnified alike; its depth stays.
+/// All slices of a volume are scaled in the same way; the depth does not change.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Zoom {

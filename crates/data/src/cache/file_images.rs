@@ -1,4 +1,4 @@
-//! Decoded images in a file that is checked before it is used.
+//! A cache of decoded images in a file that is verified before use.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -13,12 +13,12 @@ use crate::image::Image;
 use crate::progress::{Progress, ProgressUnit};
 use crate::source::{Decoding, ImageSource, decoded_fingerprint, read_exact_at};
 
-/// Decoded images of one size in a file: for sets whose pixels do not fit memory.
+/// Decoded images of one size in a file, for sets whose pixels do not fit into memory.
 ///
-/// Reading an image is one read at its position; the operating system keeps in memory what fits.
-/// The file is checked whole when it is opened, at the speed of SHA-256.
-/// The fingerprint is that of [`InMemoryImages`](crate::InMemoryImages) of the same source, so a
-/// run may go on with either.
+/// Reading an image is one read at its position; the operating system caches what fits into memory.
+/// The whole file is verified when it is opened, at the speed of SHA-256. The fingerprint is that
+/// of [`InMemoryImages`](crate::InMemoryImages) of the same source, so a run may continue with
+/// either.
 ///
 /// # Format
 /// `UPDRAFTC`, version 1 (u32), zero (u32); the pixels, `[images, height, width, 3]`; labels,
@@ -31,11 +31,11 @@ pub struct FileImages {
     index: ImageIndex,
 }
 
-/// What a cache file says of its pixels.
+/// The index of a cache file of images.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ImageIndex {
-    /// What was decoded, and to which size: SHA-256.
+    /// SHA-256 of the source and the size.
     origin: String,
     height: usize,
     width: usize,
@@ -47,18 +47,17 @@ struct ImageIndex {
 
 const FORMAT: SealedFormat = SealedFormat { magic: *b"UPDRAFTC", version: 1, holds: "images" };
 
-/// The most bytes of pixels that are decoded between two writes.
+/// The largest number of bytes that are decoded between two writes.
 const BLOCK_BYTES: usize = 64 << 20;
 
 impl FileImages {
     /// Opens the decoded images of a source at `path`, or decodes them there on `workers`
     /// threads (0 counts as 1).
     ///
-    /// Every image is stretched to `size`, height before width; without one, all must have the
-    /// size of the first.
-    /// A file that is damaged, or was made of another source or for another size, is made anew
-    /// and [`CacheUse`] has the reason; nothing is read from it.
-    /// `progress` is called on the calling thread.
+    /// Every image is resized to `size` (height, width); without one, all must have the size of the
+    /// first. A file that is damaged, or belongs to another source or size, is rebuilt, and
+    /// [`CacheUse`] has the reason; nothing is read from it. `progress` is called on the calling
+    /// thread.
     ///
     /// # Errors
     /// The fault of the sample with the lowest index; [`DataError::Empty`],

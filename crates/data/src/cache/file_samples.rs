@@ -1,4 +1,4 @@
-//! Samples in a file that is checked before it is used.
+//! A cache of samples in a file that is verified before use.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -19,13 +19,12 @@ use crate::raster::{Raster, RasterSpec};
 use crate::sample::{Sample, SampleTarget};
 use crate::source::{SampleSource, read_exact_at, sample_place};
 
-/// Samples of another set, with their targets, in a file: for sets whose values do not fit memory
-/// and take long to decode.
+/// Samples of another set, with their targets, in a file, for sets whose values do not fit into
+/// memory and take long to decode.
 ///
-/// Samples may differ in type and size.
-/// Reading one is one read at its position; the operating system keeps in memory what fits.
-/// The file is checked whole when it is opened, at the speed of SHA-256.
-/// The fingerprint is that of the other set, so a run may go on with either.
+/// Samples may differ in type and size. Reading one is one read at its position; the operating
+/// system caches what fits into memory. The whole file is verified when it is opened, at the speed
+/// of SHA-256. The fingerprint is that of the other set, so a run may continue with either.
 ///
 /// # Format
 /// `UPDRAFTS`, version 1 (u32), zero (u32); of each sample the values of its raster, `[…, height,
@@ -40,11 +39,11 @@ pub struct FileSamples {
     starts: Vec<u64>,
 }
 
-/// What a cache file says of its samples.
+/// The index of a cache file of samples.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SampleIndex {
-    /// What was decoded: SHA-256.
+    /// SHA-256 of the source.
     origin: String,
     fingerprint: String,
     samples: Vec<StoredSample>,
@@ -71,16 +70,15 @@ enum StoredTarget {
 
 const FORMAT: SealedFormat = SealedFormat { magic: *b"UPDRAFTS", version: 1, holds: "samples" };
 
-/// About how many bytes of values are decoded between two writes.
+/// The approximate number of bytes that are decoded between two writes.
 const BLOCK_BYTES: usize = 64 << 20;
 
 impl FileSamples {
     /// Opens the cached samples of a source at `path`, or writes them there, read by `workers`
     /// threads (0 counts as 1).
     ///
-    /// A file that is damaged, or was made of another source, is made anew and [`CacheUse`] has the
-    /// reason; nothing is read from it.
-    /// `progress` is called on the calling thread.
+    /// A file that is damaged, or belongs to another source, is rebuilt, and [`CacheUse`] has the
+    /// reason; nothing is read from it. `progress` is called on the calling thread.
     ///
     /// # Errors
     /// The fault of the sample with the lowest index; [`DataError::Empty`], and
@@ -120,7 +118,7 @@ fn write_samples(
         return Err(DataError::Empty);
     }
     let mut stored = Vec::with_capacity(total);
-    // The first sample's size says how many fit a block.
+    // The first sample's size determines how many fit into a block.
     let mut block = 1;
     while stored.len() < total {
         let range = stored.len()..(stored.len() + block).min(total);
@@ -138,7 +136,7 @@ fn write_samples(
     Ok(stored)
 }
 
-/// The samples of a range in their order, read by so many threads.
+/// The samples of a range in order, read by several threads.
 fn read_range(
     source: &dyn SampleSource,
     range: Range<usize>,
@@ -172,7 +170,7 @@ impl StoredSample {
         Self { name, raster: *sample.raster.spec(), target }
     }
 
-    /// Bytes of raster and target; `None` if they are too many to count.
+    /// Bytes of raster and target; `None` on overflow.
     fn bytes(&self) -> Option<u64> {
         raster_bytes(&self.raster)?.checked_add(self.target.bytes()?)
     }

@@ -1,4 +1,4 @@
-//! Decoded images kept in memory as they are first read, within a budget of bytes.
+//! A cache of decoded images in memory, within a budget of bytes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -8,11 +8,10 @@ use crate::error::DataError;
 use crate::image::Image;
 use crate::source::{ImageSource, check_size};
 
-/// Images of another source that are decoded when first read and kept while a budget lasts.
+/// Images of another source that are decoded when first read and kept until a budget is used up.
 ///
-/// What came first stays: in epochs that visit every image once, replacing images would lose
-/// each before it is needed again.
-/// Images past the budget are read anew each time, to the same bytes.
+/// Images are never evicted: in epochs that visit every image once, each would be lost before it is
+/// needed again. Images beyond the budget are decoded again each time, to the same bytes.
 pub struct CachedImages {
     source: Arc<dyn ImageSource>,
     size: Option<(usize, usize)>,
@@ -22,8 +21,8 @@ pub struct CachedImages {
 }
 
 impl CachedImages {
-    /// Keeps at most `budget_bytes` bytes of pixels of `source`, stretched to `size` (height
-    /// before width) if there is one.
+    /// Keeps at most `budget_bytes` bytes of pixels of `source`, resized to `size` (height, width)
+    /// if it is given.
     ///
     /// # Errors
     /// [`DataError::Setting`] for a size without pixels.
@@ -45,7 +44,7 @@ impl CachedImages {
         self.used_bytes.load(Ordering::Relaxed)
     }
 
-    /// Takes a part of the budget, if that much is left.
+    /// Reserves a part of the budget, if that much is left.
     fn reserve(&self, bytes: usize) -> bool {
         let take = |used: usize| used.checked_add(bytes).filter(|&used| used <= self.budget_bytes);
         self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
@@ -83,7 +82,7 @@ impl ImageSource for CachedImages {
             return Ok(image);
         }
         if slot.set(image.into_owned()).is_err() {
-            // Another thread has kept the same image meanwhile.
+            // Another thread has cached the same image in the meantime.
             self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
         let image = slot.get().expect("set by this thread or by the one before it");

@@ -1,4 +1,4 @@
-//! Samples kept in memory as they are first read, within a budget of bytes.
+//! A cache of samples in memory, within a budget of bytes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -7,11 +7,11 @@ use crate::error::DataError;
 use crate::sample::Sample;
 use crate::source::SampleSource;
 
-/// Samples of another set, with their targets, that are kept when first read while a budget lasts.
+/// Samples of another set, with their targets, that are kept when first read until a budget is used
+/// up.
 ///
-/// What came first stays, and samples past the budget are read anew each time, as with
-/// [`CachedImages`](crate::CachedImages).
-/// The fingerprint is that of the other set.
+/// Samples are never evicted, and those beyond the budget are read again each time, as with
+/// [`CachedImages`](crate::CachedImages). The fingerprint is that of the other set.
 pub struct CachedSamples {
     source: Arc<dyn SampleSource>,
     budget_bytes: usize,
@@ -33,7 +33,7 @@ impl CachedSamples {
         self.used_bytes.load(Ordering::Relaxed)
     }
 
-    /// Takes a part of the budget, if that much is left.
+    /// Reserves a part of the budget, if that much is left.
     fn reserve(&self, bytes: usize) -> bool {
         let take = |used: usize| used.checked_add(bytes).filter(|&used| used <= self.budget_bytes);
         self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
@@ -60,7 +60,7 @@ impl SampleSource for CachedSamples {
             return Ok(sample);
         }
         if slot.set(sample.into_owned()).is_err() {
-            // Another thread has kept the same sample meanwhile.
+            // Another thread has cached the same sample in the meantime.
             self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
         Ok(slot.get().expect("set by this thread or by the one before it").borrowed())

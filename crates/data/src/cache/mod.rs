@@ -1,4 +1,4 @@
-//! What is prepared once and kept: in memory, or in a file that is checked before it is used.
+//! Caches: in memory, or in a file that is verified before use.
 
 mod file_images;
 mod file_samples;

@@ -12,7 +12,7 @@ use crate::digest::Checksum;
 use crate::error::DataError;
 use crate::trace;
 
-/// A kind of cache files.
+/// A kind of cache file.
 ///
 /// # Format
 /// Numbers are little-endian.
@@ -25,24 +25,24 @@ pub(crate) struct SealedFormat {
     pub(crate) holds: &'static str,
 }
 
-/// What a cache file says of its body.
+/// The index of a cache file.
 pub(crate) trait CacheIndex: Serialize + DeserializeOwned {
-    /// What was cached, and how: SHA-256.
+    /// SHA-256 of what was cached, and how.
     fn origin(&self) -> &str;
 
-    /// Whether the index fits a body of so many bytes.
+    /// Whether the index matches a body of this many bytes.
     fn fits(&self, body_bytes: u64) -> bool;
 }
 
-/// Where the body starts: behind magic, version and zero.
+/// The start of the body: after magic, version and zero.
 pub(crate) const BODY: u64 = 16;
 /// Length of the index, checksum.
 const FOOTER: u64 = 40;
 const CHECKSUM: u64 = 32;
 
 impl SealedFormat {
-    /// Opens the file of an origin; one that is missing, damaged or of another origin is made by
-    /// `build` first.
+    /// Opens the file of an origin; `build` creates it first if it is missing, damaged or of
+    /// another origin.
     pub(crate) fn open_or_build<I: CacheIndex>(
         &self,
         path: &Path,
@@ -67,7 +67,7 @@ impl SealedFormat {
         Ok((file, index, used))
     }
 
-    /// Opens a file that is whole and of this origin, or says why not.
+    /// Opens an intact file of this origin, or returns the reason why it cannot be used.
     fn reopen<I: CacheIndex>(&self, path: &Path, origin: &str) -> Result<(File, I), String> {
         let told = |text: &str| format!("`{}` {text}", path.display());
         let mut file = File::open(path).map_err(|_| told("cannot be opened"))?;
@@ -78,7 +78,7 @@ impl SealedFormat {
         Ok((file, index))
     }
 
-    /// Checks a file and reads its index; allocates no more than the file is long.
+    /// Checks a file and reads its index; allocates no more than the length of the file.
     pub(crate) fn read_index<I: CacheIndex>(
         &self,
         file: &mut (impl Read + Seek),
@@ -86,7 +86,7 @@ impl SealedFormat {
         let failed = |_| "cannot be read".to_owned();
         let length = file.seek(SeekFrom::End(0)).map_err(failed)?;
         if length < BODY + FOOTER {
-            return Err("is cut short".to_owned());
+            return Err("is truncated".to_owned());
         }
         file.rewind().map_err(failed)?;
         let mut header = [0; BODY as usize];
@@ -122,7 +122,7 @@ impl SealedFormat {
     }
 }
 
-/// A cache file under construction; it gets its name when it is finished.
+/// A cache file that is being written; it is renamed into place when it is finished.
 pub(crate) struct SealedWriter {
     file: WholeFile,
     checksum: Checksum,

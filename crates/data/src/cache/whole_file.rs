@@ -1,4 +1,4 @@
-//! A file that is there whole or not at all.
+//! A file that is complete or absent.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::DataError;
 
-/// A file under construction: it gets its name when it is finished, and vanishes if it is not.
+/// A file that is being written: it is renamed into place when it is finished, and deleted if it is
+/// not.
 pub(crate) struct WholeFile {
     path: PathBuf,
     partial: PathBuf,
@@ -16,7 +17,7 @@ pub(crate) struct WholeFile {
 }
 
 impl WholeFile {
-    /// Begins a file beside its later place, in a folder that is made if it is missing.
+    /// Creates a temporary file next to its final path; missing folders are created.
     pub(crate) fn create(path: &Path) -> Result<Self, DataError> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let folder = path.parent().unwrap_or(Path::new(""));
@@ -24,7 +25,7 @@ impl WholeFile {
         if !folder.as_os_str().is_empty() {
             fs::create_dir_all(folder).map_err(failed)?;
         }
-        // Two processes, or two threads, that build the same file do not meet.
+        // Two processes or threads that build the same file use different names.
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let partial = folder.join(format!(".{name}.{}-{number}.partial", process::id()));
@@ -41,7 +42,7 @@ impl WholeFile {
         writer.write_all(bytes).map_err(|cause| DataError::Write { path: self.path.clone(), cause })
     }
 
-    /// Writes everything to the disk and gives the file its name.
+    /// Flushes everything to the disk and renames the file into place.
     pub(crate) fn finish(mut self) -> Result<(), DataError> {
         let writer = self.writer.take().expect("there until the file is finished");
         let finish = || -> io::Result<()> {
@@ -55,7 +56,7 @@ impl WholeFile {
 impl Drop for WholeFile {
     fn drop(&mut self) {
         self.writer = None;
-        // After `finish` it has another name, and there is nothing to remove.
+        // After `finish` there is nothing to remove.
         let _ = fs::remove_file(&self.partial);
     }
 }

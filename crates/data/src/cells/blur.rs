@@ -1,7 +1,7 @@
 //! Blurring by a Gaussian, axis by axis.
 
-/// Blurs `[depth, height, width]` by a Gaussian of these standard deviations in voxels, cut at four
-/// of them; beyond the ends the value at the end goes on.
+/// Blurs `[depth, height, width]` by a Gaussian of these standard deviations in voxels, truncated
+/// at four of them; beyond the ends the value at the end is repeated.
 pub(super) fn blur(values: &[f32], sides: [usize; 3], sigmas: [f64; 3]) -> Vec<f32> {
     let mut values = values.to_vec();
     for (axis, &sigma) in sigmas.iter().enumerate() {

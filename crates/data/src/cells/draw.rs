@@ -1,4 +1,4 @@
-//! Images of generated cells, as a microscope shows them.
+//! Generated images of cells.
 
 use crate::cells::blur::blur;
 use crate::cells::scene::{Part, VOXEL_UM, cells};
@@ -13,42 +13,41 @@ pub struct CellsConfig {
     /// Rows and columns of a picture, or slices, rows and columns of a volume; voxels are 0.3 µm
     /// deep and 0.1 µm wide.
     pub sides: Vec<usize>,
-    /// Another seed is another set.
+    /// A different seed gives a different set.
     pub seed: u64,
 }
 
-/// What a microscope shows of one field of cells, and what is to be found there.
+/// One generated field of cells: images and masks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CellImages {
-    /// Transmitted light, one channel of u16: what bends light is bright in a dark halo, as in phase
-    /// contrast, with hardly any sectioning.
+    /// Transmitted light, one channel of u16: refracting objects are bright with a dark halo, as in
+    /// phase contrast, with little sectioning.
     pub transmitted: Volume,
     /// Fluorescence, two channels of u16: bodies and nuclei.
     pub fluorescence: Volume,
-    /// The class of every voxel, u8: 0 for the ground, 1 for a body, 2 for a nucleus.
+    /// The class of every voxel, u8: 0 for background, 1 for a body, 2 for a nucleus.
     pub classes: Volume,
-    /// The cell of every voxel, u16, counted from 1; 0 for the ground.
+    /// The cell of every voxel, u16, counted from 1; 0 for background.
     pub instances: Volume,
 }
 
-/// What a dark pixel counts.
+/// The value of a dark pixel.
 const OFFSET: f32 = 100.0;
 
-/// Photons of a voxel in a body or nucleus of brightness 1, and of the lamp.
+/// Photons per voxel in a body or nucleus of brightness 1, and of the lamp.
 const PHOTONS: f32 = 400.0;
 const LAMP_PHOTONS: f32 = 4000.0;
 
-/// The standard deviation of what reading a pixel adds.
+/// The standard deviation of the read noise.
 const READ_NOISE: f32 = 4.0;
 
-/// Draws one field of cells: bodies with nuclei, blurred by a point-spread function, with the noise
-/// of photons and of the camera.
+/// Draws one field of cells: bodies with nuclei, blurred by a point-spread function, with photon
+/// noise and read noise.
 ///
-/// Field `index` is a function of (seed, index) alone.
-/// The fluorescence is the place of bodies and nuclei, blurred by a Gaussian of 0.12 µm in the
-/// plane and 0.35 µm along the depth.
-/// The transmitted light is the difference of the optical path blurred by 0.1 µm and by 0.5 µm
-/// (0.6 µm and 0.9 µm along the depth), where a nucleus adds 60 % to its body.
+/// Field `index` is a function of (seed, index) alone. The fluorescence is the mask of bodies and
+/// nuclei, blurred by a Gaussian of 0.12 µm in the plane and 0.35 µm along the depth. The
+/// transmitted light is the difference of the optical path blurred by 0.1 µm and by 0.5 µm (0.6 µm
+/// and 0.9 µm along the depth), where a nucleus adds 60 % to its body.
 ///
 /// # Errors
 /// [`DataError::Setting`] for sides that are not two or three, each from 8 (slices from 1) to 4096.
@@ -107,7 +106,7 @@ pub fn draw_cells(config: &CellsConfig, index: usize) -> Result<CellImages, Data
         body.iter().zip(&nucleus).map(|(body, nucleus)| 0.5 * body + 0.3 * nucleus).collect();
     let sharp = blur(&path, sides, sigma(0.6, 0.1));
     let soft = blur(&path, sides, sigma(0.9, 0.5));
-    // The lamp is not quite in the middle.
+    // The lamp is slightly off center.
     let slope = [random.between(-0.1, 0.1), random.between(-0.1, 0.1)];
     let lamp = |at: usize| {
         let row = (at / sides[2] % sides[1]) as f32 / sides[1] as f32 - 0.5;
@@ -141,7 +140,8 @@ pub fn draw_cells(config: &CellsConfig, index: usize) -> Result<CellImages, Data
     })
 }
 
-/// What a camera counts: photons vary by the root of their number, and reading adds noise.
+/// The camera's value: photon noise has the square root of their number as standard deviation, and
+/// read noise is added.
 fn counted(photons: &[f32], random: &mut Random) -> Vec<u16> {
     let count = |&photons: &f32| {
         let photons = photons.max(0.0);

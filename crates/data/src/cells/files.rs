@@ -9,7 +9,7 @@ use crate::error::DataError;
 use crate::progress::{Progress, ProgressUnit};
 use crate::volume::{TiffCompression, TiffWriteConfig, write_volume};
 
-/// What [`write_cells`] wrote.
+/// The files that [`write_cells`] wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CellFiles {
     /// A manifest of transmitted light, with fluorescence to predict.
@@ -18,10 +18,10 @@ pub struct CellFiles {
     pub segmentation: PathBuf,
 }
 
-/// Draws fields of cells and writes them as OME-TIFFs, with a manifest for each task: something to
-/// train on without a download.
+/// Draws fields of cells and writes them as OME-TIFFs, with a manifest for each task: training data
+/// without a download.
 ///
-/// The first fields are split `train`, the last `test` are split `test`.
+/// The first fields are in split `train`, the last `test` ones in split `test`.
 ///
 /// # Errors
 /// [`DataError::Setting`] for no fields to train on, and as [`draw_cells`]; [`DataError::Write`].

@@ -4,7 +4,7 @@ use std::f32::consts::TAU;
 
 use crate::random::Random;
 
-/// A turned ellipsoid, in µm.
+/// A rotated ellipsoid, in µm.
 #[derive(Debug, Clone)]
 struct Ellipsoid {
     center: [f32; 3],
@@ -18,7 +18,7 @@ struct Ellipsoid {
 pub(super) struct Cell {
     body: Ellipsoid,
     nucleus: Ellipsoid,
-    /// How bright the body and the nucleus are, about 1.
+    /// The brightness of the body and the nucleus, about 1.
     pub(super) brightness: [f32; 2],
 }
 
@@ -36,7 +36,7 @@ pub(super) const VOXEL_UM: [f32; 3] = [0.3, 0.1, 0.1];
 const RADIUS_UM: [f32; 2] = [0.8, 1.3];
 
 impl Ellipsoid {
-    /// The square of the distance from the center, where 1 is the surface.
+    /// The squared distance from the center, 1 at the surface.
     fn distance(&self, place: [f32; 3]) -> f32 {
         let [z, y, x] = [0, 1, 2].map(|axis| place[axis] - self.center[axis]);
         let [cos, sin] = self.turn;
@@ -51,7 +51,7 @@ impl Cell {
         let stretch = random.between(0.8, 1.25);
         let angle = f64::from(random.between(0.0, TAU));
         let turn = [angle.cos() as f32, angle.sin() as f32];
-        // A picture is a cut through the middle of its cells.
+        // A picture is a section through the middle of its cells.
         let mut center = sides_um.map(|side| random.between(0.0, side));
         if !is_volume {
             center[0] = 0.5 * VOXEL_UM[0];
@@ -82,7 +82,7 @@ impl Cell {
         gap.iter().map(|gap| gap * gap).sum::<f32>() < 1.0
     }
 
-    /// What of the cell covers a place.
+    /// Which part of the cell covers a position.
     pub(super) fn part(&self, place: [f32; 3]) -> Option<Part> {
         if self.body.distance(place) > 1.0 {
             return None;
@@ -102,7 +102,7 @@ impl Cell {
     }
 }
 
-/// Cells that do not touch: about a third of what is there is covered.
+/// Cells that do not touch and cover about a third of the area.
 pub(super) fn cells(sides: [usize; 3], is_volume: bool, random: &mut Random) -> Vec<Cell> {
     let sides_um = [0, 1, 2].map(|axis| sides[axis] as f32 * VOXEL_UM[axis]);
     let area = sides_um[1] * sides_um[2];

@@ -1,4 +1,4 @@
-//! Labelling components plane by plane: two passes over a mask, and memory for two planes.
+//! Connected components, plane by plane: two passes over a mask, with two planes in memory.
 
 use std::path::Path;
 
@@ -30,24 +30,24 @@ pub struct ComponentConfig {
     pub least_voxels: u64,
 }
 
-/// The components of a mask: voxels of one label other than 0 that hang together.
+/// The components of a mask: connected voxels with the same label other than 0.
 ///
-/// They are numbered from 1 on in each frame, in the order in which their first voxels lie in the
+/// They are numbered from 1 in each frame, in the order in which their first voxels lie in the
 /// volume.
 #[derive(Debug)]
 pub struct Components {
     table: Vec<Component>,
     spec: VolumeSpec,
     config: ComponentConfig,
-    /// The label of each provisional label, of each frame; 0 for one that is left out.
+    /// The final label of each provisional label, per frame; 0 for removed ones.
     labels: Vec<Vec<u16>>,
 }
 
 /// Finds the components of a mask.
 ///
 /// The mask is read slice by slice once here and once more by [`Components::read`] or
-/// [`Components::write`]; two slices of labels are in memory, and 4 bytes for each piece of a
-/// component that is found before it is known to be one.
+/// [`Components::write`]; two slices of labels are in memory, and 4 bytes for each provisional
+/// label.
 ///
 /// # Panics
 /// If a frame has 2³² pieces or more.
@@ -93,7 +93,8 @@ pub fn label_components(
             pieces.resize_with(scan.forest.len(), Piece::default);
             scan.measure(slice, &mut pieces);
         }
-        // Pieces are met in the order of their first voxels, and a root is the first of its own.
+        // Pieces are found in the order of their first voxels, and a root is the first of its
+        // component.
         for label in (0..pieces.len()).rev() {
             let root = scan.forest.root(label as u32) as usize;
             if root != label {
@@ -124,13 +125,13 @@ pub fn label_components(
 }
 
 impl Components {
-    /// Every component, frame by frame, in the order of their labels.
+    /// All components, frame by frame, in the order of their labels.
     #[must_use]
     pub fn table(&self) -> &[Component] {
         &self.table
     }
 
-    /// The label of every voxel, as u16 in memory, of the mask that was labelled.
+    /// The label of every voxel, as u16 in memory, for the mask that was labelled.
     ///
     /// # Errors
     /// As [`VolumeSource::read`].
@@ -195,12 +196,12 @@ impl Components {
 /// The provisional label of the background.
 const NONE: u32 = u32::MAX;
 
-/// Provisional labels of the slice at hand and of the one before it.
+/// Provisional labels of the current and of the previous slice.
 struct Scan {
     sides: [usize; 2],
     connectivity: Connectivity,
     forest: Forest,
-    /// Values and labels of the slice before; no values before the first one.
+    /// Values and labels of the previous slice; no values before the first one.
     before: (Vec<u16>, Vec<u32>),
     values: Vec<u16>,
     current: Vec<u32>,
@@ -257,7 +258,7 @@ impl Scan {
     }
 
     /// The neighbors that are labelled before a voxel: rows down, columns right, and whether they
-    /// are in the slice before.
+    /// are in the previous slice.
     fn neighbors(&self) -> impl Iterator<Item = (i64, i64, bool)> + use<> {
         let all = self.connectivity == Connectivity::Corners;
         let before =
@@ -269,7 +270,7 @@ impl Scan {
         before.chain(same).filter(move |neighbor| all || is_face(neighbor))
     }
 
-    /// Adds the voxels of the slice at hand to their pieces.
+    /// Adds the voxels of the current slice to their pieces.
     fn measure(&self, slice: usize, pieces: &mut [Piece]) {
         for (at, &label) in self.current.iter().enumerate() {
             if label != NONE {
@@ -280,7 +281,7 @@ impl Scan {
     }
 }
 
-/// What is known of a provisional label.
+/// The measurements of a provisional label.
 #[derive(Debug, Default)]
 struct Piece {
     class: u16,

@@ -10,7 +10,7 @@ use crate::error::DataError;
 /// One component of a mask.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Component {
-    /// Its label in the result, from 1 on in each frame.
+    /// Its label in the result, from 1 in each frame.
     pub label: u16,
     /// The frame it is in.
     pub frame: usize,
@@ -18,7 +18,7 @@ pub struct Component {
     pub class: u16,
     /// How many voxels it has.
     pub voxels: u64,
-    /// Its area or volume in µm² or µm³, where the size of a voxel is known.
+    /// Its area or volume in µm² or µm³, if the size of a voxel is known.
     pub size_um: Option<f64>,
     /// The mean slice, row and column of its voxels.
     pub center: [f64; 3],
@@ -32,7 +32,7 @@ impl Components {
     /// Writes the table of components as CSV, with a header.
     ///
     /// # Errors
-    /// [`DataError::Write`]; a file that was there is whole then.
+    /// [`DataError::Write`]; an existing file is then unchanged.
     pub fn write_csv(&self, path: impl AsRef<Path>) -> Result<(), DataError> {
         let mut text = Vec::new();
         let header = "frame,label,class,voxels,size_um,center_z,center_y,center_x,\

@@ -9,7 +9,7 @@ use crate::table::TableError;
 
 /// Why data cannot be opened, read or delivered.
 ///
-/// The text contains the cause, so there is no [`source`](std::error::Error::source) to follow.
+/// The text contains the cause, so [`source`](std::error::Error::source) returns `None`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
@@ -23,7 +23,7 @@ pub enum DataError {
     },
     /// A folder or archive has no class with images.
     #[error(
-        "`{}` holds no images in class folders; expected `class/file` ending in {}",
+        "`{}` contains no images in class folders; expected `class/file` ending in {}",
         .path.display(),
         crate::source::EXTENSIONS.join(", ")
     )]
@@ -31,15 +31,15 @@ pub enum DataError {
         /// The folder or archive.
         path: PathBuf,
     },
-    /// The name of a file or folder is no text.
+    /// The name of a file or folder is not UTF-8.
     #[error("`{}` has a name that is not UTF-8; rename it", .path.display())]
     NotUtf8 {
         /// The file or folder.
         path: PathBuf,
     },
-    /// A class folder holds no image.
+    /// A class folder contains no image.
     #[error(
-        "class folder `{}` holds no images; remove it, or add files ending in {}",
+        "class folder `{}` contains no images; remove it, or add files ending in {}",
         .path.display(),
         crate::source::EXTENSIONS.join(", ")
     )]
@@ -48,7 +48,7 @@ pub enum DataError {
         path: PathBuf,
     },
     /// An archive has an image outside of any class folder.
-    #[error("`{}`: image `{entry}` lies in no class folder; expected `class/file`", .path.display())]
+    #[error("`{}`: image `{entry}` is not in a class folder; expected `class/file`", .path.display())]
     Unclassified {
         /// The archive.
         path: PathBuf,
@@ -57,7 +57,7 @@ pub enum DataError {
     },
     /// The gzip stream is damaged or ends early.
     #[error(
-        "`{}` is damaged or cut short and cannot be inflated; get it again: {cause}",
+        "`{}` is damaged or truncated and cannot be decompressed; download it again: {cause}",
         .path.display()
     )]
     Inflate {
@@ -82,8 +82,8 @@ pub enum DataError {
         /// What is wrong.
         cause: io::Error,
     },
-    /// The tar ends before its end.
-    #[error("`{}` is cut short after {bytes} bytes of tar; get it again", .path.display())]
+    /// The tar archive is truncated.
+    #[error("`{}` is truncated after {bytes} bytes of tar; download it again", .path.display())]
     ArchiveCut {
         /// The archive.
         path: PathBuf,
@@ -92,7 +92,7 @@ pub enum DataError {
     },
     /// A tar entry points out of the archive.
     #[error(
-        "`{}`: entry `{entry}` is an absolute path or climbs with `..`; nothing was read",
+        "`{}`: entry `{entry}` is an absolute path or contains `..`; nothing was read",
         .path.display()
     )]
     UnsafePath {
@@ -117,7 +117,7 @@ pub enum DataError {
         /// What the system said.
         cause: io::Error,
     },
-    /// A sample's bytes are more than any image may have.
+    /// A sample has more bytes than an image may have.
     #[error("{place} has {bytes} bytes; an image file may have at most {limit}")]
     FileTooLarge {
         /// The sample.
@@ -148,14 +148,14 @@ pub enum DataError {
         /// Height and width of this one.
         got: (usize, usize),
     },
-    /// A number of bytes does not make an image of the size given.
+    /// The number of bytes does not match the size of an image.
     #[error("an image of {width}x{height} has {expected} bytes of RGB, got {got}")]
     ImageBytes {
         /// Rows.
         height: usize,
         /// Pixels in a row.
         width: usize,
-        /// The bytes it takes; 0 for a size that is none.
+        /// The expected bytes; 0 for an invalid size.
         expected: usize,
         /// The bytes given.
         got: usize,
@@ -168,7 +168,7 @@ pub enum DataError {
     OutOfRange {
         /// The index asked for.
         index: usize,
-        /// How many samples there are.
+        /// The number of samples.
         samples: usize,
     },
     /// A label names no class.
@@ -181,7 +181,7 @@ pub enum DataError {
         /// How many classes there are.
         classes: usize,
     },
-    /// One set has classes that the other does not know.
+    /// A set has classes that the other does not have.
     #[error("unknown classes {}; expected some of {}", names(.unknown), names(.known))]
     UnknownClasses {
         /// The classes without a counterpart.
@@ -199,7 +199,7 @@ pub enum DataError {
         /// What is allowed.
         expected: String,
     },
-    /// The memory for decoded images cannot be had.
+    /// The memory for decoded images cannot be allocated.
     #[error(
         "{bytes} bytes for {samples} decoded images cannot be allocated; choose a smaller size"
     )]
@@ -219,7 +219,7 @@ pub enum DataError {
     },
     /// A split cannot be used.
     #[error(
-        "`{}` is no division of this data into training and test samples: {reason}; use the data \
+        "`{}` is not a train/test split of this data: {reason}; use the data \
          that the run was trained on, or begin a new run",
         .path.display()
     )]
@@ -237,12 +237,12 @@ pub enum DataError {
         /// The panic's message.
         message: String,
     },
-    /// More samples are faulty than the policy lets be left out.
+    /// More samples are faulty than the policy allows to skip.
     #[error("more than {at_most} samples of the epoch cannot be delivered; the last is: {cause}")]
     TooManyFaults {
-        /// The most samples left out of one epoch.
+        /// The largest number of samples that may be skipped in one epoch.
         at_most: u64,
-        /// What is wrong with the sample that was one too many.
+        /// The error of the sample that exceeded the limit.
         cause: Box<DataError>,
     },
     /// A file cannot be written.
@@ -253,8 +253,8 @@ pub enum DataError {
         /// What the system said.
         cause: io::Error,
     },
-    /// A line of a quarantine file is no entry.
-    #[error("`{}` line {line} is no entry of a quarantine: {cause}", .path.display())]
+    /// A line of a quarantine file is not an entry.
+    #[error("`{}` line {line} is not a quarantine entry: {cause}", .path.display())]
     QuarantineLine {
         /// The file.
         path: PathBuf,
@@ -263,8 +263,8 @@ pub enum DataError {
         /// What the parser said.
         cause: serde_json::Error,
     },
-    /// The bytes of a file are not what its format says.
-    #[error("`{}` is damaged or of another format; get it again: {cause}", .path.display())]
+    /// The bytes of a file do not match its format.
+    #[error("`{}` is damaged or has another format; download it again: {cause}", .path.display())]
     Format {
         /// The file.
         path: PathBuf,
@@ -279,14 +279,14 @@ pub enum DataError {
         /// The most bytes accepted.
         limit: u64,
     },
-    /// A number of values does not make samples of the shape given.
+    /// The number of values does not match the shape of the samples.
     #[error("{samples} samples of shape {shape:?} have {expected} values, got {got}")]
     Values {
         /// How many samples.
         samples: usize,
         /// The shape of one.
         shape: Vec<usize>,
-        /// The values they take; 0 if they are too many to count.
+        /// The expected number of values; 0 if it overflows.
         expected: usize,
         /// The values given.
         got: usize,
@@ -297,27 +297,27 @@ pub enum DataError {
     /// A volume cannot be read, used or predicted.
     #[error(transparent)]
     Volume(Box<VolumeError>),
-    /// A number of values does not make a raster of the shape given.
+    /// The number of values does not match the shape of a raster.
     #[error("a raster of shape {shape:?} has {expected} values, got {got}")]
     RasterValues {
         /// Sides and channels, `[height, width, channels]` or `[depth, height, width, channels]`.
         shape: Vec<usize>,
-        /// The values it takes; 0 if they are too many to count.
+        /// The expected number of values; 0 if it overflows.
         expected: usize,
         /// The values given.
         got: usize,
     },
-    /// A sample, or its target, is not what it is expected to be.
+    /// A sample or its target has the wrong kind or shape.
     #[error("{place} has {got}; expected {expected}")]
     Sample {
         /// The sample.
         place: Place,
-        /// What the first sample, or the kind of target, asks for.
+        /// What the first sample, or the kind of target, requires.
         expected: String,
         /// What this one has.
         got: String,
     },
-    /// A target has other sides than its sample, so augmentation cannot move both.
+    /// A target has other sides than its sample, so both cannot be augmented together.
     #[error("the target has sides {got:?}, the sample {expected:?}; augmentation needs equal ones")]
     TargetSides {
         /// Those of the sample.
@@ -325,7 +325,7 @@ pub enum DataError {
         /// Those of the target.
         got: Vec<usize>,
     },
-    /// A transform cannot serve samples of this kind.
+    /// A transform does not support samples of this kind.
     #[error("`{transform}` needs {expected}, the samples are {got}; leave it out")]
     Augment {
         /// The transform.
@@ -335,7 +335,7 @@ pub enum DataError {
         /// What the samples are.
         got: String,
     },
-    /// A batch has another rank than it is asked for.
+    /// A batch has another rank than requested.
     #[error("the {part} of the batch has shape {got:?}; expected {expected} axes")]
     BatchRank {
         /// `input` or `target`.
@@ -345,7 +345,7 @@ pub enum DataError {
         /// The shape of the batch.
         got: Vec<usize>,
     },
-    /// A batch has targets of another kind than it is asked for.
+    /// A batch has targets of another kind than requested.
     #[error("the targets of the batch are {got}; expected {expected}")]
     BatchTarget {
         /// What was asked for.
@@ -359,7 +359,7 @@ pub enum DataError {
         /// The batch, counted from the start of the epoch.
         batch: usize,
     },
-    /// A saved state belongs to a stream with another setting.
+    /// A saved state belongs to a stream with other settings.
     #[error("{}; resume with the settings of the run", foreign(.setting, .loader, .state))]
     ForeignState {
         /// The first setting that differs: `seed`, `batch`, `order`, `last batch`, `samples`,
@@ -370,7 +370,7 @@ pub enum DataError {
         /// The state's.
         state: String,
     },
-    /// A saved position is none that this loader stops at.
+    /// A saved position is not the start of a batch of this loader.
     #[error("the loader state is at sample {position}; expected the start of a batch of {batch}")]
     StatePosition {
         /// The state's position.

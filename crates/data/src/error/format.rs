@@ -1,13 +1,13 @@
-//! Why a binary file is not what its format says.
+//! Errors of a binary file that does not match its format.
 
-/// Why the bytes of a binary file are not what its format says.
+/// Errors of a binary file that does not match its format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FormatError {
     /// The first bytes are not the format's.
     #[error("expected {expected}, got a file that starts with {}", hex(.start))]
     Magic {
-        /// What the format begins with.
+        /// The signature of the format.
         expected: &'static str,
         /// The first bytes, at most eight.
         start: Vec<u8>,
@@ -15,12 +15,12 @@ pub enum FormatError {
     /// The file is shorter or longer than it should be.
     #[error("expected {expected} bytes, got {got}")]
     Length {
-        /// What the header asks for.
+        /// What the header requires.
         expected: u128,
         /// What there is.
         got: u64,
     },
-    /// The file is no whole number of records.
+    /// The file is not a whole number of records.
     #[error("expected a multiple of {record} bytes and at least one, got {got} bytes")]
     Records {
         /// The bytes of a record.
@@ -28,7 +28,7 @@ pub enum FormatError {
         /// What there is.
         got: u64,
     },
-    /// A record's label names no class.
+    /// A record's label is not a class.
     #[error("record {record} has label {label}; there are {classes} classes")]
     Label {
         /// The record, counted from 0.
@@ -54,7 +54,7 @@ pub enum FormatError {
         /// How many names the file has.
         got: usize,
     },
-    /// The values are of a type that the reader has no use for.
+    /// The values are of a type that the reader does not support.
     #[error("the values are {got}; expected {expected}")]
     Values {
         /// What can be used.

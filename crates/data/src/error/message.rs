@@ -1,7 +1,7 @@
 //! Parts of error messages that are longer than a line.
 
-/// What differs between a loader and the state it is to resume from: for fingerprints, what can
-/// have changed instead of the hashes.
+/// What differs between a loader and the state it is to resume from: for fingerprints, the possible
+/// causes instead of the hashes.
 pub(super) fn foreign(setting: &str, loader: &str, state: &str) -> String {
     match setting {
         "source fingerprint" => "the loader state was taken of other samples: files were added, \

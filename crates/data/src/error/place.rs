@@ -1,11 +1,11 @@
-//! What a message calls a sample.
+//! The name of a sample in a message.
 
 use std::fmt::{self, Display, Formatter};
 
-/// One sample, as a message names it.
+/// A sample, as named in messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The file, the archive with its entry, or what the caller called the bytes.
+    /// The file, the archive with its entry, or the caller's name of the bytes.
     pub name: String,
     /// The sample's index in its source; `None` for bytes that belong to no source.
     pub index: Option<usize>,

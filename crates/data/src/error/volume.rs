@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VolumeError {
-    /// The TIFF decoder gave up.
+    /// The TIFF decoder failed.
     #[error("`{}` page {page}: the TIFF is damaged or of an unsupported kind: {cause}", .path.display())]
     Tiff {
         /// The file.
@@ -17,7 +17,7 @@ pub enum VolumeError {
         /// What the decoder said.
         cause: String,
     },
-    /// What a file says is not what can be read, or not what the file holds.
+    /// A field of a file is unsupported, or does not match the file's content.
     #[error("`{}`: {field} is {got}; expected {expected}", .path.display())]
     Field {
         /// The file.
@@ -41,7 +41,7 @@ pub enum VolumeError {
         /// The volume it belongs to.
         other: String,
     },
-    /// A mask has a label that is none of the classes.
+    /// A mask has a label that is not one of the classes.
     #[error("`{name}` has label {label} at {place:?}; expected labels below {classes}")]
     Label {
         /// The volume.
@@ -66,7 +66,7 @@ pub enum VolumeError {
     Stopped {
         /// The volume.
         name: String,
-        /// Windows that were predicted.
+        /// The number of windows that were predicted.
         done: u64,
         /// Windows there are.
         total: u64,

@@ -1,4 +1,4 @@
-//! From the bytes of a JPEG to an image.
+//! Decoding JPEGs.
 
 #[cfg(feature = "turbojpeg")]
 mod turbo;
@@ -14,8 +14,8 @@ use crate::error::DecodeError;
 use crate::image::Image;
 use crate::recycle;
 
-/// Decodes a JPEG to RGB, whatever its own colors are; `kept` is the height and width to which
-/// the caller shrinks it, where that is known.
+/// Decodes a JPEG of any color space to RGB; `kept` is the height and width to which the caller
+/// will shrink it, if known.
 #[cfg_attr(
     not(feature = "turbojpeg"),
     expect(unused_variables, reason = "the plain path decodes at full size")
@@ -39,7 +39,7 @@ fn decode_whole(bytes: &[u8]) -> Result<Image<'static>, DecodeError> {
     let options = DecoderOptions::default()
         .set_max_width(longest)
         .set_max_height(longest)
-        // Cameras write markers that the standard does not know.
+        // Cameras write nonstandard markers.
         .set_strict_mode(false)
         .jpeg_set_out_colorspace(ColorSpace::RGB);
     let mut decoder = JpegDecoder::new_with_options(ZCursor::new(bytes), options);
@@ -61,9 +61,9 @@ fn damaged(cause: DecodeErrors) -> DecodeError {
 
 /// Whether the marker that ends the image is there.
 ///
-/// Decoders fill what a cut file lacks with gray and call it success, so the markers are walked
-/// here. Segments are skipped by their length, which keeps the end marker of an embedded
-/// thumbnail from counting; in entropy-coded data a 0xFF byte is always followed by 0x00 or a
+/// Decoders fill the missing part of a truncated file with gray and report success, so the markers
+/// are checked here. Segments are skipped by their length, so that the end marker of an embedded
+/// thumbnail does not count; in entropy-coded data a 0xFF byte is always followed by 0x00 or a
 /// restart marker, so whatever else follows it is a marker.
 ///
 /// # Source

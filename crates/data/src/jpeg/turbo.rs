@@ -1,4 +1,4 @@
-//! JPEGs through libjpeg-turbo: faster than the plain path, and smaller on the way out.
+//! JPEGs through libjpeg-turbo: faster than the default decoder, and decoded at reduced size.
 
 use std::cell::RefCell;
 
@@ -8,16 +8,16 @@ use crate::decode::MAX_PIXELS;
 use crate::image::Image;
 use crate::recycle;
 
-/// How much larger than what is kept of it an image is decoded at least, in each direction.
+/// The minimum ratio between the decoded and the final size, in each direction.
 ///
-/// The decoder shrinks by averages over boxes; from twice the size on, the antialiased filter
-/// that follows decides what is seen. Pillow's `reducing_gap` has the same default.
+/// The decoder shrinks by box averages; from twice the size on, the antialiased filter that follows
+/// determines the result. Pillow's `reducing_gap` has the same default.
 const GAP: usize = 2;
 
-/// The decoder shrinks to eighths.
+/// The decoder scales by eighths.
 const EIGHTHS: usize = 8;
 
-/// Files with more scans than this take the plain path: each costs a walk over the image.
+/// Files with more scans than this use the default decoder: each scan costs a pass over the image.
 const MOST_SCANS: u32 = 500;
 
 thread_local! {
@@ -26,7 +26,7 @@ thread_local! {
 
 /// Decodes a JPEG to RGB, not smaller than [`GAP`] times `kept`; at its full size without.
 ///
-/// `None` for whatever this library refuses or warns of: the plain path decides what it is.
+/// `None` for files that this library refuses or warns about: the default decoder handles them.
 pub(super) fn decode(bytes: &[u8], kept: Option<(usize, usize)>) -> Option<Image<'static>> {
     DECODER.with_borrow_mut(|decoder| {
         if decoder.is_none() {

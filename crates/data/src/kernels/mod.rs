@@ -1,4 +1,4 @@
-//! Loops on bare slices, with the vector instructions that the processor has.
+//! Kernels on slices, with the vector instructions of the processor.
 
 mod cpu;
 

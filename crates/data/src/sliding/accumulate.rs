@@ -1,4 +1,4 @@
-//! Sums of windows that overlap, plane by plane, until a plane is final.
+//! Accumulates overlapping windows, plane by plane, until a plane is final.
 
 use std::collections::VecDeque;
 
@@ -8,10 +8,10 @@ use crate::sliding::grid::Grid;
 pub(super) struct Accumulator {
     channels: usize,
     plane_values: usize,
-    /// The plane of the volume that is final next.
+    /// The next plane of the volume to become final.
     first: usize,
     planes: VecDeque<Sums>,
-    /// Memory of planes that left.
+    /// Buffers of finished planes, for reuse.
     spare: Vec<Sums>,
 }
 
@@ -22,7 +22,7 @@ struct Sums {
 }
 
 impl Accumulator {
-    /// `first` is the plane that is wanted first: what lies before is not summed up.
+    /// `first` is the first requested plane: planes before it are not accumulated.
     pub(super) fn new(channels: usize, grids: &[Grid; 3], first: usize) -> Self {
         let plane_values = grids[1].side * grids[2].side;
         let (planes, spare) = (VecDeque::new(), Vec::new());
@@ -71,7 +71,7 @@ impl Accumulator {
         }
     }
 
-    /// Takes the planes before `end`, divided by their weights, one after the other.
+    /// Returns the planes before `end`, divided by their weights, one after the other.
     pub(super) fn finish<E>(
         &mut self,
         end: usize,

@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How windows are averaged where they overlap.
+/// The weights of overlapping windows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Blend {
-    /// All voxels of a window count alike.
+    /// All voxels of a window have the same weight.
     Constant,
-    /// Voxels count less the further they are from the center of their window: `Π exp(−(x − c)² /
-    /// 2(σ · side)²)` over the axes with the center `c = (side − 1) / 2`, at least 1e-3.
+    /// Weights decrease with the distance from the window's center: `Π exp(−(x − c)² / 2(σ ·
+    /// side)²)` over the axes with the center `c = (side − 1) / 2`, at least 1e-3.
     ///
     /// # Source
     /// The Gaussian is that of F. Isensee et al., "nnU-Net", 2021, supplementary note 2; center and
@@ -20,7 +20,7 @@ pub enum Blend {
     },
 }
 
-/// The least weight of a voxel.
+/// The smallest weight of a voxel.
 const FLOOR: f64 = 1e-3;
 
 impl Blend {
@@ -29,7 +29,7 @@ impl Blend {
         let Self::Gaussian { sigma } = self else { return vec![1.0; sides.iter().product()] };
         let mut weights = vec![1.0_f64];
         for (axis, &side) in sides.iter().enumerate() {
-            // An axis that a picture does not have has one place, the center.
+            // The depth axis of a picture has one position, the center.
             let own = axes.iter().position(|&own| own == axis).unwrap_or(0);
             let scale = sigma[own.min(sigma.len() - 1)] * side as f64;
             let center = (side as f64 - 1.0) / 2.0;

@@ -9,32 +9,32 @@ use crate::sliding::grid::Grid;
 use crate::sliding::{Blend, Padding};
 use crate::volume::VolumeSpec;
 
-/// How a model that sees windows is applied to a whole picture or volume.
+/// Applies a model that takes windows to a whole picture or volume.
 ///
 /// Windows, steps, padding and weights are those of MONAI 1.6.1's `sliding_window_inference`, and
 /// results agree with it within 1e-5 (`crates/data/tests/it/sliding.rs`).
 ///
 /// # Memory
-/// Windows move along the first axis, and what is final leaves: besides the model and a batch of
-/// windows, a prediction takes `4 · (input channels + output channels + 1)` bytes for each voxel of
-/// a slab, which is as thick as a window and as wide as the volume.
+/// Windows move along the first axis, and finished planes are written: besides the model and a
+/// batch of windows, a prediction takes `4 · (input channels + output channels + 1)` bytes for each
+/// voxel of a slab, which is as thick as a window and as wide as the volume.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct SlidingWindow {
-    /// The sides of a window, channels not counted; 0 is all of an axis. A volume that is smaller
-    /// is padded.
+    /// The sides of a window, without channels; 0 means the whole axis. A volume that is smaller is
+    /// padded.
     pub window: Vec<usize>,
-    /// How much of a window's side the next one covers again, 0 to below 1: one for all axes, or
-    /// one each.
+    /// The overlap of neighboring windows as a fraction of the window's side, at least 0 and below
+    /// 1: one for all axes, or one each.
     pub overlap: Vec<f64>,
-    /// Windows that the model sees at once, at least 1.
+    /// The batch size of the model, at least 1.
     pub batch: usize,
-    /// How windows are averaged where they overlap.
+    /// The weights of overlapping windows.
     pub blend: Blend,
-    /// What is seen beyond the ends of a volume smaller than the window.
+    /// The padding of a volume that is smaller than the window.
     pub padding: Padding,
-    /// Axes along which the model also sees each window mirrored; the results of all `2ⁿ` ways are
+    /// Axes for test-time augmentation by mirroring; the results of all `2ⁿ` combinations are
     /// averaged.
     pub mirror: Vec<Axis>,
     /// What the sides of a window must be multiples of, such as the stride of a U-Net: one for all
@@ -43,8 +43,8 @@ pub struct SlidingWindow {
 }
 
 impl SlidingWindow {
-    /// Windows of the given sides: a quarter overlapping, one at a time, Gaussian weights with a
-    /// standard deviation of an eighth of the side, zeros beyond the ends.
+    /// Windows of the given sides: overlap 0.25, batch size 1, Gaussian weights with a standard
+    /// deviation of an eighth of the side, zero padding.
     #[must_use]
     pub fn new(window: &[usize]) -> Self {
         Self {
@@ -58,35 +58,35 @@ impl SlidingWindow {
         }
     }
 
-    /// Sets how much of a window the next one covers again, along all axes or along each.
+    /// Sets the overlap, for all axes or for each.
     #[must_use]
     pub fn with_overlap(mut self, shares: &[f64]) -> Self {
         self.overlap = shares.to_vec();
         self
     }
 
-    /// Sets how many windows the model sees at once.
+    /// Sets the batch size of the model.
     #[must_use]
     pub const fn with_batch(mut self, windows: usize) -> Self {
         self.batch = windows;
         self
     }
 
-    /// Sets how windows are averaged where they overlap.
+    /// Sets the weights of overlapping windows.
     #[must_use]
     pub fn with_blend(mut self, blend: Blend) -> Self {
         self.blend = blend;
         self
     }
 
-    /// Sets what is seen beyond the ends of a volume smaller than the window.
+    /// Sets the padding of a volume that is smaller than the window.
     #[must_use]
     pub const fn with_padding(mut self, padding: Padding) -> Self {
         self.padding = padding;
         self
     }
 
-    /// Sets the axes along which the model also sees each window mirrored.
+    /// Sets the axes for test-time augmentation by mirroring.
     #[must_use]
     pub fn with_mirror(mut self, axes: &[Axis]) -> Self {
         self.mirror = axes.to_vec();
@@ -100,7 +100,7 @@ impl SlidingWindow {
         self
     }
 
-    /// Checks every number that has a range, for pictures (2 axes) or volumes (3).
+    /// Checks the ranges of all settings, for pictures (2 axes) or volumes (3).
     ///
     /// # Errors
     /// [`DataError::Setting`] naming the setting that is out of range.
@@ -159,7 +159,7 @@ impl SlidingWindow {
     pub(super) fn grids(&self, spec: &VolumeSpec) -> Vec<Grid> {
         let sides = spec.raster.sides();
         let grid = |(axis, &side): (usize, &usize)| {
-            // All of an axis is as long as the network can take it.
+            // A whole axis is rounded up to the network's multiple.
             let window = match self.window[axis] {
                 0 => side.next_multiple_of(of_axis(&self.multiple_of, axis)),
                 window => window,

@@ -14,10 +14,10 @@ use crate::sliding::planes::Planes;
 use crate::sliding::{Reduction, SlidingWindow, WindowProgress};
 use crate::volume::VolumeSource;
 
-/// Some windows of a volume, ready for a model.
+/// A batch of windows of a volume.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WindowBatch {
-    /// How many windows there are.
+    /// The number of windows.
     pub windows: usize,
     /// Channels of each.
     pub channels: usize,
@@ -27,25 +27,25 @@ pub struct WindowBatch {
     pub values: Vec<f32>,
 }
 
-/// Whatever a model says has gone wrong.
+/// The error of a model.
 pub type ModelError = Box<dyn Error + Send + Sync>;
 
 /// A model: windows `[windows, channels, …sides]` to `[windows, any channels, …sides]`.
 pub type WindowModel<'a> = dyn FnMut(WindowBatch) -> Result<Vec<f32>, ModelError> + 'a;
 
-/// Where planes go when they are final: slices of a volume, rows of a picture.
+/// Receives finished planes: slices of a volume, rows of a picture.
 pub(super) trait PlaneSink {
     /// Receives the model's number of channels, once, before the first plane.
     fn begin(&mut self, channels: usize) -> Result<(), DataError>;
 
-    /// Takes the next plane, `[channels that are kept, …]`.
+    /// Takes the next plane, `[output channels, …]`.
     fn plane(&mut self, plane: &Pixels<'_>) -> Result<(), DataError>;
 
     /// Called after each slab.
     fn checkpoint(&mut self) -> Result<(), DataError>;
 }
 
-/// One prediction, from a plane on.
+/// A prediction, starting at a plane.
 pub(super) struct Engine<'a> {
     pub(super) sliding: &'a SlidingWindow,
     pub(super) reduction: Reduction,
@@ -54,20 +54,20 @@ pub(super) struct Engine<'a> {
     pub(super) progress: &'a mut dyn FnMut(WindowProgress) -> ControlFlow<()>,
 }
 
-/// What stays the same from slab to slab.
+/// The settings shared by all slabs.
 struct Layout {
     grids: [Grid; 3],
     weights: Vec<f32>,
     /// The axes of the input among the three.
     axes: Vec<usize>,
-    /// Each way in which a window is mirrored.
+    /// Each combination of mirrored axes.
     mirrors: Vec<[bool; 3]>,
 }
 
 impl Layout {
     fn new(sliding: &SlidingWindow, input: &dyn VolumeSource) -> Self {
         let mut grids = sliding.grids(input.spec());
-        // A picture moves by rows: its planes are rows, whose own axis of rows has one place.
+        // A picture is processed by rows: each plane is one row.
         let is_volume = grids.len() == 3;
         let axes = if is_volume { vec![0, 1, 2] } else { vec![0, 2] };
         if !is_volume {
@@ -106,7 +106,7 @@ impl Layout {
 }
 
 impl Engine<'_> {
-    /// Predicts what lies behind so many planes of all frames.
+    /// Predicts the planes after the first `done` ones of all frames.
     pub(super) fn run(
         mut self,
         done_planes: usize,
@@ -127,7 +127,7 @@ impl Engine<'_> {
             let mut planes = Planes::new(self.input, frame);
             let mut sums: Option<Accumulator> = None;
             for (slab, &start) in slabs.iter().enumerate() {
-                // A slab that ends before the first plane that is wanted adds nothing to it.
+                // A slab that ends before the first requested plane is skipped.
                 if first == side || (start + window <= first && slab + 1 < slabs.len()) {
                     told.done += windows.len() as u64;
                     continue;
@@ -170,7 +170,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// The model's results for some windows, averaged over the ways in which they are mirrored.
+    /// The model's results for some windows, averaged over all combinations of mirrored axes.
     fn predict(
         &mut self,
         layout: &Layout,
@@ -212,7 +212,8 @@ impl Engine<'_> {
         Ok(sum)
     }
 
-    /// Whether a model returned so many channels of every window; 0 is any number of at least 1.
+    /// Whether a model returned the expected number of channels for every window; 0 accepts any
+    /// number of at least 1.
     fn check_output(
         &self,
         values: &[f32],

@@ -1,8 +1,8 @@
-//! The positions of windows along an axis, and padding beyond its ends.
+//! The positions of windows along an axis, and its padding.
 
 use serde::{Deserialize, Serialize};
 
-/// What a window sees beyond the ends of a volume that is smaller than it.
+/// The padding of a volume that is smaller than the window.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Padding {
@@ -10,24 +10,24 @@ pub enum Padding {
     Constant(f32),
     /// The value at the end.
     Replicate,
-    /// The volume mirrored at its ends, which are not repeated.
+    /// Mirrors the volume at its ends, which are not repeated.
     Reflect,
 }
 
 /// The windows along one axis.
 ///
-/// As in MONAI 1.6.1: the axis is padded on both sides to the window, the longer half behind; a
-/// window begins every `⌊window · (1 − overlap)⌋` places, at least one, and the last one is moved
-/// back to the end.
+/// As in MONAI 1.6.1: the axis is padded on both sides to the window, the larger half at the end; a
+/// window begins every `⌊window · (1 − overlap)⌋` positions, at least one, and the last one is
+/// moved back to the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Grid {
     /// Places of the volume.
     pub(super) side: usize,
     /// Places of a window.
     pub(super) window: usize,
-    /// Places of padding before the first one of the volume.
+    /// Padding before the volume.
     pub(super) before: usize,
-    /// Where windows begin, counted with the padding.
+    /// The starts of windows, including the padding.
     pub(super) starts: Vec<usize>,
 }
 
@@ -45,7 +45,7 @@ impl Grid {
         Self { side, window, before: (padded - side) / 2, starts }
     }
 
-    /// The place of the volume that a window's place shows; `None` for the constant.
+    /// The position in the volume for a position in a window; `None` for constant padding.
     pub(super) fn shown(&self, start: usize, at: usize, padding: Padding) -> Option<usize> {
         let place = (start + at) as i64 - self.before as i64;
         let last = self.side as i64 - 1;
@@ -63,7 +63,7 @@ impl Grid {
         }
     }
 
-    /// The places of a window that lie in the volume, and the first place of the volume there.
+    /// The positions of a window that lie in the volume, and the first of them in the volume.
     pub(super) fn inside(&self, start: usize) -> (std::ops::Range<usize>, usize) {
         let first = self.before.saturating_sub(start);
         let end = (self.before + self.side - start).min(self.window);

@@ -1,4 +1,4 @@
-//! The journal of an unfinished prediction, from which it is resumed.
+//! The journal of an unfinished prediction, to resume it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -9,12 +9,11 @@ use serde::{Deserialize, Serialize};
 use crate::error::DataError;
 use crate::volume::StripPlace;
 
-/// A file of lines of JSON beside the one that is written: what it is made of, then the strips
-/// that each slab added.
+/// A JSON-lines file next to the output file: the settings, then the strips that each slab added.
 pub(super) struct Journal {
     path: PathBuf,
     file: File,
-    /// Strips of each page that are written down.
+    /// Strips of each page that are recorded.
     known: Vec<usize>,
 }
 
@@ -33,15 +32,15 @@ pub(super) struct Begun {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Slab {
-    /// Rows of all slices of all frames that are written.
+    /// Rows written so far, over all slices and frames.
     rows: usize,
-    /// Where the last strip ends.
+    /// The end of the last strip.
     end: u64,
-    /// Page, place and bytes of each new strip.
+    /// Page, offset and size of each new strip.
     strips: Vec<(usize, u64, u64)>,
 }
 
-/// What a journal says was written.
+/// What was written according to a journal.
 pub(super) struct Left {
     pub(super) begun: Begun,
     pub(super) strips: Vec<Vec<StripPlace>>,
@@ -55,13 +54,13 @@ impl Journal {
         output.with_file_name(format!(".{name}.partial.journal"))
     }
 
-    /// What was left by a prediction with these settings; `None` where there is none.
+    /// The journal of an earlier prediction with these settings; `None` if there is none.
     pub(super) fn read(output: &Path, settings: &str) -> Option<Left> {
         let text = fs::read(Self::path_of(output)).ok()?;
         let partial_bytes = |name: &str| fs::metadata(output.with_file_name(name)).map(|m| m.len());
         let name = output.file_name().unwrap_or_default().to_string_lossy();
         let file_bytes = partial_bytes(&format!(".{name}.partial")).ok()?;
-        // A line without its end was cut when the program ended.
+        // A line without a line break was truncated when the program ended.
         let mut lines = text.split_inclusive(|&byte| byte == b'\n').filter(|l| l.ends_with(b"\n"));
         let begun: Begun = serde_json::from_slice(lines.next()?).ok()?;
         if begun.settings != settings || begun.pages > text.len() + (1 << 24) {
@@ -86,7 +85,7 @@ impl Journal {
         (left.rows > 0).then_some(left)
     }
 
-    /// Begins a journal, or goes on with one that was read.
+    /// Starts a journal, or continues one that was read.
     pub(super) fn open(
         output: &Path,
         begun: &Begun,
@@ -103,7 +102,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Writes down what a slab added, after it is on the disk.
+    /// Records what a slab added, after it is on disk.
     pub(super) fn add(
         &mut self,
         rows: usize,
@@ -119,9 +118,9 @@ impl Journal {
         self.line(&slab)
     }
 
-    /// Ends a journal whose file is whole.
+    /// Deletes the journal of a complete file.
     pub(super) fn remove(self) {
-        // One that stays names settings whose file is not partial any more: it is not read.
+        // A journal that remains does not match any partial file and is not read.
         let _ = fs::remove_file(&self.path);
     }
 

@@ -15,7 +15,7 @@ pub(super) fn mirror(values: &mut [f32], sides: [usize; 3], axes: [bool; 3]) {
     }
 }
 
-/// Puts the pieces of a length into the opposite order.
+/// Reverses the order of pieces of a given length.
 fn reverse(values: &mut [f32], length: usize) {
     let count = values.len() / length;
     for at in 0..count / 2 {

@@ -1,4 +1,5 @@
-//! Sliding-window inference: a model of windows applied to whole volumes, with blended overlaps.
+//! Sliding-window inference: applies a model to overlapping windows of whole volumes and blends the
+//! results.
 
 mod accumulate;
 mod blend;

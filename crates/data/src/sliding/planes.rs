@@ -22,7 +22,7 @@ impl<'a> Planes<'a> {
         Self { source, frame, first: 0, planes: VecDeque::new() }
     }
 
-    /// Reads the planes of a range that are not there, and forgets those before it.
+    /// Reads the missing planes of a range, and drops those before it.
     pub(super) fn advance(&mut self, range: Range<usize>) -> Result<(), DataError> {
         if self.first + self.planes.len() < range.start {
             self.planes.clear();
@@ -32,7 +32,7 @@ impl<'a> Planes<'a> {
             self.planes.pop_front();
             self.first += 1;
         }
-        // Few planes at a time: what is read is there once more while it is taken apart.
+        // Few planes at a time: data is in memory twice while it is converted.
         let mut next = self.first + self.planes.len();
         let [slices, rows, columns] = self.source.spec().sides();
         let is_volume = self.source.spec().raster.depth.is_some();

@@ -12,15 +12,15 @@ use crate::sliding::journal::{Begun, Journal, Left};
 use crate::sliding::{Reduction, SlidingWindow, WindowProgress};
 use crate::volume::{TiffWriteConfig, Volume, VolumeSource, VolumeSpec, VolumeWriter};
 
-/// What is kept of a prediction, and how it is written.
+/// The settings of an output file.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct PredictConfig {
-    /// What is kept of the model's channels.
+    /// The reduction of the model's channels.
     pub reduction: Reduction,
     /// How the file is written.
     pub tiff: TiffWriteConfig,
-    /// The identity of the model, such as a hash of its weights: a file that another one
-    /// has begun is not gone on with.
+    /// The identity of the model, such as a hash of its weights: a partial file of another model is
+    /// not continued.
     pub model: String,
 }
 
@@ -29,12 +29,12 @@ pub struct PredictConfig {
 pub struct Predicted {
     /// What the file has.
     pub spec: VolumeSpec,
-    /// Slices of a volume, or rows of a picture, of all frames, that an earlier run had written.
+    /// Slices of a volume, or rows of a picture, over all frames, that an earlier run wrote.
     pub resumed_planes: usize,
 }
 
 impl SlidingWindow {
-    /// Applies a model to a volume and returns the result, which is held in memory whole.
+    /// Applies a model to a volume and returns the whole result in memory.
     ///
     /// # Errors
     /// As [`validate`](Self::validate) and [`VolumeSource::read`];
@@ -73,10 +73,10 @@ impl SlidingWindow {
     /// Applies a model to a volume and writes the result as OME-TIFF, with the axes and the voxel
     /// size of the input, slab by slab; see [`SlidingWindow`] for the memory it takes.
     ///
-    /// What is final is written to `.name.partial` beside `output`, with a journal of slabs.
-    /// A run that ended early, by an error such as a full disk, by `progress` or with its program,
-    /// is gone on with by the next one with the same input and settings; its slabs are not
-    /// predicted again, and the file is the same to the bit.
+    /// Finished planes are written to `.name.partial` next to `output`, with a journal of slabs. A
+    /// prediction that ended early (an error such as a full disk, `progress`, a killed process) is
+    /// resumed by the next call with the same input and settings; finished slabs are not predicted
+    /// again, and the file is bit-identical.
     ///
     /// # Errors
     /// As [`predict`](Self::predict); [`DataError::Write`] if the file cannot be written.
@@ -114,7 +114,7 @@ impl SlidingWindow {
     }
 }
 
-/// What the result of so many channels has.
+/// The specification of a result with this many channels.
 fn result_spec(input: &VolumeSpec, reduction: Reduction, channels: usize) -> VolumeSpec {
     let (pixel_type, channels) = reduction.kept(channels);
     VolumeSpec { raster: RasterSpec { pixel_type, channels, ..input.raster }, ..*input }
@@ -125,7 +125,7 @@ struct Memory {
     spec: VolumeSpec,
     reduction: Reduction,
     frames: Vec<Result<Raster<'static>, DataError>>,
-    /// The planes of the frame at hand.
+    /// The planes of the current frame.
     planes: Vec<Pixels<'static>>,
 }
 
@@ -174,7 +174,7 @@ fn assembled(spec: &RasterSpec, planes: &[Pixels<'_>]) -> Result<Raster<'static>
     }
 }
 
-/// A result in a file, with a journal.
+/// Writes a result to a file, with a journal.
 struct FileSink<'a> {
     output: PathBuf,
     config: &'a PredictConfig,
@@ -182,7 +182,7 @@ struct FileSink<'a> {
     settings: String,
     left: Option<Left>,
     open: Option<(VolumeWriter, Journal)>,
-    /// Whether a slab was done and is not written down.
+    /// Whether a slab was finished and is not recorded yet.
     is_due: bool,
 }
 
@@ -191,7 +191,7 @@ impl FileSink<'_> {
         if self.input.raster.depth.is_some() { self.input.raster.height } else { 1 }
     }
 
-    /// Writes down what is on the disk, if it ends with a strip.
+    /// Records what is on disk, if it ends with a strip.
     fn note(&mut self) -> Result<(), DataError> {
         let Some((writer, journal)) = &mut self.open else { return Ok(()) };
         if !self.is_due || !writer.is_between_strips() {
@@ -207,7 +207,7 @@ impl FileSink<'_> {
     fn finish(mut self, ran: Result<(), DataError>) -> Result<VolumeSpec, DataError> {
         ran?;
         if self.open.is_none() {
-            // An earlier run had written all but the directories.
+            // An earlier run wrote everything but the directories.
             let channels = self.left.as_ref().map_or(1, |left| left.begun.channels);
             self.begin(channels)?;
         }

@@ -2,21 +2,21 @@
 
 use std::time::Duration;
 
-/// How far a prediction is: what its progress callback receives after each batch of windows.
+/// The progress of a prediction, which the callback receives after each batch of windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WindowProgress {
-    /// Windows that are predicted, in this run or in one that it goes on with.
+    /// Windows predicted so far, including those of an earlier run that this one resumes.
     pub done: u64,
     /// Windows of all frames.
     pub total: u64,
-    /// Windows that this run predicted.
+    /// Windows predicted by this run.
     pub here: u64,
-    /// How long this run has taken.
+    /// The elapsed time of this run.
     pub elapsed: Duration,
 }
 
 impl WindowProgress {
-    /// How long the rest takes, at the pace so far; `None` before the first window.
+    /// The estimated remaining time; `None` before the first window.
     ///
     /// # Example
     /// ```

@@ -15,12 +15,13 @@ pub enum Reduction {
     /// The channel with the greatest value, the first of equal ones: u8, or u16 for more than 256
     /// channels.
     ArgMax,
-    /// Of every channel, 1 where it is above this and 0 elsewhere, as u8; half of a sigmoid is 0.
+    /// For every channel, 1 where it is above this and 0 elsewhere, as u8; the logit 0 is a sigmoid
+    /// of one half.
     Above(f32),
 }
 
 impl Reduction {
-    /// The type and the number of channels that are kept of so many.
+    /// The type and the number of output channels for this many input channels.
     pub(super) const fn kept(self, channels: usize) -> (PixelType, usize) {
         match self {
             Self::Keep => (PixelType::F32, channels),
@@ -30,7 +31,7 @@ impl Reduction {
         }
     }
 
-    /// What is kept of a plane `[channels, …]`.
+    /// Reduces a plane `[channels, …]`.
     pub(super) fn apply(self, values: &[f32], channels: usize) -> Pixels<'_> {
         match self {
             Self::Keep => values.into(),

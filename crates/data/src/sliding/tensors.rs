@@ -1,4 +1,4 @@
-//! Sliding windows over tensors.
+//! Sliding-window inference on tensors.
 
 use std::array;
 use std::ops::ControlFlow;
@@ -16,7 +16,7 @@ impl WindowBatch {
     /// The windows as a tensor `[windows, channels, …sides]` in the device's default dtype.
     ///
     /// # Errors
-    /// A text for a `D` that is not two more than the sides of a window.
+    /// An error text if `D` is not two more than the sides of a window.
     pub fn to_tensor<const D: usize>(self, device: &Device) -> Result<Tensor<D>, ModelError> {
         let shape = [&[self.windows, self.channels], self.sides.as_slice()].concat();
         if shape.len() != D {

@@ -1,4 +1,4 @@
-//! A gzipped tar inflated once into a tar beside its checksum.
+//! A gzipped tar, decompressed once into a tar with a checksum file.
 
 use std::fs::{self, File};
 use std::io::Seek;
@@ -11,7 +11,8 @@ use crate::progress::Progress;
 use crate::source::inflate::{inflate_to, is_gzip};
 use crate::trace;
 
-/// The inflated tar of an archive, made if it is not in `folder` already; a plain archive itself.
+/// The decompressed tar of an archive, created if it is not in `folder` yet; a plain archive
+/// itself.
 pub(super) fn cached_tar(
     path: &Path,
     folder: &Path,
@@ -39,7 +40,7 @@ pub(super) fn cached_tar(
         whole.write(piece)
     })?;
     trace::inflated(path, bytes);
-    // The old checksum goes first: a tar without one is no cache.
+    // The old checksum is removed first: a tar without one is not a cache.
     let _ = fs::remove_file(seal(&tar));
     whole.finish()?;
     let mut line = WholeFile::create(&seal(&tar))?;
@@ -53,7 +54,7 @@ fn seal(tar: &Path) -> PathBuf {
     tar.with_extension("tar.sha256")
 }
 
-/// Whether a tar is what was written; `None` as the reason if there is none.
+/// Whether a tar is intact; the reason is `None` if it does not exist.
 fn check(tar: &Path) -> Result<(), Option<String>> {
     let Ok(file) = File::open(tar) else { return Err(None) };
     let told = |text: &str| Some(format!("`{}` {text}", tar.display()));

@@ -1,4 +1,4 @@
-//! The classes and files that a folder or an archive holds, in one order.
+//! The classes and files of a folder or an archive, in a common order.
 
 use std::collections::BTreeSet;
 
@@ -7,18 +7,18 @@ use crate::digest::Digest;
 /// The file endings that count as images, in any case; everything else is ignored.
 pub(crate) const EXTENSIONS: [&str; 5] = [".jpg", ".jpeg", ".png", ".tif", ".tiff"];
 
-/// Whether a file is meant as an image: its ending says so, and it is not hidden.
+/// Whether a file counts as an image, by its ending, and is not hidden.
 pub(crate) fn is_image(file: &str) -> bool {
     let file = file.to_ascii_lowercase();
     !file.starts_with('.') && EXTENSIONS.iter().any(|extension| file.ends_with(extension))
 }
 
-/// Whether a file or folder is of no interest: hidden, or what macOS adds to archives.
+/// Whether a file or folder is ignored: hidden, or added to archives by macOS.
 pub(crate) fn is_hidden(name: &str) -> bool {
     name.starts_with('.') || name == "__MACOSX"
 }
 
-/// What a source of images found and passed over.
+/// What a source of images found and skipped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PassedOver {
@@ -29,7 +29,7 @@ pub struct PassedOver {
 }
 
 impl PassedOver {
-    /// Names that a message lists.
+    /// The names that a message lists.
     const MOST_LISTED: usize = 3;
 
     pub(crate) fn add(&mut self, name: String) {
@@ -39,7 +39,7 @@ impl PassedOver {
         }
     }
 
-    /// What to say of them; `None` for nothing.
+    /// A message about them; `None` if there are none.
     #[must_use]
     pub fn message(&self) -> Option<String> {
         let more = match self.count.checked_sub(self.first.len())? {

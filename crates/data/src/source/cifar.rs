@@ -2,7 +2,7 @@
 
 use crate::error::FormatError;
 
-/// Which labels a set of CIFAR images has.
+/// The variant of CIFAR and its labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CifarLabels {
     /// The ten classes of CIFAR-10.
@@ -16,7 +16,7 @@ pub enum CifarLabels {
 /// Which images of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CifarPart {
-    /// The 50,000 to learn from.
+    /// The 50,000 training images.
     Train,
     /// The 10,000 to score on.
     Test,
@@ -39,7 +39,7 @@ impl CifarLabels {
         }
     }
 
-    /// The label bytes before each image, and which of them is meant.
+    /// The number of label bytes before each image, and which of them is used.
     const fn label_bytes(self) -> (usize, usize) {
         match self {
             Self::Ten => (1, 0),
@@ -82,7 +82,7 @@ pub struct CifarRecords {
 }
 
 impl CifarRecords {
-    /// Appends the records of one file; it grows by the length of `bytes` at most.
+    /// Appends the records of one file; it grows by at most the length of `bytes`.
     ///
     /// # Errors
     /// [`FormatError::Records`] or [`FormatError::Label`]; nothing is appended then.

@@ -1,4 +1,4 @@
-//! The files of CIFAR-10 or CIFAR-100 in its binary form: a folder, or the archive it comes in.
+//! The files of CIFAR-10 or CIFAR-100 in its binary form: a folder, or the published archive.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -20,10 +20,10 @@ const LIMIT: u64 = 1 << 30;
 /// CIFAR-10 or CIFAR-100 as published: the folder that its binary version unpacks to, or that
 /// version's archive, `.tar` or `.tar.gz`, read once into memory.
 ///
-/// The files of images and the names of the classes are known by their names, wherever in an
-/// archive they lie: `data_batch_1.bin` to `data_batch_5.bin`, `test_batch.bin` and
-/// `batches.meta.txt` for CIFAR-10; `train.bin`, `test.bin`, `fine_label_names.txt` and
-/// `coarse_label_names.txt` for CIFAR-100.
+/// The files of images and the names of the classes are found by their names, anywhere in an
+/// archive: `data_batch_1.bin` to `data_batch_5.bin`, `test_batch.bin` and `batches.meta.txt` for
+/// CIFAR-10; `train.bin`, `test.bin`, `fine_label_names.txt` and `coarse_label_names.txt` for
+/// CIFAR-100.
 ///
 /// # Source
 /// A. Krizhevsky, "Learning multiple layers of features from tiny images", 2009, and its page.
@@ -63,8 +63,8 @@ impl CifarFiles {
     /// The images of a part.
     ///
     /// # Errors
-    /// [`DataError::Open`] naming a file that is missing, [`DataError::Format`] for one that is no
-    /// CIFAR.
+    /// [`DataError::Open`] naming a file that is missing, [`DataError::Format`] for one that is not
+    /// a CIFAR file.
     pub fn images(
         &self,
         labels: CifarLabels,
@@ -85,7 +85,7 @@ impl CifarFiles {
         InMemoryImages::try_from_pixels(size, records.pixels, records.labels, names, classes)
     }
 
-    /// Hands over the bytes of a file.
+    /// Returns the bytes of a file.
     fn with<T>(&self, name: &str, take: impl FnOnce(&[u8]) -> T) -> Result<T, DataError> {
         let path = self.path.join(name);
         match &self.archived {
@@ -113,8 +113,8 @@ impl CifarFiles {
     }
 }
 
-/// The plain files of a tar in memory, by the last part of their names; hidden ones are passed
-/// over, and so is whatever is no plain file.
+/// The plain files of a tar in memory, by the last part of their names; hidden ones and anything
+/// but plain files are skipped.
 fn unpack(tar: &[u8], path: &Path) -> Result<HashMap<String, Vec<u8>>, DataError> {
     let damaged = |cause| DataError::Archive { path: path.to_owned(), cause };
     let mut files = HashMap::new();

@@ -14,14 +14,14 @@ use crate::source::{ImageSource, place};
 /// How many images a worker decodes between two reports.
 const CHUNK: usize = 64;
 
-/// The images of a source, to be decoded to one size.
+/// Decodes the images of a source to one size.
 pub(crate) struct Decoding<'a> {
     source: &'a dyn ImageSource,
     wanted: Option<(usize, usize)>,
     size: (usize, usize),
 }
 
-/// What a worker says after each chunk.
+/// The message of a worker after each chunk.
 struct Decoded {
     first: usize,
     digests: Vec<[u8; 32]>,
@@ -29,7 +29,7 @@ struct Decoded {
 }
 
 impl<'a> Decoding<'a> {
-    /// Every image is stretched to `wanted`; without, all must have the size of the first.
+    /// Every image is resized to `wanted`; without it, all must have the size of the first.
     pub(crate) fn try_new(
         source: &'a dyn ImageSource,
         wanted: Option<(usize, usize)>,
@@ -127,7 +127,7 @@ impl<'a> Decoding<'a> {
         decoded
     }
 
-    /// One image at the common size.
+    /// Reads an image at the common size.
     pub(crate) fn decode(&self, index: usize) -> Result<Image<'a>, DataError> {
         let image = guarded(
             || place(self.source, index),
@@ -156,7 +156,7 @@ pub(crate) fn pixel_digest(pixels: &[u8]) -> [u8; 32] {
     Digest::new("updraft pixels").bytes(pixels).raw()
 }
 
-/// What decoded images are, wherever they are kept.
+/// The fingerprint of decoded images, independent of where they are stored.
 pub(crate) fn fingerprint<'a>(
     (height, width): (usize, usize),
     classes: &[String],

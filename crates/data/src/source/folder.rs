@@ -10,16 +10,14 @@ use crate::image::Image;
 use crate::source::ImageSource;
 use crate::source::catalog::{Catalog, Found, PassedOver, is_hidden, is_image};
 
-/// The most bytes an image file may have; none larger is read into memory.
+/// The largest image file, in bytes, that is read into memory.
 pub(crate) const MAX_FILE_BYTES: u64 = 1 << 30;
 
-/// Images on disk, as `folder/class/file` or as a manifest lists them, read and decoded when
-/// asked for.
+/// Images on disk, as `folder/class/file` or listed by a manifest, read and decoded on demand.
 ///
-/// Classes and files are sorted by name.
-/// Hidden folders and files are ignored; files with other endings and folders inside a class
-/// folder are passed over, as [`passed_over`](Self::passed_over) lists.
-/// The fingerprint covers names and lengths, not contents.
+/// Classes and files are sorted by name. Hidden folders and files are ignored; files with other
+/// endings and folders inside a class folder are skipped, and listed by
+/// [`passed_over`](Self::passed_over). The fingerprint covers names and lengths, not contents.
 #[derive(Debug)]
 pub struct ImageFolder {
     catalog: Catalog<PathBuf>,
@@ -30,16 +28,16 @@ impl ImageFolder {
     /// Lists the images of a folder.
     ///
     /// # Errors
-    /// [`DataError::Open`] if a folder cannot be listed, [`DataError::NoClasses`] if there is
-    /// nothing to list, [`DataError::EmptyClass`] for a class without images,
-    /// [`DataError::NotUtf8`] for a name that is no text.
+    /// [`DataError::Open`] if a folder cannot be listed, [`DataError::NoClasses`] if it has no
+    /// class folders, [`DataError::EmptyClass`] for a class without images, [`DataError::NotUtf8`]
+    /// for a name that is not UTF-8.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, DataError> {
         let path = path.as_ref();
         let mut found = Vec::new();
         let mut passed_over = PassedOver::default();
         for (class, folder, is_folder) in entries(path)? {
             if !is_folder {
-                // Other files beside the classes are nobody's images.
+                // Files next to the class folders are ignored.
                 if is_image(&class) {
                     passed_over.add(class);
                 }
@@ -68,7 +66,7 @@ impl ImageFolder {
         Self { catalog, passed_over: PassedOver::default() }
     }
 
-    /// The files and folders that were found and are no samples, hidden ones not counted.
+    /// The files and folders that were skipped, without hidden ones.
     #[must_use]
     pub fn passed_over(&self) -> &PassedOver {
         &self.passed_over
@@ -125,7 +123,7 @@ impl ImageSource for ImageFolder {
     }
 }
 
-/// At most one byte more than the limit, whatever the file has become since it was listed.
+/// Reads at most one byte more than the limit, even if the file has grown since it was listed.
 pub(super) fn read_file(path: &Path, expected: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(expected.min(MAX_FILE_BYTES) as usize + 1);
     File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
@@ -138,7 +136,7 @@ fn entries(folder: &Path) -> Result<Vec<(String, PathBuf, bool)>, DataError> {
     for entry in fs::read_dir(folder).map_err(open_error(folder))? {
         let path = entry.map_err(open_error(folder))?.path();
         let Some(name) = path.file_name() else { continue };
-        // Two names that differ only in bytes that are no text would become one.
+        // Two names that differ only in invalid UTF-8 would become equal.
         let Some(name) = name.to_str().map(str::to_owned) else {
             return Err(DataError::NotUtf8 { path });
         };

@@ -1,4 +1,4 @@
-//! Regression sets of which the formula is known.
+//! Generated regression data.
 
 use std::f64::consts::PI;
 
@@ -6,12 +6,12 @@ use crate::error::DataError;
 use crate::random::{Purpose, Random};
 use crate::source::{InMemoryTensors, Targets};
 
-/// A function to be learned from samples of it.
+/// A function to learn from samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Formula {
-    /// `10 sin(π x₁ x₂) + 20 (x₃ − ½)² + 10 x₄ + 5 x₅` of ten inputs in `[0, 1]`; the last five
-    /// say nothing.
+    /// `10 sin(π x₁ x₂) + 20 (x₃ − ½)² + 10 x₄ + 5 x₅` of ten inputs in `[0, 1]`; the last five do
+    /// not matter.
     ///
     /// Source: J. Friedman, "Multivariate adaptive regression splines", 1991, section 4.3.
     Friedman1,
@@ -19,7 +19,7 @@ pub enum Formula {
     ///
     /// Source: Z. Liu et al., arXiv:2404.19756, equation 2.12's example, section 3.1.
     ExpSinSquare,
-    /// `x₁ x₂` of two inputs in `[−1, 1]`: nothing of it shows in either input alone.
+    /// `x₁ x₂` of two inputs in `[−1, 1]`: neither input alone predicts it.
     Product,
 }
 
@@ -59,8 +59,8 @@ impl Formula {
     }
 }
 
-/// Draws samples of a formula: inputs spread evenly, values with noise of the given standard
-/// deviation, never beyond 3.47 times it.
+/// Draws samples of a formula: uniform inputs, values with noise of the given standard deviation,
+/// never beyond 3.47 times it.
 ///
 /// Sample `i` is a function of (seed, i) alone.
 ///

@@ -1,4 +1,4 @@
-//! Generated images for which it is known which pathway shows the class.
+//! Generated images whose class is known to show in color, in brightness or in both.
 
 use std::f32::consts::TAU;
 
@@ -11,7 +11,7 @@ use crate::random::{Purpose, Random};
 use crate::source::ImageSource;
 use crate::source::shapes::Shape;
 
-/// What shows the class of a generated image.
+/// What determines the class of a generated image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cue {
@@ -41,7 +41,7 @@ pub struct GeneratedConfig {
 }
 
 impl GeneratedConfig {
-    /// So many images of 32×32 pixels, with seed 0.
+    /// A set of `images` images of 32×32 pixels, with seed 0.
     #[must_use]
     pub const fn new(cue: Cue, images: usize) -> Self {
         Self { cue, images, height: 32, width: 32, seed: 0 }
@@ -61,7 +61,7 @@ impl GeneratedConfig {
         self
     }
 
-    /// Checks every number that has a range.
+    /// Checks the ranges of all settings.
     ///
     /// # Errors
     /// [`DataError::Setting`] naming the number that is out of range.
@@ -84,12 +84,11 @@ impl GeneratedConfig {
 
 /// Images drawn from a seed, for trying a model without a download.
 ///
-/// Every image has two layers drawn independently of each other.
-/// In brightness (BT.709): a shape of random place, size, angle and sign (lighter or darker than
-/// its surroundings) on a sloping ground with noise.
-/// In color, at unchanged brightness: a soft patch of one hue at a random place on a faint ground
-/// of a random hue, with noise.
-/// [`Cue`] says which of the two carries the class; the other one is drawn the same way at random.
+/// Every image has two layers drawn independently of each other. In brightness (BT.709): a shape of
+/// random place, size, angle and sign (lighter or darker than its surroundings) on a gradient with
+/// noise. In color, at unchanged brightness: a soft patch of one hue at a random place on a faint
+/// background of a random hue, with noise. [`Cue`] says which of the two carries the class; the
+/// other one is drawn the same way at random.
 ///
 /// Image `i` has class `i mod classes` and is a function of (seed, i) alone; the same seed and
 /// version give the same bytes on every machine of the same architecture.
@@ -107,7 +106,7 @@ pub struct GeneratedImages {
 const HUES: [&str; 4] = ["red", "yellow", "green", "blue"];
 
 impl GeneratedImages {
-    /// Prepares a set; the images are drawn when read.
+    /// Creates a set; the images are drawn when they are read.
     ///
     /// # Errors
     /// As [`GeneratedConfig::validate`].
@@ -216,9 +215,8 @@ fn equal_brightness_axes() -> [[f32; 3]; 2] {
     [first, second].map(|axis| axis.map(|part| part as f32))
 }
 
-// The ranges below leave room on both sides of what a byte can hold: brightness stays within
-// 0.5 ± (0.05 + 0.04 + 0.12 + 3.47·0.025) = 0.5 ± 0.297, tint within
-// 0.14 + √2·3.47·0.012 = 0.199.
+// The ranges below keep every value inside the range of a byte: brightness stays within 0.5 ± (0.05
+// + 0.04 + 0.12 + 3.47·0.025) = 0.5 ± 0.297, tint within 0.14 + √2·3.47·0.012 = 0.199.
 
 /// Standard deviation of the noise in brightness.
 const LUMINANCE_NOISE: f32 = 0.025;
@@ -226,7 +224,7 @@ const LUMINANCE_NOISE: f32 = 0.025;
 /// Standard deviation of the noise along each of the two color axes.
 const CHROMA_NOISE: f32 = 0.012;
 
-/// The shape and its ground; coordinates in units of the shorter side, from the center.
+/// The shape and its background; coordinates in units of the shorter side, from the center.
 struct BrightnessLayer {
     shape: Shape,
     center: [f32; 2],
@@ -259,7 +257,8 @@ impl BrightnessLayer {
     }
 
     fn at(&self, x: f32, y: f32) -> f32 {
-        // A long image does not get brighter than a square one: the slope ends at its sides.
+        // An elongated image does not get brighter than a square one: the gradient ends at its
+        // sides.
         let slope = self.slope[0] * x.clamp(-0.5, 0.5) + self.slope[1] * y.clamp(-0.5, 0.5);
         let ([cos, sin], [dx, dy]) = (self.rotation, [x - self.center[0], y - self.center[1]]);
         let (u, v) = ((cos * dx + sin * dy) / self.radius, (cos * dy - sin * dx) / self.radius);
@@ -268,7 +267,7 @@ impl BrightnessLayer {
     }
 }
 
-/// The patch of one hue and its ground, on the two color axes.
+/// The patch of one hue and its background, on the two color axes.
 struct ColorLayer {
     center: [f32; 2],
     sharpness: f32,

@@ -1,4 +1,4 @@
-//! IDX files, the format of MNIST and its kin.
+//! IDX files, the format of MNIST.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ pub struct IdxArray {
     pub values: IdxValues,
 }
 
-/// The values of an IDX file, in the type that they are stored in.
+/// The values of an IDX file, in their stored type.
 #[derive(Debug, Clone, PartialEq)]
 pub enum IdxValues {
     /// Unsigned bytes, as in MNIST.
@@ -32,7 +32,7 @@ pub enum IdxValues {
 }
 
 impl IdxArray {
-    /// The most bytes that [`read`](Self::read) holds in memory: 4 GiB.
+    /// The largest number of bytes that [`read`](Self::read) keeps in memory: 4 GiB.
     pub const MEMORY_LIMIT: u64 = 4 << 30;
 
     /// Reads a file, also a gzipped one, of at most [`MEMORY_LIMIT`](Self::MEMORY_LIMIT) bytes.
@@ -40,14 +40,14 @@ impl IdxArray {
     /// # Errors
     /// [`DataError::Open`], [`DataError::FileLimit`], [`DataError::Inflate`] and
     /// [`DataError::InflatedTooLarge`] for a file that cannot be read, [`DataError::Format`] for
-    /// one that is no IDX.
+    /// one that is not an IDX file.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, DataError> {
         let path = path.as_ref();
         let bytes = read_whole(path, Self::MEMORY_LIMIT)?;
         Self::parse(&bytes).map_err(|cause| DataError::Format { path: path.to_owned(), cause })
     }
 
-    /// Reads the bytes of a file; what is allocated is what the values take, never more.
+    /// Parses the bytes of a file; allocates exactly the memory of the values.
     ///
     /// # Errors
     /// [`FormatError::Magic`] or [`FormatError::Length`].

@@ -1,4 +1,4 @@
-//! What the loader asks of a set of labeled images.
+//! The trait of a set of labeled images.
 
 use crate::error::{DataError, Place};
 use crate::image::Image;
@@ -8,7 +8,7 @@ use crate::image::Image;
 /// Reading is a function of the index: the same image for every call and thread.
 /// An implementation that panics is reported as an error that names the sample.
 pub trait ImageSource: Send + Sync {
-    /// How many samples there are.
+    /// The number of samples.
     fn len(&self) -> usize;
 
     /// Whether there are none.
@@ -25,23 +25,24 @@ pub trait ImageSource: Send + Sync {
     /// If `index` is not below [`len`](Self::len).
     fn label(&self, index: usize) -> usize;
 
-    /// What a message calls a sample: its file, or how it was made.
+    /// The name of a sample in a message: its file, or how it was made.
     ///
     /// # Panics
     /// If `index` is not below [`len`](Self::len).
     fn name(&self, index: usize) -> String;
 
-    /// One image.
+    /// Reads an image.
     ///
     /// # Errors
-    /// What is wrong with this sample, by name and index.
+    /// The error of this sample, with name and index.
     ///
     /// # Panics
     /// If `index` is not below [`len`](Self::len).
     fn read(&self, index: usize) -> Result<Image<'_>, DataError>;
 
-    /// One image for a caller that resizes it to `size`, height and width: [`read`](Self::read)'s,
-    /// or one that was decoded smaller, where that is cheaper and the result looks the same.
+    /// Reads an image for a caller that resizes it to `size` (height, width): the same as
+    /// [`read`](Self::read), or decoded at a smaller size where that is cheaper and gives nearly
+    /// the same result.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -53,7 +54,7 @@ pub trait ImageSource: Send + Sync {
         self.read(index)
     }
 
-    /// A SHA-256 of what the set is, as 64 hexadecimal digits: equal for equal sets.
+    /// A SHA-256 that identifies the set, as 64 hexadecimal digits: equal for equal sets.
     fn fingerprint(&self) -> String;
 }
 

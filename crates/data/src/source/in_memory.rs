@@ -1,4 +1,4 @@
-//! Decoded images held in memory.
+//! Decoded images in memory.
 
 use crate::error::{DataError, Place};
 use crate::image::Image;
@@ -7,7 +7,7 @@ use crate::source::ImageSource;
 use crate::source::decoding::{Decoding, check_size, fingerprint, pixel_digest};
 use crate::trace;
 
-/// Images of one size, decoded once and held as bytes: `3 · height · width` per image.
+/// Images of one size, decoded once and stored as bytes: `3 · height · width` per image.
 ///
 /// The fingerprint covers pixels, labels and classes.
 #[derive(Debug)]
@@ -24,13 +24,12 @@ pub struct InMemoryImages {
 impl InMemoryImages {
     /// Decodes a whole source on `workers` threads (0 counts as 1).
     ///
-    /// Every image is stretched to `size`, height before width; without one, all must have the
-    /// size of the first. `progress` is called with the decoded images on the calling thread.
+    /// Every image is resized to `size` (height, width); without one, all must have the size of the
+    /// first. `progress` is called with the decoded images on the calling thread.
     ///
     /// # Errors
-    /// The fault of the sample with the lowest index; [`DataError::Empty`],
-    /// [`DataError::Setting`] for a size without pixels, [`DataError::Memory`] if the bytes
-    /// cannot be had.
+    /// The fault of the sample with the lowest index; [`DataError::Empty`], [`DataError::Setting`]
+    /// for a size without pixels, [`DataError::Memory`] if the bytes cannot be allocated.
     pub fn decode(
         source: &dyn ImageSource,
         size: Option<(usize, usize)>,
@@ -60,12 +59,12 @@ impl InMemoryImages {
         })
     }
 
-    /// Images whose bytes are at hand: `[images, height, width, 3]`, with a label and a name each.
+    /// Images from decoded bytes: `[images, height, width, 3]`, with a label and a name each.
     ///
     /// # Errors
     /// [`DataError::Empty`] for no labels, [`DataError::Setting`] for a size without pixels,
-    /// [`DataError::Values`] for a number of bytes or names that does not fit,
-    /// [`DataError::Label`] for a label past the classes.
+    /// [`DataError::Values`] for a number of bytes or names that does not match,
+    /// [`DataError::Label`] for a label that is not a class.
     pub fn try_from_pixels(
         (height, width): (usize, usize),
         pixels: Vec<u8>,
@@ -103,7 +102,7 @@ impl InMemoryImages {
         (self.height, self.width)
     }
 
-    /// The bytes that all pixels take.
+    /// The size of all pixels in bytes.
     #[must_use]
     pub const fn pixel_bytes(&self) -> usize {
         self.pixels.len()
@@ -137,7 +136,7 @@ impl ImageSource for InMemoryImages {
     }
 }
 
-/// The bytes of all images, or an error in place of the abort of a plain allocation.
+/// Allocates the bytes of all images; returns an error where a plain allocation would abort.
 fn allocate(bytes: usize, samples: usize) -> Result<Vec<u8>, DataError> {
     let failed = || DataError::Memory { bytes: bytes as u128 * samples as u128, samples };
     let total = bytes.checked_mul(samples).ok_or_else(failed)?;

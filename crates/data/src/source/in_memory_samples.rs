@@ -1,11 +1,11 @@
-//! Samples with rasters held in memory.
+//! Samples in memory.
 
 use crate::digest::Digest;
 use crate::error::DataError;
 use crate::sample::Sample;
 use crate::source::sample_source::SampleSource;
 
-/// Samples held in memory, each with a name.
+/// Samples in memory, each with a name.
 ///
 /// The fingerprint covers every value and target, not the names.
 #[derive(Debug, Clone)]

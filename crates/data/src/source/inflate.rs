@@ -1,4 +1,4 @@
-//! A file read whole within a limit, inflated if it is gzipped.
+//! Reading a file within a limit, decompressed if it is gzipped.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
@@ -30,16 +30,16 @@ impl<R: Read> Read for Counting<R> {
     }
 }
 
-/// Whether a file's first bytes say that it is gzipped; it is read from its start after this.
+/// Whether a file is gzipped, by its first bytes; rewinds the file.
 pub(crate) fn is_gzip(mut file: &File) -> io::Result<bool> {
     let mut start = [0; 2];
     let is_gzip = read_exact_at(file, &mut start, 0).is_ok() && start == MAGIC;
-    // On Windows a read at a position moves the file's own position too.
+    // On Windows a read at a position also moves the file's cursor.
     file.rewind()?;
     Ok(is_gzip)
 }
 
-/// Reads a file whole, inflated if its first bytes say that it is gzipped.
+/// Reads a whole file, decompressed if it is gzipped.
 pub(crate) fn read_whole(path: &Path, limit: u64) -> Result<Vec<u8>, DataError> {
     let open = |cause| DataError::Open { path: path.to_owned(), cause };
     let mut file = File::open(path).map_err(open)?;

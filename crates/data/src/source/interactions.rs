@@ -1,10 +1,10 @@
-//! A table of which it is known how its columns work together.
+//! A generated table with a known interaction of its columns.
 
 use std::fmt::Write;
 
 use crate::random::{Purpose, Random};
 
-/// Drugs that act through a variant; the effect depends on the pair alone.
+/// Drugs and variants; the effect depends only on the pair.
 const DRUGS: [&str; 5] = ["asprol", "benzin", "cardol", "dermat", "enalin"];
 
 /// Variants of a gene.
@@ -16,10 +16,10 @@ const EFFECTS: [&str; 4] = ["none", "weak", "strong", "toxic"];
 /// Draws a table as CSV: `drug,variant,site,dose,effect,symptoms`.
 ///
 /// - `effect` is a function of the pair (drug, variant), `(drug + 2 · variant) mod 4` by their
-///   numbers, and of chance in one row of twenty; either column alone predicts little of it.
+///   numbers, and random in one row of twenty; either column alone predicts little.
 /// - `dose` is between 0 and 10; above 7 the symptoms, divided by `|`, have `nausea`, and for
 ///   `strong` and `toxic` effects `rash`.
-/// - `site` is drawn from 40 places, few of them often, and says nothing.
+/// - `site` is drawn from 40 sites, few of them often, and does not matter.
 ///
 /// Row `i` is a function of (seed, i) alone.
 ///
@@ -40,7 +40,7 @@ pub fn interaction_csv(rows: usize, seed: u64) -> String {
         let mut random = Random::new(Purpose::Interactions, seed, 0, row as u64);
         let mut pick = |count: usize| random.below(count as u64) as usize;
         let (drug, variant) = (pick(DRUGS.len()), pick(VARIANTS.len()));
-        // The product of two draws: low numbers often, high ones seldom.
+        // The product of two draws: low numbers often, high ones rarely.
         let site = (pick(40) + 1) * (pick(40) + 1) / 41;
         let told = (drug + 2 * variant) % EFFECTS.len();
         let effect = if pick(20) == 0 { pick(EFFECTS.len()) } else { told };

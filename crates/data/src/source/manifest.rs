@@ -9,15 +9,14 @@ use crate::source::catalog::{Catalog, Found};
 use crate::table::{Delimiter, Records};
 
 impl ImageFolder {
-    /// Lists the images of a CSV or TSV file, one a record: where the image lies and what its
-    /// class is.
+    /// Lists the images of a CSV or TSV file, one per record: the path and the class.
     ///
-    /// A relative path counts from the folder of the manifest.
-    /// Samples are sorted by class and path; columns besides the two are passed over.
+    /// Relative paths start at the folder of the manifest. Samples are sorted by class and path;
+    /// other columns are ignored.
     ///
     /// # Errors
     /// [`DataError::Table`] for a manifest that cannot be read or lacks a column,
-    /// [`DataError::Open`] for an image that is not there, [`DataError::Empty`] for a manifest
+    /// [`DataError::Open`] for an image that does not exist, [`DataError::Empty`] for a manifest
     /// without records.
     pub fn from_manifest(
         manifest: impl AsRef<Path>,

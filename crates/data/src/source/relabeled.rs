@@ -1,4 +1,4 @@
-//! A source whose labels follow another set's classes.
+//! A source with the labels of another set's classes.
 
 use std::sync::Arc;
 
@@ -7,7 +7,8 @@ use crate::error::DataError;
 use crate::image::Image;
 use crate::source::ImageSource;
 
-/// A source whose labels index another class list: a test set under the training set's classes.
+/// A source whose labels index another class list, such as a test set with the training set's
+/// classes.
 pub struct Relabeled {
     source: Arc<dyn ImageSource>,
     classes: Vec<String>,
@@ -17,7 +18,7 @@ pub struct Relabeled {
 impl Relabeled {
     /// Maps each class of `source` to the class of the same name in `classes`.
     ///
-    /// `classes` may hold more than `source` has.
+    /// `classes` may have more than `source`.
     ///
     /// # Errors
     /// [`DataError::UnknownClasses`] naming the classes of `source` that `classes` lacks.

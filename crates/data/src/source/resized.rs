@@ -7,18 +7,18 @@ use crate::error::DataError;
 use crate::image::Image;
 use crate::source::{ImageSource, check_size};
 
-/// A source whose images are stretched to one size when they are read, as
-/// [`Image::resize`] does: photographs of many sizes for a network of one.
+/// A source whose images are resized to one size when they are read, as [`Image::resize`] does:
+/// photographs of many sizes for a network of one.
 ///
-/// [`CachedImages`](crate::CachedImages) and [`FileImages`](crate::FileImages) resize once and
-/// keep the result; this is for sets that neither can hold.
+/// [`CachedImages`](crate::CachedImages) and [`FileImages`](crate::FileImages) resize once and keep
+/// the result; this is for sets that are too large for both.
 pub struct Resized {
     source: Arc<dyn ImageSource>,
     size: (usize, usize),
 }
 
 impl Resized {
-    /// Stretches every image of `source` to `height` rows of `width` pixels.
+    /// Resizes every image of `source` to `height` rows of `width` pixels.
     ///
     /// # Errors
     /// [`DataError::Setting`] for a side that is not from 1 to 65,535.

@@ -1,4 +1,4 @@
-//! Samples in files: pictures and their targets, decoded when asked for.
+//! Samples in files: pictures and their targets, decoded on demand.
 
 use std::borrow::Cow;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::source::sample_source::SampleSource;
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileSample {
     /// PNG or TIFF files of equal size and pixel type, at least one: their channels follow each
-    /// other, such as those of a microscope that writes a file for each.
+    /// other, such as those of a microscope that writes one file per channel.
     pub inputs: Vec<PathBuf>,
     /// Its target.
     pub target: FileTarget,
@@ -38,7 +38,7 @@ pub enum FileTarget {
     Labels(PathBuf),
 }
 
-/// Pictures in PNG and TIFF files with their targets, read and decoded when asked for.
+/// Pictures in PNG and TIFF files with their targets, read and decoded on demand.
 ///
 /// Channels and values are those of the files: gray, RGB, with or without alpha, of 8 or 16 bits;
 /// a palette becomes RGB, and so does a JPEG. Only TIFFs of one page are read.
@@ -51,11 +51,11 @@ pub struct SampleFiles {
 }
 
 impl SampleFiles {
-    /// Lists samples; every file must be there.
+    /// Lists samples; every file must exist.
     ///
     /// # Errors
     /// [`DataError::Empty`] for no samples, [`DataError::Setting`] for a sample or an image to
-    /// predict without files, [`DataError::Open`] for a file that is not there.
+    /// predict without files, [`DataError::Open`] for a file that does not exist.
     pub fn try_new(samples: Vec<FileSample>) -> Result<Self, DataError> {
         if samples.is_empty() {
             return Err(DataError::Empty);
@@ -156,7 +156,7 @@ fn place(file: &Path, index: usize) -> Place {
     Place { name: file.display().to_string(), index: Some(index) }
 }
 
-/// What all files of a raster have in common.
+/// The common properties of a raster's files.
 fn one_channel(raster: &Raster<'_>) -> RasterSpec {
     RasterSpec { channels: 1, ..*raster.spec() }
 }

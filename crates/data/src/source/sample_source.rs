@@ -1,4 +1,4 @@
-//! What the loader asks of a set of samples, with or without classes.
+//! The trait of a set of samples.
 
 use crate::error::{DataError, Place};
 use crate::sample::Sample;
@@ -11,7 +11,7 @@ use crate::stream::Draw;
 /// and targets of one kind and shape.
 /// An implementation that panics is reported as an error that names the sample.
 pub trait SampleSource: Send + Sync {
-    /// How many samples there are.
+    /// The number of samples.
     fn len(&self) -> usize;
 
     /// Whether there are none.
@@ -19,23 +19,23 @@ pub trait SampleSource: Send + Sync {
         self.len() == 0
     }
 
-    /// What a message calls a sample: its file, or how it was made.
+    /// The name of a sample in a message: its file, or how it was made.
     ///
     /// # Panics
     /// If `index` is not below [`len`](Self::len).
     fn name(&self, index: usize) -> String;
 
-    /// One sample.
+    /// Reads a sample.
     ///
     /// # Errors
-    /// What is wrong with this sample, by name and index.
+    /// The error of this sample, with name and index.
     ///
     /// # Panics
     /// If `index` is not below [`len`](Self::len).
     fn read(&self, index: usize) -> Result<Sample<'_>, DataError>;
 
-    /// One delivery of one sample: a set whose samples are drawn anew in every epoch, such as
-    /// patches at random places, makes it a function of the whole draw.
+    /// Reads a sample for one delivery: a set whose samples differ in every epoch, such as patches
+    /// at random positions, uses the seed, epoch and index.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -46,7 +46,7 @@ pub trait SampleSource: Send + Sync {
         self.read(draw.index)
     }
 
-    /// A SHA-256 of what the set is, as 64 hexadecimal digits: equal for equal sets.
+    /// A SHA-256 that identifies the set, as 64 hexadecimal digits: equal for equal sets.
     fn fingerprint(&self) -> String;
 }
 

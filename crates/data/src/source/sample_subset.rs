@@ -1,4 +1,4 @@
-//! Some samples of another set.
+//! A subset of a set of samples.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use crate::sample::Sample;
 use crate::source::sample_source::SampleSource;
 use crate::stream::Draw;
 
-/// The samples of another set at the given indices, in the given order: a part to train on, a
-/// part to test on.
+/// The samples of another set at the given indices, in the given order, such as a training or a
+/// test part.
 ///
 /// Errors name a sample by its index in the other set.
 pub struct SampleSubset {
@@ -21,7 +21,8 @@ impl SampleSubset {
     /// Chooses samples; one may be chosen several times.
     ///
     /// # Errors
-    /// [`DataError::Empty`] for no indices, [`DataError::OutOfRange`] for one too high.
+    /// [`DataError::Empty`] for no indices, [`DataError::OutOfRange`] for an index that is too
+    /// large.
     pub fn try_new(source: Arc<dyn SampleSource>, indices: Vec<usize>) -> Result<Self, DataError> {
         let samples = source.len();
         match indices.iter().find(|&&index| index >= samples) {

@@ -1,4 +1,4 @@
-//! Some samples of another source.
+//! A subset of a source of images.
 
 use std::sync::Arc;
 
@@ -9,8 +9,8 @@ use crate::source::ImageSource;
 
 /// The samples of another source at the given indices, in the given order.
 ///
-/// The classes stay those of the other source, also where the subset has none of a class.
-/// Errors name a sample by its index in the other source.
+/// The classes are those of the other source, even if the subset has no sample of a class. Errors
+/// name a sample by its index in the other source.
 pub struct Subset {
     source: Arc<dyn ImageSource>,
     indices: Vec<usize>,
@@ -20,7 +20,8 @@ impl Subset {
     /// Chooses samples; one may be chosen several times.
     ///
     /// # Errors
-    /// [`DataError::Empty`] for no indices, [`DataError::OutOfRange`] for one too high.
+    /// [`DataError::Empty`] for no indices, [`DataError::OutOfRange`] for an index that is too
+    /// large.
     pub fn try_new(source: Arc<dyn ImageSource>, indices: Vec<usize>) -> Result<Self, DataError> {
         let samples = source.len();
         match indices.iter().find(|&&index| index >= samples) {

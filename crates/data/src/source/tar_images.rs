@@ -19,15 +19,14 @@ use crate::source::inflate::{inflate, is_gzip};
 use crate::source::positioned::read_exact_at;
 use crate::trace;
 
-/// A tar archive of images, `…/class/file`, decoded when asked for.
+/// A tar archive of images, `…/class/file`, decoded on demand.
 ///
-/// A plain tar is indexed once and read in place; a gzipped one, known by its first bytes, is
-/// inflated into memory once.
-/// The class is the last folder of an entry's path; classes and files are sorted by name.
-/// Hidden files and folders, and what macOS adds as `._…` and `__MACOSX`, are ignored; files with
-/// other endings are passed over, as [`passed_over`](Self::passed_over) lists.
-/// The fingerprint covers names and lengths, not contents, and equals that of an
-/// [`ImageFolder`](crate::ImageFolder) with the same files.
+/// A plain tar is indexed once and read in place; a gzipped one, detected by its first bytes, is
+/// decompressed into memory once. The class is the last folder of an entry's path; classes and
+/// files are sorted by name. Hidden files and folders, and what macOS adds as `._…` and `__MACOSX`,
+/// are ignored; files with other endings are skipped, and listed by
+/// [`passed_over`](Self::passed_over). The fingerprint covers names and lengths, not contents, and
+/// equals that of an [`ImageFolder`](crate::ImageFolder) with the same files.
 #[derive(Debug)]
 pub struct TarImages {
     path: PathBuf,
@@ -49,7 +48,7 @@ struct Entry {
 }
 
 impl TarImages {
-    /// The most bytes that [`open`](Self::open) inflates a gzipped archive to: 4 GiB.
+    /// The largest size to which [`open`](Self::open) decompresses an archive: 4 GiB.
     pub const MEMORY_LIMIT: u64 = 4 << 30;
 
     /// Opens and indexes an archive within [`MEMORY_LIMIT`](Self::MEMORY_LIMIT).
@@ -92,9 +91,9 @@ impl TarImages {
     /// Opens and indexes an archive; a gzipped one is inflated into a tar in `folder`, once, and
     /// read there in place.
     ///
-    /// The tar is named by the archive's contents and has its own checksum beside it; one that
-    /// does not fit its checksum is inflated anew, as [`CacheUse`] reports.
-    /// A plain archive is read where it lies.
+    /// The tar is named after a hash of the archive and has a checksum file next to it; if the
+    /// checksum does not match, the archive is decompressed again, as [`CacheUse`] reports. A plain
+    /// archive is read in place.
     ///
     /// # Errors
     /// As [`open`](Self::open); [`DataError::Write`] if the tar cannot be written.
@@ -123,7 +122,7 @@ impl TarImages {
         Ok(Self { path: path.to_owned(), content, catalog: Catalog::new(found), passed_over })
     }
 
-    /// The files that were found and are no images, hidden ones not counted.
+    /// The files that were skipped because they are not images, without hidden ones.
     #[must_use]
     pub fn passed_over(&self) -> &PassedOver {
         &self.passed_over
@@ -189,10 +188,10 @@ impl ImageSource for TarImages {
     }
 }
 
-/// The images of a tar, and what else it has.
+/// The images of a tar, and its other entries.
 type Index = (Vec<Found<Entry>>, PassedOver);
 
-/// Lists the images of a tar of `length` bytes and checks that it is whole.
+/// Lists the images of a tar of `length` bytes and checks that it is complete.
 fn index(reader: impl Read + Seek, length: u64, path: &Path) -> Result<Index, DataError> {
     let damaged = |cause| DataError::Archive { path: path.to_owned(), cause };
     let cut = || DataError::ArchiveCut { path: path.to_owned(), bytes: length };
@@ -209,7 +208,8 @@ fn index(reader: impl Read + Seek, length: u64, path: &Path) -> Result<Index, Da
             }
         };
         let (position, bytes) = (entry.raw_file_position(), entry.size());
-        // An archive ends with a block of zeros; what lacks it was cut, if only between entries.
+        // An archive ends with a block of zeros; without it the archive was truncated, if only
+        // between entries.
         end = position.checked_add(bytes).filter(|&end| end <= length).ok_or_else(cut)?;
         end = end.next_multiple_of(BLOCK);
         if end + BLOCK > length {
@@ -248,10 +248,10 @@ fn index(reader: impl Read + Seek, length: u64, path: &Path) -> Result<Index, Da
     Ok((found, passed_over))
 }
 
-/// A tar is made of blocks of 512 bytes.
+/// A tar consists of blocks of 512 bytes.
 const BLOCK: u64 = 512;
 
-/// Whether a path, by the rules of any system, leaves the folder it is unpacked in.
+/// Whether a path leaves the folder that it is unpacked into, by the rules of any operating system.
 fn is_unsafe(name: &str) -> bool {
     let drive = name.as_bytes().get(1) == Some(&b':');
     let absolute = name.starts_with(['/', '\\']);

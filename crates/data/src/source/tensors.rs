@@ -1,4 +1,4 @@
-//! Samples of any shape held in memory, as bytes or as numbers.
+//! Samples of any shape in memory, as bytes or as numbers.
 
 use updraft_simd::Isa;
 
@@ -9,7 +9,7 @@ use crate::source::{IdxArray, IdxValues};
 use crate::stream::{Collate, Draw};
 use crate::tensor_batch::{TargetBatch, TensorBatch};
 
-/// Samples of one shape held in memory: bytes that become f32 in a batch, or f32.
+/// Samples of one shape in memory: bytes that are converted to f32 in a batch, or f32.
 ///
 /// The fingerprint covers every value.
 #[derive(Debug, Clone)]
@@ -35,11 +35,11 @@ enum Values {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Targets {
-    /// Nothing: the samples are their own target, or there is none.
+    /// No targets, or the samples are their own targets.
     None,
     /// A class each.
     Classes(Vec<usize>),
-    /// Numbers each, of the same shape.
+    /// Numbers of the same shape for each sample.
     Values {
         /// The shape of one sample's numbers.
         shape: Vec<usize>,
@@ -52,9 +52,9 @@ impl InMemoryTensors {
     /// Samples of bytes, `[samples, …shape]`; in a batch each is `(byte / 255 − mean) / std`.
     ///
     /// # Errors
-    /// [`DataError::Empty`] for no samples, [`DataError::Values`] for a number of bytes or
-    /// targets that does not fit, [`DataError::Setting`] for a mean or standard deviation that
-    /// cannot be computed with.
+    /// [`DataError::Empty`] for no samples, [`DataError::Values`] for a number of bytes or targets
+    /// that does not fit, [`DataError::Setting`] for a mean or standard deviation that is out of
+    /// range.
     ///
     /// # Example
     /// ```
@@ -77,7 +77,7 @@ impl InMemoryTensors {
         Self::try_new(samples, shape, values, targets)
     }
 
-    /// Samples of numbers, `[samples, …shape]`, delivered as they are.
+    /// Samples of numbers, `[samples, …shape]`, delivered unchanged.
     ///
     /// # Errors
     /// [`DataError::Empty`] and [`DataError::Values`] as [`from_bytes`](Self::from_bytes).
@@ -91,12 +91,12 @@ impl InMemoryTensors {
     }
 
     /// The images and labels of an IDX pair such as MNIST's, `[samples, …]` and `[samples]`, both
-    /// of unsigned bytes; `path` is what an error calls them.
+    /// of unsigned bytes; `path` names them in errors.
     ///
     /// # Errors
-    /// [`FormatError::Values`] for values of another type, [`FormatError::LabelCount`] for a
-    /// pair that does not belong together, [`FormatError::Label`] for a label that is none of
-    /// `classes`; as [`from_bytes`](Self::from_bytes).
+    /// [`FormatError::Values`] for values of another type, [`FormatError::LabelCount`] for a pair
+    /// of different lengths, [`FormatError::Label`] for a label that is not below `classes`; as
+    /// [`from_bytes`](Self::from_bytes).
     pub fn from_idx(
         images: IdxArray,
         labels: IdxArray,
@@ -129,7 +129,7 @@ impl InMemoryTensors {
     ///
     /// # Errors
     /// [`DataError::Setting`] for a mean that is not finite or a standard deviation that is not
-    /// finite and above 0, and for samples that are no bytes.
+    /// finite and above 0, and for samples that are not bytes.
     pub fn with_normalization(mut self, mean: f32, std: f32) -> Result<Self, DataError> {
         let fault = |name, value: f32, expected: &str| {
             let expected = expected.to_owned();
@@ -160,7 +160,7 @@ impl InMemoryTensors {
         &self.targets
     }
 
-    /// The bytes that all samples take in memory.
+    /// The memory of all samples in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         match &self.values {

@@ -1,13 +1,13 @@
-//! Batches that are on their way to the device one step before they are taken.
+//! Batches that are converted, such as moved to the device, one step ahead.
 
 use crate::error::DataError;
 use crate::stream::{Collate, Epoch, LoaderState, Waits};
 
-/// An epoch whose next batch is converted, say moved to the device, before the current one is
-/// returned: with a device that works by itself the copy of one batch overlaps with the
-/// computation on the one before it.
+/// An epoch whose next batch is converted, for example moved to the device, before the current one
+/// is returned: on an asynchronous device the copy overlaps with the computation on the previous
+/// batch.
 ///
-/// One batch more than the loader's budget is alive.
+/// One batch more than the loader's budget is in memory.
 pub struct Ahead<C: Collate, T, F> {
     epoch: Epoch<C>,
     convert: F,
@@ -18,7 +18,7 @@ pub struct Ahead<C: Collate, T, F> {
 }
 
 impl<C: Collate> Epoch<C> {
-    /// Converts each batch one step before it is taken.
+    /// Converts each batch one step ahead.
     pub fn ahead<T, F: FnMut(C::Batch) -> T>(self, convert: F) -> Ahead<C, T, F> {
         let state = self.state();
         let next_state = state.clone();
@@ -27,13 +27,14 @@ impl<C: Collate> Epoch<C> {
 }
 
 impl<C: Collate, T, F: FnMut(C::Batch) -> T> Ahead<C, T, F> {
-    /// Where the stream is: after the batch that was taken last, whatever is on its way.
+    /// The position of the stream: after the batch that was delivered last, regardless of those in
+    /// preparation.
     #[must_use]
     pub fn state(&self) -> LoaderState {
         self.state.clone()
     }
 
-    /// How long the epoch's batches were waited for, the one on its way included.
+    /// The time spent waiting for the epoch's batches, including the next one.
     #[must_use]
     pub const fn waits(&self) -> Waits {
         self.epoch.waits()

@@ -1,4 +1,4 @@
-//! From sample indices to a batch.
+//! Assembling a batch from sample indices.
 
 use crate::error::DataError;
 use crate::fault::{FaultPolicy, SampleFault};
@@ -6,18 +6,19 @@ use crate::guard::guarded;
 use crate::stream::collate::{Collate, Draw, place};
 use crate::stream::{StreamConfig, StreamPlan};
 
-/// What every worker shares: the samples and how they become batches.
+/// The state shared by all workers: the samples and how they are collated.
 pub(super) struct Assembler<C> {
     samples: C,
     plan: StreamPlan,
 }
 
-/// A batch with the samples that were left out of it.
+/// A batch with the samples that were skipped.
 pub(super) struct Assembled<B> {
     pub(super) batch: B,
     /// How many samples the batch has.
     pub(super) kept: usize,
-    /// The others; more than the policy allows only if it was exceeded in this batch alone.
+    /// The skipped samples; more than the policy allows only if it was exceeded in this batch
+    /// alone.
     pub(super) faults: Vec<SampleFault>,
 }
 
@@ -88,7 +89,7 @@ impl<C: Collate> Assembler<C> {
                 Err(error) if self.config().faults == FaultPolicy::Raise => return Err(error),
                 Err(error) => {
                     self.samples.truncate(&mut batch, kept);
-                    // After a panic the working memory may be anything.
+                    // After a panic the buffers may be in any state.
                     *scratch = C::Scratch::default();
                     faults.push(SampleFault { index, name: self.samples.name(index), error });
                     if faults.len() as u64 > self.config().faults.at_most() {

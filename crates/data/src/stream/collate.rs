@@ -1,19 +1,19 @@
-//! What a loader asks of a set of samples to make batches of them.
+//! The trait of a set of samples that can be collated into batches.
 
 use crate::error::{DataError, Place};
 
-/// A set of samples and how they become batches, by several threads at once.
+/// A set of samples that can be collated into batches, by several threads at once.
 ///
 /// What [`add`](Self::add) does is a function of its [`Draw`]: the same for every call and thread.
 /// An implementation that panics is reported as an error that names the sample.
 pub trait Collate: Send + Sync + 'static {
-    /// Some samples, ready for a model.
+    /// A batch of images.
     type Batch: Send + 'static;
 
-    /// Working memory that a thread keeps from sample to sample.
+    /// Buffers that a thread reuses from sample to sample.
     type Scratch: Default;
 
-    /// How many samples there are.
+    /// The number of samples.
     fn len(&self) -> usize;
 
     /// Whether there are none.
@@ -21,28 +21,28 @@ pub trait Collate: Send + Sync + 'static {
         self.len() == 0
     }
 
-    /// What a message calls a sample: its file, or how it was made.
+    /// The name of a sample in a message: its file, or how it was made.
     fn name(&self, index: usize) -> String;
 
     /// A SHA-256, as 64 hexadecimal digits, of the set: equal for equal sets.
     fn fingerprint(&self) -> String;
 
-    /// A SHA-256, as 64 hexadecimal digits, of every setting that a batch depends on besides
-    /// order, seed and size: augmentation, normalization. Nothing where there are none.
+    /// A SHA-256, as 64 hexadecimal digits, of every setting that a batch depends on besides order,
+    /// seed and size: augmentation, normalization. Empty if there are none.
     fn settings_fingerprint(&self) -> String {
         String::new()
     }
 
-    /// The bytes that one sample takes in a batch.
+    /// The size of one sample in a batch, in bytes.
     fn sample_bytes(&self) -> usize;
 
-    /// A batch without samples, with room for `samples`.
+    /// An empty batch with capacity for `samples`.
     fn begin(&self, samples: usize) -> Self::Batch;
 
     /// Appends one sample.
     ///
     /// # Errors
-    /// What is wrong with this sample; [`truncate`](Self::truncate) undoes what was written.
+    /// The error of this sample; [`truncate`](Self::truncate) removes what was written.
     fn add(
         &self,
         draw: Draw,
@@ -50,23 +50,23 @@ pub trait Collate: Send + Sync + 'static {
         batch: &mut Self::Batch,
     ) -> Result<(), DataError>;
 
-    /// Receives the sample that is added after the current one: its memory may be asked for, so that it
-    /// is there in time. Nothing, unless reading it is what a sample costs.
+    /// Called with the sample that is added after the current one, to prefetch its memory. Does
+    /// nothing by default; useful if reading memory dominates the cost of a sample.
     fn announce(&self, next: usize) {
         let _ = next;
     }
 
-    /// Cuts a batch back to its first samples, after an [`add`](Self::add) that failed or
-    /// panicked.
+    /// Truncates a batch to its first samples, after an [`add`](Self::add) that failed or panicked.
     fn truncate(&self, batch: &mut Self::Batch, samples: usize);
 
-    /// Completes a batch when all its samples are in: nothing, unless samples change each other.
+    /// Completes a batch after all samples are added, for changes across samples; does nothing by
+    /// default.
     fn finish(&self, seed: u64, epoch: u64, batch: &mut Self::Batch) {
         let _ = (seed, epoch, batch);
     }
 }
 
-/// One delivery of one sample; whatever is random about it is a function of these three.
+/// One delivery of one sample; all randomness is a function of these three values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Draw {
     /// The seed of the stream.

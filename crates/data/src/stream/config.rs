@@ -1,4 +1,4 @@
-//! How the samples of any set become batches.
+//! The settings of batches of any kind of samples.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -14,7 +14,7 @@ pub enum Order {
     /// As in the source, in every epoch.
     #[default]
     Sequential,
-    /// Another random order in every epoch.
+    /// A different random order in every epoch.
     Shuffled,
 }
 
@@ -27,7 +27,7 @@ impl Display for Order {
     }
 }
 
-/// What becomes of samples that do not fill the last batch.
+/// What to do with samples that do not fill the last batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LastBatch {
@@ -50,14 +50,14 @@ impl Display for LastBatch {
 /// How many threads prepare batches; the batches are the same for any number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Workers {
-    /// None if an item takes less than 50 µs on this machine, else one per core.
+    /// No threads if a sample takes less than 50 µs on this machine, otherwise one per core.
     #[default]
     Auto,
-    /// This many; 0 prepares each batch on the thread that takes it.
+    /// This many; with 0, batches are prepared on the thread that takes them.
     Count(usize),
 }
 
-/// How a [`Loader`](crate::Loader) orders, cuts and prepares the samples of any set.
+/// The settings of a [`Loader`](crate::Loader): order, batches and threads.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct StreamConfig {
@@ -65,22 +65,22 @@ pub struct StreamConfig {
     pub batch: usize,
     /// The order of the samples.
     pub order: Order,
-    /// Seeds the order and whatever is random about a sample.
+    /// The seed of the order and of all random transforms.
     pub seed: u64,
-    /// What becomes of an incomplete last batch.
+    /// What to do with an incomplete last batch.
     pub last: LastBatch,
     /// Threads that prepare batches.
     pub workers: Workers,
-    /// The most bytes of batches that wait to be taken or are in preparation; one batch always
-    /// may.
+    /// The limit in bytes for batches that are ready or in preparation; one batch is always
+    /// allowed.
     pub prefetch_bytes: usize,
-    /// What is done about a sample that cannot be delivered.
+    /// The policy for samples that cannot be delivered.
     pub faults: FaultPolicy,
 }
 
 impl StreamConfig {
-    /// Batches of the given size: sequential, nothing dropped, workers chosen by measurement,
-    /// 64 MiB in flight, faults raised.
+    /// Batches of the given size: sequential, no samples dropped, workers chosen by measurement, 64
+    /// MiB in flight, errors raised.
     #[must_use]
     pub fn new(batch: usize) -> Self {
         Self {
@@ -101,14 +101,14 @@ impl StreamConfig {
         self
     }
 
-    /// Sets the seed of the order and of whatever is random about a sample.
+    /// Sets the seed of the order and of all random transforms.
     #[must_use]
     pub fn with_seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Sets what becomes of an incomplete last batch.
+    /// Sets what to do with an incomplete last batch.
     #[must_use]
     pub fn with_last(mut self, last: LastBatch) -> Self {
         self.last = last;
@@ -122,21 +122,21 @@ impl StreamConfig {
         self
     }
 
-    /// Sets the most bytes of batches in flight.
+    /// Sets the limit in bytes for batches in flight.
     #[must_use]
     pub fn with_prefetch_bytes(mut self, bytes: usize) -> Self {
         self.prefetch_bytes = bytes;
         self
     }
 
-    /// Sets what is done about a sample that cannot be delivered.
+    /// Sets the policy for samples that cannot be delivered.
     #[must_use]
     pub fn with_faults(mut self, faults: FaultPolicy) -> Self {
         self.faults = faults;
         self
     }
 
-    /// Checks every number that has a range.
+    /// Checks the ranges of all settings.
     ///
     /// # Errors
     /// [`DataError::Setting`] naming the setting that is out of range.

@@ -14,9 +14,8 @@ use crate::stream::state::LoaderState;
 
 /// The batches of one epoch, in order; the first error ends it.
 ///
-/// A batch whose every sample was left out (see [`FaultPolicy`](crate::FaultPolicy)) is passed
-/// over.
-/// Threads that prepare batches end when it is dropped.
+/// Batches without any remaining sample (see [`FaultPolicy`](crate::FaultPolicy)) are skipped.
+/// Worker threads end when it is dropped.
 pub struct Epoch<C: Collate = ImageCollate> {
     assembler: Arc<Assembler<C>>,
     supply: Supply<C>,
@@ -27,15 +26,14 @@ pub struct Epoch<C: Collate = ImageCollate> {
     waits: Waits,
 }
 
-/// How long the thread that takes batches waited for them; without workers, how long it prepared
-/// them.
+/// The time that the consuming thread waited for batches or, without workers, prepared them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Waits {
-    /// For the batch taken last.
+    /// For the last batch.
     pub last: Duration,
-    /// For all batches taken from this iterator.
+    /// For all batches of this iterator.
     pub total: Duration,
-    /// How many batches were taken from this iterator.
+    /// The number of batches delivered by this iterator.
     pub batches: u64,
 }
 
@@ -71,19 +69,19 @@ impl<C: Collate> Epoch<C> {
         }
     }
 
-    /// Where the stream is: after the batch that was taken last.
+    /// The position of the stream: after the batch that was delivered last.
     #[must_use]
     pub fn state(&self) -> LoaderState {
         self.state.clone()
     }
 
-    /// The samples that this iterator left out, in the order of the stream.
+    /// The samples that this iterator skipped, in the order of the stream.
     #[must_use]
     pub fn skipped(&self) -> &[SampleFault] {
         &self.skipped
     }
 
-    /// How long its batches were waited for.
+    /// The time spent waiting for its batches.
     #[must_use]
     pub const fn waits(&self) -> Waits {
         self.waits
@@ -110,7 +108,7 @@ impl<C: Collate> Epoch<C> {
         None
     }
 
-    /// Counts what was left out and moves on; `None` for a batch without samples.
+    /// Counts skipped samples and advances; `None` for a batch without samples.
     fn account(&mut self, assembled: Assembled<C::Batch>) -> Result<Option<C::Batch>, DataError> {
         let Assembled { batch, kept, faults } = assembled;
         let at_most = self.assembler.config().faults.at_most();

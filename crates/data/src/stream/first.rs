@@ -5,8 +5,8 @@ use std::ops::Range;
 use crate::error::{DataError, Place};
 use crate::guard::guarded;
 
-/// What `read` returns for the first readable sample; unreadable ones before it count as left
-/// out, of which there may be `at_most`.
+/// The result of `read` for the first readable sample; unreadable ones before it count as skipped,
+/// of which `at_most` are allowed.
 pub(super) fn first_readable<T>(
     samples: Range<usize>,
     at_most: u64,

@@ -1,4 +1,4 @@
-//! How images become batches.
+//! The settings of batches of images.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ pub struct LoaderConfig {
     pub stream: StreamConfig,
     /// Random changes to each image, in this order.
     pub augment: Vec<Arc<dyn Augment>>,
-    /// From bytes to numbers, after the augmentation.
+    /// The normalization, after the augmentation.
     pub normalize: Normalize,
     /// Mixing of each image with another of its batch, at the end.
     pub mix_up: Option<MixUp>,
 }
 
 impl LoaderConfig {
-    /// As [`StreamConfig::new`], with nothing changed and bytes mapped to `[0, 1]`.
+    /// As [`StreamConfig::new`], without augmentation, and with bytes mapped to `[0, 1]`.
     #[must_use]
     pub fn new(batch: usize) -> Self {
         let stream = StreamConfig::new(batch);
@@ -44,7 +44,7 @@ impl LoaderConfig {
         self
     }
 
-    /// Sets what becomes of an incomplete last batch.
+    /// Sets what to do with an incomplete last batch.
     #[must_use]
     pub fn with_last(mut self, last: LastBatch) -> Self {
         self.stream.last = last;
@@ -58,15 +58,15 @@ impl LoaderConfig {
         self
     }
 
-    /// Sets the map from bytes to numbers.
+    /// Sets the normalization.
     #[must_use]
     pub fn with_normalize(mut self, normalize: Normalize) -> Self {
         self.normalize = normalize;
         self
     }
 
-    /// Mixes each image with another of its batch; learn from
-    /// [`soft_labels`](crate::ImageBatch::soft_labels) then.
+    /// Mixes each image with another of its batch; then train with
+    /// [`soft_labels`](crate::ImageBatch::soft_labels).
     #[must_use]
     pub fn with_mix_up(mut self, mix_up: MixUp) -> Self {
         self.mix_up = Some(mix_up);
@@ -80,21 +80,21 @@ impl LoaderConfig {
         self
     }
 
-    /// Sets the most bytes of batches in flight.
+    /// Sets the limit in bytes for batches in flight.
     #[must_use]
     pub fn with_prefetch_bytes(mut self, bytes: usize) -> Self {
         self.stream.prefetch_bytes = bytes;
         self
     }
 
-    /// Sets what is done about an image that cannot be delivered.
+    /// Sets the policy for images that cannot be delivered.
     #[must_use]
     pub fn with_faults(mut self, faults: FaultPolicy) -> Self {
         self.stream.faults = faults;
         self
     }
 
-    /// Checks every number that has a range.
+    /// Checks the ranges of all settings.
     ///
     /// # Errors
     /// [`DataError::Setting`] naming the setting that is out of range.

@@ -1,4 +1,4 @@
-//! From images to batches: read, augmented, normalized.
+//! Collating images: read, augmented, normalized.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::stream::collate::{Collate, Draw};
 use crate::stream::first::first_readable;
 use crate::stream::image_config::LoaderConfig;
 
-/// Images of one size in batches: what [`Loader::try_new`](crate::Loader::try_new) collates.
+/// Collates images of one size, for [`Loader::try_new`](crate::Loader::try_new).
 pub struct ImageCollate {
     source: Arc<dyn ImageSource>,
     config: LoaderConfig,
@@ -29,8 +29,8 @@ impl ImageCollate {
     /// Learns the size of all images from the first one that can be read.
     ///
     /// # Errors
-    /// As [`LoaderConfig::validate`]; what is wrong with the first image, unless the policy allows
-    /// for it to be left out.
+    /// As [`LoaderConfig::validate`]; the error of the first image, unless the policy allows to
+    /// skip it.
     pub fn try_new(source: Arc<dyn ImageSource>, config: LoaderConfig) -> Result<Self, DataError> {
         config.validate()?;
         let (samples, at_most) = (0..source.len(), config.stream.faults.at_most());

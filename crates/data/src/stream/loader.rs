@@ -1,4 +1,4 @@
-//! The loader: a set of samples and how they become batches.
+//! The loader: delivers a set of samples in batches.
 
 use std::fmt::{self, Debug, Formatter};
 use std::num::NonZero;
@@ -18,9 +18,8 @@ use crate::trace;
 
 /// Delivers the samples of a set in batches, the same ones for any number of workers.
 ///
-/// The order is a function of (seed, epoch), and whatever is random about a sample of (seed,
-/// epoch, sample index).
-/// Without a parameter it is a loader of images.
+/// The order is a function of (seed, epoch), and random transforms are a function of (seed, epoch,
+/// sample index). `Loader` without a type parameter is a loader of images.
 pub struct Loader<C: Collate = ImageCollate> {
     assembler: Arc<Assembler<C>>,
     quarantine: Option<Arc<Quarantine>>,
@@ -37,16 +36,16 @@ impl<C: Collate> Debug for Loader<C> {
     }
 }
 
-/// An item that takes less than this is not worth a thread: handing a batch from one thread to
-/// another costs tens of microseconds, and training is slower with fewer cores to itself.
+/// Below this time per sample threads do not pay: passing a batch between threads costs tens of
+/// microseconds, and training is slower with fewer cores.
 const WORTH_A_THREAD: Duration = Duration::from_micros(50);
 
 impl Loader {
-    /// Makes a loader of images; one is read to know the size of all.
+    /// Creates a loader of images; one is read to determine the size.
     ///
     /// # Errors
-    /// As [`LoaderConfig::validate`] and [`collating`](Self::collating); what is wrong with the
-    /// first image, unless the policy allows for it to be left out.
+    /// As [`LoaderConfig::validate`] and [`collating`](Self::collating); the error of the first
+    /// image, unless the policy allows to skip it.
     pub fn try_new(source: Arc<dyn ImageSource>, config: LoaderConfig) -> Result<Self, DataError> {
         let stream = config.stream.clone();
         Self::collating(ImageCollate::try_new(source, config)?, stream)
@@ -54,7 +53,7 @@ impl Loader {
 }
 
 impl Loader<SampleCollate> {
-    /// Makes a loader of samples with rasters; one is read to know what all have.
+    /// Creates a loader of samples with rasters; one is read to determine their kind.
     ///
     /// # Errors
     /// As [`SampleCollate::try_new`] and [`collating`](Self::collating).
@@ -68,12 +67,12 @@ impl Loader<SampleCollate> {
 }
 
 impl<C: Collate> Loader<C> {
-    /// Makes a loader of any kind of samples; one is prepared to know what it costs.
+    /// Creates a loader of any kind of samples; one is prepared to measure its cost.
     ///
     /// # Errors
     /// As [`StreamConfig::validate`]; [`DataError::Empty`] for a set without samples,
-    /// [`DataError::Open`] for a quarantine file that cannot be written, what is wrong with the
-    /// first sample if faults are raised.
+    /// [`DataError::Open`] for a quarantine file that cannot be written, the error of the first
+    /// sample if errors are raised.
     pub fn collating(samples: C, config: StreamConfig) -> Result<Self, DataError> {
         let workers = config.workers;
         let assembler = Assembler::try_new(samples, config)?;
@@ -97,10 +96,10 @@ impl<C: Collate> Loader<C> {
         self.start(0, self.assembler.plan().state(epoch))
     }
 
-    /// The batches that were left when `state` was taken, with any number of workers.
+    /// The batches that remained when `state` was taken, with any number of workers.
     ///
-    /// What was delivered before is not prepared again: resuming costs as much as starting an
-    /// epoch, wherever it resumes.
+    /// Batches that were delivered before are not prepared again: resuming costs as much as
+    /// starting an epoch.
     ///
     /// # Errors
     /// [`DataError::ForeignState`] if the state was taken from another source or configuration,
@@ -128,7 +127,7 @@ impl<C: Collate> Loader<C> {
         self.assembler.config().batch
     }
 
-    /// How many threads prepare batches; 0 is the thread that takes them.
+    /// The number of threads that prepare batches; 0 means the consuming thread.
     #[must_use]
     pub const fn workers(&self) -> usize {
         self.workers
@@ -140,14 +139,14 @@ impl<C: Collate> Loader<C> {
         self.assembler.collate()
     }
 
-    /// The same samples, settings and threads.
+    /// A loader with the same samples, settings and threads.
     #[cfg(any(test, feature = "burn-dataloader"))]
     pub(crate) fn shared(&self) -> Self {
         let (assembler, quarantine) = (Arc::clone(&self.assembler), self.quarantine.clone());
         Self { assembler, quarantine, workers: self.workers }
     }
 
-    /// Other samples with the same settings and threads.
+    /// A loader of other samples with the same settings and threads.
     #[cfg(any(test, feature = "burn-dataloader"))]
     pub(crate) fn with_samples(&self, samples: C) -> Result<Self, DataError> {
         let assembler = Assembler::try_new(samples, self.assembler.config().clone())?;
@@ -162,10 +161,10 @@ impl<C: Collate> Loader<C> {
     }
 }
 
-/// The middle one of the times that the first, the middle and the last sample take.
+/// The median time of the first, the middle and the last sample.
 ///
-/// Three samples, because the first one may have been kept when its size was read; a fault in
-/// the others is reported when their batch is due.
+/// Three samples, because the first one may already be cached; errors of the others are reported
+/// when their batch is delivered.
 fn measure<C: Collate>(assembler: &Assembler<C>) -> Result<Duration, DataError> {
     let mut scratch = C::Scratch::default();
     let mut time = |index| {

@@ -1,4 +1,4 @@
-//! Which samples a batch has: a function of seed, epoch and settings.
+//! The samples of a batch, as a function of seed, epoch and settings.
 
 use std::fmt::Display;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use crate::error::DataError;
 use crate::random::{Purpose, Random};
 use crate::stream::{Collate, LastBatch, LoaderState, Order, StreamConfig};
 
-/// How the samples of a set are ordered and cut into batches.
+/// How the samples of a set are ordered and divided into batches.
 #[derive(Debug, Clone)]
 pub(crate) struct StreamPlan {
     config: StreamConfig,
@@ -41,7 +41,7 @@ impl StreamPlan {
         }
     }
 
-    /// The places of a batch's samples in the order of an epoch.
+    /// The positions of a batch's samples in an epoch.
     pub(crate) fn samples_of(&self, batch: usize) -> Range<usize> {
         let first = batch * self.config.batch;
         first..(first + self.config.batch).min(self.samples)
@@ -77,10 +77,10 @@ impl StreamPlan {
         }
     }
 
-    /// The batch at which a state goes on, if the state is one of this stream.
+    /// The batch at which a state resumes, if the state belongs to this stream.
     pub(crate) fn resume(&self, state: &LoaderState) -> Result<usize, DataError> {
         let own = self.state(state.epoch);
-        // What a user sets comes before what follows from it.
+        // Settings of the user are compared before values derived from them.
         compare("seed", &own.seed, &state.seed)?;
         compare("batch", &own.batch, &state.batch)?;
         compare("order", &own.order, &state.order)?;

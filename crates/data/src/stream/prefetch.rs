@@ -1,4 +1,4 @@
-//! Threads that prepare batches ahead of the one that takes them.
+//! Threads that prepare batches ahead of the consumer.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -25,11 +25,11 @@ struct Shared<C: Collate> {
     window: usize,
 }
 
-/// What workers and taker agree on.
+/// The state shared by workers and consumer.
 struct Desk<B> {
-    /// Batches that no worker has begun.
+    /// The next batch that no worker has started.
     left: Range<usize>,
-    /// The batch to be taken next; workers stay within the window from here.
+    /// The next batch to deliver; workers stay within the window from here.
     next: usize,
     ready: BTreeMap<usize, Result<Assembled<B>, DataError>>,
     /// Workers that still run.
@@ -38,7 +38,7 @@ struct Desk<B> {
 }
 
 impl<C: Collate> Prefetch<C> {
-    /// Starts up to `workers` threads; `None` if the system starts not even one.
+    /// Starts up to `workers` threads; `None` if the system cannot start even one.
     pub(super) fn start(
         assembler: &Arc<Assembler<C>>,
         order: &Arc<EpochOrder>,
@@ -70,7 +70,7 @@ impl<C: Collate> Prefetch<C> {
         (!threads.is_empty()).then_some(Self { shared, threads })
     }
 
-    /// Waits for a batch; they are taken in rising order.
+    /// Waits for a batch; batches are taken in ascending order.
     pub(super) fn take(&mut self, batch: usize) -> Result<Assembled<C::Batch>, DataError> {
         let mut desk = self.shared.lock();
         loop {
@@ -92,7 +92,7 @@ impl<C: Collate> Drop for Prefetch<C> {
         self.shared.lock().stop = true;
         self.shared.changed.notify_all();
         for thread in self.threads.drain(..) {
-            // A worker's panic has reached the taker as a lost batch.
+            // A worker's panic reaches the consumer as a lost batch.
             let _ = thread.join();
         }
     }
@@ -130,7 +130,7 @@ impl<C: Collate> Shared<C> {
     }
 }
 
-/// A worker that counts as running until it is dropped, however it ends.
+/// Marks a worker as running until it is dropped.
 struct Running<C: Collate>(Arc<Shared<C>>);
 
 impl<C: Collate> Running<C> {

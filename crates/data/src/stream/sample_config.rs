@@ -1,4 +1,4 @@
-//! How samples with rasters become batches.
+//! The settings of batches of samples with rasters.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ pub struct SampleConfig {
     pub stream: StreamConfig,
     /// Random changes to each sample and its target, in this order.
     pub augment: Vec<Arc<dyn Augment>>,
-    /// From the values of a sample to numbers, after the augmentation.
+    /// The normalization of inputs, after the augmentation.
     pub normalize: NormalizeChannels,
-    /// The same for targets that are images.
+    /// The normalization of targets that are images.
     pub normalize_target: NormalizeChannels,
 }
 
 impl SampleConfig {
-    /// As [`StreamConfig::new`], with nothing changed and values divided by
+    /// As [`StreamConfig::new`], without augmentation, and with values divided by
     /// [`PixelType::one`](crate::PixelType::one).
     #[must_use]
     pub fn new(batch: usize) -> Self {
@@ -54,7 +54,7 @@ impl SampleConfig {
         self
     }
 
-    /// Sets what becomes of an incomplete last batch.
+    /// Sets what to do with an incomplete last batch.
     #[must_use]
     pub fn with_last(mut self, last: LastBatch) -> Self {
         self.stream.last = last;
@@ -75,14 +75,14 @@ impl SampleConfig {
         self
     }
 
-    /// Sets the map from values to numbers.
+    /// Sets the normalization of inputs.
     #[must_use]
     pub fn with_normalize(mut self, normalize: NormalizeChannels) -> Self {
         self.normalize = normalize;
         self
     }
 
-    /// Sets the map from values to numbers for targets that are images.
+    /// Sets the normalization of targets that are images.
     #[must_use]
     pub fn with_normalize_target(mut self, normalize: NormalizeChannels) -> Self {
         self.normalize_target = normalize;

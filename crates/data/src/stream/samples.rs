@@ -1,4 +1,4 @@
-//! From samples with rasters to batches: read, augmented with their targets, normalized.
+//! Collating samples with rasters: read, augmented with their targets, normalized.
 
 use std::fmt::{self, Display, Formatter};
 use std::sync::Arc;
@@ -17,12 +17,11 @@ use crate::stream::first::first_readable;
 use crate::stream::sample_config::SampleConfig;
 use crate::tensor_batch::{TargetBatch, TensorBatch};
 
-/// Samples of one kind in batches: what [`Loader::from_samples`](crate::Loader::from_samples)
-/// collates.
+/// Collates samples of one kind, for [`Loader::from_samples`](crate::Loader::from_samples).
 ///
 /// The input of a batch is `[samples, channels, height, width]` or `[samples, channels, depth,
-/// height, width]`, in f32.
-/// The targets are none, classes, values, images of such a shape, or labels without channels.
+/// height, width]`, in f32. The targets are absent, classes, values, images of such a shape, or
+/// labels without a channel axis.
 pub struct SampleCollate {
     source: Arc<dyn SampleSource>,
     config: SampleConfig,
@@ -43,14 +42,13 @@ enum TargetSpec {
 }
 
 impl SampleCollate {
-    /// Learns what all samples and targets have from the first one that can be read.
+    /// Determines the kind of all samples and targets from the first one that can be read.
     ///
     /// # Errors
     /// [`DataError::Setting`] naming a setting that is out of range, [`DataError::Augment`] for a
-    /// transform that cannot serve such samples, [`DataError::TargetSides`] for targets that
-    /// cannot be moved with their samples, [`DataError::Sample`] for labels that are no mask;
-    /// [`DataError::Empty`]; what is wrong with the first sample, unless the policy allows for it
-    /// to be left out.
+    /// transform that cannot serve such samples, [`DataError::TargetSides`] for targets that cannot
+    /// be augmented with their samples, [`DataError::Sample`] for labels that are not a mask;
+    /// [`DataError::Empty`]; the error of the first sample, unless the policy allows to skip it.
     pub fn try_new(source: Arc<dyn SampleSource>, config: SampleConfig) -> Result<Self, DataError> {
         config.stream.validate()?;
         let (first, at_most) = (0..source.len(), config.stream.faults.at_most());
@@ -89,13 +87,13 @@ impl SampleCollate {
         Ok(Self { source, config, spec, affine, target, target_affine })
     }
 
-    /// What every sample has: type of values, channels and sides.
+    /// The common pixel type, channels and sides of all samples.
     #[must_use]
     pub const fn spec(&self) -> &RasterSpec {
         &self.spec
     }
 
-    /// Whether a sample is of the kind of the first one.
+    /// Whether a sample has the kind of the first one.
     fn check(
         &self,
         index: usize,
@@ -256,7 +254,7 @@ impl Display for TargetSpec {
     }
 }
 
-/// The values of a raster that exists.
+/// The values of an existing raster.
 fn count(spec: &RasterSpec) -> usize {
     spec.values().expect("a raster of this kind was read")
 }

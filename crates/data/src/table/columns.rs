@@ -1,4 +1,4 @@
-//! A table in memory: columns of numbers, and of words by number.
+//! A table in memory: columns of numbers, and of words as codes.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,12 +10,12 @@ use crate::table::records::{Delimiter, Records};
 use crate::table::words::Words;
 use crate::table::{ColumnKind, TableError, TableSchema};
 
-/// What stands in a column of categories where the value is missing.
+/// The code of a missing category.
 pub(super) const MISSING: u32 = u32::MAX;
 
 /// The columns of a CSV or TSV file that a schema names, read in one pass.
 ///
-/// Words are held once each; a field takes four bytes as a category and eight as a number.
+/// Each word is stored once; a field takes four bytes as a category and eight as a number.
 #[derive(Debug, Clone)]
 pub struct Table {
     pub(super) schema: TableSchema,
@@ -25,7 +25,7 @@ pub struct Table {
 
 #[derive(Debug, Clone)]
 pub(super) enum Column {
-    /// Numbers of words; [`MISSING`] where there is none.
+    /// Codes of words; [`MISSING`] for missing values.
     Category { words: Words, codes: Vec<u32> },
     /// NaN where there is none.
     Number(Vec<f64>),
@@ -37,7 +37,7 @@ impl Table {
     /// Reads a file.
     ///
     /// # Errors
-    /// [`TableError`] naming file, line and column of what cannot be read.
+    /// [`TableError`] with file, line and column.
     pub fn read(
         path: impl AsRef<Path>,
         delimiter: Delimiter,
@@ -49,7 +49,7 @@ impl Table {
         Self::parse(file, path, delimiter, schema)
     }
 
-    /// Reads bytes; `path` is what an error calls them.
+    /// Reads bytes; `path` names them in errors.
     ///
     /// # Errors
     /// As [`read`](Self::read).
@@ -110,8 +110,7 @@ impl Table {
         Ok(Self { schema, columns, rows })
     }
 
-    /// The fields of a file's first record, without the spaces around them: the names of its
-    /// columns, or a row already.
+    /// The fields of a file's first record, trimmed: the names of its columns, or the first row.
     ///
     /// # Errors
     /// [`TableError::Read`], [`TableError::Empty`], [`TableError::Damaged`] or
@@ -129,10 +128,10 @@ impl Table {
     /// The line, counted from 1, on which a file's record begins; `record` counts from 0, without
     /// the header of a file that has one.
     ///
-    /// Reads the file again: for an error about a value that was read long before.
+    /// Reads the file again, for an error about a value that was read earlier.
     ///
     /// # Errors
-    /// As [`read`](Self::read); [`TableError::OutOfRange`] for a record that is not there.
+    /// As [`read`](Self::read); [`TableError::OutOfRange`] for a record that does not exist.
     pub fn line_of(
         path: impl AsRef<Path>,
         delimiter: Delimiter,
@@ -165,11 +164,11 @@ impl Table {
         &self.schema
     }
 
-    /// The word in a column of categories; `None` where it is missing.
+    /// The word in a column of categories; `None` if it is missing.
     ///
     /// # Errors
-    /// [`TableError::Unfitted`] or [`TableError::Kind`] for a column that is not there or holds
-    /// something else, [`TableError::OutOfRange`] for a row that is not there.
+    /// [`TableError::Unfitted`] or [`TableError::Kind`] for a column that does not exist or has
+    /// another kind, [`TableError::OutOfRange`] for a row that does not exist.
     pub fn word(&self, column: &str, row: usize) -> Result<Option<&str>, TableError> {
         self.check_row(row)?;
         match self.column(column)? {
@@ -180,7 +179,7 @@ impl Table {
         }
     }
 
-    /// The number in a column of numbers; `None` where it is missing.
+    /// The number in a column of numbers; `None` if it is missing.
     ///
     /// # Errors
     /// As [`word`](Self::word).
@@ -212,8 +211,8 @@ impl Table {
     /// of their own.
     ///
     /// # Errors
-    /// [`TableError::Unfitted`] or [`TableError::Kind`] for a column that is not there or holds
-    /// something else.
+    /// [`TableError::Unfitted`] or [`TableError::Kind`] for a column that does not exist or has
+    /// another kind.
     pub fn strata(&self, column: &str) -> Result<Vec<usize>, TableError> {
         match self.column(column)? {
             Column::Category { words, codes } => {
@@ -251,7 +250,7 @@ impl Column {
         }
     }
 
-    /// Appends a field without spaces around it.
+    /// Appends a trimmed field.
     #[inline]
     fn push(&mut self, field: &[u8], is_missing: bool) -> Result<(), Unfit> {
         match self {
@@ -273,7 +272,7 @@ impl Column {
                         Ok::<_, Unfit>(())
                     };
                     match u8::try_from(*separator) {
-                        // An ASCII byte is never a part of another character.
+                        // An ASCII byte is never part of a multi-byte character.
                         Ok(byte) if byte.is_ascii() => {
                             field.split(|&other| other == byte).try_for_each(&mut add)?;
                         }
@@ -302,7 +301,7 @@ impl Column {
     }
 }
 
-/// Why a field cannot stand in its column.
+/// The error of a field that does not fit its column.
 #[derive(Debug)]
 pub(super) enum Unfit {
     /// It is not UTF-8.
@@ -330,7 +329,7 @@ pub(super) fn replaced<'a>(
 /// The fields that stand for a missing value.
 pub(super) struct Missing<'a> {
     texts: &'a [String],
-    /// Whether any of them begins with a byte; most fields are known by their first one.
+    /// Whether any of them begins with a byte, a quick check for most fields.
     begins: [bool; 256],
     has_empty: bool,
 }
@@ -356,8 +355,7 @@ impl<'a> Missing<'a> {
     }
 }
 
-/// As [`str::trim`], which looks for the spaces of all scripts, but quick where neither end can
-/// be one.
+/// Like [`str::trim`], but fast if neither end can be a space.
 #[inline]
 pub(super) fn trim(field: &[u8]) -> Result<&[u8], Unfit> {
     match field {

@@ -1,4 +1,4 @@
-//! Tables made of numbers, of other columns and of other rows.
+//! Tables composed of numbers, columns and rows.
 
 use crate::table::columns::{Column, MISSING};
 use crate::table::words::Words;
@@ -29,7 +29,7 @@ impl Table {
     /// The same table with another column of numbers; NaN is a missing value.
     ///
     /// # Errors
-    /// [`TableError::Setting`] unless there is one number a row, or for a name that is taken.
+    /// [`TableError::Setting`] unless there is one number a row, or for a name that exists.
     pub fn with_numbers(
         mut self,
         name: impl Into<String>,
@@ -99,7 +99,7 @@ impl Column {
     }
 }
 
-/// The number of each of `other`'s words among `words`, which takes in what it lacks.
+/// The code of each of `other`'s words in `words`, to which missing ones are added.
 fn renumbered(words: &mut Words, other: &Words) -> Vec<u32> {
     let number = |word: &str| words.number(word.as_bytes()).expect("a word is UTF-8");
     other.words().iter().map(|word| word.as_ref()).map(number).collect()

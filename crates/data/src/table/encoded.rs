@@ -1,10 +1,10 @@
-//! A table as numbers, ready for a model.
+//! An encoded table.
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
 use crate::table::TableError;
 
-/// A table as numbers, column by column.
+/// An encoded table, column by column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EncodedTable {
     rows: usize,
@@ -38,8 +38,8 @@ impl EncodedTable {
     /// The classes of a column of categories.
     ///
     /// # Errors
-    /// [`TableError::Unfitted`] or [`TableError::Kind`] for a column that is not there or holds
-    /// something else.
+    /// [`TableError::Unfitted`] or [`TableError::Kind`] for a column that does not exist or has
+    /// another kind.
     pub fn classes(&self, column: &str) -> Result<&[u32], TableError> {
         match self.column(column)? {
             EncodedValues::Classes { values, .. } => Ok(values),
@@ -47,7 +47,7 @@ impl EncodedTable {
         }
     }
 
-    /// How many classes a column of categories may have: the size of its embedding.
+    /// The number of classes of a column of categories: the size of its embedding.
     ///
     /// # Errors
     /// As [`classes`](Self::classes).

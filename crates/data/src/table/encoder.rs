@@ -1,4 +1,4 @@
-//! From columns to the numbers a model sees, by what the training part alone says.
+//! Encoding of columns, fitted on the training rows only.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use crate::table::{Table, TableError, TableSchema, Vocabulary};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FitConfig {
-    /// A word seen in fewer training rows than this joins the unknown class.
+    /// Words in fewer training rows than this belong to the unknown class.
     pub min_rows: u64,
 }
 
@@ -21,7 +21,7 @@ impl Default for FitConfig {
 }
 
 impl FitConfig {
-    /// Sets in how many training rows a word must be seen.
+    /// Sets the minimum number of training rows with a word.
     #[must_use]
     pub const fn with_min_rows(mut self, rows: u64) -> Self {
         self.min_rows = rows;
@@ -29,10 +29,11 @@ impl FitConfig {
     }
 }
 
-/// How each column becomes numbers; saved with serde, it encodes alone at prediction time.
+/// How each column is encoded; saved with serde, it encodes at prediction time without the training
+/// data.
 ///
 /// - A category becomes its class in a [`Vocabulary`].
-/// - A number becomes `(x − mean) / std`; a missing one the mean, that is 0.
+/// - A number becomes `(x − mean) / std`; a missing one is the mean, 0.
 /// - Several labels become one 0 or 1 per word of the vocabulary; unknown words have none.
 ///
 /// Means, standard deviations (over `n`, not `n − 1`) and words come from the rows it was fitted
@@ -43,7 +44,7 @@ pub struct TableEncoder {
     columns: Vec<ColumnEncoder>,
 }
 
-/// How one column becomes numbers.
+/// How one column is encoded.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -54,7 +55,7 @@ pub enum ColumnEncoder {
     Number {
         /// The mean of the training rows.
         mean: f64,
-        /// Their standard deviation; 1 where they are all equal.
+        /// Their standard deviation; 1 if they are all equal.
         std: f64,
     },
     /// Each word becomes a 0 or a 1.
@@ -62,10 +63,10 @@ pub enum ColumnEncoder {
 }
 
 impl TableEncoder {
-    /// Learns the encoding from the given rows of a table.
+    /// Fits the encoding to the given rows of a table.
     ///
     /// # Errors
-    /// [`TableError::Setting`] for no rows, [`TableError::OutOfRange`] for one that is not there.
+    /// [`TableError::Setting`] for no rows, [`TableError::OutOfRange`] for one that does not exist.
     ///
     /// # Example
     /// ```
@@ -93,13 +94,13 @@ impl TableEncoder {
         Ok(Self { columns: columns.collect::<Result<_, TableError>>()?, schema })
     }
 
-    /// What a file must have to be encoded.
+    /// The columns that a file must have.
     #[must_use]
     pub const fn schema(&self) -> &TableSchema {
         &self.schema
     }
 
-    /// How a column becomes numbers.
+    /// How a column is encoded.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<&ColumnEncoder> {
         let at = self.schema.columns.iter().position(|column| column.name == name)?;
@@ -120,8 +121,8 @@ impl TableEncoder {
     /// Encodes every row of a table.
     ///
     /// # Errors
-    /// [`TableError::Unfitted`] if the table lacks a column, [`TableError::Kind`] if one holds
-    /// something else.
+    /// [`TableError::Unfitted`] if the table lacks a column, [`TableError::Kind`] if one has
+    /// another kind.
     pub fn encode(&self, table: &Table) -> Result<EncodedTable, TableError> {
         if self.columns.len() != self.schema.columns.len() {
             let what =
@@ -164,7 +165,7 @@ impl ColumnEncoder {
             (Self::Category(vocabulary), Column::Category { words, codes }) => {
                 let classes = classes(vocabulary, words.words());
                 let class = |&code: &u32| {
-                    // A missing word lies past the end of the list.
+                    // The code of a missing word is past the end of the list.
                     classes.get(code as usize).copied().unwrap_or(Vocabulary::UNKNOWN)
                 };
                 Some(EncodedValues::Classes {
@@ -197,7 +198,7 @@ impl ColumnEncoder {
     }
 }
 
-/// In how many of the rows each word stands.
+/// The number of rows with each word.
 pub(super) fn seen(words: usize, codes: &[u32], rows: &[usize]) -> Vec<u64> {
     let mut seen = vec![0_u64; words];
     for &row in rows {
@@ -208,7 +209,7 @@ pub(super) fn seen(words: usize, codes: &[u32], rows: &[usize]) -> Vec<u64> {
     seen
 }
 
-/// The same for several labels a row.
+/// The same for several labels per row.
 pub(super) fn seen_labels(
     words: usize,
     (codes, ends): (&[u32], &[usize]),
@@ -218,7 +219,7 @@ pub(super) fn seen_labels(
     for &row in rows {
         let labels = &codes[start(ends, row)..ends[row]];
         for (at, &code) in labels.iter().enumerate() {
-            // A label that a field repeats is one row all the same.
+            // A label that is repeated in a field counts once.
             seen[code as usize] += u64::from(!labels[..at].contains(&code));
         }
     }
@@ -237,7 +238,7 @@ pub(super) fn frequent(words: &[Box<str>], seen: &[u64], least: u64) -> Vocabula
 }
 
 /// Mean and standard deviation in two passes of f64; (0, 1) without numbers, and a standard
-/// deviation of 1 for numbers that do not differ.
+/// deviation of 1 for equal numbers.
 pub(super) fn moments(numbers: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     let present = || numbers.clone().filter(|number| !number.is_nan());
     let count = present().count() as f64;

@@ -1,4 +1,4 @@
-//! What goes wrong with a table.
+//! Errors of tables.
 
 use std::error::Error;
 use std::io;
@@ -29,7 +29,7 @@ pub enum TableError {
         cause: io::Error,
     },
     /// The parser gave up.
-    #[error("`{}` line {line} is no record: {cause}", .path.display())]
+    #[error("`{}` line {line} is not a record: {cause}", .path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
@@ -68,7 +68,7 @@ pub enum TableError {
         /// The name.
         column: String,
     },
-    /// A wanted column is not there.
+    /// A requested column does not exist.
     #[error("`{}` has no column `{column}`; it has {}", .path.display(), listed(.known))]
     MissingColumn {
         /// The file.
@@ -78,7 +78,7 @@ pub enum TableError {
         /// The columns of the file.
         known: Vec<String>,
     },
-    /// A field of a column of numbers is none.
+    /// A field of a column of numbers is not a number.
     #[error(
         "`{}` line {line}, column `{column}`: expected a finite number, got `{text}`; \
          name the text of missing values in the schema",
@@ -100,7 +100,7 @@ pub enum TableError {
         /// The file.
         path: PathBuf,
     },
-    /// A schema, or the rows to fit on, name nothing to work with.
+    /// A schema has no columns, or there are no rows to fit on.
     #[error("{what}; {remedy}")]
     Setting {
         /// What is wrong.

@@ -1,4 +1,4 @@
-//! Which columns hold numbers and which categories, by what stands in them.
+//! Inference of column kinds: numbers or categories.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,24 +8,23 @@ use crate::table::columns::{Missing, replaced, trim};
 use crate::table::records::{Delimiter, Records};
 use crate::table::{ColumnKind, TableError, TableSchema};
 
-/// What the columns of files hold, by the records that were looked at.
+/// The inferred kinds of columns, from the records that were examined.
 #[derive(Debug, Clone, Default)]
 pub struct InferredColumns {
     names: Vec<String>,
-    /// Of each column: whether a value was seen, and whether one is no number.
+    /// For each column: whether it has a value, and whether one of them is not a number.
     seen: Vec<(bool, bool)>,
 }
 
 impl InferredColumns {
-    /// Looks at the records of a file for which `is_looked_at` answers yes to their number, counted
-    /// from 0; further files of the same columns add to what was seen.
+    /// Examines the records of a file for which `is_looked_at` returns true, called with the
+    /// record's number from 0; more files with the same columns can be added.
     ///
     /// `schema` has the names of a file without a header, the fields that stand for a missing value
     /// and those that are read as another text; its columns do not matter.
     ///
     /// # Errors
-    /// [`TableError`] naming file and line of what cannot be read, [`TableError::Setting`] for a
-    /// file of other columns.
+    /// [`TableError`] with file and line, [`TableError::Setting`] for a file of other columns.
     pub fn look_at(
         &mut self,
         path: impl AsRef<Path>,
@@ -39,7 +38,7 @@ impl InferredColumns {
         self.look_at_bytes(file, path, delimiter, schema, is_looked_at)
     }
 
-    /// The same for bytes; `path` is what an error calls them.
+    /// The same for bytes; `path` names them in errors.
     ///
     /// # Errors
     /// As [`look_at`](Self::look_at).
@@ -88,8 +87,8 @@ impl InferredColumns {
         &self.names
     }
 
-    /// What a column holds: numbers where every value is one, else categories; `None` where no
-    /// value was seen, or for a column that is not there.
+    /// The kind of a column: numbers if every value is one, otherwise categories; `None` if it has
+    /// no values or does not exist.
     #[must_use]
     pub fn kind(&self, name: &str) -> Option<ColumnKind> {
         let at = self.names.iter().position(|other| other == name)?;

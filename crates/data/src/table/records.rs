@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::table::TableError;
 
-/// What divides the fields of a record.
+/// The delimiter of fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Delimiter {
@@ -40,14 +40,14 @@ impl Delimiter {
     }
 }
 
-/// The most bytes of a record, whose fields are held in memory together: 16 MiB.
+/// The largest record in bytes; its fields are in memory together: 16 MiB.
 const MOST_RECORD_BYTES: u64 = 16 << 20;
 
 /// Bytes that the parser reads at once.
 const BUFFER_BYTES: usize = 1 << 16;
 
-/// Bytes of which no more than a record's are read without a reset: a file without line breaks, or
-/// with a quote that nothing closes, is one record however long it is.
+/// Limits the bytes that are read for one record: a file without line breaks, or with an unclosed
+/// quote, is a single record.
 struct Bounded<R> {
     bytes: R,
     since_reset: u64,
@@ -73,7 +73,7 @@ pub(crate) struct Records<R> {
     path: PathBuf,
     reader: Reader<Bounded<R>>,
     header: Vec<String>,
-    /// Where each name of the header is.
+    /// The index of each name in the header.
     places: HashMap<String, usize>,
     record: ByteRecord,
 }
@@ -87,7 +87,7 @@ impl Records<File> {
 }
 
 impl<R: Read> Records<R> {
-    /// `path` is what an error calls the bytes; without names, the first record has them.
+    /// `path` names the bytes in errors; without names, the first record is the header.
     pub(crate) fn new(
         bytes: R,
         path: &Path,
@@ -97,7 +97,7 @@ impl<R: Read> Records<R> {
         let reader = ReaderBuilder::new()
             .delimiter(delimiter.byte())
             .has_headers(false)
-            // Uneven records are reported here, with both counts.
+            // Records of the wrong length are reported here, with both counts.
             .flexible(true)
             .buffer_capacity(BUFFER_BYTES)
             .from_reader(Bounded { bytes, since_reset: 0 });
@@ -113,7 +113,7 @@ impl<R: Read> Records<R> {
         Ok(records)
     }
 
-    /// The fields of the first record, without the spaces around them.
+    /// The trimmed fields of the first record.
     pub(super) fn first(mut self) -> Result<Vec<String>, TableError> {
         self.read_fields()
     }
@@ -148,17 +148,17 @@ impl<R: Read> Records<R> {
         Ok(true)
     }
 
-    /// A field of the record read last.
+    /// A field of the last record.
     pub(crate) fn field(&self, column: usize) -> Result<&str, TableError> {
         str::from_utf8(self.bytes(column)).map_err(|_| self.not_utf8(column))
     }
 
-    /// A field of the record read last, whatever its bytes are.
+    /// A field of the last record, as bytes.
     pub(crate) fn bytes(&self, column: usize) -> &[u8] {
         &self.record[column]
     }
 
-    /// What is said of a field of the record read last that is no text.
+    /// The error about a field of the last record that is not UTF-8.
     pub(crate) fn not_utf8(&self, column: usize) -> TableError {
         TableError::NotUtf8 {
             path: self.path.clone(),
@@ -167,7 +167,7 @@ impl<R: Read> Records<R> {
         }
     }
 
-    /// The line on which the record read last begins.
+    /// The line on which the last record begins.
     pub(crate) fn line(&self) -> u64 {
         self.record.position().map_or(0, csv::Position::line)
     }
@@ -193,7 +193,7 @@ impl<R: Read> Records<R> {
         })
     }
 
-    /// Finds the columns by their names, each of which stands once.
+    /// Finds the columns by their names, which are unique.
     fn find_places(&mut self) -> Result<(), TableError> {
         for (at, name) in self.header.iter().enumerate() {
             if self.places.insert(name.clone(), at).is_some() {

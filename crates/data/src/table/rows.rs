@@ -1,4 +1,4 @@
-//! What a network sees of rows: classes and numbers, encoded by what the training rows alone say.
+//! Encoding of rows as classes and numbers, fitted on the training rows only.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use crate::table::{Table, TableError, TableSchema, Vocabulary};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RowConfig {
-    /// A word seen in fewer training rows than this joins the unknown class.
+    /// Words in fewer training rows than this belong to the unknown class.
     pub min_rows: u64,
     /// How numbers are scaled.
     pub scaling: Scaling,
@@ -25,7 +25,7 @@ impl Default for RowConfig {
 }
 
 impl RowConfig {
-    /// Sets in how many training rows a word must be seen.
+    /// Sets the minimum number of training rows with a word.
     #[must_use]
     pub const fn with_min_rows(mut self, rows: u64) -> Self {
         self.min_rows = rows;
@@ -40,13 +40,13 @@ impl RowConfig {
     }
 }
 
-/// How the features of a row become classes and numbers; saved with serde, it encodes alone at
-/// prediction time.
+/// How the features of a row are encoded as classes and numbers; saved with serde, it encodes at
+/// prediction time without the training data.
 ///
-/// - A category becomes a class. A missing one is a class of its own where training rows miss it,
-///   else unknown.
-/// - A number goes on a [`NumberScale`]; a missing one is 0 there. Where training rows miss it, a
-///   second number is 1 for missing and 0 else.
+/// - A category becomes a class. A missing one is a separate class if it is missing in training
+///   rows, otherwise unknown.
+/// - A number is scaled by a [`NumberScale`]; a missing one is 0. If it is missing in training
+///   rows, a second number is 1 for missing and 0 otherwise.
 /// - Several labels become one 0 or 1 for each label of the vocabulary.
 ///
 /// Words, scales and which columns miss values come from the rows it was fitted on and from no
@@ -66,10 +66,10 @@ pub enum FeatureEncoder {
     Category {
         /// The words.
         vocabulary: Vocabulary,
-        /// Whether a missing word is a class of its own, the last.
+        /// Whether a missing word is a separate class, the last one.
         has_missing: bool,
     },
-    /// A number, and a second one where training rows miss it.
+    /// A number, and a second one if it is missing in training rows.
     Number {
         /// Its scale.
         scale: NumberScale,
@@ -83,7 +83,7 @@ pub enum FeatureEncoder {
     },
 }
 
-/// Rows as a network takes them, row by row.
+/// Encoded rows, row by row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EncodedRows {
     rows: usize,
@@ -120,11 +120,11 @@ impl EncodedRows {
 }
 
 impl RowEncoder {
-    /// Learns the encoding of every column of a table from the given rows.
+    /// Fits the encoding of every column of a table to the given rows.
     ///
     /// # Errors
     /// [`TableError::Setting`] for no rows, or a column without a value in any of them;
-    /// [`TableError::OutOfRange`] for a row that is not there.
+    /// [`TableError::OutOfRange`] for a row that does not exist.
     ///
     /// # Example
     /// ```
@@ -159,7 +159,7 @@ impl RowEncoder {
         Ok(Self { columns: columns.collect::<Result<_, _>>()?, schema })
     }
 
-    /// What a file must have to be encoded.
+    /// The columns that a file must have.
     #[must_use]
     pub const fn schema(&self) -> &TableSchema {
         &self.schema
@@ -197,8 +197,8 @@ impl RowEncoder {
     /// Encodes every row of a table.
     ///
     /// # Errors
-    /// [`TableError::Unfitted`] if the table lacks a column, [`TableError::Kind`] if one holds
-    /// something else.
+    /// [`TableError::Unfitted`] if the table lacks a column, [`TableError::Kind`] if one has
+    /// another kind.
     pub fn encode(&self, table: &Table) -> Result<EncodedRows, TableError> {
         if self.columns.len() != self.schema.columns.len() {
             let what =
@@ -265,7 +265,7 @@ impl FeatureEncoder {
                 let missing = vocabulary.classes() as u32;
                 let missing = if *has_missing { missing } else { Vocabulary::UNKNOWN };
                 for (row, &code) in codes.iter().enumerate() {
-                    // A missing word lies past the end of the list.
+                    // The code of a missing word is past the end of the list.
                     let found = classes.get(code as usize).copied().unwrap_or(missing);
                     into.classes[row * width + class] = found;
                 }
@@ -274,7 +274,7 @@ impl FeatureEncoder {
                 for (row, value) in numbers.iter().enumerate() {
                     let at = row * wide + number;
                     if value.is_nan() {
-                        // Beside the 0 that stands for the number itself.
+                        // In addition to the 0 of the number itself.
                         if *has_missing {
                             into.numbers[at + 1] = 1.0;
                         }

@@ -1,4 +1,4 @@
-//! From a column of numbers to numbers of a known scale, by what the training rows alone say.
+//! Scaling of a column of numbers, fitted on the training rows only.
 
 use std::f64::consts::FRAC_1_SQRT_2;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 use crate::table::encoder::moments;
 
-/// The most values that a quantile scale keeps.
+/// The largest number of values that a quantile scale stores.
 const MOST_KNOTS: usize = 1000;
 
 /// Φ is within f64's steps of 0 and 1 beyond ±9.
@@ -19,7 +19,7 @@ const FARTHEST_SCORE: f64 = 9.0;
 pub enum Scaling {
     /// `(x − mean) / std`.
     Standard,
-    /// By rank, to a normal distribution: no value is far from the others.
+    /// By rank, to a normal distribution, without outliers.
     #[default]
     Quantile,
 }
@@ -33,20 +33,20 @@ pub enum NumberScale {
     Standard {
         /// The mean of the training rows.
         mean: f64,
-        /// Their standard deviation, over `n`; 1 where they are all equal.
+        /// Their standard deviation, over `n`; 1 if they are all equal.
         std: f64,
     },
-    /// Between two of `values` the score is linear, beyond the first and the last it is theirs.
+    /// Interpolated linearly between `values`, and constant beyond the first and the last.
     Quantile {
-        /// Rising values of the training rows, at most 1000 of them.
+        /// Ascending values of the training rows, at most 1000.
         values: Vec<f64>,
-        /// Of each, `Φ⁻¹` of the share of training rows below it, those equal to it counted half.
+        /// For each, `Φ⁻¹` of the fraction of training rows below it, equal ones counted half.
         scores: Vec<f64>,
     },
 }
 
 impl NumberScale {
-    /// Fits the numbers that are not NaN; `None` where there is none.
+    /// Fits the numbers that are not NaN; `None` if there are none.
     pub(super) fn fit(
         scaling: Scaling,
         numbers: impl Iterator<Item = f64> + Clone,
@@ -119,7 +119,7 @@ impl NumberScale {
     }
 }
 
-/// `Φ⁻¹` of a share between 0 and 1, by halving an interval until it is two neighbors of f64.
+/// `Φ⁻¹` of a share between 0 and 1, by bisection down to neighboring f64 values.
 fn normal_score(share: f64) -> f64 {
     let (mut low, mut high) = (-FARTHEST_SCORE, FARTHEST_SCORE);
     loop {

@@ -1,4 +1,4 @@
-//! What the columns of a table hold.
+//! The schema of a table.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ColumnKind {
-    /// One word of a few: a category.
+    /// A category.
     Category,
     /// A finite number.
     Number,
-    /// Any number of words, divided by a character; empty ones do not count.
+    /// Any number of words, separated by a character; empty ones are ignored.
     MultiLabel {
         /// What divides the words.
         separator: char,
@@ -39,7 +39,7 @@ pub struct ColumnSchema {
     pub kind: ColumnKind,
 }
 
-/// The columns to read from a table, in the order of the result; others are passed over.
+/// The columns to read from a table, in the order of the result; others are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TableSchema {
@@ -47,9 +47,9 @@ pub struct TableSchema {
     pub columns: Vec<ColumnSchema>,
     /// Fields that stand for a missing value, compared after trimming spaces.
     pub missing: Vec<String>,
-    /// The names of all columns of a file whose first line is a record already.
+    /// The names of all columns, for a file without a header.
     pub header: Option<Vec<String>>,
-    /// For each column, fields that are read as another text, after trimming spaces.
+    /// Replacements of field texts per column, after trimming spaces.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub replace: BTreeMap<String, BTreeMap<String, String>>,
 }
@@ -80,7 +80,7 @@ impl TableSchema {
         self.column(name, ColumnKind::Number)
     }
 
-    /// Adds a column of several labels a field.
+    /// Adds a column with several labels per field.
     #[must_use]
     pub fn multi_label(self, name: impl Into<String>, separator: char) -> Self {
         self.column(name, ColumnKind::MultiLabel { separator })
@@ -93,14 +93,14 @@ impl TableSchema {
         self
     }
 
-    /// Sets the names of all columns, for a file whose first line is a record already.
+    /// Sets the names of all columns, for a file without a header.
     #[must_use]
     pub fn with_header(mut self, names: Vec<String>) -> Self {
         self.header = Some(names);
         self
     }
 
-    /// Sets, for each column, the fields that are read as another text.
+    /// Sets replacements of field texts per column.
     #[must_use]
     pub fn with_replaced(mut self, replace: BTreeMap<String, BTreeMap<String, String>>) -> Self {
         self.replace = replace;

@@ -1,4 +1,4 @@
-//! The words that a column may have, numbered for a model.
+//! The vocabulary of a column.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,8 @@ use serde::{Deserialize, Serialize};
 
 /// The words that a column may have, numbered from 1 in alphabetical order.
 ///
-/// Class 0, [`UNKNOWN`](Self::UNKNOWN), stands for every other word: one never seen in the
-/// training part, a missing one, and one too rare there to be learned by itself; the rare ones
-/// are what trains it.
+/// Class 0, [`UNKNOWN`](Self::UNKNOWN), is for every other word: not in the training part, missing,
+/// or too rare there for its own class; the rare ones train this class.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<String>", into = "Vec<String>")]
 pub struct Vocabulary {
@@ -20,7 +19,7 @@ impl Vocabulary {
     /// The class of every word that the vocabulary does not have.
     pub const UNKNOWN: u32 = 0;
 
-    /// How many classes there are, the unknown one included.
+    /// The number of classes, including the unknown one.
     #[must_use]
     pub fn classes(&self) -> usize {
         self.words.len() + 1

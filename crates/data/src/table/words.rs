@@ -1,15 +1,15 @@
-//! Words numbered in the order in which they are met.
+//! Words numbered in the order of their first occurrence.
 
 use std::collections::HashMap;
 use std::str::Utf8Error;
 
-/// How many recent words are found without hashing; a power of two.
+/// The number of recent words that are found without hashing; a power of two.
 const RECENT: usize = 256;
 
 /// Numbers words; the same word always gets the same number.
 ///
-/// A table has few words and many fields: where a word lay last time is looked at first, and a
-/// hash, one that no file can be made to slow down, is taken only of words that are not there.
+/// A table has few words and many fields: a small direct-mapped cache is looked up first, and a
+/// collision-resistant hash is computed only on a miss.
 #[derive(Debug, Clone)]
 pub(super) struct Words {
     numbers: HashMap<Box<str>, u32>,
@@ -25,7 +25,7 @@ impl Default for Words {
 }
 
 impl Words {
-    /// The number of a word, new or known; what equals a known word needs no look at its bytes.
+    /// The code of a word, new or known.
     #[inline]
     pub(super) fn number(&mut self, word: &[u8]) -> Result<u32, Utf8Error> {
         let slot = slot(word);
@@ -36,7 +36,7 @@ impl Words {
         self.number_of_other(slot, word)
     }
 
-    /// The number of a word that does not lie in its slot.
+    /// The code of a word that is not in its cache slot.
     #[inline(never)]
     fn number_of_other(&mut self, slot: usize, word: &[u8]) -> Result<u32, Utf8Error> {
         let word = str::from_utf8(word)?;
@@ -58,7 +58,7 @@ impl Words {
     }
 }
 
-/// Equality of words, most of which are too short for a call to be worth it.
+/// Equality of words, inlined because most are short.
 #[inline]
 fn is_same(a: &[u8], b: &[u8]) -> bool {
     const WIDE: usize = size_of::<u64>();
@@ -76,7 +76,7 @@ fn is_same(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-/// A place for a word by its length, its ends and its middle; words may share one.
+/// The cache slot of a word, from its length, its ends and its middle; words may share one.
 fn slot(word: &[u8]) -> usize {
     let byte = |at: usize| word.get(at).map_or(0, |&byte| usize::from(byte));
     let last = word.len().wrapping_sub(1);

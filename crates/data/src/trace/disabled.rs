@@ -1,4 +1,4 @@
-//! Nothing, without the feature `tracing`.
+//! No-ops, without the feature `tracing`.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Volumes of the same sides as the channels of one.
+//! Joins volumes of the same sides as channels.
 
 use std::sync::Arc;
 
@@ -7,18 +7,18 @@ use crate::error::{DataError, VolumeError};
 use crate::raster::{Raster, RasterSpec, joined};
 use crate::volume::{Region, VolumeSource, VolumeSpec};
 
-/// Volumes whose channels follow each other, such as those of a microscope that writes a file for
-/// each channel.
+/// Concatenates the channels of volumes, such as those of a microscope that writes one file per
+/// channel channel.
 pub struct JoinedChannels {
     parts: Vec<Arc<dyn VolumeSource>>,
     spec: VolumeSpec,
 }
 
 impl JoinedChannels {
-    /// Takes volumes of equal type, sides and frames; the size of a voxel is the first one's.
+    /// Joins volumes of equal type, sides and frames; the voxel size is the first one's.
     ///
     /// # Errors
-    /// [`DataError::Empty`] for none, [`VolumeError::Differs`] for one that is not like the first.
+    /// [`DataError::Empty`] for none, [`VolumeError::Differs`] for one that differs from the first.
     pub fn try_new(parts: Vec<Arc<dyn VolumeSource>>) -> Result<Self, DataError> {
         let Some(first) = parts.first() else { return Err(DataError::Empty) };
         let mut spec = *first.spec();

@@ -14,20 +14,19 @@ use crate::volume::{
     JoinedChannels, OpenConfig, VolumePair, VolumePart, VolumeSource, VolumeTarget, open_volume,
 };
 
-/// Volumes in the files that a CSV or TSV file lists, one volume a record.
+/// Volumes in the files that a CSV or TSV file lists, one volume per record.
 ///
-/// | Column | Holds |
+/// | Column | Content |
 /// |---|---|
 /// | `input`, or `input.NAME` once for each channel | a file; the channels follow each other in the order of the columns |
 /// | `target`, or `target.NAME` | a file to predict, in the same way |
 /// | `labels` | a mask |
 /// | `split` | the name of a part, such as `train` |
-/// | `position` | what was looked at; the first input if the column is missing |
+/// | `position` | the position or specimen; the first input if the column is missing |
 /// | `t`, `z`, `y`, `x` | a range such as `0:160`; nothing for all of the axis |
 ///
-/// A relative path counts from the folder of the manifest.
-/// What was looked at never stands in two splits: not by other frames of it, only by blocks that
-/// do not meet along `z`, `y` or `x`.
+/// Relative paths start at the folder of the manifest. A position is never in two splits, except in
+/// blocks that do not overlap along `z`, `y` or `x`; frames of one position count as the same.
 #[derive(Debug, Clone, PartialEq)]
 pub struct VolumeManifest {
     path: PathBuf,
@@ -57,13 +56,12 @@ pub struct VolumeRow {
 const AXES: [&str; 4] = ["t", "z", "y", "x"];
 
 impl VolumeManifest {
-    /// Reads a manifest; every file must be there.
+    /// Reads a manifest; every file must exist.
     ///
     /// # Errors
     /// [`DataError::Table`] for a file that cannot be read, [`DataError::Empty`] for one without
-    /// records; [`VolumeError::Field`] for a column that is not known, a file that is not there, a
-    /// range that is none, a record without input or with target and labels, and for a position
-    /// that stands in two splits.
+    /// records; [`VolumeError::Field`] for an unknown column, a missing file, an invalid range, a
+    /// record without input or with both target and labels, and a position in two splits.
     pub fn open(path: impl AsRef<Path>, delimiter: Delimiter) -> Result<Self, DataError> {
         let path = path.as_ref();
         let mut records = Records::open(path, delimiter)?;
@@ -108,7 +106,7 @@ impl VolumeManifest {
         Ok(pairs)
     }
 
-    /// Holds out whole positions, about this fraction of them and at least one on either side: the
+    /// Holds out whole positions, about this fraction of them and at least one on each side: the
     /// indices of [`rows`](Self::rows) on each side, a function of the seed.
     ///
     /// # Errors
@@ -156,14 +154,14 @@ impl VolumeRow {
         Ok(VolumePair { input: open(&self.inputs)?, target })
     }
 
-    /// Whether two rows of one position can show the same place.
+    /// Whether two rows of one position can overlap.
     fn meets(&self, other: &Self) -> bool {
         let apart = |own: &Option<Range<usize>>, others: &Option<Range<usize>>| match (own, others)
         {
             (Some(own), Some(others)) => own.end <= others.start || others.end <= own.start,
             _ => false,
         };
-        // Frames of one position look alike, so time divides nothing.
+        // Frames of one position look alike, so ranges of time are not separate.
         !self.ranges[1..].iter().zip(&other.ranges[1..]).any(|(own, others)| apart(own, others))
     }
 }
@@ -253,7 +251,7 @@ fn read_row(records: &Records<File>) -> Result<VolumeRow, DataError> {
     Ok(row)
 }
 
-/// What was looked at, or a file of it, must not stand in two splits.
+/// A position, or one of its files, must not be in two splits.
 fn check_splits(path: &Path, rows: &[VolumeRow]) -> Result<(), VolumeError> {
     let mut seen: BTreeMap<String, Vec<&VolumeRow>> = BTreeMap::new();
     for row in rows {

@@ -7,7 +7,7 @@ use crate::raster::{Raster, RasterSpec};
 use crate::volume::source::check_region;
 use crate::volume::{Region, VolumeSource, VolumeSpec};
 
-/// A volume whose values are in memory, frame by frame.
+/// A volume in memory, frame by frame.
 ///
 /// The fingerprint covers every value, not the name.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,7 +19,8 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Takes frames of one kind; `voxel_um` is the size of a voxel along depth, height and width.
+    /// Creates a volume from frames of one kind; `voxel_um` is the size of a voxel along depth,
+    /// height and width.
     ///
     /// # Errors
     /// [`DataError::Empty`] for no frames, [`VolumeError::Differs`] for frames that differ.
@@ -87,7 +88,7 @@ impl VolumeSource for Volume {
     }
 }
 
-/// A region of a raster as one of its own.
+/// A region of a raster, copied.
 pub(crate) fn cut(raster: &Raster<'_>, region: &Region, spec: RasterSpec) -> Raster<'static> {
     match raster.pixels() {
         Pixels::U8(values) => Raster::of(spec, cut_values(values, raster.spec(), region)),

@@ -7,7 +7,7 @@ use roxmltree::{Document, Node};
 use crate::pixels::PixelType;
 use crate::volume::VolumeSpec;
 
-/// What the header says of one image, and which page each of its planes is.
+/// Reads an image of the header, and the page of each plane.
 #[derive(Debug)]
 pub(super) struct OmeImage {
     pub(super) channels: usize,
@@ -22,7 +22,7 @@ pub(super) struct OmeImage {
     samples: usize,
 }
 
-/// An attribute of the header, what it is, and what it must be.
+/// An attribute of the header, its value, and the expected value.
 #[derive(Debug)]
 pub(super) struct OmeFault {
     pub(super) field: String,
@@ -36,7 +36,7 @@ fn fault<T>(field: &str, got: impl ToString, expected: impl Into<String>) -> Res
 }
 
 impl OmeImage {
-    /// Reads the image with the given number, of a file with so many pages.
+    /// Reads the image with the given number of a file with this many pages.
     ///
     /// # Source
     /// OME-TIFF specification, OME model 6 (openmicroscopy.org), elements `Pixels` and `TiffData`.
@@ -83,7 +83,7 @@ impl OmeImage {
         })
     }
 
-    /// Whether the pages are what the header says.
+    /// Whether the pages match the header.
     pub(super) fn check(
         &self,
         samples: usize,
@@ -105,7 +105,7 @@ impl OmeImage {
     }
 }
 
-/// The header of a file that has its planes in the order of channels, slices and frames.
+/// The header of a file with planes in the order channels, slices, frames.
 pub(super) fn header(spec: &VolumeSpec) -> String {
     let [depth, height, width] = spec.sides();
     let (channels, frames) = (spec.raster.channels, spec.frames);
@@ -162,7 +162,7 @@ fn plane_pages(
     pages: usize,
 ) -> Result<Vec<usize>, OmeFault> {
     let order = pixels.attribute("DimensionOrder").unwrap_or("XYCZT");
-    // How many planes of an axis there are before the next one of the same axis.
+    // The stride of an axis in the order of planes.
     let mut axes = Vec::new();
     for letter in order.strip_prefix("XY").unwrap_or_default().chars() {
         let size = match letter {
@@ -210,7 +210,7 @@ fn plane_pages(
         for (at, name) in plane.iter_mut().zip(first) {
             *at = number(&data, name)?.unwrap_or(0_usize);
         }
-        // Channels are counted by samples there, pages by groups of them.
+        // The header counts samples as channels, pages contain groups of samples.
         let ifd: Option<usize> = number(&data, "IFD")?;
         let default = if ifd.is_some() { 1 } else { pages };
         let planes = number(&data, "PlaneCount")?.unwrap_or(default);
@@ -243,7 +243,7 @@ fn plane_pages(
     Ok(planes)
 }
 
-/// The size of a voxel along an axis in µm; `None` where it is not known or has no length.
+/// The size of a voxel along an axis in µm; `None` if it is unknown or not a length.
 fn voxel(pixels: &Node<'_, '_>, axis: &str) -> Result<Option<f64>, OmeFault> {
     let name = format!("PhysicalSize{axis}");
     let Some(size) = number::<f64>(pixels, &name)? else { return Ok(None) };

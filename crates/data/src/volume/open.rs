@@ -1,4 +1,4 @@
-//! Opening a file as a volume, whatever its format.
+//! Opening a file of any supported format as a volume.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,7 +12,7 @@ use crate::error::DataError;
 use crate::raster::Raster;
 use crate::volume::{PngVolume, TiffVolume, Volume, VolumeSource};
 
-/// What the pages of a TIFF without OME header are.
+/// The meaning of the pages of a TIFF without OME header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PageAxis {
@@ -28,18 +28,19 @@ pub enum PageAxis {
 /// How a file is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OpenConfig {
-    /// What the pages of a TIFF without OME header are; a single page is a picture.
+    /// The meaning of the pages of a TIFF without OME header; a single page is a picture.
     pub pages: PageAxis,
-    /// Which image of an OME header is read, counted from 0.
+    /// The image of an OME header to read, from 0.
     pub series: usize,
 }
 
-/// Opens a TIFF, `BigTIFF`, OME-TIFF, PNG or JPEG; its first bytes say which, not its name.
+/// Opens a TIFF, `BigTIFF`, OME-TIFF, PNG or JPEG; the format is detected from its first bytes, not
+/// from its name.
 ///
 /// A JPEG is decoded at once, to three channels of u8.
 ///
 /// # Errors
-/// As [`TiffVolume::open`] and [`PngVolume::open`]; what is wrong with a JPEG.
+/// As [`TiffVolume::open`] and [`PngVolume::open`]; the error of decoding a JPEG.
 ///
 /// # Example
 /// ```

@@ -9,7 +9,7 @@ use crate::raster::Raster;
 use crate::volume::source::check_region;
 use crate::volume::{Region, VolumeSource, VolumeSpec};
 
-/// A block of another volume: some frames, slices, rows and columns of it.
+/// A block of another volume: a range of frames, slices, rows and columns.
 pub struct VolumePart {
     source: Arc<dyn VolumeSource>,
     first: [usize; 4],
@@ -17,10 +17,10 @@ pub struct VolumePart {
 }
 
 impl VolumePart {
-    /// Takes frames, slices, rows and columns; `None` is all of an axis.
+    /// Selects frames, slices, rows and columns; `None` selects a whole axis.
     ///
     /// # Errors
-    /// [`VolumeError::Field`] for a range that is empty or reaches past the end.
+    /// [`VolumeError::Field`] for a range that is empty or out of bounds.
     pub fn try_new(
         source: Arc<dyn VolumeSource>,
         ranges: [Option<Range<usize>>; 4],

@@ -1,4 +1,4 @@
-//! Patches of volumes at random places, as samples.
+//! Random patches of volumes, as samples.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::volume::positions::Positions;
 use crate::volume::source::are_labels;
 use crate::volume::{Foreground, Region, ScaledVolume, Volume, VolumeScale, VolumeSource};
 
-/// A volume with what is to be predicted from it.
+/// A volume with its target.
 #[derive(Clone)]
 pub struct VolumePair {
     /// What a model sees.
     pub input: Arc<dyn VolumeSource>,
-    /// What it is to predict, of the same sides and frames.
+    /// The target, with the same sides and frames.
     pub target: VolumeTarget,
 }
 
@@ -48,25 +48,26 @@ impl VolumeTarget {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct PatchConfig {
-    /// Rows and columns, or slices, rows and columns; a volume gives slices to a patch of two
-    /// sides.
+    /// Rows and columns, or slices, rows and columns; a patch with two sides is taken from a slice
+    /// of a volume.
     pub sides: Vec<usize>,
     /// Patches of each volume in an epoch, at least 1.
     pub per_volume: usize,
-    /// Where patches are centered; `None` is every place alike.
+    /// Where patches are centered; `None` means anywhere with equal probability.
     pub foreground: Option<Foreground>,
     /// The normalization of inputs.
     pub scale: VolumeScale,
     /// The normalization of targets that are images.
     pub scale_target: VolumeScale,
-    /// How many classes masks have; `None` is any.
+    /// The number of classes of masks; `None` accepts any labels.
     pub classes: Option<usize>,
-    /// The most bytes of volumes that are held in memory; the others are read region by region.
+    /// The limit in bytes for volumes in memory; the others are read region by region.
     pub memory_bytes: u64,
 }
 
 impl PatchConfig {
-    /// So many patches of the given sides: every place alike, values as they are, 4 GiB of memory.
+    /// `per_volume` patches of the given sides: anywhere with equal probability, without
+    /// normalization, 4 GiB of memory.
     #[must_use]
     pub fn new(sides: &[usize], per_volume: usize) -> Self {
         Self {
@@ -101,7 +102,7 @@ impl PatchConfig {
         self
     }
 
-    /// Sets the most bytes of volumes that are held in memory.
+    /// Sets the limit in bytes for volumes in memory.
     #[must_use]
     pub const fn with_memory_bytes(mut self, bytes: u64) -> Self {
         self.memory_bytes = bytes;
@@ -139,13 +140,13 @@ impl PatchConfig {
     }
 }
 
-/// Patches of volumes at random places, the same place of input and target.
+/// Random patches of volumes, at the same position in input and target.
 ///
-/// An epoch has [`PatchConfig::per_volume`] patches of each volume, from any of its frames.
-/// The place of a patch is a function of (seed, epoch, index), so the stream is the same for any
-/// number of workers and resumes; [`read`](SampleSource::read), which knows neither seed nor epoch,
-/// takes 0 for both, and so does a cache of such samples.
-/// Samples are f32 after a normalization, else of the type of the volumes.
+/// An epoch has [`PatchConfig::per_volume`] patches of each volume, from any of its frames. The
+/// position of a patch is a function of (seed, epoch, index), so the stream is the same for any
+/// number of workers and resumes; [`read`](SampleSource::read), which has neither seed nor epoch,
+/// uses 0 for both, and so does a cache of such samples. Samples are f32 after a normalization,
+/// otherwise of the volumes' type.
 pub struct VolumePatches {
     pairs: Vec<VolumePair>,
     positions: Vec<Option<Positions>>,
@@ -154,15 +155,15 @@ pub struct VolumePatches {
 }
 
 impl VolumePatches {
-    /// Checks volumes, reads them for their statistics, and holds them in memory as far as they
-    /// fit, in the order given; `progress` is called for each volume.
+    /// Checks volumes, computes their statistics, and loads them into memory as long as they fit,
+    /// in the given order; `progress` is called for each volume.
     ///
     /// # Errors
     /// [`DataError::Empty`] for no volumes; [`DataError::Setting`] naming a setting that is out of
-    /// range; [`VolumeError::Field`] for a patch larger than a volume;
-    /// [`VolumeError::Differs`] for a target of other sides than its input, volumes of other
-    /// channels or kinds of target than the first, and masks that are none;
-    /// [`VolumeError::Label`] for a label that is none of the classes; what is wrong with a file.
+    /// range; [`VolumeError::Field`] for a patch larger than a volume; [`VolumeError::Differs`] for
+    /// a target of other sides than its input, volumes with other channels or kinds of target than
+    /// the first, and invalid masks; [`VolumeError::Label`] for a label that is not one of the
+    /// classes; the error of reading a file.
     pub fn try_new(
         pairs: Vec<VolumePair>,
         config: PatchConfig,
@@ -247,7 +248,7 @@ impl VolumePatches {
             (self.config.foreground, &self.positions[volume])
         {
             let wants_foreground = random.between(0.0, 1.0) < foreground.share;
-            // Where there is none of one kind, the other one is taken.
+            // If there are no voxels of one kind, the other is used.
             let is_foreground = match positions.counts() {
                 (0, _) => false,
                 (_, 0) => true,
@@ -263,7 +264,7 @@ impl VolumePatches {
         Ok(Region { frame, origin, sides })
     }
 
-    /// A patch; a slice of a volume for patches of two sides.
+    /// A patch; for patches with two sides, from one slice of a volume.
     fn patch(
         &self,
         source: &dyn VolumeSource,
@@ -302,7 +303,7 @@ impl SampleSource for VolumePatches {
     }
 }
 
-/// The volume in memory, if there is room left for it.
+/// Loads the volume into memory, if the limit allows.
 fn held(source: Arc<dyn VolumeSource>, left: &mut u64) -> Result<Arc<dyn VolumeSource>, DataError> {
     match source.spec().bytes() {
         Some(bytes) if bytes <= *left && !source.is_in_memory() => {
@@ -323,7 +324,7 @@ fn scaled(
     }
 }
 
-/// Whether a pair is like the first one, and a patch fits into it.
+/// Whether a pair has the kind of the first one, and a patch fits into it.
 fn check_pair(
     pair: &VolumePair,
     first: &VolumePair,

@@ -11,7 +11,7 @@ use crate::source::MAX_FILE_BYTES;
 use crate::volume::source::check_region;
 use crate::volume::{Region, VolumeSource, VolumeSpec, cut};
 
-/// A PNG of 8 or 16 bits: gray, or its colors as channels; decoded whole for each read.
+/// A PNG of 8 or 16 bits, gray or with colors as channels; every read decodes the whole file.
 ///
 /// The fingerprint covers name and length of the file, not its values.
 #[derive(Debug)]

@@ -8,23 +8,23 @@ use crate::random::Random;
 use crate::volume::source::passes;
 use crate::volume::{Region, VolumeSource};
 
-/// Patches that are centered on foreground or background, not at a random place.
+/// Patches that are centered on foreground or background instead of anywhere.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Foreground {
-    /// The share of patches around a voxel of the foreground, the others are around one of the
-    /// background; 0 to 1.
+    /// The fraction of patches around a foreground voxel, 0 to 1; the others are around a
+    /// background voxel.
     pub share: f32,
     /// Voxels whose target, in its first channel, is above this are foreground: 0 for a mask of
     /// labels.
     pub above: f32,
 }
 
-/// How many voxels of the foreground there are up to each row.
+/// Cumulative counts of foreground voxels by row.
 pub(super) struct Positions {
     target: Arc<dyn VolumeSource>,
     above: f32,
     sides: [usize; 3],
-    /// Summed up over the rows of all slices of all frames.
+    /// Cumulative over the rows of all slices and frames.
     foreground: Vec<u64>,
 }
 
@@ -66,14 +66,14 @@ impl Positions {
         Ok(Self { target, above, sides: spec.sides(), foreground })
     }
 
-    /// How many voxels are foreground, and how many are not.
+    /// The number of foreground and of background voxels.
     pub(super) fn counts(&self) -> (u64, u64) {
         let foreground = self.foreground.last().copied().unwrap_or(0);
         (foreground, (self.foreground.len() * self.sides[2]) as u64 - foreground)
     }
 
-    /// A voxel of the foreground or of the background, of which there is one, each as likely as
-    /// any other: its frame, slice, row and column.
+    /// A random foreground or background voxel, uniformly distributed: its frame, slice, row and
+    /// column. There must be one.
     pub(super) fn draw(
         &self,
         is_foreground: bool,

@@ -13,19 +13,19 @@ use crate::raster::{Raster, RasterSpec};
 use crate::volume::source::check_region;
 use crate::volume::{ChannelStatistics, Region, VolumeSource, VolumeSpec, volume_statistics};
 
-/// What makes the channels of different volumes comparable, each by its own values.
+/// The normalization of each channel of a volume by its own statistics.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum VolumeScale {
-    /// Nothing: values as they are, as f32.
+    /// None: the values as f32.
     #[default]
     None,
     /// `value / one`, with the largest value of u8 and u16 as `one`, and 1 for f32.
     Unit,
-    /// `(value − mean) / std`; of a channel whose values are all equal, 0.
+    /// `(value − mean) / std`; 0 for a channel with equal values.
     ZScore,
-    /// `(value − low) / (high − low)` of two percentiles, not cut off; of a channel where they are
-    /// equal, `value − low`.
+    /// `(value − low) / (high − low)` with two percentiles, not clamped; `value − low` for a
+    /// channel where they are equal.
     Percentile {
         /// The percentile that becomes 0; 0 to 100.
         low: f64,
@@ -35,7 +35,7 @@ pub enum VolumeScale {
 }
 
 impl VolumeScale {
-    /// Checks every number that has a range.
+    /// Checks the ranges of all settings.
     ///
     /// # Errors
     /// [`DataError::Setting`] for percentiles out of their range.
@@ -49,7 +49,7 @@ impl VolumeScale {
         }
     }
 
-    /// What is subtracted from a channel's values, and what they are divided by then.
+    /// The offset and the divisor of a channel's values.
     fn numbers(self, channel: &ChannelStatistics) -> (f64, f64) {
         let (shift, range) = match self {
             Self::None | Self::Unit => (0.0, 1.0),
@@ -81,7 +81,7 @@ pub struct ScaledVolume {
 }
 
 impl ScaledVolume {
-    /// Reads a volume once, or twice if it is of f32, to know its statistics.
+    /// Reads a volume once, or twice if it is f32, to compute its statistics.
     ///
     /// # Errors
     /// As [`VolumeScale::validate`] and [`volume_statistics`].
@@ -106,7 +106,7 @@ impl ScaledVolume {
         Ok(Self { affine: affine.collect(), source, spec, scale })
     }
 
-    /// What a value of a channel becomes: `value · scale + shift`.
+    /// The scale and shift of a channel: `value · scale + shift`.
     ///
     /// # Panics
     /// If there is no such channel.

@@ -7,16 +7,16 @@ use crate::volume::{Region, VolumeSpec};
 
 /// A volume that can be read region by region, by several threads at once.
 pub trait VolumeSource: Send + Sync {
-    /// What a message calls the volume: its file, or how it was made.
+    /// The name of the volume in messages: its file, or how it was generated.
     fn name(&self) -> String;
 
-    /// Type of values, channels, sides, frames and the size of a voxel.
+    /// Pixel type, channels, sides, frames and voxel size.
     fn spec(&self) -> &VolumeSpec;
 
-    /// All channels of a region.
+    /// Reads all channels of a region.
     ///
     /// # Errors
-    /// What is wrong with the file, by its path.
+    /// The error of the file, with its path.
     ///
     /// # Panics
     /// If the region does not lie in the volume; see [`VolumeSpec::holds`].
@@ -25,19 +25,19 @@ pub trait VolumeSource: Send + Sync {
     /// A SHA-256, as 64 hexadecimal digits: equal for equal volumes.
     fn fingerprint(&self) -> String;
 
-    /// Whether the values are in memory already.
+    /// Whether the values are already in memory.
     fn is_in_memory(&self) -> bool {
         false
     }
 }
 
-/// Panics, as [`VolumeSource::read`] promises.
+/// Panics as documented in [`VolumeSource::read`].
 pub(super) fn check_region(spec: &VolumeSpec, region: &Region) {
     assert!(spec.holds(region), "{region:?} does not lie in {spec}");
 }
 
-/// Regions of a few slices or rows that cover a volume, each of about `bytes` bytes: what a pass
-/// over all of it reads one by one.
+/// Regions of a few slices or rows that cover a volume, each of about `bytes` bytes, for a pass
+/// over the whole volume.
 pub(crate) fn passes(spec: &VolumeSpec, bytes: usize) -> impl Iterator<Item = Region> + use<> {
     let [depth, height, width] = spec.sides();
     let row = (width * spec.raster.channels * spec.raster.pixel_type.bytes()).max(1);

@@ -5,14 +5,14 @@ use std::fmt::{self, Display, Formatter};
 use crate::digest::Digest;
 use crate::raster::RasterSpec;
 
-/// What a volume has: each frame's values, how many frames, and the size of a voxel.
+/// The specification of a volume: pixel type and sides of a frame, number of frames, voxel size.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct VolumeSpec {
     /// Type of values, channels and sides of one frame; `depth` is `None` for pictures.
     pub raster: RasterSpec,
-    /// Points in time, at least 1.
+    /// The number of time points, at least 1.
     pub frames: usize,
-    /// The size of a voxel along depth, height and width in µm, where it is known.
+    /// The voxel size along depth, height and width in µm, if known.
     pub voxel_um: [Option<f64>; 3],
 }
 
@@ -40,7 +40,7 @@ impl VolumeSpec {
         [self.raster.slices(), self.raster.height, self.raster.width]
     }
 
-    /// The bytes of all frames; `None` if they are too many to count.
+    /// The bytes of all frames; `None` on overflow.
     #[must_use]
     pub fn bytes(&self) -> Option<u64> {
         let frame =
@@ -64,7 +64,7 @@ impl VolumeSpec {
         region.frame < self.frames && (0..3).all(within)
     }
 
-    /// What the raster of a region has.
+    /// The specification of a region's raster.
     pub(crate) fn of_region(&self, region: &Region) -> RasterSpec {
         let [depth, height, width] = region.sides;
         let depth = self.raster.depth.map(|_| depth);

@@ -1,4 +1,4 @@
-//! Mean, deviation and percentiles of each channel of a volume, over all of it.
+//! Mean, standard deviation and percentiles of each channel of a volume.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,19 +7,18 @@ use crate::pixels::{Element, PixelType, Pixels};
 use crate::volume::VolumeSource;
 use crate::volume::source::passes;
 
-/// What the values of one channel are, over all frames of a volume.
+/// Statistics of one channel over all frames of a volume.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ChannelStatistics {
     /// The mean.
     pub mean: f64,
-    /// The standard deviation, of the values themselves (divided by their number).
+    /// The population standard deviation (divided by the number of values).
     pub std: f64,
     /// The least value.
     pub least: f32,
     /// The greatest value.
     pub greatest: f32,
-    /// How many values are at most the value of each bin: exact for u8 and u16; for f32 in steps of
-    /// 1/65,535 of the range.
+    /// Cumulative counts per bin: exact for u8 and u16; for f32 in steps of 1/65,535 of the range.
     bins: Vec<u64>,
     /// The value of the first bin, and the step from one to the next.
     scale: (f64, f64),
@@ -31,8 +30,8 @@ const PASS_BYTES: usize = 8 << 20;
 const BINS: usize = 1 << 16;
 
 impl ChannelStatistics {
-    /// The value that `percent` of the values are at most: linear between the two values around
-    /// the place `percent / 100 · (n − 1)`, as `numpy.percentile`.
+    /// The percentile of the values: linear between the two values around position `percent / 100 ·
+    /// (n − 1)`, as in `numpy.percentile`.
     ///
     /// # Panics
     /// If `percent` is not 0 to 100.
@@ -51,7 +50,7 @@ impl ChannelStatistics {
     }
 }
 
-/// One channel while it is summed up.
+/// Accumulates one channel.
 struct Sums {
     count: u64,
     sum: f64,
@@ -60,7 +59,8 @@ struct Sums {
     greatest: f32,
 }
 
-/// Reads a volume in pieces and describes each of its channels; a volume of f32 is read twice.
+/// Computes the statistics of each channel, reading the volume in pieces; an f32 volume is read
+/// twice.
 ///
 /// # Errors
 /// As [`VolumeSource::read`]; [`VolumeError::Field`] for values that are not finite.
@@ -132,7 +132,7 @@ impl Sums {
         self.greatest = self.greatest.max(value);
     }
 
-    /// Of whole numbers that were counted.
+    /// From counts of integers.
     fn of_bins(bins: &[u64]) -> Self {
         let total = |of: fn(f64) -> f64| -> f64 {
             bins.iter().enumerate().map(|(value, &count)| of(value as f64) * count as f64).sum()

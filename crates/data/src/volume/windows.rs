@@ -1,4 +1,4 @@
-//! Volumes in windows side by side, as samples.
+//! Whole volumes in adjacent windows, as samples.
 
 use crate::digest::Digest;
 use crate::error::DataError;
@@ -6,12 +6,11 @@ use crate::sample::Sample;
 use crate::source::SampleSource;
 use crate::volume::{Region, VolumePatches};
 
-/// All of the volumes of a [`VolumePatches`], frame by frame, in windows of a patch's sides: what a
-/// model is scored on.
+/// All volumes of a [`VolumePatches`], frame by frame, in adjacent windows of a patch's size, for
+/// evaluation.
 ///
-/// Windows lie side by side. Where a side is no multiple of the window's, the last window is moved
-/// back to the end, so a part of it is seen twice.
-/// The windows and their order depend on the volumes and the sides alone.
+/// If a side is not a multiple of the window's, the last window is moved back to the end, so a part
+/// of it appears twice. The windows and their order depend only on the volumes and the sides.
 pub struct VolumeWindows {
     patches: VolumePatches,
     /// The volume and the region of each window.
@@ -19,7 +18,7 @@ pub struct VolumeWindows {
 }
 
 impl VolumeWindows {
-    /// The windows of volumes that were checked and normalized for patches.
+    /// Creates the windows of volumes that were checked and normalized for patches.
     #[must_use]
     pub fn new(patches: VolumePatches) -> Self {
         let mut regions = Vec::new();
@@ -40,14 +39,14 @@ impl VolumeWindows {
         Self { patches, regions }
     }
 
-    /// The volumes that the windows are of.
+    /// The volumes of the windows.
     #[must_use]
     pub const fn patches(&self) -> &VolumePatches {
         &self.patches
     }
 }
 
-/// Where windows of an axis begin.
+/// The starts of windows along an axis.
 fn origins(side: usize, window: usize) -> Vec<usize> {
     (0..side.div_ceil(window)).map(|at| (at * window).min(side - window)).collect()
 }

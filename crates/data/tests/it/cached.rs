@@ -131,7 +131,7 @@ fn a_damaged_file_is_made_anew_and_says_why() {
     let cases = [
         (flipped, "does not fit its checksum"),
         (whole[..whole.len() - 1].to_vec(), "does not fit its checksum"),
-        (whole[..30].to_vec(), "is cut short"),
+        (whole[..30].to_vec(), "is truncated"),
         (b"something else, long enough to have a header and a footer".to_vec(), "is no cache"),
     ];
     for (bytes, reason) in cases {

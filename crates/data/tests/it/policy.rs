@@ -112,7 +112,8 @@ fn resuming_counts_what_was_left_out_before() {
     assert_eq!((state.position, state.skipped), (8, 2));
     let rest: Vec<_> = loader.resume(&state).unwrap().collect();
     assert!(matches!(rest[1], Err(DataError::TooManyFaults { at_most: 2, .. })), "{rest:?}");
-    // The policy is no part of the stream: a run that ended here goes on with a larger maximum.
+    // The policy is no part of the stream: a run that ended here can continue with a larger
+    // maximum.
     let rest: Result<Vec<_>, _> = skip(3).resume(&state).unwrap().collect();
     assert_eq!(indices(&rest.unwrap())[..2], [vec![8, 9], vec![10]]);
 }
@@ -145,10 +146,10 @@ fn quarantine_writes_each_bad_sample_down_once() {
     let listed = Quarantined::read(&file).unwrap();
     assert_eq!(listed.iter().map(|line| line.index).collect::<Vec<_>>(), [3, 4, 11]);
     assert!(listed[0].name.ends_with("03.jpg"), "{}", listed[0].name);
-    assert!(listed[0].cause.contains("cannot be decoded: the JPEG is cut short"));
+    assert!(listed[0].cause.contains("cannot be decoded: the JPEG is truncated"));
     fs::write(&file, "{\"epoch\":0}\n").unwrap();
     let error = Quarantined::read(&file).unwrap_err();
-    assert!(told(&error).contains("bad.jsonl` line 1 is no entry of a quarantine"), "{error}");
+    assert!(told(&error).contains("bad.jsonl` line 1 is not a quarantine entry"), "{error}");
 }
 
 #[test]

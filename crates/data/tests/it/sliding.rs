@@ -1,4 +1,4 @@
-//! Sliding windows: as MONAI blends them, without seams, slab by slab, and gone on with.
+//! Sliding windows: blended as in MONAI, without seams, slab by slab, and resumed.
 
 use std::fs;
 use std::ops::ControlFlow;

@@ -7,7 +7,7 @@ use super::number::Number;
 /// `exp(−u²)` with `u = (x − center)/width`.
 ///
 /// # Source
-/// Li 2024, arXiv:2405.06721, equation 8, with the width of fast-kan, in place of its factor 2.
+/// Li 2024, arXiv:2405.06721, equation 8, with the width of fast-kan instead of the factor 2.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Gaussian(pub(crate) Centers);
 
@@ -28,7 +28,7 @@ impl Family for Gaussian {
         bumps(&x, parameters, |u, _| gaussian(u))
     }
 
-    /// `−2u·exp(−u²)/width`, where `u` far outside is brought to where that is 0.
+    /// `−2u·exp(−u²)/width`, with `u` clamped to a range beyond which it is 0.
     fn slopes<V: Number>(&self, x: V, parameters: &[V]) -> Vec<V> {
         bumps(&x, parameters, |u, reciprocal| {
             let u = u.within(super::kind::FAR);

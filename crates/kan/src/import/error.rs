@@ -1,4 +1,4 @@
-//! Why weights make no network.
+//! Errors of importing a network.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use burn::tensor::DType;
 use crate::grid::GridError;
 use crate::kernels::LayerError;
 
-/// Why weights of another project make no [`Kan`](crate::Kan).
+/// Errors of importing a [`Kan`](crate::Kan) from another project.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ImportError {
@@ -67,7 +67,7 @@ pub enum ImportError {
         /// Why.
         source: LayerError,
     },
-    /// An edge computes a formula in the place of a spline.
+    /// An edge computes a formula instead of a spline.
     Symbolic {
         /// The tensor that says so.
         name: String,
@@ -143,7 +143,7 @@ impl fmt::Display for ImportError {
                 "expected names that end in `rbf.grid` (fast-kan), got {tensors} others"
             ),
             #[cfg(feature = "safetensors")]
-            Self::Safetensors(_) => formatter.write_str("the bytes are no safetensors file"),
+            Self::Safetensors(_) => formatter.write_str("the bytes are not a safetensors file"),
         }
     }
 }

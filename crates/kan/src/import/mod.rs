@@ -1,4 +1,4 @@
-//! Networks that other projects have trained.
+//! Import of networks from other projects.
 
 mod efficient_kan;
 mod error;

@@ -1,4 +1,4 @@
-//! A layer as numbers: what every source is brought to.
+//! A layer as numbers, the common form of all sources.
 
 use burn::module::Param;
 use burn::tensor::{Device, Tensor, TensorData};

@@ -24,16 +24,16 @@ macro_rules! convolution {
             pub kernel_size: [usize; $axes],
             /// The functions of each tap.
             pub basis: Basis,
-            /// Pixels from one output to the next.
+            /// The stride.
             #[config(default = $ones)]
             pub stride: [usize; $axes],
-            /// Zeros before the first and behind the last pixel.
+            /// The zero padding before the first and after the last pixel.
             #[config(default = $zeros)]
             pub padding: [usize; $axes],
-            /// Pixels from one tap to the next.
+            /// The dilation.
             #[config(default = $ones)]
             pub dilation: [usize; $axes],
-            /// Groups of channels that do not see each other.
+            /// The number of groups.
             #[config(default = 1)]
             pub groups: usize,
             /// Groups of input channels with parameters of the functions of their own.
@@ -42,20 +42,20 @@ macro_rules! convolution {
             /// Whether the parameters of the functions are trained.
             #[config(default = true)]
             pub train_functions: bool,
-            /// What the base branch computes; without it there is none.
+            /// The activation of the base branch; `None` means no base branch.
             #[config(default = "Some(Activation::Silu)")]
             pub activation: Option<Activation>,
             /// Whether the outputs have a bias.
             #[config(default = true)]
             pub bias: bool,
-            /// Standard deviation of the coefficients at the start, times the root of their number
-            /// at an output.
+            /// Standard deviation of the initial coefficients, times the root of their number at an
+            /// output.
             #[config(default = 1.0)]
             pub scale: f64,
         }
 
         impl $config {
-            /// Whether a convolution can be made.
+            /// Checks the configuration.
             ///
             /// # Errors
             /// [`BasisConfigError`] for functions, sizes or groups that no convolution has.
@@ -66,10 +66,10 @@ macro_rules! convolution {
                 BasisConfigError::check_scale(self.scale)
             }
 
-            /// Makes the convolution.
+            /// Creates the convolution.
             ///
             /// # Panics
-            /// With [`validate`](Self::validate)'s message if it refuses the config.
+            /// If [`validate`](Self::validate) returns an error; the message is the error's.
             #[must_use]
             pub fn init(&self, device: &Device) -> $layer {
                 if let Err(error) = self.validate() {
@@ -131,7 +131,7 @@ macro_rules! convolution {
             pub functions: Option<Param<Tensor<2>>>,
             /// Weights of the base branch, `[in_channels·taps, out_channels / groups]`.
             pub base: Option<Param<Tensor<2>>>,
-            /// What the outputs start from, `[out_channels]`.
+            /// The bias, `[out_channels]`.
             pub bias: Option<Param<Tensor<1>>>,
             #[module(skip)]
             basis: Basis,

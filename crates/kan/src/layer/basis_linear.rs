@@ -10,7 +10,7 @@ use crate::basis::Basis;
 use crate::kernels::Activation;
 use crate::ops::{activate, expand};
 
-/// How a [`BasisLinear`] is made.
+/// The configuration of a [`BasisLinear`].
 ///
 /// # Example
 /// ```
@@ -40,19 +40,18 @@ pub struct BasisLinearConfig {
     /// Whether the functions see the input normalized over its features; the base branch does not.
     #[config(default = false)]
     pub norm: bool,
-    /// What the base branch computes; without it there is none.
+    /// The activation of the base branch; `None` means no base branch.
     #[config(default = "Some(Activation::Silu)")]
     pub activation: Option<Activation>,
     /// Whether the outputs have a bias.
     #[config(default = true)]
     pub bias: bool,
-    /// Standard deviation of the coefficients at the start, times the root of their number at an
-    /// output.
+    /// Standard deviation of the initial coefficients, times the root of their number at an output.
     #[config(default = 1.0)]
     pub scale: f64,
 }
 
-/// A layer of sums of functions in closed form, in the place of the splines of a
+/// A layer of sums of functions in closed form, instead of the splines of a
 /// [`KanLinear`](crate::KanLinear).
 ///
 /// ```text
@@ -69,7 +68,7 @@ pub struct BasisLinear {
     pub functions: Option<Param<Tensor<2>>>,
     /// Weights of the base branch, `[in_features, out_features]`.
     pub base: Option<Param<Tensor<2>>>,
-    /// What the outputs start from, `[out_features]`.
+    /// The bias, `[out_features]`.
     pub bias: Option<Param<Tensor<1>>>,
     /// The norm of what the functions see.
     pub norm: Option<LayerNorm>,
@@ -80,7 +79,7 @@ pub struct BasisLinear {
 }
 
 impl BasisLinearConfig {
-    /// Whether a layer can be made.
+    /// Checks the configuration.
     ///
     /// # Errors
     /// [`BasisConfigError`] for functions, sizes or groups that no layer has.
@@ -91,10 +90,10 @@ impl BasisLinearConfig {
         BasisConfigError::check_scale(self.scale)
     }
 
-    /// Makes the layer.
+    /// Creates the layer.
     ///
     /// # Panics
-    /// With [`validate`](Self::validate)'s message if it refuses the config.
+    /// If [`validate`](Self::validate) returns an error; the message is the error's.
     #[must_use]
     pub fn init(&self, device: &Device) -> BasisLinear {
         if let Err(error) = self.validate() {

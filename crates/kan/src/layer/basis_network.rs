@@ -7,17 +7,17 @@ use burn::tensor::{Device, Tensor};
 use super::basis_error::BasisConfigError;
 use super::basis_linear::{BasisLinear, BasisLinearConfig};
 
-/// How a [`BasisKan`] is made.
+/// The configuration of a [`BasisKan`].
 #[derive(Config, Debug)]
 pub struct BasisKanConfig {
     /// Features of the input, of each hidden layer and of the output.
     pub widths: Vec<usize>,
-    /// What all layers have in common; its features are not read.
+    /// The settings of all layers; their numbers of features are ignored.
     pub layer: BasisLinearConfig,
 }
 
 impl BasisKanConfig {
-    /// Whether a network can be made.
+    /// Checks the configuration.
     ///
     /// # Errors
     /// [`BasisConfigError`] for fewer than two widths, or of the first layer that cannot be made.
@@ -29,10 +29,10 @@ impl BasisKanConfig {
         self.layers().try_for_each(|layer| layer.validate())
     }
 
-    /// Makes the network.
+    /// Creates the network.
     ///
     /// # Panics
-    /// With [`validate`](Self::validate)'s message if it refuses the config.
+    /// If [`validate`](Self::validate) returns an error; the message is the error's.
     #[must_use]
     pub fn init(&self, device: &Device) -> BasisKan {
         if let Err(error) = self.validate() {

@@ -12,12 +12,11 @@ use super::linear::KanLinear;
 use crate::grid::{Grid, GridError, Outside};
 use crate::kernels::{Activation, ConvError, LayerError, LayerGeometry};
 
-/// How a [`KanLinear`] is made.
+/// The configuration of a [`KanLinear`].
 ///
 /// # Source
 /// Initialization as in Liu et al. 2024, arXiv:2404.19756, section 2.2: small random coefficients,
-/// base weights by Xavier's rule; factors of `1/√in_features`, as
-/// pykan has them.
+/// base weights by Xavier's rule; factors of `1/√in_features`, as in pykan.
 ///
 /// # Example
 /// ```
@@ -37,10 +36,10 @@ pub struct KanLinearConfig {
     pub in_features: usize,
     /// Outputs.
     pub out_features: usize,
-    /// Pieces of each spline inside its domain.
+    /// Intervals of each spline inside its domain.
     #[config(default = 5)]
     pub intervals: usize,
-    /// The degree of the pieces.
+    /// The degree of the splines.
     #[config(default = 3)]
     pub degree: usize,
     /// Left end of the splines' domain, in units of the input.
@@ -49,19 +48,19 @@ pub struct KanLinearConfig {
     /// Right end of the splines' domain, in units of the input.
     #[config(default = "1.0")]
     pub domain_high: f32,
-    /// What splines are outside their domain.
+    /// The value of splines outside their domain.
     #[config(default = "Outside::Zero")]
     pub outside: Outside,
-    /// What the base branch computes; without it there is none.
+    /// The activation of the base branch; `None` means no base branch.
     #[config(default = "Some(Activation::Silu)")]
     pub activation: Option<Activation>,
-    /// Whether each spline has a factor of its own.
+    /// Whether each spline has its own factor.
     #[config(default = true)]
     pub scaler: bool,
     /// Whether the outputs have a bias.
     #[config(default = false)]
     pub bias: bool,
-    /// Standard deviation of the coefficients at the start.
+    /// Standard deviation of the initial coefficients.
     #[config(default = 0.1)]
     pub noise_scale: f64,
 }
@@ -107,7 +106,7 @@ impl fmt::Display for KanConfigError {
 impl std::error::Error for KanConfigError {}
 
 impl KanLinearConfig {
-    /// Whether a layer can be made.
+    /// Checks the configuration.
     ///
     /// # Errors
     /// [`KanConfigError`] for a grid or sizes that no layer has.
@@ -119,10 +118,10 @@ impl KanLinearConfig {
         Ok(())
     }
 
-    /// Makes the layer.
+    /// Creates the layer.
     ///
     /// # Panics
-    /// With [`validate`](Self::validate)'s message if it refuses the config.
+    /// If [`validate`](Self::validate) returns an error; the message is the error's.
     pub fn init(&self, device: &Device) -> KanLinear {
         if let Err(error) = self.validate() {
             panic!("{error}");

@@ -32,7 +32,7 @@ macro_rules! convolution {
             pub base: Option<Param<Tensor<2>>>,
             /// Factors of the splines, `[in_channels·taps, out_channels / groups]`.
             pub scaler: Option<Param<Tensor<2>>>,
-            /// What the outputs start from, `[out_channels]`.
+            /// The bias, `[out_channels]`.
             pub bias: Option<Param<Tensor<1>>>,
             #[module(skip)]
             geometry: Arc<ConvGeometry>,
@@ -61,16 +61,16 @@ macro_rules! convolution {
                 conv(x, parameters, &self.geometry, self.forced)
             }
 
-            /// What computes the convolution where its parameters are, in f32.
+            /// Which implementation computes the convolution in f32 on its parameters' device.
             #[must_use]
             pub fn path(&self) -> LayerPath {
                 self.forced.unwrap_or_else(|| LayerPath::of(&self.spline.device()))
             }
 
-            /// The same convolution, computed in one way only.
+            /// The same convolution with a forced implementation.
             ///
-            /// Its [`forward`](Self::forward) panics where the device, the processor or the dtype has
-            /// no such kernels; none has f64.
+            /// Its [`forward`](Self::forward) panics if the device, the processor or the dtype does
+            /// not support it; no kernels support f64.
             #[must_use]
             pub fn with_path(self, path: LayerPath) -> Self {
                 Self { forced: Some(path), ..self }

@@ -29,22 +29,22 @@ macro_rules! config {
             pub channels: [usize; 2],
             /// Taps along each axis.
             pub kernel_size: [usize; $axes],
-            /// Pixels from one output to the next.
+            /// The stride.
             #[config(default = $ones)]
             pub stride: [usize; $axes],
-            /// Zeros before the first and behind the last pixel.
+            /// The zero padding before the first and after the last pixel.
             #[config(default = $zeros)]
             pub padding: [usize; $axes],
-            /// Pixels from one tap to the next.
+            /// The dilation.
             #[config(default = $ones)]
             pub dilation: [usize; $axes],
-            /// Groups of channels that do not see each other.
+            /// The number of groups.
             #[config(default = 1)]
             pub groups: usize,
-            /// Pieces of each spline inside its domain.
+            /// Intervals of each spline inside its domain.
             #[config(default = 5)]
             pub intervals: usize,
-            /// The degree of the pieces.
+            /// The degree of the splines.
             #[config(default = 3)]
             pub degree: usize,
             /// Left end of the splines' domain, in units of the input.
@@ -53,28 +53,28 @@ macro_rules! config {
             /// Right end of the splines' domain, in units of the input.
             #[config(default = "1.0")]
             pub domain_high: f32,
-            /// What splines are outside their domain.
+            /// The value of splines outside their domain.
             #[config(default = "Outside::Zero")]
             pub outside: Outside,
-            /// What the base branch computes; without it there is none.
+            /// The activation of the base branch; `None` means no base branch.
             #[config(default = "Some(Activation::Silu)")]
             pub activation: Option<Activation>,
-            /// Where the base branch's function stands.
+            /// The order of activation and convolution in the base branch.
             #[config(default = "BaseBranch::ConvOfActivation")]
             pub base_branch: BaseBranch,
-            /// Whether each spline has a factor of its own.
+            /// Whether each spline has its own factor.
             #[config(default = true)]
             pub scaler: bool,
             /// Whether the outputs have a bias.
             #[config(default = false)]
             pub bias: bool,
-            /// Standard deviation of the coefficients at the start.
+            /// Standard deviation of the initial coefficients.
             #[config(default = 0.1)]
             pub noise_scale: f64,
         }
 
         impl $name {
-            /// Whether a convolution can be made.
+            /// Checks the configuration.
             ///
             /// # Errors
             /// [`KanConfigError`] for a grid, sizes or groups that no convolution has.
@@ -86,11 +86,11 @@ macro_rules! config {
                 Ok(())
             }
 
-            /// Makes the convolution, with parameters drawn as those of a linear layer whose inputs
-            /// are the taps of a group's channels.
+            /// Creates the convolution, with parameters drawn as those of a linear layer whose
+            /// inputs are the taps of a group's channels.
             ///
             /// # Panics
-            /// With [`validate`](Self::validate)'s message if it refuses the config.
+            /// If [`validate`](Self::validate) returns an error; the message is the error's.
             pub fn init(&self, device: &Device) -> $layer {
                 if let Err(error) = self.validate() {
                     panic!("{error}");

@@ -9,11 +9,11 @@ use super::packed::PackedKanLinear;
 use crate::kernels::{LayerGeometry, LayerMemory, Weights};
 use crate::ops::{LayerPath, Parameters, layer, plain_memory};
 
-/// A Kolmogorov–Arnold layer: the place of a linear layer, with a spline on every edge.
+/// A Kolmogorov–Arnold layer: like a linear layer, with a spline on every edge.
 ///
 /// Made by [`KanLinearConfig`](crate::KanLinearConfig). Its records hold the parameters alone; the
 /// grid is the config's, and one that [`refit`](Self::refit) or [`refine`](Self::refine) has made
-/// is written beside them and given back by [`with_grid`](Self::with_grid).
+/// is stored separately and restored by [`with_grid`](Self::with_grid).
 #[derive(Module, Debug)]
 pub struct KanLinear {
     /// Coefficients of the splines, `[in_features, bases, out_features]`.
@@ -22,7 +22,7 @@ pub struct KanLinear {
     pub base: Option<Param<Tensor<2>>>,
     /// Factors of the splines, `[in_features, out_features]`.
     pub scaler: Option<Param<Tensor<2>>>,
-    /// What the outputs start from, `[out_features]`.
+    /// The bias, `[out_features]`.
     pub bias: Option<Param<Tensor<1>>>,
     #[module(skip)]
     pub(super) geometry: Arc<LayerGeometry>,
@@ -56,7 +56,7 @@ impl KanLinear {
         by_rows(x, &self.geometry, |x| layer(x, parameters, &self.geometry, self.forced))
     }
 
-    /// The layer for inference, its weights laid out once.
+    /// The layer for inference, with packed weights.
     ///
     /// With few samples that is most of what [`forward`](Self::forward) does; the outputs are the
     /// same to the bit. It holds the parameters as they are now.
@@ -82,16 +82,16 @@ impl KanLinear {
         PackedKanLinear::of(self)
     }
 
-    /// What computes the layer where its parameters are, in f32.
+    /// Which implementation computes the layer in f32 on its parameters' device.
     #[must_use]
     pub fn path(&self) -> LayerPath {
         self.forced.unwrap_or_else(|| LayerPath::of(&self.spline.device()))
     }
 
-    /// The same layer, computed in one way only.
+    /// The same layer with a forced implementation.
     ///
-    /// Its [`forward`](Self::forward) panics where the device, the processor or the dtype has no
-    /// such kernels; none has f64.
+    /// Its [`forward`](Self::forward) panics if the device, the processor or the dtype does not
+    /// support it; no kernels support f64.
     #[must_use]
     pub fn with_path(self, path: LayerPath) -> Self {
         Self { forced: Some(path), ..self }

@@ -14,13 +14,13 @@ use crate::ops::LayerPath;
 pub struct KanConfig {
     /// Numbers of features, from the input's to the output's.
     pub widths: Vec<usize>,
-    /// What all layers are alike in; its own numbers of features are not read.
+    /// The settings of all layers; their numbers of features are ignored.
     #[config(default = "KanLinearConfig::new(1, 1)")]
     pub layer: KanLinearConfig,
 }
 
 impl KanConfig {
-    /// Whether a network can be made.
+    /// Checks the configuration.
     ///
     /// # Errors
     /// [`KanConfigError`] for fewer than two widths, or of the first layer that cannot be made.
@@ -32,10 +32,10 @@ impl KanConfig {
         self.layers().try_for_each(|layer| layer.validate())
     }
 
-    /// Makes the network.
+    /// Creates the network.
     ///
     /// # Panics
-    /// With [`validate`](Self::validate)'s message if it refuses the config.
+    /// If [`validate`](Self::validate) returns an error; the message is the error's.
     pub fn init(&self, device: &Device) -> Kan {
         if let Err(error) = self.validate() {
             panic!("{error}");
@@ -75,7 +75,7 @@ impl Kan {
         PackedKan { layers: self.layers.iter().map(KanLinear::pack).collect() }
     }
 
-    /// The same network with every layer [computed in one way only](KanLinear::with_path).
+    /// The same network with every layer [with a forced implementation](KanLinear::with_path).
     #[must_use]
     pub fn with_path(self, path: LayerPath) -> Self {
         let layers = self.layers.into_iter().map(|layer| layer.with_path(path));

@@ -1,4 +1,4 @@
-//! What a layer's splines cost beside the loss.
+//! Penalties on the splines of layers.
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{FloatDType, Tensor, s};

@@ -142,7 +142,7 @@ pub(super) fn tensor(values: Vec<f32>, shape: impl Into<burn::tensor::Shape>) ->
     FlexTensor::from_data(TensorData::new(values, shape.into()))
 }
 
-/// What was not computed is one zero, which nobody reads.
+/// Gradients that were not computed are a single zero, which is not read.
 pub(super) fn optional(
     values: Option<Vec<f32>>,
     shape: impl Into<burn::tensor::Shape>,

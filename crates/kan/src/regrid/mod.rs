@@ -1,4 +1,4 @@
-//! Other knots under the same functions; nothing here knows burn.
+//! Changing the knots of splines; nothing here depends on burn.
 
 mod least_squares;
 mod placement;

@@ -134,6 +134,6 @@ fn a_cut_file_is_refused() {
     let whole = bytes("efficient_kan.safetensors");
     for length in [0, 7, 8, 100, whole.len() - 1] {
         let error = Kan::from_safetensors(&whole[..length], Activation::Silu, device).unwrap_err();
-        assert_eq!(error.to_string(), "the bytes are no safetensors file");
+        assert_eq!(error.to_string(), "the bytes are not a safetensors file");
     }
 }

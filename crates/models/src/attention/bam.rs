@@ -1,4 +1,4 @@
-//! The bottleneck attention module: one weight for each number of the maps.
+//! The bottleneck attention module: one weight for each value of the feature maps.
 
 use burn::module::Module;
 use burn::nn::conv::Conv2dConfig;
@@ -26,17 +26,17 @@ use crate::pooled::{means, per_map};
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct BamConfig {
-    /// The channels of the maps.
+    /// Channels of the feature maps.
     pub channels: usize,
     /// The hidden features of both branches are `channels / reduction`, at least 1.
     pub reduction: usize,
-    /// Rows and columns from one kernel entry to the next in the branch of positions.
+    /// The dilation of the convolutions in the spatial branch.
     pub dilation: usize,
 }
 
 impl BamConfig {
-    /// Attention for maps of so many channels, with a reduction of 16 and a dilation of 4, as the
-    /// source has them.
+    /// Attention for feature maps with `channels` channels, a reduction of 16 and a dilation of 4,
+    /// as in the paper.
     #[must_use]
     pub const fn new(channels: usize) -> Self {
         Self { channels, reduction: 16, dilation: 4 }
@@ -68,7 +68,7 @@ impl BamConfig {
         ])
     }
 
-    /// Makes a module with random parameters.
+    /// Creates a module with random parameters.
     ///
     /// # Panics
     /// If [`validate`](Self::validate) returns an error; the message is the error's.
@@ -103,16 +103,16 @@ impl BamConfig {
 
 /// The bottleneck attention module: `x + x·σ(c(x) + s(x))`.
 ///
-/// `c(x) = norm(W₂ relu(W₁ mean(x)))` has a number for each channel. `s(x)` has one for each
-/// position: a pointwise convolution, two dilated ones with norm and `ReLU`, and a pointwise one
-/// to a single channel with a norm.
+/// `c(x) = norm(W₂ relu(W₁ mean(x)))` has one value per channel, `s(x)` one per position: a
+/// pointwise convolution, two dilated ones with normalization and `ReLU`, and a pointwise one to a
+/// single channel with normalization.
 ///
-/// The norm of `c(x)` is over the images of a batch: with one image while training, its result is
-/// the norm's β, and the channels are not weighted.
+/// The normalization of `c(x)` is over the batch: with a single image in training, its result is β,
+/// and the channels are not weighted.
 ///
 /// # Source
-/// Park et al. 2018, arXiv:1807.06514, equations 2 to 4, with the norm of `c(x)` last and none
-/// behind the first convolution of `s(x)`.
+/// Park et al. 2018, arXiv:1807.06514, equations 2 to 4, but `c(x)` is normalized last, and there
+/// is no normalization after the first convolution of `s(x)`.
 #[derive(Module, Debug)]
 pub struct Bam {
     squeeze: Linear,

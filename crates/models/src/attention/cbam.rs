@@ -26,17 +26,17 @@ use crate::pooled::{maxima, means, per_map};
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct CbamConfig {
-    /// The channels of the maps.
+    /// Channels of the feature maps.
     pub channels: usize,
-    /// The hidden features of the weights of channels are `channels / reduction`, at least 1.
+    /// The hidden features of the channel branch are `channels / reduction`, at least 1.
     pub reduction: usize,
 }
 
-/// Rows and columns that decide about a position: section 3 of the source.
+/// The kernel size of the spatial branch: section 3 of the paper.
 const KERNEL: usize = 7;
 
 impl CbamConfig {
-    /// Attention for maps of so many channels, with a reduction of 16.
+    /// Attention for feature maps with `channels` channels, with a reduction of 16.
     #[must_use]
     pub const fn new(channels: usize) -> Self {
         Self { channels, reduction: 16 }
@@ -57,7 +57,7 @@ impl CbamConfig {
         AttentionConfigError::check(&[("channels", self.channels), ("reduction", self.reduction)])
     }
 
-    /// Makes a module with random parameters.
+    /// Creates a module with random parameters.
     ///
     /// # Panics
     /// If [`validate`](Self::validate) returns an error; the message is the error's.
@@ -83,9 +83,9 @@ impl CbamConfig {
 
 /// The convolutional block attention module: `y = x·c(x)`, then `y·s(y)`.
 ///
-/// `c(x) = σ(W₂ relu(W₁ mean(x)) + W₂ relu(W₁ max(x)))` has a weight for each channel, and
-/// `s(y) = σ(conv([mean; max]))` one for each position, from the mean and the largest number of
-/// the channels there and a kernel of 7×7.
+/// `c(x) = σ(W₂ relu(W₁ mean(x)) + W₂ relu(W₁ max(x)))` has a weight for each channel, and `s(y) =
+/// σ(conv([mean; max]))` one for each position, a 7×7 convolution of the mean and the maximum over
+/// the channels.
 ///
 /// # Source
 /// Woo et al. 2018, arXiv:1807.06521, equations 1 to 3.

@@ -1,4 +1,4 @@
-//! Efficient channel attention: a weight for each channel from the channels beside it.
+//! Efficient channel attention: a weight for each channel from its neighboring channels.
 
 use burn::module::Module;
 use burn::nn::PaddingConfig1d;
@@ -26,25 +26,24 @@ use crate::pooled::{means, per_map};
 #[serde(deny_unknown_fields)]
 #[non_exhaustive]
 pub struct EcaConfig {
-    /// The channels of the maps.
+    /// Channels of the feature maps.
     pub channels: usize,
 }
 
 impl EcaConfig {
-    /// Attention for maps of so many channels.
+    /// Attention for feature maps with `channels` channels.
     #[must_use]
     pub const fn new(channels: usize) -> Self {
         Self { channels }
     }
 
-    /// How many channels decide about one: `t` if it is odd, else `t + 1`, with
-    /// `t = ⌊(log₂ channels + 1)/2⌋`.
+    /// The kernel size: `t` if it is odd, else `t + 1`, with `t = ⌊(log₂ channels + 1)/2⌋`.
     ///
     /// # Source
     /// Wang et al. 2020, arXiv:1910.03151, equation 12 with γ = 2 and b = 1.
     #[must_use]
     pub fn kernel_size(&self) -> usize {
-        // The floor of half of a sum is that of half of its floor.
+        // `⌊(log₂ c + 1)/2⌋` equals `⌊(⌊log₂ c⌋ + 1)/2⌋`.
         let half = self.channels.max(1).ilog2().div_ceil(2) as usize;
         if half % 2 == 1 { half } else { half + 1 }
     }
@@ -57,7 +56,7 @@ impl EcaConfig {
         AttentionConfigError::check(&[("channels", self.channels)])
     }
 
-    /// Makes a module with random parameters.
+    /// Creates a module with random parameters.
     ///
     /// # Panics
     /// If [`validate`](Self::validate) returns an error; the message is the error's.

@@ -1,4 +1,4 @@
-//! Why an attention module cannot be built.
+//! Errors of an attention module's configuration.
 
 /// Why the configuration of an attention module is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -47,7 +47,7 @@ impl Doubling {
         self.norm.forward_activated(self.conv.forward(maps), Activation::Elu)
     }
 
-    /// Multiply-adds for maps of this height and width.
+    /// Multiply-adds for feature maps of this height and width.
     pub(super) fn multiply_adds(&self, [height, width]: [usize; 2]) -> usize {
         self.conv.weight.lazy_shape().num_elements() * height * width
     }

@@ -1,4 +1,4 @@
-//! The latent of a dual autoencoder, with attention in front of it and in it.
+//! The bottleneck of a dual autoencoder, with attention before and in the latent.
 
 use burn::module::Module;
 use burn::nn::{Dropout, DropoutConfig};
@@ -9,7 +9,7 @@ use super::block::{Doubling, convolution, multiply_adds};
 use super::config::{DualAutoencoderConfig, LatentAttention};
 use crate::attention::{Bam, BamConfig, Cbam, CbamConfig, Eca, EcaConfig};
 
-/// From the widest maps to the latent, and from there to maps of middle width.
+/// From the widest feature maps to the latent, and back to feature maps of the middle width.
 #[derive(Module, Debug)]
 pub(super) struct Bottleneck {
     pub(super) halve: ConvNormActivation,
@@ -35,18 +35,18 @@ impl Bottleneck {
         }
     }
 
-    /// The latent, at a quarter of the sides.
+    /// The latent, at a quarter of height and width.
     pub(super) fn encode(&self, maps: Tensor<4>) -> Tensor<4> {
         let halved = self.wide_attention.forward(self.halve.forward(maps));
         self.latent_attention.forward(self.to_latent.forward(halved))
     }
 
-    /// Maps of middle width, at twice the latent's sides.
+    /// Feature maps of the middle width, at twice the latent's height and width.
     pub(super) fn decode(&self, latent: Tensor<4>) -> Tensor<4> {
         self.from_latent.forward(self.dropout.forward(latent))
     }
 
-    /// Multiply-adds of the convolutions for maps of this height and width.
+    /// Multiply-adds of the convolutions for feature maps of this height and width.
     pub(super) fn multiply_adds(&self, size: [usize; 2]) -> usize {
         let [half, quarter] = [2, 4].map(|by| size.map(|side| side / by));
         multiply_adds(&self.halve.conv, half)

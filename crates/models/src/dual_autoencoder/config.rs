@@ -1,4 +1,4 @@
-//! The configuration of a dual autoencoder, its compatible form and its ablations.
+//! The configuration of a dual autoencoder, its compatible variant and its ablations.
 
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
@@ -7,10 +7,10 @@ use super::core::spline_config;
 use super::error::DualAutoencoderConfigError;
 use super::network::DualAutoencoder;
 
-/// Sides of images have to be multiples of that: they are halved three times.
+/// Height and width of images have to be multiples of this: they are halved three times.
 pub(super) const SIDE_MULTIPLE: usize = 8;
 
-/// More channels than that have more weights than memory holds.
+/// The weights of wider layers do not fit into memory.
 const MAX_CHANNELS: usize = 4096;
 
 /// The layer at the lowest resolution of the encoder and of the decoder, and the last one.
@@ -18,21 +18,21 @@ const MAX_CHANNELS: usize = 4096;
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum CoreLayer {
-    /// A convolution of splines.
+    /// A KAN convolution.
     #[default]
     Kan,
-    /// Two convolutions with `ELU` between them, which have as many parameters as the splines.
+    /// Two convolutions with `ELU` between them, with as many parameters as the KAN convolution.
     Conv,
     /// No layer.
     None,
 }
 
-/// What weights the maps in front of and in the latent.
+/// The attention before and in the latent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum LatentAttention {
-    /// [`Bam`](crate::Bam): one weight for each number.
+    /// [`Bam`](crate::Bam): one weight for each value.
     #[default]
     Bam,
     /// [`Cbam`](crate::Cbam): weights for channels, then for positions.
@@ -45,18 +45,18 @@ pub enum LatentAttention {
 
 /// The configuration of a [`DualAutoencoder`].
 ///
-/// The default is the network of the source without its defects: its convolutions have no bias in
-/// front of batch norms, the decoder adds the encoder's maps, the inputs of splines stay inside of
-/// their grid, and the output is bounded.
-/// [`compatible`](Self::compatible) computes what the source computes.
+/// The default is the published network without its defects: convolutions before batch norms have
+/// no bias, the decoder adds the encoder's feature maps, the inputs of splines stay inside their
+/// grid, and the output is bounded. [`compatible`](Self::compatible) computes what the published
+/// code computes.
 ///
-/// Networks without single parts of it:
+/// Ablations:
 ///
 /// | Network | Configuration |
 /// |---|---|
 /// | without splines | `with_core(CoreLayer::Conv)` |
-/// | splines alone | `with_attention(LatentAttention::None)` |
-/// | attention alone | `with_core(CoreLayer::None)` |
+/// | splines only | `with_attention(LatentAttention::None)` |
+/// | attention only | `with_core(CoreLayer::None)` |
 /// | plain convolutions with as many parameters as splines | `with_core(CoreLayer::Conv)` and `with_attention(LatentAttention::None)` |
 /// | no splines, no attention | `with_core(CoreLayer::None)` and `with_attention(LatentAttention::None)` |
 ///
@@ -76,29 +76,29 @@ pub enum LatentAttention {
 pub struct DualAutoencoderConfig {
     /// Channels of the images.
     pub channels: usize,
-    /// Channels of the maps at a half, a quarter and an eighth of the image's sides.
+    /// Channels of the feature maps at a half, a quarter and an eighth of the image's sides.
     pub widths: [usize; 3],
     /// Channels of the latent, at an eighth of the image's sides.
     pub latent: usize,
     /// The layer at the lowest resolution of encoder and decoder, and the last one.
     pub core: CoreLayer,
-    /// What weights the maps in front of and in the latent.
+    /// The attention before and in the latent.
     pub attention: LatentAttention,
     /// Pieces of each spline at the lowest resolution; the last layer has two.
     pub intervals: usize,
     /// Their degree; that of the last layer is 1.
     pub degree: usize,
-    /// Whether the blocks in front of splines end in `tanh` in place of `ELU`, so that the inputs
-    /// of splines are inside their grid, −1 to 1.
+    /// Whether the blocks before splines end in `tanh` instead of `ELU`, so that the inputs of
+    /// splines are inside their grid, −1 to 1.
     pub bounded_inputs: bool,
     /// The smallest and the largest output: the last layer ends in a sigmoid between them.
     /// `None` leaves the output as it is.
     pub output_range: Option<[f32; 2]>,
-    /// Whether the decoder adds the encoder's maps of the same size to its own.
+    /// Whether the decoder adds the encoder's feature maps of the same size to its own.
     pub decoder_skips: bool,
     /// Whether core layers add their input to their output.
     pub residual: bool,
-    /// Whether convolutions in front of batch norms have a bias, which the norms cancel.
+    /// Whether convolutions before batch norms have a bias, which the norms cancel.
     pub conv_bias: bool,
     /// The dropout probability of the inputs of the two inner core layers and of the latent.
     pub dropout: f64,
@@ -111,8 +111,8 @@ impl Default for DualAutoencoderConfig {
 }
 
 impl DualAutoencoderConfig {
-    /// The network of the source without its defects, for images of three channels with numbers
-    /// from 0 to 1.
+    /// The published network without its defects, for images of three channels with values from 0
+    /// to 1.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -132,12 +132,12 @@ impl DualAutoencoderConfig {
         }
     }
 
-    /// The network of the source with its parameters and its outputs.
+    /// The published network, with the same parameters and outputs.
     ///
     /// The inputs of splines may leave their grid, the output has no bounds, and the decoder adds
-    /// no maps of the encoder. The encoder runs once a pass: the source runs its first two layers
-    /// twice, does not use the result of the second time, and moves the running statistics of
-    /// their batch norms twice.
+    /// no feature maps of the encoder. The encoder runs once per pass: the published code runs its
+    /// first two layers twice, does not use the second result, and updates the running statistics
+    /// of their batch norms twice.
     #[must_use]
     pub const fn compatible() -> Self {
         Self {
@@ -252,7 +252,8 @@ impl DualAutoencoderConfig {
                 return Err(Error::Channels { name, value, max: MAX_CHANNELS });
             }
         }
-        // What a layer of convolutions replaces has to exist too: its size counts.
+        // The spline layer that plain convolutions replace must be valid too: it determines their
+        // size.
         spline_config(narrow, 3, self.intervals, self.degree)
             .validate()
             .map_err(|cause| Error::Splines { cause })?;
@@ -283,9 +284,9 @@ impl DualAutoencoderConfig {
         }
     }
 
-    /// Makes a network with random parameters.
+    /// Creates a network with random parameters.
     ///
-    /// All of them are drawn here, in module order, from the device's random state: the same
+    /// All of them are initialized here, in module order, from the device's random state: the same
     /// configuration after the same `device.seed(…)` gives the same parameters.
     ///
     /// # Panics

@@ -1,4 +1,4 @@
-//! The layer that is learned splines, plain convolutions with as many parameters, or nothing.
+//! The core layer: a KAN convolution, plain convolutions with as many parameters, or nothing.
 
 use burn::module::Module;
 use burn::nn::PaddingConfig2d;
@@ -10,7 +10,7 @@ use updraft_kan::{KanConv2d, KanConv2dConfig};
 use super::block::multiply_adds;
 use super::config::{CoreLayer, DualAutoencoderConfig};
 
-/// A layer from so many channels to as many.
+/// A layer with as many output as input channels.
 #[derive(Module, Debug)]
 pub(super) struct Core {
     kan: Option<KanConv2d>,
@@ -28,7 +28,7 @@ struct ConvPair {
     second: Conv2d,
 }
 
-/// A convolution of splines that keeps channels, height and width.
+/// A KAN convolution that keeps channels, height and width.
 pub(super) fn spline_config(
     channels: usize,
     kernel: usize,
@@ -56,7 +56,7 @@ impl Core {
         }
     }
 
-    /// What a block in front of the layer ends in.
+    /// The activation of the block before the layer.
     pub(super) fn activation_before(config: &DualAutoencoderConfig) -> Activation {
         match config.core {
             CoreLayer::Kan if config.bounded_inputs => Activation::Identity,
@@ -64,7 +64,7 @@ impl Core {
         }
     }
 
-    /// `[batch, channels, height, width]` of the same.
+    /// `[batch, channels, height, width]` to the same shape.
     pub(super) fn forward(&self, maps: Tensor<4>) -> Tensor<4> {
         let (given, computed) = match (&self.kan, &self.conv) {
             (Some(kan), _) => {
@@ -77,7 +77,7 @@ impl Core {
         if self.residual { given + computed } else { computed }
     }
 
-    /// Multiply-adds for maps of this height and width.
+    /// Multiply-adds for feature maps of this height and width.
     pub(super) fn multiply_adds(&self, size: [usize; 2]) -> usize {
         let splines = self.kan.as_ref().map_or(0, |kan| {
             let products = kan.geometry().grid().degree() + 2;
@@ -92,8 +92,8 @@ impl Core {
 }
 
 impl ConvPair {
-    /// As many parameters as `splines` where a number of hidden channels gives that number, else a
-    /// few less.
+    /// Has as many parameters as `splines`, or a few less where no number of hidden channels gives
+    /// exactly that.
     fn new(splines: &KanConv2dConfig, device: &Device) -> Self {
         let [channels, _] = splines.channels;
         let [kernel, _] = splines.kernel_size;

@@ -1,11 +1,11 @@
-//! Why a dual autoencoder cannot be built or cannot take an image.
+//! Errors of a dual autoencoder's configuration, or of an image of the wrong size.
 
 use updraft_kan::KanConfigError;
 
 use super::config::SIDE_MULTIPLE;
 
-/// Why a [`DualAutoencoderConfig`](crate::DualAutoencoderConfig) is invalid, or its network takes
-/// no image of a size.
+/// Why a [`DualAutoencoderConfig`](crate::DualAutoencoderConfig) is invalid, or an image does not
+/// fit the network.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DualAutoencoderConfigError {
@@ -19,7 +19,7 @@ pub enum DualAutoencoderConfigError {
         /// The largest number accepted.
         max: usize,
     },
-    /// The layers of splines cannot be built.
+    /// The KAN layers cannot be built.
     #[error("its layers of splines cannot be built: {cause}")]
     Splines {
         /// The error of the layer.

@@ -1,5 +1,5 @@
-//! Half of a dual autoencoder: two blocks that halve the sides, a core layer, and two that double
-//! them.
+//! Half of a dual autoencoder: two blocks that halve height and width, a core layer, and two that
+//! double them.
 
 use burn::module::Module;
 use burn::nn::{BatchNormConfig, Dropout, DropoutConfig};
@@ -10,7 +10,8 @@ use super::block::{Doubling, convolution, multiply_adds};
 use super::config::DualAutoencoderConfig;
 use super::core::{Core, spline_config};
 
-/// Two blocks that halve the sides, a core layer with a norm, and two blocks that double the sides.
+/// Two blocks that halve height and width, a core layer with normalization, and two blocks that
+/// double them.
 #[derive(Module, Debug)]
 pub(super) struct Hourglass {
     pub(super) to_middle: ConvNormActivation,
@@ -23,7 +24,7 @@ pub(super) struct Hourglass {
 }
 
 impl Hourglass {
-    /// From `channels`, and to the widest maps of the configuration.
+    /// From `channels` to the widest feature maps of the configuration.
     pub(super) fn new(config: &DualAutoencoderConfig, channels: usize, device: &Device) -> Self {
         let [wide, middle, narrow] = config.widths;
         let bias = config.conv_bias;
@@ -40,15 +41,15 @@ impl Hourglass {
         }
     }
 
-    /// The maps at half of the sides, and at a quarter.
+    /// The feature maps at a half and at a quarter of the size.
     pub(super) fn narrow(&self, maps: Tensor<4>) -> [Tensor<4>; 2] {
         let middle = self.to_middle.forward(maps);
         let narrow = self.to_narrow.forward(middle.clone());
         [middle, narrow]
     }
 
-    /// Maps of the full sides, of those at a quarter and of what is added at a half and at the
-    /// full sides.
+    /// The feature maps at full size, from those at a quarter, with the skip connections at a half
+    /// and at full size.
     pub(super) fn widen(&self, narrow: Tensor<4>, added: Option<[Tensor<4>; 2]>) -> Tensor<4> {
         let narrow = self.core.forward(self.dropout.forward(narrow));
         let middle = self.from_narrow.forward(self.core_norm.forward(narrow));
@@ -58,7 +59,7 @@ impl Hourglass {
         }
     }
 
-    /// Multiply-adds for maps of this height and width.
+    /// Multiply-adds for feature maps of this height and width.
     pub(super) fn multiply_adds(&self, size: [usize; 2]) -> usize {
         let [half, quarter] = [2, 4].map(|by| size.map(|side| side / by));
         multiply_adds(&self.to_middle.conv, half)

@@ -12,8 +12,8 @@ use super::core::{Core, spline_config};
 use super::hourglass::Hourglass;
 use crate::draw::draw_parameters;
 
-/// Encodes images to a latent and decodes them, with an encoder and a decoder that are
-/// autoencoders themselves, and learned splines at the lowest resolution of both.
+/// Encodes images to a latent and decodes them, with an encoder and a decoder that are autoencoders
+/// themselves, and KAN convolutions at the lowest resolution of both.
 ///
 /// With the default widths, for an image of 128×128:
 ///
@@ -24,9 +24,9 @@ use crate::draw::draw_parameters;
 ///             → 3×128² → splines of each pixel → output
 /// ```
 ///
-/// Each arrow is a 3×3 convolution that halves, a transposed one that doubles, or the last one
-/// that keeps the sides, with batch norm and `ELU`. The encoder adds its first maps of 384 and of
-/// 128 channels to the later ones of the same size, and the decoder adds them to its own.
+/// Each arrow is a 3×3 convolution with batch norm and `ELU`: strided where the size halves,
+/// transposed where it doubles. The encoder adds its first feature maps of 384 and 128 channels to
+/// the later ones of the same size, and the decoder adds them to its own.
 ///
 /// The network computes on the device of its parameters and in the dtype of its input.
 #[derive(Module, Debug)]
@@ -48,7 +48,7 @@ impl DualAutoencoder {
         let ([wide, middle, _], bias) = (config.widths, config.conv_bias);
         let elu = Activation::Elu;
         let before_last = match (config.core, config.output_range) {
-            // `ELU` in front of the sigmoid would bound the output from below.
+            // An `ELU` before the sigmoid would bound the output from below.
             (CoreLayer::None, Some(_)) => Activation::Identity,
             _ => Core::activation_before(config),
         };
@@ -95,7 +95,7 @@ impl DualAutoencoder {
         self.encode_with_maps(images).0
     }
 
-    /// The configuration that the network was made with.
+    /// The configuration of the network.
     #[must_use]
     pub const fn config(&self) -> &DualAutoencoderConfig {
         &self.config
@@ -118,7 +118,7 @@ impl DualAutoencoder {
         sum as u64
     }
 
-    /// The latent, and the encoder's maps at a quarter and at a half of the image's sides.
+    /// The latent, and the encoder's feature maps at a quarter and at a half of the image's size.
     fn encode_with_maps(&self, images: Tensor<4>) -> (Tensor<4>, [Tensor<4>; 2]) {
         let channels = self.config.channels;
         assert_shape!(images, [_, channels, _, _]);

@@ -1,4 +1,4 @@
-//! Vectors for the classes of a row.
+//! Embeddings of the categories of a row.
 
 use burn::module::{Initializer, Module};
 use burn::nn::{Embedding, EmbeddingConfig};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::TableNetConfigError;
 
-/// What the rows of a table have.
+/// The features of a table's rows.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RowFeatures {
@@ -17,13 +17,13 @@ pub struct RowFeatures {
     pub numbers: usize,
 }
 
-/// How many numbers the vector of a class has: at most `most`, fewer in columns of few classes.
+/// The size of a class's embedding: at most `most`, smaller in columns with few classes.
 pub(crate) fn embedding_size(classes: usize, most: usize) -> usize {
     classes.div_ceil(2).min(most)
 }
 
 impl RowFeatures {
-    /// How many numbers the vectors of a row and its own numbers have together.
+    /// The size of a row's embeddings and numbers together.
     pub(crate) fn width(&self, most: usize) -> usize {
         let vectors = self.class_counts.iter().map(|&classes| embedding_size(classes, most));
         vectors.sum::<usize>() + self.numbers
@@ -40,15 +40,15 @@ impl RowFeatures {
     }
 }
 
-/// A table of vectors for each column of categories.
+/// An embedding table for each column of categories.
 #[derive(Module, Debug)]
 pub(crate) struct Categories {
     columns: Vec<Embedding>,
 }
 
 impl Categories {
-    /// Vectors of `size(classes)` numbers for the classes of each column, from a normal
-    /// distribution with deviation `1/√size`.
+    /// Embeddings of `size(classes)` values for the classes of each column, from a normal
+    /// distribution with standard deviation `1/√size`.
     pub(crate) fn new(
         class_counts: &[usize],
         size: impl Fn(usize) -> usize,
@@ -63,7 +63,7 @@ impl Categories {
         Self { columns: class_counts.iter().map(column).collect() }
     }
 
-    /// The vectors of each column, `[rows, size]` each, of `[rows, columns]`.
+    /// The embeddings of each column, `[rows, size]` each, from `[rows, columns]`.
     pub(crate) fn forward(&self, classes: &Tensor<2, Int>) -> Vec<Tensor<2>> {
         let [rows, columns] = classes.dims();
         assert_eq!(columns, self.columns.len(), "one class for each column of categories");

@@ -1,4 +1,4 @@
-//! What a network predicts of a row: one output for each target.
+//! The heads of a network: one output for each target.
 
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
@@ -12,14 +12,14 @@ use crate::error::TableNetConfigError;
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Head {
-    /// So many numbers: a value, several, or the quantiles of one.
+    /// Numbers: one value, several, or the quantiles of one.
     Numbers(usize),
-    /// One of so many classes, by a logit each; at least 2.
+    /// One of several classes, with a logit for each; at least 2.
     Classes(usize),
-    /// Any of so many labels, by a logit each.
+    /// Any number of labels, with a logit for each.
     Labels(usize),
-    /// One of so many classes in order, by a logit for each but the first, of the class being at
-    /// least that one; at least 2.
+    /// One of several ordered classes; for each but the first, the logit that the class is at least
+    /// that one; at least 2.
     Ordered(usize),
 }
 

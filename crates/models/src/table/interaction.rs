@@ -1,4 +1,4 @@
-//! A factorization machine beside attention and a perceptron, on embeddings of a row's features.
+//! A factorization machine, attention and a perceptron on embeddings of a row's features.
 
 use burn::module::{Initializer, Module, Param};
 use burn::nn::activation::ActivationConfig;
@@ -32,21 +32,21 @@ pub struct InteractionConfig {
     pub features: RowFeatures,
     /// What is predicted.
     pub heads: Vec<Head>,
-    /// Numbers of each feature's vector.
+    /// The size of each feature's embedding.
     pub embedding: usize,
     /// Layers of attention between the features; each has the first of 8, 4, 2 and 1 heads that
     /// divides `embedding`.
     pub attention_layers: usize,
     /// Hidden layers of the perceptron.
     pub layers: usize,
-    /// Their width, and that of the layers within attention.
+    /// Their width, and that of the layers inside attention.
     pub hidden: usize,
     /// The dropout probability of hidden features.
     pub dropout: f64,
 }
 
 impl InteractionConfig {
-    /// Vectors of 64 numbers, one layer of attention, two hidden layers of 256, no dropout.
+    /// Embeddings of 64 values, one layer of attention, two hidden layers of 256, no dropout.
     #[must_use]
     pub fn new(features: RowFeatures, heads: impl Into<Vec<Head>>) -> Self {
         Self {
@@ -110,12 +110,12 @@ impl InteractionConfig {
         TableNetConfigError::check_dropout(self.dropout)
     }
 
-    /// Multiply-adds of the products of one row's forward pass.
+    /// Multiply-adds of the forward pass of one row.
     #[must_use]
     pub fn multiply_adds(&self) -> u64 {
         let Self { embedding, attention_layers, layers, hidden, .. } = *self;
         let tokens = self.features.class_counts.len() + self.features.numbers;
-        // Queries, keys, values and outputs; scores and their sums; the layers within.
+        // Queries, keys, values and outputs; scores and weighted sums; the layers inside.
         let of_token = 4 * embedding * embedding + 2 * embedding * hidden;
         let attention = tokens * of_token + 2 * tokens * tokens * embedding;
         let flat = tokens * embedding;
@@ -130,7 +130,7 @@ impl InteractionConfig {
             as u64
     }
 
-    /// Makes a network with random parameters.
+    /// Creates a network with random parameters.
     ///
     /// # Panics
     /// If [`validate`](Self::validate) returns an error; the message is the error's.
@@ -173,12 +173,12 @@ impl InteractionConfig {
     }
 }
 
-/// A factorization machine beside attention and a perceptron.
+/// A factorization machine in parallel with attention and a perceptron.
 ///
-/// Each feature is a vector: a class its embedding, a number `x` the vector `x·w + v`. The vectors
-/// go through layers of attention (none, one or more), then all of them at once through hidden
-/// layers with GELU and dropout; beside that, the product of each pair of vectors is a feature of
-/// its own. A linear layer for each target takes both.
+/// Each feature has an embedding; that of a number `x` is `x·w + v`. The embeddings pass through
+/// attention layers (none, one or more), then all of them together through hidden layers with GELU
+/// and dropout; in parallel, the scalar product of each pair of embeddings is a feature. A linear
+/// layer for each target takes both.
 ///
 /// # Source
 /// Guo et al. 2017, arXiv:1703.04247, for the two branches; Song et al. 2019, arXiv:1810.11921, for
@@ -225,7 +225,7 @@ impl InteractionNet {
         self.heads.forward(&features)
     }
 
-    /// The vectors of all features, `[rows, features, embedding]`.
+    /// The embeddings of all features, `[rows, features, embedding]`.
     fn tokens(&self, classes: &Tensor<2, Int>, numbers: Tensor<2>) -> Tensor<3> {
         let mut tokens: Vec<Tensor<3>> = self
             .categories

@@ -7,8 +7,8 @@ use burn::nn::{Linear, LinearConfig};
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor};
 
-/// Each number `x` as `relu([sin 2πcx, cos 2πcx] W + b)`, with frequencies `c` of its own and one
-/// `W` and `b` for all numbers.
+/// Each number `x` as `relu([sin 2πcx, cos 2πcx] W + b)`, with separate frequencies `c` per number,
+/// and one `W` and `b` for all numbers.
 ///
 /// # Source
 /// Gorishniy, Rubachev and Babenko 2022, arXiv:2203.05556, section 3.3, with the linear layer
@@ -21,8 +21,8 @@ pub(crate) struct Periodic {
 }
 
 impl Periodic {
-    /// `frequencies` for each number, from a normal distribution of deviation `scale`, and `size`
-    /// outputs for each.
+    /// `frequencies` for each number, from a normal distribution of standard deviation `scale`, and
+    /// `size` outputs for each.
     pub(crate) fn new(
         numbers: usize,
         frequencies: usize,
@@ -37,7 +37,7 @@ impl Periodic {
         }
     }
 
-    /// `[rows, numbers · size]` of `[rows, numbers]`.
+    /// From `[rows, numbers]` to `[rows, numbers · size]`.
     pub(crate) fn forward(&self, numbers: Tensor<2>) -> Tensor<2> {
         let [rows, count] = numbers.dims();
         let frequencies = self.frequencies.val().unsqueeze::<3>();

@@ -1,4 +1,4 @@
-//! A Kolmogorov–Arnold network on embeddings of classes and on numbers, with a head a target.
+//! A Kolmogorov–Arnold network on embeddings of classes and on numbers, with one head per target.
 
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
@@ -28,17 +28,16 @@ pub struct SplineNetConfig {
     pub features: RowFeatures,
     /// What is predicted.
     pub heads: Vec<Head>,
-    /// The most numbers of a class's vector; a column of `k` classes has `(k + 1) / 2` if those are
-    /// fewer.
+    /// The largest size of an embedding; a column of `k` classes has `(k + 1) / 2` if that is less.
     pub embedding: usize,
     /// Features between the layers.
     pub hidden: Vec<usize>,
-    /// What all layers are alike in; its own numbers of features are not read.
+    /// The settings of all layers; their numbers of features are ignored.
     pub layer: KanLinearConfig,
 }
 
 impl SplineNetConfig {
-    /// Vectors of up to 16 numbers, 8 features between two layers of cubic splines on ±2.5.
+    /// Embeddings of up to 16 values, 8 features between two layers of cubic splines on ±2.5.
     #[must_use]
     pub fn new(features: RowFeatures, heads: impl Into<Vec<Head>>) -> Self {
         let layer = KanLinearConfig::new(1, 1).with_domain_low(-2.5).with_domain_high(2.5);
@@ -79,15 +78,15 @@ impl SplineNetConfig {
         self.network().validate().map_err(|cause| TableNetConfigError::Splines { cause })
     }
 
-    /// Multiply-adds of the forward pass of one row: of each edge the bases that are not zero, and
-    /// the base branch.
+    /// Multiply-adds of the forward pass of one row: the non-zero basis functions and the base
+    /// branch of each edge.
     #[must_use]
     pub fn multiply_adds(&self) -> u64 {
         let edges = self.network().widths.windows(2).map(|pair| pair[0] * pair[1]).sum::<usize>();
         (edges * (self.layer.degree + 2)) as u64
     }
 
-    /// Makes a network with random parameters.
+    /// Creates a network with random parameters.
     ///
     /// # Panics
     /// If [`validate`](Self::validate) returns an error; the message is the error's.
@@ -112,7 +111,7 @@ impl SplineNetConfig {
     }
 }
 
-/// Layers of splines on embeddings of classes and on numbers.
+/// KAN layers on embeddings of classes and on numbers.
 ///
 /// # Source
 /// Liu et al. 2024, arXiv:2404.19756.

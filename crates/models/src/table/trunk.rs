@@ -11,18 +11,18 @@ use super::head::validate as validate_heads;
 use super::{Categories, Head, Heads, Periodic, RowFeatures};
 use crate::error::TableNetConfigError;
 
-/// Numbers that stand for one number of a row where it is taken as waves.
+/// The size of a periodic embedding of one number.
 const NUMBER: usize = 8;
 
 /// The hidden layers of a [`TableNet`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trunk {
-    /// Linear layers with `ReLU` and dropout behind each.
+    /// Linear layers, each followed by `ReLU` and dropout.
     #[default]
     Plain,
-    /// Blocks `x + dropout(W₂·dropout(relu(W₁·norm(x))))` between a first linear layer and a last
-    /// norm and `ReLU`, with twice the width inside of a block.
+    /// Blocks `x + dropout(W₂·dropout(relu(W₁·norm(x))))` between a first linear layer and a final
+    /// normalization with `ReLU`, with twice the width inside a block.
     Residual,
 }
 
@@ -46,12 +46,11 @@ pub struct TableNetConfig {
     pub features: RowFeatures,
     /// What is predicted.
     pub heads: Vec<Head>,
-    /// The most numbers of a class's vector; a column of `k` classes has `(k + 1) / 2` if those are
-    /// fewer.
+    /// The largest size of an embedding; a column of `k` classes has `(k + 1) / 2` if that is less.
     pub embedding: usize,
-    /// Frequencies of each number; 0 takes numbers as they are.
+    /// Frequencies of each number's periodic embedding; 0 uses the numbers directly.
     pub frequencies: usize,
-    /// The standard deviation of fresh frequencies.
+    /// The standard deviation of the initial frequencies.
     pub frequency_scale: f64,
     /// What the hidden layers are.
     pub trunk: Trunk,
@@ -64,7 +63,7 @@ pub struct TableNetConfig {
 }
 
 impl TableNetConfig {
-    /// Vectors of up to 16 numbers, numbers as they are, two plain layers of 128, dropout 0.1.
+    /// Embeddings of up to 16 values, numbers used directly, two plain layers of 128, dropout 0.1.
     #[must_use]
     pub fn new(features: RowFeatures, heads: impl Into<Vec<Head>>) -> Self {
         Self {
@@ -163,14 +162,14 @@ impl TableNetConfig {
         (waves + self.inputs() * hidden + between + hidden * heads) as u64
     }
 
-    /// How many numbers the first layer takes.
+    /// The number of inputs of the first layer.
     fn inputs(&self) -> usize {
         let width = self.features.width(self.embedding);
         let more = if self.frequencies > 0 { NUMBER - 1 } else { 0 };
         width + more * self.features.numbers
     }
 
-    /// Makes a network with random parameters.
+    /// Creates a network with random parameters.
     ///
     /// # Panics
     /// If [`validate`](Self::validate) returns an error; the message is the error's.
@@ -214,19 +213,19 @@ impl TableNetConfig {
     }
 }
 
-/// A perceptron on embeddings of classes and on numbers, or waves of them.
+/// A perceptron on embeddings of classes, and on numbers or their periodic embeddings.
 ///
 /// # Source
-/// Gorishniy et al. 2021, arXiv:2106.11959, sections 3.1 and 3.2, with layer norms in place of batch
-/// norms; 2022, arXiv:2203.05556, for the waves.
+/// Gorishniy et al. 2021, arXiv:2106.11959, sections 3.1 and 3.2, with layer norms instead of batch
+/// norms; 2022, arXiv:2203.05556, for periodic embeddings.
 #[derive(Module, Debug)]
 pub struct TableNet {
     categories: Categories,
     periodic: Option<Periodic>,
-    /// Of a residual trunk the first alone.
+    /// In a residual trunk, the first layer only.
     layers: Vec<Linear>,
     blocks: Vec<Block>,
-    /// Of a residual trunk.
+    /// In a residual trunk only.
     norm: Option<LayerNorm>,
     dropout: Dropout,
     heads: Heads,

@@ -15,10 +15,10 @@ pub(super) struct ConvNorm<C: Module> {
     pub(super) norm: Normalization,
 }
 
-/// Two 3-wide convolutions, each with its normalization and activation.
+/// Two convolutions of kernel size 3, each with normalization and activation.
 ///
 /// With a residual connection, the input is added before the last activation; where it has another
-/// shape, behind a 1-wide convolution with a normalization of its own.
+/// shape, after a convolution of kernel size 1 with its own normalization.
 #[derive(Module, Debug)]
 pub(super) struct Block<C: Module> {
     pub(super) first: ConvNorm<C>,
@@ -71,7 +71,7 @@ impl<C: Module> Block<C> {
         }
     }
 
-    /// Multiply-adds for an input of these sides, and the sides of the result.
+    /// Multiply-adds for an input of these spatial sizes, and the spatial sizes of the result.
     pub(super) fn multiply_adds<const D: usize>(&self, sides: &[usize]) -> (u64, Vec<usize>)
     where
         C: SpatialLayers<D>,

@@ -7,10 +7,10 @@ use updraft_conv::{Activation, Slope};
 use super::network::{UNet2d, UNet3d};
 use crate::error::UNetConfigError;
 
-/// The most filters of a level.
+/// The largest number of filters of a level.
 const MAX_FILTERS: usize = 4096;
 
-/// The most levels: the sides of the input are multiples of 2¹¹ then.
+/// The largest number of levels: the input's sides are then multiples of 2¹¹.
 const MAX_LEVELS: usize = 12;
 
 /// The configuration of a U-Net; see [`UNet`](crate::UNet).
@@ -36,7 +36,7 @@ pub struct UNetConfig {
     pub filters: Vec<usize>,
     /// The blocks of the encoder; those of the decoder are always plain.
     pub block: UNetBlock,
-    /// The normalization behind each convolution.
+    /// The normalization after each convolution.
     pub normalization: UNetNormalization,
     /// How a level halves the sides.
     pub downsampling: Downsampling,
@@ -58,18 +58,18 @@ pub struct UNetConfig {
 pub enum UNetBlock {
     /// The block's input is added before its last activation.
     Residual,
-    /// No more than the two convolutions.
+    /// Only the two convolutions.
     Plain,
 }
 
-/// The normalization behind a convolution, with a learned scale and shift for each channel.
+/// The normalization after a convolution, with a learned scale and shift for each channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum UNetNormalization {
     /// Over each sample and channel.
     Instance,
-    /// Over each sample and each of so many groups of channels.
+    /// Over each sample and group of channels, for this many groups.
     Group(usize),
     /// Over the batch; with running statistics for inference.
     Batch,
@@ -93,7 +93,7 @@ pub enum Downsampling {
 pub enum Upsampling {
     /// A transposed convolution of kernel and stride 2.
     Transposed,
-    /// A 1-wide convolution, then linear interpolation.
+    /// A convolution of kernel size 1, then linear interpolation.
     Linear,
 }
 
@@ -201,9 +201,9 @@ impl UNetConfig {
         Ok(())
     }
 
-    /// A network of images with random parameters.
+    /// Creates a network for images with random parameters.
     ///
-    /// All of them are drawn here, in module order, from the device's random state: the same
+    /// All of them are initialized here, in module order, from the device's random state: the same
     /// configuration after the same `device.seed(…)` gives the same parameters.
     ///
     /// # Panics
@@ -213,7 +213,7 @@ impl UNetConfig {
         UNet2d::new::<4>(self, device)
     }
 
-    /// The same for volumes.
+    /// Creates a network for volumes with random parameters.
     ///
     /// # Panics
     /// As [`init_2d`](Self::init_2d).

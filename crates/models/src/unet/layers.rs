@@ -1,4 +1,4 @@
-//! The layers of a network that exists for images and for volumes.
+//! The layers that differ between images and volumes.
 
 use burn::module::{Initializer, Module};
 use burn::nn::conv::{Conv2dConfig, Conv3dConfig, ConvTranspose2dConfig, ConvTranspose3dConfig};
@@ -12,12 +12,12 @@ use updraft_conv::{
 
 /// A convolution of images (`D` is 4) or of volumes (`D` is 5), with the other layers of that rank.
 ///
-/// Kernels are cubes: `kernel` and `stride` hold for every axis.
+/// `kernel` and `stride` apply to every axis.
 pub trait SpatialLayers<const D: usize>: Module {
     /// The transposed convolution that doubles every side.
     type Transposed: Module;
 
-    /// A convolution of an odd kernel; its padding keeps the sides at stride 1.
+    /// A convolution with an odd kernel size; its padding keeps the sides at stride 1.
     fn convolution(
         channels: [usize; 2],
         kernel: usize,
@@ -31,7 +31,7 @@ pub trait SpatialLayers<const D: usize>: Module {
     #[must_use]
     fn convolve(&self, x: Tensor<D>) -> Tensor<D>;
 
-    /// Multiply-adds of the convolution for an input of these sides, and the sides of its result.
+    /// Multiply-adds of the convolution for an input of these sides, and the sides of the result.
     fn multiply_adds(&self, sides: &[usize]) -> (u64, Vec<usize>);
 
     /// A transposed convolution of kernel and stride 2.
@@ -45,13 +45,13 @@ pub trait SpatialLayers<const D: usize>: Module {
     /// Doubles every side.
     fn upsample(layer: &Self::Transposed, x: Tensor<D>) -> Tensor<D>;
 
-    /// Numbers of the weight of a transposed convolution: its multiply-adds for each input position.
+    /// Weights of a transposed convolution: its multiply-adds for each input position.
     fn transposed_weights(layer: &Self::Transposed) -> u64;
 
     /// The maximum of every block of 2 positions along every axis.
     fn pool(x: Tensor<D>) -> Tensor<D>;
 
-    /// Linear interpolation to other sides, as `PyTorch`'s without `align_corners`.
+    /// Linear interpolation to other sides, like `PyTorch`'s with `align_corners=False`.
     fn resize(x: Tensor<D>, sides: &[usize]) -> Tensor<D>;
 }
 

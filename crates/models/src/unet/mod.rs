@@ -1,4 +1,4 @@
-//! U-Nets of images and volumes: an encoder, a decoder, and connections between equal sizes.
+//! U-Nets of images and volumes: an encoder, a decoder, and skip connections.
 
 mod block;
 mod config;

@@ -17,38 +17,39 @@ pub type UNet3d = UNet<Conv3d, ConvTranspose3d>;
 
 /// Predicts an image from an image, or a volume from a volume, of the same sides.
 ///
-/// The encoder halves every side from level to level; the decoder doubles them and sees the
-/// encoder's result of the same sides beside its own. A 1-wide convolution with bias makes the
-/// output. [`UNet2d`] and [`UNet3d`] are made by [`UNetConfig`].
+/// The encoder halves every side from level to level; the decoder doubles them and concatenates the
+/// encoder's feature maps of the same sides. A convolution of kernel size 1 with bias computes the
+/// output. [`UNetConfig`] creates [`UNet2d`] and [`UNet3d`].
 ///
 /// The network computes on the device of its parameters and in the dtype of its input.
 ///
 /// # Source
 /// Ronneberger, Fischer and Brox 2015, arXiv:1505.04597; Çiçek et al. 2016, arXiv:1606.06650, for
-/// volumes. The default configuration is MONAI 1.6.1's `DynUNet` with `res_block=True`, to which
-/// outputs and parameter counts are equal (`crates/models/tests/it/unet.rs`).
+/// volumes. The default configuration is MONAI 1.6.1's `DynUNet` with `res_block=True`, with equal
+/// outputs and parameter counts (`crates/models/tests/it/unet.rs`).
 #[derive(Module, Debug)]
 pub struct UNet<C: Module, U: Module> {
     encoder: Vec<Block<C>>,
     decoder: Vec<DecoderLevel<C, U>>,
     output: C,
-    /// Outputs of the levels below the finest one, that next to it first.
+    /// Outputs of the levels below the finest one, from fine to coarse.
     coarse: Vec<C>,
     #[module(skip)]
     downsampling: Downsampling,
 }
 
-/// One level of the decoder: up-sampling, and the block that joins it with the encoder's result.
+/// One level of the decoder: up-sampling, and the block that takes it together with the encoder's
+/// result.
 #[derive(Module, Debug)]
 struct DecoderLevel<C: Module, U: Module> {
     transposed: Option<U>,
-    /// The 1-wide convolution before linear interpolation.
+    /// The convolution of kernel size 1 before linear interpolation.
     narrowed: Option<C>,
     block: Block<C>,
 }
 
-/// What flows from segment to segment of a [`UNet`]: the current maps, and results of the encoder
-/// that the decoder still needs, the finest first.
+/// The values passed between the segments of a [`UNet`]: the current feature maps, and the
+/// encoder's results that the decoder still needs, the finest first.
 pub type UNetFlow<const D: usize> = (Tensor<D>, Vec<Tensor<D>>);
 
 impl<C: Module + ModuleDisplay, U: Module + ModuleDisplay> UNet<C, U> {
@@ -98,14 +99,14 @@ impl<C: Module + ModuleDisplay, U: Module + ModuleDisplay> UNet<C, U> {
         net
     }
 
-    /// Predicts.
+    /// Computes the output.
     ///
     /// # Shapes
     /// - `x`: `[batch, in_channels, …sides]`, each side a multiple of [`UNetConfig::stride`]
     /// - returns: `[batch, out_channels, …sides]`
     ///
     /// # Panics
-    /// If `x` has other channels, or a side that is no multiple of the stride.
+    /// If `x` has another number of channels, or a side that is not a multiple of the stride.
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D>
     where
         C: SpatialLayers<D, Transposed = U>,
@@ -115,8 +116,9 @@ impl<C: Module + ModuleDisplay, U: Module + ModuleDisplay> UNet<C, U> {
         self.leave(flow)
     }
 
-    /// The output, then those of the levels below it, each interpolated to the sides of the input:
-    /// a loss of each, such as weighted by `1, ½, ¼, …`, trains the decoder at every level.
+    /// The output, then those of the coarser levels, each interpolated to the sides of the input. A
+    /// loss on each of them, weighted by `1, ½, ¼, …` for example, trains the decoder at every
+    /// level.
     ///
     /// # Panics
     /// As [`forward`](Self::forward).
@@ -156,7 +158,7 @@ impl<C: Module + ModuleDisplay, U: Module + ModuleDisplay> UNet<C, U> {
     /// The input of the first segment.
     ///
     /// # Panics
-    /// If a side is no multiple of the stride.
+    /// If a side is not a multiple of the stride.
     pub fn enter<const D: usize>(&self, x: Tensor<D>) -> UNetFlow<D> {
         let stride = 1 << (self.encoder.len() - 1);
         let dims = x.dims();
@@ -173,8 +175,8 @@ impl<C: Module + ModuleDisplay, U: Module + ModuleDisplay> UNet<C, U> {
     /// Computes one segment.
     ///
     /// # Panics
-    /// If `index` is not below [`segments`](Self::segments), or the flow is not that of the segment
-    /// before.
+    /// If `index` is not below [`segments`](Self::segments), or `flow` is not the previous
+    /// segment's result.
     pub fn segment<const D: usize>(&self, index: usize, flow: UNetFlow<D>) -> UNetFlow<D>
     where
         C: SpatialLayers<D, Transposed = U>,
@@ -184,7 +186,7 @@ impl<C: Module + ModuleDisplay, U: Module + ModuleDisplay> UNet<C, U> {
             let pools = index > 0 && self.downsampling == Downsampling::MaxPool;
             let x = if pools { C::pool(x) } else { x };
             let x = self.encoder[index].forward(x);
-            // The coarsest one is used by nobody but the next segment.
+            // Only the next segment uses the coarsest one.
             if index + 1 < self.encoder.len() {
                 finer.push(x.clone());
             }
@@ -200,7 +202,7 @@ impl<C: Module + ModuleDisplay, U: Module + ModuleDisplay> UNet<C, U> {
         (block.forward(Tensor::cat(vec![x, skip], 1)), finer)
     }
 
-    /// The output of the last segment's result.
+    /// Computes the output from the last segment's result.
     pub fn leave<const D: usize>(&self, (x, _): UNetFlow<D>) -> Tensor<D>
     where
         C: SpatialLayers<D, Transposed = U>,
@@ -208,10 +210,10 @@ impl<C: Module + ModuleDisplay, U: Module + ModuleDisplay> UNet<C, U> {
         self.output.convolve(x)
     }
 
-    /// Multiply-adds of the forward pass of one sample of these sides: those of convolutions.
+    /// Multiply-adds of the convolutions in the forward pass of one sample of these sides.
     ///
     /// # Panics
-    /// If there are not as many sides as the network has axes.
+    /// If the number of sides is not the network's number of spatial axes.
     pub fn multiply_adds<const D: usize>(&self, sides: &[usize]) -> u64
     where
         C: SpatialLayers<D, Transposed = U>,

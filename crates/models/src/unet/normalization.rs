@@ -1,4 +1,4 @@
-//! A normalization, whichever was chosen, fused with what follows it.
+//! The configured normalization, fused with the activation that follows.
 
 use burn::module::Module;
 use burn::nn::{BatchNormConfig, GroupNormConfig, InstanceNormConfig};

@@ -24,7 +24,7 @@ fn images(batch: usize, sides: [usize; 2], device: &Device) -> Tensor<4> {
     Tensor::random([batch, 3, sides[0], sides[1]], Distribution::Uniform(0.0, 1.0), device)
 }
 
-/// Every combination of core layer and attention, with and without the mended defects.
+/// Every combination of core layer and attention, with and without the fixed defects.
 fn forms() -> Vec<DualAutoencoderConfig> {
     let mut forms = vec![
         DualAutoencoderConfig::compatible().with_widths([4, 3, 2]).with_latent(2),
@@ -93,8 +93,8 @@ fn the_output_is_inside_of_its_range_however_large_the_input_is() {
     }
 }
 
-/// The same network with every weight in front of the latent's decoding set to 0: what is left of
-/// an image comes by the skips.
+/// The same network with every weight before the latent's decoding set to 0: what is left of an
+/// image comes by the skips.
 struct CutLatent(Vec<String>);
 
 impl ModuleMapper for CutLatent {

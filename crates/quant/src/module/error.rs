@@ -1,4 +1,4 @@
-//! Why a burn module is no graph.
+//! Errors of capturing a burn module.
 
 use burn::tensor::DType;
 
@@ -25,7 +25,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Why a burn module is no graph.
+/// Errors of capturing a burn module.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CaptureError {
@@ -57,7 +57,7 @@ pub enum CaptureError {
         dtype: DType,
     },
     /// The answer is the same for every image.
-    #[error("the module's answer does not depend on its input")]
+    #[error("the module's output does not depend on its input")]
     Constant,
     /// burn could not record the module.
     #[error("burn could not record the module: {message}")]

@@ -1,4 +1,4 @@
-//! Networks out of burn's modules, and models on burn's tensors.
+//! Capturing burn's modules, and models on burn's tensors.
 
 mod arithmetic;
 mod constant;

@@ -1,9 +1,9 @@
-//! Why a graph cannot be quantized.
+//! Errors of quantizing a graph.
 
 use crate::observe::ObserveError;
 use crate::weights::WeightError;
 
-/// Why a graph cannot be quantized.
+/// Errors of quantizing a graph.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QuantizeError {
@@ -27,7 +27,7 @@ pub enum QuantizeError {
         got: Vec<usize>,
     },
     /// What a layer gave in f32 has no scheme.
-    #[error("what layer `{layer}` gives cannot be calibrated: {cause}")]
+    #[error("the output of layer `{layer}` cannot be calibrated: {cause}")]
     Observed {
         /// The layer, or the input.
         layer: String,

@@ -85,7 +85,7 @@ pub struct LayerEvaluation {
     pub weight_bytes: usize,
 }
 
-/// Why samples cannot be evaluated on.
+/// Errors of an evaluation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EvaluateError {
@@ -108,7 +108,7 @@ pub enum EvaluateError {
         sample: Vec<usize>,
     },
     /// A target is none of this network.
-    #[error("a target of test batch {batch} is no target of the network: {cause}")]
+    #[error("a target of test batch {batch} is not a target of the network: {cause}")]
     Target {
         /// The batch, counted from 0.
         batch: usize,

@@ -80,7 +80,7 @@ impl Steps {
     }
 
     /// Gives each sum of a step that nothing else reads that step's work, too, if it can add, and
-    /// leaves the step for nobody; whether there was one.
+    /// leaves the step without readers; returns whether there was one.
     fn join_sums(&mut self) -> bool {
         let first = self.inputs.len();
         let mut readers = vec![0; first + self.list.len()];

@@ -10,12 +10,12 @@ use crate::operation::{OperationError, Parameters, Work};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Value(pub(super) usize);
 
-/// Why a layer cannot be added.
+/// Errors of adding a layer.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GraphError {
     /// An input without numbers.
-    #[error("input `{name}` of {shape:?}, channels first, holds no number")]
+    #[error("input `{name}` of {shape:?}, channels first, contains no numbers")]
     Empty {
         /// The input.
         name: String,

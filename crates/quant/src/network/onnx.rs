@@ -33,7 +33,7 @@ impl QuantizedModel {
             if layer.is_rectified {
                 value = node.add("Relu", &[&value], format!("{value}.cut"), vec![]);
             }
-            // Codes that nobody reads let other runtimes know that the numbers may be rounded to them.
+            // Unread codes signal to other runtimes that the values may be rounded.
             let is_product =
                 matches!(&layer.form, Form::Int8(kernel) if kernel.product().is_some());
             let may_be_real = layer.is_float() || is_product && self.is_output(tensor);

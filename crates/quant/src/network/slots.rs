@@ -1,4 +1,4 @@
-//! Which buffer holds which tensor.
+//! Assignment of tensors to buffers.
 
 use super::layer::QuantizedLayer;
 

@@ -2,7 +2,7 @@
 
 use updraft_conv::slices::GeometryError;
 
-/// Why an operation does not fit what it reads, or has parameters that are none.
+/// Errors of an operation's inputs or parameters.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperationError {
@@ -84,7 +84,7 @@ pub enum OperationError {
         /// The tensor's shape.
         shape: Vec<usize>,
     },
-    /// A tensor that cannot be brought to these sides.
+    /// A tensor that cannot be resized to this size.
     #[error(
         "a tensor of {shape:?} cannot be resized to {sides:?}, height and width; images and lines, \
          of one row, can, with sides from 1 on"

@@ -1,4 +1,5 @@
-//! Functions of every code alike, by a table of 256, and channels brought to one scheme by it.
+//! Element-wise functions of codes as tables of 256 entries, also to convert channels to a common
+//! scheme.
 
 use crate::scheme::ActivationScheme;
 
@@ -27,7 +28,7 @@ impl Table {
     }
 }
 
-/// Channels of some tensors one behind the other, each brought to the scheme of the result.
+/// Concatenated channels of several tensors, each converted to the scheme of the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Joining {
     /// The channels of each tensor, and its table where its scheme is another.

@@ -11,7 +11,7 @@ type Built<T> = Result<T, Box<dyn std::error::Error>>;
 const ALL: [Resizing; 4] =
     [Resizing::Nearest, Resizing::NearestExact, Resizing::Linear, Resizing::LinearCorners];
 
-/// A convolution, its image brought to other sides, and a convolution with what it was made of.
+/// A convolution, a resize of its output, and another convolution.
 fn network(resizing: Resizing) -> Built<Graph> {
     let mut graph = Graph::new();
     let x = graph.input("image", &[3, 6, 5])?;

@@ -13,7 +13,7 @@ enum NumberOrWord {
     Word(String),
 }
 
-/// Writes and reads a type that is `Count` of a number, or another variant by its word.
+/// Serializes an enum as a number for its `Count` variant, or as a word.
 macro_rules! word_or_number {
     ($type:ident, $variant:ident, $word:literal) => {
         impl Serialize for $type {
@@ -43,25 +43,25 @@ macro_rules! word_or_number {
 word_or_number!(BatchesPlan, All, "all");
 word_or_number!(WorkersPlan, Auto, "auto");
 
-/// From how many batches of an epoch statistics are computed: `all` or a number.
+/// The number of batches of an epoch from which statistics are computed: `all` or a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchesPlan {
     /// From all of them.
     All,
-    /// From the first ones, this many.
+    /// From this many batches, the first ones.
     Count(usize),
 }
 
-/// What a training step does with the activations of its forward pass.
+/// How a training step gets the activations of its forward pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecomputePlan {
     /// It keeps them.
     #[default]
     None,
-    /// It computes element-wise operations again in the backward pass: burn's own strategy.
+    /// Element-wise operations are recomputed in the backward pass: burn's own strategy.
     ElementWise,
-    /// It keeps what flows between the network's segments and computes the rest again.
+    /// The inputs of the network's segments are kept, and the rest is recomputed.
     Segments,
 }
 
@@ -73,17 +73,17 @@ pub struct AutoBatchPlan {
     pub least: usize,
     /// The largest batch to try, in samples.
     pub most: usize,
-    /// The share of the largest fitting batch that is left free.
+    /// The fraction of the largest fitting batch that is left free.
     pub head_room: f64,
-    /// The memory that the process of a training step may take, in MiB; without it, what the system
-    /// reports as available.
+    /// The memory limit of a training step's process in MiB; by default, the available memory that
+    /// the system reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_mib: Option<u64>,
 }
 
 impl Default for AutoBatchPlan {
     fn default() -> Self {
-        // Batch norms need two images; beyond some thousands, batches learn nothing more.
+        // Batch norms need two images; larger batches than a few thousand do not help.
         Self { least: 2, most: 4096, head_room: 0.1, budget_mib: None }
     }
 }
@@ -95,11 +95,11 @@ impl AutoBatchPlan {
         BatchSearch { least: self.least, most: self.most, head_room: self.head_room }
     }
 
-    /// The budget in bytes: the given one, else what the machine or this process's control group
-    /// has left.
+    /// The budget in bytes: the given one, or the available memory of the machine or of this
+    /// process's control group.
     ///
     /// # Errors
-    /// [`RunError::UnknownMemory`] where neither is known.
+    /// [`RunError::UnknownMemory`] if neither is known.
     pub fn budget_bytes(&self) -> Result<u64, RunError> {
         let given = self.budget_mib.map(|mib| mib.saturating_mul(1 << 20));
         given.or_else(|| updraft_device::memory().available_bytes).ok_or(RunError::UnknownMemory)

@@ -1,4 +1,4 @@
-//! In which keys a stored plan differs from the one with which its run began.
+//! The keys in which a stored plan differs from the one that its run started with.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use toml::{Table, Value};
 use super::key::{AnyKey, Edit};
 use super::key_path::find;
 
-/// A key of a stored plan that was edited after the run began.
+/// A key of a stored plan that was edited after the run started.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Edited {
     /// The key.
     pub key: &'static str,
-    /// Its value when the run began, in TOML; `None` where it was not given.
+    /// Its value when the run started, in TOML; `None` if it was not given.
     pub begun: Option<String>,
     /// Its value now.
     pub now: Option<String>,

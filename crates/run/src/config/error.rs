@@ -1,9 +1,9 @@
-//! Why a configuration cannot become a plan.
+//! Errors of configurations.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a configuration cannot become a plan; the text names the key that was written.
+/// Errors of configurations; the text names the key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -25,7 +25,7 @@ pub enum ConfigError {
         /// The system's answer.
         cause: io::Error,
     },
-    /// A file inherits from one that led to it, or from too many.
+    /// A file inherits from itself through others, or from too many files.
     #[error(
         "`{place}` inherits from `{parent}`, which leads back to it or to more than eight files; \
          name a file that inherits from nothing"
@@ -51,17 +51,17 @@ pub enum ConfigError {
         place: String,
         /// The whole key.
         key: String,
-        /// The known key that is like it, or which there are.
+        /// The most similar known key, or the list of keys.
         advice: String,
     },
-    /// A key that exists and that nothing reads beside the others.
+    /// A key that is not used with the given values of other keys.
     #[error("{place}`{key}` is not read beside {beside}; leave it out or change that")]
     Unread {
         /// File and line with a colon, or nothing.
         place: String,
         /// The key.
         key: String,
-        /// What decides which keys are read, such as `data.source = "folders"`.
+        /// The key that decides which keys are used, such as `data.source = "folders"`.
         beside: String,
     },
     /// A `--set` that is not `key=value`.
@@ -82,18 +82,18 @@ pub enum ConfigError {
         /// What it must be.
         expected: String,
     },
-    /// A key that another makes necessary.
+    /// A key that is required by another.
     #[error("`{key}` is missing; {because} needs it")]
     Missing {
         /// The key.
         key: &'static str,
-        /// What needs it, such as `data.source = "archives"`.
+        /// The key that requires it, such as `data.source = "archives"`.
         because: String,
     },
 }
 
 impl ConfigError {
-    /// The same error after the name of the option that gave the key, where it is about that key.
+    /// The same error, prefixed with the option that gave the key if it is about that key.
     #[must_use]
     pub fn caused_by(mut self, option: &str, of_key: &str) -> Self {
         if let Self::Value { place, key, .. } | Self::Unread { place, key, .. } = &mut self

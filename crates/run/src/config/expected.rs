@@ -1,18 +1,18 @@
-//! What a value must be, as the end of a sentence, from what serde reports about its type.
+//! The expected value, as the end of a sentence, from serde's error message.
 
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
 
-/// Whether a text that reads after "it must be" is a range alone, such as "at least 1".
+/// Whether the text after "it must be" is only a range, such as "at least 1".
 pub(super) fn is_range(expected: &str) -> bool {
     expected.starts_with(|first: char| first.is_ascii_digit())
         || ["at least ", "above "].iter().any(|start| expected.starts_with(start))
 }
 
-/// What a value of one of several kinds must be.
+/// The expected value for a key with several kinds.
 pub(super) const A_KIND: &str = "a table with `kind`";
 
-/// What serde expected, as a text that reads after "it must be".
+/// serde's expectation, as the text after "it must be".
 pub(super) fn expected_by_serde(message: &str) -> String {
     let message = message.lines().next().unwrap_or_default();
     if let Some(field) = quoted_after(message, "missing field ") {
@@ -36,8 +36,8 @@ pub(super) fn expected_by_serde(message: &str) -> String {
     .to_owned()
 }
 
-/// The value inside a table that has the wrong type, with its key: the one without which serde
-/// reports something else.
+/// Finds the value of the wrong type in a table, with its key: the one without which serde reports
+/// another error.
 pub(super) fn culprit<'a, T: DeserializeOwned>(
     value: &'a Value,
     message: &str,
@@ -53,7 +53,7 @@ pub(super) fn culprit<'a, T: DeserializeOwned>(
     others.find(is_culprit).map(|(key, value)| (key.as_str(), value))
 }
 
-/// What must be, with the kinds that a table can be of.
+/// The expected value, with the kinds of a table.
 pub(super) fn with_kinds<T: DeserializeOwned>(expected: String) -> String {
     let unknown = Table::from_iter([("kind".to_owned(), Value::String(String::new()))]);
     match Value::Table(unknown).try_into::<T>() {

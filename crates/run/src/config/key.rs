@@ -1,4 +1,4 @@
-//! A key of a configuration: its name, default, meaning and check, declared once.
+//! A key of a configuration: its name, default, meaning and check, declared in one place.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -30,26 +30,27 @@ pub struct Key<T: 'static> {
 /// A key inside the table that a [`Key`] is: its name, its default in Markdown, and its meaning.
 pub type InnerKey = (&'static str, &'static str, &'static str);
 
-/// What becomes of a run whose stored plan was edited at a key.
+/// The effect of editing a key in the stored plan of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Edit {
-    /// The run is not resumed, and its model not used: the key decides what the model computes.
+    /// The run is not resumed and its model is not used, because the key decides what the model
+    /// computes.
     Refused,
-    /// The run goes on, and says what was edited.
+    /// The run continues, and reports the edit.
     Reported,
-    /// The run goes on: the key changes no result.
+    /// The run continues without a message, because the key does not change results.
     Free,
 }
 
-/// What a key is where no configuration gives it.
+/// The default of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyDefault {
     /// Nothing.
     None,
     /// This value, in TOML.
     Value(&'static str),
-    /// It depends on other keys; how, in Markdown.
+    /// It depends on other keys, as described in Markdown.
     Depends(&'static str),
 }
 
@@ -75,8 +76,8 @@ impl<T> Key<T> {
         self
     }
 
-    /// Sets which values are allowed. `expected` completes the sentence "it must be …": a range
-    /// alone, such as "at least 1", or a text that also names the type, such as "a finite number
+    /// Sets which values are allowed. `expected` completes the sentence "it must be …": only a
+    /// range, such as "at least 1", or a text that also names the type, such as "a finite number
     /// above 0".
     #[must_use]
     pub const fn check(mut self, expected: &'static str, allows: fn(&T) -> bool) -> Self {
@@ -92,8 +93,8 @@ impl<T> Key<T> {
         self
     }
 
-    /// Sets what becomes of a run whose stored plan was edited at this key; [`Edit::Refused`]
-    /// without this call.
+    /// Sets the effect of editing this key in the stored plan of a run; the default is
+    /// [`Edit::Refused`].
     #[must_use]
     pub const fn edit(mut self, edit: Edit) -> Self {
         self.edit = edit;
@@ -110,22 +111,22 @@ pub trait AnyKey: Sync {
     /// Its path, such as `train.epochs`.
     fn name(&self) -> &'static str;
 
-    /// What it means, in Markdown.
+    /// Its meaning, in Markdown.
     fn meaning(&self) -> &'static str;
 
-    /// What it is where no configuration gives it.
+    /// Its default.
     fn standard(&self) -> KeyDefault;
 
-    /// What it must be, after "it must be"; empty where every value of its type is allowed.
+    /// The expected value, after "it must be"; empty if every value of its type is allowed.
     fn expected(&self) -> &'static str;
 
-    /// The keys inside the table that it is, where they are described.
+    /// The described keys inside its table.
     fn inner(&self) -> &'static [InnerKey];
 
-    /// What becomes of a run whose stored plan was edited at this key.
+    /// The effect of editing this key in the stored plan of a run.
     fn edit(&self) -> Edit;
 
-    /// What is wrong with a value of another type, as serde reports it.
+    /// serde's error about a value of another type.
     fn fault(&self, value: &Value) -> Option<String>;
 
     /// Whether a value has the key's type and is allowed.
@@ -166,8 +167,8 @@ impl<T: DeserializeOwned + Serialize> AnyKey for Key<T> {
     }
 }
 
-/// The default of a key in TOML: a task's own, else the key's; `None` where it has none or it
-/// depends on other keys.
+/// The default of a key in TOML: the task's or the key's; `None` if it has none or depends on other
+/// keys.
 pub(super) fn default_text(
     key: &dyn AnyKey,
     own: &[(&'static str, &'static str)],

@@ -12,7 +12,7 @@ pub(super) fn find<'a>(table: &'a Table, path: &str) -> Option<&'a Value> {
     Some(value)
 }
 
-/// Puts a value at a path of at most two parts.
+/// Sets the value at a path of at most two parts.
 pub(super) fn put(table: &mut Table, path: &str, value: Value) {
     match path.split_once('.') {
         None => {

@@ -1,4 +1,4 @@
-//! The keys of a task with their defaults and meanings, as `configs/README.md` has them.
+//! The keys of a task with their defaults and meanings, as in `configs/README.md`.
 
 use std::fmt::Write as _;
 
@@ -37,8 +37,7 @@ fn default_of(key: &dyn AnyKey, kind: &dyn TaskKind) -> String {
     shown(&table["v"])
 }
 
-/// A value in Markdown: numbers as people write them, and a table by its kind with what else it
-/// holds.
+/// A value in Markdown: numbers in short form, and a table as its kind with its other keys.
 fn shown(value: &Value) -> String {
     match value {
         Value::Float(number) => number.to_string(),

@@ -1,4 +1,4 @@
-//! A configuration file with the files it inherits from and the command line, laid over each other.
+//! Merging a configuration file with the files it inherits from and the command line.
 
 use std::path::{Path, PathBuf};
 
@@ -10,26 +10,26 @@ use super::key::Keys;
 use crate::bounded::{self, CONFIG_BYTES};
 use crate::error::RunError;
 
-/// The key that names the files whose values stand in for those that are left out.
+/// The key that names the files from which missing values are inherited.
 pub(super) const INHERIT: &str = "inherit";
 
-/// More files than anybody needs on the way to one configuration.
+/// The largest depth of inheritance.
 const MOST_LAYERS: usize = 8;
 
 /// The values of one configuration file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layer {
-    /// The file's path, or `file` for the one that was named.
+    /// The file's path, or `file` for the main one.
     pub name: String,
-    /// What errors call it: its path.
+    /// Its name in errors: the path.
     pub(super) place: String,
     pub(super) text: String,
     /// Its values, without `inherit`.
     pub table: Table,
 }
 
-/// The file at `place` with the given text, then each file it inherits from, in their order, with
-/// what that inherits from in turn.
+/// The file at `place` with the given text, then each file it inherits from, in their order, and
+/// those that each of them inherits from.
 pub(super) fn layers(text: &str, place: &Path) -> Result<Vec<Layer>, ConfigError> {
     let mut layers = Vec::new();
     add(text, place, &mut Vec::new(), &mut layers)?;
@@ -37,7 +37,7 @@ pub(super) fn layers(text: &str, place: &Path) -> Result<Vec<Layer>, ConfigError
     Ok(layers)
 }
 
-/// Adds a file and what it inherits from; `way` led to it.
+/// Adds a file and those it inherits from; `way` is the chain of files that leads to it.
 fn add(
     text: &str,
     place: &Path,
@@ -90,9 +90,9 @@ fn parents(value: Option<Value>, place: &str) -> Result<Vec<PathBuf>, ConfigErro
     }
 }
 
-/// The first layer laid over the second, over the third, and so on.
+/// Merges the layers, the first with the highest priority.
 ///
-/// Tables are merged key by key, but one with a `kind` takes the place of another as a whole: its
+/// Tables are merged key by key, but one with a `kind` replaces another completely, because its
 /// keys belong to its kind.
 pub(super) fn merged(layers: &[Layer]) -> Table {
     let mut table = Table::new();
@@ -115,7 +115,7 @@ fn lay(under: &mut Table, over: &Table) {
     }
 }
 
-/// Lays one `a.b.c=value` over the table; the value is TOML, or text where it does not parse.
+/// Applies one `a.b.c=value` to the table; the value is TOML, or text if it does not parse.
 pub(super) fn lay_set(table: &mut Table, set: &str) -> Result<(), ConfigError> {
     let malformed = || ConfigError::Set { given: set.to_owned() };
     let (key, value) = set.split_once('=').ok_or_else(malformed)?;
@@ -135,7 +135,7 @@ pub(super) fn lay_set(table: &mut Table, set: &str) -> Result<(), ConfigError> {
         .and_then(|mut parsed| parsed.remove("v"))
         .unwrap_or_else(|| Value::String(value.to_owned()));
     inner.insert(last.to_owned(), value);
-    // A file's own is taken off before anything is laid over it.
+    // The file's own `inherit` is removed before merging.
     if let Some(value) = table.get(INHERIT) {
         return Err(ConfigError::Value {
             place: String::new(),
@@ -149,8 +149,8 @@ pub(super) fn lay_set(table: &mut Table, set: &str) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// Refuses the first key of a table that is none of `keys`, and a section that is not a table; `at`
-/// gives the place of a path.
+/// Returns an error for the first key of a table that is not one of `keys`, and for a section that
+/// is not a table; `at` returns the place of a path.
 pub(super) fn refuse_unknown(
     table: &Table,
     keys: &[Keys],
@@ -193,12 +193,12 @@ pub(super) fn refuse_unknown(
 /// Keys of a table that an error lists.
 const MOST_LISTED: usize = 12;
 
-/// How like two names must be for one to be meant by the other, in the measure of Jaro and Winkler:
-/// a letter that is missing, doubled or exchanged is above it, another word below.
+/// The Jaro-Winkler similarity above which a name counts as a misspelling: a missing, doubled or
+/// exchanged letter is above it, another word below.
 const ALIKE: f64 = 0.85;
 
-/// The error for a key whose last part is none of `known`: with the one that is like it, else with
-/// all of them where they are few.
+/// The error for a key whose last part is not in `known`: suggests a similar one, or lists all of
+/// them if they are few.
 pub(super) fn unknown_key(place: String, key: &str, known: &mut Vec<&str>) -> ConfigError {
     known.sort_unstable();
     known.dedup();
@@ -217,7 +217,7 @@ pub(super) fn unknown_key(place: String, key: &str, known: &mut Vec<&str>) -> Co
     ConfigError::UnknownKey { place, key: key.to_owned(), advice }
 }
 
-/// A file with the line on which its text gives a key.
+/// The file and line on which a key is given.
 pub(super) fn at_line(place: &str, text: &str, path: &str) -> String {
     match line_of(text, path) {
         Some(line) => format!("{place}:{line}"),
@@ -226,7 +226,7 @@ pub(super) fn at_line(place: &str, text: &str, path: &str) -> String {
 }
 
 /// The line, counted from 1, on which a text gives the key of this path, or the innermost table on
-/// the way to it; `None` where the path's first key is not in the text.
+/// the way to it; `None` if the path's first key is not in the text.
 fn line_of(text: &str, path: &str) -> Option<usize> {
     let document = DeTable::parse(text).ok()?;
     let (mut table, mut offset) = (document.get_ref(), None);

@@ -1,4 +1,4 @@
-//! The keys of `log`: what a run writes down beside its metrics.
+//! The keys of `log`: what a run records in addition to its metrics.
 
 use super::error::ConfigError;
 use super::key::{Edit, Key, Keys};
@@ -26,7 +26,7 @@ const TRACE: Key<[u64; 2]> = Key::new(
 /// The keys of `log`.
 pub(super) const KEYS: Keys = &[&CSV, &TENSORBOARD, &UTILIZATION, &TRACE];
 
-/// What a run writes down beside `metrics.jsonl`; each field is the key of its name.
+/// What a run records in addition to `metrics.jsonl`; each field is the key of the same name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each field is documented by the key of its name")]
 pub struct LogPlan {

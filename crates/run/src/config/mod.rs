@@ -1,4 +1,4 @@
-//! From a configuration file to a plan in which every choice is made.
+//! Reading configuration files into plans, in which every value is set.
 
 mod choice;
 mod edits;

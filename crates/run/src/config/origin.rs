@@ -7,8 +7,9 @@ use super::layers::Layer;
 
 /// Every value of a plan in order, as `(key, value, origin)`.
 ///
-/// The origin is the name of the first layer that gives the value, `command line` where a `--set`
-/// or another option gave it, or `default`. `merged` is all layers with the command line over them.
+/// The origin is the name of the first layer that gives the value, `command line` if `--set` or
+/// another option gave it, or `default`. `merged` is the result of merging all layers and the
+/// command line.
 pub fn origins(plan: &Table, layers: &[Layer], merged: &Table) -> Vec<(String, String, String)> {
     let mut lines = Vec::new();
     walk(plan, &mut Vec::new(), &mut |path, value| {

@@ -1,4 +1,4 @@
-//! The plan of a run: every choice made, defaults included.
+//! The plan of a run: every value, including defaults.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -57,15 +57,15 @@ pub struct Plan {
     pub name: String,
     /// Seeds weights, shuffling, augmentation and dropout.
     pub seed: u64,
-    /// The device that was asked for.
+    /// The requested device.
     pub device: DeviceSpec,
     /// The three dtypes of the computation.
     pub precision: Policy,
     /// How the model learns.
     pub train: TrainPlan,
-    /// What is written beside the metrics.
+    /// The records in addition to the metrics.
     pub log: LogPlan,
-    /// What belongs to the task: its data, model, augmentation and losses.
+    /// The task's part: data, model, augmentation and losses.
     pub task: Box<dyn TaskPlan>,
     kind: &'static dyn TaskKind,
     resolved: Table,
@@ -88,11 +88,11 @@ pub struct Planned {
 impl Plan {
     /// Reads a configuration: a text, the files it inherits from, and overrides as `key=value`.
     ///
-    /// `place` is the path of the text, whether or not there is such a file: errors name it, and
-    /// the paths in `inherit` start from its folder.
+    /// `place` is the path of the text, which need not exist: errors name it, and paths in
+    /// `inherit` are relative to its folder.
     ///
     /// # Errors
-    /// [`ConfigError`], whose text names the key, where it was given, and what it must be.
+    /// [`ConfigError`], whose text names the key, where it was given, and the expected value.
     ///
     /// # Panics
     /// If the registry has no task.
@@ -134,7 +134,7 @@ impl Plan {
     /// Reads the configuration file at a path.
     ///
     /// # Errors
-    /// As [`read`](Self::read), and [`ConfigError::Read`] where there is no such file.
+    /// As [`read`](Self::read), and [`ConfigError::Read`] if the file does not exist.
     ///
     /// # Panics
     /// As [`read`](Self::read).
@@ -172,14 +172,14 @@ impl Plan {
             precision.parse().map_err(|_| settings.refuse_given("precision", A_POLICY))?;
         let dtypes = [precision.param, precision.compute, precision.output];
         if dtypes.contains(&FloatDType::F64) {
-            // The data is made in f32, and operations of two wide dtypes have no rule.
+            // The data is f32, and operations on two different wide dtypes are not supported.
             return Err(settings.refuse_given("precision", "without f64: data is made in f32"));
         }
         let (name, seed) = (settings.value(&NAME)?, settings.value(&SEED)?);
         let train = TrainPlan::read(settings, precision)?;
         let log = LogPlan::read(settings)?;
         let task = kind.plan(settings, &train)?;
-        // After the task, which may need larger batches than any does.
+        // After the task, which may require a larger minimum batch.
         let search = train.auto_batch.map_or(Ok(()), |auto| auto.search().validate());
         search.map_err(|error| settings.refuse_training(&error))?;
         if let Some((ability, reason)) = kind.refused_setting(&train, &log) {
@@ -202,18 +202,18 @@ impl Plan {
         self.kind
     }
 
-    /// What loads the trained models of the task to predict with.
+    /// The loader of the task's trained models for prediction.
     ///
     /// # Errors
-    /// [`RunError::NotForTask`] with the reason why nothing does.
+    /// [`RunError::NotForTask`] with the reason why there is none.
     pub fn predictor(&self) -> Result<&dyn Predictor, RunError> {
         self.task.predictor().map_err(|reason| self.kind.refused(Ability::Predict, reason))
     }
 
-    /// What loads the trained models of the task to quantize them.
+    /// The loader of the task's trained models for quantization.
     ///
     /// # Errors
-    /// [`RunError::NotForTask`] with the reason why nothing does.
+    /// [`RunError::NotForTask`] with the reason why there is none.
     pub fn quantizer(&self) -> Result<&dyn Quantizer, RunError> {
         self.task.quantizer().map_err(|reason| self.kind.refused(Ability::Quantize, reason))
     }
@@ -224,15 +224,15 @@ impl Plan {
         self.train.run_settings(self.seed, self.precision, run)
     }
 
-    /// In which keys a plan differs from that with which its run began, in the order of the keys;
-    /// those that change no result are left out.
+    /// The keys in which a plan differs from the one that its run started with, in the order of the
+    /// keys; keys that do not change results are omitted.
     #[must_use]
     pub fn edited_since(&self, begun: &Table) -> Vec<Edited> {
         let keys = COMMON.iter().chain(self.kind.keys()).copied().flatten();
         edits(keys.copied(), begun, &self.resolved)
     }
 
-    /// Replaces the batch size, in samples, as by one that was found to fit into memory.
+    /// Replaces the batch size, in samples, for example by one that was found to fit into memory.
     pub fn set_batch(&mut self, batch: usize) {
         self.train.batch = batch;
         put(&mut self.resolved, "train.batch", Value::Integer(batch as i64));

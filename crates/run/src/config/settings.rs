@@ -17,11 +17,10 @@ use super::key::{AnyKey, Key, Keys, default_text};
 use super::key_path::{find, put};
 use super::layers::{Layer, at_line, lay_set, layers, merged, refuse_unknown, unknown_key};
 
-/// Characters of a value that an error shows.
+/// The largest number of characters of a value in an error.
 const MOST_SHOWN: usize = 120;
 
-/// A default that a task has in place of that of a common key: the key's name, and the value in
-/// TOML.
+/// A task's default that replaces that of a common key: the key's name, and the value in TOML.
 pub type TaskDefault = (&'static str, &'static str);
 
 /// The values of a configuration, read key by key.
@@ -39,10 +38,10 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The values of a text, of the files it inherits from, and of `--set key=value`, before it is
-    /// known which keys there are.
+    /// The values of a text, of the files it inherits from, and of `--set key=value`, before the
+    /// known keys are set.
     ///
-    /// `place` is the path of the text: errors name it, and the paths in `inherit` start from its
+    /// `place` is the path of the text: errors name it, and paths in `inherit` are relative to its
     /// folder.
     ///
     /// # Errors
@@ -65,7 +64,7 @@ impl Settings {
         })
     }
 
-    /// The text that a top-level key gives, read before it is known which keys there are.
+    /// The text that a top-level key gives, read before the known keys are set.
     #[must_use]
     pub fn peek(&self, key: &str) -> Option<String> {
         match self.given.get(key)? {
@@ -74,7 +73,7 @@ impl Settings {
         }
     }
 
-    /// Sets which keys there are, and the defaults of the task.
+    /// Sets the known keys, and the defaults of the task.
     ///
     /// # Errors
     /// [`ConfigError::UnknownKey`] for any other that is given, with its file and line, and
@@ -98,13 +97,13 @@ impl Settings {
         Ok(self)
     }
 
-    /// The files, that which was named first.
+    /// The files, the main one first.
     #[must_use]
     pub fn layers(&self) -> &[Layer] {
         &self.layers
     }
 
-    /// All files with the command line over them.
+    /// All files merged with the command line.
     #[must_use]
     pub fn given(&self) -> &Table {
         &self.given
@@ -127,7 +126,7 @@ impl Settings {
         self.value_or(key, standard)
     }
 
-    /// The value of a key, or what other keys make of it.
+    /// The value of a key, or a value derived from other keys.
     ///
     /// # Errors
     /// As [`value`](Self::value).
@@ -146,7 +145,7 @@ impl Settings {
         }
     }
 
-    /// The value of a key that need not be given.
+    /// The value of an optional key.
     ///
     /// # Errors
     /// As [`value`](Self::value).
@@ -166,7 +165,7 @@ impl Settings {
         Ok(Some(parsed))
     }
 
-    /// The value of a key that `because` makes necessary.
+    /// The value of a key that `because` requires.
     ///
     /// # Errors
     /// [`ConfigError::Missing`], and as [`value`](Self::value).
@@ -179,7 +178,7 @@ impl Settings {
         self.option(key)?.ok_or_else(missing)
     }
 
-    /// An error about the value of a key, with the file and line that gave it, where one did.
+    /// An error about the value of a key, with the file and line where it was given, if any.
     ///
     /// The text is "`key` is `value`; it must be `expected`".
     pub fn refuse(
@@ -196,7 +195,7 @@ impl Settings {
         ConfigError::Value { place, key: key.to_owned(), value, expected: expected.into() }
     }
 
-    /// The same for what the trainer refuses: its settings are the keys of `train`.
+    /// The same for an error of the trainer: its settings are the keys of `train`.
     pub fn refuse_training(&self, error: &TrainError) -> ConfigError {
         match error {
             TrainError::Setting { name, value, expected } => {
@@ -206,7 +205,7 @@ impl Settings {
         }
     }
 
-    /// The same for what the data crate refuses about the value of a key: a number, or a table with
+    /// The same for an error of the data crate about the value of a key: a number, or a table with
     /// numbers.
     pub fn refuse_data(&self, key: &str, error: &DataError) -> ConfigError {
         match error {
@@ -223,7 +222,7 @@ impl Settings {
         }
     }
 
-    /// An error about a key with the value that was given or that its default is.
+    /// An error about a key, with the given or the default value.
     pub(crate) fn refuse_given(&self, key: &str, expected: &str) -> ConfigError {
         let resolved = self.resolved.borrow();
         let value = find(&self.given, key).or_else(|| find(&resolved, key));
@@ -231,10 +230,10 @@ impl Settings {
         self.refuse(key, value, expected)
     }
 
-    /// What was read, with every default: the text of the plan.
+    /// The values that were read, including defaults: the text of the plan.
     ///
     /// # Errors
-    /// [`ConfigError::Unread`] for a key that was given and that nothing read.
+    /// [`ConfigError::Unread`] for a key that was given but not read.
     pub fn finish(&self) -> Result<Table, ConfigError> {
         let read = self.read.borrow();
         for name in self.keys.iter().flat_map(|keys| keys.iter().map(|key| key.name())) {
@@ -245,10 +244,10 @@ impl Settings {
         Ok(self.resolved.borrow().clone())
     }
 
-    /// File and line of a key with a colon; of the command line the option, where it is another than
-    /// `--set`; nothing for a key that nothing gives.
+    /// File and line of a key with a colon; for the command line, the option if it is not `--set`;
+    /// empty for a key that is not given.
     ///
-    /// A key that no file gives is looked for in the table that it belongs to.
+    /// A key that no file gives is looked up in its table.
     fn place(&self, key: &str) -> String {
         if self.set_of(key).is_some() {
             return String::new();
@@ -260,7 +259,7 @@ impl Settings {
                 return format!("{}: ", at_line(&layer.place, &layer.text, path));
             }
             match path.rsplit_once('.') {
-                // A section that lacks the key has no line for it.
+                // A section without the key has no line for it.
                 Some((table, _)) if table.contains('.') => path = table,
                 _ => return String::new(),
             }
@@ -283,7 +282,7 @@ impl Settings {
         ConfigError::Unread { place: self.place(key), key: key.to_owned(), beside }
     }
 
-    /// What decides which keys beside `name` are read.
+    /// The key that decides which other keys next to `name` are read.
     fn beside(&self, name: &str) -> String {
         let resolved = self.resolved.borrow();
         let section = name.split_once('.').map_or("", |(section, _)| section);
@@ -329,7 +328,7 @@ impl Settings {
         let expected = match (key.expected(), expected_by_serde(message)) {
             (_, table) if table.starts_with(A_KIND) => with_kinds::<T>(table),
             ("", of_type) => of_type,
-            // A range alone leaves open what is counted.
+            // A range alone does not state the type.
             (range, of_type) if is_range(range) && of_type.starts_with("a whole number") => {
                 format!("a whole number, {range}")
             }
@@ -342,7 +341,7 @@ impl Settings {
         self.refuse(name, value, expected)
     }
 
-    /// Refuses a key inside a value's table that its kind does not have: serde passes over it.
+    /// Returns an error for a key in a value's table that its kind does not have: serde ignores it.
     fn refuse_inner<T: Serialize>(
         &self,
         name: &str,
@@ -364,7 +363,7 @@ impl Settings {
 
     fn note<T: Serialize>(&self, name: &'static str, given: Option<&Value>, value: &T) {
         self.read.borrow_mut().insert(name);
-        // A table with its defaults; anything else as it was written.
+        // A table with its defaults; other values unchanged.
         let value = match (given, written(value)) {
             (_, Some(table @ Value::Table(_))) => table,
             (Some(given), _) => given.clone(),
@@ -375,10 +374,10 @@ impl Settings {
     }
 }
 
-/// A value in TOML; `None` for what TOML does not have.
+/// A value in TOML; `None` for values that TOML cannot represent.
 ///
-/// It is written as text and read again, so that an f32 keeps its few digits: `Value::try_from`
-/// makes 0.10000000149011612 of 0.1.
+/// It is formatted and parsed again, so that an f32 keeps its short form: `Value::try_from` turns
+/// 0.1 into 0.10000000149011612.
 fn written<T: Serialize>(value: &T) -> Option<Value> {
     #[derive(Serialize)]
     struct Line<'a, T> {

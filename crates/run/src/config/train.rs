@@ -1,4 +1,4 @@
-//! The keys of `train`: how a model learns, whatever the task.
+//! The keys of `train`, for all tasks.
 
 use std::path::Path;
 
@@ -181,7 +181,7 @@ pub(super) const KEYS: Keys = &[
     &KEEP_BEST,
 ];
 
-/// How a model learns, whatever the task; each field is the key of its name.
+/// The settings of training, for all tasks; each field is the key of the same name.
 #[derive(Debug, Clone, PartialEq)]
 #[allow(missing_docs, reason = "each field is documented by the key of its name")]
 pub struct TrainPlan {
@@ -285,7 +285,7 @@ impl TrainPlan {
     }
 }
 
-/// Gradients in f16 vanish without a scale; every other dtype has the range of f32.
+/// Gradients in f16 underflow without a scale; all other dtypes have the range of f32.
 fn default_scale(precision: Policy) -> LossScale {
     match precision.compute {
         FloatDType::F16 => LossScale::Dynamic(DynamicScale::default()),

@@ -1,4 +1,4 @@
-//! A workload of any task: the operations that are written once for all of them.
+//! Operations on a workload of any task.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,44 +20,44 @@ use crate::task::{Ability, About, StreamUse, Workload};
 
 /// A range test of learning rates.
 pub struct LrSearch<'a> {
-    /// Which learning rates are tried.
+    /// The learning rates to try.
     pub range: LrRange,
-    /// Called after each update with the number of updates; its answer can end the test.
+    /// Called after each update with the number of updates; may end the test.
     pub poll: &'a mut dyn FnMut(usize) -> Control,
 }
 
-/// A [`Workload`] of any type, as [`TaskPlan::open`](crate::TaskPlan::open) returns it;
-/// implemented for all of them.
+/// A type-erased [`Workload`], as returned by [`TaskPlan::open`](crate::TaskPlan::open);
+/// implemented for all workloads.
 pub trait AnyWorkload {
     /// A description of model and data.
     fn about(&self) -> About;
 
-    /// What the model takes from the data; see [`Workload::signature`].
+    /// The parts of the model that depend on the data; see [`Workload::signature`].
     fn signature(&self) -> serde_json::Value;
 
-    /// Checks that the data is what a run was trained on.
+    /// Checks that the data is that of a run.
     ///
     /// # Errors
     /// As [`Workload::check`].
     fn check(&self, folder: &RunFolder) -> Result<(), RunError>;
 
-    /// Trains a new run, or a stopped one from its newest checkpoint on.
+    /// Trains a new run, or continues a stopped one from its newest checkpoint.
     ///
     /// # Errors
-    /// [`RunError::Train`] for training that failed, [`RunError::Record`] where the run could not
-    /// be recorded, [`RunError::Io`] where its folder cannot be written, and what opening data and
-    /// checkpoints returns. Checkpoints already on disk stay.
+    /// [`RunError::Train`] for training that failed, [`RunError::Record`] if the run could not be
+    /// recorded, [`RunError::Io`] if its folder cannot be written, and errors of opening data and
+    /// checkpoints. Checkpoints already on disk stay.
     fn train(
         &self,
         training: Training<'_>,
         observer: &mut dyn Observer,
     ) -> Result<Trained, RunError>;
 
-    /// Scores a run's model on the test data; `None` where `poll`, called with the number of samples
-    /// scored so far, stops it.
+    /// Evaluates a run's model on the test data; `None` if `poll`, called with the number of
+    /// samples so far, stops it.
     ///
     /// # Errors
-    /// [`RunError`] for a run whose files are damaged or whose data is other data.
+    /// [`RunError`] for a run with damaged files or other data.
     fn evaluate(
         &self,
         plan: &Plan,
@@ -66,7 +66,7 @@ pub trait AnyWorkload {
         poll: &mut dyn FnMut(usize) -> Control,
     ) -> Result<Option<Evaluation>, RunError>;
 
-    /// Tries rising learning rates on a fresh model; `None` where `search.poll` stopped it before
+    /// Runs a learning-rate range test on a fresh model; `None` if `search.poll` stopped it before
     /// the first update.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ pub trait AnyWorkload {
         search: LrSearch<'_>,
     ) -> Result<Option<Vec<LrPoint>>, RunError>;
 
-    /// Trains two steps of the plan's model on examples; returns how long each took.
+    /// Trains two steps of the plan's model on example data; returns the time of each.
     ///
     /// # Errors
     /// [`RunError::Train`].
@@ -89,18 +89,18 @@ pub trait AnyWorkload {
         batch: usize,
     ) -> Result<[Duration; 2], RunError>;
 
-    /// Which algorithm computes each convolution of the model for a training batch, in the order of
-    /// a forward pass on examples; none where burn's own operations compute them.
+    /// The algorithm of each convolution of the model for a training batch, in the order of a
+    /// forward pass on example data; empty if burn's own operations compute them.
     fn kernels(&self, plan: &Plan, device: &Device) -> Vec<KernelChoice>;
 
-    /// Tries the parts that a training run relies on, one [`Verdict`] each; a part that fails is a
-    /// verdict, not an error.
+    /// Checks the parts that a training run depends on, with one [`Verdict`] each; a part that
+    /// fails is a verdict, not an error.
     ///
     /// # Errors
-    /// [`RunError::Stopped`], or what opening the streams returns.
+    /// [`RunError::Stopped`], or an error of opening the streams.
     fn verify(&self, inputs: &VerifyInputs<'_>) -> Result<Vec<Verdict>, RunError>;
 
-    /// Why the workload cannot do what a setting asks for; `None` where it can.
+    /// The reason why the workload does not support a setting; `None` if it does.
     fn refusal(&self, setting: Ability, device: &Device) -> Option<&'static str>;
 }
 

@@ -1,4 +1,4 @@
-//! A run's model, loaded and scored.
+//! Loading and evaluating a run's model.
 
 use burn::module::Module;
 use burn::tensor::Device;
@@ -9,7 +9,7 @@ use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::task::{StreamUse, Workload};
 
-/// Loads the parameters that a run serves into a fresh model, in the run's precision.
+/// Loads the served parameters of a run into a fresh model, in the run's precision.
 ///
 /// For [`Predictor::load`](crate::Predictor::load); the result is on the device of `fresh`, without
 /// autodiff.
@@ -21,7 +21,7 @@ pub fn load<M: Module>(fresh: M, plan: &Plan, folder: &RunFolder) -> Result<M, R
     load_stored(plan.precision.autocast(fresh), plan, folder)
 }
 
-/// As [`load`] with the parameters as they are stored, in f32, whatever the run computed in.
+/// As [`load`], with the parameters in f32 as they are stored, independent of the run's precision.
 pub(crate) fn load_stored<M: Module>(
     fresh: M,
     plan: &Plan,

@@ -1,4 +1,4 @@
-//! Which algorithm computes each convolution of a model.
+//! The algorithm of each convolution of a model.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use updraft_trainer::{StepContext, Task, Tensors};
 use crate::config::Plan;
 use crate::task::Workload;
 
-/// A pass of a convolution of a model, and what computes it on a CPU.
+/// A pass of a convolution of a model, and its algorithm on a CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KernelChoice {
@@ -54,7 +54,7 @@ pub(super) fn kernels<W: Workload>(
     choices.flatten().collect()
 }
 
-/// The layers that parameters belong to.
+/// The layers of parameters.
 #[derive(Default)]
 struct Names {
     path: Vec<String>,

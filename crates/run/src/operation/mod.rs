@@ -1,4 +1,4 @@
-//! What is done with a workload, whatever its task: one file an operation.
+//! Operations on workloads of any task, one file per operation.
 
 mod any;
 mod evaluate;

@@ -1,4 +1,4 @@
-//! Two training steps on examples, for data of a known signature.
+//! Two training steps on example data, for a known data signature.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::train::training_device;
 use crate::config::Plan;
 use crate::error::RunError;
 
-/// Trains two steps of `batch` samples on examples of the task and returns how long each took.
+/// Trains two steps of `batch` samples on example data of the task and returns the time of each.
 ///
 /// For [`TaskPlan::rehearse`](crate::TaskPlan::rehearse); `device` is without autodiff.
 ///

@@ -22,7 +22,7 @@ use crate::record::{Metrics, RecordedMetrics, RunSchema, read_metrics};
 use crate::task::{Ability, PICTURES, StreamUse, Workload};
 use crate::utilization::Utilization;
 
-/// What a run needs beside its workload.
+/// The arguments of a run in addition to its workload.
 pub struct Training<'a> {
     /// The plan that the workload was opened with.
     pub plan: &'a Plan,
@@ -30,16 +30,16 @@ pub struct Training<'a> {
     pub device: &'a Device,
     /// How the device was chosen, for the run's record.
     pub selection: &'a Selection,
-    /// The folder that run folders are made in.
+    /// The folder in which run folders are created.
     pub runs: &'a Path,
     /// The stopped run to continue; `None` for a new one.
     pub resumed: Option<RunFolder>,
-    /// When the work began, and the processor seconds used until then, where they are known:
-    /// [`Trained`] counts from there.
+    /// The start of the work, and the processor seconds used until then, if known: [`Trained`]
+    /// counts from there.
     pub began: (Instant, Option<f64>),
 }
 
-/// What a run is about to do.
+/// A description of a run that is about to start.
 #[derive(Debug)]
 pub struct Beginning<'a> {
     /// Its folder.
@@ -50,15 +50,15 @@ pub struct Beginning<'a> {
     pub model: String,
     /// Parameters of the model.
     pub parameters: usize,
-    /// Updates made before; 0 for a new run.
+    /// Updates before this start; 0 for a new run.
     pub step: u64,
-    /// What samples are called in a rate.
+    /// The unit of samples in a rate.
     pub short: &'static str,
     /// The loss, its parts and the task's metrics.
     pub metrics: &'a [MetricSpec],
-    /// What was measured of the device, in words, where it was measured.
+    /// The measured speed of the device, as text, if it was measured.
     pub peak: Option<String>,
-    /// Messages about caches and other files, and about edits of the plan of a run that goes on.
+    /// Messages about caches and other files, and about edits of the plan of a resumed run.
     pub notes: Vec<String>,
 }
 
@@ -84,17 +84,17 @@ pub struct Beginning<'a> {
 /// }
 /// ```
 pub trait Observer {
-    /// Called once, when the folder is made and before the first step.
+    /// Called once, after the folder is created and before the first step.
     ///
     /// # Errors
-    /// Any [`RunError`]: the run ends with it.
+    /// Any [`RunError`], which ends the run.
     fn begin(&mut self, beginning: &Beginning<'_>) -> Result<(), RunError>;
 
     /// Called for each event of training; [`Control::Stop`] ends the run after a checkpoint.
     fn event(&mut self, event: &Event) -> Control;
 }
 
-/// A run that is over or was stopped.
+/// A finished or stopped run.
 #[derive(Debug)]
 pub struct Trained {
     /// The run's folder.
@@ -105,11 +105,11 @@ pub struct Trained {
     pub test: Option<Evaluation>,
     /// Seconds since [`Training::began`].
     pub wall_s: f64,
-    /// Processor seconds since then, where the system reports them.
+    /// Processor seconds since then, if the system reports them.
     pub cpu_s: Option<f64>,
 }
 
-/// What a finished run leaves in `summary.json`.
+/// The content of `summary.json`, for a finished run.
 #[derive(Serialize)]
 struct Summary<'a> {
     name: &'a str,
@@ -121,7 +121,7 @@ struct Summary<'a> {
     train_samples: usize,
     test_samples: usize,
     test: &'a Option<Evaluation>,
-    /// From the start of the command until the first step had its data.
+    /// Seconds from the start of the command until the first batch.
     first_batch_s: Option<f64>,
     wall_s: f64,
     cpu_s: Option<f64>,
@@ -137,14 +137,14 @@ pub(super) fn train<W: Workload>(
     let Training { plan, device: plain, selection, runs, resumed, began } = training;
     let (started, cpu_before) = began;
     let task = workload.task();
-    // Before anything of the run is read: another process may be writing it.
+    // Before reading anything of the run: another process may be writing it.
     let mut held = resumed.as_ref().map(RunFolder::lock).transpose()?;
     let streams = workload.streams(plan, StreamUse::Training)?;
     if streams.train.batches() == 0 {
         let (samples, batch) = (streams.train.samples(), streams.train.batch());
         return Err(TrainError::NoBatches { samples, batch }.into());
     }
-    // What cannot be trained leaves no folder.
+    // Errors so far leave no folder.
     for ability in
         Ability::ALL.into_iter().filter(|ability| ability.is_asked(&plan.train, &plan.log))
     {
@@ -205,7 +205,8 @@ pub(super) fn train<W: Workload>(
     schema.write(&folder)?;
     folder.write_json("environment.json", &Environment::new(selection, &applied(&device)))?;
 
-    // What a narrow dtype promises is reported before the run, whatever is written down.
+    // The expected gain of a narrow dtype is reported before the run, independent of the log
+    // settings.
     let is_narrow = plan.precision.compute != plan.precision.param;
     let measured = (plan.log.utilization || is_narrow)
         .then(|| Utilization::measure(plain, plan.precision, multiply_adds.unwrap_or(0)));
@@ -284,7 +285,7 @@ pub(super) fn train<W: Workload>(
     Ok(Trained { folder, ending, test, wall_s, cpu_s })
 }
 
-/// The device with autodiff, and with burn's own strategy where the plan asks for it.
+/// The device with autodiff, and with burn's recomputation strategy if the plan uses it.
 pub(super) fn training_device(plan: &Plan, device: Device) -> Device {
     match plan.train.recompute {
         RecomputePlan::ElementWise => device.autodiff().gradient_checkpointing(),
@@ -292,7 +293,7 @@ pub(super) fn training_device(plan: &Plan, device: Device) -> Device {
     }
 }
 
-/// What is written down while a run goes on.
+/// The records of a run in progress.
 struct Record {
     metrics: Metrics,
     held: Held,
@@ -320,7 +321,7 @@ impl Record {
                 fields.extend(self.held.epoch()?);
                 self.metrics.write(event, &fields)
             }
-            // A resumed run starts from the checkpoint: its metrics have to reach there.
+            // A resumed run starts from the checkpoint: its metrics have to reach it.
             Event::Saving { .. } => self.metrics.flush(),
             _ => Ok(()),
         }

@@ -1,4 +1,4 @@
-//! The parts that a training run relies on, tried on this machine and device.
+//! Checks of the parts that a training run depends on, on this machine and device.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -16,13 +16,13 @@ use crate::config::Plan;
 use crate::error::{Cause, RunError};
 use crate::task::{BatchOf, StreamUse, Streams, Workload};
 
-/// What a workload is verified with.
+/// The arguments of a verification.
 pub struct VerifyInputs<'a> {
     /// The plan that the workload was opened with.
     pub plan: &'a Plan,
     /// The same plan with other numbers of workers.
     pub with_workers: &'a [Plan],
-    /// Which parts are tried, of `loader`, `batch norm`, `EMA`, `precision` and `resume`.
+    /// The parts to check, of `loader`, `batch norm`, `EMA`, `precision` and `resume`.
     pub parts: &'a [&'static str],
     /// The plain device.
     pub device: &'a Device,
@@ -37,16 +37,16 @@ pub struct VerifyInputs<'a> {
 pub struct Verdict {
     /// The part: `loader`, `batch norm`, `EMA`, `precision` or `resume`.
     pub part: &'static str,
-    /// Whether it works as it must.
+    /// Whether it works.
     pub passed: bool,
-    /// What was measured, or the fault.
+    /// The measurement, or the error.
     pub seen: String,
 }
 
-/// Differences that rounding in another order leaves, as a share of the largest value.
+/// The tolerance for rounding in another order, relative to the largest value.
 const ROUNDING: f64 = 1e-4;
 
-/// Tries each part; one that fails does not keep the next from being tried.
+/// Checks each part, even if another one fails.
 pub(super) fn verify<W: Workload>(
     workload: &W,
     inputs: &VerifyInputs<'_>,
@@ -75,7 +75,7 @@ pub(super) fn verify<W: Workload>(
     Ok(verdicts)
 }
 
-/// What was seen, or why the part is not as it should be.
+/// The observation, or the reason why the part fails.
 type Seen = Result<String, Cause>;
 
 struct Bench<'a, W: Workload> {
@@ -90,7 +90,7 @@ type InputOf<W> = <<W as Workload>::Task as Task<<W as Workload>::Model>>::Input
 type TargetOf<W> = <<W as Workload>::Task as Task<<W as Workload>::Model>>::Target;
 
 impl<W: Workload> Bench<'_, W> {
-    /// The model with the weights that the plan's seed gives.
+    /// The model initialized with the plan's seed.
     fn model(&self, policy: Policy) -> W::Model {
         self.device.seed(self.inputs.plan.seed);
         policy.autocast(self.workload.init(&self.device))
@@ -102,7 +102,7 @@ impl<W: Workload> Bench<'_, W> {
         self.workload.task().place(batch, &self.device)
     }
 
-    /// Trains in a folder of its own, until the step given.
+    /// Trains in a separate folder until the given step.
     fn train(
         &self,
         run: Run<W::Model>,
@@ -142,7 +142,7 @@ impl<W: Workload> Bench<'_, W> {
         Ok(format!("{count} batches, the same bits for any number of workers and when resumed"))
     }
 
-    /// Recomputed on one batch, the statistics in use are that batch's own.
+    /// Recomputed on one batch, the statistics are those of that batch.
     fn batch_norm(&self) -> Seen {
         let (task, model) = (self.workload.task(), self.model(Policy::F32));
         let (input, target) = self.batch()?;
@@ -184,7 +184,7 @@ impl<W: Workload> Bench<'_, W> {
         Ok(format!("follows all {} numbers", live.len()))
     }
 
-    /// Mixed precision computes nearly what f32 does.
+    /// Mixed precision approximates f32.
     fn precision(&self) -> Seen {
         let (input, _) = self.batch()?;
         let task = self.workload.task();
@@ -201,7 +201,7 @@ impl<W: Workload> Bench<'_, W> {
         Ok(format!("bf16-mixed keeps {:.0} dB of the signal of f32", parity.sqnr_db))
     }
 
-    /// A stopped run ends with the weights of the unbroken one.
+    /// A resumed run ends with the weights of an uninterrupted one.
     fn resume(&self) -> Seen {
         let optimizer = || self.inputs.plan.train.optimizer.init();
         let fresh = || Run::new(self.model(Policy::F32), optimizer());
@@ -235,7 +235,7 @@ fn within(difference: f64, bound: f64, what: &str) -> Result<(), Cause> {
     Err(format!("{what} by {difference:.1e} of the largest").into())
 }
 
-/// Every number of a model, statistics included.
+/// Every value of a model, including statistics.
 fn numbers<M: Module>(model: &M) -> Vec<f32> {
     struct Read(Vec<f32>);
     impl ModuleVisitor for Read {

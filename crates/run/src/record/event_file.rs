@@ -20,10 +20,10 @@ use crate::error::RunError;
 /// Where `TensorBoard` looks: `tensorboard --logdir RUN`.
 const FOLDER: &str = "tensorboard";
 
-/// Every name that `TensorBoard` takes for an event file holds this.
+/// `TensorBoard` recognizes event files by this part of their name.
 const NAME: &str = "events.out.tfevents.updraft";
 
-/// The numbers of an update beside its metrics, as tag and JSON pointer.
+/// The numbers of an update in addition to its metrics, as tag and JSON pointer.
 const STEP: [(&str, &str); 4] = [
     ("step/loss", "/loss"),
     ("step/learning_rate", "/learning_rate"),
@@ -31,7 +31,7 @@ const STEP: [(&str, &str); 4] = [
     ("step/step_us", "/step_us"),
 ];
 
-/// The numbers of an epoch beside its metrics.
+/// The numbers of an epoch in addition to its metrics.
 const EPOCH: [(&str, &str); 2] =
     [("epoch/samples_per_s", "/samples_per_s"), ("epoch/resident_bytes", "/resident_bytes")];
 
@@ -73,7 +73,7 @@ pub(super) struct EventFile {
 }
 
 impl EventFile {
-    /// Starts the file anew.
+    /// Truncates the file.
     pub(super) fn create(run: &Path, schema: &RunSchema) -> Result<Self, RunError> {
         let path = run.join(FOLDER).join(NAME);
         let failed = |cause| RunError::io("write", &path, cause);

@@ -1,4 +1,4 @@
-//! The metrics of a run, one JSON object a line, and the files that are made of them.
+//! The metrics of a run, one JSON object per line, and the files derived from them.
 
 use std::fs::{self, File};
 use std::io::{self, BufReader, BufWriter, Write};
@@ -18,7 +18,7 @@ use crate::folder::RunFolder;
 
 const METRICS: &str = "metrics.jsonl";
 
-/// The metrics of a run, one JSON object a line, and the files that are made of them.
+/// The metrics of a run, one JSON object per line, and the files derived from them.
 pub(crate) struct Metrics {
     file: BufWriter<File>,
     path: PathBuf,
@@ -28,8 +28,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Opens a run's metrics, cut back to what was measured before update `step` of what is
-    /// `recorded` so far.
+    /// Opens a run's metrics, truncated to the lines before update `step`.
     ///
     /// A run that was killed after its last checkpoint has written lines that the resumed run
     /// will write again.
@@ -57,7 +56,7 @@ impl Metrics {
             Ok(file)
         };
         let file = write().map_err(|cause| {
-            // A full disk is not left fuller.
+            // Remove the incomplete file from a full disk.
             let _ = fs::remove_file(&partial);
             failed(cause)
         })?;
@@ -89,7 +88,7 @@ impl Metrics {
         self.derive(&line, &value)
     }
 
-    /// Brings all lines to the disk.
+    /// Flushes all lines to the disk.
     pub(crate) fn flush(&mut self) -> Result<(), RunError> {
         let flushed = self.file.flush().and_then(|()| self.file.get_ref().sync_data());
         flushed.map_err(|cause| self.fault(cause))?;
@@ -126,17 +125,17 @@ impl Metrics {
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct RecordedMetrics {
-    /// Those that are whole, each parsed, in their order.
+    /// The intact ones, parsed, in order.
     pub lines: Vec<Value>,
-    /// The numbers of those that are damaged, from 1: not JSON, or not UTF-8. A last line that a
-    /// kill cut off is not among them.
+    /// The numbers of those that are damaged, from 1: not JSON, or not UTF-8. A truncated last line
+    /// of a killed run is not included.
     pub damaged: Vec<u64>,
     /// The texts of [`lines`](Self::lines).
     texts: Vec<String>,
 }
 
 impl RecordedMetrics {
-    /// What to say of damaged lines; `None` without one.
+    /// A message about damaged lines; `None` without any.
     #[must_use]
     pub fn damage(&self) -> Option<String> {
         let (first, count) = (self.damaged.first()?, self.damaged.len());
@@ -149,7 +148,7 @@ impl RecordedMetrics {
     }
 }
 
-/// The lines of a run's `metrics.jsonl`; none where there is no file.
+/// The lines of a run's `metrics.jsonl`; empty if there is no file.
 ///
 /// # Errors
 /// [`RunError::Io`].

@@ -1,7 +1,7 @@
-//! What a run writes down about itself, one kind of file a file.
+//! The records of a run, one format per file.
 //!
-//! `metrics.jsonl` is the source of all others: a resumed run cuts it back to its checkpoint and
-//! makes the others anew from what is left. `run.json` lists the metrics once.
+//! `metrics.jsonl` is the source of all others: a resumed run truncates it to its checkpoint and
+//! rewrites the others from it. `run.json` lists the metrics once.
 
 mod event_file;
 mod metrics;

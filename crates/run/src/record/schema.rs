@@ -1,4 +1,4 @@
-//! Which numbers the metrics of a run have.
+//! The schema of a run's metrics.
 
 use serde::{Deserialize, Serialize};
 use updraft_trainer::{Criterion, MetricSpec};
@@ -11,7 +11,7 @@ const FILE: &str = "run.json";
 /// The version of [`RunSchema`] and of the lines of `metrics.jsonl` that this build writes.
 const VERSION: u32 = 1;
 
-/// Which numbers the lines of a run's `metrics.jsonl` have, written once as `run.json`.
+/// The schema of the lines in a run's `metrics.jsonl`, stored as `run.json`.
 ///
 /// A line whose `event` is `step` has `loss` and, under `metrics`, the rest of
 /// [`metrics`](Self::metrics); one whose `event` is `epoch` has all of them under `train` and, with
@@ -21,7 +21,7 @@ pub struct RunSchema {
     version: u32,
     /// The name of the task.
     pub task: String,
-    /// What a sample is called, such as `images` or `rows`.
+    /// The name of samples, such as `images` or `rows`.
     pub samples: String,
     /// The loss, its parts and the task's metrics, in the order in which they are shown.
     pub metrics: Vec<MetricSpec>,
@@ -32,7 +32,7 @@ pub struct RunSchema {
     pub curves: Vec<(String, Vec<(String, String)>)>,
 }
 
-/// What every version of the file has.
+/// The fields of every version of the file.
 #[derive(Deserialize)]
 struct Versioned {
     version: u32,
@@ -57,10 +57,10 @@ impl RunSchema {
     /// Reads the schema of a run.
     ///
     /// # Errors
-    /// [`RunError::Io`] where there is none, [`RunError::Json`] where it is damaged, and
+    /// [`RunError::Io`] if it does not exist, [`RunError::Json`] if it is damaged, and
     /// [`RunError::Unusable`] for one of another version.
     pub fn read(folder: &RunFolder) -> Result<Self, RunError> {
-        // The version first: the rest of another version may have other fields.
+        // The version first, because other versions may have other fields.
         let Versioned { version: found } = folder.read_json(FILE)?;
         if found == VERSION {
             return folder.read_json(FILE);

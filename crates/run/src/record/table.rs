@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::schema::RunSchema;
 use crate::error::RunError;
 
-/// The fields that every update has before and after its metrics, as JSON pointers.
+/// The fields of every update before and after its metrics, as JSON pointers.
 const STEP: [&[&str]; 2] = [
     &["/epoch", "/step", "/samples", "/loss"],
     &[
@@ -47,7 +47,7 @@ const EPOCH: [&[&str]; 2] = [
     ],
 ];
 
-/// What a table is made of: the kind of event, and the fields that are its columns.
+/// The definition of a table: the kind of event, and the fields that are its columns.
 pub(super) struct Columns {
     event: &'static str,
     /// JSON pointers; a column's name is its pointer with dots.
@@ -88,7 +88,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// Starts the file anew.
+    /// Truncates the file.
     pub(super) fn create(run: &Path, name: &str, columns: Columns) -> Result<Self, RunError> {
         let path = run.join(name);
         let file = File::create(&path).map_err(|cause| RunError::io("write", &path, cause))?;
@@ -118,9 +118,9 @@ impl Table {
     }
 }
 
-/// A cell; empty where there is no value, in quotes where its text could be taken for more cells.
+/// A cell; empty without a value, quoted if necessary.
 ///
-/// A number is copied from the line, because reading and printing it may move its last digit.
+/// A number is copied from the line, because parsing and printing it may change its last digit.
 fn cell(line: &str, field: &str, value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),

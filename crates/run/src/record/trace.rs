@@ -1,4 +1,4 @@
-//! Chosen steps as a trace that Chrome and Perfetto show.
+//! Selected steps as a trace for Chrome and Perfetto.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -18,7 +18,7 @@ const PHASES: [(&str, &str); 5] = [
 ];
 
 /// A file in the array form of the Trace Event Format, whose closing bracket is optional, so that
-/// it is whole after every step.
+/// it is valid after every step.
 pub(super) struct Trace {
     file: BufWriter<File>,
     path: PathBuf,
@@ -26,7 +26,7 @@ pub(super) struct Trace {
 }
 
 impl Trace {
-    /// Starts the file anew, for the steps from the first to the last given.
+    /// Truncates the file, for the steps from the first to the last given.
     pub(super) fn create(run: &Path, steps: [u64; 2]) -> Result<Self, RunError> {
         let path = run.join("trace.json");
         let failed = |cause| RunError::io("write", &path, cause);
@@ -35,9 +35,9 @@ impl Trace {
         Ok(Self { file, path, steps })
     }
 
-    /// Appends a step with its phases, if it was chosen.
+    /// Appends a step with its phases, if it is selected.
     ///
-    /// Phases are laid end to end in their order; with accumulation each is the sum over batches.
+    /// Phases are consecutive, in their order; with accumulation each is the sum over batches.
     pub(super) fn add(&mut self, event: &Value) -> Result<(), RunError> {
         let [first, last] = self.steps;
         let step = event["step"].as_u64().filter(|step| (first..=last).contains(step));

@@ -1,4 +1,4 @@
-//! What some tasks can do and others cannot, asked of what a task provides.
+//! Abilities of tasks, derived from what a task provides.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use super::kind::{Opening, TaskKind};
 use crate::config::{LogPlan, Plan, RecomputePlan, TrainPlan};
 use crate::error::RunError;
 
-/// What some tasks can do and others cannot: commands of the command line, and settings.
+/// Commands and settings that not all tasks support.
 ///
-/// Each is a method of a task's traits that returns what does it, or the reason why nothing does.
-/// What is not listed here, such as training and scoring, every task does.
+/// Each corresponds to a method of a task's traits that returns an implementation, or the reason
+/// why there is none. Everything else, such as training and evaluation, is supported by every task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ability {
@@ -32,7 +32,7 @@ impl Ability {
     pub const ALL: [Self; 5] =
         [Self::Predict, Self::Quantize, Self::Segments, Self::BatchNorms, Self::Utilization];
 
-    /// Whether a plan asks for it.
+    /// Whether a plan uses it.
     pub(crate) fn is_asked(self, train: &TrainPlan, log: &LogPlan) -> bool {
         match self {
             Self::Predict | Self::Quantize => false,
@@ -57,12 +57,12 @@ impl fmt::Display for Ability {
 }
 
 impl dyn TaskKind {
-    /// What the task cannot do, with the reason, as its trial shows it.
+    /// What the task does not support, with the reason, determined with its trial.
     ///
-    /// The trial's data is opened and its model made, on whichever device there is.
+    /// The trial's data is opened and its model created, on any available device.
     ///
     /// # Errors
-    /// [`RunError`] for a trial that cannot be opened: a fault of the task, or no device.
+    /// [`RunError`] for a trial that cannot be opened: a bug of the task, or no device.
     pub fn refusals(&'static self) -> Result<Vec<(Ability, &'static str)>, RunError> {
         let plan = Plan::trial(self)?;
         let workload =
@@ -79,20 +79,20 @@ impl dyn TaskKind {
         Ok(Ability::ALL.into_iter().filter_map(refused).collect())
     }
 
-    /// The error of what the task cannot do.
+    /// The error of an unsupported command or setting.
     pub(crate) fn refused(&self, ability: Ability, reason: &'static str) -> RunError {
         let text = ability.to_string();
         let what = text.split(", ").next().unwrap_or_default().to_owned();
         RunError::NotForTask { what, task: self.name(), reason }
     }
 
-    /// The first setting that a plan asks for and the task cannot do, with the reason.
+    /// The first setting of a plan that the task does not support, with the reason.
     pub(crate) fn refused_setting(
         &'static self,
         train: &TrainPlan,
         log: &LogPlan,
     ) -> Option<(Ability, &'static str)> {
-        // Most plans ask for nothing. A missing device is reported where it is needed.
+        // Most plans use none of them. A missing device is reported where it is needed.
         if !Ability::ALL.into_iter().any(|ability| ability.is_asked(train, log)) {
             return None;
         }

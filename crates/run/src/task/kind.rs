@@ -1,4 +1,4 @@
-//! What is known of a task before a configuration is read, and of a plan of it.
+//! The traits of a task and of its plan.
 
 use std::path::Path;
 use std::time::Duration;
@@ -20,32 +20,33 @@ pub type Registry = &'static [&'static dyn TaskKind];
 
 /// A task, before a configuration is read: its name, its keys and a trial.
 ///
-/// A task is a unit type in a folder of its own, and an entry of a [`Registry`].
-/// [`plan`](Self::plan) reads a configuration of the task; everything after that belongs to the
-/// [`TaskPlan`] that it returns.
+/// A task is a unit type in its own folder, and an entry of a [`Registry`]. [`plan`](Self::plan)
+/// reads a configuration of the task; everything after that belongs to the [`TaskPlan`] that it
+/// returns.
 pub trait TaskKind: Sync {
-    /// What `task` is in a configuration: lower case, words with hyphens between them.
+    /// Its name in a configuration: lower-case words with hyphens between them.
     fn name(&self) -> &'static str;
 
-    /// What the model predicts, in a few words, such as "the class of an image".
+    /// A short description of what the model predicts, such as "the class of an image".
     fn about(&self) -> &'static str;
 
-    /// The keys of the task beside those of every task: its data, model, augmentation and losses.
+    /// The keys of the task in addition to those of every task: its data, model, augmentation and
+    /// losses.
     fn keys(&self) -> &'static [Keys];
 
-    /// Defaults in place of those of the keys that every task has.
+    /// Defaults that replace those of common keys.
     fn defaults(&self) -> &'static [TaskDefault] {
         &[]
     }
 
-    /// The configuration of commands that are given none; it needs no data.
+    /// The configuration of commands without a configuration file; it needs no data.
     fn quickstart(&self) -> &'static str {
         self.trial()
     }
 
-    /// The text of a configuration that trains a small model in seconds and needs no files: `verify`
-    /// runs it, and `tasks` asks its plan and workload what they can do. The key `task` may be left
-    /// out.
+    /// The text of a configuration that trains a small model in seconds and needs no files:
+    /// `verify` runs it, and `tasks` uses it to list what the task supports. The key `task` may be
+    /// omitted.
     fn trial(&self) -> &'static str;
 
     /// Overrides, as `key=value`, with which the model of [`trial`](Self::trial) draws no random
@@ -56,11 +57,11 @@ pub trait TaskKind: Sync {
 
     /// Reads the task's keys.
     ///
-    /// A key that is not read here and is given is refused afterwards, so an implementation reads
-    /// the keys of the chosen source and model only. `train` has been checked already.
+    /// Given keys that are not read here are refused afterwards, so an implementation should read
+    /// only the keys of the chosen source and model. `train` is already checked.
     ///
     /// # Errors
-    /// [`ConfigError`] for a value that cannot be used; [`Settings`] makes those errors.
+    /// [`ConfigError`] for a value that cannot be used; [`Settings`] creates these errors.
     fn plan(
         &self,
         settings: &Settings,
@@ -68,12 +69,11 @@ pub trait TaskKind: Sync {
     ) -> Result<Box<dyn TaskPlan>, ConfigError>;
 }
 
-/// What [`TaskPlan::open`] needs beside the plan.
+/// The arguments of [`TaskPlan::open`] in addition to the plan.
 pub struct Opening<'a> {
-    /// The folder of the data, in place of the one in the plan.
+    /// The folder of the data, instead of the one in the plan.
     pub dir: Option<&'a Path>,
-    /// The run that was trained on this data, where there is one: its folder lists how one set was
-    /// divided into training and test samples.
+    /// The run that was trained on this data, if any: its folder contains the train/test split.
     pub run: Option<&'a RunFolder>,
     /// Receives the name of the current step and its progress.
     pub progress: &'a mut dyn FnMut(&str, Progress),
@@ -81,33 +81,32 @@ pub struct Opening<'a> {
 
 /// The part of a plan that belongs to the task: its data, its model and its losses.
 ///
-/// It chooses the concrete types: [`open`](Self::open) returns a
-/// [`Workload`](super::Workload) behind [`AnyWorkload`], which is implemented for all of them.
+/// It determines the concrete types: [`open`](Self::open) returns a [`Workload`](super::Workload)
+/// behind [`AnyWorkload`], which is implemented for all of them.
 pub trait TaskPlan {
     /// The metrics of the task as [`metric_specs`](updraft_trainer::metric_specs) lists them, the
     /// loss first.
     fn metrics(&self) -> Vec<MetricSpec>;
 
-    /// Checks that the files of the data are there, and reads none of them; `dir` is the folder of
-    /// the data, in place of the one in the plan.
+    /// Checks that the files of the data exist, without reading them; `dir` is the folder of the
+    /// data, instead of the one in the plan.
     ///
     /// # Errors
-    /// [`RunError::NoData`] for a file that is missing, [`RunError::Unusable`] for a folder where
-    /// the data is in none.
+    /// [`RunError::NoData`] for a file that is missing, [`RunError::Unusable`] for a folder if the
+    /// data has none.
     fn find_data(&self, dir: Option<&Path>) -> Result<(), RunError>;
 
     /// Opens the data and chooses the model for it.
     ///
     /// # Errors
-    /// [`RunError::NoData`] where files are missing, [`RunError::Data`], [`RunError::Table`] or
-    /// [`RunError::Unusable`] where they cannot be learned from.
+    /// [`RunError::NoData`] if files are missing, [`RunError::Data`], [`RunError::Table`] or
+    /// [`RunError::Unusable`] if they cannot be used for training.
     fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError>;
 
-    /// Trains two steps of `batch` samples on examples, without data, and returns how long each
-    /// took. `signature` is that of the data, from
-    /// [`Workload::signature`](super::Workload::signature).
+    /// Trains two steps of `batch` samples on example data and returns the time of each.
+    /// `signature` is that of the data, from [`Workload::signature`](super::Workload::signature).
     ///
-    /// Without another implementation the data is opened, which takes time and memory.
+    /// The default opens the data, which takes time and memory.
     ///
     /// # Errors
     /// [`RunError::Train`].
@@ -123,24 +122,24 @@ pub trait TaskPlan {
         self.open(plan, opening)?.rehearse(plan, device, batch)
     }
 
-    /// What loads trained models to predict with.
+    /// The loader of trained models for prediction.
     ///
     /// # Errors
-    /// Why nothing does, a clause without a full stop; the default.
+    /// The reason why there is none, without a full stop; the default.
     fn predictor(&self) -> Result<&dyn Predictor, &'static str> {
         Err("it loads no trained models")
     }
 
-    /// What loads trained models to quantize them.
+    /// The loader of trained models for quantization.
     ///
     /// # Errors
-    /// Why nothing does, a clause without a full stop; the default.
+    /// The reason why there is none, without a full stop; the default.
     fn quantizer(&self) -> Result<&dyn Quantizer, &'static str> {
         Err("it loads no models to put into eight bits")
     }
 }
 
-/// Loads the trained models of a task; the value that [`TaskPlan::predictor`] returns.
+/// Loads the trained models of a task; returned by [`TaskPlan::predictor`].
 pub trait Predictor {
     /// Loads the trained model of a run, without its data.
     ///
@@ -155,10 +154,10 @@ pub trait Predictor {
     ) -> Result<Box<dyn Serving>, RunError>;
 }
 
-/// Loads the trained models of a task with their data, to quantize them; the value that
-/// [`TaskPlan::quantizer`] returns.
+/// Loads the trained models of a task with their data, to quantize them; returned by
+/// [`TaskPlan::quantizer`].
 pub trait Quantizer {
-    /// Checks that outlier channels can be planted in the plan's model, see
+    /// Checks that outlier channels can be added to the plan's model, see
     /// [`Quantizable::plant_outliers`].
     ///
     /// # Errors

@@ -1,6 +1,6 @@
-//! Tasks: what models are trained to do, one folder a task.
+//! Tasks: what models are trained to do, one folder per task.
 //!
-//! Nothing outside a task's folder knows its name but the list below.
+//! A task's name appears outside its folder only in the list below.
 
 mod ability;
 mod image_classification;

@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use super::tile::Tile;
 
-/// A plot or a set of images to look at after training, as data that a report draws.
+/// A plot or a set of images of a trained run, as data for a report.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Picture {
     /// Counts of true and predicted classes.
     Confusion {
-        /// The title, where it is another than that of the test samples' only matrix.
+        /// The title, if it is not the only matrix.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         title: Option<String>,
         /// The classes, in the order of rows and columns.
@@ -39,7 +39,7 @@ pub enum Picture {
         /// Whether to draw the line through equal coordinates.
         has_diagonal: bool,
     },
-    /// How often values lie in each of equal intervals.
+    /// A histogram with equal intervals.
     Histogram {
         /// The title.
         title: String,

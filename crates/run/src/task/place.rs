@@ -1,16 +1,16 @@
-//! The folder of the data, and the error for a file that is not in it.
+//! The folder of the data, and the error for a missing file.
 
 use std::path::{Path, PathBuf};
 
 use crate::error::RunError;
 
-/// The data folder, and the advice of an error where a file is missing.
+/// The data folder, and the advice in the error for a missing file.
 pub(super) struct Place<'a> {
     pub(super) dir: Option<&'a Path>,
     pub(super) how_to_get: Option<&'a str>,
 }
 
-/// Refuses a folder for data that is drawn, not read.
+/// Returns an error if a folder is given for generated data.
 ///
 /// # Errors
 /// [`RunError::Unusable`] with what to do.
@@ -23,11 +23,12 @@ pub fn refuse_folder(dir: Option<&Path>) -> Result<(), RunError> {
     Err(RunError::Unusable { reason })
 }
 
-/// Refuses two names of one file or folder: samples to learn from would be scored too.
+/// Returns an error if a file or folder is named twice: training samples would be test samples,
+/// too.
 fn refuse_the_same(paths: &[PathBuf]) -> Result<(), RunError> {
     let mut seen: Vec<(PathBuf, &PathBuf)> = Vec::new();
     for path in paths {
-        // One that cannot be resolved is reported when it is opened.
+        // A path that cannot be resolved is reported when it is opened.
         let Ok(place) = path.canonicalize() else { continue };
         if let Some((_, other)) = seen.iter().find(|(known, _)| *known == place) {
             let reason = format!(
@@ -44,7 +45,7 @@ fn refuse_the_same(paths: &[PathBuf]) -> Result<(), RunError> {
 }
 
 impl Place<'_> {
-    /// Joins each file to the data folder, or reports where it looked and how to get it.
+    /// Joins each file to the data folder, or returns an error with the path and how to get it.
     pub(super) fn find(&self, files: &[&PathBuf]) -> Result<Vec<PathBuf>, RunError> {
         let missing = |what: String| RunError::NoData {
             what,

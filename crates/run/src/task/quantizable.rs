@@ -10,7 +10,7 @@ use crate::folder::RunFolder;
 /// Batches of inputs, sample by sample, each of [`Quantizable::input_shape`].
 pub type InputBatches<'a> = Box<dyn Iterator<Item = Result<Vec<f32>, StreamError>> + 'a>;
 
-/// Batches of inputs with what a task knows of each sample, and the number of samples.
+/// Batches of inputs with targets, and the number of samples.
 pub type ScoredBatches<'a, T> =
     (Box<dyn Iterator<Item = Result<(Vec<f32>, Vec<T>), StreamError>> + 'a>, usize);
 
@@ -22,7 +22,7 @@ pub trait Quantizable {
     /// The network as a graph of layers.
     ///
     /// # Errors
-    /// [`RunError::Model`] names the operation that a graph does not have.
+    /// [`RunError::Model`] with the operation that graphs do not support.
     fn capture(&self) -> Result<Graph, RunError>;
 
     /// The outputs of the model in f32, sample by sample.
@@ -32,20 +32,20 @@ pub trait Quantizable {
     /// - returns: the numbers of all outputs, sample by sample
     fn outputs(&self, inputs: &[f32]) -> Vec<f32>;
 
-    /// Multiplies one channel of each block by a factor and divides the weights that read it, so
-    /// that the model computes the same with outlier channels.
+    /// Adds outlier channels without changing the outputs: multiplies one channel of each block by
+    /// a factor and divides the weights that read it.
     ///
     /// # Errors
     /// [`RunError::Model`] for a network without such blocks.
     fn plant_outliers(&mut self, factor: f32) -> Result<(), RunError>;
 
-    /// Some inputs of the test data, one after the other.
+    /// Some inputs of the test data, concatenated.
     ///
     /// # Errors
     /// [`RunError::Data`] or [`RunError::Stream`] for data that cannot be opened.
     fn first_inputs(&self) -> Result<Vec<f32>, RunError>;
 
-    /// Scores the model beside its graph on the test data by the task's own score; see
+    /// Evaluates the model and its graph on the test data with the task's own score; see
     /// [`evaluated`].
     ///
     /// # Errors
@@ -58,8 +58,7 @@ pub trait Quantizable {
         watch: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<Option<Evaluation>, RunError>;
 
-    /// Chooses `count` training samples, at most all, to calibrate ranges with; the same for the
-    /// same run.
+    /// Chooses `count` training samples, at most all, for calibration; always the same for a run.
     ///
     /// # Errors
     /// [`RunError::Data`] for a choice in the run's folder that is damaged.
@@ -70,15 +69,14 @@ pub trait Quantizable {
     ) -> Result<Box<dyn CalibrationSamples + '_>, RunError>;
 }
 
-/// Scores a model beside its graph on batches with targets: what [`Quantizable::evaluate`] does with
-/// a score of the task's.
+/// Evaluates a model and its graph on batches with targets, for [`Quantizable::evaluate`].
 ///
-/// `watch` is called before each batch with the samples that were seen and those there are; where
-/// it returns `false`, nothing is returned.
+/// `watch` is called before each batch with the number of samples so far and in total; returns
+/// `None` if it returns `false`.
 ///
 /// # Errors
 /// [`RunError::Stream`] for data that cannot be delivered, [`RunError::Model`] for targets that do
-/// not fit the model.
+/// not match the model.
 pub fn evaluated<S: Score>(
     graph: &Graph,
     model: &QuantizedModel,
@@ -109,7 +107,7 @@ pub fn evaluated<S: Score>(
     }
 }
 
-/// The training samples that ranges are calibrated with.
+/// The training samples for calibration.
 pub trait CalibrationSamples {
     /// A SHA-256 that identifies the samples.
     fn fingerprint(&self) -> String;

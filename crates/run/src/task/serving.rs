@@ -1,4 +1,4 @@
-//! A trained model that predicts, whatever its task.
+//! A trained model of any task, for prediction.
 
 use std::fmt;
 use std::ops::ControlFlow;
@@ -10,7 +10,7 @@ use updraft_trainer::{Metric, Unit};
 
 use crate::error::RunError;
 
-/// A class with the probability that the model gives it.
+/// A class with its predicted probability.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ClassProbability {
     /// The class's name.
@@ -30,7 +30,7 @@ pub struct Quantity {
     pub unit: Unit,
 }
 
-/// A label with the probability that the model gives it.
+/// A label with its predicted probability.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LabelProbability {
     /// The label's name.
@@ -41,7 +41,7 @@ pub struct LabelProbability {
     pub applies: bool,
 }
 
-/// A target of several with what is predicted for it.
+/// A named target with its prediction.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct PredictedTarget {
     /// The name of the target.
@@ -51,7 +51,7 @@ pub struct PredictedTarget {
     pub value: PredictedValue,
 }
 
-/// What is predicted for one target of several.
+/// The prediction for one of several targets.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -70,7 +70,7 @@ pub enum PredictedValue {
 }
 
 impl PredictedValue {
-    /// Whether every number of it is finite.
+    /// Whether all its values are finite.
     #[must_use]
     pub fn is_finite(&self) -> bool {
         match self {
@@ -81,7 +81,7 @@ impl PredictedValue {
     }
 }
 
-/// What a model predicts for a sample.
+/// The prediction for a sample.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -99,12 +99,12 @@ pub enum Outcome {
 pub struct Predicted {
     /// The sample: the file, or the file and its row.
     pub sample: String,
-    /// What the model predicts for it.
+    /// The prediction.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
 
-/// How a whole image or volume is predicted into a file, by windows that a network sees.
+/// The settings of predicting a whole image or volume into a file, with sliding windows.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct FilePrediction {
@@ -114,20 +114,19 @@ pub struct FilePrediction {
     pub output: PathBuf,
     /// The sides of a window; those of the run's patches by default.
     pub window: Option<Vec<usize>>,
-    /// How much of a window the next one covers again, as
-    /// [`SlidingWindow::overlap`](updraft_data::SlidingWindow::overlap).
+    /// The overlap of windows, as [`SlidingWindow::overlap`](updraft_data::SlidingWindow::overlap).
     pub overlap: Vec<f64>,
-    /// Windows that the network sees at once.
+    /// The batch size of the network.
     pub batch: usize,
-    /// How windows are averaged where they overlap.
+    /// The weights of overlapping windows.
     pub blend: Blend,
-    /// Axes along which windows are also seen mirrored.
+    /// Axes for test-time augmentation by mirroring.
     pub mirror: Vec<Axis>,
-    /// Whether the output of every class is written, not the class.
+    /// Whether to write the output of every class instead of the class.
     pub keeps_channels: bool,
     /// Files for the connected components of a mask.
     pub components: Option<ComponentFiles>,
-    /// The true image or mask, to compare the prediction with.
+    /// The true image or mask, for comparison.
     pub truth: Option<PathBuf>,
 }
 
@@ -141,8 +140,8 @@ pub struct ComponentFiles {
 }
 
 impl FilePrediction {
-    /// A prediction of a file into another one: a quarter overlapping, one window at a time,
-    /// Gaussian weights, classes of masks.
+    /// Predicts a file into another one: overlap 0.25, batch size 1, Gaussian weights, classes of
+    /// masks.
     #[must_use]
     pub fn new(input: impl Into<PathBuf>, output: impl Into<PathBuf>) -> Self {
         Self {
@@ -169,18 +168,18 @@ pub struct WrittenPrediction {
     pub channels: usize,
     /// Points in time.
     pub frames: usize,
-    /// Slices of a volume, or rows of a picture, that an earlier run had written.
+    /// Slices of a volume, or rows of a picture, that an earlier run wrote.
     pub resumed_planes: usize,
-    /// How many components a mask has.
+    /// The number of components of a mask.
     pub components: Option<usize>,
-    /// Metrics beside the true image or mask.
+    /// Metrics, if the true image or mask is given.
     pub metrics: Vec<Metric>,
 }
 
 /// A trained model of a task, loaded and ready to predict; [`TrainedModel`](crate::TrainedModel) is
-/// the type that users of models see.
+/// the public type.
 pub trait Serving: fmt::Debug + Send {
-    /// The class names, in the order of the model's outputs; none for a task without classes.
+    /// The class names, in the order of the model's outputs; empty for a task without classes.
     fn classes(&self) -> &[String];
 
     /// Predicts every sample of a file, of the formats that the task reads.
@@ -191,11 +190,11 @@ pub trait Serving: fmt::Debug + Send {
     fn predict(&self, path: &Path) -> Result<Vec<Predicted>, RunError>;
 
     /// Predicts a whole image or volume into a file; `progress` is called after each batch of
-    /// windows and may stop the prediction, which the next call goes on with.
+    /// windows and may stop the prediction, which the next call resumes.
     ///
     /// # Errors
-    /// [`RunError::Unusable`] for a task that predicts no images; [`RunError::Input`] for an image
-    /// of another kind than the run's, and [`RunError::Data`].
+    /// [`RunError::Unusable`] for a task that does not predict images; [`RunError::Input`] for an
+    /// image of another kind than the run's, and [`RunError::Data`].
     fn predict_file(
         &self,
         request: &FilePrediction,

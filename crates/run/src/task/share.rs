@@ -1,8 +1,8 @@
-//! The share of a set that is held out, beside the one that was asked for.
+//! The held-out fraction of a set, compared with the requested one.
 
 use updraft_data::Split;
 
-/// What to say where the share that is held out is far from the one asked for; why follows.
+/// A message if the held-out fraction differs much from the requested one, with the reason.
 pub(super) fn other_share(asked: f64, split: &Split, samples: &str, why: &str) -> Option<String> {
     let held_out = split.held_out.len();
     let share = held_out as f64 / (held_out + split.kept.len()).max(1) as f64;

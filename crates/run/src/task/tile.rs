@@ -1,4 +1,4 @@
-//! A small image with a caption, kept as PNG.
+//! A small image with a caption, stored as PNG.
 
 use std::io::Cursor;
 
@@ -37,7 +37,7 @@ impl Tile {
         let refuse = |why: &dyn std::fmt::Display| RunError::Unusable {
             reason: format!("an image of {height} x {width} cannot be written as PNG: {why}"),
         };
-        // The buffer may be longer than the image: `image` would cut it.
+        // The buffer may be longer than the image: `image` would truncate it.
         let is_whole = rgb.len() == 3 * height * width;
         let image = RgbImage::from_raw(width as u32, height as u32, rgb).filter(|_| is_whole);
         let image = image.ok_or_else(|| refuse(&"it has another number of bytes"))?;

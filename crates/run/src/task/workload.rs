@@ -1,4 +1,4 @@
-//! A model with its data: what a task provides to everything that trains and scores.
+//! The trait of a workload: a model with its data.
 
 use burn::module::Module;
 use burn::tensor::Device;
@@ -10,7 +10,7 @@ use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
 
-/// What the streams of a workload deliver.
+/// The batches of a workload's streams.
 pub type BatchOf<W> = <<W as Workload>::Task as Task<<W as Workload>::Model>>::Batch;
 
 /// A model with its data, for one kind of model of a task.
@@ -20,7 +20,7 @@ pub type BatchOf<W> = <<W as Workload>::Task as Task<<W as Workload>::Model>>::B
 pub trait Workload {
     /// The model that is trained.
     type Model: Module;
-    /// Its loss and metrics; batches are compared when a workload is verified.
+    /// Its loss and metrics; verification compares batches.
     type Task: Task<Self::Model, Batch: PartialEq>;
 
     /// The loss and the metrics.
@@ -29,33 +29,33 @@ pub trait Workload {
     /// A model with fresh parameters, drawn from the device's random state.
     fn init(&self, device: &Device) -> Self::Model;
 
-    /// The batches of training and test data, as the plan orders them.
+    /// The batches of training and test data.
     ///
     /// # Errors
-    /// [`RunError::Data`] or [`RunError::Stream`] for settings that do not fit the data.
+    /// [`RunError::Data`] or [`RunError::Stream`] for settings that do not match the data.
     fn streams(&self, plan: &Plan, used_for: StreamUse)
     -> Result<Streams<BatchOf<Self>>, RunError>;
 
     /// A description of model and data.
     fn about(&self) -> About;
 
-    /// What the model takes from the data, such as the names of its classes: with it,
-    /// [`TaskPlan::rehearse`](crate::TaskPlan::rehearse) builds the model without data.
+    /// The properties of the data that the model depends on, such as the names of its classes: with
+    /// it, [`TaskPlan::rehearse`](crate::TaskPlan::rehearse) builds the model without data.
     fn signature(&self) -> Value {
         Value::Null
     }
 
     /// Writes into a new run's folder what [`check`](Self::check) and
-    /// [`Predictor::load`](crate::Predictor::load) read: class names, or how columns are encoded.
+    /// [`Predictor::load`](crate::Predictor::load) read: class names, or the encoding of columns.
     ///
     /// # Errors
-    /// [`RunError::Io`] where it cannot be written.
+    /// [`RunError::Io`] if it cannot be written.
     fn write(&self, folder: &RunFolder) -> Result<(), RunError> {
         let _ = folder;
         Ok(())
     }
 
-    /// Checks that the data is what a run was trained on.
+    /// Checks that the data is that of a run.
     ///
     /// # Errors
     /// [`RunError::OtherData`] with the difference, [`RunError::Io`] or [`RunError::Json`] for a
@@ -65,16 +65,16 @@ pub trait Workload {
         Ok(())
     }
 
-    /// Multiply-adds of the forward pass of one sample, for the share of the device's peak.
+    /// Multiply-adds of the forward pass of one sample, for the fraction of the device's peak.
     ///
     /// # Errors
-    /// Why they are not known, a clause without a full stop; the default.
+    /// The reason why they are unknown, without a full stop; the default.
     fn multiply_adds(&self, model: &Self::Model) -> Result<u64, &'static str> {
         let _ = model;
         Err("its multiply-adds are not counted")
     }
 
-    /// Further fields of the model for an epoch's line of `metrics.jsonl`; none by default.
+    /// Additional fields of the model for an epoch's line of `metrics.jsonl`; none by default.
     fn epoch_fields(&self, model: &Self::Model) -> Vec<(&'static str, Value)> {
         let _ = model;
         Vec::new()
@@ -87,10 +87,10 @@ pub trait Workload {
         Vec::new()
     }
 
-    /// What to look at after training, of the test data; nothing by default.
+    /// Pictures of the test data for the report; none by default.
     ///
     /// # Errors
-    /// [`RunError::Data`] or [`RunError::Stream`] where test data cannot be delivered.
+    /// [`RunError::Data`] or [`RunError::Stream`] if test data cannot be delivered.
     fn pictures(
         &self,
         plan: &Plan,
@@ -106,16 +106,16 @@ pub trait Workload {
 pub struct Streams<B> {
     /// Batches to learn from.
     pub train: Box<dyn BatchStream<B>>,
-    /// Batches that every epoch is scored on.
+    /// Batches for the evaluation of every epoch.
     pub test: Box<dyn BatchStream<B>>,
 }
 
-/// What batches are used for.
+/// The purpose of batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamUse {
-    /// Training: samples that cannot be delivered are written down where the plan asks for it.
+    /// Training: samples that cannot be delivered are recorded if the plan says so.
     Training,
-    /// Anything else: the same samples are left out and nothing is written.
+    /// Anything else: the same samples are skipped and nothing is written.
     Reading,
 }
 
@@ -126,7 +126,7 @@ pub struct About {
     pub data: String,
     /// The model's kind and shape.
     pub model: String,
-    /// What samples are called, such as `images`.
+    /// The name of samples, such as `images`.
     pub samples: &'static str,
     /// The same in a rate, such as `img`.
     pub short: &'static str,
@@ -139,7 +139,7 @@ pub struct About {
 }
 
 impl About {
-    /// Data and model in a line each, with no samples yet.
+    /// Data and model in one line each, without numbers of samples.
     #[must_use]
     pub fn new(data: impl Into<String>, model: impl Into<String>) -> Self {
         Self {
@@ -153,7 +153,7 @@ impl About {
         }
     }
 
-    /// Sets how many samples there are.
+    /// Sets the numbers of samples.
     #[must_use]
     pub fn samples(self, train: usize, test: usize) -> Self {
         Self { train_samples: train, test_samples: test, ..self }

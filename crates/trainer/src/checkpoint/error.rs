@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use burn::store::RecordError;
 
-/// Why a checkpoint cannot be written or read; nothing has changed then. The text includes the
-/// cause.
+/// Errors of writing or reading a checkpoint; nothing is changed then. The text includes the cause.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CheckpointError {
@@ -20,7 +19,7 @@ pub enum CheckpointError {
         /// The system's error.
         cause: io::Error,
     },
-    /// There is no manifest: the folder is no checkpoint, or was never finished.
+    /// There is no manifest: the folder is not a checkpoint, or was never finished.
     #[error("`{path}` is not there; this folder is not a complete checkpoint")]
     NoManifest {
         /// The manifest that was looked for.
@@ -60,7 +59,7 @@ pub enum CheckpointError {
         /// Where it was.
         path: PathBuf,
     },
-    /// A number of a state file is one that no run reaches.
+    /// A number in a state file is out of range.
     #[error("`{path}` is not the state of a run: `{field}` is {value}; expected {expected}")]
     State {
         /// The file.
@@ -72,7 +71,7 @@ pub enum CheckpointError {
         /// What it may be.
         expected: &'static str,
     },
-    /// A tensor has numbers of another kind than the model's.
+    /// A tensor has another kind of numbers than the model's.
     #[error("`{path}`: `{tensor}` is of type {found}; the model's is of {expected}")]
     TensorKind {
         /// The file.
@@ -84,7 +83,7 @@ pub enum CheckpointError {
         /// Its type.
         found: String,
     },
-    /// A file's bytes are not the ones that were written.
+    /// A file's bytes differ from those that were written.
     #[error("`{path}` is damaged: its SHA-256 is {found}, the manifest says {expected}")]
     Damaged {
         /// The file.
@@ -102,7 +101,7 @@ pub enum CheckpointError {
         /// burn's reason.
         cause: RecordError,
     },
-    /// A tensor has a type that safetensors does not know.
+    /// A tensor has a type that safetensors does not support.
     #[error("`{path}` cannot hold `{tensor}`, which is of type {dtype}")]
     TensorType {
         /// The file.
@@ -112,7 +111,7 @@ pub enum CheckpointError {
         /// Its type.
         dtype: String,
     },
-    /// The tensors do not make a safetensors file.
+    /// The tensors cannot be stored as safetensors.
     #[error("`{path}` cannot be made of this model's tensors: {cause}")]
     Safetensors {
         /// The file.
@@ -120,7 +119,7 @@ pub enum CheckpointError {
         /// The format's reason.
         cause: safetensors::SafeTensorError,
     },
-    /// burn's default device, on which it makes an optimizer's state, cannot be used.
+    /// burn's default device, on which it creates an optimizer's state, cannot be used.
     #[error(
         "`{path}`: burn restores an optimizer on its default device, which cannot be used here; set \
          the environment variable BURN_DEVICE to a backend that can, such as flex"

@@ -15,13 +15,13 @@ const VERSION: u32 = 4;
 /// The largest file of a checkpoint, in bytes: it is read whole, so bounded before allocating.
 const MAX_FILE_BYTES: u64 = 16 << 30;
 
-/// The model as the last update left it.
+/// The model after the last update.
 pub(super) const MODEL: &str = "model.bpk";
-/// The average of the parameters, where one is kept.
+/// The average of the parameters, if one is kept.
 pub(super) const AVERAGE: &str = "average.bpk";
-/// The model that is served, where it is neither of the two.
+/// The served model, if it is neither of the two.
 pub(super) const SERVED: &str = "served.bpk";
-/// The served weights for other tools.
+/// The served weights, for other tools.
 pub(super) const EXPORT: &str = "model.safetensors";
 pub(super) const OPTIMIZER: &str = "optimizer.bpk";
 pub(super) const STATE: &str = "state.json";
@@ -73,7 +73,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Reads a file whose hash is the one that was written.
+    /// Reads a file and checks its hash.
     pub(super) fn read_file(&self, folder: &Path, name: &str) -> Result<Vec<u8>, CheckpointError> {
         let path = folder.join(name);
         let expected = self
@@ -91,14 +91,14 @@ impl Manifest {
     }
 }
 
-/// Writes a file and waits until the disk has it.
+/// Writes a file and flushes it to the disk.
 pub(super) fn write_flushed(path: &Path, bytes: &[u8]) -> Result<(), CheckpointError> {
     let mut file = File::create(path).map_err(|source| fault("create", path, source))?;
     file.write_all(bytes).map_err(|source| fault("write", path, source))?;
     file.sync_all().map_err(|source| fault("flush", path, source))
 }
 
-/// Waits until the disk has a folder's names; systems that cannot open folders do it themselves.
+/// Flushes a folder's entries to the disk; systems that cannot open folders do this themselves.
 pub(super) fn flush_names(folder: &Path) -> Result<(), CheckpointError> {
     if cfg!(unix) {
         File::open(folder)

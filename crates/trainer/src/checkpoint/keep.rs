@@ -1,4 +1,4 @@
-//! Which checkpoints there are, which is the best, and which are kept.
+//! Listing checkpoints, finding the best, and deleting old ones.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,16 +7,16 @@ use super::error::{CheckpointError, fault};
 use super::files::MANIFEST;
 use super::load::state;
 
-/// Ending of a folder that is about to be replaced by a newer one of its name.
+/// Suffix of a folder that is being replaced.
 pub(super) const REPLACED: &str = "replaced";
 
-/// Ending of a folder that is being written.
+/// Suffix of a folder that is being written.
 pub(super) const PARTIAL: &str = "partial";
 
-/// What the name of a checkpoint begins with that was set aside.
+/// Prefix of a checkpoint that was set aside.
 const SET_ASIDE: &str = "set-aside-";
 
-/// Ending of a folder that is being deleted.
+/// Suffix of a folder that is being deleted.
 const DELETED: &str = "deleted";
 
 /// How many checkpoints are kept.
@@ -24,11 +24,11 @@ const DELETED: &str = "deleted";
 pub struct Keep {
     /// The newest.
     pub last: usize,
-    /// The best among those at the end of an epoch, by the run's criterion.
+    /// The number of best ones, among those at the end of an epoch, by the run's criterion.
     pub best: usize,
 }
 
-/// The whole checkpoints under `folder`, oldest first; none where there is no folder.
+/// The complete checkpoints under `folder`, oldest first; empty if the folder does not exist.
 ///
 /// # Errors
 /// [`CheckpointError::Io`] when the folder cannot be listed.
@@ -36,7 +36,7 @@ pub fn list(folder: &Path) -> Result<Vec<PathBuf>, CheckpointError> {
     let mut found: Vec<(u64, PathBuf)> = Vec::new();
     for path in entries(folder)? {
         let Some((name, step)) = named(&path) else { continue };
-        // A save that was killed while it replaced a checkpoint left the old one under this name.
+        // A save that was killed while replacing a checkpoint leaves the old one under this name.
         let is_replaced = path.file_name().is_some_and(|own| own != name);
         if !(is_replaced && folder.join(name).exists()) && path.join(MANIFEST).is_file() {
             found.push((step, path));
@@ -61,8 +61,8 @@ fn named(path: &Path) -> Option<(&str, u64)> {
     Some((name, name.strip_prefix("step-")?.parse().ok()?))
 }
 
-/// Renames the checkpoints of later steps to `set-aside-step-…`, where nothing takes them for
-/// checkpoints; returns how many.
+/// Renames the checkpoints of later steps to `set-aside-step-…`, so that they are no longer listed;
+/// returns how many.
 ///
 /// # Errors
 /// [`CheckpointError::Io`] when the folder cannot be listed or one cannot be renamed.
@@ -89,11 +89,11 @@ pub fn best(folder: &Path) -> Result<Option<PathBuf>, CheckpointError> {
     Ok(ranked(list(folder)?)?.into_iter().next())
 }
 
-/// Deletes all but the newest and the best checkpoints under `folder`, and what a kill left of
-/// others.
+/// Deletes all but the newest and the best checkpoints under `folder`, and remains of interrupted
+/// operations.
 ///
-/// Where the best are kept, so is an old one whose state cannot be read: it may be the best, and
-/// a run that saves others need not end.
+/// If the best are kept, an old one whose state cannot be read is kept as well, because it may be
+/// the best.
 ///
 /// # Errors
 /// [`CheckpointError`] when the folder cannot be listed or a checkpoint cannot be deleted.
@@ -101,7 +101,7 @@ pub fn prune(folder: &Path, keep: &Keep) -> Result<(), CheckpointError> {
     for path in entries(folder)? {
         let is_hidden =
             path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-        // What a kill left, of a deletion or of a save.
+        // Remains of an interrupted deletion or save.
         let is_left =
             is_hidden && path.extension().is_some_and(|end| end == DELETED || end == PARTIAL);
         if is_left {
@@ -127,7 +127,7 @@ pub fn prune(folder: &Path, keep: &Keep) -> Result<(), CheckpointError> {
     Ok(())
 }
 
-/// Deletes a checkpoint, if there is one, so that at no moment a part of it has its name.
+/// Deletes a checkpoint, if it exists; no incomplete one ever has its name.
 pub(super) fn discard(path: &Path) -> Result<(), CheckpointError> {
     if !path.exists() {
         return Ok(());
@@ -142,7 +142,7 @@ pub(super) fn discard(path: &Path) -> Result<(), CheckpointError> {
     fs::remove_dir_all(&deleted).map_err(|source| fault("delete", &deleted, source))
 }
 
-/// A name in `folder` that no checkpoint has.
+/// An unused name in `folder`.
 pub(super) fn hidden(folder: &Path, name: &str, ending: &str) -> PathBuf {
     folder.join(format!(".{name}.{ending}"))
 }

@@ -1,4 +1,4 @@
-//! Checks that the tensors of a file have numbers of the model's kinds.
+//! Checks that the tensors of a file have the model's kinds of numbers.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,8 +9,8 @@ use burn_pack::Reader;
 
 use super::error::CheckpointError;
 
-/// Refuses a file with a tensor whose numbers are of another kind than the model's of that path:
-/// burn restores it, and the first operation on it panics.
+/// Returns an error if a tensor has another kind of numbers than the model's at that path: burn
+/// would restore it, and the first operation on it would panic.
 pub(super) fn check_kinds<M: Module>(
     path: &Path,
     bytes: &[u8],

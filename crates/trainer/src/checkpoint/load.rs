@@ -15,13 +15,13 @@ use super::state::{RunState, StoredState, check_numbers};
 
 /// The content of a checkpoint that a run resumes from.
 pub struct Loaded<M> {
-    /// The model as the last update left it.
+    /// The model after the last update.
     pub model: M,
     /// The optimizer with its state.
     pub optimizer: ModuleOptimizer,
     /// The state of the run.
     pub state: RunState,
-    /// The average of the parameters, on the plain device, where one was kept.
+    /// The average of the parameters, on the device without autodiff, if one was kept.
     pub average: Option<M>,
 }
 
@@ -31,13 +31,13 @@ impl<M> std::fmt::Debug for Loaded<M> {
     }
 }
 
-/// Reads the model to use of a checkpoint into `model`.
+/// Reads the served model of a checkpoint into `model`.
 ///
-/// That is the one with recomputed batch norms where they were recomputed, else the average of
-/// the parameters where one is kept, else the model as the last update left it.
+/// This is the one with recomputed batch norms if they were recomputed, otherwise the average of
+/// the parameters if one is kept, otherwise the model after the last update.
 ///
 /// # Errors
-/// [`CheckpointError`]; nothing of it has been used then.
+/// [`CheckpointError`]; nothing is changed then.
 pub fn load_model<M: Module>(path: &Path, model: M) -> Result<M, CheckpointError> {
     let manifest = Manifest::read(path)?;
     let served = [SERVED, AVERAGE].into_iter().find(|name| manifest.holds(name));
@@ -47,7 +47,7 @@ pub fn load_model<M: Module>(path: &Path, model: M) -> Result<M, CheckpointError
 /// Reads everything that a run resumes from.
 ///
 /// # Errors
-/// [`CheckpointError`]; nothing of it has been used then.
+/// [`CheckpointError`]; nothing is changed then.
 pub fn load<M: Module>(
     path: &Path,
     model: M,
@@ -58,7 +58,7 @@ pub fn load<M: Module>(
     let saved = manifest.read_file(path, OPTIMIZER)?;
     let optimizer = restored(path, optimizer, saved.clone(), manifest.read_file(path, MODEL)?)?;
     let average = match manifest.holds(AVERAGE) {
-        // `valid` has statistics of its own; a clone would share the live model's.
+        // `valid` copies the statistics; a clone would share the live model's.
         true => Some(read_model(path, &manifest, AVERAGE, model.valid())?),
         false => None,
     };
@@ -71,7 +71,7 @@ pub fn load<M: Module>(
 /// run.
 ///
 /// # Errors
-/// [`CheckpointError`] about the first file that is not what was written.
+/// [`CheckpointError`] about the first file that differs.
 pub fn check(path: &Path) -> Result<RunState, CheckpointError> {
     let manifest = Manifest::read(path)?;
     for name in manifest.names() {

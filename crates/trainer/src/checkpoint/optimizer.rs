@@ -1,4 +1,4 @@
-//! Checks that an optimizer's state was restored completely, and for the right parameters.
+//! Checks that an optimizer's state was restored completely, and belongs to the right parameters.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,8 +22,8 @@ struct Stored {
 
 /// Restores an optimizer and compares it with the file, tensor by tensor.
 ///
-/// burn skips what it does not find, and a parameter without its moments silently starts from zero:
-/// each tensor has to be restored, bit for bit, and to belong to a parameter of the `model` file.
+/// burn skips missing tensors, and a parameter without its moments silently starts from zero: each
+/// tensor has to be restored, bit for bit, and to belong to a parameter of the `model` file.
 pub(super) fn restored(
     path: &Path,
     optimizer: ModuleOptimizer,
@@ -44,14 +44,14 @@ pub(super) fn restored(
         .filter_map(|(name, tensor)| Some((tensor.parameter?, name)))
         .collect();
     let expected = stored(saved.clone()).map_err(pack)?;
-    // Before burn restores it, which panics where a tensor names no parameter.
+    // Before burn restores it, because burn panics if a tensor belongs to no parameter.
     let is_owned = |tensor: &Stored| tensor.parameter.is_some_and(|id| owners.contains_key(&id));
     if let Some((name, _)) = expected.iter().find(|(_, tensor)| !is_owned(tensor)) {
         return Err(state(name.clone(), "belongs to no parameter of the model"));
     }
     let steps = scalars(&saved).map_err(pack)?;
-    // burn creates the state on its default device, not on the model's, and panics where that is a
-    // GPU that is missing.
+    // burn creates the state on its default device, not on the model's, and panics if that is a
+    // missing GPU.
     let restoring = AssertUnwindSafe(|| optimizer.from_bytes(Bytes::from_bytes_vec(saved)));
     let optimizer = catch_unwind(restoring)
         .map_err(|_| CheckpointError::DefaultDevice { path: path.join(OPTIMIZER) })?
@@ -66,7 +66,7 @@ pub(super) fn restored(
             None => return Err(state(name, "belongs to no parameter of the model")),
         }
     }
-    // Ids are random: a fault is named by the first path.
+    // Ids are random, so the error names the first path.
     named.sort_by(|(left, ..), (right, ..)| left.cmp(right));
     for (path, name, tensor) in named {
         match found.remove(&name) {
@@ -84,10 +84,9 @@ pub(super) fn restored(
     Ok(optimizer)
 }
 
-/// The paths of a model's trained parameters that an optimizer's file has no state of.
+/// The paths of trained parameters without state in an optimizer's file.
 ///
-/// That is each of them for an optimizer that keeps none, and otherwise those that no gradient has
-/// reached.
+/// These are all of them for an optimizer without state, otherwise those that never had a gradient.
 pub(super) fn without_state<M: Module>(
     model: &M,
     optimizer: Vec<u8>,
@@ -99,7 +98,8 @@ pub(super) fn without_state<M: Module>(
     Ok(missing.found)
 }
 
-/// Refuses a trained parameter whose state the file lacks, unless it lacked it when it was saved.
+/// Returns an error for a trained parameter without state in the file, unless it had none when it
+/// was saved.
 pub(super) fn require_state<M: Module>(
     path: &Path,
     model: &M,
@@ -153,7 +153,7 @@ fn stored(bytes: Vec<u8>) -> Result<BTreeMap<String, Stored>, burn_pack::Error> 
         .collect()
 }
 
-/// What burn keeps as plain numbers: Adam's count of steps, for one.
+/// Values that burn stores as plain numbers: Adam's count of steps, for one.
 fn scalars(bytes: &[u8]) -> Result<BTreeMap<String, Scalar>, burn_pack::Error> {
     Ok(Reader::from_bytes(Bytes::from_bytes_vec(bytes.to_vec()))?.scalars().clone())
 }

@@ -20,15 +20,15 @@ use super::state::{RunState, StoredState};
 /// The content of a checkpoint.
 #[derive(Clone, Copy)]
 pub struct Snapshot<'a, M> {
-    /// The model as the last update left it.
+    /// The model after the last update.
     pub model: &'a M,
     /// The optimizer with its state.
     pub optimizer: &'a ModuleOptimizer,
     /// The state of the run.
     pub state: &'a RunState,
-    /// The average of the parameters, where one is kept.
+    /// The average of the parameters, if one is kept.
     pub average: Option<&'a M>,
-    /// The model to use after training, where it is neither the average nor the model.
+    /// The served model, if it is neither the average nor the model.
     pub served: Option<&'a M>,
 }
 
@@ -41,7 +41,7 @@ impl<M> std::fmt::Debug for Snapshot<'_, M> {
 /// Writes a checkpoint under `folder` and returns its path.
 ///
 /// # Errors
-/// [`CheckpointError`]; what was written is removed then.
+/// [`CheckpointError`]; the incomplete checkpoint is removed then.
 pub fn save<M: Module>(
     folder: &Path,
     snapshot: &Snapshot<'_, M>,
@@ -55,7 +55,7 @@ pub fn save<M: Module>(
     fs::create_dir_all(&partial).map_err(|source| fault("create", &partial, source))?;
     let saved = write_all(&partial, snapshot).and_then(|()| into_place(folder, &partial, &whole));
     if saved.is_err() {
-        // A full disk is not left fuller; the error says what went wrong.
+        // Remove the incomplete checkpoint from a full disk; the error reports the cause.
         let _ = fs::remove_dir_all(&partial);
     }
     saved.map(|()| whole)
@@ -99,7 +99,7 @@ fn write_all<M: Module>(partial: &Path, snapshot: &Snapshot<'_, M>) -> Result<()
     flush_names(partial)
 }
 
-/// Renames a finished folder to its name; an older one of that name stays whole until then.
+/// Renames a finished folder to its name; an older one with that name stays complete until then.
 fn into_place(folder: &Path, partial: &Path, whole: &Path) -> Result<(), CheckpointError> {
     let name = whole.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let replaced = hidden(folder, name, REPLACED);

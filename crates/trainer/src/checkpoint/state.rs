@@ -25,18 +25,18 @@ pub struct RunState {
     pub loader: Option<LoaderState>,
     /// The epoch's losses so far.
     pub sums: LossSums,
-    /// The epoch's score so far, as the task's score serializes; null before its first batch.
+    /// The epoch's score so far, as serialized by the task's score; null before its first batch.
     pub epoch_score: Value,
-    /// Updates skipped in a row because a number was not finite.
+    /// Consecutive updates that were skipped because of a non-finite value.
     pub skipped_in_a_row: u64,
-    /// The state of the loss scale, where there is one.
+    /// The state of the loss scale, if there is one.
     pub loss_scale: Option<LossScaleState>,
-    /// Updates of the average of the parameters, where one is kept.
+    /// The number of updates of the parameters' average, if one is kept.
     pub ema_updates: Option<u64>,
-    /// The metrics of the test data, where an epoch ends here.
+    /// The metrics of the test data, at the end of an epoch.
     #[serde(with = "stored")]
     pub test: Option<Evaluation>,
-    /// The criterion's value, where an epoch ends here.
+    /// The criterion's value, at the end of an epoch.
     pub(crate) score: Option<EpochScore>,
     /// The best epoch so far.
     pub(crate) best: Record,
@@ -49,26 +49,26 @@ pub struct RunState {
 pub(super) struct StoredState {
     #[serde(flatten)]
     pub(super) run: RunState,
-    /// The paths of trained parameters that the optimizer kept no state of.
+    /// The paths of trained parameters without optimizer state.
     pub(super) without_optimizer_state: Vec<String>,
 }
 
 impl RunState {
-    /// The criterion's value, where an epoch ends here.
+    /// The criterion's value, at the end of an epoch.
     #[must_use]
     pub fn score(&self) -> Option<f64> {
         self.score.as_ref().map(EpochScore::value)
     }
 }
 
-/// The largest count in a state, 2⁵³: no run counts so far, and sums and products with what a run
-/// adds stay within 64 bits.
+/// The largest count in a state, 2⁵³: no run reaches it, and later sums and products do not
+/// overflow 64 bits.
 const MOST: u64 = 1 << 53;
 
-/// The one field whose numbers are no counts: every seed is allowed.
+/// The only field whose numbers are not counts: every seed is allowed.
 const SEED: &str = "seed";
 
-/// Refuses counts that no run reaches, wherever they are in a state: a run adds to them.
+/// Returns an error for counts above the limit anywhere in a state: the run adds to them.
 pub(super) fn check_numbers(folder: &Path, state: &Value) -> Result<(), CheckpointError> {
     match first_bad(state, &mut Vec::new()) {
         None => Ok(()),

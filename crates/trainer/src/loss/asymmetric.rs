@@ -20,7 +20,7 @@ pub struct Asymmetric {
     pub positive_focus: f64,
     /// Focus on labels that do not, `γ₋`, from 0 to 100.
     pub negative_focus: f64,
-    /// Negatives below this probability cost nothing; in `[0, 1)`.
+    /// Negatives below this probability are ignored; in `[0, 1)`.
     pub margin: f64,
 }
 
@@ -32,13 +32,13 @@ impl Default for Asymmetric {
 }
 
 impl Asymmetric {
-    /// Checks the ranges of its numbers.
+    /// Checks the ranges of all values.
     ///
     /// # Errors
     /// [`TrainError::Setting`] naming the number that is out of range.
     pub fn validate(&self) -> Result<(), TrainError> {
         const FOCUS: &str = "from 0 to 100";
-        // f32 has no smaller powers of what is between 0 and 1.
+        // Larger exponents underflow in f32 for bases between 0 and 1.
         let is_focus = |value: f64| (0.0..=100.0).contains(&value);
         let Self { positive_focus, negative_focus, margin } = self;
         TrainError::check(&[

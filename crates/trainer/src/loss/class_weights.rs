@@ -25,7 +25,7 @@ pub fn balanced_weights(counts: &[u64]) -> Vec<f32> {
 pub fn effective_number_weights(counts: &[u64], beta: f64) -> Vec<f32> {
     assert!((0.0..1.0).contains(&beta), "beta is at least 0 and below 1, not {beta}");
     let raw = |count: u64| {
-        // 1 − βⁿ, without the loss of digits of a power that is nearly 1.
+        // 1 − βⁿ, without cancellation for powers close to 1.
         (1.0 - beta) / -(count as f64 * beta.ln()).exp_m1()
     };
     let present: Vec<f64> =

@@ -54,7 +54,7 @@ pub fn weighted_cross_entropy(
 
 /// Mean cross-entropy of soft targets, `−Σ t·log softmax(x) / batch`; of shape `[1]`.
 ///
-/// For targets that are distributions: mixed images, a teacher's answers, smoothed labels.
+/// For targets that are distributions: mixed images, a teacher's outputs, smoothed labels.
 ///
 /// # Shapes
 /// - `logits` and `targets`: `[batch, classes]`, each row of `targets` summing to 1

@@ -20,7 +20,7 @@ const SMOOTH: f64 = 1e-5;
 /// - `labels`: `[batch, positions]`, each below the number of channels; 0 or 1 with sigmoid
 ///
 /// # Panics
-/// If the shapes do not belong together, or the channels are not those of the activation.
+/// If the shapes do not match, or the channels are not those of the activation.
 ///
 /// # Source
 /// Milletari, Navab and Ahmadi 2016, arXiv:1606.04797; without the squares in the denominator, as
@@ -47,7 +47,7 @@ pub fn dice_loss(
 /// - `labels`: `[batch, positions]`, each below the number of channels; 0 or 1 with sigmoid
 ///
 /// # Panics
-/// If the shapes do not belong together, or the channels are not those of the activation.
+/// If the shapes do not match, or the channels are not those of the activation.
 ///
 /// # Source
 /// Isensee et al. 2018, arXiv:1809.10486.

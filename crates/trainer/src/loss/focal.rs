@@ -1,4 +1,4 @@
-//! The focal loss: cross-entropy with less weight on easy samples.
+//! The focal loss: cross-entropy with lower weights for easy samples.
 
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Int, Tensor};

@@ -8,12 +8,12 @@ use crate::metric::Sum;
 ///
 /// Each update moves the weights towards those at which the norm of `wᵢ·gᵢ` is the mean norm times
 /// `rᵢ^pull`, where `rᵢ` is how much slower than the others a loss has fallen since the first
-/// update: what learns slowly gets more weight. The weights stay positive, and their mean is 1.
-/// They are plain numbers, so they serialize and need no optimizer.
+/// update: losses that fall slowly get higher weights. The weights stay positive, and their mean is
+/// 1. They are plain numbers, so they serialize and need no optimizer.
 ///
 /// # Source
-/// Chen et al. 2018, arXiv:1711.02257, equations 1 and 2, with a step towards the balance itself in
-/// place of a gradient step on the distance to it.
+/// Chen et al. 2018, arXiv:1711.02257, equations 1 and 2, with a step towards the balance itself
+/// instead of a gradient step on the distance to it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GradientNormWeights {
     weights: Vec<Sum>,
@@ -23,8 +23,8 @@ pub struct GradientNormWeights {
 }
 
 impl GradientNormWeights {
-    /// Equal weights of so many losses; `pull` is the source's `α`, 1.5 there, and `rate` the share
-    /// of the way to the balance that one update goes.
+    /// Equal weights of `losses` losses; `pull` is the paper's `α`, 1.5 there, and `rate` the
+    /// fraction of the way to the balance that one update takes.
     ///
     /// # Panics
     /// If there is no loss, `pull` is not a finite number of at least 0, or `rate` not above 0 and
@@ -44,8 +44,8 @@ impl GradientNormWeights {
         self.weights.iter().map(|weight| weight.value()).collect()
     }
 
-    /// Moves the weights, by the losses of a batch and the norm of each one's own gradient, without
-    /// its weight, in the parameters that all share. Nothing happens where one of the numbers is not
+    /// Updates the weights from the losses of a batch and the norm of each one's unweighted
+    /// gradient with respect to the shared parameters. Does nothing if one of the numbers is not
     /// finite and above 0.
     ///
     /// # Panics
@@ -70,7 +70,7 @@ impl GradientNormWeights {
         let moved =
             self.weights.iter().zip(norms.iter().zip(&left)).map(|(weight, (norm, left))| {
                 let balance = mean_norm * (left / mean_left).powf(self.pull.value()) / norm;
-                // In the logarithm, in which twice and half are as far away.
+                // In the logarithm, where doubling and halving are symmetric.
                 (weight.value().ln() * (1.0 - rate) + balance.ln() * rate).exp()
             });
         let moved: Vec<f64> = moved.collect();

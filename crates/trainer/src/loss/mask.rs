@@ -1,4 +1,4 @@
-//! Cross-entropy of masks, and what the losses of masks share.
+//! Cross-entropy of masks, and code shared by mask losses.
 
 use burn::tensor::activation::{log_softmax, sigmoid, softmax};
 use burn::tensor::{DType, FloatDType, Int, Tensor};
@@ -28,7 +28,7 @@ pub enum MaskActivation {
 /// - `labels`: `[batch, positions]`, each below the number of channels; 0 or 1 with sigmoid
 ///
 /// # Panics
-/// If the shapes do not belong together, or the channels are not those of the activation.
+/// If the shapes do not match, or the channels are not those of the activation.
 #[must_use]
 pub fn mask_cross_entropy(
     logits: Tensor<3>,
@@ -88,7 +88,7 @@ pub(super) fn compared(
     (logits, truth)
 }
 
-/// Refuses logits and labels of a mask that do not belong together.
+/// Panics if logits and labels of a mask do not match.
 ///
 /// # Panics
 /// As [`mask_cross_entropy`].
@@ -110,7 +110,7 @@ pub(crate) fn assert_belong(
     }
 }
 
-/// The tensor in f64 where it is that, otherwise in f32.
+/// The tensor in f64 if it already is, otherwise in f32.
 pub(crate) fn at_least_f32<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
     let is_wide = matches!(tensor.dtype(), DType::F32 | DType::F64);
     if is_wide { tensor } else { tensor.cast(FloatDType::F32) }

@@ -1,4 +1,4 @@
-//! Losses, one a file; each is the mean over samples unless stated otherwise.
+//! Losses, one per file; each is the mean over samples unless stated otherwise.
 
 mod absolute;
 mod asymmetric;

@@ -6,7 +6,7 @@ use crate::loss::binary_cross_entropy;
 
 /// The mean binary cross-entropy of the questions "is the class above `k`?"; of shape `[1]`.
 ///
-/// A class that is missed by two steps answers two questions wrong, by one step one.
+/// An error of two classes answers two questions wrong, an error of one class one.
 ///
 /// # Shapes
 /// - `logits`: `[batch, classes − 1]`, one for each question

@@ -18,10 +18,10 @@ const K2: f64 = 0.03;
 /// The window is a Gaussian of standard deviation 1.5, 11 wide along each axis, at the positions
 /// where it fits, with population statistics, K₁ = 0.01 and K₂ = 0.03. These are the numbers of
 /// scikit-image's `structural_similarity(gaussian_weights=True, sigma=1.5,
-/// use_sample_covariance=False, data_range=…)` for each channel of each sample, in 2D and 3D.
-/// Along an axis shorter than 11 the window is the largest odd number of taps that fits, the
-/// Gaussian cut there and scaled to a sum of 1; scikit-image refuses such images.
-/// It is computed in at least f32 and returned in the dtype of the predictions.
+/// use_sample_covariance=False, data_range=…)` for each channel of each sample, in 2D and 3D. Along
+/// an axis shorter than 11 the window is the largest odd number of taps that fits, with the
+/// truncated Gaussian scaled to a sum of 1; scikit-image refuses such images. It is computed in at
+/// least f32 and returned in the dtype of the predictions.
 ///
 /// `data_range` is the difference between the largest and the smallest possible value: 255 for
 /// bytes, 1 for images in `[0, 1]`.
@@ -72,7 +72,7 @@ pub(crate) fn structural_similarity<const D: usize>(
     let targets = targets.cast(predictions.dtype());
     let (planes, sides) = (dims[0] * dims[1], &dims[2..]);
     let size = [planes, sides.iter().product::<usize>()];
-    // Variances do not depend on where 0 is; around the mean their two parts stay small.
+    // Variances are shift-invariant; subtracting the mean avoids cancellation.
     let centered = |image: Tensor<D>| {
         let image: Tensor<2> = image.reshape(size);
         let center = image.clone().detach().mean_dim(1);

@@ -22,8 +22,8 @@ const SMOOTH: f64 = 1e-5;
 /// - `labels`: `[batch, positions]`, each below the number of channels; 0 or 1 with sigmoid
 ///
 /// # Panics
-/// If the shapes do not belong together, the channels are not those of the activation, or `alpha`
-/// or `beta` is not a finite number of at least 0.
+/// If the shapes do not match, the channels are not those of the activation, or `alpha` or `beta`
+/// is not a finite number of at least 0.
 ///
 /// # Source
 /// Salehi, Erdogmus and Gholipour 2017, arXiv:1706.05721, equation 3.

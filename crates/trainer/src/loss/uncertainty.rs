@@ -1,18 +1,18 @@
-//! Several losses weighed by learned uncertainties.
+//! Several losses weighted by learned uncertainties.
 
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
 
-/// `sᵢ` stays this close to 0: a loss that goes to 0 would carry its weight to infinity and the sum
-/// to minus infinity.
+/// The bound of `|sᵢ|`: otherwise a loss that goes to 0 would drive its weight to infinity and the
+/// sum to minus infinity.
 const REACH: f64 = 4.0;
 
 /// Learned weights of several losses: `Σ ½·exp(−sᵢ)·Lᵢ + ½·sᵢ`, with `sᵢ = ln σᵢ²`.
 ///
-/// The weights are parameters: put the module beside the model, so that the optimizer moves them.
-/// For constant losses the sum is smallest at `sᵢ = ln Lᵢ`, where every term weighs the same.
-/// The parameters are `pᵢ` with `sᵢ = 4·tanh(pᵢ/4)`: a weight is below `½·e⁴ ≈ 27` and above
-/// `½·e⁻⁴ ≈ 0.009`, and every parameter has a gradient wherever it is.
+/// The weights are parameters: put the module next to the model, so that the optimizer updates
+/// them. For constant losses the sum is smallest at `sᵢ = ln Lᵢ`, where every term weighs the same.
+/// The parameters are `pᵢ` with `sᵢ = 4·tanh(pᵢ/4)`: a weight is below `½·e⁴ ≈ 27` and above `½·e⁻⁴
+/// ≈ 0.009`, and every parameter always has a gradient.
 ///
 /// # Source
 /// Kendall, Gal and Cipolla 2018, arXiv:1705.07115, equation 7, in the logarithm as the paper
@@ -23,13 +23,13 @@ pub struct UncertaintyWeights {
 }
 
 impl UncertaintyWeights {
-    /// Equal weights for so many losses.
+    /// Equal weights for `losses` losses.
     #[must_use]
     pub fn new(losses: usize, device: &Device) -> Self {
         Self { log_variances: Param::from_tensor(Tensor::zeros([losses], device)) }
     }
 
-    /// The weighed sum, of shape `[1]`.
+    /// The weighted sum, of shape `[1]`.
     ///
     /// # Shapes
     /// - `losses`: as many as given to [`new`](Self::new), each `[1]`
@@ -41,7 +41,7 @@ impl UncertaintyWeights {
         Self::weighed(self.log_variances(), losses)
     }
 
-    /// The weighed sum where the losses are computed apart from the module, of shape `[1]`:
+    /// The weighted sum if the losses are computed apart from the module, of shape `[1]`:
     /// `log_variances` are those of [`log_variances`](Self::log_variances).
     ///
     /// # Panics

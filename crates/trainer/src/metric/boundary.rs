@@ -1,4 +1,4 @@
-//! How far the boundary of a predicted mask is from that of the true one.
+//! Distances between the boundaries of a predicted and a true mask.
 
 use super::distance_transform::squared_distances;
 
@@ -8,8 +8,8 @@ pub struct BoundaryDistances {
     /// The Hausdorff distance: the largest distance from a point of one boundary to the other
     /// boundary.
     pub hausdorff: f64,
-    /// The same with the 95th percentile of each boundary's distances, interpolated linearly, in
-    /// place of the largest: a few wrong points do not decide it.
+    /// The same with the 95th percentile of each boundary's distances, interpolated linearly,
+    /// instead of the largest: it is robust to a few wrong points.
     pub hausdorff_95: f64,
     /// The mean distance of the points of both boundaries together to the other boundary.
     pub mean_surface: f64,
@@ -19,7 +19,7 @@ pub struct BoundaryDistances {
 /// empty.
 ///
 /// The boundary of a mask is its points with a neighbor along an axis that is not in it; points
-/// outside of the picture are not. These are the numbers of MONAI's `compute_hausdorff_distance`,
+/// outside the picture do not count. These are the numbers of MONAI's `compute_hausdorff_distance`,
 /// without a percentile and with `percentile=95`, and `compute_average_surface_distance` with
 /// `symmetric=True`. Distances are exact, in f64.
 ///

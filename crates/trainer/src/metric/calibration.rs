@@ -1,10 +1,10 @@
-//! The calibration error: whether predictions of a confidence are right as often as it says.
+//! The calibration error: whether predictions are correct as often as their confidence says.
 
 use serde::{Deserialize, Serialize};
 
 use super::sum::Sum;
 
-/// Intervals of the confidence, as in the source.
+/// The number of confidence intervals, as in the paper.
 const BINS: usize = 15;
 
 /// Confidence and correctness of samples, in 15 intervals of the confidence.
@@ -24,7 +24,7 @@ struct Bin {
 }
 
 impl Calibration {
-    /// Adds a sample by the probability of its predicted class, and whether that is right.
+    /// Adds a sample with the probability of its predicted class, and whether that is correct.
     pub fn add(&mut self, confidence: f64, is_correct: bool) {
         // The interval (k/15, (k + 1)/15].
         let at = (confidence * BINS as f64).ceil() as usize;
@@ -34,7 +34,7 @@ impl Calibration {
         bin.confidence.add(confidence);
     }
 
-    /// Adds the samples of another part of the set.
+    /// Adds the samples of another part of the data set.
     pub fn merge(&mut self, other: &Self) {
         for (own, other) in self.bins.iter_mut().zip(&other.bins) {
             own.samples += other.samples;

@@ -16,14 +16,14 @@ pub struct ClassCounts {
 }
 
 impl ClassCounts {
-    /// The metric that [`accuracy`](Self::accuracy) is.
+    /// The specification of [`accuracy`](Self::accuracy).
     #[must_use]
     pub fn spec() -> MetricSpec {
         MetricSpec::new("accuracy", Unit::Share, Direction::HigherIsBetter)
     }
 
-    /// The number that [`Score::add`] takes of a batch: how many logits are largest at their
-    /// class, `[1]`.
+    /// The number that [`Score::add`] takes for a batch: how many samples have their largest logit
+    /// at their class, `[1]`.
     ///
     /// It is a float: batches stay far below 2²⁴ samples, up to which f32 counts exactly.
     ///

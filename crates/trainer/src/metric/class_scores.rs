@@ -14,12 +14,12 @@ use super::sum::Sum;
 /// The metrics of predicted classes: accuracy, balanced accuracy, macro and weighted F1, AUC,
 /// average precision, log loss and calibration error.
 ///
-/// AUC and average precision are those of class 1 where there are two classes, and the mean over
-/// classes of each against the rest where there are more; the scores of all samples are kept.
+/// AUC and average precision are those of class 1 for two classes, and the one-versus-rest mean
+/// over classes for more; the scores of all samples are kept.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ClassScores {
     confusion: Confusion,
-    /// Of each class against the rest; of two classes that of class 1 alone.
+    /// One versus rest for each class; for two classes only that of class 1.
     rankings: Vec<Ranking>,
     calibration: Calibration,
     log_loss: Sum,
@@ -44,7 +44,7 @@ impl ClassScores {
         ]
     }
 
-    /// The numbers that [`Score::add`] takes of a batch: all probabilities, then all classes.
+    /// The numbers that [`Score::add`] takes for a batch: all probabilities, then all classes.
     ///
     /// # Shapes
     /// - `logits`: `[batch, classes]`
@@ -57,7 +57,7 @@ impl ClassScores {
         Tensor::cat(vec![probabilities, classes], 0)
     }
 
-    /// The value of each of [`specs`](Self::specs); `None` where it is not defined.
+    /// The value of each of [`specs`](Self::specs); `None` if it is not defined.
     #[must_use]
     pub fn values(&self) -> Vec<Option<f64>> {
         let log_loss = (self.samples > 0).then(|| self.log_loss.value() / self.samples as f64);
@@ -73,7 +73,7 @@ impl ClassScores {
         ]
     }
 
-    /// How often each class is predicted for each.
+    /// The confusion matrix.
     #[must_use]
     pub const fn confusion(&self) -> &Confusion {
         &self.confusion
@@ -85,7 +85,7 @@ impl ClassScores {
         });
         self.confusion.add(class, predicted);
         self.calibration.add(probabilities[predicted], predicted == class);
-        // As scikit-learn clips probabilities of f32.
+        // As scikit-learn clips f32 probabilities.
         let probability = probabilities.get(class).copied().unwrap_or(0.0);
         self.log_loss.add(-probability.max(f32::EPSILON.into()).ln());
         let is_binary = probabilities.len() == 2;
@@ -97,7 +97,7 @@ impl ClassScores {
         self.samples += 1;
     }
 
-    /// The mean over rankings; `None` where one is not defined.
+    /// The mean over rankings; `None` if one is not defined.
     fn mean(&self, metric: impl Fn(&Ranking) -> Option<f64>) -> Option<f64> {
         let each: Vec<f64> = self.rankings.iter().map(metric).collect::<Option<_>>()?;
         (!each.is_empty()).then(|| each.iter().sum::<f64>() / each.len() as f64)

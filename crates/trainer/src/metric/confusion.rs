@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 #[serde(try_from = "Stored")]
 pub struct Confusion {
     classes: usize,
-    /// Row by row: the samples of a class, by what is predicted for them.
+    /// Row by row: the samples of a class, by predicted class.
     counts: Vec<u64>,
 }
 
-/// A matrix as it is stored, which may have been edited.
+/// The stored form of a matrix, which may have been edited.
 #[derive(Deserialize)]
 #[serde(rename = "Confusion")]
 struct Stored {
@@ -37,7 +37,7 @@ impl Confusion {
         self.counts[truth * self.classes + predicted] += 1;
     }
 
-    /// Adds the counts of another part of the set.
+    /// Adds the counts of another part of the data set.
     pub fn merge(&mut self, other: &Self) {
         self.grow(other.classes);
         for truth in 0..other.classes {
@@ -47,7 +47,7 @@ impl Confusion {
         }
     }
 
-    /// How many samples of a class another one is predicted for.
+    /// The number of samples of a class that are predicted as another.
     #[must_use]
     pub fn count(&self, truth: usize, predicted: usize) -> u64 {
         let is_there = truth < self.classes && predicted < self.classes;
@@ -92,7 +92,7 @@ impl Confusion {
         })
     }
 
-    /// How many samples have a class.
+    /// The number of samples of a class.
     fn support(&self, class: usize) -> u64 {
         (0..self.classes).map(|predicted| self.count(class, predicted)).sum()
     }
@@ -113,7 +113,7 @@ fn ratio(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// The mean of values with weights; `None` without any.
+/// The weighted mean of values; `None` without any.
 fn mean(weighted: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
     let (sum, weights) = weighted.fold((0.0, 0.0), |(sum, weights), (value, weight)| {
         (sum + value * weight, weights + weight)

@@ -1,4 +1,4 @@
-//! How far predicted numbers are from the true ones.
+//! Deviations of predicted numbers from the true ones.
 
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::score::Score;
 use super::sum::Sum;
 
-/// How far predicted numbers are from the true ones, output by output.
+/// Deviations of predicted numbers from the true ones, per output.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Deviations {
     outputs: Vec<Deviation>,
@@ -15,8 +15,8 @@ pub struct Deviations {
 /// One output's sums, in f64.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 struct Deviation {
-    /// The first value, which the others are measured from: sums of squares of what is far from 0
-    /// lose the digits that separate the values.
+    /// The first value, which is subtracted from the others to avoid cancellation in the sums of
+    /// squares.
     first: Option<Sum>,
     count: u64,
     sum: Sum,
@@ -26,7 +26,7 @@ struct Deviation {
 }
 
 impl Deviations {
-    /// The numbers that [`Score::add`] takes of a batch: all predictions, then all values.
+    /// The numbers that [`Score::add`] takes for a batch: all predictions, then all values.
     ///
     /// # Shapes
     /// - `predictions` and `values`: `[batch, outputs]`
@@ -42,7 +42,7 @@ impl Deviations {
     }
 
     /// The share of the values' variance that the predictions explain, the mean over outputs, at
-    /// most 1; `None` where the values of an output do not differ.
+    /// most 1; `None` if the values of an output are all equal.
     #[must_use]
     pub fn r_squared(&self) -> Option<f64> {
         let each: Option<Vec<f64>> = self.outputs.iter().map(Deviation::r_squared).collect();
@@ -110,7 +110,7 @@ impl Deviation {
         self.absolute.add(other.absolute.value());
     }
 
-    /// `None` where the values do not differ.
+    /// `None` if the values are all equal.
     fn r_squared(&self) -> Option<f64> {
         let sum = self.sum.value();
         let total = self.squares.value() - sum * sum / self.count as f64;

@@ -1,7 +1,7 @@
 //! The distance of each point of a grid to the nearest of a set.
 
-/// The squared Euclidean distance of each point to the nearest that is set, in the square of the
-/// spacing's unit; infinite where none is.
+/// The squared Euclidean distance of each point to the nearest point in the set, in the square of
+/// the spacing's unit; infinite if the set is empty.
 ///
 /// `sides` and `spacing` have one entry for each axis; the last axis is contiguous in `set`.
 ///
@@ -27,7 +27,7 @@ pub(super) fn squared_distances(set: &[bool], sides: &[usize], spacing: &[f64]) 
 /// The distance transform of one line: the lower envelope of a parabola at each of its points.
 struct Line {
     heights: Vec<f64>,
-    /// The parabolas of the envelope: where the vertex is, and from where on it is the lowest.
+    /// The parabolas of the envelope: the vertex, and where it becomes the lowest.
     envelope: Vec<(usize, f64)>,
 }
 

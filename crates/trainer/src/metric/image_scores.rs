@@ -1,4 +1,4 @@
-//! How close predicted images are to the true ones.
+//! Similarity of predicted images to the true ones.
 
 use burn::tensor::{Tensor, TensorData};
 use serde::{Deserialize, Serialize};
@@ -43,7 +43,7 @@ struct Channel {
 }
 
 impl ImageScores {
-    /// The numbers that [`Score::add`] takes of a batch: the sums of each channel of each sample,
+    /// The numbers that [`Score::add`] takes for a batch: the sums of each channel of each sample,
     /// about the channel's own means, and the structural similarity of each sample.
     ///
     /// Sums are in at least f32. `data_range` is the difference between the largest and the
@@ -68,7 +68,7 @@ impl ImageScores {
         Self::numbers(predictions, targets, data_range, Some(similarity))
     }
 
-    /// The same without the structural similarity, which costs more than all others.
+    /// The same without the structural similarity, which is more expensive than all others.
     ///
     /// # Shapes
     /// - returns: `[5 + 9 · batch · channels]`
@@ -105,7 +105,7 @@ impl ImageScores {
         let columns = [
             mean_p,
             mean_t,
-            // Not 0, but what rounding left of it in the means.
+            // Not exactly 0, because the means are rounded.
             sums(p.clone()),
             sums(t.clone()),
             sums(p.clone().powi_scalar(2)),
@@ -126,29 +126,29 @@ impl ImageScores {
     }
 
     /// Pearson's correlation of predictions and targets, the mean over channels, each over all its
-    /// values; `None` before the first sample, and where the predictions or the targets of a
-    /// channel do not differ.
+    /// values; `None` before the first sample, and if the predictions or the targets of a channel
+    /// are all equal.
     #[must_use]
     pub fn pearson(&self) -> Option<f64> {
         self.mean(|channel| channel.moments.correlation())
     }
 
-    /// Pearson's correlation of a channel, over all its values; `None` where its predictions or its
-    /// targets do not differ, or there is no such channel.
+    /// Pearson's correlation of a channel, over all its values; `None` if its predictions or its
+    /// targets are all equal, or there is no such channel.
     #[must_use]
     pub fn pearson_of(&self, channel: usize) -> Option<f64> {
         self.channels.get(channel)?.moments.correlation()
     }
 
     /// The share of the targets' variance that the predictions explain, at most 1, the mean over
-    /// channels; `None` before the first sample, and where the targets of a channel do not differ.
+    /// channels; `None` before the first sample, and if the targets of a channel are all equal.
     #[must_use]
     pub fn r_squared(&self) -> Option<f64> {
         self.mean(|channel| Some(1.0 - channel.squares.value() / channel.moments.spread()?))
     }
 
     /// The peak signal-to-noise ratio in dB, `10·log₁₀(range²/MSE)` with the mean squared error
-    /// over all values; `None` before the first sample, and where no value is wrong, for which it
+    /// over all values; `None` before the first sample, and if all values are exact, for which it
     /// would be infinite.
     #[must_use]
     pub fn psnr(&self) -> Option<f64> {
@@ -157,7 +157,7 @@ impl ImageScores {
     }
 
     /// The structural similarity, `1 −` [`ssim_loss`](crate::ssim_loss), the mean over samples;
-    /// `None` before the first one that it was measured of.
+    /// `None` before the first measured one.
     #[must_use]
     pub fn ssim(&self) -> Option<f64> {
         (self.samples > 0).then(|| self.similarity.value() / self.samples as f64)
@@ -177,7 +177,7 @@ impl ImageScores {
         (count > 0).then_some(count as f64)
     }
 
-    /// The mean over channels; `None` where one is not defined.
+    /// The mean over channels; `None` if one is not defined.
     fn mean(&self, metric: impl Fn(&Channel) -> Option<f64>) -> Option<f64> {
         let each: Vec<f64> = self.channels.iter().map(metric).collect::<Option<_>>()?;
         (!each.is_empty()).then(|| each.iter().sum::<f64>() / each.len() as f64)

@@ -14,7 +14,7 @@ use super::score::Score;
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct LabelScores {
     rankings: Vec<Ranking>,
-    /// Of each label, with the thresholds that [`measure`](Self::measure) was given.
+    /// For each label, with the thresholds given to [`measure`](Self::measure).
     confusions: Vec<Confusion>,
 }
 
@@ -31,8 +31,8 @@ impl LabelScores {
         ]
     }
 
-    /// The numbers that [`Score::add`] takes of a batch: for each sample and label the probability,
-    /// whether it is at least the label's threshold, and the truth.
+    /// The numbers that [`Score::add`] takes for a batch: for each sample and label the
+    /// probability, whether it is at least the label's threshold, and the truth.
     ///
     /// # Shapes
     /// - `logits` and `targets`: `[batch, labels]`, targets 0 or 1
@@ -40,7 +40,7 @@ impl LabelScores {
     /// - returns: `[3 · batch · labels]`
     ///
     /// # Panics
-    /// If the shapes do not belong together.
+    /// If the shapes do not match.
     #[must_use]
     pub fn measure(logits: &Tensor<2>, targets: &Tensor<2>, thresholds: &[f32]) -> Tensor<1> {
         assert_eq!(logits.dims(), targets.dims(), "logits and targets have one shape");
@@ -56,21 +56,21 @@ impl LabelScores {
         Tensor::cat(parts.into(), 0)
     }
 
-    /// The value of each of [`specs`](Self::specs); `None` where it is not defined.
+    /// The value of each of [`specs`](Self::specs); `None` if it is not defined.
     #[must_use]
     pub fn values(&self) -> Vec<Option<f64>> {
         let wrong = mean(self.confusions.iter().map(Confusion::accuracy)).map(|right| 1.0 - right);
         vec![
             wrong,
-            // scikit-learn's F1 of a label that is neither there nor predicted is 0.
+            // scikit-learn's F1 of a label that is neither present nor predicted is 0.
             mean(self.confusions.iter().map(|own| Some(positive_f1(own)))),
             mean(self.rankings.iter().map(Ranking::auc)),
             mean(self.rankings.iter().map(Ranking::average_precision)),
         ]
     }
 
-    /// For each label the threshold of the highest F1 on the samples seen; `None` for a label that
-    /// none of them has.
+    /// For each label the threshold with the highest F1 on the samples so far; `None` for a label
+    /// that none of them has.
     #[must_use]
     pub fn best_thresholds(&self) -> Vec<Option<f32>> {
         self.rankings.iter().map(Ranking::best_threshold).collect()
@@ -112,14 +112,14 @@ impl LabelScores {
     }
 }
 
-/// The F1 of the label; 0 where no sample has it and it is predicted for none.
+/// The F1 of the label; 0 if no sample has it and it is never predicted.
 fn positive_f1(confusion: &Confusion) -> f64 {
     let hits = confusion.count(1, 1);
     let either = 2 * hits + confusion.count(0, 1) + confusion.count(1, 0);
     if either == 0 { 0.0 } else { 2.0 * hits as f64 / either as f64 }
 }
 
-/// The mean; `None` where one is not defined.
+/// The mean; `None` if one is not defined.
 fn mean(each: impl Iterator<Item = Option<f64>>) -> Option<f64> {
     let each: Vec<f64> = each.collect::<Option<_>>()?;
     (!each.is_empty()).then(|| each.iter().sum::<f64>() / each.len() as f64)

@@ -14,7 +14,7 @@ pub struct LossSums {
 }
 
 impl LossSums {
-    /// Adds a batch of so many samples by its mean loss and the means of its parts.
+    /// Adds a batch of `samples` samples with its mean loss and the means of its parts.
     pub fn add(&mut self, loss: f64, parts: &[f64], samples: usize) {
         self.losses.resize(1 + parts.len(), Sum::default());
         let means = std::iter::once(&loss).chain(parts);
@@ -26,8 +26,8 @@ impl LossSums {
 
     /// The mean loss over all samples, then that of each part; none before the first batch.
     ///
-    /// Of one batch these are its own numbers to the bit, where they were f32: f64 has room for
-    /// their product with the number of samples.
+    /// For one batch these are exactly its own f32 numbers: f64 represents their product with the
+    /// number of samples.
     pub fn means(&self) -> impl Iterator<Item = f64> {
         self.losses.iter().map(|sum| sum.value() / self.samples.max(1) as f64)
     }

@@ -1,4 +1,4 @@
-//! How well masks are predicted: the overlap of each class.
+//! Overlap of predicted and true masks, per class.
 
 use burn::tensor::{FloatDType, Int, Tensor};
 use serde::{Deserialize, Serialize};
@@ -22,14 +22,14 @@ pub struct MaskScores {
 /// The positions of a class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 struct Overlap {
-    /// Where it is both predicted and true.
+    /// Positions where it is both predicted and true.
     both: u64,
     predicted: u64,
     truth: u64,
 }
 
 impl MaskScores {
-    /// The numbers that [`Score::add`] takes of a batch: for each class how many positions are
+    /// The numbers that [`Score::add`] takes for a batch: for each class how many positions are
     /// predicted and true, predicted, and true, each as two numbers.
     ///
     /// With softmax the channel of the largest logit is predicted, with sigmoid class 1 where the
@@ -42,7 +42,7 @@ impl MaskScores {
     /// - returns: `[6 · classes]`
     ///
     /// # Panics
-    /// If the shapes do not belong together, or the channels are not those of the activation.
+    /// If the shapes do not match, or the channels are not those of the activation.
     #[must_use]
     pub fn measure(
         logits: &Tensor<3>,
@@ -75,28 +75,28 @@ impl MaskScores {
         self.classes.len()
     }
 
-    /// `2·both / (predicted + true)` of a class; `None` where it is neither predicted nor true.
+    /// `2·both / (predicted + true)` of a class; `None` if it is neither predicted nor true.
     #[must_use]
     pub fn dice(&self, class: usize) -> Option<f64> {
         self.classes.get(class)?.dice()
     }
 
-    /// Intersection over union, `both / (predicted + true − both)`, of a class; `None` where it is
+    /// Intersection over union, `both / (predicted + true − both)`, of a class; `None` if it is
     /// neither predicted nor true.
     #[must_use]
     pub fn iou(&self, class: usize) -> Option<f64> {
         self.classes.get(class)?.iou()
     }
 
-    /// The mean [`dice`](Self::dice) of the classes but the background, of those that are predicted
-    /// or true anywhere; `None` without any.
+    /// The mean [`dice`](Self::dice) of the classes except the background, of those that are
+    /// predicted or true anywhere; `None` without any.
     #[must_use]
     pub fn mean_dice(&self) -> Option<f64> {
         self.mean(Overlap::dice)
     }
 
-    /// The mean [`iou`](Self::iou) of the classes but the background, of those that are predicted
-    /// or true anywhere; `None` without any.
+    /// The mean [`iou`](Self::iou) of the classes except the background, of those that are
+    /// predicted or true anywhere; `None` without any.
     #[must_use]
     pub fn mean_iou(&self) -> Option<f64> {
         self.mean(Overlap::iou)

@@ -1,4 +1,4 @@
-//! Metrics: named numbers, and the scores that they are computed from.
+//! Metrics, and the scores from which they are computed.
 
 mod boundary;
 mod calibration;

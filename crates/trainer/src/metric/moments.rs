@@ -1,4 +1,4 @@
-//! Sums over pairs of numbers that correlation and explained variance are computed from.
+//! Moments of pairs of numbers, for correlation and explained variance.
 
 use serde::{Deserialize, Serialize};
 
@@ -47,13 +47,13 @@ impl Moments {
         self.means[1].add(t * theirs / all);
     }
 
-    /// Pearson's correlation; `None` where the predictions or the targets do not differ.
+    /// Pearson's correlation; `None` if the predictions or the targets are all equal.
     pub(super) fn correlation(&self) -> Option<f64> {
         let [pp, tt, pt] = self.about_means.map(Sum::value);
         (pp > 0.0 && tt > 0.0).then(|| pt / (pp.sqrt() * tt.sqrt()))
     }
 
-    /// The targets' sum of squares about their mean; `None` where they do not differ.
+    /// The targets' sum of squares about their mean; `None` if they are all equal.
     pub(super) fn spread(&self) -> Option<f64> {
         let spread = self.about_means[1].value();
         (spread > 0.0).then_some(spread)

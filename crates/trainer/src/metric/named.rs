@@ -14,7 +14,7 @@ pub struct MetricSpec {
     pub unit: Unit,
     /// Whether more is better.
     pub direction: Direction,
-    /// What it is called where there is room, where that is more than its name.
+    /// A longer name for display, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub long_name: Option<Cow<'static, str>>,
 }
@@ -26,13 +26,13 @@ impl MetricSpec {
         Self { name: name.into(), unit, direction, long_name: None }
     }
 
-    /// Sets what it is called where there is room.
+    /// Sets a longer name for display.
     #[must_use]
     pub fn with_long_name(self, long_name: impl Into<Cow<'static, str>>) -> Self {
         Self { long_name: Some(long_name.into()), ..self }
     }
 
-    /// What a plot of it is called: its long name, else its name with spaces, as a title.
+    /// The title of a plot: the longer name, or its name with spaces.
     #[must_use]
     pub fn title(&self) -> String {
         let name = self
@@ -51,13 +51,13 @@ impl MetricSpec {
 pub enum Unit {
     /// A number without a unit.
     None,
-    /// A share from 0 to 1, shown in per cent.
+    /// A fraction from 0 to 1, shown in per cent.
     Share,
     /// The named unit.
     Of(Cow<'static, str>),
 }
 
-/// Whether more of a metric is better.
+/// Whether higher values of a metric are better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
@@ -68,7 +68,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// By how much `new` is better than `old`, in the metric's own unit; negative if it is worse.
+    /// The improvement from `old` to `new`, in the metric's own unit; negative if it is worse.
     #[must_use]
     pub fn gain(self, new: f64, old: f64) -> f64 {
         match self {
@@ -84,11 +84,11 @@ pub struct Metric {
     /// What was measured.
     #[serde(flatten)]
     pub spec: MetricSpec,
-    /// The number; `None` where it is not defined, such as the share of no samples.
+    /// The value; `None` if it is not defined, such as a fraction of no samples.
     pub value: Option<f64>,
 }
 
-/// What was measured on a set of samples.
+/// The metrics of a set of samples.
 ///
 /// It serializes as one object: each metric's name with its value, and the number of `samples`.
 #[derive(Debug, Clone, PartialEq)]
@@ -100,7 +100,7 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
-    /// The value of a metric; `None` where there is no such metric or it is not defined.
+    /// The value of a metric; `None` if there is no such metric or it is not defined.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<f64> {
         self.metrics.iter().find(|metric| metric.spec.name == name)?.value
@@ -130,14 +130,14 @@ pub(crate) fn as_map<S: Serializer>(metrics: &[Metric], serializer: S) -> Result
     serializer.collect_map(pairs)
 }
 
-/// An evaluation in a checkpoint, which reads it back.
+/// The form of an evaluation in a checkpoint.
 pub(crate) mod stored {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     use super::{Evaluation, Metric, MetricSpec};
     use crate::bits::Bits;
 
-    /// Numbers are written as their bits: readers of JSON may round a decimal.
+    /// Numbers are stored as bits, because JSON readers may round decimals.
     #[derive(Serialize, Deserialize)]
     struct Stored {
         metrics: Vec<(MetricSpec, Option<Bits>)>,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The scores of the samples that have a label, and of those that have not.
+/// The scores of the samples with and without a label.
 ///
 /// All of them are kept, four bytes each, so that the numbers are exact.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -11,7 +11,7 @@ pub struct Ranking {
     negatives: Scores,
 }
 
-/// Numbers that serialize as their bits: readers of JSON may round a decimal.
+/// Numbers that serialize as bits, because JSON readers may round decimals.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct Scores(Vec<f32>);
 
@@ -29,12 +29,12 @@ impl<'de> Deserialize<'de> for Scores {
 }
 
 impl Ranking {
-    /// Adds a sample by its score and whether it has the label. NaN ranks above all numbers.
+    /// Adds a sample with its score and whether it has the label. NaN ranks above all numbers.
     pub fn add(&mut self, score: f32, has_label: bool) {
         if has_label { &mut self.positives } else { &mut self.negatives }.0.push(score);
     }
 
-    /// Adds the samples of another part of the set.
+    /// Adds the samples of another part of the data set.
     pub fn merge(&mut self, other: &Self) {
         self.positives.0.extend_from_slice(&other.positives.0);
         self.negatives.0.extend_from_slice(&other.negatives.0);
@@ -73,8 +73,8 @@ impl Ranking {
         Some(sum)
     }
 
-    /// The least score for which the label is predicted, so that F1 is highest; the
-    /// highest such threshold, and `None` unless there are samples with the label.
+    /// The threshold with the highest F1, at or above which the label is predicted; the highest
+    /// such threshold, and `None` unless there are samples with the label.
     #[must_use]
     pub fn best_threshold(&self) -> Option<f32> {
         let positives = self.positives.0.len() as u64;

@@ -19,14 +19,14 @@ pub struct SamplesF1 {
 }
 
 impl SamplesF1 {
-    /// The metric that [`value`](Self::value) is.
+    /// The specification of [`value`](Self::value).
     #[must_use]
     pub fn spec() -> MetricSpec {
         MetricSpec::new("samples-f1", Unit::Share, Direction::HigherIsBetter)
     }
 
-    /// The numbers that [`Score::add`] takes of a batch: `|P ∩ T|` of all samples, then
-    /// `|P| + |T|`; a label is predicted where its score is at least `threshold`.
+    /// The numbers that [`Score::add`] takes for a batch: `|P ∩ T|` of all samples, then `|P| +
+    /// |T|`; a label is predicted if its score is at least `threshold`.
     ///
     /// # Shapes
     /// - `scores` and `targets`: `[batch, labels]`, targets 0 or 1

@@ -1,19 +1,19 @@
-//! What the metrics of a task are computed from.
+//! The trait of a task's score.
 
 use std::fmt::Debug;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// What the metrics of a task are computed from: numbers added over batches.
+/// A task's score, from which its metrics are computed: numbers added over batches.
 ///
 /// A score in the middle of an epoch is part of a checkpoint, so it serializes; use
-/// [`Sum`](crate::Sum) for an f64, which has to be restored to the bit. An integer is a count: a
-/// checkpoint with one above 2⁵³ or below 0 is refused. Scores of parts of a set merge into that of
-/// the whole.
+/// [`Sum`](crate::Sum) for an f64, so that it is restored bit for bit. An integer is a count: a
+/// checkpoint with one above 2⁵³ or below 0 is refused. Scores of parts of a data set can be
+/// merged.
 pub trait Score: Clone + Debug + Default + PartialEq + Serialize + DeserializeOwned {
-    /// Adds the numbers that [`Task::measure`](crate::Task::measure) returned for a batch of so
-    /// many samples.
+    /// Adds the numbers that [`Task::measure`](crate::Task::measure) returned for a batch of
+    /// `samples` samples.
     fn add(&mut self, numbers: &[f64], samples: usize);
 
     /// Adds the samples of another score.

@@ -1,10 +1,11 @@
-//! A sum in f64 that a checkpoint restores to the bit.
+//! A sum in f64 that a checkpoint restores bit for bit.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::bits::Bits;
 
-/// A sum in f64 that serializes as its bits, in hexadecimal digits: readers of JSON may round a decimal.
+/// A sum in f64 that serializes as its bits, in hexadecimal digits, because JSON readers may round
+/// decimals.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Sum(f64);
 

@@ -1,4 +1,4 @@
-//! Activations: what follows a convolution or a normalization, and as passes of their own.
+//! Activations: fused into a convolution or a normalization, or as separate passes.
 
 use updraft_simd::{Cut, Isa, Pieces, over, threads};
 

@@ -6,7 +6,7 @@ use super::plane;
 use crate::kernels::geometry::GeometryError;
 use crate::kernels::scratch::Scratch;
 
-/// What becomes of a window.
+/// The kind of pooling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Pooling {
@@ -25,12 +25,12 @@ pub struct PoolShape {
     pub input: [usize; 2],
     /// Height and width of a window.
     pub kernel: [usize; 2],
-    /// Rows and columns from one window to the next.
+    /// The stride along height and width.
     pub stride: [usize; 2],
     /// Rows above and below and columns left and right that count to no maximum and add nothing
     /// to a sum.
     pub padding: [usize; 2],
-    /// Rows and columns from one number of a window to the next.
+    /// The dilation along height and width.
     pub dilation: [usize; 2],
 }
 
@@ -54,7 +54,7 @@ pub struct PoolGeometry {
     windows: [Vec<Window>; 2],
 }
 
-/// By what an average divides where a window reaches into the padding.
+/// The divisor of an average where a window reaches into the padding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 #[non_exhaustive]
 pub enum Divisor {

@@ -16,11 +16,11 @@ pub struct Pool3dShape {
     pub input: [usize; 3],
     /// Size of a window.
     pub kernel: [usize; 3],
-    /// From one window to the next.
+    /// The stride.
     pub stride: [usize; 3],
     /// Before and behind the input: counts to no maximum and adds nothing to a sum.
     pub padding: [usize; 3],
-    /// From one number of a window to the next.
+    /// The dilation.
     pub dilation: [usize; 3],
 }
 

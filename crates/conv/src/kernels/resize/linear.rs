@@ -10,7 +10,7 @@ use updraft_simd::{Cut, Isa, Pieces, Vectors, dispatch, over, threads};
 use crate::kernels::geometry::GeometryError;
 use crate::kernels::scratch::{CACHE_LINE, Scratch};
 
-/// Which places of input and output lie upon each other.
+/// The alignment of input and output positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Alignment {
     /// The outer edges of the outer voxels; places beyond the first and the last voxel have its value.

@@ -3,24 +3,24 @@
 use crate::kernels::geometry::GeometryError;
 use crate::kernels::strategy::{Algorithm, Pass};
 
-/// What a convolution of volumes is asked to be; axes are depth, height and width.
+/// The shape of a convolution of volumes; axes are depth, height and width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Conv3dShape {
     /// Samples; there may be none.
     pub batch: usize,
     /// Input and output channels.
     pub channels: [usize; 2],
-    /// Groups of channels that do not see each other.
+    /// The number of groups.
     pub groups: usize,
     /// Size of the input.
     pub input: [usize; 3],
     /// Size of the kernel.
     pub kernel: [usize; 3],
-    /// From one window to the next.
+    /// The stride.
     pub stride: [usize; 3],
     /// Zeros before and behind the input.
     pub padding: [usize; 3],
-    /// From one kernel entry to the next.
+    /// The dilation.
     pub dilation: [usize; 3],
 }
 

@@ -1,4 +1,4 @@
-//! Which algorithm computes a pass of a convolution of volumes, and why.
+//! The choice of the algorithm for a pass of a convolution of volumes, with the reason.
 
 use updraft_simd::Isa;
 
@@ -6,7 +6,7 @@ use super::geometry::{Conv3dGeometry, Conv3dShape};
 use super::plan::Plan;
 use crate::kernels::strategy::{Algorithm, Pass, Strategy};
 
-/// Which algorithm computes a pass of a convolution of volumes, and why.
+/// The choice of the algorithm for a pass of a convolution of volumes, with the reason.
 ///
 /// What [`Conv3dGeometry::with_algorithm`] asks for is taken in every pass that it can compute.
 #[must_use]

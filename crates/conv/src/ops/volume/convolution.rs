@@ -10,7 +10,7 @@ use crate::ops::path::LayerPath;
 /// Convolves volumes: a cross-correlation, as burn's and `PyTorch`'s `conv3d`.
 ///
 /// On flex it runs our kernels, in f32: bf16 and f16 are computed in f32 and rounded once. f64 and
-/// every other backend take burn's own operation, with the same result.
+/// every other backend use burn's own operation, with the same result.
 ///
 /// # Shapes
 /// - `x`: `[batch, in_channels, depth, height, width]`
@@ -20,8 +20,8 @@ use crate::ops::path::LayerPath;
 ///   `out = ⌊(in + 2·padding − dilation·(kernel − 1) − 1)/stride⌋ + 1`
 ///
 /// # Panics
-/// If the shapes do not fit each other, a stride or dilation is 0, padding differs between two
-/// sides, or the kernel is larger than the padded input.
+/// If the shapes do not match, a stride or dilation is 0, padding differs between two sides, or the
+/// kernel is larger than the padded input.
 pub fn conv3d(
     x: Tensor<5>,
     weight: Tensor<5>,

@@ -11,8 +11,8 @@ use crate::ops::plain;
 /// `activation((x − mean)/√(variance + ε)·γ + β)`. As many groups as channels make it instance
 /// normalization.
 ///
-/// On flex it runs our kernels, in one pass over memory where a group fits into a cache, in f32: bf16
-/// and f16 are computed in f32 and rounded once. f64 and every other backend take burn's own
+/// On flex it runs our kernels, in one pass over memory where a group fits into a cache, in f32:
+/// bf16 and f16 are computed in f32 and rounded once. f64 and every other backend use burn's own
 /// operations, with the same result.
 ///
 /// # Shapes
@@ -20,8 +20,7 @@ use crate::ops::plain;
 /// - `gamma`, `beta`: `[channels]`
 ///
 /// # Panics
-/// If the shapes do not fit each other, the groups do not divide the channels, or a channel has no
-/// numbers.
+/// If the shapes do not match, the groups do not divide the channels, or a channel has no numbers.
 ///
 /// # Source
 /// Wu and He 2018, arXiv:1803.08494; Ulyanov, Vedaldi, Lempitsky 2016, arXiv:1607.08022.

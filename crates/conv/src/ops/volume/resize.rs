@@ -9,7 +9,7 @@ use crate::ops::path::LayerPath;
 /// Interpolates volumes linearly on every axis, as `PyTorch`'s `interpolate` in mode `trilinear`.
 ///
 /// On flex it runs our kernels, in f32: bf16 and f16 are computed in f32 and rounded once. f64 and
-/// every other backend take burn's own operation on one and two axes, with the same result.
+/// every other backend use burn's own operation on one and two axes, with the same result.
 ///
 /// # Shapes
 /// - `x`: `[batch, channels, depth, height, width]`

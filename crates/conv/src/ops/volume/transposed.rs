@@ -9,7 +9,7 @@ use crate::ops::path::LayerPath;
 /// `conv_transpose3d`.
 ///
 /// On flex it runs our kernels, in f32: bf16 and f16 are computed in f32 and rounded once. f64, an
-/// output's padding that is not below the stride, and every other backend take burn's own operation,
+/// output's padding that is not below the stride, and every other backend use burn's own operation,
 /// with the same result.
 ///
 /// # Shapes
@@ -20,7 +20,7 @@ use crate::ops::path::LayerPath;
 ///   `out = (in − 1)·stride − 2·padding + dilation·(kernel − 1) + padding_out + 1`
 ///
 /// # Panics
-/// If the shapes do not fit each other, or there is no output.
+/// If the shapes do not match, or there is no output.
 pub fn conv_transpose3d(
     x: Tensor<5>,
     weight: Tensor<5>,

@@ -1,4 +1,4 @@
-//! A part of a picture, stretched over all of it.
+//! A part of a picture, resized to the picture's size.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ pub struct Crop {
     pub columns: usize,
 }
 
-/// Stretches a part of every slice of `[slices, height, width, channels]` over the whole:
+/// Resizes a part of every slice of `[slices, height, width, channels]` to the slice's size:
 /// bilinear, antialiased where it shrinks.
 ///
 /// The filter is the triangle of `fast_image_resize`, which does the same for RGB of 8 bits; the
@@ -65,7 +65,7 @@ pub(in crate::augment) fn crop_resized<T: Element>(
     }
 }
 
-/// The same, but each pixel shows the pixel of the part in which its center lies.
+/// The same, but each pixel takes the pixel of the part in which its center lies.
 pub(in crate::augment) fn crop_nearest<T: Copy>(
     old: &[T],
     new: &mut [T],
@@ -73,7 +73,7 @@ pub(in crate::augment) fn crop_nearest<T: Copy>(
     crop: Crop,
 ) {
     let (height, width, channels) = (spec.height, spec.width, spec.channels);
-    // Twice the place of the center, in integers: (i + ½) · part / side.
+    // Twice the position of the center, in integers: (i + ½) · part / side.
     let nearest = |first: usize, part: usize, side: usize, at: usize| {
         first + (2 * at + 1) * part / (2 * side)
     };

@@ -1,4 +1,4 @@
-//! Moving the pixels of one raster: loops on bare slices, one movement a file.
+//! Moving the pixels of one raster: loops on slices, one kind of movement per file.
 
 mod crop;
 mod flip;

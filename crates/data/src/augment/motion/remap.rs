@@ -1,13 +1,13 @@
-//! Redrawing a picture from places between its pixels.
+//! Resampling a picture at positions between its pixels.
 
 use crate::pixels::Element;
 use crate::raster::RasterSpec;
 
-/// Redraws every slice of `[slices, height, width, channels]`: each pixel shows the place that
-/// `from` names for it, interpolated bilinearly; places outside mirror the picture at its edges
-/// (the edge pixel is not repeated).
+/// Resamples every slice of `[slices, height, width, channels]`: each pixel takes its value,
+/// interpolated bilinearly, from the position that `from` returns for it; positions outside are
+/// mirrored at the edges (the edge pixel is not repeated).
 ///
-/// Places are counted down and right from the center, in pixels.
+/// Positions are pixels down and right from the center.
 pub(in crate::augment) fn remap<T: Element>(
     old: &[T],
     new: &mut [T],
@@ -17,7 +17,7 @@ pub(in crate::augment) fn remap<T: Element>(
     let slice = spec.channels * spec.height * spec.width;
     let size = (spec.height, spec.width);
     for (old, new) in old.chunks_exact(slice).zip(new.chunks_exact_mut(slice)) {
-        // Channels that are known when this is compiled are a quarter faster.
+        // A number of channels that is known at compile time is a quarter faster.
         match spec.channels {
             1 => remap_slice(old, new, size, 1, from),
             3 => remap_slice(old, new, size, 3, from),
@@ -53,7 +53,7 @@ fn remap_slice<T: Element>(
     }
 }
 
-/// The same, but each pixel shows the pixel nearest to the place.
+/// The same with the nearest pixel instead of interpolation.
 pub(in crate::augment) fn remap_nearest<T: Copy>(
     old: &[T],
     new: &mut [T],
@@ -80,13 +80,13 @@ fn center(side: usize) -> f32 {
     (side as f32 - 1.0) / 2.0
 }
 
-/// The two pixels around a place, and how far it is from the first to the second.
+/// The two pixels around a position, and its fraction of the way between them.
 fn neighbors(place: f32, side: usize) -> (usize, usize, f32) {
     let first = place.floor();
     (mirror(first as i64, side), mirror(first as i64 + 1, side), place - first)
 }
 
-/// The pixel that a position anywhere shows when the picture is mirrored again and again.
+/// The pixel at any position of a picture that is mirrored repeatedly.
 fn mirror(position: i64, side: usize) -> usize {
     let last = side as i64 - 1;
     if last == 0 {

@@ -3,7 +3,7 @@
 use crate::raster::RasterSpec;
 
 /// Moves `[slices, height, width, channels]` by whole slices, rows and columns, and mirrors it at
-/// its edges to fill what the move uncovers (the edge itself is not repeated).
+/// its edges to fill the uncovered area (the edge itself is not repeated).
 ///
 /// Each move is shorter than its side.
 pub(in crate::augment) fn shift<T: Copy>(
@@ -15,7 +15,8 @@ pub(in crate::augment) fn shift<T: Copy>(
     let (depth, height, width) = (spec.slices(), spec.height, spec.width);
     let channels = spec.channels;
     let stride = channels * width;
-    // The columns that stay inside are one copy; only the uncovered ones are mirrored singly.
+    // The columns that stay inside are copied at once; only the uncovered ones are mirrored one by
+    // one.
     let shown = right.max(0) as usize..(width as isize + right.min(0)) as usize;
     let from = (shown.start as isize - right) as usize;
     for (slice, new) in new.chunks_exact_mut(stride * height).enumerate() {
@@ -35,7 +36,7 @@ pub(in crate::augment) fn shift<T: Copy>(
     }
 }
 
-/// The pixel that a position up to `length − 1` beyond either edge shows.
+/// The pixel at a position up to `length − 1` beyond either edge.
 fn mirror(position: isize, length: usize) -> usize {
     let last = length as isize - 1;
     let inside = if position < 0 { -position } else { position };

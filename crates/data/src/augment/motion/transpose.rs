@@ -2,8 +2,8 @@
 
 use crate::raster::RasterSpec;
 
-/// Exchanges rows and columns of every slice of `[slices, height, width, channels]`, of which there
-/// are as many.
+/// Exchanges rows and columns of every slice of `[slices, height, width, channels]`, which are
+/// equally many.
 pub(in crate::augment) fn transpose<T: Copy>(old: &[T], new: &mut [T], spec: &RasterSpec) {
     let (side, channels) = (spec.width, spec.channels);
     let slice = side * side * channels;

@@ -1,4 +1,4 @@
-//! Loops written once and compiled for several sets of instructions.
+//! Loops that are compiled for several instruction sets.
 
 mod normalize;
 mod prefetch;

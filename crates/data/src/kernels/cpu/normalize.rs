@@ -1,11 +1,11 @@
-//! From bytes to normalized numbers.
+//! Normalization of bytes, vectorized.
 
 use updraft_simd::dispatch;
 
 use crate::pixels::Element;
 
-/// The map `byte · scale + shift`: one rounded product and one rounded sum in f32, never fused,
-/// so that every path computes the same bits.
+/// The map `byte · scale + shift`: one rounded product and one rounded sum in f32, never fused, so
+/// that all instruction sets compute the same bits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Affine {
     pub(crate) scale: f32,
@@ -30,9 +30,9 @@ impl Affine {
     }
 }
 
-/// Appends values of any number of channels as planes, each with a map of its own.
+/// Appends values of any number of channels as planes, each with its own scale and shift.
 ///
-/// Values that fill no pixel are left out.
+/// Values of an incomplete last pixel are ignored.
 pub(crate) fn append_channels<T: Element>(values: &[T], affine: &[Affine], to: &mut Vec<f32>) {
     match affine {
         [only] => to.extend(values.iter().map(|&value| only.apply(value))),
@@ -51,9 +51,10 @@ dispatch! {
         to.extend(bytes.iter().map(|&byte| affine.apply(byte)));
     }
 
-    /// Appends the pixels of an image of three channels as three planes, each with a map of its own.
+    /// Appends the pixels of an image of three channels as three planes, each with its own scale
+    /// and shift.
     ///
-    /// Bytes that fill no pixel are left out.
+    /// Bytes of an incomplete last pixel are ignored.
     pub(crate) fn append_planes(
         _simd,
         pixels: &[u8],

@@ -1,24 +1,24 @@
-//! The header and the directories of a TIFF that is written.
+//! Writing the header and the directories of a TIFF.
 
 use std::io::{self, Write};
 
 use crate::pixels::PixelType;
 
-/// Whether offsets have 32 bits, or 64.
+/// 32-bit or 64-bit offsets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Offsets {
     Classic,
     Big,
 }
 
-/// What a directory says of its page.
+/// The content of a page's directory.
 pub(super) struct PageEntry<'a> {
     pub(super) height: usize,
     pub(super) width: usize,
     pub(super) pixel_type: PixelType,
     pub(super) is_deflated: bool,
     pub(super) rows_per_strip: usize,
-    /// The place and the bytes of each strip.
+    /// Offset and size of each strip.
     pub(super) strips: &'a [(u64, u64)],
     pub(super) description: Option<&'a str>,
 }
@@ -29,7 +29,7 @@ const LONG8: u16 = 16;
 const ASCII: u16 = 2;
 
 impl Offsets {
-    /// The header, little-endian, with the place of the first directory.
+    /// The header, little-endian, with the offset of the first directory.
     ///
     /// # Source
     /// TIFF 6.0, section 2; for 64-bit offsets the `BigTIFF` design of Adobe.
@@ -55,8 +55,8 @@ impl Offsets {
         to.extend_from_slice(&number.to_le_bytes()[..self.width()]);
     }
 
-    /// Writes a directory and its values from byte `start` on; the next directory, unless this is
-    /// the last one, follows it. Returns where the directory is and where it ends.
+    /// Writes a directory and its values from byte `start`; the next directory follows unless this
+    /// is the last one. Returns the offset and the end of the directory.
     pub(super) fn write_directory(
         self,
         page: &PageEntry<'_>,
@@ -91,7 +91,8 @@ impl Offsets {
             (279, offset_type, strips, list(|strip| strip.1)),
             (339, SHORT, 1, short(format)),
         ]);
-        // Directories begin at an even byte; values that fit no entry follow theirs.
+        // Directories begin at an even byte; values that do not fit into their entry follow the
+        // directory.
         let padding = (start % 2) as usize;
         let place = start + padding as u64;
         let (count_bytes, entry_bytes) = if self == Self::Big { (8, 20) } else { (2, 12) };

@@ -1,4 +1,4 @@
-//! One page of a TIFF: what it claims, checked against what the file can hold.
+//! One page of a TIFF, with its claims checked against the file's size.
 
 use std::io::{Read, Seek};
 
@@ -17,10 +17,10 @@ pub(super) struct Page {
     pub(super) width: usize,
 }
 
-/// How the values of one page are cut into strips or tiles.
+/// How the values of a page are divided into strips or tiles.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Chunks {
-    /// Whether each chunk has one sample of its pixels.
+    /// Whether each chunk contains one sample per pixel.
     pub(super) is_planar: bool,
     pub(super) height: usize,
     pub(super) width: usize,
@@ -36,7 +36,7 @@ pub(super) struct Chunks {
 pub(super) enum PageFault {
     /// What the decoder said.
     Decoder(String),
-    /// A tag, what it is, and what it must be.
+    /// A tag, its value, and the expected value.
     Tag(&'static str, String, String),
 }
 
@@ -46,7 +46,7 @@ impl<E: std::error::Error> From<E> for PageFault {
     }
 }
 
-/// The most bytes that a byte of a chunk can become.
+/// The largest expansion of a compressed byte.
 ///
 /// # Source
 /// `PackBits`: 128 of 2 (TIFF 6.0, section 9). LZW: a code of at least 9 bits stands for at most
@@ -61,8 +61,8 @@ const fn most_bytes(compression: CompressionMethod) -> Option<u64> {
     }
 }
 
-/// Reads what the page at which the decoder stands has, and whether each of its chunks lies in the
-/// file and can hold what it claims.
+/// Reads the decoder's current page, and checks that each chunk lies in the file and can contain
+/// what it claims.
 pub(super) fn check_page<R: Read + Seek>(
     decoder: &mut Decoder<R>,
     file_bytes: u64,
@@ -142,7 +142,8 @@ fn check_chunks<R: Read + Seek>(
             return Err(PageFault::Tag("a strip or tile", got, expected));
         }
     }
-    // Each lies in the file, so their sum can be as large as the file for every chunk there is.
+    // Each chunk lies in the file, so the sum can be as large as the file size times the number of
+    // chunks.
     let bytes = lengths.iter().fold(0, |sum: u64, &length| sum.saturating_add(length));
     Ok(Chunks { is_planar, height, width, across, count, bytes })
 }

@@ -24,13 +24,12 @@ type FileDecoder = Decoder<BufReader<File>>;
 /// A TIFF, `BigTIFF` or OME-TIFF as a volume: read region by region, strip by strip or tile by
 /// tile.
 ///
-/// Values are u8, u16 or f32, in strips or tiles, without compression or by `PackBits`, LZW or
-/// Deflate, with any predictor; the samples of a pixel are channels.
-/// Axes and the size of a voxel come from the OME header; without one, pages are what
-/// [`OpenConfig::pages`] says, and the size is unknown.
-/// Every page is checked when the file is opened: it has to have what the others have, and no
-/// strip may claim more than its bytes can hold.
-/// The fingerprint covers name, length and header of the file, not its values.
+/// Values are u8, u16 or f32, in strips or tiles, uncompressed or compressed with `PackBits`, LZW
+/// or Deflate, with any predictor; the samples of a pixel are channels. Axes and the size of a
+/// voxel come from the OME header; without one, [`OpenConfig::pages`] decides what pages are, and
+/// the voxel size is unknown. Every page is checked when the file is opened: it must match the
+/// others, and no strip may claim more than its bytes can contain. The fingerprint covers name,
+/// length and header of the file, not its values.
 pub struct TiffVolume {
     path: PathBuf,
     spec: VolumeSpec,
@@ -48,8 +47,8 @@ impl TiffVolume {
     ///
     /// # Errors
     /// [`DataError::Open`] for a file that cannot be opened, [`VolumeError::Tiff`] for one that is
-    /// no TIFF or damaged, [`VolumeError::Field`] for a tag or an attribute of the OME header that
-    /// cannot be served, or that claims more than the file holds.
+    /// damaged or not a TIFF, [`VolumeError::Field`] for a tag or an attribute of the OME header
+    /// that is not supported, or that claims more than the file contains.
     pub fn open(path: impl AsRef<Path>, config: &OpenConfig) -> Result<Self, DataError> {
         let path = path.as_ref().to_owned();
         let open = |cause| DataError::Open { path: path.clone(), cause };
@@ -106,7 +105,7 @@ impl TiffVolume {
         let digest = Digest::new("updraft tiff").text(&name).number(file_bytes as usize);
         let digest = planes.iter().fold(spec.describe(digest), |digest, &page| digest.number(page));
         let fingerprint = digest.hex();
-        // The next read finds the decoder at a page that it may need.
+        // Leaves the decoder at a page that the next read may need.
         let _ = decoder.seek_to_image(0);
         let idle = Mutex::new(vec![decoder]);
         Ok(Self { path, spec, samples: first.samples, planes, fingerprint, file_bytes, idle })
@@ -118,7 +117,7 @@ impl TiffVolume {
         &self.path
     }
 
-    /// Gives an idle decoder to `work`, or a new one.
+    /// Calls `work` with an idle decoder, or with a new one.
     fn with_decoder<T>(
         &self,
         work: impl FnOnce(&mut FileDecoder) -> Result<T, DataError>,
@@ -128,7 +127,7 @@ impl TiffVolume {
             Some(decoder) => decoder,
             None => caught(&self.path, 0, || open_decoder(&self.path, self.file_bytes))?,
         };
-        // A decoder that failed may stand anywhere, so it is not kept.
+        // A decoder that failed is in an unknown state, so it is dropped.
         let result = work(&mut decoder)?;
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(decoder);
         Ok(result)
@@ -192,7 +191,7 @@ impl VolumeSource for TiffVolume {
     }
 }
 
-/// Where the values of one page go: a part of `[rows, columns, channels]`.
+/// The destination of one page's values: a part of `[rows, columns, channels]`.
 struct Destination<'a, T> {
     values: &'a mut [T],
     channels: usize,
@@ -201,7 +200,7 @@ struct Destination<'a, T> {
     sides: [usize; 2],
 }
 
-/// Decodes the chunks that a part of a page lies in.
+/// Decodes the chunks that overlap a part of a page.
 fn read_page<T: Sample>(
     decoder: &mut FileDecoder,
     page: &Page,
@@ -244,7 +243,7 @@ fn read_page<T: Sample>(
     Ok(())
 }
 
-/// A value as the decoder leaves it in bytes: in the byte order of the machine.
+/// A value in the decoder's bytes, in native byte order.
 trait Sample: Element {
     const TYPE: PixelType;
 
@@ -267,15 +266,15 @@ sample!(u8, U8);
 sample!(u16, U16);
 sample!(f32, F32);
 
-/// A decoder that takes no more memory for a tag or a chunk than the file has bytes.
+/// A decoder whose memory for a tag or a chunk is limited by the file's size.
 fn open_decoder(path: &Path, file_bytes: u64) -> Result<FileDecoder, PageFault> {
     let decoder = Decoder::new(BufReader::new(File::open(path)?))?;
     let mut limits = Limits::default();
     let bytes = usize::try_from(file_bytes).unwrap_or(usize::MAX);
     limits.ifd_value_size = bytes;
     limits.intermediate_buffer_size = bytes;
-    // The decoder bounds the values of a tag by this one, of which each takes 32 bytes; what a
-    // chunk may become is checked against its bytes by `check_page`.
+    // This limits the values of a tag, each of which takes 32 bytes; `check_page` limits the size
+    // of chunks.
     limits.decoding_buffer_size = bytes.saturating_mul(32);
     Ok(decoder.with_limits(limits))
 }
@@ -292,7 +291,7 @@ fn scan(
     loop {
         let (page, chunks) = check_page(&mut decoder, file_bytes)?;
         pages.push(page);
-        // Otherwise a small file that names one strip for many pages would be a huge volume.
+        // Otherwise a small file with one strip shared by many pages would be a huge volume.
         bytes = bytes.saturating_add(chunks.bytes);
         if bytes > file_bytes {
             let expected = format!("at most the {file_bytes} bytes of the file, each once");
@@ -310,8 +309,8 @@ fn scan(
     Ok((decoder, pages, description))
 }
 
-/// Runs the decoder; where it panics (`tiff` 0.11 multiplies claims of a header unchecked), the
-/// file is damaged too.
+/// Runs the decoder; a panic (`tiff` 0.11 multiplies header values unchecked) is reported as a
+/// damaged file.
 fn caught<T>(
     path: &Path,
     page: usize,

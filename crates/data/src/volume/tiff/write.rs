@@ -1,4 +1,4 @@
-//! Writing a volume as OME-TIFF, rows after rows.
+//! Writing a volume as OME-TIFF, row by row.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
@@ -16,7 +16,7 @@ use crate::volume::source::passes;
 use crate::volume::tiff::directory::{Offsets, PageEntry};
 use crate::volume::{VolumeSource, VolumeSpec};
 
-/// How the values of a TIFF are compressed.
+/// The compression of a TIFF.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TiffCompression {
@@ -30,21 +30,21 @@ pub enum TiffCompression {
 /// How a TIFF is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TiffWriteConfig {
-    /// How values are compressed.
+    /// The compression.
     pub compression: TiffCompression,
-    /// Whether offsets have 64 bits (`BigTIFF`); `None` is where 32 would not do.
+    /// Whether offsets have 64 bits (`BigTIFF`); `None` decides by the size.
     pub big: Option<bool>,
 }
 
-/// Where a strip lies in a file, and how many bytes it has.
+/// The offset and the size of a strip.
 pub(crate) type StripPlace = (u64, u64);
 
-/// An OME-TIFF that is written rows after rows, with memory for one strip of each channel.
+/// Writes an OME-TIFF row by row, with one strip of each channel in memory.
 ///
-/// It is written to a file beside its later place (`.name.partial`), which gets its name when it
-/// is whole; one that was there is replaced.
-/// The planes of all channels of a slice follow each other, one page each, little-endian, in strips
-/// of about a quarter of a mebibyte; axes and the size of a voxel are in the OME header.
+/// It writes to a temporary file (`.name.partial`), which is renamed into place when it is complete
+/// and replaces an existing file. The planes of all channels of a slice are consecutive, one page
+/// each, little-endian, in strips of about 256 KiB; axes and the size of a voxel are in the OME
+/// header.
 pub struct VolumeWriter {
     path: PathBuf,
     partial: PathBuf,
@@ -56,21 +56,21 @@ pub struct VolumeWriter {
     /// The strips of each page: by frame, then slice, then channel.
     strips: Vec<Vec<StripPlace>>,
     end: u64,
-    /// Rows that fill no strip yet, of each channel.
+    /// Rows of an incomplete strip, per channel.
     pending: Vec<Vec<u8>>,
-    /// The row of all frames and slices that comes next.
+    /// The next row, counted over all frames and slices.
     next_row: usize,
     keeps_partial: bool,
 }
 
-/// About how many bytes a strip has.
+/// The approximate size of a strip in bytes.
 const STRIP_BYTES: usize = 1 << 18;
 
 impl VolumeWriter {
-    /// Begins a file, in a folder that is made if it is missing.
+    /// Creates a file; missing folders are created.
     ///
     /// # Errors
-    /// [`DataError::Write`], [`VolumeError::Field`] for more values than a TIFF can have.
+    /// [`DataError::Write`], [`VolumeError::Field`] for more values than a TIFF can contain.
     pub fn create(
         path: impl AsRef<Path>,
         spec: &VolumeSpec,
@@ -90,7 +90,7 @@ impl VolumeWriter {
         Ok(writer)
     }
 
-    /// Goes on with a file that was left with these strips, whose last one ends at `end`.
+    /// Continues an unfinished file with these strips, of which the last ends at `end`.
     pub(crate) fn resume(
         path: &Path,
         spec: &VolumeSpec,
@@ -127,7 +127,7 @@ impl VolumeWriter {
             let expected = "sides below 2^32 and bytes below 2^64";
             return Err(field("the size", spec.to_string(), expected).into());
         };
-        // Room for directories: some 200 bytes a page and 16 a strip.
+        // Reserves space for directories: about 200 bytes per page and 16 per strip.
         let row = width * spec.raster.pixel_type.bytes();
         let rows_per_strip = (STRIP_BYTES / row).clamp(1, height);
         let pages = spec.frames * depth * spec.raster.channels;
@@ -157,14 +157,14 @@ impl VolumeWriter {
         })
     }
 
-    /// Writes the next rows: `[channels, rows, width]`, of one slice or of several whole ones.
+    /// Writes the next rows, `[channels, rows, width]`, of one slice or of several whole slices.
     ///
     /// # Errors
     /// [`DataError::Write`].
     ///
     /// # Panics
-    /// If the values are of another type than the volume's, are no whole number of rows, or are
-    /// more than the volume has left.
+    /// If the values are of another type than the volume's, are not a whole number of rows, or are
+    /// more than remain.
     pub fn write(&mut self, planes: &Pixels<'_>) -> Result<(), DataError> {
         assert_eq!(planes.pixel_type(), self.spec.raster.pixel_type, "values of another type");
         let [depth, height, width] = self.spec.sides();
@@ -192,7 +192,7 @@ impl VolumeWriter {
         Ok(())
     }
 
-    /// Writes the strip that is pending of each channel of a slice, counted over all frames.
+    /// Writes the pending strip of each channel of a slice, counted over all frames.
     fn write_strips(&mut self, slice: usize) -> Result<(), DataError> {
         let channels = self.spec.raster.channels;
         for channel in 0..channels {
@@ -219,28 +219,28 @@ impl VolumeWriter {
         &self.spec
     }
 
-    /// Whether no row waits for its strip to be full: only there can a file be resumed.
+    /// Whether no strip is incomplete: a file can be resumed only there.
     pub(crate) fn is_between_strips(&self) -> bool {
         self.pending.iter().all(Vec::is_empty)
     }
 
-    /// Rows of all slices of all frames, every strip, and where the last one ends.
+    /// Rows over all slices and frames, every strip, and the end of the last one.
     pub(crate) fn written(&self) -> (usize, &[Vec<StripPlace>], u64) {
         (self.next_row, &self.strips, self.end)
     }
 
-    /// Leaves the file beside its place if it is not finished, to go on with it.
+    /// Keeps the unfinished temporary file, to continue it later.
     pub(crate) const fn keep_partial(&mut self) {
         self.keeps_partial = true;
     }
 
-    /// Gives what was written to the disk.
+    /// Flushes to the disk.
     pub(crate) fn sync(&mut self) -> Result<(), DataError> {
         let synced = self.file.flush().and_then(|()| self.file.get_ref().sync_data());
         synced.map_err(|cause| self.failed(cause))
     }
 
-    /// Writes the directories and gives the file its name.
+    /// Writes the directories and renames the file into place.
     ///
     /// # Errors
     /// [`DataError::Write`].
@@ -296,7 +296,7 @@ impl VolumeWriter {
 impl Drop for VolumeWriter {
     fn drop(&mut self) {
         if !self.keeps_partial {
-            // A file that stays behind is replaced by the next one.
+            // A temporary file that remains is replaced by the next one.
             let _ = fs::remove_file(&self.partial);
         }
     }
@@ -305,8 +305,8 @@ impl Drop for VolumeWriter {
 /// Writes a whole volume as OME-TIFF.
 ///
 /// # Errors
-/// As [`VolumeWriter::create`], [`VolumeWriter::write`] and [`VolumeSource::read`]; a file that was
-/// there is whole then.
+/// As [`VolumeWriter::create`], [`VolumeWriter::write`] and [`VolumeSource::read`]; an existing
+/// file is then unchanged.
 pub fn write_volume(
     path: impl AsRef<Path>,
     volume: &dyn VolumeSource,

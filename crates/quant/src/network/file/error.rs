@@ -10,24 +10,24 @@ use crate::weights::WeightError;
 #[non_exhaustive]
 pub enum FileError {
     /// The bytes are no safetensors file, or only a part of one.
-    #[error("the bytes are no safetensors file: {cause}; was the file cut, or is it another?")]
+    #[error("the bytes are not a safetensors file: {cause}; was the file cut, or is it another?")]
     Container {
         /// What the container's reader says.
         cause: String,
     },
     /// A safetensors file of something else.
-    #[error("the file is no quantized model of updraft: its metadata has no header of one")]
+    #[error("the file is not a quantized model of updraft: its metadata has no header of one")]
     Foreign,
     /// Another version.
     #[error(
-        "the file has version {version}, this program reads {VERSION}; quantize the model anew"
+        "the file has version {version}, this program reads {VERSION}; quantize the model again"
     )]
     Version {
         /// The file's version.
         version: u32,
     },
     /// The bytes are not those that were written.
-    #[error("the file's hash does not fit its content; it is damaged, copy it again")]
+    #[error("the file's hash does not match its content; it is damaged, copy it again")]
     Hash,
     /// The header has a part that no model has.
     #[error("the file's header is not one of a model: {cause}")]

@@ -1,4 +1,4 @@
-//! The keys of `augment`: what happens to training images at random.
+//! The keys of `augment`: random transforms of training images.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ const MIX_UP: Key<MixUp> = Key::new(
 /// The keys of `augment`.
 pub(super) const KEYS: Keys = &[&FLIP, &TRANSLATE, &ROTATE, &ZOOM, &CROP, &JITTER, &MIX_UP];
 
-/// What happens to training images at random.
+/// Random transforms of training images.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct AugmentPlan {
     flip: bool,
@@ -91,7 +91,7 @@ impl AugmentPlan {
         self.keyed().into_iter().map(|(_, transform)| transform).collect()
     }
 
-    /// What is cut comes first, what changes only colors last.
+    /// Crops come first, color changes last.
     fn keyed(&self) -> Vec<(&'static str, Arc<dyn Augment>)> {
         let mut all: Vec<(&'static str, Arc<dyn Augment>)> = Vec::new();
         if let Some(crop) = self.crop {
@@ -104,7 +104,7 @@ impl AugmentPlan {
             let translate = Translate { max_pixels: self.translate };
             all.push(("augment.translate", Arc::new(translate)));
         }
-        // Also what is no number at all, so that it is refused.
+        // Includes NaN, so that it is refused.
         if self.rotate != 0.0 {
             all.push(("augment.rotate", Arc::new(Rotate { max_degrees: self.rotate })));
         }

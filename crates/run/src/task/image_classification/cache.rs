@@ -11,7 +11,7 @@ use super::data_plan::{DataPlan, DataSource};
 use super::supply::CachePlan;
 use crate::error::RunError;
 
-/// Keeps the images of a plan.
+/// Creates the caches of a plan's images.
 pub(super) struct Keeper<'a> {
     pub(super) data: &'a DataPlan,
     /// The images of all sets, which share a budget.
@@ -21,7 +21,7 @@ pub(super) struct Keeper<'a> {
 }
 
 impl Keeper<'_> {
-    /// A set as batches are made of it: `name` is `training` or `test`.
+    /// A data set as used for batches: `name` is `training` or `test`.
     pub(super) fn keep(
         &mut self,
         source: Arc<dyn ImageSource>,
@@ -56,10 +56,10 @@ impl Keeper<'_> {
     }
 }
 
-/// The message about a cache; none for one that was used unchanged.
+/// The message about a cache; `None` if it was used unchanged.
 pub(super) fn note(name: &str, used: &CacheUse) -> Option<String> {
     match used {
-        CacheUse::Rebuilt { reason } => Some(format!("{name} made anew: {reason}")),
+        CacheUse::Rebuilt { reason } => Some(format!("{name} rebuilt: {reason}")),
         _ => None,
     }
 }

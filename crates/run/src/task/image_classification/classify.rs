@@ -11,11 +11,11 @@ use updraft_trainer::{
 use super::loss::{ClassLoss, class_shares};
 use super::model::Classifier;
 
-/// The class of each sample, `[batch]`, and of mixed samples that of the partner with the share of
-/// the own one, both `[batch]`.
+/// The class of each sample, `[batch]`; for mixed samples also the partner's class and the own
+/// class's share, both `[batch]`.
 pub(super) type ClassTarget = (Tensor<1, Int>, Option<(Tensor<1, Int>, Tensor<1>)>);
 
-/// Images `[batch, 3, height, width]` into classes.
+/// Classifies images `[batch, 3, height, width]`.
 #[derive(Debug, Clone)]
 pub(super) struct Classify {
     pub(super) loss: ClassLoss,
@@ -88,12 +88,12 @@ impl<N: Classifier> Task<N> for Classify {
     }
 
     fn casts(&self, _: &Norm) -> bool {
-        // The normalizations of `updraft-conv` compute in f32 by themselves.
+        // The normalizations of `updraft-conv` compute in f32 internally.
         true
     }
 }
 
-/// A network cut where feature maps flow from segment to segment.
+/// The segments of a network, with feature maps between them.
 struct InSegments;
 
 impl<N: Classifier> SegmentedPass<N, Tensor<4>, Tensor<2>> for InSegments {

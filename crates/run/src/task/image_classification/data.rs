@@ -18,20 +18,20 @@ use crate::folder::RunFolder;
 use crate::task::share::other_share;
 use crate::task::{Opening, StreamUse};
 
-/// Receives what is being done and how far it is.
+/// Receives the current step and its progress.
 pub(super) type Report<'a> = &'a mut dyn FnMut(&str, Progress);
 
 /// The images of a run at the plan's size.
 pub(super) struct ImageData {
     pub(super) train: Arc<dyn ImageSource>,
     pub(super) test: Arc<dyn ImageSource>,
-    /// How one set became the two, where it did.
+    /// The split, if one set was divided.
     split: Option<SetSplit>,
     /// Messages about caches.
     pub(super) notes: Vec<String>,
 }
 
-/// The division of one set into training and test images.
+/// The split of one set into training and test images.
 struct SetSplit {
     /// The fingerprint of the set.
     set: String,
@@ -42,7 +42,7 @@ struct SetSplit {
 const SPLIT: &str = "split.json";
 
 impl ImageData {
-    /// Opens the data of a plan and decodes what the plan keeps.
+    /// Opens the data of a plan and decodes the images that the plan caches.
     pub(super) fn open(plan: &DataPlan, seed: u64, opening: Opening<'_>) -> Result<Self, RunError> {
         let Opening { dir, run, progress: report } = opening;
         let mut notes = Vec::new();
@@ -86,7 +86,7 @@ impl ImageData {
         self.train.classes()
     }
 
-    /// Writes how the set was divided into the run's folder, where it was.
+    /// Writes the split of the set into the run folder, if there is one.
     pub(super) fn write_split(&self, folder: &Path) -> Result<(), RunError> {
         match &self.split {
             None => Ok(()),
@@ -98,7 +98,7 @@ impl ImageData {
 /// The file of a run's folder that holds its class names, in the order of the model's outputs.
 pub(super) const CLASSES: &str = "classes.json";
 
-/// Refuses data whose classes are not those of a run.
+/// Returns an error for data with other classes than the run's.
 pub(super) fn check_classes(found: &[String], folder: &RunFolder) -> Result<(), RunError> {
     let expected: Vec<String> = folder.read_json(CLASSES)?;
     if found == expected {
@@ -114,7 +114,8 @@ pub(super) fn check_classes(found: &[String], folder: &RunFolder) -> Result<(), 
     Err(RunError::OtherData { run: folder.path().to_owned(), difference })
 }
 
-/// The loaders of a run: shuffled and augmented for training, in order and plain for the test.
+/// The loaders of a run: shuffled and augmented for training, in order and without augmentation for
+/// testing.
 pub(super) fn loaders(
     plan: &ImagePlan,
     (train, seed): (&TrainPlan, u64),
@@ -143,7 +144,7 @@ pub(super) fn loaders(
     Ok([training, Loader::try_new(data.test.clone(), plain).map_err(stream("test"))?])
 }
 
-/// Images in their order, as they are: not augmented.
+/// Images in order, without augmentation.
 pub(super) fn plain_loader(
     plan: &DataPlan,
     train: &TrainPlan,

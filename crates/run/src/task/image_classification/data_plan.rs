@@ -1,4 +1,4 @@
-//! The keys of `data`: where images come from, and the size and scale they are brought to.
+//! The keys of `data`: the source of images, their size and normalization.
 
 use std::path::{Path, PathBuf};
 
@@ -104,7 +104,7 @@ pub(super) const KEYS: Keys = &[
     &FAULTS,
 ];
 
-/// Where the images come from, and the size and scale they are brought to.
+/// The source of images, their size and normalization.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct DataPlan {
     pub(super) height: usize,
@@ -129,18 +129,18 @@ pub(super) enum DataSource {
     Folders { train: PathBuf, test: TestPlan },
     /// CSV or TSV files that list images with their classes.
     Manifest { train: PathBuf, test: TestPlan, path_column: String, class_column: String },
-    /// CIFAR-10 in its binary form: the folder, or the archive it comes in.
+    /// CIFAR-10 in its binary form: the folder, or the published archive.
     Cifar10 { files: PathBuf },
     /// CIFAR-100 likewise.
     Cifar100 { files: PathBuf, labels: Cifar100Labels },
 }
 
-/// Where test images come from.
+/// The source of test images.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum TestPlan {
-    /// A folder or manifest of their own.
+    /// A separate folder or manifest.
     Apart(PathBuf),
-    /// A share of the training images is held out.
+    /// A fraction of the training images is held out.
     HeldOut(f64),
 }
 
@@ -158,7 +158,7 @@ enum SourceName {
     Cifar100,
 }
 
-/// Which of its two labels an image of CIFAR-100 has.
+/// The label of CIFAR-100 images to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Cifar100Labels {

@@ -1,4 +1,4 @@
-//! A trained network on its way into eight bits.
+//! Quantization of a trained network.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::task::{CalibrationSamples, InputBatches, Quantizable, ScoredBatches, evaluated};
 
-/// Images that are read together.
+/// The batch size of reading images.
 const BATCH: usize = 64;
 
 /// The file of a run's folder that lists the training images for calibration: a [`Split`] of the
@@ -115,7 +115,7 @@ impl<N: Classifier> Quantizable for EightBits<N> {
     }
 }
 
-/// Training images of all classes, each class with its share.
+/// A stratified sample of the training images.
 struct CalibrationImages<'a, N> {
     of: &'a EightBits<N>,
     images: Arc<Subset>,

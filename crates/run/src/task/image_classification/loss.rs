@@ -1,4 +1,4 @@
-//! Which loss a classifier learns from, as a serialisable value.
+//! The loss of a classifier, as a serializable value.
 
 use burn::tensor::{Int, Tensor};
 use serde::{Deserialize, Serialize};
@@ -8,16 +8,16 @@ use updraft_trainer::{
     soft_cross_entropy,
 };
 
-/// The loss between a classifier's logits and one label a sample.
+/// The loss of a classifier with one label per sample.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum ClassLoss {
     /// Cross-entropy, with the label smoothing of the step's settings.
     #[default]
     CrossEntropy,
-    /// Cross-entropy that counts samples the less the better they are classified.
+    /// Cross-entropy with lower weights for well-classified samples.
     Focal {
-        /// How strongly, from 0 to 100; 0 is cross-entropy.
+        /// The focusing parameter, from 0 to 100; 0 is cross-entropy.
         #[serde(default = "default_gamma")]
         gamma: f64,
     },
@@ -35,10 +35,10 @@ fn default_gamma() -> f64 {
 }
 
 impl ClassLoss {
-    /// Checks the ranges of the loss's numbers, with the label smoothing beside it.
+    /// Checks the ranges of the loss's parameters together with the label smoothing.
     ///
     /// # Errors
-    /// [`TrainError::Setting`] naming the number that cannot be used.
+    /// [`TrainError::Setting`] naming the parameter that cannot be used.
     pub(super) fn validate(&self, smoothing: f32) -> Result<(), TrainError> {
         let refuse = |name, value: String, expected: &'static str| {
             Err(TrainError::Setting { name, value, expected: expected.into() })
@@ -47,7 +47,7 @@ impl ClassLoss {
             return refuse("label_smoothing", smoothing.to_string(), "at least 0 and below 1");
         }
         match *self {
-            // f32 has no smaller powers of what is between 0 and 1.
+            // Larger exponents underflow in f32 for bases between 0 and 1.
             Self::Focal { gamma } if !(0.0..=100.0).contains(&gamma) => {
                 refuse("loss.gamma", gamma.to_string(), "from 0 to 100")
             }
@@ -95,7 +95,7 @@ impl ClassLoss {
         }
     }
 
-    /// Whether samples may belong to several classes by shares.
+    /// Checks that the loss accepts soft targets.
     ///
     /// # Errors
     /// [`TrainError::Setting`] for a loss that is defined for hard labels.
@@ -107,7 +107,7 @@ impl ClassLoss {
         }
     }
 
-    /// The mean loss of samples that belong to several classes, of shape `[1]`.
+    /// The mean loss with soft targets, of shape `[1]`.
     ///
     /// # Shapes
     /// - `logits` and `shares`: `[batch, classes]`, each row of `shares` summing to 1
@@ -145,8 +145,8 @@ fn not_for_shares(kind: &str) -> TrainError {
     }
 }
 
-/// The share of each class in mixed samples, `[batch, classes]`, in the dtype of `logits` of that
-/// shape: `share` of the own class, the rest of the partner's.
+/// The soft targets of mixed samples, in the shape and dtype of `logits`: `share` for the own
+/// class, the rest for the partner's.
 pub(super) fn class_shares(
     logits: &Tensor<2>,
     own: Tensor<1, Int>,

@@ -118,7 +118,7 @@ impl TaskKind for ImageClassification {
     }
 }
 
-/// What belongs to the task of a plan.
+/// The task's part of a plan.
 #[derive(Debug, Clone)]
 struct ImagePlan {
     data: DataPlan,

@@ -1,4 +1,4 @@
-//! The keys of `model`: which network classifies the images.
+//! The keys of `model`: the network that classifies images.
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
@@ -56,7 +56,7 @@ enum ModelKind {
     Separable,
 }
 
-/// The network; its number of classes comes from the data.
+/// The network; its number of classes depends on the data.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ModelPlan {
     DualPathway(DualPathwayConfig),
@@ -66,7 +66,7 @@ pub(super) enum ModelPlan {
 impl ModelPlan {
     /// Reads the keys of the chosen kind.
     pub(super) fn read(settings: &Settings, data: &DataPlan) -> Result<Self, ConfigError> {
-        // Two classes stand in for the number that only the data knows.
+        // Two classes as a placeholder: the number depends on the data.
         const CLASSES: usize = 2;
         let kind = settings.value(&KIND)?;
         let channels = settings.value(&CHANNELS)?;
@@ -98,7 +98,7 @@ impl ModelPlan {
         Ok(plan)
     }
 
-    /// Whether channels that stand out can be planted in the network.
+    /// Whether outlier channels can be added to the network.
     pub(super) fn check_outliers(&self) -> Result<(), RunError> {
         match self {
             Self::DualPathway(_) => Err(no_place_for_outliers()),
@@ -106,7 +106,7 @@ impl ModelPlan {
         }
     }
 
-    /// The network for so many classes: one arm a model.
+    /// The network for a number of classes: one arm per model.
     pub(super) fn network(&self, classes: usize) -> Box<dyn Network> {
         match self {
             Self::DualPathway(config) => {
@@ -125,41 +125,41 @@ impl ModelPlan {
 
 /// A network that classifies images.
 pub(super) trait Classifier: Module + std::fmt::Debug + Send + 'static {
-    /// The name of its kind in a configuration.
+    /// Its name in a configuration.
     const KIND: &'static str;
 
-    /// What flows from segment to segment.
+    /// The values passed between segments.
     type Flow: Streams + 'static;
 
     /// Logits `[batch, classes]` of images `[batch, 3, height, width]`.
     fn classify(&self, images: Tensor<4>) -> Tensor<2>;
 
-    /// Into how many segments it can be cut.
+    /// The number of segments.
     fn segment_count(&self) -> usize;
 
-    /// What flows into the first segment.
+    /// The input of the first segment.
     fn enter(&self, images: Tensor<4>) -> Self::Flow;
 
     /// Runs one segment.
     fn run_segment(&self, index: usize, flow: Self::Flow) -> Self::Flow;
 
-    /// Logits of what the last segment gives.
+    /// The logits from the last segment's result.
     fn leave(&self, flow: Self::Flow) -> Tensor<2>;
 
     /// Multiply-adds of the forward pass of one image.
     fn multiply_adds(&self, image: [usize; 2]) -> u64;
 
-    /// Further numbers of an epoch, by the name of their field.
+    /// Additional fields of an epoch.
     fn epoch_fields(&self) -> Vec<(&'static str, Value)> {
         Vec::new()
     }
 
-    /// The plots that those numbers make.
+    /// The plots of these fields.
     fn curves(&self) -> Vec<(String, Vec<(String, String)>)> {
         Vec::new()
     }
 
-    /// The same function with channels that stand out by a factor.
+    /// The same function with outlier channels scaled by a factor.
     fn with_outliers(self, factor: f32) -> Result<Self, RunError>;
 }
 

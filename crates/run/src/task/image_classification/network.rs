@@ -1,4 +1,4 @@
-//! A network of whichever kind, before its parameters are drawn.
+//! A network of any kind, before its parameters are initialized.
 
 use std::time::Duration;
 
@@ -16,13 +16,12 @@ use crate::folder::RunFolder;
 use crate::operation::{AnyWorkload, load, load_stored, rehearse};
 use crate::task::{Quantizable, Serving};
 
-/// What is done with a network; implemented for every function that draws the parameters of a
-/// [`Classifier`].
+/// Operations on a network; implemented for every function that initializes a [`Classifier`].
 pub(super) trait Network {
-    /// Puts it beside its images.
+    /// Creates the workload of network and images.
     fn with_data(self: Box<Self>, plan: ImagePlan, data: ImageData) -> Box<dyn AnyWorkload>;
 
-    /// Trains two steps on examples.
+    /// Trains two steps on example data.
     fn rehearse(
         &self,
         own: &ImagePlan,
@@ -41,7 +40,7 @@ pub(super) trait Network {
         classes: Vec<String>,
     ) -> Result<Box<dyn Serving>, RunError>;
 
-    /// Loads the parameters of a run in f32, beside its images.
+    /// Loads the parameters of a run in f32, together with its images.
     fn quantizable(
         &self,
         own: (ImagePlan, ImageData),

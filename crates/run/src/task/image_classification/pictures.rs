@@ -10,10 +10,10 @@ use crate::task::{Picture, Tile};
 /// Mistakes that are shown.
 const MISTAKES: usize = 16;
 
-/// The longer side of a mistake as it is kept, in pixels; a report shows it 96 wide.
+/// The longer side of a stored mistake, in pixels; reports show it 96 pixels wide.
 const SIDE: usize = 128;
 
-/// The confusion matrix of the test images, and the mistakes that the network is surest of.
+/// The confusion matrix of the test images, and the most confident mistakes.
 pub(super) fn pictures(
     classify: &dyn Fn(Tensor<4>) -> Tensor<2>,
     test: &Loader,
@@ -38,7 +38,7 @@ pub(super) fn pictures(
                 mistakes.push(Mistake { index, label, predicted, probability });
             }
         }
-        // The surest so far; equal ones in the order of the set.
+        // The most confident so far; equal ones in the order of the set.
         mistakes
             .sort_by(|a, b| b.probability.total_cmp(&a.probability).then(a.index.cmp(&b.index)));
         mistakes.truncate(MISTAKES);
@@ -67,7 +67,7 @@ pub(super) fn pictures(
     Ok(pictures)
 }
 
-/// A test image that the network puts into another class.
+/// A misclassified test image.
 struct Mistake {
     index: usize,
     label: usize,

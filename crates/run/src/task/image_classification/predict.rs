@@ -14,7 +14,7 @@ use crate::bounded::{self, IMAGE_BYTES};
 use crate::error::RunError;
 use crate::task::{ClassProbability, Outcome, Predicted, Serving};
 
-/// A trained network with what its images are prepared by.
+/// A trained network with the preprocessing of its images.
 #[derive(Debug)]
 pub(super) struct ImageClassifier<N> {
     network: N,

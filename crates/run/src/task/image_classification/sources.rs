@@ -1,4 +1,4 @@
-//! The images of a plan as they lie on disk or are drawn, before anything is kept of them.
+//! The image sources of a plan, before caching.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use crate::task::place::{Place, refuse_folder};
 pub(super) enum Opened {
     /// Two sets.
     Apart { train: Arc<dyn ImageSource>, test: Arc<dyn ImageSource> },
-    /// One set, of which a share is held out to score on.
+    /// One set, of which a fraction is held out for testing.
     Together { all: Arc<dyn ImageSource>, test_fraction: f64 },
 }
 
-/// The files of a plan's source, found in the data folder; none for generated images. `dir` comes
-/// before the plan's own data folder.
+/// The files of a plan's source, found in the data folder; empty for generated images. `dir` takes
+/// precedence over the plan's data folder.
 pub(super) fn find_sources(plan: &DataPlan, dir: Option<&Path>) -> Result<Vec<PathBuf>, RunError> {
     let files = match &plan.source {
         DataSource::Generated { .. } => return refuse_folder(dir).map(|()| Vec::new()),
@@ -36,7 +36,7 @@ pub(super) fn find_sources(plan: &DataPlan, dir: Option<&Path>) -> Result<Vec<Pa
     Place { dir: dir.or(plan.dir()), how_to_get: plan.how_to_get() }.find(&files)
 }
 
-/// Opens what a plan names; `notes` gathers what became of inflated archives.
+/// Opens the source of a plan; `notes` collects messages about decompressed archives.
 pub(super) fn open_sources(
     (plan, seed): (&DataPlan, u64),
     dir: Option<&Path>,
@@ -52,7 +52,7 @@ pub(super) fn open_sources(
                     .with_seed(seed);
                 Ok(Arc::new(GeneratedImages::try_new(config)?))
             };
-            // Another seed draws other images of the same classes.
+            // A different seed draws other images of the same classes.
             let train = generate(*train_images, seed)?;
             Ok(Opened::Apart { train, test: generate(*test_images, seed ^ (1 << 63))? })
         }
@@ -98,12 +98,12 @@ pub(super) fn open_sources(
     }
 }
 
-/// What a source passed over, with its place.
+/// The files that a source skipped, with its path.
 fn in_place(path: &Path, passed_over: &PassedOver) -> Option<String> {
     passed_over.message().map(|message| format!("`{}`: {message}", path.display()))
 }
 
-/// One set or two that `open` lists.
+/// Opens one or two sets with `open`.
 fn listed(
     paths: &[PathBuf],
     test: &TestPlan,

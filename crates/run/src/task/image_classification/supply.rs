@@ -1,4 +1,4 @@
-//! How images are kept between epochs, and what becomes of those that cannot be delivered.
+//! The cache of images between epochs, and the policy for images that cannot be delivered.
 
 use std::path::PathBuf;
 
@@ -18,45 +18,45 @@ pub(super) const FAULTS: Key<FaultsPlan> = Key::new(
 )
 .default(r#"{ kind = "raise" }"#).edit(Edit::Reported);
 
-/// What is kept of the images once they are decoded.
+/// The cache of decoded images.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum CachePlan {
-    // Not unit variants: serde would pass over keys beside their `kind`.
-    /// All of them, in memory, before the first batch.
+    // Not unit variants: serde would ignore keys next to their `kind`.
+    /// All images, in memory, before the first batch.
     Whole {},
-    /// In memory as they are first read, while a budget lasts.
+    /// In memory when first read, up to a budget.
     Memory {
         #[serde(default = "default_budget_mib")]
         budget_mib: u64,
     },
-    /// All of them, in files of this folder that later runs find again.
+    /// All images, in files in this folder that later runs reuse.
     File { folder: PathBuf },
-    /// Nothing: each is read and decoded in every epoch.
+    /// None: each image is read and decoded in every epoch.
     None {},
 }
 
 impl CachePlan {
-    /// Whether every image is decoded before the first batch, where each fault is an error.
+    /// Whether every image is decoded before the first batch, so that each fault is an error.
     const fn decodes_first(&self) -> bool {
         matches!(self, Self::Whole {} | Self::File { .. })
     }
 }
 
-/// What becomes of an image that cannot be delivered.
+/// The policy for an image that cannot be delivered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum FaultsPlan {
     /// It ends the run.
     Raise {},
-    /// It is left out, up to so many in an epoch.
+    /// It is skipped, up to a number per epoch.
     Skip { at_most: u64 },
-    /// It is left out too, and training writes it down.
+    /// It is also skipped, and training records it.
     Quarantine { at_most: u64, file: PathBuf },
 }
 
 impl FaultsPlan {
-    /// For training, which writes down what it left out.
+    /// For training, which records skipped images.
     pub(super) fn of_training(&self) -> FaultPolicy {
         match self {
             Self::Quarantine { at_most, file } => {
@@ -77,17 +77,17 @@ impl FaultsPlan {
     }
 }
 
-/// MiB of decoded images that are kept by default.
+/// The default budget of decoded images in MiB.
 const BUDGET_MIB: u64 = 1024;
 
 fn default_budget_mib() -> u64 {
     BUDGET_MIB
 }
 
-/// The largest budget: no machine has that much memory, and its bytes are still counted.
+/// The largest budget: no machine has that much memory, and its bytes do not overflow.
 const MOST_BUDGET_MIB: u64 = 1 << 24;
 
-/// Reads both: a set with faults is not decoded before the first batch, because its faults would
+/// Reads both keys: a set with faults is not decoded before the first batch, because a fault would
 /// end the run there.
 pub(super) fn read_supply(settings: &Settings) -> Result<(CachePlan, FaultsPlan), ConfigError> {
     let faults = settings.value(&FAULTS)?;

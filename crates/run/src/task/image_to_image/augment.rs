@@ -1,4 +1,4 @@
-//! The keys of `augment`: what happens to training patches at random.
+//! The keys of `augment`: random transforms of training patches.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ const ELASTIC: Key<Elastic> = Key::new(
 /// The keys of `augment`.
 pub(super) const KEYS: Keys = &[&FLIP, &QUARTER_TURN, &INTENSITY, &NOISE, &ELASTIC];
 
-/// What happens to training patches at random.
+/// Random transforms of training patches.
 #[derive(Debug, Clone)]
 pub(super) struct AugmentPlan {
     keyed: Vec<(&'static str, Arc<dyn Augment>)>,

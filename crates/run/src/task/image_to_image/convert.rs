@@ -17,7 +17,7 @@ use super::objective::Objective;
 use super::score::{ConversionScore, metrics, of_images, of_masks, values};
 use super::truth::Truth;
 
-/// Images into masks or other images.
+/// Converts images into masks or other images.
 #[derive(Debug, Clone)]
 pub(super) struct Convert {
     pub(super) objective: Objective,
@@ -27,14 +27,14 @@ pub(super) struct Convert {
     pub(super) patch: Vec<usize>,
     /// The standard deviation of the noise that is added to training inputs.
     pub(super) sigma: f64,
-    /// Whether coarser levels have a loss of their own in training.
+    /// Whether coarser levels have their own loss in training.
     pub(super) is_deep: bool,
-    /// Of the network's splines, added to the loss.
+    /// The penalty of the network's splines, added to the loss.
     pub(super) penalty: Option<Penalty>,
 }
 
-/// The output, with deep supervision those of coarser levels behind it, and the penalty of the
-/// splines where there is one.
+/// The output, followed by those of coarser levels with deep supervision, and the penalty of the
+/// splines if there is one.
 type Converted<const D: usize> = (Vec<Tensor<D>>, Option<Tensor<1>>);
 
 impl Convert {
@@ -100,7 +100,7 @@ impl<const D: usize, N: ImageNetwork<D>> Task<N> for ConvertRank<D> {
         (outputs, penalty)
     }
 
-    /// The mean of the outputs' losses, each of which counts half of the finer one.
+    /// The weighted mean of the outputs' losses, each with half the weight of the next finer one.
     fn loss(&self, (outputs, penalty): &Converted<D>, truth: &Truth<D>) -> Losses {
         let (mut weight, mut sum, mut total) = (1.0, 0.0, None);
         for output in outputs {
@@ -167,7 +167,7 @@ impl<const D: usize, N: ImageNetwork<D>> Task<N> for ConvertRank<D> {
         })
     }
 
-    /// Without the structural similarity, whose windows cost as much as layers of the network.
+    /// Without the structural similarity, which costs as much as layers of the network.
     fn measure_in_training(&self, converted: &Converted<D>, truth: &Truth<D>) -> Option<Tensor<1>> {
         match (converted.0.first(), truth) {
             (Some(output), Truth::Image(image)) => {
@@ -196,12 +196,12 @@ impl<const D: usize, N: ImageNetwork<D>> Task<N> for ConvertRank<D> {
     }
 
     fn casts(&self, _: &Norm) -> bool {
-        // The normalizations of `updraft-conv` compute in f32 by themselves.
+        // The normalizations of `updraft-conv` compute in f32 internally.
         true
     }
 }
 
-/// A network cut where feature maps flow from segment to segment.
+/// The segments of a network, with feature maps between them.
 struct InSegments;
 
 impl<const D: usize, N: ImageNetwork<D>> SegmentedPass<N, Tensor<D>, Converted<D>> for InSegments {

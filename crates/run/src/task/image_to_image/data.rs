@@ -1,4 +1,4 @@
-//! The volumes of a run: patches to learn from, and windows to be scored on.
+//! The volumes of a run: patches for training, and windows for evaluation.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::task::Opening;
 /// The file of a run's folder that holds the [`Shape`] of its images.
 pub(super) const IMAGES: &str = "images.json";
 
-/// What a network takes from the data.
+/// The properties of the data that a network depends on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Shape {
@@ -35,7 +35,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// That of a workload's signature; of one channel where it is another one.
+    /// Parses a workload's signature; falls back to one channel.
     pub(super) fn of_signature(signature: &Value) -> Self {
         let one = || Self::of_channels(1, 1);
         serde_json::from_value(signature.clone()).unwrap_or_else(|_| one())
@@ -56,7 +56,7 @@ pub(super) struct ImagePairs {
 }
 
 impl ImagePairs {
-    /// Opens the volumes of a plan, or draws them.
+    /// Opens the volumes of a plan, or generates them.
     pub(super) fn open(
         plan: &DataPlan,
         objective: &Objective,
@@ -102,7 +102,7 @@ impl ImagePairs {
         Ok(Self { train: Arc::new(train), test: Arc::new(test), shape, notes })
     }
 
-    /// Refuses other volumes than the run's.
+    /// Returns an error for other volumes than the run's.
     pub(super) fn check(&self, folder: &RunFolder) -> Result<(), RunError> {
         let stored: Shape = folder.read_json(IMAGES)?;
         if stored == self.shape {
@@ -137,7 +137,7 @@ fn read(plan: &DataPlan, path: &Path, seed: u64) -> Result<[Vec<VolumePair>; 2],
     Ok([of_kind(plan, train, path)?, of_kind(plan, test, path)?])
 }
 
-/// The same volumes with the targets that the plan names.
+/// The same volumes with the targets of the plan.
 fn of_kind(
     plan: &DataPlan,
     pairs: Vec<VolumePair>,
@@ -166,8 +166,8 @@ fn of_kind(
     pairs.into_iter().map(with_target).collect()
 }
 
-/// Generated cells: fluorescence with the classes of positions, transmitted light with
-/// fluorescence, or fluorescence by itself.
+/// Generated cells: fluorescence with class masks, transmitted light with fluorescence, or only
+/// fluorescence.
 fn draw(
     plan: &DataPlan,
     seed: u64,

@@ -1,4 +1,4 @@
-//! The keys of `data`: where volumes come from, their patches and their normalization.
+//! The keys of `data`: the source of volumes, their patches and their normalization.
 
 use std::path::{Path, PathBuf};
 
@@ -143,13 +143,13 @@ pub(super) enum TargetKind {
     Input,
 }
 
-/// What the labels of a mask are.
+/// The meaning of a mask's labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum LabelKind {
     /// Classes.
     Classes,
-    /// Objects: those above 0 are the class 1.
+    /// Objects: labels above 0 are class 1.
     Foreground,
 }
 
@@ -181,7 +181,7 @@ impl From<Scale> for VolumeScale {
     }
 }
 
-/// Where volumes come from, their patches and their normalization.
+/// The source of volumes, their patches and their normalization.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct DataPlan {
     pub(super) target: TargetKind,
@@ -268,7 +268,7 @@ impl DataPlan {
                 return Err(settings.refuse("data.foreground.above", above, "a finite number"));
             }
         }
-        // A patch of two sides is cut of a picture, or of a slice of a stack.
+        // A patch with two sides is taken from a picture or from a slice of a stack.
         let sides = self.sides.iter().rev().zip(self.patch.iter().rev());
         let fits = sides.clone().all(|(side, patch)| patch <= side);
         if !fits || self.sides.len() < self.patch.len() {
@@ -278,14 +278,14 @@ impl DataPlan {
         Ok(())
     }
 
-    /// The manifest, if there is a data folder; `dir` comes before the plan's own.
+    /// The manifest, if there is a data folder; `dir` takes precedence over the plan's.
     pub(super) fn find(&self, dir: Option<&Path>) -> Result<Option<PathBuf>, RunError> {
         let Some(dir) = dir.or(self.dir.as_deref()) else { return Ok(None) };
         let place = Place { dir: Some(dir), how_to_get: self.how_to_get.as_deref() };
         Ok(place.find(&[&self.manifest])?.pop())
     }
 
-    /// The fields of cells that are drawn where there is no data folder.
+    /// The generated cells that are used without a data folder.
     pub(super) fn cells(&self, seed: u64) -> CellsConfig {
         CellsConfig { sides: self.sides.clone(), seed }
     }
@@ -294,7 +294,7 @@ impl DataPlan {
         OpenConfig { pages: self.pages, series: 0 }
     }
 
-    /// How patches are drawn; masks of objects have any labels.
+    /// The settings of patches; masks of objects have any labels.
     pub(super) fn patch_config(&self) -> PatchConfig {
         let config = PatchConfig::new(&self.patch, self.patches)
             .with_scales(self.scale.into(), self.scale_target.into())

@@ -71,7 +71,7 @@ impl TaskKind for ImageToImage {
     }
 }
 
-/// What belongs to the task of a plan.
+/// The task's part of a plan.
 #[derive(Debug, Clone)]
 struct ImagePlan {
     data: DataPlan,

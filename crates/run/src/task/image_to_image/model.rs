@@ -155,7 +155,7 @@ enum NormalizationKind {
     Group,
 }
 
-/// The network; its channels come from the data.
+/// The network; its channels depend on the data.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ModelPlan {
     UNet(UNetConfig),
@@ -223,7 +223,7 @@ impl ModelPlan {
         Ok(Self::Dual { config, penalty })
     }
 
-    /// What is added to the loss.
+    /// The penalty that is added to the loss.
     pub(super) const fn penalty(&self) -> Option<Penalty> {
         match self {
             Self::UNet(_) => None,
@@ -231,7 +231,7 @@ impl ModelPlan {
         }
     }
 
-    /// Refuses data whose targets the network cannot return.
+    /// Returns an error for data with targets that the network cannot predict.
     pub(super) fn check(&self, shape: &Shape) -> Result<(), RunError> {
         if matches!(self, Self::Dual { .. }) && shape.inputs != shape.outputs {
             let reason = format!(
@@ -244,7 +244,7 @@ impl ModelPlan {
         Ok(())
     }
 
-    /// What the sides of an input must be multiples of.
+    /// The number that the sides of an input must be multiples of.
     pub(super) fn stride(&self) -> usize {
         match self {
             Self::UNet(config) => config.stride(),
@@ -252,7 +252,7 @@ impl ModelPlan {
         }
     }
 
-    /// Whether coarser levels have a loss of their own in training.
+    /// Whether coarser levels have their own loss in training.
     pub(super) const fn is_deep(&self) -> bool {
         match self {
             Self::UNet(config) => config.deep_supervision > 0,
@@ -260,7 +260,7 @@ impl ModelPlan {
         }
     }
 
-    /// The network for data of this shape and so many axes: one arm a model.
+    /// The network for data of this shape and rank: one arm per model.
     pub(super) fn network(&self, shape: &Shape, axes: usize) -> Box<dyn Network> {
         match self {
             Self::UNet(config) => {
@@ -288,31 +288,31 @@ fn refuse(settings: &Settings, error: &dyn std::fmt::Display) -> ConfigError {
 pub(super) trait ImageNetwork<const D: usize>:
     Module + std::fmt::Debug + Send + 'static
 {
-    /// The name of its kind in a configuration.
+    /// Its name in a configuration.
     const KIND: &'static str;
 
-    /// Why it cannot be cut into segments.
+    /// The reason why it cannot be divided into segments.
     const CAN_BE_CUT: Result<(), &'static str>;
 
-    /// What flows from segment to segment.
+    /// The values passed between segments.
     type Flow: Streams + 'static;
 
-    /// `[batch, other channels, …sides]` of `[batch, channels, …sides]`.
+    /// From `[batch, channels, …sides]` to `[batch, other channels, …sides]`.
     fn convert(&self, images: Tensor<D>) -> Tensor<D>;
 
     /// The output, then those of coarser levels, at the same sides.
     fn convert_deep(&self, images: Tensor<D>) -> Vec<Tensor<D>>;
 
-    /// Into how many segments it can be cut.
+    /// The number of segments.
     fn segment_count(&self) -> usize;
 
-    /// What flows into the first segment.
+    /// The input of the first segment.
     fn enter(&self, images: Tensor<D>) -> Self::Flow;
 
     /// Runs one segment.
     fn run_segment(&self, index: usize, flow: Self::Flow) -> Self::Flow;
 
-    /// The output of what the last segment gives.
+    /// The output from the last segment's result.
     fn leave(&self, flow: Self::Flow) -> Tensor<D>;
 
     /// Multiply-adds of the forward pass of one sample of these sides.

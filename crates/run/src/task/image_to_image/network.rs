@@ -1,4 +1,4 @@
-//! A network of whichever kind and rank, before its parameters are drawn.
+//! A network of any kind and rank, before its parameters are initialized.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ use crate::folder::RunFolder;
 use crate::operation::{AnyWorkload, load, rehearse};
 use crate::task::Serving;
 
-/// What is done with a network.
+/// Operations on a network.
 pub(super) trait Network {
-    /// Puts it beside its images.
+    /// Creates the workload of network and images.
     fn with_data(self: Box<Self>, plan: ImagePlan, data: ImagePairs) -> Box<dyn AnyWorkload>;
 
-    /// Trains two steps on examples.
+    /// Trains two steps on example data.
     fn rehearse(
         &self,
         own: &ImagePlan,
@@ -41,7 +41,7 @@ pub(super) trait Network {
     ) -> Result<Box<dyn Serving>, RunError>;
 }
 
-/// A function that draws the parameters of a network of `D` axes.
+/// A function that initializes a network of `D` axes.
 pub(super) struct Fresh<const D: usize, F>(pub(super) F);
 
 impl<const D: usize, N: ImageNetwork<D>, F: Fn(&Device) -> N + 'static> Network for Fresh<D, F> {

@@ -1,4 +1,4 @@
-//! What is predicted, and the loss between it and the truth.
+//! The target of a prediction, and the loss.
 
 use burn::tensor::{Int, Tensor};
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ const ACTIVATION: Key<MaskActivation> = Key::new(
 /// The keys of loss and activation.
 pub(super) const KEYS: Keys = &[&LOSS, &ACTIVATION];
 
-/// A loss, as a configuration names it.
+/// A loss, by its name in a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum ImageLoss {
@@ -88,7 +88,7 @@ impl ImageLoss {
     }
 }
 
-/// What is predicted, and the loss.
+/// The target of a prediction, and the loss.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Objective {
     /// The class of every position.
@@ -122,7 +122,7 @@ impl Objective {
         Ok(Self::Masks { classes: data.classes, activation, loss })
     }
 
-    /// Channels of the output, for targets of so many channels.
+    /// The number of output channels, for targets with this many channels.
     pub(super) const fn outputs(&self, channels: usize) -> usize {
         match *self {
             Self::Masks { activation: MaskActivation::Sigmoid, .. } => 1,

@@ -17,7 +17,7 @@ const WINDOWS: usize = 4;
 const COLORS: [[u8; 3]; 6] =
     [[0, 114, 178], [230, 159, 0], [0, 158, 115], [204, 121, 167], [240, 228, 66], [213, 94, 0]];
 
-/// Some test windows, evenly spaced: of volumes the middle slice, of images the first channel.
+/// Some test windows, evenly spaced: the middle slice of volumes, the first channel of images.
 pub(super) fn pictures<const D: usize, N: ImageNetwork<D>>(
     (network, policy): (&N, Policy),
     objective: &Objective,
@@ -27,7 +27,7 @@ pub(super) fn pictures<const D: usize, N: ImageNetwork<D>>(
     let mut tiles = Vec::new();
     let shown = WINDOWS.min(test.len());
     for at in 0..shown {
-        // The middle of each part: the corners of a field are often empty.
+        // The middle of each part, because the corners of a field are often empty.
         let index = (2 * at + 1) * test.len() / (2 * shown);
         let sample = test.read(index)?;
         let (spec, sides) = (*sample.raster.spec(), sample.raster.spec().sides());
@@ -103,8 +103,8 @@ fn extremes(values: &[f32]) -> [f32; 2] {
     [least, greatest]
 }
 
-/// Values as gray, black at the lower end of the range and white at the upper one; the range of the
-/// values themselves without one.
+/// Values as gray levels, from black at the lower to white at the upper end of the range; by
+/// default the range of the values.
 fn gray(values: &[f32], range: Option<[f32; 2]>) -> Vec<u8> {
     let [low, high] = range.unwrap_or_else(|| extremes(values));
     let scale = if high > low { 255.0 / (high - low) } else { 0.0 };
@@ -119,7 +119,7 @@ fn colored(classes: &[usize]) -> Vec<u8> {
     classes.iter().flat_map(color).collect()
 }
 
-/// The class of every position of a mask; of objects, those above 0 are the class 1.
+/// The class of every position of a mask; for objects, labels above 0 are class 1.
 fn labels(mask: &Raster<'_>, classes: usize) -> Vec<usize> {
     let label = |value: u16| usize::from(value).min(classes - 1);
     match mask.pixels() {

@@ -20,20 +20,20 @@ use super::verdict::compare;
 use crate::error::RunError;
 use crate::task::{FilePrediction, Predicted, Serving, WrittenPrediction};
 
-/// A trained network with what its images are prepared by.
+/// A trained network with the preprocessing of its images.
 #[derive(Debug)]
 pub(super) struct ImageConverter<const D: usize, N> {
     pub(super) network: N,
     pub(super) own: ImagePlan,
     pub(super) shape: Shape,
-    /// The checkpoint, by its path and what is in it.
+    /// The checkpoint's path and content.
     pub(super) model: String,
     pub(super) policy: Policy,
     pub(super) device: Device,
 }
 
 impl<const D: usize, N: ImageNetwork<D>> ImageConverter<D, N> {
-    /// Opens an image of the network's rank and channels, normalized as those of the run.
+    /// Opens an image with the network's rank and channels, normalized like those of the run.
     fn open(&self, path: &Path) -> Result<Arc<dyn VolumeSource>, RunError> {
         let refuse = |cause: String| RunError::Input { path: path.to_owned(), cause: cause.into() };
         if !path.exists() {

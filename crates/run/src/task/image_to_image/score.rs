@@ -1,4 +1,4 @@
-//! What the metrics of masks or of images are computed from.
+//! Scores of masks or of images.
 
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use updraft_trainer::{Direction, ImageScores, MaskScores, MetricSpec, Score, Uni
 
 use super::objective::Objective;
 
-/// Scores of masks or of images: a batch's first number says which.
+/// Scores of masks or of images: the first number of a batch distinguishes them.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum ConversionScore {
@@ -20,7 +20,7 @@ pub(super) enum ConversionScore {
 const MASKS: f64 = 0.0;
 const IMAGES: f64 = 1.0;
 
-/// The numbers of a batch of masks, behind what says so.
+/// The numbers of a batch of masks, after the number that marks them.
 pub(super) fn of_masks(numbers: Tensor<1>) -> Tensor<1> {
     behind(MASKS, numbers)
 }

@@ -1,4 +1,4 @@
-//! What predictions are compared with: masks or images.
+//! The truth that predictions are compared with: masks or images.
 
 use burn::tensor::{Device, FloatDType, Int, Tensor, TensorData};
 use updraft_data::{TargetBatch, TensorBatch};

@@ -1,4 +1,4 @@
-//! A written prediction beside the true image or mask.
+//! Comparison of a written prediction with the true image or mask.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use super::data_plan::LabelKind;
 use super::objective::Objective;
 use crate::error::RunError;
 
-/// The metrics of a prediction over all frames; of masks also the distances between boundaries.
+/// The metrics of a prediction over all frames; for masks also the distances between boundaries.
 pub(super) fn compare(
     predicted: &Path,
     truth: &Path,
@@ -77,7 +77,7 @@ fn of_images(
             Ok(Tensor::from_data(TensorData::new(planes, shape), device))
         };
         let (predicted, truth) = (tensor(predicted)?, tensor(truth)?);
-        // Windows of the structural similarity lie in the plane of pictures.
+        // For pictures, windows of the structural similarity lie in the plane.
         let numbers = if truth.dims()[2] == 1 {
             let flat = |volume: Tensor<5>| volume.squeeze_dim::<4>(2);
             ImageScores::measure(&flat(predicted), &flat(truth), range)
@@ -126,7 +126,7 @@ fn of_masks(
         let shape = [1, own.len()];
         let own = Tensor::<2, Int>::from_data(TensorData::new(own, shape), device);
         let other = Tensor::<2, Int>::from_data(TensorData::new(other, shape), device);
-        // The predicted class alone has a logit above the others.
+        // One-hot logits of the predicted class.
         let logits = own.one_hot::<3>(classes).float().swap_dims(1, 2);
         let numbers = MaskScores::measure(&logits, &other, MaskActivation::Softmax);
         score.add(&numbers.into_data().iter().collect::<Vec<f64>>(), 1);

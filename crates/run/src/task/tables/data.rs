@@ -1,4 +1,4 @@
-//! The rows of a run, encoded by what its training rows say.
+//! The rows of a run, with encodings fitted on its training rows.
 
 use std::sync::Arc;
 
@@ -21,24 +21,23 @@ use crate::folder::RunFolder;
 use crate::task::Opening;
 use crate::task::share::other_share;
 
-/// Strata of a number that give the same share of their rows to the test, where that is a row each
-/// at least.
+/// The number of strata for splitting rows by a number, if each has at least one test row.
 const STRATA: usize = 10;
 
-/// The file of a run's folder that holds how its features are encoded.
+/// The file of a run folder with the encoding of its features.
 pub(super) const ENCODER: &str = "encoder.json";
 
-/// The file that holds how its targets are.
+/// The file with the encoding of its targets.
 pub(super) const TARGETS: &str = "targets.json";
 
 /// The rows of a run, encoded.
 pub(super) struct TableData {
     pub(super) encoder: RowEncoder,
-    /// How each target is encoded, in the order of their names.
+    /// The encoding of each target, in the order of their names.
     pub(super) codes: Vec<TargetCode>,
     pub(super) train: RowSet,
     pub(super) test: RowSet,
-    /// What each class of a target counts in its loss.
+    /// The weight of each class of a target in its loss.
     class_weights: Vec<Option<Vec<f32>>>,
     /// Messages about the rows.
     pub(super) notes: Vec<String>,
@@ -130,7 +129,7 @@ impl TableData {
         features(&self.encoder)
     }
 
-    /// How the targets are learned.
+    /// The heads and losses of the targets.
     pub(super) fn learn(&self, targets: &TargetsPlan) -> Learn {
         let mut learn = learn(&self.encoder, &self.codes, targets);
         for (target, weights) in learn.targets.iter_mut().zip(&self.class_weights) {
@@ -153,7 +152,7 @@ impl TableData {
         ])
     }
 
-    /// Refuses data that is encoded in another way than the run's.
+    /// Returns an error for data with another encoding than the run's.
     pub(super) fn check(&self, folder: &RunFolder, targets: &TargetsPlan) -> Result<(), RunError> {
         let stored: RowEncoder = folder.read_json(ENCODER)?;
         let codes: Vec<TargetCode> = folder.read_json(TARGETS)?;
@@ -170,7 +169,7 @@ impl TableData {
     }
 }
 
-/// What is said of a number that is too far from the others to be held.
+/// The message about a number that is too far from the others to be represented.
 pub(super) fn too_far(encoder: &RowEncoder, number: usize, place: &str) -> String {
     format!(
         "{place}, column `{}`: the value is so far from the mean of the training rows, in their \
@@ -185,7 +184,7 @@ pub(super) fn features(encoder: &RowEncoder) -> RowFeatures {
     RowFeatures { class_counts: encoder.class_counts(), numbers: encoder.number_names().len() }
 }
 
-/// How targets are learned, without class weights.
+/// The heads and losses of targets, without class weights.
 pub(super) fn learn(encoder: &RowEncoder, codes: &[TargetCode], targets: &TargetsPlan) -> Learn {
     let of = |((column, plan), code): ((&String, _), &TargetCode)| {
         let plan: &super::target_plan::TargetPlan = plan;
@@ -216,7 +215,7 @@ fn split(
     Ok((split.kept, split.held_out))
 }
 
-/// The stratum of each row: its class, its labels, or the tenth that its number lies in.
+/// The stratum of each row: its class, its labels, or the decile of its number.
 fn strata(
     truth: &Table,
     column: &str,
@@ -244,7 +243,7 @@ fn strata(
     }
 }
 
-/// The part of the sorted values that each lies in, of `count` equal ones; equal values lie in one.
+/// The quantile bin of each value, of `count` equal ones; equal values are in the same bin.
 fn tenths(values: &[f64], count: usize) -> Vec<usize> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -253,7 +252,7 @@ fn tenths(values: &[f64], count: usize) -> Vec<usize> {
     values.iter().map(|value| bounds.partition_point(|bound| bound <= value)).collect()
 }
 
-/// Refuses a target that no test row has.
+/// Returns an error for a target that no test row has.
 fn refuse_unscored(column: &str, values: &TargetValues, test: &[usize]) -> Result<(), RunError> {
     let is_there = |&row: &usize| match values {
         TargetValues::Classes(classes) => classes[row].is_some(),
@@ -267,7 +266,7 @@ fn refuse_unscored(column: &str, values: &TargetValues, test: &[usize]) -> Resul
     Err(RunError::Unusable { reason })
 }
 
-/// In what two encoders differ; a file's decimals may differ in the last digit.
+/// The difference between two encoders; decimals of a file may differ in the last digit.
 fn difference(own: &RowEncoder, other: &RowEncoder) -> Option<String> {
     let mut features = own.features().zip(other.features());
     let counts = (own.features().count(), other.features().count());

@@ -8,11 +8,11 @@ use super::data_plan::DataPlan;
 use super::target_plan::{TargetKind, TargetsPlan};
 use crate::error::RunError;
 
-/// Files that are read as one table, those to learn from first.
+/// Files that are read as one table, training files first.
 pub(super) struct Files<'a> {
     plan: &'a DataPlan,
     paths: Vec<PathBuf>,
-    /// How many of them are read to learn from.
+    /// The number of training files.
     training: usize,
     /// The first row of each.
     starts: Vec<usize>,
@@ -24,7 +24,7 @@ impl<'a> Files<'a> {
         Self { plan, paths: [training, test].concat(), training: count, starts: Vec::new() }
     }
 
-    /// Reads the targets of all files; returns them with how many rows are of training files.
+    /// Reads the targets of all files; returns them with the number of training rows.
     pub(super) fn targets(&mut self, targets: &TargetsPlan) -> Result<(Table, usize), RunError> {
         let schema = with_targets(self.plan.schema(), targets);
         let (table, starts) = self.read(&schema)?;
@@ -33,7 +33,7 @@ impl<'a> Files<'a> {
         Ok((table, training))
     }
 
-    /// Reads the features of all files, of which the training rows decide what each column holds.
+    /// Reads the features of all files; training rows decide the kind of each column.
     pub(super) fn features(
         &self,
         targets: &TargetsPlan,
@@ -56,7 +56,7 @@ impl<'a> Files<'a> {
         let header = self.plan.schema().header;
         match Table::line_of(path, self.plan.delimiter(), header.as_deref(), record) {
             Ok(line) => format!("`{}` line {line}", path.display()),
-            // It was read a moment ago.
+            // It was just read.
             Err(_) => format!("`{}` row {}", path.display(), record + 1),
         }
     }
@@ -93,7 +93,7 @@ pub(super) fn with_targets(schema: TableSchema, targets: &TargetsPlan) -> TableS
     })
 }
 
-/// The features, with what they hold by the plan, or by the training rows where it does not say.
+/// The features, with the kinds of the plan, or those inferred from the training rows.
 pub(super) fn feature_schema(
     plan: &DataPlan,
     targets: &TargetsPlan,
@@ -105,7 +105,7 @@ pub(super) fn feature_schema(
         Some(features) => features.clone(),
         None => inferred.names().iter().filter(is_feature).cloned().collect(),
     };
-    // A name that is misspelled would be passed over.
+    // A misspelled name would be ignored.
     let named = [&plan.leave_out, &plan.numbers, &plan.categories];
     let named = named.into_iter().flatten().chain(plan.lists.keys()).chain(plan.replace.keys());
     for name in named {
@@ -128,7 +128,7 @@ pub(super) fn feature_schema(
         } else {
             match inferred.kind(&name) {
                 Some(kind) => kind,
-                // Reading it reports that it is not there.
+                // Reading it reports that it is missing.
                 None if !inferred.names().contains(&name) => ColumnKind::Category,
                 None => {
                     let reason = format!(
@@ -155,7 +155,7 @@ pub(super) fn generated(
     (train_rows, test_rows): (usize, usize),
     seed: u64,
 ) -> Result<[Table; 2], RunError> {
-    // Another seed draws other rows.
+    // A different seed draws other rows.
     let parts = [(train_rows, seed), (test_rows, seed ^ (1 << 63))];
     let texts = parts.map(|(rows, seed)| updraft_data::interaction_csv(rows, seed));
     let read = |schema: &TableSchema| -> Result<Table, TableError> {

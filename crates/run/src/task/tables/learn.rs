@@ -17,17 +17,17 @@ use super::target_plan::{TargetKind, TargetPlan, metric_name};
 use super::targets::TargetCode;
 use super::tensors::{TableTargets, TargetTensors, ValueTensor};
 
-/// Rows of classes and numbers into several targets.
+/// Predicts several targets from rows of classes and numbers.
 #[derive(Debug, Clone)]
 pub(super) struct Learn {
     pub(super) targets: Vec<Target>,
-    /// Columns of categories that the model sees.
+    /// The columns of categories of the model's input.
     pub(super) categories: usize,
-    /// Numbers of a row that the model sees.
+    /// The numbers of a row in the model's input.
     pub(super) numbers: usize,
 }
 
-/// One target, as it is learned.
+/// A target with its head and loss.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
     /// The column.
@@ -36,16 +36,16 @@ pub(super) struct Target {
     pub(super) loss: TargetLoss,
     pub(super) weight: f64,
     pub(super) head: Head,
-    /// What each class counts in the loss.
+    /// The weight of each class in the loss.
     pub(super) class_weights: Option<Vec<f32>>,
-    /// What one of the standardized number is, in the target's own unit.
+    /// The standard deviation of the target, in its own unit.
     pub(super) std: f64,
-    /// From which probability on each label is predicted.
+    /// The probability from which each label is predicted.
     pub(super) thresholds: Vec<f32>,
 }
 
 impl Target {
-    /// A target with the head of its data; class weights are set by the data.
+    /// A target with the head for its data; class weights are set from the data.
     pub(super) fn new(column: &str, plan: &TargetPlan, head: Head) -> Self {
         let labels = if let Head::Labels(labels) = head { labels } else { 0 };
         Self {
@@ -70,7 +70,7 @@ impl Target {
         self
     }
 
-    /// The log probabilities of classes, up to a constant a row.
+    /// The log probabilities of classes, up to a constant per row.
     pub(super) fn class_logits(&self, outputs: &Tensor<2>) -> Tensor<2> {
         match self.head {
             Head::Ordered(_) => ordered_logits(outputs),
@@ -180,10 +180,10 @@ impl Target {
 /// The classes and the numbers of rows.
 pub(super) type RowInput = (Tensor<2, Int>, Tensor<2>);
 
-/// The outputs for each target, and what their losses are weighed by.
+/// The outputs for each target, and the weights of their losses.
 pub(super) type RowOutput = (Vec<Tensor<2>>, Option<Tensor<1>>);
 
-/// Classes and numbers of `rows` rows on a device.
+/// Moves the classes and numbers of `rows` rows to a device.
 pub(super) fn place_rows(
     (classes, numbers): (Vec<i32>, Vec<f32>),
     rows: usize,
@@ -227,7 +227,7 @@ impl<N: RowNetwork> Task<RowModel<N>> for Learn {
         let each = self.targets.iter().zip(outputs).zip(&targets.targets);
         let losses = each.map(|((target, outputs), truth)| {
             if truth.present == 0 {
-                // Of no rows; it keeps the graph, in which every output has a gradient.
+                // Zero rows; keeps the graph, in which every output has a gradient.
                 return outputs.clone().sum().mul_scalar(0.0);
             }
             target.loss(truth.of(outputs), &truth.values)

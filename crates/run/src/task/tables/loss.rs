@@ -1,4 +1,4 @@
-//! Which loss a target is learned by, as a serializable value.
+//! The loss of a target, as a serializable value.
 
 use burn::tensor::{Int, Tensor};
 use serde::{Deserialize, Serialize};
@@ -24,24 +24,24 @@ pub(super) enum TargetLoss {
         #[serde(default = "one")]
         delta: f32,
     },
-    /// The pinball loss of several quantiles; the predicted number is the middle one.
+    /// The pinball loss of several quantiles; the prediction is the middle one.
     Quantile {
-        /// Rising, above 0 and below 1.
+        /// Ascending, above 0 and below 1.
         #[serde(default = "quartiles")]
         quantiles: Vec<f32>,
     },
     /// Cross-entropy.
     CrossEntropy {
-        /// The share of each label that is spread over all classes.
+        /// The label smoothing.
         #[serde(default)]
         label_smoothing: f64,
         /// What each class counts.
         #[serde(default)]
         class_weights: ClassWeights,
     },
-    /// Cross-entropy that counts rows the less the better they are classified.
+    /// Cross-entropy with lower weights for well-classified rows.
     Focal {
-        /// How strongly, from 0 to 100.
+        /// The focusing parameter, from 0 to 100.
         #[serde(default = "two")]
         gamma: f64,
         /// What each class counts.
@@ -93,7 +93,7 @@ impl TargetLoss {
         }
     }
 
-    /// What the loss must be for a target of this kind where it is something else.
+    /// The expected loss for a target of this kind, if it is another one.
     pub(super) fn fault(&self, kind: TargetKind) -> Option<&'static str> {
         let is_right = match self {
             Self::MeanSquaredError
@@ -140,7 +140,7 @@ impl TargetLoss {
         }
     }
 
-    /// Whether classes count the same however many rows they have.
+    /// Whether classes are weighted by their inverse frequency.
     pub(super) const fn is_balanced(&self) -> bool {
         matches!(
             self,
@@ -153,7 +153,7 @@ impl TargetLoss {
     ///
     /// # Shapes
     /// - `outputs`: `[rows, width]`
-    /// - `values`: `[rows, width]`, of quantiles `[rows, 1]`
+    /// - `values`: `[rows, width]`, for quantiles `[rows, 1]`
     ///
     /// # Panics
     /// For a loss of classes.
@@ -172,7 +172,7 @@ impl TargetLoss {
     /// The mean loss of classes, of shape `[1]`.
     ///
     /// # Shapes
-    /// - `outputs`: `[rows, classes]`, of an ordinal loss `[rows, classes − 1]`
+    /// - `outputs`: `[rows, classes]`, for an ordinal loss `[rows, classes − 1]`
     /// - `classes`: `[rows]`
     ///
     /// # Panics

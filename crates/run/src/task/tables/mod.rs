@@ -61,7 +61,7 @@ impl TaskKind for Tables {
             ("train.learning_rate", "0.002"),
             ("train.optimizer", r#"{ kind = "adamw", weight_decay = 0.0001 }"#),
             ("train.schedule", r#"{ kind = "warmup-cosine", warmup = 0.05, floor = 0.0 }"#),
-            // Rows are in memory: handing them from thread to thread costs more than it saves.
+            // Rows are in memory: passing them between threads costs more than it saves.
             ("train.workers", "0"),
         ]
     }
@@ -83,7 +83,7 @@ impl TaskKind for Tables {
     }
 }
 
-/// What belongs to the task of a plan.
+/// The task's part of a plan.
 #[derive(Debug, Clone)]
 struct TablesPlan {
     data: DataPlan,
@@ -92,7 +92,7 @@ struct TablesPlan {
 }
 
 impl TablesPlan {
-    /// How targets with such heads are learned on examples.
+    /// The targets for example data with these heads.
     fn learn(&self, features: &RowFeatures, heads: &[Head]) -> Learn {
         let targets = self.targets.targets.iter().zip(heads);
         Learn {
@@ -102,7 +102,7 @@ impl TablesPlan {
         }
     }
 
-    /// Heads of the fewest classes, where the data is not known.
+    /// Heads with the smallest number of classes, if the data is unknown.
     fn least_heads(&self) -> Vec<Head> {
         let head = |kind| match kind {
             TargetKind::Number => Head::Numbers(1),
@@ -114,7 +114,7 @@ impl TablesPlan {
     }
 }
 
-/// What a network takes from the data: its features and the heads of its targets.
+/// The properties of the data that a network depends on: its features and the heads of its targets.
 fn signature(features: &RowFeatures, learn: &Learn) -> Value {
     let heads: Vec<Head> = learn.targets.iter().map(|target| target.head).collect();
     json!({ "features": features, "heads": heads })

@@ -1,4 +1,4 @@
-//! The keys of `model`: which network predicts the targets.
+//! The keys of `model`: the network that predicts the targets.
 
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{Device, Int, Tensor};
@@ -90,12 +90,12 @@ enum ModelKind {
     Kan,
 }
 
-/// The network; its features and heads come from the data.
+/// The network; its features and heads depend on the data.
 #[derive(Debug, Clone)]
 pub(super) enum ModelPlan {
     /// Plain or residual layers.
     Trunk(TableNetConfig),
-    /// Attention beside a factorization machine.
+    /// A factorization machine in parallel with attention.
     Interaction(InteractionConfig),
     /// Layers of splines.
     Kan(SplineNetConfig),
@@ -104,7 +104,7 @@ pub(super) enum ModelPlan {
 impl ModelPlan {
     /// Reads the keys of the chosen kind.
     pub(super) fn read(settings: &Settings) -> Result<Self, ConfigError> {
-        // What a row has is only known from the data.
+        // The features of a row are only known from the data.
         let features = RowFeatures { class_counts: vec![2], numbers: 1 };
         let heads = [Head::Numbers(1)];
         let kind = settings.value(&KIND)?;
@@ -159,7 +159,7 @@ impl ModelPlan {
         }
     }
 
-    /// The network for such rows and heads: one arm a model.
+    /// The network for these features and heads: one arm per model.
     pub(super) fn network(&self, features: RowFeatures, heads: Vec<Head>) -> Network {
         match self.clone() {
             Self::Trunk(mut config) => {
@@ -202,8 +202,8 @@ fn about_trunk(config: &TableNetConfig) -> String {
 pub(super) trait RowNetwork:
     Module + ModuleDisplay + std::fmt::Debug + Send + 'static
 {
-    /// The outputs of each head, `[rows, width]`, of classes `[rows, columns]` and numbers
-    /// `[rows, numbers]`.
+    /// The outputs of each head, `[rows, width]`, for classes `[rows, columns]` and numbers `[rows,
+    /// numbers]`.
     fn outputs(&self, classes: Tensor<2, Int>, numbers: Tensor<2>) -> Vec<Tensor<2>>;
 }
 
@@ -219,7 +219,7 @@ macro_rules! row_network {
 
 row_network!(TableNet, InteractionNet, SplineNet);
 
-/// A network with the weights of its losses, where they are learned.
+/// A network with the weights of its losses, if they are learned.
 #[derive(Module, Debug)]
 pub(super) struct RowModel<N> {
     network: N,
@@ -236,7 +236,7 @@ impl<N: RowNetwork> RowModel<N> {
         (self.network.outputs(classes, numbers), weights)
     }
 
-    /// The factors of the losses, where they are learned.
+    /// The weights of the losses, if they are learned.
     pub(super) fn loss_weights(&self) -> Option<Vec<f64>> {
         self.weights.as_ref().map(UncertaintyWeights::weights)
     }

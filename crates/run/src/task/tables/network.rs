@@ -1,4 +1,4 @@
-//! A network of whichever kind, before its parameters are drawn.
+//! A network of any kind, before its parameters are initialized.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use crate::folder::RunFolder;
 use crate::operation::{AnyWorkload, load, rehearse};
 use crate::task::Serving;
 
-/// A network of whichever kind, with what is known of it without its parameters.
+/// A network of any kind, before its parameters are initialized.
 pub(super) struct Network {
     about: String,
     multiply_adds: u64,
@@ -43,7 +43,7 @@ impl Network {
         self.init.with_data(own, data, learn, (self.about, self.multiply_adds))
     }
 
-    /// Trains two steps of `batch` rows on examples.
+    /// Trains two steps of `batch` rows on example data.
     pub(super) fn rehearse(
         &self,
         (own, learn): (&TablesPlan, &Learn),
@@ -67,8 +67,7 @@ impl Network {
     }
 }
 
-/// What is done with a network; implemented for every function that draws the parameters of a
-/// [`RowNetwork`].
+/// Operations on a network; implemented for every function that initializes a [`RowNetwork`].
 trait Init {
     fn with_data(
         self: Box<Self>,
@@ -96,7 +95,7 @@ trait Init {
     ) -> Result<Box<dyn Serving>, RunError>;
 }
 
-/// How many losses have learned weights.
+/// The number of losses with learned weights.
 fn learned(own: &TablesPlan) -> Option<usize> {
     let is_learned = own.targets.weighting == Weighting::Uncertainty;
     is_learned.then_some(own.targets.targets.len())

@@ -1,4 +1,4 @@
-//! Pictures of the targets for the report: confusion matrices, residuals, and how sure is right.
+//! Pictures of the targets for the report: confusion matrices, residuals, and calibration.
 
 use burn::tensor::activation::softmax;
 use burn::tensor::{Device, FloatDType};
@@ -13,16 +13,16 @@ use super::targets::TargetCode;
 use crate::error::RunError;
 use crate::task::Picture;
 
-/// Points that a plot shows; more hide each other.
+/// The largest number of points in a plot.
 const MOST_POINTS: usize = 2000;
 
-/// Classes of a matrix; more cannot be read.
+/// The largest number of classes in a matrix.
 const MOST_CLASSES: usize = 100;
 
 /// Intervals of the residuals' histogram.
 const BINS: usize = 41;
 
-/// What is collected of a target over the batches.
+/// The values of a target, collected over batches.
 enum Collected {
     Matrix(Vec<Vec<u64>>),
     Points(Vec<[f64; 2]>),
@@ -91,14 +91,14 @@ fn add(collected: &mut Collected, found: &[f64], truth: &TargetBatch, code: &Tar
                 [f64::from(value), found[row as usize]].map(|number| number * std + mean)
             };
             let pairs = truth.rows.iter().zip(values).map(pair);
-            // Non-finite values have no place in a plot, and no number in JSON.
+            // Non-finite values cannot be plotted or stored as JSON.
             points.extend(pairs.filter(|pair| pair.iter().all(|number| number.is_finite())));
         }
         _ => {}
     }
 }
 
-/// The position of the largest of some numbers, the first of equal ones.
+/// The position of the largest number, the first of equal ones.
 pub(super) fn largest(numbers: &[f64]) -> usize {
     (0..numbers.len()).fold(0, |best, at| if numbers[at] > numbers[best] { at } else { best })
 }
@@ -119,11 +119,11 @@ fn draw(target: &Target, code: &TargetCode, collected: Collected) -> Vec<Picture
     }
 }
 
-/// Predicted against true values, and how often each residual comes.
+/// Predicted against true values, and the histogram of residuals.
 fn numbers(column: &str, points: Vec<[f64; 2]>) -> Vec<Picture> {
     let residuals: Vec<f64> = points.iter().map(|[value, predicted]| predicted - value).collect();
     let most = residuals.iter().fold(0.0_f64, |most, residual| most.max(residual.abs()));
-    // Every so many, so that each part of the set is seen.
+    // At regular intervals, so that every part of the set is included.
     let step = points.len().div_ceil(MOST_POINTS).max(1);
     let mut pictures = vec![Picture::Points {
         title: format!("Predicted against true values of `{column}`"),

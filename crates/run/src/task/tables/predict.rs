@@ -19,17 +19,17 @@ use crate::task::{
     Serving,
 };
 
-/// Rows of one forward pass, so that the memory of a large file is that of its rows alone.
+/// The batch size of prediction, which limits the memory for large files.
 const ROWS_AT_ONCE: usize = 4096;
 
-/// How a run's features and targets are encoded.
+/// The encodings of a run's features and targets.
 #[derive(Debug)]
 pub(super) struct Coding {
     pub(super) encoder: RowEncoder,
     pub(super) codes: Vec<TargetCode>,
 }
 
-/// A trained network with what its rows are encoded by.
+/// A trained network with the encoding of its rows.
 #[derive(Debug)]
 pub(super) struct RowPredictor<N> {
     model: RowModel<N>,
@@ -51,8 +51,8 @@ impl<N: RowNetwork> RowPredictor<N> {
         Self { model, data, learn, coding, policy, device }
     }
 
-    /// The rows of a file, whose columns are found by their names in a header, or by their places
-    /// in a run whose own files have none.
+    /// The rows of a file, with columns found by their names in a header, or by position if the
+    /// run's own files have no header.
     fn read(&self, path: &Path) -> Result<Table, RunError> {
         let mut schema = self.coding.encoder.schema().clone();
         let delimiter = self.data.delimiter();
@@ -63,8 +63,8 @@ impl<N: RowNetwork> RowPredictor<N> {
         Ok(Table::read(path, delimiter, schema)?)
     }
 
-    /// The names of a file's columns where its first record is a row: all of the run's columns, or
-    /// those without the targets; `None` where it is a header.
+    /// The names of a file's columns if its first record is a row: all of the run's columns, or
+    /// those without the targets; `None` if it is a header.
     fn places(
         &self,
         first: &[String],
@@ -92,7 +92,7 @@ impl<N: RowNetwork> RowPredictor<N> {
         }
     }
 
-    /// What the model says of some rows, one list a row.
+    /// The predictions for some rows, one list per row.
     fn predict_rows(
         &self,
         rows: &EncodedRows,
@@ -115,7 +115,7 @@ impl<N: RowNetwork> RowPredictor<N> {
     }
 }
 
-/// What the outputs of a target say of each row.
+/// The prediction of a target for each row.
 fn values(target: &Target, code: &TargetCode, outputs: &Tensor<2>) -> Vec<PredictedValue> {
     match code {
         TargetCode::Number { mean, std } => {

@@ -1,4 +1,4 @@
-//! Rows in memory as batches: by index, with some categories read as unknown.
+//! Batches of rows in memory, with some categories replaced by unknown.
 
 use std::sync::Arc;
 
@@ -13,23 +13,23 @@ pub(super) struct Encoded {
     pub(super) targets: Vec<TargetValues>,
 }
 
-/// Some of the rows of a run.
+/// A subset of the rows of a run.
 #[derive(Debug, Clone)]
 pub(super) struct RowSet {
     encoded: Arc<Encoded>,
     /// Which.
     rows: Arc<Vec<usize>>,
-    /// The share of categories that are read as unknown.
+    /// The fraction of categories that are replaced by unknown.
     unknown_share: f64,
     fingerprint: String,
 }
 
-/// Some rows with their targets, on the host.
+/// A batch of rows with their targets, on the host.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct RowBatch {
     /// The index of each row in its set.
     pub(super) indices: Vec<usize>,
-    /// Row by row, a class for each column of categories.
+    /// Row by row, one class per column of categories.
     pub(super) classes: Vec<i32>,
     /// Row by row.
     pub(super) numbers: Vec<f32>,
@@ -49,7 +49,7 @@ pub(super) struct TargetBatch {
 pub(super) enum BatchValues {
     /// A class each.
     Classes(Vec<i32>),
-    /// So many numbers, or zeros and ones, each.
+    /// Several numbers, or zeros and ones, per row.
     Numbers { width: usize, values: Vec<f32> },
 }
 
@@ -95,7 +95,7 @@ impl TargetValues {
         TargetBatch { rows: Vec::with_capacity(rows), values }
     }
 
-    /// Appends the value of a row, the `at`-th of the batch, where it has one.
+    /// Appends the value of a row, the `at`-th of the batch, if it has one.
     fn add(&self, row: usize, at: usize, batch: &mut TargetBatch) {
         let is_there = match (self, &mut batch.values) {
             (Self::Classes(classes), BatchValues::Classes(values)) => {

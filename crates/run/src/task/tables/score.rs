@@ -1,11 +1,11 @@
-//! What the metrics of all targets are computed from.
+//! The scores of all targets.
 
 use burn::tensor::activation::sigmoid;
 use burn::tensor::{Int, Tensor};
 use serde::{Deserialize, Serialize};
 use updraft_trainer::{ClassScores, Deviations, LabelScores, Score};
 
-/// Probabilities of ordered classes below this are taken for it.
+/// The smallest probability of ordered classes.
 const LEAST_PROBABILITY: f64 = 1e-7;
 
 /// The scores of all targets, in their order.
@@ -20,24 +20,24 @@ pub(super) struct TableScore {
 pub(super) enum TargetScore {
     /// Of classes.
     Classes(ClassScores),
-    /// Of ordered classes, with how many classes the predictions are away.
+    /// For ordered classes, with the distance of predictions in classes.
     Ordered(ClassScores, Deviations),
     /// Of labels.
     Labels(LabelScores),
-    /// Of a standardized number.
+    /// For a standardized number.
     Number(Deviations),
 }
 
-/// The numbers of one target that a score is computed from, with what they are.
+/// The numbers of one target's score, with their kind.
 pub(super) struct Measured {
     pub(super) kind: MeasuredKind,
     /// Rows that have the target.
     pub(super) rows: usize,
-    /// None where no row has it.
+    /// `None` if no row has it.
     pub(super) numbers: Vec<Tensor<1>>,
 }
 
-/// What the numbers of a target are.
+/// The kind of a target's numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MeasuredKind {
     Classes,
@@ -59,11 +59,11 @@ impl MeasuredKind {
     }
 }
 
-/// Numbers of a target's own before its values: kind, rows, first part and second part.
+/// The header of a target's numbers: kind, rows, first part and second part.
 const HEADER: usize = 4;
 
-/// The numbers of all targets in one tensor, each after its header: whole numbers below 2²⁴, which
-/// f32 holds exactly.
+/// The numbers of all targets in one tensor, each after its header: integers below 2²⁴, which f32
+/// represents exactly.
 pub(super) fn joined(measured: Vec<Measured>) -> Option<Tensor<1>> {
     let device = measured.iter().find_map(|one| one.numbers.first()).map(Tensor::device)?;
     let mut parts = Vec::new();
@@ -91,7 +91,8 @@ pub(super) fn ordered_logits(logits: &Tensor<2>) -> Tensor<2> {
     (low - high).clamp_min(LEAST_PROBABILITY).log()
 }
 
-/// How many classes the most probable one is away from the true one, as [`Deviations`] takes it.
+/// The distance in classes between the most probable and the true class, as input of
+/// [`Deviations`].
 pub(super) fn measure_order(logits: &Tensor<2>, classes: &Tensor<1, Int>) -> Tensor<1> {
     let dtype = logits.dtype();
     let predicted = logits.clone().argmax(1).float().cast(dtype);

@@ -1,4 +1,4 @@
-//! The keys of `targets`: which columns are predicted, as what, and by which loss.
+//! The keys of `targets`: the columns to predict, their kinds and losses.
 
 use std::collections::BTreeMap;
 
@@ -34,13 +34,13 @@ const WEIGHTING: Key<Weighting> = Key::new(
 /// The keys of the targets.
 pub(super) const KEYS: Keys = &[&TARGETS, &WEIGHTING];
 
-/// How the losses of several targets become one.
+/// How the losses of several targets are combined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Weighting {
     /// Their sum, each multiplied by its target's weight.
     Fixed,
-    /// The same with factors that are parameters beside those of the model.
+    /// The same with weights that are learned parameters.
     Uncertainty,
 }
 
@@ -58,14 +58,14 @@ pub(super) enum TargetKind {
     Labels,
 }
 
-/// What becomes of a row without a value of a target.
+/// The policy for rows without a value of a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum MissingTarget {
     /// It is an error.
     #[default]
     Refuse,
-    /// The target does not learn from it and is not scored on it.
+    /// The row is ignored in the target's loss and metrics.
     Skip,
 }
 
@@ -83,7 +83,7 @@ pub(super) struct TargetPlan {
     pub(super) separator: Option<char>,
 }
 
-/// The same as it is written, where the loss may be left out.
+/// The same as in a configuration, where the loss is optional.
 #[derive(Serialize, Deserialize)]
 #[serde(rename = "TargetPlan", deny_unknown_fields)]
 struct WrittenTarget {
@@ -127,7 +127,7 @@ pub(super) struct TargetsPlan {
 }
 
 impl TargetsPlan {
-    /// Reads the targets; `generated` are those of rows without files.
+    /// Reads the targets; `generated` are those of generated rows.
     pub(super) fn read(settings: &Settings, is_generated: bool) -> Result<Self, ConfigError> {
         let targets = if is_generated {
             settings.value_or(&TARGETS, of_generated)?
@@ -191,8 +191,8 @@ impl TargetPlan {
     }
 }
 
-/// What metrics of a target begin with: its name in lower case, with `-` for what is no letter or
-/// digit.
+/// The prefix of a target's metrics: its name in lower case, with `-` instead of other characters
+/// than letters and digits.
 pub(super) fn metric_name(column: &str) -> String {
     let words = column.split(|letter: char| !letter.is_alphanumeric());
     let words: Vec<String> = words.filter(|word| !word.is_empty()).map(str::to_lowercase).collect();

@@ -1,4 +1,4 @@
-//! What a target's column means to the network, by what the training rows alone say.
+//! Encoding of a target's column, fitted on the training rows only.
 
 use serde::{Deserialize, Serialize};
 use updraft_data::Table;
@@ -12,7 +12,7 @@ use crate::error::RunError;
 /// finite in f32.
 const FARTHEST: f64 = 1e14;
 
-/// How a target is encoded; a run stores it.
+/// The encoding of a target; stored with the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub(super) enum TargetCode {
@@ -22,18 +22,18 @@ pub(super) enum TargetCode {
     Classes { classes: Vec<String> },
     /// The same from the lowest to the highest.
     Ordered { classes: Vec<String> },
-    /// Labels by their position, each with the probability from which on it is predicted.
+    /// Labels by their position, each with its threshold.
     Labels { labels: Vec<String>, thresholds: Vec<f32> },
 }
 
 /// The values of a target in every row of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum TargetValues {
-    /// A class each; `None` where it is missing.
+    /// One class per row; `None` if it is missing.
     Classes(Vec<Option<u32>>),
-    /// Standardized numbers; `None` where one is missing.
+    /// Standardized numbers; `None` if one is missing.
     Numbers(Vec<Option<f32>>),
-    /// Zeros and ones, `labels` a row.
+    /// Zeros and ones, `labels` per row.
     Labels { labels: usize, values: Vec<f32> },
 }
 
@@ -41,7 +41,7 @@ pub(super) enum TargetValues {
 pub(super) type PlaceOf<'a> = &'a dyn Fn(usize) -> String;
 
 impl TargetCode {
-    /// Learns how a target is encoded from the training rows.
+    /// Fits the encoding of a target to the training rows.
     pub(super) fn fit(
         table: &Table,
         (column, plan): (&str, &TargetPlan),
@@ -84,7 +84,7 @@ impl TargetCode {
         Ok(Self::Number { mean, std: variance.sqrt() })
     }
 
-    /// Refuses a target of which there is nothing to learn.
+    /// Returns an error for a target with a single value.
     fn refuse_constant(
         &self,
         table: &Table,
@@ -129,7 +129,7 @@ impl TargetCode {
     /// The target's values in every row.
     ///
     /// # Errors
-    /// [`RunError::Unusable`] with file and line for a value that is missing where the plan does not
+    /// [`RunError::Unusable`] with file and line for a value that is missing if the plan does not
     /// skip it, and for a class or a label that no training row has.
     pub(super) fn values(
         &self,
@@ -199,7 +199,7 @@ impl TargetCode {
         }
     }
 
-    /// What the network has for the target.
+    /// The network's head for the target.
     pub(super) fn head(&self, loss: &TargetLoss) -> Head {
         match (self, loss) {
             (Self::Number { .. }, TargetLoss::Quantile { quantiles }) => {
@@ -214,7 +214,7 @@ impl TargetCode {
         }
     }
 
-    /// In what it differs from another run's; a file's decimals may differ in the last digit.
+    /// The difference to another run's encoding; decimals of a file may differ in the last digit.
     pub(super) fn difference(&self, other: &Self, column: &str) -> Option<String> {
         let near = |a: f64, b: f64| (a - b).abs() <= 1e-12 * a.abs().max(b.abs());
         let is_same = match (self, other) {
@@ -229,7 +229,7 @@ impl TargetCode {
 }
 
 impl TargetValues {
-    /// How many rows of each class there are among the given ones; empty for other kinds.
+    /// The number of rows of each class among the given ones; empty for other kinds.
     pub(super) fn class_counts(&self, classes: usize, rows: &[usize]) -> Vec<u64> {
         let mut counts = vec![0; classes];
         if let Self::Classes(values) = self {
@@ -275,7 +275,7 @@ fn in_order(classes: Vec<String>, column: &str) -> Result<Vec<String>, RunError>
     Ok(pairs.into_iter().map(|(_, class)| class).collect())
 }
 
-/// The first of a list, and how many more there are.
+/// The first entries of a list, and the number of others.
 fn listed(names: &[String]) -> String {
     const MOST: usize = 12;
     let shown = names[..names.len().min(MOST)].join("`, `");

@@ -8,15 +8,15 @@ use super::rows::{BatchValues, TargetBatch};
 /// The targets of a batch, in the order of the network's heads.
 #[derive(Debug, Clone)]
 pub(super) struct TableTargets {
-    /// How many rows the batch has.
+    /// The number of rows.
     pub(super) rows: usize,
     pub(super) targets: Vec<TargetTensors>,
 }
 
-/// A target of the rows that have it.
+/// The target of the rows that have it.
 #[derive(Debug, Clone)]
 pub(super) struct TargetTensors {
-    /// Which rows of the batch, `[present]`; `None` where all have it.
+    /// The indices of these rows in the batch, `[present]`; `None` if all have it.
     pub(super) rows: Option<Tensor<1, Int>>,
     /// How many.
     pub(super) present: usize,

@@ -1,4 +1,4 @@
-//! A network with its rows: what everything that trains and scores takes.
+//! The workload of a network and its rows.
 
 use burn::tensor::Device;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::task::{About, Picture, StreamUse, Streams, Workload};
 
-/// Draws the parameters of a model on a device.
+/// Initializes a model on a device.
 type DrawModel<N> = Box<dyn Fn(&Device) -> RowModel<N>>;
 
 /// A network with its rows.

@@ -1,4 +1,4 @@
-//! The rows of a run as numbers, encoded by what its training rows say.
+//! The rows of a run as numbers, with encodings fitted on its training rows.
 
 use std::path::{Path, PathBuf};
 
@@ -15,11 +15,10 @@ use crate::folder::RunFolder;
 use crate::task::Opening;
 use crate::task::share::other_share;
 
-/// Strata of the target that give the same share of their rows to the test, where that is a row
-/// each at least.
+/// The number of strata for splitting rows by the target, if each has at least one test row.
 const STRATA: usize = 10;
 
-/// The file of a run's folder that holds how its columns become numbers.
+/// The file of a run folder with the encoding of its columns.
 pub(super) const ENCODER: &str = "encoder.json";
 
 /// The rows of a run, encoded.
@@ -44,7 +43,8 @@ impl TableData {
         let (table, train, test) = match plan {
             DataPlan::Formula { formula, noise, train_rows, test_rows } => {
                 let train = of_formula(*formula, *train_rows, *noise, seed)?;
-                // Another seed draws other rows; without noise the error is that of the function.
+                // A different seed draws other rows; test values have no noise, so the error is
+                // that of the function.
                 let test = of_formula(*formula, *test_rows, 0.0, seed ^ (1 << 63))?;
                 let table = train.append(&test)?;
                 let rows: Vec<usize> = (0..table.rows()).collect();
@@ -98,7 +98,7 @@ impl TableData {
         ])
     }
 
-    /// Refuses data that is encoded in another way than the run's.
+    /// Returns an error for data with another encoding than the run's.
     pub(super) fn check(&self, folder: &RunFolder) -> Result<(), RunError> {
         let stored: TableEncoder = folder.read_json(ENCODER)?;
         match difference(&self.encoder, &stored) {
@@ -110,7 +110,7 @@ impl TableData {
     }
 }
 
-/// The mean and the standard deviation of a column of numbers; (0, 1) for another.
+/// The mean and the standard deviation of a column of numbers; (0, 1) for other columns.
 pub(super) fn scale(encoder: &TableEncoder, column: &str) -> (f64, f64) {
     match encoder.column(column) {
         Some(ColumnEncoder::Number { mean, std }) => (*mean, *std),
@@ -118,7 +118,7 @@ pub(super) fn scale(encoder: &TableEncoder, column: &str) -> (f64, f64) {
     }
 }
 
-/// How many numbers of a row the model sees.
+/// The number of inputs of the model.
 pub(super) fn width(encoder: &TableEncoder, target: &str) -> usize {
     let columns = encoder.schema().columns.iter().filter(|column| column.name != target);
     let width = |name: &str| match encoder.column(name) {
@@ -128,8 +128,8 @@ pub(super) fn width(encoder: &TableEncoder, target: &str) -> usize {
     columns.map(|column| width(&column.name)).sum()
 }
 
-/// What the model sees of every row but the target, `[rows, inputs]`: numbers as they are encoded,
-/// and of a category one input a word.
+/// The inputs of every row, `[rows, inputs]`: encoded numbers, and one input per word of a
+/// category.
 pub(super) fn inputs(
     encoder: &TableEncoder,
     table: &Table,
@@ -141,7 +141,7 @@ pub(super) fn inputs(
         match encoder.column(&column.name) {
             Some(ColumnEncoder::Category(vocabulary)) => {
                 let classes = encoded.classes(&column.name)?;
-                // Class 0 is whatever is missing or unknown.
+                // Class 0 is for missing and unknown words.
                 columns.extend((1..=vocabulary.words().len()).map(|word| {
                     classes.iter().map(|&class| f32::from(class as usize == word)).collect()
                 }));
@@ -174,7 +174,7 @@ pub(super) fn features(plan: &FilesPlan) -> TableSchema {
     })
 }
 
-/// The same table with the features of its file, the `file`-th of the plan.
+/// The table with the features for the plan's `file`-th file.
 pub(super) fn with_file_features(
     mut table: Table,
     plan: &FilesPlan,
@@ -186,7 +186,7 @@ pub(super) fn with_file_features(
     for (own, name) in plan.files.iter().enumerate().skip(1) {
         let rows = table.rows();
         let values = vec![f64::from(u8::from(own == file)); rows];
-        // Named as the plan names them: the data folder may be another one next time.
+        // With the names of the plan, because the data folder may change.
         table = table.with_numbers(format!("from {}", name.display()), values)?;
     }
     Ok(table)
@@ -208,9 +208,9 @@ fn of_files(plan: &FilesPlan, paths: &[PathBuf]) -> Result<Table, RunError> {
     whole.ok_or_else(|| RunError::Unusable { reason: "the plan names no file".to_owned() })
 }
 
-/// Refuses a row without a target, and numbers that f32 cannot hold.
+/// Returns an error for a row without a target, and for numbers that do not fit into f32.
 ///
-/// `target` is `None` for rows whose target is to be predicted.
+/// `target` is `None` for prediction.
 pub(super) fn refuse_bad_numbers(
     table: &Table,
     target: Option<&str>,
@@ -245,7 +245,7 @@ pub(super) fn refuse_bad_numbers(
     Ok(())
 }
 
-/// The line, from 1, of a file's record; lines without a character are no records.
+/// The line, from 1, of a file's record; empty lines are not records.
 fn line_of(path: &Path, record: usize) -> usize {
     let text = std::fs::read(path).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -289,7 +289,7 @@ fn refuse_constant_target(table: &Table, target: &str, rows: &[usize]) -> Result
     Err(RunError::Unusable { reason })
 }
 
-/// In what two encoders differ; a file's decimals may differ in the last digit.
+/// The difference between two encoders; decimals of a file may differ in the last digit.
 fn difference(own: &TableEncoder, other: &TableEncoder) -> Option<String> {
     let near = |a: f64, b: f64| (a - b).abs() <= 1e-12 * a.abs().max(b.abs());
     let names = |encoder: &TableEncoder| -> Vec<String> {
@@ -310,7 +310,7 @@ fn difference(own: &TableEncoder, other: &TableEncoder) -> Option<String> {
     })
 }
 
-/// The part of the sorted values that each lies in, of `count` equal ones; equal values lie in one.
+/// The quantile bin of each value, of `count` equal ones; equal values are in the same bin.
 fn strata(values: &[f64], count: usize) -> Vec<usize> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

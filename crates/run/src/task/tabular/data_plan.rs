@@ -1,4 +1,4 @@
-//! The keys of `data`: where the rows come from, and what their columns are.
+//! The keys of `data`: the source of rows, and their columns.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -96,28 +96,28 @@ pub(super) const KEYS: Keys = &[
     &TEST_FRACTION,
 ];
 
-/// Where the rows come from.
+/// The source of rows.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum DataPlan {
-    /// Drawn from a formula; the training rows alone have noise.
+    /// Generated from a formula; only the training rows have noise.
     Formula { formula: FormulaPlan, noise: f32, train_rows: usize, test_rows: usize },
-    /// Files of one set of columns; of each tenth of the target's values a share is held out.
+    /// Files with the same columns; a fraction of each decile of the target is held out.
     Files(FilesPlan),
 }
 
-/// Files of one set of columns.
+/// Files with the same columns.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct FilesPlan {
     pub(super) dir: Option<PathBuf>,
     pub(super) files: Vec<PathBuf>,
     pub(super) delimiter: DelimiterPlan,
-    /// The names of all columns, where the files' first line is a row already.
+    /// The names of all columns, for files without a header.
     pub(super) columns: Option<Vec<String>>,
     pub(super) features: Vec<String>,
-    /// Those of the features that hold words.
+    /// The categorical features.
     pub(super) categories: Vec<String>,
     pub(super) target: String,
-    /// Whether features of their own name the file that a row is from.
+    /// Whether to add features for the file of a row.
     pub(super) file_features: bool,
     pub(super) test_fraction: f64,
     pub(super) how_to_get: Option<String>,
@@ -149,7 +149,7 @@ impl From<FormulaPlan> for Formula {
     }
 }
 
-/// What divides the fields of a row.
+/// The delimiter of fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum DelimiterPlan {
@@ -182,7 +182,7 @@ impl DataPlan {
         }
     }
 
-    /// The files, found in the data folder; none for a formula.
+    /// The files, found in the data folder; empty for a formula.
     pub(super) fn find(&self, dir: Option<&Path>) -> Result<Vec<PathBuf>, RunError> {
         match self {
             Self::Formula { .. } => refuse_folder(dir).map(|()| Vec::new()),
@@ -194,7 +194,7 @@ impl DataPlan {
         }
     }
 
-    /// What the target is called.
+    /// The name of the target.
     pub(super) fn target(&self) -> &str {
         match self {
             Self::Formula { .. } => "y",

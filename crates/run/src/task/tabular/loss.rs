@@ -1,4 +1,4 @@
-//! Which loss a predicted number is held to, as a serializable value.
+//! The loss of a predicted number, as a serializable value.
 
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ pub(super) enum ValueLoss {
     /// The mean of squared differences.
     #[default]
     MeanSquaredError,
-    /// The mean of absolute differences: single values that are far off count less.
+    /// The mean of absolute differences: more robust to outliers.
     MeanAbsoluteError,
     /// Squares for differences up to `delta`, absolute values beyond.
     Huber {
@@ -28,7 +28,7 @@ fn default_delta() -> f32 {
 }
 
 impl ValueLoss {
-    /// Whether its numbers are in their ranges.
+    /// Whether its parameters are in range.
     pub(super) fn is_valid(&self) -> bool {
         match self {
             Self::Huber { delta } => delta.is_finite() && *delta > 0.0,

@@ -62,7 +62,7 @@ impl TaskKind for TabularRegression {
             ("train.learning_rate", "0.01"),
             ("train.optimizer", r#"{ kind = "adamw", weight_decay = 0.0 }"#),
             ("train.schedule", r#"{ kind = "warmup-cosine", warmup = 0.05, floor = 0.0 }"#),
-            // Rows are in memory: handing them from thread to thread costs more than it saves.
+            // Rows are in memory: passing them between threads costs more than it saves.
             ("train.workers", "0"),
         ]
     }
@@ -79,7 +79,7 @@ impl TaskKind for TabularRegression {
     }
 }
 
-/// What belongs to the task of a plan.
+/// The task's part of a plan.
 #[derive(Debug, Clone)]
 struct TablePlan {
     data: DataPlan,

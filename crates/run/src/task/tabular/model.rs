@@ -1,4 +1,4 @@
-//! The keys of `model`: which network predicts the target.
+//! The keys of `model`: the network that predicts the target.
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
@@ -10,7 +10,8 @@ use updraft_models::{Perceptron, PerceptronConfig};
 use super::network::Network;
 use crate::config::{ConfigError, Edit, Key, Keys, Settings};
 
-/// More pieces than that take minutes to be drawn, and no table has the rows to learn them from.
+/// The largest number of intervals: more take minutes to initialize, and need more rows than tables
+/// have.
 const MOST_INTERVALS: usize = 4096;
 
 const KIND: Key<ModelKind> =
@@ -26,7 +27,7 @@ const INTERVALS: Key<usize> = Key::new("model.intervals", "kan only: pieces of e
 const DEGREE: Key<usize> = Key::new("model.degree", "kan only: their degree")
     .default("3")
     .check("0 to 15", |degree| *degree <= MAX_DEGREE);
-// Standardized numbers rarely lie further from their mean.
+// Standardized numbers are rarely further from their mean.
 const DOMAIN: Key<f32> =
     Key::new("model.domain", "kan only: splines reach so far to both sides of 0")
         .default("2.5")
@@ -59,7 +60,7 @@ enum ModelKind {
     Mlp,
 }
 
-/// The network; its number of inputs comes from the data.
+/// The network; its number of inputs depends on the data.
 #[derive(Debug, Clone)]
 pub(super) enum ModelPlan {
     /// Layers of splines.
@@ -81,7 +82,7 @@ impl ModelPlan {
                     .with_domain_high(domain)
                     .with_outside(settings.value(&OUTSIDE)?);
                 let hidden = settings.value_or(&HIDDEN, || vec![8])?;
-                // One input stands in for the number that only the data knows.
+                // One input as a placeholder: the number depends on the data.
                 let config = KanConfig::new(widths(1, &hidden)).with_layer(layer.clone());
                 config.validate().map_err(|error| {
                     settings.refuse_given("model", &format!("a network that can be built: {error}"))
@@ -94,7 +95,7 @@ impl ModelPlan {
         }
     }
 
-    /// What is added to the loss.
+    /// The penalty that is added to the loss.
     pub(super) fn penalty(&self) -> Option<Penalty> {
         match self {
             Self::Kan { penalty, .. } => *penalty,
@@ -108,7 +109,7 @@ impl ModelPlan {
         widths(inputs, hidden)
     }
 
-    /// The network for so many inputs: one arm a model.
+    /// The network for a number of inputs: one arm per model.
     pub(super) fn network(&self, inputs: usize) -> Box<dyn Network> {
         let widths = self.widths(inputs);
         match self {
@@ -130,13 +131,13 @@ fn widths(inputs: usize, hidden: &[usize]) -> Vec<usize> {
 
 /// A network that predicts numbers from the numbers of a row.
 pub(super) trait Regressor: Module + std::fmt::Debug + Send + 'static {
-    /// The name of its kind in a configuration.
+    /// Its name in a configuration.
     const KIND: &'static str;
 
-    /// One number a row, `[rows, 1]`, of `[rows, inputs]`.
+    /// One number per row, from `[rows, inputs]` to `[rows, 1]`.
     fn predict(&self, x: Tensor<2>) -> Tensor<2>;
 
-    /// Multiply-adds of a layer's forward pass of one row.
+    /// Multiply-adds of one row's forward pass.
     fn multiply_adds(inputs: usize, outputs: usize, model: &ModelPlan) -> u64;
 }
 
@@ -147,7 +148,7 @@ impl Regressor for Kan {
         self.forward(x)
     }
 
-    /// Of each edge the bases that are not zero, and the base branch.
+    /// The non-zero basis functions and the base branch of each edge.
     fn multiply_adds(inputs: usize, outputs: usize, model: &ModelPlan) -> u64 {
         let ModelPlan::Kan { layer, .. } = model else { return 0 };
         (inputs * outputs * (layer.degree + 2)) as u64

@@ -1,4 +1,4 @@
-//! A network of whichever kind, before its parameters are drawn.
+//! A network of any kind, before its parameters are initialized.
 
 use std::time::Duration;
 
@@ -16,13 +16,12 @@ use crate::folder::RunFolder;
 use crate::operation::{AnyWorkload, load, rehearse};
 use crate::task::Serving;
 
-/// What is done with a network; implemented for every function that draws the parameters of a
-/// [`Regressor`].
+/// Operations on a network; implemented for every function that initializes a [`Regressor`].
 pub(super) trait Network {
     /// Puts it beside its rows.
     fn with_data(self: Box<Self>, plan: TablePlan, data: TableData) -> Box<dyn AnyWorkload>;
 
-    /// Trains two steps of `batch` rows on examples of `inputs` numbers.
+    /// Trains two steps of `batch` rows on example data with `inputs` numbers.
     fn rehearse(
         &self,
         own: &TablePlan,

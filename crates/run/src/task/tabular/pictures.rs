@@ -8,13 +8,13 @@ use super::model::Regressor;
 use crate::error::RunError;
 use crate::task::Picture;
 
-/// Points that a plot shows; more hide each other.
+/// The largest number of points in a plot.
 const MOST_POINTS: usize = 2000;
 
 /// Intervals of the residuals' histogram.
 const BINS: usize = 41;
 
-/// Predicted against true values of the test rows, and how often each residual comes.
+/// Predicted against true values of the test rows, and the histogram of residuals.
 pub(super) fn pictures<N: Regressor>(
     network: &N,
     policy: Policy,
@@ -32,13 +32,13 @@ pub(super) fn pictures<N: Regressor>(
         let (values, predictions) = (values.into_data(), predictions.into_data());
         let pairs = values.iter::<f64>().zip(predictions.iter::<f64>());
         let unscaled = pairs.map(|(value, predicted)| [unscaled(value), unscaled(predicted)]);
-        // Non-finite values have no place in a plot, and no number in JSON.
+        // Non-finite values cannot be plotted or stored as JSON.
         points.extend(unscaled.filter(|pair| pair.iter().all(|value| value.is_finite())));
     }
     let residuals: Vec<f64> = points.iter().map(|[value, predicted]| predicted - value).collect();
     let most = residuals.iter().fold(0.0_f64, |most, residual| most.max(residual.abs()));
     let mut pictures = Vec::new();
-    // Every so many, so that each part of the set is seen.
+    // At regular intervals, so that every part of the set is included.
     let step = points.len().div_ceil(MOST_POINTS).max(1);
     pictures.push(Picture::Points {
         title: "Predicted against true values of the test rows".to_owned(),

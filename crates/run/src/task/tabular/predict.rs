@@ -14,10 +14,10 @@ use super::model::Regressor;
 use crate::error::RunError;
 use crate::task::{Outcome, Predicted, Quantity, Serving};
 
-/// Rows of one forward pass, so that the memory of a large file is that of its rows alone.
+/// The batch size of prediction, which limits the memory for large files.
 const ROWS_AT_ONCE: usize = 4096;
 
-/// A trained network with what its rows are encoded by.
+/// A trained network with the encoding of its rows.
 #[derive(Debug)]
 pub(super) struct RowPredictor<N> {
     network: N,
@@ -52,7 +52,7 @@ impl<N: Regressor> RowPredictor<N> {
         }
     }
 
-    /// The rows of a file, whose columns are found by their names in a header, or by their places.
+    /// The rows of a file, with columns found by their names in a header, or by position.
     fn read(&self, path: &Path) -> Result<Table, RunError> {
         let (files, mut schema, delimiter) = match &self.data {
             DataPlan::Files(files) => (Some(files), features(files), files.delimiter.into()),
@@ -69,10 +69,10 @@ impl<N: Regressor> RowPredictor<N> {
         }
     }
 
-    /// The names of a file's columns where its first record is a row; `None` where it is a header.
+    /// The names of a file's columns if its first record is a row; `None` if it is a header.
     ///
-    /// A row has the columns of the run's files, with or without the target; of a run whose files
-    /// have headers, its features.
+    /// A row has the columns of the run's files, with or without the target, or the features if the
+    /// run's files have headers.
     fn places(
         &self,
         first: &[String],
@@ -107,7 +107,7 @@ impl<N: Regressor> RowPredictor<N> {
                 )
                 .into(),
             }),
-            // A header of other names: reading it reports which one is missing.
+            // A header with other names: reading it reports the missing one.
             (None, found) => Ok(found.filter(|layout| {
                 layout.iter().zip(first).all(|(name, field)| {
                     let is_missing = schema.missing.contains(field);
@@ -156,7 +156,7 @@ impl<N: Regressor> Serving for RowPredictor<N> {
     }
 }
 
-/// The rows of a file with the feature for the file that a row is from, where the run has it.
+/// The rows of a file with the features for the file, if the run has them.
 fn of_file(table: Table, files: &FilesPlan, path: &Path) -> Result<Table, RunError> {
     let name = |path: &PathBuf| path.file_name().map(std::ffi::OsStr::to_owned);
     let own = name(&path.to_owned());

@@ -10,21 +10,21 @@ use updraft_trainer::{
 use super::loss::ValueLoss;
 use super::model::Regressor;
 
-/// Rows `[batch, inputs]` into a standardized number.
+/// Predicts a standardized number from rows `[batch, inputs]`.
 #[derive(Debug, Clone)]
 pub(super) struct Regress {
     /// The target's column.
     pub(super) target: String,
     pub(super) loss: ValueLoss,
-    /// Of the splines, added to the loss.
+    /// The penalty of the splines, added to the loss.
     pub(super) penalty: Option<Penalty>,
-    /// What one of the standardized target is, in the target's own unit.
+    /// The standard deviation of the target, in its own unit.
     pub(super) std: f64,
-    /// Numbers of a row that the model sees.
+    /// The numbers of a row in the model's input.
     pub(super) inputs: usize,
 }
 
-/// The predicted numbers, and the penalty of the splines where there is one.
+/// The predicted numbers, and the penalty of the splines if there is one.
 type Predicted = (Tensor<2>, Option<Tensor<1>>);
 
 impl<N: Regressor> Task<N> for Regress {

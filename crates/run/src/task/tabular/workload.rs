@@ -1,4 +1,4 @@
-//! A network with its rows: what everything that trains and scores takes.
+//! The workload of a network and its rows.
 
 use burn::tensor::Device;
 use serde_json::{Value, json};
