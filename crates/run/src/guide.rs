@@ -32,6 +32,9 @@ struct Gpu;
 #[doc = include_str!("../../../docs/guide/microscopy.md")]
 struct Microscopy;
 
+#[doc = include_str!("../../../docs/guide/tables.md")]
+struct Tables;
+
 #[doc = include_str!("../../../docs/guide/from-pytorch.md")]
 struct FromPyTorch;
 

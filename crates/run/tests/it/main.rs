@@ -5,6 +5,7 @@ mod image_to_image;
 mod inheriting;
 mod plans;
 mod refusals;
+mod tables;
 mod train;
 mod trained;
 mod unknown_keys;

@@ -8,6 +8,10 @@ use super::loss::TargetLoss;
 use super::target_plan::{MissingTarget, TargetKind, TargetPlan};
 use crate::error::RunError;
 
+/// The largest scaled target, in standard deviations: sums of squares over any number of rows stay
+/// finite in f32.
+const FARTHEST: f64 = 1e14;
+
 /// The encoding of a target; stored with the run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -156,13 +160,13 @@ impl TargetCode {
             Self::Number { mean, std } => {
                 let value = |row| match table.number(column, row)? {
                     None => refuse_missing(row),
-                    Some(value) if (((value - mean) / std) as f32).is_finite() => {
+                    Some(value) if ((value - mean) / std).abs() <= FARTHEST => {
                         Ok(Some(((value - mean) / std) as f32))
                     }
                     Some(value) => Err(RunError::Unusable {
                         reason: format!(
-                            "{}, column `{column}`: {value:e} is beyond what f32 holds; correct it \
-                             or change its unit",
+                            "{}, column `{column}`: {value:e} is more than {FARTHEST:e} standard \
+                             deviations from the mean of the training rows; correct it",
                             place(row)
                         ),
                     }),
