@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
+use crate::buffer_pool;
 use crate::error::DataError;
-use crate::recycle;
 use crate::resample::resample;
 
 /// An 8-bit RGB image: rows from top to bottom, pixels from left to right, red before green
@@ -115,11 +115,11 @@ impl<'a> Image<'a> {
             return self;
         }
         let mut pixels = vec![0; height * width * Self::CHANNELS];
-        recycle::with_resizer(|resizer| {
+        buffer_pool::with_resizer(|resizer| {
             resample(resizer, (&self.pixels, self.size()), None, (&mut pixels, (height, width)));
         });
         if let Cow::Owned(old) = self.pixels {
-            recycle::keep(old);
+            buffer_pool::keep(old);
         }
         Image { height, width, pixels: pixels.into() }
     }

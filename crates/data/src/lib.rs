@@ -2,6 +2,7 @@
 
 mod augment;
 mod batch;
+mod buffer_pool;
 #[cfg(feature = "burn-dataloader")]
 mod burn_loader;
 mod cache;
@@ -21,7 +22,6 @@ mod pixels;
 mod progress;
 mod random;
 mod raster;
-mod recycle;
 mod resample;
 mod resident;
 mod sample;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cache::WholeFile;
+use crate::cache::AtomicFile;
 use crate::digest::Digest;
 use crate::error::DataError;
 use crate::random::{Purpose, Random};
@@ -54,7 +54,7 @@ impl Split {
     /// [`DataError::Write`]; an existing file is then unchanged.
     pub fn write(&self, set: &str, path: impl AsRef<Path>) -> Result<(), DataError> {
         let written = Written { set: set.to_owned(), hash: self.hash(), split: self.clone() };
-        let mut file = WholeFile::create(path.as_ref())?;
+        let mut file = AtomicFile::create(path.as_ref())?;
         file.write(&written.json())?;
         file.finish()
     }

@@ -2,12 +2,12 @@
 #![doc = include_str!("../README.md")]
 
 mod attention;
-mod draw;
 mod dual_autoencoder;
 mod error;
+mod global_pooling;
+mod initialize;
 mod outliers;
 mod perceptron;
-mod pooled;
 mod separable;
 mod table;
 mod unet;

@@ -7,9 +7,9 @@ use burn::tensor::{Device, Tensor, assert_shape};
 use serde::{Deserialize, Serialize};
 use updraft_conv::{Activation, BatchNorm, Conv2d, ConvNormActivation};
 
-use crate::draw::draw_parameters;
 use crate::error::SeparableConfigError;
-use crate::pooled::means;
+use crate::global_pooling::means;
+use crate::initialize::initialize_parameters;
 
 /// The largest stem width accepted: the last pointwise convolution then has 2³⁰ weights, 4 GiB in
 /// f32.
@@ -146,7 +146,7 @@ impl SeparableNet {
             dropout: DropoutConfig::new(config.dropout).init(),
             classifier: LinearConfig::new(input, config.classes).init(device),
         };
-        draw_parameters(&net);
+        initialize_parameters(&net);
         net
     }
 

@@ -7,9 +7,9 @@ mod error;
 mod folder;
 #[cfg(doctest)]
 mod guide;
-mod held;
 mod lock;
 mod operation;
+mod peak_memory;
 mod record;
 mod task;
 mod trained;

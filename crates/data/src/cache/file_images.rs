@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::cache::CacheUse;
-use crate::cache::sealed::{BODY, CacheIndex, SealedFormat, SealedWriter};
+use crate::cache::cache_file::{BODY, CacheFormat, CacheIndex, CacheWriter};
 use crate::digest::Digest;
 use crate::error::{DataError, Place};
 use crate::image::Image;
@@ -45,7 +45,7 @@ struct ImageIndex {
     fingerprint: String,
 }
 
-const FORMAT: SealedFormat = SealedFormat { magic: *b"UPDRAFTC", version: 1, holds: "images" };
+const FORMAT: CacheFormat = CacheFormat { magic: *b"UPDRAFTC", version: 1, holds: "images" };
 
 /// The largest number of bytes that are decoded between two writes.
 const BLOCK_BYTES: usize = 64 << 20;
@@ -112,7 +112,7 @@ fn write_images(
     origin: &str,
     workers: usize,
     progress: &mut dyn FnMut(Progress),
-    writer: &mut SealedWriter,
+    writer: &mut CacheWriter,
 ) -> Result<ImageIndex, DataError> {
     let decoding = Decoding::try_new(source, size)?;
     let (samples, bytes) = (source.len(), decoding.image_bytes());

@@ -9,7 +9,7 @@ use std::thread;
 use serde::{Deserialize, Serialize};
 
 use crate::cache::CacheUse;
-use crate::cache::sealed::{BODY, CacheIndex, SealedFormat, SealedWriter};
+use crate::cache::cache_file::{BODY, CacheFormat, CacheIndex, CacheWriter};
 use crate::digest::Digest;
 use crate::error::DataError;
 use crate::guard::guarded;
@@ -68,7 +68,7 @@ enum StoredTarget {
     Labels(RasterSpec),
 }
 
-const FORMAT: SealedFormat = SealedFormat { magic: *b"UPDRAFTS", version: 1, holds: "samples" };
+const FORMAT: CacheFormat = CacheFormat { magic: *b"UPDRAFTS", version: 1, holds: "samples" };
 
 /// The approximate number of bytes that are decoded between two writes.
 const BLOCK_BYTES: usize = 64 << 20;
@@ -111,7 +111,7 @@ fn write_samples(
     source: &dyn SampleSource,
     workers: usize,
     progress: &mut dyn FnMut(Progress),
-    writer: &mut SealedWriter,
+    writer: &mut CacheWriter,
 ) -> Result<Vec<StoredSample>, DataError> {
     let total = source.len();
     if total == 0 {

@@ -1,12 +1,12 @@
 //! Caches: in memory, or in a file that is verified before use.
 
+mod atomic_file;
+mod cache_file;
 mod file_images;
 mod file_samples;
 mod memory_images;
 mod memory_samples;
-mod sealed;
 mod usage;
-mod whole_file;
 
 pub use file_images::FileImages;
 pub use file_samples::FileSamples;
@@ -14,4 +14,4 @@ pub use memory_images::CachedImages;
 pub use memory_samples::CachedSamples;
 pub use usage::CacheUse;
 
-pub(crate) use whole_file::WholeFile;
+pub(crate) use atomic_file::AtomicFile;

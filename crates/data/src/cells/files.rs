@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::cache::WholeFile;
+use crate::cache::AtomicFile;
 use crate::cells::{CellsConfig, draw_cells};
 use crate::error::DataError;
 use crate::progress::{Progress, ProgressUnit};
@@ -63,7 +63,7 @@ pub fn write_cells(
     }
     let write = |name: &str, text: &str| -> Result<PathBuf, DataError> {
         let path = folder.join(name);
-        let mut file = WholeFile::create(&path)?;
+        let mut file = AtomicFile::create(&path)?;
         file.write(text.as_bytes())?;
         file.finish()?;
         Ok(path)

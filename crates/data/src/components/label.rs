@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use crate::components::forest::Forest;
 use crate::components::table::Component;
+use crate::components::union_find::UnionFind;
 use crate::error::{DataError, VolumeError};
 use crate::pixels::{PixelType, Pixels};
 use crate::raster::{Raster, RasterSpec};
@@ -200,7 +200,7 @@ const NONE: u32 = u32::MAX;
 struct Scan {
     sides: [usize; 2],
     connectivity: Connectivity,
-    forest: Forest,
+    forest: UnionFind,
     /// Values and labels of the previous slice; no values before the first one.
     before: (Vec<u16>, Vec<u32>),
     values: Vec<u16>,
@@ -213,7 +213,7 @@ impl Scan {
         let count = sides[0] * sides[1];
         let before = (vec![0; count], vec![NONE; count]);
         let (values, current) = (vec![0; count], vec![NONE; count]);
-        Self { sides, connectivity, forest: Forest::default(), before, values, current }
+        Self { sides, connectivity, forest: UnionFind::default(), before, values, current }
     }
 
     /// Labels the next slice.

@@ -1,8 +1,8 @@
 //! Connected components of masks, with their sizes.
 
-mod forest;
 mod label;
 mod table;
+mod union_find;
 
 pub use label::{ComponentConfig, Components, Connectivity, label_components};
 pub use table::Component;

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use crate::cache::WholeFile;
+use crate::cache::AtomicFile;
 use crate::components::Components;
 use crate::error::DataError;
 
@@ -47,7 +47,7 @@ impl Components {
             first.iter().chain(last).for_each(|at| drop(write!(text, ",{at}")));
             let _ = writeln!(text);
         }
-        let mut file = WholeFile::create(path.as_ref())?;
+        let mut file = AtomicFile::create(path.as_ref())?;
         file.write(&text)?;
         file.finish()
     }

@@ -9,10 +9,10 @@ use zune_jpeg::zune_core::bytestream::ZCursor;
 use zune_jpeg::zune_core::colorspace::ColorSpace;
 use zune_jpeg::zune_core::options::DecoderOptions;
 
+use crate::buffer_pool;
 use crate::decode::MAX_PIXELS;
 use crate::error::DecodeError;
 use crate::image::Image;
-use crate::recycle;
 
 /// Decodes a JPEG of any color space to RGB; `kept` is the height and width to which the caller
 /// will shrink it, if known.
@@ -49,7 +49,7 @@ fn decode_whole(bytes: &[u8]) -> Result<Image<'static>, DecodeError> {
         let (width, height) = (width as u32, height as u32);
         return Err(DecodeError::TooLarge { width, height, limit: MAX_PIXELS });
     }
-    let mut pixels = recycle::zeros(Image::CHANNELS * width * height);
+    let mut pixels = buffer_pool::zeros(Image::CHANNELS * width * height);
     decoder.decode_into(&mut pixels).map_err(damaged)?;
     Image::try_new(height, width, pixels)
         .map_err(|cause| DecodeError::Damaged { cause: cause.into() })

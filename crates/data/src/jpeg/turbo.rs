@@ -4,9 +4,9 @@ use std::cell::RefCell;
 
 use turbojpeg::{Colorspace, Decompressor, Image as Pixels, PixelFormat, ScalingFactor};
 
+use crate::buffer_pool;
 use crate::decode::MAX_PIXELS;
 use crate::image::Image;
-use crate::recycle;
 
 /// The minimum ratio between the decoded and the final size, in each direction.
 ///
@@ -52,10 +52,10 @@ fn decode_with(
     decoder.set_scaling_factor(scale).ok()?;
     let (height, width) = (scale.scale(header.height), scale.scale(header.width));
     let pitch = Image::CHANNELS * width;
-    let mut pixels = recycle::any(pitch * height);
+    let mut pixels = buffer_pool::any(pitch * height);
     let to = Pixels { pixels: &mut pixels[..], width, pitch, height, format: PixelFormat::RGB };
     if decoder.decompress(bytes, to).is_err() {
-        recycle::keep(pixels);
+        buffer_pool::keep(pixels);
         return None;
     }
     Image::try_new(height, width, pixels).ok()

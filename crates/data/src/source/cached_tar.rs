@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::Seek;
 use std::path::{Path, PathBuf};
 
-use crate::cache::{CacheUse, WholeFile};
+use crate::cache::{AtomicFile, CacheUse};
 use crate::digest::Checksum;
 use crate::error::DataError;
 use crate::progress::Progress;
@@ -32,7 +32,7 @@ pub(super) fn cached_tar(
         Err(Some(reason)) => CacheUse::Rebuilt { reason },
     };
     trace::cache(&tar, &used);
-    let mut whole = WholeFile::create(&tar)?;
+    let mut whole = AtomicFile::create(&tar)?;
     let (mut checksum, mut bytes) = (Checksum::default(), 0);
     inflate_to(file, path, u64::MAX, progress, &mut |piece| {
         checksum.update(piece);
@@ -43,7 +43,7 @@ pub(super) fn cached_tar(
     // The old checksum is removed first: a tar without one is not a cache.
     let _ = fs::remove_file(seal(&tar));
     whole.finish()?;
-    let mut line = WholeFile::create(&seal(&tar))?;
+    let mut line = AtomicFile::create(&seal(&tar))?;
     line.write(checksum.hex().as_bytes())?;
     line.finish()?;
     Ok((tar, used))

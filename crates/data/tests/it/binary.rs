@@ -78,7 +78,7 @@ fn a_damaged_idx_file_is_named() {
     let root = tempfile::tempdir().unwrap();
     let cut = write(&root, "cut", &idx(&[60_000, 28, 28], &[0; 100]));
     let text = told(&IdxArray::read(&cut).unwrap_err());
-    assert!(text.ends_with("get it again: expected 47040016 bytes, got 116"), "{text}");
+    assert!(text.ends_with("download it again: expected 47040016 bytes, got 116"), "{text}");
     let mut flipped = gzip(&idx(&[4], &[1, 2, 3, 4]));
     let middle = flipped.len() / 2;
     flipped[middle] ^= 16;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use updraft_conv::{Activation, BatchNorm, Conv2d, ConvNormActivation};
 
 use super::error::AttentionConfigError;
-use crate::pooled::{means, per_map};
+use crate::global_pooling::{means, per_map};
 
 /// The configuration of a [`Bam`].
 ///

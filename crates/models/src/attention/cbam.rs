@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use updraft_conv::Conv2d;
 
 use super::error::AttentionConfigError;
-use crate::pooled::{maxima, means, per_map};
+use crate::global_pooling::{maxima, means, per_map};
 
 /// The configuration of a [`Cbam`].
 ///

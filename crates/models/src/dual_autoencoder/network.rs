@@ -10,7 +10,7 @@ use super::bottleneck::Bottleneck;
 use super::config::{CoreLayer, DualAutoencoderConfig};
 use super::core::{Core, spline_config};
 use super::hourglass::Hourglass;
-use crate::draw::draw_parameters;
+use crate::initialize::initialize_parameters;
 
 /// Encodes images to a latent and decodes them, with an encoder and a decoder that are autoencoders
 /// themselves, and KAN convolutions at the lowest resolution of both.
@@ -63,7 +63,7 @@ impl DualAutoencoder {
             last: Core::new(config, &spline_config(config.channels, 1, 2, 1), device),
             config: config.clone(),
         };
-        draw_parameters(&net);
+        initialize_parameters(&net);
         net
     }
 

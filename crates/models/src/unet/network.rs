@@ -7,7 +7,7 @@ use updraft_conv::{Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d};
 use super::block::Block;
 use super::config::{Downsampling, UNetBlock, UNetConfig, Upsampling};
 use super::layers::SpatialLayers;
-use crate::draw::draw_parameters;
+use crate::initialize::initialize_parameters;
 
 /// A U-Net of images: a [`UNet`] whose input is `[batch, channels, height, width]`.
 pub type UNet2d = UNet<Conv2d, ConvTranspose2d>;
@@ -95,7 +95,7 @@ impl<C: Module + ModuleDisplay, U: Module + ModuleDisplay> UNet<C, U> {
             coarse: (1..=config.deep_supervision).map(output).collect(),
             downsampling: config.downsampling,
         };
-        draw_parameters(&net);
+        initialize_parameters(&net);
         net
     }
 

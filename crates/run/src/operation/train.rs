@@ -17,7 +17,7 @@ use crate::config::{Plan, RecomputePlan};
 use crate::environment::Environment;
 use crate::error::RunError;
 use crate::folder::RunFolder;
-use crate::held::Held;
+use crate::peak_memory::PeakMemory;
 use crate::record::{Metrics, RecordedMetrics, RunSchema, read_metrics};
 use crate::task::{Ability, PICTURES, StreamUse, Workload};
 use crate::utilization::Utilization;
@@ -224,7 +224,7 @@ pub(super) fn train<W: Workload>(
     let utilization = if plan.log.utilization { measured.transpose()? } else { None };
     let mut record = Record {
         metrics: Metrics::open(&folder, &plan.log, &schema, (run.step(), recorded))?,
-        held: Held::start(plain)?,
+        held: PeakMemory::start(plain)?,
         utilization,
     };
     let mut failure = None;
@@ -296,7 +296,7 @@ pub(super) fn training_device(plan: &Plan, device: Device) -> Device {
 /// The records of a run in progress.
 struct Record {
     metrics: Metrics,
-    held: Held,
+    held: PeakMemory,
     utilization: Option<Utilization>,
 }
 

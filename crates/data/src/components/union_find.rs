@@ -2,11 +2,11 @@
 
 /// Provisional labels as trees; the root of a tree is its smallest label.
 #[derive(Debug, Default)]
-pub(super) struct Forest {
+pub(super) struct UnionFind {
     parents: Vec<u32>,
 }
 
-impl Forest {
+impl UnionFind {
     /// Creates a new label.
     ///
     /// A mask with 2³² pieces would take 200 GB for their measurements.

@@ -12,12 +12,12 @@ use crate::error::RunError;
 const INTERVAL: Duration = Duration::from_millis(50);
 
 /// Samples memory during a run.
-pub(crate) struct Held {
+pub(crate) struct PeakMemory {
     device: Device,
     sampler: PeakSampler,
 }
 
-impl Held {
+impl PeakMemory {
     pub(crate) fn start(device: &Device) -> Result<Self, RunError> {
         Ok(Self { device: device.clone(), sampler: PeakSampler::start(device, INTERVAL)? })
     }

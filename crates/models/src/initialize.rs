@@ -5,7 +5,7 @@ use burn::tensor::Tensor;
 
 /// Initializes every parameter that is not initialized yet, in module order: burn initializes a
 /// parameter when it is first read.
-pub(crate) fn draw_parameters(network: &impl Module) {
+pub(crate) fn initialize_parameters(network: &impl Module) {
     network.visit(&mut Draw);
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::cache::{CacheUse, WholeFile};
+use crate::cache::{AtomicFile, CacheUse};
 use crate::digest::Checksum;
 use crate::error::DataError;
 use crate::trace;
@@ -18,7 +18,7 @@ use crate::trace;
 /// Numbers are little-endian.
 /// The magic, version (u32), zero (u32); the body; the index as JSON; the JSON's length (u64);
 /// SHA-256 of everything before (32 bytes).
-pub(crate) struct SealedFormat {
+pub(crate) struct CacheFormat {
     pub(crate) magic: [u8; 8],
     pub(crate) version: u32,
     /// What the file holds, such as `images`.
@@ -40,14 +40,14 @@ pub(crate) const BODY: u64 = 16;
 const FOOTER: u64 = 40;
 const CHECKSUM: u64 = 32;
 
-impl SealedFormat {
+impl CacheFormat {
     /// Opens the file of an origin; `build` creates it first if it is missing, damaged or of
     /// another origin.
     pub(crate) fn open_or_build<I: CacheIndex>(
         &self,
         path: &Path,
         origin: &str,
-        build: impl FnOnce(&mut SealedWriter) -> Result<I, DataError>,
+        build: impl FnOnce(&mut CacheWriter) -> Result<I, DataError>,
     ) -> Result<(File, I, CacheUse), DataError> {
         let mut used = CacheUse::Built;
         if path.exists() {
@@ -57,7 +57,7 @@ impl SealedFormat {
             }
         }
         trace::cache(path, &used);
-        let mut writer = SealedWriter::create(path, self)?;
+        let mut writer = CacheWriter::create(path, self)?;
         let index = build(&mut writer)?;
         writer.finish(&index)?;
         let (file, index) = self.reopen(path, origin).map_err(|reason| DataError::Write {
@@ -123,14 +123,14 @@ impl SealedFormat {
 }
 
 /// A cache file that is being written; it is renamed into place when it is finished.
-pub(crate) struct SealedWriter {
-    file: WholeFile,
+pub(crate) struct CacheWriter {
+    file: AtomicFile,
     checksum: Checksum,
 }
 
-impl SealedWriter {
-    fn create(path: &Path, format: &SealedFormat) -> Result<Self, DataError> {
-        let mut writer = Self { file: WholeFile::create(path)?, checksum: Checksum::default() };
+impl CacheWriter {
+    fn create(path: &Path, format: &CacheFormat) -> Result<Self, DataError> {
+        let mut writer = Self { file: AtomicFile::create(path)?, checksum: Checksum::default() };
         writer.write(&format.magic)?;
         writer.write(&format.version.to_le_bytes())?;
         writer.write(&[0; 4])?;
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
     use crate::random::{Purpose, Random};
 
-    const FORMAT: SealedFormat = SealedFormat { magic: *b"UPDRAFT?", version: 1, holds: "tests" };
+    const FORMAT: CacheFormat = CacheFormat { magic: *b"UPDRAFT?", version: 1, holds: "tests" };
 
     #[derive(Serialize, Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -180,7 +180,7 @@ mod tests {
     }
 
     /// A file by hand, with a right checksum around whatever is inside.
-    fn sealed(version: u32, body: &[u8], index: &str, claimed: u64) -> Vec<u8> {
+    fn cache_file(version: u32, body: &[u8], index: &str, claimed: u64) -> Vec<u8> {
         let mut bytes = [&FORMAT.magic[..], &version.to_le_bytes(), &[0; 4], body].concat();
         bytes.extend(index.as_bytes());
         bytes.extend(claimed.to_le_bytes());
@@ -198,19 +198,19 @@ mod tests {
     fn what_a_file_claims_is_compared_with_what_it_is() {
         let good = r#"{"bytes":6}"#;
         let length = good.len() as u64;
-        assert_eq!(told(&sealed(1, &[0; 6], good, length)), "whole");
-        assert_eq!(told(&sealed(2, &[0; 6], good, length)), "is of version 2, not 1");
-        assert_eq!(told(&sealed(1, &[0; 5], good, length)), "contradicts itself");
+        assert_eq!(told(&cache_file(1, &[0; 6], good, length)), "whole");
+        assert_eq!(told(&cache_file(2, &[0; 6], good, length)), "is of version 2, not 1");
+        assert_eq!(told(&cache_file(1, &[0; 5], good, length)), "contradicts itself");
         let longer = "claims an index that is longer than the file";
-        assert_eq!(told(&sealed(1, &[0; 6], good, u64::MAX)), longer);
+        assert_eq!(told(&cache_file(1, &[0; 6], good, u64::MAX)), longer);
         let unread = "has an index that cannot be read";
-        assert_eq!(told(&sealed(1, &[0; 6], good, length - 1)), unread);
+        assert_eq!(told(&cache_file(1, &[0; 6], good, length - 1)), unread);
     }
 
     #[test]
     fn every_cut_and_every_flipped_bit_is_found() {
         let good = r#"{"bytes":6}"#;
-        let whole = sealed(1, &[1, 2, 3, 4, 5, 6], good, good.len() as u64);
+        let whole = cache_file(1, &[1, 2, 3, 4, 5, 6], good, good.len() as u64);
         for cut in 0..whole.len() {
             assert_ne!(told(&whole[..cut]), "whole", "{cut}");
         }

@@ -10,13 +10,13 @@ use crate::error::DataError;
 
 /// A file that is being written: it is renamed into place when it is finished, and deleted if it is
 /// not.
-pub(crate) struct WholeFile {
+pub(crate) struct AtomicFile {
     path: PathBuf,
     partial: PathBuf,
     writer: Option<BufWriter<File>>,
 }
 
-impl WholeFile {
+impl AtomicFile {
     /// Creates a temporary file next to its final path; missing folders are created.
     pub(crate) fn create(path: &Path) -> Result<Self, DataError> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -53,7 +53,7 @@ impl WholeFile {
     }
 }
 
-impl Drop for WholeFile {
+impl Drop for AtomicFile {
     fn drop(&mut self) {
         self.writer = None;
         // After `finish` there is nothing to remove.
