@@ -86,7 +86,10 @@ fn decoding_a_set_names_the_lowest_bad_sample_for_any_number_of_workers() {
     for workers in [0, 1, 2, 8] {
         let error = InMemoryImages::decode(&source, None, workers, &mut |_| {}).unwrap_err();
         let text = told(&error);
-        assert!(text.contains("070.jpg` (sample 70) cannot be decoded: the JPEG is truncated"), "{text}");
+        assert!(
+            text.contains("070.jpg` (sample 70) cannot be decoded: the JPEG is truncated"),
+            "{text}"
+        );
     }
 }
 

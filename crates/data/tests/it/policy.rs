@@ -80,7 +80,10 @@ fn one_fault_too_many_ends_the_epoch_after_the_same_batch_for_any_number_of_work
         assert_eq!(items.len(), 6, "{workers} workers");
         let text = told(items[5].as_ref().unwrap_err());
         assert!(text.starts_with("more than 2 samples of the epoch cannot be delivered"), "{text}");
-        assert!(text.contains("11.jpg` (sample 11) cannot be decoded: the JPEG is truncated"), "{text}");
+        assert!(
+            text.contains("11.jpg` (sample 11) cannot be decoded: the JPEG is truncated"),
+            "{text}"
+        );
     }
 }
 
