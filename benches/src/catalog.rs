@@ -57,7 +57,7 @@ const CONVOLUTIONS: [(Conv2d, &str); 11] = [
     (convolution(128, [16, 16], 32, [3, 1, 1]), "16 channels at the full size of CIFAR-10"),
     (convolution(128, [32, 32], 16, [3, 1, 1]), "32 channels at half the size of CIFAR-10"),
     (convolution(8, [64, 64], 56, [3, 1, 1]), "64 channels of a larger network"),
-    (convolution(8, [64, 64], 56, [3, 1, 64]), "the same by depth: every channel by itself"),
+    (convolution(8, [64, 64], 56, [3, 1, 64]), "the same, depthwise"),
 ];
 
 /// Batch, channels and side of a batch norm.

@@ -158,7 +158,7 @@ fn worker_of(program: &Path) -> Command {
 fn read_output(folder: &Path, name: &str) -> Result<Vec<f64>> {
     anyhow::ensure!(
         name.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c)),
-        "`{name}` is no name of a result"
+        "`{name}` is not the name of a result"
     );
     let path = output_path(folder, name);
     let bytes = std::fs::read(&path).with_context(|| format!("reading `{}`", path.display()))?;

@@ -43,7 +43,7 @@ impl Record {
         struct Versioned {
             version: u32,
         }
-        let no_run = || format!("`{}` is no saved run", file.display());
+        let no_run = || format!("`{}` is not a saved run", file.display());
         let Versioned { version } = serde_json::from_str(&text).with_context(no_run)?;
         ensure!(
             version == VERSION,

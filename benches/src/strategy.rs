@@ -293,9 +293,9 @@ pub(crate) fn open(id: &str) -> Result<(Device, Kernels, String)> {
             format!("our kernels on slices, {}, every product computed", detected.base())
         }
         Kernels::Forced(KAN_PACKED) => {
-            format!("our layer, its weights laid out before: {}", detected.base())
+            format!("our layer with packed weights: {}", detected.base())
         }
-        Kernels::Forced(RECOMPUTE) => "our step, activations computed a second time".to_owned(),
+        Kernels::Forced(RECOMPUTE) => "our step with recomputed activations".to_owned(),
         Kernels::Forced(FLOATS) => format!("our layers in f32: {}", detected.base()),
         Kernels::Forced(isa) => format!("our kernels on slices, {isa}"),
     };

@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &[String], dry_run: bool) -> ExitCode {
 /// the crate's users.
 fn against(commit: &str) -> Result<(), ExitCode> {
     if !git(&["cat-file", "-e", &format!("{commit}^{{commit}}")])?.status.success() {
-        return Err(refuse(&format!("`{commit}` is no commit of this repository")));
+        return Err(refuse(&format!("`{commit}` is not a commit of this repository")));
     }
     let libraries = libraries().map_err(|error| failed("crates/", &error))?;
     let mut is_compatible = true;
@@ -70,7 +70,7 @@ fn against(commit: &str) -> Result<(), ExitCode> {
     if is_compatible {
         return Ok(());
     }
-    complain("error: items marked `-` are gone or changed: the next version is a breaking one");
+    complain("error: items marked `-` were removed or changed: the next version is a breaking one");
     Err(ExitCode::FAILURE)
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn check(difference: Difference) -> Result<(), ExitCode> {
     if is_same {
         return Ok(());
     }
-    complain("error: public items changed; if that is wanted, run `cargo xtask api --write`");
+    complain("error: public items changed; if this is intended, run `cargo xtask api --write`");
     Err(ExitCode::FAILURE)
 }
 

@@ -91,7 +91,7 @@ impl Rules {
         let clarified = self.clarified.iter().find(|(clarified, _)| clarified == name);
         let Some(license) = clarified.map(|(_, license)| license.as_str()).or(text("license"))
         else {
-            return Some(format!("{place}: its manifest names no license"));
+            return Some(format!("{place}: its manifest has no license"));
         };
         (!self.allows(license)).then(|| format!("{place}: its license is {license}"))
     }
@@ -154,7 +154,7 @@ mod tests {
         let git = fault(&package("a", "git+https://example.org/a"));
         assert!(git.unwrap().contains("not an allowed registry"));
         let unlicensed = json!({ "name": "a", "version": "1.0.0", "source": CRATES_IO });
-        assert_eq!(fault(&unlicensed).unwrap(), "a 1.0.0: its manifest names no license");
+        assert_eq!(fault(&unlicensed).unwrap(), "a 1.0.0: its manifest has no license");
         let ours = json!({ "name": "updraft", "version": "0.1.0" });
         assert_eq!(fault(&ours), None);
     }

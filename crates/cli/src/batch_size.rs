@@ -123,7 +123,7 @@ impl<'a> Trial<'a> {
         match output.status.code() {
             Some(0) => {
                 let tried: Tried = serde_json::from_slice(&output.stdout)
-                    .context("a process that tried a batch size said something else")?;
+                    .context("a process that tried a batch size printed something else")?;
                 let fits = tried.peak_bytes <= self.budget_bytes;
                 Ok(if fits { Fit::Fits } else { Fit::TooLarge })
             }

@@ -123,7 +123,7 @@ pub(crate) fn run(registry: Registry, args: &CompareArgs) -> Result<()> {
     for seed in 1..=args.seeds {
         for (index, arm) in args.arms.iter().enumerate() {
             if stop::requested() {
-                let said = "stopped; the same command goes on with the runs that are missing";
+                let said = "stopped; the same command continues with the missing runs";
                 bail!(Failed(said.to_owned()));
             }
             let folder = args.runs.join(format!("arm-{}-seed-{seed}", index + 1));
