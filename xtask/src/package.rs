@@ -178,3 +178,51 @@ fn failed(error: impl std::fmt::Display) -> ExitCode {
     complain(&format!("error: {error}"));
     ExitCode::FAILURE
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_features_of_direct_dependencies_alone_are_turned_on() {
+        let package = |id: &str, source: Value| json!({ "id": id, "name": id, "version": "1.2.3", "source": source, "publish": null });
+        let node = |id: &str, dependencies: &[&str], features: &[&str]| json!({ "id": id, "dependencies": dependencies, "features": features });
+        let metadata = json!({
+            "workspace_members": ["ours"],
+            "packages": [
+                package("ours", Value::Null),
+                package("near", json!("registry")),
+                package("far", json!("registry")),
+            ],
+            "resolve": { "nodes": [
+                node("ours", &["near"], &[]),
+                node("near", &["far"], &["fast", "std"]),
+                node("far", &[], &["std"]),
+            ] },
+        });
+        let manifest: toml::Table = features_manifest(&metadata).parse().expect("TOML");
+        let dependencies = manifest["dependencies"].as_table().expect("a table");
+        assert_eq!(dependencies.len(), 1);
+        let near = dependencies.values().next().expect("one");
+        assert_eq!(near["package"].as_str(), Some("near"));
+        assert_eq!(near["version"].as_str(), Some("=1.2.3"));
+        assert_eq!(near["features"].as_array().map(Vec::len), Some(2));
+    }
+
+    #[test]
+    fn packages_that_are_not_published_are_left_out() {
+        let metadata = json!({
+            "workspace_members": ["a", "b"],
+            "packages": [
+                { "id": "a", "name": "a", "version": "0.1.0", "publish": null },
+                { "id": "b", "name": "b", "version": "0.1.0", "publish": [] },
+                { "id": "c", "name": "c", "version": "0.1.0", "publish": null },
+            ],
+        });
+        let published: Vec<_> =
+            packages(&metadata).into_iter().filter(|p| p.is_published).map(|p| p.name).collect();
+        assert_eq!(published, ["a"]);
+    }
+}
