@@ -197,4 +197,6 @@ fn a_banned_word_is_a_fault() {
     let text = ["A line that ", "te", "lls.\n"].concat();
     breaks("docs/page.md", &text, "write `reports`");
     breaks("crates/data/src/lib.rs", &format!("//! {text}"), "write `reports`");
+    breaks("configs/one.toml", &format!("# {text}seed = 1\n"), "write `reports`");
+    breaks("docs/page.md", &["It rests", " on burn.\n"].concat(), "write `depends on`");
 }

@@ -1,4 +1,5 @@
-//! Words of documents and comments: standard terms instead of figures of speech.
+//! Words of documents and comments, in sources and in TOML: standard terms instead of figures of
+//! speech.
 
 use crate::tidy::Fault;
 use crate::tidy::workspace::Workspace;
@@ -41,7 +42,12 @@ const BANNED: [(&str, &str); 31] = [
 pub(super) fn faults(workspace: &Workspace) -> Vec<Fault> {
     let documents = workspace.with_ending(".md").map(|(path, text)| (path, text, is_prose as Part));
     let sources = workspace.with_ending(".rs").map(|(path, text)| (path, text, comment as Part));
-    documents.chain(sources).flat_map(|(path, text, part)| check(path, text, part)).collect()
+    let configs = workspace.with_ending(".toml").map(|(path, text)| (path, text, hash as Part));
+    documents
+        .chain(sources)
+        .chain(configs)
+        .flat_map(|(path, text, part)| check(path, text, part))
+        .collect()
 }
 
 /// The part of a line that is prose; the flag says whether the line is in a block of code.
@@ -74,6 +80,11 @@ fn comment(line: &str, is_code: bool) -> &str {
         Some((before, after)) if !is_code && !before.ends_with(':') => after,
         _ => "",
     }
+}
+
+/// A line that is a comment in TOML.
+fn hash(line: &str, _: bool) -> &str {
+    line.trim_start().strip_prefix('#').unwrap_or("")
 }
 
 /// Whether a text has a word, or several in a row, as a whole.
