@@ -6,6 +6,7 @@ mod bench;
 mod cargo;
 mod check;
 mod deny;
+mod fuzz;
 mod results;
 mod suite;
 mod tidy;
@@ -40,6 +41,7 @@ Check and prepare a device:
   probe       list the devices, usable or not, and why
   verify      try the parts that a training run relies on
   warm-up     let a GPU choose its kernels before a run
+  endure      kill, starve and resume runs, and compare every bit
 
 Measure:
   bench       check each kernel, then time it beside other libraries (--help)
@@ -50,6 +52,7 @@ Change the code:
   check       format, tidy, clippy, docs and feature builds, cheapest first
   tidy        check the rules that sources, manifests and documents follow
   test-arm    run the kernels' tests on aarch64, under emulation
+  fuzz        run every fuzz target for a share of --minutes N
   deny        check the licenses and sources of every dependency
   api         compare every crate's public items with its list; --write writes
               the lists, --against COMMIT compares them with a commit's
@@ -67,7 +70,7 @@ fn main() -> ExitCode {
     let dry_run = rest.iter().any(|argument| argument == "--dry-run");
     match command.as_str() {
         "train" | "pipeline" | "eval" | "predict" | "quantize" | "report" | "tasks" | "probe"
-        | "explain" | "lr-find" | "batch-find" | "compare" | "warm-up" | "verify" => {
+        | "explain" | "lr-find" | "batch-find" | "compare" | "warm-up" | "verify" | "endure" => {
             updraft::run(&command, &rest)
         }
         "check" | "deny" | "test" | "test-arm" | "tidy"
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         "bench" => bench::run(&rest),
         "check" => check::run(dry_run),
         "deny" => deny::run(dry_run),
+        "fuzz" => fuzz::run(&rest, dry_run),
         "results" => results::run(&rest, dry_run),
         "test" => suite::run(dry_run),
         "test-arm" => arm::run(dry_run),
