@@ -95,9 +95,9 @@ impl Asked {
                 "--minutes" => {
                     let text = value()?;
                     let minutes = text.parse::<f64>().ok().filter(|minutes| *minutes > 0.0);
-                    asked.minutes = minutes.filter(|minutes| minutes.is_finite()).ok_or(format!(
-                        "--minutes is {text}; it must be a number above 0"
-                    ))?;
+                    asked.minutes = minutes
+                        .filter(|minutes| minutes.is_finite())
+                        .ok_or(format!("--minutes is {text}; it must be a number above 0"))?;
                 }
                 "--target" => asked.targets.push(value()?.clone()),
                 other => return Err(format!("there is no argument `{other}`")),
@@ -134,7 +134,8 @@ fn fuzz(asked: &Asked) -> Result<bool, String> {
         let names: Vec<&str> = all.iter().map(|target| target.name.as_str()).collect();
         return Err(format!("there is no target `{unknown}`; there are {}", names.join(", ")));
     }
-    let is_asked = |target: &&Listed| asked.targets.is_empty() || asked.targets.contains(&target.name);
+    let is_asked =
+        |target: &&Listed| asked.targets.is_empty() || asked.targets.contains(&target.name);
     let chosen: Vec<&Listed> = all.iter().filter(is_asked).collect();
     let seconds = (asked.minutes * 60.0 / chosen.len() as f64).ceil() as u64;
     let mut is_clean = true;
@@ -302,7 +303,9 @@ mod tests {
 
     #[test]
     fn arguments_are_checked() {
-        let parse = |words: &[&str]| Asked::parse(&words.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let parse = |words: &[&str]| {
+            Asked::parse(&words.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
         let asked = parse(&["--minutes", "2.5", "--target", "idx"]).ok().unwrap();
         assert_eq!((asked.minutes, asked.targets), (2.5, vec!["idx".to_owned()]));
         for (words, said) in [

@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::command::{
-    batch_find, compare, endure, eval, explain, lr_find, pipeline, predict, probe, quantize, report, tasks,
-    train, verify, warm_up,
+    batch_find, compare, endure, eval, explain, lr_find, pipeline, predict, probe, quantize,
+    report, tasks, train, verify, warm_up,
 };
 
 /// Trains, measures and uses burn models.

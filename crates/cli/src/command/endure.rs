@@ -131,9 +131,7 @@ fn disturb(registry: Registry, args: &EndureArgs, dir: &std::path::Path) -> Resu
     }
     match endured.iter().find_map(|row| row.fault.as_ref().map(|fault| (row, fault))) {
         None => Ok(()),
-        Some((row, fault)) => {
-            Err(Failed(format!("{}, {}: {fault}", row.task, row.variant)).into())
-        }
+        Some((row, fault)) => Err(Failed(format!("{}, {}: {fault}", row.task, row.variant)).into()),
     }
 }
 

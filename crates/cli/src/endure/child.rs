@@ -36,8 +36,8 @@ pub(super) fn train<S: AsRef<OsStr>>(before: &[S], arguments: &[OsString]) -> Re
 
 /// Starts a command whose errors go to a file.
 pub(super) fn start(command: &mut Command, log: &Path) -> Result<Child> {
-    let file = std::fs::File::create(log)
-        .map_err(|cause| crate::command::cannot("create", log, cause))?;
+    let file =
+        std::fs::File::create(log).map_err(|cause| crate::command::cannot("create", log, cause))?;
     command.stderr(file).spawn().context("the program cannot be started")
 }
 

@@ -44,7 +44,8 @@ pub(crate) fn endure(
         left -= share;
         let dir = dir.join(format!("{at}-{}", scenario.task));
         made(&dir)?;
-        let mut trial = Trial::new(scenario, dir, storage, Random::for_augment(seed, 0, at as u64))?;
+        let mut trial =
+            Trial::new(scenario, dir, storage, Random::for_augment(seed, 0, at as u64))?;
         if let Err(error) = trial.disturb(share, done.len() as u64) {
             trial.row.fault = Some(format!("{error:#}"));
         }
@@ -222,6 +223,10 @@ impl Trial {
         let Some(before) = self.storage.full(folder, used, room, &place) else { return Ok(false) };
         let is_over = self.starved(&before, "a full disk", &["No space left", "too large"])?;
         self.row.full += 1;
+        // A full disk is not left fuller.
+        if let Some(left) = unfinished(folder) {
+            bail!("with a full disk the run left `{}`", left.display())
+        }
         Ok(is_over)
     }
 
@@ -235,12 +240,7 @@ impl Trial {
     }
 
     /// Runs behind words that take its storage away: it goes through, or fails with the reason.
-    fn starved(
-        &mut self,
-        before: &[OsString],
-        what: &str,
-        reasons: &[&str],
-    ) -> Result<bool> {
+    fn starved(&mut self, before: &[OsString], what: &str, reasons: &[&str]) -> Result<bool> {
         let log = self.log();
         let mut child = start(&mut train(before, &[])?, &log)?;
         let Ended { status, said } =
@@ -305,6 +305,15 @@ fn is_saving(run: &Disturbed) -> bool {
     let Some(folder) = only(&run.runs) else { return false };
     let entries = fs::read_dir(folder.join("checkpoints")).into_iter().flatten().flatten();
     entries.map(|entry| entry.file_name()).any(|name| name.to_string_lossy().ends_with(".partial"))
+}
+
+/// What a save that failed has not removed.
+fn unfinished(run: &Path) -> Option<PathBuf> {
+    let folders = [run.to_owned(), run.join("checkpoints")];
+    let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
+    let is_unfinished =
+        |path: &PathBuf| path.extension().is_some_and(|end| end == "partial" || end == "part");
+    entries.map(|entry| entry.path()).find(is_unfinished)
 }
 
 /// Rewrites a run's plan to load data with so many threads.

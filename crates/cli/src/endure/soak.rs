@@ -74,7 +74,8 @@ pub(crate) fn soak(
     let run = fs::read_dir(&runs).ok().and_then(|mut runs| runs.next()?.ok());
     let run = run.context("the run left no folder: give it more minutes")?.path();
     let steps = step_times(&run)?;
-    let report = Report::of(&held, &steps).context("too little was measured: give it more minutes")?;
+    let report =
+        Report::of(&held, &steps).context("too little was measured: give it more minutes")?;
     if is_json {
         print_json(&report.json())?;
     } else {
@@ -114,7 +115,8 @@ impl Held {
 fn step_times(run: &Path) -> Result<Vec<(f64, f64)>> {
     let lines = read_metrics(&RunFolder::open(run)?)?.lines;
     let steps = lines.iter().filter(|line| line["event"] == "step");
-    let time = |line: &Value| Some((line["at_us"].as_f64()? * 1e-6, line["step_us"].as_f64()? * 1e-3));
+    let time =
+        |line: &Value| Some((line["at_us"].as_f64()? * 1e-6, line["step_us"].as_f64()? * 1e-3));
     Ok(steps.filter_map(time).collect())
 }
 
@@ -177,7 +179,8 @@ impl Report {
     }
 
     fn json(&self) -> Value {
-        let of = |[early, late, most]: [f64; 3]| json!({ "early": early, "late": late, "most": most });
+        let of =
+            |[early, late, most]: [f64; 3]| json!({ "early": early, "late": late, "most": most });
         let [p50, p99, p999, most] = self.step_ms;
         json!({
             "minutes": self.minutes, "steps": self.steps,
@@ -212,7 +215,8 @@ fn page_of(held: &[Held], steps: &[(f64, f64)]) -> Result<String> {
     let named = |name: &str, points| Curve { name: name.to_owned(), points };
     let mib = curve("resident", |it| it.resident_bytes / f64::from(1 << 20));
     let counts = [curve("descriptors", |it| it.descriptors), curve("threads", |it| it.threads)];
-    let times = [named("median", minute(0.5)), named("99 %", minute(0.99)), named("slowest", minute(1.0))];
+    let times =
+        [named("median", minute(0.5)), named("99 %", minute(0.99)), named("slowest", minute(1.0))];
     let body = [
         plot("Memory, MiB", "minutes", Scale::Linear, &[mib])?,
         plot("Descriptors and threads", "minutes", Scale::Linear, &counts)?,
@@ -254,13 +258,18 @@ mod tests {
         assert!(grown(|at| [2e8, 9.0, 4.0 + (at / 300.0).floor()]).is_some());
         let report = Report::of(&held(600, |_| [2e8, 9.0, 4.0]), &steps).expect("measured");
         assert_eq!(report.step_ms, [500.0, 990.0, 999.0, 1000.0]);
-        assert!(Report::of(&[], &steps).is_none() && Report::of(&held(9, |_| [0.0; 3]), &[]).is_none());
+        assert!(
+            Report::of(&[], &steps).is_none() && Report::of(&held(9, |_| [0.0; 3]), &[]).is_none()
+        );
     }
 
     #[cfg(target_os = "linux")]
     #[test]
     fn this_process_holds_memory_files_and_a_thread() {
         let own = Held::of(std::process::id(), 1.0).expect("it runs");
-        assert!(own.resident_bytes > 1e6 && own.descriptors >= 3.0 && own.threads >= 1.0, "{own:?}");
+        assert!(
+            own.resident_bytes > 1e6 && own.descriptors >= 3.0 && own.threads >= 1.0,
+            "{own:?}"
+        );
     }
 }

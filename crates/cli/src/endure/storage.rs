@@ -32,8 +32,9 @@ const READ_ONLY: &str = r#"
 run=$1; wait=$2; shift 3
 "$@" --resume "$run" & child=$!
 sleep "$wait"
-mount --bind "$run/checkpoints" "$run/checkpoints" || exit 97
-mount -o remount,bind,ro "$run/checkpoints" || exit 97
+mount --bind "$run/checkpoints" "$run/checkpoints" \
+    && mount -o remount,bind,ro "$run/checkpoints" \
+    || { kill -9 $child; exit 97; }
 wait $child
 "#;
 
@@ -83,7 +84,13 @@ impl Storage {
 
     /// The words before the program for a run on a full disk: `room` bytes beyond what the run has
     /// already, or files of at most that.
-    pub(super) fn full(self, run: &Path, used: u64, room: u64, place: &Path) -> Option<Vec<OsString>> {
+    pub(super) fn full(
+        self,
+        run: &Path,
+        used: u64,
+        room: u64,
+        place: &Path,
+    ) -> Option<Vec<OsString>> {
         match self {
             // A file takes whole pages.
             Self::Mounts => Some(in_namespace(FULL, run, &(used + room).to_string(), place)),

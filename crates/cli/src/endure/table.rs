@@ -62,7 +62,8 @@ impl Endured {
         let head = HEAD.map(str::to_owned).to_vec();
         let lines: Vec<Vec<String>> =
             [head].into_iter().chain(rows.iter().map(cells)).chain([sums]).collect();
-        let width = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0);
+        let width =
+            |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0);
         let text = |line: &Vec<String>| {
             let cells = line.iter().enumerate().map(|(at, cell)| match at {
                 0 | 1 => format!("{cell:<0$}", width(at)),

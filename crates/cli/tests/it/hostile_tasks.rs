@@ -172,6 +172,17 @@ fn every_kind_of_bad_table_with_several_targets_is_refused_with_its_place() {
 }
 
 #[test]
+fn a_model_that_no_machine_holds_is_refused_before_it_is_made() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    trial(dir.path(), "tables");
+    let sizes = ["--set", "model.hidden=65536", "--set", "model.layers=64"];
+    let fault =
+        refused(dir.path(), &[&["train", "c.toml"][..], &sizes].concat(), "parameters, which");
+    assert_eq!(fault, None);
+    assert!(!dir.path().join("runs").exists());
+}
+
+#[test]
 fn other_rows_and_other_volumes_than_those_of_the_run_are_refused() {
     let dir = tempfile::tempdir().expect("temporary folder");
     for (name, seed, class) in [("own", 1, "b"), ("other", 2, "z")] {
@@ -220,9 +231,11 @@ fn a_model_of_numbers_that_are_not_finite_is_neither_scored_nor_used() {
         let folder = succeed(dir.path(), &arguments).run_folder();
         let name = folder.to_str().expect("text");
         fs::write(dir.path().join("a.csv"), "x1,x2\n1,2\n").expect("written");
-        for arguments in
-            [&["eval", name][..], &["predict", name, "a.csv"], &["predict", name, "--json", "a.csv"]]
-        {
+        for arguments in [
+            &["eval", name][..],
+            &["predict", name, "a.csv"],
+            &["predict", name, "--json", "a.csv"],
+        ] {
             let said = run(dir.path(), arguments);
             let shown = format!("{} {arguments:?}: {}", kind.name(), said.stderr);
             assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{shown}");

@@ -84,6 +84,9 @@ fn twenty_kills_full_disks_and_read_only_storage_lose_nothing() {
 #[ignore = "slow: a thousand processes, some twenty minutes"]
 fn a_thousand_kills_full_disks_and_read_only_storage_lose_nothing() {
     let rows = endured(&["--kills", "1000"]);
-    assert_eq!(["kills", "full_disks", "read_only"].map(|of| sum(&rows, of)).iter().sum::<u64>(), 1000);
+    assert_eq!(
+        ["kills", "full_disks", "read_only"].map(|of| sum(&rows, of)).iter().sum::<u64>(),
+        1000
+    );
     assert!(rows.iter().all(|row| row["fault"].is_null()), "{rows:?}");
 }

@@ -199,7 +199,8 @@ fn a_second_process_in_a_run_folder_is_told_who_is_there() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let child = start(dir.path(), &tiny(&["--set", "train.epochs=100000"]));
     let run = wait_for_step(dir.path(), 6);
-    let refused = crate::command::run(dir.path(), &["train", "--resume", run.to_str().expect("text")]);
+    let refused =
+        crate::command::run(dir.path(), &["train", "--resume", run.to_str().expect("text")]);
     assert_eq!(refused.code, 1, "{}", refused.stderr);
     let holder = format!("is in use by process {} on ", child.id());
     assert!(refused.stderr.contains(&holder), "{}", refused.stderr);

@@ -102,8 +102,10 @@ impl Case {
             .with_prefetch_bytes(self.prefetch_bytes)
             .with_workers(Workers::Count(workers));
         if self.is_augmented {
-            config = config
-                .with_augment(vec![Arc::new(HorizontalFlip), Arc::new(Translate { max_pixels: 2 })]);
+            config = config.with_augment(vec![
+                Arc::new(HorizontalFlip),
+                Arc::new(Translate { max_pixels: 2 }),
+            ]);
         }
         if self.is_mixed {
             config = config.with_mix_up(MixUp { alpha: 0.4 });

@@ -128,7 +128,10 @@ fn read_bounded(path: &Path) -> Result<Vec<u8>, CheckpointError> {
     let failed = |cause| fault("read", path, cause);
     let found = fs::metadata(path).map_err(failed)?;
     if !found.is_file() {
-        return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")));
+        return Err(failed(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is not a regular file",
+        )));
     }
     let is_json = path.extension().is_some_and(|ending| ending == "json");
     let limit = if is_json { MAX_JSON_BYTES } else { MAX_FILE_BYTES };
