@@ -8,6 +8,7 @@ mod model;
 mod network;
 mod objective;
 mod pictures;
+mod places;
 mod predict;
 mod score;
 mod truth;
