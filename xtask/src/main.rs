@@ -6,6 +6,7 @@ mod bench;
 mod cargo;
 mod check;
 mod deny;
+mod fuzz;
 mod package;
 mod results;
 mod suite;
@@ -41,6 +42,7 @@ Check and prepare a device:
   probe       list the devices, with the reason for unusable ones
   verify      check the parts that a training run depends on
   warm-up     compile and tune the kernels of a GPU before a run
+  endure      kill, starve and resume runs, and compare every bit
 
 Measure:
   bench       check kernels, then time them against other libraries (--help)
@@ -51,6 +53,7 @@ Change the code:
   check       format, tidy, clippy, docs and feature builds, cheapest first
   tidy        check the rules for sources, manifests and documents
   test-arm    run the kernels' tests on aarch64, under emulation
+  fuzz        run every fuzz target for a share of --minutes N
   deny        check the licenses and sources of every dependency
   package     package every published crate, and check that the packages build
   api         compare every crate's public items with its list; --write writes
@@ -69,7 +72,7 @@ fn main() -> ExitCode {
     let dry_run = rest.iter().any(|argument| argument == "--dry-run");
     match command.as_str() {
         "train" | "pipeline" | "eval" | "predict" | "quantize" | "report" | "tasks" | "probe"
-        | "explain" | "lr-find" | "batch-find" | "compare" | "warm-up" | "verify" => {
+        | "explain" | "lr-find" | "batch-find" | "compare" | "warm-up" | "verify" | "endure" => {
             updraft::run(&command, &rest)
         }
         "check" | "deny" | "package" | "test" | "test-arm" | "tidy"
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
         "check" => check::run(dry_run),
         "deny" => deny::run(dry_run),
         "package" => package::run(dry_run),
+        "fuzz" => fuzz::run(&rest, dry_run),
         "results" => results::run(&rest, dry_run),
         "test" => suite::run(dry_run),
         "test-arm" => arm::run(dry_run),

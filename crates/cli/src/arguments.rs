@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::command::{
-    batch_find, compare, eval, explain, lr_find, pipeline, predict, probe, quantize, report, tasks,
-    train, verify, warm_up,
+    batch_find, compare, endure, eval, explain, lr_find, pipeline, predict, probe, quantize,
+    report, tasks, train, verify, warm_up,
 };
 
 /// Trains, measures and uses burn models.
@@ -40,6 +40,7 @@ pub(crate) enum Command {
     #[command(hide = true)]
     BatchProbe(batch_find::BatchProbeArgs),
     Verify(verify::VerifyArgs),
+    Endure(endure::EndureArgs),
     Report(report::ReportArgs),
     WarmUp(warm_up::WarmUpArgs),
 }

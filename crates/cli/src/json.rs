@@ -18,7 +18,7 @@ impl JsonArgs {
     /// Prints the result to a pipe or file, and to a terminal if `--json` is given.
     pub(crate) fn print(self, result: &Value) -> Result<()> {
         if self.json || !stdout().is_terminal() {
-            crate::print(&result.to_string())?;
+            crate::print_json(result)?;
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ mod arguments;
 mod batch_size;
 mod command;
 mod device;
+mod endure;
 mod json;
 mod kernels;
 mod log;
@@ -24,7 +25,7 @@ use clap::Parser;
 use updraft_run::{Registry, RunError, TASKS};
 
 use arguments::{Arguments, Command};
-use terminal::print;
+use terminal::{print, print_json};
 
 /// A model that was trained by a run, ready to predict.
 ///
@@ -112,7 +113,7 @@ fn ended(error: &anyhow::Error) -> u8 {
 
 fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
     use command::{
-        batch_find, compare, dry_run_of, eval, explain, lr_find, pipeline, predict, probe,
+        batch_find, compare, dry_run_of, endure, eval, explain, lr_find, pipeline, predict, probe,
         quantize, report, tasks, train, verify, warm_up,
     };
     let log = log::install(arguments.log);
@@ -129,6 +130,7 @@ fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
             Command::BatchFind(args) => dry_run_of(registry, &args.config),
             Command::WarmUp(args) => dry_run_of(registry, &args.config),
             Command::Verify(args) => verify::dry_run(registry, args),
+            Command::Endure(args) => endure::dry_run(registry, args),
             Command::BatchProbe(_) => anyhow::bail!("this command takes no --dry-run"),
             // These only print.
             Command::Explain(args) => explain::run(registry, args),
@@ -150,6 +152,7 @@ fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
         Command::BatchProbe(args) => batch_find::probe(registry, args),
         Command::WarmUp(args) => warm_up::run(registry, args),
         Command::Verify(args) => verify::run(registry, args),
+        Command::Endure(args) => endure::run(registry, args),
         Command::Explain(args) => explain::run(registry, args),
         Command::Tasks(args) => tasks::run(registry, args),
         Command::Probe(args) => probe::run(args),

@@ -4,10 +4,12 @@
 //! the cursor, recolor the screen or hide a line, so they are escaped.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Write, stderr, stdout};
 use std::path::Path;
 
 use anyhow::Result;
+use serde_json::Value;
 
 use crate::command::cannot;
 
@@ -19,6 +21,34 @@ use crate::command::cannot;
 /// An error for any other output that cannot be written, such as one on a full disk.
 pub(crate) fn print(text: &str) -> Result<()> {
     written(writeln!(stdout(), "{}", visible(text)).and_then(|()| stdout().flush()))
+}
+
+/// Prints a line of JSON to standard output: it stays JSON, whatever its texts hold.
+///
+/// # Errors
+/// As [`print`].
+pub(crate) fn print_json(value: &Value) -> Result<()> {
+    written(writeln!(stdout(), "{}", json_text(value)).and_then(|()| stdout().flush()))
+}
+
+/// JSON in which what a terminal would act on is written as JSON does, such as `\u001b`.
+fn json_text(value: &Value) -> String {
+    let text = value.to_string();
+    if !text.chars().any(is_active) {
+        return text;
+    }
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_active(c) {
+            let mut units = [0; 2];
+            for unit in c.encode_utf16(&mut units) {
+                let _ = write!(shown, "\\u{unit:04x}");
+            }
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
 }
 
 /// Whether output was written, or the reader closed the pipe.
@@ -87,6 +117,15 @@ mod tests {
             assert_eq!(visible(text), expected);
         }
         assert_eq!(name("a\nb\tc"), "a\\nb\\tc");
+    }
+
+    #[test]
+    fn json_with_control_characters_stays_json_and_has_none() {
+        let value = serde_json::json!({ "class": "a\u{1b}[2J\u{9b}31m\u{202e}\u{7f}ü" });
+        let text = json_text(&value);
+        assert!(!text.chars().any(is_active), "{text:?}");
+        assert!(text.contains("\\u202e") && text.contains('ü'), "{text}");
+        assert_eq!(serde_json::from_str::<Value>(&text).expect("JSON"), value);
     }
 
     #[test]

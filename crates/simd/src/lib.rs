@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod aligned;
+mod allocator;
 mod dispatch;
 mod isa;
 mod peak;
@@ -9,6 +10,7 @@ mod threads;
 mod vector;
 
 pub use aligned::{Aligned, CACHE_LINE_BYTES, grown};
+pub use allocator::EndWithoutMemory;
 pub use dispatch::{Kernel, Vectors};
 pub use isa::Isa;
 pub use peak::RegisterPeak;

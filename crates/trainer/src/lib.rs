@@ -90,9 +90,9 @@ pub use evaluate::{Evaluated, evaluate};
 // Checkpoints on disk.
 pub use checkpoint::{
     CheckpointError, Keep, Loaded, RunState, Snapshot, best as best_checkpoint,
-    check as check_checkpoint, list as list_checkpoints, load as load_checkpoint, load_model,
-    prune as prune_checkpoints, save as save_checkpoint, set_aside as set_aside_checkpoints,
-    step as checkpoint_step,
+    check as check_checkpoint, contents as checkpoint_contents, list as list_checkpoints,
+    load as load_checkpoint, load_model, prune as prune_checkpoints, save as save_checkpoint,
+    set_aside as set_aside_checkpoints, step as checkpoint_step,
 };
 
 // What goes wrong.

@@ -46,7 +46,7 @@ pub(crate) fn run(registry: Registry, args: &EvalArgs) -> Result<()> {
     let workload = run.workload(args.data.as_deref(), &mut display)?;
     let score = score(&*workload, &run, &mut display, "scoring the test data")?;
     if args.json {
-        crate::print(&json!(score).to_string())?;
+        crate::print_json(&json!(score))?;
     } else {
         let (text, samples) = (evaluation_text(&score), workload.about().samples);
         crate::print(&format!("test {text}, {} {samples}", score.samples))?;

@@ -3,6 +3,7 @@
 pub(crate) mod batch_find;
 pub(crate) mod compare;
 mod comparison;
+pub(crate) mod endure;
 pub(crate) mod eval;
 pub(crate) mod explain;
 pub(crate) mod lr_find;

@@ -143,7 +143,7 @@ pub(crate) fn run(registry: Registry, args: &PredictArgs) -> Result<()> {
                 classes.truncate(usize::from(args.top.unwrap_or(1)));
             }
             if args.json {
-                crate::print(&json!(predicted).to_string())?;
+                crate::print_json(&json!(predicted))?;
             } else {
                 lines(&predicted).iter().try_for_each(|line| crate::print(line))?;
             }
@@ -158,10 +158,13 @@ fn run_to_file(registry: Registry, args: &PredictArgs, out: &Path) -> Result<()>
     let [input] = &args.files[..] else {
         bail!("--out is one file, and {} files are to be predicted; name one", args.files.len());
     };
+    // The image may be a pipe that nobody writes to; from the first window on, a signal is asked for.
+    let mut unasked = Some(NothingToSave::begin());
     let folder = RunFolder::open(&args.run)?.with_checkpoint(args.checkpoint)?;
     let model = TrainedModel::load_from(registry, &folder, &args.device)?;
     let mut display = Display::new();
     let mut progress = |windows: WindowProgress| {
+        unasked = None;
         let WindowProgress { done, total, .. } = windows;
         display.preparing("predicting", Progress { done, total, unit: ProgressUnit::Samples });
         if stop::requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -174,7 +177,7 @@ fn run_to_file(registry: Registry, args: &PredictArgs, out: &Path) -> Result<()>
         written => written?,
     };
     if args.json {
-        return crate::print(&json!(written).to_string());
+        return crate::print_json(&json!(written));
     }
     let sides: Vec<String> = written.sides.iter().map(usize::to_string).collect();
     let count = |number: usize, one: &str| match number {

@@ -30,7 +30,7 @@ pub(crate) fn run(registry: Registry, args: &TasksArgs) -> Result<()> {
             Ok(json!({ "task": kind.name(), "about": kind.about(), "refused": refused }))
         };
         let tasks: Vec<_> = registry.iter().map(task).collect::<Result<_>>()?;
-        crate::print(&json!({ "version": 1, "tasks": tasks }).to_string())?;
+        crate::print_json(&json!({ "version": 1, "tasks": tasks }))?;
         return Ok(());
     }
     for (at, kind) in registry.iter().enumerate() {

@@ -81,7 +81,7 @@ pub(crate) fn run(registry: Registry, args: &VerifyArgs) -> Result<()> {
                 json!({ "task": task, "part": part, "passed": passed, "seen": seen })
             })
             .collect();
-        crate::print(&json!({ "device": name, "verdicts": verdicts }).to_string())?;
+        crate::print_json(&json!({ "device": name, "verdicts": verdicts }))?;
     } else {
         crate::print(&format!("on {name}"))?;
         let mut task = "";

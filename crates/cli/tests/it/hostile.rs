@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use crate::command::{config, run, succeed, tiny};
+use crate::command::{run, succeed, tiny};
 
 /// Settings of the images' quickstart that are refused, each with a part of the message.
-const IMAGES: &[(&str, &str)] = &[
+pub(crate) const IMAGES: &[(&str, &str)] = &[
     ("name=", "`name` is "),
     ("name=a b", "`name` is "),
     ("name=../../etc", "`name` is "),
@@ -111,7 +111,7 @@ const IMAGES: &[(&str, &str)] = &[
 ];
 
 /// The same of tables.
-const TABLES: &[(&str, &str)] = &[
+pub(crate) const TABLES: &[(&str, &str)] = &[
     ("data.formula=magic", "`data.formula` is "),
     ("data.noise=-1", "`data.noise` is -1"),
     ("data.noise=inf", "`data.noise` is inf"),
@@ -133,7 +133,7 @@ const TABLES: &[(&str, &str)] = &[
 ];
 
 /// Arguments that are refused before any work.
-const FLAGS: &[(&[&str], &str)] = &[
+pub(crate) const FLAGS: &[(&[&str], &str)] = &[
     (&["trian"], "unrecognized subcommand"),
     (&["train", "--epochs", "3"], "unexpected argument"),
     (&["train", "gone.toml"], "gone.toml"),
@@ -161,21 +161,6 @@ fn refused(dir: &Path, arguments: &[&str], words: &str) {
     let said = run(dir, arguments);
     assert_eq!(said.code, 2, "{arguments:?}: {}{}", said.stdout, said.stderr);
     assert!(said.stderr.contains(words), "{arguments:?}: `{words}` is missing: {}", said.stderr);
-}
-
-#[test]
-fn every_kind_of_bad_setting_or_flag_is_refused_by_name() {
-    let dir = tempfile::tempdir().expect("temporary folder");
-    let (images, tables) = (config("quickstart.toml"), config("kan-quickstart.toml"));
-    for (config, rows) in [(&images, IMAGES), (&tables, TABLES)] {
-        for (set, words) in rows {
-            refused(dir.path(), &["explain", config, "--set", set], words);
-        }
-    }
-    for (arguments, words) in FLAGS {
-        refused(dir.path(), arguments, words);
-    }
-    assert!(!dir.path().join("runs").exists());
 }
 
 #[test]
@@ -257,12 +242,76 @@ fn every_kind_of_edited_run_is_refused_and_a_whole_checkpoint_is_named() {
     succeed(dir.path(), &["eval", name]);
 }
 
+#[test]
+fn a_batch_larger_than_the_data_leaves_no_run_folder() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let more = ["--set", "train.batch=500"];
+    refused(dir.path(), &tiny(&more), "120");
+    assert!(!dir.path().join("runs").exists());
+}
+
+#[test]
+fn a_place_for_runs_that_cannot_be_is_refused_with_the_cause_before_data_is_drawn() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    fs::write(dir.path().join("file"), "").expect("written");
+    for (place, cause) in [("file/runs", "directory"), ("/proc/runs", "No such file")] {
+        let said = run(dir.path(), &tiny(&["--runs", place, "--set", "data.train_images=5000000"]));
+        assert_eq!(said.code, 1, "{}", said.stderr);
+        for words in ["cannot create", place, cause] {
+            assert!(said.stderr.contains(words), "`{words}` is missing: {}", said.stderr);
+        }
+        assert_eq!(said.stderr.lines().count(), 1, "{}", said.stderr);
+    }
+}
+
+#[test]
+fn steps_that_no_run_reaches_still_have_a_page() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let folder = succeed(dir.path(), &tiny(&["--set", "train.epochs=1"])).run_folder();
+    let name = folder.to_str().expect("text");
+    let path = dir.path().join(&folder).join("metrics.jsonl");
+    let text = fs::read_to_string(&path).expect("metrics");
+    let step = |step: &str| {
+        format!("{{\"event\":\"step\",\"step\":{step},\"loss\":1.5,\"learning_rate\":1e308}}\n")
+    };
+    let odd = [step("1e308"), step("-1"), step("1.5"), step("18446744073709551615")].concat();
+    let damaged = "\u{0}{\n[]\n3\nnull\n\"step\"\n{\"event\":\"epoch\",\"step\":\"<script>\"}\n";
+    fs::write(&path, format!("{text}{odd}{damaged}")).expect("written");
+    let said = succeed(dir.path(), &["report", name]);
+    assert!(said.stderr.contains("metrics.jsonl is damaged"), "{}", said.stderr);
+    let page = fs::read_to_string(path.with_file_name("report.html")).expect("a page");
+    assert!(page.contains("<svg") && !page.contains("<script"), "{page}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_whose_name_is_no_utf_8_is_predicted_and_named() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let folder = succeed(dir.path(), &tiny(&["--set", "train.epochs=1"])).run_folder();
+    let name = std::ffi::OsStr::from_bytes(b"a\xff.png");
+    image::RgbImage::new(4, 4).save(dir.path().join("a.png")).expect("written");
+    fs::rename(dir.path().join("a.png"), dir.path().join(name)).expect("renamed");
+    for json in [&["--json"][..], &[]] {
+        let mut command = crate::command::updraft(dir.path(), &["predict"]);
+        let output = command.arg(&folder).args(json).arg(name).output().expect("it starts");
+        let said = crate::command::said(output);
+        assert_eq!(said.code, 0, "{}", said.stderr);
+        assert!(said.stdout.contains("a\u{fffd}.png"), "{}", said.stdout);
+    }
+}
+
 /// Output that cannot be written is an error of the command.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_behind_standard_output_is_an_error() {
     let dir = tempfile::tempdir().expect("temporary folder");
-    for arguments in [&["explain"][..], &["tasks"], &["--help"]] {
+    let folder = succeed(dir.path(), &tiny(&["--set", "train.epochs=1"])).run_folder();
+    let name = folder.to_str().expect("text");
+    for arguments in
+        [&["explain"][..], &["tasks"], &["--help"], &["eval", name], &["eval", name, "--json"]]
+    {
         let full = fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
         let mut command = crate::command::updraft(dir.path(), arguments);
         let output = command.stdout(full).output().expect("the binary starts");

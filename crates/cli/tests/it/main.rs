@@ -8,12 +8,16 @@ mod data;
 mod determinism;
 mod help;
 mod hostile;
+mod hostile_tasks;
 mod keys;
 mod library;
 mod lr_find;
+#[cfg(target_os = "linux")]
+mod memory;
 mod pipeline;
 mod quantize;
 mod record;
+mod refused;
 mod regression;
 mod resume;
 #[cfg(unix)]

@@ -2,10 +2,9 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use crate::command::{metrics, succeed, tiny, updraft};
+use crate::command::{metrics, succeed, tiny};
 
 fn last_model(run: &Path) -> Vec<(String, Vec<u8>)> {
     let newest = fs::read_dir(run.join("checkpoints"))
@@ -38,40 +37,6 @@ fn a_run_cut_back_to_an_earlier_checkpoint_ends_bit_for_bit_the_same() {
     }
 }
 
-/// All that a run goes on from, by path: ids in the files are random for each run.
-#[cfg(unix)]
-fn everything(run: &Path) -> Vec<(String, Vec<u8>)> {
-    let newest = newest_checkpoint(run);
-    let parts = |file: &str| -> Vec<(String, Option<u64>, Vec<u8>)> {
-        let bytes = burn::tensor::Bytes::from_bytes_vec(fs::read(newest.join(file)).expect("read"));
-        let reader = burn_pack::Reader::from_bytes(bytes).expect("a burnpack");
-        let tensors = reader.into_tensors().expect("tensors").into_iter();
-        let parts = tensors.map(|tensor| tensor.into_parts().expect("a tensor"));
-        parts.map(|(name, _, _, id, bytes)| (name, id, bytes.to_vec())).collect()
-    };
-    let model = parts("model.bpk");
-    let mut found = Vec::new();
-    for (name, id, bytes) in parts("optimizer.bpk") {
-        let owner = model.iter().find(|(_, owner, _)| owner.is_some() && *owner == id);
-        let (path, ..) = owner.expect("optimizer state belongs to a parameter");
-        let field = name.split_once('.').expect("`id.field`").1;
-        found.push((format!("optimizer {path} {field}"), bytes));
-    }
-    for file in ["model.bpk", "average.bpk", "served.bpk"] {
-        let tensors = parts(file).into_iter();
-        found.extend(tensors.map(|(name, _, bytes)| (format!("{file} {name}"), bytes)));
-    }
-    found.push(("state".to_owned(), fs::read(newest.join("state.json")).expect("state")));
-    found.sort();
-    found
-}
-
-#[cfg(unix)]
-fn newest_checkpoint(run: &Path) -> std::path::PathBuf {
-    let found = updraft_trainer::list_checkpoints(&run.join("checkpoints")).expect("listed");
-    found.into_iter().next_back().expect("a checkpoint")
-}
-
 /// The only run in `dir`, once it has a checkpoint of at least this step.
 #[cfg(unix)]
 pub(crate) fn wait_for_step(dir: &Path, step: u64) -> std::path::PathBuf {
@@ -92,116 +57,36 @@ pub(crate) fn wait_for_step(dir: &Path, step: u64) -> std::path::PathBuf {
     }
 }
 
-/// Returns as soon as a checkpoint is being written, or the run seems to have ended.
-#[cfg(unix)]
-fn wait_for_a_save(folder: &Path) {
-    let deadline = Instant::now() + Duration::from_secs(2);
-    while Instant::now() < deadline {
-        let mut entries = fs::read_dir(folder).expect("checkpoints").flatten();
-        if entries.any(|entry| is_partial(&entry)) {
-            return;
-        }
-    }
-}
-
-#[cfg(unix)]
-fn is_partial(entry: &fs::DirEntry) -> bool {
-    entry.file_name().to_str().is_some_and(|name| name.ends_with(".partial"))
-}
-
-/// Kills a run again and again, some milliseconds after a checkpoint, resumes it each time, and
-/// compares its end with that of an unbroken run; returns how many kills fell into a save.
-#[cfg(unix)]
-fn kill_and_resume(kills: u64, every_steps: u64) -> u64 {
-    let every = format!("train.checkpoint_every_steps={every_steps}");
-    // Enough steps for every kill: a save takes most of a step's time.
-    let epochs = format!("train.epochs={}", (kills * every_steps).div_ceil(3) + 2);
-    let more = [
-        "--set",
-        &every,
-        "--set",
-        &epochs,
-        "--set",
-        "model.dropout=0.2",
-        "--set",
-        "augment.flip=true",
-        "--set",
-        "train.ema_decay=0.9",
-        "--set",
-        "train.recompute_batch_norms=2",
-        "--set",
-        "train.keep_best=1",
-    ];
-    let unbroken = tempfile::tempdir().expect("temporary folder");
-    let whole = unbroken.path().join(succeed(unbroken.path(), &tiny(&more)).run_folder());
+/// The rows of `endure --json`.
+fn endured(arguments: &[&str]) -> Vec<serde_json::Value> {
     let dir = tempfile::tempdir().expect("temporary folder");
-    let mut run: Option<std::path::PathBuf> = None;
-    let (mut killed, mut in_a_save, mut step) = (0, 0, 0);
-    while killed < kills {
-        let arguments = match &run {
-            None => tiny(&more),
-            Some(run) => {
-                load_with(run, killed % 3);
-                vec!["train", "--resume", run.to_str().expect("text")]
-            }
-        };
-        let mut child = updraft(dir.path(), &arguments)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("the binary starts");
-        let found = wait_for_step(dir.path(), step + 1);
-        if killed % 2 == 0 {
-            std::thread::sleep(Duration::from_micros(killed * 1777 % 13_000));
-        } else {
-            wait_for_a_save(&found.join("checkpoints"));
-        }
-        child.kill().expect("killed");
-        let ended = child.wait().expect("a child");
-        assert!(!ended.success(), "the run ended before kill {killed} of {kills}");
-        killed += 1;
-        let folder = found.join("checkpoints");
-        let mut names = fs::read_dir(&folder).expect("checkpoints").flatten();
-        in_a_save += u64::from(names.any(|entry| is_partial(&entry)));
-        // What says it is whole is whole.
-        for path in updraft_trainer::list_checkpoints(&folder).expect("listed") {
-            step = updraft_trainer::check_checkpoint(&path).expect("whole").step;
-        }
-        run = Some(found);
-    }
-    let run = run.expect("a run");
-    succeed(dir.path(), &["train", "--resume", run.to_str().expect("text")]);
-    assert_eq!(metrics(&run), metrics(&whole), "other metrics");
-    let (found, expected) = (everything(&run), everything(&whole));
-    assert_eq!(found.len(), expected.len());
-    for (found, expected) in found.iter().zip(expected) {
-        assert_eq!(found.0, expected.0);
-        assert!(found.1 == expected.1, "`{}` differs", expected.0);
-    }
-    in_a_save
+    let said = succeed(dir.path(), &[&["endure", "--json"], arguments].concat());
+    crate::command::json(&said.stdout)["runs"].as_array().expect("rows").clone()
 }
 
-/// Rewrites a run's plan to load data with so many threads.
-#[cfg(unix)]
-fn load_with(run: &Path, workers: u64) {
-    let path = run.join("plan.toml");
-    let plan = fs::read_to_string(&path).expect("plan");
-    let line = plan.lines().find(|line| line.starts_with("workers = ")).expect("a choice");
-    fs::write(&path, plan.replace(line, &format!("workers = {workers}"))).expect("written");
+fn sum(rows: &[serde_json::Value], field: &str) -> u64 {
+    rows.iter().map(|row| row[field].as_u64().expect("a count")).sum()
 }
 
-#[cfg(unix)]
 #[test]
-fn ten_kills_some_during_a_save_lose_nothing() {
-    let in_a_save = kill_and_resume(7, 1) + kill_and_resume(3, 7);
-    assert!(in_a_save > 0, "no kill fell into a save: the test has lost its point");
+fn twenty_kills_full_disks_and_read_only_storage_lose_nothing() {
+    let rows = endured(&["--kills", "20"]);
+    let tasks = updraft_run::TASKS.iter().map(|kind| kind.name());
+    assert!(tasks.eq(rows.iter().map(|row| row["task"].as_str().expect("a name"))), "{rows:?}");
+    let [kills, full, read_only] = ["kills", "full_disks", "read_only"].map(|of| sum(&rows, of));
+    assert_eq!(kills + full + read_only, 20, "{rows:?}");
+    assert!(4 * sum(&rows, "kills_in_saves") >= kills, "too few kills fell into a save: {rows:?}");
+    assert!(sum(&rows, "ends") >= 4, "{rows:?}");
+    assert!(rows.iter().all(|row| row["fault"].is_null()), "{rows:?}");
 }
 
-#[cfg(unix)]
 #[test]
-#[ignore = "slow: two hundred processes, some minutes"]
-fn two_hundred_kills_lose_nothing() {
-    let in_a_save = kill_and_resume(100, 1) + kill_and_resume(100, 7);
-    println!("{in_a_save} of 200 kills fell into a save");
-    assert!(in_a_save > 0);
+#[ignore = "slow: a thousand processes, some twenty minutes"]
+fn a_thousand_kills_full_disks_and_read_only_storage_lose_nothing() {
+    let rows = endured(&["--kills", "1000"]);
+    assert_eq!(
+        ["kills", "full_disks", "read_only"].map(|of| sum(&rows, of)).iter().sum::<u64>(),
+        1000
+    );
+    assert!(rows.iter().all(|row| row["fault"].is_null()), "{rows:?}");
 }

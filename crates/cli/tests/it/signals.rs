@@ -162,3 +162,66 @@ fn a_termination_ends_the_search_for_a_batch_size() {
     assert_eq!((said.code, said.stdout.as_str()), (1, ""), "{rest}");
     assert!(rest.contains("stopped before the batch size was found"), "{rest}");
 }
+
+fn pipe(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().expect("mkfifo runs").success());
+}
+
+#[test]
+fn the_first_termination_ends_what_waits_for_a_pipe_and_what_predicts_many_files() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let run = succeed(dir.path(), &tiny(&["--set", "train.epochs=1"])).run_folder();
+    let run = run.to_str().expect("text");
+    let cells = updraft_run::TASKS.iter().find(|kind| kind.name() == "image-to-image");
+    fs::write(dir.path().join("cells.toml"), cells.expect("a task").trial()).expect("written");
+    let arguments = ["train", "cells.toml", "--set", "train.epochs=1"];
+    let images = succeed(dir.path(), &arguments).run_folder();
+    let images = images.to_str().expect("text");
+    pipe(&dir.path().join("pipe"));
+    image::RgbImage::new(4, 4).save(dir.path().join("a.png")).expect("written");
+    for arguments in [
+        &["explain", "pipe"][..],
+        &["predict", run, "pipe"],
+        &["predict", run, "a.png", "a.png", "a.png", "pipe"],
+        &["predict", images, "pipe", "--out", "out.tif"],
+    ] {
+        let child = start(dir.path(), arguments);
+        // Long enough to be there; a process that ends before waits for nothing.
+        std::thread::sleep(Duration::from_millis(700));
+        signal(&child, "-TERM");
+        let said = ended(child);
+        assert_eq!(said.code, 130, "{arguments:?}: {}", said.stderr);
+    }
+}
+
+#[test]
+fn a_second_process_in_a_run_folder_is_told_who_is_there() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let child = start(dir.path(), &tiny(&["--set", "train.epochs=100000"]));
+    let run = wait_for_step(dir.path(), 6);
+    let refused =
+        crate::command::run(dir.path(), &["train", "--resume", run.to_str().expect("text")]);
+    assert_eq!(refused.code, 1, "{}", refused.stderr);
+    let holder = format!("is in use by process {} on ", child.id());
+    assert!(refused.stderr.contains(&holder), "{}", refused.stderr);
+    signal(&child, "-INT");
+    let said = ended(child);
+    resumable(&said);
+}
+
+#[test]
+fn a_run_whose_folder_is_moved_ends_with_the_reason_and_without_advice() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let child = start(dir.path(), &tiny(&["--set", "train.epochs=100000"]));
+    let run = wait_for_step(dir.path(), 6);
+    fs::rename(&run, dir.path().join("elsewhere")).expect("renamed");
+    let said = ended(child);
+    assert_eq!(said.code, 1, "{}", said.stderr);
+    assert!(said.stderr.contains("was moved or removed while it trained"), "{}", said.stderr);
+    assert!(!said.stderr.contains("next     "), "{}", said.stderr);
+    // What was moved goes on there.
+    let plan = dir.path().join("elsewhere/plan.toml");
+    let text = fs::read_to_string(&plan).expect("a plan");
+    fs::write(&plan, text.replace("epochs = 100000", "epochs = 2")).expect("written");
+    succeed(dir.path(), &["eval", "elsewhere"]);
+}

@@ -93,6 +93,7 @@ fn a_dry_run_of_every_command_writes_nothing() {
             &["compare", &config, "--arm", "train.epochs=2", "--arm", "train.epochs=1"],
             &["batch-find", &config],
             &["verify"],
+            &["endure"],
             &["report", trained],
             &["warm-up", &config],
         ] {

@@ -52,9 +52,38 @@ impl RowConfig {
 /// Words, scales and which columns miss values come from the rows it was fitted on and from no
 /// other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "SavedEncoder")]
 pub struct RowEncoder {
     schema: TableSchema,
     columns: Vec<FeatureEncoder>,
+}
+
+/// An encoder as it was saved: the file may have been edited.
+#[derive(Deserialize)]
+#[serde(rename = "RowEncoder")]
+struct SavedEncoder {
+    schema: TableSchema,
+    columns: Vec<FeatureEncoder>,
+}
+
+impl TryFrom<SavedEncoder> for RowEncoder {
+    type Error = String;
+
+    fn try_from(saved: SavedEncoder) -> Result<Self, String> {
+        let SavedEncoder { schema, columns } = saved;
+        if schema.columns.len() != columns.len() {
+            let (names, codes) = (schema.columns.len(), columns.len());
+            return Err(format!("`schema` has {names} columns and `columns` has {codes}"));
+        }
+        for (column, feature) in schema.columns.iter().zip(&columns) {
+            if let FeatureEncoder::Number { scale, .. } = feature
+                && !scale.is_valid()
+            {
+                return Err(format!("the scale of `{}` is none", column.name));
+            }
+        }
+        Ok(Self { schema, columns })
+    }
 }
 
 /// How one feature is encoded.
@@ -200,11 +229,6 @@ impl RowEncoder {
     /// [`TableError::Unfitted`] if the table lacks a column, [`TableError::Kind`] if one has
     /// another kind.
     pub fn encode(&self, table: &Table) -> Result<EncodedRows, TableError> {
-        if self.columns.len() != self.schema.columns.len() {
-            let what =
-                "the saved encoder has more columns in one list than in the other".to_owned();
-            return Err(TableError::Setting { what, remedy: "save it again" });
-        }
         let (class_columns, number_columns) =
             (self.class_counts().len(), self.number_names().len());
         let mut encoded = EncodedRows {

@@ -87,6 +87,18 @@ impl NumberScale {
         Self::Quantile { values: knots, scores }
     }
 
+    /// Whether it is a scale that [`fit`](Self::fit) makes: finite, and rising.
+    pub(super) fn is_valid(&self) -> bool {
+        match self {
+            Self::Standard { mean, std } => mean.is_finite() && std.is_finite() && *std > 0.0,
+            Self::Quantile { values, scores } => {
+                let is_finite = values.iter().chain(scores).all(|number| number.is_finite());
+                let is_rising = values.windows(2).all(|pair| pair[0] < pair[1]);
+                !values.is_empty() && values.len() == scores.len() && is_finite && is_rising
+            }
+        }
+    }
+
     /// The number on the scale.
     #[must_use]
     pub fn encode(&self, number: f64) -> f32 {

@@ -3,6 +3,7 @@
 
 mod files;
 
+mod any_stream;
 mod archive;
 mod augment;
 mod binary;

@@ -159,6 +159,7 @@ pub(super) fn train<W: Workload>(
     policy.check_device(&device).map_err(TrainError::from)?;
     policy.check_norms(&model, |norm| task.casts(norm)).map_err(TrainError::from)?;
     let parameters = model.num_params();
+    refuse_too_large(parameters)?;
     let multiply_adds = workload.multiply_adds(&model);
     let curves = workload.curves(&model);
     let optimizer = plan.train.optimizer.init();
@@ -283,6 +284,25 @@ pub(super) fn train<W: Workload>(
     )?;
     drop(held);
     Ok(Trained { folder, ending, test, wall_s, cpu_s })
+}
+
+/// Refuses a model that no batch can make fit: its parameters and their gradients alone take more
+/// than the machine's memory.
+fn refuse_too_large(parameters: usize) -> Result<(), RunError> {
+    let least = (parameters as u64).saturating_mul(2 * size_of::<f32>() as u64);
+    match updraft_device::memory().total_bytes {
+        Some(total) if least > total => {
+            let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+            let reason = format!(
+                "the model has {parameters} parameters, which take {:.1} GiB with their gradients; \
+                 this machine has {:.1} GiB: make the model smaller",
+                gib(least),
+                gib(total)
+            );
+            Err(RunError::Unusable { reason })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The device with autodiff, and with burn's recomputation strategy if the plan uses it.

@@ -1,5 +1,6 @@
 //! What the crate promises, seen from outside.
 
+mod any_run;
 mod folders;
 mod image_to_image;
 mod inheriting;

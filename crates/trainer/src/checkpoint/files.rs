@@ -1,9 +1,10 @@
 //! The files of a checkpoint: their names, their manifest and their hashes.
 
 use std::fs::{self, File};
-use std::io::Write;
-use std::path::Path;
+use std::io::{self, Read, Write};
+use std::path::{Component, Path};
 
+use serde::de::Error;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -14,6 +15,9 @@ const VERSION: u32 = 4;
 
 /// The largest file of a checkpoint, in bytes: it is read whole, so bounded before allocating.
 const MAX_FILE_BYTES: u64 = 16 << 30;
+
+/// The same of a JSON file, which takes several times as much when it is parsed.
+const MAX_JSON_BYTES: u64 = 1 << 30;
 
 /// The model after the last update.
 pub(super) const MODEL: &str = "model.bpk";
@@ -70,6 +74,11 @@ impl Manifest {
             let found = manifest.version;
             return Err(CheckpointError::Version { path, found, expected: VERSION });
         }
+        // A name that leads elsewhere would have any file read.
+        if let Some(name) = manifest.names().find(|name| !is_plain(name)) {
+            let cause = serde_json::Error::custom(format!("`{name}` is no file of its folder"));
+            return Err(CheckpointError::Json { path, cause });
+        }
         Ok(manifest)
     }
 
@@ -108,15 +117,38 @@ pub(super) fn flush_names(folder: &Path) -> Result<(), CheckpointError> {
     Ok(())
 }
 
-fn read_bounded(path: &Path) -> Result<Vec<u8>, CheckpointError> {
-    let bytes = fs::metadata(path).map_err(|source| fault("read", path, source))?.len();
-    if bytes > MAX_FILE_BYTES {
-        let path = path.to_owned();
-        return Err(CheckpointError::TooLarge { path, bytes, limit: MAX_FILE_BYTES });
-    }
-    fs::read(path).map_err(|source| fault("read", path, source))
+/// Whether a name is that of a file in the folder itself.
+fn is_plain(name: &str) -> bool {
+    let mut parts = Path::new(name).components();
+    matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None))
 }
 
-fn sha256(bytes: &[u8]) -> String {
+/// Reads a file within the limit of its kind; a pipe or a device is none, and has no end.
+fn read_bounded(path: &Path) -> Result<Vec<u8>, CheckpointError> {
+    let failed = |cause| fault("read", path, cause);
+    let found = fs::metadata(path).map_err(failed)?;
+    if !found.is_file() {
+        return Err(failed(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it is not a regular file",
+        )));
+    }
+    let is_json = path.extension().is_some_and(|ending| ending == "json");
+    let limit = if is_json { MAX_JSON_BYTES } else { MAX_FILE_BYTES };
+    let too_large = |bytes| {
+        let path = path.to_owned();
+        CheckpointError::TooLarge { path, bytes, limit }
+    };
+    if found.len() > limit {
+        return Err(too_large(found.len()));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(found.len()).unwrap_or(0));
+    File::open(path)
+        .and_then(|file| file.take(limit + 1).read_to_end(&mut bytes))
+        .map_err(failed)?;
+    if bytes.len() as u64 > limit { Err(too_large(bytes.len() as u64)) } else { Ok(bytes) }
+}
+
+pub(super) fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }

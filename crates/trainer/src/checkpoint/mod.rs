@@ -8,6 +8,7 @@
 //! previous checkpoint untouched. What is deleted is renamed first, so that a folder with a
 //! checkpoint's name is complete.
 
+mod contents;
 mod error;
 mod files;
 mod keep;
@@ -17,6 +18,7 @@ mod optimizer;
 mod save;
 mod state;
 
+pub use contents::contents;
 pub use error::CheckpointError;
 pub use keep::{Keep, best, list, prune, set_aside, step};
 pub(crate) use load::state;

@@ -11,13 +11,21 @@ use burn::tensor::{Bytes, Tensor};
 use burn_pack::{Reader, Scalar};
 
 use super::error::CheckpointError;
-use super::files::{MODEL, OPTIMIZER};
+use super::files::{MODEL, OPTIMIZER, sha256};
 
 /// A tensor of a burnpack: the id of its parameter, and its content.
-struct Stored {
-    parameter: Option<u64>,
+pub(super) struct Stored {
+    pub(super) parameter: Option<u64>,
     shape: Vec<usize>,
     bytes: Bytes,
+}
+
+impl Stored {
+    /// The hash of its shape and bytes.
+    pub(super) fn sha256(&self) -> String {
+        let shape = format!("{:?}", self.shape);
+        sha256(&[shape.as_bytes(), &self.bytes].concat())
+    }
 }
 
 /// Restores an optimizer and compares it with the file, tensor by tensor.
@@ -142,7 +150,8 @@ impl ModuleVisitor for Missing {
     }
 }
 
-fn stored(bytes: Vec<u8>) -> Result<BTreeMap<String, Stored>, burn_pack::Error> {
+/// The tensors of a burnpack by name.
+pub(super) fn stored(bytes: Vec<u8>) -> Result<BTreeMap<String, Stored>, burn_pack::Error> {
     let tensors = Reader::from_bytes(Bytes::from_bytes_vec(bytes))?.into_tensors()?;
     let parts = tensors.into_iter().map(burn_pack::Tensor::into_parts);
     parts
@@ -154,6 +163,6 @@ fn stored(bytes: Vec<u8>) -> Result<BTreeMap<String, Stored>, burn_pack::Error> 
 }
 
 /// Values that burn stores as plain numbers: Adam's count of steps, for one.
-fn scalars(bytes: &[u8]) -> Result<BTreeMap<String, Scalar>, burn_pack::Error> {
+pub(super) fn scalars(bytes: &[u8]) -> Result<BTreeMap<String, Scalar>, burn_pack::Error> {
     Ok(Reader::from_bytes(Bytes::from_bytes_vec(bytes.to_vec()))?.scalars().clone())
 }

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use burn::module::Module;
 use burn::nn::{Linear, LinearConfig};
-use burn::tensor::Device;
+use burn::tensor::{Bytes, DType, Device};
 use updraft_testing::alone;
 use updraft_trainer::{
-    CheckpointError, Control, Keep, OptimizerConfig, Run, RunData, TrainError, check_checkpoint,
-    list_checkpoints, load_checkpoint, load_model, prune_checkpoints,
+    CheckpointError, Control, Event, Keep, OptimizerConfig, Run, RunData, TrainError,
+    check_checkpoint, checkpoint_contents, list_checkpoints, load_checkpoint, load_model,
+    prune_checkpoints,
 };
 
 use crate::small::{Classifier, loader, new_run, optimizer, settings, task};
@@ -196,6 +197,136 @@ fn optimizer_state_that_does_not_come_back_is_named_by_its_parameter() {
     fs::write(path.join("manifest.json"), ours.replace(&hash(&ours), &hash(&theirs))).unwrap();
     let error = resume(&path).unwrap_err();
     assert!(error.to_string().contains("belongs to no parameter"), "{error}");
+}
+
+/// Writes other bytes as a file of a checkpoint, with their hash in its manifest.
+fn replace(path: &Path, name: &str, bytes: &[u8]) {
+    use sha2::{Digest, Sha256};
+
+    let manifest = path.join("manifest.json");
+    let text = fs::read_to_string(&manifest).unwrap();
+    let mut changed: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let files = changed["files"].as_array_mut().unwrap();
+    let file = files.iter_mut().find(|file| file["name"] == name).unwrap();
+    let hash: String = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    file["sha256"] = hash.into();
+    fs::write(manifest, changed.to_string()).unwrap();
+    fs::write(path.join(name), bytes).unwrap();
+}
+
+/// A burnpack with the tensors of another, each with a type and an id of its own.
+fn repacked(
+    bytes: Vec<u8>,
+    change: impl Fn(&str, DType, Option<u64>) -> (DType, Option<u64>),
+) -> Vec<u8> {
+    let reader = burn_pack::Reader::from_bytes(Bytes::from_bytes_vec(bytes)).unwrap();
+    let (metadata, scalars) = (reader.metadata().clone(), reader.scalars().clone());
+    let tensors = reader.into_tensors().unwrap().into_iter().map(|tensor| {
+        let (name, dtype, shape, id, bytes) = tensor.into_parts().unwrap();
+        let (dtype, id) = change(&name, dtype, id);
+        burn_pack::Tensor::new(name, dtype, shape, id, bytes)
+    });
+    let mut writer = burn_pack::Writer::new(tensors.collect());
+    for (key, value) in &metadata {
+        writer = writer.with_metadata(key, value);
+    }
+    for (key, value) in scalars {
+        writer = writer.with_scalar(&key, value);
+    }
+    writer.into_bytes().unwrap().to_vec()
+}
+
+#[test]
+fn a_tensor_of_integers_in_the_place_of_weights_is_named_before_anything_computes_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, path) = checkpoint(folder.path());
+    let model = fs::read(path.join("model.bpk")).unwrap();
+    let of_integers = repacked(model, |name, dtype, id| {
+        (if name == "output.weight" { DType::I32 } else { dtype }, id)
+    });
+    replace(&path, "model.bpk", &of_integers);
+    let message = resume(&path).unwrap_err().to_string();
+    let expected = "`output.weight` is of type I32; the model's is of floating point";
+    assert!(message.contains(expected), "{message}");
+}
+
+#[test]
+fn an_optimizer_s_tensor_without_a_parameter_is_named() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let (_, path) = checkpoint(folder.path());
+    let optimizer = fs::read(path.join("optimizer.bpk")).unwrap();
+    replace(&path, "optimizer.bpk", &repacked(optimizer, |_, dtype, _| (dtype, None)));
+    let error = resume(&path).unwrap_err();
+    assert!(matches!(error, CheckpointError::OptimizerState { .. }), "{error}");
+    assert!(error.to_string().contains("belongs to no parameter of the model"), "{error}");
+}
+
+#[test]
+fn a_manifest_that_names_a_file_elsewhere_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, path) = checkpoint(folder.path());
+    let manifest = path.join("manifest.json");
+    let text = fs::read_to_string(&manifest).unwrap();
+    for name in ["/dev/zero", "../model.bpk", "", "..", "a/b"] {
+        fs::write(&manifest, text.replace("model.safetensors", name)).unwrap();
+        let error = check_checkpoint(&path).unwrap_err();
+        assert!(matches!(error, CheckpointError::Json { .. }), "{name}: {error}");
+        assert!(error.to_string().contains("is no file of its folder"), "{name}: {error}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_in_the_place_of_a_file_is_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_, path) = checkpoint(folder.path());
+    let file = path.join("model.bpk");
+    fs::remove_file(&file).unwrap();
+    let made = std::process::Command::new("mkfifo").arg(&file).status().unwrap();
+    assert!(made.success());
+    let message = resume(&path).unwrap_err().to_string();
+    assert!(message.contains("model.bpk`: it is not a regular file"), "{message}");
+}
+
+#[test]
+fn parts_of_two_runs_are_equal_where_their_bits_are_whatever_their_ids() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let [one, other] = folders.each_ref().map(|folder| checkpoint(folder.path()).1);
+    let parts = checkpoint_contents(&one).unwrap();
+    assert_eq!(parts, checkpoint_contents(&other).unwrap());
+    for name in ["state.json", "model.bpk conv.weight", "optimizer.bpk conv.weight moment_1"] {
+        let found = parts.keys().any(|part| part.starts_with(name));
+        assert!(found, "`{name}` is missing: {:?}", parts.keys());
+    }
+    let model = fs::read(other.join("model.bpk")).unwrap();
+    let mut changed = model.clone();
+    *changed.last_mut().unwrap() ^= 1;
+    replace(&other, "model.bpk", &changed);
+    let changed = checkpoint_contents(&other).unwrap();
+    let names: Vec<_> = parts.iter().filter(|(name, hash)| changed[*name] != **hash).collect();
+    assert_eq!(names.len(), 1, "{names:?}");
+}
+
+#[test]
+fn a_run_whose_folder_was_removed_ends_with_the_reason() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let checkpoints = folder.path().join("checkpoints");
+    let device = Device::flex().autodiff();
+    let data = loader(1);
+    let data = RunData { train: &data, test: None };
+    let error = new_run(&device)
+        .train(&task(), &settings(&checkpoints, 2), data, &device, &mut |event, _| {
+            if matches!(event, Event::Saved { .. }) {
+                fs::remove_dir_all(&checkpoints).unwrap();
+            }
+            Control::Continue
+        })
+        .unwrap_err();
+    let cause = "is no longer there: the run's folder was moved or removed while it trained";
+    assert!(error.to_string().contains(cause), "{error}");
+    assert!(!checkpoints.exists());
 }
 
 /// A layer that was frozen has no moments to go on with; one that is frozen still needs none.

@@ -98,9 +98,20 @@ impl ImageData {
 /// The file of a run's folder that holds its class names, in the order of the model's outputs.
 pub(super) const CLASSES: &str = "classes.json";
 
+/// The classes of a run, whose file may have been edited.
+pub(super) fn classes_of(folder: &RunFolder) -> Result<Vec<String>, RunError> {
+    let classes: Vec<String> = folder.read_json(CLASSES)?;
+    if classes.is_empty() {
+        let path = folder.path().join(CLASSES);
+        let reason = format!("`{}` is not what a run writes: it has no class", path.display());
+        return Err(RunError::Unusable { reason });
+    }
+    Ok(classes)
+}
+
 /// Returns an error for data with other classes than the run's.
 pub(super) fn check_classes(found: &[String], folder: &RunFolder) -> Result<(), RunError> {
-    let expected: Vec<String> = folder.read_json(CLASSES)?;
+    let expected = classes_of(folder)?;
     if found == expected {
         return Ok(());
     }

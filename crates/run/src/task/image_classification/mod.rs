@@ -174,7 +174,7 @@ impl Predictor for ImagePlan {
         folder: &RunFolder,
         device: &Device,
     ) -> Result<Box<dyn Serving>, RunError> {
-        let classes: Vec<String> = folder.read_json(data::CLASSES)?;
+        let classes = data::classes_of(folder)?;
         self.model.network(classes.len()).serve(self, plan, folder, device, classes)
     }
 }

@@ -19,6 +19,9 @@ use crate::task::Opening;
 /// The file of a run's folder that holds the [`Shape`] of its images.
 pub(super) const IMAGES: &str = "images.json";
 
+/// Channels of an image beyond which a file is damaged rather than rich.
+const MOST_CHANNELS: usize = 65_536;
+
 /// The properties of the data that a network depends on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -39,6 +42,24 @@ impl Shape {
     pub(super) fn of_signature(signature: &Value) -> Self {
         let one = || Self::of_channels(1, 1);
         serde_json::from_value(signature.clone()).unwrap_or_else(|_| one())
+    }
+
+    /// That of a run, whose file may have been edited.
+    pub(super) fn of_run(folder: &RunFolder) -> Result<Self, RunError> {
+        let shape: Self = folder.read_json(IMAGES)?;
+        let is_count = |channels: usize| (1..=MOST_CHANNELS).contains(&channels);
+        let is_range = shape.data_range.is_finite() && shape.data_range > 0.0;
+        if is_count(shape.inputs) && is_count(shape.outputs) && is_range {
+            return Ok(shape);
+        }
+        let reason = format!(
+            "`{}` is not what a run writes: {} to {} channels with a range of {}",
+            folder.path().join(IMAGES).display(),
+            shape.inputs,
+            shape.outputs,
+            shape.data_range
+        );
+        Err(RunError::Unusable { reason })
     }
 
     pub(super) const fn of_channels(inputs: usize, outputs: usize) -> Self {
@@ -104,7 +125,7 @@ impl ImagePairs {
 
     /// Returns an error for other volumes than the run's.
     pub(super) fn check(&self, folder: &RunFolder) -> Result<(), RunError> {
-        let stored: Shape = folder.read_json(IMAGES)?;
+        let stored = Shape::of_run(folder)?;
         if stored == self.shape {
             return Ok(());
         }

@@ -24,7 +24,8 @@ const MANIFEST: Key<PathBuf> = Key::new(
     "a CSV or TSV file in the data folder that lists volumes, with the columns `input` (or `input.NAME` a channel), `target` or `labels`, and `split`, `position`, `t`, `z`, `y`, `x` where needed",
 )
 .default(r#""volumes.csv""#)
-.edit(Edit::Reported);
+.edit(Edit::Reported)
+.check("the name of a file", |manifest| !manifest.as_os_str().is_empty());
 const TRAIN_SPLIT: Key<String> =
     Key::new("data.train_split", "the value of the manifest's column `split` for training data")
         .default(r#""train""#)
@@ -108,6 +109,9 @@ const TEST_FIELDS: Key<usize> = Key::new("data.test_fields", "generated only")
     .default("2")
     .edit(Edit::Reported)
     .check("1 to 10000", |fields| (1..=10_000).contains(fields));
+
+/// Voxels of all generated fields, each of which takes some tens of bytes while it is drawn.
+const MOST_VOXELS: usize = 1 << 28;
 
 /// The keys of `data`.
 pub(super) const KEYS: Keys = &[
@@ -275,6 +279,15 @@ impl DataPlan {
         let fits = sides.clone().all(|(side, patch)| patch <= side);
         if !fits || self.sides.len() < self.patch.len() {
             let expected = format!("at least the sides of a patch, {:?}", self.patch);
+            return Err(settings.refuse("data.sides", format!("{:?}", self.sides), expected));
+        }
+        let field = self.sides.iter().fold(1_usize, |all, side| all.saturating_mul(*side));
+        if field.saturating_mul(self.train_fields + self.test_fields) > MOST_VOXELS {
+            let expected = format!(
+                "sides of which {} fields have at most {MOST_VOXELS} voxels: they are drawn into \
+                 memory",
+                self.train_fields + self.test_fields
+            );
             return Err(settings.refuse("data.sides", format!("{:?}", self.sides), expected));
         }
         Ok(())

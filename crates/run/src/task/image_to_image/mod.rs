@@ -8,6 +8,7 @@ mod model;
 mod network;
 mod objective;
 mod pictures;
+mod places;
 mod predict;
 mod score;
 mod truth;
@@ -23,7 +24,7 @@ use updraft_trainer::{MetricSpec, metric_specs};
 
 use self::augment::AugmentPlan;
 use self::convert::Convert;
-use self::data::{IMAGES, ImagePairs, Shape};
+use self::data::{ImagePairs, Shape};
 use self::data_plan::DataPlan;
 use self::model::ModelPlan;
 use self::objective::Objective;
@@ -139,7 +140,7 @@ impl Predictor for ImagePlan {
         folder: &RunFolder,
         device: &Device,
     ) -> Result<Box<dyn Serving>, RunError> {
-        let shape: Shape = folder.read_json(IMAGES)?;
+        let shape = Shape::of_run(folder)?;
         let network = self.model.network(&shape, self.data.patch.len());
         network.serve(self, &shape, plan, folder, device)
     }

@@ -155,7 +155,7 @@ impl TableData {
     /// Returns an error for data with another encoding than the run's.
     pub(super) fn check(&self, folder: &RunFolder, targets: &TargetsPlan) -> Result<(), RunError> {
         let stored: RowEncoder = folder.read_json(ENCODER)?;
-        let codes: Vec<TargetCode> = folder.read_json(TARGETS)?;
+        let codes = codes(folder, targets)?;
         let names = targets.targets.keys();
         let of_targets = names
             .zip(self.codes.iter().zip(&codes))
@@ -167,6 +167,30 @@ impl TableData {
             }
         }
     }
+}
+
+/// How the targets of a run are encoded: one for each of the plan's.
+pub(super) fn codes(
+    folder: &RunFolder,
+    targets: &TargetsPlan,
+) -> Result<Vec<TargetCode>, RunError> {
+    let codes: Vec<TargetCode> = folder.read_json(TARGETS)?;
+    let damaged = |what: &str| RunError::Unusable {
+        reason: format!(
+            "`{}` is not what a run writes: {what}",
+            folder.path().join(TARGETS).display()
+        ),
+    };
+    if codes.len() != targets.targets.len() {
+        let (found, expected) = (codes.len(), targets.targets.len());
+        return Err(damaged(&format!("it has {found} targets, the plan {expected}")));
+    }
+    for ((column, target), code) in targets.targets.iter().zip(&codes) {
+        if let Some(fault) = code.fault(target.kind) {
+            return Err(damaged(&format!("of `{column}` {fault}")));
+        }
+    }
+    Ok(codes)
 }
 
 /// The message about a number that is too far from the others to be represented.

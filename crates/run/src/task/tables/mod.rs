@@ -170,8 +170,10 @@ impl Predictor for TablesPlan {
         folder: &RunFolder,
         device: &Device,
     ) -> Result<Box<dyn Serving>, RunError> {
-        let coding =
-            Coding { encoder: folder.read_json(ENCODER)?, codes: folder.read_json(TARGETS)? };
+        let coding = Coding {
+            encoder: folder.read_json(ENCODER)?,
+            codes: data::codes(folder, &self.targets)?,
+        };
         let learn = data::learn(&coding.encoder, &coding.codes, &self.targets);
         let heads = learn.targets.iter().map(|target| target.head).collect();
         let network = self.model.network(data::features(&coding.encoder), heads);

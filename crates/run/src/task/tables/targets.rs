@@ -214,6 +214,26 @@ impl TargetCode {
         }
     }
 
+    /// What is wrong with a code of a file that may have been edited, for a target of this kind.
+    pub(super) fn fault(&self, kind: TargetKind) -> Option<&'static str> {
+        let is_list = |names: &[String], least| names.len() >= least;
+        match (self, kind) {
+            (Self::Number { mean, std }, TargetKind::Number) => {
+                let is_scale = mean.is_finite() && std.is_finite() && *std > 0.0;
+                (!is_scale).then_some("`mean` or `std` is not that of a number")
+            }
+            (Self::Classes { classes }, TargetKind::Classes)
+            | (Self::Ordered { classes }, TargetKind::Ordered) => {
+                (!is_list(classes, 2)).then_some("it has fewer than two classes")
+            }
+            (Self::Labels { labels, thresholds }, TargetKind::Labels) => {
+                let is_whole = is_list(labels, 1) && labels.len() == thresholds.len();
+                (!is_whole).then_some("it has no labels, or not a threshold for each")
+            }
+            _ => Some("it is of another kind than the plan's"),
+        }
+    }
+
     /// The difference to another run's encoding; decimals of a file may differ in the last digit.
     pub(super) fn difference(&self, other: &Self, column: &str) -> Option<String> {
         let near = |a: f64, b: f64| (a - b).abs() <= 1e-12 * a.abs().max(b.abs());

@@ -1,0 +1,146 @@
+//! `endure`: runs that are killed, starved of storage and resumed, compared bit by bit.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::Args;
+use serde_json::json;
+use updraft_run::{Registry, TaskKind};
+
+use super::cannot;
+use crate::Failed;
+use crate::endure::{Endured, Scenario, Storage, VARIANTS, endure, soak};
+use crate::terminal::say;
+
+/// Kills runs at random moments, resumes them, and compares every bit with an undisturbed run.
+///
+/// Small runs of every task, in f32 and in mixed precision, are killed while they compute and while
+/// they save, meet a full disk and read-only storage, and go on with other numbers of workers. Each
+/// ends with the metrics, the model, the optimizer and the state of the run that nothing disturbed,
+/// or the command fails.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+    updraft endure --kills 1000           a thousand disturbances\n  \
+    updraft endure --minutes 60           an hour of training: memory and step times")]
+pub(crate) struct EndureArgs {
+    /// How often a run is disturbed
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    kills: u64,
+    /// Train for so many minutes instead, and report memory, descriptors, threads and step times
+    #[arg(long, value_name = "N", conflicts_with = "kills")]
+    minutes: Option<f64>,
+    /// The task [default: all of them; with --minutes the first]
+    #[arg(long, value_name = "TASK")]
+    task: Option<String>,
+    /// Seeds the moments
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Keep the runs in this folder [default: a temporary one]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+}
+
+impl EndureArgs {
+    fn tasks(&self, registry: Registry) -> Result<Vec<&'static dyn TaskKind>> {
+        let Some(name) = &self.task else { return Ok(registry.to_vec()) };
+        let names: Vec<&str> = registry.iter().map(|kind| kind.name()).collect();
+        match registry.iter().find(|kind| kind.name() == name) {
+            Some(kind) => Ok(vec![*kind]),
+            None => bail!("there is no task `{name}`; the tasks are {}", names.join(", ")),
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        if !(1..=1_000_000).contains(&self.kills) {
+            bail!("--kills is {}; it must be 1 to 1000000", self.kills)
+        }
+        match self.minutes {
+            Some(minutes) if !(minutes > 0.0 && minutes <= 100_000.0) => {
+                bail!("--minutes is {minutes}; it must be above 0 and at most 100000")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Every task in each variant: as many as there are disturbances for.
+    fn scenarios(&self, registry: Registry) -> Result<Vec<Scenario>> {
+        let tasks = self.tasks(registry)?;
+        let all = tasks.len() * VARIANTS.len();
+        let most = all.min(usize::try_from(self.kills / 5).unwrap_or(all).max(1));
+        let pairs = (0..most).map(|at| {
+            let variant = at / tasks.len() + at;
+            (tasks[at % tasks.len()], &VARIANTS[variant % VARIANTS.len()])
+        });
+        pairs.map(|(kind, variant)| Scenario::new(registry, kind, variant)).collect()
+    }
+}
+
+/// Prints what would be trained and does nothing else.
+pub(crate) fn dry_run(registry: Registry, args: &EndureArgs) -> Result<()> {
+    args.check()?;
+    for scenario in args.scenarios(registry)? {
+        crate::print(&format!("# {}, {}\n{}", scenario.task, scenario.variant, scenario.plan))?;
+    }
+    Ok(())
+}
+
+/// Disturbs runs and prints a table of them; an error if a bit differs.
+pub(crate) fn run(registry: Registry, args: &EndureArgs) -> Result<()> {
+    args.check()?;
+    let kept;
+    let dir = match &args.dir {
+        Some(dir) => {
+            std::fs::create_dir_all(dir).map_err(|cause| cannot("create", dir, cause))?;
+            kept = None;
+            dir.clone()
+        }
+        None => {
+            let name = format!("updraft-endure-{}", std::process::id());
+            let dir = std::env::temp_dir().join(name);
+            std::fs::create_dir_all(&dir).map_err(|cause| cannot("create", &dir, cause))?;
+            kept = Some(Scratch(dir.clone()));
+            dir
+        }
+    };
+    let done = match args.minutes {
+        Some(minutes) => {
+            let kind = args.tasks(registry)?[0];
+            soak(kind, minutes, &dir, args.json, kept.is_none())
+        }
+        None => disturb(registry, args, &dir),
+    };
+    drop(kept);
+    done
+}
+
+fn disturb(registry: Registry, args: &EndureArgs, dir: &std::path::Path) -> Result<()> {
+    let scenarios = args.scenarios(registry)?;
+    let storage = Storage::find(dir);
+    if let Some(missing) = storage.missing() {
+        say(&format!("warning: {missing}"));
+    }
+    let endured = endure(&scenarios, args.kills, args.seed, dir, storage)?;
+    if args.json {
+        let rows: Vec<_> = endured.iter().map(Endured::json).collect();
+        crate::print_json(&json!({ "runs": rows }))?;
+    } else {
+        crate::print(&Endured::table(&endured))?;
+    }
+    match endured.iter().find_map(|row| row.fault.as_ref().map(|fault| (row, fault))) {
+        None => Ok(()),
+        Some((row, fault)) => Err(Failed(format!("{}, {}: {fault}", row.task, row.variant)).into()),
+    }
+}
+
+/// A folder that goes with the command.
+struct Scratch(PathBuf);
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // Left behind, it is in the system's folder for such things.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

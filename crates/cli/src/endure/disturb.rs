@@ -1,0 +1,356 @@
+//! One run after the other, disturbed until enough is disturbed, then compared.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use toml::{Table, Value};
+use updraft_data::Random;
+use updraft_trainer::{check_checkpoint, list_checkpoints};
+
+use super::child::{Ended, start, train, watch};
+use super::compare::{Outcome, newest};
+use super::scenario::Scenario;
+use super::storage::{NOT_DONE, Storage};
+use super::table::Endured;
+use crate::command::cannot;
+use crate::terminal::say;
+
+/// Workers of a run that goes on, in turn.
+const WORKERS: [i64; 3] = [0, 1, 4];
+
+/// Of so many disturbances one is a full disk and one is read-only storage.
+const CYCLE: u64 = 12;
+const FULL_AT: u64 = 4;
+const READ_ONLY_AT: u64 = 8;
+
+/// Exit codes of a run whose storage fails: it went through, or failed on the way.
+const EXPECTED: [i32; 2] = [0, 1];
+
+/// Disturbs every scenario for its share of `kills` and compares each run that ended.
+pub(crate) fn endure(
+    scenarios: &[Scenario],
+    kills: u64,
+    seed: u64,
+    dir: &Path,
+    storage: Storage,
+) -> Result<Vec<Endured>> {
+    let mut done = Vec::new();
+    let mut left = kills;
+    for (at, scenario) in scenarios.iter().enumerate() {
+        let share = left / (scenarios.len() - at) as u64;
+        left -= share;
+        let dir = dir.join(format!("{at}-{}", scenario.task));
+        made(&dir)?;
+        let mut trial =
+            Trial::new(scenario, dir, storage, Random::for_augment(seed, 0, at as u64))?;
+        if let Err(error) = trial.disturb(share, done.len() as u64) {
+            trial.row.fault = Some(format!("{error:#}"));
+        }
+        let is_faulty = trial.row.fault.is_some();
+        done.push(trial.row);
+        if is_faulty {
+            break;
+        }
+    }
+    Ok(done)
+}
+
+/// A scenario with the run that nothing disturbed.
+struct Trial {
+    config: PathBuf,
+    dir: PathBuf,
+    storage: Storage,
+    dice: Random,
+    undisturbed: Outcome,
+    /// How long the undisturbed run took.
+    takes: Duration,
+    /// Disturbances of all runs so far, which decide the kind of the next.
+    turn: u64,
+    runs: u64,
+    row: Endured,
+}
+
+/// A run that is disturbed.
+struct Disturbed {
+    /// The folder of its run folder.
+    runs: PathBuf,
+    /// Updates in its newest checkpoint.
+    step: u64,
+}
+
+impl Trial {
+    fn new(scenario: &Scenario, dir: PathBuf, storage: Storage, dice: Random) -> Result<Self> {
+        let config = dir.join("config.toml");
+        fs::write(&config, &scenario.plan).map_err(|cause| cannot("write", &config, cause))?;
+        let (runs, log) = (dir.join("undisturbed"), dir.join("undisturbed.log"));
+        made(&runs)?;
+        let begun = Instant::now();
+        let mut child = start(&mut train::<&str>(&[], &new_run(&config, &runs))?, &log)?;
+        let ended = watch(&mut child, &log, || false)?.context("it was not killed")?;
+        let takes = begun.elapsed();
+        if !ended.status.success() {
+            bail!("the undisturbed run failed: {}", last_line(&ended.said))
+        }
+        let run = only(&runs).context("the undisturbed run left no folder")?;
+        let undisturbed = Outcome::of(&run)?;
+        let row = Endured::new(scenario.task, scenario.variant);
+        Ok(Self { config, dir, storage, dice, undisturbed, takes, turn: 0, runs: 0, row })
+    }
+
+    /// Disturbs one run after the other; the last one then ends in peace.
+    fn disturb(&mut self, times: u64, turn: u64) -> Result<()> {
+        // Not every scenario begins with the same kind.
+        self.turn = turn * 5;
+        let mut run = self.fresh()?;
+        while self.row.disturbed() < times {
+            let is_over = self.once(&mut run)?;
+            self.turn += 1;
+            if is_over {
+                self.compare(&run)?;
+                run = self.fresh()?;
+            }
+        }
+        let log = self.log();
+        let mut child = start(&mut train::<&str>(&[], &self.arguments(&run))?, &log)?;
+        let ended = watch(&mut child, &log, || false)?.context("it was not killed")?;
+        if !ended.status.success() {
+            bail!("the last resumption failed: {}", last_line(&ended.said))
+        }
+        self.compare(&run)
+    }
+
+    fn fresh(&mut self) -> Result<Disturbed> {
+        self.runs += 1;
+        let runs = self.dir.join(format!("run-{}", self.runs));
+        made(&runs)?;
+        Ok(Disturbed { runs, step: 0 })
+    }
+
+    fn log(&self) -> PathBuf {
+        self.dir.join("disturbed.log")
+    }
+
+    /// Starts or resumes a run and disturbs it; whether the run was over before.
+    fn once(&mut self, run: &mut Disturbed) -> Result<bool> {
+        let folder = resumable(run);
+        if let Some(folder) = &folder {
+            let workers = WORKERS[self.turn as usize % WORKERS.len()];
+            load_with(folder, workers)?;
+        } else {
+            // A kill before the first checkpoint: the run is begun anew.
+            let _ = fs::remove_dir_all(&run.runs);
+            made(&run.runs)?;
+        }
+        let is_over = match (self.turn % CYCLE, folder) {
+            (FULL_AT, Some(folder)) if self.storage != Storage::None => self.fill(&folder)?,
+            (READ_ONLY_AT, Some(folder)) if self.storage == Storage::Mounts => {
+                self.make_read_only(&folder)?
+            }
+            // A third of all kills is to fall into a save, also where some miss it.
+            _ if 3 * self.row.in_saves <= self.row.kills => self.kill_in_a_save(run)?,
+            _ => self.kill_at_random(run)?,
+        };
+        self.check_whole(run)?;
+        Ok(is_over)
+    }
+
+    fn arguments(&self, run: &Disturbed) -> Vec<OsString> {
+        match resumable(run) {
+            Some(folder) => vec!["--resume".into(), folder.into()],
+            None => new_run(&self.config, &run.runs),
+        }
+    }
+
+    /// Kills at a moment that has nothing to do with what the run does: at its start, in a step, while
+    /// it scores, at its end.
+    fn kill_at_random(&mut self, run: &Disturbed) -> Result<bool> {
+        let most = u64::try_from(self.takes.as_micros()).unwrap_or(u64::MAX).max(1);
+        let after = Duration::from_micros(self.dice.below(most));
+        let begun = Instant::now();
+        self.kill_when(run, || begun.elapsed() >= after)
+    }
+
+    /// Kills some microseconds after a checkpoint's folder has appeared.
+    fn kill_in_a_save(&mut self, run: &Disturbed) -> Result<bool> {
+        let saves = self.dice.below(4);
+        let wait = Duration::from_micros(self.dice.below(2500));
+        let (mut seen, mut was_there, mut since) = (0, false, None);
+        self.kill_when(run, || {
+            if let Some(since) = since {
+                let since: Instant = since;
+                return since.elapsed() >= wait;
+            }
+            let is_there = is_saving(run);
+            if is_there && !was_there {
+                seen += 1;
+                if seen > saves {
+                    since = Some(Instant::now());
+                }
+            }
+            was_there = is_there;
+            false
+        })
+    }
+
+    fn kill_when(&mut self, run: &Disturbed, is_time: impl FnMut() -> bool) -> Result<bool> {
+        let log = self.log();
+        let mut child = start(&mut train::<&str>(&[], &self.arguments(run))?, &log)?;
+        match watch(&mut child, &log, is_time)? {
+            Some(ended) if ended.status.success() => Ok(true),
+            Some(ended) => bail!("a run failed before it was killed: {}", last_line(&ended.said)),
+            None => {
+                self.row.kills += 1;
+                self.row.in_saves += u64::from(is_saving(run));
+                Ok(false)
+            }
+        }
+    }
+
+    /// Goes on where storage for less than some checkpoints is left.
+    fn fill(&mut self, folder: &Path) -> Result<bool> {
+        let checkpoint = size(&newest(folder)?);
+        let room = match self.storage {
+            Storage::FileSizes => 512 + self.dice.below(checkpoint.max(1)),
+            _ => self.dice.below(4 * checkpoint.max(1)),
+        };
+        let place = self.dir.join("full");
+        made(&place)?;
+        // Files of a memory file system take whole pages.
+        let used = pages(folder);
+        let Some(before) = self.storage.full(folder, used, room, &place) else { return Ok(false) };
+        let is_over = self.starved(&before, "a full disk", &["No space left", "too large"])?;
+        self.row.full += 1;
+        // A full disk is not left fuller.
+        if let Some(left) = unfinished(folder) {
+            bail!("with a full disk the run left `{}`", left.display())
+        }
+        Ok(is_over)
+    }
+
+    /// Goes on until the folder of checkpoints is read-only.
+    fn make_read_only(&mut self, folder: &Path) -> Result<bool> {
+        let after_s = self.takes.as_secs_f64() * self.dice.open_unit() * 0.6;
+        let Some(before) = self.storage.read_only(folder, after_s) else { return Ok(false) };
+        let is_over = self.starved(&before, "read-only storage", &["Read-only file system"])?;
+        self.row.read_only += 1;
+        Ok(is_over)
+    }
+
+    /// Runs behind words that take its storage away: it goes through, or fails with the reason.
+    fn starved(&mut self, before: &[OsString], what: &str, reasons: &[&str]) -> Result<bool> {
+        let log = self.log();
+        let mut child = start(&mut train(before, &[])?, &log)?;
+        let Ended { status, said } =
+            watch(&mut child, &log, || false)?.context("it was not killed")?;
+        let code = status.code().unwrap_or(-1);
+        if code == NOT_DONE {
+            bail!("{what} could not be made: {}", last_line(&said))
+        }
+        let is_told = code == 0 || reasons.iter().any(|reason| said.contains(reason));
+        if !EXPECTED.contains(&code) || !is_told || said.contains("panicked") {
+            bail!("with {what} the run ended with {code}: {}", last_line(&said))
+        }
+        Ok(code == 0)
+    }
+
+    /// What calls itself a checkpoint is whole, and nothing that was saved is lost.
+    fn check_whole(&self, run: &mut Disturbed) -> Result<()> {
+        let Some(folder) = only(&run.runs) else { return Ok(()) };
+        let mut newest = 0;
+        for path in list_checkpoints(&folder.join("checkpoints"))? {
+            newest = check_checkpoint(&path)?.step;
+        }
+        if newest < run.step {
+            bail!("the checkpoint of step {} is lost; the newest is that of {newest}", run.step)
+        }
+        run.step = newest;
+        Ok(())
+    }
+
+    fn compare(&mut self, run: &Disturbed) -> Result<()> {
+        let folder = only(&run.runs).context("the run left no folder")?;
+        if let Some(difference) = Outcome::of(&folder)?.difference(&self.undisturbed) {
+            bail!("{difference}; see `{}`", folder.display())
+        }
+        self.row.ends += 1;
+        // A thousand of them are many.
+        if let Err(cause) = fs::remove_dir_all(&run.runs) {
+            say(&format!("warning: {:#}", cannot("delete", &run.runs, cause)));
+        }
+        Ok(())
+    }
+}
+
+fn new_run(config: &Path, runs: &Path) -> Vec<OsString> {
+    vec![config.into(), "--runs".into(), runs.into()]
+}
+
+/// The folder of a run that has a checkpoint.
+fn resumable(run: &Disturbed) -> Option<PathBuf> {
+    only(&run.runs).filter(|folder| newest(folder).is_ok())
+}
+
+/// The only run in a folder.
+fn only(runs: &Path) -> Option<PathBuf> {
+    let entries = fs::read_dir(runs).ok()?.flatten().map(|entry| entry.path());
+    let mut found = entries.filter(|path| path.join("plan.toml").is_file());
+    found.next()
+}
+
+/// Whether a checkpoint is being written, or was when the process ended.
+fn is_saving(run: &Disturbed) -> bool {
+    let Some(folder) = only(&run.runs) else { return false };
+    let entries = fs::read_dir(folder.join("checkpoints")).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name()).any(|name| name.to_string_lossy().ends_with(".partial"))
+}
+
+/// What a save that failed has not removed.
+fn unfinished(run: &Path) -> Option<PathBuf> {
+    let folders = [run.to_owned(), run.join("checkpoints")];
+    let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
+    let is_unfinished =
+        |path: &PathBuf| path.extension().is_some_and(|end| end == "partial" || end == "part");
+    entries.map(|entry| entry.path()).find(is_unfinished)
+}
+
+/// Rewrites a run's plan to load data with so many threads.
+fn load_with(run: &Path, workers: i64) -> Result<()> {
+    let path = run.join("plan.toml");
+    let text = fs::read_to_string(&path).map_err(|cause| cannot("read", &path, cause))?;
+    let mut plan: Table = text.parse().context("the plan of a run")?;
+    let train = plan.get_mut("train").and_then(Value::as_table_mut).context("a plan trains")?;
+    train.insert("workers".to_owned(), Value::Integer(workers));
+    fs::write(&path, plan.to_string()).map_err(|cause| cannot("write", &path, cause))
+}
+
+fn made(path: &Path) -> Result<()> {
+    fs::create_dir_all(path).map_err(|cause| cannot("create", path, cause))
+}
+
+/// Bytes of the files in a folder.
+fn size(folder: &Path) -> u64 {
+    files(folder).map(|file| file.len()).sum()
+}
+
+/// The same in whole pages, with one for each folder.
+fn pages(folder: &Path) -> u64 {
+    files(folder).map(|file| file.len().next_multiple_of(4096).max(4096)).sum()
+}
+
+fn files(folder: &Path) -> Box<dyn Iterator<Item = fs::Metadata>> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    Box::new(entries.flat_map(|entry| -> Box<dyn Iterator<Item = fs::Metadata>> {
+        match entry.metadata() {
+            Ok(data) if data.is_dir() => Box::new(files(&entry.path()).chain([data])),
+            Ok(data) => Box::new([data].into_iter()),
+            Err(_) => Box::new(std::iter::empty()),
+        }
+    }))
+}
+
+fn last_line(said: &str) -> &str {
+    said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing")
+}

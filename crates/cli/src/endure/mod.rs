@@ -1,0 +1,15 @@
+//! Runs under disturbances, and for a long time.
+
+mod child;
+mod compare;
+mod disturb;
+mod scenario;
+mod soak;
+mod storage;
+mod table;
+
+pub(crate) use disturb::endure;
+pub(crate) use scenario::{Scenario, VARIANTS};
+pub(crate) use soak::soak;
+pub(crate) use storage::Storage;
+pub(crate) use table::Endured;

@@ -1,0 +1,73 @@
+//! What is trained: the trial of a task, a little longer and with a checkpoint every second update.
+
+use std::path::Path;
+
+use anyhow::Result;
+use updraft_run::{Ability, Plan, Registry, TaskKind};
+
+/// Settings of every run: some fifty updates, so that many kills fall into one run.
+const LONG: [&str; 5] = [
+    "train.epochs=12",
+    "train.checkpoint_every_steps=2",
+    "train.keep_checkpoints=2",
+    "train.keep_best=1",
+    "train.workers=0",
+];
+
+/// What runs vary in beside their task.
+pub(crate) struct Variant {
+    name: &'static str,
+    settings: &'static [&'static str],
+}
+
+/// The precisions, each with other settings that a resumed run must restore.
+pub(crate) const VARIANTS: [Variant; 3] = [
+    Variant { name: "f32 EMA", settings: &["precision=f32", "train.ema_decay=0.9"] },
+    Variant { name: "bf16 EMA", settings: &["precision=bf16-mixed", "train.ema_decay=0.99"] },
+    Variant { name: "f16 sums", settings: &["precision=f16-mixed", "train.accumulate=2"] },
+];
+
+/// A task in a variant.
+pub(crate) struct Scenario {
+    pub(crate) task: &'static str,
+    pub(crate) variant: &'static str,
+    /// The plan, in TOML: it is a configuration too.
+    pub(crate) plan: String,
+}
+
+impl Scenario {
+    pub(crate) fn new(
+        registry: Registry,
+        kind: &'static dyn TaskKind,
+        variant: &'static Variant,
+    ) -> Result<Self> {
+        let task = format!("task={}", kind.name());
+        let settings = LONG.iter().chain(variant.settings).map(|&setting| setting.to_owned());
+        let mut settings: Vec<String> = settings.chain([task]).collect();
+        let refused = kind.refusals()?;
+        if !refused.iter().any(|(ability, _)| *ability == Ability::BatchNorms) {
+            settings.push("train.recompute_batch_norms=2".to_owned());
+        }
+        let place = Path::new("the task's trial");
+        let plan = Plan::read(registry, kind.trial(), place, &settings)?.plan;
+        Ok(Self { task: kind.name(), variant: variant.name, plan: plan.to_toml() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use updraft_run::TASKS;
+
+    use super::*;
+
+    #[test]
+    fn every_task_has_every_variant() {
+        for kind in TASKS {
+            for variant in &VARIANTS {
+                let scenario = Scenario::new(TASKS, *kind, variant).expect("a plan");
+                assert_eq!(scenario.task, kind.name());
+                assert!(scenario.plan.contains("checkpoint_every_steps = 2"), "{}", scenario.plan);
+            }
+        }
+    }
+}

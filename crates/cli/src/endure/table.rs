@@ -1,0 +1,100 @@
+//! What was disturbed and how it ended, as a table.
+
+use serde_json::{Value, json};
+
+/// A task in a variant.
+#[derive(Debug)]
+pub(crate) struct Endured {
+    pub(crate) task: &'static str,
+    pub(crate) variant: &'static str,
+    /// Processes killed.
+    pub(crate) kills: u64,
+    /// Those of them that were writing a checkpoint.
+    pub(crate) in_saves: u64,
+    /// Runs on a disk that became full.
+    pub(crate) full: u64,
+    /// Runs whose storage became read-only.
+    pub(crate) read_only: u64,
+    /// Runs that came to their end and were compared.
+    pub(crate) ends: u64,
+    /// What went wrong.
+    pub(crate) fault: Option<String>,
+}
+
+const HEAD: [&str; 8] = ["task", "variant", "kills", "saves", "full", "r/o", "ends", "bits"];
+
+impl Endured {
+    pub(super) fn new(task: &'static str, variant: &'static str) -> Self {
+        let (kills, in_saves, full, read_only, ends) = (0, 0, 0, 0, 0);
+        Self { task, variant, kills, in_saves, full, read_only, ends, fault: None }
+    }
+
+    /// Disturbances of every kind.
+    pub(super) fn disturbed(&self) -> u64 {
+        self.kills + self.full + self.read_only
+    }
+
+    fn numbers(&self) -> [u64; 5] {
+        [self.kills, self.in_saves, self.full, self.read_only, self.ends]
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let [kills, in_saves, full, read_only, ends] = self.numbers();
+        json!({
+            "task": self.task, "variant": self.variant, "kills": kills, "kills_in_saves": in_saves,
+            "full_disks": full, "read_only": read_only, "ends": ends, "fault": self.fault,
+        })
+    }
+
+    /// All of them in at most eighty columns, with their sums.
+    pub(crate) fn table(rows: &[Self]) -> String {
+        let word = |is_same: bool| if is_same { "same" } else { "OTHER" }.to_owned();
+        let cells = |row: &Self| {
+            let mut cells = vec![row.task.to_owned(), row.variant.to_owned()];
+            cells.extend(row.numbers().map(|number| number.to_string()));
+            cells.push(word(row.fault.is_none()));
+            cells
+        };
+        let mut sums = vec!["all".to_owned(), String::new()];
+        let sum = |at: usize| rows.iter().map(|row| row.numbers()[at]).sum::<u64>().to_string();
+        sums.extend((0..5).map(sum));
+        sums.push(word(rows.iter().all(|row| row.fault.is_none())));
+        let head = HEAD.map(str::to_owned).to_vec();
+        let lines: Vec<Vec<String>> =
+            [head].into_iter().chain(rows.iter().map(cells)).chain([sums]).collect();
+        let width =
+            |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0);
+        let text = |line: &Vec<String>| {
+            let cells = line.iter().enumerate().map(|(at, cell)| match at {
+                0 | 1 => format!("{cell:<0$}", width(at)),
+                _ => format!("{cell:>0$}", width(at)),
+            });
+            cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+        };
+        lines.iter().map(text).collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_has_sums_names_a_fault_and_fits_eighty_columns() {
+        let row = |task, fault: Option<&str>| Endured {
+            kills: 1234,
+            in_saves: 412,
+            full: 100,
+            read_only: 99,
+            ends: 101,
+            fault: fault.map(str::to_owned),
+            ..Endured::new(task, "bf16 EMA")
+        };
+        let rows = [row("image-classification", None), row("tables", Some("`state` differs"))];
+        let table = Endured::table(&rows);
+        let lines: Vec<&str> = table.lines().collect();
+        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{table}");
+        assert!(lines[1].ends_with("same") && lines[2].ends_with("OTHER"), "{table}");
+        assert!(lines[3].starts_with("all") && lines[3].contains("2468"), "{table}");
+    }
+}

@@ -1,0 +1,70 @@
+//! Runs of random settings: stopped at a random update and resumed with other workers, each ends in
+//! the bits of the run that was not stopped.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+use updraft_run::{Plan, RunFolder, TASKS};
+use updraft_trainer::{Ending, checkpoint_contents, list_checkpoints};
+
+use crate::train::{Watcher, train};
+
+/// A task's trial with random settings.
+fn plan(task: usize, settings: &[String]) -> Plan {
+    let kind = TASKS[task];
+    let mut settings = settings.to_vec();
+    settings.push(format!("task={}", kind.name()));
+    let plan = Plan::read(TASKS, kind.trial(), Path::new("the task's trial"), &settings);
+    plan.unwrap_or_else(|error| panic!("{settings:?}: {error}")).plan
+}
+
+/// Everything that the newest checkpoint of a run holds.
+fn contents(run: &RunFolder) -> std::collections::BTreeMap<String, String> {
+    let newest = list_checkpoints(&run.path().join("checkpoints")).expect("listed").pop();
+    checkpoint_contents(&newest.expect("a checkpoint")).expect("whole")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_stopped_run_of_any_settings_ends_in_the_bits_of_the_whole_one(
+        task in 0..TASKS.len(),
+        batch in 2..9_u64,
+        accumulate in 1..4_u64,
+        epochs in 1..4_u64,
+        every in 1..6_u64,
+        seed in 0..1_000_u64,
+        workers in proptest::array::uniform3(0..4_u64),
+        stop_after in 1..30_u64,
+        precision in proptest::sample::select(vec!["f32", "bf16-mixed", "f16-mixed"]),
+        transfer in proptest::sample::select(vec!["when-used", "ahead"]),
+    ) {
+        let of = |workers: u64| {
+            let settings = [
+                format!("train.batch={batch}"),
+                format!("train.accumulate={accumulate}"),
+                format!("train.epochs={epochs}"),
+                format!("train.checkpoint_every_steps={every}"),
+                format!("train.workers={workers}"),
+                format!("train.transfer={transfer}"),
+                format!("precision={precision}"),
+                format!("seed={seed}"),
+            ];
+            plan(task, &settings)
+        };
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let whole = train(&of(workers[0]), dir.path(), None, &mut Watcher::default());
+        let mut watcher = Watcher { stop_after: Some(stop_after), ..Watcher::default() };
+        let stopped = train(&of(workers[1]), dir.path(), None, &mut watcher);
+        let ended = match stopped.ending {
+            Ending::Stopped => {
+                let folder = Some(stopped.folder);
+                train(&of(workers[2]), dir.path(), folder, &mut Watcher::default())
+            }
+            _ => stopped,
+        };
+        prop_assert_eq!(contents(&ended.folder), contents(&whole.folder));
+        prop_assert_eq!(ended.test, whole.test);
+    }
+}

@@ -1,0 +1,77 @@
+//! An allocator that ends the program with an error where the system has no memory left.
+#![expect(unsafe_code, reason = "the trait of allocators is unsafe; each method is the system's")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::io::Write;
+
+/// The system's allocator for a program: without memory it prints an error with advice and exits.
+///
+/// Rust aborts there, which writes a core dump and looks like a fault of the program.
+/// Code that asks whether memory can be reserved gets no answer where it cannot: this is for
+/// programs, not for libraries.
+///
+/// # Example
+/// ```
+/// use updraft_simd::EndWithoutMemory;
+///
+/// #[global_allocator]
+/// static MEMORY: EndWithoutMemory = EndWithoutMemory::new("make the batch smaller");
+///
+/// assert_eq!(vec![1; 100].len(), 100);
+/// ```
+#[derive(Debug)]
+pub struct EndWithoutMemory {
+    advice: &'static str,
+}
+
+/// The exit code of a run that failed on the way.
+const FAILED: i32 = 1;
+
+impl EndWithoutMemory {
+    /// An allocator whose error ends with this advice.
+    #[must_use]
+    pub const fn new(advice: &'static str) -> Self {
+        Self { advice }
+    }
+
+    /// Passes an address on, or ends the program where there is none.
+    fn checked(&self, start: *mut u8, bytes: usize) -> *mut u8 {
+        if start.is_null() && bytes > 0 {
+            // Nothing here allocates. Without a reader of the error there is nobody to tell.
+            let _ = writeln!(
+                std::io::stderr(),
+                "error: out of memory: {bytes} bytes could not be allocated; {}",
+                self.advice
+            );
+            std::process::exit(FAILED)
+        }
+        start
+    }
+}
+
+// SAFETY: every method is that of `System`, with the arguments that it was called with, and returns
+// its result or does not return.
+unsafe impl GlobalAlloc for EndWithoutMemory {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller promises what `System` asks for.
+        let start = unsafe { System.alloc(layout) };
+        self.checked(start, layout.size())
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller promises what `System` asks for.
+        let start = unsafe { System.alloc_zeroed(layout) };
+        self.checked(start, layout.size())
+    }
+
+    unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
+        // SAFETY: `start` comes from `System`, through one of the other methods.
+        unsafe { System.dealloc(start, layout) }
+    }
+
+    unsafe fn realloc(&self, start: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        // SAFETY: `start` comes from `System`, and the caller promises the rest.
+        let moved = unsafe { System.realloc(start, layout, bytes) };
+        self.checked(moved, bytes)
+    }
+}
