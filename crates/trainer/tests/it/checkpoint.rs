@@ -198,7 +198,7 @@ fn optimizer_state_that_does_not_come_back_is_named_by_its_parameter() {
     assert!(error.to_string().contains("belongs to no parameter"), "{error}");
 }
 
-/// A layer that was frozen has no moments to go on with; one that is frozen still needs none.
+/// A layer that was frozen has no moments to continue with; one that is frozen still needs none.
 #[test]
 fn a_parameter_that_is_trained_and_has_no_state_is_refused_by_its_path() {
     let _alone = alone();
