@@ -163,7 +163,7 @@ pub(crate) fn entries() -> Vec<Entry> {
         }
     }
     for pass in [Pass::Forward, Pass::Training] {
-        // Nobody trains with one sample at a time.
+        // Training with single samples is not a realistic case.
         let alone = usize::from(pass == Pass::Training);
         for ([batch, inputs, outputs, intervals], about) in KAN_LAYERS.into_iter().skip(alone) {
             add(Problem::KanLayer(KanLayer { batch, inputs, outputs, intervals, pass }), about);

@@ -25,7 +25,7 @@ pub(crate) enum Role {
     Forced,
     /// The same computation in another build or in other numbers of ours, to be compared with.
     Variant,
-    /// Somebody else's program.
+    /// A program of another project.
     Peer,
 }
 

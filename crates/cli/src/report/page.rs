@@ -127,7 +127,7 @@ fn plots(schema: &RunSchema, steps: &[&Value], epochs: &[&Value]) -> Vec<(String
     let one = |title: &str, name, lines, field| (title.to_owned(), vec![curve(name, lines, field)]);
     plots.extend([
         one("Learning rate", "learning rate", steps, "/learning_rate"),
-        one("Norm of the gradients, before clipping", "norm", steps, "/gradient_norm"),
+        one("Gradient norm before clipping", "gradient norm", steps, "/gradient_norm"),
         one("Training samples per second", "samples per second", epochs, "/samples_per_s"),
         one(
             "Share of the device's measured peak",
@@ -139,9 +139,9 @@ fn plots(schema: &RunSchema, steps: &[&Value], epochs: &[&Value]) -> Vec<(String
     plots.push((
         "Memory of this process, MiB".to_owned(),
         vec![
-            mib("held at the epoch's end", "/resident_bytes"),
-            mib("most in the epoch", "/epoch_peak_resident_bytes"),
-            mib("most ever", "/peak_resident_bytes"),
+            mib("at the epoch's end", "/resident_bytes"),
+            mib("peak of the epoch", "/epoch_peak_resident_bytes"),
+            mib("peak so far", "/peak_resident_bytes"),
         ],
     ));
     plots.push((
@@ -163,7 +163,7 @@ fn title(metric: &MetricSpec) -> String {
     let title = metric.title();
     match &metric.unit {
         Unit::None => title,
-        Unit::Share => format!("{title}, as a share"),
+        Unit::Share => format!("{title} (fraction)"),
         Unit::Of(unit) => format!("{title}, in units of {unit}"),
     }
 }
@@ -242,8 +242,7 @@ fn breakdown(epochs: &[&Value]) -> String {
         PHASES.iter().map(|(name, field)| (*name, sum(field))).collect();
     let measured: f64 = rows.iter().map(|(_, us)| us).sum();
     rows.push(("everything else", (whole - measured).max(0.0)));
-    let mut table =
-        "<h2>Where the training time went</h2>\n<div class=\"scroll\"><table>\n".to_owned();
+    let mut table = "<h2>Time per phase</h2>\n<div class=\"scroll\"><table>\n".to_owned();
     for (name, us) in rows {
         let share = 100.0 * us / whole;
         let _ = writeln!(
@@ -316,7 +315,7 @@ mod tests {
             "Memory of this process, MiB",
             "<td>forward</td><td class=\"number\">0.00 s</td><td class=\"number\">25.0 %</td>",
             "1 update left out",
-            "Accuracy, as a share",
+            "Accuracy (fraction)",
             "name = &quot;&lt;script&gt;&quot;",
         ] {
             assert!(page.contains(expected), "`{expected}` is missing");

@@ -43,7 +43,7 @@ fn confusion(title: Option<&str>, classes: &[String], counts: &[Vec<u64>]) -> St
     for class in classes {
         let _ = write!(table, "<th class=\"turned\"><span>{}</span></th>", escape(class));
     }
-    table.push_str("<th class=\"number\">right</th></tr>\n");
+    table.push_str("<th class=\"number\">correct</th></tr>\n");
     for (row, (class, counts)) in classes.iter().zip(counts).enumerate() {
         let total = counts.iter().fold(0_u64, |sum, &count| sum.saturating_add(count));
         let _ = write!(table, "<tr><th>{}</th>", escape(class));

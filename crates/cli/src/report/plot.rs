@@ -164,8 +164,11 @@ where
         .y_label_area_size(64)
         .build_cartesian_2d(x, y)
         .map_err(|error| text(&error))?;
+    let label = |value: &f64| axis_label(*value);
     let mut mesh = chart.configure_mesh();
     mesh.x_desc(x_name)
+        .x_label_formatter(&label)
+        .y_label_formatter(&label)
         .label_style(("sans-serif", 13).into_font())
         .light_line_style(RGBColor(255, 255, 255))
         .bold_line_style(RGBColor(225, 228, 232));
@@ -175,6 +178,14 @@ where
     mesh.draw().map_err(|error| text(&error))?;
     fill(&mut chart)?;
     area.present().map_err(|error| text(&error))
+}
+
+/// A value of an axis, without digits that are rounding errors.
+fn axis_label(value: f64) -> String {
+    if value != 0.0 && !(1e-6..1e7).contains(&value.abs()) {
+        return format!("{value:e}");
+    }
+    format!("{}", (value * 1e9).round() / 1e9)
 }
 
 /// Draws curves, each in its color.
@@ -236,6 +247,16 @@ mod tests {
     fn curve(points: &[(f64, f64)]) -> [Curve; 2] {
         let named = |name: &str, points| Curve { name: name.to_owned(), points };
         [named("a <b>", points.to_vec()), named("c", Vec::new())]
+    }
+
+    #[test]
+    fn labels_of_axes_have_no_rounding_errors() {
+        assert_eq!(axis_label(600.0), "600");
+        assert_eq!(axis_label(0.1 + 0.2), "0.3");
+        assert_eq!(axis_label(-0.000_01), "-0.00001");
+        assert_eq!(axis_label(0.0), "0");
+        assert_eq!(axis_label(1e-9), "1e-9");
+        assert_eq!(axis_label(2.5e8), "2.5e8");
     }
 
     #[test]

@@ -93,7 +93,7 @@ fn a_run_that_ended_before_its_first_checkpoint_says_how_to_start_anew() {
     let run = run.to_str().expect("text");
     let advice = format!("train {run}/plan.toml");
     for arguments in [&["eval", run][..], &["train", "--resume", run], &["predict", run, "a.png"]] {
-        refused(dir.path(), arguments, &["no whole checkpoint", "start anew", &advice]);
+        refused(dir.path(), arguments, &["no intact checkpoint", "start anew", &advice]);
     }
     succeed(dir.path(), &["train", &format!("{run}/plan.toml"), "--dry-run"]);
 }
@@ -244,9 +244,9 @@ fn a_folder_that_is_no_run_is_refused() {
         if command == "predict" {
             arguments.push("image.png");
         }
-        refused(dir.path(), &arguments, &["`gone`", "no run folder"]);
+        refused(dir.path(), &arguments, &["`gone`", "not a run folder"]);
     }
-    refused(dir.path(), &["train", "--resume", "gone"], &["`gone`", "no run folder"]);
+    refused(dir.path(), &["train", "--resume", "gone"], &["`gone`", "not a run folder"]);
 }
 
 #[test]

@@ -250,7 +250,7 @@ fn a_run_keeps_its_division_and_refuses_images_that_were_not_there() {
     for command in ["eval", "quantize"] {
         let refused = run(dir.path(), &[command, name]);
         assert_eq!(refused.code, 2);
-        let expected = "split.json` is no division of this data";
+        let expected = "split.json` is not a train/test split of this data";
         assert!(refused.stderr.contains(expected), "{command}: {}", refused.stderr);
     }
 }
@@ -281,7 +281,7 @@ fn a_quantization_names_its_calibration_images_and_takes_them_again() {
     fs::write(&path, damaged.to_string()).expect("written");
     let refused = run(dir.path(), &["quantize", name, "--calibration", "10"]);
     assert_eq!(refused.code, 2);
-    let expected = "calibration.json` is no division";
+    let expected = "calibration.json` is not a train/test split";
     assert!(refused.stderr.contains(expected), "{}", refused.stderr);
 }
 

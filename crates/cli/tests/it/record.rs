@@ -97,5 +97,5 @@ fn a_report_of_no_run_is_refused() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let said = run(dir.path(), &["report", "gone"]);
     assert_eq!(said.code, 2);
-    assert!(said.stderr.contains("no run folder"), "{}", said.stderr);
+    assert!(said.stderr.contains("not a run folder"), "{}", said.stderr);
 }

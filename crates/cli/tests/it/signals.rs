@@ -46,7 +46,7 @@ fn terminate_at(word: &str, child: &mut Child) -> String {
     rest
 }
 
-/// The run that a stopped process says how to go on with.
+/// The run in the command that a stopped process prints.
 fn resumable(said: &Said) -> &str {
     assert_eq!(said.code, 0, "{}", said.stderr);
     let line = said.stderr.lines().last().expect("a last line");

@@ -261,7 +261,7 @@ fn the_page_of_a_run_shows_the_pictures_of_its_task() {
         &[
             "Confusion matrix of the test samples",
             "The most confident mistakes",
-            " taken for ",
+            " predicted as ",
             "<img src=\"data:image/png;base64,",
             "title=\"",
         ],

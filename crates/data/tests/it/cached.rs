@@ -107,7 +107,7 @@ fn a_file_holds_what_memory_would_and_is_decoded_once() {
     let (again, used) = open();
     assert_eq!((used, source.reads()), (CacheUse::Reused, 0));
     assert_eq!(contents(&again), contents(&memory));
-    // A run may go on with the other kind.
+    // A run may continue with the other kind.
     let config =
         || LoaderConfig::new(16).with_order(Order::Shuffled).with_workers(Workers::Count(2));
     let from_file = Loader::try_new(Arc::new(again), config()).unwrap();

@@ -316,7 +316,7 @@ fn a_memory_cache_keeps_what_fits_and_changes_no_bit() {
             let cached = Arc::new(CachedSamples::new(Arc::new(volumes(18)), budget));
             let config = config().with_workers(Workers::Count(workers));
             let loader = Loader::from_samples(cached.clone(), config).unwrap();
-            // A run may go on with the cache or without: the set is the same.
+            // A run may continue with the cache or without: the set is the same.
             assert_eq!(loader.epoch(0).state(), self::loader(0).epoch(0).state());
             for _ in 0..2 {
                 assert_eq!(batches(&loader, 2), expected);

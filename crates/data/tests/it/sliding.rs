@@ -217,7 +217,7 @@ fn a_prediction_that_ended_early_is_gone_on_with_to_the_same_bits() {
         let resumed = ran.unwrap().resumed_planes;
         assert!(resumed > 0 && windows < total * 3 / 4, "{resumed} {windows} {total}");
         assert!(fs::read(&part).unwrap() == expected, "other bits");
-        // Other settings do not go on with it, and nothing is left behind.
+        // Other settings do not resume it, and nothing remains.
         let _ = run(&part, &config, total / 2);
         let other = PredictConfig { model: "another".to_owned(), ..config.clone() };
         assert_eq!(run(&part, &other, u64::MAX).0.unwrap().resumed_planes, 0);

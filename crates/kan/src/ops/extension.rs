@@ -43,8 +43,7 @@ pub(crate) struct Wanted {
     pub(crate) parameters: bool,
 }
 
-/// Our operations, on f32 tensors. In the place of parameters that a layer does not have stand
-/// others, which are not read.
+/// Our operations, on f32 tensors. Missing parameters are replaced by others, which are not read.
 #[backend_extension(Flex: cfg(feature = "flex"), Autodiff: cfg(feature = "autodiff"))]
 pub(crate) trait KanBackend: Backend {
     /// A layer's outputs.

@@ -12,8 +12,8 @@ use crate::task::TaskKind;
 #[must_use]
 pub fn key_table(kind: &dyn TaskKind) -> String {
     let mut table = "| Key | Default | Meaning |\n|---|---|---|\n".to_owned();
-    let inherit = "the configs whose values stand in for those that are left out; read in files, \
-                   not with `--set`";
+    let inherit =
+        "configs from which missing values are inherited; in files only, not with `--set`";
     let _ = writeln!(table, "| `inherit` | – | {inherit} |");
     for key in COMMON.iter().chain(kind.keys()).copied().flatten() {
         let default = default_of(*key, kind);

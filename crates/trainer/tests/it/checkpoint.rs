@@ -329,7 +329,7 @@ fn a_run_whose_folder_was_removed_ends_with_the_reason() {
     assert!(!checkpoints.exists());
 }
 
-/// A layer that was frozen has no moments to go on with; one that is frozen still needs none.
+/// A layer that was frozen has no moments to continue with; one that is frozen still needs none.
 #[test]
 fn a_parameter_that_is_trained_and_has_no_state_is_refused_by_its_path() {
     let _alone = alone();

@@ -52,7 +52,7 @@ pub(super) fn pictures(
             [height, width].map(|side| ((side as f64 * scale).round() as usize).max(1));
         let image = image.resize(height, width);
         let caption = format!(
-            "{} taken for {}, {:.0} %",
+            "{} predicted as {}, {:.0} %",
             classes[label],
             classes[predicted],
             100.0 * probability

@@ -22,7 +22,7 @@ const TARGETS: Key<BTreeMap<String, TargetPlan>> = Key::new(
     ("COLUMN.weight", "1", "what its loss is multiplied by, above 0"),
     ("COLUMN.missing", "`refuse`", "what a row without a value is: an error, or with `skip` a row that this target does not learn from and is not scored on"),
     ("COLUMN.classes", "the numbers of the training rows", "ordered only: the classes from the lowest to the highest"),
-    ("COLUMN.separator", "`|`", "labels only: the character between two labels of a field"),
+    ("COLUMN.separator", "`\\|`", "labels only: the character between two labels of a field"),
 ])
 .check("a table of at least one column", |targets| !targets.is_empty());
 const WEIGHTING: Key<Weighting> = Key::new(
