@@ -19,11 +19,7 @@ use crate::config::TrainPlan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::task::Opening;
-use crate::task::share::other_share;
-
-/// Strata of a number that give the same share of their rows to the test, where that is a row each
-/// at least.
-const STRATA: usize = 10;
+use crate::task::share::{other_share, tenths};
 
 /// The file of a run's folder that holds how its features are encoded.
 pub(super) const ENCODER: &str = "encoder.json";
@@ -238,19 +234,9 @@ fn strata(
         _ => {
             let value = |row| Ok(truth.number(column, row)?.unwrap_or(f64::NAN));
             let values: Vec<f64> = (0..truth.rows()).map(value).collect::<Result<_, RunError>>()?;
-            let wanted = (values.len() as f64 * fraction).round() as usize;
-            Ok(tenths(&values, wanted.clamp(1, STRATA)))
+            Ok(tenths(&values, fraction))
         }
     }
-}
-
-/// The part of the sorted values that each lies in, of `count` equal ones; equal values lie in one.
-fn tenths(values: &[f64], count: usize) -> Vec<usize> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let bounds = (1..count).filter_map(|part| sorted.get(part * sorted.len() / count));
-    let bounds: Vec<f64> = bounds.copied().collect();
-    values.iter().map(|value| bounds.partition_point(|bound| bound <= value)).collect()
 }
 
 /// Refuses a target that no test row has.
