@@ -175,7 +175,7 @@ pub(crate) fn try_batch(registry: Registry, text: &str, batch: usize) -> Result<
     let signature = serde_json::from_str(signature).context("no signature was given")?;
     let plan = Plan::read(registry, plan, std::path::Path::new("plan"), &[])?.plan;
     let (device, _) = choose(&plan.device)?;
-    plan.task.rehearse(&plan, &signature, &device, batch)?;
+    plan.rehearse(&signature, &device, batch)?;
     let peak_bytes = updraft_device::memory().peak_resident_bytes;
     let peak_bytes = peak_bytes
         .ok_or_else(|| anyhow!("this system does not report how much memory a process holds"))?;

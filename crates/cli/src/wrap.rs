@@ -3,14 +3,20 @@
 /// The largest width of a line, if no word is longer.
 const COLUMNS: usize = 80;
 
-/// A text after a prefix, wrapped between words, with a hanging indent.
+/// Spaces before a text that stands below its start.
+const BELOW: usize = 4;
+
+/// A text behind a start, broken between words, with further lines below its first; all of it below
+/// the start where a word of it has no room beside.
 pub(crate) fn hanging(start: &str, text: &str) -> String {
-    let indent = start.chars().count();
-    let lines = wrapped(text, COLUMNS.saturating_sub(indent).max(20));
-    let mut all = start.to_owned() + &lines[0];
-    for line in &lines[1..] {
-        all += &format!("\n{:indent$}{line}", "");
-    }
+    let width = |text: &str| text.chars().count();
+    let beside = COLUMNS.saturating_sub(width(start));
+    let longest = text.split_whitespace().map(width).max().unwrap_or(0);
+    let (mut all, indent) = match longest > beside && width(start) > BELOW {
+        true => (format!("{}\n{:BELOW$}", start.trim_end(), ""), BELOW),
+        false => (start.to_owned(), width(start)),
+    };
+    all += &wrapped(text, COLUMNS.saturating_sub(indent)).join(&format!("\n{:indent$}", ""));
     all.truncate(all.trim_end().len());
     all
 }
@@ -53,6 +59,12 @@ mod tests {
         assert!(all.lines().skip(1).all(|line| line.starts_with("         word")), "{all}");
         assert_eq!(all.split_whitespace().count(), 31);
         assert_eq!(hanging("", "   a    b"), "   a    b");
+        let word = "x".repeat(60);
+        let found = hanging(&format!("name   {:20}", "file"), &format!("a b {word}"));
+        assert_eq!(found, format!("name   file\n    a b {word}"));
+        let found =
+            hanging(&format!("name   {:20}", "file"), &format!("a b {} {word}", "c".repeat(20)));
+        assert_eq!(found, format!("name   file\n    a b {}\n    {word}", "c".repeat(20)));
         let long = "x".repeat(100);
         assert_eq!(hanging("  ", &long), format!("  {long}"));
     }

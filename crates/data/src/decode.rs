@@ -14,7 +14,7 @@ use crate::raster::Raster;
 pub(crate) const MAX_PIXELS: u64 = 100_000_000;
 
 /// The most bytes a decoder may take: 16-bit RGBA at [`MAX_PIXELS`], and room to work.
-const MAX_DECODER_BYTES: u64 = 1 << 30;
+pub(crate) const MAX_DECODER_BYTES: u64 = 1 << 30;
 
 /// Decodes a JPEG, PNG or TIFF file; the format is detected from its bytes, not from its name.
 ///
@@ -56,15 +56,12 @@ pub(crate) fn decode_bytes(
         .map_err(|cause| DecodeError::Damaged { cause: cause.into() })
 }
 
-/// Decodes a PNG or TIFF of one page to its own values and channels, 8 or 16 bits, or 32-bit
-/// floating point; a palette becomes RGB, and so does any JPEG.
+/// Decodes a PNG or the first page of a TIFF to the values and channels it has, 8 or 16 bits, or 32
+/// with a point; a palette becomes RGB, and so does any JPEG.
 pub(crate) fn decode_raster(bytes: &[u8]) -> Result<Raster<'static>, DecodeError> {
     let format = format(bytes)?;
     if format == ImageFormat::Jpeg {
         return Ok(jpeg::decode(bytes, None)?.into());
-    }
-    if format == ImageFormat::Tiff && tiff_has_second_page(bytes) == Some(true) {
-        return Err(DecodeError::Pages);
     }
     let image = read(bytes, format)?;
     let sides = [image.height() as usize, image.width() as usize];
@@ -113,13 +110,16 @@ fn read(bytes: &[u8], format: ImageFormat) -> Result<DynamicImage, DecodeError> 
     DynamicImage::from_decoder(decoder).map_err(damaged)
 }
 
-/// Whether a TIFF has more than one page; the decoder reads only the first. `None` for files that
-/// the decoder refuses anyway.
+/// Whether the directory of the first page of a TIFF names a next one; [`decode_raster`] reads only
+/// the first. `None` for what is no TIFF.
 ///
 /// # Source
 /// TIFF 6.0, section 2; for 64-bit offsets the `BigTIFF` design of Adobe.
-fn tiff_has_second_page(bytes: &[u8]) -> Option<bool> {
+pub(crate) fn tiff_has_second_page(bytes: &[u8]) -> Option<bool> {
     let is_little = bytes.starts_with(b"II");
+    if !is_little && !bytes.starts_with(b"MM") {
+        return None;
+    }
     let number = |at: usize, length: usize| {
         let field = bytes.get(at..at.checked_add(length)?)?;
         let add = |sum: u64, &byte: &u8| (sum << 8) | u64::from(byte);

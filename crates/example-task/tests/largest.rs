@@ -76,7 +76,10 @@ fn every_command_knows_the_task_and_refuses_what_it_leaves_out() {
     let refused = updraft(dir.path(), &["quantize", folder]);
     assert_eq!(refused.status.code(), Some(2));
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(said.contains("quantize is not for task `largest`: it loads no models"), "{said}");
+    assert!(
+        said.contains("quantize is not for task `largest`: its models are not put into"),
+        "{said}"
+    );
     // What the example leaves out of the traits is refused without a word of its own.
     let table = json(&succeed(dir.path(), &["tasks", "--json"]));
     let refused = table["tasks"][0]["refused"].as_array().expect("a list").len();

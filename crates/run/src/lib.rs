@@ -38,8 +38,8 @@ pub use task::{
 
 // Operations on tasks.
 pub use operation::{
-    AnyWorkload, Beginning, KernelChoice, LrSearch, Observer, Trained, Training, Verdict,
-    VerifyInputs, load, rehearse,
+    AnyModel, AnyWorkload, Beginning, KernelChoice, LrSearch, Observer, OnExamples, Trained,
+    Training, Verdict, VerifyInputs, load,
 };
 
 // What a run leaves.

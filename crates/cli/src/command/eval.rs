@@ -12,6 +12,7 @@ use updraft_trainer::{Control, Evaluation};
 use super::{OpenedRun, device_spec, dry_run_with_data, next_on, stopped};
 use crate::progress::{Display, evaluation_text};
 use crate::stop;
+use crate::wrap::hanging;
 
 /// Evaluates a trained model on its test data.
 #[derive(Debug, Args)]
@@ -49,7 +50,7 @@ pub(crate) fn run(registry: Registry, args: &EvalArgs) -> Result<()> {
         crate::print_json(&json!(score))?;
     } else {
         let (text, samples) = (evaluation_text(&score), workload.about().samples);
-        crate::print(&format!("test {text}, {} {samples}", score.samples))?;
+        crate::print(&hanging("test ", &format!("{text}, {} {samples}", score.samples)))?;
     }
     let next = if run.plan.quantizer().is_ok() { "quantize" } else { "report" };
     next_on(next, &args.run);

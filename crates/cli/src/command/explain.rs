@@ -8,6 +8,9 @@ use updraft_run::{Registry, key_table, origins};
 
 use crate::wrap::hanging;
 
+/// The widest name of a file that values are aligned behind.
+const WIDEST_ORIGIN: usize = 24;
+
 /// Shows every value of a config's plan and where it came from.
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
@@ -35,7 +38,8 @@ pub(crate) fn run(registry: Registry, args: &ExplainArgs) -> Result<()> {
     let (plan, settings) = (&planned.plan, &planned.settings);
     let lines = origins(plan.table(), settings.layers(), settings.given());
     let key_width = lines.iter().map(|(key, ..)| key.len()).max().unwrap_or(0);
-    let origin_width = lines.iter().map(|(.., origin)| origin.len()).max().unwrap_or(0);
+    let origin_widths = lines.iter().map(|(.., origin)| origin.len());
+    let origin_width = origin_widths.filter(|width| *width <= WIDEST_ORIGIN).max().unwrap_or(0);
     for (key, value, origin) in lines {
         crate::print(&hanging(&format!("{key:key_width$}  {origin:origin_width$}  "), &value))?;
     }

@@ -24,7 +24,7 @@ use burn::tensor::Device;
 use clap::Args;
 use updraft_device::{DeviceSpec, Selection};
 use updraft_run::{
-    AnyWorkload, ConfigError, Opening, Plan, Planned, Quantizable, Registry, RunError, RunFolder,
+    AnyWorkload, ConfigError, Opening, Plan, Planned, Registry, RunError, RunFolder,
 };
 
 use crate::device::choose;
@@ -62,9 +62,7 @@ impl ConfigArgs {
         };
         planned(registry, self.config.as_deref(), &sets).map_err(named)
     }
-}
 
-impl ConfigArgs {
     /// The arguments that give the same configuration again, each after a space.
     pub(crate) fn words(&self) -> String {
         let path = |path: &PathBuf| quoted(&path.to_string_lossy());
@@ -133,18 +131,6 @@ impl OpenedRun {
         workload.check(&self.folder)?;
         Ok(workload)
     }
-
-    /// Loads the run's model with its data, to quantize it.
-    pub(crate) fn quantizable(
-        &self,
-        data: Option<&Path>,
-        display: &mut Display,
-    ) -> Result<Box<dyn Quantizable>> {
-        let (quantizer, folder) = (self.plan.quantizer()?, &self.folder);
-        opening(data, Some(folder), display, |opening| {
-            quantizer.load(&self.plan, folder, &self.device, opening)
-        })
-    }
 }
 
 /// Opens the data of a plan with a progress bar; a signal in the meantime ends the process.
@@ -154,18 +140,9 @@ pub(crate) fn open(
     run: Option<&RunFolder>,
     display: &mut Display,
 ) -> Result<Box<dyn AnyWorkload>> {
-    opening(dir, run, display, |opening| plan.task.open(plan, opening))
-}
-
-fn opening<T>(
-    dir: Option<&Path>,
-    run: Option<&RunFolder>,
-    display: &mut Display,
-    open: impl FnOnce(Opening<'_>) -> Result<T, RunError>,
-) -> Result<T> {
     let _unasked = NothingToSave::begin();
     let progress = &mut |step: &str, progress| display.preparing(step, progress);
-    let opened = open(Opening { dir, run, progress })?;
+    let opened = plan.task.open(plan, Opening { dir, run, progress })?;
     display.clear();
     Ok(opened)
 }

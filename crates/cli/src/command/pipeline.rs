@@ -84,9 +84,7 @@ pub(crate) fn run(registry: Registry, args: &PipelineArgs, log: &LogFile) -> Res
             }),
         }
     })?;
-    // The data is opened again, so that it is not in memory twice.
-    drop(workload);
-    let model = run.quantizable(None, &mut display)?;
+    let model = workload.into_quantizable(&run.plan, &run.folder, &run.device)?;
     let folder = &run.folder;
     let work = Quantizing { folder, model, device_name: &device_name };
     let table = work.run(&args.settings, &mut taken, &mut display)?;

@@ -43,7 +43,8 @@ pub(crate) fn run(registry: Registry, args: &QuantizeArgs) -> Result<()> {
     let mut taken = Steps::new(1 + steps(&args.settings).len());
     let model = taken.take("open the data", |label| {
         display.line(label);
-        run.quantizable(args.data.as_deref(), &mut display)
+        let workload = run.workload(args.data.as_deref(), &mut display)?;
+        Ok(workload.into_quantizable(&run.plan, &run.folder, &run.device)?)
     })?;
     let work = Quantizing { folder: &run.folder, model, device_name: &args.device };
     crate::print(&work.run(&args.settings, &mut taken, &mut display)?)?;

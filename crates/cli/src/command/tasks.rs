@@ -46,5 +46,8 @@ pub(crate) fn run(registry: Registry, args: &TasksArgs) -> Result<()> {
         crate::print("")?;
     }
     crate::print(&hanging("every task: ", &ALWAYS.join(", ")))?;
+    // A task may have models with batch norms and models without.
+    let settings = "a plan whose model cannot do what it asks for is refused with the reason";
+    crate::print(&hanging("settings:   ", settings))?;
     Ok(())
 }

@@ -37,7 +37,7 @@ pub(crate) fn run(registry: Registry, args: &WarmUpArgs) -> Result<()> {
     if warms(selection.id.backend, &applied) {
         let data = args.config.data.as_deref();
         let signature = open(&plan, data, None, &mut Display::new())?.signature();
-        let steps = plan.task.rehearse(&plan, &signature, &device, plan.train.batch)?;
+        let steps = plan.rehearse(&signature, &device, plan.train.batch)?;
         let [first, next] = steps.map(|step: Duration| step.as_secs_f64());
         summary += &format!("; the first step took {first:.2} s, the second {next:.2} s");
         seconds = Some([first, next]);

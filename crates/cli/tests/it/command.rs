@@ -109,6 +109,8 @@ pub(crate) struct Small {
     pub(crate) sets: &'static [&'static str],
     /// The metrics of the task, the loss first.
     pub(crate) metrics: &'static [&'static str],
+    /// How many test samples it has.
+    pub(crate) test_samples: usize,
 }
 
 impl Small {
@@ -128,7 +130,7 @@ impl Small {
 }
 
 /// Every task that there is.
-pub(crate) const TASKS: [Small; 2] = [
+pub(crate) const TASKS: [Small; 4] = [
     Small {
         task: "image-classification",
         config: "quickstart.toml",
@@ -140,12 +142,59 @@ pub(crate) const TASKS: [Small; 2] = [
             "train.batch=20",
         ],
         metrics: &["loss", "accuracy"],
+        test_samples: 40,
     },
     Small {
         task: "tabular-regression",
         config: "kan-quickstart.toml",
         sets: &["data.train_rows=120", "data.test_rows=40", "train.epochs=2", "train.batch=20"],
         metrics: &["loss", "rmse", "r-squared"],
+        test_samples: 40,
+    },
+    Small {
+        task: "image-to-image",
+        config: "label-free.toml",
+        sets: &[
+            "data.patch=[16, 16]",
+            "data.patches=8",
+            "data.sides=[32, 32]",
+            "data.train_fields=3",
+            "data.test_fields=1",
+            "model.filters=[2, 4]",
+            "train.epochs=2",
+            "train.batch=4",
+        ],
+        metrics: &["loss", "pearson", "psnr", "ssim", "mean-absolute-error"],
+        test_samples: 4,
+    },
+    Small {
+        task: "tables",
+        config: "tables-quickstart.toml",
+        sets: &[
+            "data.train_rows=120",
+            "data.test_rows=40",
+            "model.hidden=16",
+            "train.epochs=2",
+            "train.batch=20",
+        ],
+        metrics: &[
+            "loss",
+            "loss-effect",
+            "loss-symptoms",
+            "effect-accuracy",
+            "effect-balanced-accuracy",
+            "effect-macro-f1",
+            "effect-weighted-f1",
+            "effect-auc",
+            "effect-average-precision",
+            "effect-log-loss",
+            "effect-calibration-error",
+            "symptoms-hamming-loss",
+            "symptoms-macro-f1",
+            "symptoms-auc",
+            "symptoms-average-precision",
+        ],
+        test_samples: 40,
     },
 ];
 

@@ -1,6 +1,6 @@
 //! What a newcomer reads: help, plans, tables.
 
-use crate::command::{run, succeed};
+use crate::command::{config, run, succeed};
 
 #[test]
 fn every_help_page_fits_eighty_columns() {
@@ -83,6 +83,17 @@ fn a_config_inherits_from_each_profile_and_explain_names_it() {
         assert!(line("seed").contains("command line"), "{}", said.stdout);
         assert!(line("train.batch").contains("default"), "{}", said.stdout);
         succeed(dir.path(), &["train", config, "--dry-run"]);
+    }
+}
+
+#[test]
+fn explain_stays_within_eighty_columns() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    for name in ["adult.toml", "cifar10.toml", "kan-wine.toml"] {
+        let said = succeed(dir.path(), &["explain", &config(name)]);
+        for line in said.stdout.lines() {
+            assert!(line.chars().count() <= 80, "{name}: {line}");
+        }
     }
 }
 

@@ -32,6 +32,11 @@ const REFUSED: &[(&str, &str, &str)] = &[
         "train.batch=1",
         "`train.batch` is 1; it must be at least 2: batch norms need a variance",
     ),
+    (
+        IMAGES,
+        "train.batch=0",
+        "`train.batch` is 0; it must be at least 2: batch norms need a variance",
+    ),
     (TABLE, "train.batch=0", "`train.batch` is 0; it must be at least 1"),
     (IMAGES, "train.ema_decay=1.0", "`train.ema_decay` is 1.0; it must be at least 0 and below 1"),
     (
@@ -273,7 +278,10 @@ fn an_error_names_file_and_line_where_the_key_stands_in_a_file() {
             "c.toml:1: `task` is \"chess\"; it must be one of `image-classification`, \
              `image-to-image`, `tabular-regression`, `tables`",
         ),
-        ("inherit = \"base.toml\"\n", "base.toml:2: `train.batch` is 0; it must be at least 1"),
+        (
+            "inherit = \"base.toml\"\n",
+            "base.toml:2: `train.batch` is 0; it must be at least 2: batch norms need a variance",
+        ),
         (
             "task = \"tabular-regression\"\n[train]\ncriterion = \"test-accuracy\"\n",
             "c.toml:3: `train.criterion` is `test-accuracy`; it must be one of `test-loss`, \
@@ -359,7 +367,8 @@ fn every_key_of_the_table_is_known_and_no_other() {
         }
         // Every key that a plan resolves has a row.
         let plan = run(dir.path(), &["explain", &config(small.config)]).stdout;
-        for line in plan.lines() {
+        // A value that goes on below its key is indented.
+        for line in plan.lines().filter(|line| !line.starts_with(' ')) {
             let key = line.split_whitespace().next().expect("a key");
             let is_named =
                 names.iter().any(|name| key == *name || key.starts_with(&format!("{name}.")));

@@ -195,10 +195,13 @@ fn a_run_of_any_task_names_its_metrics_and_writes_them_everywhere() {
 
         let summary = read("summary.json");
         assert_eq!(names(&summary["test"]), expected, "{summary}");
-        assert_eq!(summary["test"]["samples"], 40);
+        assert_eq!(summary["test"]["samples"], small.test_samples);
         assert_eq!(json(&said.stdout)["test"], summary["test"]);
-        let evaluated = succeed(dir.path(), &["eval", folder.to_str().expect("text"), "--json"]);
+        let folder = folder.to_str().expect("text");
+        let evaluated = succeed(dir.path(), &["eval", folder, "--json"]);
         assert_eq!(json(&evaluated.stdout), summary["test"], "{}", small.task);
+        let lines = succeed(dir.path(), &["eval", folder]).stdout;
+        assert!(lines.lines().all(|line| line.chars().count() <= 80), "{lines}");
 
         let csv = |name: &str| fs::read_to_string(run.join(name)).expect(name);
         let (steps, epochs) = (csv("steps.csv"), csv("epochs.csv"));
@@ -257,7 +260,7 @@ fn what_a_run_of_a_table_serves_scores_as_it_did_at_the_end() {
 
 #[test]
 fn the_page_of_a_run_shows_the_pictures_of_its_task() {
-    let expected: [&[&str]; 2] = [
+    let expected: [&[&str]; 4] = [
         &[
             "Confusion matrix of the test samples",
             "The most confident mistakes",
@@ -267,12 +270,14 @@ fn the_page_of_a_run_shows_the_pictures_of_its_task() {
         ],
         &[
             "Predicted against true values",
-            "Residuals of the test rows",
+            "Residuals of `y` on the test rows",
             "true y",
             "predicted y",
             "Coefficient of determination",
             "Root mean squared error, in units of y",
         ],
+        &["<img src=\"data:image/png;base64,", "input, truth, prediction", "Mean absolute error"],
+        &["Confusion matrix of `effect` on the test rows", "AUC of effect"],
     ];
     for (small, expected) in TASKS.iter().zip(expected) {
         let dir = tempfile::tempdir().expect("temporary folder");

@@ -33,9 +33,6 @@ pub enum DecodeError {
         /// The most pixels accepted.
         limit: u64,
     },
-    /// A TIFF has more pages than the one that is read.
-    #[error("the TIFF has more than one page; save each page as a file of its own")]
-    Pages,
     /// The decoder gave up.
     #[error("the image is damaged or of an unsupported kind: {cause}")]
     Damaged {

@@ -4,13 +4,14 @@ use std::borrow::Cow;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::decode::decode_raster;
+use crate::decode::{MAX_DECODER_BYTES, decode_raster, tiff_has_second_page};
 use crate::digest::Digest;
-use crate::error::{DataError, Place};
+use crate::error::{DataError, DecodeError, Place};
 use crate::raster::{Raster, RasterSpec, joined};
 use crate::sample::{Sample, SampleTarget};
 use crate::source::folder::{MAX_FILE_BYTES, read_file};
 use crate::source::sample_source::SampleSource;
+use crate::volume::{OpenConfig, TiffVolume, VolumeSource};
 
 /// The files of one sample.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,7 +42,8 @@ pub enum FileTarget {
 /// Pictures in PNG and TIFF files with their targets, read and decoded on demand.
 ///
 /// Channels and values are those of the files: gray, RGB, with or without alpha, of 8 or 16 bits;
-/// a palette becomes RGB, and so does a JPEG. Only TIFFs of one page are read.
+/// a palette becomes RGB, and so does a JPEG. A TIFF of several pages is a volume with a slice on
+/// each, or what its OME header says.
 /// The fingerprint covers the names and lengths of the files and the targets that are numbers, not
 /// the contents of the files.
 #[derive(Debug, Clone)]
@@ -149,7 +151,31 @@ fn read_raster(file: &Path, index: usize) -> Result<Raster<'static>, DataError> 
         let bytes = bytes.len() as u64;
         return Err(DataError::FileTooLarge { place: place(), bytes, limit: MAX_FILE_BYTES });
     }
-    decode_raster(&bytes).map_err(|cause| DataError::Decode { place: place(), cause })
+    let has_second_page = tiff_has_second_page(&bytes);
+    if has_second_page == Some(true) {
+        return read_volume(file, index);
+    }
+    match decode_raster(&bytes) {
+        // Such as gray f32.
+        Err(DecodeError::Damaged { .. }) if has_second_page.is_some() => read_volume(file, index),
+        decoded => decoded.map_err(|cause| DataError::Decode { place: place(), cause }),
+    }
+}
+
+/// The only frame of a TIFF that may have several pages.
+fn read_volume(file: &Path, index: usize) -> Result<Raster<'static>, DataError> {
+    let place = || place(file, index);
+    let volume = TiffVolume::open(file, &OpenConfig::default())?;
+    let spec = volume.spec();
+    if spec.frames != 1 {
+        let (expected, got) = ("1 frame".to_owned(), format!("{} frames", spec.frames));
+        return Err(DataError::Sample { place: place(), expected, got });
+    }
+    // More than its bytes where it is compressed.
+    if let Some(bytes) = spec.bytes().filter(|bytes| *bytes > MAX_DECODER_BYTES) {
+        return Err(DataError::FileTooLarge { place: place(), bytes, limit: MAX_DECODER_BYTES });
+    }
+    volume.read(&spec.frame(0))
 }
 
 fn place(file: &Path, index: usize) -> Place {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use image::{DynamicImage, ImageBuffer, ImageFormat, Luma, Rgba};
 use updraft_data::{
     DataError, FileSample, FileTarget, Loader, Pixels, Raster, SampleConfig, SampleFiles,
-    SampleSource, SampleTarget, TargetBatch,
+    SampleSource, SampleTarget, TargetBatch, TiffWriteConfig, Volume, write_volume,
 };
 
 use crate::files::told;
@@ -133,29 +133,39 @@ fn tiff(is_little: bool, pages: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_tiff_of_several_pages_is_refused_and_not_cut_to_its_first() {
+fn a_tiff_of_several_pages_is_a_volume_and_never_cut_to_its_first() {
     let root = tempfile::tempdir().unwrap();
     for (is_little, pages) in [(true, 1), (false, 1), (true, 2), (false, 3)] {
         let file = root.path().join("stack.tif");
         fs::write(&file, tiff(is_little, pages)).unwrap();
         let sample = FileSample { inputs: vec![file], target: FileTarget::None };
         let files = SampleFiles::try_new(vec![sample]).unwrap();
-        match files.read(0) {
-            Ok(sample) => {
-                assert_eq!(pages, 1);
-                assert_eq!(sample.raster, Raster::try_new(1, &[1, 2], vec![0_u8, 9]).unwrap());
-            }
-            Err(error) => {
-                assert!(pages > 1, "{error}");
-                let text = told(&error);
-                assert!(
-                    text.ends_with(
-                        "decoded: the TIFF has more than one page; save each page \
-                    as a file of its own"
-                    ),
-                    "{text}"
-                );
-            }
-        }
+        let values: Vec<u8> = (0..pages as u8).flat_map(|page| [page, 9]).collect();
+        let sides: &[usize] = if pages == 1 { &[1, 2] } else { &[pages, 1, 2] };
+        let expected = Raster::try_new(1, sides, values).unwrap();
+        assert_eq!(files.read(0).unwrap().raster, expected, "{pages}");
     }
+}
+
+#[test]
+fn a_tiff_of_gray_f32_is_read_and_one_of_several_frames_or_damaged_is_refused() {
+    let root = tempfile::tempdir().unwrap();
+    let path = |name: &str| root.path().join(name);
+    let read = |name: &str| {
+        let sample = FileSample { inputs: vec![path(name)], target: FileTarget::None };
+        SampleFiles::try_new(vec![sample]).unwrap().read(0).map(|sample| sample.raster.into_owned())
+    };
+    let gray = Raster::try_new(1, &[1, 2], vec![0.5_f32, -2.0]).unwrap();
+    let write = |name: &str, frames: Vec<Raster<'static>>| {
+        let volume = Volume::try_new(name, frames, [None; 3]).unwrap();
+        write_volume(path(name), &volume, &TiffWriteConfig::default()).unwrap();
+    };
+    write("gray.ome.tif", vec![gray.clone()]);
+    assert_eq!(read("gray.ome.tif").unwrap(), gray);
+    write("time.ome.tif", vec![gray.clone(), gray]);
+    let error = told(&read("time.ome.tif").unwrap_err());
+    assert!(error.ends_with("(sample 0) has 2 frames; expected 1 frame"), "{error}");
+    fs::write(path("cut.tif"), &tiff(true, 2)[..100]).unwrap();
+    let error = told(&read("cut.tif").unwrap_err());
+    assert!(error.contains("cut.tif"), "{error}");
 }

@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use burn::tensor::FloatDType;
+use burn::tensor::{Device, FloatDType};
 use toml::{Table, Value};
 use updraft_device::DeviceSpec;
 use updraft_precision::Policy;
@@ -18,7 +19,7 @@ use super::settings::Settings;
 use super::train::{self, TrainPlan};
 use crate::bounded::{self, CONFIG_BYTES};
 use crate::error::RunError;
-use crate::task::{Ability, Predictor, Quantizer, Registry, TaskKind, TaskPlan};
+use crate::task::{Ability, Opening, Predictor, Quantizer, Registry, TaskKind, TaskPlan};
 
 const TASK: Key<String> =
     Key::new("task", "what the model is trained to do; the command `tasks` lists them")
@@ -176,13 +177,10 @@ impl Plan {
             return Err(settings.refuse_given("precision", "without f64: data is made in f32"));
         }
         let (name, seed) = (settings.value(&NAME)?, settings.value(&SEED)?);
-        let train = TrainPlan::read(settings, precision)?;
+        let train = TrainPlan::read(kind, settings, precision)?;
         let log = LogPlan::read(settings)?;
         let task = kind.plan(settings, &train)?;
-        // After the task, which may require a larger minimum batch.
-        let search = train.auto_batch.map_or(Ok(()), |auto| auto.search().validate());
-        search.map_err(|error| settings.refuse_training(&error))?;
-        if let Some((ability, reason)) = kind.refused_setting(&train, &log) {
+        if let Some((ability, reason)) = kind.refused_setting(&*task, &train, &log) {
             let expected = format!("left out with task `{}`: {reason}", kind.name());
             let text = ability.to_string();
             let key = text.split(' ').next().unwrap_or_default();
@@ -200,6 +198,24 @@ impl Plan {
     #[must_use]
     pub fn kind(&self) -> &'static dyn TaskKind {
         self.kind
+    }
+
+    /// Trains two steps of `batch` samples on examples and returns how long each took; `signature`
+    /// is that of the data, from [`AnyWorkload::signature`](crate::AnyWorkload::signature).
+    ///
+    /// # Errors
+    /// [`RunError::Train`]; for a task without [`TaskPlan::on_examples`] as [`TaskPlan::open`].
+    pub fn rehearse(
+        &self,
+        signature: &serde_json::Value,
+        device: &Device,
+        batch: usize,
+    ) -> Result<[Duration; 2], RunError> {
+        if let Some(model) = self.task.on_examples(signature) {
+            return model.rehearse(self, device, batch);
+        }
+        let opening = Opening { dir: None, run: None, progress: &mut |_, _| {} };
+        self.task.open(self, opening)?.rehearse(self, device, batch)
     }
 
     /// The loader of the task's trained models for prediction.

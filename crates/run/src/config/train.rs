@@ -13,15 +13,15 @@ use super::choice::{AutoBatchPlan, BatchesPlan, RecomputePlan, WorkersPlan};
 use super::error::ConfigError;
 use super::key::{Edit, Key, Keys};
 use super::settings::Settings;
+use crate::task::TaskKind;
 
 const EPOCHS: Key<u64> = Key::new("train.epochs", "passes over the training data")
     .default("10")
     .edit(Edit::Reported)
     .check("at least 1", |epochs| *epochs >= 1);
-const BATCH: Key<usize> = Key::new("train.batch", "samples a step")
-    .default("64")
-    .edit(Edit::Reported)
-    .check("at least 1", |batch| *batch >= 1);
+// How small it may be is the task's to say.
+const BATCH: Key<usize> =
+    Key::new("train.batch", "samples a step").default("64").edit(Edit::Reported);
 const LEARNING_RATE: Key<f64> = Key::new("train.learning_rate", "the schedule's peak")
     .default("0.002")
     .edit(Edit::Reported)
@@ -217,7 +217,11 @@ pub struct TrainPlan {
 
 impl TrainPlan {
     /// Reads and checks every key of `train` that every task has.
-    pub(super) fn read(settings: &Settings, precision: Policy) -> Result<Self, ConfigError> {
+    pub(super) fn read(
+        kind: &dyn TaskKind,
+        settings: &Settings,
+        precision: Policy,
+    ) -> Result<Self, ConfigError> {
         let plan = Self {
             epochs: settings.value(&EPOCHS)?,
             batch: settings.value(&BATCH)?,
@@ -242,6 +246,15 @@ impl TrainPlan {
             keep_checkpoints: settings.value(&KEEP_CHECKPOINTS)?,
             keep_best: settings.value(&KEEP_BEST)?,
         };
+        let (least, why) = kind.least_batch();
+        let searched = plan.auto_batch.map(|auto| ("train.auto_batch.least", auto.least));
+        for (key, batch) in [("train.batch", plan.batch)].into_iter().chain(searched) {
+            if batch < least {
+                return Err(settings.refuse(key, batch, format!("at least {least}{why}")));
+            }
+        }
+        let search = plan.auto_batch.map_or(Ok(()), |auto| auto.search().validate());
+        search.map_err(|error| settings.refuse_training(&error))?;
         plan.loss_scale.validate().map_err(|error| match error {
             PrecisionError::LossScaleSetting { name, value, expected } => {
                 settings.refuse(&format!("train.loss_scale.{name}"), value, expected)

@@ -4,19 +4,17 @@ use std::path::Path;
 use std::time::Duration;
 
 use burn::tensor::Device;
-use updraft_trainer::{
-    Control, Evaluation, LrPoint, LrRange, Task, find_learning_rate, keeps_statistics,
-};
+use updraft_trainer::{Control, Evaluation, LrPoint, LrRange, find_learning_rate};
 
 use super::evaluate::evaluate;
+use super::examples::{refusal, rehearse};
 use super::kernels::{KernelChoice, kernels};
-use super::rehearse::rehearse;
 use super::train::{Observer, Trained, Training, train};
 use super::verify::{Verdict, VerifyInputs, verify};
 use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
-use crate::task::{Ability, About, StreamUse, Workload};
+use crate::task::{Ability, About, Quantizable, StreamUse, Workload};
 
 /// A range test of learning rates.
 pub struct LrSearch<'a> {
@@ -100,6 +98,18 @@ pub trait AnyWorkload {
     /// [`RunError::Stopped`], or an error of opening the streams.
     fn verify(&self, inputs: &VerifyInputs<'_>) -> Result<Vec<Verdict>, RunError>;
 
+    /// Loads the trained model of a run, in f32, to quantize it with this data, which must be the
+    /// run's.
+    ///
+    /// # Errors
+    /// As [`Workload::check`] and [`Workload::into_quantizable`].
+    fn into_quantizable(
+        self: Box<Self>,
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+    ) -> Result<Box<dyn Quantizable>, RunError>;
+
     /// The reason why the workload does not support a setting; `None` if it does.
     fn refusal(&self, setting: Ability, device: &Device) -> Option<&'static str>;
 }
@@ -175,15 +185,22 @@ impl<W: Workload> AnyWorkload for W {
         verify(self, inputs)
     }
 
+    fn into_quantizable(
+        self: Box<Self>,
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+    ) -> Result<Box<dyn Quantizable>, RunError> {
+        Workload::check(&*self, folder)?;
+        Workload::into_quantizable(*self, plan, folder, device)
+    }
+
     fn refusal(&self, setting: Ability, device: &Device) -> Option<&'static str> {
-        let fresh = || self.init(&device.clone().autodiff());
         match setting {
-            Ability::Segments => self.task().segments().err(),
-            Ability::BatchNorms => {
-                (!keeps_statistics(&fresh())).then_some("its model has no batch norms")
+            Ability::Utilization => {
+                self.multiply_adds(&self.init(&device.clone().autodiff())).err()
             }
-            Ability::Utilization => self.multiply_adds(&fresh()).err(),
-            Ability::Predict | Ability::Quantize => None,
+            other => refusal(self.task(), |device| self.init(device), other, device),
         }
     }
 }

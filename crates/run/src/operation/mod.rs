@@ -2,8 +2,8 @@
 
 mod any;
 mod evaluate;
+mod examples;
 mod kernels;
-mod rehearse;
 mod train;
 mod verify;
 
@@ -14,4 +14,4 @@ pub use verify::{Verdict, VerifyInputs};
 
 pub use evaluate::load;
 pub(crate) use evaluate::load_stored;
-pub use rehearse::rehearse;
+pub use examples::{AnyModel, OnExamples};

@@ -2,9 +2,10 @@
 
 use std::fmt;
 
+use serde_json::Value;
 use updraft_device::{DeviceSpec, open, probe, select};
 
-use super::kind::{Opening, TaskKind};
+use super::kind::{Opening, TaskKind, TaskPlan};
 use crate::config::{LogPlan, Plan, RecomputePlan, TrainPlan};
 use crate::error::RunError;
 
@@ -86,17 +87,28 @@ impl dyn TaskKind {
         RunError::NotForTask { what, task: self.name(), reason }
     }
 
-    /// The first setting of a plan that the task does not support, with the reason.
+    /// The first setting that a plan asks for and its model cannot do, with the reason.
+    ///
+    /// A task that makes no model without data answers as its trial does.
     pub(crate) fn refused_setting(
         &'static self,
+        plan: &dyn TaskPlan,
         train: &TrainPlan,
         log: &LogPlan,
     ) -> Option<(Ability, &'static str)> {
-        // Most plans use none of them. A missing device is reported where it is needed.
-        if !Ability::ALL.into_iter().any(|ability| ability.is_asked(train, log)) {
-            return None;
-        }
-        let mut refusals = self.refusals().unwrap_or_default().into_iter();
-        refusals.find(|(ability, _)| ability.is_asked(train, log))
+        let mut asked = Ability::ALL.into_iter().filter(|ability| ability.is_asked(train, log));
+        asked.find_map(|ability| {
+            // A missing device is reported where it is needed.
+            let device = open(&select(&DeviceSpec::Auto, &probe()).ok()?).ok()?;
+            let is_of_model = ability != Ability::Utilization;
+            let refusal = match plan.on_examples(&Value::Null).filter(|_| is_of_model) {
+                Some(model) => model.refusal(ability, &device),
+                None => {
+                    let mut refusals = self.refusals().ok()?.into_iter();
+                    refusals.find_map(|(refused, reason)| (refused == ability).then_some(reason))
+                }
+            };
+            Some((ability, refusal?))
+        })
     }
 }

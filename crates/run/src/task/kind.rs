@@ -1,19 +1,17 @@
 //! The traits of a task and of its plan.
 
 use std::path::Path;
-use std::time::Duration;
 
 use burn::tensor::Device;
 use serde_json::Value;
 use updraft_data::Progress;
 use updraft_trainer::MetricSpec;
 
-use super::quantizable::Quantizable;
 use super::serving::Serving;
 use crate::config::{ConfigError, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
-use crate::operation::AnyWorkload;
+use crate::operation::{AnyModel, AnyWorkload};
 
 /// The tasks that a program knows, the default first; at least one.
 pub type Registry = &'static [&'static dyn TaskKind];
@@ -37,6 +35,12 @@ pub trait TaskKind: Sync {
     /// Defaults that replace those of common keys.
     fn defaults(&self) -> &'static [TaskDefault] {
         &[]
+    }
+
+    /// The fewest samples of a batch that its models learn from, and why it is not 1: what follows
+    /// the number in an error.
+    fn least_batch(&self) -> (usize, &'static str) {
+        (1, "")
     }
 
     /// The configuration of commands without a configuration file; it needs no data.
@@ -103,23 +107,16 @@ pub trait TaskPlan {
     /// [`RunError::Unusable`] if they cannot be used for training.
     fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError>;
 
-    /// Trains two steps of `batch` samples on example data and returns the time of each.
-    /// `signature` is that of the data, from [`Workload::signature`](super::Workload::signature).
+    /// The model with its task, without data: `batch-find` and `warm-up` train it on examples, and
+    /// settings that it cannot do are refused before the data is opened.
     ///
-    /// The default opens the data, which takes time and memory.
-    ///
-    /// # Errors
-    /// [`RunError::Train`].
-    fn rehearse(
-        &self,
-        plan: &Plan,
-        signature: &Value,
-        device: &Device,
-        batch: usize,
-    ) -> Result<[Duration; 2], RunError> {
+    /// `signature` is that of the data, from [`Workload::signature`](super::Workload::signature),
+    /// or null where it is not known yet.
+    /// Without another implementation the data is opened, which takes time and memory, and the
+    /// task's trial decides what is refused.
+    fn on_examples(&self, signature: &Value) -> Option<Box<dyn AnyModel + '_>> {
         let _ = signature;
-        let opening = Opening { dir: None, run: None, progress: &mut |_, _| {} };
-        self.open(plan, opening)?.rehearse(plan, device, batch)
+        None
     }
 
     /// The loader of trained models for prediction.
@@ -130,12 +127,13 @@ pub trait TaskPlan {
         Err("it loads no trained models")
     }
 
-    /// The loader of trained models for quantization.
+    /// What is known of quantizing a model of the plan;
+    /// [`Workload::into_quantizable`](super::Workload::into_quantizable) returns the model.
     ///
     /// # Errors
-    /// The reason why there is none, without a full stop; the default.
+    /// Why models are not quantized, a clause without a full stop; the default.
     fn quantizer(&self) -> Result<&dyn Quantizer, &'static str> {
-        Err("it loads no models to put into eight bits")
+        Err("its models are not put into eight bits")
     }
 }
 
@@ -154,26 +152,13 @@ pub trait Predictor {
     ) -> Result<Box<dyn Serving>, RunError>;
 }
 
-/// Loads the trained models of a task with their data, to quantize them; returned by
-/// [`TaskPlan::quantizer`].
+/// What is known of quantizing a model before it is loaded; the value that
+/// [`TaskPlan::quantizer`] returns.
 pub trait Quantizer {
-    /// Checks that outlier channels can be added to the plan's model, see
-    /// [`Quantizable::plant_outliers`].
+    /// Checks that outlier channels can be planted in the plan's model, see
+    /// [`Quantizable::plant_outliers`](super::Quantizable::plant_outliers).
     ///
     /// # Errors
     /// [`RunError::Model`] with the reason why not.
     fn check_outliers(&self) -> Result<(), RunError>;
-
-    /// Loads the trained model of a run, in f32, with the data that it was trained on.
-    ///
-    /// # Errors
-    /// As [`TaskPlan::open`], [`RunError::OtherData`] for other data than the run's, and as
-    /// [`Predictor::load`].
-    fn load(
-        &self,
-        plan: &Plan,
-        folder: &RunFolder,
-        device: &Device,
-        opening: Opening<'_>,
-    ) -> Result<Box<dyn Quantizable>, RunError>;
 }

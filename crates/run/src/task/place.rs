@@ -1,5 +1,6 @@
 //! The folder of the data, and the error for a missing file.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::error::RunError;
@@ -8,6 +9,12 @@ use crate::error::RunError;
 pub(super) struct Place<'a> {
     pub(super) dir: Option<&'a Path>,
     pub(super) how_to_get: Option<&'a str>,
+}
+
+/// Whether a list, such as one of files or columns, has a value twice.
+pub(super) fn has_repeats<T: Ord>(values: &[T]) -> bool {
+    let mut seen = BTreeSet::new();
+    values.iter().any(|value| !seen.insert(value))
 }
 
 /// Returns an error if a folder is given for generated data.

@@ -5,7 +5,9 @@ use burn::tensor::Device;
 use serde_json::Value;
 use updraft_trainer::{BatchStream, Task};
 
+use super::ability::Ability;
 use super::picture::Picture;
+use super::quantizable::Quantizable;
 use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -39,8 +41,8 @@ pub trait Workload {
     /// A description of model and data.
     fn about(&self) -> About;
 
-    /// The properties of the data that the model depends on, such as the names of its classes: with
-    /// it, [`TaskPlan::rehearse`](crate::TaskPlan::rehearse) builds the model without data.
+    /// What the model takes from the data, such as the names of its classes: with it,
+    /// [`TaskPlan::on_examples`](crate::TaskPlan::on_examples) builds the model without data.
     fn signature(&self) -> Value {
         Value::Null
     }
@@ -85,6 +87,24 @@ pub trait Workload {
     fn curves(&self, model: &Self::Model) -> Vec<(String, Vec<(String, String)>)> {
         let _ = model;
         Vec::new()
+    }
+
+    /// Loads the trained model of a run, in f32, to quantize it with this data.
+    ///
+    /// # Errors
+    /// [`RunError::NotForTask`] by default; as [`Predictor::load`](crate::Predictor::load).
+    fn into_quantizable(
+        self,
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+    ) -> Result<Box<dyn Quantizable>, RunError>
+    where
+        Self: Sized,
+    {
+        let _ = (folder, device);
+        let reason = "its workload has no model to put into eight bits";
+        Err(plan.kind().refused(Ability::Quantize, reason))
     }
 
     /// Pictures of the test data for the report; none by default.

@@ -166,15 +166,18 @@ fn what_a_task_cannot_do_is_what_its_plan_and_workload_refuse() {
         ("image-classification", vec![]),
         (
             "image-to-image",
-            vec![
-                (Ability::Quantize, "int8 models are scored by classes, and images have none"),
-                no_batch_norms,
-            ],
+            vec![(
+                Ability::Quantize,
+                "int8 models have no transposed convolutions, which its networks decode with",
+            )],
         ),
         (
             "tabular-regression",
             vec![
-                (Ability::Quantize, "int8 models are scored by classes, and numbers have none"),
+                (
+                    Ability::Quantize,
+                    "its networks are splines, which int8 models do not have, or a few small layers",
+                ),
                 few_layers,
                 no_batch_norms,
             ],
@@ -193,6 +196,32 @@ fn what_a_task_cannot_do_is_what_its_plan_and_workload_refuse() {
     ] {
         let kind = TASKS.iter().find(|kind| kind.name() == name).expect("a task");
         assert_eq!(kind.refusals().expect("its trial opens"), expected, "{name}");
+    }
+}
+
+#[test]
+fn a_setting_is_refused_for_the_models_that_cannot_and_allowed_for_the_others() {
+    let _alone = updraft_testing::alone();
+    let text = "task = \"image-to-image\"\n[data]\ntarget = \"input\"\npatch = [16, 16]\n";
+    let unet = "model={ filters = [2, 4] }";
+    let batch = "model={ filters = [2, 4], normalization = \"batch\" }";
+    let dual = "model={ kind = \"dual-autoencoder\", widths = [8, 4, 4], latent = 2 }";
+    let (norms, segments) = ("train.recompute_batch_norms=2", "train.recompute=segments");
+    let no_norms = "its model has no batch norms";
+    for (sets, reason) in [
+        ([unet, segments], None),
+        ([batch, norms], None),
+        ([dual, norms], None),
+        ([unet, norms], Some(no_norms)),
+        ([dual, segments], Some("an autoencoder is not cut into segments")),
+    ] {
+        let refused = read_with(text, &sets).map(drop).err().map(|error| error.to_string());
+        let is_right = match (&refused, reason) {
+            (None, None) => true,
+            (Some(text), Some(reason)) => text.ends_with(reason),
+            _ => false,
+        };
+        assert!(is_right, "{sets:?}: {refused:?}");
     }
 }
 

@@ -239,8 +239,7 @@ fn learning_rates_are_tried_and_parts_verified_for_every_task() {
         let search = LrSearch { range, poll: &mut |_| Control::Continue };
         let points = workload.find_learning_rate(&plan, &device, search).expect("tried");
         assert!(points.is_some_and(|points| !points.is_empty()));
-        let times =
-            plan.task.rehearse(&plan, &workload.signature(), &device, 4).expect("rehearsed");
+        let times = plan.rehearse(&workload.signature(), &device, 4).expect("rehearsed");
         assert!(times.iter().all(|time| !time.is_zero()));
         let inputs = VerifyInputs {
             plan: &plan,
@@ -260,13 +259,13 @@ fn learning_rates_are_tried_and_parts_verified_for_every_task() {
 }
 
 #[test]
-fn quantizing_a_task_without_classes_is_refused_with_the_reason() {
+fn quantizing_a_task_of_splines_is_refused_with_the_reason() {
     let plan = read(ROWS).expect("valid");
     let error = plan.quantizer().err().expect("refused");
     assert_eq!(
         error.to_string(),
-        "quantize is not for task `tabular-regression`: int8 models are scored by classes, \
-         and numbers have none"
+        "quantize is not for task `tabular-regression`: its networks are splines, which \
+         int8 models do not have, or a few small layers"
     );
     assert!(error.is_input());
 }

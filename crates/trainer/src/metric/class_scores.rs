@@ -35,9 +35,9 @@ impl ClassScores {
         vec![
             more("accuracy"),
             more("balanced-accuracy"),
-            more("macro-f1"),
-            more("weighted-f1"),
-            more("auc"),
+            more("macro-f1").with_long_name("macro F1"),
+            more("weighted-f1").with_long_name("weighted F1"),
+            more("auc").with_long_name("AUC"),
             more("average-precision"),
             less("log-loss"),
             less("calibration-error"),

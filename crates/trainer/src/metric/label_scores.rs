@@ -25,8 +25,8 @@ impl LabelScores {
         let more = |name| MetricSpec::new(name, Unit::Share, Direction::HigherIsBetter);
         vec![
             MetricSpec::new("hamming-loss", Unit::Share, Direction::LowerIsBetter),
-            more("macro-f1"),
-            more("auc"),
+            more("macro-f1").with_long_name("macro F1"),
+            more("auc").with_long_name("AUC"),
             more("average-precision"),
         ]
     }

@@ -16,7 +16,6 @@ mod supply;
 mod workload;
 
 use std::path::Path;
-use std::time::Duration;
 
 use burn::tensor::Device;
 use serde_json::Value;
@@ -24,18 +23,17 @@ use updraft_trainer::{MetricSpec, metric_specs};
 
 use self::augment::AugmentPlan;
 use self::classify::Classify;
-use self::data::{ImageData, check_classes};
+use self::data::ImageData;
 use self::data_plan::DataPlan;
 use self::loss::ClassLoss;
 use self::model::ModelPlan;
 use self::sources::find_sources;
 use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
-use super::quantizable::Quantizable;
 use super::serving::Serving;
 use crate::config::{ConfigError, Edit, Key, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
-use crate::operation::AnyWorkload;
+use crate::operation::{AnyModel, AnyWorkload};
 
 const LOSS: Key<ClassLoss> = Key::new(
     "train.loss",
@@ -70,6 +68,10 @@ impl TaskKind for ImageClassification {
         &[("train.criterion", r#""test-accuracy""#)]
     }
 
+    fn least_batch(&self) -> (usize, &'static str) {
+        (2, ": batch norms need a variance")
+    }
+
     fn quickstart(&self) -> &'static str {
         include_str!("../../../../../configs/quickstart.toml")
     }
@@ -86,19 +88,7 @@ impl TaskKind for ImageClassification {
         &["model.dropout=0.0"]
     }
 
-    fn plan(
-        &self,
-        settings: &Settings,
-        train: &TrainPlan,
-    ) -> Result<Box<dyn TaskPlan>, ConfigError> {
-        if train.batch < 2 {
-            let expected = "at least 2: batch norms need a variance";
-            return Err(settings.refuse("train.batch", train.batch, expected));
-        }
-        if let Some(auto) = train.auto_batch.filter(|auto| auto.least < 2) {
-            let expected = "at least 2: batch norms need a variance";
-            return Err(settings.refuse("train.auto_batch.least", auto.least, expected));
-        }
+    fn plan(&self, settings: &Settings, _: &TrainPlan) -> Result<Box<dyn TaskPlan>, ConfigError> {
         let data = DataPlan::read(settings)?;
         let plan = ImagePlan {
             model: ModelPlan::read(settings, &data)?,
@@ -147,15 +137,9 @@ impl TaskPlan for ImagePlan {
         Ok(self.model.network(classes).with_data(self.clone(), data))
     }
 
-    fn rehearse(
-        &self,
-        plan: &Plan,
-        signature: &Value,
-        device: &Device,
-        batch: usize,
-    ) -> Result<[Duration; 2], RunError> {
+    fn on_examples(&self, signature: &Value) -> Option<Box<dyn AnyModel + '_>> {
         let classes = signature.as_array().map_or(0, Vec::len).max(2);
-        self.model.network(classes).rehearse(self, plan, device, batch)
+        Some(self.model.network(classes).on_examples(self))
     }
 
     fn predictor(&self) -> Result<&dyn Predictor, &'static str> {
@@ -182,18 +166,5 @@ impl Predictor for ImagePlan {
 impl Quantizer for ImagePlan {
     fn check_outliers(&self) -> Result<(), RunError> {
         self.model.check_outliers()
-    }
-
-    fn load(
-        &self,
-        plan: &Plan,
-        folder: &RunFolder,
-        device: &Device,
-        opening: Opening<'_>,
-    ) -> Result<Box<dyn Quantizable>, RunError> {
-        let data = ImageData::open(&self.data, plan.seed, opening)?;
-        check_classes(data.classes(), folder)?;
-        let network = self.model.network(data.classes().len());
-        network.quantizable((self.clone(), data), plan, folder, device)
     }
 }

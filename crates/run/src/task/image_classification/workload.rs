@@ -7,12 +7,14 @@ use updraft_data::ImageBatch;
 use super::ImagePlan;
 use super::classify::Classify;
 use super::data::{CLASSES, ImageData, check_classes, loaders};
+use super::eight_bits::EightBits;
 use super::model::Classifier;
 use super::pictures::pictures;
 use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
-use crate::task::{About, Picture, StreamUse, Streams, Workload};
+use crate::operation::load_stored;
+use crate::task::{About, Picture, Quantizable, StreamUse, Streams, Workload};
 
 /// A network with its images.
 pub(super) struct Classification<N> {
@@ -82,6 +84,17 @@ impl<N: Classifier> Workload for Classification<N> {
 
     fn curves(&self, model: &N) -> Vec<(String, Vec<(String, String)>)> {
         model.curves()
+    }
+
+    fn into_quantizable(
+        self,
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+    ) -> Result<Box<dyn Quantizable>, RunError> {
+        let network = load_stored((self.init)(device), plan, folder)?;
+        let (train, seed, device) = (plan.train.clone(), plan.seed, device.clone());
+        Ok(Box::new(EightBits { own: self.plan, data: self.data, train, seed, network, device }))
     }
 
     fn pictures(&self, plan: &Plan, model: &N, device: &Device) -> Result<Vec<Picture>, RunError> {

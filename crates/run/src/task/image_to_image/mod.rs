@@ -16,7 +16,6 @@ mod verdict;
 mod workload;
 
 use std::path::Path;
-use std::time::Duration;
 
 use burn::tensor::Device;
 use serde_json::Value;
@@ -33,7 +32,7 @@ use super::serving::Serving;
 use crate::config::{ConfigError, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
-use crate::operation::AnyWorkload;
+use crate::operation::{AnyModel, AnyWorkload};
 
 /// The task.
 #[derive(Debug)]
@@ -59,7 +58,7 @@ impl TaskKind for ImageToImage {
     fn trial(&self) -> &'static str {
         "task = \"image-to-image\"\nname = \"verify\"\n\
          data = { patch = [16, 16], patches = 8, sides = [32, 32], train_fields = 3, test_fields = 1 }\n\
-         model = { filters = [2, 4] }\n\
+         model = { filters = [2, 4], normalization = \"batch\" }\n\
          train = { epochs = 2, batch = 4, ema_decay = 0.9 }\n"
     }
 
@@ -112,16 +111,10 @@ impl TaskPlan for ImagePlan {
         Ok(network.with_data(self.clone(), pairs))
     }
 
-    fn rehearse(
-        &self,
-        plan: &Plan,
-        signature: &Value,
-        device: &Device,
-        batch: usize,
-    ) -> Result<[Duration; 2], RunError> {
+    fn on_examples(&self, signature: &Value) -> Option<Box<dyn AnyModel + '_>> {
         let shape = Shape::of_signature(signature);
         let network = self.model.network(&shape, self.data.patch.len());
-        network.rehearse(self, &shape, plan, device, batch)
+        Some(network.on_examples(self, &shape))
     }
 
     fn predictor(&self) -> Result<&dyn Predictor, &'static str> {
@@ -129,7 +122,7 @@ impl TaskPlan for ImagePlan {
     }
 
     fn quantizer(&self) -> Result<&dyn Quantizer, &'static str> {
-        Err("int8 models are scored by classes, and images have none")
+        Err("int8 models have no transposed convolutions, which its networks decode with")
     }
 }
 

@@ -13,8 +13,9 @@ use updraft_trainer::Streams;
 use super::data::Shape;
 use super::data_plan::{DataPlan, TargetKind};
 use super::network::{Fresh, Network};
-use crate::config::{ConfigError, Edit, Key, Keys, Settings};
+use crate::config::{ConfigError, Key, Keys, Settings};
 use crate::error::RunError;
+use crate::task::splines::penalty_key;
 
 const KIND: Key<ModelKind> =
     Key::new(
@@ -98,20 +99,9 @@ const DROPOUT: Key<f64> = Key::new(
     "dual-autoencoder only: probability of core inputs and of the latent",
 )
 .default("0.0");
-const PENALTY: Key<Penalty> = Key::new(
-    "model.penalty",
+const PENALTY: Key<Penalty> = penalty_key(
     "dual-autoencoder only: a number for its splines, added to the loss and reported as `loss-penalty`",
-)
-.with(&[
-    ("l1", "0", "weight of the splines' sizes: small splines"),
-    ("entropy", "0", "weight of the entropy of their shares: few splines"),
-    ("roughness", "0", "weight of squared differences of coefficients: smooth splines"),
-    ("order", "2", "how often differences are taken; 2 leaves straight lines free"),
-])
-.edit(Edit::Reported)
-.check("of weights that are finite and at least 0, one of them above 0", |penalty| {
-    penalty.is_valid() && !penalty.is_zero()
-});
+);
 
 /// The keys of `model`.
 pub(super) const KEYS: Keys = &[

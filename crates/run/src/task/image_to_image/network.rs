@@ -1,7 +1,5 @@
 //! A network of any kind and rank, before its parameters are initialized.
 
-use std::time::Duration;
-
 use burn::tensor::Device;
 
 use super::ImagePlan;
@@ -12,7 +10,7 @@ use super::workload::Conversion;
 use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
-use crate::operation::{AnyWorkload, load, rehearse};
+use crate::operation::{AnyModel, AnyWorkload, OnExamples, load};
 use crate::task::Serving;
 
 /// Operations on a network.
@@ -20,15 +18,8 @@ pub(super) trait Network {
     /// Creates the workload of network and images.
     fn with_data(self: Box<Self>, plan: ImagePlan, data: ImagePairs) -> Box<dyn AnyWorkload>;
 
-    /// Trains two steps on example data.
-    fn rehearse(
-        &self,
-        own: &ImagePlan,
-        shape: &Shape,
-        plan: &Plan,
-        device: &Device,
-        batch: usize,
-    ) -> Result<[Duration; 2], RunError>;
+    /// Puts it beside its task.
+    fn on_examples(self: Box<Self>, own: &ImagePlan, shape: &Shape) -> Box<dyn AnyModel>;
 
     /// Loads the parameters of a run.
     fn serve(
@@ -50,15 +41,8 @@ impl<const D: usize, N: ImageNetwork<D>, F: Fn(&Device) -> N + 'static> Network 
         Box::new(Conversion { plan, data, task, init: Box::new(self.0) })
     }
 
-    fn rehearse(
-        &self,
-        own: &ImagePlan,
-        shape: &Shape,
-        plan: &Plan,
-        device: &Device,
-        batch: usize,
-    ) -> Result<[Duration; 2], RunError> {
-        rehearse(&own.convert(shape).of_rank::<D>(), &self.0, plan, device, batch)
+    fn on_examples(self: Box<Self>, own: &ImagePlan, shape: &Shape) -> Box<dyn AnyModel> {
+        Box::new(OnExamples { task: own.convert(shape).of_rank::<D>(), init: self.0 })
     }
 
     fn serve(

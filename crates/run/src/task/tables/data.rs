@@ -19,10 +19,7 @@ use crate::config::TrainPlan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::task::Opening;
-use crate::task::share::other_share;
-
-/// The number of strata for splitting rows by a number, if each has at least one test row.
-const STRATA: usize = 10;
+use crate::task::share::{other_share, tenths};
 
 /// The file of a run folder with the encoding of its features.
 pub(super) const ENCODER: &str = "encoder.json";
@@ -261,22 +258,12 @@ fn strata(
         _ => {
             let value = |row| Ok(truth.number(column, row)?.unwrap_or(f64::NAN));
             let values: Vec<f64> = (0..truth.rows()).map(value).collect::<Result<_, RunError>>()?;
-            let wanted = (values.len() as f64 * fraction).round() as usize;
-            Ok(tenths(&values, wanted.clamp(1, STRATA)))
+            Ok(tenths(&values, fraction))
         }
     }
 }
 
-/// The quantile bin of each value, of `count` equal ones; equal values are in the same bin.
-fn tenths(values: &[f64], count: usize) -> Vec<usize> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let bounds = (1..count).filter_map(|part| sorted.get(part * sorted.len() / count));
-    let bounds: Vec<f64> = bounds.copied().collect();
-    values.iter().map(|value| bounds.partition_point(|bound| bound <= value)).collect()
-}
-
-/// Returns an error for a target that no test row has.
+/// Refuses a target that no test row has.
 fn refuse_unscored(column: &str, values: &TargetValues, test: &[usize]) -> Result<(), RunError> {
     let is_there = |&row: &usize| match values {
         TargetValues::Classes(classes) => classes[row].is_some(),

@@ -9,7 +9,7 @@ use updraft_data::{Delimiter, Scaling, TableSchema};
 use super::target_plan::TargetsPlan;
 use crate::config::{ConfigError, Edit, Key, Keys, Settings};
 use crate::error::RunError;
-use crate::task::place::{Place, refuse_folder};
+use crate::task::place::{Place, has_repeats, refuse_folder};
 
 const SOURCE: Key<SourceName> =
     Key::new("data.source", "`generated`: a table of drugs and gene variants, or `files`")
@@ -362,9 +362,4 @@ impl FilesPlan {
             test,
         })
     }
-}
-
-fn has_repeats<T: Ord>(values: &[T]) -> bool {
-    let mut seen = BTreeSet::new();
-    values.iter().any(|value| !seen.insert(value))
 }

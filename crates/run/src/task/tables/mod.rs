@@ -17,7 +17,6 @@ mod tensors;
 mod workload;
 
 use std::path::Path;
-use std::time::Duration;
 
 use burn::tensor::Device;
 use serde_json::{Value, json};
@@ -35,7 +34,7 @@ use super::serving::Serving;
 use crate::config::{ConfigError, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
-use crate::operation::AnyWorkload;
+use crate::operation::{AnyModel, AnyWorkload};
 
 /// The task.
 #[derive(Debug)]
@@ -139,19 +138,13 @@ impl TaskPlan for TablesPlan {
         Ok(network.with_data(self.clone(), data, learn))
     }
 
-    fn rehearse(
-        &self,
-        plan: &Plan,
-        signature: &Value,
-        device: &Device,
-        batch: usize,
-    ) -> Result<[Duration; 2], RunError> {
+    fn on_examples(&self, signature: &Value) -> Option<Box<dyn AnyModel + '_>> {
         let of = |name: &str| signature.get(name).cloned().unwrap_or_default();
         let features = serde_json::from_value(of("features"))
             .unwrap_or(RowFeatures { class_counts: vec![2], numbers: 1 });
         let heads = serde_json::from_value(of("heads")).unwrap_or_else(|_| self.least_heads());
         let learn = self.learn(&features, &heads);
-        self.model.network(features, heads).rehearse((self, &learn), plan, device, batch)
+        Some(self.model.network(features, heads).on_examples(self, learn))
     }
 
     fn predictor(&self) -> Result<&dyn Predictor, &'static str> {

@@ -3,8 +3,6 @@
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
-use updraft_kan::slices::MAX_DEGREE;
-use updraft_kan::{KanLinearConfig, Outside};
 use updraft_models::{
     Head, InteractionConfig, InteractionNet, RowFeatures, SplineNet, SplineNetConfig, TableNet,
     TableNetConfig, Trunk,
@@ -14,6 +12,7 @@ use updraft_trainer::UncertaintyWeights;
 use super::learn::RowOutput;
 use super::network::Network;
 use crate::config::{ConfigError, Key, Keys, Settings};
+use crate::task::splines::{DEGREE, DOMAIN, INTERVALS, OUTSIDE, spline_layer};
 
 const KIND: Key<ModelKind> = Key::new(
     "model.kind",
@@ -51,22 +50,6 @@ const HIDDEN: Key<usize> = Key::new("model.hidden", "features of each")
 const DROPOUT: Key<f64> = Key::new("model.dropout", "of hidden features; kan has none")
     .default("0.1")
     .check("at least 0 and below 1", |dropout| (0.0..1.0).contains(dropout));
-const INTERVALS: Key<usize> = Key::new("model.intervals", "kan only: intervals of each spline")
-    .default("5")
-    .check("1 to 4096", |intervals| (1..=4096).contains(intervals));
-const DEGREE: Key<usize> = Key::new("model.degree", "kan only: degree of the splines")
-    .default("3")
-    .check("0 to 15", |degree| *degree <= MAX_DEGREE);
-const DOMAIN: Key<f32> =
-    Key::new("model.domain", "kan only: the domain of the splines reaches from minus this to this")
-        .default("2.5")
-        .check("a finite number above 0", |reach| reach.is_finite() && *reach > 0.0);
-const OUTSIDE: Key<Outside> = Key::new(
-    "model.outside",
-    "kan only: or `clamp`, `extend`; the value of splines outside their domain",
-)
-.default(r#""zero""#);
-
 /// The keys of `model`.
 pub(super) const KEYS: Keys = &[
     &KIND,
@@ -142,19 +125,12 @@ impl ModelPlan {
                 Ok(Self::Interaction(config))
             }
             ModelKind::Kan => {
-                let domain = settings.value(&DOMAIN)?;
-                let layer = KanLinearConfig::new(1, 1)
-                    .with_intervals(settings.value(&INTERVALS)?)
-                    .with_degree(settings.value(&DEGREE)?)
-                    .with_domain_low(-domain)
-                    .with_domain_high(domain)
-                    .with_outside(settings.value(&OUTSIDE)?);
                 let layers = settings.value_or(&LAYERS, || 1)?;
                 let hidden = settings.value_or(&HIDDEN, || 8)?;
                 let config = SplineNetConfig::new(features, heads)
                     .with_embedding(settings.value_or(&EMBEDDING, || 16)?)
                     .with_hidden(vec![hidden; layers])
-                    .with_layer(layer);
+                    .with_layer(spline_layer(settings)?);
                 config.validate().map_err(|error| refused(&error))?;
                 Ok(Self::Kan(config))
             }

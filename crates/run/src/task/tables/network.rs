@@ -1,7 +1,5 @@
 //! A network of any kind, before its parameters are initialized.
 
-use std::time::Duration;
-
 use burn::tensor::Device;
 
 use super::TablesPlan;
@@ -14,7 +12,7 @@ use super::workload::Rows;
 use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
-use crate::operation::{AnyWorkload, load, rehearse};
+use crate::operation::{AnyModel, AnyWorkload, OnExamples, load};
 use crate::task::Serving;
 
 /// A network of any kind, before its parameters are initialized.
@@ -43,15 +41,9 @@ impl Network {
         self.init.with_data(own, data, learn, (self.about, self.multiply_adds))
     }
 
-    /// Trains two steps of `batch` rows on example data.
-    pub(super) fn rehearse(
-        &self,
-        (own, learn): (&TablesPlan, &Learn),
-        plan: &Plan,
-        device: &Device,
-        batch: usize,
-    ) -> Result<[Duration; 2], RunError> {
-        self.init.rehearse((own, learn), plan, device, batch)
+    /// Puts it beside its task.
+    pub(super) fn on_examples(self, own: &TablesPlan, learn: Learn) -> Box<dyn AnyModel> {
+        self.init.on_examples(own, learn)
     }
 
     /// Loads the parameters of a run.
@@ -77,13 +69,7 @@ trait Init {
         about: (String, u64),
     ) -> Box<dyn AnyWorkload>;
 
-    fn rehearse(
-        &self,
-        own: (&TablesPlan, &Learn),
-        plan: &Plan,
-        device: &Device,
-        batch: usize,
-    ) -> Result<[Duration; 2], RunError>;
+    fn on_examples(self: Box<Self>, own: &TablesPlan, learn: Learn) -> Box<dyn AnyModel>;
 
     fn serve(
         &self,
@@ -114,16 +100,10 @@ impl<N: RowNetwork, F: Fn(&Device) -> N + 'static> Init for F {
         Box::new(Rows { own, data, learn, about, multiply_adds, init: Box::new(init) })
     }
 
-    fn rehearse(
-        &self,
-        (own, learn): (&TablesPlan, &Learn),
-        plan: &Plan,
-        device: &Device,
-        batch: usize,
-    ) -> Result<[Duration; 2], RunError> {
+    fn on_examples(self: Box<Self>, own: &TablesPlan, learn: Learn) -> Box<dyn AnyModel> {
         let learned = learned(own);
-        let init = |device: &Device| RowModel::init(self(device), learned, device);
-        rehearse(learn, init, plan, device, batch)
+        let init = move |device: &Device| RowModel::init(self(device), learned, device);
+        Box::new(OnExamples { task: learn, init })
     }
 
     fn serve(

@@ -12,17 +12,12 @@ use super::target_plan::TargetKind;
 use super::targets::TargetCode;
 use crate::error::RunError;
 use crate::task::Picture;
-
-/// The largest number of points in a plot.
-const MOST_POINTS: usize = 2000;
+use crate::task::residuals::residual_pictures;
 
 /// The largest number of classes in a matrix.
 const MOST_CLASSES: usize = 100;
 
-/// Intervals of the residuals' histogram.
-const BINS: usize = 41;
-
-/// The values of a target, collected over batches.
+/// What is collected of a target over the batches.
 enum Collected {
     Matrix(Vec<Vec<u64>>),
     Points(Vec<[f64; 2]>),
@@ -90,9 +85,7 @@ fn add(collected: &mut Collected, found: &[f64], truth: &TargetBatch, code: &Tar
             let pair = |(&row, &value): (&i32, &f32)| {
                 [f64::from(value), found[row as usize]].map(|number| number * std + mean)
             };
-            let pairs = truth.rows.iter().zip(values).map(pair);
-            // Non-finite values cannot be plotted or stored as JSON.
-            points.extend(pairs.filter(|pair| pair.iter().all(|number| number.is_finite())));
+            points.extend(truth.rows.iter().zip(values).map(pair));
         }
         _ => {}
     }
@@ -114,37 +107,7 @@ fn draw(target: &Target, code: &TargetCode, collected: Collected) -> Vec<Picture
             classes: classes.clone(),
             counts,
         }],
-        (Collected::Points(points), _) => numbers(column, points),
+        (Collected::Points(points), _) => residual_pictures(column, points),
         _ => Vec::new(),
     }
-}
-
-/// Predicted against true values, and the histogram of residuals.
-fn numbers(column: &str, points: Vec<[f64; 2]>) -> Vec<Picture> {
-    let residuals: Vec<f64> = points.iter().map(|[value, predicted]| predicted - value).collect();
-    let most = residuals.iter().fold(0.0_f64, |most, residual| most.max(residual.abs()));
-    // At regular intervals, so that every part of the set is included.
-    let step = points.len().div_ceil(MOST_POINTS).max(1);
-    let mut pictures = vec![Picture::Points {
-        title: format!("Predicted against true values of `{column}`"),
-        x_name: format!("true {column}"),
-        y_name: format!("predicted {column}"),
-        points: points.into_iter().step_by(step).collect(),
-        has_diagonal: true,
-    }];
-    if most > 0.0 && most.is_finite() {
-        let width = 2.0 * most / BINS as f64;
-        let mut counts = vec![0; BINS];
-        for residual in residuals {
-            let bin = ((residual + most) / width) as usize;
-            counts[bin.min(BINS - 1)] += 1;
-        }
-        pictures.push(Picture::Histogram {
-            title: format!("Residuals of `{column}`, predicted less true"),
-            x_name: format!("residual of {column}"),
-            bins: [-most, width],
-            counts,
-        });
-    }
-    pictures
 }

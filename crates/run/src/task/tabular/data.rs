@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use updraft_data::{
-    Collate, ColumnEncoder, ColumnKind, ColumnSchema, Draw, FitConfig, InMemoryTensors, LastBatch,
-    Loader, Order, StreamConfig, Table, TableEncoder, TableSchema, TargetBatch, Targets,
+    Collate, ColumnEncoder, ColumnKind, ColumnSchema, Delimiter, Draw, FitConfig, InMemoryTensors,
+    LastBatch, Loader, Order, StreamConfig, Table, TableEncoder, TableSchema, TargetBatch, Targets,
     formula_samples, stratified_split,
 };
 
@@ -13,10 +13,7 @@ use crate::config::TrainPlan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::task::Opening;
-use crate::task::share::other_share;
-
-/// The number of strata for splitting rows by the target, if each has at least one test row.
-const STRATA: usize = 10;
+use crate::task::share::{other_share, tenths};
 
 /// The file of a run folder with the encoding of its columns.
 pub(super) const ENCODER: &str = "encoder.json";
@@ -55,9 +52,7 @@ impl TableData {
                 let table = of_files(files, &paths)?;
                 let targets = targets(&table, &target)?;
                 let share = files.test_fraction;
-                let wanted = (targets.len() as f64 * share).round() as usize;
-                let strata = strata(&targets, wanted.clamp(1, STRATA));
-                let split = stratified_split(&strata, share, seed)?;
+                let split = stratified_split(&tenths(&targets, share), share, seed)?;
                 notes.extend(other_share(share, &split, "rows", "one row at least is held out"));
                 (table, split.kept, split.held_out)
             }
@@ -197,8 +192,8 @@ fn of_files(plan: &FilesPlan, paths: &[PathBuf]) -> Result<Table, RunError> {
     schema.header.clone_from(&plan.columns);
     let mut whole: Option<Table> = None;
     for (file, path) in paths.iter().enumerate() {
-        let table = Table::read(path, plan.delimiter.into(), schema.clone())?;
-        refuse_bad_numbers(&table, Some(&plan.target), path)?;
+        let table = Table::read(path, plan.delimiter, schema.clone())?;
+        refuse_bad_numbers(&table, Some(&plan.target), (path, plan.delimiter))?;
         let table = with_file_features(table, plan, file)?;
         whole = Some(match whole {
             None => table,
@@ -214,16 +209,18 @@ fn of_files(plan: &FilesPlan, paths: &[PathBuf]) -> Result<Table, RunError> {
 pub(super) fn refuse_bad_numbers(
     table: &Table,
     target: Option<&str>,
-    path: &Path,
+    (path, delimiter): (&Path, Delimiter),
 ) -> Result<(), RunError> {
     let schema = table.schema();
     let numbers = schema.columns.iter().filter(|column| column.kind == ColumnKind::Number);
     for ColumnSchema { name: column, .. } in numbers {
         for row in 0..table.rows() {
             let place = || {
-                // A header comes first.
-                let line = line_of(path, row + usize::from(schema.header.is_none()));
-                format!("`{}` line {line}, column `{column}`", path.display())
+                match Table::line_of(path, delimiter, schema.header.as_deref(), row) {
+                    Ok(line) => format!("`{}` line {line}, column `{column}`", path.display()),
+                    // It was read a moment ago.
+                    Err(_) => format!("`{}` row {}, column `{column}`", path.display(), row + 1),
+                }
             };
             match table.number(column, row)? {
                 None if Some(column.as_str()) == target => {
@@ -243,14 +240,6 @@ pub(super) fn refuse_bad_numbers(
         }
     }
     Ok(())
-}
-
-/// The line, from 1, of a file's record; empty lines are not records.
-fn line_of(path: &Path, record: usize) -> usize {
-    let text = std::fs::read(path).unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let mut records = text.lines().enumerate().filter(|(_, line)| !line.is_empty());
-    records.nth(record).map_or(record, |(line, _)| line) + 1
 }
 
 fn of_formula(plan: FormulaPlan, rows: usize, noise: f32, seed: u64) -> Result<Table, RunError> {
@@ -310,15 +299,6 @@ fn difference(own: &TableEncoder, other: &TableEncoder) -> Option<String> {
     })
 }
 
-/// The quantile bin of each value, of `count` equal ones; equal values are in the same bin.
-fn strata(values: &[f64], count: usize) -> Vec<usize> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let bounds = (1..count).filter_map(|part| sorted.get(part * sorted.len() / count));
-    let bounds: Vec<f64> = bounds.copied().collect();
-    values.iter().map(|value| bounds.partition_point(|bound| bound <= value)).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -346,7 +326,7 @@ mod tests {
         let path = dir.path().join("a.csv");
         fs::write(&path, "a,b,y\n1,u,0\n3,v,10\n,u,20\n100,w,30\n2,,40\n").expect("written");
         let schema = TableSchema::new().number("a").category("b").number("y");
-        Table::read(&path, updraft_data::Delimiter::Comma, schema).expect("a table")
+        Table::read(&path, Delimiter::Comma, schema).expect("a table")
     }
 
     #[test]
@@ -404,6 +384,16 @@ mod tests {
                 "a.csv` line 6, column `y`: the target is missing",
             ),
             (
+                rows(&|row| match row {
+                    // A record of two lines, and an empty one.
+                    2 => "\"2\n\",2\n".to_owned(),
+                    4 => "4,".to_owned(),
+                    _ => format!("{row},{row}"),
+                }),
+                "features = [\"x\"]\ncategories = [\"x\"]",
+                "a.csv` line 8, column `y`: the target is missing",
+            ),
+            (
                 rows(&|row| if row == 4 { "1e39,4".to_owned() } else { format!("{row},{row}") }),
                 features,
                 "a.csv` line 6, column `x`: 1e39 is beyond what f32 holds",
@@ -439,16 +429,5 @@ mod tests {
             assert!(message.contains(expected), "{message}");
             assert!(message.ends_with("; ask the author"), "{message}");
         }
-    }
-
-    #[test]
-    fn equal_values_lie_in_one_stratum_and_strata_are_alike_in_size() {
-        let values: Vec<f64> = (0..200).map(|at| f64::from(at * 37 % 200)).collect();
-        let found = strata(&values, STRATA);
-        for stratum in 0..STRATA {
-            assert_eq!(found.iter().filter(|&&other| other == stratum).count(), 20);
-        }
-        let few = strata(&[3.0, 8.0, 3.0, 3.0], STRATA);
-        assert!(few[0] == few[2] && few[2] == few[3] && few[0] < few[1], "{few:?}");
     }
 }

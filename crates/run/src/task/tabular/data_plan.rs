@@ -8,7 +8,7 @@ use updraft_data::{Delimiter, Formula};
 
 use crate::config::{ConfigError, Edit, Key, Keys, Settings};
 use crate::error::RunError;
-use crate::task::place::{Place, refuse_folder};
+use crate::task::place::{Place, has_repeats, refuse_folder};
 
 const SOURCE: Key<SourceName> =
     Key::new("data.source", "`formula` or `files`").default(r#""formula""#).edit(Edit::Reported);
@@ -42,10 +42,9 @@ const DIR: Key<PathBuf> =
     Key::new("data.dir", "the data folder; `--data` takes precedence").edit(Edit::Free);
 const HOW_TO_GET: Key<String> =
     Key::new("data.how_to_get", "printed when the data is missing").edit(Edit::Free);
-const DELIMITER: Key<DelimiterPlan> =
-    Key::new("data.delimiter", "files only: or `semicolon`, `tab`")
-        .default(r#""comma""#)
-        .edit(Edit::Reported);
+const DELIMITER: Key<Delimiter> = Key::new("data.delimiter", "files only: or `semicolon`, `tab`")
+    .default(r#""comma""#)
+    .edit(Edit::Reported);
 const COLUMNS: Key<Vec<String>> =
     Key::new("data.columns", "the names of all columns, for files without a header")
         .check("a list of names, none of them twice", |columns| !has_repeats(columns));
@@ -110,8 +109,8 @@ pub(super) enum DataPlan {
 pub(super) struct FilesPlan {
     pub(super) dir: Option<PathBuf>,
     pub(super) files: Vec<PathBuf>,
-    pub(super) delimiter: DelimiterPlan,
-    /// The names of all columns, for files without a header.
+    pub(super) delimiter: Delimiter,
+    /// The names of all columns, where the files' first line is a row already.
     pub(super) columns: Option<Vec<String>>,
     pub(super) features: Vec<String>,
     /// The categorical features.
@@ -145,25 +144,6 @@ impl From<FormulaPlan> for Formula {
             FormulaPlan::ExpSinSquare => Self::ExpSinSquare,
             FormulaPlan::Friedman1 => Self::Friedman1,
             FormulaPlan::Product => Self::Product,
-        }
-    }
-}
-
-/// The delimiter of fields.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(super) enum DelimiterPlan {
-    Comma,
-    Semicolon,
-    Tab,
-}
-
-impl From<DelimiterPlan> for Delimiter {
-    fn from(plan: DelimiterPlan) -> Self {
-        match plan {
-            DelimiterPlan::Comma => Self::Comma,
-            DelimiterPlan::Semicolon => Self::Semicolon,
-            DelimiterPlan::Tab => Self::Tab,
         }
     }
 }
@@ -248,9 +228,4 @@ impl FilesPlan {
             how_to_get: settings.option(&HOW_TO_GET)?,
         })
     }
-}
-
-fn has_repeats<T: Ord>(values: &[T]) -> bool {
-    let mut seen = BTreeSet::new();
-    values.iter().any(|value| !seen.insert(value))
 }

@@ -11,7 +11,6 @@ mod regress;
 mod workload;
 
 use std::path::Path;
-use std::time::Duration;
 
 use burn::tensor::Device;
 use serde_json::Value;
@@ -28,7 +27,7 @@ use super::serving::Serving;
 use crate::config::{ConfigError, Edit, Key, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
-use crate::operation::AnyWorkload;
+use crate::operation::{AnyModel, AnyWorkload};
 
 const LOSS: Key<ValueLoss> = Key::new(
     "train.loss",
@@ -109,15 +108,9 @@ impl TaskPlan for TablePlan {
         Ok(self.model.network(inputs).with_data(self.clone(), data))
     }
 
-    fn rehearse(
-        &self,
-        plan: &Plan,
-        signature: &Value,
-        device: &Device,
-        batch: usize,
-    ) -> Result<[Duration; 2], RunError> {
+    fn on_examples(&self, signature: &Value) -> Option<Box<dyn AnyModel + '_>> {
         let inputs = signature.as_u64().map_or(1, |inputs| inputs as usize);
-        self.model.network(inputs).rehearse(self, plan, device, inputs, batch)
+        Some(self.model.network(inputs).on_examples(self, inputs))
     }
 
     fn predictor(&self) -> Result<&dyn Predictor, &'static str> {
@@ -125,7 +118,7 @@ impl TaskPlan for TablePlan {
     }
 
     fn quantizer(&self) -> Result<&dyn Quantizer, &'static str> {
-        Err("int8 models are scored by classes, and numbers have none")
+        Err("its networks are splines, which int8 models do not have, or a few small layers")
     }
 }
 

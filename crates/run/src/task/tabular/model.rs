@@ -3,16 +3,12 @@
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
-use updraft_kan::slices::MAX_DEGREE;
-use updraft_kan::{Kan, KanConfig, KanLinearConfig, Outside, Penalty};
+use updraft_kan::{Kan, KanConfig, KanLinearConfig, Penalty};
 use updraft_models::{Perceptron, PerceptronConfig};
 
 use super::network::Network;
-use crate::config::{ConfigError, Edit, Key, Keys, Settings};
-
-/// The largest number of intervals: more take minutes to initialize, and need more rows than tables
-/// have.
-const MOST_INTERVALS: usize = 4096;
+use crate::config::{ConfigError, Key, Keys, Settings};
+use crate::task::splines::{DEGREE, DOMAIN, INTERVALS, OUTSIDE, penalty_key, spline_layer};
 
 const KIND: Key<ModelKind> =
     Key::new("model.kind", "or `mlp`: linear layers with SiLU between them").default(r#""kan""#);
@@ -21,36 +17,9 @@ const HIDDEN: Key<Vec<usize>> = Key::new("model.hidden", "features between the l
     .check("a list of at most 64 numbers from 1 to 65536", |hidden| {
         hidden.len() <= 64 && hidden.iter().all(|width| (1..=65_536).contains(width))
     });
-const INTERVALS: Key<usize> = Key::new("model.intervals", "kan only: intervals of each spline")
-    .default("5")
-    .check("1 to 4096", |intervals| (1..=MOST_INTERVALS).contains(intervals));
-const DEGREE: Key<usize> = Key::new("model.degree", "kan only: degree of the splines")
-    .default("3")
-    .check("0 to 15", |degree| *degree <= MAX_DEGREE);
-// Standardized numbers are rarely further from their mean.
-const DOMAIN: Key<f32> =
-    Key::new("model.domain", "kan only: the domain of the splines reaches from minus this to this")
-        .default("2.5")
-        .check("a finite number above 0", |reach| reach.is_finite() && *reach > 0.0);
-const OUTSIDE: Key<Outside> = Key::new(
-    "model.outside",
-    "kan only: or `clamp`, `extend`; the value of splines outside their domain",
-)
-.default(r#""zero""#);
-const PENALTY: Key<Penalty> = Key::new(
-    "model.penalty",
+const PENALTY: Key<Penalty> = penalty_key(
     "kan only: a number for its splines, added to the loss and reported as `loss-penalty`",
-)
-.with(&[
-    ("l1", "0", "weight of the splines' sizes: small splines"),
-    ("entropy", "0", "weight of the entropy of their shares: few splines"),
-    ("roughness", "0", "weight of squared differences of coefficients: smooth splines"),
-    ("order", "2", "how often differences are taken; 2 leaves straight lines free"),
-])
-.edit(Edit::Reported)
-.check("of weights that are finite and at least 0, one of them above 0", |penalty| {
-    penalty.is_valid() && !penalty.is_zero()
-});
+);
 
 /// The keys of `model`.
 pub(super) const KEYS: Keys = &[&KIND, &HIDDEN, &INTERVALS, &DEGREE, &DOMAIN, &OUTSIDE, &PENALTY];
@@ -76,13 +45,7 @@ impl ModelPlan {
     pub(super) fn read(settings: &Settings) -> Result<Self, ConfigError> {
         match settings.value(&KIND)? {
             ModelKind::Kan => {
-                let domain = settings.value(&DOMAIN)?;
-                let layer = KanLinearConfig::new(1, 1)
-                    .with_intervals(settings.value(&INTERVALS)?)
-                    .with_degree(settings.value(&DEGREE)?)
-                    .with_domain_low(-domain)
-                    .with_domain_high(domain)
-                    .with_outside(settings.value(&OUTSIDE)?);
+                let layer = spline_layer(settings)?;
                 let hidden = settings.value_or(&HIDDEN, || vec![8])?;
                 // One input as a placeholder: the number depends on the data.
                 let config = KanConfig::new(widths(1, &hidden)).with_layer(layer.clone());

@@ -1,7 +1,5 @@
 //! A network of any kind, before its parameters are initialized.
 
-use std::time::Duration;
-
 use burn::tensor::Device;
 use updraft_data::TableEncoder;
 
@@ -13,7 +11,7 @@ use super::workload::Regression;
 use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
-use crate::operation::{AnyWorkload, load, rehearse};
+use crate::operation::{AnyModel, AnyWorkload, OnExamples, load};
 use crate::task::Serving;
 
 /// Operations on a network; implemented for every function that initializes a [`Regressor`].
@@ -21,15 +19,8 @@ pub(super) trait Network {
     /// Puts it beside its rows.
     fn with_data(self: Box<Self>, plan: TablePlan, data: TableData) -> Box<dyn AnyWorkload>;
 
-    /// Trains two steps of `batch` rows on example data with `inputs` numbers.
-    fn rehearse(
-        &self,
-        own: &TablePlan,
-        plan: &Plan,
-        device: &Device,
-        inputs: usize,
-        batch: usize,
-    ) -> Result<[Duration; 2], RunError>;
+    /// Puts it beside its task of `inputs` numbers.
+    fn on_examples(self: Box<Self>, own: &TablePlan, inputs: usize) -> Box<dyn AnyModel>;
 
     /// Loads the parameters of a run.
     fn serve(
@@ -49,15 +40,8 @@ impl<N: Regressor, F: Fn(&Device) -> N + 'static> Network for F {
         Box::new(Regression { plan, data, task, init: self })
     }
 
-    fn rehearse(
-        &self,
-        own: &TablePlan,
-        plan: &Plan,
-        device: &Device,
-        inputs: usize,
-        batch: usize,
-    ) -> Result<[Duration; 2], RunError> {
-        rehearse(&own.regress(1.0, inputs), self, plan, device, batch)
+    fn on_examples(self: Box<Self>, own: &TablePlan, inputs: usize) -> Box<dyn AnyModel> {
+        Box::new(OnExamples { task: own.regress(1.0, inputs), init: *self })
     }
 
     fn serve(

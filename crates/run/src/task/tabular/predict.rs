@@ -55,14 +55,14 @@ impl<N: Regressor> RowPredictor<N> {
     /// The rows of a file, with columns found by their names in a header, or by position.
     fn read(&self, path: &Path) -> Result<Table, RunError> {
         let (files, mut schema, delimiter) = match &self.data {
-            DataPlan::Files(files) => (Some(files), features(files), files.delimiter.into()),
+            DataPlan::Files(files) => (Some(files), features(files), files.delimiter),
             DataPlan::Formula { .. } => (None, self.encoder.schema().clone(), Delimiter::of(path)),
         };
         let columns = files.and_then(|files| files.columns.as_deref());
         schema.header =
             self.places(&Table::first_record(path, delimiter)?, columns, &schema, path)?;
         let table = Table::read(path, delimiter, schema)?;
-        refuse_bad_numbers(&table, None, path)?;
+        refuse_bad_numbers(&table, None, (path, delimiter))?;
         match files {
             Some(files) => of_file(table, files, path),
             None => Ok(table),
