@@ -1,7 +1,7 @@
 //! The best values and fronts of 20 seeds on cheap functions, as lines of JSON: what
 //! `benches/peers/tune.py` compares with Optuna.
 //!
-//! `cargo run --release -p updraft-tune --example beside_optuna`
+//! `cargo run --release -p updraft-tune --example beside_optuna -- [SEEDS]`
 
 use std::f64::consts::PI;
 
@@ -61,6 +61,7 @@ fn units(count: usize) -> String {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let seeds = std::env::args().nth(1).map_or(Ok(20), |seeds| seeds.parse())?;
     let branin_space = "x = { kind = \"float\", low = -5.0, high = 10.0 }\n\
                         y = { kind = \"float\", low = 0.0, high = 15.0 }\n";
     let problem = |name, space: String, trials, objectives, function| Problem {
@@ -88,7 +89,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
             // A few generations are mostly chance.
             let trials = if name == "nsga-ii" { 1000 } else { problem.trials };
-            let values = (0..20)
+            let values = (0..seeds)
                 .map(|seed| value(problem, sampler, trials, seed))
                 .collect::<Result<Vec<f64>, _>>()?;
             let line = serde_json::json!({ "problem": problem.name, "sampler": name,

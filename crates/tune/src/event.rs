@@ -57,9 +57,20 @@ pub(crate) enum Event {
         trial: u64,
         attempt: u64,
         reason: String,
-        /// Whether the process ended, and not the trial: it is started again.
-        is_stale: bool,
+        again: Again,
         note: Option<String>,
         seconds: f64,
     },
+}
+
+/// Whether a trial that failed is started again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Again {
+    /// It has no result.
+    Never,
+    /// Its process ended, perhaps because of it: not too often.
+    Counted,
+    /// Somebody stopped it.
+    Always,
 }

@@ -83,6 +83,7 @@ mod tests {
                 TrialRecord {
                     number,
                     attempt: 1,
+                    lost: 0,
                     point,
                     state: TrialState::Finished,
                     intermediate: Vec::new(),

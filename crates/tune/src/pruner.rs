@@ -77,6 +77,7 @@ mod tests {
         TrialRecord {
             number,
             attempt: 1,
+            lost: 0,
             point: Vec::new(),
             state,
             intermediate: intermediate.collect(),

@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use crate::error::TuneError;
-use crate::event::{Event, Header, VERSION};
+use crate::event::{Again, Event, Header, VERSION};
 use crate::journal::{Journal, Sync};
 use crate::pruner;
 use crate::sampler::Proposer;
@@ -238,7 +238,7 @@ impl Study {
     /// # Errors
     /// As [`ask`](Self::ask).
     pub fn fail(&self, trial: &Trial, reason: &str, note: Option<String>) -> Result<(), TuneError> {
-        self.failed(trial, reason, note, false)
+        self.failed(trial, reason, note, Again::Never)
     }
 
     /// Records that a trial was stopped from outside: it is started again.
@@ -246,7 +246,7 @@ impl Study {
     /// # Errors
     /// As [`ask`](Self::ask).
     pub fn interrupt(&self, trial: &Trial) -> Result<(), TuneError> {
-        self.failed(trial, "it was interrupted", None, true)
+        self.failed(trial, "it was interrupted", None, Again::Always)
     }
 
     /// All trials in the order of their numbers, as this process has read them last.
@@ -268,11 +268,11 @@ impl Study {
         trial: &Trial,
         reason: &str,
         note: Option<String>,
-        is_stale: bool,
+        again: Again,
     ) -> Result<(), TuneError> {
         let Trial { number, attempt, .. } = *trial;
         let (reason, seconds) = (reason.to_owned(), seconds(trial));
-        self.end(&Event::Failed { trial: number, attempt, reason, is_stale, note, seconds })
+        self.end(&Event::Failed { trial: number, attempt, reason, again, note, seconds })
     }
 
     fn end(&self, event: &Event) -> Result<(), TuneError> {
@@ -335,7 +335,7 @@ impl State {
                 trial: trial.number,
                 attempt: trial.attempt,
                 reason: format!("its process {} ended", trial.worker),
-                is_stale: true,
+                again: Again::Counted,
                 note: None,
                 seconds: 0.0,
             })
@@ -375,6 +375,7 @@ impl State {
                         self.trials.push(TrialRecord {
                             number: trial,
                             attempt,
+                            lost: 0,
                             point,
                             state: TrialState::Running,
                             intermediate: Vec::new(),
@@ -411,9 +412,14 @@ impl State {
                     (known.note, known.seconds) = (note, seconds);
                 }
             }
-            Event::Failed { trial, attempt, reason, is_stale, note, seconds } => {
+            Event::Failed { trial, attempt, reason, again, note, seconds } => {
                 if let Some(known) = self.running(trial, attempt)? {
-                    let is_over = !is_stale || attempt >= settings.attempts;
+                    known.lost += u64::from(again == Again::Counted);
+                    let is_over = match again {
+                        Again::Never => true,
+                        Again::Counted => known.lost >= settings.attempts,
+                        Again::Always => false,
+                    };
                     known.state = if is_over { TrialState::Failed } else { TrialState::Waiting };
                     (known.reason, known.note, known.seconds) = (Some(reason), note, seconds);
                     if is_over {}

@@ -32,6 +32,8 @@ pub struct TrialRecord {
     pub number: u64,
     /// How often it was started, at least 1.
     pub attempt: u64,
+    /// How many of those ended with their process.
+    pub lost: u64,
     /// Its place in the space.
     pub point: Point,
     /// How far it is.

@@ -282,6 +282,18 @@ fn a_trial_is_given_up_after_so_many_attempts() {
 }
 
 #[test]
+fn a_trial_that_somebody_stops_is_started_again_however_often() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let settings = StudySettings { attempts: 1, ..settings(SAMPLERS[2], 1) };
+    let study = Study::open(dir.path(), settings).expect("opened");
+    for attempt in 1..=4 {
+        let Asked::Trial(trial) = study.ask().expect("asked") else { panic!("no trial") };
+        assert_eq!((trial.number, trial.attempt), (0, attempt));
+        study.interrupt(&trial).expect("recorded");
+    }
+}
+
+#[test]
 fn what_is_reported_of_an_attempt_that_was_given_up_does_not_count() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let settings = settings(SAMPLERS[2], 2);
