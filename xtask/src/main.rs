@@ -33,6 +33,7 @@ Use a trained model:
 Choose settings:
   tasks       list the tasks, and what each of them cannot do, and why
   explain     show every value of a config and where it comes from
+  tune        search the values of keys with which a config trains best
   lr-find     try rising learning rates and suggest one
   batch-find  find the largest batch that fits the memory
 
@@ -67,7 +68,7 @@ fn main() -> ExitCode {
     let dry_run = rest.iter().any(|argument| argument == "--dry-run");
     match command.as_str() {
         "train" | "pipeline" | "eval" | "predict" | "quantize" | "report" | "tasks" | "probe"
-        | "explain" | "lr-find" | "batch-find" | "compare" | "warm-up" | "verify" => {
+        | "explain" | "lr-find" | "batch-find" | "compare" | "tune" | "warm-up" | "verify" => {
             updraft::run(&command, &rest)
         }
         "check" | "deny" | "test" | "test-arm" | "tidy"

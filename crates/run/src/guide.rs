@@ -26,6 +26,9 @@ struct Recomputation;
 #[doc = include_str!("../../../docs/guide/mixed-precision.md")]
 struct MixedPrecision;
 
+#[doc = include_str!("../../../docs/guide/tuning.md")]
+struct Tuning;
+
 #[doc = include_str!("../../../docs/guide/microscopy.md")]
 struct Microscopy;
 

@@ -77,6 +77,13 @@ impl TuneError {
         Self::Io { action, path: path.to_owned(), cause }
     }
 
+    /// Whether the user can mend it with other settings or another folder; `false` for a file that
+    /// cannot be written.
+    #[must_use]
+    pub fn is_input(&self) -> bool {
+        !matches!(self, Self::Io { action, .. } if !matches!(*action, "read" | "open"))
+    }
+
     pub(crate) fn setting(
         key: impl Into<String>,
         value: impl ToString,

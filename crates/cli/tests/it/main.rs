@@ -20,3 +20,4 @@ mod resume;
 mod signals;
 mod tasks;
 mod train;
+mod tune;

@@ -16,6 +16,7 @@ use super::key_path::put;
 use super::log::{self, LogPlan};
 use super::settings::Settings;
 use super::train::{self, TrainPlan};
+use super::tune;
 use crate::bounded::{self, CONFIG_BYTES};
 use crate::error::RunError;
 use crate::task::{Ability, Predictor, Quantizer, Registry, TaskKind, TaskPlan};
@@ -160,6 +161,7 @@ impl Plan {
     ) -> Result<Settings, ConfigError> {
         let mut keys = COMMON.to_vec();
         keys.extend(kind.keys());
+        keys.push(tune::KEYS);
         settings.with_keys(keys, kind.defaults())
     }
 
