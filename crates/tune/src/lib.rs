@@ -1,17 +1,21 @@
 #![doc = include_str!("../README.md")]
 
+mod difference;
 mod error;
 mod event;
 mod front;
 mod importance;
 mod journal;
+mod json;
 mod objective;
 mod pruner;
 mod random;
 mod sampler;
 mod settings;
 mod space;
+mod state;
 mod study;
+mod table;
 mod trial;
 mod worker;
 

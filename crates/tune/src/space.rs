@@ -1,11 +1,9 @@
 //! The space that is searched: keys, the values that each may have, and when it has one.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Map, Value as Json};
 use toml::{Table, Value};
 
 use crate::error::TuneError;
+use crate::table::{Conditions, conditions, flatten, listed, place, range};
 
 /// The values that a key may have.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,9 +57,6 @@ pub struct Space {
     parameters: Vec<Parameter>,
 }
 
-/// Whole numbers beyond have no exact place among the numbers of a point.
-const MOST_INTEGER: i64 = 1 << 53;
-
 /// Significant digits of a number between two steps, which JSON keeps exactly.
 const FLOAT_DIGITS: usize = 6;
 
@@ -90,7 +85,7 @@ impl Parameter {
     }
 
     /// Low, high, step and whether the scale is logarithmic, of numbers.
-    fn bounds(&self) -> (f64, f64, Option<f64>, bool) {
+    pub(crate) fn bounds(&self) -> (f64, f64, Option<f64>, bool) {
         match self.range {
             Range::Float { low, high, is_log, step } => (low, high, step, is_log),
             Range::Integer { low, high, is_log, step } => {
@@ -145,7 +140,7 @@ impl Parameter {
     }
 
     /// The value as a configuration has it.
-    fn written(&self, value: f64) -> Value {
+    pub(crate) fn written(&self, value: f64) -> Value {
         match &self.range {
             Range::Float { .. } => Value::Float(value),
             Range::Integer { .. } => Value::Integer(value as i64),
@@ -239,7 +234,7 @@ impl Space {
         let mut space = Self { parameters: Vec::new() };
         // Those that a condition names come before those that have it.
         while !waiting.is_empty() {
-            let is_ready = |(_, _, when): &(String, Range, Vec<(String, Vec<Value>)>)| {
+            let is_ready = |(_, _, when): &(String, Range, Conditions)| {
                 when.iter().all(|(key, _)| space.place(key).is_some())
             };
             let Some(at) = waiting.iter().position(is_ready) else {
@@ -270,11 +265,7 @@ impl Space {
     }
 
     /// Conditions by places.
-    fn resolved(
-        &self,
-        key: &str,
-        when: Vec<(String, Vec<Value>)>,
-    ) -> Result<Vec<(usize, Vec<usize>)>, TuneError> {
+    fn resolved(&self, key: &str, when: Conditions) -> Result<Vec<(usize, Vec<usize>)>, TuneError> {
         let mut resolved = Vec::new();
         for (other, values) in when {
             let at = self.place(&other).expect("it comes before those that name it");
@@ -357,223 +348,6 @@ impl Space {
         };
         both.filter_map(|pair| Some((pair.0.key.as_str(), value(pair)?))).collect()
     }
-
-    /// The values of a point in JSON.
-    pub(crate) fn to_json(&self, point: &[Option<f64>]) -> Map<String, Json> {
-        let values = self.values(point);
-        values.into_iter().map(|(key, value)| (key.to_owned(), json(&value))).collect()
-    }
-
-    /// The point of values in JSON; `None` for those that the space does not have.
-    pub(crate) fn from_json(&self, values: &Map<String, Json>) -> Option<Point> {
-        let mut point: Point = Vec::with_capacity(self.parameters.len());
-        for (at, parameter) in self.parameters.iter().enumerate() {
-            let value = match (values.get(&parameter.key), self.has_value(at, &point)) {
-                (None, false) => None,
-                (Some(value), true) => Some(match &parameter.range {
-                    Range::Choice { choices } => {
-                        choices.iter().position(|choice| json(choice) == *value)? as f64
-                    }
-                    _ => value.as_f64()?,
-                }),
-                _ => return None,
-            };
-            point.push(value);
-        }
-        (values.len() == point.iter().flatten().count()).then_some(point)
-    }
-
-    /// The space as the journal has it, to compare two of them.
-    pub(crate) fn description(&self) -> Json {
-        let describe = |parameter: &Parameter| {
-            let (low, high, step, is_log) = parameter.bounds();
-            let mut described = match &parameter.range {
-                Range::Choice { choices } => {
-                    serde_json::json!({ "kind": "categorical",
-                        "choices": choices.iter().map(json).collect::<Vec<_>>() })
-                }
-                range => {
-                    let kind =
-                        if matches!(range, Range::Float { .. }) { "float" } else { "integer" };
-                    serde_json::json!({ "kind": kind, "low": low, "high": high, "step": step,
-                        "log": is_log })
-                }
-            };
-            if !parameter.when.is_empty() {
-                let when: BTreeMap<&str, Vec<Json>> = parameter
-                    .when
-                    .iter()
-                    .map(|(other, places)| {
-                        let other = &self.parameters[*other];
-                        let written = |at: &usize| json(&other.written(*at as f64));
-                        (other.key.as_str(), places.iter().map(written).collect())
-                    })
-                    .collect();
-                described["when"] = serde_json::json!(when);
-            }
-            (parameter.key.clone(), described)
-        };
-        Json::Object(self.parameters.iter().map(describe).collect())
-    }
-}
-
-/// A value of a configuration in JSON.
-fn json(value: &Value) -> Json {
-    serde_json::to_value(value).unwrap_or(Json::Null)
-}
-
-fn place(key: &str) -> String {
-    format!("tune.space.{key}")
-}
-
-fn listed(values: &[Value]) -> String {
-    values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-}
-
-/// The tables with a text `kind` inside a table, with their keys.
-fn flatten<'a>(
-    table: &'a Table,
-    start: &str,
-    found: &mut Vec<(String, &'a Table)>,
-) -> Result<(), TuneError> {
-    for (name, value) in table {
-        let key = if start.is_empty() { name.clone() } else { format!("{start}.{name}") };
-        match value {
-            Value::Table(inner) if matches!(inner.get("kind"), Some(Value::String(_))) => {
-                found.push((key, inner));
-            }
-            Value::Table(inner) if !inner.is_empty() => flatten(inner, &key, found)?,
-            other => {
-                let expected = "a table with `kind`: `float`, `integer` or `categorical`";
-                return Err(TuneError::setting(place(&key), other, expected));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The range of a key.
-fn range(key: &str, table: &Table) -> Result<Range, TuneError> {
-    let kind = table["kind"].as_str().unwrap_or_default();
-    let known: &[&str] = match kind {
-        "float" | "integer" => &["low", "high", "log", "step"],
-        "categorical" => &["choices"],
-        _ => {
-            let expected = "`float`, `integer` or `categorical`";
-            return Err(TuneError::setting(
-                format!("{}.kind", place(key)),
-                &table["kind"],
-                expected,
-            ));
-        }
-    };
-    let mut names = table.keys().filter(|name| *name != "kind" && *name != "when");
-    if let Some(unknown) = names.find(|name| !known.contains(&name.as_str())) {
-        return Err(TuneError::setting(
-            format!("{}.{unknown}", place(key)),
-            &table[unknown],
-            format!("left out: `kind = \"{kind}\"` has `{}` and `when`", known.join("`, `")),
-        ));
-    }
-    let at = |name: &str| format!("{}.{name}", place(key));
-    let refuse = |name: &str, expected: &str| {
-        let value = table.get(name).map_or_else(|| "missing".to_owned(), ToString::to_string);
-        Err(TuneError::setting(at(name), value, expected))
-    };
-    let is_log = match table.get("log") {
-        None => false,
-        Some(Value::Boolean(is_log)) => *is_log,
-        Some(_) => return refuse("log", "`true` or `false`"),
-    };
-    if is_log && table.contains_key("step") && kind == "float" {
-        return refuse("step", "left out beside `log`");
-    }
-    match kind {
-        "float" => {
-            let number = |name: &str| match table.get(name) {
-                Some(Value::Float(number)) if number.is_finite() => Some(*number),
-                Some(Value::Integer(number)) => Some(*number as f64),
-                _ => None,
-            };
-            let Some(low) = number("low") else { return refuse("low", "a finite number") };
-            let Some(high) = number("high") else { return refuse("high", "a finite number") };
-            if low >= high {
-                return refuse("high", &format!("above `low`, which is {low}"));
-            }
-            if is_log && low <= 0.0 {
-                return refuse("low", "above 0 beside `log = true`");
-            }
-            let step = match table.get("step") {
-                None => None,
-                Some(_) => match number("step").filter(|step| *step > 0.0 && *step <= high - low) {
-                    None => return refuse("step", "above 0 and at most `high` - `low`"),
-                    step => step,
-                },
-            };
-            Ok(Range::Float { low, high, is_log, step })
-        }
-        "integer" => {
-            let number = |name: &str| {
-                let number = table.get(name).and_then(Value::as_integer);
-                number.filter(|number| number.unsigned_abs() <= MOST_INTEGER as u64)
-            };
-            let Some(low) = number("low") else { return refuse("low", "a whole number") };
-            let Some(high) = number("high") else { return refuse("high", "a whole number") };
-            if low >= high {
-                return refuse("high", &format!("above `low`, which is {low}"));
-            }
-            if is_log && low < 1 {
-                return refuse("low", "at least 1 beside `log = true`");
-            }
-            let step = match table.get("step") {
-                None => 1,
-                Some(_) if is_log => return refuse("step", "left out beside `log`"),
-                Some(_) => match number("step").filter(|step| *step > 0 && *step <= high - low) {
-                    None => return refuse("step", "at least 1 and at most `high` - `low`"),
-                    Some(step) => step,
-                },
-            };
-            Ok(Range::Integer { low, high, is_log, step })
-        }
-        _ => {
-            let expected = "a list of at least two values, none of them twice";
-            let Some(choices) = table.get("choices").and_then(Value::as_array) else {
-                return refuse("choices", expected);
-            };
-            let is_twice = |at: usize| choices[..at].contains(&choices[at]);
-            if choices.len() < 2 || (0..choices.len()).any(is_twice) {
-                return refuse("choices", expected);
-            }
-            Ok(Range::Choice { choices: choices.clone() })
-        }
-    }
-}
-
-/// The conditions of a key: other keys with the values of theirs.
-fn conditions(key: &str, table: &Table) -> Result<Vec<(String, Vec<Value>)>, TuneError> {
-    let Some(when) = table.get("when") else { return Ok(Vec::new()) };
-    let mut found = Vec::new();
-    let is_read = when.as_table().is_some_and(|when| !when.is_empty());
-    if !is_read {
-        let expected = "a table of other keys and their values, such as \
-                        { \"model.kind\" = \"kan\" }";
-        return Err(TuneError::setting(format!("{}.when", place(key)), when, expected));
-    }
-    let mut tables = vec![(String::new(), when)];
-    while let Some((start, value)) = tables.pop() {
-        match value {
-            Value::Table(inner) => {
-                for (name, value) in inner {
-                    let dot = if start.is_empty() { "" } else { "." };
-                    tables.push((format!("{start}{dot}{name}"), value));
-                }
-            }
-            Value::Array(values) if !values.is_empty() => found.push((start, values.clone())),
-            value => found.push((start, vec![value.clone()])),
-        }
-    }
-    found.sort_by(|a, b| a.0.cmp(&b.0));
-    Ok(found)
 }
 
 #[cfg(test)]
@@ -607,7 +381,7 @@ mod tests {
             let json = space.to_json(&point);
             let text = serde_json::to_string(&json).expect("written");
             let read = serde_json::from_str(&text).expect("read");
-            assert_eq!(space.from_json(&read).as_ref(), Some(&point), "{text}");
+            assert_eq!(space.read_json(&read).as_ref(), Some(&point), "{text}");
             for (key, value) in space.values(&point) {
                 seen.insert(if key == "rate" { String::new() } else { format!("{key}={value}") });
                 if key == "rate" {

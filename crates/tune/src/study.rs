@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use serde_json::{Value, json};
-
 use crate::error::TuneError;
 use crate::event::{Again, Event, Header, VERSION};
 use crate::journal::{Journal, Sync};
@@ -14,6 +12,7 @@ use crate::pruner;
 use crate::sampler::Proposer;
 use crate::settings::StudySettings;
 use crate::space::Point;
+use crate::state::State;
 use crate::trial::{TrialRecord, TrialState};
 use crate::worker::Worker;
 
@@ -85,16 +84,8 @@ pub enum Verdict {
 pub struct Study {
     folder: PathBuf,
     settings: StudySettings,
-    worker: Worker,
+    pub(crate) worker: Worker,
     state: Mutex<State>,
-}
-
-/// What the journal says, as far as it was read.
-struct State {
-    journal: Journal,
-    proposer: Proposer,
-    trials: Vec<TrialRecord>,
-    has_header: bool,
 }
 
 impl Study {
@@ -279,7 +270,7 @@ impl Study {
         self.locked(|study, state| state.write(study, event, Sync::Now))
     }
 
-    fn header(&self) -> Header {
+    pub(crate) fn header(&self) -> Header {
         let StudySettings { space, objectives, sampler, pruner, steps, seed, shared, .. } =
             &self.settings;
         Header {
@@ -307,186 +298,7 @@ impl Study {
     }
 }
 
-impl State {
-    /// Appends an event and takes it in as other processes do: from the line that was written.
-    fn write(&mut self, study: &Study, event: &Event, sync: Sync) -> Result<(), TuneError> {
-        self.journal.append(event, sync)?;
-        self.read(study)
-    }
-
-    fn read(&mut self, study: &Study) -> Result<(), TuneError> {
-        for (line, event) in self.journal.read::<Event>()? {
-            self.take(study, event).map_err(|error| match error {
-                Refused::Study(difference) => {
-                    TuneError::OtherStudy { folder: study.folder.clone(), difference }
-                }
-                Refused::Line(cause) => self.journal.damaged(line, cause),
-            })?;
-        }
-        Ok(())
-    }
-
-    /// Trials of processes that ended are failed, and wait to be started again.
-    fn mark_stale(&mut self, study: &Study) -> Result<(), TuneError> {
-        let running = self.trials.iter().filter(|trial| trial.state == TrialState::Running);
-        let stale: Vec<Event> = running
-            .filter(|trial| !study.worker.is_alive(&trial.worker))
-            .map(|trial| Event::Failed {
-                trial: trial.number,
-                attempt: trial.attempt,
-                reason: format!("its process {} ended", trial.worker),
-                again: Again::Counted,
-                note: None,
-                seconds: 0.0,
-            })
-            .collect();
-        stale.iter().try_for_each(|event| self.write(study, event, Sync::Later))
-    }
-
-    fn take(&mut self, study: &Study, event: Event) -> Result<(), Refused> {
-        let settings = &study.settings;
-        match event {
-            Event::Study(header) => {
-                if self.has_header {
-                    return Err(Refused::Line("a second study".to_owned()));
-                }
-                self.has_header = true;
-                return match difference(&header, &study.header()) {
-                    Some(difference) => Err(Refused::Study(difference)),
-                    None => Ok(()),
-                };
-            }
-            _ if !self.has_header => {
-                return Err(Refused::Line("it stands before the line of the study".to_owned()));
-            }
-            Event::Started { trial, attempt, values, worker, .. } => {
-                let point = settings.space.from_json(&values);
-                let point = point
-                    .ok_or_else(|| Refused::Line("its values are none of the space".to_owned()))?;
-                let next = self.trials.len() as u64;
-                match self.trials.get_mut(trial as usize) {
-                    Some(known) if known.state == TrialState::Waiting => {
-                        known.state = TrialState::Running;
-                        (known.attempt, known.worker) = (attempt, worker);
-                        known.intermediate.clear();
-                        known.reason = None;
-                    }
-                    None if trial == next => {
-                        self.trials.push(TrialRecord {
-                            number: trial,
-                            attempt,
-                            lost: 0,
-                            point,
-                            state: TrialState::Running,
-                            intermediate: Vec::new(),
-                            values: Vec::new(),
-                            reason: None,
-                            note: None,
-                            seconds: 0.0,
-                            worker,
-                        });
-                    }
-                    _ => {
-                        return Err(Refused::Line(format!("trial {trial} cannot start here")));
-                    }
-                }
-            }
-            Event::Intermediate { trial, attempt, step, value } => {
-                // Of an attempt that was given up, nothing counts.
-                if let Some(known) = self.running(trial, attempt)? {
-                    known.intermediate.push((step, value));
-                }
-            }
-            Event::Finished { trial, attempt, values, note, seconds } => {
-                if values.len() != settings.objectives.len() {
-                    return Err(Refused::Line("another number of values".to_owned()));
-                }
-                if let Some(known) = self.running(trial, attempt)? {
-                    known.state = TrialState::Finished;
-                    (known.values, known.note, known.seconds) = (values, note, seconds);
-                }
-            }
-            Event::Pruned { trial, attempt, note, seconds } => {
-                if let Some(known) = self.running(trial, attempt)? {
-                    known.state = TrialState::Pruned;
-                    (known.note, known.seconds) = (note, seconds);
-                }
-            }
-            Event::Failed { trial, attempt, reason, again, note, seconds } => {
-                if let Some(known) = self.running(trial, attempt)? {
-                    known.lost += u64::from(again == Again::Counted);
-                    let is_over = match again {
-                        Again::Never => true,
-                        Again::Counted => known.lost >= settings.attempts,
-                        Again::Always => false,
-                    };
-                    known.state = if is_over { TrialState::Failed } else { TrialState::Waiting };
-                    (known.reason, known.note, known.seconds) = (Some(reason), note, seconds);
-                    if is_over {}
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The trial, if this attempt of it runs.
-    fn running(&mut self, trial: u64, attempt: u64) -> Result<Option<&mut TrialRecord>, Refused> {
-        let known = self.trials.get_mut(trial as usize);
-        let known = known.ok_or_else(|| Refused::Line(format!("trial {trial} was not started")))?;
-        let is_running = known.state == TrialState::Running && known.attempt == attempt;
-        Ok(is_running.then_some(known))
-    }
-}
-
-/// Why an event cannot be taken in.
-enum Refused {
-    /// It is of another study, which differs in this.
-    Study(String),
-    /// It is not what a study writes.
-    Line(String),
-}
-
 fn seconds(trial: &Trial) -> f64 {
     // Microseconds are enough, and few digits.
     (trial.began.elapsed().as_secs_f64() * 1e6).round() * 1e-6
-}
-
-/// In what two studies differ; `None` where they are the same.
-fn difference(found: &Header, own: &Header) -> Option<String> {
-    let both = [found, own].map(|header| {
-        let Header { version, objectives, space, sampler, pruner, steps, seed, shared } = header;
-        json!({ "version": version, "tune": { "objectives": objectives, "space": space,
-                "sampler": sampler, "pruner": pruner, "steps": steps, "seed": seed },
-                "config": shared })
-    });
-    let [found, own] = &both;
-    first_difference(found, own, "").map(|(key, found, own)| {
-        let key = key.strip_prefix("config.").unwrap_or(&key);
-        format!("`{key}` ({found}, here {own})")
-    })
-}
-
-/// The path of the first value that differs, with both values.
-fn first_difference(found: &Value, own: &Value, at: &str) -> Option<(String, String, String)> {
-    match (found, own) {
-        (Value::Object(a), Value::Object(b)) => {
-            let mut keys: Vec<&String> = a.keys().chain(b.keys()).collect();
-            keys.sort_unstable();
-            keys.dedup();
-            keys.into_iter().find_map(|key| {
-                let at = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
-                let none = &Value::Null;
-                first_difference(a.get(key).unwrap_or(none), b.get(key).unwrap_or(none), &at)
-            })
-        }
-        // Numbers by their value: one that was read is written as it was.
-        _ if found == own || found.to_string() == own.to_string() => None,
-        _ => {
-            let shown = |value: &Value| match value {
-                Value::Null => "none".to_owned(),
-                value => value.to_string(),
-            };
-            Some((at.to_owned(), shown(found), shown(own)))
-        }
-    }
 }

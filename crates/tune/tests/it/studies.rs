@@ -195,7 +195,7 @@ fn several_workers_share_a_study_and_train_each_trial_once() {
         let mut numbers = numbers.into_inner().expect("whole");
         numbers.sort_unstable();
         assert_eq!(numbers, (0..16).collect::<Vec<_>>(), "{sampler:?}");
-        // Whoever reads the journal agrees with the proposals that others made.
+        // Every reader of the journal sees the same trials.
         let study = Study::open(dir.path(), settings.clone()).expect("opened");
         assert!(study.trials().iter().all(|trial| trial.state == TrialState::Finished));
     }
