@@ -22,13 +22,13 @@ use crate::wrap::{counted, hanging};
 
 const EXAMPLES: &str = "\
 Examples:
-  tune configs/tables-tune.toml              search what its section [tune] says
-  tune CONFIG --workers 2                    two trials at once
-  tune CONFIG --trials 100                   as many in all, earlier ones included
+  tune configs/tables-tune.toml   search what its section [tune] says
+  tune CONFIG --workers 2         two trials at once
+  tune CONFIG --trials 100        so many in all, earlier ones included
   tune CONFIG --set 'tune.sampler={kind=\"random\"}'
-                                             another sampler
-The same command goes on with a study that was stopped, or joins one that another
-process works on, also on another host that shares the folder.
+                                  another sampler
+The same command goes on with a study that was stopped, or joins one that
+another process works on, also on another host that shares the folder.
 ";
 
 /// Searches the values of keys with which a config trains best.

@@ -244,17 +244,17 @@ fn what_cannot_be_searched_is_refused_before_the_first_trial() {
             "\"train.lerning_rate\" =",
             "unknown key `train.lerning_rate`; did you mean `train.learning_rate`?",
         ),
-        ("low = 1e-3", "low = 1.0", "c.toml:25: `tune.space.train.learning_rate.high` is 0.1"),
+        ("low = 1e-3", "low = 1.0", "c.toml:22: `tune.space.train.learning_rate.high` is 0.1"),
         (
             "low = 1e-3, high = 1e-1, log = true",
             "low = -1, high = 1",
             "`train.learning_rate` is -1",
         ),
-        ("trials = 5", "trials = 0", "c.toml:21: `tune.trials` is 0; it must be 1 to 100000"),
+        ("trials = 5", "trials = 0", "c.toml:19: `tune.trials` is 0; it must be 1 to 100000"),
         (
             "trials = 5",
             "objectives = [\"test-accuracy\"]",
-            "`tune.objectives` is `test-accuracy`; it must be of `test-loss`, `test-rmse`",
+            "`tune.objectives` is `test-accuracy`; it must be one of `test-loss`, `test-rmse`",
         ),
         (
             "trials = 5",
@@ -308,8 +308,9 @@ fn a_folder_with_another_study_is_refused() {
 
 #[test]
 fn a_study_whose_first_trials_all_fail_ends_with_their_reason() {
-    // No batch is as large as this: each trial ends at once.
-    let config = CONFIG.replace("trials = 5", "trials = 20").replace("batch = 20", "batch = 9999");
+    let rates = "low = 1e30, high = 1e31";
+    let config =
+        CONFIG.replace("trials = 5", "trials = 20").replace("low = 1e-3, high = 1e-1", rates);
     let dir = folder(&config);
     let said = run(dir.path(), &["tune", "c.toml", "--study", "s"]);
     assert_eq!(said.code, 1, "{}", said.stderr);

@@ -168,7 +168,7 @@ fn objective(
     let direction = found.ok_or_else(|| {
         let known = metrics.iter().map(|metric| format!("`test-{}`", metric.name));
         let known = known.chain(OTHERS.map(|name| format!("`{name}`"))).collect::<Vec<_>>();
-        let expected = format!("of {}, or `train-` in place of `test-`", known.join(", "));
+        let expected = format!("one of {}, or `train-` in place of `test-`", known.join(", "));
         settings.refuse("tune.objectives", format!("`{name}`"), expected)
     })?;
     let direction = match direction {
