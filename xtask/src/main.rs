@@ -35,6 +35,7 @@ Use a trained model:
 Choose settings:
   tasks       list the tasks, and what each does not support, with the reason
   explain     show every value of a config and where it comes from
+  tune        search the values of keys with which a config trains best
   lr-find     run a learning-rate range test and suggest a learning rate
   batch-find  find the largest batch that fits into memory
 
@@ -72,9 +73,8 @@ fn main() -> ExitCode {
     let dry_run = rest.iter().any(|argument| argument == "--dry-run");
     match command.as_str() {
         "train" | "pipeline" | "eval" | "predict" | "quantize" | "report" | "tasks" | "probe"
-        | "explain" | "lr-find" | "batch-find" | "compare" | "warm-up" | "verify" | "endure" => {
-            updraft::run(&command, &rest)
-        }
+        | "explain" | "lr-find" | "batch-find" | "compare" | "tune" | "warm-up" | "verify"
+        | "endure" => updraft::run(&command, &rest),
         "check" | "deny" | "package" | "test" | "test-arm" | "tidy"
             if rest.iter().any(|argument| argument != "--dry-run") =>
         {

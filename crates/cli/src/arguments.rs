@@ -5,7 +5,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::command::{
     batch_find, compare, endure, eval, explain, lr_find, pipeline, predict, probe, quantize,
-    report, tasks, train, verify, warm_up,
+    report, tasks, train, tune, verify, warm_up,
 };
 
 /// Trains, measures and uses burn models.
@@ -36,6 +36,9 @@ pub(crate) enum Command {
     Explain(explain::ExplainArgs),
     LrFind(lr_find::LrFindArgs),
     Compare(compare::CompareArgs),
+    Tune(tune::TuneArgs),
+    #[command(hide = true)]
+    TuneTrial(tune::TuneTrialArgs),
     BatchFind(batch_find::BatchFindArgs),
     #[command(hide = true)]
     BatchProbe(batch_find::BatchProbeArgs),

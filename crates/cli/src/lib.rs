@@ -12,6 +12,7 @@ mod program;
 mod progress;
 mod quantization;
 mod report;
+mod search;
 mod steps;
 mod stop;
 mod terminal;
@@ -23,6 +24,7 @@ use std::ffi::OsString;
 use anyhow::Result;
 use clap::Parser;
 use updraft_run::{Registry, RunError, TASKS};
+use updraft_tune::TuneError;
 
 use arguments::{Arguments, Command};
 use terminal::{print, print_json};
@@ -114,7 +116,7 @@ fn ended(error: &anyhow::Error) -> u8 {
 fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
     use command::{
         batch_find, compare, dry_run_of, endure, eval, explain, lr_find, pipeline, predict, probe,
-        quantize, report, tasks, train, verify, warm_up,
+        quantize, report, tasks, train, tune, verify, warm_up,
     };
     let log = log::install(arguments.log);
     if arguments.dry_run {
@@ -127,11 +129,14 @@ fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
             Command::Report(args) => report::dry_run(registry, args),
             Command::LrFind(args) => lr_find::dry_run(registry, args),
             Command::Compare(args) => compare::dry_run(registry, args),
+            Command::Tune(args) => tune::dry_run(registry, args),
             Command::BatchFind(args) => dry_run_of(registry, &args.config),
             Command::WarmUp(args) => dry_run_of(registry, &args.config),
             Command::Verify(args) => verify::dry_run(registry, args),
             Command::Endure(args) => endure::dry_run(registry, args),
-            Command::BatchProbe(_) => anyhow::bail!("this command takes no --dry-run"),
+            Command::BatchProbe(_) | Command::TuneTrial(_) => {
+                anyhow::bail!("this command takes no --dry-run")
+            }
             // These only print.
             Command::Explain(args) => explain::run(registry, args),
             Command::Tasks(args) => tasks::run(registry, args),
@@ -148,6 +153,8 @@ fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
         Command::Report(args) => report::run(args),
         Command::LrFind(args) => lr_find::run(registry, args),
         Command::Compare(args) => compare::run(registry, args),
+        Command::Tune(args) => tune::run(registry, args),
+        Command::TuneTrial(args) => tune::trial(registry, args, &log),
         Command::BatchFind(args) => batch_find::run(registry, args),
         Command::BatchProbe(args) => batch_find::probe(registry, args),
         Command::WarmUp(args) => warm_up::run(registry, args),
@@ -169,6 +176,7 @@ fn exit_code(error: &anyhow::Error) -> u8 {
     let has_failed = error.chain().any(|cause| {
         cause.is::<Failed>()
             || cause.is::<command::verify::VerifyFailed>()
+            || cause.downcast_ref::<TuneError>().is_some_and(|error| !error.is_input())
             || cause.downcast_ref::<RunError>().is_some_and(|error| !error.is_input())
     });
     if has_failed { RUN_FAILED } else { BAD_INPUT }

@@ -24,9 +24,9 @@ pub use trained::TrainedModel;
 
 // Configurations and plans.
 pub use config::{
-    AnyKey, AutoBatchPlan, BatchesPlan, ConfigError, Edit, Edited, InnerKey, Key, KeyDefault, Keys,
-    Layer, LogPlan, Plan, Planned, RecomputePlan, Settings, TaskDefault, TrainPlan, WorkersPlan,
-    key_table, origins,
+    AnyKey, AutoBatchPlan, BatchesPlan, ConfigError, Edit, Edited, InnerKey, KeepPlan, Key,
+    KeyDefault, Keys, Layer, LogPlan, Plan, Planned, RecomputePlan, Settings, TaskDefault,
+    TrainPlan, TunePlan, WorkersPlan, key_table, origins,
 };
 
 // Tasks.

@@ -14,6 +14,7 @@ pub(crate) mod quantize;
 pub(crate) mod report;
 pub(crate) mod tasks;
 pub(crate) mod train;
+pub(crate) mod tune;
 pub(crate) mod verify;
 pub(crate) mod warm_up;
 

@@ -70,6 +70,12 @@ pub(crate) struct TrainArgs {
 }
 
 impl TrainArgs {
+    /// A run of a plan that is made elsewhere.
+    pub(crate) fn in_folder(runs: PathBuf) -> Self {
+        let config = ConfigArgs::default();
+        Self { config, device: None, resume: None, checkpoint: None, runs }
+    }
+
     /// The plan of the configuration, or of the resumed run.
     pub(crate) fn plan(&self, registry: Registry) -> Result<Plan> {
         if let Some(path) = &self.resume {
@@ -146,9 +152,20 @@ pub(crate) fn say_how_to_resume(command: &str, run: &Path) {
 /// The same, for callers that use the trained model.
 pub(crate) fn train(
     args: &TrainArgs,
+    plan: Plan,
+    log: &LogFile,
+    display: &mut Display,
+) -> Result<Trained> {
+    train_watched(args, plan, log, display, &mut |_| Control::Continue)
+}
+
+/// The same, for a caller that may stop the run at each event.
+pub(crate) fn train_watched(
+    args: &TrainArgs,
     mut plan: Plan,
     log: &LogFile,
     display: &mut Display,
+    watch: &mut dyn FnMut(&Event) -> Control,
 ) -> Result<Trained> {
     let began = (Instant::now(), updraft_device::cpu_seconds());
     let resumed = args.resume.as_deref().map(RunFolder::open).transpose()?;
@@ -170,7 +187,7 @@ pub(crate) fn train(
         let batch = fitting_batch(&plan, &*workload, display)?;
         plan.set_batch(batch);
     }
-    let mut watcher = Watcher { display, log, plan: &plan, selection: &selection };
+    let mut watcher = Watcher { display, log, plan: &plan, selection: &selection, watch };
     let training = Training {
         plan: &plan,
         device: &device,
@@ -203,6 +220,7 @@ struct Watcher<'a> {
     log: &'a LogFile,
     plan: &'a Plan,
     selection: &'a updraft_device::Selection,
+    watch: &'a mut dyn FnMut(&Event) -> Control,
 }
 
 impl Observer for Watcher<'_> {
@@ -239,7 +257,8 @@ impl Observer for Watcher<'_> {
             Event::Epoch(report) => self.display.epoch(report),
             _ => {}
         }
-        if stop::requested() { Control::Stop } else { Control::Continue }
+        let control = (self.watch)(event);
+        if stop::requested() { Control::Stop } else { control }
     }
 }
 

@@ -65,16 +65,7 @@ pub(crate) fn plot(title: &str, x_name: &str, scale: Scale, curves: &[Curve]) ->
         }
     };
     drawn.map_err(|error| anyhow!("drawing `{title}`: {error}"))?;
-    let named = curves.iter().zip(COLORS.iter().cycle());
-    let named = named.filter(|(curve, _)| curve.points.iter().any(|point| is_drawn(&point)));
-    let names = named.map(|(curve, color)| {
-        let RGBColor(red, green, blue) = color;
-        format!(
-            "<span style=\"color:#{red:02x}{green:02x}{blue:02x}\">● {}</span>",
-            escape(&curve.name)
-        )
-    });
-    let names = names.collect::<Vec<_>>().join(" ");
+    let names = key(curves, is_drawn);
     Ok(format!("<figure>\n<p class=\"key\">{names}</p>\n{svg}\n</figure>\n"))
 }
 
@@ -112,6 +103,71 @@ pub(super) fn scatter(
     let RGBColor(red, green, blue) = COLORS[0];
     let dot = format!("<span style=\"color:#{red:02x}{green:02x}{blue:02x}\">● a sample</span>");
     Ok(format!("<figure>\n<p class=\"key\">{dot}{line}</p>\n{svg}\n</figure>\n"))
+}
+
+/// Draws the points of curves with a line of colored names above them, and a line through those of
+/// the curves from place `lines` on; empty without a finite point.
+pub(super) fn dots(
+    title: &str,
+    (x_name, y_name): (&str, &str),
+    scale: Scale,
+    curves: &[Curve],
+    lines: usize,
+) -> Result<String> {
+    let is_drawn =
+        |point: &&(f64, f64)| has_place(point) && (scale == Scale::Linear || point.0 > 0.0);
+    let points = || curves.iter().flat_map(|curve| &curve.points).filter(is_drawn);
+    if points().next().is_none() {
+        return Ok(String::new());
+    }
+    let x = span(points().map(|point| point.0));
+    let y = padded(span(points().map(|point| point.1)));
+    let mut svg = String::new();
+    let names = (x_name, y_name);
+    let drawn = match scale {
+        Scale::Linear => {
+            framed(&mut svg, title, names, (padded(x), y), |chart| scattered(chart, curves, lines))
+        }
+        Scale::Logarithmic => {
+            let x = (x.start..x.end.max(x.start * 1.01)).log_scale();
+            framed(&mut svg, title, names, (x, y), |chart| scattered(chart, curves, lines))
+        }
+    };
+    drawn.map_err(|error| anyhow!("drawing `{title}`: {error}"))?;
+    Ok(format!("<figure>\n<p class=\"key\">{}</p>\n{svg}\n</figure>\n", key(curves, is_drawn)))
+}
+
+/// Draws the points of curves into a chart.
+fn scattered<X: Ranged<ValueType = f64>>(
+    chart: &mut Chart<'_, X>,
+    curves: &[Curve],
+    lines: usize,
+) -> Result<(), String> {
+    for (at, (curve, color)) in curves.iter().zip(COLORS.iter().cycle()).enumerate() {
+        let points = || curve.points.iter().copied().filter(has_place);
+        if at >= lines && lines > 0 {
+            let line = LineSeries::new(points(), color.stroke_width(1));
+            chart.draw_series(line).map_err(|error| error.to_string())?;
+        }
+        let (size, style) = if at == 0 { (3, color.mix(0.5)) } else { (2, color.mix(1.0)) };
+        let dots = points().map(|point| Circle::new(point, size, style.filled()));
+        chart.draw_series(dots).map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// The names of the curves that have a point, in their colors.
+fn key(curves: &[Curve], is_drawn: impl Fn(&&(f64, f64)) -> bool) -> String {
+    let named = curves.iter().zip(COLORS.iter().cycle());
+    let named = named.filter(|(curve, _)| curve.points.iter().any(|point| is_drawn(&point)));
+    let names = named.map(|(curve, color)| {
+        let RGBColor(red, green, blue) = color;
+        format!(
+            "<span style=\"color:#{red:02x}{green:02x}{blue:02x}\">● {}</span>",
+            escape(&curve.name)
+        )
+    });
+    names.collect::<Vec<_>>().join(" ")
 }
 
 /// Draws counts of equal intervals, `bins` the left end of the first and the width of each.

@@ -13,6 +13,7 @@ fn every_help_page_fits_eighty_columns() {
         &["probe", "--help"],
         &["explain", "--help"],
         &["lr-find", "--help"],
+        &["tune", "--help"],
         &["compare", "--help"],
         &["batch-find", "--help"],
         &["warm-up", "--help"],

@@ -24,3 +24,4 @@ mod resume;
 mod signals;
 mod tasks;
 mod train;
+mod tune;

@@ -6,6 +6,7 @@ use toml::{Table, Value};
 
 use super::key::{AnyKey, KeyDefault, default_text};
 use super::plan::COMMON;
+use super::tune;
 use crate::task::TaskKind;
 
 /// The table of a task's keys, in Markdown: those of every task, then its own.
@@ -15,7 +16,7 @@ pub fn key_table(kind: &dyn TaskKind) -> String {
     let inherit =
         "configs from which missing values are inherited; in files only, not with `--set`";
     let _ = writeln!(table, "| `inherit` | – | {inherit} |");
-    for key in COMMON.iter().chain(kind.keys()).copied().flatten() {
+    for key in COMMON.iter().chain(kind.keys()).chain([&tune::KEYS]).copied().flatten() {
         let default = default_of(*key, kind);
         let _ = writeln!(table, "| `{}` | {default} | {} |", key.name(), key.meaning());
         for (name, default, meaning) in key.inner() {
@@ -97,7 +98,8 @@ mod tests {
     #[test]
     fn the_keys_inside_a_table_are_those_that_its_type_has() {
         let mut described = 0;
-        for key in COMMON.into_iter().flatten().filter(|key| !key.inner().is_empty()) {
+        let keys = COMMON.into_iter().chain([tune::KEYS]).flatten();
+        for key in keys.filter(|key| !key.inner().is_empty()) {
             let odd = |kind: Option<&String>| {
                 let mut table = Table::from_iter([("?".to_owned(), Value::Boolean(true))]);
                 table.extend(kind.map(|kind| ("kind".to_owned(), Value::String(kind.clone()))));

@@ -13,6 +13,7 @@ mod origin;
 mod plan;
 mod settings;
 mod train;
+mod tune;
 
 pub use choice::{AutoBatchPlan, BatchesPlan, RecomputePlan, WorkersPlan};
 pub use edits::Edited;
@@ -25,3 +26,4 @@ pub use origin::origins;
 pub use plan::{Plan, Planned};
 pub use settings::{Settings, TaskDefault};
 pub use train::TrainPlan;
+pub use tune::{KeepPlan, TunePlan};

@@ -17,6 +17,7 @@ use super::key_path::put;
 use super::log::{self, LogPlan};
 use super::settings::Settings;
 use super::train::{self, TrainPlan};
+use super::tune;
 use crate::bounded::{self, CONFIG_BYTES};
 use crate::error::RunError;
 use crate::task::{Ability, Opening, Predictor, Quantizer, Registry, TaskKind, TaskPlan};
@@ -161,6 +162,7 @@ impl Plan {
     ) -> Result<Settings, ConfigError> {
         let mut keys = COMMON.to_vec();
         keys.extend(kind.keys());
+        keys.push(tune::KEYS);
         settings.with_keys(keys, kind.defaults())
     }
 

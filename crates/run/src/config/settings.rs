@@ -16,6 +16,7 @@ use super::expected::{A_KIND, culprit, expected_by_serde, is_range, quoted_after
 use super::key::{AnyKey, Key, Keys, default_text};
 use super::key_path::{find, put};
 use super::layers::{Layer, at_line, lay_set, layers, merged, refuse_unknown, unknown_key};
+use super::tune;
 
 /// The largest number of characters of a value in an error.
 const MOST_SHOWN: usize = 120;
@@ -236,7 +237,11 @@ impl Settings {
     /// [`ConfigError::Unread`] for a key that was given but not read.
     pub fn finish(&self) -> Result<Table, ConfigError> {
         let read = self.read.borrow();
-        for name in self.keys.iter().flat_map(|keys| keys.iter().map(|key| key.name())) {
+        let names = self.keys.iter().flat_map(|keys| keys.iter().map(|key| key.name()));
+        // A search is described beside the run that it begins with.
+        let is_of_search =
+            |name: &&str| name.split_once('.').is_some_and(|(section, _)| section == tune::SECTION);
+        for name in names.filter(|name| !is_of_search(name)) {
             if find(&self.given, name).is_some() && !read.contains(name) {
                 return Err(self.unread(name, self.beside(name)));
             }

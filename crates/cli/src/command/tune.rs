@@ -1,0 +1,256 @@
+//! `tune`: searches the values of a config's keys with which it trains best.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+use serde_json::json;
+use updraft_run::{Planned, Registry, TunePlan};
+use updraft_tune::{Direction, Point, Study, TrialState};
+
+use super::{ConfigArgs, cannot};
+use crate::Failed;
+use crate::json::JsonArgs;
+use crate::log::LogFile;
+use crate::program::quoted;
+use crate::report::search_page;
+use crate::search::{
+    Found, Overhead, Search, keep_weights, run_of, value_text, work, write_configs,
+};
+use crate::stop::NothingToSave;
+use crate::wrap::{counted, hanging};
+
+const EXAMPLES: &str = "\
+Examples:
+  tune configs/tables-tune.toml   search what its section [tune] says
+  tune CONFIG --workers 2         two trials at once
+  tune CONFIG --trials 100        so many in all, earlier ones included
+  tune CONFIG --set 'tune.sampler={kind=\"random\"}'
+                                  another sampler
+The same command goes on with a study that was stopped, or joins one that
+another process works on, also on another host that shares the folder.
+";
+
+/// Searches the values of keys with which a config trains best.
+///
+/// Each trial is what `train` would do, in a process and a run folder of its own: one that fails
+/// ends alone. Which keys are searched, and for what, is the section `[tune]` of the config.
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct TuneArgs {
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Trials of the study, those of earlier calls included [default: `tune.trials`]
+    #[arg(long, value_name = "N")]
+    trials: Option<u64>,
+    /// Trials that this process trains at once
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    workers: usize,
+    /// The study's folder [default: runs/tune/NAME, by the config's `name`]
+    #[arg(long, value_name = "DIR")]
+    study: Option<PathBuf>,
+    #[command(flatten)]
+    json: JsonArgs,
+}
+
+/// Trains a trial that a study orders over standard input.
+#[derive(Debug, Args)]
+pub(crate) struct TuneTrialArgs {}
+
+impl TuneArgs {
+    fn config(&self) -> ConfigArgs {
+        let mut config = self.config.clone();
+        config.sets.extend(self.trials.map(|trials| format!("tune.trials={trials}")));
+        config
+    }
+
+    fn read(&self, registry: Registry) -> Result<(Planned, TunePlan)> {
+        ensure!(
+            (1..=256).contains(&self.workers),
+            "--workers is {}; it must be 1 to 256",
+            self.workers
+        );
+        let planned = self.config().plan(registry).map_err(|error| match self.trials {
+            Some(_) => error.caused_by("--trials", "tune.trials"),
+            None => error,
+        })?;
+        let tune = TunePlan::read(&planned).map_err(|error| match self.trials {
+            Some(_) => error.caused_by("--trials", "tune.trials"),
+            None => error,
+        })?;
+        self.try_extremes(registry, &tune)?;
+        planned.plan.task.find_data(self.config.data.as_deref())?;
+        Ok((planned, tune))
+    }
+
+    /// Plans with each key at its ends: what no trial could train is refused before the first.
+    fn try_extremes(&self, registry: Registry, tune: &TunePlan) -> Result<()> {
+        let space = &tune.study.space;
+        let point = |point: &Point| {
+            let values = space.values(point);
+            let mut config = self.config.clone();
+            config.sets.extend(values.iter().map(|(key, value)| format!("{key}={value}")));
+            let values = values.iter().map(|(key, value)| format!("{key}={value}"));
+            let planned = config.plan(registry);
+            planned.with_context(|| {
+                let values = values.collect::<Vec<_>>().join(" ");
+                format!("`tune.space` has a trial that cannot be planned, {values}")
+            })
+        };
+        space.extremes().iter().try_for_each(|it| point(it).map(drop))
+    }
+
+    fn folder(&self, planned: &Planned) -> PathBuf {
+        let own = || Path::new("runs").join("tune").join(&planned.plan.name);
+        self.study.clone().unwrap_or_else(own)
+    }
+}
+
+/// Prints the plan and the search, and does nothing else.
+pub(crate) fn dry_run(registry: Registry, args: &TuneArgs) -> Result<()> {
+    let (planned, tune) = args.read(registry)?;
+    crate::print(planned.plan.to_toml().trim_end())?;
+    let study = &tune.study;
+    crate::print(&hanging("# study      ", &args.folder(&planned).display().to_string()))?;
+    crate::print(&format!("# trials     {}", study.trials))?;
+    for objective in &study.objectives {
+        let direction = direction(objective.direction);
+        crate::print(&format!("# objective  {}, {direction}", objective.name))?;
+    }
+    for parameter in study.space.parameters() {
+        crate::print(&format!("# searched   {}", parameter.key()))?;
+    }
+    Ok(())
+}
+
+/// Trains trials until the study has as many as it is to have, and prints what it found.
+pub(crate) fn run(registry: Registry, args: &TuneArgs) -> Result<()> {
+    let (planned, tune) = {
+        let _unasked = NothingToSave::begin();
+        args.read(registry)?
+    };
+    let study = Study::open(&args.folder(&planned), tune.study)?;
+    let config = args.config();
+    let search =
+        Search { registry, config: &config, study: &study, keep: tune.keep, workers: args.workers };
+    let overhead = search.work()?;
+    keep_weights(&study, tune.keep)?;
+    let found = Found::of(&study);
+    ensure!(!found.front.is_empty(), Failed(no_result(&found)));
+    let configs = write_configs(&study, &found)?;
+    let page = study.folder().join("report.html");
+    std::fs::write(&page, search_page(&study, &found)?)
+        .map_err(|cause| cannot("write", &page, cause))?;
+    summary(&study, &found, &configs, &page)?;
+    args.json.print(&report(&study, &found, &configs, &page, overhead))?;
+    if let Some(config) = configs.first() {
+        crate::program::next(&format!("train {}", quoted(&config.to_string_lossy())));
+    }
+    Ok(())
+}
+
+/// Trains one trial, for a study in another process.
+pub(crate) fn trial(registry: Registry, _: &TuneTrialArgs, log: &LogFile) -> Result<()> {
+    work(registry, log)
+}
+
+fn no_result(found: &Found) -> String {
+    let reason = found.trials.iter().rev().find_map(|trial| trial.reason.as_deref());
+    let all = counted(found.trials.len() as u64, "trial");
+    match reason {
+        Some(reason) => format!("none of {all} finished, the last because {reason}"),
+        None => format!("none of {all} finished"),
+    }
+}
+
+const fn direction(direction: Direction) -> &'static str {
+    match direction {
+        Direction::Minimize => "the less the better",
+        Direction::Maximize => "the more the better",
+    }
+}
+
+/// Prints the result in lines of at most 80 columns, where paths and names allow.
+fn summary(study: &Study, found: &Found, configs: &[PathBuf], page: &Path) -> Result<()> {
+    let settings = study.settings();
+    let line = |name: &str, text: &str| crate::print(&hanging(&format!("{name:11}"), text));
+    let count = |state| found.count(state);
+    line(
+        "study",
+        &format!(
+            "{}, {}: {} finished, {} pruned, {} failed",
+            study.folder().display(),
+            counted(found.trials.len() as u64, "trial"),
+            count(TrialState::Finished),
+            count(TrialState::Pruned),
+            count(TrialState::Failed),
+        ),
+    )?;
+    for (at, trial) in found.front.iter().enumerate() {
+        let both = settings.objectives.iter().zip(&trial.values);
+        let values = both.map(|(it, value)| format!("{} {}", it.name, value_text(*value)));
+        let name = match (at, settings.objectives.len()) {
+            (0, 1) => "best",
+            (0, _) => "front",
+            _ => "",
+        };
+        line(name, &format!("trial {}: {}", trial.number, values.collect::<Vec<_>>().join(", ")))?;
+    }
+    if let ([best], 1) = (&found.front[..], settings.objectives.len()) {
+        for (key, value) in settings.space.values(&best.point) {
+            line("", &format!("{key} = {value}"))?;
+        }
+    }
+    for (objective, shares) in settings.objectives.iter().zip(&found.importance) {
+        let shares = shares.iter().map(|(key, share)| format!("{key} {:.0} %", 100.0 * share));
+        let shares = shares.collect::<Vec<_>>().join(", ");
+        if !shares.is_empty() {
+            line("importance", &format!("for {}: {shares}", objective.name))?;
+        }
+    }
+    line("page", &page.display().to_string())?;
+    configs.iter().try_for_each(|config| line("config", &config.display().to_string()))
+}
+
+/// The result for programs.
+fn report(
+    study: &Study,
+    found: &Found,
+    configs: &[PathBuf],
+    page: &Path,
+    mut overhead: Overhead,
+) -> serde_json::Value {
+    let space = &study.settings().space;
+    overhead.sort_by(f64::total_cmp);
+    let median = overhead.get(overhead.len() / 2).map(|seconds| (seconds * 1e5).round() / 100.0);
+    let front = found.front.iter().zip(configs).map(|(trial, config)| {
+        let values: serde_json::Map<String, serde_json::Value> = space
+            .values(&trial.point)
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), json!(value)))
+            .collect();
+        json!({
+            "trial": trial.number,
+            "objectives": trial.values,
+            "values": values,
+            "config": config.to_string_lossy(),
+            "run": run_of(study.folder(), trial).map(|run| run.to_string_lossy().into_owned()),
+        })
+    });
+    let importance = found.importance.iter().map(|shares| {
+        serde_json::Value::Object(shares.iter().map(|(key, it)| (key.clone(), json!(it))).collect())
+    });
+    json!({
+        "version": 1,
+        "study": study.folder().to_string_lossy(),
+        "page": page.to_string_lossy(),
+        "objectives": study.settings().objectives,
+        "trials": found.trials.len(),
+        "finished": found.count(TrialState::Finished),
+        "pruned": found.count(TrialState::Pruned),
+        "failed": found.count(TrialState::Failed),
+        "front": front.collect::<Vec<_>>(),
+        "importance": importance.collect::<Vec<_>>(),
+        "overhead_ms": median,
+    })
+}

@@ -1,0 +1,167 @@
+//! The study's side of a trial: starts its process, answers it, and finds out how it ended.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use updraft_tune::{Study, Trial, Verdict};
+
+use super::trial::{GO_ON, Message, Order, STOP};
+use crate::stop;
+
+/// What the process of a trial writes beside its messages.
+const OUTPUT: &str = "output.txt";
+
+/// How long a stop may go unnoticed.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// How a trial ended.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// Its run is over.
+    Over {
+        /// The run's folder.
+        run: PathBuf,
+        /// Whether it was pruned.
+        is_pruned: bool,
+        /// The objectives.
+        values: Vec<Option<f64>>,
+        /// Seconds that its process worked.
+        seconds: f64,
+    },
+    /// It has no result, for this reason.
+    Failed(String),
+    /// Somebody stops the study.
+    Interrupted,
+}
+
+/// Trains a trial in a process of its own.
+pub(super) fn run(
+    study: &Study,
+    trial: &Trial,
+    order: &Order,
+    threads: Option<usize>,
+) -> Result<Ended> {
+    let program = std::env::current_exe().context("the program cannot find itself")?;
+    std::fs::create_dir_all(&order.runs)
+        .map_err(|cause| crate::command::cannot("create", &order.runs, cause))?;
+    let output = order.runs.join(OUTPUT);
+    let file = File::create(&output).map_err(|it| crate::command::cannot("write", &output, it))?;
+    let mut command = Command::new(program);
+    command.arg("tune-trial").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(file);
+    if let Some(threads) = threads {
+        command.env("RAYON_NUM_THREADS", threads.to_string());
+    }
+    apart(&mut command);
+    let mut child = Running(command.spawn().context("cannot start the process of a trial")?);
+    let missing = || anyhow!("the process of a trial has no pipes");
+    let mut input = child.0.stdin.take().ok_or_else(missing)?;
+    let messages = child.0.stdout.take().ok_or_else(missing)?;
+    // A process that ended already is found out by its messages.
+    let order = serde_json::to_string(order).context("the plan of a trial")?;
+    let _ = writeln!(input, "{order}");
+    let (sender, received) = channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(messages).lines() {
+            if line.ok().and_then(|line| sender.send(line).ok()).is_none() {
+                break;
+            }
+        }
+    });
+    let mut is_pruned = false;
+    loop {
+        match received.recv_timeout(PATIENCE) {
+            Ok(line) => match serde_json::from_str(&line) {
+                Ok(Message::Epoch { epoch, value }) => {
+                    is_pruned = answer(study, trial, (epoch, value), &mut input)?;
+                }
+                Ok(Message::Over { run, is_stopped, values, seconds }) => {
+                    // Its folder is whole: it need not be waited for.
+                    drop(input);
+                    let _ = child.0.wait();
+                    let is_pruned = is_pruned && is_stopped;
+                    return Ok(match is_stopped && !is_pruned {
+                        true => Ended::Interrupted,
+                        false => Ended::Over { run, is_pruned, values, seconds },
+                    });
+                }
+                // A line that is no message, as of a panic, is in the way of nothing.
+                Err(_) => {}
+            },
+            Err(RecvTimeoutError::Timeout) if stop::requested() => return Ok(Ended::Interrupted),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                let status = child.0.wait().context("the process of a trial")?;
+                if stop::requested() {
+                    return Ok(Ended::Interrupted);
+                }
+                return Ok(Ended::Failed(reason(status, &output)));
+            }
+        }
+    }
+}
+
+/// Answers an epoch; returns whether the trial is to be stopped.
+fn answer(
+    study: &Study,
+    trial: &Trial,
+    (epoch, value): (u64, Option<f64>),
+    input: &mut ChildStdin,
+) -> Result<bool> {
+    let verdict = match value {
+        Some(value) => study.report(trial, epoch, value)?,
+        None => Verdict::GoOn,
+    };
+    let answer = if verdict == Verdict::Prune { STOP } else { GO_ON };
+    let _ = writeln!(input, "{answer}");
+    Ok(verdict == Verdict::Prune)
+}
+
+/// Why a process ended without a result: its last line, or its signal.
+fn reason(status: ExitStatus, output: &Path) -> String {
+    let said = std::fs::read(output).unwrap_or_default();
+    let said = String::from_utf8_lossy(&said);
+    let line = said.lines().rev().find_map(|line| line.strip_prefix("error: "));
+    match (line, signal(status)) {
+        (Some(line), _) => line.to_owned(),
+        (None, Some(signal)) => format!("its process was ended by signal {signal}"),
+        (None, None) => {
+            let last = said.lines().rev().find(|line| !line.trim().is_empty());
+            format!("{status}: {}", last.unwrap_or("it wrote nothing"))
+        }
+    }
+}
+
+#[cfg(unix)]
+fn signal(status: ExitStatus) -> Option<i32> {
+    std::os::unix::process::ExitStatusExt::signal(&status)
+}
+
+#[cfg(not(unix))]
+fn signal(_: ExitStatus) -> Option<i32> {
+    None
+}
+
+/// Ctrl-C in a terminal reaches the study alone: it ends its trials.
+#[cfg(unix)]
+fn apart(command: &mut Command) {
+    std::os::unix::process::CommandExt::process_group(command, 0);
+}
+
+#[cfg(not(unix))]
+fn apart(_: &mut Command) {}
+
+/// A process that ends with this value.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // One that has ended is no error.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

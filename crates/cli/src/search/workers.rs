@@ -1,0 +1,199 @@
+//! Threads that work on the trials of a study until it is over.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow, bail};
+use updraft_run::{KeepPlan, Registry};
+use updraft_tune::{Asked, Direction, Study, Trial, TrialState};
+
+use super::outcome::{keep_weights, result_text, value_text};
+use super::process::{Ended, run};
+use super::trial::Order;
+use crate::Failed;
+use crate::command::{ConfigArgs, cannot};
+use crate::stop;
+use crate::terminal::say;
+
+/// A study whose first trials all fail is not gone on with: the cause is the same for all.
+const MOST_FAILURES: usize = 5;
+
+/// How often another process's trials are looked at.
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// A study with what its trials are made of.
+pub(crate) struct Search<'a> {
+    pub(crate) registry: Registry,
+    pub(crate) config: &'a ConfigArgs,
+    pub(crate) study: &'a Study,
+    pub(crate) keep: KeepPlan,
+    pub(crate) workers: usize,
+}
+
+/// Seconds of each trial of this call beyond the work of its process: journal, sampler, the start
+/// and the end of the process.
+pub(crate) type Overhead = Vec<f64>;
+
+impl Search<'_> {
+    /// Works on the study until it is over.
+    ///
+    /// # Errors
+    /// An error of the journal, a stop, and the reason of failures that begin a study.
+    pub(crate) fn work(&self) -> Result<Overhead> {
+        let (overheads, is_over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
+        let failures = Mutex::new(0);
+        let worked = std::thread::scope(|scope| {
+            let one = || {
+                let worked = self.until_over(&overheads, &failures, &is_over);
+                // What ends one ends all.
+                is_over.store(true, Ordering::SeqCst);
+                worked
+            };
+            let workers: Vec<_> = (0..self.workers).map(|_| scope.spawn(one)).collect();
+            let ended = workers.into_iter().map(|worker| {
+                worker.join().unwrap_or_else(|_| Err(anyhow!("a thread of the search panicked")))
+            });
+            // All are joined before the first error is returned.
+            ended.collect::<Vec<_>>().into_iter().collect::<Result<Vec<()>>>()
+        });
+        worked?;
+        if stop::requested() {
+            let trials = self.study.trials();
+            let over = trials.iter().filter(|trial| trial.state.is_over()).count();
+            let all = self.study.settings().trials;
+            bail!(Failed(format!(
+                "stopped after {over} of {all} trials; the same command goes on"
+            )));
+        }
+        Ok(overheads.into_inner().unwrap_or_default())
+    }
+
+    fn until_over(
+        &self,
+        overheads: &Mutex<Overhead>,
+        failures: &Mutex<usize>,
+        is_over: &AtomicBool,
+    ) -> Result<()> {
+        while !stop::requested() && !is_over.load(Ordering::SeqCst) {
+            let began = Instant::now();
+            match self.study.ask()? {
+                Asked::Over => break,
+                Asked::Wait => std::thread::sleep(PAUSE),
+                Asked::Trial(trial) => {
+                    let ended = self.train(&trial)?;
+                    let seconds = self.record(&trial, ended)?;
+                    if let Some(seconds) = seconds {
+                        let overhead = began.elapsed().as_secs_f64() - seconds;
+                        overheads.lock().unwrap_or_else(|it| it.into_inner()).push(overhead);
+                    }
+                    self.stop_where_all_fail(&trial, failures)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn train(&self, trial: &Trial) -> Result<Ended> {
+        let mut config = self.config.clone();
+        let values = self.study.settings().space.values(&trial.point);
+        config.sets.extend(values.iter().map(|(key, value)| format!("{key}={value}")));
+        let plan = match config.plan(self.registry) {
+            Ok(planned) => planned.plan.to_toml(),
+            Err(error) => return Ok(Ended::Failed(error.to_string())),
+        };
+        let objectives = &self.study.settings().objectives;
+        let objectives = objectives.iter().map(|objective| objective.name.clone()).collect();
+        let runs = self.folder_of(trial.number, trial.attempt);
+        let order = Order { plan, runs, objectives };
+        run(self.study, trial, &order, self.threads())
+    }
+
+    /// The folder of an attempt: a process of an earlier one may still be ending.
+    fn folder_of(&self, number: u64, attempt: u64) -> PathBuf {
+        let again = if attempt == 1 { String::new() } else { format!("-{attempt}") };
+        self.study.folder().join("trials").join(format!("{number:04}{again}"))
+    }
+
+    /// Threads of each trial: its part of the machine, unless the environment decides.
+    fn threads(&self) -> Option<usize> {
+        let is_given = std::env::var_os("RAYON_NUM_THREADS").is_some();
+        let all = std::thread::available_parallelism().map_or(1, usize::from);
+        (self.workers > 1 && !is_given).then(|| (all / self.workers).max(1))
+    }
+
+    /// Records how a trial ended, says it, and returns the seconds that its process worked.
+    fn record(&self, trial: &Trial, ended: Ended) -> Result<Option<f64>> {
+        let number = trial.number;
+        let study = self.study;
+        let (seconds, text) = match ended {
+            Ended::Interrupted => {
+                study.interrupt(trial)?;
+                return Ok(None);
+            }
+            Ended::Failed(reason) => {
+                study.fail(trial, &reason, None)?;
+                (None, format!("failed: {reason}"))
+            }
+            Ended::Over { run, is_pruned, values, seconds } => {
+                // Relative: a study may be moved, and another host has it elsewhere.
+                let note = run.strip_prefix(study.folder()).unwrap_or(&run);
+                let note = Some(note.to_string_lossy().into_owned());
+                if is_pruned {
+                    study.prune(trial, note)?;
+                } else {
+                    let values: Vec<f64> =
+                        values.into_iter().map(|value| value.unwrap_or(f64::NAN)).collect();
+                    study.finish(trial, &values, note)?;
+                }
+                let trials = study.trials();
+                let text = result_text(&study.settings().objectives, &trials[number as usize]);
+                (Some(seconds), format!("{text:32} {seconds:6.1} s{}", self.best_text(&trials)))
+            }
+        };
+        say(&format!("trial {number:<4} {text}"));
+        for earlier in 1..trial.attempt {
+            let left = self.folder_of(number, earlier);
+            if left.exists() {
+                std::fs::remove_dir_all(&left).map_err(|it| cannot("remove", &left, it))?;
+            }
+        }
+        keep_weights(study, self.keep)?;
+        Ok(seconds)
+    }
+
+    /// The best so far, with one objective.
+    fn best_text(&self, trials: &[updraft_tune::TrialRecord]) -> String {
+        let [objective] = &self.study.settings().objectives[..] else { return String::new() };
+        let finished = trials.iter().filter(|trial| trial.state == TrialState::Finished);
+        let best = finished.min_by(|a, b| {
+            let loss = |values: &[f64]| objective.direction.loss(values[0]);
+            loss(&a.values).total_cmp(&loss(&b.values))
+        });
+        best.map_or_else(String::new, |best| {
+            let word = if objective.direction == Direction::Minimize { "least" } else { "most" };
+            format!("   {word} {} (trial {})", value_text(best.values[0]), best.number)
+        })
+    }
+
+    fn stop_where_all_fail(&self, trial: &Trial, failures: &Mutex<usize>) -> Result<()> {
+        let trials = self.study.trials();
+        let record = &trials[trial.number as usize];
+        if record.state != TrialState::Failed {
+            return Ok(());
+        }
+        let mut failures = failures.lock().unwrap_or_else(|it| it.into_inner());
+        *failures += 1;
+        let has_result = |it: &updraft_tune::TrialRecord| {
+            matches!(it.state, TrialState::Finished | TrialState::Pruned)
+        };
+        if *failures >= MOST_FAILURES && !trials.iter().any(has_result) {
+            let reason = record.reason.as_deref().unwrap_or("it has no reason");
+            bail!(Failed(format!(
+                "the first {failures} trials all failed, the last because {reason}"
+            )));
+        }
+        Ok(())
+    }
+}

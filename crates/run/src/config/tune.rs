@@ -1,0 +1,197 @@
+//! The keys of `tune`: what a search tries, for what, and how. Only the command `tune` reads them.
+
+use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
+use updraft_trainer::{Criterion, Direction, MetricSpec};
+use updraft_tune::{
+    Objective, PrunerSettings, Range, SamplerSettings, Space, StudySettings, TuneError,
+};
+
+use super::error::ConfigError;
+use super::key::{Edit, Key, Keys};
+use super::key_path::find;
+use super::plan::{COMMON, Plan, Planned};
+use super::settings::Settings;
+
+/// The section of these keys.
+pub(super) const SECTION: &str = "tune";
+
+/// Numbers of a run that are no metrics, of which less is better.
+const OTHERS: [&str; 2] = ["parameters", "seconds"];
+
+const SPACE: Key<Table> = Key::new(
+    "tune.space",
+    "the keys to search: a table of key and range, such as `\"train.learning_rate\" = { kind = \"float\", low = 1e-4, high = 0.1, log = true }`; `float` and `integer` have `low`, `high`, `log` and `step`, `categorical` has `choices`, and each may have `when = { KEY = VALUE }`",
+);
+const TRIALS: Key<u64> =
+    Key::new("tune.trials", "trials of the study, those of earlier calls included")
+        .default("50")
+        .check("1 to 100000", |trials| (1..=100_000).contains(trials));
+const OBJECTIVES: Key<Vec<String>> = Key::new(
+    "tune.objectives",
+    "what is looked for: metrics as in `train.criterion`, `parameters` or `seconds`; with several, the trials that no other beats in all",
+)
+.depends("`train.criterion`")
+.check("a list of one to eight names, none of them twice", |names| {
+    (1..=8).contains(&names.len()) && (1..names.len()).all(|at| !names[..at].contains(&names[at]))
+});
+const SAMPLER: Key<SamplerSettings> =
+    Key::new("tune.sampler", "or `nsga-ii`, `random`, `grid`: what chooses the values of a trial")
+        .default(r#"{ kind = "tpe", startup = 10, candidates = 24 }"#)
+        .with(&[
+            ("startup", "10", "`tpe`: trials at random before it learns, at least 1"),
+            ("candidates", "24", "`tpe`: values that compete for a trial, at least 1"),
+            ("population", "50", "`nsga-ii`: trials of a generation, at least 4"),
+            ("points", "5", "`grid`: values of a number without `step`, at least 2"),
+        ])
+        .check(
+            "`startup` and `candidates` at least 1, `population` at least 4, `points` at least 2",
+            |it| match *it {
+                SamplerSettings::Tpe { startup, candidates } => startup >= 1 && candidates >= 1,
+                SamplerSettings::Evolution { population } => population >= 4,
+                SamplerSettings::Random {} => true,
+                SamplerSettings::Grid { points } => points >= 2,
+            },
+        );
+const PRUNER: Key<PrunerSettings> = Key::new(
+    "tune.pruner",
+    "`median`, `successive-halving` or `hyperband`: ends trials that do worse than others after as many epochs; with one metric only",
+)
+.with(&[
+    ("startup", "5", "`median`: finished trials before the first is ended, at least 1"),
+    ("warmup", "0", "`median`: epochs of a trial before it can be ended"),
+    ("first", "1", "the others: the epoch of the first comparison, at least 1"),
+    ("reduction", "4, of `hyperband` 3", "the others: one of so many goes on, at least 2"),
+])
+.check("`startup` and `first` at least 1, `reduction` at least 2", |it| match *it {
+    PrunerSettings::Median { startup, .. } => startup >= 1,
+    PrunerSettings::SuccessiveHalving { first, reduction }
+    | PrunerSettings::Hyperband { first, reduction } => first >= 1 && reduction >= 2,
+});
+const SEED: Key<u64> = Key::new("tune.seed", "seeds the sampler").depends("`seed`");
+const ATTEMPTS: Key<u64> = Key::new(
+    "tune.attempts",
+    "how often a trial is started whose process is killed together with the study's",
+)
+.default("3")
+.check("at least 1", |attempts| *attempts >= 1);
+const KEEP: Key<KeepPlan> = Key::new(
+    "tune.keep",
+    "whose weights stay: `best`, those of the best trial or of all on the front, or `all`",
+)
+.default(r#""best""#);
+
+/// The keys of `tune`.
+pub(super) const KEYS: Keys =
+    &[&SPACE, &TRIALS, &OBJECTIVES, &SAMPLER, &PRUNER, &SEED, &ATTEMPTS, &KEEP];
+
+/// Whose weights a search keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeepPlan {
+    /// Those of the best trial, or of all on the front.
+    Best,
+    /// Those of all trials.
+    All,
+}
+
+/// A search that a configuration describes beside a run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TunePlan {
+    /// The study.
+    pub study: StudySettings,
+    /// Whose weights stay.
+    pub keep: KeepPlan,
+}
+
+impl TunePlan {
+    /// Reads the keys of `tune`.
+    ///
+    /// # Errors
+    /// [`ConfigError`] for a value that cannot be used, also for an objective that the task does not
+    /// have; whether the searched keys exist is found out by plans with their values.
+    pub fn read(planned: &Planned) -> Result<Self, ConfigError> {
+        let Planned { plan, settings } = planned;
+        let because = "a search, such as `[tune.space]` with \
+                       `\"train.learning_rate\" = { kind = \"float\", low = 1e-4, high = 0.1 }`,";
+        let space = settings.required(&SPACE, because)?;
+        let space = Space::read(&space).map_err(|error| refuse(settings, &error))?;
+        let own = || vec![plan.train.criterion.to_string()];
+        let names = settings.value_or(&OBJECTIVES, own)?;
+        let metrics = plan.task.metrics();
+        let objective = |name: &String| objective(settings, &metrics, name);
+        let objectives = names.iter().map(objective).collect::<Result<Vec<_>, _>>()?;
+        let pruner = settings.option(&PRUNER)?;
+        if pruner.is_some() && (objectives.len() > 1 || OTHERS.contains(&names[0].as_str())) {
+            let expected = "left out with several objectives, and without a metric: trials are \
+                            compared by one metric of their epochs";
+            return Err(settings.refuse_given("tune.pruner", expected));
+        }
+        let steps = space.parameters().iter().find_map(|parameter| match parameter.range() {
+            Range::Integer { high, .. } if parameter.key() == "train.epochs" => Some(*high as u64),
+            _ => None,
+        });
+        let study = StudySettings {
+            shared: shared(plan, &space),
+            space,
+            objectives,
+            sampler: settings.value(&SAMPLER)?,
+            pruner,
+            steps: steps.unwrap_or(plan.train.epochs),
+            seed: settings.value_or(&SEED, || plan.seed)?,
+            trials: settings.value(&TRIALS)?,
+            attempts: settings.value(&ATTEMPTS)?,
+        };
+        Ok(Self { study, keep: settings.value(&KEEP)? })
+    }
+}
+
+/// The error of a range or a condition, with the file and line of the configuration.
+fn refuse(settings: &Settings, error: &TuneError) -> ConfigError {
+    match error {
+        TuneError::Setting { key, value, expected } => settings.refuse(key, value, expected),
+        other => settings.refuse_given("tune.space", &format!("one that can be searched: {other}")),
+    }
+}
+
+fn objective(
+    settings: &Settings,
+    metrics: &[MetricSpec],
+    name: &str,
+) -> Result<Objective, ConfigError> {
+    let minimize = updraft_tune::Direction::Minimize;
+    if OTHERS.contains(&name) {
+        return Ok(Objective { name: name.to_owned(), direction: minimize });
+    }
+    let criterion = name.parse::<Criterion>().ok();
+    let found = criterion.and_then(|it| it.direction(metrics).ok());
+    let direction = found.ok_or_else(|| {
+        let known = metrics.iter().map(|metric| format!("`test-{}`", metric.name));
+        let known = known.chain(OTHERS.map(|name| format!("`{name}`"))).collect::<Vec<_>>();
+        let expected = format!("one of {}, or `train-` in place of `test-`", known.join(", "));
+        settings.refuse("tune.objectives", format!("`{name}`"), expected)
+    })?;
+    let direction = match direction {
+        Direction::LowerIsBetter => minimize,
+        Direction::HigherIsBetter => updraft_tune::Direction::Maximize,
+    };
+    Ok(Objective { name: name.to_owned(), direction })
+}
+
+/// What all trials share and decides what they compute: the plan without the searched keys.
+fn shared(plan: &Plan, space: &Space) -> serde_json::Value {
+    let searched = |name: &str| {
+        space.parameters().iter().any(|parameter| {
+            let rest = parameter.key().strip_prefix(name);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        })
+    };
+    let keys = COMMON.iter().chain(plan.kind().keys()).copied().flatten();
+    let kept = keys.filter(|key| key.edit() != Edit::Free && !searched(key.name()));
+    let value = |value: &Value| serde_json::to_value(value).unwrap_or_default();
+    let values = kept.filter_map(|key| {
+        let found = find(plan.table(), key.name())?;
+        Some((key.name().to_owned(), value(found)))
+    });
+    serde_json::Value::Object(values.collect())
+}

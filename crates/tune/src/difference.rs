@@ -1,0 +1,50 @@
+//! In what two studies differ.
+
+use serde_json::{Value, json};
+
+use crate::event::Header;
+
+/// In what two studies differ; `None` where they are the same.
+pub(crate) fn difference(found: &Header, own: &Header) -> Option<String> {
+    let both = [found, own].map(|header| {
+        let Header { version, objectives, space, sampler, pruner, steps, seed, shared } = header;
+        json!({ "version": version, "tune": { "objectives": objectives, "space": space,
+                "sampler": sampler, "pruner": pruner, "steps": steps, "seed": seed },
+                "config": shared })
+    });
+    let [found, own] = &both;
+    first_difference(found, own, "").map(|(key, found, own)| {
+        let key = key.strip_prefix("config.").unwrap_or(&key);
+        format!("`{key}` ({found}, here {own})")
+    })
+}
+
+/// The path of the first value that differs, with both values.
+fn first_difference(found: &Value, own: &Value, at: &str) -> Option<(String, String, String)> {
+    match (found, own) {
+        (Value::Object(a), Value::Object(b)) => {
+            let mut keys: Vec<&String> = a.keys().chain(b.keys()).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            keys.into_iter().find_map(|key| {
+                let at = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
+                let none = &Value::Null;
+                first_difference(a.get(key).unwrap_or(none), b.get(key).unwrap_or(none), &at)
+            })
+        }
+        _ if found == own || are_close(found, own) => None,
+        _ => {
+            let shown = |value: &Value| match value {
+                Value::Null => "none".to_owned(),
+                value => value.to_string(),
+            };
+            Some((at.to_owned(), shown(found), shown(own)))
+        }
+    }
+}
+
+/// Whether two numbers differ at most in the last digits, which a reader of JSON may change.
+fn are_close(a: &Value, b: &Value) -> bool {
+    let both = a.as_f64().zip(b.as_f64());
+    both.is_some_and(|(a, b)| (a - b).abs() <= 1e-12 * a.abs().max(b.abs()))
+}

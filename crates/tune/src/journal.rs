@@ -1,0 +1,137 @@
+//! The file that a study is: lines of JSON, appended under a lock.
+
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::TuneError;
+
+/// The journal of a study, read as far as this process has come.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    path: PathBuf,
+    file: File,
+    /// Bytes that were read.
+    read: u64,
+    /// Lines that were read.
+    lines: u64,
+}
+
+impl Journal {
+    pub(crate) fn open(path: &Path) -> Result<Self, TuneError> {
+        let mut options = OpenOptions::new();
+        let file = options.create(true).truncate(false).read(true).write(true).open(path);
+        let file = file.map_err(|cause| TuneError::io("open", path, cause))?;
+        Ok(Self { path: path.to_owned(), file, read: 0, lines: 0 })
+    }
+
+    /// Waits until no other process reads or writes.
+    pub(crate) fn lock(&self) -> Result<(), TuneError> {
+        self.file.lock().map_err(|cause| match cause.kind() {
+            ErrorKind::Unsupported => TuneError::NoLocks { path: self.path.clone() },
+            _ => TuneError::io("lock", &self.path, cause),
+        })
+    }
+
+    pub(crate) fn unlock(&self) {
+        // The lock of a file that is closed is released as well.
+        let _ = self.file.unlock();
+    }
+
+    /// Parses the lines that were appended since the last call, in their order, while the lock is
+    /// held. A last line without an end is what a kill left of one: it is cut off.
+    pub(crate) fn read<T: DeserializeOwned>(&mut self) -> Result<Vec<(u64, T)>, TuneError> {
+        let failed = |action, cause| TuneError::io(action, &self.path, cause);
+        let mut bytes = Vec::new();
+        self.file
+            .seek(SeekFrom::Start(self.read))
+            .and_then(|_| self.file.read_to_end(&mut bytes))
+            .map_err(|cause| failed("read", cause))?;
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        if whole < bytes.len() {
+            let end = self.read + whole as u64;
+            self.file.set_len(end).map_err(|cause| failed("write", cause))?;
+        }
+        let mut parsed = Vec::new();
+        for line in bytes[..whole].split_inclusive(|byte| *byte == b'\n') {
+            self.lines += 1;
+            self.read += line.len() as u64;
+            let value = serde_json::from_slice(line).map_err(|cause| TuneError::Damaged {
+                path: self.path.clone(),
+                line: self.lines,
+                cause: cause.to_string(),
+            })?;
+            parsed.push((self.lines, value));
+        }
+        Ok(parsed)
+    }
+
+    /// Appends a line while the lock is held and everything was read; it counts as not read.
+    pub(crate) fn append<T: Serialize>(&mut self, value: &T, sync: Sync) -> Result<(), TuneError> {
+        let mut line = serde_json::to_vec(value).expect("an event has only texts and numbers");
+        line.push(b'\n');
+        let written = self
+            .file
+            .seek(SeekFrom::Start(self.read))
+            .and_then(|_| self.file.write_all(&line))
+            .and_then(|()| match sync {
+                Sync::Now => self.file.sync_data(),
+                Sync::Later => Ok(()),
+            });
+        written.map_err(|cause| TuneError::io("write", &self.path, cause))
+    }
+
+    pub(crate) fn damaged(&self, line: u64, cause: impl Into<String>) -> TuneError {
+        TuneError::Damaged { path: self.path.clone(), line, cause: cause.into() }
+    }
+}
+
+/// Whether a line is brought to the disk before anything else is done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sync {
+    /// At once: it survives a loss of power.
+    Now,
+    /// With the next one; it survives the end of the process.
+    Later,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_torn_last_line_is_cut_off_wherever_it_was_cut() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let path = dir.path().join("journal.jsonl");
+        let whole = "{\"a\":1}\n{\"a\":22}\n{\"a\":333}\n";
+        for cut in 0..=whole.len() {
+            std::fs::write(&path, &whole[..cut]).expect("written");
+            let mut journal = Journal::open(&path).expect("opened");
+            journal.lock().expect("free");
+            let found: Vec<(u64, serde_json::Value)> = journal.read().expect("read");
+            let expected = whole[..cut].matches('\n').count();
+            assert_eq!(found.len(), expected, "cut at {cut}");
+            journal.append(&serde_json::json!({ "a": 4 }), Sync::Now).expect("appended");
+            let more: Vec<(u64, serde_json::Value)> = journal.read().expect("read");
+            assert_eq!(more, [(expected as u64 + 1, serde_json::json!({ "a": 4 }))]);
+            let text = std::fs::read_to_string(&path).expect("read");
+            assert!(text.ends_with("{\"a\":4}\n"), "{text}");
+            assert_eq!(text.lines().count(), expected + 1, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_damaged_line_in_the_middle_is_named() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let path = dir.path().join("journal.jsonl");
+        std::fs::write(&path, "{\"a\":1}\n{\"a\":\n{\"a\":3}\n").expect("written");
+        let mut journal = Journal::open(&path).expect("opened");
+        let error = journal.read::<serde_json::Value>().expect_err("damaged").to_string();
+        assert!(error.starts_with("line 2 of `"), "{error}");
+        let kept = std::fs::read_to_string(&path).expect("read");
+        assert_eq!(kept.lines().count(), 3, "nothing is lost: {kept}");
+    }
+}

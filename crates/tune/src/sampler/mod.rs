@@ -1,0 +1,9 @@
+//! What chooses the point of the next trial.
+
+mod estimator;
+mod evolution;
+mod grid;
+mod proposer;
+mod tpe;
+
+pub(crate) use proposer::Proposer;

@@ -1,0 +1,304 @@
+//! A study: trials that are asked for and reported, kept in a journal that any process may go on
+//! with.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use crate::error::TuneError;
+use crate::event::{Again, Event, Header, VERSION};
+use crate::journal::{Journal, Sync};
+use crate::pruner;
+use crate::sampler::Proposer;
+use crate::settings::StudySettings;
+use crate::space::Point;
+use crate::state::State;
+use crate::trial::{TrialRecord, TrialState};
+use crate::worker::Worker;
+
+/// The journal in the study's folder.
+const JOURNAL: &str = "journal.jsonl";
+
+/// A trial to work on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Trial {
+    /// Its number, from 0.
+    pub number: u64,
+    /// How often it was started, 1 for the first time.
+    pub attempt: u64,
+    /// Its place in the space.
+    pub point: Point,
+    began: Instant,
+}
+
+/// What there is to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Asked {
+    /// A trial.
+    Trial(Trial),
+    /// Nothing now: other processes work on the last trials, which may have to be started again.
+    Wait,
+    /// Nothing: every trial is over.
+    Over,
+}
+
+/// Whether a trial goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// It goes on.
+    GoOn,
+    /// Others did better by then; it is to be stopped and reported with
+    /// [`Study::prune`].
+    Prune,
+}
+
+/// A search in a folder: each call reads what other threads, processes and hosts have written there.
+///
+/// # Example
+/// ```
+/// use updraft_tune::{Asked, Direction, Objective, SamplerSettings, Space, Study, StudySettings};
+///
+/// let space = toml::from_str("x = { kind = \"float\", low = -5.0, high = 5.0 }")?;
+/// let settings = StudySettings {
+///     space: Space::read(&space)?,
+///     objectives: vec![Objective { name: "y".to_owned(), direction: Direction::Minimize }],
+///     sampler: SamplerSettings::Tpe { startup: 10, candidates: 24 },
+///     pruner: None,
+///     steps: 1,
+///     seed: 1,
+///     trials: 40,
+///     attempts: 3,
+///     shared: serde_json::Value::Null,
+/// };
+/// # let folder = std::env::temp_dir().join(format!("updraft-study-{}", std::process::id()));
+/// let study = Study::open(&folder, settings)?;
+/// while let Asked::Trial(trial) = study.ask()? {
+///     let x = trial.point[0].expect("it has no condition");
+///     study.finish(&trial, &[(x - 2.0).powi(2)], None)?;
+/// }
+/// let best = study.trials().iter().map(|trial| trial.values[0]).fold(f64::INFINITY, f64::min);
+/// assert!(best < 0.1, "{best}");
+/// # std::fs::remove_dir_all(folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Study {
+    folder: PathBuf,
+    settings: StudySettings,
+    pub(crate) worker: Worker,
+    state: Mutex<State>,
+}
+
+impl Study {
+    /// Begins a study in a folder, or goes on with the one that is there.
+    ///
+    /// # Errors
+    /// [`TuneError::OtherStudy`] for a folder with another study, [`TuneError::Damaged`] for a
+    /// journal that cannot be read, [`TuneError::NoLocks`], and [`TuneError::Io`].
+    pub fn open(folder: &Path, settings: StudySettings) -> Result<Self, TuneError> {
+        std::fs::create_dir_all(folder).map_err(|cause| TuneError::io("create", folder, cause))?;
+        let state = State {
+            journal: Journal::open(&folder.join(JOURNAL))?,
+            proposer: Proposer::new(&settings)?,
+            trials: Vec::new(),
+            has_header: false,
+        };
+        let worker = Worker::register(folder)?;
+        let study = Self { folder: folder.to_owned(), settings, worker, state: Mutex::new(state) };
+        study.locked(|study, state| {
+            if state.has_header {
+                return Ok(());
+            }
+            state.write(study, &Event::Study(study.header()), Sync::Now)
+        })?;
+        Ok(study)
+    }
+
+    /// What it searches, and how.
+    #[must_use]
+    pub fn settings(&self) -> &StudySettings {
+        &self.settings
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The next trial: one whose process ended without a result, else a new one.
+    ///
+    /// # Errors
+    /// [`TuneError::Io`] and [`TuneError::Damaged`].
+    pub fn ask(&self) -> Result<Asked, TuneError> {
+        self.locked(|study, state| {
+            state.mark_stale(study)?;
+            let waiting = state.trials.iter().find(|it| it.state == TrialState::Waiting);
+            let (number, attempt, point) = match waiting {
+                Some(trial) => (trial.number, trial.attempt + 1, trial.point.clone()),
+                None => {
+                    let number = state.trials.len() as u64;
+                    let point = match number < study.settings.trials {
+                        true => state.proposer.propose(&study.settings, &state.trials),
+                        false => None,
+                    };
+                    match point {
+                        Some(point) => (number, 1, point),
+                        None if state.trials.iter().all(|it| it.state.is_over()) => {
+                            return Ok(Asked::Over);
+                        }
+                        None => return Ok(Asked::Wait),
+                    }
+                }
+            };
+            let event = Event::Started {
+                trial: number,
+                attempt,
+                values: study.settings.space.to_json(&point),
+                worker: study.worker.id().to_owned(),
+                at_s: SystemTime::now()
+                    .duration_since(UNIX_EPOCH)
+                    .map_or(0.0, |since| since.as_millis() as f64 * 1e-3),
+            };
+            state.write(study, &event, Sync::Later)?;
+            let trial = &state.trials[number as usize];
+            let point = trial.point.clone();
+            Ok(Asked::Trial(Trial { number, attempt, point, began: Instant::now() }))
+        })
+    }
+
+    /// Records the first objective at a step of a trial and returns whether the trial goes on.
+    ///
+    /// A value that is not finite is not recorded.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub fn report(&self, trial: &Trial, step: u64, value: f64) -> Result<Verdict, TuneError> {
+        if !value.is_finite() {
+            return Ok(Verdict::GoOn);
+        }
+        let Trial { number, attempt, .. } = *trial;
+        self.locked(|study, state| {
+            let event = Event::Intermediate { trial: number, attempt, step, value };
+            state.write(study, &event, Sync::Later)?;
+            let Some(settings) = study.settings.pruner else { return Ok(Verdict::GoOn) };
+            let direction = study.settings.objectives[0].direction;
+            let record = &state.trials[number as usize];
+            let steps = study.settings.steps;
+            let is_pruned = pruner::is_pruned(settings, direction, steps, record, &state.trials);
+            Ok(if is_pruned { Verdict::Prune } else { Verdict::GoOn })
+        })
+    }
+
+    /// Records the values of a trial, one for each objective.
+    ///
+    /// A trial with a value that is not finite has failed.
+    ///
+    /// # Errors
+    /// [`TuneError::Values`] for another number of values, and as [`ask`](Self::ask).
+    pub fn finish(
+        &self,
+        trial: &Trial,
+        values: &[f64],
+        note: Option<String>,
+    ) -> Result<(), TuneError> {
+        let objectives = &self.settings.objectives;
+        if values.len() != objectives.len() {
+            let (expected, got) = (objectives.len(), values.len());
+            return Err(TuneError::Values { trial: trial.number, expected, got });
+        }
+        if let Some(at) = values.iter().position(|value| !value.is_finite()) {
+            let reason = format!("{} is {}", objectives[at].name, values[at]);
+            return self.fail(trial, &reason, note);
+        }
+        let Trial { number, attempt, .. } = *trial;
+        let (values, seconds) = (values.to_vec(), seconds(trial));
+        self.end(&Event::Finished { trial: number, attempt, values, note, seconds })
+    }
+
+    /// Records that a trial was stopped as [`report`](Self::report) asked.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub fn prune(&self, trial: &Trial, note: Option<String>) -> Result<(), TuneError> {
+        let Trial { number, attempt, .. } = *trial;
+        self.end(&Event::Pruned { trial: number, attempt, note, seconds: seconds(trial) })
+    }
+
+    /// Records that a trial has no result, and why: it is not started again.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub fn fail(&self, trial: &Trial, reason: &str, note: Option<String>) -> Result<(), TuneError> {
+        self.failed(trial, reason, note, Again::Never)
+    }
+
+    /// Records that a trial was stopped from outside: it is started again.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub fn interrupt(&self, trial: &Trial) -> Result<(), TuneError> {
+        self.failed(trial, "it was interrupted", None, Again::Always)
+    }
+
+    /// All trials in the order of their numbers, as this process has read them last.
+    #[must_use]
+    pub fn trials(&self) -> Vec<TrialRecord> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).trials.clone()
+    }
+
+    /// Reads what other processes have written.
+    ///
+    /// # Errors
+    /// As [`ask`](Self::ask).
+    pub fn refresh(&self) -> Result<(), TuneError> {
+        self.locked(|_, _| Ok(()))
+    }
+
+    fn failed(
+        &self,
+        trial: &Trial,
+        reason: &str,
+        note: Option<String>,
+        again: Again,
+    ) -> Result<(), TuneError> {
+        let Trial { number, attempt, .. } = *trial;
+        let (reason, seconds) = (reason.to_owned(), seconds(trial));
+        self.end(&Event::Failed { trial: number, attempt, reason, again, note, seconds })
+    }
+
+    fn end(&self, event: &Event) -> Result<(), TuneError> {
+        self.locked(|study, state| state.write(study, event, Sync::Now))
+    }
+
+    pub(crate) fn header(&self) -> Header {
+        let StudySettings { space, objectives, sampler, pruner, steps, seed, shared, .. } =
+            &self.settings;
+        Header {
+            version: VERSION,
+            objectives: objectives.clone(),
+            space: space.description(),
+            sampler: *sampler,
+            pruner: *pruner,
+            steps: *steps,
+            seed: *seed,
+            shared: shared.clone(),
+        }
+    }
+
+    /// Runs `work` while no other thread, process or host writes, after reading what they wrote.
+    fn locked<T>(
+        &self,
+        work: impl FnOnce(&Self, &mut State) -> Result<T, TuneError>,
+    ) -> Result<T, TuneError> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.journal.lock()?;
+        let done = state.read(self).and_then(|()| work(self, &mut state));
+        state.journal.unlock();
+        done
+    }
+}
+
+fn seconds(trial: &Trial) -> f64 {
+    // Microseconds are enough, and few digits.
+    (trial.began.elapsed().as_secs_f64() * 1e6).round() * 1e-6
+}

@@ -1,0 +1,102 @@
+//! Which processes work on a study: each holds the lock of a file of its own as long as it lives.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::error::TuneError;
+
+/// The folder of those files in the study's folder.
+const FOLDER: &str = "workers";
+
+/// This process, as other processes on the study see it.
+///
+/// The system releases the lock when the process ends, however it ends, also on another host of a
+/// shared folder; the number of a process alone could be that of another by now.
+#[derive(Debug)]
+pub(crate) struct Worker {
+    id: String,
+    folder: PathBuf,
+    /// Held until the process ends or the study is closed.
+    file: Option<File>,
+}
+
+impl Worker {
+    pub(crate) fn register(study: &Path) -> Result<Self, TuneError> {
+        let folder = study.join(FOLDER);
+        fs::create_dir_all(&folder).map_err(|cause| TuneError::io("create", &folder, cause))?;
+        let host = sysinfo::System::host_name().unwrap_or_else(|_| "unknown".to_owned());
+        let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+        let host: String = host.chars().map(plain).collect();
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |it| it.as_nanos());
+        let id = format!("{host}-{}-{since:x}", std::process::id());
+        let path = folder.join(&id);
+        let file =
+            File::create_new(&path).map_err(|cause| TuneError::io("create", &path, cause))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Self { id, folder, file: Some(file) }),
+            Err(TryLockError::Error(cause)) if cause.kind() == ErrorKind::Unsupported => {
+                Err(TuneError::NoLocks { path })
+            }
+            Err(error) => Err(TuneError::io("lock", &path, error.into())),
+        }
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whether a process still works on the study; what is left of one that ended is removed.
+    pub(crate) fn is_alive(&self, id: &str) -> bool {
+        if id == self.id {
+            return true;
+        }
+        let path = self.folder.join(id);
+        let Ok(file) = OpenOptions::new().read(true).write(true).open(&path) else {
+            return path.exists();
+        };
+        match file.try_lock() {
+            Ok(()) => {
+                let _ = fs::remove_file(&path);
+                false
+            }
+            Err(_) => true,
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // The file first: without it nobody asks for the lock.
+        let _ = fs::remove_file(self.folder.join(&self.id));
+        self.file = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_is_alive_until_it_is_dropped() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let (one, other) = (
+            Worker::register(dir.path()).expect("one"),
+            Worker::register(dir.path()).expect("two"),
+        );
+        assert!(one.is_alive(other.id()) && one.is_alive(one.id()));
+        let id = other.id().to_owned();
+        drop(other);
+        assert!(!one.is_alive(&id) && !one.is_alive("host-1-0"));
+    }
+
+    #[test]
+    fn the_file_of_a_process_that_was_killed_is_no_worker() {
+        let dir = tempfile::tempdir().expect("temporary folder");
+        let one = Worker::register(dir.path()).expect("one");
+        let left = dir.path().join(FOLDER).join("host-7-1");
+        fs::write(&left, "").expect("written");
+        assert!(!one.is_alive("host-7-1") && !left.exists());
+    }
+}

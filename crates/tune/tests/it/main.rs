@@ -1,0 +1,4 @@
+//! What the crate promises, seen from outside.
+
+mod search;
+mod studies;
