@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use updraft_simd::{Isa, over};
 
-use super::cpu::{GradientJob, INPUTS, line, pack, rows_of_weights, tile};
+use super::cpu::{GradientJob, INPUTS, finish_row, layer_tile, line, pack, rows_of_weights};
 use super::geometry::{Gradients, LayerError, LayerGeometry, Weights, length};
 use super::scratch::Scratch;
 
@@ -146,6 +146,7 @@ pub(super) struct Plan {
 /// How the sums that gradients are made of lie: `[tiles, inputs, rows of weights, outputs of the
 /// tile]`.
 pub(super) struct SumsLayout {
+    pub(super) isa: Isa,
     /// Outputs, padded to whole vectors.
     pub(super) width: usize,
     /// Outputs of a tile.
@@ -171,8 +172,9 @@ impl Plan {
             pieces: batch.div_ceil(samples).max(1),
             samples,
             layout: SumsLayout {
+                isa,
                 width: geometry.out_features().next_multiple_of(isa.lanes()),
-                tile: tile(isa),
+                tile: layer_tile(isa, geometry.out_features()),
                 rows_of_weights: rows_of_weights(geometry, weights),
             },
         }
@@ -256,6 +258,7 @@ impl<'a> Outputs<'a> {
         let bases = geometry.grid().bases();
         let Self { mut spline, mut base, mut scaler } = self;
         let count = inputs.len();
+        let vectors = layout.isa.vectors();
         for (index, input) in inputs.enumerate() {
             let edges = index * outputs..(index + 1) * outputs;
             if let Some(scaler) = &mut scaler {
@@ -279,25 +282,12 @@ impl<'a> Outputs<'a> {
                 let weight = &weights.spline[coefficients(input)];
                 let factors = weights.scaler.map(|scaler| &scaler[input * outputs..][..outputs]);
                 sums.for_each(outputs, |at, sums| {
-                    if let Some(scaler) = &mut scaler {
-                        let scaler = &mut scaler[edges.clone()][at.clone()];
-                        for ((scaler, weight), sum) in
-                            scaler.iter_mut().zip(&weight[at.clone()]).zip(sums)
-                        {
-                            *scaler += weight * sum;
-                        }
-                    }
-                    let Some(spline) = &mut spline else { return };
-                    let spline = &mut spline[coefficients(index)][at.clone()];
-                    match factors {
-                        Some(factors) => {
-                            for ((to, factor), sum) in spline.iter_mut().zip(&factors[at]).zip(sums)
-                            {
-                                *to = factor * sum;
-                            }
-                        }
-                        None => spline.copy_from_slice(sums),
-                    }
+                    let scaler =
+                        scaler.as_mut().map(|scaler| &mut scaler[edges.clone()][at.clone()]);
+                    let spline =
+                        spline.as_mut().map(|spline| &mut spline[coefficients(index)][at.clone()]);
+                    let factors = factors.map(|factors| &factors[at.clone()]);
+                    finish_row(vectors, sums, &weight[at], factors, spline, scaler);
                 });
             }
         }
@@ -316,8 +306,8 @@ impl Sums<'_> {
     /// Calls `work` with the outputs of each tile and the sums of all pieces for them.
     fn for_each(&self, outputs: usize, mut work: impl FnMut(Range<usize>, &[f32])) {
         /// No tile is wider.
-        const WIDTH: usize = 64;
-        let SumsLayout { tile, width, rows_of_weights } = *self.layout;
+        const WIDTH: usize = 128;
+        let SumsLayout { tile, width, rows_of_weights, .. } = *self.layout;
         let Some((first, others)) = self.pieces.split_first() else { return };
         for column in (0..outputs).step_by(tile) {
             let at = column..(column + tile).min(outputs);

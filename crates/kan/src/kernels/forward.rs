@@ -2,7 +2,7 @@
 
 use updraft_simd::{Isa, over};
 
-use super::cpu::{ForwardJob, OUTPUT_LINES, ROWS};
+use super::cpu::{ForwardJob, OUTPUT_LINES, line};
 use super::geometry::{LayerError, LayerGeometry, Weights, length};
 use super::scratch::Scratch;
 
@@ -47,7 +47,7 @@ pub(super) fn in_tasks(
 ) {
     let (inputs, outputs) = (job.geometry.in_features(), job.geometry.out_features());
     let threads = updraft_simd::threads(threads);
-    let rows = rows(job.x.len() / inputs, threads);
+    let rows = rows(isa, job.x.len() / inputs, threads);
     let (_, spaces) = scratch.split(0, threads);
     let tasks = job.x.chunks(rows * inputs).zip(y.chunks_mut(rows * outputs));
     over(tasks.collect::<Vec<_>>(), spaces, |_, (x, y), space| {
@@ -83,9 +83,10 @@ pub fn evaluate(
 }
 
 /// Samples of a task: whole lines where there are enough of them for every thread.
-pub(super) fn rows(batch: usize, threads: usize) -> usize {
+pub(super) fn rows(isa: Isa, batch: usize, threads: usize) -> usize {
+    let line = line(isa);
     let share = batch.div_ceil(threads).max(1);
-    let tasks = share.div_ceil(OUTPUT_LINES * ROWS) * threads;
+    let tasks = share.div_ceil(OUTPUT_LINES * line) * threads;
     let rows = batch.div_ceil(tasks).max(1);
-    if rows > ROWS { rows.next_multiple_of(ROWS) } else { rows }
+    if rows > line { rows.next_multiple_of(line) } else { rows }
 }

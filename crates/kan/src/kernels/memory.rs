@@ -3,8 +3,8 @@
 use updraft_simd::Isa;
 
 use super::cpu::{
-    FORWARD_INPUTS, GRADIENT_ROWS, INPUTS, PACKED, ROWS, forward_tile, line, pitch,
-    rows_of_weights, tile,
+    FORWARD_INPUTS, GRADIENT_ROWS, INPUTS, PACKED, are_few, forward_tile, layer_tile, line, pitch,
+    rows_of_weights,
 };
 use super::geometry::{LayerGeometry, Weights};
 use super::scratch::{Taps, Workspace};
@@ -82,14 +82,24 @@ struct Layer<'a> {
 
 impl Layer<'_> {
     fn forward(&self, threads: usize) -> usize {
-        let rows = forward::rows(self.batch, threads);
-        let lines = rows.min(self.batch).div_ceil(ROWS);
+        let line = line(self.isa);
+        let rows = forward::rows(self.isa, self.batch, threads);
+        let lines = rows.min(self.batch).div_ceil(line);
         let inputs = self.geometry.in_features().min(FORWARD_INPUTS);
         let taps = self.geometry.taps(self.weights);
-        let of_line = inputs * pitch(ROWS) + ROWS * inputs * (taps + 1);
+        let of_line = match are_few(self.geometry, rows.min(self.batch)) {
+            // Columns, values and windows.
+            true => FORWARD_INPUTS * (1 + rows.min(self.batch) * (taps + 1)),
+            // Columns, order and values, and windows.
+            false => inputs * pitch(line) * (2 + taps) + pitch(line),
+        };
         let width = PACKED.next_multiple_of(forward_tile(self.isa)).min(self.padded());
-        let of_tile = inputs * rows_of_weights(self.geometry, self.weights) * width;
-        let sums = ROWS * forward_tile(self.isa);
+        let is_direct = lines <= 1 && self.padded() == self.geometry.out_features();
+        let of_tile = match is_direct {
+            true => 0,
+            false => inputs * rows_of_weights(self.geometry, self.weights) * width,
+        };
+        let sums = line * forward_tile(self.isa);
         let used = threads.min(self.batch.div_ceil(rows));
         let of_thread = lines * (size_of::<Taps>() + FLOAT * of_line) + FLOAT * (of_tile + sums);
         threads * size_of::<Workspace>() + used * of_thread
@@ -103,7 +113,7 @@ impl Layer<'_> {
         let taps = self.geometry.taps(self.weights);
         let lines = plan.samples.min(self.batch).div_ceil(line).min(most_lines);
         let of_line = inputs * pitch(line) * (2 + 2 * taps) + pitch(line);
-        let width = tile(self.isa).min(self.padded());
+        let width = layer_tile(self.isa, self.geometry.out_features()).min(self.padded());
         let of_tile = inputs * rows_of_weights(self.geometry, self.weights) * width;
         let partial = pitch(line) * (self.isa.lanes() + most_lines * INPUTS);
         let of_sums = if plan.pieces == 1 { plan.sums(0..inputs) } else { 0 };
@@ -132,7 +142,8 @@ mod tests {
 
     #[test]
     fn the_scratch_of_both_passes_is_what_was_estimated() {
-        let layers = [(256, 784, 64, 5, 3), (64, 256, 256, 5, 3), (300, 20, 70, 20, 2)];
+        let layers =
+            [(256, 784, 64, 5, 3), (64, 256, 256, 5, 3), (300, 20, 70, 20, 2), (3, 100, 80, 5, 3)];
         let ways = Isa::BASES.into_iter().flat_map(|isa| [1, 3].map(|threads| (isa, threads)));
         for ((batch, inputs, outputs, intervals, degree), (isa, threads)) in
             layers.into_iter().flat_map(|layer| ways.clone().map(move |way| (layer, way)))

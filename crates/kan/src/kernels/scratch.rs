@@ -58,10 +58,6 @@ pub(crate) struct Taps {
     pub(crate) slopes: Vec<f32>,
     /// The first basis that each sample of one input sees, `[pitch]`.
     pub(crate) windows: Vec<u32>,
-    /// Values by groups of samples, `[groups][inputs][taps][GROUP]`.
-    pub(crate) groups: Vec<f32>,
-    /// The first basis that each sample sees, `[groups][inputs][GROUP]`.
-    pub(crate) group_windows: Vec<u32>,
     /// Samples ordered by window, `[inputs][pitch]`.
     pub(crate) order: Vec<u32>,
     /// Where the outputs' gradients of each of them lie, in bytes of a vector; of convolutions only.
@@ -127,10 +123,10 @@ impl Workspace {
 
 impl Taps {
     fn bytes(&self) -> usize {
-        let Self { columns, values, slopes, windows, groups, group_windows, .. } = self;
-        let Self { order, places, runs, run_ends, starts, has_nan, .. } = self;
-        [columns, values, slopes, groups].map(bytes).iter().sum::<usize>()
-            + [windows, group_windows, order, places, starts].map(bytes).iter().sum::<usize>()
+        let Self { columns, values, slopes, windows, order, places, runs, run_ends, .. } = self;
+        let Self { starts, has_nan, .. } = self;
+        [columns, values, slopes].map(bytes).iter().sum::<usize>()
+            + [windows, order, places, starts].map(bytes).iter().sum::<usize>()
             + bytes(runs)
             + bytes(run_ends)
             + bytes(has_nan)

@@ -168,7 +168,7 @@ proptest! {
         outside in outside(),
         batch in prop_oneof![0_usize..20, Just(257_usize)],
         inputs in prop_oneof![1_usize..5, 15_usize..19],
-        outputs in prop_oneof![1_usize..9, 15_usize..18, Just(65_usize), Just(83_usize)],
+        outputs in prop_oneof![1_usize..9, 15_usize..18, Just(64_usize), Just(83_usize), Just(128_usize)],
         parts: [bool; 3],
         seed in 0_u64..1000,
     ) {
@@ -192,6 +192,19 @@ proptest! {
 fn wide_layers_are_as_exact_as_narrow_ones() {
     let grid = Grid::uniform(-1.0, 1.0, 5, 3).unwrap();
     assert_close(&case(grid, [300, 500, 20], [true; 3], 5), CLOSE);
+}
+
+#[test]
+fn few_samples_are_as_exact_as_many() {
+    for outside in [Outside::Zero, Outside::Clamp, Outside::Extend] {
+        for (batch, degree) in [(1, 3), (2, 1), (4, 2), (5, 3)] {
+            let grid = Grid::uniform(-1.0, 1.0, 5, degree).unwrap().with_outside(outside);
+            // Outputs whose weights are read where they are, and others.
+            for outputs in [64, 67] {
+                assert_close(&case(grid.clone(), [batch, 133, outputs], [true; 3], 8), CLOSE);
+            }
+        }
+    }
 }
 
 #[test]
@@ -310,7 +323,7 @@ fn high_degrees_are_as_exact_as_their_rounding_lets_them() {
 #[test]
 fn packed_weights_give_the_same_bits() {
     for [batch, inputs, outputs] in
-        [[0, 3, 5], [1, 1, 1], [1, 70, 64], [40, 130, 300], [1100, 5, 49]]
+        [[0, 3, 5], [1, 1, 1], [1, 70, 64], [7, 70, 64], [40, 130, 300], [1100, 5, 49]]
     {
         for (degree, parts) in [(3, [true; 3]), (1, [false, true, false]), (5, [true, false, true])]
         {

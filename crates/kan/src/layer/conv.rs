@@ -5,7 +5,7 @@ use std::sync::Arc;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
-use crate::kernels::ConvGeometry;
+use crate::kernels::{ConvError, ConvGeometry, LayerMemory, Weights};
 use crate::ops::{LayerPath, Parameters, conv};
 
 /// A convolution's parameters, as [`KanConv1dConfig`](crate::KanConv1dConfig) and its like draw them.
@@ -18,7 +18,7 @@ pub(super) struct Drawn {
 }
 
 macro_rules! convolution {
-    ($name:ident, $config:literal, $tensor:literal, $shape:literal) => {
+    ($name:ident, $config:literal, $tensor:literal, $axes:literal, $shape:literal) => {
         #[doc = concat!("A convolution over ", $shape, " with a spline in the place of every weight.")]
         ///
         #[doc = concat!("Made by [`", $config, "`](crate::", $config, "). Padding is zeros of the")]
@@ -76,6 +76,31 @@ macro_rules! convolution {
                 Self { forced: Some(path), ..self }
             }
 
+            /// How many bytes the passes take on the kernels, for a batch of so many images with these
+            /// spatial sizes, on so many threads, in f32; `None` on the plain path, where burn's
+            /// operations store every basis function.
+            ///
+            /// # Errors
+            /// [`ConvError`] if the images are smaller than the kernel.
+            pub fn memory(
+                &self,
+                batch: usize,
+                shape: [usize; $axes],
+                threads: usize,
+            ) -> Result<Option<LayerMemory>, ConvError> {
+                // Which parameters are there counts, not what they are.
+                let given = |is_there: bool| is_there.then_some(&[][..]);
+                let weights = Weights {
+                    spline: &[],
+                    base: given(self.base.is_some()),
+                    scaler: given(self.scaler.is_some()),
+                    bias: given(self.bias.is_some()),
+                };
+                let LayerPath::Kernels(isa) = self.path() else { return Ok(None) };
+                let geometry = &self.geometry;
+                LayerMemory::of_conv(isa, geometry, &weights, batch, &shape, threads).map(Some)
+            }
+
             /// The convolution's grid and sizes.
             #[must_use]
             pub fn geometry(&self) -> &ConvGeometry {
@@ -85,6 +110,6 @@ macro_rules! convolution {
     };
 }
 
-convolution!(KanConv1d, "KanConv1dConfig", 3, "length");
-convolution!(KanConv2d, "KanConv2dConfig", 4, "height, width");
-convolution!(KanConv3d, "KanConv3dConfig", 5, "depth, height, width");
+convolution!(KanConv1d, "KanConv1dConfig", 3, 1, "length");
+convolution!(KanConv2d, "KanConv2dConfig", 4, 2, "height, width");
+convolution!(KanConv3d, "KanConv3dConfig", 5, 3, "depth, height, width");

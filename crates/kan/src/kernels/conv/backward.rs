@@ -131,6 +131,7 @@ pub(super) fn backward(
     let beyond = Beyond::new(geometry, shapes, dy);
     let pieces: Vec<&[f32]> = sums.chunks_exact(channels * of_channel).collect();
     let layout = SumsLayout {
+        isa,
         tile: width,
         width: columns,
         rows_of_weights: rows_of_weights(&geometry.pixel, weights),

@@ -29,7 +29,7 @@ pub(crate) const MOST_PIXELS: usize = 16;
 pub(crate) fn conv_tile(isa: Isa, outputs: usize) -> usize {
     let lanes = isa.lanes();
     let vectors = outputs.div_ceil(lanes);
-    vectors.div_ceil(outputs.div_ceil(super::forward_tile(isa))) * lanes
+    vectors.div_ceil(outputs.div_ceil(super::conv_forward_tile(isa))) * lanes
 }
 
 /// Numbers of one channel's weights, packed.
@@ -195,7 +195,7 @@ impl Panels<'_> {
     #[inline(always)]
     fn run<S: Simd>(&self, simd: S, vectors: usize, weights: &[f32], sums: &mut [f32]) {
         // Only the tiles that a set has are compiled for it.
-        if const { S::OUTPUTS == 1 } {
+        if const { S::LANES * S::TILE == 8 } {
             self.tile::<S, 1, 8>(simd, weights, sums);
         } else if const { S::LANES > 8 } {
             match vectors {

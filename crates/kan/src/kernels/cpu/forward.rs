@@ -1,26 +1,23 @@
-//! A layer's outputs: samples pass by weights that stay in the fastest cache.
+//! A layer's outputs: for every run of samples in one interval, the weights of an input stay in
+//! registers.
 //!
-//! A panel holds the weights of a few inputs for a tile of outputs, and fits the first-level
-//! cache; a line of samples passes by the panels of several tiles while the second-level cache
-//! holds what it sees of the splines. A group of samples takes its sums into registers; for each
-//! input of the panel, all add the row of base weights, and every sample the `degree + 1` rows of
-//! coefficients that its window names, read as operands of the products. So the number of products
-//! does not depend on that of the intervals, and no sample's bases are ever laid out.
+//! The samples of a line are ordered by interval, input by input. The sums of a line for a tile of
+//! outputs stay in the first-level cache while the inputs pass by. For each run of an input, the
+//! `degree + 1` rows of coefficients of its window and the row of base weights are read once; each
+//! sample's sums are read, take all products, and are written back. So the number of products does
+//! not depend on that of the intervals, and no sample's bases are ever laid out.
 
 use std::ops::Range;
 
-use updraft_simd::{Isa, Simd, dispatch};
+use updraft_simd::{Isa, Kernel, Simd, dispatch};
 
+use super::Blocking;
 use super::flush::Flush;
-use super::panel::Panel;
-use super::taps;
+use super::forward_run::{ForwardRun, Rows};
+use super::taps::{self, Wanted};
 use super::weights::{self, rows_of_weights};
-use super::{Blocking, ROWS};
 use crate::kernels::geometry::{LayerGeometry, Weights};
 use crate::kernels::scratch::{Taps, Workspace};
-
-/// Numbers of a panel: 20 KiB, which leaves room beside it for what streams past.
-const PANEL: usize = 5 * 1024;
 
 /// The outputs of some samples.
 #[derive(Debug, Clone, Copy)]
@@ -63,21 +60,41 @@ pub(crate) fn pack_all(isa: Isa, geometry: &LayerGeometry, weights: &Weights<'_>
     pack_weights(isa.vectors(), geometry, weights, to);
 }
 
+/// Samples that are not ordered: each is a run of its own, and what their inputs see of the splines
+/// is computed many inputs at a time.
+const FEW: usize = 4;
+
+/// Inputs whose weights are asked for ahead.
+const AHEAD: usize = 3;
+
+/// Whether the samples of a job are taken one by one.
+pub(crate) fn are_few(geometry: &LayerGeometry, rows: usize) -> bool {
+    rows <= FEW && taps::is_closed(geometry)
+}
+
 /// All outputs of a job.
 #[inline(always)]
 fn outputs<S: Simd>(simd: S, job: &ForwardJob<'_>, y: &mut [f32], space: &mut Workspace) {
     let in_features = job.geometry.in_features();
-    let has_base = job.weights.base.is_some();
+    let wanted = Wanted { base: job.weights.base.is_some(), slopes: false };
     let Workspace { taps, packed, tile, .. } = space;
-    let lines = job.x.chunks(ROWS * in_features);
+    let lines = job.x.chunks(S::LINE * in_features);
     if taps.len() < lines.len() {
         taps.resize_with(lines.len(), Taps::default);
     }
-    let sums = tile.grown(ROWS * S::OUTPUTS * S::LANES);
+    let sums = tile.grown(S::LINE * S::OUTPUTS * S::LANES);
+    let rows = job.x.len() / in_features;
+    let are_few = are_few(job.geometry, rows);
+    // What is read by one line only is read where it is.
+    let is_direct = rows <= S::LINE && job.geometry.out_features().is_multiple_of(S::LANES);
     let mut left = job.packed;
     for inputs in weights::blocks(in_features) {
         for (x, taps) in lines.clone().zip(taps.iter_mut()) {
-            taps::grouped(simd, job.geometry, has_base, x, inputs.clone(), taps);
+            if are_few {
+                taps::side_by_side(simd, job.geometry, wanted.base, x, inputs.clone(), taps);
+            } else {
+                taps::ordered(simd, job.geometry, wanted, x, inputs.clone(), taps);
+            }
         }
         let taps = &taps[..lines.len()];
         let of_column = inputs.len() * rows_of_weights(job.geometry, &job.weights);
@@ -86,6 +103,7 @@ fn outputs<S: Simd>(simd: S, job: &ForwardJob<'_>, y: &mut [f32], space: &mut Wo
             let count = of_column * columns.len().next_multiple_of(S::LANES);
             let packed = match left.as_mut().and_then(|left| left.split_off(..count)) {
                 Some(packed) => packed,
+                None if is_direct => &[],
                 None => {
                     let packed = packed.grown(count);
                     let (geometry, weights) = (job.geometry, &job.weights);
@@ -95,29 +113,22 @@ fn outputs<S: Simd>(simd: S, job: &ForwardJob<'_>, y: &mut [f32], space: &mut Wo
                 }
             };
             for (line, taps) in taps.iter().enumerate() {
-                let tiles = packed.chunks(of_column * width);
-                for (column, packed) in columns.clone().step_by(width).zip(tiles) {
-                    let mut block = Block { job, line, taps, inputs: inputs.clone(), packed, sums };
-                    // Only the tiles that a set has are compiled for it.
+                for column in columns.clone().step_by(width) {
                     let vectors = (columns.end - column).min(width).div_ceil(S::LANES);
-                    if const { S::OUTPUTS == 1 } {
-                        block.tile::<S, 1, 8>(simd, column, y);
-                    } else if const { S::LANES > 8 } {
-                        match vectors {
-                            1 => block.tile::<S, 1, 8>(simd, column, y),
-                            2 => block.tile::<S, 2, 8>(simd, column, y),
-                            3 => block.tile::<S, 3, 4>(simd, column, y),
-                            _ => block.tile::<S, 4, 4>(simd, column, y),
-                        }
+                    let start = (column - columns.start) * of_column;
+                    let end = start + of_column * vectors * S::LANES;
+                    let packed = packed.get(start..end);
+                    let inputs = inputs.clone();
+                    let tile = Tile { job, line, taps, are_few, inputs, column, packed };
+                    // Only the tiles that a set has are compiled for it.
+                    if const { S::OUTPUTS == 1 } || vectors == 1 {
+                        simd.vectorize(TileOutputs::<1> { tile, sums, y });
+                    } else if const { S::OUTPUTS == 2 } || vectors == 2 {
+                        simd.vectorize(TileOutputs::<2> { tile, sums, y });
+                    } else if vectors == 3 {
+                        simd.vectorize(TileOutputs::<3> { tile, sums, y });
                     } else {
-                        match vectors {
-                            1 => block.tile::<S, 1, 8>(simd, column, y),
-                            2 => block.tile::<S, 2, 4>(simd, column, y),
-                            3 => block.tile::<S, 3, 4>(simd, column, y),
-                            4 => block.tile::<S, 4, 2>(simd, column, y),
-                            5 => block.tile::<S, 5, 2>(simd, column, y),
-                            _ => block.tile::<S, 6, 2>(simd, column, y),
-                        }
+                        simd.vectorize(TileOutputs::<4> { tile, sums, y });
                     }
                 }
             }
@@ -125,54 +136,153 @@ fn outputs<S: Simd>(simd: S, job: &ForwardJob<'_>, y: &mut [f32], space: &mut Wo
     }
 }
 
-/// Some inputs of a line of samples, and their weights for a tile of outputs.
-struct Block<'a> {
+/// Some inputs of a line of samples, and a tile of outputs.
+struct Tile<'a> {
     job: &'a ForwardJob<'a>,
     line: usize,
     taps: &'a Taps,
+    /// Whether the taps are [side by side](taps::side_by_side).
+    are_few: bool,
     inputs: Range<usize>,
-    /// `[inputs][rows of weights][N vectors]`.
-    packed: &'a [f32],
-    sums: &'a mut [f32],
+    /// The first output.
+    column: usize,
+    /// `[inputs][rows of weights][N vectors]`; without them the weights are read where they are.
+    packed: Option<&'a [f32]>,
 }
 
-impl Block<'_> {
-    /// `N` vectors of outputs, from a column on, for `R` samples at a time.
+impl Tile<'_> {
+    /// `N` vectors of outputs.
     #[inline(always)]
-    fn tile<S: Simd, const N: usize, const R: usize>(
-        &mut self,
-        simd: S,
-        column: usize,
-        y: &mut [f32],
-    ) {
+    fn run<S: Simd, const N: usize>(&self, simd: S, sums: &mut [f32], y: &mut [f32]) {
         let ForwardJob { geometry, ref weights, x, .. } = *self.job;
         let width = N * S::LANES;
-        let of_input = rows_of_weights(geometry, weights) * width;
-        let rows = x.len() / geometry.in_features();
-        let rows = self.line * ROWS..rows.min((self.line + 1) * ROWS);
-        let inputs_of_panel = (PANEL / of_input).max(1);
+        let first_row = self.line * S::LINE;
+        let rows = (x.len() / geometry.in_features() - first_row).min(S::LINE);
         let out_features = geometry.out_features();
-        let last = self.inputs.len().div_ceil(inputs_of_panel) - 1;
         let mut flush = Flush {
-            bias: self.job.weights.bias,
+            bias: weights.bias,
             is_first: self.inputs.start == 0,
-            columns: column..(column + width).min(out_features),
+            columns: self.column..(self.column + width).min(out_features),
             out_features,
             y,
         };
-        for (index, weights) in self.packed.chunks(inputs_of_panel * of_input).enumerate() {
-            let panel = Panel {
-                geometry,
-                taps: self.taps,
-                inputs: self.inputs.len(),
-                first_input: index * inputs_of_panel,
-                weights,
-                of_input,
-                has_base: self.job.weights.base.is_some(),
-            };
-            let flush = (index == last).then_some(&mut flush);
-            panel.add::<S, N, R>(simd, rows.clone(), &mut self.sums[..ROWS * width], flush);
+        let sums = &mut sums[..rows * width];
+        sums.fill(0.0);
+        let mut first_run = 0;
+        let inputs = self.inputs.len();
+        for index in 0..inputs {
+            // A share of the outputs, which the sums are added to in the end.
+            let row = |index: usize| first_row + rows * index / inputs;
+            flush.prefetch(simd, row(index)..row(index + 1));
+            if self.are_few {
+                self.few::<S, N>(simd, index, rows, sums);
+            } else {
+                let end = self.taps.run_ends[index];
+                self.runs::<S, N>(simd, index, first_run..end, rows, sums);
+                first_run = end;
+            }
         }
+        flush.add::<S, N>(simd, first_row..first_row + rows, sums);
+    }
+
+    /// The products of an input by its runs.
+    #[inline(always)]
+    fn runs<S: Simd, const N: usize>(
+        &self,
+        simd: S,
+        index: usize,
+        runs: Range<usize>,
+        rows: usize,
+        sums: &mut [f32],
+    ) {
+        let geometry = self.job.geometry;
+        let taps = geometry.taps(&self.job.weights);
+        let weights = self.weights::<S, N>(index);
+        if index + 1 < self.inputs.len() {
+            let bases = geometry.grid().bases();
+            self.weights::<S, N>(index + 1).prefetch::<S, N>(simd, 0, bases);
+        }
+        let order = &self.taps.order[index * S::PITCH..][..rows];
+        for run in &self.taps.runs[runs] {
+            let run = ForwardRun {
+                order: &order[run.start as usize..run.end as usize],
+                window: run.window as usize,
+                spline_taps: geometry.grid().degree() + 1,
+                values: &self.taps.values[index * taps * S::PITCH..],
+                pitch: S::PITCH,
+                weights,
+            };
+            run.add::<S, N>(simd, taps, sums);
+        }
+    }
+
+    /// The products of an input with taps side by side.
+    #[inline(always)]
+    fn few<S: Simd, const N: usize>(&self, simd: S, index: usize, rows: usize, sums: &mut [f32]) {
+        let geometry = self.job.geometry;
+        let spline_taps = geometry.grid().degree() + 1;
+        let weights = self.weights::<S, N>(index);
+        let window =
+            |row: usize, index: usize| self.taps.windows[row * taps::FEW_PITCH + index] as usize;
+        if index + AHEAD < self.inputs.len() {
+            let ahead = self.weights::<S, N>(index + AHEAD);
+            for row in 0..rows {
+                ahead.prefetch::<S, N>(simd, window(row, index + AHEAD), spline_taps);
+            }
+        }
+        let width = N * S::LANES;
+        for (row, sums) in sums.chunks_exact_mut(width).enumerate() {
+            let run = ForwardRun {
+                order: &[0],
+                window: window(row, index),
+                spline_taps,
+                values: &self.taps.values[row * taps::FEW_PITCH + index..],
+                pitch: rows * taps::FEW_PITCH,
+                weights,
+            };
+            run.add::<S, N>(simd, geometry.taps(&self.job.weights), sums);
+        }
+    }
+
+    /// The weights of one of the inputs.
+    #[inline(always)]
+    fn weights<S: Simd, const N: usize>(&self, index: usize) -> Rows<'_> {
+        let ForwardJob { geometry, ref weights, .. } = *self.job;
+        let width = N * S::LANES;
+        if let Some(packed) = self.packed {
+            let of_input = rows_of_weights(geometry, weights) * width;
+            let spline = &packed[index * of_input..][..of_input];
+            // The base branch has the last row.
+            let base = if weights.base.is_some() { &spline[of_input - width..] } else { &[] };
+            return Rows { spline, pitch: width, base, scaler: &[] };
+        }
+        let (input, outputs) = (self.inputs.start + index, geometry.out_features());
+        let bases = geometry.grid().bases();
+        let start = input * outputs + self.column;
+        let spline = &weights.spline[input * bases * outputs + self.column..];
+        Rows {
+            spline: &spline[..(bases - 1) * outputs + width],
+            pitch: outputs,
+            base: weights.base.map_or(&[], |base| &base[start..start + width]),
+            scaler: weights.scaler.map_or(&[], |scaler| &scaler[start..start + width]),
+        }
+    }
+}
+
+/// [`Tile::run`] as a function of its own: all in one, they take the compiler minutes.
+struct TileOutputs<'a, const N: usize> {
+    tile: Tile<'a>,
+    sums: &'a mut [f32],
+    y: &'a mut [f32],
+}
+
+impl<const N: usize> Kernel for TileOutputs<'_, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { tile, sums, y } = self;
+        tile.run::<S, N>(simd, sums, y);
     }
 }
 

@@ -9,7 +9,7 @@ use updraft_simd::{Aligned, Isa, Kernel, Simd, dispatch};
 use super::run::Group;
 use super::taps::{self, Wanted};
 use super::weights::{self, rows_of_weights};
-use super::{Blocking, GRADIENT_ROWS, INPUTS};
+use super::{Blocking, GRADIENT_ROWS, INPUTS, layer_tile};
 use crate::kernels::geometry::{LayerGeometry, Weights};
 use crate::kernels::scratch::{Taps, Workspace};
 
@@ -91,8 +91,9 @@ fn gradients<S: Simd>(
         inner.fill(0.0);
         let rows = x.len() / in_features;
         let mut block = Block { job, taps, rows, width, packed, partial };
-        for column in (0..width).step_by(S::TILE * S::LANES) {
-            let vectors = ((width - column) / S::LANES).min(S::TILE);
+        let tile = layer_tile(S::ISA, job.geometry.out_features());
+        for column in (0..width).step_by(tile) {
+            let vectors = (width - column).min(tile) / S::LANES;
             let sums = sums.as_deref_mut();
             let inner = dx.is_some().then_some(&mut *inner);
             // Only the tiles that a set has are compiled for it.
@@ -103,6 +104,9 @@ fn gradients<S: Simd>(
                     1 => block.wanted::<S, 1>(simd, column, dy, sums, inner),
                     2 => block.wanted::<S, 2>(simd, column, dy, sums, inner),
                     3 => block.wanted::<S, 3>(simd, column, dy, sums, inner),
+                    8 if const { S::LANES > 8 } => {
+                        block.wanted::<S, 8>(simd, column, dy, sums, inner)
+                    }
                     _ => block.wanted::<S, 4>(simd, column, dy, sums, inner),
                 }
             }
@@ -120,7 +124,7 @@ fn gradients<S: Simd>(
             }
         }
         if let Some(sums) = &mut sums {
-            spread_nan(job, taps, S::TILE * S::LANES, width, sums);
+            spread_nan(job, taps, tile, width, sums);
         }
     }
 }

@@ -8,11 +8,12 @@ mod conv_forward;
 mod conv_gradient;
 mod conv_panel;
 mod conv_run;
+mod finish;
 mod flush;
 mod forward;
+mod forward_run;
 mod function;
 mod gradient;
-mod panel;
 mod quantized;
 #[cfg(target_arch = "x86_64")]
 mod quantized_avx2;
@@ -28,7 +29,8 @@ pub(crate) use bspline_uniform::Uniform;
 pub(crate) use conv_activation::{activate, multiply_by_slope};
 pub(crate) use conv_forward::{ConvJob, MOST_PIXELS, conv_tile, numbers_of_conv, pack_conv};
 pub(crate) use conv_gradient::{ConvGradientJob, LINE_PITCH, gradient_tile, pixel_values};
-pub(crate) use forward::{ForwardJob, pack_all};
+pub(crate) use finish::finish_row;
+pub(crate) use forward::{ForwardJob, are_few, pack_all};
 pub(crate) use gradient::GradientJob;
 pub(crate) use quantized::{QUANTIZED_ROWS, QuantizedJob};
 pub(crate) use quantized_inputs::{STEPS_OF_ONE, STEPS_OF_WEIGHT};
@@ -39,11 +41,11 @@ pub(crate) use weights::{PACKED, numbers_of_all, rows_of_weights};
 pub(crate) const INPUTS: usize = 32;
 
 /// Inputs whose taps the forward pass holds at a time: outputs are read and written once for all of
-/// them, and what eight lines see of them fills the second-level cache. Sums start anew with every
-/// block, so that rounding errors do not grow with the number of inputs.
+/// them. Sums start anew with every block, so that rounding errors do not grow with the number of
+/// inputs.
 pub(crate) const FORWARD_INPUTS: usize = 64;
 
-/// Samples of a line of the forward pass: their sums for a tile of outputs stay near.
+/// Samples of a line of the quantized forward pass: their sums for a tile of outputs stay near.
 pub(crate) const ROWS: usize = 128;
 
 /// Samples of a line whose values lie side by side: those of one tap and input fill a cache line.
@@ -62,8 +64,8 @@ pub(crate) const fn pitch(samples: usize) -> usize {
     samples + GROUP
 }
 
-/// Samples of a line of gradients: the longer, the more samples are of one interval, but the
-/// outputs' gradients for a tile, 32 KiB of them, stay near.
+/// Samples of a line: the longer, the more samples are of one interval, but the outputs or the
+/// outputs' gradients for a tile, up to 32 KiB of them, stay near.
 ///
 /// Sums over samples start anew with each line, so that rounding errors do not grow with the
 /// batch; a constant, so that the number of threads does not change them.
@@ -74,7 +76,7 @@ pub(crate) const fn line(isa: Isa) -> usize {
     }
 }
 
-/// Outputs that are computed together.
+/// Outputs whose gradients are computed together.
 pub(crate) const fn tile(isa: Isa) -> usize {
     match isa.base() {
         Isa::Avx512 => 64,
@@ -83,8 +85,28 @@ pub(crate) const fn tile(isa: Isa) -> usize {
     }
 }
 
-/// Outputs that are computed together in the forward pass.
+/// Outputs of a layer whose gradients are computed together: two tiles where that leaves none, so
+/// that what is done once a sample is done for more outputs.
+pub(crate) const fn layer_tile(isa: Isa, outputs: usize) -> usize {
+    let tile = tile(isa);
+    match isa.base() {
+        Isa::Avx512 if outputs.is_multiple_of(2 * tile) => 2 * tile,
+        _ => tile,
+    }
+}
+
+/// Outputs that are computed together in the forward pass: of all taps and the base branch, the
+/// weights for them are held in registers.
 pub(crate) const fn forward_tile(isa: Isa) -> usize {
+    match isa.base() {
+        Isa::Avx512 => 64,
+        Isa::Avx2 | Isa::Neon => 16,
+        _ => 8,
+    }
+}
+
+/// Outputs of a convolution that are computed together in the forward pass.
+pub(crate) const fn conv_forward_tile(isa: Isa) -> usize {
     match isa.base() {
         Isa::Avx512 => 64,
         Isa::Avx2 | Isa::Neon => 48,
@@ -105,10 +127,10 @@ trait Blocking: Simd {
         _ => 1,
     };
 
-    /// Samples of a line of gradients.
+    /// Samples of a line.
     const LINE: usize = line(Self::ISA);
 
-    /// Numbers from one tap's line of gradients to the next.
+    /// Numbers from one tap's line to the next.
     const PITCH: usize = pitch(Self::LINE);
 
     /// Vectors of outputs that the forward pass computes together.

@@ -8,9 +8,6 @@ use super::Blocking;
 /// Rows of weights whose sums registers hold at once.
 const MOST_TAPS: usize = 5;
 
-/// Samples that a row of weights is read for at once.
-const SAMPLES: usize = 2;
-
 /// One input, for the samples of a run.
 pub(super) struct Group<'a> {
     pub(super) order: &'a [u32],
@@ -86,16 +83,31 @@ impl Group<'_> {
             }
         }
         if INNER {
-            let pairs = self.order.chunks_exact(SAMPLES);
-            let rest = pairs.remainder();
-            for pair in pairs {
-                let rows: [u32; SAMPLES] = std::array::from_fn(|sample| pair[sample]);
-                self.inner::<S, T, N, SAMPLES>(simd, first, places, rows, partial);
+            // As many samples as registers hold the sums of, then those that are left.
+            let mut order = self.order;
+            if const { S::LANES > 8 } {
+                order = self.samples::<S, T, N, 4>(simd, first, places, order, partial);
             }
-            for &row in rest {
-                self.inner::<S, T, N, 1>(simd, first, places, [row], partial);
-            }
+            order = self.samples::<S, T, N, 2>(simd, first, places, order, partial);
+            self.samples::<S, T, N, 1>(simd, first, places, order, partial);
         }
+    }
+
+    /// The vectors of `R` samples at a time; returns those that are left.
+    #[inline(always)]
+    fn samples<'b, S: Simd, const T: usize, const N: usize, const R: usize>(
+        &self,
+        simd: S,
+        first: usize,
+        places: [usize; T],
+        order: &'b [u32],
+        partial: &mut [f32],
+    ) -> &'b [u32] {
+        let (groups, rest) = order.as_chunks::<R>();
+        for &rows in groups {
+            self.inner::<S, T, N, R>(simd, first, places, rows, partial);
+        }
+        rest
     }
 
     /// `M` vectors of the sums over the samples, from a vector of the tile on.

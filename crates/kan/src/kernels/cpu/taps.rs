@@ -9,7 +9,7 @@ use updraft_simd::Simd;
 use super::Blocking;
 use super::bspline_uniform::{Bases, Uniform};
 use super::function;
-use super::{GROUP, ROWS, pitch};
+use super::{FORWARD_INPUTS, GROUP};
 use crate::basis::local_bases;
 use crate::grid::MAX_DEGREE;
 use crate::kernels::geometry::LayerGeometry;
@@ -18,8 +18,8 @@ use crate::kernels::scratch::{Run, Taps, grown};
 /// With more intervals than these, counting sorts faster than looking for each.
 const MOST_SEARCHES: usize = 16;
 
-/// Numbers from one input's line of the forward pass to the next.
-const PITCH: usize = pitch(ROWS);
+/// Numbers from one sample's to the next, where samples lie [side by side](side_by_side).
+pub(super) const FEW_PITCH: usize = FORWARD_INPUTS;
 
 /// What is wanted of a block.
 #[derive(Debug, Clone, Copy)]
@@ -71,11 +71,18 @@ pub(super) fn ordered<S: Simd>(
     }
 }
 
-/// Evaluates the splines of some inputs for the samples in `x`, and leaves the samples in their
-/// order: [`GROUP`] of them at a time have all values of all inputs side by side. There are values
-/// up to a whole number of vectors.
+/// Whether splines are evaluated in closed form, the same for all inputs.
+pub(super) fn is_closed(geometry: &LayerGeometry) -> bool {
+    (1..=3).contains(&geometry.grid().degree()) && Uniform::of(geometry.grid()).is_some()
+}
+
+/// Evaluates the splines of some inputs for each sample in `x`, many inputs at a time: values
+/// `[taps][samples][FEW_PITCH]`, windows `[samples][FEW_PITCH]`.
+///
+/// # Panics
+/// If there are more inputs than [`FEW_PITCH`], or the geometry is not [closed](is_closed).
 #[inline(always)]
-pub(super) fn grouped<S: Simd>(
+pub(super) fn side_by_side<S: Simd>(
     simd: S,
     geometry: &LayerGeometry,
     has_base: bool,
@@ -84,24 +91,21 @@ pub(super) fn grouped<S: Simd>(
     taps: &mut Taps,
 ) {
     let rows = x.len() / geometry.in_features();
-    assert!(rows <= ROWS, "samples of a block");
+    assert!(is_closed(geometry) && inputs.len() <= FEW_PITCH, "inputs of a block");
+    let pitch = rows * FEW_PITCH;
     let count = geometry.grid().degree() + 1 + usize::from(has_base);
-    let Taps { columns, groups, group_windows, .. } = taps;
-    let columns = grown(columns, inputs.len() * PITCH);
-    gather(simd, x, geometry.in_features(), inputs.clone(), columns, PITCH);
-    let groups = grown(groups, ROWS * inputs.len() * count);
-    let group_windows = grown(group_windows, ROWS * inputs.len());
-
-    for (index, input) in inputs.clone().enumerate() {
-        let column = &columns[index * PITCH..][..PITCH];
-        let evaluation = Evaluation::of(simd, geometry, has_base, input, &column[..rows]);
-        for (group, x) in column.chunks_exact(GROUP).take(rows.div_ceil(GROUP)).enumerate() {
-            let place = (group * inputs.len() + index) * GROUP;
-            let values = &mut groups[place * count..][..GROUP * count];
-            let windows = &mut group_windows[place..][..GROUP];
-            let x = &x[..(rows - group * GROUP).next_multiple_of(S::LANES).min(GROUP)];
-            evaluation.run(simd, x, Bases { values, slopes: None, pitch: GROUP, windows });
-        }
+    let Taps { columns, values, windows, .. } = taps;
+    let column = grown(columns, FEW_PITCH);
+    let values = grown(values, count * pitch);
+    let windows = grown(windows, pitch);
+    for (row, x) in x.chunks_exact(geometry.in_features()).enumerate() {
+        column[..inputs.len()].copy_from_slice(&x[inputs.clone()]);
+        let evaluation =
+            Evaluation::of(simd, geometry, has_base, inputs.start, &column[..inputs.len()]);
+        let values = &mut values[row * FEW_PITCH..];
+        let windows = &mut windows[row * FEW_PITCH..];
+        let column = &column[..inputs.len().next_multiple_of(GROUP)];
+        evaluation.run(simd, column, Bases { values, slopes: None, pitch, windows });
     }
 }
 

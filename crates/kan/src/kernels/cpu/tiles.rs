@@ -7,7 +7,8 @@ use updraft_simd::Isa;
 /// Each [line](super::line()) of samples becomes `[tiles][samples][outputs of the tile]`.
 pub(crate) fn pack(isa: Isa, dy: &[f32], out_features: usize, to: &mut [f32]) {
     let lanes = isa.lanes();
-    let (width, tile) = (out_features.next_multiple_of(lanes), super::tile(isa));
+    let width = out_features.next_multiple_of(lanes);
+    let tile = super::layer_tile(isa, out_features);
     let line = super::line(isa);
     let blocks = dy.chunks(line * out_features).zip(to.chunks_mut(line * width));
     for (dy, to) in blocks {
