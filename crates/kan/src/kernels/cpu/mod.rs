@@ -14,14 +14,11 @@ mod function;
 mod gradient;
 mod panel;
 mod quantized;
-#[cfg(target_arch = "x86_64")]
-mod quantized_avx2;
 mod quantized_inputs;
+mod quantized_tile;
 mod run;
 mod taps;
 mod tiles;
-#[cfg(target_arch = "x86_64")]
-mod vnni;
 mod weights;
 
 pub(crate) use bspline_uniform::Uniform;
