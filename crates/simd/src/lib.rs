@@ -3,6 +3,7 @@
 mod aligned;
 mod allocator;
 mod dispatch;
+mod int8;
 mod isa;
 mod peak;
 mod prefetch;
@@ -12,6 +13,11 @@ mod vector;
 pub use aligned::{Aligned, CACHE_LINE_BYTES, grown};
 pub use allocator::EndWithoutMemory;
 pub use dispatch::{Kernel, Vectors};
+#[cfg(target_arch = "aarch64")]
+pub use int8::NeonDot;
+#[cfg(target_arch = "x86_64")]
+pub use int8::{Avx512Vnni, AvxVnni};
+pub use int8::{Clamp, INT8_LANES, Int8, Int8Kernel, Int8Vectors, Plus};
 pub use isa::Isa;
 pub use peak::RegisterPeak;
 pub use prefetch::prefetch;

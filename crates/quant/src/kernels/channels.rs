@@ -1,6 +1,8 @@
 //! What each output channel's sums start from, and what they are multiplied by in the end.
 
-use super::cpu::{Clamp, LANES, Plus, Requantized, Scaled, Summed};
+use updraft_simd::{Clamp, INT8_LANES, Plus};
+
+use super::cpu::{Requantized, Scaled, Summed};
 use crate::scheme::{ActivationScheme, OutputScheme};
 use crate::weights::QuantizedWeights;
 
@@ -43,7 +45,7 @@ pub(crate) struct Channels {
 impl Channels {
     pub(crate) fn new(weights: &QuantizedWeights, groups: usize, output: OutputScheme) -> Self {
         let outputs = weights.channels() / groups;
-        let padded = outputs.next_multiple_of(LANES);
+        let padded = outputs.next_multiple_of(INT8_LANES);
         let numbers = groups * padded;
         let (mut start, mut requantize, mut dequantize) =
             (vec![0; numbers], vec![0.0; numbers], vec![0.0; numbers]);

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use updraft_simd::{Isa, Uneven, over, threads};
+use updraft_simd::{INT8_LANES as LANES, Isa, Uneven, over, threads};
 
 use updraft_conv::slices::{ConvGeometry, ConvShape};
 
 use super::channels::{Addend, Channels};
-use super::cpu::{ChannelJob, Codes, DotJob, LANES, Output};
+use super::cpu::{ChannelJob, Codes, DotJob};
 use super::linear::QuantizedLinear;
 use super::packed::{PANEL, Packed, Run};
 use super::scratch::Scratch;
@@ -173,7 +173,7 @@ impl QuantizedConvolution {
     }
 
     /// Gives each group's part of the output to the sink of its places.
-    fn convolve<K: Codes + Output>(
+    fn convolve<K: Codes>(
         &self,
         isa: Isa,
         sink: impl Fn(usize, Range<usize>) -> K + Sync,
@@ -218,7 +218,7 @@ impl QuantizedConvolution {
 
     /// Computes the output rows `first..last` of one image; a sink is that of a group, from a place
     /// of these rows on.
-    fn rows<K: Codes + Output>(
+    fn rows<K: Codes>(
         &self,
         isa: Isa,
         sink: impl Fn(usize, usize) -> K,

@@ -1,8 +1,8 @@
 //! Sums and products of two tensors, number by number.
 
-use updraft_simd::Isa;
+use updraft_simd::{Clamp, Isa};
 
-use super::cpu::{Add, Clamp, Multiply, run_line};
+use super::cpu::{Add, Multiply};
 use crate::scheme::{ActivationScheme, OutputScheme};
 
 /// A residual sum `y = a + b` of tensors with schemes of their own.
@@ -36,7 +36,7 @@ impl QuantizedAdd {
         assert_eq!(a.len(), b.len(), "numbers of both summands");
         assert_eq!(a.len(), y.len(), "numbers of the sum");
         let Self { factors, offset, clamp } = *self;
-        run_line(isa, Add { a, b, factors, offset, clamp, to: y });
+        isa.int8_vectors().run(Add { a, b, factors, offset, clamp, to: y });
     }
 }
 
@@ -65,7 +65,7 @@ impl QuantizedProduct {
     /// If the CPU does not have `isa`.
     pub(crate) fn run(&self, isa: Isa, a: &[u8], b: &[u8], y: &mut [u8]) {
         let Self { zeros, factor, clamp } = *self;
-        run_line(isa, Multiply { a, b, zeros, factor, clamp, to: y });
+        isa.int8_vectors().run(Multiply { a, b, zeros, factor, clamp, to: y });
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use updraft_simd::{Isa, Uneven, over, threads};
 
 use super::channels::{Addend, Channels};
-use super::cpu::{DotJob, Output, Raw};
+use super::cpu::{DotJob, Raw, Sink};
 use super::packed::{PANEL, Packed, Run};
 use super::scratch::Scratch;
 use crate::scheme::OutputScheme;
@@ -132,7 +132,7 @@ impl QuantizedLinear {
         scratch: &mut Scratch,
         asked_threads: usize,
     ) where
-        K: Output,
+        K: Sink,
         K::Number: Send,
     {
         let [inputs, outputs] = self.features();

@@ -1,6 +1,6 @@
 //! Weights in the order in which the kernels read them, the same for every instruction set.
 
-use super::cpu::LANES;
+use updraft_simd::INT8_LANES as LANES;
 
 /// Columns whose weights lie side by side; the last panel may be narrower, by whole vectors.
 pub(crate) const PANEL: usize = 2 * LANES;

@@ -1,11 +1,11 @@
 //! The greatest number and the mean of windows, channel by channel.
 
 use serde::{Deserialize, Serialize};
-use updraft_simd::{Isa, Uneven, over, threads};
+use updraft_simd::{Clamp, Int8Vectors, Isa, Uneven, over, threads};
 
 use updraft_conv::slices::{ConvGeometry, ConvShape};
 
-use super::cpu::{Accumulate, Clamp, Maximum, Rescale, run_line};
+use super::cpu::{Accumulate, Maximum, Rescale};
 use super::scratch::Scratch;
 use crate::scheme::{ActivationScheme, OutputScheme};
 
@@ -77,22 +77,30 @@ impl QuantizedPooling {
         let channels = self.geometry.shape().channels[0];
         let (_, states) = scratch.split(0, threads(asked_threads), 0, channels);
         let line = columns * channels;
+        let vectors = isa.int8_vectors();
         over(Uneven::new(y, batch * rows, |item| item * line), states, |item, y, own| {
             let (image, row) = (item / rows, item % rows);
             let x = &x[image * input_len..][..input_len];
             for (column, y) in y.chunks_exact_mut(channels).enumerate() {
-                self.window(isa, [row, column], x, y, &mut own.sums[..channels]);
+                self.window(vectors, [row, column], x, y, &mut own.sums[..channels]);
             }
         });
     }
 
-    fn window(&self, isa: Isa, at: [usize; 2], x: &[u8], y: &mut [u8], sums: &mut [i32]) {
+    fn window(
+        &self,
+        vectors: Int8Vectors,
+        at: [usize; 2],
+        x: &[u8],
+        y: &mut [u8],
+        sums: &mut [i32],
+    ) {
         let channels = y.len();
         if self.pooling == Pooling::Maximum {
             // Windows that lie in the padding alone hold nothing greater.
             y.fill(0);
             self.visit(at, |pixel| {
-                run_line(isa, Maximum { from: &x[pixel * channels..][..channels], to: y });
+                vectors.run(Maximum { from: &x[pixel * channels..][..channels], to: y });
             });
             return;
         }
@@ -100,7 +108,7 @@ impl QuantizedPooling {
         let mut pixels = 0;
         self.visit(at, |pixel| {
             pixels += 1;
-            run_line(isa, Accumulate { from: &x[pixel * channels..][..channels], to: sums });
+            vectors.run(Accumulate { from: &x[pixel * channels..][..channels], to: sums });
         });
         let [rows, columns] = self.geometry.shape().kernel;
         let count = match self.pooling {
@@ -110,16 +118,13 @@ impl QuantizedPooling {
         let [least, greatest] = self.output.bounds();
         let scheme = self.output.scheme();
         let ratio = f64::from(self.input.scale()) / f64::from(scheme.scale());
-        run_line(
-            isa,
-            Rescale {
-                from: sums,
-                offset: -pixels * i32::from(self.input.zero_point()),
-                factor: (ratio / count as f64) as f32,
-                clamp: Clamp::new(scheme.zero_point(), least, greatest),
-                to: y,
-            },
-        );
+        vectors.run(Rescale {
+            from: sums,
+            offset: -pixels * i32::from(self.input.zero_point()),
+            factor: (ratio / count as f64) as f32,
+            clamp: Clamp::new(scheme.zero_point(), least, greatest),
+            to: y,
+        });
     }
 
     /// Visits the pixels of the image that a window holds.
@@ -151,8 +156,9 @@ pub(crate) fn means(
     let channels = y.len();
     assert!(codes.len().is_multiple_of(channels), "whole pixels");
     sums.fill(0);
+    let vectors = isa.int8_vectors();
     for from in codes.chunks_exact(channels) {
-        run_line(isa, Accumulate { from, to: sums });
+        vectors.run(Accumulate { from, to: sums });
     }
     let pixels = codes.len() / channels;
     let zeros = pixels as i32 * i32::from(scheme.zero_point());

@@ -1,9 +1,9 @@
 //! Nearest and linear interpolation of images to another size.
 
 use serde::{Deserialize, Serialize};
-use updraft_simd::{Isa, Uneven, over, threads};
+use updraft_simd::{Clamp, Isa, Uneven, over, threads};
 
-use super::cpu::{Blend, Clamp, run_line};
+use super::cpu::Blend;
 use super::scratch::Scratch;
 use crate::scheme::{ActivationScheme, OutputScheme};
 
@@ -123,6 +123,7 @@ impl QuantizedResize {
         assert_eq!(x.len(), batch * image, "whole images of the input");
         assert_eq!(y.len(), batch * rows.len() * line, "numbers of the output");
         let (_, states) = scratch.split(0, threads(asked_threads), 0, 0);
+        let vectors = isa.int8_vectors();
         let pieces = Uneven::new(y, batch * rows.len(), |item| item * line);
         over(pieces, states, |item, y, _| {
             let x = &x[item / rows.len() * image..][..image];
@@ -139,7 +140,7 @@ impl QuantizedResize {
                 let from = [pixel(0, 0), pixel(0, 1), pixel(1, 0), pixel(1, 1)];
                 let weights = [0, 1, 2, 3].map(|at| by_row[at / 2] * by_column[at % 2]);
                 let Self { offset, factor, clamp, .. } = *self;
-                run_line(isa, Blend { from, weights, offset, factor, clamp, to });
+                vectors.run(Blend { from, weights, offset, factor, clamp, to });
             }
         });
     }

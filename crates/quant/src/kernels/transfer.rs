@@ -1,8 +1,8 @@
 //! Real numbers into codes and back, over whole slices.
 
-use updraft_simd::Isa;
+use updraft_simd::{Clamp, Isa};
 
-use super::cpu::{Clamp, Dequantize, Quantize, run_line};
+use super::cpu::{Dequantize, Quantize};
 use crate::scheme::ActivationScheme;
 
 /// Codes of real numbers: `zero_point + round(x / scale)`, halves to even, within 0 and 255.
@@ -14,7 +14,7 @@ use crate::scheme::ActivationScheme;
 pub fn quantize(isa: Isa, scheme: ActivationScheme, x: &[f32], codes: &mut [u8]) {
     assert_eq!(x.len(), codes.len(), "one code for each number");
     let clamp = Clamp::new(scheme.zero_point(), 0, 255);
-    run_line(isa, Quantize { from: x, scale: scheme.scale(), clamp, to: codes });
+    isa.int8_vectors().run(Quantize { from: x, scale: scheme.scale(), clamp, to: codes });
 }
 
 /// Real numbers of codes: `(code − zero_point)·scale`.
@@ -24,7 +24,7 @@ pub fn quantize(isa: Isa, scheme: ActivationScheme, x: &[f32], codes: &mut [u8])
 pub(crate) fn dequantize(isa: Isa, scheme: ActivationScheme, codes: &[u8], x: &mut [f32]) {
     assert_eq!(x.len(), codes.len(), "one number for each code");
     let (scale, zero) = (scheme.scale(), scheme.zero_point());
-    run_line(isa, Dequantize { from: codes, scale, zero, to: x });
+    isa.int8_vectors().run(Dequantize { from: codes, scale, zero, to: x });
 }
 
 /// Codes of images `[batch, channels, height, width]` as `[batch, height, width, channels]`.
@@ -47,13 +47,14 @@ pub(crate) fn quantize_images(
         return;
     }
     let clamp = Clamp::new(scheme.zero_point(), 0, 255);
+    let vectors = isa.int8_vectors();
     let mut line = [0; LINE];
     let images = x.chunks_exact(channels * pixels).zip(codes.chunks_exact_mut(channels * pixels));
     for (x, codes) in images {
         for (channel, plane) in x.chunks_exact(pixels).enumerate() {
             for (part, from) in plane.chunks(LINE).enumerate() {
                 let to = &mut line[..from.len()];
-                run_line(isa, Quantize { from, scale: scheme.scale(), clamp, to });
+                vectors.run(Quantize { from, scale: scheme.scale(), clamp, to });
                 let codes = codes[part * LINE * channels + channel..].iter_mut().step_by(channels);
                 codes.zip(&*to).for_each(|(code, &given)| *code = given);
             }

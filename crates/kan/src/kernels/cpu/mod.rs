@@ -15,14 +15,11 @@ mod forward_run;
 mod function;
 mod gradient;
 mod quantized;
-#[cfg(target_arch = "x86_64")]
-mod quantized_avx2;
 mod quantized_inputs;
+mod quantized_tile;
 mod run;
 mod taps;
 mod tiles;
-#[cfg(target_arch = "x86_64")]
-mod vnni;
 mod weights;
 
 pub(crate) use bspline_uniform::Uniform;

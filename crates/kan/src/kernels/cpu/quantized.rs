@@ -7,16 +7,13 @@ use updraft_simd::{Isa, dispatch};
 use super::ROWS;
 use super::bspline_uniform::Uniform;
 use super::quantized_inputs::{INPUTS, Preparation, Seen};
+use super::quantized_tile::Tile;
 use crate::kernels::geometry::LayerGeometry;
 use crate::kernels::quantized::{BLOCK, BaseWeights, Coefficients, tiles};
 use crate::kernels::scratch::QuantizedSpace;
 
 /// Samples of a job: the more of them, the less often all coefficients come out of memory.
 pub(crate) const QUANTIZED_ROWS: usize = 2 * ROWS;
-
-/// Bytes of coefficients that the samples pass by before their sums are written: as many as leave
-/// the sums some room in the fastest cache.
-const NEAR: usize = 16 << 10;
 
 /// At most [`QUANTIZED_ROWS`] samples of a quantized layer.
 #[derive(Debug, Clone, Copy)]
@@ -59,7 +56,7 @@ impl QuantizedJob<'_> {
                     base: self.base_of(&outputs, &block),
                     seen,
                 };
-                tile.run(isa, &mut integers[sums.clone()], &mut floats[sums]);
+                tile.run(isa.int8_vectors(), &mut integers[sums.clone()], &mut floats[sums]);
             }
         }
         let (integers, floats) = (space.integers.grown(sums), space.floats.grown(sums));
@@ -127,86 +124,5 @@ dispatch! {
         space: &mut QuantizedSpace,
     ) {
         preparation.run(simd, inputs, space);
-    }
-}
-
-/// Some inputs' share of a tile of outputs.
-pub(super) struct Tile<'a> {
-    /// Outputs.
-    pub(super) width: usize,
-    pub(super) intervals: usize,
-    /// `[inputs][intervals][blocks of the width]`.
-    pub(super) splines: &'a [Coefficients],
-    /// `[pairs of inputs][blocks of the width]`, or empty.
-    pub(super) base: &'a [BaseWeights],
-    pub(super) seen: Seen<'a>,
-}
-
-impl Tile<'_> {
-    /// Adds to the sums, `[rows][width]`.
-    fn run(&self, isa: Isa, integers: &mut [i32], floats: &mut [f32]) {
-        let of_input = self.intervals * self.width / BLOCK * size_of::<Coefficients>();
-        let near = (NEAR / of_input).max(4);
-        for first in (0..self.seen.count).step_by(near) {
-            let inputs = first..(first + near).min(self.seen.count);
-            match isa {
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx512Vnni | Isa::Avx512Bf16 => super::vnni::splines(self, inputs, integers),
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx2 | Isa::AvxVnni | Isa::Avx512 => {
-                    super::quantized_avx2::splines(self, inputs, integers)
-                }
-                _ => self.splines(inputs, integers),
-            }
-        }
-        if self.base.is_empty() {
-            return;
-        }
-        match isa {
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512Vnni | Isa::Avx512Bf16 => super::vnni::base(self, floats),
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 | Isa::AvxVnni | Isa::Avx512 => super::quantized_avx2::base(self, floats),
-            _ => self.base(floats),
-        }
-    }
-
-    fn splines(&self, inputs: Range<usize>, integers: &mut [i32]) {
-        let blocks = self.width / BLOCK;
-        for (row, integers) in integers.chunks_exact_mut(self.width).enumerate() {
-            for input in inputs.clone() {
-                let at = Seen::place(row, input);
-                let quad = self.seen.quads[at].to_le_bytes().map(i32::from);
-                let window = self.seen.windows[at] as usize;
-                let lanes = &self.splines[(input * self.intervals + window) * blocks..][..blocks];
-                for (sums, lanes) in integers.chunks_exact_mut(BLOCK).zip(lanes) {
-                    for (sum, lane) in sums.iter_mut().zip(&lanes.0) {
-                        let products = quad.iter().zip(lane).map(|(q, &w)| q * i32::from(w));
-                        *sum += products.sum::<i32>();
-                    }
-                }
-            }
-        }
-    }
-
-    fn base(&self, floats: &mut [f32]) {
-        let blocks = self.width / BLOCK;
-        for (row, floats) in floats.chunks_exact_mut(self.width).enumerate() {
-            let step = self.seen.steps[row];
-            for (block, floats) in floats.chunks_exact_mut(BLOCK).enumerate() {
-                let mut sums = [0_i32; BLOCK];
-                for (pair, weights) in self.base.chunks_exact(blocks).enumerate() {
-                    let values = self.seen.pairs[Seen::place_of_pair(row, pair)];
-                    let [even, odd] = [values as i16, (values >> 16) as i16].map(i32::from);
-                    for (sum, weights) in sums.iter_mut().zip(&weights[block].0) {
-                        let [first, second] = weights.map(i32::from);
-                        *sum += even * first + odd * second;
-                    }
-                }
-                for (float, sum) in floats.iter_mut().zip(sums) {
-                    *float += sum as f32 * step;
-                }
-            }
-        }
     }
 }

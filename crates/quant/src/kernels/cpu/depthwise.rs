@@ -1,10 +1,9 @@
 //! Sums of products of each channel with its own weights: lanes are channels.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
-use updraft_simd::Isa;
+use updraft_simd::{INT8_LANES as LANES, Int8, Int8Kernel, Isa};
 
 use super::sink::{Sink, filled};
-use super::vector::{LANES, Simd};
 
 /// Pixels whose sums stay in registers together.
 const PIXELS: usize = 8;
@@ -34,30 +33,11 @@ impl ChannelJob<'_> {
     /// # Panics
     /// If a slice is too short for what the job says of it, or the CPU does not have `isa`.
     pub(crate) fn run<K: Codes>(&self, isa: Isa, sink: K, output: &mut [u8]) {
-        assert!(isa.is_available(), "this CPU has no {isa}");
         if self.rows == 0 || self.columns == 0 {
             return;
         }
         self.check(&sink, output);
-        match isa.dot() {
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the CPU has the set, and the job is checked.
-            Isa::Avx512Vnni => unsafe { super::avx512::channels(self, sink, output) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the CPU has the set, and the job is checked.
-            Isa::AvxVnni => unsafe { super::avx_vnni::channels(self, sink, output) },
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the CPU has the set, and the job is checked.
-            Isa::Avx2 => unsafe { super::avx2::channels(self, sink, output) },
-            #[cfg(target_arch = "aarch64")]
-            // SAFETY: the same.
-            Isa::NeonDot => unsafe { super::neon_dot::channels(self, sink, output) },
-            #[cfg(target_arch = "aarch64")]
-            // SAFETY: the same.
-            Isa::Neon => unsafe { super::neon::channels(self, sink, output) },
-            // SAFETY: every CPU has it, and the job is checked.
-            _ => unsafe { super::portable::channels(self, sink, output) },
-        }
+        isa.int8_vectors().run(Checked { job: self, sink, output });
     }
 
     /// What the inner loop relies on.
@@ -80,17 +60,29 @@ pub(crate) trait Codes: Sink<Number = u8> {}
 
 impl<K: Sink<Number = u8>> Codes for K {}
 
+/// A job that [`ChannelJob::check`] has passed for this sink and output.
+struct Checked<'a, K> {
+    job: &'a ChannelJob<'a>,
+    sink: K,
+    output: &'a mut [u8],
+}
+
+impl<K: Codes> Int8Kernel for Checked<'_, K> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Int8>(self, simd: S) {
+        // SAFETY: the job was checked.
+        unsafe { channels(simd, self.job, self.sink, self.output) };
+    }
+}
+
 /// All vectors of channels of all rows.
 ///
 /// # Safety
 /// [`ChannelJob::check`] has passed for this job, sink and output.
 #[inline(always)]
-pub(super) unsafe fn channels<S: Simd, K: Codes>(
-    simd: S,
-    job: &ChannelJob<'_>,
-    sink: K,
-    output: &mut [u8],
-) {
+unsafe fn channels<S: Int8, K: Codes>(simd: S, job: &ChannelJob<'_>, sink: K, output: &mut [u8]) {
     for row in 0..job.rows {
         for first in (0..job.channels).step_by(LANES) {
             let mut column = 0;
@@ -119,7 +111,7 @@ pub(super) unsafe fn channels<S: Simd, K: Codes>(
 /// The job was checked, and `Q` pixels from `window` on lie in its grid, as in the output from the
 /// place beside it on.
 #[inline(always)]
-unsafe fn pixels<S: Simd, K: Codes, const Q: usize>(
+unsafe fn pixels<S: Int8, K: Codes, const Q: usize>(
     simd: S,
     job: &ChannelJob<'_>,
     sink: K,
@@ -147,23 +139,3 @@ unsafe fn pixels<S: Simd, K: Codes, const Q: usize>(
         unsafe { sink.put(simd, sum, first, output, at, count) };
     }
 }
-
-/// A set's `channels`.
-macro_rules! entries {
-    ($(#[$feature:meta])* $kind:ty = $proof:expr) => {
-        /// Computes a depthwise convolution.
-        ///
-        /// # Safety
-        /// The CPU has what this set needs, and the job was checked for this sink and output.
-        $(#[$feature])*
-        pub(super) unsafe fn channels<K: depthwise::Codes>(
-            job: &ChannelJob<'_>,
-            sink: K,
-            output: &mut [u8],
-        ) {
-            // SAFETY: the caller promises the check.
-            unsafe { depthwise::channels::<$kind, K>($proof, job, sink, output) };
-        }
-    };
-}
-pub(super) use entries;

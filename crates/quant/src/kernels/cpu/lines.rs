@@ -2,43 +2,8 @@
 //!
 //! Sums wrap, although none leaves 32 bits: a check, which builds for tests have, would keep a loop
 //! out of vectors.
-#![expect(unsafe_code, reason = "calls into code for vector extensions that were checked")]
 
-use updraft_simd::Isa;
-
-use super::sink::Clamp;
-
-/// One loop over lines of equal length.
-pub(crate) trait Line {
-    /// Plain Rust, `#[inline(always)]`, so that each set compiles it for its own vectors.
-    fn run(self);
-}
-
-/// Runs a loop with an instruction set.
-///
-/// # Panics
-/// If the CPU does not have `isa`.
-pub(crate) fn run<L: Line>(isa: Isa, line: L) {
-    assert!(isa.is_available(), "this CPU has no {isa}");
-    match isa.dot() {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the path is available.
-        Isa::Avx512Vnni => unsafe { super::avx512::line(line) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the path is available.
-        Isa::AvxVnni => unsafe { super::avx_vnni::line(line) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the path is available.
-        Isa::Avx2 => unsafe { super::avx2::line(line) },
-        #[cfg(target_arch = "aarch64")]
-        // SAFETY: the same.
-        Isa::NeonDot => unsafe { super::neon_dot::line(line) },
-        #[cfg(target_arch = "aarch64")]
-        // SAFETY: the same.
-        Isa::Neon => unsafe { super::neon::line(line) },
-        _ => super::portable::line(line),
-    }
-}
+use updraft_simd::{Clamp, Int8, Int8Kernel};
 
 /// `to = zero + round(from / scale)`, clamped.
 #[derive(Debug)]
@@ -49,9 +14,11 @@ pub(crate) struct Quantize<'a> {
     pub(crate) to: &'a mut [u8],
 }
 
-impl Line for Quantize<'_> {
+impl Int8Kernel for Quantize<'_> {
+    type Output = ();
+
     #[inline(always)]
-    fn run(self) {
+    fn run<S: Int8>(self, _: S) {
         for (to, from) in self.to.iter_mut().zip(self.from) {
             *to = self.clamp.apply(from / self.scale);
         }
@@ -67,9 +34,11 @@ pub(crate) struct Dequantize<'a> {
     pub(crate) to: &'a mut [f32],
 }
 
-impl Line for Dequantize<'_> {
+impl Int8Kernel for Dequantize<'_> {
+    type Output = ();
+
     #[inline(always)]
-    fn run(self) {
+    fn run<S: Int8>(self, _: S) {
         for (to, from) in self.to.iter_mut().zip(self.from) {
             *to = (i32::from(*from) - i32::from(self.zero)) as f32 * self.scale;
         }
@@ -87,9 +56,11 @@ pub(crate) struct Add<'a> {
     pub(crate) to: &'a mut [u8],
 }
 
-impl Line for Add<'_> {
+impl Int8Kernel for Add<'_> {
+    type Output = ();
+
     #[inline(always)]
-    fn run(self) {
+    fn run<S: Int8>(self, _: S) {
         for ((to, a), b) in self.to.iter_mut().zip(self.a).zip(self.b) {
             let sum = f32::from(*a) * self.factors[0] + f32::from(*b) * self.factors[1];
             *to = self.clamp.apply(sum + self.offset);
@@ -109,9 +80,11 @@ pub(crate) struct Multiply<'a> {
     pub(crate) to: &'a mut [u8],
 }
 
-impl Line for Multiply<'_> {
+impl Int8Kernel for Multiply<'_> {
+    type Output = ();
+
     #[inline(always)]
-    fn run(self) {
+    fn run<S: Int8>(self, _: S) {
         let len = self.b.len().max(1);
         for (to, a) in self.to.chunks_exact_mut(len).zip(self.a.chunks_exact(len)) {
             for ((to, a), b) in to.iter_mut().zip(a).zip(self.b) {
@@ -130,9 +103,11 @@ pub(crate) struct Maximum<'a> {
     pub(crate) to: &'a mut [u8],
 }
 
-impl Line for Maximum<'_> {
+impl Int8Kernel for Maximum<'_> {
+    type Output = ();
+
     #[inline(always)]
-    fn run(self) {
+    fn run<S: Int8>(self, _: S) {
         for (to, from) in self.to.iter_mut().zip(self.from) {
             *to = (*to).max(*from);
         }
@@ -146,9 +121,11 @@ pub(crate) struct Accumulate<'a> {
     pub(crate) to: &'a mut [i32],
 }
 
-impl Line for Accumulate<'_> {
+impl Int8Kernel for Accumulate<'_> {
+    type Output = ();
+
     #[inline(always)]
-    fn run(self) {
+    fn run<S: Int8>(self, _: S) {
         for (to, from) in self.to.iter_mut().zip(self.from) {
             *to = to.wrapping_add(i32::from(*from));
         }
@@ -166,9 +143,11 @@ pub(crate) struct Blend<'a> {
     pub(crate) to: &'a mut [u8],
 }
 
-impl Line for Blend<'_> {
+impl Int8Kernel for Blend<'_> {
+    type Output = ();
+
     #[inline(always)]
-    fn run(self) {
+    fn run<S: Int8>(self, _: S) {
         let [a, b, c, d] = self.from;
         for ((((to, a), b), c), d) in self.to.iter_mut().zip(a).zip(b).zip(c).zip(d) {
             let all = [*a, *b, *c, *d].map(i32::from).into_iter().zip(self.weights);
@@ -190,32 +169,13 @@ pub(crate) struct Rescale<'a> {
     pub(crate) to: &'a mut [u8],
 }
 
-impl Line for Rescale<'_> {
+impl Int8Kernel for Rescale<'_> {
+    type Output = ();
+
     #[inline(always)]
-    fn run(self) {
+    fn run<S: Int8>(self, _: S) {
         for (to, from) in self.to.iter_mut().zip(self.from) {
             *to = self.clamp.apply(from.wrapping_add(self.offset) as f32 * self.factor);
         }
     }
 }
-
-/// A set's `line`.
-macro_rules! entries {
-    () => {
-        /// Runs a loop.
-        pub(super) fn line<L: lines::Line>(line: L) {
-            line.run();
-        }
-    };
-    ($(#[$feature:meta])+) => {
-        /// Runs a loop.
-        ///
-        /// # Safety
-        /// The CPU has what this set needs.
-        $(#[$feature])+
-        pub(super) unsafe fn line<L: lines::Line>(line: L) {
-            line.run();
-        }
-    };
-}
-pub(super) use entries;

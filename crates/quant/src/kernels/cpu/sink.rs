@@ -1,36 +1,7 @@
 //! Where sums go: as they are, as f32, or back into eight bits.
 #![expect(unsafe_code, reason = "numbers are written through pointers")]
 
-use super::vector::{LANES, Simd};
-
-/// The end of a requantization: `zero + round(min(max(v, low), high))`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Clamp {
-    /// The least and the greatest value, counted from the zero point.
-    pub(crate) low: f32,
-    pub(crate) high: f32,
-    /// The zero point of the output.
-    pub(crate) zero: i32,
-}
-
-impl Clamp {
-    /// The numbers from `least` to `greatest` around a zero point.
-    pub(crate) fn new(zero: u8, least: u8, greatest: u8) -> Self {
-        let from_zero = |bound: u8| f32::from(i16::from(bound) - i16::from(zero));
-        Self { low: from_zero(least), high: from_zero(greatest), zero: zero.into() }
-    }
-
-    /// Rounds half to even, as IEEE 754 does by default.
-    #[inline(always)]
-    pub(crate) fn apply(self, value: f32) -> u8 {
-        // 1.5·2²³ leaves no bits for a fraction; the integer is in the low bits of the sum.
-        const WHOLE: f32 = 12_582_912.0;
-        let bounded = value.max(self.low).min(self.high);
-        let rounded = (bounded + WHOLE).to_bits().wrapping_sub(WHOLE.to_bits()) as i32;
-        // Both are bytes apart; a checked sum would keep loops out of vectors where checks are on.
-        rounded.wrapping_add(self.zero) as u8
-    }
-}
+use updraft_simd::{Clamp, INT8_LANES as LANES, Int8, Plus};
 
 /// Takes the sums of one vector.
 pub(crate) trait Sink: Copy {
@@ -43,10 +14,10 @@ pub(crate) trait Sink: Copy {
     /// # Safety
     /// The output has `count` numbers from `at` on that nothing else uses meanwhile, the sink knows
     /// `column` and the [`LANES`] columns from there on, and it [reaches](Sink::reaches) as far.
-    unsafe fn put<S: Simd>(
+    unsafe fn put<S: Int8>(
         self,
         simd: S,
-        sums: S::Sums,
+        sums: S::Lanes,
         column: usize,
         output: *mut Self::Number,
         at: usize,
@@ -70,10 +41,10 @@ impl Sink for Raw {
     type Number = i32;
 
     #[inline(always)]
-    unsafe fn put<S: Simd>(
+    unsafe fn put<S: Int8>(
         self,
         simd: S,
-        sums: S::Sums,
+        sums: S::Lanes,
         _: usize,
         output: *mut i32,
         at: usize,
@@ -98,10 +69,10 @@ impl Sink for Scaled<'_> {
     type Number = f32;
 
     #[inline(always)]
-    unsafe fn put<S: Simd>(
+    unsafe fn put<S: Int8>(
         self,
         simd: S,
-        sums: S::Sums,
+        sums: S::Lanes,
         column: usize,
         output: *mut f32,
         at: usize,
@@ -128,10 +99,10 @@ impl Sink for Requantized<'_> {
     type Number = u8;
 
     #[inline(always)]
-    unsafe fn put<S: Simd>(
+    unsafe fn put<S: Int8>(
         self,
         simd: S,
-        sums: S::Sums,
+        sums: S::Lanes,
         column: usize,
         output: *mut u8,
         at: usize,
@@ -145,14 +116,6 @@ impl Sink for Requantized<'_> {
     fn columns(&self) -> usize {
         self.scales.len()
     }
-}
-
-/// How a code is added to a sum that has been scaled: `(code − zero)·factor`.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Plus {
-    pub(crate) zero: i32,
-    /// Steps of the output in one of the code's.
-    pub(crate) factor: f32,
 }
 
 /// One factor for each column, a code for each number that is added, then eight bits.
@@ -169,10 +132,10 @@ impl Sink for Summed<'_> {
     type Number = u8;
 
     #[inline(always)]
-    unsafe fn put<S: Simd>(
+    unsafe fn put<S: Int8>(
         self,
         simd: S,
-        sums: S::Sums,
+        sums: S::Lanes,
         column: usize,
         output: *mut u8,
         at: usize,
@@ -198,29 +161,4 @@ impl Sink for Summed<'_> {
 #[inline(always)]
 pub(super) fn filled(columns: usize, column: usize) -> usize {
     (columns - column).min(LANES)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn halves_go_to_the_even_neighbour() {
-        let clamp = Clamp::new(10, 0, 255);
-        let cases =
-            [(0.5, 10), (1.5, 12), (2.5, 12), (-0.5, 10), (-1.5, 8), (2.500_001, 13), (0.0, 10)];
-        for (value, right) in cases {
-            assert_eq!(clamp.apply(value), right, "{value}");
-        }
-    }
-
-    #[test]
-    fn what_lies_outside_becomes_the_bound() {
-        let clamp = Clamp::new(10, 3, 200);
-        for (value, right) in
-            [(-7.6, 3), (-1e30, 3), (190.4, 200), (f32::INFINITY, 200), (f32::NEG_INFINITY, 3)]
-        {
-            assert_eq!(clamp.apply(value), right, "{value}");
-        }
-    }
 }

@@ -4,11 +4,52 @@
 //! Four activations are spread over all lanes at a time and meet four weights in each.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
-use updraft_simd::Isa;
+use updraft_simd::{INT8_LANES as LANES, Int8, Int8Kernel, Int8Vectors, Isa};
 
-use super::sink::{Raw, Requantized, Scaled, Sink, Summed};
-use super::vector::{LANES, Simd};
+use super::sink::Sink;
 use crate::kernels::packed::{Line, PANEL, Run};
+
+/// Computes the panels of a checked job with a set's register tiles, of one vector of columns and
+/// of two: a number of pixels each, with the number of sums that hide the latency of a product.
+macro_rules! panels {
+    (
+        $simd:ident, ($job:ident, $sink:ident, $output:ident),
+        one [$($one:literal: $one_sums:literal)*],
+        two [$($two:literal: $two_sums:literal)*]
+    ) => {{
+        let vectors = $job.outputs.div_ceil(LANES);
+        let of_panel = PANEL / LANES;
+        for panel in $job.panels[0]..$job.panels[1] {
+            let first = panel * of_panel;
+            let width = (vectors - first).min(of_panel);
+            if width == of_panel {
+                match pixels(&[$($two),*], 2, $job.columns) {
+                    $($two => {
+                        $simd.vectorize(Rows::<K, 2, $two, $two_sums> {
+                            job: $job,
+                            sink: $sink,
+                            columns: Columns { first, width },
+                            output: &mut *$output,
+                        });
+                        continue;
+                    })*
+                    _ => {}
+                }
+            }
+            for first in first..first + width {
+                match pixels(&[$($one),*], 1, $job.columns) {
+                    $($one => $simd.vectorize(Rows::<K, 1, $one, $one_sums> {
+                        job: $job,
+                        sink: $sink,
+                        columns: Columns { first, width },
+                        output: &mut *$output,
+                    }),)*
+                    _ => unreachable!("a tile has a size that there is"),
+                }
+            }
+        }
+    }};
+}
 
 /// Sums of products for a grid of pixels.
 #[derive(Debug, Clone, Copy)]
@@ -40,14 +81,42 @@ impl DotJob<'_> {
     ///
     /// # Panics
     /// If a slice is too short for what the job says of it, or the CPU does not have `isa`.
-    pub(crate) fn run<K: Output>(&self, isa: Isa, sink: K, output: &mut [K::Number]) {
-        assert!(isa.is_available(), "this CPU has no {isa}");
+    pub(crate) fn run<K: Sink>(&self, isa: Isa, sink: K, output: &mut [K::Number]) {
+        let vectors = isa.int8_vectors();
         if self.rows == 0 || self.columns == 0 || self.panels[0] >= self.panels[1] {
             return;
         }
         self.check(&sink, output.len());
-        // SAFETY: the CPU has the set, and the job is checked.
-        unsafe { sink.tiles(isa, self, output) };
+        let job = self;
+        match vectors {
+            Int8Vectors::Portable(simd) => {
+                panels!(simd, (job, sink, output), one [4:1 2:1 1:1], two []);
+            }
+            #[cfg(target_arch = "aarch64")]
+            Int8Vectors::Neon(simd) => {
+                panels!(simd, (job, sink, output), one [4:1 3:1 2:1 1:2], two []);
+            }
+            #[cfg(target_arch = "aarch64")]
+            Int8Vectors::NeonDot(simd) => {
+                panels!(simd, (job, sink, output), one [4:1 3:1 2:1 1:2], two []);
+            }
+            #[cfg(target_arch = "x86_64")]
+            Int8Vectors::Avx2(simd) => {
+                panels!(simd, (job, sink, output), one [4:1 3:1 2:1 1:2], two []);
+            }
+            #[cfg(target_arch = "x86_64")]
+            Int8Vectors::AvxVnni(simd) => {
+                panels!(simd, (job, sink, output), one [6:1 5:1 4:1 3:2 2:2 1:4], two []);
+            }
+            #[cfg(target_arch = "x86_64")]
+            Int8Vectors::Avx512Vnni(simd) => {
+                panels!(
+                    simd, (job, sink, output),
+                    one [28:1 20:1 16:1 14:1 12:1 10:1 8:1 7:2 6:2 5:2 4:2 3:4 2:4 1:4],
+                    two [14:1 12:1 11:1 10:1 8:1 7:1 6:1 5:1 4:2 3:2 2:4 1:4]
+                );
+            }
+        }
     }
 
     /// What the inner loop relies on.
@@ -75,49 +144,30 @@ impl DotJob<'_> {
     }
 }
 
-/// A sink with its entries into each set.
-pub(crate) trait Output: Sink {
-    /// Computes a job.
-    ///
-    /// # Safety
-    /// The CPU has the set, and the job was checked for this sink and output.
-    unsafe fn tiles(self, isa: Isa, job: &DotJob<'_>, output: &mut [Self::Number]);
+/// All rows of some vectors of columns of a job that [`DotJob::check`] has passed for this sink and
+/// output.
+struct Rows<'a, K: Sink, const V: usize, const Q: usize, const U: usize> {
+    job: &'a DotJob<'a>,
+    sink: K,
+    columns: Columns,
+    output: &'a mut [K::Number],
 }
 
-macro_rules! outputs {
-    ($($sink:ty),*) => {$(
-        impl Output for $sink {
-            unsafe fn tiles(self, isa: Isa, job: &DotJob<'_>, output: &mut [Self::Number]) {
-                match isa.dot() {
-                    #[cfg(target_arch = "x86_64")]
-                    // SAFETY: the caller promises the CPU and the check.
-                    Isa::Avx512Vnni => unsafe { super::avx512::tiles(job, self, output) },
-                    #[cfg(target_arch = "x86_64")]
-                    // SAFETY: the same.
-                    Isa::AvxVnni => unsafe { super::avx_vnni::tiles(job, self, output) },
-                    #[cfg(target_arch = "x86_64")]
-                    // SAFETY: the same.
-                    Isa::Avx2 => unsafe { super::avx2::tiles(job, self, output) },
-                    #[cfg(target_arch = "aarch64")]
-                    // SAFETY: the same.
-                    Isa::NeonDot => unsafe { super::neon_dot::tiles(job, self, output) },
-                    #[cfg(target_arch = "aarch64")]
-                    // SAFETY: the same.
-                    Isa::Neon => unsafe { super::neon::tiles(job, self, output) },
-                    // SAFETY: the caller promises the check.
-                    _ => unsafe { super::portable::tiles(job, self, output) },
-                }
-            }
-        }
-    )*};
-}
+impl<K: Sink, const V: usize, const Q: usize, const U: usize> Int8Kernel for Rows<'_, K, V, Q, U> {
+    type Output = ();
 
-outputs!(Raw, Scaled<'_>, Requantized<'_>, Summed<'_>);
+    #[inline(always)]
+    fn run<S: Int8>(self, simd: S) {
+        let Self { job, sink, columns, output } = self;
+        // SAFETY: the job was checked, and `panels!` picks `V` and `Q` for it.
+        unsafe { rows::<S, K, V, Q, U>(simd, job, sink, columns, output) };
+    }
+}
 
 /// How many pixels a tile has: of the sizes there are, the one that takes the least time.
 ///
 /// The last tile of a row overlaps the one before it, so that none is cut.
-pub(super) fn pixels(sizes: &[usize], vectors: usize, columns: usize) -> usize {
+fn pixels(sizes: &[usize], vectors: usize, columns: usize) -> usize {
     // Half cycles a quad, as two ports multiply and two load; a little for the loop around.
     let cost = |size: usize| {
         let quad = (size * vectors).max(size + vectors).max(10) + 1;
@@ -130,9 +180,9 @@ pub(super) fn pixels(sizes: &[usize], vectors: usize, columns: usize) -> usize {
 
 /// Vectors of output columns: `count` of them from `first` on, in a panel of `width`.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Columns {
-    pub(super) first: usize,
-    pub(super) width: usize,
+struct Columns {
+    first: usize,
+    width: usize,
 }
 
 /// All rows of a grid for `V` vectors of columns, `Q` pixels at a time, `U` sums for each.
@@ -141,14 +191,14 @@ pub(super) struct Columns {
 /// [`DotJob::check`] has passed for this job, sink and output, the columns are the job's, and `Q`
 /// is at most the number of pixels in a row.
 #[inline(always)]
-pub(super) unsafe fn rows<S, K, const V: usize, const Q: usize, const U: usize>(
+unsafe fn rows<S, K, const V: usize, const Q: usize, const U: usize>(
     simd: S,
     job: &DotJob<'_>,
     sink: K,
     columns: Columns,
     output: &mut [K::Number],
 ) where
-    S: Simd,
+    S: Int8,
     K: Sink,
 {
     let quads = job.quads();
@@ -205,7 +255,7 @@ pub(super) unsafe fn rows<S, K, const V: usize, const Q: usize, const U: usize>(
 /// `window` has every run of `Q` pixels, `step` apart; `weights` has `V` lines for every quad,
 /// the lines of two quads `width` apart; `start` has `V` vectors.
 #[inline(always)]
-unsafe fn tile<S: Simd, const V: usize, const Q: usize, const U: usize>(
+unsafe fn tile<S: Int8, const V: usize, const Q: usize, const U: usize>(
     simd: S,
     runs: &[Run],
     window: *const u8,
@@ -213,7 +263,7 @@ unsafe fn tile<S: Simd, const V: usize, const Q: usize, const U: usize>(
     weights: *const Line,
     width: usize,
     start: *const i32,
-) -> [[S::Sums; V]; Q] {
+) -> [[S::Lanes; V]; Q] {
     let mut sums = [[[simd.zero(); V]; Q]; U];
     for vector in 0..V {
         // SAFETY: every vector has its starts.
@@ -265,7 +315,7 @@ unsafe fn tile<S: Simd, const V: usize, const Q: usize, const U: usize>(
 
 /// Moves the pointers to each third pixel.
 #[inline(always)]
-fn advance<S: Simd, const Q: usize>(simd: S, heads: &mut [*const u8; Q], bytes: usize) {
+fn advance<S: Int8, const Q: usize>(simd: S, heads: &mut [*const u8; Q], bytes: usize) {
     for head in &mut heads[..Q.div_ceil(PER_HEAD)] {
         *head = simd.hide(head.wrapping_add(bytes));
     }
@@ -277,9 +327,9 @@ fn advance<S: Simd, const Q: usize>(simd: S, heads: &mut [*const u8; Q], bytes: 
 /// `heads` point to every third of `Q` pixels, `step` apart, which have a quad `offset` bytes on;
 /// `weights` has `V` lines.
 #[inline(always)]
-unsafe fn quad<S: Simd, const V: usize, const Q: usize>(
+unsafe fn quad<S: Int8, const V: usize, const Q: usize>(
     simd: S,
-    sums: &mut [[S::Sums; V]; Q],
+    sums: &mut [[S::Lanes; V]; Q],
     heads: &[*const u8; Q],
     offset: usize,
     step: usize,
@@ -297,7 +347,7 @@ unsafe fn quad<S: Simd, const V: usize, const Q: usize>(
             if pixel < Q {
                 let at = heads[group].wrapping_add(inside * step + offset);
                 // SAFETY: the caller promises the quads of all pixels.
-                let value = unsafe { simd.spread(at) };
+                let value = unsafe { simd.quad(at) };
                 for vector in 0..V {
                     sums[pixel][vector] = simd.dot(sums[pixel][vector], value, factors[vector]);
                 }
@@ -314,65 +364,3 @@ const PER_HEAD: usize = 3;
 
 /// Lines between the weights that are used and those that are asked for.
 const PREFETCH: usize = 24;
-
-/// A set's `tiles`: picks the instance for a job's width.
-///
-/// Each size is a number of pixels, with the number of sums that hide the latency of a product.
-macro_rules! entries {
-    (
-        $(#[$feature:meta])* $kind:ty = $proof:expr,
-        one [$(($one:literal, $one_sums:literal))*],
-        two [$(($two:literal, $two_sums:literal))*]
-    ) => {
-        /// Computes a job.
-        ///
-        /// # Safety
-        /// The CPU has what this set needs, and the job was checked for this sink and output.
-        pub(super) unsafe fn tiles<K: Sink>(job: &DotJob<'_>, sink: K, output: &mut [K::Number]) {
-            use crate::kernels::packed::PANEL;
-            use super::vector::LANES;
-
-            let vectors = job.outputs.div_ceil(LANES);
-            let of_panel = PANEL / LANES;
-            for panel in job.panels[0]..job.panels[1] {
-                let first = panel * of_panel;
-                let width = (vectors - first).min(of_panel);
-                let pair: Option<Rows<K>> = match tile::pixels(&[$($two),*], 2, job.columns) {
-                    $($two => Some(rows::<K, 2, $two, $two_sums>),)*
-                    _ => None,
-                };
-                if let Some(run) = pair
-                    && width == of_panel
-                {
-                    // SAFETY: the caller promises the CPU and the check.
-                    unsafe { run(job, sink, tile::Columns { first, width }, output) };
-                    continue;
-                }
-                let run: Rows<K> = match tile::pixels(&[$($one),*], 1, job.columns) {
-                    $($one => rows::<K, 1, $one, $one_sums>,)*
-                    _ => unreachable!("a tile has a size that there is"),
-                };
-                for first in first..first + width {
-                    // SAFETY: the caller promises the CPU and the check.
-                    unsafe { run(job, sink, tile::Columns { first, width }, output) };
-                }
-            }
-        }
-
-        /// One instance of `rows`.
-        type Rows<K> =
-            unsafe fn(&DotJob<'_>, K, tile::Columns, &mut [<K as Sink>::Number]);
-
-        $(#[$feature])*
-        unsafe fn rows<K: Sink, const V: usize, const Q: usize, const U: usize>(
-            job: &DotJob<'_>,
-            sink: K,
-            columns: tile::Columns,
-            output: &mut [K::Number],
-        ) {
-            // SAFETY: `tiles` is given checked jobs, and picks `V` and `Q` for them.
-            unsafe { tile::rows::<$kind, K, V, Q, U>($proof, job, sink, columns, output) };
-        }
-    };
-}
-pub(super) use entries;

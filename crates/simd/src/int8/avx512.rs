@@ -1,35 +1,53 @@
-//! Sixteen sums in one register: AVX-512 with VNNI.
+//! Sixteen lanes in one register: AVX-512 with VNNI.
 #![expect(unsafe_code, reason = "intrinsics, and reads and writes through checked pointers")]
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __m128i, __m512i, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _MM_HINT_T0, _mm_loadu_si128,
-    _mm_mask_storeu_epi8, _mm_maskz_loadu_epi8, _mm_prefetch, _mm512_add_epi32, _mm512_add_ps,
+    __m128i, __m512i, _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _mm_loadu_si128,
+    _mm_mask_storeu_epi8, _mm_maskz_loadu_epi8, _mm512_add_epi32, _mm512_add_ps,
     _mm512_cvt_roundps_epi32, _mm512_cvtepi8_epi32, _mm512_cvtepi32_epi8, _mm512_cvtepi32_ps,
     _mm512_cvtepu8_epi32, _mm512_dpbusd_epi32, _mm512_dpwssd_epi32, _mm512_loadu_ps,
     _mm512_loadu_si512, _mm512_mask_storeu_epi32, _mm512_mask_storeu_ps, _mm512_max_ps,
     _mm512_min_ps, _mm512_mul_ps, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_si512,
+    _mm512_storeu_ps,
 };
 
-use super::depthwise::{self, ChannelJob};
-use super::lines;
-use super::sink::{Clamp, Plus, Sink};
-use super::tile::{self, DotJob};
-use super::vector::Simd;
+use super::lanes::Int8;
+use super::requantize::{Clamp, Plus};
+use super::run::Int8Kernel;
+use crate::isa::Isa;
 
 /// Proof that the CPU has AVX-512 F, BW, VL and VNNI.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Avx512Vnni(());
+pub struct Avx512Vnni(());
 
-impl Simd for Avx512Vnni {
-    type Sums = __m512i;
+impl Int8 for Avx512Vnni {
+    const ISA: Isa = Isa::Avx512Vnni;
+
+    type Lanes = __m512i;
     type Weights = __m512i;
     type Quad = __m512i;
+
+    #[inline(always)]
+    fn vectorize<K: Int8Kernel>(self, kernel: K) -> K::Output {
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
+        fn run<K: Int8Kernel>(simd: Avx512Vnni, kernel: K) -> K::Output {
+            kernel.run(simd)
+        }
+        // SAFETY: a value of the type proves that the CPU has the instructions.
+        unsafe { run(self, kernel) }
+    }
 
     #[inline(always)]
     fn zero(self) -> __m512i {
         // SAFETY: a value of the type proves that the CPU has the instructions.
         unsafe { _mm512_setzero_si512() }
+    }
+
+    #[inline(always)]
+    fn splat(self, value: i32) -> __m512i {
+        // SAFETY: a value of the type proves that the CPU has the instructions.
+        unsafe { _mm512_set1_epi32(value) }
     }
 
     #[inline(always)]
@@ -45,16 +63,19 @@ impl Simd for Avx512Vnni {
     }
 
     #[inline(always)]
-    fn multiply_add(self, sums: __m512i, a: __m512i, b: __m512i) -> __m512i {
-        // The upper halves of `a` are zero.
+    fn dot_within_16_bits(self, sums: __m512i, bytes: __m512i, weights: __m512i) -> __m512i {
+        self.dot(sums, bytes, weights)
+    }
+
+    #[inline(always)]
+    fn dot_pairs(self, sums: __m512i, a: __m512i, b: __m512i) -> __m512i {
         // SAFETY: a value of the type proves that the CPU has the instructions.
         unsafe { _mm512_dpwssd_epi32(sums, a, b) }
     }
 
     #[inline(always)]
     fn prefetch(self, at: *const u8) {
-        // SAFETY: a prefetch of an address that does not exist does nothing.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+        crate::prefetch(at);
     }
 
     #[inline(always)]
@@ -79,7 +100,7 @@ impl Simd for Avx512Vnni {
     }
 
     #[inline(always)]
-    unsafe fn spread(self, from: *const u8) -> __m512i {
+    unsafe fn quad(self, from: *const u8) -> __m512i {
         // SAFETY: the caller promises four initialised bytes.
         let quad = unsafe { from.cast::<i32>().read_unaligned() };
         // SAFETY: a value of the type proves that the CPU has the instructions.
@@ -106,6 +127,22 @@ impl Simd for Avx512Vnni {
     unsafe fn store(self, to: *mut i32, sums: __m512i, count: usize) {
         // SAFETY: the caller promises room for what the mask selects.
         unsafe { _mm512_mask_storeu_epi32(to, first(count), sums) };
+    }
+
+    #[inline(always)]
+    unsafe fn add_scaled(self, to: *mut f32, sums: __m512i, factor: f32) {
+        // SAFETY: a value of the type proves that the CPU has the instructions.
+        let factors = unsafe { _mm512_set1_ps(factor) };
+        // SAFETY: a value of the type proves that the CPU has the instructions.
+        let sums = unsafe { _mm512_cvtepi32_ps(sums) };
+        // SAFETY: a value of the type proves that the CPU has the instructions.
+        let more = unsafe { _mm512_mul_ps(sums, factors) };
+        // SAFETY: the caller promises sixteen numbers.
+        let before = unsafe { _mm512_loadu_ps(to) };
+        // SAFETY: a value of the type proves that the CPU has the instructions.
+        let after = unsafe { _mm512_add_ps(before, more) };
+        // SAFETY: the caller promises sixteen numbers.
+        unsafe { _mm512_storeu_ps(to, after) };
     }
 
     #[inline(always)]
@@ -166,6 +203,12 @@ impl Simd for Avx512Vnni {
 }
 
 impl Avx512Vnni {
+    /// The proof, if this CPU has them.
+    #[must_use]
+    pub fn detect() -> Option<Self> {
+        Isa::Avx512Vnni.is_available().then_some(Self(()))
+    }
+
     /// `sums · scales`.
     ///
     /// # Safety
@@ -205,20 +248,4 @@ impl Avx512Vnni {
 #[inline(always)]
 fn first(count: usize) -> u16 {
     (0xFFFF_u32 >> (16 - count as u32)) as u16
-}
-
-tile::entries! {
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    Avx512Vnni = Avx512Vnni(()),
-    one [(28, 1) (20, 1) (16, 1) (14, 1) (12, 1) (10, 1) (8, 1) (7, 2) (6, 2) (5, 2) (4, 2) (3, 4) (2, 4) (1, 4)],
-    two [(14, 1) (12, 1) (11, 1) (10, 1) (8, 1) (7, 1) (6, 1) (5, 1) (4, 2) (3, 2) (2, 4) (1, 4)]
-}
-
-depthwise::entries! {
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
-    Avx512Vnni = Avx512Vnni(())
-}
-
-lines::entries! {
-    #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vnni")]
 }

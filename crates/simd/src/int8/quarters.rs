@@ -1,57 +1,69 @@
-//! Sixteen sums in four NEON registers of 128 bits.
+//! Sixteen lanes in four NEON registers of 128 bits, whatever sums four products.
 #![expect(unsafe_code, reason = "intrinsics, and reads and writes through checked pointers")]
 
 use std::arch::aarch64::{
-    float32x4_t, int16x8_t, int32x4_t, uint8x16_t, vaddq_f32, vaddq_s32, vcombine_s16, vcombine_u8,
-    vcvtnq_s32_f32, vcvtq_f32_s32, vdupq_n_f32, vdupq_n_s32, vget_low_s8, vget_low_s16,
-    vget_low_u8, vld1q_s8, vld1q_u8, vmaxq_f32, vminq_f32, vmlaq_s32, vmovl_high_s8,
-    vmovl_high_s16, vmovl_high_u8, vmovl_s8, vmovl_s16, vmovl_u8, vmovn_s32, vmovn_u16, vmulq_f32,
-    vreinterpretq_s16_u16, vreinterpretq_u16_s16, vst1q_u8,
+    float32x4_t, int8x16_t, int16x8_t, int32x4_t, uint8x16_t, vaddq_f32, vaddq_s32, vcombine_s16,
+    vcombine_u8, vcvtnq_s32_f32, vcvtq_f32_s32, vdupq_n_f32, vdupq_n_s32, vget_low_s8,
+    vget_low_s16, vget_low_u8, vld1q_s8, vld1q_u8, vmaxq_f32, vminq_f32, vmlaq_s32, vmovl_high_s8,
+    vmovl_high_s16, vmovl_high_u8, vmovl_s8, vmovl_s16, vmovl_u8, vmovn_s32, vmovn_u16,
+    vmull_high_s16, vmull_s16, vmulq_f32, vpaddq_s32, vreinterpretq_s16_s32, vreinterpretq_s16_u16,
+    vreinterpretq_u16_s16, vst1q_u8,
 };
 use std::mem::transmute;
 
-use super::sink::{Clamp, Plus};
-use super::vector::{LANES, Simd};
+use super::lanes::{INT8_LANES, Int8};
+use super::requantize::{Clamp, Plus};
+use super::run::Int8Kernel;
+use crate::isa::Isa;
 
-/// Sums of four products for four lanes; a value of the type proves that the CPU has NEON and what
-/// else they take.
-pub(super) trait Quads: Copy {
+/// Sums of products for four lanes; a value of the type proves that the CPU has NEON and what else
+/// they take.
+pub trait Quads: Copy + Send + Sync + 'static {
+    /// The set that they are of.
+    const ISA: Isa;
+
     /// Four signed weights for each lane.
     type Weights: Copy;
-    /// Four unsigned activations, the same for all lanes.
+
+    /// Four unsigned bytes, the same for all lanes.
     type Quad: Copy;
 
-    /// Reads 16 weights.
-    ///
-    /// # Safety
-    /// They lie in one allocation and are initialised.
-    unsafe fn weights(self, from: *const i8) -> Self::Weights;
+    /// [`Int8::vectorize`].
+    fn vectorize_quads<K: Int8Kernel>(self, kernel: K) -> K::Output;
 
-    /// Reads four activations.
-    ///
-    /// # Safety
-    /// They lie in one allocation and are initialised.
-    unsafe fn spread(self, from: *const u8) -> Self::Quad;
+    /// Prepares the weights of four lanes.
+    fn weights_of(self, bytes: int32x4_t) -> Self::Weights;
+
+    /// Prepares four bytes, given in every lane.
+    fn quad_of(self, bytes: int32x4_t) -> Self::Quad;
 
     /// `sums + Σ quad[i]·weights[i]`, lane by lane.
-    fn dot(self, sums: int32x4_t, quad: Self::Quad, weights: Self::Weights) -> int32x4_t;
+    fn dot_quarter(self, sums: int32x4_t, quad: Self::Quad, weights: Self::Weights) -> int32x4_t;
 }
-
-/// Sixteen lanes.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Quarters<Q>(pub(super) Q);
 
 type Four = [int32x4_t; 4];
 
-impl<Q: Quads> Simd for Quarters<Q> {
-    type Sums = Four;
-    type Weights = [Q::Weights; 4];
-    type Quad = Q::Quad;
+impl<Q: Quads> Int8 for Q {
+    const ISA: Isa = <Q as Quads>::ISA;
+
+    type Lanes = Four;
+    type Weights = [<Q as Quads>::Weights; 4];
+    type Quad = <Q as Quads>::Quad;
+
+    #[inline(always)]
+    fn vectorize<K: Int8Kernel>(self, kernel: K) -> K::Output {
+        self.vectorize_quads(kernel)
+    }
 
     #[inline(always)]
     fn zero(self) -> Four {
+        self.splat(0)
+    }
+
+    #[inline(always)]
+    fn splat(self, value: i32) -> Four {
         // SAFETY: a value of the type proves that the CPU has NEON.
-        [unsafe { vdupq_n_s32(0) }; 4]
+        [unsafe { vdupq_n_s32(value) }; 4]
     }
 
     #[inline(always)]
@@ -61,14 +73,34 @@ impl<Q: Quads> Simd for Quarters<Q> {
     }
 
     #[inline(always)]
-    fn dot(self, sums: Four, quad: Q::Quad, weights: [Q::Weights; 4]) -> Four {
+    fn dot(
+        self,
+        sums: Four,
+        quad: <Q as Quads>::Quad,
+        weights: [<Q as Quads>::Weights; 4],
+    ) -> Four {
         // Written out: a closure that is not inlined would lose the instructions.
         [
-            self.0.dot(sums[0], quad, weights[0]),
-            self.0.dot(sums[1], quad, weights[1]),
-            self.0.dot(sums[2], quad, weights[2]),
-            self.0.dot(sums[3], quad, weights[3]),
+            self.dot_quarter(sums[0], quad, weights[0]),
+            self.dot_quarter(sums[1], quad, weights[1]),
+            self.dot_quarter(sums[2], quad, weights[2]),
+            self.dot_quarter(sums[3], quad, weights[3]),
         ]
+    }
+
+    #[inline(always)]
+    fn dot_within_16_bits(self, sums: Four, bytes: Four, weights: Four) -> Four {
+        let mut sums = sums;
+        for ((sums, bytes), weights) in sums.iter_mut().zip(bytes).zip(weights) {
+            *sums = self.dot_quarter(*sums, self.quad_of(bytes), self.weights_of(weights));
+        }
+        sums
+    }
+
+    #[inline(always)]
+    fn dot_pairs(self, sums: Four, a: Four, b: Four) -> Four {
+        // SAFETY: a value of the type proves that the CPU has NEON.
+        unsafe { pair_products(sums, a, b) }
     }
 
     #[inline(always)]
@@ -84,22 +116,23 @@ impl<Q: Quads> Simd for Quarters<Q> {
     }
 
     #[inline(always)]
-    unsafe fn weights(self, from: *const i8) -> [Q::Weights; 4] {
-        // SAFETY: the caller promises 64 initialised bytes.
-        let first = unsafe { self.0.weights(from) };
-        // SAFETY: the same.
-        let second = unsafe { self.0.weights(from.wrapping_add(16)) };
-        // SAFETY: the same.
-        let third = unsafe { self.0.weights(from.wrapping_add(32)) };
-        // SAFETY: the same.
-        let fourth = unsafe { self.0.weights(from.wrapping_add(48)) };
-        [first, second, third, fourth]
+    unsafe fn weights(self, from: *const i8) -> [<Q as Quads>::Weights; 4] {
+        // SAFETY: the caller promises 64 initialised bytes, sixteen lanes of them.
+        let [first, second, third, fourth] = unsafe { self.load(from.cast()) };
+        [
+            self.weights_of(first),
+            self.weights_of(second),
+            self.weights_of(third),
+            self.weights_of(fourth),
+        ]
     }
 
     #[inline(always)]
-    unsafe fn spread(self, from: *const u8) -> Q::Quad {
+    unsafe fn quad(self, from: *const u8) -> <Q as Quads>::Quad {
         // SAFETY: the caller promises four initialised bytes.
-        unsafe { self.0.spread(from) }
+        let quad = unsafe { from.cast::<i32>().read_unaligned() };
+        let [bytes, ..] = self.splat(quad);
+        self.quad_of(bytes)
     }
 
     #[inline(always)]
@@ -113,17 +146,28 @@ impl<Q: Quads> Simd for Quarters<Q> {
     #[inline(always)]
     unsafe fn widen_signed(self, from: *const i8) -> Four {
         // SAFETY: the caller promises sixteen initialised bytes.
-        let halves = unsafe { signed_halves(from) };
+        let bytes = unsafe { vld1q_s8(from) };
         // SAFETY: a value of the type proves that the CPU has NEON.
-        unsafe { widened(halves) }
+        unsafe { widened(signed_halves(bytes)) }
     }
 
     #[inline(always)]
     unsafe fn store(self, to: *mut i32, sums: Four, count: usize) {
         // SAFETY: four registers are sixteen numbers.
-        let all = unsafe { transmute::<Four, [i32; LANES]>(sums) };
+        let all = unsafe { transmute::<Four, [i32; INT8_LANES]>(sums) };
         // SAFETY: the caller promises room for `count`.
         unsafe { to.copy_from_nonoverlapping(all.as_ptr(), count) };
+    }
+
+    #[inline(always)]
+    unsafe fn add_scaled(self, to: *mut f32, sums: Four, factor: f32) {
+        let to = to.cast::<[float32x4_t; 4]>();
+        // SAFETY: the caller promises sixteen numbers.
+        let before = unsafe { to.read_unaligned() };
+        // SAFETY: a value of the type proves that the CPU has NEON.
+        let after = unsafe { added(before, sums, factor) };
+        // SAFETY: the caller promises sixteen numbers.
+        unsafe { to.write_unaligned(after) };
     }
 
     #[inline(always)]
@@ -133,7 +177,7 @@ impl<Q: Quads> Simd for Quarters<Q> {
         // SAFETY: a value of the type proves that the CPU has NEON.
         let scaled = unsafe { scaled(sums, scales) };
         // SAFETY: four registers are sixteen numbers.
-        let all = unsafe { transmute::<[float32x4_t; 4], [f32; LANES]>(scaled) };
+        let all = unsafe { transmute::<[float32x4_t; 4], [f32; INT8_LANES]>(scaled) };
         // SAFETY: the caller promises room for `count`.
         unsafe { to.copy_from_nonoverlapping(all.as_ptr(), count) };
     }
@@ -172,7 +216,7 @@ impl<Q: Quads> Simd for Quarters<Q> {
         let scales = unsafe { read_scales(scales) };
         // SAFETY: a value of the type proves that the CPU has NEON.
         let scaled = unsafe { scaled(sums, scales) };
-        let mut all = [0_u8; LANES];
+        let mut all = [0_u8; INT8_LANES];
         // SAFETY: the caller promises `count` codes, which are at most sixteen.
         unsafe { codes.copy_to_nonoverlapping(all.as_mut_ptr(), count) };
         // SAFETY: there are sixteen codes.
@@ -187,14 +231,9 @@ impl<Q: Quads> Simd for Quarters<Q> {
 }
 
 /// Sixteen signed bytes as numbers of 16 bits.
-///
-/// # Safety
-/// They lie in one allocation and are initialised.
 #[inline]
 #[target_feature(enable = "neon")]
-pub(super) unsafe fn signed_halves(from: *const i8) -> [int16x8_t; 2] {
-    // SAFETY: the caller promises sixteen bytes.
-    let bytes = unsafe { vld1q_s8(from) };
+pub(super) fn signed_halves(bytes: int8x16_t) -> [int16x8_t; 2] {
     [vmovl_s8(vget_low_s8(bytes)), vmovl_high_s8(bytes)]
 }
 
@@ -209,6 +248,18 @@ fn sum(a: Four, b: Four) -> Four {
 #[target_feature(enable = "neon")]
 fn products(sums: Four, a: Four, b: Four) -> Four {
     std::array::from_fn(|quarter| vmlaq_s32(sums[quarter], a[quarter], b[quarter]))
+}
+
+/// `sums + Σ a[i]·b[i]` of two numbers of 16 bits for each lane.
+#[inline]
+#[target_feature(enable = "neon")]
+fn pair_products(sums: Four, a: Four, b: Four) -> Four {
+    std::array::from_fn(|quarter| {
+        let a = vreinterpretq_s16_s32(a[quarter]);
+        let b = vreinterpretq_s16_s32(b[quarter]);
+        let low = vmull_s16(vget_low_s16(a), vget_low_s16(b));
+        vaddq_s32(sums[quarter], vpaddq_s32(low, vmull_high_s16(a, b)))
+    })
 }
 
 /// Unsigned bytes as numbers of 32 bits.
@@ -236,6 +287,14 @@ fn widened([low, high]: [int16x8_t; 2]) -> Four {
 #[target_feature(enable = "neon")]
 fn scaled(sums: Four, scales: [float32x4_t; 4]) -> [float32x4_t; 4] {
     std::array::from_fn(|quarter| vmulq_f32(vcvtq_f32_s32(sums[quarter]), scales[quarter]))
+}
+
+/// `values + sums · factor`, with two roundings as with every other set.
+#[inline]
+#[target_feature(enable = "neon")]
+fn added(values: [float32x4_t; 4], sums: Four, factor: f32) -> [float32x4_t; 4] {
+    let more = scaled(sums, [vdupq_n_f32(factor); 4]);
+    std::array::from_fn(|quarter| vaddq_f32(values[quarter], more[quarter]))
 }
 
 /// `values + (codes − zero)·factor`, with two roundings as with every other set.
@@ -280,7 +339,7 @@ unsafe fn read_scales(from: *const f32) -> [float32x4_t; 4] {
 /// `to` has room for them, and nothing else uses it meanwhile.
 #[inline(always)]
 unsafe fn write_codes(to: *mut u8, codes: uint8x16_t, count: usize) {
-    let mut all = [0_u8; LANES];
+    let mut all = [0_u8; INT8_LANES];
     // SAFETY: there is room for sixteen.
     unsafe { vst1q_u8(all.as_mut_ptr(), codes) };
     // SAFETY: the caller promises room for `count`.

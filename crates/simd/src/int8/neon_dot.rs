@@ -1,56 +1,72 @@
-//! Sums of four products by the instruction `sdot`.
+//! Sums of four products of bytes by the instruction `sdot`.
 //!
 //! It multiplies signed bytes, so an unsigned one is taken apart into its lower seven bits and its
 //! highest bit. The intrinsics are not stable, hence the assembly.
-#![expect(unsafe_code, reason = "intrinsics, and reads through checked pointers")]
+#![expect(unsafe_code, reason = "intrinsics and assembly")]
 
 use std::arch::aarch64::{
-    int8x16_t, int32x4_t, vaddq_s32, vandq_u8, vdupq_n_s32, vdupq_n_u8, vdupq_n_u32, vld1q_s8,
-    vreinterpretq_s8_u8, vreinterpretq_u8_u32, vshlq_n_s32, vshrq_n_u8,
+    int8x16_t, int32x4_t, vaddq_s32, vandq_u8, vdupq_n_s32, vdupq_n_u8, vreinterpretq_s8_s32,
+    vreinterpretq_s8_u8, vreinterpretq_u8_s32, vshlq_n_s32, vshrq_n_u8,
 };
 use std::arch::asm;
 
-use super::depthwise::{self, ChannelJob};
-use super::lines;
-use super::quarters::{Quads, Quarters};
-use super::sink::Sink;
-use super::tile::{self, DotJob};
+use super::quarters::Quads;
+use super::run::Int8Kernel;
+use crate::isa::Isa;
 
 /// Proof that the CPU has NEON with the dot product.
 #[derive(Debug, Clone, Copy)]
-struct Dot(());
+pub struct NeonDot(());
 
-impl Quads for Dot {
+impl Quads for NeonDot {
+    const ISA: Isa = Isa::NeonDot;
+
     type Weights = int8x16_t;
     /// The lower seven bits, and the highest one.
     type Quad = [int8x16_t; 2];
 
     #[inline(always)]
-    unsafe fn weights(self, from: *const i8) -> int8x16_t {
-        // SAFETY: the caller promises 16 initialised bytes.
-        unsafe { vld1q_s8(from) }
+    fn vectorize_quads<K: Int8Kernel>(self, kernel: K) -> K::Output {
+        #[target_feature(enable = "neon,dotprod")]
+        fn run<K: Int8Kernel>(simd: NeonDot, kernel: K) -> K::Output {
+            kernel.run(simd)
+        }
+        // SAFETY: a value of the type proves that the CPU has NEON with the dot product.
+        unsafe { run(self, kernel) }
     }
 
     #[inline(always)]
-    unsafe fn spread(self, from: *const u8) -> [int8x16_t; 2] {
-        // SAFETY: the caller promises four initialised bytes.
-        let quad = unsafe { from.cast::<u32>().read_unaligned() };
+    fn weights_of(self, bytes: int32x4_t) -> int8x16_t {
         // SAFETY: a value of the type proves that the CPU has NEON.
-        unsafe { parts(quad) }
+        unsafe { vreinterpretq_s8_s32(bytes) }
     }
 
     #[inline(always)]
-    fn dot(self, sums: int32x4_t, quad: [int8x16_t; 2], weights: int8x16_t) -> int32x4_t {
+    fn quad_of(self, bytes: int32x4_t) -> [int8x16_t; 2] {
+        // SAFETY: a value of the type proves that the CPU has NEON.
+        unsafe { parts(bytes) }
+    }
+
+    #[inline(always)]
+    fn dot_quarter(self, sums: int32x4_t, quad: [int8x16_t; 2], weights: int8x16_t) -> int32x4_t {
         // SAFETY: a value of the type proves that the CPU has NEON with the dot product.
         unsafe { sums_of_products(sums, quad, weights) }
     }
 }
 
-/// Four unsigned bytes for every lane: their lower seven bits, and their highest one.
+impl NeonDot {
+    /// The proof, if this CPU has them.
+    #[must_use]
+    pub fn detect() -> Option<Self> {
+        Isa::NeonDot.is_available().then_some(Self(()))
+    }
+}
+
+/// Unsigned bytes: their lower seven bits, and their highest one.
 #[inline]
 #[target_feature(enable = "neon")]
-fn parts(quad: u32) -> [int8x16_t; 2] {
-    let bytes = vreinterpretq_u8_u32(vdupq_n_u32(quad));
+fn parts(bytes: int32x4_t) -> [int8x16_t; 2] {
+    let bytes = vreinterpretq_u8_s32(bytes);
     let (lower, highest) = (vandq_u8(bytes, vdupq_n_u8(0x7F)), vshrq_n_u8::<7>(bytes));
     [vreinterpretq_s8_u8(lower), vreinterpretq_s8_u8(highest)]
 }
@@ -78,20 +94,4 @@ fn sdot(sums: int32x4_t, a: int8x16_t, b: int8x16_t) -> int32x4_t {
         );
     }
     sums
-}
-
-tile::entries! {
-    #[target_feature(enable = "neon,dotprod")]
-    Quarters<Dot> = Quarters(Dot(())),
-    one [(4, 1) (3, 1) (2, 1) (1, 2)],
-    two []
-}
-
-depthwise::entries! {
-    #[target_feature(enable = "neon,dotprod")]
-    Quarters<Dot> = Quarters(Dot(()))
-}
-
-lines::entries! {
-    #[target_feature(enable = "neon,dotprod")]
 }

@@ -1,4 +1,4 @@
-//! Sixteen sums in two registers of 256 bits, whatever sums four products.
+//! Sixteen lanes in two registers of 256 bits, whatever sums four products.
 //!
 //! Halves are written out: a closure that is not inlined would lose the instructions.
 #![expect(unsafe_code, reason = "intrinsics, and reads and writes through checked pointers")]
@@ -13,41 +13,50 @@ use std::arch::x86_64::{
     _mm256_storeu_si256,
 };
 
-use super::sink::{Clamp, Plus};
-use super::vector::{LANES, Simd};
+use super::lanes::{INT8_LANES, Int8};
+use super::requantize::{Clamp, Plus};
+use super::run::Int8Kernel;
+use crate::isa::Isa;
 
-/// Sums of four products for eight lanes; a value of the type proves that the CPU has AVX2 and what
-/// else they take.
-pub(super) trait Quads: Copy {
+/// Sums of products for eight lanes; a value of the type proves that the CPU has AVX2 and what else
+/// they take.
+pub trait Quads: Copy + Send + Sync + 'static {
+    /// The set that they are of.
+    const ISA: Isa;
+
     /// Four signed weights for each lane.
     type Weights: Copy;
-    /// Four unsigned activations, the same for all lanes.
+
+    /// Four unsigned bytes, the same for all lanes.
     type Quad: Copy;
 
-    /// Reads 32 weights.
-    ///
-    /// # Safety
-    /// They lie in one allocation and are initialised.
-    unsafe fn weights(self, from: *const i8) -> Self::Weights;
+    /// [`Int8::vectorize`].
+    fn vectorize_quads<K: Int8Kernel>(self, kernel: K) -> K::Output;
 
-    /// Reads four activations.
-    ///
-    /// # Safety
-    /// They lie in one allocation and are initialised.
-    unsafe fn spread(self, from: *const u8) -> Self::Quad;
+    /// Prepares the weights of eight lanes.
+    fn weights_of(self, bytes: __m256i) -> Self::Weights;
+
+    /// Prepares four bytes, given in every lane.
+    fn quad_of(self, bytes: __m256i) -> Self::Quad;
 
     /// `sums + Σ quad[i]·weights[i]`, lane by lane.
-    fn dot(self, sums: __m256i, quad: Self::Quad, weights: Self::Weights) -> __m256i;
+    fn dot_half(self, sums: __m256i, quad: Self::Quad, weights: Self::Weights) -> __m256i;
+
+    /// [`Int8::dot_within_16_bits`] of eight lanes.
+    fn dot_half_within_16_bits(self, sums: __m256i, bytes: __m256i, weights: __m256i) -> __m256i;
 }
 
-/// Sixteen lanes.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Ymm<Q>(pub(super) Q);
+impl<Q: Quads> Int8 for Q {
+    const ISA: Isa = <Q as Quads>::ISA;
 
-impl<Q: Quads> Simd for Ymm<Q> {
-    type Sums = [__m256i; 2];
-    type Weights = [Q::Weights; 2];
-    type Quad = Q::Quad;
+    type Lanes = [__m256i; 2];
+    type Weights = [<Q as Quads>::Weights; 2];
+    type Quad = <Q as Quads>::Quad;
+
+    #[inline(always)]
+    fn vectorize<K: Int8Kernel>(self, kernel: K) -> K::Output {
+        self.vectorize_quads(kernel)
+    }
 
     #[inline(always)]
     fn zero(self) -> [__m256i; 2] {
@@ -57,17 +66,42 @@ impl<Q: Quads> Simd for Ymm<Q> {
     }
 
     #[inline(always)]
+    fn splat(self, value: i32) -> [__m256i; 2] {
+        // SAFETY: a value of the type proves that the CPU has the instructions.
+        let half = unsafe { _mm256_set1_epi32(value) };
+        [half; 2]
+    }
+
+    #[inline(always)]
     fn add(self, a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
         [self.sum(a[0], b[0]), self.sum(a[1], b[1])]
     }
 
     #[inline(always)]
-    fn dot(self, sums: [__m256i; 2], quad: Q::Quad, weights: [Q::Weights; 2]) -> [__m256i; 2] {
-        [self.0.dot(sums[0], quad, weights[0]), self.0.dot(sums[1], quad, weights[1])]
+    fn dot(
+        self,
+        sums: [__m256i; 2],
+        quad: <Q as Quads>::Quad,
+        weights: [<Q as Quads>::Weights; 2],
+    ) -> [__m256i; 2] {
+        [self.dot_half(sums[0], quad, weights[0]), self.dot_half(sums[1], quad, weights[1])]
     }
 
     #[inline(always)]
-    fn multiply_add(self, sums: [__m256i; 2], a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+    fn dot_within_16_bits(
+        self,
+        sums: [__m256i; 2],
+        bytes: [__m256i; 2],
+        weights: [__m256i; 2],
+    ) -> [__m256i; 2] {
+        [
+            self.dot_half_within_16_bits(sums[0], bytes[0], weights[0]),
+            self.dot_half_within_16_bits(sums[1], bytes[1], weights[1]),
+        ]
+    }
+
+    #[inline(always)]
+    fn dot_pairs(self, sums: [__m256i; 2], a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
         let products = [self.products(a[0], b[0]), self.products(a[1], b[1])];
         self.add(sums, products)
     }
@@ -82,18 +116,18 @@ impl<Q: Quads> Simd for Ymm<Q> {
     }
 
     #[inline(always)]
-    unsafe fn weights(self, from: *const i8) -> [Q::Weights; 2] {
-        // SAFETY: the caller promises 64 initialised bytes.
-        let first = unsafe { self.0.weights(from) };
-        // SAFETY: the same.
-        let second = unsafe { self.0.weights(from.wrapping_add(32)) };
-        [first, second]
+    unsafe fn weights(self, from: *const i8) -> [<Q as Quads>::Weights; 2] {
+        // SAFETY: the caller promises 64 initialised bytes, sixteen lanes of them.
+        let [first, second] = unsafe { self.load(from.cast()) };
+        [self.weights_of(first), self.weights_of(second)]
     }
 
     #[inline(always)]
-    unsafe fn spread(self, from: *const u8) -> Q::Quad {
+    unsafe fn quad(self, from: *const u8) -> <Q as Quads>::Quad {
         // SAFETY: the caller promises four initialised bytes.
-        unsafe { self.0.spread(from) }
+        let quad = unsafe { from.cast::<i32>().read_unaligned() };
+        let [bytes, _] = self.splat(quad);
+        self.quad_of(bytes)
     }
 
     #[inline(always)]
@@ -120,13 +154,21 @@ impl<Q: Quads> Simd for Ymm<Q> {
 
     #[inline(always)]
     unsafe fn store(self, to: *mut i32, sums: [__m256i; 2], count: usize) {
-        let mut all = [0_i32; LANES];
+        let mut all = [0_i32; INT8_LANES];
         for (half, sums) in all.chunks_exact_mut(8).zip(sums) {
             // SAFETY: a half is eight numbers.
             unsafe { _mm256_storeu_si256(half.as_mut_ptr().cast(), sums) };
         }
         // SAFETY: the caller promises room for `count`.
         unsafe { to.copy_from_nonoverlapping(all.as_ptr(), count) };
+    }
+
+    #[inline(always)]
+    unsafe fn add_scaled(self, to: *mut f32, sums: [__m256i; 2], factor: f32) {
+        // SAFETY: the caller promises eight numbers, and eight more.
+        unsafe { self.add_scaled_half(to, sums[0], factor) };
+        // SAFETY: the same.
+        unsafe { self.add_scaled_half(to.wrapping_add(8), sums[1], factor) };
     }
 
     #[inline(always)]
@@ -139,7 +181,7 @@ impl<Q: Quads> Simd for Ymm<Q> {
     ) {
         // SAFETY: the caller promises sixteen scales.
         let scaled = unsafe { self.scaled(sums, scales) };
-        let mut all = [0_f32; LANES];
+        let mut all = [0_f32; INT8_LANES];
         for (half, values) in all.chunks_exact_mut(8).zip(scaled) {
             // SAFETY: a half is eight numbers.
             unsafe { _mm256_storeu_ps(half.as_mut_ptr(), values) };
@@ -176,9 +218,9 @@ impl<Q: Quads> Simd for Ymm<Q> {
     ) {
         // SAFETY: the caller promises sixteen scales.
         let scaled = unsafe { self.scaled(sums, scales) };
-        let mut all = [0_u8; LANES];
+        let mut all = [0_u8; INT8_LANES];
         let mut codes = codes;
-        if count < LANES {
+        if count < INT8_LANES {
             // SAFETY: the caller promises `count` codes.
             unsafe { codes.copy_to_nonoverlapping(all.as_mut_ptr(), count) };
             codes = all.as_ptr();
@@ -191,7 +233,8 @@ impl<Q: Quads> Simd for Ymm<Q> {
     }
 }
 
-impl<Q: Quads> Ymm<Q> {
+/// What the vectors are made of.
+trait Halves: Quads {
     #[inline(always)]
     fn sum(self, a: __m256i, b: __m256i) -> __m256i {
         // SAFETY: a value of the type proves that the CPU has the instructions.
@@ -216,6 +259,26 @@ impl<Q: Quads> Ymm<Q> {
         // SAFETY: the same.
         let second = unsafe { _mm_loadl_epi64(from.wrapping_add(8).cast()) };
         [first, second]
+    }
+
+    /// [`Int8::add_scaled`] of eight lanes.
+    ///
+    /// # Safety
+    /// `to` has eight numbers, and nothing else uses it meanwhile.
+    #[inline(always)]
+    unsafe fn add_scaled_half(self, to: *mut f32, sums: __m256i, factor: f32) {
+        // SAFETY: a value of the type proves that the CPU has the instructions.
+        let factors = unsafe { _mm256_set1_ps(factor) };
+        // SAFETY: a value of the type proves that the CPU has the instructions.
+        let sums = unsafe { _mm256_cvtepi32_ps(sums) };
+        // SAFETY: a value of the type proves that the CPU has the instructions.
+        let more = unsafe { _mm256_mul_ps(sums, factors) };
+        // SAFETY: the caller promises eight numbers.
+        let before = unsafe { _mm256_loadu_ps(to) };
+        // SAFETY: a value of the type proves that the CPU has the instructions.
+        let after = unsafe { _mm256_add_ps(before, more) };
+        // SAFETY: the caller promises eight numbers.
+        unsafe { _mm256_storeu_ps(to, after) };
     }
 
     /// `sums · scales` of eight lanes.
@@ -267,12 +330,12 @@ impl<Q: Quads> Ymm<Q> {
     #[inline(always)]
     unsafe fn store_codes(self, to: *mut u8, values: [__m256; 2], clamp: Clamp, count: usize) {
         let bytes = self.narrowed([self.clamped(values[0], clamp), self.clamped(values[1], clamp)]);
-        if count == LANES {
+        if count == INT8_LANES {
             // SAFETY: the caller promises room for sixteen.
             unsafe { _mm_storeu_si128(to.cast(), bytes) };
             return;
         }
-        let mut all = [0_u8; LANES];
+        let mut all = [0_u8; INT8_LANES];
         // SAFETY: there is room for sixteen.
         unsafe { _mm_storeu_si128(all.as_mut_ptr().cast(), bytes) };
         // SAFETY: the caller promises room for `count`.
@@ -315,3 +378,5 @@ impl<Q: Quads> Ymm<Q> {
         unsafe { _mm_packus_epi16(first, second) }
     }
 }
+
+impl<Q: Quads> Halves for Q {}

@@ -1,0 +1,67 @@
+//! From sums of products back into eight bits.
+
+/// The end of a requantization: `zero + round(min(max(v, low), high))`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Clamp {
+    /// The least value, counted from the zero point.
+    pub low: f32,
+    /// The greatest.
+    pub high: f32,
+    /// The zero point of the output.
+    pub zero: i32,
+}
+
+impl Clamp {
+    /// The codes from `least` to `greatest` around a zero point.
+    #[must_use]
+    pub fn new(zero: u8, least: u8, greatest: u8) -> Self {
+        let from_zero = |bound: u8| f32::from(i16::from(bound) - i16::from(zero));
+        Self { low: from_zero(least), high: from_zero(greatest), zero: zero.into() }
+    }
+
+    /// Rounds half to even, as IEEE 754 does by default.
+    #[must_use]
+    #[inline(always)]
+    pub fn apply(self, value: f32) -> u8 {
+        // 1.5·2²³ leaves no bits for a fraction; the integer is in the low bits of the sum.
+        const WHOLE: f32 = 12_582_912.0;
+        let bounded = value.max(self.low).min(self.high);
+        let rounded = (bounded + WHOLE).to_bits().wrapping_sub(WHOLE.to_bits()) as i32;
+        // Both are bytes apart; a checked sum would keep loops out of vectors where checks are on.
+        rounded.wrapping_add(self.zero) as u8
+    }
+}
+
+/// How a code is added to a sum that has been scaled: `(code − zero)·factor`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Plus {
+    /// The zero point of the codes.
+    pub zero: i32,
+    /// Steps of the output in one of the code's.
+    pub factor: f32,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_go_to_the_even_neighbour() {
+        let clamp = Clamp::new(10, 0, 255);
+        let cases =
+            [(0.5, 10), (1.5, 12), (2.5, 12), (-0.5, 10), (-1.5, 8), (2.500_001, 13), (0.0, 10)];
+        for (value, right) in cases {
+            assert_eq!(clamp.apply(value), right, "{value}");
+        }
+    }
+
+    #[test]
+    fn what_lies_outside_becomes_the_bound() {
+        let clamp = Clamp::new(10, 3, 200);
+        for (value, right) in
+            [(-7.6, 3), (-1e30, 3), (190.4, 200), (f32::INFINITY, 200), (f32::NEG_INFINITY, 3)]
+        {
+            assert_eq!(clamp.apply(value), right, "{value}");
+        }
+    }
+}
