@@ -37,7 +37,7 @@ impl EndWithoutMemory {
     /// Passes an address on, or ends the program where there is none.
     fn checked(&self, start: *mut u8, bytes: usize) -> *mut u8 {
         if start.is_null() && bytes > 0 {
-            // Nothing here allocates. Without a reader of the error there is nobody to tell.
+            // Nothing here allocates. An error of a closed standard error is ignored.
             let _ = writeln!(
                 std::io::stderr(),
                 "error: out of memory: {bytes} bytes could not be allocated; {}",

@@ -15,7 +15,7 @@ use crate::terminal::say;
 /// Kills runs at random moments, resumes them, and compares every bit with an undisturbed run.
 ///
 /// Small runs of every task, in f32 and in mixed precision, are killed while they compute and while
-/// they save, meet a full disk and read-only storage, and go on with other numbers of workers. Each
+/// they save, run on a full disk and on read-only storage, and are resumed with other numbers of workers. Each
 /// ends with the metrics, the model, the optimizer and the state of the run that nothing disturbed,
 /// or the command fails.
 #[derive(Debug, Args)]

@@ -74,7 +74,7 @@ const DEGREE: Key<usize> =
     Key::new("model.degree", "dual-autoencoder only: degree of the splines").default("2");
 const BOUNDED_INPUTS: Key<bool> = Key::new(
     "model.bounded_inputs",
-    "dual-autoencoder only: keep the inputs of splines inside of their grid",
+    "dual-autoencoder only: keep the inputs of splines inside their grid",
 )
 .default("true");
 const OUTPUT_RANGE: Key<[f32; 2]> = Key::new(
