@@ -77,7 +77,7 @@ impl TuneError {
         Self::Io { action, path: path.to_owned(), cause }
     }
 
-    /// Whether the user can mend it with other settings or another folder; `false` for a file that
+    /// Whether the user can fix it with other settings or another folder; `false` for a file that
     /// cannot be written.
     #[must_use]
     pub fn is_input(&self) -> bool {

@@ -71,6 +71,6 @@ pub(crate) enum Again {
     Never,
     /// Its process ended, perhaps because of it: not too often.
     Counted,
-    /// Somebody stopped it.
+    /// It was stopped.
     Always,
 }

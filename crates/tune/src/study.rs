@@ -89,7 +89,7 @@ pub struct Study {
 }
 
 impl Study {
-    /// Begins a study in a folder, or goes on with the one that is there.
+    /// Creates a study in a folder, or continues the existing one.
     ///
     /// # Errors
     /// [`TuneError::OtherStudy`] for a folder with another study, [`TuneError::Damaged`] for a

@@ -158,7 +158,7 @@ fn run_to_file(registry: Registry, args: &PredictArgs, out: &Path) -> Result<()>
     let [input] = &args.files[..] else {
         bail!("--out is one file, and {} files are to be predicted; name one", args.files.len());
     };
-    // The image may be a pipe that nobody writes to; from the first window on, a signal is asked for.
+    // The image may be a pipe without a writer; from the first window on, signals are checked.
     let mut unasked = Some(NothingToSave::begin());
     let folder = RunFolder::open(&args.run)?.with_checkpoint(args.checkpoint)?;
     let model = TrainedModel::load_from(registry, &folder, &args.device)?;

@@ -17,7 +17,7 @@ use crate::command::{ConfigArgs, cannot};
 use crate::stop;
 use crate::terminal::say;
 
-/// A study whose first trials all fail is not gone on with: the cause is the same for all.
+/// A study ends if its first trials all fail: the cause is the same for all.
 const MOST_FAILURES: usize = 5;
 
 /// How often another process's trials are looked at.

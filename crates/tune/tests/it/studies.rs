@@ -243,7 +243,7 @@ fn a_damaged_line_in_the_middle_is_refused_and_nothing_is_lost() {
     assert!(error.contains("line 3 of ") && error.contains("journal.jsonl"), "{error}");
     assert_eq!(fs::read_to_string(&path).expect("read"), damaged);
 
-    // Another kind of damage: a trial that nobody started.
+    // Another kind of damage: a trial that was never started.
     let foreign = whole.replacen("\"trial\":0", "\"trial\":9", 1);
     fs::write(&path, foreign).expect("written");
     let error = Study::open(dir.path(), settings).err().expect("refused").to_string();
