@@ -1,4 +1,4 @@
-//! An allocator that ends the program with an error where the system has no memory left.
+//! An allocator that ends the program with an error if the system has no memory left.
 #![expect(unsafe_code, reason = "the trait of allocators is unsafe; each method is the system's")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -6,9 +6,9 @@ use std::io::Write;
 
 /// The system's allocator for a program: without memory it prints an error with advice and exits.
 ///
-/// Rust aborts there, which writes a core dump and looks like a fault of the program.
-/// Code that asks whether memory can be reserved gets no answer where it cannot: this is for
-/// programs, not for libraries.
+/// By default Rust aborts, which writes a core dump and looks like a bug of the program.
+/// `Vec::try_reserve` never returns an error with this allocator: use it in programs, not in
+/// libraries.
 ///
 /// # Example
 /// ```
@@ -34,10 +34,10 @@ impl EndWithoutMemory {
         Self { advice }
     }
 
-    /// Passes an address on, or ends the program where there is none.
+    /// Returns the address, or ends the program if it is null.
     fn checked(&self, start: *mut u8, bytes: usize) -> *mut u8 {
         if start.is_null() && bytes > 0 {
-            // Nothing here allocates. An error of a closed standard error is ignored.
+            // Nothing here allocates. An error that cannot be written cannot be reported elsewhere.
             let _ = writeln!(
                 std::io::stderr(),
                 "error: out of memory: {bytes} bytes could not be allocated; {}",

@@ -71,6 +71,6 @@ pub(crate) enum Again {
     Never,
     /// Its process ended, perhaps because of it: not too often.
     Counted,
-    /// It was stopped on request.
+    /// It was stopped.
     Always,
 }

@@ -89,7 +89,7 @@ impl Journal {
     }
 }
 
-/// Whether a line is flushed to the disk before anything else is done.
+/// Whether a line is flushed to the disk before the call returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sync {
     /// At once: it survives a loss of power.

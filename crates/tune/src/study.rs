@@ -89,7 +89,7 @@ pub struct Study {
 }
 
 impl Study {
-    /// Starts a study in a folder, or resumes the existing one.
+    /// Creates a study in a folder, or continues the existing one.
     ///
     /// # Errors
     /// [`TuneError::OtherStudy`] for a folder with another study, [`TuneError::Damaged`] for a

@@ -68,7 +68,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // The file first: without it no process tries the lock.
+        // The file first: without it no other process checks the lock.
         let _ = fs::remove_file(self.folder.join(&self.id));
         self.file = None;
     }

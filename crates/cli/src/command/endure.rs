@@ -15,9 +15,9 @@ use crate::terminal::say;
 /// Kills runs at random moments, resumes them, and compares every bit with an undisturbed run.
 ///
 /// Small runs of every task, in f32 and in mixed precision, are killed while they compute and while
-/// they save, run on a full disk and on read-only storage, and are resumed with other numbers of workers. Each
-/// ends with the metrics, the model, the optimizer and the state of the run that nothing disturbed,
-/// or the command fails.
+/// they save, run into a full disk and read-only storage, and resume with another number of workers.
+/// The command fails unless each ends with the metrics, model, optimizer and state of an undisturbed
+/// run.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     updraft endure --kills 1000           a thousand disturbances\n  \

@@ -38,7 +38,7 @@ mount --bind "$run/checkpoints" "$run/checkpoints" \
 wait $child
 "#;
 
-/// Continues the run with a limit of `$2` blocks of 512 bytes per file.
+/// Continues with a limit of `$2` blocks of 512 bytes a file.
 const LIMITED: &str = r#"
 run=$1; blocks=$2; shift 3
 trap '' XFSZ; ulimit -f "$blocks" || exit 97

@@ -35,7 +35,7 @@ pub(super) enum Ended {
     },
     /// It has no result, for this reason.
     Failed(String),
-    /// The study was stopped.
+    /// The study is being stopped.
     Interrupted,
 }
 

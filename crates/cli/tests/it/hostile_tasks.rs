@@ -133,7 +133,7 @@ fn every_kind_of_bad_table_with_several_targets_is_refused_with_its_place() {
                 [train]\nepochs = 1\nbatch = 4\n[model]\nhidden = 4\n";
     fs::write(dir.path().join("c.toml"), text).expect("written");
     let rows = |row: &str| {
-        let class = |at: usize| if at % 2 == 0 { "a" } else { "b" };
+        let class = |at: usize| if at.is_multiple_of(2) { "a" } else { "b" };
         let rows: String = (0..40).map(|at| format!("{at},{at},{}\n", class(at))).collect();
         format!("x,y,c\n{rows}{row}\n")
     };
