@@ -1,5 +1,5 @@
-//! Runs one fuzz target, which the environment variable `UPDRAFT_FUZZ` names; with `list` it prints
-//! every target with libFuzzer's flags for it, with `seeds DIR` it writes first inputs of each.
+//! Runs the fuzz target that the environment variable `UPDRAFT_FUZZ` names. `list` prints all
+//! targets with their flags for libFuzzer; `seeds DIR` writes the seed inputs of all targets.
 #![no_main]
 
 mod scratch;

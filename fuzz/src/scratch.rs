@@ -1,4 +1,4 @@
-//! The folder in which a target writes the files that it reads; it is removed by who started us.
+//! Temporary files that a target writes and reads; `cargo xtask fuzz` removes them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,14 +11,14 @@ pub(crate) fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// A file with these bytes, at the same place each time.
+/// Writes a file with these bytes, always at the same path.
 pub(crate) fn file(bytes: &[u8]) -> PathBuf {
     let path = std::env::temp_dir().join(format!("updraft-fuzz-{}", std::process::id()));
     fs::write(&path, bytes).expect("a temporary file");
     path
 }
 
-/// What a file holds.
+/// The content of a file.
 pub(crate) fn read(path: &Path) -> Vec<u8> {
     fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }

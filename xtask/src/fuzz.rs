@@ -1,4 +1,4 @@
-//! `fuzz`: every fuzz target for a share of the time, under AddressSanitizer.
+//! `fuzz`: runs every fuzz target for an equal share of the time, under AddressSanitizer.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -9,11 +9,11 @@ use std::process::{Command, ExitCode, Stdio};
 use crate::cargo::Cargo;
 use crate::{complain, is_here, print, refuse, root};
 
-/// The only target for which Rust's sanitizer and libFuzzer were tried.
+/// The only target on which Rust's AddressSanitizer and libFuzzer were tested.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// What cargo-fuzz sets, which itself needs a nightly compiler: `RUSTC_BOOTSTRAP` lets the pinned
-/// one take the flag of the sanitizer.
+/// The build with the flags of cargo-fuzz, which itself needs a nightly compiler: with
+/// `RUSTC_BOOTSTRAP` the pinned compiler accepts the flag of the sanitizer.
 const BUILD: Cargo<'_> = Cargo {
     arguments: "build --release --manifest-path fuzz/Cargo.toml --target-dir target/fuzz \
                 --target x86_64-unknown-linux-gnu",
@@ -30,27 +30,27 @@ const BUILD: Cargo<'_> = Cargo {
     ],
 };
 
-/// Flags of libFuzzer for every target: an input that takes longer, or more memory, is a fault.
+/// Flags of libFuzzer for every target: an input that exceeds the time or memory limit is a fault.
 const FLAGS: [&str; 4] =
     ["-timeout=20", "-rss_limit_mb=4096", "-print_final_stats=1", "-verbosity=1"];
 
 const USAGE: &str = "usage: cargo xtask fuzz [--minutes N] [--target NAME]... [--dry-run]";
 
-/// What is asked for.
+/// The parsed arguments.
 struct Asked {
-    /// For all targets together.
+    /// Time for all targets together.
     minutes: f64,
-    /// Those that are run; all without one.
+    /// Names of the targets to run; all targets if empty.
     targets: Vec<String>,
 }
 
-/// A target, as the program lists it.
+/// A target as listed by the program.
 struct Listed {
     name: String,
     flags: Vec<String>,
 }
 
-/// What one run of a target came to.
+/// The result of one run of a target.
 struct Outcome {
     executions: u64,
     seconds: u64,
@@ -107,7 +107,7 @@ impl Asked {
     }
 }
 
-/// What is missing of what the build needs.
+/// A missing requirement of the build, if any.
 fn missing() -> Option<String> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         return Some(format!("the target {TARGET}"));
@@ -124,15 +124,18 @@ fn missing() -> Option<String> {
     let files = folder.ok().and_then(|folder| fs::read_dir(folder).ok());
     let mut names = files.into_iter().flatten().flatten().map(|entry| entry.file_name());
     let has_sanitizer = names.any(|name| name.to_string_lossy().contains("rt.asan"));
-    (!has_sanitizer).then(|| format!("a compiler that comes with AddressSanitizer for {TARGET}"))
+    (!has_sanitizer).then(|| format!("a compiler with AddressSanitizer for {TARGET}"))
 }
 
-/// Whether every target ran without a fault.
+/// Runs the targets and returns whether all of them ran without a fault.
 fn fuzz(asked: &Asked) -> Result<bool, String> {
     let all = list()?;
     if let Some(unknown) = asked.targets.iter().find(|name| all.iter().all(|t| t.name != **name)) {
         let names: Vec<&str> = all.iter().map(|target| target.name.as_str()).collect();
-        return Err(format!("there is no target `{unknown}`; there are {}", names.join(", ")));
+        return Err(format!(
+            "there is no target `{unknown}`; the targets are {}",
+            names.join(", ")
+        ));
     }
     let is_asked =
         |target: &&Listed| asked.targets.is_empty() || asked.targets.contains(&target.name);
@@ -154,7 +157,7 @@ fn fuzz(asked: &Asked) -> Result<bool, String> {
         print(&format!("{name:<20} {executions:>12} executions {seconds:>6} s {faults:>6} faults"));
     }
     if !is_clean {
-        complain(&format!("inputs that show the faults are in {}", found().display()));
+        complain(&format!("inputs that cause the faults are in {}", found().display()));
     }
     Ok(is_clean)
 }
@@ -167,7 +170,7 @@ fn found() -> PathBuf {
     root().join("fuzz/found")
 }
 
-/// Inputs that were found here, beside the committed ones of `fuzz/corpus`.
+/// Inputs that were found on this machine, in addition to the committed ones in `fuzz/corpus`.
 fn corpus() -> PathBuf {
     root().join("target/fuzz/corpus")
 }
@@ -213,7 +216,7 @@ fn one(listed: &Listed, seconds: u64) -> Result<Outcome, String> {
     Ok(Outcome { executions, seconds, inputs, is_clean: status.success() })
 }
 
-/// A folder in memory where there is one: a target writes files thousands of times a second.
+/// A folder in memory if the system has one, because targets write thousands of files a second.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -232,8 +235,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Executions and seconds, from what libFuzzer printed; of a run that ended with a fault, those of
-/// its last line.
+/// Executions and seconds from the output of libFuzzer; for a run that ended with a fault, the
+/// executions of its last status line.
 fn counted(log: &str) -> (u64, u64) {
     let number = |text: &str| text.trim().parse::<u64>().ok();
     let executions = log
@@ -254,7 +257,7 @@ fn history() -> PathBuf {
     root().join("target/fuzz/history.tsv")
 }
 
-/// Appends a run to those that are summed.
+/// Appends a run to the history.
 fn record(name: &str, outcome: &Outcome) -> Result<(), String> {
     let Outcome { executions, seconds, is_clean, .. } = outcome;
     let line = format!("{name}\t{executions}\t{seconds}\t{}\n", u8::from(!is_clean));
@@ -286,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_libfuzzer_printed_is_counted_also_after_a_fault() {
+    fn executions_are_counted_from_the_output_also_after_a_fault() {
         let whole = "#2\tINITED cov: 3\n#99\tDONE cov: 3\nDone 99 runs in 11 second(s)\n\
                      stat::number_of_executed_units: 99\n";
         assert_eq!(counted(whole), (99, 11));
@@ -308,13 +311,13 @@ mod tests {
         };
         let asked = parse(&["--minutes", "2.5", "--target", "idx"]).ok().unwrap();
         assert_eq!((asked.minutes, asked.targets), (2.5, vec!["idx".to_owned()]));
-        for (words, said) in [
+        for (words, expected) in [
             (&["--minutes"][..], "needs a value"),
             (&["--minutes", "0"], "must be a number above 0"),
             (&["--minutes", "inf"], "must be a number above 0"),
             (&["--all"], "no argument `--all`"),
         ] {
-            assert!(parse(words).err().unwrap().contains(said), "{words:?}");
+            assert!(parse(words).err().unwrap().contains(expected), "{words:?}");
         }
     }
 }

@@ -1,9 +1,9 @@
 //! `package`: packages every published crate, and checks that the packages build.
 //!
-//! The packages are unpacked into a workspace of their own, in which each depends on the others as
-//! unpacked: a file that a package lacks, or a dependency without a version, is an error there.
-//! The workspace has the versions, the profiles and the features of this one, so that third-party
-//! crates are not compiled again.
+//! The packages are unpacked into a separate workspace, in which they depend on each other, so that
+//! a file that is missing from a package, or a dependency without a version, is an error.
+//! That workspace has the versions, profiles and features of this one, so that third-party crates
+//! are not compiled again.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::cargo::{Cargo, program};
 use crate::{complain, print, root, target};
 
-/// The name of the member that turns on the features of this workspace.
+/// The name of the member that enables the features of this workspace.
 const FEATURES: &str = "updraft-features";
 
 pub(crate) fn run(dry_run: bool) -> ExitCode {
@@ -90,7 +90,7 @@ fn packages(metadata: &Value) -> Vec<Package> {
     .collect()
 }
 
-/// Unpacks the files that `cargo package` wrote; an earlier folder is replaced.
+/// Unpacks the files that `cargo package` wrote; replaces an existing folder.
 fn unpack(folder: &Path, published: &[Package]) -> Result<(), String> {
     if folder.exists() {
         fs::remove_dir_all(folder).map_err(|error| error.to_string())?;
@@ -106,7 +106,7 @@ fn unpack(folder: &Path, published: &[Package]) -> Result<(), String> {
     Ok(())
 }
 
-/// The manifest of the workspace: the unpacked crates, in place of those of the registry.
+/// The manifest of the workspace: the unpacked crates replace those of the registry.
 fn workspace(published: &[Package]) -> Result<String, String> {
     let manifest =
         fs::read_to_string(root().join("Cargo.toml")).map_err(|error| error.to_string())?;
@@ -124,7 +124,8 @@ fn workspace(published: &[Package]) -> Result<String, String> {
     Ok(text)
 }
 
-/// A package that depends on every direct third-party dependency with the features it has here.
+/// The manifest of a package that depends on every direct third-party dependency, with the features
+/// that it has in this workspace.
 fn features_manifest(metadata: &Value) -> String {
     let nodes = || metadata["resolve"]["nodes"].as_array().into_iter().flatten();
     let members: Vec<_> = metadata["workspace_members"].as_array().into_iter().flatten().collect();
@@ -165,7 +166,7 @@ fn build(folder: &Path) -> Result<(), ExitCode> {
     Err(failed(format!("a package does not build; the packages are in {}", folder.display())))
 }
 
-/// The folder that cargo builds into, independent of the current folder.
+/// The target folder of cargo as an absolute path.
 fn target_absolute() -> PathBuf {
     root().join(target())
 }
@@ -186,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_features_of_direct_dependencies_alone_are_turned_on() {
+    fn only_the_features_of_direct_dependencies_are_enabled() {
         let package = |id: &str, source: Value| json!({ "id": id, "name": id, "version": "1.2.3", "source": source, "publish": null });
         let node = |id: &str, dependencies: &[&str], features: &[&str]| json!({ "id": id, "dependencies": dependencies, "features": features });
         let metadata = json!({

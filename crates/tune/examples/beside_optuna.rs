@@ -1,5 +1,5 @@
-//! The best values and fronts of 20 seeds on cheap functions, as lines of JSON: what
-//! `benches/peers/tune.py` compares with Optuna.
+//! Best values and hypervolumes of 20 seeds on cheap functions, as lines of JSON;
+//! `benches/peers/tune.py` compares them with Optuna.
 //!
 //! `cargo run --release -p updraft-tune --example beside_optuna -- [SEEDS]`
 
@@ -17,7 +17,7 @@ struct Problem {
     trials: u64,
     objectives: usize,
     function: fn(&[f64]) -> Vec<f64>,
-    /// The reference of the hypervolume.
+    /// The reference point of the hypervolume.
     reference: [f64; 2],
 }
 
@@ -87,7 +87,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             if problem.objectives == 1 && name == "nsga-ii" {
                 continue;
             }
-            // A few generations are mostly chance.
+            // NSGA-II needs more than a few generations; fewer show mostly chance.
             let trials = if name == "nsga-ii" { 1000 } else { problem.trials };
             let values = (0..seeds)
                 .map(|seed| value(problem, sampler, trials, seed))
@@ -133,7 +133,7 @@ fn value(
     }
     let all: Vec<Vec<f64>> = study.trials().into_iter().map(|trial| trial.values).collect();
     drop(study);
-    // What is left in the folder of temporary files does no harm.
+    // A folder that cannot be removed stays in the system's temporary folder.
     let _ = std::fs::remove_dir_all(&folder);
     Ok(match problem.objectives {
         1 => all.iter().map(|values| values[0]).fold(f64::INFINITY, f64::min),

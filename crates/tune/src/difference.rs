@@ -1,10 +1,10 @@
-//! In what two studies differ.
+//! Comparison of two studies.
 
 use serde_json::{Value, json};
 
 use crate::event::Header;
 
-/// In what two studies differ; `None` where they are the same.
+/// The first setting that differs between two studies; `None` if they are equal.
 pub(crate) fn difference(found: &Header, own: &Header) -> Option<String> {
     let both = [found, own].map(|header| {
         let Header { version, objectives, space, sampler, pruner, steps, seed, shared } = header;

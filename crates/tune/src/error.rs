@@ -1,26 +1,26 @@
-//! Why a study cannot begin, go on or be read.
+//! Errors of a study.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a study cannot begin, go on or be read; the text names the cause.
+/// Why a study cannot be created, continued or read; the text contains the cause.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TuneError {
-    /// A setting that cannot be used.
+    /// An invalid setting.
     #[error("`{key}` is {value}; it must be {expected}")]
     Setting {
         /// The key, such as `tune.trials`.
         key: String,
-        /// What was given.
+        /// The invalid value.
         value: String,
-        /// What it must be.
+        /// Which values are valid.
         expected: String,
     },
-    /// The folder has a study of something else.
+    /// The folder contains another study.
     #[error(
-        "`{}` has a study with another {difference}; name another folder, or undo the change to go \
-         on with that study", .folder.display()
+        "`{}` has a study with another {difference}; use another folder, or undo the change to \
+         continue that study", .folder.display()
     )]
     OtherStudy {
         /// The study's folder.
@@ -28,9 +28,9 @@ pub enum TuneError {
         /// What differs, with both values.
         difference: String,
     },
-    /// A line of the journal is not what a study writes.
+    /// A line of the journal is invalid.
     #[error(
-        "line {line} of `{}` is damaged: {cause}; restore the file, or remove the line to go on \
+        "line {line} of `{}` is damaged: {cause}; restore the file, or remove the line to continue \
          without it", .path.display()
     )]
     Damaged {
@@ -41,16 +41,17 @@ pub enum TuneError {
         /// What is wrong with it.
         cause: String,
     },
-    /// The file system cannot keep two processes from writing at once.
+    /// The file system does not support locks.
     #[error(
-        "the file system of `{}` has no locks, which a study needs; put the study elsewhere",
+        "the file system of `{}` does not support locks, which a study needs; put the study on \
+         another file system",
         .path.display()
     )]
     NoLocks {
-        /// The file that was to be locked.
+        /// The file that could not be locked.
         path: PathBuf,
     },
-    /// Results of another number than there are objectives.
+    /// The number of values is not the number of objectives.
     #[error("trial {trial} has {got} values; expected one for each of the {expected} objectives")]
     Values {
         /// The trial's number.
@@ -63,11 +64,11 @@ pub enum TuneError {
     /// A file cannot be read or written.
     #[error("cannot {action} `{}`: {cause}", .path.display())]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         action: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// The system's answer.
+        /// The error of the system.
         cause: io::Error,
     },
 }
@@ -77,7 +78,7 @@ impl TuneError {
         Self::Io { action, path: path.to_owned(), cause }
     }
 
-    /// Whether the user can fix it with other settings or another folder; `false` for a file that
+    /// Whether the cause is the user's input, such as settings or a folder; `false` for a file that
     /// cannot be written.
     #[must_use]
     pub fn is_input(&self) -> bool {

@@ -9,7 +9,7 @@ use crate::settings::{PrunerSettings, SamplerSettings};
 /// The version of the lines that this build writes.
 pub(crate) const VERSION: u32 = 1;
 
-/// The first line: what the study is.
+/// The first line: the settings that identify the study.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Header {
     pub(crate) version: u32,
@@ -67,10 +67,10 @@ pub(crate) enum Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Again {
-    /// It has no result.
+    /// Not started again: the trial itself failed.
     Never,
-    /// Its process ended, perhaps because of it: not too often.
+    /// Started again up to a limit: its process ended, perhaps because of the trial.
     Counted,
-    /// It was stopped.
+    /// Always started again: the trial was stopped from outside.
     Always,
 }

@@ -1,9 +1,8 @@
-//! The trials that no other beats in every objective, and how much of the space of objectives they
-//! cover.
+//! Pareto dominance, Pareto fronts and their hypervolume.
 
 use optimizer::Direction;
 
-/// Whether `a` is at least as good as `b` in all losses, and better in one.
+/// Whether `a` dominates `b`: no loss is higher, and at least one is lower.
 pub(crate) fn dominates(a: &[f64], b: &[f64]) -> bool {
     let mut is_better = false;
     for (a, b) in a.iter().zip(b) {
@@ -15,8 +14,8 @@ pub(crate) fn dominates(a: &[f64], b: &[f64]) -> bool {
     is_better
 }
 
-/// The places of the points that no other dominates, in their order; less is better in every
-/// number. Equal points stand beside each other.
+/// The indices of the points that no other point dominates, in ascending order; lower is better in
+/// every dimension. Equal points do not dominate each other.
 ///
 /// # Example
 /// ```
@@ -31,9 +30,9 @@ pub fn pareto_front(losses: &[Vec<f64>]) -> Vec<usize> {
     (0..losses.len()).filter(is_free).collect()
 }
 
-/// The volume between the points and a worse reference point; less is better in every number.
+/// The volume that the points dominate up to a reference point; lower is better in every dimension.
 ///
-/// Points that are not better than the reference in every number add nothing.
+/// Points that are not better than the reference in every dimension add nothing.
 ///
 /// # Example
 /// ```
@@ -48,7 +47,7 @@ pub fn hypervolume(losses: &[Vec<f64>], reference: &[f64]) -> f64 {
         let directions = vec![Direction::Minimize; reference.len()];
         return optimizer::pareto::hypervolume(losses, reference, &directions);
     }
-    // A sweep along the first number: the crate's recursion takes cubic time.
+    // A sweep along the first dimension, because the crate's recursion takes cubic time.
     let is_inside = |point: &&Vec<f64>| point.iter().zip(reference).all(|(x, most)| x < most);
     let mut points: Vec<&Vec<f64>> = losses.iter().filter(is_inside).collect();
     points.sort_by(|a, b| a[0].total_cmp(&b[0]).then(a[1].total_cmp(&b[1])));
@@ -62,11 +61,11 @@ pub fn hypervolume(losses: &[Vec<f64>], reference: &[f64]) -> f64 {
     volume
 }
 
-/// So many places of points that cover the most volume together, each chosen beside those before.
+/// The indices of `count` points with a large common hypervolume, chosen greedily one by one.
 pub(crate) fn covering(losses: &[Vec<f64>], count: usize) -> Vec<usize> {
     let numbers = losses.first().map_or(0, Vec::len);
     let worst = |number: usize| losses.iter().map(|it| it[number]).fold(f64::MIN, f64::max);
-    // As Optuna: a tenth worse than the worst.
+    // A tenth worse than the worst loss, as in Optuna.
     let reference: Vec<f64> = (0..numbers)
         .map(worst)
         .map(|most| (1.1 * most).max(0.9 * most).max(most + 1e-12))
@@ -84,7 +83,7 @@ pub(crate) fn covering(losses: &[Vec<f64>], count: usize) -> Vec<usize> {
             Some(best) if best.0 >= next.0 => Some(best),
             _ => Some(next),
         });
-        let (_, at) = best.expect("one is left");
+        let (_, at) = best.expect("a point is left");
         chosen.push(at);
         points.push(losses[at].clone());
     }

@@ -1,4 +1,4 @@
-//! Which keys decide how good a trial is.
+//! The importance of keys for an objective.
 
 use optimizer::parameter::{FloatParam, Parameter as _};
 use optimizer::{Direction, FanovaConfig, Study};
@@ -6,20 +6,20 @@ use optimizer::{Direction, FanovaConfig, Study};
 use crate::space::Space;
 use crate::trial::{TrialRecord, TrialState};
 
-/// Where a key without a value is placed: beside all that have one.
+/// The coordinate of a key without a value: outside the range 0 to 1 of keys with a value.
 const NONE: f64 = -0.5;
 
-/// The share of each key in the variance of an objective over the finished trials, the largest
-/// first; empty with fewer than four, or where no value differs.
+/// The share of each key in the variance of an objective over the finished trials, largest first;
+/// empty for fewer than four finished trials, or if all values are equal.
 ///
 /// The shares are those of a functional analysis of variance over a forest of regression trees
-/// (Hutter et al. 2014), by the crate `optimizer`; they sum to 1, without interactions.
+/// (Hutter et al. 2014) of the crate `optimizer`. They include no interactions and sum to 1.
 #[must_use]
 pub fn importance(space: &Space, trials: &[TrialRecord], objective: usize) -> Vec<(String, f64)> {
     let finished: Vec<&TrialRecord> =
         trials.iter().filter(|trial| trial.state == TrialState::Finished).collect();
     let values: Vec<f64> = finished.iter().map(|trial| trial.values[objective]).collect();
-    // A bootstrap of three rows has no split.
+    // A bootstrap sample of three rows cannot be split.
     if finished.len() < 4 || values.iter().all(|value| *value == values[0]) {
         return Vec::new();
     }

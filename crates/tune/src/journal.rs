@@ -1,4 +1,4 @@
-//! The file that a study is: lines of JSON, appended under a lock.
+//! The journal of a study: a file of JSON lines, appended under a lock.
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::TuneError;
 
-/// The journal of a study, read as far as this process has come.
+/// The journal of a study, and the position up to which this process has read it.
 #[derive(Debug)]
 pub(crate) struct Journal {
     path: PathBuf,
@@ -28,7 +28,7 @@ impl Journal {
         Ok(Self { path: path.to_owned(), file, read: 0, lines: 0 })
     }
 
-    /// Waits until no other process reads or writes.
+    /// Takes the lock; waits while another process holds it.
     pub(crate) fn lock(&self) -> Result<(), TuneError> {
         self.file.lock().map_err(|cause| match cause.kind() {
             ErrorKind::Unsupported => TuneError::NoLocks { path: self.path.clone() },
@@ -37,12 +37,12 @@ impl Journal {
     }
 
     pub(crate) fn unlock(&self) {
-        // The lock of a file that is closed is released as well.
+        // If this fails, the lock is released when the file is closed.
         let _ = self.file.unlock();
     }
 
-    /// Parses the lines that were appended since the last call, in their order, while the lock is
-    /// held. A last line without an end is what a kill left of one: it is cut off.
+    /// Parses the lines that were appended since the last call, in order. The lock must be held. An
+    /// incomplete last line, which a killed process leaves, is removed from the file.
     pub(crate) fn read<T: DeserializeOwned>(&mut self) -> Result<Vec<(u64, T)>, TuneError> {
         let failed = |action, cause| TuneError::io(action, &self.path, cause);
         let mut bytes = Vec::new();
@@ -69,7 +69,8 @@ impl Journal {
         Ok(parsed)
     }
 
-    /// Appends a line while the lock is held and everything was read; it counts as not read.
+    /// Appends a line, which the next [`read`](Self::read) returns. The lock must be held, and all
+    /// earlier lines must have been read.
     pub(crate) fn append<T: Serialize>(&mut self, value: &T, sync: Sync) -> Result<(), TuneError> {
         let mut line = serde_json::to_vec(value).expect("an event has only texts and numbers");
         line.push(b'\n');
@@ -92,9 +93,9 @@ impl Journal {
 /// Whether a line is flushed to the disk before the call returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sync {
-    /// At once: it survives a loss of power.
+    /// Flushed now: the line survives a power failure.
     Now,
-    /// With the next one; it survives the end of the process.
+    /// Flushed with a later line: the line survives the end of the process.
     Later,
 }
 
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_torn_last_line_is_cut_off_wherever_it_was_cut() {
+    fn an_incomplete_last_line_is_removed_wherever_it_was_cut() {
         let dir = tempfile::tempdir().expect("temporary folder");
         let path = dir.path().join("journal.jsonl");
         let whole = "{\"a\":1}\n{\"a\":22}\n{\"a\":333}\n";

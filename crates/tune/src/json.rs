@@ -1,4 +1,4 @@
-//! A space and its points in JSON, as a journal has them.
+//! A space and its points in JSON, the format of the journal.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ impl Space {
         values.into_iter().map(|(key, value)| (key.to_owned(), json(&value))).collect()
     }
 
-    /// The point of values in JSON; `None` for those that the space does not have.
+    /// The point with these values in JSON; `None` if the values do not match the space.
     pub(crate) fn read_json(&self, values: &Map<String, Json>) -> Option<Point> {
         let mut point: Point = Vec::with_capacity(self.parameters().len());
         for (at, parameter) in self.parameters().iter().enumerate() {
@@ -33,7 +33,7 @@ impl Space {
         (values.len() == point.iter().flatten().count()).then_some(point)
     }
 
-    /// The space as the journal has it, to compare two of them.
+    /// The space in JSON, to compare two spaces.
     pub(crate) fn description(&self) -> Json {
         let describe = |(at, parameter): (usize, &Parameter)| {
             let (low, high, step, is_log) = parameter.bounds();

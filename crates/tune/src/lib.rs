@@ -19,18 +19,18 @@ mod table;
 mod trial;
 mod worker;
 
-// What is searched, and for what.
+// Space and settings.
 pub use objective::{Direction, Objective};
 pub use settings::{PrunerSettings, SamplerSettings, StudySettings};
 pub use space::{Parameter, Point, Range, Space};
 
-// The search.
+// Study and trials.
 pub use study::{Asked, Study, Trial, Verdict};
 pub use trial::{TrialRecord, TrialState};
 
-// What it found.
+// Analysis of the results.
 pub use front::{hypervolume, pareto_front};
 pub use importance::importance;
 
-// What goes wrong.
+// Errors.
 pub use error::TuneError;

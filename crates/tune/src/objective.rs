@@ -1,19 +1,19 @@
-//! What a study looks for: a number of each trial, and whether less or more of it is better.
+//! Objectives of a study.
 
 use serde::{Deserialize, Serialize};
 
-/// Whether less or more is better.
+/// Whether an objective is minimized or maximized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
-    /// Less is better.
+    /// Lower is better.
     Minimize,
-    /// More is better.
+    /// Higher is better.
     Maximize,
 }
 
 impl Direction {
-    /// The value as one of which less is better.
+    /// The value as a loss: negated if higher is better.
     #[must_use]
     pub fn loss(self, value: f64) -> f64 {
         match self {
@@ -23,16 +23,16 @@ impl Direction {
     }
 }
 
-/// A number of each trial, and whether less or more of it is better.
+/// A number that every trial returns, and its direction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Objective {
-    /// What it is called, such as `test-accuracy`.
+    /// Its name, such as `test-accuracy`.
     pub name: String,
-    /// Whether less or more is better.
+    /// Whether it is minimized or maximized.
     pub direction: Direction,
 }
 
-/// The values of a trial, as numbers of which less is better.
+/// The values of a trial as losses, so that lower is better.
 pub(crate) fn losses(objectives: &[Objective], values: &[f64]) -> Vec<f64> {
     objectives.iter().zip(values).map(|(it, &value)| it.direction.loss(value)).collect()
 }

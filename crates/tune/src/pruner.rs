@@ -1,4 +1,4 @@
-//! When a trial is ended because others did better: the pruners of the crate `optimizer`.
+//! Pruning: stops trials that do worse than others, with the pruners of the crate `optimizer`.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,8 @@ use crate::objective::Direction;
 use crate::settings::PrunerSettings;
 use crate::trial::{TrialRecord, TrialState};
 
-/// Whether a trial that runs is to be ended at its last step, beside the trials that are over.
+/// Whether a running trial must stop at its last reported step, compared with finished and pruned
+/// trials.
 pub(crate) fn is_pruned(
     settings: PrunerSettings,
     direction: Direction,
@@ -41,8 +42,8 @@ pub(crate) fn is_pruned(
                 .max_resource(steps.max(first))
                 .reduction_factor(reduction)
                 .direction(direction);
-            // It deals out its brackets in the order of the first questions: by number here, so
-            // that every process and every restart deals the same.
+            // It assigns brackets in the order of the first calls. Call it in the order of the
+            // numbers, so that every process and every restart assigns the same brackets.
             for number in 0..=trial.number.max(trials.len() as u64) {
                 pruner.should_prune(number, 0, &[], &[]);
             }
@@ -52,7 +53,7 @@ pub(crate) fn is_pruned(
     pruner.should_prune(trial.number, step, &trial.intermediate, &over)
 }
 
-/// A trial that is over as the crate has it; `None` for another, and for one that failed.
+/// A finished or pruned trial as a type of the crate `optimizer`; `None` for any other trial.
 fn completed(trial: &TrialRecord) -> Option<CompletedTrial> {
     let state = match trial.state {
         TrialState::Finished => State::Complete,
@@ -71,7 +72,7 @@ fn completed(trial: &TrialRecord) -> Option<CompletedTrial> {
 mod tests {
     use super::*;
 
-    /// A trial whose value at each step is that of its curve.
+    /// A trial with the values of a curve, one for each step.
     fn trial(number: u64, state: TrialState, curve: &[f64]) -> TrialRecord {
         let intermediate = curve.iter().enumerate().map(|(at, value)| (at as u64 + 1, *value));
         TrialRecord {

@@ -19,7 +19,7 @@ impl Random {
         ((u128::from(self.0.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Uniform between 0 and 1, never either, in steps of 2⁻⁵³.
+    /// Uniform between 0 and 1, both excluded, in steps of 2⁻⁵³.
     pub(crate) fn unit(&mut self) -> f64 {
         ((self.0.next_u64() >> 11) as f64 + 0.5) / 9_007_199_254_740_992.0
     }
@@ -30,7 +30,7 @@ impl Random {
         (-2.0 * libm::log(radius)).sqrt() * libm::cos(2.0 * std::f64::consts::PI * angle)
     }
 
-    /// The place of a weight, drawn in proportion to the weights.
+    /// A random index, drawn in proportion to the weights.
     pub(crate) fn weighted(&mut self, weights: &[f64]) -> usize {
         let mut left = self.unit() * weights.iter().sum::<f64>();
         for (at, weight) in weights.iter().enumerate() {

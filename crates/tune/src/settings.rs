@@ -1,41 +1,41 @@
-//! How a study searches.
+//! Settings of a study.
 
 use serde::{Deserialize, Serialize};
 
 use crate::objective::Objective;
 use crate::space::Space;
 
-/// What chooses the points.
+/// The sampler, which chooses the points.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum SamplerSettings {
-    /// A tree-structured Parzen estimator, multivariate.
+    /// A multivariate tree-structured Parzen estimator (TPE).
     Tpe {
-        /// Trials at random before it, at least 1.
+        /// Random trials before the estimator is used, at least 1.
         #[serde(default = "ten")]
         startup: usize,
-        /// Points that compete to be the next, at least 1.
+        /// Candidates from which the next point is chosen, at least 1.
         #[serde(default = "twenty_four")]
         candidates: usize,
     },
-    /// An evolution by ranks and distances.
+    /// NSGA-II, an evolutionary sampler.
     #[serde(rename = "nsga-ii")]
     Evolution {
-        /// Trials of a generation, at least 2.
+        /// Trials per generation, at least 2.
         #[serde(default = "fifty")]
         population: usize,
     },
-    /// Each point at random.
+    /// Uniformly random points.
     Random {},
     /// Every combination, in a random order.
     Grid {
-        /// Values of a number without steps, at least 2.
+        /// Number of values for a range without steps, at least 2.
         #[serde(default = "five")]
         points: usize,
     },
 }
 
-// Optuna's defaults, so that a study costs what its users expect.
+// Optuna's defaults.
 const fn ten() -> usize {
     10
 }
@@ -64,11 +64,11 @@ const fn four() -> u64 {
     4
 }
 
-/// What ends a trial that does worse than others.
+/// The pruner, which stops trials that do worse than others.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum PrunerSettings {
-    /// Worse than the median of the finished trials at the same step.
+    /// Stops trials that are worse than the median of the finished trials at the same step.
     Median {
         /// Finished trials before the first is pruned, at least 1.
         #[serde(default = "five_trials")]
@@ -77,21 +77,23 @@ pub enum PrunerSettings {
         #[serde(default)]
         warmup: u64,
     },
-    /// Not among the best at a rung; the rungs are at powers of the reduction.
+    /// Stops trials that are not among the best at a rung; each rung is `reduction` times later
+    /// than the one before.
     SuccessiveHalving {
         /// The step of the first rung, at least 1.
         #[serde(default = "one")]
         first: u64,
-        /// One of so many stays, at least 2.
+        /// The reduction factor: one of `reduction` trials continues, at least 2.
         #[serde(default = "four")]
         reduction: u64,
     },
-    /// Successive halving with several first rungs, which trials take in turn.
+    /// Successive halving with several brackets, which start at different rungs and take trials in
+    /// turn.
     Hyperband {
         /// The step of the earliest rung, at least 1.
         #[serde(default = "one")]
         first: u64,
-        /// One of so many stays, at least 2.
+        /// The reduction factor: one of `reduction` trials continues, at least 2.
         #[serde(default = "three")]
         reduction: u64,
     },
@@ -101,25 +103,25 @@ const fn five_trials() -> usize {
     5
 }
 
-/// A study: what is searched, for what, and how.
+/// The settings of a study: space, objectives and method.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StudySettings {
-    /// What is searched.
+    /// The search space.
     pub space: Space,
-    /// What is looked for, at least one number.
+    /// The objectives, at least one.
     pub objectives: Vec<Objective>,
-    /// What chooses the points.
+    /// The sampler, which chooses the points.
     pub sampler: SamplerSettings,
-    /// What ends trials early; with one objective only.
+    /// The pruner, which stops trials early; it needs a single objective.
     pub pruner: Option<PrunerSettings>,
-    /// Steps of a whole trial, which pruners count with.
+    /// Steps of a complete trial, which pruners need.
     pub steps: u64,
-    /// Seeds the sampler.
+    /// The seed of the sampler.
     pub seed: u64,
-    /// How many trials the study has, those of earlier calls included.
+    /// The number of trials of the study, including those of earlier calls.
     pub trials: u64,
-    /// How often a trial is started whose process ends without a result.
+    /// How often a trial is started if its process ends without a result.
     pub attempts: u64,
-    /// What all trials share: a study goes on only with the same.
+    /// Settings that all trials share; a study can be continued only with equal ones.
     pub shared: serde_json::Value,
 }

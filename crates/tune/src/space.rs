@@ -1,27 +1,27 @@
-//! The space that is searched: keys, the values that each may have, and when it has one.
+//! The search space: keys, their ranges and their conditions.
 
 use toml::{Table, Value};
 
 use crate::error::TuneError;
 use crate::table::{Conditions, conditions, flatten, listed, place, range};
 
-/// The values that a key may have.
+/// The range of a key.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Range {
-    /// A number between two others.
+    /// A number in an interval.
     Float {
-        /// The least value.
+        /// The smallest value.
         low: f64,
         /// The largest value.
         high: f64,
         /// Whether equal ratios, instead of equal differences, are equally likely.
         is_log: bool,
-        /// The distance between two values; `None` for any number.
+        /// The distance between two values; `None` if any number in the interval is allowed.
         step: Option<f64>,
     },
-    /// A whole number between two others.
+    /// An integer in an interval.
     Integer {
-        /// The least value.
+        /// The smallest value.
         low: i64,
         /// The largest value.
         high: i64,
@@ -37,30 +37,30 @@ pub enum Range {
     },
 }
 
-/// A key that is searched.
+/// A searched key.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parameter {
     key: String,
     range: Range,
-    /// Places of categorical parameters before this one, and their choices with which it has a
-    /// value.
+    /// The conditions: indices of earlier categorical parameters, and their choices for which this
+    /// parameter has a value.
     when: Vec<(usize, Vec<usize>)>,
 }
 
-/// A value for each parameter of a space in its order: the number, or the place of the choice;
-/// `None` where the parameter has no value beside the others.
+/// A value for each parameter of a space, in order: the number, or the index of the choice; `None`
+/// if the conditions of the parameter are not met.
 pub type Point = Vec<Option<f64>>;
 
-/// Keys, the values that each may have, and when it has one.
+/// A search space: keys with their ranges and conditions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Space {
     parameters: Vec<Parameter>,
 }
 
-/// Significant digits of a number between two steps, which JSON keeps exactly.
+/// Significant digits of a number in a range without steps; JSON keeps them exactly.
 const FLOAT_DIGITS: usize = 6;
 
-/// Significant digits of a number on a step.
+/// Significant digits of a number in a range with steps.
 const STEP_DIGITS: usize = 12;
 
 impl Parameter {
@@ -70,7 +70,7 @@ impl Parameter {
         &self.key
     }
 
-    /// Its values.
+    /// The range of its values.
     #[must_use]
     pub fn range(&self) -> &Range {
         &self.range
@@ -84,7 +84,7 @@ impl Parameter {
         }
     }
 
-    /// Low, high, step and whether the scale is logarithmic, of numbers.
+    /// Low, high, step and whether the scale is logarithmic, for numbers.
     pub(crate) fn bounds(&self) -> (f64, f64, Option<f64>, bool) {
         match self.range {
             Range::Float { low, high, is_log, step } => (low, high, step, is_log),
@@ -95,8 +95,8 @@ impl Parameter {
         }
     }
 
-    /// Where a number lies between 0 and 1: equal distances are equally likely. Each value of a
-    /// range with steps has an interval around it, half a step to each side.
+    /// Maps a number to 0 to 1, so that equal distances are equally likely. Each value of a range
+    /// with steps has an interval of half a step on each side.
     pub(crate) fn unit(&self, value: f64) -> f64 {
         let (low, high, step, is_log) = self.bounds();
         let half = step.unwrap_or(0.0) / 2.0;
@@ -105,13 +105,13 @@ impl Parameter {
         if end > start { ((scale(value) - start) / (end - start)).clamp(0.0, 1.0) } else { 0.5 }
     }
 
-    /// The interval between 0 and 1 that belongs to a value; `None` without steps.
+    /// The interval within 0 to 1 that belongs to a value; `None` for a range without steps.
     pub(crate) fn interval(&self, value: f64) -> Option<(f64, f64)> {
         let half = self.bounds().2? / 2.0;
         Some((self.unit(value - half), self.unit(value + half)))
     }
 
-    /// The value at a place between 0 and 1.
+    /// The value at a position from 0 to 1.
     pub(crate) fn value(&self, unit: f64) -> f64 {
         let (low, high, step, is_log) = self.bounds();
         let half = step.unwrap_or(0.0) / 2.0;
@@ -124,13 +124,13 @@ impl Parameter {
         self.nearest(value)
     }
 
-    /// The nearest value that the range has.
+    /// The nearest value in the range.
     pub(crate) fn nearest(&self, value: f64) -> f64 {
         let (low, high, step, _) = self.bounds();
         let value = value.clamp(low, high);
         match step {
             Some(step) => {
-                // The last step need not end at `high`.
+                // The last step may end below `high`.
                 let most = ((high - low) / step + 1e-9).floor();
                 let steps = ((value - low) / step).round().min(most);
                 digits(low + steps * step, STEP_DIGITS)
@@ -139,7 +139,7 @@ impl Parameter {
         }
     }
 
-    /// The value as a configuration has it.
+    /// The value in TOML, as in a configuration.
     pub(crate) fn written(&self, value: f64) -> Value {
         match &self.range {
             Range::Float { .. } => Value::Float(value),
@@ -148,7 +148,7 @@ impl Parameter {
         }
     }
 
-    /// The least and the largest number, or every choice.
+    /// The smallest and the largest number, or every choice.
     fn extremes(&self) -> Vec<f64> {
         match self.choices() {
             Some(count) => (0..count).map(|at| at as f64).collect(),
@@ -159,7 +159,7 @@ impl Parameter {
         }
     }
 
-    /// Evenly spaced values: `count` of a range without steps, else all.
+    /// Evenly spaced values: `count` values of a range without steps, otherwise all.
     pub(crate) fn grid(&self, count: usize) -> Vec<f64> {
         use optimizer::distribution::{FloatDistribution, IntDistribution};
         use optimizer::sampler::grid::{generate_float_grid_points, generate_int_grid_points};
@@ -169,7 +169,7 @@ impl Parameter {
                 generate_float_grid_points(&range, count)
             }
             Range::Integer { low, high, is_log, step } => {
-                // A step of 1 is no wish for every whole number.
+                // A step of 1 is the default and does not mean every integer.
                 let step = (step > 1).then_some(step);
                 let range = IntDistribution { low, high, log_scale: is_log, step };
                 generate_int_grid_points(&range, count).into_iter().map(|it| it as f64).collect()
@@ -182,17 +182,17 @@ impl Parameter {
     }
 }
 
-/// A number with so many significant digits.
+/// Rounds a number to `count` significant digits.
 fn digits(value: f64, count: usize) -> f64 {
     format!("{value:.*e}", count - 1).parse().expect("a number that was written is one")
 }
 
 impl Space {
-    /// Reads `[tune.space]`: a table of keys, each with `kind`, and perhaps `when`.
+    /// Reads `[tune.space]`: a table of keys, each with `kind`, its range, and optionally `when`.
     ///
     /// # Errors
-    /// [`TuneError::Setting`] for an empty space, a range that is none, and a condition that
-    /// nothing meets.
+    /// [`TuneError::Setting`] for an empty space, an invalid range, or a condition that cannot be
+    /// met.
     ///
     /// # Example
     /// ```
@@ -232,7 +232,7 @@ impl Space {
             waiting.push((key, range, when));
         }
         let mut space = Self { parameters: Vec::new() };
-        // Those that a condition names come before those that have it.
+        // A parameter follows all parameters that its conditions name.
         while !waiting.is_empty() {
             let is_ready = |(_, _, when): &(String, Range, Conditions)| {
                 when.iter().all(|(key, _)| space.place(key).is_some())
@@ -244,7 +244,7 @@ impl Space {
                 return Err(TuneError::setting(
                     format!("{}.when", place(key)),
                     format!("a condition on `{other}`"),
-                    "on categorical keys of `tune.space`, not in a circle",
+                    "on categorical keys of `tune.space`, without cycles",
                 ));
             };
             let (key, range, when) = waiting.remove(at);
@@ -254,7 +254,7 @@ impl Space {
         Ok(space)
     }
 
-    /// The keys that are searched; one that a condition names comes before those that have it.
+    /// The searched keys; each follows all keys that its conditions name.
     #[must_use]
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters
@@ -264,11 +264,11 @@ impl Space {
         self.parameters.iter().position(|parameter| parameter.key == key)
     }
 
-    /// Conditions by places.
+    /// The conditions with keys and values replaced by indices.
     fn resolved(&self, key: &str, when: Conditions) -> Result<Vec<(usize, Vec<usize>)>, TuneError> {
         let mut resolved = Vec::new();
         for (other, values) in when {
-            let at = self.place(&other).expect("it comes before those that name it");
+            let at = self.place(&other).expect("parameters follow those that they name");
             let Range::Choice { choices } = &self.parameters[at].range else {
                 let expected = "a condition on a categorical key of `tune.space`";
                 return Err(TuneError::setting(
@@ -293,7 +293,7 @@ impl Space {
         Ok(resolved)
     }
 
-    /// Whether a parameter has a value beside those before it.
+    /// Whether the conditions of a parameter are met by the earlier values of a point.
     pub(crate) fn has_value(&self, at: usize, point: &[Option<f64>]) -> bool {
         let mut when = self.parameters[at].when.iter();
         when.all(|(other, places)| {
@@ -301,12 +301,12 @@ impl Space {
         })
     }
 
-    /// The conditions of a parameter: equal ones have values together.
+    /// The conditions of a parameter; parameters with equal conditions have values together.
     pub(crate) fn when(&self, at: usize) -> &[(usize, Vec<usize>)] {
         &self.parameters[at].when
     }
 
-    /// A point made value by value: `draw` is asked for those that the point has.
+    /// Builds a point; `draw` returns the value of each parameter whose conditions are met.
     pub(crate) fn point(&self, mut draw: impl FnMut(usize, &Parameter) -> f64) -> Point {
         let mut point: Point = Vec::with_capacity(self.parameters.len());
         for (at, parameter) in self.parameters.iter().enumerate() {
@@ -316,7 +316,7 @@ impl Space {
         point
     }
 
-    /// Points with each key at both ends, or at each choice: what any trial may have.
+    /// Points that together contain both ends of every range and every choice.
     #[must_use]
     pub fn extremes(&self) -> Vec<Point> {
         let mut points = Vec::new();
@@ -331,7 +331,7 @@ impl Space {
         points
     }
 
-    /// The choice of a parameter with which another has a value, if that depends on it.
+    /// The choice of parameter `at` for which `wanted` has a value, if it depends on `at`.
     fn leading(&self, wanted: usize, at: usize) -> Option<f64> {
         self.parameters[wanted].when.iter().find_map(|(other, places)| {
             let own = (*other == at).then(|| places[0] as f64);
@@ -339,7 +339,7 @@ impl Space {
         })
     }
 
-    /// The values of a point by key, as a configuration has them.
+    /// The values of a point with their keys, in TOML.
     #[must_use]
     pub fn values(&self, point: &[Option<f64>]) -> Vec<(&str, Value)> {
         let both = self.parameters.iter().zip(point);

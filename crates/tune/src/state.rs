@@ -1,4 +1,4 @@
-//! What a journal says: trials, made of its events in their order.
+//! The trials of a study, replayed from the events of its journal.
 
 use crate::difference::difference;
 use crate::error::TuneError;
@@ -8,7 +8,7 @@ use crate::sampler::Proposer;
 use crate::study::Study;
 use crate::trial::{TrialRecord, TrialState};
 
-/// What the journal says, as far as it was read.
+/// The state of a study after the events that were read so far.
 pub(crate) struct State {
     pub(crate) journal: Journal,
     pub(crate) proposer: Proposer,
@@ -17,7 +17,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Appends an event and takes it in as other processes do: from the line that was written.
+    /// Appends an event, then reads it back and applies it as other processes do.
     pub(crate) fn write(
         &mut self,
         study: &Study,
@@ -40,7 +40,7 @@ impl State {
         Ok(())
     }
 
-    /// Trials of processes that ended are failed, and wait to be started again.
+    /// Marks running trials of ended processes as failed, so that they are started again.
     pub(crate) fn mark_stale(&mut self, study: &Study) -> Result<(), TuneError> {
         let running = self.trials.iter().filter(|trial| trial.state == TrialState::Running);
         let stale: Vec<Event> = running
@@ -71,12 +71,12 @@ impl State {
                 };
             }
             _ if !self.has_header => {
-                return Err(Refused::Line("it stands before the line of the study".to_owned()));
+                return Err(Refused::Line("it precedes the line of the study".to_owned()));
             }
             Event::Started { trial, attempt, values, worker, .. } => {
                 let point = settings.space.read_json(&values);
                 let point = point
-                    .ok_or_else(|| Refused::Line("its values are none of the space".to_owned()))?;
+                    .ok_or_else(|| Refused::Line("its values are not in the space".to_owned()))?;
                 let next = self.trials.len() as u64;
                 match self.trials.get_mut(trial as usize) {
                     Some(known) if known.state == TrialState::Waiting => {
@@ -106,14 +106,14 @@ impl State {
                 }
             }
             Event::Intermediate { trial, attempt, step, value } => {
-                // Of an attempt that was given up, nothing counts.
+                // Values of an earlier attempt are ignored.
                 if let Some(known) = self.running(trial, attempt)? {
                     known.intermediate.push((step, value));
                 }
             }
             Event::Finished { trial, attempt, values, note, seconds } => {
                 if values.len() != settings.objectives.len() {
-                    return Err(Refused::Line("another number of values".to_owned()));
+                    return Err(Refused::Line("wrong number of values".to_owned()));
                 }
                 if let Some(known) = self.running(trial, attempt)? {
                     known.state = TrialState::Finished;
@@ -143,7 +143,7 @@ impl State {
         Ok(())
     }
 
-    /// The trial, if this attempt of it runs.
+    /// The trial, if this attempt of it is running.
     fn running(&mut self, trial: u64, attempt: u64) -> Result<Option<&mut TrialRecord>, Refused> {
         let known = self.trials.get_mut(trial as usize);
         let known = known.ok_or_else(|| Refused::Line(format!("trial {trial} was not started")))?;
@@ -152,10 +152,10 @@ impl State {
     }
 }
 
-/// Why an event cannot be taken in.
+/// Why an event cannot be applied.
 enum Refused {
-    /// It is of another study, which differs in this.
+    /// It belongs to another study; the text names the difference.
     Study(String),
-    /// It is not what a study writes.
+    /// It is invalid; the text is the cause.
     Line(String),
 }

@@ -1,5 +1,4 @@
-//! A study: trials that are asked for and reported, kept in a journal that any process may go on
-//! with.
+//! A study: hands out trials and records their results in a journal that any process can continue.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -19,40 +18,39 @@ use crate::worker::Worker;
 /// The journal in the study's folder.
 const JOURNAL: &str = "journal.jsonl";
 
-/// A trial to work on.
+/// A trial to evaluate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trial {
     /// Its number, from 0.
     pub number: u64,
-    /// How often it was started, 1 for the first time.
+    /// How often it was started, 1 on the first start.
     pub attempt: u64,
-    /// Its place in the space.
+    /// Its values.
     pub point: Point,
     began: Instant,
 }
 
-/// What there is to do.
+/// The result of [`Study::ask`].
 #[derive(Debug, Clone, PartialEq)]
 pub enum Asked {
-    /// A trial.
+    /// A trial to evaluate.
     Trial(Trial),
-    /// Nothing now: other processes work on the last trials, which may have to be started again.
+    /// No trial now: other processes run the last trials, which may have to be started again.
     Wait,
-    /// Nothing: every trial is over.
+    /// No more trials: the study is complete.
     Over,
 }
 
-/// Whether a trial goes on.
+/// Whether a trial continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It goes on.
+    /// The trial continues.
     GoOn,
-    /// Others did better by then; it is to be stopped and reported with
-    /// [`Study::prune`].
+    /// Other trials were better at this step: stop the trial and call [`Study::prune`].
     Prune,
 }
 
-/// A search in a folder: each call reads what other threads, processes and hosts have written there.
+/// A hyperparameter search in a folder that threads, processes and hosts can share.
 ///
 /// # Example
 /// ```
@@ -113,19 +111,19 @@ impl Study {
         Ok(study)
     }
 
-    /// What it searches, and how.
+    /// The settings.
     #[must_use]
     pub fn settings(&self) -> &StudySettings {
         &self.settings
     }
 
-    /// Where it is.
+    /// The folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The next trial: one whose process ended without a result, else a new one.
+    /// Returns the next trial: one whose process ended without a result, otherwise a new one.
     ///
     /// # Errors
     /// [`TuneError::Io`] and [`TuneError::Damaged`].
@@ -166,7 +164,7 @@ impl Study {
         })
     }
 
-    /// Records the first objective at a step of a trial and returns whether the trial goes on.
+    /// Records the first objective at a step of a trial and returns whether the trial continues.
     ///
     /// A value that is not finite is not recorded.
     ///
@@ -191,7 +189,7 @@ impl Study {
 
     /// Records the values of a trial, one for each objective.
     ///
-    /// A trial with a value that is not finite has failed.
+    /// A trial with a value that is not finite is recorded as failed.
     ///
     /// # Errors
     /// [`TuneError::Values`] for another number of values, and as [`ask`](Self::ask).
@@ -215,7 +213,7 @@ impl Study {
         self.end(&Event::Finished { trial: number, attempt, values, note, seconds })
     }
 
-    /// Records that a trial was stopped as [`report`](Self::report) asked.
+    /// Records that a trial was stopped after [`report`](Self::report) returned [`Verdict::Prune`].
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
@@ -224,7 +222,7 @@ impl Study {
         self.end(&Event::Pruned { trial: number, attempt, note, seconds: seconds(trial) })
     }
 
-    /// Records that a trial has no result, and why: it is not started again.
+    /// Records that a trial failed, and why; it is not started again.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
@@ -232,7 +230,7 @@ impl Study {
         self.failed(trial, reason, note, Again::Never)
     }
 
-    /// Records that a trial was stopped from outside: it is started again.
+    /// Records that a trial was stopped from outside; it is started again.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
@@ -240,13 +238,13 @@ impl Study {
         self.failed(trial, "it was interrupted", None, Again::Always)
     }
 
-    /// All trials in the order of their numbers, as this process has read them last.
+    /// All trials in the order of their numbers, as of the last call that read the journal.
     #[must_use]
     pub fn trials(&self) -> Vec<TrialRecord> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).trials.clone()
     }
 
-    /// Reads what other processes have written.
+    /// Reads the events that other processes have written.
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
@@ -285,7 +283,7 @@ impl Study {
         }
     }
 
-    /// Runs `work` while no other thread, process or host writes, after reading what they wrote.
+    /// Takes the lock, reads the events of other threads, processes and hosts, and runs `work`.
     fn locked<T>(
         &self,
         work: impl FnOnce(&Self, &mut State) -> Result<T, TuneError>,
@@ -299,6 +297,6 @@ impl Study {
 }
 
 fn seconds(trial: &Trial) -> f64 {
-    // Microseconds are enough, and few digits.
+    // Rounded to microseconds to keep the journal short.
     (trial.began.elapsed().as_secs_f64() * 1e6).round() * 1e-6
 }

@@ -1,14 +1,14 @@
-//! A key's range and conditions as a table of a configuration.
+//! Reads a key's range and conditions from a table of a configuration.
 
 use toml::{Table, Value};
 
 use crate::error::TuneError;
 use crate::space::Range;
 
-/// Other keys with the values of theirs.
+/// Other keys and the values that they must have.
 pub(crate) type Conditions = Vec<(String, Vec<Value>)>;
 
-/// Whole numbers beyond have no exact place among the numbers of a point.
+/// The largest integer of a range; larger ones are not exact as `f64`.
 const MOST_INTEGER: i64 = 1 << 53;
 
 /// The path of a key in errors.
@@ -16,12 +16,12 @@ pub(crate) fn place(key: &str) -> String {
     format!("tune.space.{key}")
 }
 
-/// Values in a row.
+/// Values separated by commas.
 pub(crate) fn listed(values: &[Value]) -> String {
     values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// The tables with a text `kind` inside a table, with their keys.
+/// Collects all tables with a string `kind` inside a table, with their keys.
 pub(crate) fn flatten<'a>(
     table: &'a Table,
     start: &str,
@@ -140,7 +140,7 @@ pub(crate) fn range(key: &str, table: &Table) -> Result<Range, TuneError> {
     }
 }
 
-/// The conditions of a key: other keys with the values of theirs.
+/// The conditions of a key: other keys and the values that they must have.
 pub(crate) fn conditions(key: &str, table: &Table) -> Result<Conditions, TuneError> {
     let Some(when) = table.get("when") else { return Ok(Vec::new()) };
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Which processes work on a study: each holds the lock of a file of its own as long as it lives.
+//! The processes of a study: each holds the lock of its own file until it ends.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
@@ -7,13 +7,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::TuneError;
 
-/// The folder of those files in the study's folder.
+/// The folder of these files in the study's folder.
 const FOLDER: &str = "workers";
 
-/// This process, as other processes on the study see it.
+/// The registration of this process, which other processes of the study can check.
 ///
-/// The system releases the lock when the process ends, however it ends, also on another host of a
-/// shared folder; the number of a process alone could be that of another by now.
+/// The system releases the lock when the process ends for any reason, also if the process is on
+/// another host with the same folder. A process id alone is not enough, because systems reuse ids.
 #[derive(Debug)]
 pub(crate) struct Worker {
     id: String,
@@ -47,7 +47,7 @@ impl Worker {
         &self.id
     }
 
-    /// Whether a process still works on the study; what is left of one that ended is removed.
+    /// Whether a process is still running; removes the file of a process that has ended.
     pub(crate) fn is_alive(&self, id: &str) -> bool {
         if id == self.id {
             return true;
@@ -68,7 +68,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // The file first: without it no other process checks the lock.
+        // Remove the file before the lock is released, so that no other process checks the lock.
         let _ = fs::remove_file(self.folder.join(&self.id));
         self.file = None;
     }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_of_a_process_that_was_killed_is_no_worker() {
+    fn the_file_of_a_killed_process_does_not_count_as_a_worker() {
         let dir = tempfile::tempdir().expect("temporary folder");
         let one = Worker::register(dir.path()).expect("one");
         let left = dir.path().join(FOLDER).join("host-7-1");

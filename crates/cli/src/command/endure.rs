@@ -1,4 +1,4 @@
-//! `endure`: runs that are killed, starved of storage and resumed, compared bit by bit.
+//! `endure`: kills runs, restricts their storage, resumes them, and compares the results bitwise.
 
 use std::path::PathBuf;
 
@@ -14,25 +14,25 @@ use crate::terminal::say;
 
 /// Kills runs at random moments, resumes them, and compares every bit with an undisturbed run.
 ///
-/// Small runs of every task, in f32 and in mixed precision, are killed while they compute and while
-/// they save, run into a full disk and read-only storage, and resume with another number of workers.
-/// The command fails unless each ends with the metrics, model, optimizer and state of an undisturbed
-/// run.
+/// Small runs of every task, in f32 and in mixed precision, are killed while they compute or save,
+/// get a full disk or read-only storage, and resume with another number of workers.
+/// The command fails unless each run ends with the metrics, model, optimizer and state of an
+/// undisturbed run.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
     updraft endure --kills 1000           a thousand disturbances\n  \
     updraft endure --minutes 60           an hour of training: memory and step times")]
 pub(crate) struct EndureArgs {
-    /// How often a run is disturbed
+    /// Number of disturbances over all runs
     #[arg(long, value_name = "N", default_value_t = 20)]
     kills: u64,
-    /// Train for so many minutes instead, and report memory, descriptors, threads and step times
+    /// Train for N minutes instead, and report memory, descriptors, threads and step times
     #[arg(long, value_name = "N", conflicts_with = "kills")]
     minutes: Option<f64>,
-    /// The task [default: all of them; with --minutes the first]
+    /// The task [default: all tasks; with --minutes the first]
     #[arg(long, value_name = "TASK")]
     task: Option<String>,
-    /// Seeds the moments
+    /// Seed of the random times
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Keep the runs in this folder [default: a temporary one]
@@ -65,7 +65,7 @@ impl EndureArgs {
         }
     }
 
-    /// Every task in each variant: as many as there are disturbances for.
+    /// Every task in each variant, limited to one scenario for every five disturbances.
     fn scenarios(&self, registry: Registry) -> Result<Vec<Scenario>> {
         let tasks = self.tasks(registry)?;
         let all = tasks.len() * VARIANTS.len();
@@ -78,7 +78,7 @@ impl EndureArgs {
     }
 }
 
-/// Prints what would be trained and does nothing else.
+/// Prints the plans of all runs without running them.
 pub(crate) fn dry_run(registry: Registry, args: &EndureArgs) -> Result<()> {
     args.check()?;
     for scenario in args.scenarios(registry)? {
@@ -87,7 +87,7 @@ pub(crate) fn dry_run(registry: Registry, args: &EndureArgs) -> Result<()> {
     Ok(())
 }
 
-/// Disturbs runs and prints a table of them; an error if a bit differs.
+/// Disturbs runs and prints a table of the results; returns an error if a bit differs.
 pub(crate) fn run(registry: Registry, args: &EndureArgs) -> Result<()> {
     args.check()?;
     let kept;
@@ -135,12 +135,12 @@ fn disturb(registry: Registry, args: &EndureArgs, dir: &std::path::Path) -> Resu
     }
 }
 
-/// A folder that goes with the command.
+/// A temporary folder that is deleted with this value.
 struct Scratch(PathBuf);
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Left behind, it is in the system's folder for such things.
+        // On an error it stays in the system's temporary folder.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }

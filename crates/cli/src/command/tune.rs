@@ -1,4 +1,4 @@
-//! `tune`: searches the values of a config's keys with which it trains best.
+//! `tune`: hyperparameter search over the keys of a config.
 
 use std::path::{Path, PathBuf};
 
@@ -22,38 +22,38 @@ use crate::wrap::{counted, hanging};
 
 const EXAMPLES: &str = "\
 Examples:
-  tune configs/tables-tune.toml   search what its section [tune] says
-  tune CONFIG --workers 2         two trials at once
-  tune CONFIG --trials 100        so many in all, earlier ones included
+  tune configs/tables-tune.toml   search the keys of its section [tune]
+  tune CONFIG --workers 2         run two trials at once
+  tune CONFIG --trials 100        100 trials in total, including earlier ones
   tune CONFIG --set 'tune.sampler={kind=\"random\"}'
-                                  another sampler
-The same command goes on with a study that was stopped, or joins one that
-another process works on, also on another host that shares the folder.
+                                  use another sampler
+The same command resumes a study that was stopped, or joins a study that
+another process runs, also on another host that shares the folder.
 ";
 
-/// Searches the values of keys with which a config trains best.
+/// Searches for the best values of a config's keys.
 ///
-/// Each trial is what `train` would do, in a process and a run folder of its own: one that fails
-/// ends alone. Which keys are searched, and for what, is the section `[tune]` of the config.
+/// Each trial trains like `train`, in a separate process and run folder: a trial that fails does
+/// not affect the others. The section `[tune]` of the config lists the keys and the objectives.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct TuneArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Trials of the study, those of earlier calls included [default: `tune.trials`]
+    /// Trials of the study, including those of earlier calls [default: `tune.trials`]
     #[arg(long, value_name = "N")]
     trials: Option<u64>,
-    /// Trials that this process trains at once
+    /// Trials that this process runs at once
     #[arg(long, value_name = "N", default_value_t = 1)]
     workers: usize,
-    /// The study's folder [default: runs/tune/NAME, by the config's `name`]
+    /// The study's folder [default: runs/tune/NAME, where NAME is the config's `name`]
     #[arg(long, value_name = "DIR")]
     study: Option<PathBuf>,
     #[command(flatten)]
     json: JsonArgs,
 }
 
-/// Trains a trial that a study orders over standard input.
+/// Trains a trial whose plan a study sends over standard input.
 #[derive(Debug, Args)]
 pub(crate) struct TuneTrialArgs {}
 
@@ -83,7 +83,8 @@ impl TuneArgs {
         Ok((planned, tune))
     }
 
-    /// Plans with each key at its ends: what no trial could train is refused before the first.
+    /// Plans trials with each key at both ends of its range, so that an invalid value is an error
+    /// before the first trial.
     fn try_extremes(&self, registry: Registry, tune: &TunePlan) -> Result<()> {
         let space = &tune.study.space;
         let point = |point: &Point| {
@@ -94,7 +95,7 @@ impl TuneArgs {
             let planned = config.plan(registry);
             planned.with_context(|| {
                 let values = values.collect::<Vec<_>>().join(" ");
-                format!("`tune.space` has a trial that cannot be planned, {values}")
+                format!("`tune.space` contains values that cannot be trained, {values}")
             })
         };
         space.extremes().iter().try_for_each(|it| point(it).map(drop))
@@ -106,7 +107,7 @@ impl TuneArgs {
     }
 }
 
-/// Prints the plan and the search, and does nothing else.
+/// Prints the plan and the search without running it.
 pub(crate) fn dry_run(registry: Registry, args: &TuneArgs) -> Result<()> {
     let (planned, tune) = args.read(registry)?;
     crate::print(planned.plan.to_toml().trim_end())?;
@@ -123,7 +124,7 @@ pub(crate) fn dry_run(registry: Registry, args: &TuneArgs) -> Result<()> {
     Ok(())
 }
 
-/// Trains trials until the study has as many as it is to have, and prints what it found.
+/// Runs trials until the study is complete, and prints the results.
 pub(crate) fn run(registry: Registry, args: &TuneArgs) -> Result<()> {
     let (planned, tune) = {
         let _unasked = NothingToSave::begin();
@@ -149,7 +150,7 @@ pub(crate) fn run(registry: Registry, args: &TuneArgs) -> Result<()> {
     Ok(())
 }
 
-/// Trains one trial, for a study in another process.
+/// Trains one trial of a study that runs in another process.
 pub(crate) fn trial(registry: Registry, _: &TuneTrialArgs, log: &LogFile) -> Result<()> {
     work(registry, log)
 }
@@ -165,12 +166,12 @@ fn no_result(found: &Found) -> String {
 
 const fn direction(direction: Direction) -> &'static str {
     match direction {
-        Direction::Minimize => "the less the better",
-        Direction::Maximize => "the more the better",
+        Direction::Minimize => "lower is better",
+        Direction::Maximize => "higher is better",
     }
 }
 
-/// Prints the result in lines of at most 80 columns, where paths and names allow.
+/// Prints the results in lines of at most 80 columns, if paths and names are short enough.
 fn summary(study: &Study, found: &Found, configs: &[PathBuf], page: &Path) -> Result<()> {
     let settings = study.settings();
     let line = |name: &str, text: &str| crate::print(&hanging(&format!("{name:11}"), text));
@@ -212,7 +213,7 @@ fn summary(study: &Study, found: &Found, configs: &[PathBuf], page: &Path) -> Re
     configs.iter().try_for_each(|config| line("config", &config.display().to_string()))
 }
 
-/// The result for programs.
+/// The results in JSON.
 fn report(
     study: &Study,
     found: &Found,

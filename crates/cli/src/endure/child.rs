@@ -1,4 +1,4 @@
-//! The program as a process that is watched and killed.
+//! Starts the program as a child process, watches it, and kills it if asked.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -10,16 +10,17 @@ use anyhow::{Context, Result, bail};
 use crate::command::stopped;
 use crate::stop::requested;
 
-/// How long a small run may take: one that takes longer hangs.
+/// The longest time that a small run may take; a run that takes longer is assumed to hang.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// How a process ended, with what it wrote to standard error.
+/// The exit status of a process and its output on standard error.
 pub(super) struct Ended {
     pub(super) status: ExitStatus,
     pub(super) said: String,
 }
 
-/// `train` with arguments, behind the words of a command that starts it.
+/// Returns a command that runs `train` with arguments; `before` is the program and the arguments
+/// that start it, such as a shell script.
 pub(super) fn train<S: AsRef<OsStr>>(before: &[S], arguments: &[OsString]) -> Result<Command> {
     let program = std::env::current_exe().context("the program cannot find itself")?;
     let mut command = match before.split_first() {
@@ -34,14 +35,15 @@ pub(super) fn train<S: AsRef<OsStr>>(before: &[S], arguments: &[OsString]) -> Re
     Ok(command)
 }
 
-/// Starts a command whose errors go to a file.
+/// Starts a command and redirects its standard error to a file.
 pub(super) fn start(command: &mut Command, log: &Path) -> Result<Child> {
     let file =
         std::fs::File::create(log).map_err(|cause| crate::command::cannot("create", log, cause))?;
     command.stderr(file).spawn().context("the program cannot be started")
 }
 
-/// Waits until a process ends, or kills it when `is_over` says so; `None` for one that was killed.
+/// Waits until a process ends, or kills it as soon as `is_over` returns `true`; returns `None` if
+/// it was killed.
 pub(super) fn watch(
     child: &mut Child,
     log: &Path,

@@ -1,4 +1,4 @@
-//! Whether two runs ended alike.
+//! Comparison of two finished runs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,13 +8,14 @@ use serde_json::Value;
 use updraft_run::{RunFolder, read_metrics};
 use updraft_trainer::{checkpoint_contents, list_checkpoints};
 
-/// Files of a finished run that hold nothing measured.
+/// Files of a finished run without measured values such as times.
 const FILES: [&str; 2] = ["run.json", "pictures.json"];
 
-/// Endings of fields that a clock or the system's memory fills.
+/// Suffixes of metric names whose values are measured and differ between runs: times, rates and
+/// memory.
 const MEASURED: [&str; 4] = ["_us", "_per_s", "_bytes", "_share"];
 
-/// Everything of a run that must come out alike, by name.
+/// All parts of a run that must be equal to those of the undisturbed run, by name.
 pub(super) struct Outcome(BTreeMap<String, String>);
 
 impl Outcome {
@@ -39,7 +40,7 @@ impl Outcome {
         let differs = |name: &&String| self.0.get(*name) != undisturbed.0.get(*name);
         names.clone().find(differs).map(|name| match (self.0.get(name), undisturbed.0.get(name)) {
             (None, _) => format!("`{name}` is missing"),
-            (_, None) => format!("`{name}` is there, and was not in the undisturbed run"),
+            (_, None) => format!("`{name}` exists, but not in the undisturbed run"),
             (Some(found), Some(expected)) => {
                 let short = |text: &str| text.chars().take(300).collect::<String>();
                 format!("`{name}` differs: {} instead of {}", short(found), short(expected))
@@ -73,18 +74,18 @@ mod tests {
     fn one_bit_more_or_less_is_a_difference() {
         let whole = parts(&[("a", "1"), ("b", "2")]);
         assert_eq!(whole.difference(&parts(&[("a", "1"), ("b", "2")])), None);
-        for (other, said) in [
+        for (other, expected) in [
             (parts(&[("a", "1"), ("b", "3")]), "`b` differs: 3 instead of 2"),
             (parts(&[("a", "1")]), "`b` is missing"),
-            (parts(&[("a", "1"), ("b", "2"), ("c", "3")]), "`c` is there"),
+            (parts(&[("a", "1"), ("b", "2"), ("c", "3")]), "`c` exists"),
         ] {
             let found = other.difference(&whole).expect("a difference");
-            assert!(found.starts_with(said), "{found}");
+            assert!(found.starts_with(expected), "{found}");
         }
     }
 
     #[test]
-    fn only_what_a_clock_or_the_memory_says_is_left_out() {
+    fn only_measured_times_rates_and_memory_are_left_out() {
         let mut line = json!({ "step": 3, "step_us": 9, "samples_per_s": 2.5, "loss": 0.5,
                                "resident_bytes": 7, "test": { "loss": 1 } });
         without_measures(&mut line);

@@ -1,4 +1,4 @@
-//! One run after the other, disturbed until enough is disturbed, then compared.
+//! Disturbs runs one after another and compares each finished run with an undisturbed one.
 
 use std::ffi::OsString;
 use std::fs;
@@ -18,18 +18,20 @@ use super::table::Endured;
 use crate::command::cannot;
 use crate::terminal::say;
 
-/// Workers of a run that goes on, in turn.
+/// Worker counts of resumed runs, used in turn.
 const WORKERS: [i64; 3] = [0, 1, 4];
 
-/// Of so many disturbances one is a full disk and one is read-only storage.
+/// In each cycle of disturbances, one is a full disk, one is read-only storage, and the others are
+/// kills.
 const CYCLE: u64 = 12;
 const FULL_AT: u64 = 4;
 const READ_ONLY_AT: u64 = 8;
 
-/// Exit codes of a run whose storage fails: it went through, or failed on the way.
+/// Allowed exit codes of a run whose storage fails: it finishes, or it fails with an error.
 const EXPECTED: [i32; 2] = [0, 1];
 
-/// Disturbs every scenario for its share of `kills` and compares each run that ended.
+/// Disturbs the runs of each scenario, `kills` times over all scenarios, and compares each finished
+/// run.
 pub(crate) fn endure(
     scenarios: &[Scenario],
     kills: u64,
@@ -57,16 +59,16 @@ pub(crate) fn endure(
     Ok(done)
 }
 
-/// A scenario with the run that nothing disturbed.
+/// A scenario with the results of its undisturbed run.
 struct Trial {
     config: PathBuf,
     dir: PathBuf,
     storage: Storage,
     dice: Random,
     undisturbed: Outcome,
-    /// How long the undisturbed run took.
+    /// Wall time of the undisturbed run.
     takes: Duration,
-    /// Disturbances of all runs so far, which decide the kind of the next.
+    /// Number of disturbances so far; it determines the kind of the next one.
     turn: u64,
     runs: u64,
     row: Endured,
@@ -74,7 +76,7 @@ struct Trial {
 
 /// A run that is disturbed.
 struct Disturbed {
-    /// The folder of its run folder.
+    /// The folder that contains its run folder.
     runs: PathBuf,
     /// Updates in its newest checkpoint.
     step: u64,
@@ -99,9 +101,9 @@ impl Trial {
         Ok(Self { config, dir, storage, dice, undisturbed, takes, turn: 0, runs: 0, row })
     }
 
-    /// Disturbs one run after the other; the last one then ends in peace.
+    /// Disturbs runs one after another, `times` times in total, then lets the last run finish.
     fn disturb(&mut self, times: u64, turn: u64) -> Result<()> {
-        // Not every scenario begins with the same kind.
+        // Scenarios begin at different positions in the cycle of disturbances.
         self.turn = turn * 5;
         let mut run = self.fresh()?;
         while self.row.disturbed() < times {
@@ -132,14 +134,14 @@ impl Trial {
         self.dir.join("disturbed.log")
     }
 
-    /// Starts or resumes a run and disturbs it; whether the run was over before.
+    /// Starts or resumes a run and disturbs it; returns whether the run finished first.
     fn once(&mut self, run: &mut Disturbed) -> Result<bool> {
         let folder = resumable(run);
         if let Some(folder) = &folder {
             let workers = WORKERS[self.turn as usize % WORKERS.len()];
             load_with(folder, workers)?;
         } else {
-            // A kill before the first checkpoint: the run is begun anew.
+            // Killed before the first checkpoint: start a new run.
             let _ = fs::remove_dir_all(&run.runs);
             made(&run.runs)?;
         }
@@ -148,7 +150,7 @@ impl Trial {
             (READ_ONLY_AT, Some(folder)) if self.storage == Storage::Mounts => {
                 self.make_read_only(&folder)?
             }
-            // A third of all kills is to fall into a save, also where some miss it.
+            // At least a third of all kills must hit a save, even if some attempts miss it.
             _ if 3 * self.row.in_saves <= self.row.kills => self.kill_in_a_save(run)?,
             _ => self.kill_at_random(run)?,
         };
@@ -163,8 +165,7 @@ impl Trial {
         }
     }
 
-    /// Kills at a moment that has nothing to do with what the run does: at its start, in a step, while
-    /// it scores, at its end.
+    /// Kills the run after a random time, during startup, a step, evaluation or exit.
     fn kill_at_random(&mut self, run: &Disturbed) -> Result<bool> {
         let most = u64::try_from(self.takes.as_micros()).unwrap_or(u64::MAX).max(1);
         let after = Duration::from_micros(self.dice.below(most));
@@ -172,7 +173,7 @@ impl Trial {
         self.kill_when(run, || begun.elapsed() >= after)
     }
 
-    /// Kills some microseconds after a checkpoint's folder has appeared.
+    /// Kills the run up to 2.5 ms after the folder of a checkpoint appears.
     fn kill_in_a_save(&mut self, run: &Disturbed) -> Result<bool> {
         let saves = self.dice.below(4);
         let wait = Duration::from_micros(self.dice.below(2500));
@@ -208,7 +209,7 @@ impl Trial {
         }
     }
 
-    /// Goes on where storage for less than some checkpoints is left.
+    /// Resumes the run with too little storage for a few more checkpoints.
     fn fill(&mut self, folder: &Path) -> Result<bool> {
         let checkpoint = size(&newest(folder)?);
         let room = match self.storage {
@@ -217,19 +218,19 @@ impl Trial {
         };
         let place = self.dir.join("full");
         made(&place)?;
-        // Files of a memory file system take whole pages.
+        // Files in tmpfs take whole pages.
         let used = pages(folder);
         let Some(before) = self.storage.full(folder, used, room, &place) else { return Ok(false) };
         let is_over = self.starved(&before, "a full disk", &["No space left", "too large"])?;
         self.row.full += 1;
-        // A full disk is not left fuller.
+        // A failed save must remove its partial files.
         if let Some(left) = unfinished(folder) {
             bail!("with a full disk the run left `{}`", left.display())
         }
         Ok(is_over)
     }
 
-    /// Goes on until the folder of checkpoints is read-only.
+    /// Resumes the run and makes its checkpoint folder read-only after a random time.
     fn make_read_only(&mut self, folder: &Path) -> Result<bool> {
         let after_s = self.takes.as_secs_f64() * self.dice.open_unit() * 0.6;
         let Some(before) = self.storage.read_only(folder, after_s) else { return Ok(false) };
@@ -238,7 +239,8 @@ impl Trial {
         Ok(is_over)
     }
 
-    /// Runs behind words that take its storage away: it goes through, or fails with the reason.
+    /// Resumes the run with a command that restricts its storage; the run must finish or fail with
+    /// one of `reasons`.
     fn starved(&mut self, before: &[OsString], what: &str, reasons: &[&str]) -> Result<bool> {
         let log = self.log();
         let mut child = start(&mut train(before, &[])?, &log)?;
@@ -246,16 +248,16 @@ impl Trial {
             watch(&mut child, &log, || false)?.context("it was not killed")?;
         let code = status.code().unwrap_or(-1);
         if code == NOT_DONE {
-            bail!("{what} could not be made: {}", last_line(&said))
+            bail!("{what} could not be set up: {}", last_line(&said))
         }
         let is_told = code == 0 || reasons.iter().any(|reason| said.contains(reason));
         if !EXPECTED.contains(&code) || !is_told || said.contains("panicked") {
-            bail!("with {what} the run ended with {code}: {}", last_line(&said))
+            bail!("with {what} the run exited with code {code}: {}", last_line(&said))
         }
         Ok(code == 0)
     }
 
-    /// What calls itself a checkpoint is whole, and nothing that was saved is lost.
+    /// Checks that every listed checkpoint is complete and that the newest one was not lost.
     fn check_whole(&self, run: &mut Disturbed) -> Result<()> {
         let Some(folder) = only(&run.runs) else { return Ok(()) };
         let mut newest = 0;
@@ -263,7 +265,7 @@ impl Trial {
             newest = check_checkpoint(&path)?.step;
         }
         if newest < run.step {
-            bail!("the checkpoint of step {} is lost; the newest is that of {newest}", run.step)
+            bail!("the checkpoint of step {} is lost; the newest is of step {newest}", run.step)
         }
         run.step = newest;
         Ok(())
@@ -275,7 +277,7 @@ impl Trial {
             bail!("{difference}; see `{}`", folder.display())
         }
         self.row.ends += 1;
-        // A thousand of them are many.
+        // Equal runs are deleted, because a thousand of them would take much disk space.
         if let Err(cause) = fs::remove_dir_all(&run.runs) {
             say(&format!("warning: {:#}", cannot("delete", &run.runs, cause)));
         }
@@ -287,7 +289,7 @@ fn new_run(config: &Path, runs: &Path) -> Vec<OsString> {
     vec![config.into(), "--runs".into(), runs.into()]
 }
 
-/// The folder of a run that has a checkpoint.
+/// The run folder, if it has a checkpoint to resume from.
 fn resumable(run: &Disturbed) -> Option<PathBuf> {
     only(&run.runs).filter(|folder| newest(folder).is_ok())
 }
@@ -299,14 +301,14 @@ fn only(runs: &Path) -> Option<PathBuf> {
     found.next()
 }
 
-/// Whether a checkpoint is being written, or was when the process ended.
+/// Whether a checkpoint is being written, or was being written when the process ended.
 fn is_saving(run: &Disturbed) -> bool {
     let Some(folder) = only(&run.runs) else { return false };
     let entries = fs::read_dir(folder.join("checkpoints")).into_iter().flatten().flatten();
     entries.map(|entry| entry.file_name()).any(|name| name.to_string_lossy().ends_with(".partial"))
 }
 
-/// What a save that failed has not removed.
+/// A partial file or folder that a failed save did not remove.
 fn unfinished(run: &Path) -> Option<PathBuf> {
     let folders = [run.to_owned(), run.join("checkpoints")];
     let entries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
@@ -315,7 +317,7 @@ fn unfinished(run: &Path) -> Option<PathBuf> {
     entries.map(|entry| entry.path()).find(is_unfinished)
 }
 
-/// Rewrites a run's plan to load data with so many threads.
+/// Sets the number of data-loading threads in a run's plan.
 fn load_with(run: &Path, workers: i64) -> Result<()> {
     let path = run.join("plan.toml");
     let text = fs::read_to_string(&path).map_err(|cause| cannot("read", &path, cause))?;
@@ -329,12 +331,12 @@ fn made(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(|cause| cannot("create", path, cause))
 }
 
-/// Bytes of the files in a folder.
+/// Total size of the files in a folder, in bytes.
 fn size(folder: &Path) -> u64 {
     files(folder).map(|file| file.len()).sum()
 }
 
-/// The same in whole pages, with one for each folder.
+/// Total size of the files in a folder, each rounded up to whole pages, plus one page per folder.
 fn pages(folder: &Path) -> u64 {
     files(folder).map(|file| file.len().next_multiple_of(4096).max(4096)).sum()
 }
@@ -351,5 +353,5 @@ fn files(folder: &Path) -> Box<dyn Iterator<Item = fs::Metadata>> {
 }
 
 fn last_line(said: &str) -> &str {
-    said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing")
+    said.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it printed nothing")
 }

@@ -1,4 +1,4 @@
-//! Runs under disturbances, and for a long time.
+//! Endurance tests: runs that are killed or lose their storage, and long runs.
 
 mod child;
 mod compare;

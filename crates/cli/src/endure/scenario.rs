@@ -1,11 +1,11 @@
-//! What is trained: the trial of a task, a little longer and with a checkpoint every second update.
+//! The runs that are disturbed: a task's trial, extended, with a checkpoint every second update.
 
 use std::path::Path;
 
 use anyhow::Result;
 use updraft_run::{Ability, Plan, Registry, TaskKind};
 
-/// Settings of every run: some fifty updates, so that many kills fall into one run.
+/// Settings of every run: about fifty updates, so that one run can be killed many times.
 const LONG: [&str; 5] = [
     "train.epochs=12",
     "train.checkpoint_every_steps=2",
@@ -14,7 +14,7 @@ const LONG: [&str; 5] = [
     "train.workers=0",
 ];
 
-/// What runs vary in beside their task.
+/// Settings that differ between runs of the same task.
 pub(crate) struct Variant {
     name: &'static str,
     settings: &'static [&'static str],
@@ -31,7 +31,7 @@ pub(crate) const VARIANTS: [Variant; 3] = [
 pub(crate) struct Scenario {
     pub(crate) task: &'static str,
     pub(crate) variant: &'static str,
-    /// The plan, in TOML: it is a configuration too.
+    /// The plan in TOML, which `train` reads as a config.
     pub(crate) plan: String,
 }
 

@@ -1,4 +1,4 @@
-//! A long run of a small network: what it holds and how long its steps take, over time.
+//! A long run of a small network that records memory, descriptors, threads and step times.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::stop::requested;
 use crate::terminal::say;
 use crate::{Failed, print, print_json};
 
-/// Settings of the run: with threads that load data, a checkpoint now and then, and no end.
+/// Settings of the run: data-loading threads, regular checkpoints, and practically endless epochs.
 const SETTINGS: [&str; 4] = [
     "train.epochs=1000000000",
     "train.workers=2",
@@ -23,14 +23,14 @@ const SETTINGS: [&str; 4] = [
     "train.ema_decay=0.99",
 ];
 
-/// The part of the time after which everything is held that will be.
+/// Share of the time before measurements count: allocations should be stable after it.
 const WARM_UP: f64 = 0.1;
 
-/// Growth of the memory that is no leak: the allocator keeps what it once had.
+/// Growth of memory that does not count as a leak, because the allocator keeps freed memory.
 const SLACK_BYTES: f64 = 16_777_216.0;
 const SLACK_SHARE: f64 = 0.05;
 
-/// What a process holds at a moment.
+/// Memory, descriptors and threads of a process at one point in time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Held {
     at_s: f64,
@@ -39,7 +39,10 @@ struct Held {
     threads: f64,
 }
 
-/// Trains for so many minutes and prints what was held; an error if it grew.
+/// Trains for `minutes` and prints memory, descriptors, threads and step times.
+///
+/// # Errors
+/// If the memory, the descriptors or the threads grew.
 pub(crate) fn soak(
     kind: &dyn TaskKind,
     minutes: f64,
@@ -48,7 +51,7 @@ pub(crate) fn soak(
     is_kept: bool,
 ) -> Result<()> {
     if !Path::new("/proc/self/fd").is_dir() {
-        bail!("--minutes needs /proc, from which it reads what a process holds")
+        bail!("--minutes needs /proc, from which it reads memory, descriptors and threads")
     }
     let (runs, log, config) = (dir.join("soak"), dir.join("soak.log"), dir.join("soak.toml"));
     fs::write(&config, kind.trial()).map_err(|cause| cannot("write", &config, cause))?;
@@ -59,16 +62,16 @@ pub(crate) fn soak(
     let mut child = start(&mut train::<&str>(&[], &arguments)?, &log)?;
     let begun = Instant::now();
     let mut held = Vec::new();
-    // A signal ends it early; what was measured until then counts.
+    // After a signal, the report covers the measurements so far.
     while begun.elapsed().as_secs_f64() < 60.0 * minutes && !requested() {
         if let Some(status) = child.try_wait().context("waiting for the program")? {
             let said = fs::read_to_string(&log).unwrap_or_default();
-            return Err(Failed(format!("the run ended by itself ({status}): {said}")).into());
+            return Err(Failed(format!("the run ended early ({status}): {said}")).into());
         }
         held.extend(Held::of(child.id(), begun.elapsed().as_secs_f64()));
         std::thread::sleep(Duration::from_millis(500));
     }
-    // A kill is one more: the run can be resumed.
+    // The run does not end by itself; a killed run can be resumed.
     child.kill().context("killing the program")?;
     child.wait().context("waiting for the program")?;
     let run = fs::read_dir(&runs).ok().and_then(|mut runs| runs.next()?.ok());
@@ -94,7 +97,7 @@ pub(crate) fn soak(
 }
 
 impl Held {
-    /// What a process holds now; `None` for one that ends.
+    /// Reads the current values of a process; `None` if it has ended.
     fn of(process: u32, at_s: f64) -> Option<Self> {
         let folder = PathBuf::from(format!("/proc/{process}"));
         let status = fs::read_to_string(folder.join("status")).ok()?;
@@ -111,7 +114,7 @@ impl Held {
     }
 }
 
-/// When each step was and how long it took: seconds and milliseconds.
+/// The time of each step in seconds since the start, and its duration in milliseconds.
 fn step_times(run: &Path) -> Result<Vec<(f64, f64)>> {
     let lines = read_metrics(&RunFolder::open(run)?)?.lines;
     let steps = lines.iter().filter(|line| line["event"] == "step");
@@ -120,13 +123,13 @@ fn step_times(run: &Path) -> Result<Vec<(f64, f64)>> {
     Ok(steps.filter_map(time).collect())
 }
 
-/// The numbers of a soak.
+/// The summary of a long run.
 struct Report {
     minutes: f64,
     steps: usize,
-    /// Median after the warm-up's end and at the end, then the most: bytes, descriptors, threads.
+    /// Bytes, descriptors and threads: median right after the warm-up, median at the end, maximum.
     held: [[f64; 3]; 3],
-    /// Milliseconds of the 50th, 99th and 99.9th percentile and of the slowest step.
+    /// Step time in milliseconds: 50th, 99th and 99.9th percentile, maximum.
     step_ms: [f64; 4],
 }
 
@@ -151,7 +154,7 @@ impl Report {
         Some(Self { minutes, steps: steps.len(), held, step_ms })
     }
 
-    /// What grew, in a sentence.
+    /// A sentence that names what grew, if anything did.
     fn growth(&self) -> Option<String> {
         let [[early, late, _], ..] = self.held;
         let mib = |bytes: f64| format!("{:.1} MiB", bytes / f64::from(1 << 20));
@@ -167,8 +170,8 @@ impl Report {
         let [p50, p99, p999, most] = self.step_ms;
         let mut lines = vec![
             format!("{:.1} minutes, {} steps", self.minutes, self.steps),
-            format!("step, ms: median {p50:.2}, 99 % {p99:.2}, 99.9 % {p999:.2}, most {most:.2}"),
-            format!("{:<14}{:>12}{:>12}{:>12}", "held", "early", "late", "most"),
+            format!("step, ms: median {p50:.2}, 99 % {p99:.2}, 99.9 % {p999:.2}, max {most:.2}"),
+            format!("{:<14}{:>12}{:>12}{:>12}", "used", "early", "late", "max"),
         ];
         let names = [("memory, MiB", f64::from(1 << 20)), ("descriptors", 1.0), ("threads", 1.0)];
         for ((name, unit), values) in names.into_iter().zip(self.held) {
@@ -191,14 +194,14 @@ impl Report {
     }
 }
 
-/// The value that so many of the others do not exceed.
+/// The percentile of `values` at `share`, from 0 to 1 (nearest rank).
 fn percentile(mut values: Vec<f64>, share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let at = (values.len() as f64 * share).ceil() as usize;
     values[at.clamp(1, values.len()) - 1]
 }
 
-/// Memory, descriptors, threads and step times over time.
+/// The HTML page with memory, descriptors, threads and step times over time.
 fn page_of(held: &[Held], steps: &[(f64, f64)]) -> Result<String> {
     let curve = |name: &str, value: fn(&Held) -> f64| Curve {
         name: name.to_owned(),
@@ -225,7 +228,7 @@ fn page_of(held: &[Held], steps: &[(f64, f64)]) -> Result<String> {
     Ok(document("soak", &format!("<div class=\"figures\">\n{}</div>\n", body.concat())))
 }
 
-/// At most some hundred moments, evenly.
+/// At most about a thousand evenly spaced measurements.
 fn thinned(held: &[Held]) -> impl Iterator<Item = &Held> {
     held.iter().step_by((held.len() / 500).max(1))
 }
@@ -244,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_grows_is_named_and_what_stays_is_not() {
+    fn growing_values_are_named_and_constant_ones_are_not() {
         let steps: Vec<(f64, f64)> = (1..=1000).map(|at| (f64::from(at), f64::from(at))).collect();
         let grown = |of: fn(f64) -> [f64; 3]| {
             Report::of(&held(600, of), &steps).expect("measured").growth()

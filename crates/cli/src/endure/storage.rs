@@ -1,22 +1,22 @@
-//! Storage that is full or read-only for one process: by mounts in a namespace of its own, or, where
-//! the system refuses those, by a limit of the size of files.
+//! Full or read-only storage for one process: mounts in a separate namespace, or a limit on the
+//! size of files if the system does not allow such mounts.
 
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// What this system offers.
+/// The way in which this system can restrict the storage of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Storage {
-    /// Mounts that only the process sees.
+    /// Mounts that are visible only to the process.
     Mounts,
-    /// A limit of the size of each file; nothing is read-only.
+    /// A limit on the size of each file; read-only storage is not possible.
     FileSizes,
     /// Neither.
     None,
 }
 
-/// Moves a run to a file system of `$2` bytes, goes on there, and brings it back.
+/// Copies a run to a file system of `$2` bytes, resumes it there, and copies it back.
 const FULL: &str = r#"
 run=$1; bytes=$2; place=$3; shift 3
 mount -t tmpfs -o "size=$bytes" tmpfs "$place" || exit 97
@@ -38,18 +38,18 @@ mount --bind "$run/checkpoints" "$run/checkpoints" \
 wait $child
 "#;
 
-/// Continues with a limit of `$2` blocks of 512 bytes a file.
+/// Resumes a run with a limit of `$2` blocks of 512 bytes for each file.
 const LIMITED: &str = r#"
 run=$1; blocks=$2; shift 3
 trap '' XFSZ; ulimit -f "$blocks" || exit 97
 exec "$@" --resume "$run"
 "#;
 
-/// The exit code of a script that could not do what it is for.
+/// The exit code of a script that could not restrict the storage.
 pub(super) const NOT_DONE: i32 = 97;
 
 impl Storage {
-    /// Tries what works; `dir` is where the runs will be.
+    /// Tries which way works; `dir` is the folder of the runs.
     pub(crate) fn find(dir: &Path) -> Self {
         let works = |program: &str, arguments: &[&str]| {
             let mut command = Command::new(program);
@@ -67,13 +67,13 @@ impl Storage {
         }
     }
 
-    /// What is not tried, in a sentence.
+    /// A sentence that names the disturbances this system does not allow.
     pub(crate) const fn missing(self) -> Option<&'static str> {
         match self {
             Self::Mounts => None,
             Self::FileSizes => Some(
-                "SKIPPED: read-only storage, and a full disk is a limit of the size of files: this \
-                 system refuses mounts in a namespace (`unshare -rm`)",
+                "SKIPPED: read-only storage; a full disk is simulated by a limit on the size of \
+                 files: this system does not allow mounts in a namespace (`unshare -rm`)",
             ),
             Self::None => Some(
                 "SKIPPED: a full disk and read-only storage: this system has neither `unshare` nor \
@@ -82,8 +82,8 @@ impl Storage {
         }
     }
 
-    /// The words before the program for a run on a full disk: `room` bytes beyond what the run has
-    /// already, or files of at most that.
+    /// The program and arguments that resume a run on a full disk: with `room` bytes in addition to
+    /// the `used` ones, or with files of at most `room` bytes.
     pub(super) fn full(
         self,
         run: &Path,
@@ -92,7 +92,6 @@ impl Storage {
         place: &Path,
     ) -> Option<Vec<OsString>> {
         match self {
-            // A file takes whole pages.
             Self::Mounts => Some(in_namespace(FULL, run, &(used + room).to_string(), place)),
             Self::FileSizes => {
                 Some(script("sh", &["-c"], LIMITED, run, &(room / 512).to_string(), place))
@@ -101,7 +100,7 @@ impl Storage {
         }
     }
 
-    /// The words before the program for a run whose checkpoints become read-only.
+    /// The program and arguments that resume a run and make its checkpoints read-only.
     pub(super) fn read_only(self, run: &Path, after_s: f64) -> Option<Vec<OsString>> {
         let is_there = self == Self::Mounts;
         is_there.then(|| in_namespace(READ_ONLY, run, &format!("{after_s:.3}"), run))

@@ -1,23 +1,23 @@
-//! What was disturbed and how it ended, as a table.
+//! The table of disturbances and results.
 
 use serde_json::{Value, json};
 
-/// A task in a variant.
+/// Disturbances and results of a task in one variant.
 #[derive(Debug)]
 pub(crate) struct Endured {
     pub(crate) task: &'static str,
     pub(crate) variant: &'static str,
     /// Processes killed.
     pub(crate) kills: u64,
-    /// Those of them that were writing a checkpoint.
+    /// Processes killed while they wrote a checkpoint.
     pub(crate) in_saves: u64,
     /// Runs on a disk that became full.
     pub(crate) full: u64,
     /// Runs whose storage became read-only.
     pub(crate) read_only: u64,
-    /// Runs that came to their end and were compared.
+    /// Runs that finished and were compared.
     pub(crate) ends: u64,
-    /// What went wrong.
+    /// The first error or difference.
     pub(crate) fault: Option<String>,
 }
 
@@ -29,7 +29,7 @@ impl Endured {
         Self { task, variant, kills, in_saves, full, read_only, ends, fault: None }
     }
 
-    /// Disturbances of every kind.
+    /// Number of disturbances of all kinds.
     pub(super) fn disturbed(&self) -> u64 {
         self.kills + self.full + self.read_only
     }
@@ -46,7 +46,7 @@ impl Endured {
         })
     }
 
-    /// All of them in at most eighty columns, with their sums.
+    /// A table of all rows and their sums, at most eighty columns wide.
     pub(crate) fn table(rows: &[Self]) -> String {
         let word = |is_same: bool| if is_same { "same" } else { "OTHER" }.to_owned();
         let cells = |row: &Self| {

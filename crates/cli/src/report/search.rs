@@ -1,4 +1,4 @@
-//! The page of a hyperparameter search: history, front, importance, and the trials by key.
+//! The HTML page of a hyperparameter search: history, Pareto front, importance, objectives by key.
 
 use std::fmt::Write;
 
@@ -14,13 +14,13 @@ use super::plot::{Curve, Scale, dots, escape};
 use crate::search::{Found, value_text};
 use crate::wrap::counted;
 
-/// Lines beyond make the plot of all keys unreadable: the best ones are drawn.
+/// The most lines in the plot of all keys, which more would make unreadable; the best are drawn.
 const MOST_LINES: usize = 300;
 
-/// Width and height of the plot of all keys, in pixels.
+/// Width and height of the parallel-coordinates plot, in pixels.
 const WIDE: (u32, u32) = (1260, 360);
 
-/// Room around the axes of that plot.
+/// Margins around the axes of that plot, in pixels.
 const MARGIN: (i32, i32) = (90, 50);
 
 /// The page of a study.
@@ -62,13 +62,13 @@ fn sentence(found: &Found) -> String {
     )
 }
 
-/// Finished trials with their value of an objective.
+/// Finished trials with their values of objective `at`.
 fn finished(at: usize, trials: &[TrialRecord]) -> impl Iterator<Item = (&TrialRecord, f64)> {
     let is_finished = |trial: &&TrialRecord| trial.state == TrialState::Finished;
     trials.iter().filter(is_finished).map(move |trial| (trial, trial.values[at]))
 }
 
-/// The values by number, and the best so far.
+/// Plots the values of an objective by trial, and the best value so far.
 fn history(at: usize, objective: &Objective, trials: &[TrialRecord]) -> Result<String> {
     let values: Vec<(f64, f64)> =
         finished(at, trials).map(|(trial, value)| (trial.number as f64, value)).collect();
@@ -91,7 +91,7 @@ fn history(at: usize, objective: &Objective, trials: &[TrialRecord]) -> Result<S
     dots(&title, ("trial", objective.name.as_str()), Scale::Linear, &curves, 1)
 }
 
-/// The first objective and another: the front and the other trials.
+/// Plots another objective against the first: the Pareto front and the other trials.
 fn front(objectives: &[Objective], other: usize, found: &Found) -> Result<String> {
     let is_best = |number: u64| found.front.iter().any(|best| best.number == number);
     let points = |wanted: bool| {
@@ -108,7 +108,7 @@ fn front(objectives: &[Objective], other: usize, found: &Found) -> Result<String
     dots("Front", names, Scale::Linear, &curves, 1)
 }
 
-/// An objective over the values of a key.
+/// Plots an objective against the values of a key.
 fn slice(
     (place, parameter): (usize, &Parameter),
     (at, objective): (usize, &Objective),
@@ -134,7 +134,7 @@ fn slice(
     dots(&title, (axis.as_str(), objective.name.as_str()), scale, &curves, 0)
 }
 
-/// Each trial as a line over all keys, the better the darker.
+/// Plots each trial as a line over all keys (parallel coordinates); better trials are darker.
 fn lines_of_keys(
     study: &Study,
     at: usize,
@@ -154,8 +154,8 @@ fn lines_of_keys(
     let drawn = draw_lines(&mut svg, objective, parameters, &lines, (best, worst));
     drawn.map_err(|error| anyhow!("drawing the keys: {error}"))?;
     Ok(format!(
-        "<figure class=\"wide\">\n<figcaption>{} with all keys, a line for each trial: the darker \
-         the better</figcaption>\n<div class=\"scroll\">{svg}</div>\n</figure>\n",
+        "<figure class=\"wide\">\n<figcaption>{} by all keys, a line for each trial; better trials \
+         are darker</figcaption>\n<div class=\"scroll\">{svg}</div>\n</figure>\n",
         escape(&objective.name)
     ))
 }
@@ -191,7 +191,7 @@ fn draw_lines(
             }
             None => (objective.name.as_str(), value_text(worst), value_text(best)),
         };
-        // Neighbors would cover each other in one line.
+        // Alternate the height of the labels, so that neighbors do not overlap.
         let above = if axis % 2 == 0 { 30 } else { 44 };
         for (label, at, vertical) in [
             (name.to_owned(), y(1.0) - above + 14, VPos::Center),
@@ -217,7 +217,7 @@ fn draw_lines(
     area.present().map_err(|error| text(&error))
 }
 
-/// The ends of a key's axis.
+/// The labels of the ends of a key's axis.
 fn ends(parameter: &Parameter) -> (String, String) {
     match parameter.range() {
         Range::Float { low, high, .. } => (value_text(*low), value_text(*high)),
@@ -231,7 +231,7 @@ fn ends(parameter: &Parameter) -> (String, String) {
     }
 }
 
-/// Where a value is on its axis, from 0 to 1.
+/// The position of a value on its axis, from 0 to 1.
 fn height_of(parameter: &Parameter, value: f64) -> f64 {
     let (low, high, is_log) = match parameter.range() {
         Range::Float { low, high, is_log, .. } => (*low, *high, *is_log),
@@ -247,7 +247,8 @@ fn importance(objective: &Objective, shares: &[(String, f64)]) -> String {
         return String::new();
     }
     let mut table = format!(
-        "<h2>Which keys decide {}</h2>\n<p>Shares of the variance over the finished trials.</p>\n\
+        "<h2>Importance for {}</h2>\n<p>Share of each key in the variance over the finished \
+         trials.</p>\n\
          <div class=\"scroll\"><table>\n",
         escape(&objective.name)
     );
@@ -265,7 +266,7 @@ fn importance(objective: &Objective, shares: &[(String, f64)]) -> String {
     table
 }
 
-/// All trials with their values.
+/// The table of all trials with their objectives and values.
 fn table(study: &Study, found: &Found) -> String {
     let settings = study.settings();
     let mut table = "<h2>Trials</h2>\n<div class=\"scroll\"><table>\n<tr><th>trial</th>".to_owned();
@@ -275,7 +276,7 @@ fn table(study: &Study, found: &Found) -> String {
     for parameter in settings.space.parameters() {
         let _ = write!(table, "<th class=\"number\">{}</th>", escape(parameter.key()));
     }
-    table.push_str("<th>end</th></tr>\n");
+    table.push_str("<th>result</th></tr>\n");
     for trial in &found.trials {
         let is_best = found.front.iter().any(|best| best.number == trial.number);
         let mark = if is_best { " ★" } else { "" };
@@ -299,7 +300,8 @@ fn table(study: &Study, found: &Found) -> String {
             TrialState::Failed => {
                 format!("failed: {}", trial.reason.as_deref().unwrap_or("no reason"))
             }
-            TrialState::Running | TrialState::Waiting => "not over".to_owned(),
+            TrialState::Running => "running".to_owned(),
+            TrialState::Waiting => "waiting".to_owned(),
         };
         let _ = writeln!(table, "<td>{}</td></tr>", escape(&end));
     }
@@ -351,9 +353,9 @@ mod tests {
             "test-accuracy over the trials",
             "Front",
             "on the front",
-            "parameters with all keys",
+            "parameters by all keys",
             "test-accuracy by train.rate",
-            "Which keys decide test-accuracy",
+            "Importance for test-accuracy",
             "failed: a &lt; b",
             "★",
         ] {

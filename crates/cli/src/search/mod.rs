@@ -1,4 +1,4 @@
-//! The parts of a hyperparameter search: trials in processes of their own, and what is left of them.
+//! Hyperparameter search: trials in separate processes, and their results.
 
 mod outcome;
 mod process;

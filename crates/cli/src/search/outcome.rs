@@ -1,4 +1,4 @@
-//! What a search leaves: the best trials, their configs and their weights.
+//! Results of a search: the best trials, their configs and their weights.
 
 use std::fmt::Write;
 use std::io::ErrorKind;
@@ -10,10 +10,10 @@ use updraft_tune::{Objective, Study, TrialRecord, TrialState, importance, pareto
 
 use crate::command::cannot;
 
-/// What a study found.
+/// The results of a study.
 pub(crate) struct Found {
     pub(crate) trials: Vec<TrialRecord>,
-    /// The best trial, or those that no other beats in all objectives, by the first objective.
+    /// The best trial, or with several objectives the Pareto front, sorted by the first objective.
     pub(crate) front: Vec<TrialRecord>,
     /// The share of each key in each objective's variance.
     pub(crate) importance: Vec<Vec<(String, f64)>>,
@@ -32,7 +32,7 @@ impl Found {
     }
 }
 
-/// The best trial with one objective, of equal ones the first; else the front.
+/// The best trial (the first of equal ones) for one objective, the Pareto front for several.
 pub(crate) fn front(objectives: &[Objective], trials: &[TrialRecord]) -> Vec<TrialRecord> {
     let finished: Vec<&TrialRecord> =
         trials.iter().filter(|trial| trial.state == TrialState::Finished).collect();
@@ -48,7 +48,7 @@ pub(crate) fn front(objectives: &[Objective], trials: &[TrialRecord]) -> Vec<Tri
     places.into_iter().map(|at| finished[at].clone()).collect()
 }
 
-/// Removes the checkpoints of trials that are over and not kept; the rest of their folders stays.
+/// Removes the checkpoints of finished trials that are not kept; the other files of a run stay.
 pub(crate) fn keep_weights(study: &Study, keep: KeepPlan) -> Result<()> {
     if keep == KeepPlan::All {
         return Ok(());
@@ -60,7 +60,7 @@ pub(crate) fn keep_weights(study: &Study, keep: KeepPlan) -> Result<()> {
         let Some(run) = run_of(study.folder(), trial).filter(|_| !is_kept) else { continue };
         let checkpoints = run.join("checkpoints");
         match std::fs::remove_dir_all(&checkpoints) {
-            // Another process may be as far.
+            // Another process may have removed them already.
             Err(cause) if cause.kind() != ErrorKind::NotFound => {
                 return Err(cannot("remove", &checkpoints, cause));
             }
@@ -75,8 +75,8 @@ pub(crate) fn run_of(study: &Path, trial: &TrialRecord) -> Option<PathBuf> {
     trial.note.as_ref().map(|note| study.join(note))
 }
 
-/// Writes the configs of the best trials into the study's folder and returns them: `best.toml`, or
-/// `front/trial-N.toml` for each on the front.
+/// Writes the configs of the best trials into the study's folder and returns their paths:
+/// `best.toml`, or `front/trial-N.toml` for each trial on the front.
 pub(crate) fn write_configs(study: &Study, found: &Found) -> Result<Vec<PathBuf>> {
     let objectives = &study.settings().objectives;
     let folder = study.folder().join("front");
@@ -105,7 +105,7 @@ pub(crate) fn write_configs(study: &Study, found: &Found) -> Result<Vec<PathBuf>
     Ok(written)
 }
 
-/// The values of a trial with the names of the objectives, or that it was pruned.
+/// The objectives of a trial with their names, the epoch at which it was pruned, or why it failed.
 pub(crate) fn result_text(objectives: &[Objective], trial: &TrialRecord) -> String {
     match trial.state {
         TrialState::Finished => {
@@ -124,7 +124,7 @@ pub(crate) fn result_text(objectives: &[Objective], trial: &TrialRecord) -> Stri
     }
 }
 
-/// A number in few digits: whole ones as they are.
+/// A number with few digits; whole numbers are not rounded.
 pub(crate) fn value_text(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 {
         return format!("{value}");

@@ -1,4 +1,4 @@
-//! The study's side of a trial: starts its process, answers it, and finds out how it ended.
+//! The study's side of a trial: starts its process, replies to its messages, and reads its result.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -13,16 +13,16 @@ use updraft_tune::{Study, Trial, Verdict};
 use super::trial::{GO_ON, Message, Order, STOP};
 use crate::stop;
 
-/// What the process of a trial writes beside its messages.
+/// The file with the standard error of a trial's process.
 const OUTPUT: &str = "output.txt";
 
-/// How long a stop may go unnoticed.
+/// The interval at which a stop request is checked.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// How a trial ended.
+/// The end of a trial's process.
 #[derive(Debug)]
 pub(super) enum Ended {
-    /// Its run is over.
+    /// The run is over.
     Over {
         /// The run's folder.
         run: PathBuf,
@@ -30,16 +30,16 @@ pub(super) enum Ended {
         is_pruned: bool,
         /// The objectives.
         values: Vec<Option<f64>>,
-        /// Seconds that its process worked.
+        /// Wall time of the run in seconds.
         seconds: f64,
     },
-    /// It has no result, for this reason.
+    /// The trial has no result, for this reason.
     Failed(String),
     /// The study is being stopped.
     Interrupted,
 }
 
-/// Trains a trial in a process of its own.
+/// Trains a trial in a separate process.
 pub(super) fn run(
     study: &Study,
     trial: &Trial,
@@ -61,7 +61,7 @@ pub(super) fn run(
     let missing = || anyhow!("the process of a trial has no pipes");
     let mut input = child.0.stdin.take().ok_or_else(missing)?;
     let messages = child.0.stdout.take().ok_or_else(missing)?;
-    // A process that ended already is found out by its messages.
+    // If the process has ended already, the loop below notices that its output is closed.
     let order = serde_json::to_string(order).context("the plan of a trial")?;
     let _ = writeln!(input, "{order}");
     let (sender, received) = channel();
@@ -80,7 +80,7 @@ pub(super) fn run(
                     is_pruned = answer(study, trial, (epoch, value), &mut input)?;
                 }
                 Ok(Message::Over { run, is_stopped, values, seconds }) => {
-                    // Its folder is whole: it need not be waited for.
+                    // The run folder is complete. The process exits when its input is closed.
                     drop(input);
                     let _ = child.0.wait();
                     let is_pruned = is_pruned && is_stopped;
@@ -89,7 +89,7 @@ pub(super) fn run(
                         false => Ended::Over { run, is_pruned, values, seconds },
                     });
                 }
-                // A line that is no message, as of a panic, is in the way of nothing.
+                // Other output is ignored.
                 Err(_) => {}
             },
             Err(RecvTimeoutError::Timeout) if stop::requested() => return Ok(Ended::Interrupted),
@@ -105,7 +105,7 @@ pub(super) fn run(
     }
 }
 
-/// Answers an epoch; returns whether the trial is to be stopped.
+/// Replies to the message of an epoch; returns whether the trial must stop.
 fn answer(
     study: &Study,
     trial: &Trial,
@@ -121,17 +121,17 @@ fn answer(
     Ok(verdict == Verdict::Prune)
 }
 
-/// Why a process ended without a result: its last line, or its signal.
+/// Why a process ended without a result: its error message, its signal, or its last line.
 fn reason(status: ExitStatus, output: &Path) -> String {
     let said = std::fs::read(output).unwrap_or_default();
     let said = String::from_utf8_lossy(&said);
     let line = said.lines().rev().find_map(|line| line.strip_prefix("error: "));
     match (line, signal(status)) {
         (Some(line), _) => line.to_owned(),
-        (None, Some(signal)) => format!("its process was ended by signal {signal}"),
+        (None, Some(signal)) => format!("its process was killed by signal {signal}"),
         (None, None) => {
             let last = said.lines().rev().find(|line| !line.trim().is_empty());
-            format!("{status}: {}", last.unwrap_or("it wrote nothing"))
+            format!("{status}: {}", last.unwrap_or("it printed nothing"))
         }
     }
 }
@@ -146,7 +146,8 @@ fn signal(_: ExitStatus) -> Option<i32> {
     None
 }
 
-/// Ctrl-C in a terminal reaches the study alone: it ends its trials.
+/// Puts the process into another group, so that Ctrl-C reaches only the study, which stops its
+/// trials.
 #[cfg(unix)]
 fn apart(command: &mut Command) {
     std::os::unix::process::CommandExt::process_group(command, 0);
@@ -155,12 +156,12 @@ fn apart(command: &mut Command) {
 #[cfg(not(unix))]
 fn apart(_: &mut Command) {}
 
-/// A process that ends with this value.
+/// A process that is killed when this value is dropped.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // One that has ended is no error.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,8 +1,8 @@
-//! A trial's side of the conversation with its study, over standard input and output.
+//! The trial's side of the protocol with its study, over standard input and output.
 //!
-//! The study sends the plan as a line of JSON. The trial sends a line after each epoch and waits for
-//! the answer, so that it is pruned at that epoch, whatever else the machine does. The end of the
-//! input is the end of the study's process, and of the trial's.
+//! The study sends the plan as a line of JSON. The trial sends a line after each epoch and waits
+//! for a reply, so that pruning always takes effect at that epoch. The input is closed when the
+//! study's process ends; the trial then exits.
 
 use std::cell::RefCell;
 use std::io::{BufRead, stdin};
@@ -19,22 +19,22 @@ use crate::command::train::{TrainArgs, train_watched};
 use crate::log::LogFile;
 use crate::progress::Display;
 
-/// What the study answers after an epoch.
+/// The study's reply after an epoch if the trial continues.
 pub(super) const GO_ON: &str = "go on";
-/// What it answers where the trial is to be stopped.
+/// The study's reply if the trial must stop.
 pub(super) const STOP: &str = "stop";
 
 /// The exit code of a trial whose study ended.
 const LEFT_ALONE: i32 = 3;
 
-/// The first line: what is to be trained.
+/// The first line that the study sends: the run to train.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Order {
     /// The plan in TOML.
     pub(super) plan: String,
     /// The folder for the run folder.
     pub(super) runs: PathBuf,
-    /// What the study looks for.
+    /// Names of the study's objectives.
     pub(super) objectives: Vec<String>,
 }
 
@@ -42,27 +42,27 @@ pub(super) struct Order {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Message {
-    /// An epoch is over; the trial waits for an answer.
+    /// An epoch is over; the trial waits for a reply.
     Epoch {
-        /// Counted from 1.
+        /// The epoch, counted from 1.
         epoch: u64,
-        /// The first objective, where it is a metric and a number.
+        /// The first objective, if it is a metric with a finite value.
         value: Option<f64>,
     },
     /// The run is over.
     Over {
         /// Its folder.
         run: PathBuf,
-        /// Whether it was stopped.
+        /// Whether it was stopped early.
         is_stopped: bool,
         /// The objectives; `None` for one that is not a number.
         values: Vec<Option<f64>>,
-        /// Seconds since the process began to work.
+        /// Wall time of the run in seconds.
         seconds: f64,
     },
 }
 
-/// Trains what the study orders.
+/// Trains the run that the study sends.
 pub(crate) fn work(registry: Registry, log: &LogFile) -> Result<()> {
     let answers = answers();
     let order = answers.recv().context("the study sent no plan")?;
@@ -114,7 +114,7 @@ fn send(message: &Message) -> Result<()> {
     crate::print(&line)
 }
 
-/// The lines of standard input; with its end, the process ends.
+/// Receives the lines of standard input. The process exits when the input is closed.
 fn answers() -> Receiver<String> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {

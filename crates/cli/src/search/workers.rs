@@ -1,4 +1,4 @@
-//! Threads that work on the trials of a study until it is over.
+//! Threads that run the trials of a study until it is over.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
 use updraft_run::{KeepPlan, Registry};
-use updraft_tune::{Asked, Direction, Study, Trial, TrialState};
+use updraft_tune::{Asked, Study, Trial, TrialState};
 
 use super::outcome::{keep_weights, result_text, value_text};
 use super::process::{Ended, run};
@@ -17,13 +17,14 @@ use crate::command::{ConfigArgs, cannot};
 use crate::stop;
 use crate::terminal::say;
 
-/// A study ends if its first trials all fail: the cause is the same for all.
+/// The call ends if so many trials fail before any has a result, because the cause is probably the
+/// same for all.
 const MOST_FAILURES: usize = 5;
 
-/// How often another process's trials are looked at.
+/// The interval at which trials of other processes are checked.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// A study with what its trials are made of.
+/// A study with the config of its trials.
 pub(crate) struct Search<'a> {
     pub(crate) registry: Registry,
     pub(crate) config: &'a ConfigArgs,
@@ -32,22 +33,22 @@ pub(crate) struct Search<'a> {
     pub(crate) workers: usize,
 }
 
-/// Seconds of each trial of this call beyond the work of its process: journal, sampler, the start
-/// and the end of the process.
+/// Seconds of each trial of this call in addition to the wall time of its run: journal, sampler,
+/// and the start and exit of the process.
 pub(crate) type Overhead = Vec<f64>;
 
 impl Search<'_> {
-    /// Works on the study until it is over.
+    /// Runs trials until the study is over.
     ///
     /// # Errors
-    /// An error of the journal, a stop, and the reason of failures that begin a study.
+    /// An error of the journal, a stop request, or too many failed trials before the first result.
     pub(crate) fn work(&self) -> Result<Overhead> {
         let (overheads, is_over) = (Mutex::new(Vec::new()), AtomicBool::new(false));
         let failures = Mutex::new(0);
         let worked = std::thread::scope(|scope| {
             let one = || {
                 let worked = self.until_over(&overheads, &failures, &is_over);
-                // What ends one ends all.
+                // If one thread ends, all end.
                 is_over.store(true, Ordering::SeqCst);
                 worked
             };
@@ -55,7 +56,7 @@ impl Search<'_> {
             let ended = workers.into_iter().map(|worker| {
                 worker.join().unwrap_or_else(|_| Err(anyhow!("a thread of the search panicked")))
             });
-            // All are joined before the first error is returned.
+            // Join all threads before the first error is returned.
             ended.collect::<Vec<_>>().into_iter().collect::<Result<Vec<()>>>()
         });
         worked?;
@@ -64,7 +65,7 @@ impl Search<'_> {
             let over = trials.iter().filter(|trial| trial.state.is_over()).count();
             let all = self.study.settings().trials;
             bail!(Failed(format!(
-                "stopped after {over} of {all} trials; the same command goes on"
+                "stopped after {over} of {all} trials; run the same command to continue"
             )));
         }
         Ok(overheads.into_inner().unwrap_or_default())
@@ -110,20 +111,21 @@ impl Search<'_> {
         run(self.study, trial, &order, self.threads())
     }
 
-    /// The folder of an attempt: a process of an earlier one may still be ending.
+    /// The folder of an attempt; each has its own, because the process of an earlier attempt may
+    /// still be running.
     fn folder_of(&self, number: u64, attempt: u64) -> PathBuf {
         let again = if attempt == 1 { String::new() } else { format!("-{attempt}") };
         self.study.folder().join("trials").join(format!("{number:04}{again}"))
     }
 
-    /// Threads of each trial: its part of the machine, unless the environment decides.
+    /// Threads of each trial: an equal share of the processor, unless `RAYON_NUM_THREADS` is set.
     fn threads(&self) -> Option<usize> {
         let is_given = std::env::var_os("RAYON_NUM_THREADS").is_some();
         let all = std::thread::available_parallelism().map_or(1, usize::from);
         (self.workers > 1 && !is_given).then(|| (all / self.workers).max(1))
     }
 
-    /// Records how a trial ended, says it, and returns the seconds that its process worked.
+    /// Records and prints the result of a trial, and returns the wall time of its run in seconds.
     fn record(&self, trial: &Trial, ended: Ended) -> Result<Option<f64>> {
         let number = trial.number;
         let study = self.study;
@@ -137,7 +139,7 @@ impl Search<'_> {
                 (None, format!("failed: {reason}"))
             }
             Ended::Over { run, is_pruned, values, seconds } => {
-                // Relative: a study may be moved, and another host has it elsewhere.
+                // A relative path stays valid if the study is moved or mounted elsewhere.
                 let note = run.strip_prefix(study.folder()).unwrap_or(&run);
                 let note = Some(note.to_string_lossy().into_owned());
                 if is_pruned {
@@ -163,7 +165,7 @@ impl Search<'_> {
         Ok(seconds)
     }
 
-    /// The best so far, with one objective.
+    /// The best trial so far, if there is one objective.
     fn best_text(&self, trials: &[updraft_tune::TrialRecord]) -> String {
         let [objective] = &self.study.settings().objectives[..] else { return String::new() };
         let finished = trials.iter().filter(|trial| trial.state == TrialState::Finished);
@@ -172,8 +174,7 @@ impl Search<'_> {
             loss(&a.values).total_cmp(&loss(&b.values))
         });
         best.map_or_else(String::new, |best| {
-            let word = if objective.direction == Direction::Minimize { "least" } else { "most" };
-            format!("   {word} {} (trial {})", value_text(best.values[0]), best.number)
+            format!("   best {} (trial {})", value_text(best.values[0]), best.number)
         })
     }
 

@@ -111,7 +111,7 @@ fn a_search_ends_with_the_best_config_a_page_and_its_weights() {
     let run = best["run"].as_str().expect("a path");
     succeed(dir.path(), &["eval", run]);
     let page = fs::read_to_string(study.join("report.html")).expect("a page");
-    assert!(page.contains("Which keys decide test-rmse") && page.contains("<svg"), "{page}");
+    assert!(page.contains("Importance for test-rmse") && page.contains("<svg"), "{page}");
     for line in said.stdout.lines().chain(said.stderr.lines()).filter(|it| !it.starts_with('{')) {
         assert!(line.chars().count() <= 80, "{line}");
     }

@@ -1,4 +1,4 @@
-//! The keys of `tune`: what a search tries, for what, and how. Only the command `tune` reads them.
+//! The keys of `tune`: search space, objectives and method. Only the command `tune` reads them.
 
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
@@ -16,7 +16,7 @@ use super::settings::Settings;
 /// The section of these keys.
 pub(super) const SECTION: &str = "tune";
 
-/// Numbers of a run that are no metrics, of which less is better.
+/// Objectives that are not metrics; lower is better.
 const OTHERS: [&str; 2] = ["parameters", "seconds"];
 
 const SPACE: Key<Table> = Key::new(
@@ -24,25 +24,25 @@ const SPACE: Key<Table> = Key::new(
     "the keys to search: a table of key and range, such as `\"train.learning_rate\" = { kind = \"float\", low = 1e-4, high = 0.1, log = true }`; `float` and `integer` have `low`, `high`, `log` and `step`, `categorical` has `choices`, and each may have `when = { KEY = VALUE }`",
 );
 const TRIALS: Key<u64> =
-    Key::new("tune.trials", "trials of the study, those of earlier calls included")
+    Key::new("tune.trials", "trials of the study, including those of earlier calls")
         .default("50")
         .check("1 to 100000", |trials| (1..=100_000).contains(trials));
 const OBJECTIVES: Key<Vec<String>> = Key::new(
     "tune.objectives",
-    "what is looked for: metrics as in `train.criterion`, `parameters` or `seconds`; with several, the trials that no other beats in all",
+    "the objectives: metrics as in `train.criterion`, `parameters` or `seconds`; with several, the result is the Pareto front",
 )
 .depends("`train.criterion`")
 .check("a list of one to eight names, none of them twice", |names| {
     (1..=8).contains(&names.len()) && (1..names.len()).all(|at| !names[..at].contains(&names[at]))
 });
 const SAMPLER: Key<SamplerSettings> =
-    Key::new("tune.sampler", "or `nsga-ii`, `random`, `grid`: what chooses the values of a trial")
+    Key::new("tune.sampler", "or `nsga-ii`, `random`, `grid`: chooses the values of each trial")
         .default(r#"{ kind = "tpe", startup = 10, candidates = 24 }"#)
         .with(&[
-            ("startup", "10", "`tpe`: trials at random before it learns, at least 1"),
-            ("candidates", "24", "`tpe`: values that compete for a trial, at least 1"),
-            ("population", "50", "`nsga-ii`: trials of a generation, at least 4"),
-            ("points", "5", "`grid`: values of a number without `step`, at least 2"),
+            ("startup", "10", "`tpe`: random trials before it learns, at least 1"),
+            ("candidates", "24", "`tpe`: candidates for each trial, at least 1"),
+            ("population", "50", "`nsga-ii`: trials per generation, at least 4"),
+            ("points", "5", "`grid`: number of values for a range without `step`, at least 2"),
         ])
         .check(
             "`startup` and `candidates` at least 1, `population` at least 4, `points` at least 2",
@@ -55,29 +55,29 @@ const SAMPLER: Key<SamplerSettings> =
         );
 const PRUNER: Key<PrunerSettings> = Key::new(
     "tune.pruner",
-    "`median`, `successive-halving` or `hyperband`: ends trials that do worse than others after as many epochs; with one metric only",
+    "`median`, `successive-halving` or `hyperband`: stops trials that are worse than others at the same epoch; needs one objective, which is a metric",
 )
 .with(&[
-    ("startup", "5", "`median`: finished trials before the first is ended, at least 1"),
-    ("warmup", "0", "`median`: epochs of a trial before it can be ended"),
+    ("startup", "5", "`median`: finished trials before the first is stopped, at least 1"),
+    ("warmup", "0", "`median`: epochs of a trial before it can be stopped"),
     ("first", "1", "the others: the epoch of the first comparison, at least 1"),
-    ("reduction", "4, of `hyperband` 3", "the others: one of so many goes on, at least 2"),
+    ("reduction", "4, of `hyperband` 3", "the others: one of this many continues, at least 2"),
 ])
 .check("`startup` and `first` at least 1, `reduction` at least 2", |it| match *it {
     PrunerSettings::Median { startup, .. } => startup >= 1,
     PrunerSettings::SuccessiveHalving { first, reduction }
     | PrunerSettings::Hyperband { first, reduction } => first >= 1 && reduction >= 2,
 });
-const SEED: Key<u64> = Key::new("tune.seed", "seeds the sampler").depends("`seed`");
+const SEED: Key<u64> = Key::new("tune.seed", "seed of the sampler").depends("`seed`");
 const ATTEMPTS: Key<u64> = Key::new(
     "tune.attempts",
-    "how often a trial is started whose process is killed together with the study's",
+    "how often a trial is started if its process is killed together with the study's",
 )
 .default("3")
 .check("at least 1", |attempts| *attempts >= 1);
 const KEEP: Key<KeepPlan> = Key::new(
     "tune.keep",
-    "whose weights stay: `best`, those of the best trial or of all on the front, or `all`",
+    "which weights are kept: `best`, those of the best trial or of all trials on the front, or `all`",
 )
 .default(r#""best""#);
 
@@ -85,22 +85,22 @@ const KEEP: Key<KeepPlan> = Key::new(
 pub(super) const KEYS: Keys =
     &[&SPACE, &TRIALS, &OBJECTIVES, &SAMPLER, &PRUNER, &SEED, &ATTEMPTS, &KEEP];
 
-/// Whose weights a search keeps.
+/// The trials whose weights a search keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeepPlan {
-    /// Those of the best trial, or of all on the front.
+    /// The best trial, or all trials on the front.
     Best,
-    /// Those of all trials.
+    /// All trials.
     All,
 }
 
-/// A search that a configuration describes beside a run.
+/// The search in a configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TunePlan {
     /// The study.
     pub study: StudySettings,
-    /// Whose weights stay.
+    /// The trials whose weights are kept.
     pub keep: KeepPlan,
 }
 
@@ -108,8 +108,8 @@ impl TunePlan {
     /// Reads the keys of `tune`.
     ///
     /// # Errors
-    /// [`ConfigError`] for a value that cannot be used, also for an objective that the task does not
-    /// have; whether the searched keys exist is found out by plans with their values.
+    /// [`ConfigError`] for an invalid value and for an objective that the task does not have. The
+    /// searched keys themselves are checked by plans with their values.
     pub fn read(planned: &Planned) -> Result<Self, ConfigError> {
         let Planned { plan, settings } = planned;
         let because = "a search, such as `[tune.space]` with \
@@ -123,8 +123,8 @@ impl TunePlan {
         let objectives = names.iter().map(objective).collect::<Result<Vec<_>, _>>()?;
         let pruner = settings.option(&PRUNER)?;
         if pruner.is_some() && (objectives.len() > 1 || OTHERS.contains(&names[0].as_str())) {
-            let expected = "left out with several objectives, and without a metric: trials are \
-                            compared by one metric of their epochs";
+            let expected = "left out with several objectives or an objective that is not a metric: \
+                            a pruner compares one metric after each epoch";
             return Err(settings.refuse_given("tune.pruner", expected));
         }
         let steps = space.parameters().iter().find_map(|parameter| match parameter.range() {
@@ -146,7 +146,7 @@ impl TunePlan {
     }
 }
 
-/// The error of a range or a condition, with the file and line of the configuration.
+/// Adds the file and line of the configuration to an error of a range or a condition.
 fn refuse(settings: &Settings, error: &TuneError) -> ConfigError {
     match error {
         TuneError::Setting { key, value, expected } => settings.refuse(key, value, expected),
@@ -178,7 +178,8 @@ fn objective(
     Ok(Objective { name: name.to_owned(), direction })
 }
 
-/// What all trials share and decides what they compute: the plan without the searched keys.
+/// The settings that all trials share and that affect their results: the plan without the searched
+/// keys.
 fn shared(plan: &Plan, space: &Space) -> serde_json::Value {
     let searched = |name: &str| {
         space.parameters().iter().any(|parameter| {

@@ -1,7 +1,7 @@
-//! Sums of products of bytes by AVX2.
+//! Int8 dot products with AVX2.
 //!
-//! Products of an unsigned and a signed byte are summed in 32 bits from the start; the instruction
-//! that multiplies bytes saturates at 16.
+//! Products of unsigned and signed bytes are summed in 32 bits, because the instruction that
+//! multiplies bytes saturates at 16 bits.
 #![expect(unsafe_code, reason = "intrinsics")]
 
 use std::arch::x86_64::{
@@ -14,7 +14,7 @@ use super::run::Int8Kernel;
 use crate::isa::Isa;
 use crate::vector::Avx2;
 
-/// The bytes of every 16 bits, widened to 16: first the lower, then the upper.
+/// The low bytes of all 16-bit lanes, then the high bytes, both widened to 16 bits.
 type Widened = [__m256i; 2];
 
 impl Quads for Avx2 {

@@ -1,4 +1,4 @@
-//! Sixteen lanes in one register: AVX-512 with VNNI.
+//! Int8 dot products with AVX-512 VNNI: sixteen lanes in one register.
 #![expect(unsafe_code, reason = "intrinsics, and reads and writes through checked pointers")]
 
 use std::arch::asm;
@@ -82,7 +82,7 @@ impl Int8 for Avx512Vnni {
     #[expect(clippy::pointers_in_nomem_asm_block, reason = "there is no instruction in it")]
     fn hide(self, at: *const u8) -> *const u8 {
         let mut at = at;
-        // SAFETY: no instruction, which changes nothing.
+        // SAFETY: the assembly contains no instruction and changes nothing.
         unsafe { asm!("/* {} */", inout(reg) at, options(nomem, nostack, preserves_flags)) };
         at
     }
@@ -203,7 +203,7 @@ impl Int8 for Avx512Vnni {
 }
 
 impl Avx512Vnni {
-    /// The proof, if this CPU has them.
+    /// Returns the proof if this CPU has the instructions.
     #[must_use]
     pub fn detect() -> Option<Self> {
         Isa::Avx512Vnni.is_available().then_some(Self(()))

@@ -1,4 +1,4 @@
-//! Sums of four products of bytes in one instruction: AVX-VNNI.
+//! Int8 dot products with AVX-VNNI: one instruction sums four products of bytes.
 #![expect(unsafe_code, reason = "intrinsics")]
 
 use std::arch::x86_64::{__m256i, _mm256_dpbusd_avx_epi32};
@@ -50,7 +50,7 @@ impl Quads for AvxVnni {
 }
 
 impl AvxVnni {
-    /// The proof, if this CPU has them.
+    /// Returns the proof if this CPU has the instructions.
     #[must_use]
     pub fn detect() -> Option<Self> {
         Isa::AvxVnni.is_available().then_some(Self(()))

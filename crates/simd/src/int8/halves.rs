@@ -1,6 +1,7 @@
-//! Sixteen lanes in two registers of 256 bits, whatever sums four products.
+//! Sixteen lanes in two 256-bit registers, for AVX2 and AVX-VNNI.
 //!
-//! Halves are written out: a closure that is not inlined would lose the instructions.
+//! The code of both halves is written out, because a closure that is not inlined would be compiled
+//! without the instructions.
 #![expect(unsafe_code, reason = "intrinsics, and reads and writes through checked pointers")]
 
 use std::arch::x86_64::{
@@ -18,10 +19,10 @@ use super::requantize::{Clamp, Plus};
 use super::run::Int8Kernel;
 use crate::isa::Isa;
 
-/// Sums of products for eight lanes; a value of the type proves that the CPU has AVX2 and what else
-/// they take.
+/// Int8 dot products for eight lanes; a value of the type proves that the CPU has AVX2 and the
+/// other required instructions.
 pub trait Quads: Copy + Send + Sync + 'static {
-    /// The set that they are of.
+    /// The instruction set.
     const ISA: Isa;
 
     /// Four signed weights for each lane.
@@ -36,7 +37,7 @@ pub trait Quads: Copy + Send + Sync + 'static {
     /// Prepares the weights of eight lanes.
     fn weights_of(self, bytes: __m256i) -> Self::Weights;
 
-    /// Prepares four bytes, given in every lane.
+    /// Prepares four bytes that are in every lane.
     fn quad_of(self, bytes: __m256i) -> Self::Quad;
 
     /// `sums + Σ quad[i]·weights[i]`, lane by lane.
@@ -233,7 +234,7 @@ impl<Q: Quads> Int8 for Q {
     }
 }
 
-/// What the vectors are made of.
+/// Operations that all implementations share.
 trait Halves: Quads {
     #[inline(always)]
     fn sum(self, a: __m256i, b: __m256i) -> __m256i {
@@ -241,7 +242,7 @@ trait Halves: Quads {
         unsafe { _mm256_add_epi32(a, b) }
     }
 
-    /// The sums of two products of 16 bits.
+    /// The sums of two products of 16-bit numbers.
     #[inline(always)]
     fn products(self, a: __m256i, b: __m256i) -> __m256i {
         // SAFETY: a value of the type proves that the CPU has the instructions.
@@ -362,12 +363,12 @@ trait Halves: Quads {
         self.sum(whole, zero)
     }
 
-    /// Sixteen numbers of 0 to 255 as bytes.
+    /// Converts sixteen numbers from 0 to 255 to bytes.
     #[inline(always)]
     fn narrowed(self, [low, high]: [__m256i; 2]) -> __m128i {
         // SAFETY: a value of the type proves that the CPU has the instructions.
         let words = unsafe { _mm256_packs_epi32(low, high) };
-        // The halves were packed apart.
+        // The pack instructions work on each 128-bit half separately.
         // SAFETY: a value of the type proves that the CPU has the instructions.
         let words = unsafe { _mm256_permute4x64_epi64::<0xD8>(words) };
         // SAFETY: a value of the type proves that the CPU has the instructions.

@@ -1,20 +1,21 @@
-//! The trait of vectors for arithmetic of bytes.
+//! The trait of vectors for int8 arithmetic.
 #![expect(unsafe_code, reason = "vectors are read and written through pointers")]
 
 use super::requantize::{Clamp, Plus};
 use super::run::Int8Kernel;
 use crate::isa::Isa;
 
-/// Lanes of a vector of [`Int8`], with every set.
+/// Number of lanes of an [`Int8`] vector on every instruction set.
 pub const INT8_LANES: usize = 16;
 
-/// Vectors of sixteen lanes of 32 bits of one instruction set, for sums of products of bytes; a
-/// value of the type proves that the CPU has the instructions.
+/// Vectors of sixteen 32-bit lanes for int8 dot products on one instruction set; a value of the
+/// type proves that the CPU has the instructions.
 ///
-/// A lane is a sum, four bytes, the first lowest, or two numbers of 16 bits. All sets compute the
-/// same bits. Sums wrap around: an overflow on the way is undone by the end if that fits.
+/// A lane contains a sum, four bytes (the first one lowest), or two 16-bit numbers. All instruction
+/// sets return the same bits. Sums wrap around, so an intermediate overflow does no harm if the
+/// final sum fits into 32 bits.
 pub trait Int8: Copy + Send + Sync + 'static {
-    /// The set that they are of, one of [`Isa::DOTS`].
+    /// The instruction set, one of [`Isa::DOTS`].
     const ISA: Isa;
 
     /// [`INT8_LANES`] lanes.
@@ -26,10 +27,10 @@ pub trait Int8: Copy + Send + Sync + 'static {
     /// Four unsigned bytes, the same for all lanes, prepared for [`dot`](Self::dot).
     type Quad: Copy;
 
-    /// Runs a kernel that is compiled for these instructions, as a function of its own.
+    /// Runs a kernel in a separate function that is compiled for these instructions.
     ///
-    /// [`Int8Kernel::run`] and what it calls have to be `#[inline(always)]`: functions that are not
-    /// become part of it are compiled without the instructions.
+    /// [`Int8Kernel::run`] and all functions that it calls must be `#[inline(always)]`: functions
+    /// that are not inlined are compiled without the instructions.
     fn vectorize<K: Int8Kernel>(self, kernel: K) -> K::Output;
 
     /// All zeros.
@@ -44,8 +45,8 @@ pub trait Int8: Copy + Send + Sync + 'static {
     /// `sums + Σ quad[i]·weights[i]`, lane by lane.
     fn dot(self, sums: Self::Lanes, quad: Self::Quad, weights: Self::Weights) -> Self::Lanes;
 
-    /// `sums + Σ bytes[i]·weights[i]` of four unsigned and four signed bytes, lane by lane, where
-    /// the sum of the first two products fits 16 bits and that of the last two does.
+    /// `sums + Σ bytes[i]·weights[i]` of four unsigned and four signed bytes, lane by lane, if the
+    /// sum of the first two products and the sum of the last two each fit into 16 bits.
     fn dot_within_16_bits(
         self,
         sums: Self::Lanes,
@@ -53,25 +54,25 @@ pub trait Int8: Copy + Send + Sync + 'static {
         weights: Self::Lanes,
     ) -> Self::Lanes;
 
-    /// `sums + Σ a[i]·b[i]` of two signed numbers of 16 bits, lane by lane.
+    /// `sums + Σ a[i]·b[i]` of two signed 16-bit numbers, lane by lane.
     fn dot_pairs(self, sums: Self::Lanes, a: Self::Lanes, b: Self::Lanes) -> Self::Lanes;
 
-    /// `sums + a·b`, lane by lane, of unsigned bytes `a` and signed bytes `b`, as
-    /// [`widen`](Self::widen) and [`widen_signed`](Self::widen_signed) read them.
+    /// `sums + a·b`, lane by lane, for unsigned bytes `a` read by [`widen`](Self::widen) and signed
+    /// bytes `b` read by [`widen_signed`](Self::widen_signed).
     #[inline(always)]
     fn multiply_add(self, sums: Self::Lanes, a: Self::Lanes, b: Self::Lanes) -> Self::Lanes {
-        // The upper halves of `a` are zero.
+        // The high 16 bits of each lane of `a` are zero.
         self.dot_pairs(sums, a, b)
     }
 
-    /// Asks for the cache line of an address, which need not exist, where that saves time.
+    /// Prefetches the cache line of an address if that saves time; the address may be invalid.
     #[inline(always)]
     fn prefetch(self, _at: *const u8) {}
 
-    /// The same pointer, of which the compiler no longer knows where it came from.
+    /// Returns the same pointer, but hides its origin from the compiler.
     ///
-    /// Pointers that it knows to be equally far apart it replaces by one, to which it adds again
-    /// and again; the additions then take the place of products.
+    /// The compiler would otherwise replace equally spaced pointers by one pointer and repeated
+    /// additions, which take execution slots of the products.
     #[inline(always)]
     fn hide(self, at: *const u8) -> *const u8 {
         at
@@ -113,7 +114,7 @@ pub trait Int8: Copy + Send + Sync + 'static {
     /// `to` has room for them, and nothing else uses it meanwhile.
     unsafe fn store(self, to: *mut i32, sums: Self::Lanes, count: usize);
 
-    /// Adds `sum · factor` of all lanes to what lies there, with two roundings.
+    /// Adds `sum · factor` of all lanes to the numbers at `to`, rounded twice.
     ///
     /// # Safety
     /// `to` has [`INT8_LANES`] numbers, and nothing else uses it meanwhile.
@@ -129,7 +130,7 @@ pub trait Int8: Copy + Send + Sync + 'static {
     /// Writes `clamp(sum · scale)`, rounded to even, of the first `count` lanes.
     ///
     /// # Safety
-    /// As of [`store_scaled`](Self::store_scaled).
+    /// As for [`store_scaled`](Self::store_scaled).
     unsafe fn store_clamped(
         self,
         to: *mut u8,
@@ -142,7 +143,7 @@ pub trait Int8: Copy + Send + Sync + 'static {
     /// Writes `clamp(sum · scale + plus(code))`, rounded to even, of the first `count` lanes.
     ///
     /// # Safety
-    /// As of [`store_scaled`](Self::store_scaled), and there are `count` codes.
+    /// As for [`store_scaled`](Self::store_scaled), and there are `count` codes.
     #[expect(clippy::too_many_arguments, reason = "one instruction's worth of operands each")]
     unsafe fn store_summed(
         self,

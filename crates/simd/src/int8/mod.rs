@@ -1,4 +1,4 @@
-//! Vectors for arithmetic of bytes: one trait, one file an instruction set.
+//! Vectors for int8 arithmetic: a trait, and one implementation for each instruction set.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;

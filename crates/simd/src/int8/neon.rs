@@ -1,6 +1,6 @@
-//! Sums of products of bytes by NEON alone.
+//! Int8 dot products with NEON, without `sdot`.
 //!
-//! A product of an unsigned and a signed byte fits 16 bits.
+//! The product of an unsigned and a signed byte fits into 16 bits.
 #![expect(unsafe_code, reason = "intrinsics")]
 
 use std::arch::aarch64::{
@@ -48,14 +48,14 @@ impl Quads for Neon {
     }
 }
 
-/// Signed bytes as numbers of 16 bits.
+/// Widens signed bytes to 16 bits.
 #[inline]
 #[target_feature(enable = "neon")]
 fn widened(bytes: int32x4_t) -> [int16x8_t; 2] {
     signed_halves(vreinterpretq_s8_s32(bytes))
 }
 
-/// Four bytes as numbers of 16 bits, twice.
+/// Widens eight bytes, four bytes twice, to 16 bits.
 #[inline]
 #[target_feature(enable = "neon")]
 fn widened_quad(bytes: int32x4_t) -> int16x8_t {

@@ -1,7 +1,7 @@
-//! Sums of four products of bytes by the instruction `sdot`.
+//! Int8 dot products with the NEON instruction `sdot`.
 //!
-//! It multiplies signed bytes, so an unsigned one is taken apart into its lower seven bits and its
-//! highest bit. The intrinsics are not stable, hence the assembly.
+//! `sdot` multiplies signed bytes, so each unsigned byte is split into its low seven bits and its
+//! highest bit. The code uses assembly because the intrinsics are not stable.
 #![expect(unsafe_code, reason = "intrinsics and assembly")]
 
 use std::arch::aarch64::{
@@ -55,14 +55,14 @@ impl Quads for NeonDot {
 }
 
 impl NeonDot {
-    /// The proof, if this CPU has them.
+    /// Returns the proof if this CPU has the instructions.
     #[must_use]
     pub fn detect() -> Option<Self> {
         Isa::NeonDot.is_available().then_some(Self(()))
     }
 }
 
-/// Unsigned bytes: their lower seven bits, and their highest one.
+/// Unsigned bytes, split into their low seven bits and their highest bit.
 #[inline]
 #[target_feature(enable = "neon")]
 fn parts(bytes: int32x4_t) -> [int8x16_t; 2] {

@@ -1,4 +1,4 @@
-//! Sixteen lanes without intrinsics.
+//! Int8 dot products in portable Rust: sixteen lanes without intrinsics.
 #![expect(unsafe_code, reason = "reads and writes through checked pointers")]
 
 use super::lanes::{INT8_LANES, Int8};
@@ -7,7 +7,7 @@ use super::run::Int8Kernel;
 use crate::isa::Isa;
 use crate::vector::Portable;
 
-/// Arrays, which compilers put into whatever vectors the target has.
+/// Arrays, which the compiler can vectorize for the target.
 type Array = [i32; INT8_LANES];
 
 impl Int8 for Portable {

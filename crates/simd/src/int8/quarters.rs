@@ -1,4 +1,4 @@
-//! Sixteen lanes in four NEON registers of 128 bits, whatever sums four products.
+//! Sixteen lanes in four 128-bit NEON registers, with or without `sdot`.
 #![expect(unsafe_code, reason = "intrinsics, and reads and writes through checked pointers")]
 
 use std::arch::aarch64::{
@@ -16,10 +16,10 @@ use super::requantize::{Clamp, Plus};
 use super::run::Int8Kernel;
 use crate::isa::Isa;
 
-/// Sums of products for four lanes; a value of the type proves that the CPU has NEON and what else
-/// they take.
+/// Int8 dot products for four lanes; a value of the type proves that the CPU has NEON and the other
+/// required instructions.
 pub trait Quads: Copy + Send + Sync + 'static {
-    /// The set that they are of.
+    /// The instruction set.
     const ISA: Isa;
 
     /// Four signed weights for each lane.
@@ -34,7 +34,7 @@ pub trait Quads: Copy + Send + Sync + 'static {
     /// Prepares the weights of four lanes.
     fn weights_of(self, bytes: int32x4_t) -> Self::Weights;
 
-    /// Prepares four bytes, given in every lane.
+    /// Prepares four bytes that are in every lane.
     fn quad_of(self, bytes: int32x4_t) -> Self::Quad;
 
     /// `sums + Σ quad[i]·weights[i]`, lane by lane.
@@ -79,7 +79,8 @@ impl<Q: Quads> Int8 for Q {
         quad: <Q as Quads>::Quad,
         weights: [<Q as Quads>::Weights; 4],
     ) -> Four {
-        // Written out: a closure that is not inlined would lose the instructions.
+        // Written out, because a closure that is not inlined would be compiled without the
+        // instructions.
         [
             self.dot_quarter(sums[0], quad, weights[0]),
             self.dot_quarter(sums[1], quad, weights[1]),
@@ -230,7 +231,7 @@ impl<Q: Quads> Int8 for Q {
     }
 }
 
-/// Sixteen signed bytes as numbers of 16 bits.
+/// Widens sixteen signed bytes to 16 bits.
 #[inline]
 #[target_feature(enable = "neon")]
 pub(super) fn signed_halves(bytes: int8x16_t) -> [int16x8_t; 2] {
@@ -250,7 +251,7 @@ fn products(sums: Four, a: Four, b: Four) -> Four {
     std::array::from_fn(|quarter| vmlaq_s32(sums[quarter], a[quarter], b[quarter]))
 }
 
-/// `sums + Σ a[i]·b[i]` of two numbers of 16 bits for each lane.
+/// `sums + Σ a[i]·b[i]` of two 16-bit numbers for each lane.
 #[inline]
 #[target_feature(enable = "neon")]
 fn pair_products(sums: Four, a: Four, b: Four) -> Four {
@@ -262,7 +263,7 @@ fn pair_products(sums: Four, a: Four, b: Four) -> Four {
     })
 }
 
-/// Unsigned bytes as numbers of 32 bits.
+/// Widens unsigned bytes to 32 bits.
 #[inline]
 #[target_feature(enable = "neon")]
 fn widened_bytes(bytes: uint8x16_t) -> Four {
@@ -270,7 +271,7 @@ fn widened_bytes(bytes: uint8x16_t) -> Four {
     widened([vreinterpretq_s16_u16(low), vreinterpretq_s16_u16(vmovl_high_u8(bytes))])
 }
 
-/// Numbers of 16 bits as numbers of 32.
+/// Widens 16-bit numbers to 32 bits.
 #[inline]
 #[target_feature(enable = "neon")]
 fn widened([low, high]: [int16x8_t; 2]) -> Four {
@@ -289,7 +290,7 @@ fn scaled(sums: Four, scales: [float32x4_t; 4]) -> [float32x4_t; 4] {
     std::array::from_fn(|quarter| vmulq_f32(vcvtq_f32_s32(sums[quarter]), scales[quarter]))
 }
 
-/// `values + sums · factor`, with two roundings as with every other set.
+/// `values + sums · factor`, rounded twice as on every other instruction set.
 #[inline]
 #[target_feature(enable = "neon")]
 fn added(values: [float32x4_t; 4], sums: Four, factor: f32) -> [float32x4_t; 4] {
@@ -297,7 +298,7 @@ fn added(values: [float32x4_t; 4], sums: Four, factor: f32) -> [float32x4_t; 4] 
     std::array::from_fn(|quarter| vaddq_f32(values[quarter], more[quarter]))
 }
 
-/// `values + (codes − zero)·factor`, with two roundings as with every other set.
+/// `values + (codes − zero)·factor`, rounded twice as on every other instruction set.
 #[inline]
 #[target_feature(enable = "neon")]
 fn plus_codes(values: [float32x4_t; 4], codes: Four, plus: Plus) -> [float32x4_t; 4] {

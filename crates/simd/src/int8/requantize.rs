@@ -1,18 +1,18 @@
-//! From sums of products back into eight bits.
+//! Requantization: converts dot products back to int8 codes.
 
-/// The end of a requantization: `zero + round(min(max(v, low), high))`.
+/// The last step of a requantization: `zero + round(min(max(v, low), high))`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Clamp {
-    /// The least value, counted from the zero point.
+    /// The smallest value, relative to the zero point.
     pub low: f32,
-    /// The greatest.
+    /// The largest value, relative to the zero point.
     pub high: f32,
     /// The zero point of the output.
     pub zero: i32,
 }
 
 impl Clamp {
-    /// The codes from `least` to `greatest` around a zero point.
+    /// Clamps to the codes from `least` to `greatest`, with the given zero point.
     #[must_use]
     pub fn new(zero: u8, least: u8, greatest: u8) -> Self {
         let from_zero = |bound: u8| f32::from(i16::from(bound) - i16::from(zero));
@@ -23,21 +23,22 @@ impl Clamp {
     #[must_use]
     #[inline(always)]
     pub fn apply(self, value: f32) -> u8 {
-        // 1.5·2²³ leaves no bits for a fraction; the integer is in the low bits of the sum.
+        // Adding 1.5·2²³ leaves no fraction bits: the low bits of the sum are the rounded integer.
         const WHOLE: f32 = 12_582_912.0;
         let bounded = value.max(self.low).min(self.high);
         let rounded = (bounded + WHOLE).to_bits().wrapping_sub(WHOLE.to_bits()) as i32;
-        // Both are bytes apart; a checked sum would keep loops out of vectors where checks are on.
+        // The sum of two small integers cannot overflow; a checked addition would prevent
+        // vectorization in builds with overflow checks.
         rounded.wrapping_add(self.zero) as u8
     }
 }
 
-/// How a code is added to a sum that has been scaled: `(code − zero)·factor`.
+/// Adds a second operand to a scaled sum: `(code − zero)·factor`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Plus {
     /// The zero point of the codes.
     pub zero: i32,
-    /// Steps of the output in one of the code's.
+    /// The step of the codes divided by the step of the output.
     pub factor: f32,
 }
 
@@ -56,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_outside_becomes_the_bound() {
+    fn values_outside_the_bounds_become_the_bound() {
         let clamp = Clamp::new(10, 3, 200);
         for (value, right) in
             [(-7.6, 3), (-1e30, 3), (190.4, 200), (f32::INFINITY, 200), (f32::NEG_INFINITY, 3)]

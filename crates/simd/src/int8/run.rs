@@ -1,4 +1,4 @@
-//! One source, compiled for every instruction set that sums products of bytes.
+//! Int8 kernels: one source, compiled for every instruction set with int8 dot products.
 
 use super::lanes::Int8;
 #[cfg(target_arch = "aarch64")]
@@ -12,42 +12,43 @@ use crate::vector::Avx2;
 use crate::vector::Neon;
 use crate::vector::Portable;
 
-/// A computation that is written once for vectors of [`Int8`].
+/// A computation that is written once for all [`Int8`] vectors.
 pub trait Int8Kernel {
-    /// What is computed.
+    /// The result.
     type Output;
 
-    /// Computes it; has to be `#[inline(always)]`, as all that it calls.
+    /// Runs the computation. This function and all functions that it calls must be
+    /// `#[inline(always)]`.
     fn run<S: Int8>(self, simd: S) -> Self::Output;
 }
 
-/// The vectors for arithmetic of bytes that this CPU has: what [`Isa::int8_vectors`] has checked.
+/// Vectors for int8 arithmetic that this CPU supports; [`Isa::int8_vectors`] checks this.
 #[derive(Debug, Clone, Copy)]
 pub enum Int8Vectors {
-    /// Rust without intrinsics.
+    /// Portable Rust.
     Portable(Portable),
-    /// Four registers of aarch64.
+    /// NEON, four registers.
     #[cfg(target_arch = "aarch64")]
     Neon(Neon),
-    /// The same with `sdot`.
+    /// NEON with `sdot`, four registers.
     #[cfg(target_arch = "aarch64")]
     NeonDot(NeonDot),
-    /// Two registers of x86-64.
+    /// AVX2, two registers.
     #[cfg(target_arch = "x86_64")]
     Avx2(Avx2),
-    /// The same with VNNI.
+    /// AVX-VNNI, two registers.
     #[cfg(target_arch = "x86_64")]
     AvxVnni(AvxVnni),
-    /// One register of x86-64, with VNNI.
+    /// AVX-512 VNNI, one register.
     #[cfg(target_arch = "x86_64")]
     Avx512Vnni(Avx512Vnni),
 }
 
 impl Isa {
-    /// The vectors for arithmetic of bytes of the set.
+    /// The vectors for int8 arithmetic on this instruction set.
     ///
     /// # Panics
-    /// If this CPU does not have it.
+    /// If this CPU does not have the instruction set.
     #[must_use]
     pub fn int8_vectors(self) -> Int8Vectors {
         let vectors = if self.is_available() {
@@ -72,7 +73,7 @@ impl Isa {
 }
 
 impl Int8Vectors {
-    /// Runs a kernel with them.
+    /// Runs a kernel with these vectors.
     #[inline]
     pub fn run<K: Int8Kernel>(self, kernel: K) -> K::Output {
         match self {

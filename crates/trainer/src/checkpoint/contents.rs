@@ -1,4 +1,4 @@
-//! The parts of a checkpoint, so that two can be compared bit by bit.
+//! Hashes of the parts of a checkpoint, for a bitwise comparison of two checkpoints.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -7,12 +7,13 @@ use super::error::CheckpointError;
 use super::files::{AVERAGE, EXPORT, MODEL, Manifest, OPTIMIZER, SERVED, STATE, sha256};
 use super::optimizer::{scalars, stored};
 
-/// Every part of a checkpoint with the SHA-256 of its bits, sorted by name: the tensors of its
-/// models, the tensors and numbers of its optimizer, its weights for other tools and its state.
+/// Returns every part of a checkpoint by name, with its SHA-256 or, for a number, its text: the
+/// tensors of its models, the tensors and numbers of its optimizer, its exported weights and its
+/// state.
 ///
-/// Parts of the optimizer are named by the paths of their parameters: the ids by which burn's files
-/// connect them are random and differ between two runs that compute the same. Runs that go on from
-/// checkpoints with equal parts compute equal numbers.
+/// Parts of the optimizer are named by the paths of their parameters, because the ids in burn's
+/// files are random and differ between equal runs. Runs that resume from checkpoints with equal
+/// parts compute equal numbers.
 ///
 /// # Errors
 /// [`CheckpointError`] for a file that is missing or damaged.
@@ -38,7 +39,7 @@ pub fn contents(path: &Path) -> Result<BTreeMap<String, String>, CheckpointError
     let optimizer = manifest.read_file(path, OPTIMIZER)?;
     let numbers = scalars(&optimizer).map_err(|error| record(path, OPTIMIZER, error))?;
     let tensors = stored(optimizer).map_err(|error| record(path, OPTIMIZER, error))?;
-    // A name is that of its parameter's id, a dot, and what it is.
+    // A name is the id of a parameter, a dot, and the name of a field.
     let mut paths = BTreeMap::new();
     for (name, tensor) in &tensors {
         let owner = tensor.parameter.and_then(|id| owners.get(&id));

@@ -1,17 +1,19 @@
-//! A density over points, made of a kernel around each of some observed points.
+//! The Parzen estimator: a density over points with a kernel around each observed point.
 
 use std::f64::consts::{PI, SQRT_2};
 
 use crate::random::Random;
 use crate::space::Parameter;
 
-/// Observations beyond these count the less the older they are.
+/// Number of most recent observations with full weight; older ones weigh less the older they are.
 const RECENT: usize = 25;
 
-/// The least width of a kernel is a part of the range: one of the number of kernels, at most this.
+/// The smallest kernel width is the range divided by the number of kernels plus 1, or by this if
+/// there are more kernels.
 const MOST_PARTS: f64 = 100.0;
 
-/// A mixture of products: one component for each observed point, and one for the whole space.
+/// A mixture of product densities: one component for each observed point, and a prior over the
+/// whole space.
 ///
 /// # Source
 /// Bergstra et al. 2011, Watanabe 2023 (arXiv:2304.11127); weights and widths as in Optuna 5.0
@@ -30,17 +32,17 @@ enum Dimension<'a> {
     Choice { shares: Vec<Vec<f64>> },
 }
 
-/// How the observations are weighted.
+/// Weighting of the observations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Weights {
-    /// All the same.
+    /// Equal weights.
     Equal,
-    /// Old ones less.
+    /// Lower weights for old observations.
     Recent,
 }
 
 impl<'a> Estimator<'a> {
-    /// `observed` has a point's values of `parameters` in each row, the oldest first.
+    /// Each row of `observed` contains the values of `parameters` at a point, oldest point first.
     pub(super) fn new(
         parameters: &[&'a Parameter],
         observed: &[Vec<f64>],
@@ -76,7 +78,7 @@ impl<'a> Estimator<'a> {
         Self { weights, dimensions: parameters.iter().enumerate().map(dimension).collect() }
     }
 
-    /// A point from the density.
+    /// Draws a point from the density.
     pub(super) fn draw(&self, random: &mut Random) -> Vec<f64> {
         let component = random.weighted(&self.weights);
         let draw = |dimension: &Dimension<'_>| match dimension {
@@ -88,7 +90,7 @@ impl<'a> Estimator<'a> {
         self.dimensions.iter().map(draw).collect()
     }
 
-    /// The logarithm of the density at a point, or of the probability where there are steps.
+    /// The logarithm of the density at a point; of the probability for ranges with steps.
     pub(super) fn log_density(&self, point: &[f64]) -> f64 {
         let of_component = |component: usize| {
             let of_dimension = |(dimension, &value): (&Dimension<'_>, &f64)| match dimension {
@@ -115,7 +117,8 @@ impl<'a> Estimator<'a> {
     }
 }
 
-/// The probabilities of each choice: mostly that of the observation, a little of all.
+/// The probabilities of the choices for each component: most on the observed choice, the rest
+/// spread over all.
 fn shares(choices: usize, observed: &[f64]) -> Vec<Vec<f64>> {
     let kernels = observed.len() + 1;
     let share = |own: Option<usize>| {
@@ -128,7 +131,7 @@ fn shares(choices: usize, observed: &[f64]) -> Vec<Vec<f64>> {
     own.chain([None]).map(share).collect()
 }
 
-/// The width of each kernel: the distance to the farther of its two neighbors.
+/// The width of each kernel: the distance to the farther of its two neighbors, within limits.
 fn widths(means: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..means.len()).collect();
     order.sort_by(|a, b| means[*a].total_cmp(&means[*b]));
@@ -140,7 +143,7 @@ fn widths(means: &[f64]) -> Vec<f64> {
         let before = if place == 0 { sorted[0] } else { sorted[place] - sorted[place - 1] };
         let after =
             if place == last { 1.0 - sorted[last] } else { sorted[place + 1] - sorted[place] };
-        // With two or more, the ends of the range are no neighbors.
+        // With two or more kernels, the ends of the range do not count as neighbors.
         let width = match place {
             _ if last == 0 => before.max(after),
             0 => after,
@@ -152,11 +155,11 @@ fn widths(means: &[f64]) -> Vec<f64> {
     widths
 }
 
-/// The share of a normal distribution in an interval.
+/// The probability of an interval under a normal distribution.
 fn between(from: f64, to: f64, mean: f64, width: f64) -> f64 {
     let scaled = |x: f64| (x - mean) / (width * SQRT_2);
     let (from, to) = (scaled(from), scaled(to));
-    // In the tails the difference of two numbers near 1 would be lost.
+    // `erfc` keeps precision in the tails, where `erf` is near 1.
     let share = if from > 0.0 {
         libm::erfc(from) - libm::erfc(to)
     } else if to < 0.0 {
@@ -167,7 +170,7 @@ fn between(from: f64, to: f64, mean: f64, width: f64) -> f64 {
     0.5 * share
 }
 
-/// A number between 0 and 1 from a normal distribution whose mean is between them.
+/// Draws from a normal distribution truncated to 0 to 1; its mean is in that range.
 fn truncated(random: &mut Random, mean: f64, width: f64) -> f64 {
     // At least 0.34 of a width of at most 1 lies inside; so many draws never all miss.
     for _ in 0..200 {
@@ -250,7 +253,7 @@ mod tests {
         assert_eq!(widths(&[0.5]), [0.5]);
         let found = widths(&[0.8, 0.2, 0.3]);
         for (found, expected) in found.iter().zip([0.5, 0.2, 0.5]) {
-            // 0.2's only neighbor is 0.3, but the least width is a fifth.
+            // The only neighbor of 0.2 is 0.3, but the smallest width is 0.2.
             assert!((found - expected).abs() < 1e-12, "{found} {expected}");
         }
     }

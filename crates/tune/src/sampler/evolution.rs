@@ -1,5 +1,4 @@
-//! NSGA-II: children of the trials that no other beats, and among equal ones of those with the
-//! farthest neighbors.
+//! NSGA-II: an evolutionary sampler with non-dominated sorting and crowding distances.
 
 use optimizer::Direction;
 use optimizer::pareto::{crowding_distance, non_dominated_sort};
@@ -11,10 +10,10 @@ use crate::random::Random;
 use crate::space::{Parameter, Point, Space};
 use crate::trial::{TrialRecord, TrialState};
 
-/// How often a child has two parents and not one.
+/// Probability that a child has two parents instead of one.
 const CROSSOVER: f64 = 0.9;
 
-/// How it searches.
+/// Settings of NSGA-II.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Evolution {
     pub(super) population: usize,
@@ -24,10 +23,10 @@ pub(super) struct Evolution {
 type Individual<'a> = (&'a TrialRecord, Vec<f64>);
 
 impl Evolution {
-    /// The next point: a child of the best trials of all generations before that of the number.
+    /// The next point: a child of the best trials of all complete generations.
     ///
     /// # Source
-    /// Deb et al. 2002; uniform crossover, and mutation that draws a value anew, as in Optuna 5.0
+    /// Deb et al. 2002; uniform crossover, and mutation that draws a new value, as in Optuna 5.0
     /// (`samplers/nsgaii`).
     pub(super) fn propose(
         self,
@@ -66,7 +65,8 @@ impl Evolution {
         })
     }
 
-    /// The first fronts, of the last of them those with the farthest neighbors.
+    /// Selects one population: the first fronts, and from the last of them the trials with the
+    /// largest crowding distance.
     fn elite(self, all: Vec<Individual<'_>>) -> Vec<Individual<'_>> {
         let points: Vec<Vec<f64>> = all.iter().map(|(_, losses)| losses.clone()).collect();
         let directions = vec![Direction::Minimize; points.first().map_or(0, Vec::len)];
@@ -86,7 +86,7 @@ impl Evolution {
     }
 }
 
-/// The place of the better of two at random.
+/// The index of the better of two random parents (binary tournament).
 fn selected(parents: &[Individual<'_>], random: &mut Random) -> usize {
     let mut one = || random.below(parents.len() as u64) as usize;
     let (a, b) = (one(), one());

@@ -3,10 +3,10 @@
 use crate::random::Random;
 use crate::space::{Point, Space};
 
-/// More points than anybody trains.
+/// The most points of a grid.
 const MOST_POINTS: usize = 1_000_000;
 
-/// All points of a grid in the order in which they are tried; `None` for more than a million.
+/// All points of a grid in the order of the trials; `None` for more than a million points.
 pub(super) fn points(space: &Space, per_number: usize, seed: u64) -> Option<Vec<Point>> {
     let axes: Vec<Vec<f64>> = space.parameters().iter().map(|it| it.grid(per_number)).collect();
     let all = axes.iter().try_fold(1_usize, |all, axis| all.checked_mul(axis.len()))?;
@@ -23,7 +23,7 @@ pub(super) fn points(space: &Space, per_number: usize, seed: u64) -> Option<Vec<
             rest /= axis.len();
         }
         let point = space.point(|at, _| axes[at][places[at]]);
-        // Points that differ only where they have no value are one.
+        // Points that differ only in parameters without a value are the same point.
         if seen.insert(point.iter().map(|it| it.map(f64::to_bits)).collect::<Vec<_>>()) {
             points.push(point);
         }
@@ -45,7 +45,7 @@ mod tests {
         "#;
         let space = Space::read(&toml::from_str(text).expect("TOML")).expect("a space");
         let found = points(&space, 5, 1).expect("few");
-        // 4 integers beside `x`; beside `y` each with 5 numbers.
+        // 4 integers for `x`; for `y`, 5 numbers with each of the 4 integers.
         assert_eq!(found.len(), 4 + 4 * 5);
         assert_ne!(found, points(&space, 5, 2).expect("few"));
         let mut rates: Vec<f64> = found.iter().filter_map(|point| point[2]).collect();

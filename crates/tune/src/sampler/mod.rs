@@ -1,4 +1,4 @@
-//! What chooses the point of the next trial.
+//! Samplers, which choose the point of the next trial.
 
 mod estimator;
 mod evolution;

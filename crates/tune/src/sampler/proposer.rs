@@ -38,7 +38,7 @@ impl Proposer {
         }))
     }
 
-    /// The point of the next trial; `None` where there are no more.
+    /// The point of the next trial; `None` if a grid has no more points.
     pub(crate) fn propose(
         &self,
         settings: &StudySettings,

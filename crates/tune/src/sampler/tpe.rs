@@ -1,5 +1,5 @@
-//! The tree-structured Parzen estimator: points that are likely among the good ones and unlikely
-//! among the others.
+//! The tree-structured Parzen estimator (TPE): proposes points that are likely under the density of
+//! the good trials and unlikely under the density of the others.
 
 use super::estimator::{Estimator, Weights};
 use crate::front::covering;
@@ -8,20 +8,20 @@ use crate::random::Random;
 use crate::space::{Parameter, Point, Space};
 use crate::trial::{TrialRecord, TrialState};
 
-/// The share of trials that are good ones.
+/// The share of trials that count as good.
 const GOOD_SHARE: f64 = 0.1;
 
-/// With one objective, more trials are never good.
+/// The largest number of good trials with one objective.
 const MOST_GOOD: usize = 25;
 
-/// How it searches.
+/// Settings of TPE.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tpe {
     pub(super) startup: usize,
     pub(super) candidates: usize,
 }
 
-/// A point at random.
+/// A uniformly random point.
 pub(super) fn at_random(space: &Space, random: &mut Random) -> Point {
     space.point(|_, parameter| match parameter.choices() {
         Some(count) => random.below(count as u64) as f64,
@@ -30,8 +30,8 @@ pub(super) fn at_random(space: &Space, random: &mut Random) -> Point {
 }
 
 impl Tpe {
-    /// The next point. Trials that run count as bad ones, so that several workers do not try the
-    /// same.
+    /// The next point. Running trials count as bad, so that several workers do not try the same
+    /// point.
     ///
     /// # Source
     /// Bergstra et al. 2011; multivariate as in Falkner et al. 2018; several objectives as in Ozaki
@@ -85,7 +85,7 @@ impl Tpe {
     }
 }
 
-/// The good trials and the others, each in the order of their numbers.
+/// Splits the trials into good ones and others, each in the order of their numbers.
 fn split<'a>(
     objectives: &[Objective],
     trials: &'a [TrialRecord],
@@ -101,7 +101,7 @@ fn split<'a>(
     let all: Vec<Vec<f64>> = finished.iter().map(|it| losses(objectives, &it.values)).collect();
     let mut good: Vec<u64> =
         best(&all, wanted.min(finished.len())).iter().map(|at| finished[*at].number).collect();
-    // Of the pruned ones, those that went on for longer are better.
+    // Pruned trials that ran longer rank higher.
     let rank = |trial: &TrialRecord| {
         let last = trial.intermediate.last();
         last.map_or((0, f64::INFINITY), |(step, value)| {
@@ -118,7 +118,8 @@ fn split<'a>(
     trials.iter().filter(is_known).partition(|trial| good.contains(&trial.number))
 }
 
-/// The places of the best: the least loss, or the first fronts, the last of them in part.
+/// The indices of the `count` best points: lowest loss, or the first fronts, with a subset of the
+/// last.
 fn best(losses: &[Vec<f64>], count: usize) -> Vec<usize> {
     if losses.first().is_none_or(|losses| losses.len() == 1) {
         let mut order: Vec<usize> = (0..losses.len()).collect();

@@ -1,4 +1,4 @@
-//! How good the samplers are, on functions that are cheap.
+//! Quality of the samplers on cheap functions.
 
 use updraft_tune::{
     Asked, Direction, Objective, SamplerSettings, Space, Study, StudySettings, hypervolume,
@@ -63,7 +63,7 @@ fn median_of_best(sampler: SamplerSettings) -> f64 {
 }
 
 #[test]
-fn the_estimator_finds_less_than_random_points_do() {
+fn the_estimator_finds_a_lower_minimum_than_random_points() {
     let (learned, random) = (median_of_best(TPE), median_of_best(SamplerSettings::Random {}));
     assert!(learned < 0.5 * random, "{learned} against {random}");
 }

@@ -1,4 +1,4 @@
-//! Studies that are killed, shared, damaged and mixed up.
+//! Studies that are killed, shared, damaged, or opened with other settings.
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -37,7 +37,7 @@ const SAMPLERS: [SamplerSettings; 4] = [
     SamplerSettings::Grid { points: 4 },
 ];
 
-/// A sequence of pseudo-random numbers of the test alone.
+/// A pseudo-random sequence, independent of the crate's generator.
 struct Dice(u64);
 
 impl Dice {
@@ -66,8 +66,8 @@ fn loss(study: &Study, point: &[Option<f64>]) -> f64 {
     loss
 }
 
-/// Works on a study until it is over or killed; returns whether it is over. A kill may come after
-/// any call, and may leave a part of a line.
+/// Runs trials until the study is over or killed; returns whether it is over. A kill may come after
+/// any call and may leave an incomplete line.
 fn work(
     folder: &Path,
     settings: &StudySettings,
@@ -81,7 +81,7 @@ fn work(
         let trial = match study.ask().expect("asked") {
             Asked::Trial(trial) => trial,
             Asked::Over => return true,
-            Asked::Wait => panic!("nobody else works on it"),
+            Asked::Wait => panic!("no other process runs a trial"),
         };
         if is_killed() {
             break;
@@ -117,7 +117,7 @@ fn work(
     false
 }
 
-/// What is compared of a trial.
+/// The compared fields of a trial.
 type Outcome = (u64, Vec<Option<f64>>, TrialState, Vec<f64>, Vec<(u64, f64)>);
 
 fn result(trial: &TrialRecord) -> Outcome {
@@ -176,7 +176,7 @@ fn several_workers_share_a_study_and_train_each_trial_once() {
         std::thread::scope(|scope| {
             for _ in 0..3 {
                 scope.spawn(|| {
-                    // Each with files of its own, as a process has them.
+                    // Each thread opens its own files, like a process.
                     let study = Study::open(dir.path(), settings.clone()).expect("opened");
                     loop {
                         match study.ask().expect("asked") {
@@ -206,7 +206,7 @@ fn another_study_in_the_folder_is_refused_with_what_differs() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let first = settings(SAMPLERS[0], 3);
     drop(Study::open(dir.path(), first.clone()).expect("opened"));
-    // More trials are no other study.
+    // A study with more trials is the same study.
     drop(Study::open(dir.path(), StudySettings { trials: 9, ..first.clone() }).expect("opened"));
     let other = |change: &dyn Fn(&mut StudySettings)| {
         let mut settings = first.clone();
@@ -251,7 +251,7 @@ fn a_damaged_line_in_the_middle_is_refused_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_journal_cut_at_any_byte_goes_on_and_ends_with_the_same_trials() {
+fn a_journal_cut_at_any_byte_is_continued_and_ends_with_the_same_trials() {
     let settings = settings(SAMPLERS[0], 8);
     let dir = tempfile::tempdir().expect("temporary folder");
     work(dir.path(), &settings, &mut Dice(1), &mut BTreeMap::new(), u64::MAX);
@@ -266,7 +266,7 @@ fn a_journal_cut_at_any_byte_goes_on_and_ends_with_the_same_trials() {
 }
 
 #[test]
-fn a_trial_is_given_up_after_so_many_attempts() {
+fn a_trial_fails_after_the_given_number_of_attempts() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let settings = StudySettings { attempts: 3, ..settings(SAMPLERS[2], 1) };
     for attempt in 1..=3 {
@@ -282,7 +282,7 @@ fn a_trial_is_given_up_after_so_many_attempts() {
 }
 
 #[test]
-fn a_trial_that_somebody_stops_is_started_again_however_often() {
+fn an_interrupted_trial_is_started_again_any_number_of_times() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let settings = StudySettings { attempts: 1, ..settings(SAMPLERS[2], 1) };
     let study = Study::open(dir.path(), settings).expect("opened");
@@ -294,7 +294,7 @@ fn a_trial_that_somebody_stops_is_started_again_however_often() {
 }
 
 #[test]
-fn what_is_reported_of_an_attempt_that_was_given_up_does_not_count() {
+fn results_of_an_abandoned_attempt_are_ignored() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let settings = settings(SAMPLERS[2], 2);
     let study = Study::open(dir.path(), settings).expect("opened");
@@ -310,7 +310,7 @@ fn what_is_reported_of_an_attempt_that_was_given_up_does_not_count() {
 }
 
 #[test]
-fn values_that_are_not_finite_are_a_failure_and_too_many_a_refusal() {
+fn values_that_are_not_finite_fail_the_trial_and_too_many_are_an_error() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let study = Study::open(dir.path(), settings(SAMPLERS[2], 2)).expect("opened");
     let Asked::Trial(trial) = study.ask().expect("asked") else { panic!("no trial") };
