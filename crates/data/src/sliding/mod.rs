@@ -11,7 +11,6 @@ mod planes;
 mod predict;
 mod progress;
 mod reduce;
-mod tensors;
 
 pub use blend::Blend;
 pub use config::SlidingWindow;

@@ -141,14 +141,14 @@ impl<C: Collate> Loader<C> {
     }
 
     /// The same samples, settings and threads.
-    #[cfg(any(test, feature = "burn-dataloader"))]
+    #[cfg(any(all(test, feature = "burn"), feature = "burn-dataloader"))]
     pub(crate) fn shared(&self) -> Self {
         let (assembler, quarantine) = (Arc::clone(&self.assembler), self.quarantine.clone());
         Self { assembler, quarantine, workers: self.workers }
     }
 
     /// Other samples with the same settings and threads.
-    #[cfg(any(test, feature = "burn-dataloader"))]
+    #[cfg(any(all(test, feature = "burn"), feature = "burn-dataloader"))]
     pub(crate) fn with_samples(&self, samples: C) -> Result<Self, DataError> {
         let assembler = Assembler::try_new(samples, self.assembler.config().clone())?;
         Ok(Self { assembler: Arc::new(assembler), ..self.shared() })
