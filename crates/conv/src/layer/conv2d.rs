@@ -3,9 +3,10 @@
 use burn::module::{Module, Param};
 use burn::nn::PaddingConfig2d;
 use burn::nn::conv::{self, Conv2dConfig};
+use burn::tensor::Tensor;
 use burn::tensor::ops::ConvOptions;
-use burn::tensor::{Device, Tensor};
 
+use super::in_place::in_place_of;
 use super::{observe, padding};
 use crate::kernels::Activation;
 use crate::ops::{Convolving, LayerPath, convolve};
@@ -46,30 +47,13 @@ pub struct Conv2d {
     forced: Option<LayerPath>,
 }
 
-impl From<conv::Conv2d> for Conv2d {
-    fn from(layer: conv::Conv2d) -> Self {
-        let conv::Conv2d { weight, bias, stride, kernel_size, dilation, groups, padding } = layer;
-        Self { weight, bias, stride, kernel_size, dilation, groups, padding, forced: None }
-    }
-}
-
-impl From<Conv2d> for conv::Conv2d {
-    fn from(layer: Conv2d) -> Self {
-        let Conv2d { weight, bias, stride, kernel_size, dilation, groups, padding, .. } = layer;
-        Self { weight, bias, stride, kernel_size, dilation, groups, padding }
-    }
+in_place_of! {
+    conv::Conv2d, Conv2dConfig => Conv2d {
+        weight, bias, stride, kernel_size, dilation, groups, padding
+    }, weight
 }
 
 impl Conv2d {
-    /// The layer that burn's config describes.
-    ///
-    /// # Panics
-    /// If the groups do not divide the channels.
-    #[must_use]
-    pub fn new(config: &Conv2dConfig, device: &Device) -> Self {
-        config.init(device).into()
-    }
-
     /// Convolves, as [`conv2d`](crate::conv2d) says.
     ///
     /// # Panics
@@ -93,20 +77,5 @@ impl Conv2d {
         observe::note(self.weight.id, x.dims(), weight.dims(), &options);
         let by = Convolving { options, activation, path: self.forced };
         convolve(x, weight, bias, by)
-    }
-
-    /// What computes the layer where its parameters are, in f32.
-    #[must_use]
-    pub fn path(&self) -> LayerPath {
-        self.forced.unwrap_or_else(|| LayerPath::of(&self.weight.device()))
-    }
-
-    /// The same layer, computed in one way only.
-    ///
-    /// Its [`forward`](Self::forward) panics where the device or the processor has no such
-    /// kernels.
-    #[must_use]
-    pub fn with_path(self, path: LayerPath) -> Self {
-        Self { forced: Some(path), ..self }
     }
 }
