@@ -104,12 +104,6 @@ pub fn set_memory_capacity(bytes: usize) {
     });
 }
 
-/// Bytes that operations on flex keep for the next ones at present.
-#[must_use]
-pub fn kept_memory() -> usize {
-    locked(|kept| kept.numbers * size_of::<f32>())
-}
-
 fn locked<T>(run: impl FnOnce(&mut Kept) -> T) -> T {
     // Whatever another thread's panic left is a list of vectors still.
     run(&mut KEPT.lock().unwrap_or_else(PoisonError::into_inner))
