@@ -9,7 +9,7 @@ const TARGET: &str = "aarch64-unknown-linux-gnu";
 
 /// The crates with kernels, without burn: what differs on another processor.
 const TESTS: Cargo<'_> = Cargo {
-    arguments: "test -p updraft-simd -p updraft-conv -p updraft-kan -p updraft-quant \
+    arguments: "test -p updraft-simd -p updraft-conv -p updraft-kan -p updraft-quant -p updraft-data \
                 --no-default-features --features updraft-simd/rayon,updraft-kan/reference \
                 --lib --test it --target aarch64-unknown-linux-gnu --target-dir target/arm",
     environment: &[],

@@ -31,7 +31,7 @@ pub use ops::{
 
 // Memory that operations on flex keep for reuse.
 #[cfg(feature = "flex")]
-pub use ops::{kept_memory, release_memory, set_memory_capacity};
+pub use ops::{release_memory, set_memory_capacity};
 
 // Activations of convolutions and normalizations.
 pub use kernels::{Activation, Slope};

@@ -10,7 +10,7 @@ mod cells;
 mod components;
 mod decode;
 mod digest;
-#[cfg(any(test, feature = "burn-dataloader"))]
+#[cfg(any(all(test, feature = "burn"), feature = "burn-dataloader"))]
 mod epochs;
 mod error;
 mod fault;
@@ -23,7 +23,6 @@ mod progress;
 mod random;
 mod raster;
 mod resample;
-mod resident;
 mod sample;
 mod sliding;
 mod source;
@@ -31,6 +30,8 @@ mod split;
 mod stream;
 mod table;
 mod tensor_batch;
+#[cfg(feature = "burn")]
+mod tensors;
 mod trace;
 mod volume;
 
@@ -91,12 +92,13 @@ pub use random::Random;
 pub use batch::{ImageBatch, Mix};
 #[cfg(feature = "burn-dataloader")]
 pub use burn_loader::BurnLoader;
-pub use resident::{ResidentBatch, ResidentEpoch, ResidentSet};
 pub use stream::{
     Ahead, Collate, Draw, Epoch, ImageCollate, LastBatch, Loader, LoaderConfig, LoaderState, Order,
     SampleCollate, SampleConfig, StreamConfig, Waits, Workers,
 };
 pub use tensor_batch::{TargetBatch, TensorBatch};
+#[cfg(feature = "burn")]
+pub use tensors::{ResidentBatch, ResidentEpoch, ResidentSet};
 
 // Caches.
 pub use cache::{CacheUse, CachedImages, CachedSamples, FileImages, FileSamples};

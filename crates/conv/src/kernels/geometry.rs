@@ -4,37 +4,37 @@ use std::fmt;
 
 use super::strategy::{Algorithm, Pass};
 
-/// The shape of a convolution.
+/// What a convolution is asked to be, with `D` axes: height and width of images.
 ///
-/// Two dimensions; a one-dimensional convolution has heights of 1.
+/// A one-dimensional convolution has heights of 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConvShape {
+pub struct ConvShape<const D: usize = 2> {
     /// Samples.
     pub batch: usize,
     /// Input and output channels.
     pub channels: [usize; 2],
     /// The number of groups.
     pub groups: usize,
-    /// Height and width of the input.
-    pub input: [usize; 2],
-    /// Height and width of the kernel.
-    pub kernel: [usize; 2],
-    /// The stride along height and width.
-    pub stride: [usize; 2],
-    /// Rows of zeros above and below, columns of zeros left and right.
-    pub padding: [usize; 2],
-    /// The dilation along height and width.
-    pub dilation: [usize; 2],
+    /// Size of the input.
+    pub input: [usize; D],
+    /// Size of the kernel.
+    pub kernel: [usize; D],
+    /// From one window to the next.
+    pub stride: [usize; D],
+    /// Zeros before and behind the input.
+    pub padding: [usize; D],
+    /// From one kernel entry to the next.
+    pub dilation: [usize; D],
 }
 
-impl ConvShape {
+impl<const D: usize> ConvShape<D> {
     /// One group, stride and dilation 1, no padding.
     #[must_use]
     pub const fn new(
         batch: usize,
         channels: [usize; 2],
-        input: [usize; 2],
-        kernel: [usize; 2],
+        input: [usize; D],
+        kernel: [usize; D],
     ) -> Self {
         Self {
             batch,
@@ -42,10 +42,35 @@ impl ConvShape {
             groups: 1,
             input,
             kernel,
-            stride: [1; 2],
-            padding: [0; 2],
-            dilation: [1; 2],
+            stride: [1; D],
+            padding: [0; D],
+            dilation: [1; D],
         }
+    }
+
+    /// The size of the output, if the groups divide the channels and the kernel fits the input;
+    /// `axes` are those that errors name.
+    pub(super) fn output(&self, axes: [usize; D]) -> Result<[usize; D], GeometryError> {
+        let Self { channels, groups, input, kernel, stride, padding, dilation, .. } = *self;
+        if channels.iter().any(|channels| !channels.is_multiple_of(groups)) {
+            return Err(GeometryError::Groups { groups, channels });
+        }
+        let mut output = [0; D];
+        for axis in 0..D {
+            let span = dilation[axis]
+                .checked_mul(kernel[axis] - 1)
+                .and_then(|reach| reach.checked_add(1))
+                .ok_or(GeometryError::TooLarge)?;
+            let padded = padding[axis]
+                .checked_mul(2)
+                .and_then(|both| both.checked_add(input[axis]))
+                .ok_or(GeometryError::TooLarge)?;
+            if span > padded {
+                return Err(GeometryError::Kernel { axis: axes[axis], span, padded });
+            }
+            output[axis] = (padded - span) / stride[axis] + 1;
+        }
+        Ok(output)
     }
 }
 
@@ -178,25 +203,7 @@ impl ConvGeometry {
                 return Err(GeometryError::Zero { name });
             }
         }
-        let ConvShape { channels, groups, .. } = shape;
-        if channels.iter().any(|channels| !channels.is_multiple_of(groups)) {
-            return Err(GeometryError::Groups { groups, channels });
-        }
-        let mut output = [0; 2];
-        for axis in 0..2 {
-            let span = shape.dilation[axis]
-                .checked_mul(shape.kernel[axis] - 1)
-                .and_then(|reach| reach.checked_add(1))
-                .ok_or(GeometryError::TooLarge)?;
-            let padded = shape.padding[axis]
-                .checked_mul(2)
-                .and_then(|both| both.checked_add(shape.input[axis]))
-                .ok_or(GeometryError::TooLarge)?;
-            if span > padded {
-                return Err(GeometryError::Kernel { axis, span, padded });
-            }
-            output[axis] = (padded - span) / shape.stride[axis] + 1;
-        }
+        let output = shape.output([0, 1])?;
         let geometry = Self { shape, output, forced: None, is_direct: false };
         geometry.check_size()?;
         Ok(geometry)

@@ -3,9 +3,10 @@
 use burn::module::{Module, Param};
 use burn::nn::PaddingConfig1d;
 use burn::nn::conv::{self, Conv1dConfig};
+use burn::tensor::Tensor;
 use burn::tensor::ops::ConvOptions;
-use burn::tensor::{Device, Tensor};
 
+use super::in_place::in_place_of;
 use super::{observe, padding};
 use crate::kernels::Activation;
 use crate::ops::{Convolving, LayerPath, convolve};
@@ -32,30 +33,13 @@ pub struct Conv1d {
     forced: Option<LayerPath>,
 }
 
-impl From<conv::Conv1d> for Conv1d {
-    fn from(layer: conv::Conv1d) -> Self {
-        let conv::Conv1d { weight, bias, stride, kernel_size, dilation, groups, padding } = layer;
-        Self { weight, bias, stride, kernel_size, dilation, groups, padding, forced: None }
-    }
-}
-
-impl From<Conv1d> for conv::Conv1d {
-    fn from(layer: Conv1d) -> Self {
-        let Conv1d { weight, bias, stride, kernel_size, dilation, groups, padding, .. } = layer;
-        Self { weight, bias, stride, kernel_size, dilation, groups, padding }
-    }
+in_place_of! {
+    conv::Conv1d, Conv1dConfig => Conv1d {
+        weight, bias, stride, kernel_size, dilation, groups, padding
+    }, weight
 }
 
 impl Conv1d {
-    /// Creates the layer from burn's config.
-    ///
-    /// # Panics
-    /// If the groups do not divide the channels.
-    #[must_use]
-    pub fn new(config: &Conv1dConfig, device: &Device) -> Self {
-        config.init(device).into()
-    }
-
     /// Convolves `x`, `[batch, in_channels, length]`, to `[batch, out_channels, out_length]`: an
     /// image of one row, as [`conv2d`](crate::conv2d) says.
     ///
@@ -80,19 +64,5 @@ impl Conv1d {
         let y = convolve(x, weight, bias, by);
         let [_, _, _, length] = y.dims();
         y.reshape([batch, outputs, length])
-    }
-
-    /// Which implementation computes the layer in f32 on its parameters' device.
-    #[must_use]
-    pub fn path(&self) -> LayerPath {
-        self.forced.unwrap_or_else(|| LayerPath::of(&self.weight.device()))
-    }
-
-    /// The same layer with a forced implementation.
-    ///
-    /// Its [`forward`](Self::forward) panics if the device or the processor does not support it.
-    #[must_use]
-    pub fn with_path(self, path: LayerPath) -> Self {
-        Self { forced: Some(path), ..self }
     }
 }

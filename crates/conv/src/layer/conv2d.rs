@@ -3,9 +3,10 @@
 use burn::module::{Module, Param};
 use burn::nn::PaddingConfig2d;
 use burn::nn::conv::{self, Conv2dConfig};
+use burn::tensor::Tensor;
 use burn::tensor::ops::ConvOptions;
-use burn::tensor::{Device, Tensor};
 
+use super::in_place::in_place_of;
 use super::{observe, padding};
 use crate::kernels::Activation;
 use crate::ops::{Convolving, LayerPath, convolve};
@@ -46,30 +47,13 @@ pub struct Conv2d {
     forced: Option<LayerPath>,
 }
 
-impl From<conv::Conv2d> for Conv2d {
-    fn from(layer: conv::Conv2d) -> Self {
-        let conv::Conv2d { weight, bias, stride, kernel_size, dilation, groups, padding } = layer;
-        Self { weight, bias, stride, kernel_size, dilation, groups, padding, forced: None }
-    }
-}
-
-impl From<Conv2d> for conv::Conv2d {
-    fn from(layer: Conv2d) -> Self {
-        let Conv2d { weight, bias, stride, kernel_size, dilation, groups, padding, .. } = layer;
-        Self { weight, bias, stride, kernel_size, dilation, groups, padding }
-    }
+in_place_of! {
+    conv::Conv2d, Conv2dConfig => Conv2d {
+        weight, bias, stride, kernel_size, dilation, groups, padding
+    }, weight
 }
 
 impl Conv2d {
-    /// Creates the layer from burn's config.
-    ///
-    /// # Panics
-    /// If the groups do not divide the channels.
-    #[must_use]
-    pub fn new(config: &Conv2dConfig, device: &Device) -> Self {
-        config.init(device).into()
-    }
-
     /// Convolves, as [`conv2d`](crate::conv2d) says.
     ///
     /// # Panics
@@ -93,19 +77,5 @@ impl Conv2d {
         observe::note(self.weight.id, x.dims(), weight.dims(), &options);
         let by = Convolving { options, activation, path: self.forced };
         convolve(x, weight, bias, by)
-    }
-
-    /// Which implementation computes the layer in f32 on its parameters' device.
-    #[must_use]
-    pub fn path(&self) -> LayerPath {
-        self.forced.unwrap_or_else(|| LayerPath::of(&self.weight.device()))
-    }
-
-    /// The same layer with a forced implementation.
-    ///
-    /// Its [`forward`](Self::forward) panics if the device or the processor does not support it.
-    #[must_use]
-    pub fn with_path(self, path: LayerPath) -> Self {
-        Self { forced: Some(path), ..self }
     }
 }

@@ -3,9 +3,10 @@
 use burn::module::{Module, Param};
 use burn::nn::PaddingConfig3d;
 use burn::nn::conv::{self, Conv3dConfig};
+use burn::tensor::Tensor;
 use burn::tensor::ops::ConvOptions;
-use burn::tensor::{Device, Tensor};
 
+use super::in_place::in_place_of;
 use super::padding;
 use crate::kernels::Activation;
 use crate::ops::{LayerPath, convolve_3d};
@@ -46,30 +47,13 @@ pub struct Conv3d {
     forced: Option<LayerPath>,
 }
 
-impl From<conv::Conv3d> for Conv3d {
-    fn from(layer: conv::Conv3d) -> Self {
-        let conv::Conv3d { weight, bias, stride, kernel_size, dilation, groups, padding } = layer;
-        Self { weight, bias, stride, kernel_size, dilation, groups, padding, forced: None }
-    }
-}
-
-impl From<Conv3d> for conv::Conv3d {
-    fn from(layer: Conv3d) -> Self {
-        let Conv3d { weight, bias, stride, kernel_size, dilation, groups, padding, .. } = layer;
-        Self { weight, bias, stride, kernel_size, dilation, groups, padding }
-    }
+in_place_of! {
+    conv::Conv3d, Conv3dConfig => Conv3d {
+        weight, bias, stride, kernel_size, dilation, groups, padding
+    }, weight
 }
 
 impl Conv3d {
-    /// Creates the layer from burn's config.
-    ///
-    /// # Panics
-    /// As burn's: if the groups do not divide the channels, or `Same` padding meets an even kernel.
-    #[must_use]
-    pub fn new(config: &Conv3dConfig, device: &Device) -> Self {
-        config.init(device).into()
-    }
-
     /// Convolves, as [`conv3d`](crate::conv3d) says.
     ///
     /// # Panics
@@ -91,19 +75,5 @@ impl Conv3d {
         let options = ConvOptions::new_with_padding(stride, padding, dilation, groups);
         let (weight, bias) = (self.weight.val(), self.bias.as_ref().map(Param::val));
         convolve_3d(x, weight, bias, options, activation, self.forced)
-    }
-
-    /// Which implementation computes the layer in f32 on its parameters' device.
-    #[must_use]
-    pub fn path(&self) -> LayerPath {
-        self.forced.unwrap_or_else(|| LayerPath::of(&self.weight.device()))
-    }
-
-    /// The same layer with a forced implementation.
-    ///
-    /// Its [`forward`](Self::forward) panics if the device or the processor does not support it.
-    #[must_use]
-    pub fn with_path(self, path: LayerPath) -> Self {
-        Self { forced: Some(path), ..self }
     }
 }

@@ -2,9 +2,10 @@
 
 use burn::module::{Module, Param};
 use burn::nn::conv::{self, ConvTranspose2dConfig};
+use burn::tensor::Tensor;
 use burn::tensor::ops::ConvTransposeOptions;
-use burn::tensor::{Device, Tensor};
 
+use super::in_place::in_place_of;
 use crate::ops::{LayerPath, transpose_convolve_2d};
 
 /// A transposed convolution of images, replacing burn's `ConvTranspose2d`, with the same record
@@ -33,62 +34,13 @@ pub struct ConvTranspose2d {
     forced: Option<LayerPath>,
 }
 
-impl From<conv::ConvTranspose2d> for ConvTranspose2d {
-    fn from(layer: conv::ConvTranspose2d) -> Self {
-        let conv::ConvTranspose2d {
-            weight,
-            bias,
-            stride,
-            kernel_size,
-            dilation,
-            groups,
-            padding,
-            padding_out,
-            channels,
-        } = layer;
-        Self {
-            weight,
-            bias,
-            stride,
-            kernel_size,
-            dilation,
-            groups,
-            padding,
-            padding_out,
-            channels,
-            forced: None,
-        }
-    }
-}
-
-impl From<ConvTranspose2d> for conv::ConvTranspose2d {
-    fn from(layer: ConvTranspose2d) -> Self {
-        let ConvTranspose2d {
-            weight,
-            bias,
-            stride,
-            kernel_size,
-            dilation,
-            groups,
-            padding,
-            padding_out,
-            channels,
-            ..
-        } = layer;
-        Self { weight, bias, stride, kernel_size, dilation, groups, padding, padding_out, channels }
-    }
+in_place_of! {
+    conv::ConvTranspose2d, ConvTranspose2dConfig => ConvTranspose2d {
+        weight, bias, stride, kernel_size, dilation, groups, padding, padding_out, channels
+    }, weight
 }
 
 impl ConvTranspose2d {
-    /// Creates the layer from burn's config.
-    ///
-    /// # Panics
-    /// As burn's: if the groups do not divide the channels.
-    #[must_use]
-    pub fn new(config: &ConvTranspose2dConfig, device: &Device) -> Self {
-        config.init(device).into()
-    }
-
     /// Convolves transposed, as [`conv_transpose2d`](crate::conv_transpose2d) says.
     ///
     /// # Panics
@@ -100,19 +52,5 @@ impl ConvTranspose2d {
         let options = ConvTransposeOptions { stride, padding, padding_out, dilation, groups };
         let (weight, bias) = (self.weight.val(), self.bias.as_ref().map(Param::val));
         transpose_convolve_2d(x, weight, bias, options, self.forced)
-    }
-
-    /// Which implementation computes the layer in f32 on its parameters' device.
-    #[must_use]
-    pub fn path(&self) -> LayerPath {
-        self.forced.unwrap_or_else(|| LayerPath::of(&self.weight.device()))
-    }
-
-    /// The same layer with a forced implementation.
-    ///
-    /// Its [`forward`](Self::forward) panics if the device or the processor does not support it.
-    #[must_use]
-    pub fn with_path(self, path: LayerPath) -> Self {
-        Self { forced: Some(path), ..self }
     }
 }

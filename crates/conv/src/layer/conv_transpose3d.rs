@@ -2,9 +2,10 @@
 
 use burn::module::{Module, Param};
 use burn::nn::conv::{self, ConvTranspose3dConfig};
+use burn::tensor::Tensor;
 use burn::tensor::ops::ConvTransposeOptions;
-use burn::tensor::{Device, Tensor};
 
+use super::in_place::in_place_of;
 use crate::ops::{LayerPath, transpose_convolve_3d};
 
 /// A transposed convolution of volumes, replacing burn's `ConvTranspose3d`, with the same record
@@ -33,62 +34,13 @@ pub struct ConvTranspose3d {
     forced: Option<LayerPath>,
 }
 
-impl From<conv::ConvTranspose3d> for ConvTranspose3d {
-    fn from(layer: conv::ConvTranspose3d) -> Self {
-        let conv::ConvTranspose3d {
-            weight,
-            bias,
-            stride,
-            kernel_size,
-            dilation,
-            groups,
-            padding,
-            padding_out,
-            channels,
-        } = layer;
-        Self {
-            weight,
-            bias,
-            stride,
-            kernel_size,
-            dilation,
-            groups,
-            padding,
-            padding_out,
-            channels,
-            forced: None,
-        }
-    }
-}
-
-impl From<ConvTranspose3d> for conv::ConvTranspose3d {
-    fn from(layer: ConvTranspose3d) -> Self {
-        let ConvTranspose3d {
-            weight,
-            bias,
-            stride,
-            kernel_size,
-            dilation,
-            groups,
-            padding,
-            padding_out,
-            channels,
-            ..
-        } = layer;
-        Self { weight, bias, stride, kernel_size, dilation, groups, padding, padding_out, channels }
-    }
+in_place_of! {
+    conv::ConvTranspose3d, ConvTranspose3dConfig => ConvTranspose3d {
+        weight, bias, stride, kernel_size, dilation, groups, padding, padding_out, channels
+    }, weight
 }
 
 impl ConvTranspose3d {
-    /// Creates the layer from burn's config.
-    ///
-    /// # Panics
-    /// As burn's: if the groups do not divide the channels.
-    #[must_use]
-    pub fn new(config: &ConvTranspose3dConfig, device: &Device) -> Self {
-        config.init(device).into()
-    }
-
     /// Convolves transposed, as [`conv_transpose3d`](crate::conv_transpose3d) says.
     ///
     /// # Panics
@@ -100,19 +52,5 @@ impl ConvTranspose3d {
         let options = ConvTransposeOptions { stride, padding, padding_out, dilation, groups };
         let (weight, bias) = (self.weight.val(), self.bias.as_ref().map(Param::val));
         transpose_convolve_3d(x, weight, bias, options, self.forced)
-    }
-
-    /// Which implementation computes the layer in f32 on its parameters' device.
-    #[must_use]
-    pub fn path(&self) -> LayerPath {
-        self.forced.unwrap_or_else(|| LayerPath::of(&self.weight.device()))
-    }
-
-    /// The same layer with a forced implementation.
-    ///
-    /// Its [`forward`](Self::forward) panics if the device or the processor does not support it.
-    #[must_use]
-    pub fn with_path(self, path: LayerPath) -> Self {
-        Self { forced: Some(path), ..self }
     }
 }

@@ -2,8 +2,9 @@
 
 use burn::module::{Module, Param};
 use burn::nn::{self, GroupNormConfig};
-use burn::tensor::{Device, Tensor, assert_shape};
+use burn::tensor::{Tensor, assert_shape};
 
+use super::in_place::in_place_of;
 use crate::kernels::Activation;
 use crate::ops::{LayerPath, group_norm_by};
 
@@ -29,30 +30,13 @@ pub struct GroupNorm {
     forced: Option<LayerPath>,
 }
 
-impl From<nn::GroupNorm> for GroupNorm {
-    fn from(layer: nn::GroupNorm) -> Self {
-        let nn::GroupNorm { gamma, beta, num_groups, num_channels, epsilon, affine } = layer;
-        Self { gamma, beta, num_groups, num_channels, epsilon, affine, forced: None }
-    }
-}
-
-impl From<GroupNorm> for nn::GroupNorm {
-    fn from(layer: GroupNorm) -> Self {
-        let GroupNorm { gamma, beta, num_groups, num_channels, epsilon, affine, .. } = layer;
-        Self { gamma, beta, num_groups, num_channels, epsilon, affine }
-    }
+in_place_of! {
+    nn::GroupNorm, GroupNormConfig => GroupNorm {
+        gamma, beta, num_groups, num_channels, epsilon, affine
+    }, device
 }
 
 impl GroupNorm {
-    /// Creates the layer from burn's config.
-    ///
-    /// # Panics
-    /// As burn's: if the groups do not divide the channels.
-    #[must_use]
-    pub fn new(config: &GroupNormConfig, device: &Device) -> Self {
-        config.init(device).into()
-    }
-
     /// Normalizes `x`, `[batch, channels, ...]`.
     ///
     /// # Panics
@@ -74,28 +58,30 @@ impl GroupNorm {
         activation: Activation,
     ) -> Tensor<D> {
         assert_shape!(x, [_, self.num_channels, ..]);
-        let options = (&x.device(), x.dtype());
-        let gamma = match &self.gamma {
-            Some(gamma) => gamma.val(),
-            None => Tensor::ones([self.num_channels], options),
-        };
-        let beta = match &self.beta {
-            Some(beta) => beta.val(),
-            None => Tensor::zeros([self.num_channels], options),
-        };
-        group_norm_by(x, [gamma, beta], self.num_groups, self.epsilon, activation, self.forced)
+        let by = Normalizing { groups: self.num_groups, epsilon: self.epsilon, activation };
+        by.apply(x, [&self.gamma, &self.beta], self.forced)
     }
+}
 
-    /// Which implementation computes the layer in f32 on a device.
-    #[must_use]
-    pub fn path(&self, device: &Device) -> LayerPath {
-        self.forced.unwrap_or_else(|| LayerPath::of(device))
-    }
+/// A normalization of groups of channels, each with its own statistics.
+pub(super) struct Normalizing {
+    pub(super) groups: usize,
+    pub(super) epsilon: f64,
+    pub(super) activation: Activation,
+}
 
-    /// The same layer with a forced implementation, as with
-    /// [`Conv2d::with_path`](crate::Conv2d::with_path).
-    #[must_use]
-    pub fn with_path(self, path: LayerPath) -> Self {
-        Self { forced: Some(path), ..self }
+impl Normalizing {
+    /// Normalizes with γ and β; ones and zeros where there are none.
+    pub(super) fn apply<const D: usize>(
+        self,
+        x: Tensor<D>,
+        [gamma, beta]: [&Option<Param<Tensor<1>>>; 2],
+        forced: Option<LayerPath>,
+    ) -> Tensor<D> {
+        let Self { groups, epsilon, activation } = self;
+        let (channels, options) = (x.dims()[1], (&x.device(), x.dtype()));
+        let gamma = gamma.as_ref().map_or_else(|| Tensor::ones([channels], options), Param::val);
+        let beta = beta.as_ref().map_or_else(|| Tensor::zeros([channels], options), Param::val);
+        group_norm_by(x, [gamma, beta], groups, epsilon, activation, forced)
     }
 }

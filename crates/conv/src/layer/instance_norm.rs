@@ -2,10 +2,12 @@
 
 use burn::module::{Module, Param};
 use burn::nn::{self, InstanceNormConfig};
-use burn::tensor::{Device, Tensor, assert_shape};
+use burn::tensor::{Tensor, assert_shape};
 
+use super::group_norm::Normalizing;
+use super::in_place::in_place_of;
 use crate::kernels::Activation;
-use crate::ops::{LayerPath, group_norm_by};
+use crate::ops::LayerPath;
 
 /// A normalization of each channel of each sample by its own statistics, replacing burn's
 /// `InstanceNorm`, with the same record format.
@@ -27,30 +29,13 @@ pub struct InstanceNorm {
     forced: Option<LayerPath>,
 }
 
-impl From<nn::InstanceNorm> for InstanceNorm {
-    fn from(layer: nn::InstanceNorm) -> Self {
-        let nn::InstanceNorm { gamma, beta, num_channels, epsilon, affine } = layer;
-        Self { gamma, beta, num_channels, epsilon, affine, forced: None }
-    }
-}
-
-impl From<InstanceNorm> for nn::InstanceNorm {
-    fn from(layer: InstanceNorm) -> Self {
-        let InstanceNorm { gamma, beta, num_channels, epsilon, affine, .. } = layer;
-        Self { gamma, beta, num_channels, epsilon, affine }
-    }
+in_place_of! {
+    nn::InstanceNorm, InstanceNormConfig => InstanceNorm {
+        gamma, beta, num_channels, epsilon, affine
+    }, device
 }
 
 impl InstanceNorm {
-    /// Creates the layer from burn's config.
-    ///
-    /// # Panics
-    /// As burn's.
-    #[must_use]
-    pub fn new(config: &InstanceNormConfig, device: &Device) -> Self {
-        config.init(device).into()
-    }
-
     /// Normalizes `x`, `[batch, channels, ...]`.
     ///
     /// # Panics
@@ -72,28 +57,7 @@ impl InstanceNorm {
         activation: Activation,
     ) -> Tensor<D> {
         assert_shape!(x, [_, self.num_channels, ..]);
-        let options = (&x.device(), x.dtype());
-        let gamma = match &self.gamma {
-            Some(gamma) => gamma.val(),
-            None => Tensor::ones([self.num_channels], options),
-        };
-        let beta = match &self.beta {
-            Some(beta) => beta.val(),
-            None => Tensor::zeros([self.num_channels], options),
-        };
-        group_norm_by(x, [gamma, beta], self.num_channels, self.epsilon, activation, self.forced)
-    }
-
-    /// Which implementation computes the layer in f32 on a device.
-    #[must_use]
-    pub fn path(&self, device: &Device) -> LayerPath {
-        self.forced.unwrap_or_else(|| LayerPath::of(device))
-    }
-
-    /// The same layer with a forced implementation, as with
-    /// [`Conv2d::with_path`](crate::Conv2d::with_path).
-    #[must_use]
-    pub fn with_path(self, path: LayerPath) -> Self {
-        Self { forced: Some(path), ..self }
+        let by = Normalizing { groups: self.num_channels, epsilon: self.epsilon, activation };
+        by.apply(x, [&self.gamma, &self.beta], self.forced)
     }
 }

@@ -8,6 +8,7 @@ mod conv3d;
 mod conv_transpose2d;
 mod conv_transpose3d;
 mod group_norm;
+mod in_place;
 mod instance_norm;
 mod observe;
 mod padding;

@@ -1,5 +1,7 @@
 //! The gradients of our operations, by hand.
 
+use std::fmt::Debug;
+
 use burn::backend::autodiff::NodeId;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
@@ -46,6 +48,47 @@ where
     }
 }
 
+/// The gradient of an operation of one tensor, by the tensor, the result's gradient and the settings.
+type GradientOfOne<B, S> = fn(FloatTensor<B>, FloatTensor<B>, S) -> FloatTensor<B>;
+
+#[derive(Debug)]
+struct OfOne<B: Backend, S>(GradientOfOne<B, S>);
+
+impl<B: Backend, S: Clone + Debug + Send + 'static> Backward<B, 1> for OfOne<B, S> {
+    type State = (NodeId, S);
+
+    fn backward(
+        self,
+        ops: Ops<Self::State, 1>,
+        gradients: &mut Gradients,
+        checkpointer: &mut Checkpointer,
+    ) {
+        let dy = gradients.consume::<B>(&ops.node);
+        let ([x], (state, spec)) = (ops.parents, ops.state);
+        if let Some(node) = x {
+            let x: FloatTensor<B> = checkpointer.retrieve_node_output(state);
+            gradients.register::<B>(node.id, (self.0)(x, dy, spec));
+        }
+    }
+}
+
+/// Computes an operation of one tensor below the graph and notes its gradient there.
+pub(super) fn of_one<B, C, S>(
+    x: FloatTensor<Autodiff<B, C>>,
+    spec: S,
+    compute: impl FnOnce(FloatTensor<B>, S) -> FloatTensor<B>,
+    gradient: GradientOfOne<B, S>,
+) -> FloatTensor<Autodiff<B, C>>
+where
+    B: Backend,
+    C: CheckpointStrategy,
+    S: Clone + Debug + Send + 'static,
+{
+    let below = spec.clone();
+    let state = |[node]: [NodeId; 1], ()| (node, spec);
+    on_graph::<B, C, _, _, 1>(OfOne(gradient), [x], state, |[x]| (compute(x, below), ())).0
+}
+
 /// A convolution of input and weights, and of a bias if there are three tensors.
 #[derive(Debug)]
 struct Convolution;
@@ -79,28 +122,6 @@ impl<B: ConvGradients, const N: usize> Backward<B, N> for Convolution {
     }
 }
 
-#[derive(Debug)]
-struct Activated;
-
-impl<B: ConvGradients> Backward<B, 1> for Activated {
-    type State = (NodeId, Activation, Isa);
-
-    fn backward(
-        self,
-        ops: Ops<Self::State, 1>,
-        gradients: &mut Gradients,
-        checkpointer: &mut Checkpointer,
-    ) {
-        let dy = gradients.consume::<B>(&ops.node);
-        let ([x], (state, activation, isa)) = (ops.parents, ops.state);
-        if let Some(node) = x {
-            let x: FloatTensor<B> = checkpointer.retrieve_node_output(state);
-            let dx = B::activation_gradient(x, dy, activation, isa);
-            gradients.register::<B>(node.id, dx);
-        }
-    }
-}
-
 /// A normalization of input, factors and summands, and of a residual if there are four tensors.
 #[derive(Debug)]
 struct BatchNorm;
@@ -126,27 +147,6 @@ impl<B: ConvGradients, const N: usize> Backward<B, N> for BatchNorm {
             if let Some(node) = parent {
                 gradients.register::<B>(node.id, gradient);
             }
-        }
-    }
-}
-
-#[derive(Debug)]
-struct Pooled;
-
-impl<B: ConvGradients> Backward<B, 1> for Pooled {
-    type State = (NodeId, PoolSpec);
-
-    fn backward(
-        self,
-        ops: Ops<Self::State, 1>,
-        gradients: &mut Gradients,
-        checkpointer: &mut Checkpointer,
-    ) {
-        let dy = gradients.consume::<B>(&ops.node);
-        let ([x], (state, spec)) = (ops.parents, ops.state);
-        if let Some(node) = x {
-            let x: FloatTensor<B> = checkpointer.retrieve_node_output(state);
-            gradients.register::<B>(node.id, B::pooling_gradient(x, dy, spec));
         }
     }
 }
@@ -242,11 +242,10 @@ impl<B: ConvGradients, C: CheckpointStrategy> ConvBackend for Autodiff<B, C> {
     }
 
     fn activation(x: FloatTensor<Self>, activation: Activation, isa: Isa) -> FloatTensor<Self> {
-        let state = |[node]: [NodeId; 1], ()| (node, activation, isa);
-        let (y, ()) = on_graph::<B, C, _, _, 1>(Activated, [x], state, |[x]| {
-            (B::activation(x, activation, isa), ())
-        });
-        y
+        let compute = |x, (activation, isa)| B::activation(x, activation, isa);
+        of_one::<B, C, _>(x, (activation, isa), compute, |x, dy, (activation, isa)| {
+            B::activation_gradient(x, dy, activation, isa)
+        })
     }
 
     fn normalization(
@@ -285,11 +284,7 @@ impl<B: ConvGradients, C: CheckpointStrategy> ConvBackend for Autodiff<B, C> {
     }
 
     fn pooling(x: FloatTensor<Self>, spec: PoolSpec) -> FloatTensor<Self> {
-        let below = spec.clone();
-        let state = |[node]: [NodeId; 1], ()| (node, spec);
-        let (y, ()) =
-            on_graph::<B, C, _, _, 1>(Pooled, [x], state, |[x]| (B::pooling(x, below), ()));
-        y
+        of_one::<B, C, _>(x, spec, B::pooling, B::pooling_gradient)
     }
 
     fn weighted_sum(

@@ -104,12 +104,6 @@ pub fn set_memory_capacity(bytes: usize) {
     });
 }
 
-/// The bytes that operations on flex currently keep for reuse.
-#[must_use]
-pub fn kept_memory() -> usize {
-    locked(|kept| kept.numbers * size_of::<f32>())
-}
-
 fn locked<T>(run: impl FnOnce(&mut Kept) -> T) -> T {
     // Whatever another thread's panic left is a list of vectors still.
     run(&mut KEPT.lock().unwrap_or_else(PoisonError::into_inner))

@@ -24,7 +24,7 @@ pub use activation::activate;
 pub use convolution::conv2d;
 pub(crate) use convolution::{Convolving, convolve};
 #[cfg(feature = "flex")]
-pub use memory::{kept_memory, release_memory, set_memory_capacity};
+pub use memory::{release_memory, set_memory_capacity};
 pub use normalization::{BatchNormOutput, batch_norm_train};
 pub(crate) use normalization::{Normalizing, normalize, wide};
 pub use path::LayerPath;

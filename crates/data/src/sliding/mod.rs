@@ -12,7 +12,6 @@ mod planes;
 mod predict;
 mod progress;
 mod reduce;
-mod tensors;
 
 pub use blend::Blend;
 pub use config::SlidingWindow;

@@ -139,15 +139,15 @@ impl<C: Collate> Loader<C> {
         self.assembler.collate()
     }
 
-    /// A loader with the same samples, settings and threads.
-    #[cfg(any(test, feature = "burn-dataloader"))]
+    /// The same samples, settings and threads.
+    #[cfg(any(all(test, feature = "burn"), feature = "burn-dataloader"))]
     pub(crate) fn shared(&self) -> Self {
         let (assembler, quarantine) = (Arc::clone(&self.assembler), self.quarantine.clone());
         Self { assembler, quarantine, workers: self.workers }
     }
 
-    /// A loader of other samples with the same settings and threads.
-    #[cfg(any(test, feature = "burn-dataloader"))]
+    /// Other samples with the same settings and threads.
+    #[cfg(any(all(test, feature = "burn"), feature = "burn-dataloader"))]
     pub(crate) fn with_samples(&self, samples: C) -> Result<Self, DataError> {
         let assembler = Assembler::try_new(samples, self.assembler.config().clone())?;
         Ok(Self { assembler: Arc::new(assembler), ..self.shared() })

@@ -18,14 +18,17 @@ mod damage;
 mod faults;
 mod folder;
 mod generated;
+#[cfg(feature = "burn")]
 mod large;
 mod moving;
 mod parity;
 mod patches;
 mod policy;
+#[cfg(feature = "burn")]
 mod resident;
 mod sample_files;
 mod samples;
+#[cfg(feature = "burn")]
 mod sliding;
 mod stream;
 mod table;

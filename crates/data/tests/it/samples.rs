@@ -10,7 +10,6 @@ use updraft_data::{
     Raster, Rotate, Sample, SampleCollate, SampleConfig, SampleSource, SampleSubset, SampleTarget,
     TargetBatch, TensorBatch, Translate, TranslateDepth, Workers, Zoom,
 };
-use updraft_testing::devices;
 
 use crate::files::told;
 
@@ -361,11 +360,12 @@ fn a_fingerprint_tells_values_types_and_targets_apart() {
     assert_eq!(all[0], fingerprint(plain(vec![1_u8, 2].into())));
 }
 
+#[cfg(feature = "burn")]
 #[test]
 pub(crate) fn batches_become_tensors_of_their_shape_and_no_other() {
     let loader = loader(0);
     let batch = loader.epoch(0).next().unwrap().unwrap();
-    for device in devices() {
+    for device in updraft_testing::devices() {
         assert_eq!(batch.input::<5>(&device).unwrap().dims(), [4, 2, 3, 6, 5]);
         let labels = batch.target_labels::<4>(&device).unwrap();
         assert_eq!(labels.dims(), [4, 3, 6, 5]);

@@ -140,10 +140,15 @@ fn few_bytes_in_flight_still_deliver_everything() {
 
 #[test]
 fn dropping_an_epoch_early_ends_its_workers() {
-    let loader = loader(8);
+    let images = images(60);
     for _ in 0..50 {
+        let config = config().with_workers(Workers::Count(8));
+        let loader = Loader::try_new(Arc::clone(&images), config).unwrap();
         let mut epoch = loader.epoch(0);
         epoch.next().unwrap().unwrap();
+        drop((epoch, loader));
+        // A worker that still ran would hold the images.
+        assert_eq!(Arc::strong_count(&images), 1);
     }
 }
 

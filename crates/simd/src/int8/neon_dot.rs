@@ -52,6 +52,11 @@ impl Quads for NeonDot {
         // SAFETY: a value of the type proves that the CPU has NEON with the dot product.
         unsafe { sums_of_products(sums, quad, weights) }
     }
+
+    #[inline(always)]
+    fn dot_lanes(self, sums: int32x4_t, bytes: int32x4_t, weights: int32x4_t) -> int32x4_t {
+        self.dot_quarter(sums, self.quad_of(bytes), self.weights_of(weights))
+    }
 }
 
 impl NeonDot {

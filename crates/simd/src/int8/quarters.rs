@@ -39,6 +39,9 @@ pub trait Quads: Copy + Send + Sync + 'static {
 
     /// `sums + Σ quad[i]·weights[i]`, lane by lane.
     fn dot_quarter(self, sums: int32x4_t, quad: Self::Quad, weights: Self::Weights) -> int32x4_t;
+
+    /// `sums + Σ bytes[i]·weights[i]` of four lanes, of which each has bytes of its own.
+    fn dot_lanes(self, sums: int32x4_t, bytes: int32x4_t, weights: int32x4_t) -> int32x4_t;
 }
 
 type Four = [int32x4_t; 4];
@@ -93,7 +96,7 @@ impl<Q: Quads> Int8 for Q {
     fn dot_within_16_bits(self, sums: Four, bytes: Four, weights: Four) -> Four {
         let mut sums = sums;
         for ((sums, bytes), weights) in sums.iter_mut().zip(bytes).zip(weights) {
-            *sums = self.dot_quarter(*sums, self.quad_of(bytes), self.weights_of(weights));
+            *sums = self.dot_lanes(*sums, bytes, weights);
         }
         sums
     }

@@ -1,50 +1,11 @@
 //! The shape of a convolution of volumes, checked once.
 
-use crate::kernels::geometry::GeometryError;
+use crate::kernels::geometry::{ConvShape, GeometryError};
 use crate::kernels::strategy::{Algorithm, Pass};
 
-/// The shape of a convolution of volumes; axes are depth, height and width.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Conv3dShape {
-    /// Samples; there may be none.
-    pub batch: usize,
-    /// Input and output channels.
-    pub channels: [usize; 2],
-    /// The number of groups.
-    pub groups: usize,
-    /// Size of the input.
-    pub input: [usize; 3],
-    /// Size of the kernel.
-    pub kernel: [usize; 3],
-    /// The stride.
-    pub stride: [usize; 3],
-    /// Zeros before and behind the input.
-    pub padding: [usize; 3],
-    /// The dilation.
-    pub dilation: [usize; 3],
-}
-
-impl Conv3dShape {
-    /// One group, stride and dilation 1, no padding.
-    #[must_use]
-    pub const fn new(
-        batch: usize,
-        channels: [usize; 2],
-        input: [usize; 3],
-        kernel: [usize; 3],
-    ) -> Self {
-        Self {
-            batch,
-            channels,
-            groups: 1,
-            input,
-            kernel,
-            stride: [1; 3],
-            padding: [0; 3],
-            dilation: [1; 3],
-        }
-    }
-}
+/// What a convolution of volumes is asked to be; axes are depth, height and width, and there may be
+/// no samples.
+pub type Conv3dShape = ConvShape<3>;
 
 /// A [`Conv3dShape`] that was checked, with the size of its output.
 ///
@@ -66,7 +27,7 @@ impl Conv3dGeometry {
     /// [`GeometryError`] for a size of 0 other than the batch's, groups that do not divide the
     /// channels, or a kernel that is larger than the padded input.
     pub fn try_new(shape: Conv3dShape) -> Result<Self, GeometryError> {
-        let Conv3dShape { channels, groups, input, kernel, stride, padding, dilation, .. } = shape;
+        let Conv3dShape { channels, groups, input, kernel, stride, dilation, .. } = shape;
         for (name, value) in [
             ("input channels", channels[0]),
             ("output channels", channels[1]),
@@ -80,26 +41,8 @@ impl Conv3dGeometry {
                 return Err(GeometryError::Zero { name });
             }
         }
-        if channels.iter().any(|channels| !channels.is_multiple_of(groups)) {
-            return Err(GeometryError::Groups { groups, channels });
-        }
-        let mut output = [0; 3];
-        for axis in 0..3 {
-            let span = dilation[axis]
-                .checked_mul(kernel[axis] - 1)
-                .and_then(|reach| reach.checked_add(1))
-                .ok_or(GeometryError::TooLarge)?;
-            let padded = padding[axis]
-                .checked_mul(2)
-                .and_then(|both| both.checked_add(input[axis]))
-                .ok_or(GeometryError::TooLarge)?;
-            if span > padded {
-                // Of images the axes are 0 and 1.
-                let axis = [2, 0, 1][axis];
-                return Err(GeometryError::Kernel { axis, span, padded });
-            }
-            output[axis] = (padded - span) / stride[axis] + 1;
-        }
+        // Of images the axes are 0 and 1.
+        let output = shape.output([2, 0, 1])?;
         let geometry = Self { shape, output, forced: None };
         if geometry.fits() { Ok(geometry) } else { Err(GeometryError::TooLarge) }
     }

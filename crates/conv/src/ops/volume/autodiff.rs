@@ -11,7 +11,7 @@ use burn::backend::tensor::FloatTensor;
 use super::extension::{
     Conv3dSpec, GroupNormSpec, Pool3dSpec, ResizeSpec, VolumeBackend, VolumeGradients,
 };
-use crate::ops::autodiff::{on_graph, with_optional};
+use crate::ops::autodiff::{of_one, on_graph, with_optional};
 use crate::ops::extension::Operand;
 
 /// A convolution of input and weights, and of a bias if there are three tensors.
@@ -113,27 +113,6 @@ impl<B: VolumeGradients> Backward<B, 3> for GroupNorm {
     }
 }
 
-#[derive(Debug)]
-struct Pooled;
-
-impl<B: VolumeGradients> Backward<B, 1> for Pooled {
-    type State = (NodeId, Pool3dSpec);
-
-    fn backward(
-        self,
-        ops: Ops<Self::State, 1>,
-        gradients: &mut Gradients,
-        checkpointer: &mut Checkpointer,
-    ) {
-        let dy = gradients.consume::<B>(&ops.node);
-        let ([x], (state, spec)) = (ops.parents, ops.state);
-        if let Some(node) = x {
-            let x: FloatTensor<B> = checkpointer.retrieve_node_output(state);
-            gradients.register::<B>(node.id, B::pooling_3d_gradient(x, dy, spec));
-        }
-    }
-}
-
 /// Linear in its input, which its gradient does not need.
 #[derive(Debug)]
 struct Resized;
@@ -198,10 +177,7 @@ impl<B: VolumeGradients, C: CheckpointStrategy> VolumeBackend for Autodiff<B, C>
     }
 
     fn pooling_3d(x: FloatTensor<Self>, spec: Pool3dSpec) -> FloatTensor<Self> {
-        let below = spec.clone();
-        let state = |[node]: [NodeId; 1], ()| (node, spec);
-        let run = |[x]: [FloatTensor<B>; 1]| (B::pooling_3d(x, below), ());
-        on_graph::<B, C, _, _, 1>(Pooled, [x], state, run).0
+        of_one::<B, C, _>(x, spec, B::pooling_3d, B::pooling_3d_gradient)
     }
 
     fn resizing(x: FloatTensor<Self>, spec: ResizeSpec) -> FloatTensor<Self> {

@@ -8,8 +8,7 @@ use burn::tensor::{DType, Device, Tensor, TensorData};
 use crate::error::DataError;
 use crate::pixels::Pixels;
 use crate::raster::Raster;
-use crate::sliding::engine::{ModelError, WindowBatch};
-use crate::sliding::{Reduction, SlidingWindow};
+use crate::sliding::{ModelError, Reduction, SlidingWindow, WindowBatch};
 use crate::volume::Volume;
 
 impl WindowBatch {

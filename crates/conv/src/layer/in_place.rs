@@ -1,0 +1,62 @@
+//! What layers in the place of burn's have in common.
+
+/// Conversions between a layer and burn's own, with the same fields, and what every layer offers.
+///
+/// Behind the fields stands what [`path`](crate::Conv2d::path) asks: the parameter `weight`, or a
+/// `device` that is given, as parameters may be missing.
+macro_rules! in_place_of {
+    ($burns:path, $config:ty => $layer:ident { $($field:ident),+ }, $asks:ident) => {
+        impl From<$burns> for $layer {
+            fn from(layer: $burns) -> Self {
+                let $burns { $($field),+ } = layer;
+                Self { $($field,)+ forced: None }
+            }
+        }
+
+        impl From<$layer> for $burns {
+            fn from(layer: $layer) -> Self {
+                let $layer { $($field,)+ .. } = layer;
+                Self { $($field),+ }
+            }
+        }
+
+        impl $layer {
+            /// The layer that burn's config describes.
+            ///
+            /// # Panics
+            /// As burn's: for groups that do not divide the channels, or `Same` padding around an
+            /// even kernel, where there are such settings.
+            #[must_use]
+            pub fn new(config: &$config, device: &burn::tensor::Device) -> Self {
+                config.init(device).into()
+            }
+
+            $crate::layer::in_place::in_place_of!(path $asks);
+
+            /// The same layer, computed in one way only.
+            ///
+            /// Its [`forward`](Self::forward) panics where the device or the processor has no such
+            /// kernels.
+            #[must_use]
+            pub fn with_path(self, path: $crate::ops::LayerPath) -> Self {
+                Self { forced: Some(path), ..self }
+            }
+        }
+    };
+    (path weight) => {
+        /// What computes the layer where its parameters are, in f32.
+        #[must_use]
+        pub fn path(&self) -> $crate::ops::LayerPath {
+            let of_device = || $crate::ops::LayerPath::of(&self.weight.device());
+            self.forced.unwrap_or_else(of_device)
+        }
+    };
+    (path device) => {
+        /// What computes the layer on a device, in f32.
+        #[must_use]
+        pub fn path(&self, device: &burn::tensor::Device) -> $crate::ops::LayerPath {
+            self.forced.unwrap_or_else(|| $crate::ops::LayerPath::of(device))
+        }
+    };
+}
+pub(super) use in_place_of;

@@ -1,0 +1,9 @@
+//! Batches, tables and windows as tensors of burn.
+
+mod encoded_table;
+mod image_batch;
+mod resident;
+mod sliding_window;
+mod tensor_batch;
+
+pub use resident::{ResidentBatch, ResidentEpoch, ResidentSet};
