@@ -4,7 +4,7 @@ use updraft_simd::Isa;
 
 use super::cpu::{
     FORWARD_INPUTS, GRADIENT_ROWS, INPUTS, PACKED, are_few, forward_tile, layer_tile, line, pitch,
-    rows_of_weights,
+    reads_in_place, rows_of_weights,
 };
 use super::geometry::{LayerGeometry, Weights};
 use super::scratch::{Taps, Workspace};
@@ -94,8 +94,7 @@ impl Layer<'_> {
             false => inputs * pitch(line) * (2 + taps) + pitch(line),
         };
         let width = PACKED.next_multiple_of(forward_tile(self.isa)).min(self.padded());
-        let is_direct = lines <= 1 && self.padded() == self.geometry.out_features();
-        let of_tile = match is_direct {
+        let of_tile = match reads_in_place(self.isa, self.geometry, rows.min(self.batch)) {
             true => 0,
             false => inputs * rows_of_weights(self.geometry, self.weights) * width,
         };

@@ -64,12 +64,20 @@ pub(crate) fn pack_all(isa: Isa, geometry: &LayerGeometry, weights: &Weights<'_>
 /// is computed many inputs at a time.
 const FEW: usize = 4;
 
+/// With so few samples, packing the weights takes longer than reading them where they are.
+const IN_PLACE: usize = 32;
+
 /// Inputs whose weights are asked for ahead.
 const AHEAD: usize = 3;
 
 /// Whether the samples of a job are taken one by one.
 pub(crate) fn are_few(geometry: &LayerGeometry, rows: usize) -> bool {
     rows <= FEW && taps::is_closed(geometry)
+}
+
+/// Whether a job reads weights that nobody has packed where they are.
+pub(crate) fn reads_in_place(isa: Isa, geometry: &LayerGeometry, rows: usize) -> bool {
+    rows <= IN_PLACE && geometry.out_features().is_multiple_of(isa.lanes())
 }
 
 /// All outputs of a job.
@@ -85,8 +93,7 @@ fn outputs<S: Simd>(simd: S, job: &ForwardJob<'_>, y: &mut [f32], space: &mut Wo
     let sums = tile.grown(S::LINE * S::OUTPUTS * S::LANES);
     let rows = job.x.len() / in_features;
     let are_few = are_few(job.geometry, rows);
-    // What is read by one line only is read where it is.
-    let is_direct = rows <= S::LINE && job.geometry.out_features().is_multiple_of(S::LANES);
+    let is_direct = reads_in_place(S::ISA, job.geometry, rows);
     let mut left = job.packed;
     for inputs in weights::blocks(in_features) {
         for (x, taps) in lines.clone().zip(taps.iter_mut()) {
@@ -198,7 +205,7 @@ impl Tile<'_> {
         let geometry = self.job.geometry;
         let taps = geometry.taps(&self.job.weights);
         let weights = self.weights::<S, N>(index);
-        if index + 1 < self.inputs.len() {
+        if self.packed.is_none() && index + 1 < self.inputs.len() {
             let bases = geometry.grid().bases();
             self.weights::<S, N>(index + 1).prefetch::<S, N>(simd, 0, bases);
         }
