@@ -44,8 +44,7 @@ pub(crate) fn endure(
         left -= share;
         let dir = dir.join(format!("{at}-{}", scenario.task));
         made(&dir)?;
-        let mut trial =
-            Trial::new(scenario, dir, storage, Random::for_augment(seed, 0, at as u64))?;
+        let mut trial = Trial::new(scenario, dir, storage, Random::for_augment(seed, 0, at))?;
         if let Err(error) = trial.disturb(share, done.len() as u64) {
             trial.row.fault = Some(format!("{error:#}"));
         }

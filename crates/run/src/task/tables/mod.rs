@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use updraft_models::{Head, RowFeatures};
 use updraft_trainer::{MetricSpec, metric_specs};
 
-use self::data::{ENCODER, TARGETS, TableData};
+use self::data::{ENCODER, TableData};
 use self::data_plan::DataPlan;
 use self::learn::{Learn, Target};
 use self::model::{ModelPlan, RowModel};
