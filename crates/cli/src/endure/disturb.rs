@@ -112,6 +112,7 @@ impl Trial {
                 run = self.fresh()?;
             }
         }
+        begin_anew(&run)?;
         let log = self.log();
         let mut child = start(&mut train::<&str>(&[], &self.arguments(&run))?, &log)?;
         let ended = watch(&mut child, &log, || false)?.context("it was not killed")?;
@@ -134,19 +135,21 @@ impl Trial {
 
     /// Starts or resumes a run and disturbs it; whether the run was over before.
     fn once(&mut self, run: &mut Disturbed) -> Result<bool> {
+        begin_anew(run)?;
         let folder = resumable(run);
         if let Some(folder) = &folder {
             let workers = WORKERS[self.turn as usize % WORKERS.len()];
             load_with(folder, workers)?;
-        } else {
-            // A kill before the first checkpoint: the run is begun anew.
-            let _ = fs::remove_dir_all(&run.runs);
-            made(&run.runs)?;
         }
         let is_over = match (self.turn % CYCLE, folder) {
             (FULL_AT, Some(folder)) if self.storage != Storage::None => self.fill(&folder)?,
             (READ_ONLY_AT, Some(folder)) if self.storage == Storage::Mounts => {
                 self.make_read_only(&folder)?
+            }
+            // Storage is taken from a run that has something to lose: the next one, then.
+            (FULL_AT | READ_ONLY_AT, None) => {
+                self.turn -= 1;
+                self.kill_at_random(run)?
             }
             // A third of all kills is to fall into a save, also where some miss it.
             _ if 3 * self.row.in_saves <= self.row.kills => self.kill_in_a_save(run)?,
@@ -285,6 +288,16 @@ impl Trial {
 
 fn new_run(config: &Path, runs: &Path) -> Vec<OsString> {
     vec![config.into(), "--runs".into(), runs.into()]
+}
+
+/// Removes what a kill before the first checkpoint left: such a run begins anew.
+fn begin_anew(run: &Disturbed) -> Result<()> {
+    if resumable(run).is_none() {
+        let removed = fs::remove_dir_all(&run.runs);
+        removed.map_err(|cause| cannot("delete", &run.runs, cause))?;
+        made(&run.runs)?;
+    }
+    Ok(())
 }
 
 /// The folder of a run that has a checkpoint.
