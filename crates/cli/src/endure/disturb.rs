@@ -114,6 +114,7 @@ impl Trial {
                 run = self.fresh()?;
             }
         }
+        begin_anew(&run)?;
         let log = self.log();
         let mut child = start(&mut train::<&str>(&[], &self.arguments(&run))?, &log)?;
         let ended = watch(&mut child, &log, || false)?.context("it was not killed")?;
@@ -136,19 +137,21 @@ impl Trial {
 
     /// Starts or resumes a run and disturbs it; returns whether the run finished first.
     fn once(&mut self, run: &mut Disturbed) -> Result<bool> {
+        begin_anew(run)?;
         let folder = resumable(run);
         if let Some(folder) = &folder {
             let workers = WORKERS[self.turn as usize % WORKERS.len()];
             load_with(folder, workers)?;
-        } else {
-            // Killed before the first checkpoint: start a new run.
-            let _ = fs::remove_dir_all(&run.runs);
-            made(&run.runs)?;
         }
         let is_over = match (self.turn % CYCLE, folder) {
             (FULL_AT, Some(folder)) if self.storage != Storage::None => self.fill(&folder)?,
             (READ_ONLY_AT, Some(folder)) if self.storage == Storage::Mounts => {
                 self.make_read_only(&folder)?
+            }
+            // Storage is taken from a run that has something to lose: the next one, then.
+            (FULL_AT | READ_ONLY_AT, None) => {
+                self.turn -= 1;
+                self.kill_at_random(run)?
             }
             // At least a third of all kills must hit a save, even if some attempts miss it.
             _ if 3 * self.row.in_saves <= self.row.kills => self.kill_in_a_save(run)?,
@@ -287,6 +290,16 @@ impl Trial {
 
 fn new_run(config: &Path, runs: &Path) -> Vec<OsString> {
     vec![config.into(), "--runs".into(), runs.into()]
+}
+
+/// Removes what a kill before the first checkpoint left: such a run begins anew.
+fn begin_anew(run: &Disturbed) -> Result<()> {
+    if resumable(run).is_none() {
+        let removed = fs::remove_dir_all(&run.runs);
+        removed.map_err(|cause| cannot("delete", &run.runs, cause))?;
+        made(&run.runs)?;
+    }
+    Ok(())
 }
 
 /// The run folder, if it has a checkpoint to resume from.

@@ -31,10 +31,14 @@ exit $code
 const READ_ONLY: &str = r#"
 run=$1; wait=$2; shift 3
 "$@" --resume "$run" & child=$!
+fail() { kill -9 $child; exit 97; }
 sleep "$wait"
-mount --bind "$run/checkpoints" "$run/checkpoints" \
-    && mount -o remount,bind,ro "$run/checkpoints" \
-    || { kill -9 $child; exit 97; }
+mount --bind "$run/checkpoints" "$run/checkpoints" || fail
+# A file that is being written keeps the mount busy.
+tries=0
+until mount -o remount,bind,ro "$run/checkpoints" 2>/dev/null; do
+    tries=$((tries + 1)); [ $tries -lt 500 ] || fail
+done
 wait $child
 "#;
 

@@ -19,7 +19,7 @@ fn limited(dir: &Path, kib: u64, arguments: &[&str]) -> Said {
 
 /// The limits under which the program starts and does not reach its end, and how it ended there.
 fn starved(dir: &Path, arguments: &[&str]) -> Vec<Said> {
-    let limits = [70_000, 110_000, 180_000, 300_000];
+    let limits = [56_000, 70_000, 180_000, 300_000];
     let tried = limits.into_iter().map(|kib| limited(dir, kib, arguments));
     // 127: the loader has no room for the program itself.
     let tried: Vec<Said> = tried.filter(|said| said.code != 0 && said.code != 127).collect();
