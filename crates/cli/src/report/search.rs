@@ -173,7 +173,7 @@ fn draw_lines(
     let (width, height) = (WIDE.0 as i32, WIDE.1 as i32);
     let gap = (width - 2 * MARGIN.0) / parameters.len() as i32;
     let x = |axis: usize| MARGIN.0 + gap * axis as i32;
-    let y = |share: f64| height - MARGIN.1 - ((height - 2 * MARGIN.1) as f64 * share) as i32;
+    let y = |share: f64| height - MARGIN.1 - (f64::from(height - 2 * MARGIN.1) * share) as i32;
     let goodness = |value: f64| {
         let range = best - worst;
         if range == 0.0 { 1.0 } else { (value - worst) / range }

@@ -173,7 +173,7 @@ fn a_pruned_trial_stops_at_its_epoch() {
         let text = fs::read_to_string(run.join("metrics.jsonl")).expect("metrics");
         let epochs = text.lines().filter(|line| line.contains("\"event\":\"epoch\"")).count();
         let of = |it: &&Value| it["event"] == "intermediate" && it["trial"] == line["trial"];
-        let last = lines.iter().filter(of).last().expect("a step");
+        let last = lines.iter().rfind(of).expect("a step");
         assert_eq!(last["step"].as_u64(), Some(epochs as u64), "it trained on");
     }
 }
