@@ -192,9 +192,9 @@ fn draw_lines(
             None => (objective.name.as_str(), value_text(worst), value_text(best)),
         };
         // Alternate the height of the labels, so that neighbors do not overlap.
-        let above = if axis % 2 == 0 { 30 } else { 44 };
+        let above = if axis % 2 == 0 { 25 } else { 39 };
         for (label, at, vertical) in [
-            (name.to_owned(), y(1.0) - above + 14, VPos::Center),
+            (name.to_owned(), y(1.0) - above, VPos::Center),
             (high, y(1.0) - 4, VPos::Bottom),
             (low, y(0.0) + 4, VPos::Top),
         ] {

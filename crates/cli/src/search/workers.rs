@@ -1,6 +1,6 @@
 //! Threads that run the trials of a study until it is over.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -135,13 +135,11 @@ impl Search<'_> {
                 return Ok(None);
             }
             Ended::Failed(reason) => {
-                study.fail(trial, &reason, None)?;
+                study.fail(trial, &reason, self.left_by(trial))?;
                 (None, format!("failed: {reason}"))
             }
             Ended::Over { run, is_pruned, values, seconds } => {
-                // A relative path stays valid if the study is moved or mounted elsewhere.
-                let note = run.strip_prefix(study.folder()).unwrap_or(&run);
-                let note = Some(note.to_string_lossy().into_owned());
+                let note = Some(self.relative(&run));
                 if is_pruned {
                     study.prune(trial, note)?;
                 } else {
@@ -163,6 +161,19 @@ impl Search<'_> {
         }
         keep_weights(study, self.keep)?;
         Ok(seconds)
+    }
+
+    /// The path relative to the study, which stays valid if the study is moved or mounted elsewhere.
+    fn relative(&self, run: &Path) -> String {
+        let run = run.strip_prefix(self.study.folder()).unwrap_or(run);
+        run.to_string_lossy().into_owned()
+    }
+
+    /// The run folder of a failed trial, if it was created.
+    fn left_by(&self, trial: &Trial) -> Option<String> {
+        let folder = self.folder_of(trial.number, trial.attempt);
+        let mut entries = std::fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+        entries.find(|path| path.is_dir()).map(|run| self.relative(&run))
     }
 
     /// The best trial so far, if there is one objective.

@@ -144,7 +144,9 @@ fn the_page_of_the_configs_has_the_keys_as_explain_prints_them() {
         let printed = succeed(dir.path(), &["explain", "--keys", task]).stdout;
         let mark = format!("<!-- what `cargo xtask explain --keys {task}` prints -->\n\n");
         let start = expected.find(&mark).expect("a mark before the table") + mark.len();
-        let end = start + expected[start..].find("\n\n").expect("a paragraph after it") + 1;
+        // The last one ends with the page.
+        let after = expected[start..].find("\n\n");
+        let end = after.map_or(expected.len(), |at| start + at + 1);
         expected.replace_range(start..end, &printed);
     }
     if std::env::var_os("UPDATE_EXPECT").is_some() {
