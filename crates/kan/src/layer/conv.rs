@@ -76,8 +76,8 @@ macro_rules! convolution {
                 Self { forced: Some(path), ..self }
             }
 
-            /// How many bytes the passes take on the kernels, for a batch of so many images with these
-            /// spatial sizes, on so many threads, in f32; `None` on the plain path, where burn's
+            /// The memory of the passes with the kernels in f32, for a batch of images with these
+            /// spatial sizes and a number of threads; `None` on the plain path, where burn's
             /// operations store every basis function.
             ///
             /// # Errors
@@ -88,7 +88,7 @@ macro_rules! convolution {
                 shape: [usize; $axes],
                 threads: usize,
             ) -> Result<Option<LayerMemory>, ConvError> {
-                // Which parameters are there counts, not what they are.
+                // Only the presence of parameters matters, not their values.
                 let given = |is_there: bool| is_there.then_some(&[][..]);
                 let weights = Weights {
                     spline: &[],
