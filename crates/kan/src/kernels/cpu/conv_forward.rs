@@ -118,7 +118,7 @@ fn pixels<S: Simd>(simd: S, job: &ConvJob<'_>, y: &mut [&mut [f32]], space: &mut
     for own in view.boxes(job.slab) {
         let count = own.iter().map(Range::len).product::<usize>();
         let padded = count.next_multiple_of(MOST_PIXELS);
-        // Parts of a single tap use the same box.
+        // All parts with a single tap use the same box.
         view.parts[0].positions(&own, positions);
         positions.resize(padded, positions.last().copied().unwrap_or(0));
         for channel in 0..channels {
