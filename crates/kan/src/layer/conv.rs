@@ -21,9 +21,9 @@ macro_rules! convolution {
     ($name:ident, $config:literal, $tensor:literal, $axes:literal, $shape:literal) => {
         #[doc = concat!("A convolution over ", $shape, " with a spline in the place of every weight.")]
         ///
-        #[doc = concat!("Made by [`", $config, "`](crate::", $config, "). Padding is zeros of the")]
-        /// input, whose splines have a value there. Its records hold the parameters alone; the grid
-        /// is the config's.
+        #[doc = concat!("Created by [`", $config, "`](crate::", $config, "). The input is padded")]
+        /// with zeros, where splines have a value. Records contain only the parameters; the grid is
+        /// part of the config.
         #[derive(Module, Debug)]
         pub struct $name {
             /// Coefficients of the splines, `[in_channels·taps, bases, out_channels / groups]`.

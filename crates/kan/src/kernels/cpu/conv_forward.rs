@@ -33,7 +33,7 @@ pub(crate) fn conv_tile(isa: Isa, outputs: usize) -> usize {
     vectors.div_ceil(outputs.div_ceil(super::conv_forward_tile(isa))) * lanes
 }
 
-/// Numbers of one channel's weights, packed.
+/// The size of one channel's packed weights.
 pub(crate) fn numbers_of_conv(isa: Isa, geometry: &ConvGeometry, weights: &Weights<'_>) -> usize {
     let columns = geometry.pixel.out_features().next_multiple_of(isa.lanes());
     geometry.taps() * rows_of_weights(&geometry.pixel, weights) * columns
@@ -181,7 +181,7 @@ fn evaluate<S: Simd>(
     evaluation.run(simd, column, Bases { values, slopes: None, pitch: PLANE, windows });
 }
 
-/// What all panels of a channel's tile have in common.
+/// Data that all panels of a channel's tile share.
 struct Panels<'a> {
     job: &'a ConvJob<'a>,
     part: &'a Part,
