@@ -1,13 +1,13 @@
-//! Text in lines of at most eighty columns.
+//! Wraps text to lines of at most eighty columns.
 
 /// The largest width of a line, if no word is longer.
 const COLUMNS: usize = 80;
 
-/// Spaces before a text that stands below its start.
+/// Indentation of a text that begins on the line below its start.
 const BELOW: usize = 4;
 
-/// A text behind a start, broken between words, with further lines below its first; all of it below
-/// the start where a word of it has no room beside.
+/// Wraps `text` after `start`, with the following lines indented to the same column. If a word is
+/// too long for that, the whole text begins on the line below `start`.
 pub(crate) fn hanging(start: &str, text: &str) -> String {
     let width = |text: &str| text.chars().count();
     let beside = COLUMNS.saturating_sub(width(start));
@@ -41,7 +41,7 @@ fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-/// A number with its word: `1 epoch`, `2 epochs`.
+/// A count with a noun: `1 epoch`, `2 epochs`.
 pub(crate) fn counted(count: u64, word: &str) -> String {
     format!("{count} {word}{}", if count == 1 { "" } else { "s" })
 }

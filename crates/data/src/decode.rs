@@ -13,7 +13,7 @@ use crate::raster::Raster;
 /// The most pixels an image may have: 100 megapixels, 300 MB of RGB.
 pub(crate) const MAX_PIXELS: u64 = 100_000_000;
 
-/// The most bytes a decoder may take: 16-bit RGBA at [`MAX_PIXELS`], and room to work.
+/// The most bytes a decoder may allocate: 16-bit RGBA at [`MAX_PIXELS`], and working memory.
 pub(crate) const MAX_DECODER_BYTES: u64 = 1 << 30;
 
 /// Decodes a JPEG, PNG or TIFF file; the format is detected from its bytes, not from its name.
@@ -56,8 +56,8 @@ pub(crate) fn decode_bytes(
         .map_err(|cause| DecodeError::Damaged { cause: cause.into() })
 }
 
-/// Decodes a PNG or the first page of a TIFF to the values and channels it has, 8 or 16 bits, or 32
-/// with a point; a palette becomes RGB, and so does any JPEG.
+/// Decodes a PNG or the first page of a TIFF without converting its channels or its type: 8 or 16
+/// bits, or 32-bit floats. Palette images and JPEGs become RGB.
 pub(crate) fn decode_raster(bytes: &[u8]) -> Result<Raster<'static>, DecodeError> {
     let format = format(bytes)?;
     if format == ImageFormat::Jpeg {
@@ -96,7 +96,7 @@ fn format(bytes: &[u8]) -> Result<ImageFormat, DecodeError> {
     }
 }
 
-/// A PNG or TIFF as it is.
+/// Decodes a PNG or TIFF without conversion.
 fn read(bytes: &[u8], format: ImageFormat) -> Result<DynamicImage, DecodeError> {
     let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
     let mut limits = Limits::default();
@@ -110,8 +110,8 @@ fn read(bytes: &[u8], format: ImageFormat) -> Result<DynamicImage, DecodeError> 
     DynamicImage::from_decoder(decoder).map_err(damaged)
 }
 
-/// Whether the directory of the first page of a TIFF names a next one; [`decode_raster`] reads only
-/// the first. `None` for what is no TIFF.
+/// Whether a TIFF has a second page, because [`decode_raster`] reads only the first. `None` if the
+/// bytes are not a TIFF.
 ///
 /// # Source
 /// TIFF 6.0, section 2; for 64-bit offsets the `BigTIFF` design of Adobe.
@@ -127,7 +127,8 @@ pub(crate) fn tiff_has_second_page(bytes: &[u8]) -> Option<bool> {
             if is_little { field.iter().rev().fold(0, add) } else { field.iter().fold(0, add) };
         usize::try_from(number).ok()
     };
-    // Bytes of an offset, of the number of entries, and of an entry.
+    // Position of the first offset, then the bytes of an offset, of the number of entries, and of
+    // an entry.
     let (first, offset, entries, entry) = match number(2, 2)? {
         42 => (4, 4, 2, 12),
         43 => (8, 8, 8, 20),

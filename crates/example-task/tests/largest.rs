@@ -77,7 +77,7 @@ fn every_command_knows_the_task_and_refuses_what_it_leaves_out() {
     assert_eq!(refused.status.code(), Some(2));
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(
-        said.contains("quantize is not for task `largest`: its models are not put into"),
+        said.contains("quantize is not for task `largest`: its models cannot be quantized"),
         "{said}"
     );
     // What the example leaves out of the traits is refused without a word of its own.

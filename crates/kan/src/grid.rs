@@ -27,14 +27,14 @@ pub enum Outside {
     Zero,
     /// The value at the nearest end; the slope is zero.
     Clamp,
-    /// The polynomials of the first and the last interval go on.
+    /// The polynomials of the first and the last interval are continued.
     Extend,
 }
 
 /// The knots of all splines of a layer.
 ///
-/// `intervals` pieces of degree `degree` lie in the domain, and `degree` more on each side of it,
-/// so that every spline has `intervals + degree` bases and `intervals + 2·degree + 1` knots.
+/// There are `intervals` pieces of degree `degree` in the domain and `degree` more on each side, so
+/// that every spline has `intervals + degree` bases and `intervals + 2·degree + 1` knots.
 #[derive(Debug, Clone, PartialEq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(into = "GridRecord", try_from = "GridRecord"))]

@@ -74,7 +74,7 @@ pub mod slices {
         BaseBranch, ConvAxis, ConvError, ConvGeometry, conv_backward, conv_forward,
     };
 
-    // Inference with weights laid out once, and with coefficients of eight bits.
+    // Inference with packed weights, and with int8 coefficients.
     pub use crate::kernels::{PackedLayer, QuantizeError, QuantizedLayer, QuantizedScratch};
 
     // Instruction sets, scratch memory and its size.

@@ -16,14 +16,14 @@ pub enum ImportError {
         /// Tensors given.
         tensors: usize,
     },
-    /// Layers have names that no one network has.
+    /// The names of the layers do not belong to a single network.
     Layers {
-        /// Where one of them lies.
+        /// The path of a layer.
         first: String,
-        /// Where another one lies.
+        /// The path of another layer.
         second: String,
     },
-    /// A tensor is not there.
+    /// A tensor is missing.
     Missing {
         /// Its name.
         name: String,
@@ -69,7 +69,7 @@ pub enum ImportError {
     },
     /// An edge computes a formula instead of a spline.
     Symbolic {
-        /// The tensor that says so.
+        /// The tensor that shows it.
         name: String,
     },
     /// Some nodes multiply.
@@ -81,9 +81,9 @@ pub enum ImportError {
         /// Nodes made of them.
         nodes: usize,
     },
-    /// The layers are fast-kan's.
+    /// The layers are those of fast-kan.
     Gaussian {
-        /// The tensor that says so.
+        /// The tensor that shows it.
         name: String,
     },
     /// No tensor has the name of fast-kan's centers.

@@ -9,13 +9,13 @@ use crate::grid::Grid;
 use crate::kernels::{Activation, LayerGeometry};
 use crate::layer::KanLinear;
 
-/// How far a knot may lie from an even grid, in roundings of the largest knot, to count as on it:
-/// the sources add up rounded steps.
+/// The tolerance for knots on an even grid, in rounding errors of the largest knot, because the
+/// sources add up rounded steps.
 const ROUNDINGS: f64 = 4.0;
 
-/// A layer's numbers, in the order of ours.
+/// A layer's numbers in the layout of this crate.
 pub(super) struct Parts {
-    /// The name that messages give the layer.
+    /// The name of the layer in messages.
     pub(super) name: String,
     pub(super) grid: Grid,
     pub(super) inputs: usize,
@@ -59,7 +59,7 @@ fn parameter<const D: usize>(
     Param::from_tensor(Tensor::from_data(TensorData::new(numbers, shape), device))
 }
 
-/// Coefficients `[inputs, outputs, bases]` as `[inputs, bases, outputs]`.
+/// Transposes coefficients from `[inputs, outputs, bases]` to `[inputs, bases, outputs]`.
 pub(super) fn outputs_last(numbers: &[f32], outputs: usize, bases: usize) -> Vec<f32> {
     let of_inputs = numbers.chunks_exact((outputs * bases).max(1));
     of_inputs.flat_map(|of_input| swapped(of_input, outputs, bases, 1)).collect()

@@ -1,4 +1,4 @@
-//! A layer's gradients for a batch.
+//! The backward pass of a layer for a batch.
 
 use std::ops::Range;
 
@@ -8,22 +8,24 @@ use super::cpu::{GradientJob, INPUTS, finish_row, layer_tile, line, pack, rows_o
 use super::geometry::{Gradients, LayerError, LayerGeometry, Weights, length};
 use super::scratch::Scratch;
 
-/// Tasks that a layer with few inputs is cut into along the batch, so that threads find work.
+/// Number of tasks into which the batch of a layer with few inputs is divided, so that all threads
+/// have work.
 const TASKS: usize = 8;
 
 /// Computes the gradients of `Σ y·dy`, for `x`, `[batch, in_features]`, and `dy`,
 /// `[batch, out_features]`.
 ///
-/// What was in `gradients` is overwritten. For one instruction set the result is the same to the bit for any
-/// number of threads; 0 is 1. Without the feature `rayon` there is one.
+/// `gradients` is overwritten. On one instruction set, the result is bitwise equal for any number
+/// of threads; 0 means 1. Without the feature `rayon` there is one thread.
 ///
-/// NaN in `x` reaches all gradients of its feature's parameters, and so does infinity where
-/// polynomials go on to it; NaN and infinity in `dy` reach the gradients of their sample's input, of
-/// the coefficients that it sees, and of their output's other parameters.
+/// NaN in `x` propagates to all gradients of its feature's parameters, and so does infinity if the
+/// splines are extended by their polynomials. NaN and infinity in `dy` propagate to the gradients
+/// of the sample's input, of the coefficients that the sample uses, and of the other parameters of
+/// the output.
 ///
 /// # Errors
-/// [`LayerError`] if a slice does not fit the geometry, a gradient is asked for of a parameter
-/// that the layer does not have, or the CPU lacks the instructions; nothing has been written then.
+/// [`LayerError`] if a slice does not fit the geometry, a gradient is requested for a parameter
+/// that the layer does not have, or the CPU lacks the instructions; nothing is written then.
 #[expect(clippy::too_many_arguments, reason = "a pass's inputs, outputs, memory and threads")]
 pub fn backward(
     isa: Isa,
@@ -127,13 +129,13 @@ struct Task<'a> {
     job: GradientJob<'a>,
     /// `[rows, inputs]`.
     dx: Option<&'a mut [f32]>,
-    /// Where the sums go if other pieces are added to them.
+    /// The destination of the sums if other pieces are added to them.
     sums: Option<&'a mut [f32]>,
-    /// Where the gradients go if the piece is the whole batch.
+    /// The destination of the gradients if the piece is the whole batch.
     outputs: Option<Outputs<'a>>,
 }
 
-/// How a pass is cut: by the layer and the batch alone, never by the threads.
+/// The partition of a pass: it depends on the layer and the batch, not on the number of threads.
 pub(super) struct Plan {
     batch: usize,
     in_features: usize,
@@ -143,7 +145,7 @@ pub(super) struct Plan {
     layout: SumsLayout,
 }
 
-/// How the sums that gradients are made of lie: `[tiles, inputs, rows of weights, outputs of the
+/// The layout of the sums for the gradients: `[tiles, inputs, rows of weights, outputs of the
 /// tile]`.
 pub(super) struct SumsLayout {
     pub(super) isa: Isa,
@@ -164,7 +166,7 @@ impl Plan {
     ) -> Self {
         let in_features = geometry.in_features();
         let wanted = (TASKS / in_features.div_ceil(INPUTS)).max(1);
-        // Whole blocks of samples, each of which is packed for itself.
+        // Whole blocks of samples, each of which is packed separately.
         let samples = batch.div_ceil(wanted).next_multiple_of(line(isa)).max(line(isa));
         Self {
             batch,
@@ -192,7 +194,7 @@ impl Plan {
         (0..all).step_by(INPUTS).map(move |first| first..(first + INPUTS).min(all))
     }
 
-    /// Numbers that the sums of some inputs take.
+    /// The number of sums of some inputs.
     pub(super) fn sums(&self, inputs: Range<usize>) -> usize {
         inputs.len() * self.layout.rows_of_weights * self.layout.width
     }
@@ -202,7 +204,7 @@ impl Plan {
         self.layout.width
     }
 
-    /// Brings a piece's gradients of the inputs from blocks of inputs to rows.
+    /// Copies a piece's input gradients from blocks of inputs to rows.
     fn merge(&self, blocks: &[f32], dx: &mut [f32]) {
         let rows = dx.len() / self.in_features;
         for inputs in self.inputs() {
@@ -215,7 +217,7 @@ impl Plan {
     }
 }
 
-/// Where the gradients of some inputs' parameters go.
+/// The destination of the parameter gradients of some inputs.
 #[derive(Default)]
 pub(super) struct Outputs<'a> {
     pub(super) spline: Option<&'a mut [f32]>,
@@ -228,7 +230,7 @@ impl<'a> Outputs<'a> {
         self.spline.is_some() || self.base.is_some() || self.scaler.is_some()
     }
 
-    /// Those of so many blocks of so many edges.
+    /// Splits the gradients into `blocks` blocks of `edges` edges.
     pub(super) fn blocks(self, edges: usize, bases: usize, blocks: usize) -> Vec<Self> {
         let mut spline = self.spline.map(|all| all.chunks_mut(edges * bases));
         let mut base = self.base.map(|all| all.chunks_mut(edges));
@@ -242,10 +244,10 @@ impl<'a> Outputs<'a> {
         .collect()
     }
 
-    /// Makes gradients of the sums of all pieces.
+    /// Computes the gradients from the sums of all pieces.
     ///
-    /// With `s` the sum for the coefficient that its factor has multiplied, the coefficient's
-    /// gradient is `scaler·s`, and the scaler's is `Σ_j spline·s`.
+    /// If `s` is the sum for the product of coefficient and factor, the gradient of the coefficient
+    /// is `scaler·s`, and that of the scaler is `Σ_j spline·s`.
     pub(super) fn finish(
         self,
         layout: &SumsLayout,

@@ -1,4 +1,4 @@
-//! A layer's outputs for a batch.
+//! The forward pass of a layer for a batch.
 
 use updraft_simd::{Isa, over};
 
@@ -8,16 +8,17 @@ use super::scratch::Scratch;
 
 /// Computes a layer's outputs `y`, `[batch, out_features]`, from `x`, `[batch, in_features]`.
 ///
-/// For one instruction set the result is the same to the bit for any number of threads; 0 is 1. Without the
-/// feature `rayon` there is one.
+/// On one instruction set, the result is bitwise equal for any number of threads; 0 means 1.
+/// Without the feature `rayon` there is one thread.
 ///
-/// NaN in `x` reaches every output of its sample; infinity does, where the base branch's function or
-/// the rule outside the domain has no finite value there. A coefficient is read only for samples in
-/// the intervals that its basis sees: an infinite one leaves all others finite.
+/// NaN in `x` propagates to all outputs of its sample, and so does infinity if the function of the
+/// base branch or the rule outside the domain has no finite value there. A coefficient is read only
+/// for samples in the intervals where its basis is non-zero: an infinite one does not affect other
+/// samples.
 ///
 /// # Errors
 /// [`LayerError`] if a slice does not fit the geometry or the CPU lacks the instructions; nothing
-/// has been written then.
+/// is written then.
 pub fn forward(
     isa: Isa,
     geometry: &LayerGeometry,
@@ -37,7 +38,7 @@ pub fn forward(
     Ok(())
 }
 
-/// Computes a job, cut along the batch.
+/// Computes a job, divided along the batch.
 pub(super) fn in_tasks(
     isa: Isa,
     job: &ForwardJob<'_>,
@@ -55,7 +56,8 @@ pub(super) fn in_tasks(
     });
 }
 
-/// [`forward`] into memory of its own, by the fastest instructions of this CPU, on one thread.
+/// Returns the outputs of [`forward`] in a new vector, computed on one thread with the fastest
+/// instruction set of this CPU.
 ///
 /// # Errors
 /// [`LayerError`] if a slice does not fit the geometry.
@@ -82,7 +84,7 @@ pub fn evaluate(
     Ok(y)
 }
 
-/// Samples of a task: whole lines where there are enough of them for every thread.
+/// Samples per task: whole lines if there are enough of them for all threads.
 pub(super) fn rows(isa: Isa, batch: usize, threads: usize) -> usize {
     let line = line(isa);
     let share = batch.div_ceil(threads).max(1);

@@ -1,4 +1,4 @@
-//! How much memory a layer's passes take, before they are run.
+//! The memory of a layer's passes, computed before they run.
 
 use updraft_simd::Isa;
 
@@ -10,11 +10,10 @@ use super::geometry::{LayerGeometry, Weights};
 use super::scratch::{Taps, Workspace};
 use super::{backward, forward};
 
-/// Bytes of a layer's passes.
+/// The memory of a layer's passes in bytes.
 ///
-/// On the kernels nothing else is kept from the forward pass to the backward one than its input,
-/// which the caller has; on the plain path what autodiff keeps counts as the backward pass's
-/// scratch.
+/// The kernels keep only the input for the backward pass, and the caller owns it; on the plain
+/// path, the tensors that autodiff keeps count as scratch of the backward pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LayerMemory {
@@ -31,10 +30,10 @@ pub struct LayerMemory {
 }
 
 impl LayerMemory {
-    /// Bytes on the kernels, for a batch of so many samples, on so many threads.
+    /// The memory with the kernels, for a batch size and a number of threads.
     ///
-    /// Only which parameters are there counts, not what they are: slices may be empty. A scratch
-    /// that serves both passes takes no more than the sum of what they take.
+    /// Only the presence of parameters matters, not their values: slices may be empty. A scratch
+    /// that is used for both passes takes at most the sum of both.
     ///
     /// # Example
     /// ```

@@ -1,22 +1,23 @@
-//! Work space that a caller keeps between calls; beside it a call allocates only its short plan.
+//! Scratch memory that the caller reuses between calls; a call allocates nothing else but its short
+//! plan.
 
 pub(crate) use updraft_simd::{Aligned, grown};
 
 use super::conv::Pixels;
 
-/// Work space of the kernels: grows to what a call needs, and is reused by the next.
+/// Scratch memory of the kernels: it grows to the size that a call needs and is reused by the next.
 ///
-/// What it holds between calls means nothing; any scratch serves any call.
+/// Its content does not matter; any scratch can be used for any call.
 #[derive(Debug, Clone, Default)]
 pub struct Scratch {
     pub(crate) shared: Aligned,
     pub(crate) of_threads: Vec<Workspace>,
 }
 
-/// What one thread works in.
+/// The scratch memory of one thread.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Workspace {
-    /// Inputs by feature, and what the splines make of them, line by line.
+    /// Inputs by feature, and their basis values, line by line.
     pub(crate) taps: Vec<Taps>,
     /// Weights of a tile of outputs.
     pub(crate) packed: Aligned,
@@ -28,18 +29,18 @@ pub(crate) struct Workspace {
     pub(crate) pixels: Pixels,
 }
 
-/// What one thread of a quantized layer works in.
+/// The scratch memory of one thread of a quantized layer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct QuantizedSpace {
     /// Inputs by feature, `[inputs][pitch]`.
     pub(crate) columns: Vec<f32>,
-    /// Four basis values of eight bits, `[groups of rows][inputs][rows]`.
+    /// Four 8-bit basis values, `[groups of rows][inputs][rows]`.
     pub(crate) quads: Vec<u32>,
-    /// The windows that they belong to, in the same order.
+    /// The windows of the basis values, in the same order.
     pub(crate) windows: Vec<u32>,
     /// The base branch's function of two inputs, `[groups of rows][pairs of inputs][rows]`.
     pub(crate) pairs: Vec<u32>,
-    /// What a step of these is worth, `[rows]`.
+    /// The value of one step of the base branch's function, `[rows]`.
     pub(crate) steps: Vec<f32>,
     /// Sums of the splines, tile by tile.
     pub(crate) integers: Aligned<i32>,
@@ -47,26 +48,26 @@ pub(crate) struct QuantizedSpace {
     pub(crate) floats: Aligned,
 }
 
-/// A block of inputs as the inner loops want it.
+/// A block of inputs, prepared for the inner loops.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Taps {
     /// `[inputs][pitch]`.
     pub(crate) columns: Vec<f32>,
     /// `[inputs][taps][pitch]`.
     pub(crate) values: Vec<f32>,
-    /// The same of the derivatives.
+    /// The same for the derivatives.
     pub(crate) slopes: Vec<f32>,
-    /// The first basis that each sample of one input sees, `[pitch]`.
+    /// The first non-zero basis of each sample of one input, `[pitch]`.
     pub(crate) windows: Vec<u32>,
-    /// Samples ordered by window, `[inputs][pitch]`.
+    /// Samples sorted by window, `[inputs][pitch]`.
     pub(crate) order: Vec<u32>,
-    /// Where the outputs' gradients of each of them lie, in bytes of a vector; of convolutions only.
+    /// Offsets of the output gradients of these samples, in bytes of a vector; convolutions only.
     pub(crate) places: Vec<u32>,
-    /// The samples of a window lie side by side in the order: one run each, input by input.
+    /// The samples of a window are adjacent in the order: one run for each window, input by input.
     pub(crate) runs: Vec<Run>,
-    /// Where each input's runs end, `[inputs]`.
+    /// The end of each input's runs, `[inputs]`.
     pub(crate) run_ends: Vec<usize>,
-    /// Where each window's samples start, `[windows + 1]`, while they are counted.
+    /// The start of each window's samples during the counting sort, `[windows + 1]`.
     pub(crate) starts: Vec<u32>,
     /// Whether any sample of an input is NaN, `[inputs]`.
     pub(crate) has_nan: Vec<bool>,
@@ -75,11 +76,11 @@ pub(crate) struct Taps {
 /// Samples of one window.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run {
-    /// The first basis that they see.
+    /// The first non-zero basis.
     pub(crate) window: u32,
-    /// Where they start in the order.
+    /// The start in the order.
     pub(crate) start: u32,
-    /// Where they end.
+    /// The end in the order.
     pub(crate) end: u32,
 }
 
@@ -90,15 +91,15 @@ impl Scratch {
         Self { shared: Aligned::new(), of_threads: Vec::new() }
     }
 
-    /// Bytes held.
+    /// The allocated memory in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let of_threads = self.of_threads.iter().map(Workspace::bytes).sum::<usize>();
         self.shared.bytes() + bytes(&self.of_threads) + of_threads
     }
 
-    /// `shared` numbers for all threads, and the space of each of `threads`, holding what the
-    /// last call left.
+    /// Returns `shared` numbers for all threads, and the memory of each of `threads`, with the
+    /// content of the last call.
     pub(crate) fn split(
         &mut self,
         shared: usize,

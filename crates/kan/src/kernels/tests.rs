@@ -199,7 +199,7 @@ fn few_samples_are_as_exact_as_many() {
     for outside in [Outside::Zero, Outside::Clamp, Outside::Extend] {
         for (batch, degree) in [(1, 3), (2, 1), (4, 2), (5, 3)] {
             let grid = Grid::uniform(-1.0, 1.0, 5, degree).unwrap().with_outside(outside);
-            // Outputs whose weights are read where they are, and others.
+            // A number of outputs whose weights are read without packing, and one that is packed.
             for outputs in [64, 67] {
                 assert_close(&case(grid.clone(), [batch, 133, outputs], [true; 3], 8), CLOSE);
             }

@@ -36,7 +36,7 @@ macro_rules! convolution {
             /// The number of groups.
             #[config(default = 1)]
             pub groups: usize,
-            /// Groups of input channels with parameters of the functions of their own.
+            /// Groups of input channels with separate parameters of the functions.
             #[config(default = 1)]
             pub function_groups: usize,
             /// Whether the parameters of the functions are trained.
@@ -127,7 +127,7 @@ macro_rules! convolution {
         pub struct $layer {
             /// `[in_channels·taps, functions, out_channels / groups]`.
             pub coefficients: Param<Tensor<3>>,
-            /// Parameters of the functions, `[function_groups, parameters]`, where they have some.
+            /// Parameters of the functions, `[function_groups, parameters]`, if they have any.
             pub functions: Option<Param<Tensor<2>>>,
             /// Weights of the base branch, `[in_channels·taps, out_channels / groups]`.
             pub base: Option<Param<Tensor<2>>>,

@@ -31,7 +31,7 @@ pub struct BasisLinearConfig {
     pub out_features: usize,
     /// The functions of each edge.
     pub basis: Basis,
-    /// Groups of inputs with parameters of the functions of their own.
+    /// Groups of inputs with separate parameters of the functions.
     #[config(default = 1)]
     pub groups: usize,
     /// Whether the parameters of the functions are trained.
@@ -64,13 +64,13 @@ pub struct BasisLinearConfig {
 pub struct BasisLinear {
     /// `[in_features, functions, out_features]`.
     pub coefficients: Param<Tensor<3>>,
-    /// Parameters of the functions, `[groups, parameters]`, where they have some.
+    /// Parameters of the functions, `[groups, parameters]`, if they have any.
     pub functions: Option<Param<Tensor<2>>>,
     /// Weights of the base branch, `[in_features, out_features]`.
     pub base: Option<Param<Tensor<2>>>,
     /// The bias, `[out_features]`.
     pub bias: Option<Param<Tensor<1>>>,
-    /// The norm of what the functions see.
+    /// The norm of the inputs of the functions.
     pub norm: Option<LayerNorm>,
     #[module(skip)]
     pub(crate) basis: Basis,
@@ -149,7 +149,7 @@ impl BasisLinear {
         let rows = shape[..D - 1].iter().product::<usize>();
         shape[D - 1] = outputs;
         if rows == 0 {
-            // A row stands in for the batch, and keeps the gradients.
+            // For an empty batch, a row of zeros keeps the gradients connected.
             let row = Tensor::zeros([1, inputs], (&x.device(), x.dtype()));
             let y = self.rows(row) * 0.0;
             return y.sum().reshape([1; D]).expand(Shape::from(shape));

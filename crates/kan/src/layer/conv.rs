@@ -21,9 +21,9 @@ macro_rules! convolution {
     ($name:ident, $config:literal, $tensor:literal, $axes:literal, $shape:literal) => {
         #[doc = concat!("A convolution over ", $shape, " with a spline in the place of every weight.")]
         ///
-        #[doc = concat!("Made by [`", $config, "`](crate::", $config, "). Padding is zeros of the")]
-        /// input, whose splines have a value there. Its records hold the parameters alone; the grid
-        /// is the config's.
+        #[doc = concat!("Created by [`", $config, "`](crate::", $config, "). The input is padded")]
+        /// with zeros, where splines have a value. Records contain only the parameters; the grid is
+        /// part of the config.
         #[derive(Module, Debug)]
         pub struct $name {
             /// Coefficients of the splines, `[in_channels·taps, bases, out_channels / groups]`.
@@ -76,8 +76,8 @@ macro_rules! convolution {
                 Self { forced: Some(path), ..self }
             }
 
-            /// How many bytes the passes take on the kernels, for a batch of so many images with these
-            /// spatial sizes, on so many threads, in f32; `None` on the plain path, where burn's
+            /// The memory of the passes with the kernels in f32, for a batch of images with these
+            /// spatial sizes and a number of threads; `None` on the plain path, where burn's
             /// operations store every basis function.
             ///
             /// # Errors
@@ -88,7 +88,7 @@ macro_rules! convolution {
                 shape: [usize; $axes],
                 threads: usize,
             ) -> Result<Option<LayerMemory>, ConvError> {
-                // Which parameters are there counts, not what they are.
+                // Only the presence of parameters matters, not their values.
                 let given = |is_there: bool| is_there.then_some(&[][..]);
                 let weights = Weights {
                     spline: &[],

@@ -11,9 +11,9 @@ use crate::ops::{LayerPath, Parameters, layer, plain_memory};
 
 /// A Kolmogorov–Arnold layer: like a linear layer, with a spline on every edge.
 ///
-/// Made by [`KanLinearConfig`](crate::KanLinearConfig). Its records hold the parameters alone; the
-/// grid is the config's, and one that [`refit`](Self::refit) or [`refine`](Self::refine) has made
-/// is stored separately and restored by [`with_grid`](Self::with_grid).
+/// Created by [`KanLinearConfig`](crate::KanLinearConfig). Records contain only the parameters; the
+/// grid is part of the config, and a grid that [`refit`](Self::refit) or [`refine`](Self::refine)
+/// has created is stored separately and restored by [`with_grid`](Self::with_grid).
 #[derive(Module, Debug)]
 pub struct KanLinear {
     /// Coefficients of the splines, `[in_features, bases, out_features]`.
@@ -97,10 +97,10 @@ impl KanLinear {
         Self { forced: Some(path), ..self }
     }
 
-    /// How many bytes the passes take for a batch of so many samples, on so many threads, by the
-    /// [`path`](Self::path) that the layer takes, in f32.
+    /// The memory of the passes in f32 on the layer's [`path`](Self::path), for a batch size and a
+    /// number of threads.
     ///
-    /// On the plain path it is what burn takes on flex.
+    /// On the plain path it is the memory of burn's operations on flex.
     ///
     /// # Example
     /// ```

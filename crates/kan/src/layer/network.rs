@@ -69,7 +69,7 @@ impl Kan {
         self.layers.iter().fold(x, |x, layer| layer.forward(x))
     }
 
-    /// The network for inference, its weights [laid out once](KanLinear::pack).
+    /// The network for inference, with [packed weights](KanLinear::pack).
     #[must_use]
     pub fn pack(&self) -> PackedKan {
         PackedKan { layers: self.layers.iter().map(KanLinear::pack).collect() }

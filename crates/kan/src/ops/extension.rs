@@ -1,4 +1,4 @@
-//! What a backend has to offer to run our kernels.
+//! The operations that a backend must provide to run our kernels.
 #![allow(
     clippy::too_many_arguments,
     clippy::type_complexity,
@@ -12,7 +12,7 @@ use burn::backend::{Backend, backend_extension};
 
 use crate::kernels::{ConvGeometry, Isa, LayerGeometry, PackedLayer};
 
-/// Which parameters a layer has beside its coefficients.
+/// Which optional parameters a layer has in addition to its coefficients.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Parts {
     pub(crate) base: bool,
@@ -20,7 +20,7 @@ pub(crate) struct Parts {
     pub(crate) bias: bool,
 }
 
-/// What a layer is, apart from its tensors.
+/// The description of a layer without its tensors.
 #[derive(Debug, Clone)]
 pub(crate) struct Spec {
     pub(crate) geometry: Arc<LayerGeometry>,
@@ -28,7 +28,7 @@ pub(crate) struct Spec {
     pub(crate) isa: Isa,
 }
 
-/// What a convolution is, apart from its tensors.
+/// The description of a convolution without its tensors.
 #[derive(Debug, Clone)]
 pub(crate) struct ConvSpec {
     pub(crate) geometry: Arc<ConvGeometry>,
@@ -36,7 +36,7 @@ pub(crate) struct ConvSpec {
     pub(crate) isa: Isa,
 }
 
-/// Which gradients are wanted: of the input, and of the parameters.
+/// Which gradients are required: of the input, and of the parameters.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted {
     pub(crate) x: bool,
@@ -56,8 +56,8 @@ pub(crate) trait KanBackend: Backend {
         spec: Spec,
     ) -> FloatTensor<Self>;
 
-    /// Its gradients: of `x`, `spline`, `base`, `scaler` and `bias`; what is not wanted or not
-    /// there is empty.
+    /// The gradients of `x`, `spline`, `base`, `scaler` and `bias`; those that are not required or
+    /// do not exist are empty.
     fn kan_layer_gradient(
         x: FloatTensor<Self>,
         spline: FloatTensor<Self>,
@@ -84,7 +84,7 @@ pub(crate) trait KanBackend: Backend {
         spec: ConvSpec,
     ) -> FloatTensor<Self>;
 
-    /// Its gradients, as those of a layer.
+    /// The gradients of a convolution, as for a layer.
     fn kan_conv_gradient(
         x: FloatTensor<Self>,
         spline: FloatTensor<Self>,
@@ -101,6 +101,6 @@ pub(crate) trait KanBackend: Backend {
         FloatTensor<Self>,
     );
 
-    /// The outputs of a layer whose weights are laid out.
+    /// The outputs of a layer with packed weights.
     fn kan_packed(x: FloatTensor<Self>, layer: Arc<PackedLayer>) -> FloatTensor<Self>;
 }

@@ -13,7 +13,7 @@ use super::extension::{ConvSpec, KanBackend, Parts, Spec, Wanted};
 use crate::kernels::{Gradients, PackedLayer, Scratch, Weights, backward, forward};
 
 thread_local! {
-    /// Kept between operations, so that only the first of a size allocates it.
+    /// Reused by later operations, so that only the first operation of a size allocates it.
     static SCRATCH: RefCell<Scratch> = const { RefCell::new(Scratch::new()) };
 }
 

@@ -1,4 +1,4 @@
-//! What a layer takes is known before it runs.
+//! The estimated memory of layers, compared with measurements.
 
 use allocation_counter::measure;
 use burn::module::Module;
@@ -10,9 +10,9 @@ use updraft_kan::{
 };
 use updraft_testing::alone;
 
-/// The most that a thread has allocated at a time.
+/// The peak memory that a thread has allocated.
 fn peak(mut run: impl FnMut()) -> f64 {
-    // What burn keeps from its first run on is not the layer's.
+    // burn keeps memory from its first run, which does not belong to the layer.
     run();
     measure(run).bytes_max as f64
 }
@@ -62,8 +62,8 @@ fn the_plain_path_takes_what_was_estimated() {
     }
 }
 
-/// The most that one thread with new scratch has allocated at a time, for a forward pass and for a
-/// training step of a layer.
+/// The peak memory of one thread with new scratch, for a forward pass and for a training step of a
+/// layer.
 fn peaks<const D: usize, F: Fn(Tensor<D>) -> Tensor<D>>(
     shape: [usize; D],
     layer: impl Fn(&Device) -> F + Sync,

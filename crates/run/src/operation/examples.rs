@@ -1,4 +1,4 @@
-//! A model with its task before any data is opened: what it does on examples, and what it cannot do.
+//! A model with its task, without data: training steps on example data, and unsupported settings.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use crate::config::Plan;
 use crate::error::RunError;
 use crate::task::Ability;
 
-/// A model with its task, without data; [`TaskPlan::on_examples`](crate::TaskPlan::on_examples)
-/// returns an [`OnExamples`] as this.
+/// A model with its task, without data; implemented by [`OnExamples`], which
+/// [`TaskPlan::on_examples`](crate::TaskPlan::on_examples) returns.
 pub trait AnyModel {
-    /// Trains two steps of `batch` samples on examples; returns how long each took. `device` is
-    /// without autodiff.
+    /// Trains two steps of `batch` samples on example data and returns the time of each. `device`
+    /// is without autodiff.
     ///
     /// # Errors
     /// [`RunError::Train`].
@@ -27,17 +27,17 @@ pub trait AnyModel {
         batch: usize,
     ) -> Result<[Duration; 2], RunError>;
 
-    /// Why the model cannot do what a setting asks for; `None` where it can, and for what only a
-    /// [`Workload`](crate::Workload) knows.
+    /// The reason why the model does not support a setting; `None` if it does, or if only a
+    /// [`Workload`](crate::Workload) can determine it.
     fn refusal(&self, setting: Ability, device: &Device) -> Option<&'static str>;
 }
 
-/// A task, and the function that draws the parameters of a model for it.
+/// A task and the function that initializes a model for it.
 #[derive(Debug)]
 pub struct OnExamples<T, F> {
-    /// The loss, and [`Task::example`].
+    /// The task: its loss, and its [`example`](Task::example) data.
     pub task: T,
-    /// Draws fresh parameters on a device.
+    /// Initializes the model on a device.
     pub init: F,
 }
 

@@ -11,7 +11,7 @@ use updraft_trainer::{StepContext, Task, Tensors};
 use crate::config::Plan;
 use crate::task::Workload;
 
-/// A pass of a convolution of a model, and its algorithm on a CPU.
+/// One pass of a convolution of a model, and its algorithm on a CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KernelChoice {
@@ -54,7 +54,7 @@ pub(super) fn kernels<W: Workload>(
     choices.flatten().collect()
 }
 
-/// The layers of parameters.
+/// Collects the layers that own parameters.
 #[derive(Default)]
 struct Names {
     path: Vec<String>,
@@ -71,7 +71,7 @@ impl ModuleVisitor for Names {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        // The last name is the parameter's own.
+        // The last name is the name of the parameter itself.
         let layer = self.path.split_last().map_or(&[][..], |(_, layer)| layer);
         self.of.insert(param.id, layer.join("."));
     }

@@ -103,7 +103,7 @@ pub struct Trained {
     pub ending: Ending,
     /// The score of the served model on the test data; `None` for a run that was stopped.
     pub test: Option<Evaluation>,
-    /// Seconds since [`Training::began`].
+    /// Wall time in seconds since [`Training::began`].
     pub wall_s: f64,
     /// Processor seconds since then, if the system reports them.
     pub cpu_s: Option<f64>,
@@ -137,14 +137,14 @@ pub(super) fn train<W: Workload>(
     let Training { plan, device: plain, selection, runs, resumed, began } = training;
     let (started, cpu_before) = began;
     let task = workload.task();
-    // Before reading anything of the run: another process may be writing it.
+    // Take the lock before reading the run, because another process may be writing it.
     let mut held = resumed.as_ref().map(RunFolder::lock).transpose()?;
     let streams = workload.streams(plan, StreamUse::Training)?;
     if streams.train.batches() == 0 {
         let (samples, batch) = (streams.train.samples(), streams.train.batch());
         return Err(TrainError::NoBatches { samples, batch }.into());
     }
-    // Errors so far leave no folder.
+    // The folder is created only now, so that earlier errors leave none.
     for ability in
         Ability::ALL.into_iter().filter(|ability| ability.is_asked(&plan.train, &plan.log))
     {
@@ -286,8 +286,8 @@ pub(super) fn train<W: Workload>(
     Ok(Trained { folder, ending, test, wall_s, cpu_s })
 }
 
-/// Refuses a model that no batch can make fit: its parameters and their gradients alone take more
-/// than the machine's memory.
+/// Returns an error for a model whose parameters and gradients alone take more than the machine's
+/// memory.
 fn refuse_too_large(parameters: usize) -> Result<(), RunError> {
     let least = (parameters as u64).saturating_mul(2 * size_of::<f32>() as u64);
     match updraft_device::memory().total_bytes {
@@ -341,7 +341,7 @@ impl Record {
                 fields.extend(self.held.epoch()?);
                 self.metrics.write(event, &fields)
             }
-            // A resumed run starts from the checkpoint: its metrics have to reach it.
+            // A resumed run starts from the checkpoint, so the metrics must be complete up to it.
             Event::Saving { .. } => self.metrics.flush(),
             _ => Ok(()),
         }

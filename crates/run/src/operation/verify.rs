@@ -125,7 +125,7 @@ impl<W: Workload> Bench<'_, W> {
         Ok(finished)
     }
 
-    /// The same batches for any number of workers, and from the middle of an epoch.
+    /// Checks that the batches are equal for any number of workers, and when resumed in an epoch.
     fn loader(&self) -> Seen {
         let whole: Vec<_> = self.streams.train.epoch(1).collect::<Result<_, _>>()?;
         for plan in self.inputs.with_workers {
@@ -142,7 +142,7 @@ impl<W: Workload> Bench<'_, W> {
         Ok(format!("{count} batches, the same bits for any number of workers and when resumed"))
     }
 
-    /// Recomputed on one batch, the statistics are those of that batch.
+    /// Checks that statistics recomputed on one batch are the statistics of that batch.
     fn batch_norm(&self) -> Seen {
         let (task, model) = (self.workload.task(), self.model(Policy::F32));
         let (input, target) = self.batch()?;
@@ -168,7 +168,7 @@ impl<W: Workload> Bench<'_, W> {
         Ok(format!("outputs agree with the batch's own statistics to {off:.0e}"))
     }
 
-    /// With decay 0 the average is the live model.
+    /// Checks that with decay 0 the average equals the live model.
     fn ema(&self) -> Seen {
         let model = self.model(Policy::F32);
         let mut ema = Ema::new(EmaConfig { decay: 0.0 }, &model);
@@ -184,7 +184,7 @@ impl<W: Workload> Bench<'_, W> {
         Ok(format!("follows all {} numbers", live.len()))
     }
 
-    /// Mixed precision approximates f32.
+    /// Checks that mixed precision approximates f32.
     fn precision(&self) -> Seen {
         let (input, _) = self.batch()?;
         let task = self.workload.task();
@@ -201,7 +201,7 @@ impl<W: Workload> Bench<'_, W> {
         Ok(format!("bf16-mixed keeps {:.0} dB of the signal of f32", parity.sqnr_db))
     }
 
-    /// A resumed run ends with the weights of an uninterrupted one.
+    /// Checks that a resumed run ends with the weights of an uninterrupted run.
     fn resume(&self) -> Seen {
         let optimizer = || self.inputs.plan.train.optimizer.init();
         let fresh = || Run::new(self.model(Policy::F32), optimizer());

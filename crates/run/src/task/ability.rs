@@ -11,8 +11,8 @@ use crate::error::RunError;
 
 /// Commands and settings that not all tasks support.
 ///
-/// Each corresponds to a method of a task's traits that returns an implementation, or the reason
-/// why there is none. Everything else, such as training and evaluation, is supported by every task.
+/// Each corresponds to a method of a task's traits that returns an implementation or the reason why
+/// there is none. Every task supports everything else, such as training and evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ability {
@@ -33,7 +33,7 @@ impl Ability {
     pub const ALL: [Self; 5] =
         [Self::Predict, Self::Quantize, Self::Segments, Self::BatchNorms, Self::Utilization];
 
-    /// Whether a plan uses it.
+    /// Whether a plan uses the setting.
     pub(crate) fn is_asked(self, train: &TrainPlan, log: &LogPlan) -> bool {
         match self {
             Self::Predict | Self::Quantize => false,
@@ -58,7 +58,7 @@ impl fmt::Display for Ability {
 }
 
 impl dyn TaskKind {
-    /// What the task does not support, with the reason, determined with its trial.
+    /// The abilities that the task does not support, with the reasons, determined with its trial.
     ///
     /// The trial's data is opened and its model created, on any available device.
     ///
@@ -87,9 +87,9 @@ impl dyn TaskKind {
         RunError::NotForTask { what, task: self.name(), reason }
     }
 
-    /// The first setting that a plan asks for and its model cannot do, with the reason.
+    /// The first setting of a plan that its model does not support, with the reason.
     ///
-    /// A task that makes no model without data answers as its trial does.
+    /// For a task that cannot create a model without data, the trial determines the result.
     pub(crate) fn refused_setting(
         &'static self,
         plan: &dyn TaskPlan,

@@ -37,8 +37,8 @@ pub trait TaskKind: Sync {
         &[]
     }
 
-    /// The fewest samples of a batch that its models learn from, and why it is not 1: what follows
-    /// the number in an error.
+    /// The smallest batch that its models can be trained with, and the reason if it is not 1; the
+    /// reason follows the number in an error message.
     fn least_batch(&self) -> (usize, &'static str) {
         (1, "")
     }
@@ -53,19 +53,19 @@ pub trait TaskKind: Sync {
     /// omitted.
     fn trial(&self) -> &'static str;
 
-    /// Overrides, as `key=value`, with which the model of [`trial`](Self::trial) draws no random
-    /// numbers in a forward pass.
+    /// Overrides, as `key=value`, so that the forward pass of the model of [`trial`](Self::trial)
+    /// draws no random numbers.
     fn calm(&self) -> &'static [&'static str] {
         &[]
     }
 
     /// Reads the task's keys.
     ///
-    /// Given keys that are not read here are refused afterwards, so an implementation should read
-    /// only the keys of the chosen source and model. `train` is already checked.
+    /// A given key that is not read here is an error, so an implementation should read only the
+    /// keys of the chosen source and model. `train` is already checked.
     ///
     /// # Errors
-    /// [`ConfigError`] for a value that cannot be used; [`Settings`] creates these errors.
+    /// [`ConfigError`] for an invalid value; [`Settings`] creates these errors.
     fn plan(
         &self,
         settings: &Settings,
@@ -107,13 +107,13 @@ pub trait TaskPlan {
     /// [`RunError::Unusable`] if they cannot be used for training.
     fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError>;
 
-    /// The model with its task, without data: `batch-find` and `warm-up` train it on examples, and
-    /// settings that it cannot do are refused before the data is opened.
+    /// The model with its task, without data: `batch-find` and `warm-up` train it on example data,
+    /// and settings that it does not support are refused before the data is opened.
     ///
-    /// `signature` is that of the data, from [`Workload::signature`](super::Workload::signature),
-    /// or null where it is not known yet.
-    /// Without another implementation the data is opened, which takes time and memory, and the
-    /// task's trial decides what is refused.
+    /// `signature` is the signature of the data, from
+    /// [`Workload::signature`](super::Workload::signature), or null if it is not known yet.
+    /// By default this is `None`: the data is opened, which takes time and memory, and the task's
+    /// trial determines which settings are refused.
     fn on_examples(&self, signature: &Value) -> Option<Box<dyn AnyModel + '_>> {
         let _ = signature;
         None
@@ -122,18 +122,18 @@ pub trait TaskPlan {
     /// The loader of trained models for prediction.
     ///
     /// # Errors
-    /// The reason why there is none, without a full stop; the default.
+    /// The reason why there is none, without a full stop. This is the default.
     fn predictor(&self) -> Result<&dyn Predictor, &'static str> {
-        Err("it loads no trained models")
+        Err("it cannot load trained models")
     }
 
-    /// What is known of quantizing a model of the plan;
+    /// Checks for quantizing a model of the plan;
     /// [`Workload::into_quantizable`](super::Workload::into_quantizable) returns the model.
     ///
     /// # Errors
-    /// Why models are not quantized, a clause without a full stop; the default.
+    /// The reason why models are not quantized, without a full stop. This is the default.
     fn quantizer(&self) -> Result<&dyn Quantizer, &'static str> {
-        Err("its models are not put into eight bits")
+        Err("its models cannot be quantized")
     }
 }
 
@@ -152,13 +152,12 @@ pub trait Predictor {
     ) -> Result<Box<dyn Serving>, RunError>;
 }
 
-/// What is known of quantizing a model before it is loaded; the value that
-/// [`TaskPlan::quantizer`] returns.
+/// Checks for quantizing a model before it is loaded; returned by [`TaskPlan::quantizer`].
 pub trait Quantizer {
     /// Checks that outlier channels can be planted in the plan's model, see
     /// [`Quantizable::plant_outliers`](super::Quantizable::plant_outliers).
     ///
     /// # Errors
-    /// [`RunError::Model`] with the reason why not.
+    /// [`RunError::Model`] with the reason if they cannot.
     fn check_outliers(&self) -> Result<(), RunError>;
 }

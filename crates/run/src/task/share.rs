@@ -1,13 +1,12 @@
-//! The share of a set that is held out: the same in each part of a number's values.
+//! Stratified holdout by the value of a number, and the message about a different fraction.
 
 use updraft_data::Split;
 
-/// Strata of a number that give the same share of their rows to the test, where that is a row each
-/// at least.
+/// Number of strata of a number, if each of them has at least one held-out row.
 const STRATA: usize = 10;
 
-/// The part of the sorted values that each lies in, of ten equal ones, or as many as rows are held
-/// out where those are fewer; equal values lie in one.
+/// The stratum of each value: a decile of the sorted values, or a larger part if fewer than ten
+/// rows are held out. Equal values are in the same stratum.
 pub(super) fn tenths(values: &[f64], held_out: f64) -> Vec<usize> {
     let wanted = (values.len() as f64 * held_out).round() as usize;
     let count = wanted.clamp(1, STRATA);

@@ -172,7 +172,7 @@ fn between(from: f64, to: f64, mean: f64, width: f64) -> f64 {
 
 /// Draws from a normal distribution truncated to 0 to 1; its mean is in that range.
 fn truncated(random: &mut Random, mean: f64, width: f64) -> f64 {
-    // At least 0.34 of a width of at most 1 lies inside; so many draws never all miss.
+    // With a width of at most 1, at least 0.34 of the draws are in range, so 200 draws suffice.
     for _ in 0..200 {
         let drawn = mean + width * random.normal();
         if (0.0..=1.0).contains(&drawn) {

@@ -1,4 +1,4 @@
-//! A convolution's gradients for a batch of images.
+//! The backward pass of a convolution for a batch of images.
 
 use updraft_simd::{Isa, over};
 
@@ -14,12 +14,13 @@ use crate::kernels::scratch::Scratch;
 /// Input channels whose gradients are computed together.
 const CHANNELS: usize = 8;
 
-/// Tasks that a convolution of few channels is cut into along the batch, so that threads find work.
+/// Number of tasks into which the batch of a convolution with few channels is divided, so that all
+/// threads have work.
 const TASKS: usize = 8;
 
-/// Computes the gradients of `Σ y·dy`; everything fits.
+/// Computes the gradients of `Σ y·dy`; the caller has checked all sizes.
 ///
-/// Without `has_spline` they are those of the base branch alone.
+/// Without `has_spline`, only the base branch is computed.
 #[expect(clippy::too_many_arguments, reason = "a pass's inputs, outputs, memory and threads")]
 pub(super) fn backward(
     isa: Isa,
@@ -73,7 +74,7 @@ pub(super) fn backward(
     let (packed_dy, packed) = (&*packed_dy, &*packed);
 
     let wants_x = dx.is_some();
-    // What a task writes of each image's gradients.
+    // The part of each image's gradients that a task writes.
     let mut own_dx: Vec<Vec<&mut [f32]>> = Vec::new();
     own_dx.resize_with(pieces * blocks, Vec::new);
     if let Some(dx) = &mut dx {
@@ -156,7 +157,7 @@ pub(super) fn backward(
     });
 }
 
-/// How a pass is cut: by the layer and the batch alone, never by the threads.
+/// The partition of a pass: it depends on the layer and the batch, not on the number of threads.
 pub(super) struct Cut {
     /// Blocks of channels.
     pub(super) blocks: usize,
@@ -174,7 +175,7 @@ impl Cut {
     }
 }
 
-/// What the taps see beyond the image: the same zeros for all channels.
+/// The contribution of the zero padding, which is the same for all channels.
 struct Beyond {
     /// The sums of `dy` over the outputs whose pixel of a tap is beyond the image,
     /// `[groups][taps][outputs]`; empty if there are none.

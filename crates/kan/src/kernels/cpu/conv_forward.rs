@@ -1,9 +1,10 @@
-//! A convolution's outputs: the basis values of a pixel are computed once and shared by all taps.
+//! The forward pass of a convolution: the basis values of a pixel are computed once and shared by
+//! all taps.
 //!
-//! For each input channel, the values of all pixels that a box of outputs sees lie in planes, a
-//! plane for each basis of a window; a tap is an offset in them. The weights of a channel's taps for
-//! a tile of outputs stay in the first-level cache while the box's pixels pass by; the box's sums
-//! stay in the second-level cache until all channels have passed.
+//! For each input channel, the basis values of all pixels in the receptive field of a box of
+//! outputs are stored in planes, one plane for each basis of a window; a tap is an offset in them.
+//! The weights of a channel's taps for a tile of outputs stay in the L1 cache for all pixels of the
+//! box; the sums of the box stay in the L2 cache until all channels are added.
 
 use std::ops::Range;
 
@@ -18,21 +19,21 @@ use crate::kernels::conv::{ConvGeometry, PLANE, Part, View};
 use crate::kernels::geometry::Weights;
 use crate::kernels::scratch::{Taps, Workspace, grown};
 
-/// Numbers of a panel: the weights of some taps that leave room in the first-level cache for the
-/// pixels' values.
+/// Size of a panel: the weights of some taps, so that the values of the pixels fit into the L1
+/// cache too.
 const PANEL: usize = 6 * 1024;
 
-/// Pixels are padded to a multiple of this: no group of them is larger.
+/// The number of pixels is padded to a multiple of this, the size of the largest group.
 pub(crate) const MOST_PIXELS: usize = 16;
 
-/// Outputs of a tile: of as few tiles as cover all, and as equal ones.
+/// Outputs per tile, for the fewest tiles of nearly equal size.
 pub(crate) fn conv_tile(isa: Isa, outputs: usize) -> usize {
     let lanes = isa.lanes();
     let vectors = outputs.div_ceil(lanes);
     vectors.div_ceil(outputs.div_ceil(super::conv_forward_tile(isa))) * lanes
 }
 
-/// Numbers of one channel's weights, packed.
+/// The size of one channel's packed weights.
 pub(crate) fn numbers_of_conv(isa: Isa, geometry: &ConvGeometry, weights: &Weights<'_>) -> usize {
     let columns = geometry.pixel.out_features().next_multiple_of(isa.lanes());
     geometry.taps() * rows_of_weights(&geometry.pixel, weights) * columns
@@ -62,7 +63,7 @@ pub(crate) fn pack_conv(
 pub(crate) struct ConvJob<'a> {
     pub(crate) geometry: &'a ConvGeometry,
     pub(crate) view: &'a View,
-    /// The group's weights, as [`pack_conv`] lays each channel's out.
+    /// The group's weights; each channel is packed by [`pack_conv`].
     pub(crate) packed: &'a [f32],
     pub(crate) has_spline: bool,
     pub(crate) has_base: bool,
@@ -117,7 +118,7 @@ fn pixels<S: Simd>(simd: S, job: &ConvJob<'_>, y: &mut [&mut [f32]], space: &mut
     for own in view.boxes(job.slab) {
         let count = own.iter().map(Range::len).product::<usize>();
         let padded = count.next_multiple_of(MOST_PIXELS);
-        // Parts of one tap each see the same box.
+        // All parts with a single tap use the same box.
         view.parts[0].positions(&own, positions);
         positions.resize(padded, positions.last().copied().unwrap_or(0));
         for channel in 0..channels {
@@ -165,7 +166,7 @@ fn tiles<'a, S: Simd>(
     })
 }
 
-/// What each pixel of a column sees of the splines, and of the base branch behind them.
+/// Basis values of the splines and the base branch for each pixel of a column.
 #[inline(always)]
 fn evaluate<S: Simd>(
     simd: S,
@@ -180,7 +181,7 @@ fn evaluate<S: Simd>(
     evaluation.run(simd, column, Bases { values, slopes: None, pitch: PLANE, windows });
 }
 
-/// What all panels of a channel's tile have in common.
+/// Data that all panels of a channel's tile share.
 struct Panels<'a> {
     job: &'a ConvJob<'a>,
     part: &'a Part,
@@ -191,10 +192,10 @@ struct Panels<'a> {
 }
 
 impl Panels<'_> {
-    /// Adds the products of all taps of a tile of so many vectors to the sums.
+    /// Adds the products of all taps to the sums of a tile.
     #[inline(always)]
     fn run<S: Simd>(&self, simd: S, vectors: usize, weights: &[f32], sums: &mut [f32]) {
-        // Only the tiles that a set has are compiled for it.
+        // Compile only the tile sizes that the instruction set uses.
         if const { S::LANES * S::TILE == 8 } {
             self.tile::<S, 1, 8>(simd, weights, sums);
         } else if const { S::LANES > 8 } {
@@ -248,7 +249,7 @@ impl Panels<'_> {
     }
 }
 
-/// Brings a box's sums, `[tiles, pixels, outputs of a tile]`, to the outputs, with the bias.
+/// Writes the sums of a box, `[tiles, pixels, outputs of a tile]`, with the bias to the outputs.
 #[inline(always)]
 fn flush<S: Simd>(
     simd: S,

@@ -1,9 +1,9 @@
-//! How sums over samples become the gradients of coefficients and of their factors.
+//! Computes the gradients of coefficients and factors from sums over samples.
 
 use updraft_simd::{Simd, dispatch};
 
 /// For the sums `s` of a row of coefficients: writes `factors·s`, or `s` without factors, to the
-/// coefficients' gradients, and adds `coefficients·s` to those of the factors.
+/// gradients of the coefficients, and adds `coefficients·s` to the gradients of the factors.
 #[inline(always)]
 fn row<S: Simd>(
     simd: S,
@@ -13,7 +13,7 @@ fn row<S: Simd>(
     spline: Option<&mut [f32]>,
     scaler: Option<&mut [f32]>,
 ) {
-    // The last outputs that fill no vector, one by one.
+    // The last outputs, which do not fill a vector.
     let whole = sums.len() / S::LANES * S::LANES;
     let vectors = (0..whole).step_by(S::LANES).map(|start| start..start + S::LANES);
     if let Some(scaler) = scaler {
@@ -39,8 +39,8 @@ fn row<S: Simd>(
 }
 
 dispatch! {
-    /// A row of coefficients: `spline = factors·sums`, `scaler += coefficients·sums`, where these are
-    /// wanted; without factors they count as 1.
+    /// Computes `spline = factors·sums` and `scaler += coefficients·sums` for a row of
+    /// coefficients, if these gradients are needed; without factors, they count as 1.
     pub(crate) fn finish_row(
         simd,
         sums: &[f32],

@@ -1,11 +1,12 @@
-//! A layer's outputs: for every run of samples in one interval, the weights of an input stay in
-//! registers.
+//! The forward pass of a layer: the weights of an input stay in registers for all samples in one
+//! interval.
 //!
-//! The samples of a line are ordered by interval, input by input. The sums of a line for a tile of
-//! outputs stay in the first-level cache while the inputs pass by. For each run of an input, the
-//! `degree + 1` rows of coefficients of its window and the row of base weights are read once; each
-//! sample's sums are read, take all products, and are written back. So the number of products does
-//! not depend on that of the intervals, and no sample's bases are ever laid out.
+//! For each input, the samples of a line are sorted by interval. The sums of a line for a tile of
+//! outputs stay in the L1 cache over all inputs. For each run of samples in one interval, the
+//! `degree + 1` rows of coefficients of its window and the row of base weights are read once; the
+//! sums of each sample are read, all products are added, and the sums are written back. So the
+//! number of products does not depend on the number of intervals, and the basis functions of a
+//! sample are never stored.
 
 use std::ops::Range;
 
@@ -24,8 +25,8 @@ use crate::kernels::scratch::{Taps, Workspace};
 pub(crate) struct ForwardJob<'a> {
     pub(crate) geometry: &'a LayerGeometry,
     pub(crate) weights: Weights<'a>,
-    /// All weights as [`pack_all`] lays them out, if that has been done; of `weights` only the bias
-    /// is read then, and which others there are.
+    /// All weights as packed by [`pack_all`], if available. Then only the bias of `weights` is
+    /// read, and which other weights exist.
     pub(crate) packed: Option<&'a [f32]>,
     /// `[rows, in_features]`.
     pub(crate) x: &'a [f32],
@@ -48,7 +49,7 @@ impl ForwardJob<'_> {
     }
 }
 
-/// Lays all weights out in the order in which a set's [jobs](ForwardJob) read them.
+/// Packs all weights into the order in which [`ForwardJob`] reads them on an instruction set.
 ///
 /// The geometry has checked the weights.
 ///
@@ -60,17 +61,17 @@ pub(crate) fn pack_all(isa: Isa, geometry: &LayerGeometry, weights: &Weights<'_>
     pack_weights(isa.vectors(), geometry, weights, to);
 }
 
-/// Samples that are not ordered: each is a run of its own, and what their inputs see of the splines
-/// is computed many inputs at a time.
+/// Up to this many samples are not sorted: each is a separate run, and basis values are computed
+/// for many inputs at a time.
 const FEW: usize = 4;
 
 /// With so few samples, packing the weights takes longer than reading them where they are.
 const IN_PLACE: usize = 32;
 
-/// Inputs whose weights are asked for ahead.
+/// Number of inputs whose weights are prefetched.
 const AHEAD: usize = 3;
 
-/// Whether the samples of a job are taken one by one.
+/// Whether the samples of a job are processed one by one.
 pub(crate) fn are_few(geometry: &LayerGeometry, rows: usize) -> bool {
     rows <= FEW && taps::is_closed(geometry)
 }
@@ -127,7 +128,7 @@ fn outputs<S: Simd>(simd: S, job: &ForwardJob<'_>, y: &mut [f32], space: &mut Wo
                     let packed = packed.get(start..end);
                     let inputs = inputs.clone();
                     let tile = Tile { job, line, taps, are_few, inputs, column, packed };
-                    // Only the tiles that a set has are compiled for it.
+                    // Compile only the tile sizes that the instruction set uses.
                     if const { S::OUTPUTS == 1 } || vectors == 1 {
                         simd.vectorize(TileOutputs::<1> { tile, sums, y });
                     } else if const { S::OUTPUTS == 2 } || vectors == 2 {
@@ -153,12 +154,12 @@ struct Tile<'a> {
     inputs: Range<usize>,
     /// The first output.
     column: usize,
-    /// `[inputs][rows of weights][N vectors]`; without them the weights are read where they are.
+    /// `[inputs][rows of weights][N vectors]`; `None` if the weights are read without packing.
     packed: Option<&'a [f32]>,
 }
 
 impl Tile<'_> {
-    /// `N` vectors of outputs.
+    /// Computes `N` vectors of outputs.
     #[inline(always)]
     fn run<S: Simd, const N: usize>(&self, simd: S, sums: &mut [f32], y: &mut [f32]) {
         let ForwardJob { geometry, ref weights, x, .. } = *self.job;
@@ -178,7 +179,7 @@ impl Tile<'_> {
         let mut first_run = 0;
         let inputs = self.inputs.len();
         for index in 0..inputs {
-            // A share of the outputs, which the sums are added to in the end.
+            // Prefetch a share of the outputs, to which the sums are added at the end.
             let row = |index: usize| first_row + rows * index / inputs;
             flush.prefetch(simd, row(index)..row(index + 1));
             if self.are_few {
@@ -192,7 +193,7 @@ impl Tile<'_> {
         flush.add::<S, N>(simd, first_row..first_row + rows, sums);
     }
 
-    /// The products of an input by its runs.
+    /// Adds the products of an input, run by run.
     #[inline(always)]
     fn runs<S: Simd, const N: usize>(
         &self,
@@ -223,7 +224,7 @@ impl Tile<'_> {
         }
     }
 
-    /// The products of an input with taps side by side.
+    /// Adds the products of an input whose taps are side by side.
     #[inline(always)]
     fn few<S: Simd, const N: usize>(&self, simd: S, index: usize, rows: usize, sums: &mut [f32]) {
         let geometry = self.job.geometry;
@@ -259,7 +260,7 @@ impl Tile<'_> {
         if let Some(packed) = self.packed {
             let of_input = rows_of_weights(geometry, weights) * width;
             let spline = &packed[index * of_input..][..of_input];
-            // The base branch has the last row.
+            // The last row belongs to the base branch.
             let base = if weights.base.is_some() { &spline[of_input - width..] } else { &[] };
             return Rows { spline, pitch: width, base, scaler: &[] };
         }
@@ -276,7 +277,7 @@ impl Tile<'_> {
     }
 }
 
-/// [`Tile::run`] as a function of its own: all in one, they take the compiler minutes.
+/// [`Tile::run`] in a separate function; a single function would take minutes to compile.
 struct TileOutputs<'a, const N: usize> {
     tile: Tile<'a>,
     sums: &'a mut [f32],

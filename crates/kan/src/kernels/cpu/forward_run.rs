@@ -1,9 +1,9 @@
-//! The outputs of one input over a run: samples in one interval, which see the same weights.
+//! The products of one input for a run: samples in one interval, which use the same weights.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
 use updraft_simd::Simd;
 
-/// Rows of weights that registers hold at once.
+/// The most rows of weights that are in registers at once.
 const MOST_TAPS: usize = 5;
 
 /// The weights of an input for a tile of outputs.
@@ -11,17 +11,17 @@ const MOST_TAPS: usize = 5;
 pub(super) struct Rows<'a> {
     /// Rows of coefficients, from the tile's first output on.
     pub(super) spline: &'a [f32],
-    /// Numbers from one row to the next.
+    /// The distance from one row to the next.
     pub(super) pitch: usize,
     /// The row of base weights; empty without a base branch.
     pub(super) base: &'a [f32],
-    /// The factors of the coefficients; empty where these are products already.
+    /// The factors of the coefficients; empty if the coefficients already contain them.
     pub(super) scaler: &'a [f32],
 }
 
 /// One input, for the samples of a run.
 pub(super) struct ForwardRun<'a> {
-    /// Numbers of samples, in ascending order.
+    /// Indices of the samples, in ascending order.
     pub(super) order: &'a [u32],
     pub(super) window: usize,
     pub(super) spline_taps: usize,
@@ -32,7 +32,7 @@ pub(super) struct ForwardRun<'a> {
 }
 
 impl Rows<'_> {
-    /// Asks for what a run in a window reads.
+    /// Prefetches the weights that a run in a window reads.
     #[inline(always)]
     pub(super) fn prefetch<S: Simd, const N: usize>(&self, simd: S, window: usize, taps: usize) {
         let rows =
@@ -60,7 +60,7 @@ impl ForwardRun<'_> {
         }
     }
 
-    /// The products of `T` taps.
+    /// Adds the products of `T` taps.
     #[inline(always)]
     fn taps<S: Simd, const T: usize, const N: usize>(
         &self,
@@ -97,7 +97,7 @@ impl ForwardRun<'_> {
             let place = sums.wrapping_add(row * width);
             let mut all = [simd.zero(); N];
             for (vector, sum) in all.iter_mut().enumerate() {
-                // SAFETY: no sample of the order is behind the last, and each has `N` vectors.
+                // SAFETY: no index exceeds the last one, and each sample has `N` vectors.
                 *sum = unsafe { simd.load(place.wrapping_add(vector * S::LANES)) };
             }
             for (tap, weights) in weights.iter().enumerate() {

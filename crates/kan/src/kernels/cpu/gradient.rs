@@ -1,5 +1,5 @@
-//! A layer's gradients: for every run of samples in one interval, the sums of the weights'
-//! gradients stay in registers, and the weights are operands from the fastest cache.
+//! The backward pass of a layer: for every run of samples in one interval, the sums of the weight
+//! gradients stay in registers, and the weights are operands from the L1 cache.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
 use std::ops::Range;
@@ -20,15 +20,15 @@ pub(crate) struct GradientJob<'a> {
     pub(crate) weights: Weights<'a>,
     /// `[rows, in_features]`.
     pub(crate) x: &'a [f32],
-    /// What [`pack`](super::pack) made of the outputs' gradients of these rows.
+    /// The output gradients of these rows, packed by [`pack`](super::pack).
     pub(crate) dy: &'a [f32],
     /// At most [`INPUTS`].
     pub(crate) inputs: Range<usize>,
 }
 
 impl GradientJob<'_> {
-    /// Computes the sums that the parameters' gradients are made of, `[tiles, inputs, rows of
-    /// weights, outputs of the tile]`, and the gradients of these inputs, `[rows, inputs]`.
+    /// Computes the sums for the parameter gradients, `[tiles, inputs, rows of weights, outputs of
+    /// the tile]`, and the gradients of these inputs, `[rows, inputs]`.
     ///
     /// The geometry has checked the weights.
     ///
@@ -96,7 +96,7 @@ fn gradients<S: Simd>(
             let vectors = (width - column).min(tile) / S::LANES;
             let sums = sums.as_deref_mut();
             let inner = dx.is_some().then_some(&mut *inner);
-            // Only the tiles that a set has are compiled for it.
+            // Compile only the tile sizes that the instruction set uses.
             if const { S::TILE == 1 } {
                 block.wanted::<S, 1>(simd, column, dy, sums, inner);
             } else {
@@ -129,7 +129,7 @@ fn gradients<S: Simd>(
     }
 }
 
-/// A sample that is NaN belongs to no interval: it makes all coefficients' gradients NaN.
+/// A NaN sample is in no interval, so it makes the gradients of all coefficients NaN.
 fn spread_nan(job: &GradientJob<'_>, taps: &[Taps], tile: usize, width: usize, sums: &mut [f32]) {
     let (inputs, bases) = (job.inputs.len(), job.geometry.grid().bases());
     let rows = rows_of_weights(job.geometry, &job.weights);
@@ -154,7 +154,7 @@ struct Block<'a> {
 }
 
 impl Block<'_> {
-    /// A tile with what of it is wanted.
+    /// Computes the required gradients of a tile.
     #[inline(always)]
     fn wanted<S: Simd, const N: usize>(
         &mut self,
@@ -181,7 +181,7 @@ impl Block<'_> {
         }
     }
 
-    /// `N` vectors of outputs, from a column on: the weights' gradients with `SUMS`, the inputs'
+    /// `N` vectors of outputs, starting at a column: weight gradients with `SUMS`, input gradients
     /// with `INNER`.
     #[inline(always)]
     fn tile<S: Simd, const N: usize, const SUMS: bool, const INNER: bool>(
@@ -252,7 +252,7 @@ pub(super) fn add_sums<S: Simd>(simd: S, vectors: &[f32], to: &mut [f32]) {
     }
 }
 
-/// [`Block::tile`] as a function of its own: all in one, they take the compiler minutes.
+/// [`Block::tile`] in a separate function; a single function would take minutes to compile.
 struct TileGradients<'a, 'b, const N: usize, const SUMS: bool, const INNER: bool> {
     block: &'a mut Block<'b>,
     column: usize,

@@ -37,35 +37,35 @@ pub(crate) use weights::{PACKED, numbers_of_all, rows_of_weights};
 /// Inputs whose gradients are computed together.
 pub(crate) const INPUTS: usize = 32;
 
-/// Inputs whose taps the forward pass holds at a time: outputs are read and written once for all of
-/// them. Sums start anew with every block, so that rounding errors do not grow with the number of
-/// inputs.
+/// Number of inputs whose taps the forward pass stores at a time: outputs are read and written once
+/// for all of them. Each block starts new sums, so that rounding errors do not grow with the number
+/// of inputs.
 pub(crate) const FORWARD_INPUTS: usize = 64;
 
-/// Samples of a line of the quantized forward pass: their sums for a tile of outputs stay near.
+/// Samples per line of the quantized forward pass: their sums for a tile of outputs stay in cache.
 pub(crate) const ROWS: usize = 128;
 
-/// Samples of a line whose values lie side by side: those of one tap and input fill a cache line.
+/// Samples whose values are adjacent: the values of one tap and input fill a cache line.
 const GROUP: usize = 16;
 
-/// Samples whose gradients are computed with the same packed weights: some [lines](line()).
+/// Samples whose gradients are computed with the same packed weights: several [lines](line()).
 pub(crate) const GRADIENT_ROWS: usize = 512;
 
-/// Lines whose outputs are computed with the same packed weights: the more of them, the less often
-/// all weights come out of memory.
+/// Lines whose outputs are computed with the same packed weights: with more lines, the weights are
+/// read from memory less often.
 pub(crate) const OUTPUT_LINES: usize = 8;
 
-/// Numbers from one tap's line to the next, of so many samples. Not a power of two: lines of one
-/// input would fall into the same places of the cache.
+/// The distance from one tap's line to the next, for a number of samples. It is not a power of two,
+/// because lines of one input would then map to the same cache sets.
 pub(crate) const fn pitch(samples: usize) -> usize {
     samples + GROUP
 }
 
-/// Samples of a line: the longer, the more samples are of one interval, but the outputs or the
-/// outputs' gradients for a tile, up to 32 KiB of them, stay near.
+/// Samples per line. In a longer line more samples share an interval, but the outputs or their
+/// gradients for a tile, up to 32 KiB, must stay in cache.
 ///
-/// Sums over samples start anew with each line, so that rounding errors do not grow with the
-/// batch; a constant, so that the number of threads does not change them.
+/// Each line starts new sums over samples, so that rounding errors do not grow with the batch. The
+/// length is constant, so that the number of threads does not change the results.
 pub(crate) const fn line(isa: Isa) -> usize {
     match isa.base() {
         Isa::Avx2 | Isa::Neon => 256,
@@ -82,8 +82,8 @@ pub(crate) const fn tile(isa: Isa) -> usize {
     }
 }
 
-/// Outputs of a layer whose gradients are computed together: two tiles where that leaves none, so
-/// that what is done once a sample is done for more outputs.
+/// Outputs of a layer whose gradients are computed together: two tiles if that leaves no remainder,
+/// so that the work per sample is done for more outputs at once.
 pub(crate) const fn layer_tile(isa: Isa, outputs: usize) -> usize {
     let tile = tile(isa);
     match isa.base() {
@@ -92,8 +92,8 @@ pub(crate) const fn layer_tile(isa: Isa, outputs: usize) -> usize {
     }
 }
 
-/// Outputs that are computed together in the forward pass: of all taps and the base branch, the
-/// weights for them are held in registers.
+/// Outputs that are computed together in the forward pass: their weights of all taps and the base
+/// branch fit into registers.
 pub(crate) const fn forward_tile(isa: Isa) -> usize {
     match isa.base() {
         Isa::Avx512 => 64,
@@ -111,23 +111,23 @@ pub(crate) const fn conv_forward_tile(isa: Isa) -> usize {
     }
 }
 
-/// What is computed together with the vectors of an instruction set.
+/// Block sizes in vectors of an instruction set.
 trait Blocking: Simd {
     /// Vectors of outputs whose gradients are computed together.
     const TILE: usize = tile(Self::ISA) / Self::LANES;
 
-    /// Of these, the vectors whose gradients are summed together: as many as leave registers for
-    /// the sums of all taps.
+    /// The number of these vectors whose gradients are summed together, so that the sums of all
+    /// taps fit into registers.
     const SUMS: usize = match Self::ISA {
         Isa::Avx512 => 4,
         Isa::Avx2 | Isa::Neon => 2,
         _ => 1,
     };
 
-    /// Samples of a line.
+    /// Samples per line.
     const LINE: usize = line(Self::ISA);
 
-    /// Numbers from one tap's line to the next.
+    /// The distance from one tap's line to the next.
     const PITCH: usize = pitch(Self::LINE);
 
     /// Vectors of outputs that the forward pass computes together.

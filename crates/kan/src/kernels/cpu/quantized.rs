@@ -1,4 +1,4 @@
-//! A layer's outputs from coefficients of eight bits.
+//! The forward pass of a layer with int8 coefficients.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::kernels::geometry::LayerGeometry;
 use crate::kernels::quantized::{BLOCK, BaseWeights, Coefficients, tiles};
 use crate::kernels::scratch::QuantizedSpace;
 
-/// Samples of a job: the more of them, the less often all coefficients come out of memory.
+/// Samples per job: with more samples, the coefficients are read from memory less often.
 pub(crate) const QUANTIZED_ROWS: usize = 2 * ROWS;
 
 /// At most [`QUANTIZED_ROWS`] samples of a quantized layer.
@@ -23,9 +23,9 @@ pub(crate) struct QuantizedJob<'a> {
     pub(crate) splines: &'a [Coefficients],
     /// Empty if there is no base branch.
     pub(crate) base: &'a [BaseWeights],
-    /// What a product of a basis value's and a coefficient's steps is worth, `[out_features]`.
+    /// The value of one step of the products of basis values and coefficients, `[out_features]`.
     pub(crate) units: &'a [f32],
-    /// What a step of a base weight is worth, `[out_features]`.
+    /// The value of one step of the base weights, `[out_features]`.
     pub(crate) base_units: &'a [f32],
     pub(crate) bias: &'a [f32],
     pub(crate) x: &'a [f32],
@@ -78,7 +78,7 @@ impl QuantizedJob<'_> {
         &self.splines[place(inputs.start)..place(inputs.end)]
     }
 
-    /// `[pairs of inputs][blocks of the outputs]`, or nothing.
+    /// `[pairs of inputs][blocks of the outputs]`, or empty.
     fn base_of(&self, outputs: &Range<usize>, inputs: &Range<usize>) -> &[BaseWeights] {
         if self.base.is_empty() {
             return self.base;
@@ -88,7 +88,7 @@ impl QuantizedJob<'_> {
         &self.base[place(inputs.start)..place(inputs.end)]
     }
 
-    /// Brings the sums of a tile to the outputs.
+    /// Writes the sums of a tile, scaled and with the bias, to the outputs.
     fn finish(
         &self,
         outputs: Range<usize>,

@@ -1,4 +1,4 @@
-//! Sums of products of integers for a tile of a quantized layer's outputs.
+//! Integer dot products for a tile of a quantized layer's outputs.
 #![expect(unsafe_code, reason = "reads and writes through checked pointers")]
 
 use std::ops::Range;
@@ -11,22 +11,22 @@ use crate::kernels::quantized::{BLOCK, BaseWeights, Coefficients};
 
 const _: () = assert!(BLOCK == INT8_LANES);
 
-/// Bytes of coefficients that the samples pass by before their sums are written: as many as leave
-/// the sums some room in the fastest cache.
+/// Bytes of coefficients that are processed for all samples before the next ones: small enough that
+/// the sums fit into the L1 cache too.
 const NEAR: usize = 16 << 10;
 
-/// Rows whose splines are summed together with registers of sixteen lanes: two hide how long a
-/// product takes. Shorter ones hold the sums of one row.
+/// Rows whose splines are summed together on AVX-512: two rows hide the latency of a product.
+/// Smaller registers hold the sums of one row.
 const SPLINE_ROWS: usize = 2;
 
-/// Rows whose base branch is summed together with registers of sixteen lanes: their weights are
-/// read once.
+/// Rows whose base branch is summed together on AVX-512, so that weights are read once for all of
+/// them.
 const BASE_ROWS: usize = 4;
 
-/// Some inputs' share of a tile of outputs.
+/// The contribution of some inputs to a tile of outputs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tile<'a> {
-    /// Outputs, of four blocks or one.
+    /// Number of outputs: four blocks or one.
     pub(super) width: usize,
     pub(super) intervals: usize,
     /// `[inputs][intervals][blocks of the width]`.
@@ -51,13 +51,13 @@ impl Tile<'_> {
     }
 }
 
-/// What a tile's sums are of.
+/// A contribution to the sums of a tile: splines or base branch.
 trait OfRows {
-    /// Adds to `N` vectors of the outputs of `R` rows, from one on.
+    /// Adds to `N` vectors of the outputs of `R` rows, starting at `row`.
     fn sum<S: Int8, const N: usize, const R: usize>(&mut self, simd: S, row: usize);
 }
 
-/// All rows of a tile, `R` at a time where registers of sixteen lanes leave room for them.
+/// Processes all rows of a tile, `R` at a time on AVX-512.
 ///
 /// # Panics
 /// If the tile has neither four blocks nor one.
@@ -85,7 +85,7 @@ fn all_rows_of<S: Int8, J: OfRows, const N: usize, const R: usize>(
     }
 }
 
-/// Adds some inputs' splines to a tile's sums, `[rows][width]`.
+/// Adds the splines of some inputs to a tile's sums, `[rows][width]`.
 struct Splines<'a> {
     tile: Tile<'a>,
     inputs: Range<usize>,
@@ -127,7 +127,7 @@ impl OfRows for Splines<'_> {
             for (row, sums) in sums.iter_mut().enumerate() {
                 // SAFETY: every row has a window in every input.
                 let window = unsafe { windows[row].read() } as usize;
-                // SAFETY: and a quadruple of basis values.
+                // SAFETY: every row has four basis values for every input.
                 let quad = unsafe { quads[row].read() };
                 let quad = simd.splat(quad.cast_signed());
                 let lanes = coefficients.wrapping_add(window * N);
@@ -135,8 +135,8 @@ impl OfRows for Splines<'_> {
                     let place = lanes.wrapping_add(vector);
                     // SAFETY: a window is that of an interval, whose coefficients are `N` vectors.
                     let weights = unsafe { simd.load(place.cast()) };
-                    // The two bases of a sum add up to at most 2/3, which is 256 steps with
-                    // rounding, and 256·127 is less than 2¹⁵.
+                    // Two basis values that are summed are at most 2/3 together, which is 256 steps
+                    // with rounding, and 256·127 is less than 2¹⁵.
                     *sum = simd.dot_within_16_bits(*sum, quad, weights);
                 }
                 quads[row] = quads[row].wrapping_add(GROUP);

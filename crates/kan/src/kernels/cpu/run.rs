@@ -1,11 +1,11 @@
-//! The gradients of one input over a run: samples in one interval, which see the same weights.
+//! The gradients of one input for a run: samples in one interval, which use the same weights.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
 use updraft_simd::Simd;
 
 use super::Blocking;
 
-/// Rows of weights whose sums registers hold at once.
+/// The most rows of weights whose sums are in registers at once.
 const MOST_TAPS: usize = 5;
 
 /// One input, for the samples of a run.
@@ -17,17 +17,17 @@ pub(super) struct Group<'a> {
     pub(super) spline_taps: usize,
     /// `[taps][pitch]`.
     pub(super) values: &'a [f32],
-    /// The same; empty where no slopes are wanted.
+    /// The same; empty if no slopes are required.
     pub(super) slopes: &'a [f32],
-    /// `[rows of weights][N vectors]`; empty where no slopes are wanted.
+    /// `[rows of weights][N vectors]`; empty if no slopes are required.
     pub(super) packed: &'a [f32],
     /// Numbers of the input's weights.
     pub(super) width: usize,
 }
 
 impl Group<'_> {
-    /// With `SUMS`, adds `Σ value·dy` over the samples to their taps' rows of `sums`; with `INNER`,
-    /// writes a vector a sample whose lanes sum up to `Σ_tap slope·(weights·dy)`.
+    /// With `SUMS`, adds `Σ value·dy` over the samples to the rows of their taps in `sums`; with
+    /// `INNER`, writes for each sample a vector whose lanes sum to `Σ_tap slope·(weights·dy)`.
     #[inline(always)]
     pub(super) fn all<S: Simd, const N: usize, const SUMS: bool, const INNER: bool>(
         &self,
@@ -47,7 +47,7 @@ impl Group<'_> {
         }
     }
 
-    /// `T` taps; what slopes bring to those after the first ones is added.
+    /// Processes `T` taps; contributions of slopes after the first taps are added.
     #[inline(always)]
     fn taps<S: Simd, const T: usize, const N: usize, const SUMS: bool, const INNER: bool>(
         &self,
@@ -65,7 +65,7 @@ impl Group<'_> {
         if SUMS {
             let mut vector = 0;
             while vector < N {
-                // As many as the set sums together, then those that are left.
+                // Blocks of the size of the instruction set, then the rest.
                 let left = N - vector;
                 if const { S::SUMS == 1 } || left == 1 {
                     self.sums::<S, T, N, 1>(simd, first, places, vector, sums);
@@ -83,7 +83,7 @@ impl Group<'_> {
             }
         }
         if INNER {
-            // As many samples as registers hold the sums of, then those that are left.
+            // Blocks of as many samples as fit into registers, then the rest.
             let mut order = self.order;
             if const { S::LANES > 8 } {
                 order = self.samples::<S, T, N, 4>(simd, first, places, order, partial);
@@ -179,7 +179,7 @@ impl Group<'_> {
                 *total = unsafe { simd.load(place) };
             }
         }
-        // What each tap's weights, times `dy`, sum up to.
+        // For each tap, the sum of its weights times `dy`.
         let mut sums = [[simd.zero(); T]; R];
         for vector in 0..N {
             let mut of_samples = [simd.zero(); R];
@@ -200,7 +200,7 @@ impl Group<'_> {
                 simd.in_order();
             }
         }
-        // Two chains of sums: in one, each product would wait for the one before.
+        // Two chains of sums, because in one chain each product would wait for the previous one.
         let mut others = [simd.zero(); R];
         for tap in 0..T {
             for sample in 0..R {

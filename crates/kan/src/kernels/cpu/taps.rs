@@ -1,5 +1,5 @@
-//! A block of inputs as the inner loops want it: what each sample sees of the splines, and the
-//! samples ordered by the interval that they lie in.
+//! Prepares a block of inputs for the inner loops: the basis values of each sample, and the samples
+//! sorted by interval.
 #![expect(unsafe_code, reason = "squares are transposed through checked pointers")]
 
 use std::ops::Range;
@@ -15,22 +15,22 @@ use crate::grid::MAX_DEGREE;
 use crate::kernels::geometry::LayerGeometry;
 use crate::kernels::scratch::{Run, Taps, grown};
 
-/// With more intervals than these, counting sorts faster than looking for each.
+/// With more intervals than this, a counting sort is faster than one search for each interval.
 const MOST_SEARCHES: usize = 16;
 
-/// Numbers from one sample's to the next, where samples lie [side by side](side_by_side).
+/// The distance from one sample's values to the next in the layout of [`side_by_side`].
 pub(super) const FEW_PITCH: usize = FORWARD_INPUTS;
 
-/// What is wanted of a block.
+/// The required values of a block.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Wanted {
     /// Whether the layer has a base branch.
     pub(super) base: bool,
-    /// Whether slopes are wanted beside values.
+    /// Whether slopes are required in addition to values.
     pub(super) slopes: bool,
 }
 
-/// Evaluates the splines of some inputs for the samples in `x`, and orders the samples by window.
+/// Evaluates the splines of some inputs for the samples in `x`, and sorts the samples by window.
 #[inline(always)]
 pub(super) fn ordered<S: Simd>(
     simd: S,
@@ -109,7 +109,7 @@ pub(super) fn side_by_side<S: Simd>(
     }
 }
 
-/// Copies columns of `x` into lines; what lies behind their ends is left as it is.
+/// Copies columns of `x` into lines; numbers after the end of a line are not changed.
 #[inline(always)]
 pub(super) fn gather<S: Simd>(
     simd: S,
@@ -139,7 +139,7 @@ pub(super) fn gather<S: Simd>(
     }
 }
 
-/// How one input's spline is evaluated, and the base branch behind it.
+/// The evaluation of one input's spline and base branch.
 pub(super) struct Evaluation<'a> {
     geometry: &'a LayerGeometry,
     has_base: bool,
@@ -149,7 +149,7 @@ pub(super) struct Evaluation<'a> {
 }
 
 impl<'a> Evaluation<'a> {
-    /// For the samples of a column.
+    /// Returns the evaluation for the samples of a column.
     #[inline(always)]
     pub(super) fn of<S: Simd>(
         simd: S,
@@ -164,7 +164,7 @@ impl<'a> Evaluation<'a> {
         Self { geometry, has_base, input, uniform, is_inside }
     }
 
-    /// For some vectors of samples; what follows the column's samples may be any numbers.
+    /// Evaluates some vectors of samples; numbers after the samples of the column may be arbitrary.
     #[inline(always)]
     pub(super) fn run<S: Simd>(&self, simd: S, x: &[f32], mut bases: Bases<'_>) {
         let degree = self.geometry.grid().degree();
@@ -191,7 +191,7 @@ impl<'a> Evaluation<'a> {
     }
 }
 
-/// By the recursion in f64, one sample at a time.
+/// Evaluates the recursion in f64, one sample at a time.
 fn recursive(geometry: &LayerGeometry, input: usize, x: &[f32], bases: Bases<'_>) {
     let Bases { values, mut slopes, pitch, windows } = bases;
     let grid = geometry.grid();
@@ -209,7 +209,7 @@ fn recursive(geometry: &LayerGeometry, input: usize, x: &[f32], bases: Bases<'_>
     }
 }
 
-/// Orders samples by window, those of one window by their number.
+/// Sorts samples by window, and samples of one window by index.
 #[inline(always)]
 pub(super) fn sort<S: Simd>(
     simd: S,

@@ -79,7 +79,7 @@ impl TableData {
     ) -> Result<Self, RunError> {
         if test.is_empty() || train.is_empty() {
             let reason = format!(
-                "{} rows to learn from and {} to test on are too few: both need one",
+                "{} training rows and {} test rows are too few: there must be at least one of each",
                 train.len(),
                 test.len()
             );
@@ -166,7 +166,7 @@ impl TableData {
     }
 }
 
-/// How the targets of a run are encoded: one for each of the plan's.
+/// The encodings of a run's targets, one for each target of the plan.
 pub(super) fn codes(
     folder: &RunFolder,
     targets: &TargetsPlan,
@@ -184,13 +184,13 @@ pub(super) fn codes(
     }
     for ((column, target), code) in targets.targets.iter().zip(&codes) {
         if let Some(fault) = code.fault(target.kind) {
-            return Err(damaged(&format!("of `{column}` {fault}")));
+            return Err(damaged(&format!("target `{column}`: {fault}")));
         }
     }
     Ok(codes)
 }
 
-/// The message about a number that is too far from the others to be represented.
+/// The message about a number that is too far from the mean to be represented.
 pub(super) fn too_far(encoder: &RowEncoder, number: usize, place: &str) -> String {
     format!(
         "{place}, column `{}`: the value is so far from the mean of the training rows, in their \
@@ -263,7 +263,7 @@ fn strata(
     }
 }
 
-/// Refuses a target that no test row has.
+/// Returns an error for a target that is missing in every test row.
 fn refuse_unscored(column: &str, values: &TargetValues, test: &[usize]) -> Result<(), RunError> {
     let is_there = |&row: &usize| match values {
         TargetValues::Classes(classes) => classes[row].is_some(),

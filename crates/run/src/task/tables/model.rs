@@ -219,7 +219,7 @@ impl<N: RowNetwork> RowModel<N> {
         self.weights.as_ref().map(UncertaintyWeights::weights)
     }
 
-    /// A fresh model on a device.
+    /// A newly initialized model on a device.
     pub(super) fn init(network: N, learned: Option<usize>, device: &Device) -> Self {
         Self::new(network, learned.map(|losses| UncertaintyWeights::new(losses, device)))
     }

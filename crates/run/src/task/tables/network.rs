@@ -31,7 +31,7 @@ impl Network {
         Self { about, multiply_adds, init: Box::new(init) }
     }
 
-    /// Puts it beside its rows.
+    /// Combines the network with its rows.
     pub(super) fn with_data(
         self,
         own: TablesPlan,
@@ -41,12 +41,12 @@ impl Network {
         self.init.with_data(own, data, learn, (self.about, self.multiply_adds))
     }
 
-    /// Puts it beside its task.
+    /// Combines the network with its task, without data.
     pub(super) fn on_examples(self, own: &TablesPlan, learn: Learn) -> Box<dyn AnyModel> {
         self.init.on_examples(own, learn)
     }
 
-    /// Loads the parameters of a run.
+    /// Loads the parameters of a run and returns the model for prediction.
     pub(super) fn serve(
         &self,
         (own, learn): (&TablesPlan, Learn),

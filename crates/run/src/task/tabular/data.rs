@@ -218,7 +218,7 @@ pub(super) fn refuse_bad_numbers(
             let place = || {
                 match Table::line_of(path, delimiter, schema.header.as_deref(), row) {
                     Ok(line) => format!("`{}` line {line}, column `{column}`", path.display()),
-                    // It was read a moment ago.
+                    // The file was just read, so this is unlikely.
                     Err(_) => format!("`{}` row {}, column `{column}`", path.display(), row + 1),
                 }
             };
@@ -337,8 +337,8 @@ mod tests {
         assert_eq!(scale(&encoder, "y"), (10.0, (200.0_f64 / 3.0).sqrt()));
         assert_eq!(scale(&encoder, "b"), (0.0, 1.0));
         assert_eq!(width(&encoder, "y"), 3);
-        // A missing number is the mean, a word is one input of 1, and an unknown or missing one
-        // none.
+        // A missing number becomes the mean. A word sets one input to 1; an unknown or missing word
+        // sets none.
         let expected =
             [[-1.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 0.0], [98.0, 0.0, 0.0], [0.0, 0.0, 0.0]];
         assert_eq!(inputs(&encoder, &table, "y").expect("encoded"), expected.concat());
@@ -385,7 +385,7 @@ mod tests {
             ),
             (
                 rows(&|row| match row {
-                    // A record of two lines, and an empty one.
+                    // A record of two lines, and an empty line.
                     2 => "\"2\n\",2\n".to_owned(),
                     4 => "4,".to_owned(),
                     _ => format!("{row},{row}"),

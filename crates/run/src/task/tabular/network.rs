@@ -16,13 +16,13 @@ use crate::task::Serving;
 
 /// Operations on a network; implemented for every function that initializes a [`Regressor`].
 pub(super) trait Network {
-    /// Puts it beside its rows.
+    /// Combines the network with its rows.
     fn with_data(self: Box<Self>, plan: TablePlan, data: TableData) -> Box<dyn AnyWorkload>;
 
-    /// Puts it beside its task of `inputs` numbers.
+    /// Combines the network with its task of `inputs` numbers, without data.
     fn on_examples(self: Box<Self>, own: &TablePlan, inputs: usize) -> Box<dyn AnyModel>;
 
-    /// Loads the parameters of a run.
+    /// Loads the parameters of a run and returns the model for prediction.
     fn serve(
         &self,
         own: &TablePlan,
