@@ -136,7 +136,6 @@ impl State {
                     };
                     known.state = if is_over { TrialState::Failed } else { TrialState::Waiting };
                     (known.reason, known.note, known.seconds) = (Some(reason), note, seconds);
-                    if is_over {}
                 }
             }
         }
