@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::strategy::{Algorithm, Pass};
 
-/// What a convolution is asked to be, with `D` axes: height and width of images.
+/// The shape of a convolution over `D` axes; by default height and width.
 ///
 /// A one-dimensional convolution has heights of 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,11 +19,11 @@ pub struct ConvShape<const D: usize = 2> {
     pub input: [usize; D],
     /// Size of the kernel.
     pub kernel: [usize; D],
-    /// From one window to the next.
+    /// The stride.
     pub stride: [usize; D],
     /// Zeros before and behind the input.
     pub padding: [usize; D],
-    /// From one kernel entry to the next.
+    /// The dilation.
     pub dilation: [usize; D],
 }
 

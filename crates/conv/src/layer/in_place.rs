@@ -1,9 +1,9 @@
-//! What layers in the place of burn's have in common.
+//! The common part of layers that replace burn's: conversions, constructors, implementation.
 
-/// Conversions between a layer and burn's own, with the same fields, and what every layer offers.
+/// Conversions between a layer and burn's own, which has the same fields, and the common methods.
 ///
-/// Behind the fields stands what [`path`](crate::Conv2d::path) asks: the parameter `weight`, or a
-/// `device` that is given, as parameters may be missing.
+/// The argument after the fields is the source of the device for [`path`](crate::Conv2d::path): the
+/// parameter `weight`, or a `device` argument for layers whose parameters are optional.
 macro_rules! in_place_of {
     ($burns:path, $config:ty => $layer:ident { $($field:ident),+ }, $asks:ident) => {
         impl From<$burns> for $layer {

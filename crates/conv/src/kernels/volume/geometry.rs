@@ -3,8 +3,8 @@
 use crate::kernels::geometry::{ConvShape, GeometryError};
 use crate::kernels::strategy::{Algorithm, Pass};
 
-/// What a convolution of volumes is asked to be; axes are depth, height and width, and there may be
-/// no samples.
+/// The shape of a convolution of volumes; axes are depth, height and width, and the batch may be
+/// empty.
 pub type Conv3dShape = ConvShape<3>;
 
 /// A [`Conv3dShape`] that was checked, with the size of its output.

@@ -65,7 +65,7 @@ pub(crate) fn pack_all(isa: Isa, geometry: &LayerGeometry, weights: &Weights<'_>
 /// for many inputs at a time.
 const FEW: usize = 4;
 
-/// With so few samples, packing the weights takes longer than reading them where they are.
+/// Up to this many samples, packing the weights takes longer than reading them unpacked.
 const IN_PLACE: usize = 32;
 
 /// Number of inputs whose weights are prefetched.
@@ -76,7 +76,7 @@ pub(crate) fn are_few(geometry: &LayerGeometry, rows: usize) -> bool {
     rows <= FEW && taps::is_closed(geometry)
 }
 
-/// Whether a job reads weights that nobody has packed where they are.
+/// Whether a job without packed weights reads the weights without packing them.
 pub(crate) fn reads_in_place(isa: Isa, geometry: &LayerGeometry, rows: usize) -> bool {
     rows <= IN_PLACE && geometry.out_features().is_multiple_of(isa.lanes())
 }
