@@ -190,8 +190,8 @@ mod tests {
         let path = folder.path().join("run.json");
         for (text, said) in [
             ("{\"version\": 99}", "has version 99"),
-            ("[]", "is no saved run"),
-            ("{\"version\": 1}", "is no saved run"),
+            ("[]", "is not a saved run"),
+            ("{\"version\": 1}", "is not a saved run"),
         ] {
             std::fs::write(&path, text).expect("written");
             let message = format!("{:#}", Record::read(folder.path()).expect_err(said));

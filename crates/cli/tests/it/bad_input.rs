@@ -93,7 +93,7 @@ fn a_run_that_ended_before_its_first_checkpoint_says_how_to_start_anew() {
     let run = run.to_str().expect("text");
     let advice = format!("train {run}/plan.toml");
     for arguments in [&["eval", run][..], &["train", "--resume", run], &["predict", run, "a.png"]] {
-        refused(dir.path(), arguments, &["no intact checkpoint", "start anew", &advice]);
+        refused(dir.path(), arguments, &["no intact checkpoint", "start again", &advice]);
     }
     succeed(dir.path(), &["train", &format!("{run}/plan.toml"), "--dry-run"]);
 }

@@ -94,6 +94,7 @@ fn a_dry_run_of_every_command_writes_nothing() {
             &["batch-find", &config],
             &["verify"],
             &["endure"],
+            &["tune", &config, "--set", "tune.space={seed={kind=\"integer\",low=1,high=3}}"],
             &["report", trained],
             &["warm-up", &config],
         ] {

@@ -65,7 +65,7 @@ fn case() -> impl Strategy<Value = Case> {
     let last = prop_oneof![Just(LastBatch::Keep), Just(LastBatch::Drop)];
     let bytes = prop_oneof![Just(0_usize), Just(5_000), Just(1 << 26)];
     (
-        (1..40_usize, proptest::collection::vec(0..7_usize, 0..3), 1..11_usize),
+        (16..40_usize, proptest::collection::vec(0..7_usize, 0..3), 1..11_usize),
         (order, last, any::<u64>(), 0..4_u64),
         (any::<bool>(), any::<bool>(), bytes),
     )

@@ -61,7 +61,7 @@ fn layers_that_do_not_fit_are_refused_by_name() -> Result<(), Box<dyn Error>> {
         "layer `s`: the summands are [[2, 4, 4], [3, 4, 4]]; both must have one shape"
     );
     let message = graph.input("x", &[3, 0, 4]).expect_err("empty").to_string();
-    assert_eq!(message, "input `x` of [3, 0, 4], channels first, holds no number");
+    assert_eq!(message, "input `x` of [3, 0, 4], channels first, contains no numbers");
     Ok(())
 }
 

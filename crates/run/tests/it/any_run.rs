@@ -11,6 +11,7 @@ use crate::train::{Watcher, train};
 
 /// A task's trial with random settings.
 fn plan(task: usize, settings: &[String]) -> Plan {
+    let _alone = updraft_testing::alone();
     let kind = TASKS[task];
     let mut settings = settings.to_vec();
     settings.push(format!("task={}", kind.name()));

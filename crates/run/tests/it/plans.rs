@@ -7,6 +7,8 @@ use updraft_run::{Ability, ConfigError, Plan, Planned, TASKS};
 
 /// Reads a configuration as that of `c.toml`.
 pub(crate) fn read_with(text: &str, sets: &[&str]) -> Result<Planned, ConfigError> {
+    // Some settings are checked on the model, whose parameters are drawn.
+    let _alone = updraft_testing::alone();
     let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
     Plan::read(TASKS, text, Path::new("c.toml"), &sets)
 }
