@@ -41,9 +41,8 @@ fn every_command_parses() {
             let Some(arguments) = command.strip_prefix("cargo xtask ") else { continue };
             let mut arguments: Vec<&str> = arguments.split_whitespace().collect();
             let name = match arguments[0] {
-                "api" | "check" | "deny" | "results" | "test" | "test-arm" | "tidy" | "--help" => {
-                    "xtask"
-                }
+                "api" | "check" | "deny" | "fuzz" | "package" | "results" | "test" | "test-arm"
+                | "tidy" | "--help" => "xtask",
                 "bench" => {
                     arguments = for_the_runner(&arguments[1..]);
                     "updraft-bench"
