@@ -26,7 +26,7 @@ pub(crate) fn print(text: &str) -> Result<()> {
 /// Prints a line of JSON to standard output: it stays JSON, whatever its texts hold.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub(crate) fn print_json(value: &Value) -> Result<()> {
     written(writeln!(stdout(), "{}", json_text(value)).and_then(|()| stdout().flush()))
 }

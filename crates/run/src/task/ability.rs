@@ -16,9 +16,9 @@ use crate::error::RunError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ability {
-    /// `predict`: [`TaskPlan::predictor`](crate::TaskPlan::predictor).
+    /// `predict`: [`TaskPlan::predictor`].
     Predict,
-    /// `quantize` and `pipeline`: [`TaskPlan::quantizer`](crate::TaskPlan::quantizer).
+    /// `quantize` and `pipeline`: [`TaskPlan::quantizer`].
     Quantize,
     /// `train.recompute = "segments"`: [`Task::segments`](updraft_trainer::Task::segments).
     Segments,
