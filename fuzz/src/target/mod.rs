@@ -1,4 +1,4 @@
-//! The targets: for each reader one, which gets any bytes and returns, whatever they are.
+//! The fuzz targets: one for each reader, which must return for any bytes.
 
 mod archives;
 mod checkpoints;

@@ -1,4 +1,4 @@
-//! The state from which a stream of batches goes on.
+//! The state from which a stream of batches resumes.
 
 use std::sync::{Arc, LazyLock};
 

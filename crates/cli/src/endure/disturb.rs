@@ -292,7 +292,7 @@ fn new_run(config: &Path, runs: &Path) -> Vec<OsString> {
     vec![config.into(), "--runs".into(), runs.into()]
 }
 
-/// Removes what a kill before the first checkpoint left: such a run begins anew.
+/// Removes the files of a run that was killed before its first checkpoint, so that it starts again.
 fn begin_anew(run: &Disturbed) -> Result<()> {
     if resumable(run).is_none() {
         let removed = fs::remove_dir_all(&run.runs);
