@@ -324,7 +324,7 @@ mod tests {
                 let site = Site { device, kernels, threads: 2, folder: folder.path().to_owned() };
                 let run = task.on_burn(&site).and_then(|mut run| run.outputs());
                 outputs = run.expect(&entry.id);
-                let proof = task.judge(&strategy.id, &outputs, &reference).expect("comparable");
+                let proof = task.compare(&strategy.id, &outputs, &reference).expect("comparable");
                 assert!(proof.error <= proof.tolerance, "{} {}: {proof:?}", entry.id, strategy.id);
             }
             // A reference of zeros, or one that everything equals, would prove nothing.

@@ -5,8 +5,6 @@ mod catalog;
 mod clock;
 mod formula;
 mod host;
-#[cfg(test)]
-mod invented;
 mod kernels;
 mod machine;
 mod measure;
@@ -18,6 +16,8 @@ mod record;
 mod report;
 mod statistics;
 mod strategy;
+#[cfg(test)]
+mod synthetic;
 mod table;
 mod volume_network;
 mod worker;
@@ -129,11 +129,11 @@ fn run(arguments: &RunArguments) -> Result<()> {
     if let Some(run) = &saved {
         say_aside(&format!("saved in {}", run.display()));
     }
-    verdict(&record, arguments)
+    refuse_failures(&record, arguments)
 }
 
 /// Refuses wrong results, and slow picks where they are asked for.
-fn verdict(record: &Record, arguments: &RunArguments) -> Result<()> {
+fn refuse_failures(record: &Record, arguments: &RunArguments) -> Result<()> {
     let ours = record.entries.iter().flat_map(|entry| {
         // What burn alone cannot do on a device is a line in the table, as with peers.
         let is_ours = |outcome: &&Outcome| !matches!(outcome.role, Role::Peer | Role::Baseline);
@@ -191,15 +191,15 @@ mod tests {
     #[test]
     fn what_is_ours_has_to_be_timed_and_what_others_cannot_is_a_line() {
         let arguments = Arguments::parse_from(["updraft-bench", "matmul"]).run;
-        let told = |role| {
+        let refused = |role| {
             let strategies = [("flex", Role::Dispatched, Some(1.0)), ("another", role, None)];
-            verdict(&invented::run("a CPU", &strategies), &arguments)
+            refuse_failures(&synthetic::run("a CPU", &strategies), &arguments)
         };
         for role in [Role::Peer, Role::Baseline] {
-            told(role).expect("a line in the table");
+            refused(role).expect("a line in the table");
         }
         for role in [Role::Dispatched, Role::Forced, Role::Variant] {
-            let error = told(role).expect_err("ours").to_string();
+            let error = refused(role).expect_err("ours").to_string();
             assert!(error.contains("`another`"), "{error}");
         }
     }

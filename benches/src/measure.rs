@@ -163,7 +163,7 @@ fn prove(
     let mut worker = Worker::start(programs, strategy, &small)?;
     outcome.about = Some(worker.about.clone());
     let task = small.task();
-    let proof = task.judge(&strategy.id, &worker.prove()?, &task.reference()?)?;
+    let proof = task.compare(&strategy.id, &worker.prove()?, &task.reference()?)?;
     outcome.proof = Some(proof);
     let Proof { error, tolerance } = proof;
     if error > tolerance {

@@ -161,11 +161,11 @@ fn slug(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::invented;
     use crate::strategy::Role;
+    use crate::synthetic;
 
     fn record(cpu: &str, wall_ns: f64) -> Record {
-        invented::run(cpu, &[("flex", Role::Dispatched, Some(wall_ns))])
+        synthetic::run(cpu, &[("flex", Role::Dispatched, Some(wall_ns))])
     }
 
     #[test]

@@ -137,7 +137,7 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::invented;
+    use crate::synthetic;
 
     #[test]
     fn a_page_shows_every_strategy_and_needs_nothing_else() {
@@ -146,7 +146,7 @@ mod tests {
             ("pytorch", Role::Peer, Some(3e6)),
             ("candle", Role::Peer, None),
         ];
-        let page = page(&invented::run("a <CPU>", &strategies)).expect("drawn");
+        let page = page(&synthetic::run("a <CPU>", &strategies)).expect("drawn");
         for part in ["a &lt;CPU&gt;", "updraft", "pytorch", "candle", "it &lt;failed&gt;", "<svg"] {
             assert!(page.contains(part), "`{part}` is not in {page}");
         }
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn an_entry_that_nobody_finished_has_no_plot() {
-        let page = page(&invented::run("a CPU", &[("candle", Role::Peer, None)])).expect("made");
+        let page = page(&synthetic::run("a CPU", &[("candle", Role::Peer, None)])).expect("made");
         assert!(!page.contains("<svg") && page.contains("candle"));
     }
 }

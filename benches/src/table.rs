@@ -236,7 +236,7 @@ fn cut(text: &str, columns: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::invented;
+    use crate::synthetic;
     use crate::{catalog, strategy};
 
     fn assert_narrow(text: &str) {
@@ -260,7 +260,7 @@ mod tests {
             ("updraft", Role::Dispatched, Some(3e6)),
             ("candle", Role::Peer, None),
         ];
-        let record = invented::run("a CPU", &strategies);
+        let record = synthetic::run("a CPU", &strategies);
         assert_narrow(&machine(&record.machine));
         let mut measured = record.entries[0].clone();
         for Entry { id, problem, .. } in catalog::entries() {
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pick_that_is_slower_than_a_path_is_told_above_what_is_allowed() {
+    fn a_pick_that_is_slower_than_a_path_is_reported_above_the_allowed_ratio() {
         let run = |picked| {
             let strategies = [
                 ("updraft", Role::Dispatched, picked),
@@ -305,7 +305,7 @@ mod tests {
                 ("pytorch", Role::Peer, Some(1.0)),
                 ("flex", Role::Baseline, Some(1.0)),
             ];
-            slow_picks(&invented::run("a CPU", &strategies).entries, 2, 0.1)
+            slow_picks(&synthetic::run("a CPU", &strategies).entries, 2, 0.1)
         };
         assert!(run(Some(11.0)).is_empty());
         let slow = run(Some(12.0));

@@ -66,7 +66,7 @@ impl KanLayer {
 
 impl KanLayer {
     /// By what [`QuantizedLayer`] states of its error.
-    fn judge_int8(&self, outputs: &Outputs, right: &Outputs) -> Result<Proof> {
+    fn compare_int8(&self, outputs: &Outputs, right: &Outputs) -> Result<Proof> {
         let Numbers { x, spline, scaler, .. } = self.numbers();
         let [x, spline, scaler] = [x, spline, scaler].map(|v| widened(&v));
         let splines = Parameters { spline, scaler, ..Parameters::default() };
@@ -129,12 +129,12 @@ impl Task for KanLayer {
         1e-5
     }
 
-    fn judge(&self, strategy: &str, outputs: &Outputs, reference: &Outputs) -> Result<Proof> {
+    fn compare(&self, strategy: &str, outputs: &Outputs, reference: &Outputs) -> Result<Proof> {
         let error = match strategy {
             EXPANDED_LINEAR => error_of(outputs, &kan_beside::expanded_linear(self))?,
             GAUSSIANS => error_of(outputs, &kan_beside::gaussians(self))?,
             _ if strategy == format!("updraft-{KAN_INT8}") => {
-                return self.judge_int8(outputs, reference);
+                return self.compare_int8(outputs, reference);
             }
             _ => error_of(outputs, reference)?,
         };
@@ -362,13 +362,13 @@ mod tests {
         let problem =
             KanLayer { batch: 9, inputs: 20, outputs: 6, intervals: 5, pass: Pass::Forward };
         let right = problem.reference().unwrap();
-        let judge = |factor: f64| {
+        let compare = |factor: f64| {
             let y = right["y"].iter().map(|y| y * factor).collect();
             let outputs = Outputs::from([("y".to_owned(), y)]);
-            problem.judge("updraft-int8", &outputs, &right).unwrap()
+            problem.compare("updraft-int8", &outputs, &right).unwrap()
         };
-        assert!(judge(1.0).error < 1e-12);
-        let wrong = judge(1.05);
+        assert!(compare(1.0).error < 1e-12);
+        let wrong = compare(1.05);
         assert!(wrong.error > wrong.tolerance, "{wrong:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Problems: what is computed, on which numbers, and how a result is judged.
+//! Problems: what is computed, on which numbers, and how a result is checked.
 
 pub(crate) mod batch_norm;
 pub(crate) mod calibrate;
@@ -119,7 +119,7 @@ pub(crate) trait Task {
 
     /// How right a strategy's results are, by the problem's own reference unless the strategy
     /// computes something else on purpose.
-    fn judge(&self, _strategy: &str, outputs: &Outputs, reference: &Outputs) -> Result<Proof> {
+    fn compare(&self, _strategy: &str, outputs: &Outputs, reference: &Outputs) -> Result<Proof> {
         Ok(Proof { error: error_of(outputs, reference)?, tolerance: self.tolerance() })
     }
 
@@ -181,7 +181,7 @@ pub(crate) struct Work {
 /// How right a strategy is on the small shape.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Proof {
-    /// The largest error as a share of the largest value, unless the problem judges otherwise.
+    /// The largest error as a share of the largest value, unless the problem defines it otherwise.
     pub(crate) error: f64,
     pub(crate) tolerance: f64,
 }

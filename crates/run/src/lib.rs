@@ -38,8 +38,8 @@ pub use task::{
 
 // Operations on tasks.
 pub use operation::{
-    AnyModel, AnyWorkload, Beginning, KernelChoice, LrSearch, Observer, OnExamples, Trained,
-    Training, Verdict, VerifyInputs, load,
+    AnyModel, AnyWorkload, Beginning, CheckResult, KernelChoice, LrSearch, Observer, OnExamples,
+    Trained, Training, VerifyInputs, load,
 };
 
 // What a run leaves.

@@ -1,7 +1,7 @@
 //! The rules of the repository, checked on its files.
 
-mod arrows;
 mod configs;
+mod dependencies;
 mod documents;
 mod manifests;
 #[cfg(test)]
@@ -57,7 +57,7 @@ pub(crate) fn check() -> Result<(), ExitCode> {
 }
 
 fn faults(workspace: &Workspace) -> Vec<Fault> {
-    let mut faults = arrows::faults(workspace);
+    let mut faults = dependencies::faults(workspace);
     faults.extend(manifests::faults(workspace));
     faults.extend(sources::faults(workspace));
     faults.extend(documents::faults(workspace));

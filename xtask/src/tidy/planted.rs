@@ -68,7 +68,7 @@ fn a_tidy_repository_has_no_fault() {
 }
 
 #[test]
-fn an_arrow_down_is_allowed_and_an_arrow_up_is_not() {
+fn a_dependency_of_the_table_is_allowed_and_its_reverse_is_not() {
     let workspace = Planted::new();
     let down = "[dependencies]\nupdraft-data = { path = \"../data\", version = \"0.1.0\" }\n";
     workspace.write("crates/trainer/Cargo.toml", &manifest("trainer", down));

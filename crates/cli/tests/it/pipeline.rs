@@ -89,7 +89,7 @@ fn a_separable_network_goes_from_a_config_to_eight_bits_with_every_method() {
     let name = folder.to_str().expect("a path in UTF-8");
     succeed(dir.path(), &["quantize", name, "--calibration", "60"]);
     let plain = json(&folder.join("quant.json"));
-    let [plain, planted] = [&plain, &quant].map(|told| told["evaluation"]["sqnr_db"].as_f64());
+    let [plain, planted] = [&plain, &quant].map(|report| report["evaluation"]["sqnr_db"].as_f64());
     assert!(plain > planted, "{plain:?} {planted:?}");
     // Every command takes the network.
     let score = succeed(dir.path(), &["eval", name, "--json"]);

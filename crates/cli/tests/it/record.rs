@@ -41,7 +41,7 @@ fn tables_events_trace_and_page_tell_what_the_metrics_say() {
         assert!(epoch["device_peak_in_use_bytes"].is_null(), "{line}");
         let (held, most) = (&epoch["epoch_peak_resident_bytes"], &epoch["peak_resident_bytes"]);
         if cfg!(target_os = "linux") {
-            let (held, most) = (held.as_u64().expect("told"), most.as_u64().expect("told"));
+            let (held, most) = (held.as_u64().expect("a number"), most.as_u64().expect("a number"));
             assert!(0 < held && held <= most, "{line}");
         }
     }

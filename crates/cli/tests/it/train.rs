@@ -180,13 +180,13 @@ fn every_part_that_a_run_of_any_task_relies_on_passes_on_flex() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let said = succeed(dir.path(), &["verify", "--device", "flex", "--json"]);
     let value: serde_json::Value = serde_json::from_str(said.stdout.trim()).expect("JSON");
-    let verdicts = value["verdicts"].as_array().expect("a list");
-    assert!(verdicts.iter().all(|verdict| verdict["passed"] == true), "{value}");
+    let results = value["results"].as_array().expect("a list");
+    assert!(results.iter().all(|result| result["passed"] == true), "{value}");
     for (task, parts) in [("image-classification", 5), ("tabular-regression", 4)] {
-        let of_task: Vec<_> = verdicts.iter().filter(|verdict| verdict["task"] == task).collect();
+        let of_task: Vec<_> = results.iter().filter(|result| result["task"] == task).collect();
         assert_eq!(of_task.len(), parts, "{task}");
-        let resume = of_task.iter().find(|verdict| verdict["part"] == "resume").expect("a verdict");
-        assert!(resume["seen"].to_string().contains("the same bits"), "{resume}");
+        let resume = of_task.iter().find(|result| result["part"] == "resume").expect("a result");
+        assert!(resume["message"].to_string().contains("the same bits"), "{resume}");
     }
     let one = ["verify", "--device", "flex", "--task", "tabular-regression"];
     let table = succeed(dir.path(), &one).stdout;

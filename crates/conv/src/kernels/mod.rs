@@ -5,11 +5,11 @@ mod convolution;
 mod depthwise;
 mod direct;
 mod elementwise;
-#[cfg(any(test, feature = "flex"))]
-mod fresh;
 mod geometry;
 mod image;
 mod norm;
+#[cfg(any(test, feature = "flex"))]
+mod output;
 mod packing;
 mod plan;
 mod pool;
@@ -58,10 +58,10 @@ pub(crate) use {
     elementwise::{
         PIECE, activate_gradient_into, activate_into, term_gradient_into, weighted_sum_into,
     },
-    fresh::{Fresh, fresh},
     norm::{
         GradientPass, StatisticsOf, apply_into, group_norm_gradient_into, group_norm_into, moments,
     },
+    output::{Uninitialized, fill_in_pieces},
     pool::{pool_3d_gradient_into, pool_3d_into, pool_gradient_into, pool_into},
     resize::{resize_gradient_into, resize_into},
 };

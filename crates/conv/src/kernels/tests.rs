@@ -99,7 +99,7 @@ impl Case {
         let Self { geometry, x, w, dy, bias } = self;
         let [x, w, dy, bias] = [x, w, dy, bias].map(|values| wide(values));
         let [y, dx, dw] = self.run(isa, 1);
-        let told = format!("{isa} {:?} {:?}", geometry.forced(), geometry.shape());
+        let context = format!("{isa} {:?} {:?}", geometry.forced(), geometry.shape());
         let unit = match geometry.forced() {
             Some(Algorithm::Winograd) => WINOGRAD,
             _ => DIRECT,
@@ -114,13 +114,13 @@ impl Case {
         let gradients = sizes(&dy, outputs, |at| at / plane % outputs);
         let right = reference::forward(geometry, &x, &w, Some(&bias));
         let tolerance = unit * (reach(&x, &output_weights) + reach(&bias, &[1.0]));
-        assert_near(&y, &right, tolerance, &format!("y of {told}"));
+        assert_near(&y, &right, tolerance, &format!("y of {context}"));
         let right = reference::input_gradient(geometry, &dy, &w);
         let tolerance = unit * reach(&dy, &input_weights);
-        assert_near(&dx, &right, tolerance, &format!("dx of {told}"));
+        assert_near(&dx, &right, tolerance, &format!("dx of {context}"));
         let right = reference::weight_gradient(geometry, &x, &dy);
         let tolerance = unit * reach(&x, &gradients);
-        assert_near(&dw, &right, tolerance, &format!("dw of {told}"));
+        assert_near(&dw, &right, tolerance, &format!("dw of {context}"));
     }
 }
 

@@ -60,8 +60,8 @@ pub(crate) fn convolve(
             fused::conv2d(x, weight, bias, &options, activation, isa)
         }
         LayerPath::Kernels(_) | LayerPath::Plain => {
-            let told = "the kernels need padding that is alike on both sides, and one dtype";
-            assert!(!matches!(forced, Some(LayerPath::Kernels(_))), "{told}: {options:?}");
+            let context = "the kernels need padding that is alike on both sides, and one dtype";
+            assert!(!matches!(forced, Some(LayerPath::Kernels(_))), "{context}: {options:?}");
             let _ = is_even;
             activate_by(plain::conv2d(x, weight, bias, options), activation, forced)
         }

@@ -100,8 +100,9 @@ fn pool(
             Tensor::<4>::from_dispatch(Dispatch::pooling(x, spec)).cast(dtype)
         }
         (_, geometry) => {
-            let told = "the kernels need padding that is alike on both sides, and no window beyond";
-            assert!(!matches!(forced, Some(LayerPath::Kernels(_))), "{told}");
+            let context =
+                "the kernels need padding that is alike on both sides, and no window beyond";
+            assert!(!matches!(forced, Some(LayerPath::Kernels(_))), "{context}");
             let _ = (pooling, geometry);
             plain(x)
         }

@@ -137,8 +137,8 @@ fn a_damaged_file_is_made_anew_and_says_why() {
     for (bytes, reason) in cases {
         fs::write(&path, bytes).unwrap();
         let (images, used) = open((8, 8));
-        let CacheUse::Rebuilt { reason: told } = used else { panic!("{used:?}") };
-        assert!(told.contains(reason) || told.contains("claims an index"), "{told}");
+        let CacheUse::Rebuilt { reason: given } = used else { panic!("{used:?}") };
+        assert!(given.contains(reason) || given.contains("claims an index"), "{given}");
         assert_eq!(contents(&images), expected);
     }
     let CacheUse::Rebuilt { reason } = open((8, 9)).1 else { panic!() };

@@ -237,12 +237,12 @@ mod tests {
         let layer = QuantizedLinear::new(&weights, output);
         let scale = |index: usize| f64::from(0.02_f32) * f64::from(scales[index % outputs]);
         for isa in paths() {
-            let told = format!("{isa} {rows}×{inputs}×{outputs} with {threads} threads");
+            let context = format!("{isa} {rows}×{inputs}×{outputs} with {threads} threads");
             let mut scratch = Scratch::new();
             let mut sums = vec![0; rows * outputs];
             layer.sums(isa, &x, &mut sums, &mut scratch, threads);
             let wide: Vec<i64> = sums.iter().map(|&sum| sum.into()).collect();
-            assert_eq!(wide, right, "{told}");
+            assert_eq!(wide, right, "{context}");
             let mut codes = vec![0; rows * outputs];
             layer.run(isa, &x, &mut codes, &mut scratch, threads);
             let mut real = vec![0.0; rows * outputs];
@@ -253,10 +253,14 @@ mod tests {
             layer.run_plus(isa, &x, addend, &mut summed, &mut scratch, threads);
             for (index, &sum) in right.iter().enumerate() {
                 let scale = scale(index);
-                assert_eq!(codes[index], reference::code(sum, scale, output), "{told} [{index}]");
-                assert_eq!(real[index], sum as f32 * scale as f32, "{told} [{index}]");
+                assert_eq!(
+                    codes[index],
+                    reference::code(sum, scale, output),
+                    "{context} [{index}]"
+                );
+                assert_eq!(real[index], sum as f32 * scale as f32, "{context} [{index}]");
                 let plus = reference::code_plus(sum, scale, addend.codes[index], other, output);
-                assert_eq!(summed[index], plus, "{told} plus [{index}]");
+                assert_eq!(summed[index], plus, "{context} plus [{index}]");
             }
         }
     }

@@ -161,8 +161,8 @@ impl Reader<'_> {
     fn choose(&mut self, mask: &TensorIr, yes: &TensorIr, no: &TensorIr) -> Read<Meaning> {
         match self.meaning(yes)? {
             Meaning::Constant(constant) => {
-                let told = || self.unsupported("it chooses between tensors of several numbers");
-                let value = constant.one().ok_or_else(told)?;
+                let reason = || self.unsupported("it chooses between tensors of several numbers");
+                let value = constant.one().ok_or_else(reason)?;
                 self.choose_of(mask, None, &Function::constant(value), no)
             }
             Meaning::Value { value, function, .. } => {
@@ -195,8 +195,8 @@ impl Reader<'_> {
         let meaning = match (self.meaning(&both.lhs)?, self.meaning(&both.rhs)?) {
             (Meaning::Constant(a), Meaning::Constant(b)) => {
                 let result = a.zip(&b, &both.out.shape.to_vec(), |a, b| operation.of(a, b));
-                let told = || self.unsupported("its shapes do not fit");
-                result.map(Meaning::Constant).ok_or_else(told)
+                let reason = || self.unsupported("its shapes do not fit");
+                result.map(Meaning::Constant).ok_or_else(reason)
             }
             (Meaning::Value { .. }, Meaning::Constant(constant)) => match constant.one() {
                 Some(value) if is_kept(&both.lhs, &both.out) => {
@@ -220,8 +220,8 @@ impl Reader<'_> {
                 if a != b || shape != other || lines >= Function::MOST_LINES {
                     return match operation {
                         Binary::Divide => {
-                            let told = "it divides two tensors that depend on the input";
-                            Err(self.unsupported(told))
+                            let reason = "it divides two tensors that depend on the input";
+                            Err(self.unsupported(reason))
                         }
                         _ => Ok(None),
                     };
@@ -245,8 +245,8 @@ impl Reader<'_> {
         let channels = self.graph.shape(x)[0];
         let mut each = vec![1; tensor.shape.len()];
         each[1] = channels;
-        let told = || self.unsupported("its numbers are neither one nor one for each channel");
-        let numbers = constant.expand(&each).ok_or_else(told)?.values;
+        let reason = || self.unsupported("its numbers are neither one nor one for each channel");
+        let numbers = constant.expand(&each).ok_or_else(reason)?.values;
         let (zeros, ones) = (vec![0.0; channels], vec![1.0; channels]);
         let negative = |values: &[f32]| values.iter().map(|value| -value).collect::<Vec<_>>();
         let (scale, shift) = match (operation, is_first) {

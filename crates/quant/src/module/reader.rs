@@ -183,12 +183,12 @@ impl Reader<'_> {
                 if out.shape[0] == input.shape[0] && (is_flat || is_alike(&shape, whole)) {
                     return Ok(Meaning::Value { value, function, shape });
                 }
-                let told = format!(
+                let reason = format!(
                     "it takes {:?} to {:?}, which is no flattening",
                     input.shape.to_vec(),
                     out.shape.to_vec()
                 );
-                Err(self.unsupported(&told))
+                Err(self.unsupported(&reason))
             }
         }
     }
@@ -274,8 +274,8 @@ impl Reader<'_> {
 
     /// The bias of a layer, zeros if it has none.
     pub(crate) fn bias(&self, bias: Option<&TensorIr>, outputs: usize) -> Read<Vec<f32>> {
-        let told = "its bias depends on the input";
-        let bias = bias.map(|bias| self.constant(bias, told)).transpose()?;
+        let reason = "its bias depends on the input";
+        let bias = bias.map(|bias| self.constant(bias, reason)).transpose()?;
         Ok(bias.map_or(vec![0.0; outputs], |bias| bias.values))
     }
 

@@ -161,11 +161,11 @@ pub(super) fn layer_of(recording: &Recording, operation: &OperationIr) -> Option
 
 /// An operation's name in burn, such as `Conv2d`.
 pub(super) fn kind(operation: &OperationIr) -> String {
-    let told = format!("{operation:?}");
+    let text = format!("{operation:?}");
     let name = |text: &str| -> String {
         text.chars().take_while(|letter| letter.is_ascii_alphanumeric()).collect()
     };
-    let mut parts = told.splitn(2, '(');
+    let mut parts = text.splitn(2, '(');
     let outer = parts.next().unwrap_or_default();
     let rest = parts.next().unwrap_or_default();
     // `NumericFloat(F32, Add(…` has a dtype first.

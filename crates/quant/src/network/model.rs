@@ -2,6 +2,7 @@
 
 use updraft_simd::{Isa, over};
 
+use super::buffers::assign_buffers;
 use super::calibration::{choose_schemes, observe};
 use super::error::QuantizeError;
 use super::fuse::{Output, Step, Steps};
@@ -9,7 +10,6 @@ use super::graph::{Graph, Port};
 use super::layer::{Form, QuantizedLayer};
 use super::quantization::{Calibrated, Quantization};
 use super::samples::Samples;
-use super::slots::assign_slots;
 use super::workspace::Workspace;
 use crate::kernels::{dequantize, quantize_images};
 use crate::operation::{Job, PackError};
@@ -36,9 +36,9 @@ pub struct QuantizedModel {
     pub(super) shapes: Vec<Vec<usize>>,
     pub(super) schemes: Vec<ActivationScheme>,
     /// The buffer of each tensor.
-    slots: Vec<usize>,
+    buffers: Vec<usize>,
     /// Bytes of each buffer for one sample.
-    slot_lens: Vec<usize>,
+    buffer_lens: Vec<usize>,
     /// Whether convolutions add what their sums are added to.
     pub(super) joins_sums: bool,
     pub(super) calibrated: Calibrated,
@@ -111,8 +111,18 @@ impl QuantizedModel {
         let of_inputs = inputs.iter().map(|port| port.shape.clone());
         let shapes: Vec<_> =
             of_inputs.chain(layers.iter().map(|layer| layer.shapes.y.clone())).collect();
-        let (slots, slot_lens) = assign_slots(inputs.len(), &layers, &shapes);
-        Self { inputs, outputs, layers, shapes, schemes, slots, slot_lens, joins_sums, calibrated }
+        let (buffers, buffer_lens) = assign_buffers(inputs.len(), &layers, &shapes);
+        Self {
+            inputs,
+            outputs,
+            layers,
+            shapes,
+            schemes,
+            buffers,
+            buffer_lens,
+            joins_sums,
+            calibrated,
+        }
     }
 
     /// What the model was calibrated on, and how.
@@ -229,7 +239,7 @@ impl QuantizedModel {
         workspace: &mut Workspace,
         threads: usize,
     ) {
-        let each: usize = self.slot_lens.iter().sum();
+        let each: usize = self.buffer_lens.iter().sum();
         let together = (TOGETHER / each.max(1)).max(1);
         for first in (0..samples).step_by(together) {
             let part = first..samples.min(first + together);
@@ -250,19 +260,22 @@ impl QuantizedModel {
         mut visit: impl FnMut(usize, Numbers<'_>),
     ) {
         let samples = part.len();
-        workspace.slots.resize_with(self.slot_lens.len().max(workspace.slots.len()), Vec::new);
-        for (slot, len) in workspace.slots.iter_mut().zip(&self.slot_lens) {
-            if slot.len() < samples * len {
-                slot.resize(samples * len, 0);
+        workspace
+            .buffers
+            .resize_with(self.buffer_lens.len().max(workspace.buffers.len()), Vec::new);
+        for (buffer, len) in workspace.buffers.iter_mut().zip(&self.buffer_lens) {
+            if buffer.len() < samples * len {
+                buffer.resize(samples * len, 0);
             }
         }
-        let Workspace { slots, scratch, float, .. } = workspace;
+        let Workspace { buffers, scratch, float, .. } = workspace;
         for tensor in 0..self.shapes.len() {
             let len = samples * self.len(tensor);
-            let slot = self.slots[tensor];
-            let mut to = std::mem::take(&mut slots[slot]);
+            let buffer = self.buffers[tensor];
+            let mut to = std::mem::take(&mut buffers[buffer]);
             let codes = &mut to[..len];
-            let codes_of = |tensor: usize| &slots[self.slots[tensor]][..samples * self.len(tensor)];
+            let codes_of =
+                |tensor: usize| &buffers[self.buffers[tensor]][..samples * self.len(tensor)];
             let places = part.start * self.len(tensor)..part.end * self.len(tensor);
             let mut outputs = (0..y.len()).filter(|&output| self.outputs[output].tensor == tensor);
             let is_output = outputs.clone().next().is_some();
@@ -272,7 +285,7 @@ impl QuantizedModel {
                 outputs.for_each(|output| {
                     self.real(isa, tensor, codes, &mut y[output][places.clone()])
                 });
-                slots[slot] = to;
+                buffers[buffer] = to;
                 continue;
             };
             let threads = threads.min(1 + samples * layer.multiply_adds / WORTH_A_THREAD);
@@ -309,7 +322,7 @@ impl QuantizedModel {
                     }
                 }
             }
-            slots[slot] = to;
+            buffers[buffer] = to;
         }
     }
 

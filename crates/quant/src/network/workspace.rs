@@ -12,7 +12,7 @@ use crate::operation::{FloatJob, FloatSpace};
 #[derive(Debug, Clone, Default)]
 pub struct Workspace {
     /// The codes of tensors.
-    pub(super) slots: Vec<Vec<u8>>,
+    pub(super) buffers: Vec<Vec<u8>>,
     pub(super) scratch: Scratch,
     pub(super) float: FloatTensors,
     /// Those of the threads beside the first.
@@ -24,7 +24,7 @@ impl Workspace {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            slots: Vec::new(),
+            buffers: Vec::new(),
             scratch: Scratch::new(),
             float: FloatTensors::new(),
             others: Vec::new(),
@@ -34,9 +34,9 @@ impl Workspace {
     /// Bytes held.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let slots: usize = self.slots.iter().map(Vec::capacity).sum();
+        let buffers: usize = self.buffers.iter().map(Vec::capacity).sum();
         let others: usize = self.others.iter().map(Self::bytes).sum();
-        slots + self.scratch.bytes() + self.float.bytes() + others
+        buffers + self.scratch.bytes() + self.float.bytes() + others
     }
 }
 

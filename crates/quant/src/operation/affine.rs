@@ -101,10 +101,10 @@ pub(super) fn record(
         return Ok(None);
     };
     let x = reader.value_of_channels(&norm.x)?;
-    let told = "its parameters depend on the input";
+    let reason = "its parameters depend on the input";
     let mut constants = Vec::new();
     for tensor in [&norm.gamma, &norm.beta, &norm.mean, &norm.variance] {
-        constants.push(reader.constant(tensor, told)?.values);
+        constants.push(reader.constant(tensor, reason)?.values);
     }
     let name = reader.name_of(layer, "norm");
     let [gamma, beta, mean, variance] = [0, 1, 2, 3].map(|index| constants[index].as_slice());

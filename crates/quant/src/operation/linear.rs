@@ -117,8 +117,8 @@ impl Registered for Linear {
             _ => return Ok(None),
         };
         let (x, shape) = reader.value(x)?;
-        let told = "it multiplies two tensors that depend on the input";
-        let weights = reader.constant(weight, told)?;
+        let reason = "it multiplies two tensors that depend on the input";
+        let weights = reader.constant(weight, reason)?;
         if shape.len() != 1 || weights.shape.len() != 2 {
             return Err(reader.unsupported("it is not the product of one row of numbers a sample"));
         }

@@ -120,10 +120,10 @@ fn a_separable_network_of_burn_runs_in_eight_bits() -> Result<(), Box<dyn std::e
         let given: Vec<f32> = y.to_data().iter::<f32>().collect();
         assert!(decibels(&right, &given) > 25.0, "{} dB", decibels(&right, &given));
         // The graph itself, in f32, is burn's network.
-        let told = Comparison::new(&graph, &model, [slice(&x)], Isa::detect());
-        let answer = told.layers.last().expect("layers").sqnr_db;
+        let comparison = Comparison::new(&graph, &model, [slice(&x)], Isa::detect());
+        let answer = comparison.layers.last().expect("layers").sqnr_db;
         assert!((answer - decibels(&right, &given)).abs() < 0.5, "{answer} dB");
-        let names: Vec<&str> = told.layers.iter().map(|layer| layer.name.as_str()).collect();
+        let names: Vec<&str> = comparison.layers.iter().map(|layer| layer.name.as_str()).collect();
         assert!(names.contains(&"depthwise+norm"), "{names:?}");
         assert!(names.contains(&"block.conv+block.norm"), "{names:?}");
     }

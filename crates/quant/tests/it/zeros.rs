@@ -73,9 +73,9 @@ fn a_dead_rectifier_is_exactly_zero_and_named() -> Result<(), Box<dyn Error>> {
         assert!(said.contains("dead.most: int8, zero for every calibration sample\n"), "{said}");
         assert!(said.contains("sum: int8\n"), "{said}");
         let labels = vec![0; 40];
-        let told = Evaluation::try_new(&graph, &model, [(&x, labels)], &Accuracy, Isa::detect())?;
-        assert_eq!(told.zero_layers, zero);
-        for layer in &told.layers {
+        let report = Evaluation::try_new(&graph, &model, [(&x, labels)], &Accuracy, Isa::detect())?;
+        assert_eq!(report.zero_layers, zero);
+        for layer in &report.layers {
             // Where f32 gives zero, there is no noise; elsewhere there is some.
             assert_eq!(layer.sqnr_db.is_none(), zero.contains(&layer.name), "{layer:?}");
         }

@@ -249,9 +249,9 @@ fn learning_rates_are_tried_and_parts_verified_for_every_task() {
             scratch: &scratch.path().join(kind.name()),
             is_stopped: &|| false,
         };
-        let verdicts = workload.verify(&inputs).expect("not stopped");
-        assert!(verdicts[0].passed, "{verdicts:?}");
-        assert!(!verdicts[1].passed, "{verdicts:?}");
+        let results = workload.verify(&inputs).expect("not stopped");
+        assert!(results[0].passed, "{results:?}");
+        assert!(!results[1].passed, "{results:?}");
         let stopped = workload.verify(&VerifyInputs { is_stopped: &|| true, ..inputs });
         assert!(matches!(stopped, Err(RunError::Stopped { .. })));
     }

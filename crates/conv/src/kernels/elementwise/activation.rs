@@ -177,8 +177,8 @@ mod tests {
                     [(y[i], value, value.abs() + 1e-32), (dx[i], slope, 4.0)]
                 {
                     let error = (f64::from(given) - right).abs();
-                    let told = format!("{isa} {activation:?} at {z}: {given} is not {right}");
-                    assert!(error <= 4.0 * f64::from(f32::EPSILON) * unit, "{told}");
+                    let context = format!("{isa} {activation:?} at {z}: {given} is not {right}");
+                    assert!(error <= 4.0 * f64::from(f32::EPSILON) * unit, "{context}");
                 }
             }
         }

@@ -348,8 +348,8 @@ mod tests {
                         let unit = if pixels == 1 { 2e-3 } else { 2e-5 };
                         for (given, right) in given.iter().zip(right) {
                             let error = (f64::from(*given) - right).abs();
-                            let told = format!("{isa} {shape:?} {activation:?} {which}");
-                            assert!(error < unit * largest, "{told}: {given} is not {right}");
+                            let context = format!("{isa} {shape:?} {activation:?} {which}");
+                            assert!(error < unit * largest, "{context}: {given} is not {right}");
                         }
                     }
                     for threads in [2, 5] {

@@ -330,8 +330,8 @@ mod tests {
                                     let given = f64::from(*given);
                                     let same = given == right || (given.is_nan() && right.is_nan());
                                     let is_near = (given - right).abs() < 1e-5;
-                                    let told = format!("{isa} {pooling:?} {shape:?}");
-                                    assert!(same || is_near, "{told}: {given} is not {right}");
+                                    let context = format!("{isa} {pooling:?} {shape:?}");
+                                    assert!(same || is_near, "{context}: {given} is not {right}");
                                 }
                             }
                         }

@@ -374,8 +374,8 @@ mod tests {
                         for (given, right) in [&y, &dx].into_iter().zip(&right) {
                             for (given, right) in given.iter().zip(right) {
                                 let error = (f64::from(*given) - right).abs();
-                                let told = format!("{isa} {input:?} {output:?} {alignment:?}");
-                                assert!(error < 1e-5, "{told}: {given} is not {right}");
+                                let context = format!("{isa} {input:?} {output:?} {alignment:?}");
+                                assert!(error < 1e-5, "{context}: {given} is not {right}");
                             }
                         }
                     }

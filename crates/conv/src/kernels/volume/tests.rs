@@ -89,7 +89,7 @@ impl Case {
         let Self { geometry, algorithm, .. } = self;
         let [x, w, dy, bias] = [&self.x, &self.w, &self.dy, &self.bias].map(|values| wide(values));
         let [y, dx, dw] = self.run(isa, 1);
-        let told = format!("{isa} {algorithm:?} {:?}", geometry.shape());
+        let context = format!("{isa} {algorithm:?} {:?}", geometry.shape());
         let taps = geometry.shape().kernel.iter().product::<usize>() as f64;
         let [inputs, outputs] =
             geometry.shape().channels.map(|channels| (channels / geometry.shape().groups) as f64);
@@ -98,12 +98,12 @@ impl Case {
         let reach = |of: &[f64], with: &[f64]| largest(of) * largest(with);
         let right = reference::forward_3d(geometry, &x, &w, Some(&bias));
         let meet = reach(&x, &w) * taps * inputs + largest(&bias);
-        assert_near(&y, &right, meet, *algorithm, &format!("y of {told}"));
+        assert_near(&y, &right, meet, *algorithm, &format!("y of {context}"));
         let right = reference::input_gradient_3d(geometry, &dy, &w);
         let meet = reach(&dy, &w) * taps * outputs;
-        assert_near(&dx, &right, meet, *algorithm, &format!("dx of {told}"));
+        assert_near(&dx, &right, meet, *algorithm, &format!("dx of {context}"));
         let right = reference::weight_gradient_3d(geometry, &x, &dy);
-        assert_near(&dw, &right, reach(&x, &dy) * voxels, *algorithm, &format!("dw of {told}"));
+        assert_near(&dw, &right, reach(&x, &dy) * voxels, *algorithm, &format!("dw of {context}"));
     }
 }
 

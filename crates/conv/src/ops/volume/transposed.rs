@@ -113,8 +113,8 @@ fn transpose_convolve(
             fused::transposed(x, weight, bias, &options, isa)
         }
         LayerPath::Kernels(_) | LayerPath::Plain => {
-            let told = "the kernels need padding_out below the stride, and one dtype";
-            assert!(!matches!(forced, Some(LayerPath::Kernels(_))), "{told}");
+            let context = "the kernels need padding_out below the stride, and one dtype";
+            assert!(!matches!(forced, Some(LayerPath::Kernels(_))), "{context}");
             let _ = fits;
             plain(x, weight, bias, options)
         }

@@ -54,7 +54,7 @@ impl QuantizedModel {
             return Err(FileError::Hash);
         }
         let header: Header = serde_json::from_str(text).map_err(wrong)?;
-        let mut read = Reading { file, used: 0, shapes: Vec::new(), schemes: Vec::new() };
+        let mut read = ModelReader { file, used: 0, shapes: Vec::new(), schemes: Vec::new() };
         let model = read.model(header)?;
         if read.used != tensors.len() {
             return Err(invalid(0, "a tensor that no layer has"));
@@ -67,8 +67,8 @@ const fn invalid(layer: usize, what: &'static str) -> FileError {
     FileError::Value { layer, what }
 }
 
-/// What is known of a file's tensors, up to a layer.
-struct Reading<'a> {
+/// Reads a model layer by layer, and keeps the shapes and schemes of the tensors read so far.
+struct ModelReader<'a> {
     file: SafeTensors<'a>,
     /// Tensors of the file that were read.
     used: usize,
@@ -76,7 +76,7 @@ struct Reading<'a> {
     schemes: Vec<ActivationScheme>,
 }
 
-impl Reading<'_> {
+impl ModelReader<'_> {
     fn model(&mut self, header: Header) -> Result<QuantizedModel, FileError> {
         let Header { calibrated, joins_sums, inputs, layers, outputs, .. } = header;
         if inputs.is_empty() || layers.is_empty() || outputs.is_empty() {

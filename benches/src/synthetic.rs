@@ -1,4 +1,4 @@
-//! Made-up runs, for tests.
+//! Synthetic runs, for tests.
 
 use crate::catalog;
 use crate::machine::{Build, Fingerprint, Machine, Peak};

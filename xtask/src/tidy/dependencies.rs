@@ -1,4 +1,4 @@
-//! Who may import whom.
+//! Which crate may import which.
 
 use crate::tidy::Fault;
 use crate::tidy::workspace::Workspace;
@@ -56,7 +56,7 @@ pub(super) fn faults(workspace: &Workspace) -> Vec<Fault> {
         else {
             let message = format!(
                 "crate `{folder}` has no row in the table of dependencies; \
-                 add one to xtask/src/tidy/arrows.rs and docs/architecture.md"
+                 add one to xtask/src/tidy/dependencies.rs and docs/architecture.md"
             );
             faults.push(Fault::new(place, message));
             continue;
