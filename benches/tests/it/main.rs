@@ -1,3 +1,4 @@
 //! The runner from the outside.
 
 mod refusal;
+mod saved_runs;
