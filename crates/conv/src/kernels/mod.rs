@@ -50,7 +50,7 @@ pub use volume::{
 };
 pub use weight_gradient::weight_gradient;
 
-// What burn's operations need beside: results in new vectors.
+// For burn's operations: results in new vectors.
 #[cfg(feature = "flex")]
 pub(crate) use {
     bias::channel_sums,

@@ -1,4 +1,4 @@
-//! Results of several threads in new memory, or in memory that held something before.
+//! Results of several threads in new or reused memory.
 #![expect(unsafe_code, reason = "memory that is not initialised yet")]
 
 use std::mem::MaybeUninit;
@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use updraft_simd::Pieces;
 
-/// A vector in pieces of one length, which hold numbers without meaning when they are handed out.
+/// A vector in pieces of one length, whose contents are unspecified when a thread receives them.
 ///
-/// In new memory these are zeros. Writing them piece by piece, where the result follows at once,
-/// costs a pass over the cache; writing them for the whole vector first costs a pass over the
+/// In new memory they are zeros. Writing zeros piece by piece, just before the result, costs a
+/// pass over the cache; writing them for the whole vector first costs a pass over the
 /// memory, on one thread.
 pub(crate) struct Uninitialized<'a> {
     numbers: &'a mut [MaybeUninit<f32>],
@@ -48,7 +48,7 @@ impl<'a> Pieces for Uninitialized<'a> {
 
 /// A vector of `len` numbers in pieces of `piece`, all of which `fill` has to visit.
 ///
-/// It is `memory`, whose numbers mean nothing, where that has this length.
+/// It reuses `memory` if that has this length.
 ///
 /// # Panics
 /// If the memory is new and a piece was not visited.
@@ -72,7 +72,7 @@ pub(crate) fn fill_in_pieces(
     let handed_out = AtomicUsize::new(0);
     let numbers = &mut vector.spare_capacity_mut()[..len];
     fill(Uninitialized { numbers, piece, handed_out: Some(&handed_out) });
-    // Pieces do not overlap, so that as many numbers as there are were all of them.
+    // Pieces do not overlap, so that an equal count means that every number was written.
     assert_eq!(handed_out.into_inner(), len, "every piece of a new vector is visited");
     // SAFETY: they were all written when they were handed out.
     unsafe { vector.set_len(len) };

@@ -96,7 +96,7 @@ mod fused {
             dilation: options.dilation,
             ..ConvShape::new(batch, [inputs, outputs], [height, width], [rows, columns])
         };
-        // A gradient needs what is activated, so that on a graph it is an operation of its own.
+        // The gradient needs the activation's input, so that on a graph it is a separate operation.
         let (fused, after) = match x.device().is_autodiff() {
             true => (Activation::Identity, activation),
             false => (activation, Activation::Identity),

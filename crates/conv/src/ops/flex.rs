@@ -19,7 +19,7 @@ use crate::kernels::{
 };
 
 thread_local! {
-    /// Kept between operations, so that only the first of a size allocates it.
+    /// Kept between operations, so that only the first one of a size allocates.
     static SCRATCH: RefCell<Scratch> = const { RefCell::new(Scratch::new()) };
 }
 

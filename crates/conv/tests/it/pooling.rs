@@ -1,4 +1,4 @@
-//! Pooling layers beside burn's.
+//! Pooling layers compared with burn's.
 
 use burn::nn::PaddingConfig2d;
 use burn::nn::pool::{AdaptiveAvgPool2dConfig, AvgPool2dConfig, MaxPool2dConfig};

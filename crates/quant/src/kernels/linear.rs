@@ -11,8 +11,8 @@ use super::scratch::Scratch;
 use crate::scheme::OutputScheme;
 use crate::weights::QuantizedWeights;
 
-/// Bytes of activations that a block of rows may hold, so that they stay in the second cache
-/// while all weights pass by.
+/// The most bytes of activations of a block of rows, so that they stay in the second-level cache
+/// for all weights.
 const BLOCK: usize = 256 << 10;
 
 /// A fully connected layer, its weights packed once.
@@ -51,7 +51,7 @@ impl QuantizedLinear {
         self.packed.bytes()
     }
 
-    /// The weights that were packed; they are not held twice.
+    /// The weights before packing, restored from the packed ones.
     pub(crate) fn weights(&self) -> QuantizedWeights {
         self.channels.weights(self.packed.unpacked())
     }
@@ -122,7 +122,7 @@ impl QuantizedLinear {
         self.product(isa, sink, x, y, scratch, asked_threads);
     }
 
-    /// Gives each part of the output to the sink of its places.
+    /// Writes each part of the output through a sink.
     fn product<K>(
         &self,
         isa: Isa,
@@ -202,7 +202,7 @@ mod tests {
         Isa::DOTS.into_iter().filter(|isa| isa.is_available())
     }
 
-    /// Bytes without a pattern; `extreme` ones are 0 and 255 alone.
+    /// Pseudorandom bytes; `extreme` ones are only 0 and 255.
     fn bytes(seed: u32, count: usize, extreme: bool) -> Vec<u8> {
         let mut state = seed.wrapping_mul(2_654_435_761) | 1;
         let mut next = || {
@@ -221,7 +221,7 @@ mod tests {
         bytes(seed, count, false).into_iter().map(code).collect()
     }
 
-    /// All that is computed of one product agrees with the reference, exactly.
+    /// Compares all results of one product with the reference, exactly.
     fn check([rows, inputs, outputs]: [usize; 3], zero: u8, extreme: bool, threads: usize) {
         let x = bytes(1, rows * inputs, extreme);
         let values = signed(2, outputs * inputs, extreme);

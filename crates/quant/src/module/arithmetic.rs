@@ -1,4 +1,4 @@
-//! What is computed number by number: kept as functions of one tensor for as long as that goes.
+//! Element-wise operations, represented as functions of one tensor as long as possible.
 
 use burn::backend::ir::{
     ActivationOperationIr, BaseOperationIr, BinaryOpIr, FloatOperationIr, NumericOperationIr,
@@ -11,7 +11,7 @@ use crate::network::Value;
 use crate::operation::{Binary, Function, Unary};
 
 impl Reader<'_> {
-    /// Reads what is computed number by number; nothing if it is another operation.
+    /// Reads an element-wise operation; `None` if it is another one.
     pub(crate) fn arithmetic(&mut self, operation: &OperationIr) -> Read<Option<Meaning>> {
         let meaning = match operation {
             OperationIr::BaseFloat(BaseOperationIr::MaskWhere(mask)) => {
@@ -104,7 +104,7 @@ impl Reader<'_> {
             A::Relu(unary) => self.function(&unary.input, |x| x.then(Unary::Rectifier)),
             A::Sigmoid(unary) => self.function(&unary.input, |x| x.then(Unary::Sigmoid)),
             A::LogSigmoid(unary) => self.function(&unary.input, |x| {
-                // −ln(1 + e^−x), where e^−x may be infinite only far below what codes hold.
+                // −ln(1 + e^−x), where e^−x is infinite only far below the range of codes.
                 let small = x.then(Unary::Negative).then(Unary::Exponential);
                 let sum = Function::binary(Binary::Add, &Function::constant(1.0), &small);
                 sum.then(Unary::Logarithm).then(Unary::Negative)
@@ -190,7 +190,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Nothing for two tensors that depend on the input each in its way.
+    /// `None` for two tensors that both depend on the input.
     fn binary(&mut self, operation: Binary, both: &BinaryOpIr) -> Read<Option<Meaning>> {
         let meaning = match (self.meaning(&both.lhs)?, self.meaning(&both.rhs)?) {
             (Meaning::Constant(a), Meaning::Constant(b)) => {

@@ -1,4 +1,4 @@
-//! A trained network as a graph of layers, and the same in eight bits.
+//! A trained network as a graph of layers, and the same in int8.
 
 mod buffers;
 mod calibration;

@@ -81,8 +81,8 @@ impl Graph {
     }
 }
 
-/// A convolution of one pixel, each channel for itself: what runs where a batch norm or a rectifier
-/// can join nothing.
+/// A depthwise convolution of one pixel, for a batch norm or a rectifier that
+/// cannot be fused.
 pub(crate) fn pointwise(parameters: Parameters) -> Work {
     let Lens { bias: groups, .. } = parameters.lens();
     Work::new(Convolution { window: Window::new([1, 1]), groups, addend: None }, parameters)

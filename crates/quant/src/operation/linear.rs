@@ -15,14 +15,14 @@ use crate::kernels::QuantizedLinear;
 use crate::network::{Attribute, Graph, GraphError, Node, Value};
 use crate::weights::QuantizedWeights;
 
-/// Weights `[outputs][…]`, the latter in the order of what is read.
+/// Weights `[outputs][…]`, the latter in the order of the input.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Linear {}
 
 impl Graph {
     /// A fully connected layer over all numbers of a sample, in the order channel, row, column;
-    /// its answer has one axis.
+    /// its output has one axis.
     ///
     /// # Errors
     /// [`GraphError`] for another length, or NaN and infinity.

@@ -1,4 +1,4 @@
-//! What is no network, or no data for one, is refused with its place and the remedy.
+//! Invalid networks and data are refused with the position and the remedy.
 
 use std::error::Error;
 

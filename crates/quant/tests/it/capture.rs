@@ -1,4 +1,4 @@
-//! Networks out of burn's modules, beside what burn computes.
+//! Networks captured from burn's modules, compared with burn.
 
 use burn::module::{Module, Param};
 use burn::nn::conv::{Conv2d, Conv2dConfig};
@@ -31,7 +31,7 @@ fn conv(channels: [usize; 2], kernel: usize, groups: usize, device: &Device) -> 
         .init(device)
 }
 
-/// A norm as training leaves it.
+/// A norm with the statistics of training.
 fn norm(channels: usize, seed: u32, device: &Device) -> BatchNorm {
     let mut norm = BatchNormConfig::new(channels).init(device);
     let some = |seed, offset: f32| {
@@ -105,7 +105,7 @@ fn decibels(right: &[f32], given: &[f32]) -> f64 {
 fn a_separable_network_of_burn_runs_in_eight_bits() -> Result<(), Box<dyn std::error::Error>> {
     for device in devices() {
         device.seed(1);
-        // What is still to be taken into the running statistics changes the first answers alone.
+        // Pending updates of the running statistics change only the first outputs.
         let module = Separable::new(&device).valid();
         let before = module.forward(images(3, 2, &device)).to_data();
         let graph = Graph::try_capture(&module, [3, 12, 12], Separable::forward)?;

@@ -1,4 +1,4 @@
-//! What eight bits cost on labeled images.
+//! The cost of int8 on labeled images.
 
 use updraft_quant::slices::Isa;
 use updraft_quant::{
@@ -8,7 +8,7 @@ use updraft_quant::{
 
 type Built<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// Four numbers in, the greatest of three weighted sums out.
+/// Four inputs, and the maximum of three weighted sums.
 fn network() -> Built<Graph> {
     let mut graph = Graph::new();
     let x = graph.input("image", &[4, 1, 1])?;
@@ -23,7 +23,7 @@ fn images(count: usize) -> Vec<f32> {
     (0..4 * count).map(|i| ((i * 7919 + i / 4) % 1009) as f32 / 504.0 - 1.0).collect()
 }
 
-/// What the network says in f64.
+/// The outputs of the network in f64.
 fn classes(images: &[f32]) -> Vec<usize> {
     let class = |x: &[f32]| {
         let x: Vec<f64> = x.iter().map(|&x| x.into()).collect();

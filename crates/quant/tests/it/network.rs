@@ -1,4 +1,4 @@
-//! Networks from f32 to eight bits and back.
+//! Networks from f32 to int8 and back.
 
 use updraft_quant::slices::{Isa, Pooling};
 use updraft_quant::{
@@ -11,7 +11,7 @@ const SAME: Window = Window { padding: [1; 2], ..Window::new([3, 3]) };
 
 type Built<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// A convolution with batch norm, of weights that keep the size of what passes.
+/// A convolution with batch norm, whose weights keep the size of the activations.
 fn block(
     graph: &mut Graph,
     name: &str,
@@ -83,7 +83,7 @@ fn a_small_network_by_hand() -> Built<()> {
 #[test]
 fn a_residual_network_keeps_its_answers() -> Built<()> {
     let graph = residual()?;
-    // Entropy weighs how numbers are spread, not how far they are off: it cuts even noise short.
+    // Entropy compares distributions, not errors: it also clips uniform noise.
     for (calibration, least_db) in [
         (Calibration::MinMax, 27.0),
         (Calibration::Percentile(0.9999), 27.0),
@@ -282,7 +282,7 @@ fn a_layer_whose_sums_could_overflow_runs_in_f32() -> Built<()> {
     let x = graph.input("image", &[inputs, 1, 1])?;
     let sum = graph.linear("sum", x, &vec![1.0 / inputs as f32; inputs], &[0.5])?;
     graph.linear("twice", sum, &[2.0], &[0.0])?;
-    // None below zero, so that its code is 0 and all sums go one way.
+    // No negative numbers, so that the code of zero is 0 and all sums have one sign.
     let set: Vec<f32> = scattered(21, 4 * inputs).into_iter().map(f32::abs).collect();
     let model = QuantizedModel::try_quantize(&graph, [&set], Calibration::MinMax)?;
     let plan = model.plan();
@@ -358,7 +358,7 @@ fn a_little_work_on_means_of_images_stays_in_f32_where_that_is_asked() -> Built<
     assert_eq!(arithmetics(&graph, named)?, [int8, tail, kept, tail]);
     // 21·hidden of 110 592 multiply-adds: more than a hundredth.
     assert_eq!(arithmetics(&with_tail(60, false)?, by().float_tail())?, [int8; 4]);
-    // What else is read where a mean is read stands for pixels, too.
+    // Another tensor that is read together with a mean represents pixels, too.
     assert_eq!(arithmetics(&with_tail(8, true)?, by().float_tail())?, [int8; 5]);
 
     let run = |by: Quantization| -> Built<f64> {

@@ -9,7 +9,7 @@ use updraft_testing::scattered;
 
 type Built<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// A line of numbers and a row of them in; a line, a volume and a row out, one of them read again.
+/// Inputs: a line and a row of numbers. Outputs: a line, a volume and a row, one of them also read.
 fn network() -> Built<Graph> {
     let mut graph = Graph::new();
     let line = graph.input("line", &[4, 20])?;

@@ -16,7 +16,7 @@ use crate::operation::{self, Around, Lens, Operation, PackError, Parameters, Sha
 use crate::scheme::ActivationScheme;
 use crate::weights::QuantizedWeights;
 
-/// Numbers that one sample of a tensor may have: far above any network, far below what overflows.
+/// The most numbers of one sample of a tensor: far above any network, far below an overflow.
 const MOST: usize = 1 << 31;
 
 /// Bytes that the file's header may have, all of which are parsed.
@@ -24,11 +24,11 @@ const MOST_HEADER: u64 = 16 << 20;
 
 impl QuantizedModel {
     /// A model from the bytes of a file; every length and number is checked before it is used, and
-    /// no more memory is asked for than a small multiple of the bytes.
+    /// at most a small multiple of the bytes is allocated.
     ///
     /// # Errors
-    /// [`FileError`] for bytes of another format or version, that are cut or damaged, or whose
-    /// parts make no model.
+    /// [`FileError`] for bytes of another format or version, that are truncated or damaged, or
+    /// whose parts are not a valid model.
     pub fn try_from_bytes(bytes: &[u8]) -> Result<Self, FileError> {
         let container = |cause: String| FileError::Container { cause };
         let len = bytes.first_chunk().map_or(0, |&len| u64::from_le_bytes(len));
@@ -105,7 +105,7 @@ impl ModelReader<'_> {
         Ok(QuantizedModel::new(inputs, outputs, read, schemes, joins_sums, calibrated))
     }
 
-    /// Takes in a tensor that layers read or give.
+    /// Adds a tensor that layers read or write.
     fn tensor(
         &mut self,
         layer: usize,
@@ -160,7 +160,7 @@ impl ModelReader<'_> {
         })
     }
 
-    /// The parameters of a layer; none where the file has no weights of it.
+    /// The parameters of a layer; `None` if the file has no weights of it.
     fn parameters(
         &mut self,
         layer: usize,
@@ -221,7 +221,7 @@ impl OfFile {
     }
 }
 
-/// Packs a layer that is to run in eight bits.
+/// Packs a layer that is to run in int8.
 fn form(
     layer: usize,
     operation: &dyn Operation,
