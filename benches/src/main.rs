@@ -1,4 +1,4 @@
-//! The benchmark runner: proved, then timed, beside the peers.
+//! The benchmark runner: checks strategies, then times them together with the peers.
 
 mod arguments;
 mod catalog;
@@ -116,7 +116,7 @@ fn run(arguments: &RunArguments) -> Result<()> {
             say(table::entry(&result, &record.machine).trim_end_matches('\n'));
         }
         record.entries.push(result);
-        // A long run that is stopped keeps what it has.
+        // A long run that is stopped keeps its results so far.
         if let Some(run) = &saved {
             record.save(run)?;
         }
@@ -132,7 +132,7 @@ fn run(arguments: &RunArguments) -> Result<()> {
     refuse_failures(&record, arguments)
 }
 
-/// Refuses wrong results, and slow picks where they are asked for.
+/// Returns an error for wrong results and, with `--assert`, for slow choices of the dispatcher.
 fn refuse_failures(record: &Record, arguments: &RunArguments) -> Result<()> {
     let ours = record.entries.iter().flat_map(|entry| {
         // What burn alone cannot do on a device is a line in the table, as with peers.
@@ -174,12 +174,12 @@ fn page(run: &Path, to: Option<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// Prints a result; a reader that has gone away, such as `head`, is no fault.
+/// Prints a result; a closed pipe, such as of `head`, is not an error.
 fn say(text: &str) {
     let _ = writeln!(stdout(), "{text}");
 }
 
-/// Prints what is no result.
+/// Prints a message that is not a result.
 fn say_aside(text: &str) {
     let _ = writeln!(stderr(), "{text}");
 }

@@ -1,4 +1,4 @@
-//! A saved run as one HTML page that needs nothing else.
+//! A saved run as one self-contained HTML page.
 
 use std::fmt::Write;
 
@@ -27,7 +27,7 @@ const PEER: RGBColor = RGBColor(190, 110, 20);
 /// The page of a run.
 ///
 /// # Errors
-/// When a plot cannot be drawn.
+/// If a plot cannot be drawn.
 pub(crate) fn page(record: &Record) -> Result<String> {
     let day = date(record.taken_unix_s);
     let mut body = format!(

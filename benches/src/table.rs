@@ -1,4 +1,4 @@
-//! What a run prints: at most 80 columns.
+//! The tables that a run prints, at most 80 columns wide.
 
 use std::fmt::Write;
 
@@ -142,7 +142,7 @@ pub(crate) fn entry(measured: &Measured, on: &Machine) -> String {
     text
 }
 
-/// What a repetition has to do, by the definition of its problem.
+/// The work of a repetition, by the definition of its problem.
 fn amounts(work: &Work) -> String {
     let operations = work.operations.map(|count| format!("{} operations", metric(count, "")));
     let bytes = work.bytes.map(|count| metric(count, "B"));
@@ -200,7 +200,7 @@ pub(crate) fn changes(changes: &[Change]) -> String {
     text
 }
 
-/// Entries in which the dispatcher's pick is slower than our best path, by more than a share.
+/// Entries in which the dispatcher's choice is slower than our best path, by more than a ratio.
 pub(crate) fn slow_picks(entries: &[Measured], threads: usize, allowed: f64) -> Vec<String> {
     let mut slow = Vec::new();
     for entry in entries {

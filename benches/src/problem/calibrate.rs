@@ -1,4 +1,4 @@
-//! Calibration: a network watched in f32 on images, and its weights packed in eight bits.
+//! Calibration: a network observed in f32 on images, and its weights packed in int8.
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ pub(crate) struct Calibrate {
     pub(crate) method: Method,
 }
 
-/// What of the numbers seen decides a range.
+/// The calibration method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Method {

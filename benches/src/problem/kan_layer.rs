@@ -65,13 +65,13 @@ impl KanLayer {
 }
 
 impl KanLayer {
-    /// By what [`QuantizedLayer`] states of its error.
+    /// By the documented error of [`QuantizedLayer`].
     fn compare_int8(&self, outputs: &Outputs, right: &Outputs) -> Result<Proof> {
         let Numbers { x, spline, scaler, .. } = self.numbers();
         let [x, spline, scaler] = [x, spline, scaler].map(|v| widened(&v));
         let splines = Parameters { spline, scaler, ..Parameters::default() };
         let splines = reference::forward(&self.geometry()?, &splines, &x);
-        // Whether they can be compared.
+        // Checks that they can be compared.
         error_of(outputs, right)?;
         let squares = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>();
         let away = squares(&mut outputs["y"].iter().zip(&right["y"]).map(|(a, b)| a - b));
@@ -228,7 +228,7 @@ impl Repeat for OnBurn {
     }
 }
 
-/// Inference with weights that were laid out before the clock runs.
+/// Inference with weights that are packed before the clock starts.
 struct Packed {
     layer: PackedKanLinear,
     x: Tensor<2>,
@@ -320,7 +320,7 @@ impl Repeat for OnSlices {
     }
 }
 
-/// Inference with coefficients that became bytes before the clock runs.
+/// Inference with coefficients that are quantized before the clock starts.
 struct InBytes {
     layer: QuantizedLayer,
     x: Vec<f32>,

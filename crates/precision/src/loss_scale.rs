@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn the_trajectory_is_that_of_torch_at_the_largest_power_of_two_in_f32() {
-        // torch does not grow into infinity; our ceiling says the same.
+        // torch does not grow to infinity; our ceiling has the same effect.
         let settings = DynamicScale {
             initial: 2.0_f64.powi(120),
             interval: 1,

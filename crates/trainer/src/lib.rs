@@ -95,5 +95,5 @@ pub use checkpoint::{
     set_aside as set_aside_checkpoints, step as checkpoint_step,
 };
 
-// What goes wrong.
+// Errors.
 pub use error::TrainError;

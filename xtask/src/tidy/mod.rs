@@ -16,12 +16,12 @@ use std::process::ExitCode;
 use crate::{complain, print, root};
 use workspace::Workspace;
 
-/// A rule broken at a place.
+/// A violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// The file, from the root of the workspace, with the line where there is one.
     place: String,
-    /// What is wrong and what to do.
+    /// The violation and the remedy.
     message: String,
 }
 

@@ -74,7 +74,7 @@ fn is_prose(line: &str, is_code: bool) -> &str {
     if is_code { "" } else { line }
 }
 
-/// What follows `//`, but for addresses of pages.
+/// The text after `//`, except in addresses of pages.
 fn comment(line: &str, is_code: bool) -> &str {
     match line.split_once("//") {
         Some((before, after)) if !is_code && !before.ends_with(':') => after,

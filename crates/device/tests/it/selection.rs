@@ -1,4 +1,4 @@
-//! Choosing from invented inventories.
+//! Choosing from synthetic inventories.
 
 use proptest::prelude::*;
 use updraft_device::{

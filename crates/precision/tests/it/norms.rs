@@ -1,4 +1,4 @@
-//! Normalizations that would meet two dtypes are refused by name, before they panic in a run.
+//! Normalizations with two dtypes are refused by name, before they panic in a run.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
