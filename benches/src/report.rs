@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_nobody_finished_has_no_plot() {
+    fn an_entry_without_a_timing_has_no_plot() {
         let page = page(&synthetic::run("a CPU", &[("candle", Role::Peer, None)])).expect("made");
         assert!(!page.contains("<svg") && page.contains("candle"));
     }

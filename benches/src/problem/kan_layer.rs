@@ -358,7 +358,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn eight_bits_are_held_to_a_hundredth_of_the_splines() {
+    fn int8_is_within_a_hundredth_of_the_splines() {
         let problem =
             KanLayer { batch: 9, inputs: 20, outputs: 6, intervals: 5, pass: Pass::Forward };
         let right = problem.reference().unwrap();

@@ -63,7 +63,7 @@ fn a_strategy_that_is_fast_and_wrong_is_refused_beside_one_that_is_right() {
 }
 
 #[test]
-fn peers_that_cannot_be_installed_are_told_and_fail_nothing() {
+fn peers_that_cannot_be_installed_are_reported_without_an_error() {
     let target = tempfile::tempdir().expect("a folder");
     let without_programs = target.path().join("no-programs");
     let (code, run, message) = json_run(

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_have_the_digits_that_tell_them_apart() {
+    fn differences_have_enough_digits_to_be_distinguished() {
         let rmse = MetricSpec::new("rmse", Unit::Of("y".into()), Direction::LowerIsBetter);
         let texts = [0.001_234, 0.5, 12.345, 1234.5, 2e-7, 0.0].map(|value| apart(&rmse, value));
         assert_eq!(texts, ["0.00123", "0.500", "12.3", "1234", "2.00e-7", "0"]);

@@ -9,6 +9,7 @@ use updraft_run::{Ability, CheckResult, Opening, Plan, Registry, TaskKind, Verif
 
 use super::{cannot, device_spec};
 use crate::device::choose;
+use crate::program::next;
 use crate::stop;
 use crate::wrap::hanging;
 
@@ -94,7 +95,11 @@ pub(crate) fn run(registry: Registry, args: &VerifyArgs) -> Result<()> {
         }
     }
     let results = tried.iter().map(|(_, result)| result);
-    Ok(sum_up(results, &name)?)
+    sum_up(results, &name)?;
+    if !args.json {
+        next(&format!("train --device {name}"));
+    }
+    Ok(())
 }
 
 fn tasks(registry: Registry, args: &VerifyArgs) -> Result<Vec<&'static dyn TaskKind>> {

@@ -49,7 +49,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn every_way_of_keeping_images_trains_the_same_model_and_a_damaged_file_is_told() {
+fn every_image_cache_trains_the_same_model_and_a_damaged_file_is_reported() {
     let (dir, config) = config("source = \"folders\"\ndir = \"mine\"");
     images(&dir.path().join("mine"), 20);
     let trained = |cache: &str| {

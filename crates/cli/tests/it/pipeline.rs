@@ -29,7 +29,7 @@ fn only_run(dir: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_separable_network_goes_from_a_config_to_eight_bits_with_every_method() {
+fn a_separable_network_goes_from_a_config_to_int8_with_every_method() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let settings = ["--set", "model={kind='separable',channels=4,stem_stride=2}"];
     let more = ["--outliers", "64", "--every-method"];
@@ -98,7 +98,7 @@ fn a_separable_network_goes_from_a_config_to_eight_bits_with_every_method() {
 }
 
 #[test]
-fn a_step_that_fails_is_named_and_leaves_nothing_half_written_and_the_run_goes_on() {
+fn a_step_that_fails_is_named_leaves_no_partial_file_and_the_run_continues() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let failed = run(dir.path(), &small(&["--keep", "nothing"]));
     assert_eq!(failed.code, 2);

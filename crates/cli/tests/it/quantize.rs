@@ -7,7 +7,7 @@ use updraft_quant::{Arithmetic, PlannedLayer, QuantizedModel, Reason};
 use crate::command::{run, succeed, tiny};
 
 #[test]
-fn a_run_is_put_into_eight_bits_and_its_page_tells_of_it() {
+fn a_run_is_quantized_and_its_page_reports_it() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let trained = succeed(dir.path(), &tiny(&["--set", "model.channels=8"]));
     let folder = dir.path().join(trained.run_folder());

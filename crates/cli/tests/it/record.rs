@@ -5,7 +5,7 @@ use std::fs;
 use crate::command::{run, succeed, tiny};
 
 #[test]
-fn tables_events_trace_and_page_tell_what_the_metrics_say() {
+fn tables_events_trace_and_page_agree_with_the_metrics() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let more = [
         "--set",
@@ -77,7 +77,7 @@ fn tables_events_trace_and_page_tell_what_the_metrics_say() {
 }
 
 #[test]
-fn a_resumed_run_makes_tables_and_events_anew_without_a_line_twice() {
+fn a_resumed_run_rewrites_tables_and_events_without_duplicate_lines() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let more = ["--set", "log.csv=true", "--set", "train.keep_checkpoints=9"];
     let folder = succeed(dir.path(), &tiny(&more)).run_folder();

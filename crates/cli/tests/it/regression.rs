@@ -62,7 +62,7 @@ fn the_quickstart_of_splines_learns_the_formula() {
 }
 
 #[test]
-fn the_wines_are_told_from_what_was_measured() {
+fn wine_quality_is_predicted_from_the_measurements() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/winequality");
     if !data.exists() {
         eprintln!("skipped: no wine quality data in `{}`", data.display());

@@ -91,7 +91,7 @@ fn an_interrupt_saves_then_says_how_to_resume() {
 }
 
 #[test]
-fn a_termination_while_test_images_are_scored_saves_and_the_run_goes_on() {
+fn a_termination_while_test_images_are_scored_saves_and_the_run_resumes() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let slow = ["--set", "data.test_images=20000", "--set", "train.epochs=3"];
     let child = start(dir.path(), &tiny(&slow));
@@ -195,7 +195,7 @@ fn the_first_termination_ends_what_waits_for_a_pipe_and_what_predicts_many_files
 }
 
 #[test]
-fn a_second_process_in_a_run_folder_is_told_who_is_there() {
+fn a_second_process_in_a_run_folder_gets_the_first_one_s_id() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let child = start(dir.path(), &tiny(&["--set", "train.epochs=100000"]));
     let run = wait_for_step(dir.path(), 6);

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_kept_once_nobody_holds_it_and_taken_by_its_length() {
+    fn memory_without_owners_is_kept_and_reused_by_its_length() {
         // A length that no other test uses: the list is shared by the process.
         let len = LEAST + 12_345;
         assert!(take(len).is_empty());

@@ -347,7 +347,7 @@ fn the_convolutions_of_a_forward_pass_are_observed_in_their_order() {
 }
 
 #[test]
-fn a_layer_tells_what_computes_it() {
+fn a_layer_reports_its_path() {
     for device in devices() {
         let conv = Conv2d::new(&conv_config(), &device);
         assert_eq!(conv.path(), LayerPath::of(&device));

@@ -122,7 +122,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_stream_is_the_same_for_any_workers_cache_and_place_to_go_on_from(
+    fn any_stream_is_the_same_for_any_workers_cache_and_position_to_resume_from(
         case in case(),
         workers in 1..6_usize,
         later in 0..6_usize,

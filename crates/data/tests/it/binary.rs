@@ -162,7 +162,7 @@ fn cifar100_has_both_labels_in_a_folder_and_in_its_archive() {
 }
 
 #[test]
-fn a_damaged_cifar_archive_is_told() {
+fn a_damaged_cifar_archive_is_reported() {
     let mut files = cifar100();
     let root = tempfile::tempdir().unwrap();
     let open = |name: &str, bytes: &[u8]| {
@@ -190,7 +190,7 @@ fn a_damaged_cifar_archive_is_told() {
 }
 
 #[test]
-fn a_damaged_cifar_folder_is_told() {
+fn a_damaged_cifar_folder_is_reported() {
     let root = cifar10();
     let read =
         || message(&read_cifar(root.path(), CifarLabels::Ten, CifarPart::Train).unwrap_err());
@@ -227,7 +227,7 @@ fn a_manifest_lists_the_set_that_its_folder_is() {
 }
 
 #[test]
-fn a_manifest_is_told_by_what_it_lacks() {
+fn a_manifest_error_names_what_is_missing() {
     let root = folder(&[("a.jpg", jpeg(1))]);
     let open = |text: &str| {
         let path = write(&root, "list.tsv", text.as_bytes());

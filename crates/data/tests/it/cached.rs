@@ -119,7 +119,7 @@ fn a_file_holds_what_memory_would_and_is_decoded_once() {
 }
 
 #[test]
-fn a_damaged_file_is_made_anew_and_says_why() {
+fn a_damaged_file_is_rebuilt_with_a_reason() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("images");
     let source = Counted::new(40);
@@ -147,7 +147,7 @@ fn a_damaged_file_is_made_anew_and_says_why() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_is_told() {
+fn a_folder_that_cannot_be_written_is_reported() {
     let root = tempfile::tempdir().unwrap();
     let file = root.path().join("file");
     fs::write(&file, "").unwrap();

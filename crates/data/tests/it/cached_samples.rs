@@ -94,7 +94,7 @@ fn a_file_holds_the_samples_and_is_written_once() {
 }
 
 #[test]
-fn a_run_goes_on_with_samples_from_a_file() {
+fn a_run_continues_with_samples_from_a_file() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("samples");
     let (file, _) = FileSamples::open(&volumes(18), &path, 2, &mut |_| {}).unwrap();

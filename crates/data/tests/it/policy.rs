@@ -165,7 +165,7 @@ fn a_quarantine_that_cannot_be_written_is_known_before_the_first_batch() {
 }
 
 #[test]
-fn a_folder_that_vanishes_during_the_epoch_is_told_by_its_files() {
+fn a_folder_that_vanishes_during_the_epoch_is_reported_by_its_files() {
     let files: Vec<_> = (0..20).map(|at| (format!("a/{at:02}.jpg"), jpeg(at))).collect();
     for workers in [0, 2] {
         let (root, source) = source(&files);

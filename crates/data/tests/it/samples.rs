@@ -340,7 +340,7 @@ fn a_part_of_a_set_has_its_samples() {
 }
 
 #[test]
-fn a_fingerprint_tells_values_types_and_targets_apart() {
+fn a_fingerprint_depends_on_values_types_and_targets() {
     let fingerprint = |sample: Sample<'static>| in_memory(vec![sample]).fingerprint();
     let plain = |pixels: Pixels<'static>| Sample {
         raster: Raster::try_new(1, &[1, 2], pixels).unwrap(),

@@ -110,7 +110,7 @@ proptest! {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_by_line_and_column() {
+fn unreadable_input_is_reported_by_line_and_column() {
     let message = |text: &[u8]| {
         let error = Table::parse(text, "t.csv", Delimiter::Comma, schema()).unwrap_err();
         error.to_string()
@@ -141,7 +141,7 @@ fn a_byte_order_mark_and_windows_lines_are_understood() {
 }
 
 #[test]
-fn misuse_is_told() {
+fn misuse_is_reported() {
     let table = parse(TEXT).unwrap();
     let message = |error: TableError| error.to_string();
     assert!(

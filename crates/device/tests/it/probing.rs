@@ -100,7 +100,7 @@ fn a_device_on_the_processor_has_the_memory_of_the_machine() {
 }
 
 #[test]
-fn memory_that_a_backend_does_not_tell_is_none_and_never_zero() {
+fn memory_that_a_backend_does_not_report_is_none_and_never_zero() {
     for (entry, device) in usable() {
         let held = Tensor::<1>::ones([1 << 20], &device);
         let memory = device_memory(&device);

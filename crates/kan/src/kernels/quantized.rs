@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn what_eight_bits_cannot_hold_is_refused() {
+    fn layers_that_int8_cannot_represent_are_refused() {
         let refused = |geometry: &LayerGeometry, spline: &[f32]| {
             let weights = Weights { spline, ..Weights::default() };
             QuantizedLayer::try_new(geometry, weights).unwrap_err().to_string()

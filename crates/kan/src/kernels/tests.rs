@@ -251,7 +251,7 @@ fn nan_and_infinity_pass_as_in_the_definition() {
 }
 
 #[test]
-fn polynomials_that_go_on_have_no_value_at_infinity() {
+fn extended_polynomials_have_no_value_at_infinity() {
     for (bad, degree) in [(f32::INFINITY, 1), (f32::NEG_INFINITY, 2), (f32::INFINITY, 5)] {
         for grid in [Grid::uniform(-1.0, 1.0, 5, degree).unwrap(), uneven(3, 4, degree, 1)] {
             let grid = grid.with_outside(Outside::Extend);

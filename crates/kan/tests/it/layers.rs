@@ -246,7 +246,7 @@ fn burns_balanced_checkpointing_changes_no_bit() {
 }
 
 #[test]
-fn a_layer_tells_what_computes_it() {
+fn a_layer_reports_its_path() {
     for device in devices() {
         let layer = KanLinearConfig::new(2, 3).init(&device);
         assert_eq!(layer.path(), LayerPath::of(&device));

@@ -102,7 +102,7 @@ fn decibels(right: &[f32], given: &[f32]) -> f64 {
 }
 
 #[test]
-fn a_separable_network_of_burn_runs_in_eight_bits() -> Result<(), Box<dyn std::error::Error>> {
+fn a_separable_network_of_burn_runs_in_int8() -> Result<(), Box<dyn std::error::Error>> {
     for device in devices() {
         device.seed(1);
         // Pending updates of the running statistics change only the first outputs.
@@ -131,7 +131,8 @@ fn a_separable_network_of_burn_runs_in_eight_bits() -> Result<(), Box<dyn std::e
 }
 
 #[test]
-fn what_has_no_eight_bits_runs_in_f32_and_says_why() -> Result<(), Box<dyn std::error::Error>> {
+fn layers_without_an_int8_kernel_run_in_f32_with_a_reason() -> Result<(), Box<dyn std::error::Error>>
+{
     let device = &devices()[0];
     device.seed(1);
     let module = (conv([3, 8], 3, 1, device), conv([8, 4], 3, 1, device));

@@ -32,7 +32,7 @@ fn network() -> Built<Graph> {
 }
 
 #[test]
-fn a_model_in_eight_bits_allocates_nothing_after_its_first_run() -> Built<()> {
+fn an_int8_model_allocates_nothing_after_its_first_run() -> Built<()> {
     let set = scattered(5, 432 * 16);
     let model = QuantizedModel::try_quantize(&network()?, [&set], Calibration::MinMax)?;
     assert!(model.plan().is_int8(), "{}", model.plan());

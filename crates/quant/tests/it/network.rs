@@ -300,7 +300,7 @@ fn a_layer_whose_sums_could_overflow_runs_in_f32() -> Built<()> {
 }
 
 #[test]
-fn an_outlier_channel_tells_the_methods_apart() -> Built<()> {
+fn an_outlier_channel_distinguishes_the_methods() -> Built<()> {
     let mut graph = Graph::new();
     let x = graph.input("image", &[8, 8, 8])?;
     let depthwise = graph.convolution("depthwise", x, SAME, 8, &scattered(3, 72), &[0.0; 8])?;

@@ -33,7 +33,7 @@ fn answers(model: &QuantizedModel, isa: Isa, x: &[f32], threads: usize) -> Vec<f
 }
 
 #[test]
-fn resized_images_stay_in_eight_bits_and_survive_a_file() -> Built<()> {
+fn resized_images_stay_in_int8_and_survive_a_file() -> Built<()> {
     let set = scattered(3, 90 * 20);
     for resizing in ALL {
         let graph = network(resizing)?;

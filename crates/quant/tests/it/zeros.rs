@@ -88,8 +88,8 @@ fn a_dead_rectifier_is_exactly_zero_and_named() -> Result<(), Box<dyn Error>> {
 }
 
 #[test]
-fn a_layer_that_was_dead_in_calibration_still_tells_large_from_small() -> Result<(), Box<dyn Error>>
-{
+fn a_layer_that_was_dead_in_calibration_still_distinguishes_large_from_small()
+-> Result<(), Box<dyn Error>> {
     // The rectifier passes numbers above 1; the calibration data is at most 0.5.
     let mut graph = Graph::new();
     let x = graph.input("image", &[1, 1, 1])?;
