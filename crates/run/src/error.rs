@@ -78,7 +78,7 @@ pub enum RunError {
     Plan {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         cause: Box<ConfigError>,
     },
     /// A plan of a run folder was edited in a key that decides what the model computes.
@@ -188,7 +188,7 @@ pub enum RunError {
     Input {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         cause: Cause,
     },
     /// The memory of the system is not known.

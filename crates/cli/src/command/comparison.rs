@@ -6,7 +6,7 @@ use updraft_trainer::{Direction, MetricSpec, Unit};
 use crate::progress::metric_text;
 use crate::wrap::hanging;
 
-/// What is left of a run.
+/// The results of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Score {
     /// In per cent for fractions, otherwise in the metric's unit.
@@ -15,7 +15,7 @@ pub(super) struct Score {
     pub(super) peak_bytes: Option<u64>,
 }
 
-/// An arm beside the first.
+/// An arm compared with the first.
 #[derive(Debug, Serialize)]
 pub(super) struct Compared<'a> {
     settings: &'a str,

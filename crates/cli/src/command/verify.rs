@@ -177,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    /// A plan with another seed gives other batches: a fault that only the loader's part sees.
+    /// A plan with another seed has other batches: a fault that only the loader's check detects.
     #[test]
     fn a_planted_fault_fails_its_part_alone_and_the_command() {
         for kind in TASKS {

@@ -1,4 +1,4 @@
-//! Where a config's images come from, how they are kept and divided, and what becomes of bad ones.
+//! Sources, caches, splits and bad samples of a config's images.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ fn images(folder: &Path, of_each: u8) {
     }
 }
 
-/// A run of one epoch on whatever `data` says, more settings after it.
+/// A run of one epoch on the given `data`, with further settings.
 fn small<'a>(config: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let mut arguments = vec!["train", config];
     let sets = ["data.height=8", "data.width=8", "model.channels=2", "train.epochs=1"];
@@ -58,7 +58,7 @@ fn every_image_cache_trains_the_same_model_and_a_damaged_file_is_reported() {
         (metrics(&dir.path().join(said.run_folder())), said.stderr)
     };
     let (whole, _) = trained("{kind='whole'}");
-    // Which images are held out follows from labels and seed alone.
+    // The held-out images depend only on labels and seed.
     for cache in ["{kind='memory',budget_mib=1}", "{kind='file',folder='kept'}", "{kind='none'}"] {
         let (lines, output) = trained(cache);
         assert_eq!(lines, whole, "{cache}");

@@ -1,4 +1,4 @@
-//! What a newcomer reads: help, plans, tables.
+//! Help, plans and tables.
 
 use crate::command::{config, run, succeed};
 

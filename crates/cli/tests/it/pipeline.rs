@@ -60,7 +60,7 @@ fn a_separable_network_goes_from_a_config_to_int8_with_every_method() {
     let manifest = json(&folder.join("pipeline.json"));
     assert_eq!(manifest["steps"].as_array().map(Vec::len), Some(9));
     assert_eq!(manifest["reload"]["same_score"], true);
-    // What the run itself said of the same model.
+    // The run's own result for the same model.
     let summary = json(&folder.join("summary.json"));
     assert_eq!(manifest["test"], summary["test"]);
     for file in manifest["files"].as_array().expect("files") {

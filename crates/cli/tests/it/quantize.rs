@@ -38,7 +38,7 @@ fn a_run_is_quantized_and_its_page_reports_it() {
     assert_eq!(evaluation["bytes_int8"], bytes.len());
     assert!(evaluation["agreement"].as_f64() >= Some(0.9), "{text}");
     assert!(evaluation["sqnr_db"].as_f64() >= Some(25.0), "{text}");
-    // What `eval` says of the same network, in f32.
+    // The result of `eval` for the same network, in f32.
     let said = succeed(dir.path(), &["eval", name, "--json"]);
     let score: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
     assert_eq!(evaluation["score_f32"], score["accuracy"], "{text}");

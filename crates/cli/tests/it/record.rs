@@ -1,4 +1,4 @@
-//! What a run writes down about itself, and the page that is made of it.
+//! The files that a run records, and its report page.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Numbers learned from the rows of tables: whole runs, and what is refused.
+//! Regression on tables: whole runs, and what is refused.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -174,7 +174,7 @@ fn numbers_that_f32_cannot_hold_are_refused_with_file_line_and_column() {
 #[test]
 fn words_become_inputs_and_missing_values_count_as_the_mean() {
     let dir = tempfile::tempdir().expect("temporary folder");
-    // The word alone decides; some words and some numbers are missing.
+    // Only the word matters; some words and some numbers are missing.
     let mut text = "a,color,y\n".to_owned();
     for at in 0..120 {
         let (color, y) = [("red", 1.0), ("green", 5.0), ("blue", 9.0)][at % 3];
@@ -192,7 +192,7 @@ fn words_become_inputs_and_missing_values_count_as_the_mean() {
     // The number, and an input a word.
     assert!(said.stderr.contains("4 inputs to `y`"), "{}", said.stderr);
     let summary = json(&said.stdout);
-    // The values deviate by 3.3; one in twenty rows says nothing.
+    // The values have a standard deviation of 3.3; one in twenty rows is random.
     assert!(summary["test"]["rmse"].as_f64().expect("a score") < 2.0, "{summary}");
     let folder = said.run_folder();
     let folder = folder.to_str().expect("text");

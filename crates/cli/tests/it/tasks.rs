@@ -1,4 +1,4 @@
-//! What every command does with every task, and what a task refuses.
+//! Every command with every task, and what a task refuses.
 
 use std::collections::BTreeSet;
 use std::fs;

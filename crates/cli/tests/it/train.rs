@@ -1,4 +1,4 @@
-//! A run from the first step to its folder, and what is done with it.
+//! A run from the first step to its folder, and commands on it.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ fn the_quickstart_learns_both_cues() {
     assert!(accuracy >= QUICKSTART_ACCURACY, "test accuracy {accuracy}");
 }
 
-/// Pinned well below what seeds 1 to 3 reach, far above what one pathway alone can.
+/// Well below the accuracy of seeds 1 to 3, far above that of one pathway.
 const QUICKSTART_ACCURACY: f64 = 0.9;
 
 #[test]
@@ -171,7 +171,7 @@ fn images_of_anybody_train_from_a_folder_a_class() {
         ],
     );
     assert!(said.stderr.contains("48 training and 12 test images of 2 classes"), "{}", said.stderr);
-    // The run knows where its data lies.
+    // The run stores the path of its data.
     succeed(dir.path(), &["eval", said.run_folder().to_str().expect("text")]);
 }
 

@@ -1,5 +1,5 @@
 //! Streams of random settings: any number of workers and any cache delivers the same bits, and a
-//! stream goes on from any state as if it had not been stopped.
+//! stream resumes exactly from any state.
 
 use std::sync::Arc;
 

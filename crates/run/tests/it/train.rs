@@ -1,4 +1,4 @@
-//! Training runs: what they do and what they leave in their folder.
+//! Training runs and the files in their folders.
 
 use std::path::Path;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use updraft_testing::tolerance;
 
 use crate::plans::{read, read_with};
 
-/// Rows of a formula with a perceptron, which trains in a moment.
+/// Rows of a formula with a perceptron, which trains quickly.
 pub(crate) const ROWS: &str = "task = \"tabular-regression\"\n\
     [data]\ntrain_rows = 96\ntest_rows = 20\n\
     [model]\nkind = \"mlp\"\nhidden = [8]\n\
