@@ -1,4 +1,4 @@
-//! Trains a network of splines beside perceptrons of as many parameters and of as much time.
+//! Compares a network of splines with perceptrons of equal size and of equal training time.
 //!
 //! ```text
 //! cargo run --release -p updraft-bench --example kan_beside_mlp -- exp-sin-square
@@ -8,8 +8,8 @@
 //!
 //! `FOLDER` holds `winequality-red.csv` and `winequality-white.csv` of
 //! <https://archive.ics.uci.edu/dataset/186/wine+quality>, with commas and without their headers.
-//! Each network takes the learning rate that is best on rows held out of the training; the test
-//! rows are looked at once. Times are the processor's, of one training run.
+//! Each network has the learning rate that is best on rows held out of the training; the test
+//! rows are used once. Times are processor times of one training run.
 #![expect(clippy::print_stdout, reason = "an example shows its results")]
 
 use std::path::Path;
@@ -96,7 +96,7 @@ fn score(problem: &Problem, shape: Shape, seed: u64, device: &Device) -> Result<
     Ok(Score { rmse: rmse * problem.deviation, mae: mae * problem.deviation, seconds })
 }
 
-/// What kind of network, and how wide.
+/// The kind and width of a network.
 #[derive(Debug, Clone, Copy)]
 enum Shape {
     /// One hidden layer.
@@ -153,7 +153,7 @@ impl Shape {
         Ok(nearest.1)
     }
 
-    /// What some epochs take, the fastest of three times.
+    /// The time of some epochs, the fastest of three.
     fn seconds(self, problem: &Problem, device: &Device) -> Result<f64> {
         let mut least = f64::INFINITY;
         for _ in 0..3 {
@@ -307,7 +307,7 @@ impl Problem {
         Ok(Self::standardized(rows(&train), rows(&held_out), rows(&outer.held_out)))
     }
 
-    /// By what the training rows have of mean and deviation.
+    /// Normalizes by the mean and deviation of the training rows.
     fn standardized(train: Rows, held_out: Rows, test: Rows) -> Self {
         let [x, y] = [&train.x, &train.y].map(|values| values.clone().var_mean_bias(0));
         let scaled = |values: Tensor<2>, (variance, mean): &(Tensor<2>, Tensor<2>)| {

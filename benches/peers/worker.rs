@@ -11,10 +11,10 @@ use crate::clock;
 /// A result by its name.
 pub(crate) type Named = (String, Vec<f64>);
 
-/// Computes once; the results are read back only where they are asked for.
+/// Computes once; the results are read back only if they are requested.
 pub(crate) type Compute = Box<dyn FnMut(bool) -> Vec<Named>>;
 
-/// What computes a problem, and the words that name it.
+/// An implementation of a problem, and its description.
 pub(crate) type Prepared = (Compute, String);
 
 /// Answers requests until there are none.

@@ -42,7 +42,7 @@ const fn convolution(
     Conv2d { batch, channels, groups, side, kernel, stride, pass }
 }
 
-/// Convolutions, with what they are; the last are large enough for single gradients.
+/// Convolutions with descriptions; the last are large enough for single gradients.
 const CONVOLUTIONS: [(Conv2d, &str); 11] = [
     (convolution(64, [3, 16], 32, [3, 2, 1]), "the CIFAR-10 model's color stem"),
     (convolution(64, [1, 16], 32, [3, 2, 1]), "the CIFAR-10 model's brightness stem"),
@@ -324,10 +324,10 @@ mod tests {
                 let site = Site { device, kernels, threads: 2, folder: folder.path().to_owned() };
                 let run = task.on_burn(&site).and_then(|mut run| run.outputs());
                 outputs = run.expect(&entry.id);
-                let proof = task.judge(&strategy.id, &outputs, &reference).expect("comparable");
+                let proof = task.compare(&strategy.id, &outputs, &reference).expect("comparable");
                 assert!(proof.error <= proof.tolerance, "{} {}: {proof:?}", entry.id, strategy.id);
             }
-            // A reference of zeros, or one that everything equals, would prove nothing.
+            // A reference of zeros, or one that every result equals, would not detect errors.
             for (name, values) in &reference {
                 let wrong: Vec<f64> = values.iter().map(|value| value * 1.1 + 0.1).collect();
                 let mut outputs = outputs.clone();

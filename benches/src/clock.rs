@@ -32,7 +32,7 @@ fn read(clock: ClockId) -> Duration {
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Computes `times` times between two looks at the clocks.
+/// Computes `times` times between two reads of the clocks.
 pub(crate) fn time(times: u64, mut once: impl FnMut() -> Result<()>) -> Result<(u64, u64)> {
     let start = Moment::now();
     for _ in 0..times {

@@ -1,4 +1,4 @@
-//! The runner's side of a worker: a child process that is asked and answers.
+//! The runner's side of a worker: a child process that answers requests.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -35,7 +35,7 @@ pub(crate) struct Worker {
     asks: ChildStdin,
     answers: BufReader<ChildStdout>,
     folder: TempDir,
-    /// What computes, with its version.
+    /// The implementation, with its version.
     pub(crate) about: String,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct Elapsed {
 }
 
 impl Worker {
-    /// Starts a strategy's program and gets the problem ready in it.
+    /// Starts a strategy's program and prepares the problem in it.
     pub(crate) fn start(
         programs: &Programs,
         strategy: &Strategy,
@@ -107,7 +107,8 @@ impl Worker {
     fn ask(&mut self, request: &Request) -> Result<Answer> {
         let mut line = serde_json::to_string(request)?;
         line.push('\n');
-        // A worker that died says so by the end of its output; writing to it only breaks a pipe.
+        // A worker that died is detected at the end of its output; writing to it only breaks a
+        // pipe.
         let _ = self.asks.write_all(line.as_bytes()).and_then(|()| self.asks.flush());
         let mut answer = String::new();
         if self.answers.read_line(&mut answer)? == 0 {
@@ -123,7 +124,7 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // Nothing is lost with it, and one that hangs must not keep the runner.
+        // It is killed without loss; a worker that hangs must not block the runner.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! The machine's fingerprint, and the most it was measured to do.
+//! The machine's fingerprint, and its measured peak rates.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use updraft_simd::{Isa, RegisterPeak};
 
 use crate::kernels::cpu::dot::{self, Dot};
 
-/// What a number was measured on and with.
+/// The machine and the build of a measurement.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Machine {
     pub(crate) fingerprint: Fingerprint,
@@ -57,7 +57,7 @@ pub(crate) struct Peak {
 }
 
 impl Machine {
-    /// Looks and measures; takes about a second.
+    /// Detects and measures; takes about a second.
     pub(crate) fn measure(threads: usize) -> Self {
         Self { fingerprint: Fingerprint::read(threads), build: Build::read(), peak: peak(threads) }
     }
@@ -97,7 +97,7 @@ impl Build {
             ("turbojpeg", cfg!(feature = "turbojpeg")),
         ];
         let on = features.into_iter().filter(|(_, on)| *on).map(|(name, _)| name.to_owned());
-        // Saved runs change no program.
+        // Saved runs do not change the program.
         let status = ["status", "--porcelain", "--", ":/", ":(top,exclude)benches/runs"];
         let dirty = said("git", &status).is_some_and(|text| !text.is_empty());
         let commit = said("git", &["rev-parse", "--short=12", "HEAD"]);
@@ -184,7 +184,7 @@ fn copy_rate(threads: usize) -> f64 {
     (2 * part * threads) as f64 / elapsed.as_secs_f64()
 }
 
-/// How long the slowest of so many threads takes, all started before the clock.
+/// The time of the slowest of several threads, all started before the clock.
 fn together(threads: usize, work: impl Fn(usize) + Sync) -> Duration {
     let barrier = std::sync::Barrier::new(threads);
     let (barrier, work) = (&barrier, &work);

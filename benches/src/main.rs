@@ -1,12 +1,10 @@
-//! The benchmark runner: proved, then timed, beside the peers.
+//! The benchmark runner: checks strategies, then times them together with the peers.
 
 mod arguments;
 mod catalog;
 mod clock;
 mod formula;
 mod host;
-#[cfg(test)]
-mod invented;
 mod kernels;
 mod machine;
 mod measure;
@@ -18,6 +16,8 @@ mod record;
 mod report;
 mod statistics;
 mod strategy;
+#[cfg(test)]
+mod synthetic;
 mod table;
 mod volume_network;
 mod worker;
@@ -116,7 +116,7 @@ fn run(arguments: &RunArguments) -> Result<()> {
             say(table::entry(&result, &record.machine).trim_end_matches('\n'));
         }
         record.entries.push(result);
-        // A long run that is stopped keeps what it has.
+        // A long run that is stopped keeps its results so far.
         if let Some(run) = &saved {
             record.save(run)?;
         }
@@ -129,11 +129,11 @@ fn run(arguments: &RunArguments) -> Result<()> {
     if let Some(run) = &saved {
         say_aside(&format!("saved in {}", run.display()));
     }
-    verdict(&record, arguments)
+    refuse_failures(&record, arguments)
 }
 
-/// Refuses wrong results, and slow picks where they are asked for.
-fn verdict(record: &Record, arguments: &RunArguments) -> Result<()> {
+/// Returns an error for wrong results and, with `--assert`, for slow choices of the dispatcher.
+fn refuse_failures(record: &Record, arguments: &RunArguments) -> Result<()> {
     let ours = record.entries.iter().flat_map(|entry| {
         // What burn alone cannot do on a device is a line in the table, as with peers.
         let is_ours = |outcome: &&Outcome| !matches!(outcome.role, Role::Peer | Role::Baseline);
@@ -174,12 +174,12 @@ fn page(run: &Path, to: Option<PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// Prints a result; a reader that has gone away, such as `head`, is no fault.
+/// Prints a result; a closed pipe, such as of `head`, is not an error.
 fn say(text: &str) {
     let _ = writeln!(stdout(), "{text}");
 }
 
-/// Prints what is no result.
+/// Prints a message that is not a result.
 fn say_aside(text: &str) {
     let _ = writeln!(stderr(), "{text}");
 }
@@ -191,15 +191,15 @@ mod tests {
     #[test]
     fn what_is_ours_has_to_be_timed_and_what_others_cannot_is_a_line() {
         let arguments = Arguments::parse_from(["updraft-bench", "matmul"]).run;
-        let told = |role| {
+        let refused = |role| {
             let strategies = [("flex", Role::Dispatched, Some(1.0)), ("another", role, None)];
-            verdict(&invented::run("a CPU", &strategies), &arguments)
+            refuse_failures(&synthetic::run("a CPU", &strategies), &arguments)
         };
         for role in [Role::Peer, Role::Baseline] {
-            told(role).expect("a line in the table");
+            refused(role).expect("a line in the table");
         }
         for role in [Role::Dispatched, Role::Forced, Role::Variant] {
-            let error = told(role).expect_err("ours").to_string();
+            let error = refused(role).expect_err("ours").to_string();
             assert!(error.contains("`another`"), "{error}");
         }
     }

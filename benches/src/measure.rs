@@ -1,4 +1,4 @@
-//! Measuring an entry: every strategy is proved, then all are timed in turns.
+//! Measuring an entry: every strategy is checked, then all are timed in turns.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ pub(crate) struct Measured {
     pub(crate) about: String,
     pub(crate) problem: Problem,
     pub(crate) work: Work,
-    /// Which algorithms our kernels took on the machine, and why; a line each.
+    /// The algorithms that our kernels chose on the machine, with reasons; one line each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) choices: Vec<String>,
     pub(crate) outcomes: Vec<Outcome>,
@@ -51,9 +51,9 @@ pub(crate) struct Measured {
 pub(crate) struct Outcome {
     pub(crate) strategy: String,
     pub(crate) role: Role,
-    /// What computed, with its version.
+    /// The implementation, with its version.
     pub(crate) about: Option<String>,
-    /// Why there is no timing.
+    /// The reason if there is no timing.
     pub(crate) failure: Option<String>,
     pub(crate) proof: Option<Proof>,
     pub(crate) timing: Option<Timing>,
@@ -72,7 +72,7 @@ pub(crate) struct Timing {
     pub(crate) cpu_ns: Vec<f64>,
     /// The most memory that the process held.
     pub(crate) peak_bytes: Option<u64>,
-    /// What the process held before the problem was made ready.
+    /// The memory of the process before the problem was prepared.
     #[serde(default)]
     pub(crate) base_bytes: Option<u64>,
 }
@@ -84,7 +84,7 @@ impl Timing {
         self.wall_ns.len() >= FEWEST_SAMPLES && taken_ns >= LONG.as_nanos() as f64
     }
 
-    /// What the problem and its computation took at most, in bytes.
+    /// The peak memory of the problem and its computation, in bytes.
     pub(crate) fn taken_bytes(&self) -> Option<u64> {
         Some(self.peak_bytes?.saturating_sub(self.base_bytes?))
     }
@@ -96,7 +96,7 @@ impl Timing {
     }
 }
 
-/// Proves every strategy, then times those that are right.
+/// Checks every strategy, then times those that are right.
 pub(crate) fn measure(
     entry: &Entry,
     strategies: &[Strategy],
@@ -132,7 +132,7 @@ pub(crate) fn measure(
                 outcomes[*index].failure = Some(format!("{error:#}"));
             }
         }
-        // Another one begins the next round.
+        // Each round begins with another strategy.
         if running.len() > 1 {
             running.rotate_left(1);
         }
@@ -163,7 +163,7 @@ fn prove(
     let mut worker = Worker::start(programs, strategy, &small)?;
     outcome.about = Some(worker.about.clone());
     let task = small.task();
-    let proof = task.judge(&strategy.id, &worker.prove()?, &task.reference()?)?;
+    let proof = task.compare(&strategy.id, &worker.prove()?, &task.reference()?)?;
     outcome.proof = Some(proof);
     let Proof { error, tolerance } = proof;
     if error > tolerance {
@@ -181,7 +181,7 @@ struct Turn {
 }
 
 impl Turn {
-    /// Starts a process of its own, takes its first repetition and finds how many make a sample.
+    /// Starts a separate process, times the first repetition and finds the repetitions per sample.
     fn start(
         entry: &Entry,
         strategy: &Strategy,
@@ -196,7 +196,7 @@ impl Turn {
             let wall_ns = u128::from(worker.repeat(repetitions)?.wall_ns);
             if wall_ns >= effort.sample.as_nanos() / 2 {
                 let each = wall_ns / u128::from(repetitions);
-                // Not the first repetition: it may compile what it then repeats.
+                // Not the first repetition, which may include compilation.
                 warms_up = each < WARM_BY_ITSELF.as_nanos();
                 let needed = effort.sample.as_nanos().div_ceil(each.max(1));
                 repetitions = u64::try_from(needed.max(1))?;

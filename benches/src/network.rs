@@ -50,7 +50,7 @@ impl Network {
         Ok(trained.into_iter().map(|(path, values)| (path, narrow(values))).collect())
     }
 
-    /// How many numbers it learns.
+    /// The number of parameters.
     pub(crate) fn parameter_count(&self) -> usize {
         self.on_burn(&Device::flex()).map_or(0, |model| model.parameter_count())
     }
@@ -63,7 +63,7 @@ pub(crate) fn trained(model: &DualPathwayNet) -> BTreeMap<String, Vec<f64>> {
     list.found
 }
 
-/// Where in a module a visitor is.
+/// The position of a visitor in a module.
 #[derive(Debug, Default)]
 pub(crate) struct Path(Vec<String>);
 
@@ -100,7 +100,7 @@ impl ModuleMapper for ByFormula {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let dims = param.dims();
         let path = self.0.joined();
-        // Norms keep 1 and 0, blends their logits.
+        // Norms keep their initial 1 and 0, blends their logits.
         let scale = match D {
             4 => formula::weight_scale(dims[1..].iter().product()),
             2 => formula::weight_scale(dims[0]),

@@ -1,4 +1,4 @@
-//! The peers' programs, made once from pinned versions.
+//! The peers' programs, installed once in pinned versions.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ pub(crate) fn scripts() -> PathBuf {
 /// The Python with the pinned packages, made in `folder` if it is not there.
 ///
 /// # Errors
-/// One line on why there is none: a peer that cannot be installed is no failure of a run.
+/// One line with the reason if there is none: a peer that cannot be installed is not an error.
 pub(crate) fn python(folder: &Path) -> Result<PathBuf, String> {
     let requirements = scripts().join("requirements.txt");
     let text = std::fs::read(&requirements)
@@ -36,7 +36,7 @@ pub(crate) fn python(folder: &Path) -> Result<PathBuf, String> {
 /// A worker that is a package of its own, built in `folder` with its own lock file.
 ///
 /// # Errors
-/// One line on why there is none.
+/// One line with the reason if there is none.
 pub(crate) fn package(name: &str, folder: &Path) -> Result<PathBuf, String> {
     let manifest = scripts().join(name).join("Cargo.toml");
     let folder = folder.join(name);

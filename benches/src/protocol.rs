@@ -1,7 +1,7 @@
-//! What the runner and its workers say to each other: one JSON value a line.
+//! The protocol of the runner and its workers: one JSON value per line.
 //!
-//! A worker is a process of its own, so that peers in any language are asked the same way, and no
-//! strategy meets the thread pools or the memory of another.
+//! A worker is a separate process, so that peers in any language use the same protocol, and no
+//! strategy is affected by the thread pools or the memory of another.
 
 use std::path::PathBuf;
 
@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::problem::Problem;
 
-/// What the runner asks.
+/// A request of the runner.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub(crate) enum Request {
-    /// Get a problem ready; everything after speaks of it.
+    /// Prepare a problem; all later requests refer to it.
     Prepare {
         problem: Problem,
         strategy: String,
-        /// Holds the problem's input files; takes the results.
+        /// The folder of the problem's input files and of the results.
         folder: PathBuf,
         threads: usize,
     },
@@ -28,7 +28,7 @@ pub(crate) enum Request {
     Repeat { times: u64 },
 }
 
-/// What a worker answers.
+/// The answer of a worker.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub(crate) enum Answer {
@@ -41,11 +41,11 @@ pub(crate) enum Answer {
         wall_ns: u64,
         cpu_ns: u64,
         peak_bytes: Option<u64>,
-        /// What the program held before the problem was made ready.
+        /// The memory of the program before the problem was prepared.
         #[serde(default)]
         base_bytes: Option<u64>,
     },
-    /// It cannot be done here.
+    /// The problem is not supported here.
     Failed { reason: String },
 }
 

@@ -34,7 +34,7 @@ impl Record {
     /// Reads a saved run, by its folder or its file.
     ///
     /// # Errors
-    /// When it is not there, is no run, or has another version.
+    /// If the file does not exist, is not a run, or has another version.
     pub(crate) fn read(path: &Path) -> Result<Self> {
         let file = if path.is_dir() { path.join(FILE) } else { path.to_owned() };
         let text = std::fs::read_to_string(&file)
@@ -56,7 +56,7 @@ impl Record {
     /// Writes the run to `run`, a folder of [`new_run`]; what was there before is replaced.
     ///
     /// # Errors
-    /// When it cannot be written; nothing half-written stays.
+    /// If it cannot be written; no partial file remains.
     pub(crate) fn save(&self, run: &Path) -> Result<()> {
         std::fs::create_dir_all(run).with_context(|| format!("making `{}`", run.display()))?;
         write_whole(&run.join(FILE), &(serde_json::to_string_pretty(self)? + "\n"))
@@ -89,7 +89,7 @@ pub(crate) fn new_run(record: &Record, folder: &Path) -> PathBuf {
     free.next().expect("there is always a larger number")
 }
 
-/// How a strategy's time changed between two runs.
+/// The change of a strategy's time between two runs.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Change {
     pub(crate) entry: String,
@@ -101,10 +101,10 @@ pub(crate) struct Change {
     pub(crate) spread: f64,
 }
 
-/// Compares what two runs have in common.
+/// Compares the common entries of two runs.
 ///
 /// # Errors
-/// When they were taken on different machines, or have nothing in common.
+/// If they were measured on different machines, or have no common entries.
 pub(crate) fn compare(before: &Record, after: &Record) -> Result<Vec<Change>> {
     let (a, b) = (&before.machine.fingerprint, &after.machine.fingerprint);
     if a != b {
@@ -161,11 +161,11 @@ fn slug(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::invented;
     use crate::strategy::Role;
+    use crate::synthetic;
 
     fn record(cpu: &str, wall_ns: f64) -> Record {
-        invented::run(cpu, &[("flex", Role::Dispatched, Some(wall_ns))])
+        synthetic::run(cpu, &[("flex", Role::Dispatched, Some(wall_ns))])
     }
 
     #[test]

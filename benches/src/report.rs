@@ -1,4 +1,4 @@
-//! A saved run as one HTML page that needs nothing else.
+//! A saved run as one self-contained HTML page.
 
 use std::fmt::Write;
 
@@ -27,7 +27,7 @@ const PEER: RGBColor = RGBColor(190, 110, 20);
 /// The page of a run.
 ///
 /// # Errors
-/// When a plot cannot be drawn.
+/// If a plot cannot be drawn.
 pub(crate) fn page(record: &Record) -> Result<String> {
     let day = date(record.taken_unix_s);
     let mut body = format!(
@@ -137,7 +137,7 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::invented;
+    use crate::synthetic;
 
     #[test]
     fn a_page_shows_every_strategy_and_needs_nothing_else() {
@@ -146,7 +146,7 @@ mod tests {
             ("pytorch", Role::Peer, Some(3e6)),
             ("candle", Role::Peer, None),
         ];
-        let page = page(&invented::run("a <CPU>", &strategies)).expect("drawn");
+        let page = page(&synthetic::run("a <CPU>", &strategies)).expect("drawn");
         for part in ["a &lt;CPU&gt;", "updraft", "pytorch", "candle", "it &lt;failed&gt;", "<svg"] {
             assert!(page.contains(part), "`{part}` is not in {page}");
         }
@@ -158,8 +158,8 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_nobody_finished_has_no_plot() {
-        let page = page(&invented::run("a CPU", &[("candle", Role::Peer, None)])).expect("made");
+    fn an_entry_without_a_timing_has_no_plot() {
+        let page = page(&synthetic::run("a CPU", &[("candle", Role::Peer, None)])).expect("made");
         assert!(!page.contains("<svg") && page.contains("candle"));
     }
 }

@@ -1,4 +1,4 @@
-//! What repeated timings say: the middle, and how far they scatter.
+//! Statistics of repeated timings: the median and the spread.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Strategies: who computes a problem.
+//! Strategies: the implementations of a problem.
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -13,15 +13,15 @@ use crate::problem::int8_product::Tail;
 use crate::problem::matmul::Number;
 use crate::problem::{Pass, Problem};
 
-/// What a strategy is to the catalogue.
+/// The role of a strategy in the catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Role {
-    /// What burn does by itself where we have kernels of our own.
+    /// burn's own operations where we have kernels.
     Baseline,
-    /// What our users get when they choose nothing.
+    /// The default for users of our crates.
     Dispatched,
-    /// One of our paths, forced; `--assert` holds the dispatcher to the best of them.
+    /// One of our paths, forced; `--assert` compares the dispatcher's choice with the best of them.
     Forced,
     /// The same computation in another build or in other numbers of ours, to be compared with.
     Variant,
@@ -38,7 +38,7 @@ pub(crate) struct Strategy {
 }
 
 impl Strategy {
-    /// What its program is asked for.
+    /// The request to its program.
     pub(crate) fn asked(&self) -> &str {
         match &self.host {
             Host::Build { picks, .. } => picks,
@@ -50,9 +50,9 @@ impl Strategy {
 /// The program that a strategy runs in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Host {
-    /// This one.
+    /// This program.
     Here,
-    /// This one, built with other features; it runs what it picks by itself.
+    /// This program, built with other features; it runs its own choice.
     Build { program: PathBuf, picks: &'static str },
     /// A script in the peers' environment.
     Python(&'static str),
@@ -70,14 +70,14 @@ impl Host {
     }
 }
 
-/// Which of our kernels compute.
+/// The choice of our kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kernels {
-    /// What a device's backend does by itself.
+    /// The backend's own operations.
     Burn,
-    /// Our operation as a user calls it, with the path that it picks.
+    /// Our operation as a user calls it, with the path that it chooses.
     Ours,
-    /// Our kernels on bare slices, on the path of this name.
+    /// Our kernels on slices, on the path of this name.
     Forced(&'static str),
 }
 
@@ -111,14 +111,14 @@ pub(crate) const GAUSSIANS: &str = "pytorch-gaussians";
 /// A plain convolution of a spline convolution's expanded channels.
 pub(crate) const EXPANDED_CONV: &str = "pytorch-conv";
 
-/// Who computes convolutions of splines elsewhere; the last computes what bounds them.
+/// Peers for convolutions of splines; the last one computes a lower bound.
 const KAN_CONV_PEERS: [&str; 5] =
     ["pytorch", "pytorch-compiled", "pytorch-unfold", "pytorch-loop", EXPANDED_CONV];
 
-/// Who computes KAN layers elsewhere; two of them compute what people take in their place.
+/// Peers for KAN layers; two of them compute common alternatives.
 const KAN_PEERS: [&str; 5] = ["pytorch", "pytorch-compiled", GAUSSIANS, EXPANDED_LINEAR, "pykan"];
 
-/// Who computes layers and networks of volumes elsewhere.
+/// Peers for layers and networks of volumes.
 const VOLUME_PEERS: [&str; 3] = ["pytorch", "pytorch-channels-last", "pytorch-compiled"];
 
 /// The strategies of this build for a problem.
@@ -175,7 +175,7 @@ fn gpus() -> &'static [String] {
     &FOUND
 }
 
-/// What another build of ours picks for a problem.
+/// The choice of another build for a problem.
 pub(crate) fn variant(problem: &Problem, id: &str, program: &std::path::Path) -> Strategy {
     let is_burns =
         sets(problem).is_empty() && is_on_tensors(problem) && !is_ours_on_tensors(problem);
@@ -199,7 +199,8 @@ fn sets(problem: &Problem) -> Vec<&'static str> {
         | Problem::KanLayer(_)
         | Problem::KanConv(_) => there(&Isa::BASES).map(|isa| isa.name()).collect(),
         Problem::Int8Product(_) => there(&Isa::DOTS).map(|isa| isa.name()).collect(),
-        // A batch of images takes the portable kernels seconds; every other set is proved by them.
+        // A batch of images takes the portable kernels seconds; all other sets are compared with
+        // them.
         Problem::Int8Network(_) => {
             there(&Isa::DOTS).filter(|isa| **isa != Isa::Portable).map(|isa| isa.name()).collect()
         }
@@ -265,7 +266,7 @@ pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
     }
 }
 
-/// Opens the device of one of our strategies and says which kernels run; the text names them.
+/// Opens the device of one of our strategies and returns a description of its kernels.
 pub(crate) fn open(id: &str) -> Result<(Device, Kernels, String)> {
     let (device, kernels) = match id.strip_prefix("updraft") {
         Some("") => ("flex", Kernels::Ours),

@@ -1,4 +1,4 @@
-//! What a run prints: at most 80 columns.
+//! The tables that a run prints, at most 80 columns wide.
 
 use std::fmt::Write;
 
@@ -142,7 +142,7 @@ pub(crate) fn entry(measured: &Measured, on: &Machine) -> String {
     text
 }
 
-/// What a repetition has to do, by the definition of its problem.
+/// The work of a repetition, by the definition of its problem.
 fn amounts(work: &Work) -> String {
     let operations = work.operations.map(|count| format!("{} operations", metric(count, "")));
     let bytes = work.bytes.map(|count| metric(count, "B"));
@@ -200,7 +200,7 @@ pub(crate) fn changes(changes: &[Change]) -> String {
     text
 }
 
-/// Entries in which the dispatcher's pick is slower than our best path, by more than a share.
+/// Entries in which the dispatcher's choice is slower than our best path, by more than a ratio.
 pub(crate) fn slow_picks(entries: &[Measured], threads: usize, allowed: f64) -> Vec<String> {
     let mut slow = Vec::new();
     for entry in entries {
@@ -236,7 +236,7 @@ fn cut(text: &str, columns: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::invented;
+    use crate::synthetic;
     use crate::{catalog, strategy};
 
     fn assert_narrow(text: &str) {
@@ -260,7 +260,7 @@ mod tests {
             ("updraft", Role::Dispatched, Some(3e6)),
             ("candle", Role::Peer, None),
         ];
-        let record = invented::run("a CPU", &strategies);
+        let record = synthetic::run("a CPU", &strategies);
         assert_narrow(&machine(&record.machine));
         let mut measured = record.entries[0].clone();
         for Entry { id, problem, .. } in catalog::entries() {
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pick_that_is_slower_than_a_path_is_told_above_what_is_allowed() {
+    fn a_pick_that_is_slower_than_a_path_is_reported_above_the_allowed_ratio() {
         let run = |picked| {
             let strategies = [
                 ("updraft", Role::Dispatched, picked),
@@ -305,7 +305,7 @@ mod tests {
                 ("pytorch", Role::Peer, Some(1.0)),
                 ("flex", Role::Baseline, Some(1.0)),
             ];
-            slow_picks(&invented::run("a CPU", &strategies).entries, 2, 0.1)
+            slow_picks(&synthetic::run("a CPU", &strategies).entries, 2, 0.1)
         };
         assert!(run(Some(11.0)).is_empty());
         let slow = run(Some(12.0));

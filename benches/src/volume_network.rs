@@ -57,7 +57,7 @@ impl VolumeNetwork {
     }
 }
 
-/// Gives weight `k`, in the order of the record, the values of the tensor `unet.k`.
+/// Sets weight `k`, in the order of the record, to the values of the tensor `unet.k`.
 #[derive(Default)]
 struct ByFormula {
     path: Path,

@@ -28,7 +28,7 @@ pub(crate) fn serve() -> Result<()> {
 
 struct Prepared {
     running: Box<dyn Repeat>,
-    /// What the program held before.
+    /// The memory of the program before the problem was prepared.
     base_bytes: Option<u64>,
     folder: PathBuf,
 }
@@ -73,7 +73,7 @@ fn write_outputs(folder: &Path, outputs: &Outputs) -> Result<()> {
     Ok(())
 }
 
-/// Where a result is written.
+/// The path of a result.
 pub(crate) fn output_path(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!("{name}.f64"))
 }

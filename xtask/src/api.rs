@@ -149,7 +149,7 @@ fn libraries() -> io::Result<Vec<(String, PathBuf)>> {
     Ok(libraries)
 }
 
-/// One public item a line, without what every type has.
+/// One public item per line, without the automatic traits that every type has.
 fn public_items(json: &Path) -> public_api::Result<String> {
     let api = public_api::Builder::from_rustdoc_json(json)
         .omit_blanket_impls(true)

@@ -22,7 +22,7 @@ const EMULATOR: &str = "qemu-aarch64";
 /// Compilers that may have the target: the pinned one, if rustup has added it, and Debian's.
 const COMPILERS: [&str; 2] = ["rustc", "/usr/bin/rustc"];
 
-/// Runs the tests; an error where they cannot be built or run here, but for a dry run.
+/// Runs the tests; an error if they cannot be built or run here, except in a dry run.
 pub(crate) fn run(dry_run: bool) -> ExitCode {
     match missing() {
         Some(missing) if !dry_run => {
@@ -47,7 +47,7 @@ fn test(dry_run: bool) -> Result<(), ExitCode> {
     if dry_run { Ok(()) } else { tests.run() }
 }
 
-/// What is missing of what the tests need.
+/// The missing requirements of the tests.
 pub(crate) fn missing() -> Option<String> {
     let mut missing = Vec::new();
     if compiler().is_none() {

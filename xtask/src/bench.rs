@@ -80,7 +80,7 @@ fn program() -> PathBuf {
     target().join("release").join(format!("updraft-bench{}", std::env::consts::EXE_SUFFIX))
 }
 
-/// What is ours to read; the rest goes to the runner.
+/// The arguments of this command; all others are passed to the runner.
 struct Options {
     without: Vec<String>,
     with: Vec<String>,

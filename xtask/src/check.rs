@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::cargo::Cargo;
-use crate::{api, deny, print, tidy};
+use crate::{api, deny, package, print, tidy};
 
 const FORMAT: Cargo<'_> = Cargo::new("fmt --all --check");
 
@@ -14,16 +14,12 @@ const FORMAT: Cargo<'_> = Cargo::new("fmt --all --check");
 /// the graphics backend that compiles without further libraries; `cuda` is checked with it and with
 /// `DOCS_RS`, which skips the download of LLVM. Last, the tests of devices run on whatever wgpu
 /// finds, in a profile of their own.
-const BUILDS: [Cargo<'_>; 18] = [
+const BUILDS: [Cargo<'_>; 17] = [
     Cargo::new("clippy --workspace --all-targets --quiet -- -D warnings"),
     Cargo {
         arguments: "doc --workspace --no-deps --document-private-items --quiet",
         environment: &[("RUSTDOCFLAGS", "-D warnings")],
     },
-    Cargo::new(
-        "package --workspace --exclude updraft-bench --exclude updraft-example-task \
-         --exclude updraft-testing --exclude xtask --no-verify --allow-dirty --quiet",
-    ),
     Cargo::new("check -p updraft-device --no-default-features --quiet"),
     Cargo::new("check -p updraft-precision --no-default-features --quiet"),
     Cargo::new("check -p updraft-data --no-default-features --quiet"),
@@ -52,7 +48,8 @@ pub(crate) fn run(dry_run: bool) -> ExitCode {
         .and_then(|()| {
             BUILDS.iter().try_for_each(|build| timed(&build.typed(), dry_run, || build.run()))
         })
-        .and_then(|()| timed("cargo xtask api", dry_run, || api::check(api::Difference::Refuse)));
+        .and_then(|()| timed("cargo xtask api", dry_run, || api::check(api::Difference::Refuse)))
+        .and_then(|()| timed("cargo xtask package", dry_run, package::check));
     match all {
         Err(code) => code,
         Ok(()) if dry_run => ExitCode::SUCCESS,

@@ -82,7 +82,7 @@ impl Rules {
         if self.banned.iter().any(|banned| banned == name) {
             return Some(format!("{place}: the crate is banned"));
         }
-        // A package without a source lies in the workspace.
+        // A package without a source is in the workspace.
         let source = text("source")?;
         let registry = source.strip_prefix("registry+");
         if !registry.is_some_and(|registry| self.registries.iter().any(|r| r == registry)) {
@@ -104,7 +104,7 @@ impl Rules {
     }
 }
 
-/// Every package that some feature or platform can bring.
+/// Every package that any feature or platform needs.
 fn packages() -> Result<Vec<Value>, String> {
     let output = Command::new(program())
         .args(["metadata", "--all-features", "--locked", "--format-version", "1"])

@@ -93,13 +93,13 @@ impl Row {
         })
     }
 
-    /// What the run does not bear out.
+    /// The differences from the run.
     fn fault(&self, run: &Value) -> Option<String> {
         let entries = run["entries"].as_array()?;
         let Some(entry) = entries.iter().find(|entry| entry["id"] == self.entry.as_str()) else {
             return Some(format!("the run has no entry `{}`", self.entry));
         };
-        // One thread is timed by the processor's clock, several by the wall's.
+        // One thread is timed by the processor clock, several by wall-clock time.
         let is_single = run["machine"]["fingerprint"]["threads"] == 1;
         let clock = if is_single { "cpu_ns" } else { "wall_ns" };
         let outcomes = entry["outcomes"].as_array()?;
@@ -138,7 +138,7 @@ fn like(printed: &str, number: f64) -> String {
     format!("{number:.decimals$}")
 }
 
-/// One bar a row, as long as its ratio; a line marks the peer's speed.
+/// One bar per row, as long as its ratio; a line marks the peer's speed.
 fn chart(rows: &[Row]) -> String {
     const BAR: f64 = 34.0;
     const LEFT: f64 = 350.0;

@@ -8,7 +8,7 @@ use crate::{arm, is_here, print, updraft};
 /// The program first, so that nothing is compiled twice after `train`.
 const STEPS: [Cargo<'_>; 2] = [updraft::BUILD, Cargo::new("test --workspace")];
 
-/// What is tested only where the programs are installed that it needs.
+/// Tests that run only if the programs that they need are installed.
 const OPTIONAL: [(&str, &[&str], Cargo<'_>); 2] = [
     // With the features of the whole workspace, so that nothing else is compiled again.
     (

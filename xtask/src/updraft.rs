@@ -8,7 +8,7 @@ use crate::{complain, target};
 /// The build that `cargo test --workspace` shares: the same packages, features and profile.
 pub(crate) const BUILD: Cargo<'_> = Cargo::new("build --workspace --bin updraft");
 
-/// Builds the program quietly if it is up to date, and runs it where the caller stands.
+/// Builds the program, and runs it in the caller's working directory.
 pub(crate) fn run(command: &str, arguments: &[String]) -> ExitCode {
     if let Err(code) = BUILD.run() {
         return code;
@@ -19,7 +19,7 @@ pub(crate) fn run(command: &str, arguments: &[String]) -> ExitCode {
     call_it_by_its_command(&mut process);
     match process.status() {
         Ok(status) => {
-            // A signal that ended the program ends with the shell's code for it.
+            // If a signal ended the program, the exit code is the shell's code for it.
             let code = status.code().and_then(|code| u8::try_from(code).ok());
             code.map_or(ExitCode::from(130), ExitCode::from)
         }
@@ -30,7 +30,7 @@ pub(crate) fn run(command: &str, arguments: &[String]) -> ExitCode {
     }
 }
 
-/// The program advises commands under the name that it was started with.
+/// The program prints commands with the name by which it was started.
 #[cfg(unix)]
 fn call_it_by_its_command(process: &mut Command) {
     use std::os::unix::process::CommandExt;
@@ -38,6 +38,6 @@ fn call_it_by_its_command(process: &mut Command) {
     process.arg0("cargo xtask");
 }
 
-/// Elsewhere a program cannot be given another name: it advises `updraft`.
+/// On other systems the name cannot be set: the program prints `updraft`.
 #[cfg(not(unix))]
 fn call_it_by_its_command(_: &mut Command) {}

@@ -1,3 +1,3 @@
-//! Kernels of the bench's own: what a machine can do at best.
+//! Kernels of the benchmarks, which measure a machine's peak.
 
 pub(crate) mod cpu;

@@ -194,7 +194,7 @@ impl Repeat for OnBurn {
     }
 }
 
-/// Our kernels without burn, into memory that is there.
+/// Our kernels without burn, into existing memory.
 struct OnSlices {
     isa: Isa,
     shape: BatchNormShape,

@@ -1,4 +1,4 @@
-//! Calibration: a network watched in f32 on images, and its weights packed in eight bits.
+//! Calibration: a network observed in f32 on images, and its weights packed in int8.
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ pub(crate) struct Calibrate {
     pub(crate) method: Method,
 }
 
-/// What of the numbers seen decides a range.
+/// The calibration method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Method {
@@ -41,8 +41,8 @@ impl Method {
 }
 
 impl Calibrate {
-    /// The network that is judged: its answers to images that it was not calibrated on.
-    fn judged(&self) -> Int8Network {
+    /// The network that is evaluated, on images that it was not calibrated on.
+    fn evaluated(&self) -> Int8Network {
         Int8Network { shape: self.shape, batch: 7 }
     }
 }
@@ -54,8 +54,8 @@ impl Task for Calibrate {
     }
 
     fn small(&self) -> Problem {
-        let judged = self.judged();
-        let Problem::Int8Network(Int8Network { shape, .. }) = judged.small() else {
+        let evaluated = self.evaluated();
+        let Problem::Int8Network(Int8Network { shape, .. }) = evaluated.small() else {
             unreachable!("a smaller network is a network")
         };
         Problem::Calibrate(Self { shape, images: 24, ..*self })
@@ -67,20 +67,20 @@ impl Task for Calibrate {
     }
 
     fn reference(&self) -> Result<Outputs> {
-        self.judged().reference()
+        self.evaluated().reference()
     }
 
     fn tolerance(&self) -> f64 {
-        self.judged().tolerance()
+        self.evaluated().tolerance()
     }
 
     fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {
-        let judged = self.judged();
+        let evaluated = self.evaluated();
         Ok(Box::new(Run {
-            graph: judged.graph()?,
-            images: judged.samples("calibration", self.images),
+            graph: evaluated.graph()?,
+            images: evaluated.samples("calibration", self.images),
             method: self.method,
-            held: judged.samples("x", judged.batch),
+            held: evaluated.samples("x", evaluated.batch),
             threads: site.threads,
         }))
     }

@@ -20,7 +20,7 @@ pub(crate) struct Conv2d {
     pub(crate) batch: usize,
     /// Input and output channels.
     pub(crate) channels: [usize; 2],
-    /// Groups of channels that meet only each other; as many as channels make it depthwise.
+    /// The number of groups; as many as channels is a depthwise convolution.
     pub(crate) groups: usize,
     /// Height and width of the input, in pixels.
     pub(crate) side: usize,
@@ -150,7 +150,7 @@ impl Task for Conv2d {
     }
 
     fn small(&self) -> Problem {
-        // Rows that fill a vector still do, and end within one; the algorithms are the same.
+        // Rows still fill a vector and end within one, so that the algorithms are the same.
         let shape = |&(batch, side): &(usize, usize)| Self { batch, side, ..self.clone() };
         let is_alike = |small: &Self| small.strategies().ok() == self.strategies().ok();
         let sizes = if self.side < 16 { [(17, 10), (65, 10)] } else { [(2, 28), (2, 46)] };
@@ -287,7 +287,7 @@ impl Repeat for OnBurn {
     }
 }
 
-/// Our kernels without burn, into memory that is there.
+/// Our kernels without burn, into existing memory.
 struct OnSlices {
     isa: Isa,
     geometry: ConvGeometry,

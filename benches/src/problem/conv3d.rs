@@ -72,7 +72,7 @@ impl Conv3d {
         ])
     }
 
-    /// What burn's tensors compute: the result alone, or with both gradients.
+    /// The computation on burn's tensors: the result, or the result with both gradients.
     fn on_tensors(&self, pass: Pass, device: &Device, is_ours: bool) -> Result<LayerPass<5>> {
         let [x, w, g] = self.inputs()?;
         let [x_shape, w_shape, g_shape] = self.shapes()?;
@@ -99,7 +99,7 @@ impl Task for Conv3d {
     }
 
     fn small(&self) -> Problem {
-        // Rows that fill a vector still do, and end within one; the algorithms are the same.
+        // Rows still fill a vector and end within one, so that the algorithms are the same.
         let shape = |&sides: &[usize; 3]| Self { batch: 1, sides, ..self.clone() };
         let is_alike = |small: &Self| small.strategies().ok() == self.strategies().ok();
         let sides = [[3, 5, 9], [3, 5, 18], [3, 12, 20], [3, 13, 34], [3, 13, 36]];
@@ -174,7 +174,7 @@ impl Task for Conv3d {
     }
 }
 
-/// Our kernels without burn, into memory that is there.
+/// Our kernels without burn, into existing memory.
 struct OnSlices {
     isa: Isa,
     geometry: Conv3dGeometry,

@@ -1,4 +1,4 @@
-//! A batch of gray images out of memory: bytes gathered in a random order, normalized to f32.
+//! A batch of gray images from memory: bytes gathered in a random order, normalized to f32.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ const FILE: &str = "gray.bin";
 const MEAN: f32 = 0.1307;
 const STD: f32 = 0.3081;
 
-/// Square gray images of bytes, a batch at a time.
+/// Square gray images of bytes, gathered batch by batch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Gather {
     /// Images in memory.

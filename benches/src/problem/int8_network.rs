@@ -1,4 +1,4 @@
-//! Networks in eight bits, f32 in and out, as a caller runs them.
+//! Networks in int8 with inputs and outputs in f32, as a caller runs them.
 
 use std::path::Path as FilePath;
 
@@ -48,7 +48,7 @@ impl Shape {
     }
 }
 
-/// Samples that ranges are taken from.
+/// Samples of the calibration.
 const CALIBRATION: usize = 8;
 /// What peers read.
 const FILE: &str = "model.onnx";
@@ -206,15 +206,15 @@ impl Task for Int8Network {
         Ok(Outputs::from([("answer".to_owned(), y)]))
     }
 
-    /// Eight bits cost so much here; a layer that is wrong costs all. That the integers are the
-    /// right ones to the last bit is proved beside this, and by the crate's own tests.
+    /// The error of int8 in this network; a wrong layer has a far larger one. That the integers are
+    /// exact is checked separately, and by the crate's own tests.
     fn tolerance(&self) -> f64 {
         0.08
     }
 
     fn write_inputs(&self, folder: &FilePath) -> Result<()> {
         let path = folder.join(FILE);
-        // The form that onnxruntime is fastest with.
+        // The form with which onnxruntime is fastest.
         let by = Quantization::new(Calibration::MinMax).separate_sums();
         std::fs::write(&path, self.quantized(by)?.to_onnx())
             .with_context(|| format!("writing `{}`", path.display()))
@@ -277,7 +277,7 @@ fn rectified(x: Vec<f64>) -> Vec<f64> {
     x.into_iter().map(|x| x.max(0.0)).collect()
 }
 
-/// Our model in eight bits, on slices.
+/// Our int8 model, on slices.
 struct InBytes {
     isa: Isa,
     model: QuantizedModel,
@@ -294,7 +294,7 @@ impl Repeat for InBytes {
     }
 
     /// # Errors
-    /// When a bit differs from the path without vector instructions.
+    /// If a bit differs from the portable path.
     fn outputs(&mut self) -> Result<Outputs> {
         self.once()?;
         let mut plain = vec![0.0; self.y.len()];

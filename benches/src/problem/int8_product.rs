@@ -20,13 +20,13 @@ pub(crate) struct Int8Product {
     pub(crate) tail: Tail,
 }
 
-/// What becomes of the sums.
+/// The output of the sums.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Tail {
     /// They are the result, in 32 bits.
     Sums,
-    /// Rectified and rounded to the eight bits of the output's scheme.
+    /// Rectified and rounded to the int8 scheme of the output.
     Codes,
 }
 
@@ -71,7 +71,7 @@ impl Task for Int8Product {
         format!("quant/{tail}-{rows}x{inner}x{columns}")
     }
 
-    /// Sums that f32 holds exactly, too.
+    /// Sums that f32 represents exactly.
     fn small(&self) -> Problem {
         let rows = self.rows.min(37);
         Problem::Int8Product(Self { rows, inner: 67, columns: 45, tail: self.tail })
@@ -139,7 +139,7 @@ impl Task for Int8Product {
     }
 }
 
-/// Our kernels, into memory that is there; of the two results the one that is asked for has room.
+/// Our kernels, into existing memory; only the requested one of the two results is allocated.
 struct InBytes {
     isa: Isa,
     layer: QuantizedLinear,
@@ -218,7 +218,7 @@ impl Repeat for InFloats {
     fn outputs(&mut self) -> Result<Outputs> {
         let mut y = numbers(self.run());
         if self.factors.is_some() {
-            // Codes are not part of a computation in f32; here they are what is compared.
+            // A computation in f32 has no codes; here they are compared.
             y.iter_mut().for_each(|y| *y = y.round_ties_even().min(255.0));
         }
         Ok(Outputs::from([("y".to_owned(), y)]))

@@ -154,7 +154,7 @@ impl Task for KanConv {
         1e-5
     }
 
-    fn judge(&self, strategy: &str, outputs: &Outputs, reference: &Outputs) -> Result<Proof> {
+    fn compare(&self, strategy: &str, outputs: &Outputs, reference: &Outputs) -> Result<Proof> {
         let error = match strategy {
             EXPANDED_CONV => error_of(outputs, &self.expanded())?,
             _ => error_of(outputs, reference)?,

@@ -65,13 +65,13 @@ impl KanLayer {
 }
 
 impl KanLayer {
-    /// By what [`QuantizedLayer`] states of its error.
-    fn judge_int8(&self, outputs: &Outputs, right: &Outputs) -> Result<Proof> {
+    /// By the documented error of [`QuantizedLayer`].
+    fn compare_int8(&self, outputs: &Outputs, right: &Outputs) -> Result<Proof> {
         let Numbers { x, spline, scaler, .. } = self.numbers();
         let [x, spline, scaler] = [x, spline, scaler].map(|v| widened(&v));
         let splines = Parameters { spline, scaler, ..Parameters::default() };
         let splines = reference::forward(&self.geometry()?, &splines, &x);
-        // Whether they can be compared.
+        // Checks that they can be compared.
         error_of(outputs, right)?;
         let squares = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>();
         let away = squares(&mut outputs["y"].iter().zip(&right["y"]).map(|(a, b)| a - b));
@@ -129,12 +129,12 @@ impl Task for KanLayer {
         1e-5
     }
 
-    fn judge(&self, strategy: &str, outputs: &Outputs, reference: &Outputs) -> Result<Proof> {
+    fn compare(&self, strategy: &str, outputs: &Outputs, reference: &Outputs) -> Result<Proof> {
         let error = match strategy {
             EXPANDED_LINEAR => error_of(outputs, &kan_beside::expanded_linear(self))?,
             GAUSSIANS => error_of(outputs, &kan_beside::gaussians(self))?,
             _ if strategy == format!("updraft-{KAN_INT8}") => {
-                return self.judge_int8(outputs, reference);
+                return self.compare_int8(outputs, reference);
             }
             _ => error_of(outputs, reference)?,
         };
@@ -228,7 +228,7 @@ impl Repeat for OnBurn {
     }
 }
 
-/// Inference with weights that were laid out before the clock runs.
+/// Inference with weights that are packed before the clock starts.
 struct Packed {
     layer: PackedKanLinear,
     x: Tensor<2>,
@@ -320,7 +320,7 @@ impl Repeat for OnSlices {
     }
 }
 
-/// Inference with coefficients that became bytes before the clock runs.
+/// Inference with coefficients that are quantized before the clock starts.
 struct InBytes {
     layer: QuantizedLayer,
     x: Vec<f32>,
@@ -358,17 +358,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn eight_bits_are_held_to_a_hundredth_of_the_splines() {
+    fn int8_is_within_a_hundredth_of_the_splines() {
         let problem =
             KanLayer { batch: 9, inputs: 20, outputs: 6, intervals: 5, pass: Pass::Forward };
         let right = problem.reference().unwrap();
-        let judge = |factor: f64| {
+        let compare = |factor: f64| {
             let y = right["y"].iter().map(|y| y * factor).collect();
             let outputs = Outputs::from([("y".to_owned(), y)]);
-            problem.judge("updraft-int8", &outputs, &right).unwrap()
+            problem.compare("updraft-int8", &outputs, &right).unwrap()
         };
-        assert!(judge(1.0).error < 1e-12);
-        let wrong = judge(1.05);
+        assert!(compare(1.0).error < 1e-12);
+        let wrong = compare(1.05);
         assert!(wrong.error > wrong.tolerance, "{wrong:?}");
     }
 }

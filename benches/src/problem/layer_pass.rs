@@ -1,11 +1,11 @@
-//! A layer on burn's tensors: its result, or its result with the gradients of all that it takes.
+//! A layer on burn's tensors: its result, or its result with the gradients of input and parameters.
 
 use anyhow::Result;
 use burn::tensor::{DType, Device, Tensor, TensorData};
 
 use crate::problem::{Outputs, Pass, Repeat, numbers};
 
-/// What a layer takes: its input, and parameters by their names.
+/// The arguments of a layer: its input, and parameters by name.
 #[derive(Clone)]
 pub(crate) struct Leaves<const D: usize> {
     pub(crate) x: Tensor<D>,

@@ -41,7 +41,7 @@ impl Number {
 }
 
 impl Matmul {
-    /// Entries of `a` and `b`, as every dtype holds them: multiples of 1/128 fit bf16's 8 bits.
+    /// Entries of `a` and `b` that every dtype represents: multiples of 1/128 fit bf16's 8 bits.
     fn inputs(&self) -> [Vec<f32>; 2] {
         let coarse = |name, count| -> Vec<f32> {
             formula::tensor(name, count, 127.0).iter().map(|value| value.round() / 128.0).collect()

@@ -1,4 +1,4 @@
-//! Problems: what is computed, on which numbers, and how a result is judged.
+//! Problems: what is computed, on which numbers, and how a result is checked.
 
 pub(crate) mod batch_norm;
 pub(crate) mod calibrate;
@@ -56,7 +56,7 @@ pub(crate) enum Problem {
 }
 
 impl Problem {
-    /// What every kind of problem can do.
+    /// The operations of every kind of problem.
     pub(crate) fn task(&self) -> &dyn Task {
         match self {
             Self::Matmul(task) => task,
@@ -81,7 +81,7 @@ impl Problem {
     }
 }
 
-/// What of a layer is computed.
+/// The part of a layer that is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Pass {
@@ -102,13 +102,13 @@ impl Pass {
 
 /// One kind of problem at one size.
 pub(crate) trait Task {
-    /// Its name in the catalogue.
+    /// Its name in the catalog.
     fn id(&self) -> String;
 
     /// The same computation on a shape small enough to be proved.
     fn small(&self) -> Problem;
 
-    /// What one repetition does.
+    /// The work of one repetition.
     fn work(&self) -> Work;
 
     /// The right results, by an independent computation in f64.
@@ -117,13 +117,13 @@ pub(crate) trait Task {
     /// The largest error allowed, as a share of the largest value of each result.
     fn tolerance(&self) -> f64;
 
-    /// How right a strategy's results are, by the problem's own reference unless the strategy
+    /// The error of a strategy's results, by the problem's own reference unless the strategy
     /// computes something else on purpose.
-    fn judge(&self, _strategy: &str, outputs: &Outputs, reference: &Outputs) -> Result<Proof> {
+    fn compare(&self, _strategy: &str, outputs: &Outputs, reference: &Outputs) -> Result<Proof> {
         Ok(Proof { error: error_of(outputs, reference)?, tolerance: self.tolerance() })
     }
 
-    /// Which algorithms our kernels take on this CPU, and why; a line each.
+    /// The algorithms that our kernels choose on this CPU, with reasons; one line each.
     fn choices(&self) -> Vec<String> {
         Vec::new()
     }
@@ -147,14 +147,14 @@ pub(crate) trait Task {
     fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>>;
 }
 
-/// Where a computation takes place.
+/// The device, kernels and threads of a computation.
 #[derive(Debug, Clone)]
 pub(crate) struct Site {
     pub(crate) device: Device,
     pub(crate) kernels: Kernels,
-    /// How many threads our kernels use; burn's obey the environment.
+    /// The threads of our kernels; those of burn follow the environment.
     pub(crate) threads: usize,
-    /// Where [`Task::write_inputs`] wrote.
+    /// The folder of [`Task::write_inputs`].
     pub(crate) folder: PathBuf,
 }
 
@@ -166,11 +166,11 @@ pub(crate) enum Arithmetic {
     Int8,
 }
 
-/// What one repetition does, for every strategy.
+/// The work of one repetition, for every strategy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Work {
     /// Arithmetic operations on the problem's numbers; a multiply-add counts two.
-    /// `None` where counting them says nothing.
+    /// `None` if the number is not meaningful.
     pub(crate) operations: Option<u64>,
     /// The least that has to be moved: every input read once, every output written once.
     pub(crate) bytes: Option<u64>,
@@ -178,10 +178,10 @@ pub(crate) struct Work {
     pub(crate) samples: Option<u64>,
 }
 
-/// How right a strategy is on the small shape.
+/// The error of a strategy on the small shape.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Proof {
-    /// The largest error as a share of the largest value, unless the problem judges otherwise.
+    /// The largest error as a share of the largest value, unless the problem defines it otherwise.
     pub(crate) error: f64,
     pub(crate) tolerance: f64,
 }
@@ -191,7 +191,7 @@ pub(crate) type Outputs = BTreeMap<String, Vec<f64>>;
 
 /// A prepared computation.
 pub(crate) trait Repeat {
-    /// Computes once, to the last byte.
+    /// Computes once, completely.
     fn once(&mut self) -> Result<()>;
 
     /// The results of a computation from the problem's inputs.
@@ -208,10 +208,10 @@ pub(crate) fn widened(values: &[f32]) -> Vec<f64> {
     values.iter().map(|&value| value.into()).collect()
 }
 
-/// How far results are from the right ones.
+/// The error of results.
 ///
 /// # Errors
-/// When a result is missing, has another length or is not finite.
+/// If a result is missing, has another length or is not finite.
 pub(crate) fn error_of(outputs: &Outputs, reference: &Outputs) -> Result<f64> {
     let mut worst = 0.0_f64;
     for (name, right) in reference {

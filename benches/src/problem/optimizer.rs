@@ -96,7 +96,7 @@ struct OnBurn {
 impl OnBurn {
     fn step(&mut self) {
         let model = self.model.take().expect("a step gives the model back");
-        // The optimizer consumes what it is given; the copies share their memory.
+        // The optimizer consumes its arguments; the copies share their memory.
         let mut share = Share { from: &self.gradients, to: GradientsParams::new() };
         model.visit(&mut share);
         self.model = Some(self.optimizer.step(LEARNING_RATE, model, share.to));
@@ -118,7 +118,7 @@ impl Repeat for OnBurn {
     }
 }
 
-/// Gives every trained parameter its gradient by formula.
+/// Sets the gradient of every trained parameter by formula.
 struct Fill {
     path: Path,
     gradients: GradientsParams,

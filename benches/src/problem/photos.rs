@@ -13,11 +13,11 @@ use updraft_data::{ImageFolder, Loader, LoaderConfig, Normalize, Order, Resized,
 use crate::formula;
 use crate::problem::{Outputs, Problem, Repeat, Site, Task, Work, widened};
 
-/// One class, so that [`ImageFolder`] lists it; a folder of the problem's own.
+/// One class, so that [`ImageFolder`] lists it.
 const FOLDER: &str = "photos/one";
 const HEIGHT: usize = 375;
 const WIDTH: usize = 500;
-/// With the grain below, 50 kB a file.
+/// With the grain below, 50 kB per file.
 const QUALITY: u8 = 90;
 const GRAIN: f32 = 12.0;
 /// The usual numbers for photographs.
@@ -52,7 +52,8 @@ fn picture(file: usize) -> Vec<u8> {
     pixels
 }
 
-/// What each of `to` pixels sees of `from`: the triangle filter, as wide as a pixel of the result.
+/// The weights of each of `to` pixels on `from`: the triangle filter, as wide as a pixel of the
+/// result.
 fn weights(from: usize, to: usize) -> Vec<Vec<f64>> {
     let scale = from as f64 / to as f64;
     let of = |out: usize| {
@@ -66,7 +67,7 @@ fn weights(from: usize, to: usize) -> Vec<Vec<f64>> {
 }
 
 impl Photos {
-    /// One file as the network sees it: `[3, side, side]`.
+    /// One file as input of the network: `[3, side, side]`.
     fn seen(&self, file: usize) -> Vec<f64> {
         let pixels = picture(file);
         let (rows, columns) = (weights(HEIGHT, self.side), weights(WIDTH, self.side));

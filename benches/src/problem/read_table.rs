@@ -15,11 +15,11 @@ use crate::problem::{Outputs, Problem, Repeat, Site, Task, Work, widened};
 const FILE: &str = "table.csv";
 const SEED: u64 = 1;
 
-/// What is done with the table.
+/// The operation on the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Reading {
-    /// Its records are read as bytes and their fields counted, with the `csv` crate alone.
+    /// Its records are read as bytes and their fields counted, with the `csv` crate only.
     Scan,
     /// It is read in columns, fitted on every row and encoded.
     Encode,

@@ -18,7 +18,7 @@ const SIGMA: f64 = 0.125;
 /// The least weight.
 const FLOOR: f64 = 1e-3;
 
-/// What a window covers again of the one before.
+/// The overlap of a window with the one before.
 const OVERLAP: f64 = 0.25;
 
 /// One picture or volume with equal sides, f32, in memory; so is the result.
@@ -29,7 +29,7 @@ pub(crate) struct Sliding {
     pub(crate) side: usize,
     /// Every side of a window.
     pub(crate) window: usize,
-    /// Windows that the network sees at once.
+    /// The batch size of the windows.
     pub(crate) batch: usize,
 }
 
@@ -62,7 +62,7 @@ impl Sliding {
         Box::new(OnBurn { model, sliding, volume: self.tensor(device, DType::F32) })
     }
 
-    /// Every window by itself, blended value by value.
+    /// Every window separately, blended value by value.
     fn reference_of<C, U, const D: usize>(&self, model: UNet<C, U>, device: &Device) -> Vec<f64>
     where
         C: SpatialLayers<D, Transposed = U> + ModuleDisplay,

@@ -32,7 +32,7 @@ pub(crate) struct VolumeLayer {
     pub(crate) pass: Pass,
 }
 
-/// What the layer is.
+/// The kind of layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LayerKind {

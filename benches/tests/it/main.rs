@@ -1,3 +1,4 @@
-//! The runner from the outside.
+//! Tests of the runner as a program.
 
 mod refusal;
+mod saved_runs;

@@ -1,4 +1,4 @@
-//! A wrong strategy is refused and never timed; a peer that cannot be had is a line.
+//! A wrong strategy is refused and never timed; a missing peer is a line of the table.
 
 #![cfg(unix)]
 
@@ -36,7 +36,7 @@ fn json_run(runner: &mut Command) -> (Option<i32>, serde_json::Value, String) {
     (output.status.code(), json, String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// What became of a strategy.
+/// The outcome of a strategy.
 fn outcome<'a>(run: &'a serde_json::Value, strategy: &str) -> &'a serde_json::Value {
     let outcomes = run["entries"][0]["outcomes"].as_array().expect("outcomes");
     let found = outcomes.iter().find(|outcome| outcome["strategy"] == strategy);
@@ -63,7 +63,7 @@ fn a_strategy_that_is_fast_and_wrong_is_refused_beside_one_that_is_right() {
 }
 
 #[test]
-fn peers_that_cannot_be_installed_are_told_and_fail_nothing() {
+fn peers_that_cannot_be_installed_are_reported_without_an_error() {
     let target = tempfile::tempdir().expect("a folder");
     let without_programs = target.path().join("no-programs");
     let (code, run, message) = json_run(

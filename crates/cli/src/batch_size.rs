@@ -30,7 +30,7 @@ pub(crate) struct Trial<'a> {
     search: BatchSearch,
     /// The memory limit of a process.
     pub(crate) budget_bytes: u64,
-    /// What names the budget.
+    /// The source of the budget.
     budget: &'static str,
     /// The number of training samples: a larger batch would never be filled.
     pub(crate) samples: usize,

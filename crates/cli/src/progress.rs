@@ -20,7 +20,7 @@ const MEMORY: f64 = 0.95;
 pub(crate) struct Display {
     bar: Option<ProgressBar>,
     epochs: u64,
-    /// What a sample is called.
+    /// The name of a sample.
     unit: &'static str,
     is_terminal: bool,
     said: Instant,

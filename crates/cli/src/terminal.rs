@@ -23,7 +23,7 @@ pub(crate) fn print(text: &str) -> Result<()> {
     written(writeln!(stdout(), "{}", visible(text)).and_then(|()| stdout().flush()))
 }
 
-/// Prints a line of JSON to standard output: it stays JSON, whatever its texts hold.
+/// Prints a line of JSON to standard output, which is valid for any texts.
 ///
 /// # Errors
 /// As [`print()`].
@@ -31,7 +31,7 @@ pub(crate) fn print_json(value: &Value) -> Result<()> {
     written(writeln!(stdout(), "{}", json_text(value)).and_then(|()| stdout().flush()))
 }
 
-/// JSON in which what a terminal would act on is written as JSON does, such as `\u001b`.
+/// JSON in which control characters are escaped, such as `\u001b`.
 fn json_text(value: &Value) -> String {
     let text = value.to_string();
     if !text.chars().any(is_active) {

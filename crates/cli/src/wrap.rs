@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_text_goes_on_below_its_first_word_and_short_text_is_one_line() {
+    fn long_text_is_indented_below_its_first_word_and_short_text_is_one_line() {
         assert_eq!(hanging("run  ", "a b"), "run  a b");
         let text = ["word"; 30].join(" ");
         let all = hanging("start    ", &text);

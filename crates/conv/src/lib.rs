@@ -18,7 +18,7 @@ pub use layer::{
 #[cfg(feature = "burn")]
 pub use layer::{ObservedConvolution, observe_convolutions};
 
-// What computes a layer.
+// The implementation of a layer.
 #[cfg(feature = "burn")]
 pub use ops::LayerPath;
 
@@ -52,7 +52,7 @@ pub mod slices {
         Conv3dGeometry, Conv3dShape, forward_3d, input_gradient_3d, strategy_3d, weight_gradient_3d,
     };
 
-    // Which algorithm computes a pass, and why.
+    // The algorithm of a pass, with the reason.
     pub use crate::kernels::{Algorithm, Pass, Strategy, strategy};
 
     // Batch normalization, with the batch's statistics or with given ones.
@@ -73,7 +73,7 @@ pub mod slices {
         pool_3d_gradient, pool_gradient,
     };
 
-    // Another size, linearly.
+    // Linear interpolation to another size.
     pub use crate::kernels::{LinearResize, resize, resize_gradient};
 
     // Instruction sets and scratch memory.

@@ -52,7 +52,7 @@ pub struct SampleFault {
     pub index: usize,
     /// Its file, or how it was generated.
     pub name: String,
-    /// What is wrong with it.
+    /// The reason.
     pub error: DataError,
 }
 
@@ -66,7 +66,7 @@ pub struct Quarantined {
     pub index: usize,
     /// Its file, or how it was generated.
     pub name: String,
-    /// What is wrong with it: the text of the error.
+    /// The reason: the text of the error.
     pub cause: String,
 }
 

@@ -281,14 +281,14 @@ mod tests {
 
     #[test]
     fn what_is_no_raster_is_refused() {
-        let told = |channels, sides: &[usize], count| {
+        let message = |channels, sides: &[usize], count| {
             Raster::try_new(channels, sides, vec![0.0_f32; count]).unwrap_err().to_string()
         };
         let expected = "expected [height, width] or [depth, height, width], each at least 1";
-        assert_eq!(told(1, &[4], 4), format!("`sides` is [4]; {expected}"));
-        assert_eq!(told(1, &[0, 4], 0), format!("`sides` is [0, 4]; {expected}"));
-        assert_eq!(told(0, &[2, 2], 0), "`channels` is 0; expected at least 1");
-        assert_eq!(told(3, &[2, 2], 11), "a raster of shape [2, 2, 3] has 12 values, got 11");
+        assert_eq!(message(1, &[4], 4), format!("`sides` is [4]; {expected}"));
+        assert_eq!(message(1, &[0, 4], 0), format!("`sides` is [0, 4]; {expected}"));
+        assert_eq!(message(0, &[2, 2], 0), "`channels` is 0; expected at least 1");
+        assert_eq!(message(3, &[2, 2], 11), "a raster of shape [2, 2, 3] has 12 values, got 11");
         let error = Raster::try_new(2, &[usize::MAX, 2], vec![0_u8; 4]).unwrap_err();
         assert!(matches!(error, DataError::RasterValues { expected: 0, .. }), "{error}");
     }

@@ -241,15 +241,15 @@ mod tests {
         let split = stratified_split(&[0, 0, 0, 1, 1, 1], 0.4, 3).unwrap();
         split.write("the set", &path).unwrap();
         assert_eq!(Split::read("the set", &path).unwrap(), split);
-        let told = |set| Split::read(set, &path).unwrap_err().to_string();
-        assert!(told("another").contains("it was made of another set of samples"));
+        let message = |set| Split::read(set, &path).unwrap_err().to_string();
+        assert!(message("another").contains("it was made of another set of samples"));
         let text = fs::read_to_string(&path).unwrap();
         let moved = text.replace("\"kept\":[", "\"kept\":[9,");
         assert_ne!(moved, text);
         fs::write(&path, moved).unwrap();
-        assert!(told("the set").contains("its indices do not fit its hash"));
+        assert!(message("the set").contains("its indices do not fit its hash"));
         fs::write(&path, &text[..20]).unwrap();
-        assert!(told("the set").contains("EOF"), "{}", told("the set"));
+        assert!(message("the set").contains("EOF"), "{}", message("the set"));
         assert!(stratified_sample(&[0, 1], 3, 0).is_err());
         assert!(stratified_sample(&[0, 1], 0, 0).is_err());
     }

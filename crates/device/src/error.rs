@@ -12,13 +12,13 @@ pub enum DeviceError {
          vulkan, webgpu, wgpu, cubecl-cpu, with an index such as `cuda:1` where there are several"
     )]
     Unknown {
-        /// What was given.
+        /// The given value.
         text: String,
     },
     /// The backend is not part of this build.
     #[error("device `{spec}` needs the cargo feature `{feature}`")]
     NotCompiled {
-        /// What was asked for.
+        /// The requested value.
         spec: DeviceSpec,
         /// The feature that compiles it in.
         feature: &'static str,
@@ -26,9 +26,9 @@ pub enum DeviceError {
     /// The backend is compiled in, and the device cannot be used.
     #[error("device `{spec}` is not usable: {reason}")]
     NotUsable {
-        /// What was asked for.
+        /// The requested value.
         spec: DeviceSpec,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
     /// No device at all can be used.
@@ -53,7 +53,7 @@ pub enum DeviceError {
     /// The peak of memory could not be sampled.
     #[error("peak memory could not be sampled: {reason}")]
     Sampler {
-        /// Why not.
+        /// The reason.
         reason: String,
     },
 }

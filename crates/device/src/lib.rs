@@ -16,7 +16,7 @@ mod spec;
 // Naming a device.
 pub use spec::{Backend, DeviceId, DeviceSpec};
 
-// What there is.
+// Listing devices.
 pub use facts::{DtypeFacts, Facts, GraphCapture};
 pub use measure::{MatmulRate, Measured, Spread, measure};
 pub use probe::{Card, Inventory, InventoryEntry, State, probe};
@@ -30,5 +30,5 @@ pub use applied::{Applied, applied};
 pub use memory::{DeviceMemory, Memory, clean_up, cpu_seconds, device_memory, memory};
 pub use peak::{Peak, PeakSampler};
 
-// What goes wrong.
+// Errors.
 pub use error::DeviceError;

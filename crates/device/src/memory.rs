@@ -13,7 +13,7 @@ use crate::error::DeviceError;
 pub struct Memory {
     /// Total memory of the machine, or the limit of this process's control group.
     pub total_bytes: Option<u64>,
-    /// What of it is free.
+    /// The free part of it.
     pub available_bytes: Option<u64>,
     /// RAM of this process.
     pub resident_bytes: Option<u64>,

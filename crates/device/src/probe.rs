@@ -33,7 +33,7 @@ pub struct Inventory {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct InventoryEntry {
-    /// What it is called.
+    /// Its name.
     pub id: DeviceId,
     /// The hardware's own name, if the backend reports it.
     pub name: Option<String>,
@@ -69,7 +69,7 @@ pub enum State {
     },
     /// Its backend is compiled in and finds no device.
     Absent {
-        /// Why not.
+        /// The reason.
         reason: String,
     },
 }

@@ -66,7 +66,7 @@ fn facts_lines(facts: &Facts) -> Vec<String> {
             format!("{} of {} free", gibibytes(free), gibibytes(total))
         }
         (None, Some(total)) => gibibytes(total),
-        _ => "not told by this backend".to_owned(),
+        _ => "not reported by this backend".to_owned(),
     };
     lines.push(detail("memory", &memory));
     let named = |keep: fn(&DtypeFacts) -> bool| -> String {

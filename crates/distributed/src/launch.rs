@@ -1,6 +1,6 @@
 //! The rank of a process, from the environment that its launcher set.
 
-/// What started a process as one rank of several.
+/// The launcher of a process that is one rank of several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Launcher {
     /// `mpirun` of Open MPI.
@@ -27,7 +27,7 @@ const VARIABLES: [(Launcher, [&str; 3]); 4] = [
 /// One rank, as its launcher describes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Launch {
-    /// What started the process.
+    /// The launcher of the process.
     pub launcher: Launcher,
     /// The number of this rank.
     pub rank: usize,

@@ -27,7 +27,7 @@ struct Shared {
 struct State {
     /// How many exchanges are complete.
     exchanges: u64,
-    /// What each rank that has arrived contributes to the current exchange.
+    /// The contributions of the ranks that have arrived at the current exchange.
     arrived: Vec<Option<Vec<u8>>>,
     /// The contributions to the last complete exchange.
     complete: Arc<Vec<Vec<u8>>>,

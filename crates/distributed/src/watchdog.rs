@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::{Collective, CollectiveError};
 
-/// What a rank was waiting for when its time was over.
+/// The operation that a rank was waiting for when its time was over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stalled {
     /// The rank that waited.

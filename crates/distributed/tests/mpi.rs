@@ -56,7 +56,7 @@ fn mpirun(ranks: usize, program: &str) -> Output {
         .expect("mpirun has to be installed for this test")
 }
 
-/// What one rank does.
+/// The work of one rank.
 fn as_rank(launch: Launch, program: &str) {
     let mut world = Mpi::start().unwrap();
     assert_eq!((world.rank(), world.size()), (launch.rank, launch.size));

@@ -1,4 +1,4 @@
-//! A whole task, which "Add a task" in docs/architecture.md walks through.
+//! A complete task, which "Add a task" in docs/architecture.md describes.
 
 use std::path::Path;
 

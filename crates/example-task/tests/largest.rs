@@ -45,7 +45,7 @@ fn a_task_of_ones_own_trains_resumes_to_the_same_bits_and_is_scored() {
     let weights = |path: &Path| fs::read(path.join("model.safetensors")).expect("weights");
     let all = checkpoints(&run);
     let unbroken = weights(all.last().expect("a checkpoint"));
-    // What a kill in the middle of an epoch leaves.
+    // The files after a kill in the middle of an epoch.
     for later in &all[all.len() / 2..] {
         fs::remove_dir_all(later).expect("removed");
     }
@@ -80,7 +80,7 @@ fn every_command_knows_the_task_and_refuses_what_it_leaves_out() {
         said.contains("quantize is not for task `largest`: its models cannot be quantized"),
         "{said}"
     );
-    // What the example leaves out of the traits is refused without a word of its own.
+    // Methods that the example does not implement are refused by the traits' defaults.
     let table = json(&succeed(dir.path(), &["tasks", "--json"]));
     let refused = table["tasks"][0]["refused"].as_array().expect("a list").len();
     assert_eq!(refused, 5, "{table}");

@@ -1,5 +1,5 @@
-//! Fits `exp(sin(πa) + b²)` with a network of two layers, by gradient descent with nothing but the
-//! kernels:
+//! Fits `exp(sin(πa) + b²)` with a network of two layers, by gradient descent with the
+//! kernels only:
 //! `cargo run -p updraft-kan --no-default-features --features std --example fit_a_function`.
 #![expect(clippy::print_stdout, reason = "an example shows what it found")]
 
@@ -55,7 +55,7 @@ struct Layer {
 }
 
 impl Layer {
-    /// Coefficients that look random, all the same in every run.
+    /// Pseudorandom coefficients, the same in every run.
     fn new(geometry: LayerGeometry) -> Self {
         let count = geometry.edges() * geometry.grid().bases();
         let spline = (0..count).map(|index| ((index * 7919) % 101) as f32 / 100.0 - 0.5).collect();

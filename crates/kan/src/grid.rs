@@ -62,7 +62,7 @@ enum Knots {
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum GridError {
-    /// The domain has no inside.
+    /// The domain is empty.
     EmptyDomain {
         /// Left end, in units of the input.
         low: f32,
@@ -161,7 +161,7 @@ impl Grid {
         })
     }
 
-    /// Knots of each feature's own, `[features, intervals + 2·degree + 1]`.
+    /// Separate knots for each feature, `[features, intervals + 2·degree + 1]`.
     ///
     /// The domain of a feature reaches from its knot `degree` to its knot `degree + intervals`.
     /// Knots may coincide: an empty interval holds no input.
@@ -236,7 +236,7 @@ impl Grid {
         matches!(self.knots, Knots::Uniform { .. })
     }
 
-    /// How many features the grid was made for; `None` if it serves any number.
+    /// The number of features of the grid; `None` if it can be used for any number.
     #[must_use]
     pub const fn features(&self) -> Option<usize> {
         match self.knots {
@@ -260,7 +260,7 @@ impl Grid {
         }
     }
 
-    /// Where knot `index` of a feature lies, in units of the input.
+    /// The position of knot `index` of a feature, in units of the input.
     ///
     /// Index 0 is the left end of the domain; indices from `-degree` to `intervals + degree` are
     /// knots, and others continue the grid with the last distance.

@@ -1,10 +1,10 @@
-//! A grid as it is written and read.
+//! The serialized form of a grid.
 
 use serde::{Deserialize, Serialize};
 
 use crate::grid::{Grid, GridError, Outside, knots_of_one};
 
-/// What a grid is made of; reading one makes the same checks as its constructors.
+/// The serialized fields of a grid; reading one makes the same checks as its constructors.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct GridRecord {
     degree: usize,
@@ -21,7 +21,7 @@ enum KnotsRecord {
         low: f32,
         high: f32,
     },
-    /// One line of knots a feature.
+    /// One row of knots per feature.
     PerFeature(Vec<Vec<f32>>),
 }
 
@@ -52,7 +52,7 @@ impl TryFrom<GridRecord> for Grid {
         let grid = match knots {
             KnotsRecord::Uniform { low, high } => Self::uniform(low, high, intervals, degree),
             KnotsRecord::PerFeature(lines) => {
-                // As many in all do not make them those of each feature.
+                // The total may be right although the number of a feature is wrong.
                 let expected = knots_of_one(intervals, degree)?;
                 let mut counts = lines.iter().map(Vec::len).enumerate();
                 match counts.find(|&(_, actual)| actual != expected) {

@@ -42,11 +42,11 @@ pub use layer::{PackedKan, PackedKanLinear};
 #[cfg(feature = "burn")]
 pub use import::ImportError;
 
-// What computes a layer.
+// The implementation of a layer.
 #[cfg(feature = "burn")]
 pub use ops::LayerPath;
 
-// What an edge is.
+// The description of an edge.
 pub use grid::Outside;
 pub use kernels::Activation;
 #[cfg(feature = "burn")]

@@ -1,4 +1,4 @@
-//! Measures what scaling, the finite check with the norm, and clipping cost a step.
+//! Measures the cost per step of scaling, of the finite check with the norm, and of clipping.
 //!
 //! ```sh
 //! cargo run --example step_cost
@@ -32,7 +32,7 @@ fn main() {
     let device = Device::flex();
     let layer = |_| LinearConfig::new(SIDE, SIDE).with_bias(false).init(&device.clone().autodiff());
     let model = Layers { layers: (0..TENSORS).map(layer).collect() };
-    // Drawn when first used: not inside the clock.
+    // Initialized at the first use, before the clock starts.
     let _ = attempt(&model);
     let gradients = || {
         let mut gradients = GradientsParams::new();
@@ -46,7 +46,7 @@ fn main() {
     println!("{TENSORS} tensors of {SIDE} x {SIDE}, f32; median (fastest to slowest) of {RUNS}");
     report("copy of every gradient (baseline)", gradients, |gradients| {
         for layer in &model.layers {
-            // Freed one by one, as the terms of a norm are.
+            // Freed one by one, like the terms of a norm.
             let copy = gradients.get::<2>(layer.weight.id).map(|gradient| gradient.add_scalar(1.0));
             drop(std::hint::black_box(copy));
         }
@@ -70,7 +70,7 @@ fn main() {
     });
 }
 
-/// Times `work`; making its gradients and freeing what it returns are outside the clock.
+/// Times `work`, without the creation of its gradients and the release of its results.
 fn report<T>(
     what: &str,
     gradients: impl Fn() -> GradientsParams,

@@ -12,7 +12,7 @@ pub enum PrecisionError {
          dtypes such as `p=f32,c=bf16,o=f32`"
     )]
     Unknown {
-        /// What was given.
+        /// The given value.
         text: String,
     },
     /// The policy needs a loss scale, and there is none.
@@ -57,9 +57,9 @@ pub enum PrecisionError {
     LossScaleSetting {
         /// The setting's name.
         name: &'static str,
-        /// What was given.
+        /// The given value.
         value: f64,
-        /// What is allowed.
+        /// The allowed values.
         expected: &'static str,
     },
     /// The gradients overflow at the lowest allowed loss scale.

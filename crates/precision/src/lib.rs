@@ -16,7 +16,7 @@ mod unscale;
 // The three dtypes.
 pub use policy::{Arithmetic, Policy};
 
-// What stays in f32.
+// The parts that stay in f32.
 pub use islands::{Islands, Norm, islands, norms};
 
 // Gradients.
@@ -30,5 +30,5 @@ pub use unscale::Unscaled;
 pub use parity::Parity;
 pub use ssim::ssim;
 
-// What goes wrong.
+// Errors.
 pub use error::PrecisionError;

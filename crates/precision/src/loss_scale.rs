@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn the_trajectory_is_that_of_torch_at_the_largest_power_of_two_in_f32() {
-        // torch does not grow into infinity; our ceiling says the same.
+        // torch does not grow to infinity; our ceiling has the same effect.
         let settings = DynamicScale {
             initial: 2.0_f64.powi(120),
             interval: 1,
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_skips_in_a_row_are_told_and_a_good_step_forgives_them() {
+    fn too_many_skips_in_a_row_are_reported_and_a_good_step_resets_them() {
         let settings = DynamicScale { longest_skips: 2, ..DynamicScale::default() };
         let mut scaler = LossScaler::try_new(LossScale::Dynamic(settings)).expect("valid");
         assert!(scaler.follow_overflow() && scaler.follow_overflow());
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_goes_on_from_its_saved_state_as_if_nothing_had_happened() {
+    fn a_scale_resumes_exactly_from_its_saved_state() {
         let settings = LossScale::Dynamic(DynamicScale { interval: 3, ..DynamicScale::default() });
         let mut whole = LossScaler::try_new(settings).expect("valid");
         let mut stopped = whole;
@@ -375,7 +375,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn wherever_a_run_stops_its_scale_stays_in_bounds_and_goes_on_exactly(
+        fn a_scale_stays_in_bounds_and_resumes_exactly_at_any_step(
             overflows in proptest::collection::vec(proptest::bool::weighted(0.2), 1..200),
             stop in 0..200_usize,
             interval in 1..10_u64,

@@ -1,8 +1,8 @@
-//! Writes a model's ONNX file beside images and its own answers to them, for
+//! Writes a model's ONNX file with images and its own outputs for them, for
 //! `crates/quant/tests/same_answers.py` to compare.
 //!
 //! `cargo run -p updraft-quant --example answers -- RUN/model.int8 FOLDER`; without a model it takes
-//! a network of all operations, with weights by chance.
+//! a network of all operations, with random weights.
 
 use std::error::Error;
 use std::fs;
@@ -14,7 +14,7 @@ use updraft_quant::{
     Workspace,
 };
 
-/// As many images as distinguish 99.5 % from less.
+/// Enough images to distinguish 99.5 % from less.
 const IMAGES: usize = 2000;
 
 /// Steps of a ramp from one corner of an image to the other, with noise of the same size.

@@ -17,7 +17,7 @@ pub use network::{
 pub use network::{Graph, GraphError, Port, Samples, Value};
 pub use operation::{Binary, Function, OperationError, Unary, Window};
 
-// What eight bits cost.
+// The cost of int8.
 pub use network::{
     Accuracy, Comparison, EvaluateError, Evaluation, LayerComparison, LayerEvaluation, Score,
     SquaredError,

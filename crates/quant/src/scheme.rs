@@ -1,8 +1,8 @@
-//! How real numbers become eight bits, and back.
+//! The map between real numbers and 8-bit codes.
 
 use crate::kernels::{Isa, dequantize, quantize};
 
-/// Activations in eight unsigned bits: `real = (q − zero_point)·scale`.
+/// Unsigned 8-bit activations: `real = (q − zero_point)·scale`.
 ///
 /// Zero has an exact code, so that padding and rectification cost nothing.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -15,7 +15,7 @@ pub struct ActivationScheme {
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SchemeError {
-    /// The scale is no positive normal number.
+    /// The scale is not a positive normal number.
     #[error("scale {scale} is not a positive normal number; a range wider than 0 gives one")]
     Scale {
         /// What was given.
@@ -37,7 +37,7 @@ pub enum SchemeError {
         /// Its upper end.
         high: f32,
     },
-    /// Nothing but zero, or numbers too small for a scale.
+    /// Only zero, or numbers too small for a scale.
     #[error(
         "the range [{low}, {high}] contains only zero; a tensor that never differs from zero has no scale"
     )]
@@ -50,7 +50,7 @@ pub enum SchemeError {
 }
 
 impl ActivationScheme {
-    /// A scheme by its numbers.
+    /// A scheme with the given scale and zero point.
     ///
     /// # Errors
     /// [`SchemeError::Scale`] for a scale that is not positive and normal.
@@ -62,10 +62,10 @@ impl ActivationScheme {
         }
     }
 
-    /// The scheme whose codes cover a range, widened to hold zero.
+    /// The scheme whose codes cover a range, widened to contain zero.
     ///
     /// # Errors
-    /// [`SchemeError`] for a range that is not finite, reversed, or nothing but zero.
+    /// [`SchemeError`] for a range that is not finite, reversed, or only zero.
     ///
     /// # Source
     /// Jacob et al. 2018, arXiv:1712.05877, section 3.
@@ -85,7 +85,7 @@ impl ActivationScheme {
         Self::try_new(scale, zero_point)
     }
 
-    /// The scheme of what is multiplied by a positive factor.
+    /// The scheme after multiplication by a positive factor.
     pub(crate) fn times(&self, factor: f32) -> Result<Self, SchemeError> {
         Self::try_new(self.scale * factor, self.zero_point)
     }
@@ -125,7 +125,7 @@ impl ActivationScheme {
     }
 }
 
-/// Where a layer's result goes: a scheme, and the bounds of the activation function fused into it.
+/// The output of a layer: a scheme, and the bounds of the fused activation function.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OutputScheme {
     scheme: ActivationScheme,
@@ -140,13 +140,13 @@ impl OutputScheme {
         Self { scheme, least: 0, greatest: 255 }
     }
 
-    /// Nothing below zero: a rectified linear unit.
+    /// At least zero: a rectified linear unit.
     #[must_use]
     pub const fn rectified(scheme: ActivationScheme) -> Self {
         Self { scheme, least: scheme.zero_point, greatest: 255 }
     }
 
-    /// Nothing outside the codes of `low` and `high`; `low` where they cross.
+    /// Within the codes of `low` and `high`; `low` if they cross.
     #[must_use]
     pub fn clipped(scheme: ActivationScheme, low: f32, high: f32) -> Self {
         let least = scheme.code(low);
@@ -159,7 +159,7 @@ impl OutputScheme {
         self.scheme
     }
 
-    /// The least and the greatest code that is written.
+    /// The lowest and the highest code that is written.
     #[must_use]
     pub const fn bounds(&self) -> [u8; 2] {
         [self.least, self.greatest]

@@ -1,4 +1,4 @@
-//! Weights in eight signed bits, one scale for each output channel.
+//! Signed 8-bit weights, one scale for each output channel.
 
 use crate::scheme::ActivationScheme;
 
@@ -28,7 +28,7 @@ pub enum WeightError {
     /// A slice has another length.
     #[error("expected {expected} {what}, got {got}")]
     Length {
-        /// What the slice holds.
+        /// The content of the slice.
         what: &'static str,
         /// How many there should be.
         expected: usize,
@@ -42,10 +42,10 @@ pub enum WeightError {
         what: &'static str,
         /// Its place.
         index: usize,
-        /// What stands there.
+        /// The value.
         value: f32,
     },
-    /// A scale is no positive normal number.
+    /// A scale is not a positive normal number.
     #[error("the weight scale {scale} of channel {channel} is not a positive normal number")]
     Scale {
         /// The channel.
@@ -53,7 +53,7 @@ pub enum WeightError {
         /// Its scale.
         scale: f32,
     },
-    /// A sum could leave 32 bits.
+    /// A sum could exceed 32 bits.
     #[error(
         "sums of channel {channel} may reach {sum}, which 32 bits do not hold; keep the layer in f32"
     )]
@@ -65,14 +65,14 @@ pub enum WeightError {
     },
 }
 
-/// The most that a bias may weigh in a sum, so that room is left for products.
+/// The largest bias of a sum, so that room is left for products.
 const BIAS_LIMIT: f64 = (1_u32 << 30) as f64;
 
 impl QuantizedWeights {
     /// Rounds weights `[channels][each]` to the nearest code, `±127` for the largest of a channel.
     ///
-    /// A scale is widened where the bias would not fit 30 bits beside it; a channel of zeros takes
-    /// the least that its bias allows, or that of the widest channel if there is no bias.
+    /// A scale is increased if the bias would not fit into 30 bits; a channel of zeros takes
+    /// the smallest that its bias allows, or the largest of all channels if there is no bias.
     ///
     /// # Errors
     /// [`WeightError`] for an empty layer, another length, NaN or infinity, or sums that could
@@ -99,7 +99,7 @@ impl QuantizedWeights {
         let scale = |(index, channel): (usize, &[f32])| {
             let bias = bias.get(index).map_or(0.0, |&bias| f64::from(bias).abs());
             let of_weights = match largest(channel) {
-                // Steps of any size hold no weight; small ones hold the bias.
+                // All weights are zero for any scale; a small one is best for the bias.
                 0.0 if bias > 0.0 => 0.0,
                 0.0 if widest > 0.0 => widest,
                 0.0 => 1.0,
@@ -174,7 +174,7 @@ impl QuantizedWeights {
         &self.bias
     }
 
-    /// The scheme of the activations that these weights meet.
+    /// The scheme of the activations that these weights are multiplied by.
     #[must_use]
     pub const fn input(&self) -> ActivationScheme {
         self.input

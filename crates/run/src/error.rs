@@ -78,7 +78,7 @@ pub enum RunError {
     Plan {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         cause: Box<ConfigError>,
     },
     /// A plan of a run folder was edited in a key that decides what the model computes.
@@ -188,7 +188,7 @@ pub enum RunError {
     Input {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         cause: Cause,
     },
     /// The memory of the system is not known.
@@ -216,7 +216,7 @@ pub enum RunError {
 }
 
 /// Whether a checkpoint is damaged, and not impossible to write.
-fn can_mend(error: &CheckpointError) -> bool {
+fn can_be_fixed(error: &CheckpointError) -> bool {
     match error {
         CheckpointError::Io { action, .. } => matches!(*action, "read" | "list"),
         CheckpointError::Gone { .. } => false,
@@ -253,10 +253,10 @@ impl RunError {
                 TrainError::NonFiniteLoss { .. }
                 | TrainError::Gradient { .. }
                 | TrainError::TooManySkips { .. } => false,
-                TrainError::Checkpoint { cause } => can_mend(cause),
+                TrainError::Checkpoint { cause } => can_be_fixed(cause),
                 _ => true,
             },
-            Self::Checkpoint(cause) | Self::Damaged { cause, .. } => can_mend(cause),
+            Self::Checkpoint(cause) | Self::Damaged { cause, .. } => can_be_fixed(cause),
             Self::Device(error) => !matches!(
                 error,
                 DeviceError::Failed { .. } | DeviceError::Gone { .. } | DeviceError::Sampler { .. }
@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_user_can_mend_is_told_from_what_failed_on_the_way() {
+    fn errors_that_a_user_can_fix_are_distinguished_from_failures() {
         let system = || io::Error::from(io::ErrorKind::PermissionDenied);
         let io = |action| RunError::io(action, Path::new("a"), system());
         let checkpoint = |action| CheckpointError::Io { action, path: "a".into(), cause: system() };

@@ -38,11 +38,11 @@ pub use task::{
 
 // Operations on tasks.
 pub use operation::{
-    AnyModel, AnyWorkload, Beginning, KernelChoice, LrSearch, Observer, OnExamples, Trained,
-    Training, Verdict, VerifyInputs, load,
+    AnyModel, AnyWorkload, Beginning, CheckResult, KernelChoice, LrSearch, Observer, OnExamples,
+    Trained, Training, VerifyInputs, load,
 };
 
-// What a run leaves.
+// Run folders.
 pub use folder::RunFolder;
 pub use lock::RunLock;
 pub use record::{RecordedMetrics, RunSchema, read_metrics};
@@ -50,5 +50,5 @@ pub use record::{RecordedMetrics, RunSchema, read_metrics};
 /// A JSON value: what a [signature](Workload::signature) is.
 pub use serde_json::Value;
 
-// What goes wrong.
+// Errors.
 pub use error::{Cause, RunError};

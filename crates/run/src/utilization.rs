@@ -48,12 +48,12 @@ impl Utilization {
         let mut summary = format!("{} multiplies at {peak:.0} GFLOP/s", compute.dtype);
         if policy.compute != policy.param {
             let ratio = peak / wide_peak;
-            let verdict = match ratio {
+            let advice = match ratio {
                 ratio if ratio >= 1.1 => "expect shorter steps",
                 ratio if ratio > 0.9 => "expect less memory, not shorter steps",
                 _ => "expect longer steps",
             };
-            summary += &format!(", {ratio:.2} times {}'s rate: {verdict}", wide.dtype);
+            summary += &format!(", {ratio:.2} times {}'s rate: {advice}", wide.dtype);
         }
         let gflop_per_sample = 1e-9 * FLOP_A_MULTIPLY_ADD * multiply_adds as f64;
         Ok(Self { gflop_per_sample, peak_gflop_per_s: peak, summary })
@@ -102,9 +102,9 @@ mod tests {
 
     #[test]
     fn a_narrow_dtype_says_what_its_measured_rate_promises() {
-        for (bf16, verdict) in [(150.0, "shorter"), (100.0, "less memory"), (20.0, "longer")] {
+        for (bf16, advice) in [(150.0, "shorter"), (100.0, "less memory"), (20.0, "longer")] {
             let found = Utilization::new(&rates(100.0, bf16), Policy::BF16_MIXED, 1).expect("both");
-            assert!(found.summary.contains(verdict), "{}", found.summary);
+            assert!(found.summary.contains(advice), "{}", found.summary);
         }
         let error = Utilization::new(&rates(1.0, 1.0), Policy::F16_MIXED, 1).expect_err("no f16");
         assert!(error.to_string().contains("f16"), "{error}");

@@ -1,12 +1,12 @@
 //! Work space that grows to what a call needs and is reused by the next.
 
-/// Bytes of a cache line on what there are vectors for.
+/// Bytes of a cache line on the supported processors.
 pub const CACHE_LINE_BYTES: usize = 64;
 
 /// Numbers that start at a cache line: a vector that lies in two of them costs two accesses.
 ///
-/// What it holds between calls means nothing. Of a clone, only what is written anew counts: its
-/// numbers may start elsewhere.
+/// Its contents between calls are unspecified. A clone has to be written again: its
+/// numbers may have another offset.
 #[derive(Debug, Clone, Default)]
 pub struct Aligned<T = f32>(Vec<T>);
 
@@ -19,7 +19,7 @@ impl<T: Copy + Default> Aligned<T> {
         Self(Vec::new())
     }
 
-    /// The first `count` numbers, of as many as that takes.
+    /// The first `count` numbers; grows the buffer if needed.
     pub fn grown(&mut self, count: usize) -> &mut [T] {
         if self.0.len() < count + Self::MOST_BEFORE {
             self.0.resize(count + Self::MOST_BEFORE, T::default());

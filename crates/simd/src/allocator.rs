@@ -24,7 +24,7 @@ pub struct EndWithoutMemory {
     advice: &'static str,
 }
 
-/// The exit code of a run that failed on the way.
+/// The exit code of a run that failed.
 const FAILED: i32 = 1;
 
 impl EndWithoutMemory {

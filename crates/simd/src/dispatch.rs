@@ -10,7 +10,7 @@ use crate::vector::{Portable, Simd};
 /// A computation that is written once for vectors of any instruction set.
 ///
 /// [`dispatch!`](macro@crate::dispatch) makes functions of such computations; implementing the trait
-/// serves those with instances of their own, such as one a size of a register tile.
+/// suits those with several instances, such as one per size of a register tile.
 pub trait Kernel {
     /// What is computed.
     type Output;
@@ -19,7 +19,7 @@ pub trait Kernel {
     fn run<S: Simd>(self, simd: S) -> Self::Output;
 }
 
-/// The f32 vectors of an instruction set that this CPU has: what [`Isa::vectors`] has checked.
+/// The f32 vectors of an instruction set that this CPU has, which [`Isa::vectors`] has checked.
 #[derive(Debug, Clone, Copy)]
 pub enum Vectors {
     /// Rust without intrinsics.
@@ -91,7 +91,7 @@ impl Vectors {
 
 /// Makes functions that run one source with the vectors of any instruction set.
 ///
-/// The body is written for a value of a [`Simd`] type and compiled once an instruction set; it and
+/// The body is written for a value of a [`Simd`] type and compiled once per instruction set; it and
 /// what it calls have to be `#[inline(always)]`. The function takes the [`Vectors`] first.
 ///
 /// # Example

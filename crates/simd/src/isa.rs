@@ -1,11 +1,11 @@
-//! Which instructions kernels use.
+//! Instruction sets, and which of them this CPU has.
 
 use std::fmt;
 
 /// An instruction set: the vector instructions that a kernel may use.
 ///
-/// Kernels in f32 differ by [`base`](Self::base) alone; what a set adds for integers or for bf16 is
-/// used by kernels of these types.
+/// Kernels in f32 differ by [`base`](Self::base) only; the additions of a set for integers or bf16
+/// are used by kernels of these types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Isa {

@@ -5,10 +5,10 @@ use std::hint::black_box;
 use crate::dispatch::{Kernel, Vectors};
 use crate::vector::{MAX_LANES, Simd};
 
-/// Chains that run side by side: a latency of 4 on two units needs 8, and 12 fit the registers.
+/// Independent chains: a latency of 4 on two units needs 8, and 12 fit into the registers.
 const CHAINS: usize = 12;
 
-/// Multiply-adds in registers that wait for nothing, for benchmarks: their rate is the peak that
+/// Multiply-adds in registers without memory access, for benchmarks: their rate is the peak that
 /// kernels are compared with.
 #[derive(Debug, Clone, Copy)]
 pub struct RegisterPeak(Vectors);

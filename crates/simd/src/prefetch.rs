@@ -1,10 +1,10 @@
-//! Fetching memory before it is read.
+//! Prefetching of memory.
 #![cfg_attr(
     target_arch = "x86_64",
     expect(unsafe_code, reason = "an instruction without a safe function")
 )]
 
-/// Fetches the cache line of an address, which need not exist; nothing waits for it.
+/// Prefetches the cache line of an address, which may be invalid, without waiting.
 ///
 /// Does nothing where Rust has no instruction for it.
 #[inline(always)]

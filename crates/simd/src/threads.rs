@@ -1,11 +1,11 @@
-//! Work on several threads, cut so that the cut changes no result.
+//! Work on several threads, divided so that the division changes no result.
 
 /// Work in pieces, each done by one thread.
 pub trait Pieces: Send + Sized {
-    /// What is handed out.
+    /// The type of a piece.
     type Piece;
 
-    /// How many there are.
+    /// The number of pieces.
     fn count(&self) -> usize;
 
     /// The first `pieces` of them, and the rest.
@@ -42,7 +42,7 @@ pub struct Cut<'a, T> {
 }
 
 impl<'a, T> Cut<'a, T> {
-    /// Cuts a slice into pieces of `piece` numbers, at least 1.
+    /// Divides a slice into pieces of `piece` numbers, at least 1.
     pub const fn new(numbers: &'a mut [T], piece: usize) -> Self {
         Self { numbers, piece }
     }
@@ -75,7 +75,8 @@ pub struct Uneven<'a, T, F> {
 }
 
 impl<'a, T, F: Fn(usize) -> usize> Uneven<'a, T, F> {
-    /// Cuts a slice so that piece `i` of `pieces` begins at `starts(i)` and ends at `starts(i + 1)`.
+    /// Divides a slice so that piece `i` of `pieces` begins at `starts(i)` and ends at `starts(i +
+    /// 1)`.
     pub const fn new(numbers: &'a mut [T], pieces: usize, starts: F) -> Self {
         Self { numbers, pieces: 0..pieces, starts }
     }
@@ -126,7 +127,7 @@ impl<A: Pieces, B: Pieces> Pieces for (A, B) {
     }
 }
 
-/// Pieces handed out some at a time; the last may be fewer.
+/// Pieces in groups of several; the last group may be smaller.
 #[derive(Debug)]
 pub struct Together<P> {
     pieces: P,
@@ -134,7 +135,7 @@ pub struct Together<P> {
 }
 
 impl<P> Together<P> {
-    /// Hands out `each` pieces at a time, at least 1.
+    /// Groups `each` pieces, at least 1.
     pub const fn new(pieces: P, each: usize) -> Self {
         Self { pieces, each }
     }
@@ -187,7 +188,7 @@ pub fn over<P: Pieces, S: Send>(
         let count = pieces.count();
         let threads = (others.len() + 1).min(count);
         if threads > 1 {
-            // The first parts have a piece more where they do not come out even.
+            // The first parts have one piece more if the number of pieces is not a multiple.
             let end = |part: usize| part * (count / threads) + part.min(count % threads);
             let (mine, mut rest) = pieces.split(end(1));
             rayon::in_place_scope(|scope| {
@@ -197,7 +198,7 @@ pub fn over<P: Pieces, S: Send>(
                     let run = &run;
                     scope.spawn(move |_| run(end(part), now, state));
                 }
-                // Instead of waiting for another thread to wake.
+                // Avoids waiting for another thread to wake up.
                 run(0, mine, own);
             });
             return;
@@ -207,7 +208,7 @@ pub fn over<P: Pieces, S: Send>(
     run(0, pieces, own);
 }
 
-/// How many threads are used where so many were asked for.
+/// The number of threads that are used for a requested number.
 #[must_use]
 pub fn threads(asked: usize) -> usize {
     /// No machine has more; each has work space of its own.

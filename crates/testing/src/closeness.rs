@@ -1,4 +1,4 @@
-//! Comparing sequences of numbers, with a message that says where they part.
+//! Comparing sequences of numbers, with a message about the first difference.
 
 use crate::Tolerance;
 
@@ -11,7 +11,7 @@ pub trait Numbers {
 /// Asserts that two sequences have one length and agree entry by entry.
 ///
 /// # Panics
-/// If the lengths differ, or an entry of `actual` lies further from `expected` than `tolerance`
+/// If the lengths differ, or an entry of `actual` differs from `expected` by more than `tolerance`
 /// allows; the message names the worst entry and how many there are.
 ///
 /// # Example
@@ -31,7 +31,7 @@ where
     }
 }
 
-/// What parts two sequences, or `None` if they are close.
+/// The difference between two sequences, or `None` if they are close.
 pub(crate) fn difference(actual: &[f64], expected: &[f64], tolerance: Tolerance) -> Option<String> {
     if actual.len() != expected.len() {
         return Some(format!("expected {} values, got {}", expected.len(), actual.len()));

@@ -17,9 +17,9 @@ pub struct Alone {
 
 /// Waits until no other thread is [`Alone`].
 ///
-/// flex has one random state for the whole process: what a test seeds, another test that draws
-/// meanwhile changes. A test that takes its devices from [`devices`] or [`autodiff_devices`]
-/// is alone already; one that names its device calls this first.
+/// flex has one random state for the whole process: another test that draws at the same time
+/// changes the numbers of a seeded test. A test that takes its devices from [`devices`] or
+/// [`autodiff_devices`] is alone already; one that names its device calls this first.
 pub fn alone() -> Alone {
     Alone { _held: RANDOM_STATE.lock() }
 }

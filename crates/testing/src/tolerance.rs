@@ -1,11 +1,11 @@
-//! How far two numbers may lie apart, by dtype, with the reason for each bound.
+//! The tolerances of comparisons by dtype, with the reason for each bound.
 
 /// A bound that grows with the expected value: `absolute + relative · |expected|`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Tolerance {
-    /// What is allowed around zero, in the unit of the compared values.
+    /// The absolute tolerance, in the unit of the compared values.
     pub absolute: f64,
-    /// What is allowed in addition, as a share of the expected value.
+    /// The additional relative tolerance, as a fraction of the expected value.
     pub relative: f64,
 }
 

@@ -1,9 +1,10 @@
-//! Measures what a run costs per step beyond a hand-written burn loop that reads the loss too.
+//! Measures the cost per step of a run beyond that of a hand-written burn loop that also reads the
+//! loss.
 //!
 //! Both sides take the same batches from a loader, run a model of one parameter with one element,
 //! read the loss, and update by plain gradient descent. The run also counts correct predictions,
 //! times its phases and reports every step as an event. Clip, guard and precision are off on
-//! both sides; two more lines show what the guard and what guard and clip add. Pairs take turns;
+//! both sides; two more lines show the cost of the guard, and of guard and clip. Pairs alternate;
 //! the time is the CPU time of this thread, which other programs change less than wall-clock
 //! time.
 //!

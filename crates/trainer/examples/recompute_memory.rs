@@ -6,7 +6,7 @@
 //! cargo run --example recompute_memory -- elementwise
 //! ```
 //!
-//! One mode a process, so that the peak of one is not that of another: 16 residual stages of two
+//! One mode per process, so that each has its own peak: 16 residual stages of two
 //! convolutions with batch norms, 16 channels, 32 images of 64 × 64, `AdamW`. `elementwise` is
 //! burn's own strategy. The peak is that of the second step, less what the process held before it;
 //! the first step, on one image, gives the optimizer its state.

@@ -378,7 +378,7 @@ mod tests {
         for device in autodiff_devices() {
             for momentum in [0.01, 0.1, 1.0] {
                 let model = Noisy::new(momentum, &device);
-                // Stale statistics and an update that still waits must leave no trace.
+                // Stale statistics and a pending update must have no effect.
                 model.forward(Tensor::ones([2, 1, 1, 1], &device).mul_scalar(50.0));
                 let before = model.statistics();
                 let exact = recompute_batch_norms(
@@ -400,7 +400,7 @@ mod tests {
         for device in autodiff_devices() {
             device.seed(7);
             let model = Noisy::new(0.1, &device);
-            // Enough batches that chance is no excuse.
+            // Enough batches to exclude chance.
             let many = || (0..64).flat_map(|_| batches(&device));
             let on =
                 recompute(&model, Noise::On, &forward, &mut many(), &mut |_| Control::Continue);

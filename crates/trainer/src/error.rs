@@ -73,9 +73,9 @@ pub enum TrainError {
     Setting {
         /// The setting's name.
         name: &'static str,
-        /// What was given.
+        /// The given value.
         value: String,
-        /// What is allowed.
+        /// The allowed values.
         expected: Cow<'static, str>,
     },
     /// The training data yields no batch.

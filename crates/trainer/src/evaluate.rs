@@ -4,10 +4,10 @@ use burn::module::Module;
 use burn::tensor::Device;
 use updraft_precision::Policy;
 
+use crate::batch_numbers::BatchNumbers;
 use crate::error::TrainError;
 use crate::events::Control;
 use crate::metric::{Evaluation, LossSums, Score};
-use crate::reading::Reading;
 use crate::stream::{BatchStream, StreamError};
 use crate::task::{StepContext, Task, metric_specs};
 use crate::tensors::Tensors;
@@ -62,7 +62,7 @@ pub(crate) fn evaluate_stream<M: Module, T: Task<M>>(
         let output = task.forward(model, input, &StepContext::evaluation());
         let output = output.cast_floats(policy.output);
         let losses = task.loss(&output, &target);
-        let read = Reading::of(losses, task.measure(&output, &target), None);
+        let read = BatchNumbers::of(losses, task.measure(&output, &target), None);
         sums.add(read.loss, &read.parts, samples);
         score.add(&read.numbers, samples);
         if poll(sums.samples) == Control::Stop {

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod accumulate;
+mod batch_numbers;
 mod batch_size;
 mod bits;
 mod bn_recompute;
@@ -20,7 +21,6 @@ mod metric;
 mod monitor;
 mod optimizer;
 mod plateau;
-mod reading;
 mod recompute;
 mod rehearse;
 mod run;
@@ -95,5 +95,5 @@ pub use checkpoint::{
     set_aside as set_aside_checkpoints, step as checkpoint_step,
 };
 
-// What goes wrong.
+// Errors.
 pub use error::TrainError;

@@ -6,12 +6,12 @@ use burn::tensor::Tensor;
 use updraft_precision::{LossScaler, Policy, PrecisionError, Unscaled, square_sums};
 
 use crate::accumulate::GradientMean;
+use crate::batch_numbers::BatchNumbers;
 use crate::buffers::Buffers;
 use crate::error::TrainError;
 use crate::guard::{NonFinite, Skipped, first_bad_tensor};
 use crate::metric::{LossSums, Score};
 use crate::monitor::{PhaseClock, StepTimes, Timing};
-use crate::reading::Reading;
 use crate::task::{Mode, StepContext, Task};
 use crate::tensors::Tensors;
 
@@ -187,7 +187,8 @@ pub fn train_step_accumulated<M: Module, T: Task<M>>(
             None => Some(Gradients::of(std::mem::take(&mut mean), &model, settings, scaler)),
         };
         let squares = gradients.as_ref().and_then(|gradients| gradients.square_sums.clone());
-        let Reading { loss, parts, numbers, squares } = Reading::of(losses, numbers, squares);
+        let BatchNumbers { loss, parts, numbers, squares } =
+            BatchNumbers::of(losses, numbers, squares);
         score.add(&numbers, count);
         sums.add(loss, &parts, count);
         times.backward_us += clock.lap_us();

@@ -25,7 +25,7 @@ pub enum TuneError {
     OtherStudy {
         /// The study's folder.
         folder: PathBuf,
-        /// What differs, with both values.
+        /// The difference, with both values.
         difference: String,
     },
     /// A line of the journal is invalid.
@@ -38,7 +38,7 @@ pub enum TuneError {
         path: PathBuf,
         /// The line, counted from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The reason.
         cause: String,
     },
     /// The file system does not support locks.

@@ -36,13 +36,13 @@ pub fn importance(space: &Space, trials: &[TrialRecord], objective: usize) -> Ve
             (parameters[at].id(), optimizer::parameter::ParamValue::Float(place))
         };
         study.enqueue(trial.point.iter().enumerate().map(place).collect());
-        let mut told = study.ask();
+        let mut asked = study.ask();
         for parameter in &parameters {
-            if parameter.suggest(&mut told).is_err() {
+            if parameter.suggest(&mut asked).is_err() {
                 return Vec::new();
             }
         }
-        study.tell(told, Ok::<f64, String>(value));
+        study.tell(asked, Ok::<f64, String>(value));
     }
     let config = FanovaConfig { seed: Some(0), ..FanovaConfig::default() };
     let Ok(found) = study.fanova_with_config(&config) else { return Vec::new() };

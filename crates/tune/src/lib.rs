@@ -25,7 +25,7 @@ pub use settings::{PrunerSettings, SamplerSettings, StudySettings};
 pub use space::{Parameter, Point, Range, Space};
 
 // Study and trials.
-pub use study::{Asked, Study, Trial, Verdict};
+pub use study::{Asked, PruneDecision, Study, Trial};
 pub use trial::{TrialRecord, TrialState};
 
 // Analysis of the results.

@@ -43,9 +43,9 @@ pub enum Asked {
 
 /// Whether a trial continues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PruneDecision {
     /// The trial continues.
-    GoOn,
+    Continue,
     /// Other trials were better at this step: stop the trial and call [`Study::prune`].
     Prune,
 }
@@ -170,20 +170,20 @@ impl Study {
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
-    pub fn report(&self, trial: &Trial, step: u64, value: f64) -> Result<Verdict, TuneError> {
+    pub fn report(&self, trial: &Trial, step: u64, value: f64) -> Result<PruneDecision, TuneError> {
         if !value.is_finite() {
-            return Ok(Verdict::GoOn);
+            return Ok(PruneDecision::Continue);
         }
         let Trial { number, attempt, .. } = *trial;
         self.locked(|study, state| {
             let event = Event::Intermediate { trial: number, attempt, step, value };
             state.write(study, &event, Sync::Later)?;
-            let Some(settings) = study.settings.pruner else { return Ok(Verdict::GoOn) };
+            let Some(settings) = study.settings.pruner else { return Ok(PruneDecision::Continue) };
             let direction = study.settings.objectives[0].direction;
             let record = &state.trials[number as usize];
             let steps = study.settings.steps;
             let is_pruned = pruner::is_pruned(settings, direction, steps, record, &state.trials);
-            Ok(if is_pruned { Verdict::Prune } else { Verdict::GoOn })
+            Ok(if is_pruned { PruneDecision::Prune } else { PruneDecision::Continue })
         })
     }
 
@@ -213,7 +213,7 @@ impl Study {
         self.end(&Event::Finished { trial: number, attempt, values, note, seconds })
     }
 
-    /// Records that a trial was stopped after [`report`](Self::report) returned [`Verdict::Prune`].
+    /// Records that a trial was stopped after [`report`](Self::report) returned [`PruneDecision::Prune`].
     ///
     /// # Errors
     /// As [`ask`](Self::ask).

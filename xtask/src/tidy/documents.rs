@@ -1,9 +1,9 @@
-//! Documents: every path they name exists.
+//! Documents: every path in them exists.
 
 use crate::tidy::Fault;
 use crate::tidy::workspace::Workspace;
 
-/// Folders that a run or a build makes.
+/// Folders that a run or a build creates.
 const MADE: [&str; 3] = ["runs/", "target/", "data/"];
 
 pub(super) fn faults(workspace: &Workspace) -> Vec<Fault> {

@@ -1,7 +1,7 @@
 //! The rules of the repository, checked on its files.
 
-mod arrows;
 mod configs;
+mod dependencies;
 mod documents;
 mod manifests;
 #[cfg(test)]
@@ -16,12 +16,12 @@ use std::process::ExitCode;
 use crate::{complain, print, root};
 use workspace::Workspace;
 
-/// A rule broken at a place.
+/// A violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     /// The file, from the root of the workspace, with the line where there is one.
     place: String,
-    /// What is wrong and what to do.
+    /// The violation and the remedy.
     message: String,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn check() -> Result<(), ExitCode> {
 }
 
 fn faults(workspace: &Workspace) -> Vec<Fault> {
-    let mut faults = arrows::faults(workspace);
+    let mut faults = dependencies::faults(workspace);
     faults.extend(manifests::faults(workspace));
     faults.extend(sources::faults(workspace));
     faults.extend(documents::faults(workspace));

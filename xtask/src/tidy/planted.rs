@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::tidy::workspace::Workspace;
 use crate::tidy::{Fault, faults};
 
-/// A tidy workspace of four crates, in a folder of its own that goes with it.
+/// A tidy workspace of four crates in a temporary folder, which is removed with it.
 struct Planted(std::path::PathBuf);
 
 impl Planted {
@@ -42,13 +42,14 @@ impl Planted {
 
 impl Drop for Planted {
     fn drop(&mut self) {
-        // What the system refuses to remove is in its folder for temporary files.
+        // A folder that cannot be removed stays in the system's temporary folder.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
 fn manifest(name: &str, more: &str) -> String {
-    format!("[package]\nname = \"updraft-{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n{more}")
+    let package = "version = \"0.1.0\"\nedition = \"2024\"\npublish = false";
+    format!("[package]\nname = \"updraft-{name}\"\n{package}\n{more}")
 }
 
 /// One file changed breaks exactly one rule.
@@ -68,7 +69,7 @@ fn a_tidy_repository_has_no_fault() {
 }
 
 #[test]
-fn an_arrow_down_is_allowed_and_an_arrow_up_is_not() {
+fn a_dependency_of_the_table_is_allowed_and_its_reverse_is_not() {
     let workspace = Planted::new();
     let down = "[dependencies]\nupdraft-data = { path = \"../data\", version = \"0.1.0\" }\n";
     workspace.write("crates/trainer/Cargo.toml", &manifest("trainer", down));
@@ -117,6 +118,24 @@ fn a_crate_without_a_row_is_a_fault() {
 fn a_feature_without_a_comment_is_a_fault() {
     let text = manifest("data", "\n[features]\n# Nothing.\ndefault = []\nfast = []\n");
     breaks("crates/data/Cargo.toml", &text, "feature `fast` needs a comment line");
+}
+
+#[test]
+fn a_published_crate_without_metadata_is_a_fault() {
+    let published = manifest("data", "").replace("publish = false\n", "");
+    let all = "description = \"a\"\nkeywords = []\ncategories = []\n[package.metadata.docs.rs]\n";
+    let workspace = Planted::new();
+    workspace.write("crates/data/Cargo.toml", &format!("{published}{all}"));
+    assert_eq!(workspace.faults(), Vec::<String>::new());
+    for (part, name) in [
+        ("description = \"a\"\n", "package.description"),
+        ("keywords = []\n", "package.keywords"),
+        ("categories = []\n", "package.categories"),
+        ("[package.metadata.docs.rs]\n", "package.metadata.docs.rs"),
+    ] {
+        let text = format!("{published}{}", all.replace(part, ""));
+        breaks("crates/data/Cargo.toml", &text, name);
+    }
 }
 
 #[test]

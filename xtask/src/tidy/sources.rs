@@ -3,19 +3,19 @@
 use crate::tidy::Fault;
 use crate::tidy::workspace::Workspace;
 
-/// Lines before the tests that need no excuse.
+/// Lines before the tests that need no reason.
 const LONG: usize = 400;
 
-/// Lines before the tests that no excuse covers.
+/// The most lines before the tests, with a reason.
 const TOO_LONG: usize = 800;
 
-/// What excuses a file of more than [`LONG`] lines.
+/// The comment with the reason for a file of more than [`LONG`] lines.
 const EXCUSE: &str = "// tidy: long because ";
 
-/// Names that say nothing about what a file is for.
+/// Names that do not describe a file's content.
 const VAGUE: [&str; 7] = ["base", "common", "helper", "helpers", "misc", "util", "utils"];
 
-/// Folders and files that know nothing of burn.
+/// Folders and files that do not depend on burn.
 const WITHOUT_BURN: [&str; 7] = [
     "crates/conv/src/kernels/",
     "crates/kan/src/basis/",
@@ -26,7 +26,7 @@ const WITHOUT_BURN: [&str; 7] = [
     "crates/simd/",
 ];
 
-/// Folders whose files may hold `unsafe`: kernels on bare slices, and what they stand on.
+/// Folders whose files may contain `unsafe`: kernels on slices, and their building blocks.
 const KERNELS: [&str; 2] = ["/src/kernels/", "crates/simd/"];
 
 pub(super) fn faults(workspace: &Workspace) -> Vec<Fault> {

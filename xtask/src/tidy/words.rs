@@ -5,14 +5,15 @@ use crate::tidy::Fault;
 use crate::tidy::workspace::Workspace;
 
 /// Words that a reader has to decode, and what to write instead.
-const BANNED: [(&str, &str); 31] = [
+const BANNED: [(&str, &str); 32] = [
     ("a file each", "`one per file`"),
+    ("bare slices", "`slices`"),
     ("borne", "`taken` or `confirmed`"),
     ("brought to", "`resized to`, `converted to` or `moved to`"),
     ("cut short", "`truncated`"),
     ("doubters", "`tests and benchmarks`"),
-    ("go on with", "`continue`"),
-    ("goes on with", "`continues`"),
+    ("go on", "`continue`"),
+    ("goes on", "`continues`"),
     ("gone on with", "`resumed`"),
     ("hang together", "`are connected`"),
     ("hears", "`receives`"),
@@ -74,7 +75,7 @@ fn is_prose(line: &str, is_code: bool) -> &str {
     if is_code { "" } else { line }
 }
 
-/// What follows `//`, but for addresses of pages.
+/// The text after `//`, except in addresses of pages.
 fn comment(line: &str, is_code: bool) -> &str {
     match line.split_once("//") {
         Some((before, after)) if !is_code && !before.ends_with(':') => after,

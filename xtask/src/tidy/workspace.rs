@@ -1,4 +1,4 @@
-//! What is in the workspace: its text files, and its packages as cargo sees them.
+//! The content of the workspace: its text files, and its packages by `cargo metadata`.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::tidy::Fault;
 /// The endings of files that a rule reads.
 const ENDINGS: [&str; 3] = [".rs", ".toml", ".md"];
 
-/// Folders that hold nothing of ours.
+/// Folders without files of the repository.
 const FOREIGN: [&str; 4] = ["target", "runs", "data", ".git"];
 
 /// The workspace, read once.
@@ -84,7 +84,7 @@ impl Workspace {
     }
 }
 
-/// The packages as cargo sees them, so that dotted tables, targets and renames all count.
+/// The packages by `cargo metadata`, so that dotted tables, targets and renames all count.
 fn packages(root: &Path) -> Result<Vec<Package>, Fault> {
     let fault = |message: String| Fault::new("Cargo.toml", message);
     let output = Command::new(program())

@@ -1,4 +1,4 @@
-//! Documents: every command they show is one that exists.
+//! Documents: every command in them exists.
 //!
 //! A block of shell opens with `sh run` and is executed here, or with `sh skip: reason`; of both,
 //! each `cargo xtask` line is parsed with `--dry-run`, which also looks for its data.
@@ -56,7 +56,7 @@ fn every_command_parses() {
             let mut process = Command::new(programs.join(name));
             let output = process.args(&arguments).current_dir(root()).output().unwrap();
             let place = &block.place;
-            // Data that a document names need not be at hand.
+            // Data of a document may be missing.
             let errors = String::from_utf8_lossy(&output.stderr).into_owned();
             let lacks_data = ["looked for `", "this config needs data"];
             let lacks_data = lacks_data.iter().any(|words| errors.contains(words));

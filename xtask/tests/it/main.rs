@@ -1,4 +1,4 @@
-//! The promises that documents and commands make about the workspace.
+//! Tests of documents and commands of the workspace.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod documents;

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::workspace::{cargo, output_text};
 
-/// Whatever the tests link of burn, the program's build has made; so a user who has run `train`
-/// compiles no burn crate for `test`.
+/// Every burn crate that the tests link is built by the program's build, so that a user who has run
+/// `train` compiles no burn crate for `test`.
 #[test]
 fn the_tests_link_no_burn_crate_that_the_program_does_not_build() {
     let program = burn_files("build --workspace --bin updraft --message-format=json");

@@ -33,7 +33,7 @@ fn main() {
     print!("trained");
 }
 
-/// Training brings the loss to less than half.
+/// Training reduces the loss to less than half.
 fn falls<M: Module>(mut layer: M, loss: &dyn Fn(&M) -> Tensor<1>) {
     let mut optimizer = AdamConfig::new().init();
     let before = loss(&layer).into_scalar::<f32>();
@@ -46,7 +46,7 @@ fn falls<M: Module>(mut layer: M, loss: &dyn Fn(&M) -> Tensor<1>) {
 }
 "#;
 
-/// What the workspace turns on of burn: with the same, burn is not built a second time.
+/// The features of burn in the workspace: with the same, burn is not built a second time.
 const BURN: &str = r#"["autodiff", "capture", "extension", "flex", "ir", "optim", "rayon", "simd", "std", "x86-v4"]"#;
 
 #[test]
@@ -73,7 +73,7 @@ fn layers_train_where_burn_has_flex_and_our_kernels_are_off() {
 /// same; ours without the features that bring their kernels to flex.
 fn manifest() -> String {
     let workspace = fs::read_to_string(root().join("Cargo.toml")).unwrap();
-    // Those of ours, burn, and what needs tools that are not everywhere.
+    // Our crates, burn, and features that need tools that may be missing.
     let is_left_out = |line: &&str| {
         ["updraft", "burn = ", "mpi = ", "turbojpeg"].iter().any(|name| line.starts_with(name))
     };

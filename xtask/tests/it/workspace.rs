@@ -13,7 +13,7 @@ pub(crate) fn cargo(arguments: &str) -> Output {
     Command::new(env!("CARGO")).args(arguments.split(' ')).current_dir(root()).output().unwrap()
 }
 
-/// What a process printed, for the message of a failed test.
+/// The output of a process, for the message of a failed test.
 pub(crate) fn output_text(output: &Output) -> String {
     let text = [&*output.stdout, &*output.stderr].concat();
     String::from_utf8_lossy(&text).into_owned()

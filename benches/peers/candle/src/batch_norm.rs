@@ -34,7 +34,7 @@ impl BatchNorm {
     }
 
     pub(crate) fn forward(&self) -> Compute {
-        // Nothing is recorded; the batch's statistics are taken all the same.
+        // Without autodiff; the batch's statistics are used nevertheless.
         let layer = self.layer().no_grad();
         let x = self.image::<Training>("x");
         Box::new(move |read| {

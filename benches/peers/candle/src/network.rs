@@ -182,7 +182,7 @@ struct Classifier<B: Backend> {
     output: Linear<B>,
 }
 
-/// Two stages of one block a pathway.
+/// Two stages of one block per pathway.
 #[derive(Module, Debug)]
 pub(crate) struct DualPathway<B: Backend> {
     color_stem: ConvNorm<B>,
@@ -251,7 +251,7 @@ impl<B: Backend> DualPathway<B> {
     }
 }
 
-/// Where in a module a visitor is.
+/// The position of a visitor in a module.
 #[derive(Default)]
 pub(crate) struct Path(Vec<String>);
 

@@ -60,7 +60,7 @@ pub(crate) fn optimizer(shape: Shape) -> Compute {
     Box::new(move |read| {
         for _ in 0..if read { PROVED_UPDATES } else { 1 } {
             let model = kept.take().expect("an update gives the model back");
-            // The optimizer consumes what it is given; the copies share their memory.
+            // The optimizer consumes its arguments; the copies share their memory.
             let mut share = Share { from: &fixed, to: GradientsParams::new() };
             model.visit(&mut share);
             kept = Some(optimizer.step(LEARNING_RATE, model, share.to));
@@ -72,7 +72,7 @@ pub(crate) fn optimizer(shape: Shape) -> Compute {
     })
 }
 
-/// Gives every learned parameter its gradient by formula.
+/// Sets the gradient of every learned parameter by formula.
 struct Fill {
     path: Path,
     gradients: GradientsParams,

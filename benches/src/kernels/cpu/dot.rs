@@ -1,4 +1,4 @@
-//! Products of bytes that wait for nothing: the most that one thread can compute in eight bits.
+//! Independent products of bytes: the peak int8 rate of one thread.
 #![expect(unsafe_code, reason = "calls what the CPU was asked for")]
 
 #[cfg(target_arch = "x86_64")]
@@ -9,10 +9,10 @@ use std::arch::x86_64::{
     _mm512_set1_epi8, _mm512_setzero_si512,
 };
 
-/// Chains that run side by side: latency 5 on two units needs 10, and 12 fit the registers.
+/// Independent chains: latency 5 on two units needs 10, and 12 fit into the registers.
 const CHAINS: u64 = 12;
 
-/// How this CPU multiplies unsigned by signed bytes into sums of 32 bits.
+/// The instructions with which this CPU multiplies unsigned by signed bytes into sums of 32 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dot {
     /// `vpdpbusd` on 64 bytes.
@@ -21,12 +21,12 @@ pub(crate) enum Dot {
     AvxVnni,
     /// `vpmaddubsw`, `vpmaddwd` and `vpaddd` on 32 bytes, whose sums of two must fit 16 bits.
     Avx2,
-    /// One product after the other, as far as the compiler does not know better.
+    /// One product after the other, vectorized by the compiler if possible.
     Scalar,
 }
 
 impl Dot {
-    /// What this CPU has.
+    /// The instructions of this CPU.
     pub(crate) fn detect() -> Self {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vnni") {

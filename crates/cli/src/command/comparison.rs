@@ -1,4 +1,4 @@
-//! Comparison of arms with the first one: differences, standard errors, verdicts.
+//! Comparison of arms with the first one: differences, standard errors, outcomes.
 
 use serde::Serialize;
 use updraft_trainer::{Direction, MetricSpec, Unit};
@@ -6,7 +6,7 @@ use updraft_trainer::{Direction, MetricSpec, Unit};
 use crate::progress::metric_text;
 use crate::wrap::hanging;
 
-/// What is left of a run.
+/// The results of a run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Score {
     /// In per cent for fractions, otherwise in the metric's unit.
@@ -15,7 +15,7 @@ pub(super) struct Score {
     pub(super) peak_bytes: Option<u64>,
 }
 
-/// An arm beside the first.
+/// An arm compared with the first.
 #[derive(Debug, Serialize)]
 pub(super) struct Compared<'a> {
     settings: &'a str,
@@ -27,7 +27,7 @@ pub(super) struct Compared<'a> {
     difference: f64,
     /// The standard error of that mean; `None` for a single seed.
     standard_error: Option<f64>,
-    verdict: Verdict,
+    outcome: Outcome,
     cpu_s: Option<f64>,
     peak_bytes: Option<u64>,
 }
@@ -35,7 +35,7 @@ pub(super) struct Compared<'a> {
 /// Comparison of an arm's metric with the first arm's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum Verdict {
+enum Outcome {
     /// |difference| is at most the tolerance and twice the standard error.
     WithinBand,
     Better,
@@ -88,10 +88,10 @@ pub(super) fn compare<'a>(
     let differences: Vec<f64> =
         these.iter().zip(first).map(|(this, first)| this.value - first.value).collect();
     let (difference, standard_error) = mean_and_error(&differences);
-    let verdict = match direction.gain(difference, 0.0) {
-        gain if gain.abs() <= band + 2.0 * standard_error.unwrap_or(0.0) => Verdict::WithinBand,
-        gain if gain > 0.0 => Verdict::Better,
-        _ => Verdict::Worse,
+    let outcome = match direction.gain(difference, 0.0) {
+        gain if gain.abs() <= band + 2.0 * standard_error.unwrap_or(0.0) => Outcome::WithinBand,
+        gain if gain > 0.0 => Outcome::Better,
+        _ => Outcome::Worse,
     };
     let cpu: Option<Vec<f64>> = these.iter().map(|score| score.cpu_s).collect();
     Compared {
@@ -100,7 +100,7 @@ pub(super) fn compare<'a>(
         values: these.iter().map(|score| score.value).collect(),
         difference,
         standard_error,
-        verdict,
+        outcome,
         cpu_s: cpu.map(|cpu| mean_and_error(&cpu).0),
         peak_bytes: these.iter().filter_map(|score| score.peak_bytes).max(),
     }
@@ -125,13 +125,13 @@ impl Compared<'_> {
             Some(error) => format!("standard error {}", apart(metric, error)),
         };
         let cpu = self.cpu_s.map_or_else(String::new, |cpu| format!(", {cpu:.0} CPU-s"));
-        let verdict = match self.verdict {
-            Verdict::WithinBand => "within the band",
-            Verdict::Better => "BETTER, outside the band",
-            Verdict::Worse => "WORSE, outside the band",
+        let outcome = match self.outcome {
+            Outcome::WithinBand => "within the band",
+            Outcome::Better => "BETTER, outside the band",
+            Outcome::Worse => "WORSE, outside the band",
         };
         let text =
-            format!("{sign}{difference}{points}, {error}, {verdict}{cpu}  {}", self.settings);
+            format!("{sign}{difference}{points}, {error}, {outcome}{cpu}  {}", self.settings);
         hanging(&format!("{mean}  "), &text)
     }
 }
@@ -157,9 +157,9 @@ mod tests {
         let error = compared.standard_error.expect("three seeds");
         assert!((error - 1.0 / 3.0_f64.sqrt()).abs() < 1e-12, "{error}");
         // 2 is above 0.5 + 2·0.577, and not above 1 + 2·0.577.
-        assert_eq!(compared.verdict, Verdict::Better);
-        assert_eq!(of(0.5, Direction::LowerIsBetter).verdict, Verdict::Worse);
-        assert_eq!(of(1.0, Direction::HigherIsBetter).verdict, Verdict::WithinBand);
+        assert_eq!(compared.outcome, Outcome::Better);
+        assert_eq!(of(0.5, Direction::LowerIsBetter).outcome, Outcome::Worse);
+        assert_eq!(of(1.0, Direction::HigherIsBetter).outcome, Outcome::WithinBand);
         assert_eq!(compared.cpu_s, Some(2.0));
     }
 
@@ -169,7 +169,7 @@ mod tests {
         let one = scores(&[50.0]);
         let compared = compare("x", &one, &one, 0.0, metric.direction);
         assert_eq!((compared.difference, compared.standard_error), (0.0, None));
-        assert_eq!(compared.verdict, Verdict::WithinBand);
+        assert_eq!(compared.outcome, Outcome::WithinBand);
         assert_eq!(
             compared.line(&metric),
             " 50.00 %  +0.00 points, one seed, within the band, 2 CPU-s  x"
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_have_the_digits_that_tell_them_apart() {
+    fn differences_have_enough_digits_to_be_distinguished() {
         let rmse = MetricSpec::new("rmse", Unit::Of("y".into()), Direction::LowerIsBetter);
         let texts = [0.001_234, 0.5, 12.345, 1234.5, 2e-7, 0.0].map(|value| apart(&rmse, value));
         assert_eq!(texts, ["0.00123", "0.500", "12.3", "1234", "2.00e-7", "0"]);

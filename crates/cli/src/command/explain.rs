@@ -6,6 +6,7 @@ use anyhow::{Result, anyhow};
 use clap::Args;
 use updraft_run::{Registry, key_table, origins};
 
+use crate::program::{next, quoted};
 use crate::wrap::hanging;
 
 /// The widest name of a file that values are aligned behind.
@@ -32,6 +33,7 @@ pub(crate) fn run(registry: Registry, args: &ExplainArgs) -> Result<()> {
             anyhow!("there is no task `{task}`; the tasks are {}", names.join(", "))
         })?;
         crate::print(key_table(*kind).trim_end())?;
+        next("explain CONFIG");
         return Ok(());
     }
     let planned = super::planned(registry, args.config.as_deref(), &args.sets)?;
@@ -43,5 +45,8 @@ pub(crate) fn run(registry: Registry, args: &ExplainArgs) -> Result<()> {
     for (key, value, origin) in lines {
         crate::print(&hanging(&format!("{key:key_width$}  {origin:origin_width$}  "), &value))?;
     }
+    let config = args.config.iter().map(|config| format!(" {}", quoted(&config.to_string_lossy())));
+    let sets = args.sets.iter().map(|set| format!(" --set {}", quoted(set)));
+    next(&format!("train{}", config.chain(sets).collect::<String>()));
     Ok(())
 }

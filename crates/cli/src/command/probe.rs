@@ -4,6 +4,8 @@ use anyhow::Result;
 use clap::Args;
 use updraft_device::probe;
 
+use crate::program::next;
+
 /// Lists the devices of this build, with the reason for each unusable one.
 #[derive(Debug, Args)]
 pub(crate) struct ProbeArgs {
@@ -25,6 +27,7 @@ pub(crate) fn run(args: &ProbeArgs) -> Result<()> {
         crate::print(&serde_json::to_string_pretty(&inventory)?)?;
     } else {
         crate::print(&inventory.table())?;
+        next("verify");
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use clap::Args;
 use serde_json::json;
 use updraft_run::{Ability, Registry, TaskKind};
 
+use crate::program::next;
 use crate::wrap::hanging;
 
 /// The commands that every task supports, by the traits of a task.
@@ -49,5 +50,6 @@ pub(crate) fn run(registry: Registry, args: &TasksArgs) -> Result<()> {
     // A task may have models with batch norms and models without.
     let settings = "a plan whose model cannot do what it asks for is refused with the reason";
     crate::print(&hanging("settings:   ", settings))?;
+    next(&format!("explain --keys {}", registry[0].name()));
     Ok(())
 }

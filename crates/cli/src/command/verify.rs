@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow};
 use clap::Args;
 use serde_json::json;
-use updraft_run::{Ability, Opening, Plan, Registry, TaskKind, Verdict, VerifyInputs};
+use updraft_run::{Ability, CheckResult, Opening, Plan, Registry, TaskKind, VerifyInputs};
 
 use super::{cannot, device_spec};
 use crate::device::choose;
+use crate::program::next;
 use crate::stop;
 use crate::wrap::hanging;
 
@@ -46,7 +47,7 @@ pub(crate) fn dry_run(registry: Registry, args: &VerifyArgs) -> Result<()> {
     Ok(())
 }
 
-/// Prints one verdict per task and part; returns an error if one failed.
+/// Prints one result per task and part; returns an error if one failed.
 pub(crate) fn run(registry: Registry, args: &VerifyArgs) -> Result<()> {
     let (device, selection) = choose(&device_spec(&args.device)?)?;
     let name = selection.id.to_string();
@@ -69,32 +70,36 @@ pub(crate) fn run(registry: Registry, args: &VerifyArgs) -> Result<()> {
                 scratch: &scratch.folder(kind.name())?,
                 is_stopped: &stop::requested,
             };
-            let verdicts = workload.verify(&inputs)?.into_iter();
-            tried.extend(verdicts.map(|verdict| (kind.name(), verdict)));
+            let results = workload.verify(&inputs)?.into_iter();
+            tried.extend(results.map(|result| (kind.name(), result)));
         }
     }
     if args.json {
-        let verdicts: Vec<_> = tried
+        let results: Vec<_> = tried
             .iter()
-            .map(|(task, verdict)| {
-                let Verdict { part, passed, seen } = verdict;
-                json!({ "task": task, "part": part, "passed": passed, "seen": seen })
+            .map(|(task, result)| {
+                let CheckResult { part, passed, message } = result;
+                json!({ "task": task, "part": part, "passed": passed, "message": message })
             })
             .collect();
-        crate::print_json(&json!({ "device": name, "verdicts": verdicts }))?;
+        crate::print_json(&json!({ "device": name, "results": results }))?;
     } else {
         crate::print(&format!("on {name}"))?;
         let mut task = "";
-        for (of, verdict) in &tried {
+        for (of, result) in &tried {
             if task != *of {
                 crate::print(of)?;
                 task = of;
             }
-            crate::print(&line(verdict))?;
+            crate::print(&line(result))?;
         }
     }
-    let verdicts = tried.iter().map(|(_, verdict)| verdict);
-    Ok(sum_up(verdicts, &name)?)
+    let results = tried.iter().map(|(_, result)| result);
+    sum_up(results, &name)?;
+    if !args.json {
+        next(&format!("train --device {name}"));
+    }
+    Ok(())
 }
 
 fn tasks(registry: Registry, args: &VerifyArgs) -> Result<Vec<&'static dyn TaskKind>> {
@@ -124,17 +129,17 @@ fn plan(registry: Registry, kind: &dyn TaskKind, device: &str, sets: &[&str]) ->
     Ok(Plan::read(registry, kind.trial(), Path::new("the task's trial"), &all)?.plan)
 }
 
-fn line(verdict: &Verdict) -> String {
-    let word = if verdict.passed { "ok    " } else { "FAILED" };
-    hanging(&format!("{word}  {:10}  ", verdict.part), &verdict.seen)
+fn line(result: &CheckResult) -> String {
+    let word = if result.passed { "ok    " } else { "FAILED" };
+    hanging(&format!("{word}  {:10}  ", result.part), &result.message)
 }
 
 fn sum_up<'a>(
-    verdicts: impl Iterator<Item = &'a Verdict> + Clone,
+    results: impl Iterator<Item = &'a CheckResult> + Clone,
     device: &str,
 ) -> Result<(), VerifyFailed> {
-    let all = verdicts.clone().count();
-    match verdicts.filter(|verdict| !verdict.passed).count() {
+    let all = results.clone().count();
+    match results.filter(|result| !result.passed).count() {
         0 => Ok(()),
         failed => Err(VerifyFailed { failed, all, device: device.to_owned() }),
     }
@@ -172,7 +177,7 @@ mod tests {
 
     use super::*;
 
-    /// A plan with another seed gives other batches: a fault that only the loader's part sees.
+    /// A plan with another seed has other batches: a fault that only the loader's check detects.
     #[test]
     fn a_planted_fault_fails_its_part_alone_and_the_command() {
         for kind in TASKS {
@@ -183,7 +188,7 @@ mod tests {
             let workload = trial.task.open(&trial, opening).expect("generated data");
             let scratch = Scratch::new().expect("a folder");
             let (device, _) = choose(&trial.device).expect("flex is there");
-            let verdicts = workload.verify(&VerifyInputs {
+            let results = workload.verify(&VerifyInputs {
                 plan: &trial,
                 with_workers: &[elsewhere],
                 parts: &["loader", "EMA"],
@@ -191,13 +196,13 @@ mod tests {
                 scratch: &scratch.folder(kind.name()).expect("a folder"),
                 is_stopped: &|| false,
             });
-            let verdicts = verdicts.expect("nobody stopped it");
-            assert_eq!(line(&verdicts[0]), "FAILED  loader      the batches differ");
-            let ema = line(&verdicts[1]);
+            let results = results.expect("nobody stopped it");
+            assert_eq!(line(&results[0]), "FAILED  loader      the batches differ");
+            let ema = line(&results[1]);
             assert!(ema.starts_with("ok      EMA         follows all "), "{ema}");
-            let failed = sum_up(verdicts.iter(), "flex").expect_err("one failed").to_string();
+            let failed = sum_up(results.iter(), "flex").expect_err("one failed").to_string();
             assert!(failed.starts_with("1 of 2 parts failed on flex"), "{failed}");
-            sum_up(verdicts[1..].iter(), "flex").expect("none failed");
+            sum_up(results[1..].iter(), "flex").expect("none failed");
         }
     }
 }

@@ -17,12 +17,12 @@ pub(super) struct Compared {
 }
 
 impl From<&Evaluation> for Compared {
-    fn from(told: &Evaluation) -> Self {
+    fn from(evaluation: &Evaluation) -> Self {
         Self {
-            method: told.calibration,
-            score: told.score_int8,
-            agreement: told.agreement,
-            sqnr_db: told.sqnr_db,
+            method: evaluation.calibration,
+            score: evaluation.score_int8,
+            agreement: evaluation.agreement,
+            sqnr_db: evaluation.sqnr_db,
         }
     }
 }

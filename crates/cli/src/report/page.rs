@@ -57,7 +57,7 @@ const PHASES: [(&str, &str); 5] = [
     ("optimizer", "optimizer_us"),
 ];
 
-/// What a page is made of.
+/// The parts of a page.
 pub(crate) struct Run {
     pub(crate) name: String,
     pub(crate) schema: RunSchema,

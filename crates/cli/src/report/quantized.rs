@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_section_tells_both_sides_and_every_layer() {
+    fn the_section_has_both_scores_and_every_layer() {
         let report = json!({
             "evaluation": {
                 "samples": 40, "score": "accuracy", "is_share": true, "score_f32": 0.5,

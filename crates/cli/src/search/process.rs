@@ -8,9 +8,9 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use updraft_tune::{Study, Trial, Verdict};
+use updraft_tune::{PruneDecision, Study, Trial};
 
-use super::trial::{GO_ON, Message, Order, STOP};
+use super::trial::{CONTINUE, Message, Order, STOP};
 use crate::stop;
 
 /// The file with the standard error of a trial's process.
@@ -112,13 +112,13 @@ fn answer(
     (epoch, value): (u64, Option<f64>),
     input: &mut ChildStdin,
 ) -> Result<bool> {
-    let verdict = match value {
+    let decision = match value {
         Some(value) => study.report(trial, epoch, value)?,
-        None => Verdict::GoOn,
+        None => PruneDecision::Continue,
     };
-    let answer = if verdict == Verdict::Prune { STOP } else { GO_ON };
+    let answer = if decision == PruneDecision::Prune { STOP } else { CONTINUE };
     let _ = writeln!(input, "{answer}");
-    Ok(verdict == Verdict::Prune)
+    Ok(decision == PruneDecision::Prune)
 }
 
 /// Why a process ended without a result: its error message, its signal, or its last line.

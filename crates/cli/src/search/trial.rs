@@ -20,7 +20,7 @@ use crate::log::LogFile;
 use crate::progress::Display;
 
 /// The study's reply after an epoch if the trial continues.
-pub(super) const GO_ON: &str = "go on";
+pub(super) const CONTINUE: &str = "continue";
 /// The study's reply if the trial must stop.
 pub(super) const STOP: &str = "stop";
 
@@ -78,7 +78,7 @@ pub(crate) fn work(registry: Registry, log: &LogFile) -> Result<()> {
         let value = first.as_ref().and_then(|it| it.value(report));
         let value = value.filter(|value| value.is_finite());
         match send(&Message::Epoch { epoch: report.epoch + 1, value }) {
-            Ok(()) if answers.recv().is_ok_and(|answer| answer == GO_ON) => Control::Continue,
+            Ok(()) if answers.recv().is_ok_and(|answer| answer == CONTINUE) => Control::Continue,
             Ok(()) => Control::Stop,
             Err(error) => {
                 failure = Some(error);

@@ -86,7 +86,7 @@ fn a_folder_for_data_that_is_generated_is_refused() {
 }
 
 #[test]
-fn a_run_that_ended_before_its_first_checkpoint_says_how_to_start_anew() {
+fn a_run_that_ended_before_its_first_checkpoint_says_how_to_start_again() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let run = succeed(dir.path(), &tiny(&["--runs", "kept"])).run_folder();
     fs::remove_dir_all(dir.path().join(&run).join("checkpoints")).expect("removed");

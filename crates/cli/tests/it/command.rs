@@ -1,9 +1,9 @@
-//! Runs the binary and keeps what it said.
+//! Runs the program and captures its output.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// What a finished process left.
+/// The result of a finished process.
 pub(crate) struct Said {
     pub(crate) code: i32,
     pub(crate) stdout: String,
@@ -83,7 +83,7 @@ pub(crate) fn metrics(run: &Path) -> Vec<serde_json::Value> {
         .collect()
 }
 
-/// What a command printed, as JSON.
+/// The output of a command as JSON.
 pub(crate) fn json(text: &str) -> serde_json::Value {
     serde_json::from_str(text.trim()).expect("JSON")
 }
@@ -198,7 +198,7 @@ pub(crate) const TASKS: [Small; 4] = [
     },
 ];
 
-/// Owned arguments as [`run`] takes them.
+/// Owned arguments for [`run`].
 pub(crate) fn texts(arguments: &[String]) -> Vec<&str> {
     arguments.iter().map(String::as_str).collect()
 }

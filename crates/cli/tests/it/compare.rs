@@ -21,7 +21,7 @@ fn arms_are_compared_seed_by_seed_and_what_is_there_is_not_trained_again() {
     for arm in &arms[..2] {
         assert_eq!(arm["difference"], 0.0, "{value}");
         assert_eq!(arm["standard_error"], 0.0, "{value}");
-        assert_eq!(arm["verdict"], "within-band", "{value}");
+        assert_eq!(arm["outcome"], "within-band", "{value}");
     }
     assert!(arms[2]["values"] != arms[0]["values"], "{value}");
     assert!(said.stdout.contains("within the band"), "{}", said.stdout);

@@ -1,4 +1,4 @@
-//! Where a config's images come from, how they are kept and divided, and what becomes of bad ones.
+//! Sources, caches, splits and bad samples of a config's images.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ fn images(folder: &Path, of_each: u8) {
     }
 }
 
-/// A run of one epoch on whatever `data` says, more settings after it.
+/// A run of one epoch on the given `data`, with further settings.
 fn small<'a>(config: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let mut arguments = vec!["train", config];
     let sets = ["data.height=8", "data.width=8", "model.channels=2", "train.epochs=1"];
@@ -49,7 +49,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn every_way_of_keeping_images_trains_the_same_model_and_a_damaged_file_is_told() {
+fn every_image_cache_trains_the_same_model_and_a_damaged_file_is_reported() {
     let (dir, config) = config("source = \"folders\"\ndir = \"mine\"");
     images(&dir.path().join("mine"), 20);
     let trained = |cache: &str| {
@@ -58,11 +58,11 @@ fn every_way_of_keeping_images_trains_the_same_model_and_a_damaged_file_is_told(
         (metrics(&dir.path().join(said.run_folder())), said.stderr)
     };
     let (whole, _) = trained("{kind='whole'}");
-    // Which images are held out follows from labels and seed alone.
+    // The held-out images depend only on labels and seed.
     for cache in ["{kind='memory',budget_mib=1}", "{kind='file',folder='kept'}", "{kind='none'}"] {
-        let (lines, told) = trained(cache);
+        let (lines, output) = trained(cache);
         assert_eq!(lines, whole, "{cache}");
-        assert!(!told.contains("rebuilt"), "{told}");
+        assert!(!output.contains("rebuilt"), "{output}");
     }
     let ahead = succeed(dir.path(), &small(&config, &["train.transfer=ahead"]));
     assert_eq!(metrics(&dir.path().join(ahead.run_folder())), whole, "moved ahead");
@@ -71,10 +71,10 @@ fn every_way_of_keeping_images_trains_the_same_model_and_a_damaged_file_is_told(
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
     fs::write(&kept, bytes).expect("written");
-    let (lines, told) = trained("{kind='file',folder='kept'}");
+    let (lines, output) = trained("{kind='file',folder='kept'}");
     assert_eq!(lines, whole);
-    assert!(told.contains("training images rebuilt"), "{told}");
-    assert!(told.contains("does not fit its checksum"), "{told}");
+    assert!(output.contains("training images rebuilt"), "{output}");
+    assert!(output.contains("does not fit its checksum"), "{output}");
 }
 
 #[test]
@@ -98,8 +98,8 @@ fn bad_images_are_left_out_and_written_down_as_the_config_says() {
     assert!(!dir.path().join("bad.jsonl").exists());
 
     let quarantine = ["data.faults={kind='quarantine',at_most=2,file='bad.jsonl'}"];
-    let told = succeed(dir.path(), &small(&config, &quarantine));
-    assert_eq!(metrics(&dir.path().join(told.run_folder())), lines);
+    let output = succeed(dir.path(), &small(&config, &quarantine));
+    assert_eq!(metrics(&dir.path().join(output.run_folder())), lines);
     let written = || fs::read_to_string(dir.path().join("bad.jsonl")).expect("a quarantine");
     let text = written();
     assert_eq!(text.lines().count(), 3, "{text}");
@@ -107,7 +107,7 @@ fn bad_images_are_left_out_and_written_down_as_the_config_says() {
         assert!(text.contains(name), "{name} is not in {text}");
     }
     // A command that only reads writes nothing, and leaves out the same.
-    let folder = told.run_folder();
+    let folder = output.run_folder();
     let score = succeed(dir.path(), &["eval", folder.to_str().expect("text"), "--json"]);
     let score: serde_json::Value = serde_json::from_str(&score.stdout).expect("JSON");
     assert_eq!(score, epoch["test"]);
@@ -221,9 +221,9 @@ fn an_archive_is_inflated_into_the_folder_that_the_config_names() {
     assert_eq!(found.len(), 1);
     assert_eq!(fs::read(&found[0]).expect("a tar"), bytes);
     fs::write(&found[0], &bytes[1..]).expect("written");
-    let (again, told) = trained(&["data.inflate_to=inflated"]);
+    let (again, output) = trained(&["data.inflate_to=inflated"]);
     assert_eq!(again, in_memory);
-    assert!(told.contains("training archive rebuilt"), "{told}");
+    assert!(output.contains("training archive rebuilt"), "{output}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a newcomer reads: help, plans, tables.
+//! Help, plans and tables.
 
 use crate::command::{config, run, succeed};
 
@@ -124,8 +124,11 @@ fn what_commands_print_fits_eighty_columns() {
     ] {
         let said = succeed(dir.path(), arguments);
         let lines = said.stdout.lines().chain(said.stderr.lines());
-        // An address is one word.
-        for line in lines.filter(|line| !line.starts_with('{') && !line.contains("://")) {
+        // An address is one word, and a next command stays on one line so that it can be copied.
+        let is_long = |line: &&str| {
+            line.starts_with('{') || line.contains("://") || line.starts_with("next     ")
+        };
+        for line in lines.filter(|line| !is_long(line)) {
             assert!(line.chars().count() <= 80, "{arguments:?}: {line}");
             assert!(!line.contains(" 1 epochs"), "{line}");
         }
@@ -185,4 +188,22 @@ fn the_page_of_the_configs_has_a_row_for_every_file_and_for_nothing_else() {
             "configs/README.md has a row for `{name}`, which is nothing"
         );
     }
+}
+
+#[test]
+fn commands_without_a_run_end_by_naming_the_next_one() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let wine = config("kan-wine.toml");
+    for (arguments, next) in [
+        (&["probe"][..], "verify".to_owned()),
+        (&["tasks"], "explain --keys image-classification".to_owned()),
+        (&["explain", "--keys", "tables"], "explain CONFIG".to_owned()),
+        (&["explain", &wine, "--set", "seed=3"], format!("train {wine} --set seed=3")),
+    ] {
+        let said = succeed(dir.path(), arguments);
+        let last = said.stderr.lines().last().unwrap_or_default().to_owned();
+        assert!(last.starts_with("next     ") && last.ends_with(&next), "{arguments:?}: {last}");
+    }
+    let said = succeed(dir.path(), &["probe", "--json"]);
+    assert!(!said.stderr.contains("next     "), "{}", said.stderr);
 }

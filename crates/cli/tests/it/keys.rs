@@ -291,7 +291,7 @@ fn an_error_names_file_and_line_where_the_key_stands_in_a_file() {
         fs::write(dir.path().join("c.toml"), text).expect("written");
         assert_eq!(error(dir.path(), "c.toml", &[]), expected, "{text}");
     }
-    // What the command line gives stands in no file.
+    // Values of the command line are in no file.
     fs::write(dir.path().join("c.toml"), "[train]\nepochs = 3\n").expect("written");
     let found = error(dir.path(), "c.toml", &["train.epochs=0"]);
     assert_eq!(found, "`train.epochs` is 0; it must be at least 1");
@@ -367,7 +367,7 @@ fn every_key_of_the_table_is_known_and_no_other() {
         }
         // Every key that a plan resolves has a row.
         let plan = run(dir.path(), &["explain", &config(small.config)]).stdout;
-        // A value that goes on below its key is indented.
+        // The continuation of a value below its key is indented.
         for line in plan.lines().filter(|line| !line.starts_with(' ')) {
             let key = line.split_whitespace().next().expect("a key");
             let is_named =

@@ -1,4 +1,4 @@
-//! A limit of memory: every command ends with an error, and what was saved is whole.
+//! With a memory limit every command ends with an error, and saved files are complete.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +17,7 @@ fn limited(dir: &Path, kib: u64, arguments: &[&str]) -> Said {
     said(command.output().expect("a shell"))
 }
 
-/// The limits under which the program starts and does not reach its end, and how it ended there.
+/// The limits under which the program starts and does not finish, and how it ended.
 fn starved(dir: &Path, arguments: &[&str]) -> Vec<Said> {
     let limits = [56_000, 70_000, 180_000, 300_000];
     let tried = limits.into_iter().map(|kib| limited(dir, kib, arguments));

@@ -29,7 +29,7 @@ fn only_run(dir: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_separable_network_goes_from_a_config_to_eight_bits_with_every_method() {
+fn a_separable_network_goes_from_a_config_to_int8_with_every_method() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let settings = ["--set", "model={kind='separable',channels=4,stem_stride=2}"];
     let more = ["--outliers", "64", "--every-method"];
@@ -60,7 +60,7 @@ fn a_separable_network_goes_from_a_config_to_eight_bits_with_every_method() {
     let manifest = json(&folder.join("pipeline.json"));
     assert_eq!(manifest["steps"].as_array().map(Vec::len), Some(9));
     assert_eq!(manifest["reload"]["same_score"], true);
-    // What the run itself said of the same model.
+    // The run's own result for the same model.
     let summary = json(&folder.join("summary.json"));
     assert_eq!(manifest["test"], summary["test"]);
     for file in manifest["files"].as_array().expect("files") {
@@ -89,7 +89,7 @@ fn a_separable_network_goes_from_a_config_to_eight_bits_with_every_method() {
     let name = folder.to_str().expect("a path in UTF-8");
     succeed(dir.path(), &["quantize", name, "--calibration", "60"]);
     let plain = json(&folder.join("quant.json"));
-    let [plain, planted] = [&plain, &quant].map(|told| told["evaluation"]["sqnr_db"].as_f64());
+    let [plain, planted] = [&plain, &quant].map(|report| report["evaluation"]["sqnr_db"].as_f64());
     assert!(plain > planted, "{plain:?} {planted:?}");
     // Every command takes the network.
     let score = succeed(dir.path(), &["eval", name, "--json"]);
@@ -98,7 +98,7 @@ fn a_separable_network_goes_from_a_config_to_eight_bits_with_every_method() {
 }
 
 #[test]
-fn a_step_that_fails_is_named_and_leaves_nothing_half_written_and_the_run_goes_on() {
+fn a_step_that_fails_is_named_leaves_no_partial_file_and_the_run_continues() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let failed = run(dir.path(), &small(&["--keep", "nothing"]));
     assert_eq!(failed.code, 2);

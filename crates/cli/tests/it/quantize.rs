@@ -7,7 +7,7 @@ use updraft_quant::{Arithmetic, PlannedLayer, QuantizedModel, Reason};
 use crate::command::{run, succeed, tiny};
 
 #[test]
-fn a_run_is_put_into_eight_bits_and_its_page_tells_of_it() {
+fn a_run_is_quantized_and_its_page_reports_it() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let trained = succeed(dir.path(), &tiny(&["--set", "model.channels=8"]));
     let folder = dir.path().join(trained.run_folder());
@@ -32,16 +32,16 @@ fn a_run_is_put_into_eight_bits_and_its_page_tells_of_it() {
 
     let text = fs::read_to_string(folder.join("quant.json")).expect("a report");
     let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    let told = &report["evaluation"];
-    assert_eq!(told["samples"], 40);
-    assert!(told["int8_share"].as_f64() > Some(0.99), "{text}");
-    assert_eq!(told["bytes_int8"], bytes.len());
-    assert!(told["agreement"].as_f64() >= Some(0.9), "{text}");
-    assert!(told["sqnr_db"].as_f64() >= Some(25.0), "{text}");
-    // What `eval` says of the same network, in f32.
+    let evaluation = &report["evaluation"];
+    assert_eq!(evaluation["samples"], 40);
+    assert!(evaluation["int8_share"].as_f64() > Some(0.99), "{text}");
+    assert_eq!(evaluation["bytes_int8"], bytes.len());
+    assert!(evaluation["agreement"].as_f64() >= Some(0.9), "{text}");
+    assert!(evaluation["sqnr_db"].as_f64() >= Some(25.0), "{text}");
+    // The result of `eval` for the same network, in f32.
     let said = succeed(dir.path(), &["eval", name, "--json"]);
     let score: serde_json::Value = serde_json::from_str(&said.stdout).expect("JSON");
-    assert_eq!(told["score_f32"], score["accuracy"], "{text}");
+    assert_eq!(evaluation["score_f32"], score["accuracy"], "{text}");
 
     succeed(dir.path(), &["report", name]);
     let page = fs::read_to_string(folder.join("report.html")).expect("a page");

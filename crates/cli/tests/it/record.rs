@@ -1,11 +1,11 @@
-//! What a run writes down about itself, and the page that is made of it.
+//! The files that a run records, and its report page.
 
 use std::fs;
 
 use crate::command::{run, succeed, tiny};
 
 #[test]
-fn tables_events_trace_and_page_tell_what_the_metrics_say() {
+fn tables_events_trace_and_page_agree_with_the_metrics() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let more = [
         "--set",
@@ -41,7 +41,7 @@ fn tables_events_trace_and_page_tell_what_the_metrics_say() {
         assert!(epoch["device_peak_in_use_bytes"].is_null(), "{line}");
         let (held, most) = (&epoch["epoch_peak_resident_bytes"], &epoch["peak_resident_bytes"]);
         if cfg!(target_os = "linux") {
-            let (held, most) = (held.as_u64().expect("told"), most.as_u64().expect("told"));
+            let (held, most) = (held.as_u64().expect("a number"), most.as_u64().expect("a number"));
             assert!(0 < held && held <= most, "{line}");
         }
     }
@@ -77,7 +77,7 @@ fn tables_events_trace_and_page_tell_what_the_metrics_say() {
 }
 
 #[test]
-fn a_resumed_run_makes_tables_and_events_anew_without_a_line_twice() {
+fn a_resumed_run_rewrites_tables_and_events_without_duplicate_lines() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let more = ["--set", "log.csv=true", "--set", "train.keep_checkpoints=9"];
     let folder = succeed(dir.path(), &tiny(&more)).run_folder();

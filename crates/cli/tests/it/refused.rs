@@ -19,7 +19,7 @@ const START: &str = "# Input that is refused\n\n\
     Tables with bad rows, edited run folders and damaged checkpoints are in \
     `crates/cli/tests/it/hostile.rs` and `crates/cli/tests/it/hostile_tasks.rs`.\n";
 
-/// A row of the page, or what is wrong with it.
+/// A row of the page, or the fault in it.
 fn row(dir: &Path, arguments: &[&str], shown: &str, words: &str) -> Result<String, String> {
     let said = run(dir, arguments);
     let line = said.stderr.lines().next().unwrap_or_default();

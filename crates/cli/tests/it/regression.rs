@@ -1,4 +1,4 @@
-//! Numbers learned from the rows of tables: whole runs, and what is refused.
+//! Regression on tables: whole runs, and what is refused.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -29,10 +29,10 @@ fn the_quickstart_of_splines_learns_the_formula() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let quickstart = config("kan-quickstart.toml");
     let said = succeed(dir.path(), &with_sets(&["train", &quickstart], &["train.epochs=20"]));
-    let told = json(&said.stdout);
+    let summary = json(&said.stdout);
     // The values deviate by 0.76; a perceptron of as many parameters is at 0.06.
-    assert!(told["test"]["rmse"].as_f64().expect("a score") < 0.05, "{told}");
-    assert!(told["test"]["r-squared"].as_f64().expect("a score") > 0.99, "{told}");
+    assert!(summary["test"]["rmse"].as_f64().expect("a score") < 0.05, "{summary}");
+    assert!(summary["test"]["r-squared"].as_f64().expect("a score") > 0.99, "{summary}");
     let run = dir.path().join(said.run_folder());
     for name in [
         "plan.toml",
@@ -53,7 +53,7 @@ fn the_quickstart_of_splines_learns_the_formula() {
 
     let folder = run.to_str().expect("text");
     let evaluated = json(&succeed(dir.path(), &["eval", folder, "--json"]).stdout);
-    assert_eq!(evaluated, told["test"]);
+    assert_eq!(evaluated, summary["test"]);
     let line = succeed(dir.path(), &["eval", folder]).stdout;
     assert!(line.starts_with("test rmse 0.0") && line.contains("1000 rows"), "{line}");
     succeed(dir.path(), &["report", folder]);
@@ -62,7 +62,7 @@ fn the_quickstart_of_splines_learns_the_formula() {
 }
 
 #[test]
-fn the_wines_are_told_from_what_was_measured() {
+fn wine_quality_is_predicted_from_the_measurements() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/winequality");
     if !data.exists() {
         eprintln!("skipped: no wine quality data in `{}`", data.display());
@@ -73,11 +73,11 @@ fn the_wines_are_told_from_what_was_measured() {
     for model in ["model.domain=2.5", "model={ kind=\"mlp\", hidden=[25, 25] }"] {
         let arguments = ["train", &wine, "--data", data];
         let said = succeed(dir.path(), &with_sets(&arguments, &[model, "train.epochs=2"]));
-        let told = json(&said.stdout);
-        assert_eq!(told["test"]["samples"].as_u64(), Some(1299), "{told}");
+        let summary = json(&said.stdout);
+        assert_eq!(summary["test"]["samples"].as_u64(), Some(1299), "{summary}");
         // The qualities deviate by 0.87.
-        let rmse = told["test"]["rmse"].as_f64().expect("a score");
-        assert!(rmse > 0.5 && rmse < 0.87, "{told}");
+        let rmse = summary["test"]["rmse"].as_f64().expect("a score");
+        assert!(rmse > 0.5 && rmse < 0.87, "{summary}");
         assert!(said.stderr.contains("12 inputs to `quality`"), "{}", said.stderr);
     }
 }
@@ -91,9 +91,9 @@ fn files_with_a_header_and_a_missing_number_train_either_network() {
         let arguments = ["train", config, "--data", "."];
         let sets = [model, "train.epochs=60", "train.learning_rate=0.02"];
         let said = succeed(dir.path(), &with_sets(&arguments, &sets));
-        let told = json(&said.stdout);
+        let summary = json(&said.stdout);
         // The hundred can be predicted only with the feature in the files.
-        assert!(told["test"]["rmse"].as_f64().expect("a score") < 10.0, "{model}: {told}");
+        assert!(summary["test"]["rmse"].as_f64().expect("a score") < 10.0, "{model}: {summary}");
         assert!(said.stderr.contains("100 training and 20 test rows, 3 inputs"), "{}", said.stderr);
     }
 }
@@ -174,7 +174,7 @@ fn numbers_that_f32_cannot_hold_are_refused_with_file_line_and_column() {
 #[test]
 fn words_become_inputs_and_missing_values_count_as_the_mean() {
     let dir = tempfile::tempdir().expect("temporary folder");
-    // The word alone decides; some words and some numbers are missing.
+    // Only the word matters; some words and some numbers are missing.
     let mut text = "a,color,y\n".to_owned();
     for at in 0..120 {
         let (color, y) = [("red", 1.0), ("green", 5.0), ("blue", 9.0)][at % 3];
@@ -191,9 +191,9 @@ fn words_become_inputs_and_missing_values_count_as_the_mean() {
     let said = succeed(dir.path(), &["train", "c.toml"]);
     // The number, and an input a word.
     assert!(said.stderr.contains("4 inputs to `y`"), "{}", said.stderr);
-    let told = json(&said.stdout);
-    // The values deviate by 3.3; one in twenty rows says nothing.
-    assert!(told["test"]["rmse"].as_f64().expect("a score") < 2.0, "{told}");
+    let summary = json(&said.stdout);
+    // The values have a standard deviation of 3.3; one in twenty rows is random.
+    assert!(summary["test"]["rmse"].as_f64().expect("a score") < 2.0, "{summary}");
     let folder = said.run_folder();
     let folder = folder.to_str().expect("text");
     let rows = "color,other,a\nred,1,3\nblue,1,3\nviolet,1,3\n,1,\n";

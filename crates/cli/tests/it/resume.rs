@@ -1,4 +1,4 @@
-//! A stopped run goes on as if nothing had happened.
+//! A stopped run resumes exactly.
 
 use std::fs;
 use std::path::Path;

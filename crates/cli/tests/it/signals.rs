@@ -1,4 +1,4 @@
-//! SIGINT and SIGTERM: the first asks whatever runs to stop, the second ends the process.
+//! SIGINT and SIGTERM: the first requests a stop, the second ends the process.
 
 use std::fs;
 use std::io::Read;
@@ -21,7 +21,7 @@ fn signal(child: &Child, name: &str) {
     assert!(sent.expect("kill runs").success());
 }
 
-/// What a process said when it had ended.
+/// The output of a process that has ended.
 fn ended(mut child: Child) -> Said {
     let deadline = Instant::now() + PATIENCE;
     while child.try_wait().expect("a child").is_none() {
@@ -31,7 +31,7 @@ fn ended(mut child: Child) -> Said {
     said(child.wait_with_output().expect("output"))
 }
 
-/// Asks a process to stop once it has said a word; returns what it says after that.
+/// Signals a process once it has printed a word; returns its further output.
 fn terminate_at(word: &str, child: &mut Child) -> String {
     let mut heard = Vec::new();
     let mut output = child.stderr.take().expect("piped");
@@ -91,7 +91,7 @@ fn an_interrupt_saves_then_says_how_to_resume() {
 }
 
 #[test]
-fn a_termination_while_test_images_are_scored_saves_and_the_run_goes_on() {
+fn a_termination_while_test_images_are_scored_saves_and_the_run_resumes() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let slow = ["--set", "data.test_images=20000", "--set", "train.epochs=3"];
     let child = start(dir.path(), &tiny(&slow));
@@ -132,7 +132,7 @@ fn an_interrupt_while_data_opens_ends_the_process_and_leaves_no_run() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let mut child = start(dir.path(), &tiny(&["--set", "data.train_images=5000000"]));
     let mut first = [0];
-    // The first thing it says is that it draws images.
+    // Its first message is about drawing images.
     child.stderr.as_mut().expect("piped").read_exact(&mut first).expect("a word");
     signal(&child, "-TERM");
     assert_eq!(ended(child).code, 130);
@@ -195,7 +195,7 @@ fn the_first_termination_ends_what_waits_for_a_pipe_and_what_predicts_many_files
 }
 
 #[test]
-fn a_second_process_in_a_run_folder_is_told_who_is_there() {
+fn a_second_process_in_a_run_folder_gets_the_first_one_s_id() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let child = start(dir.path(), &tiny(&["--set", "train.epochs=100000"]));
     let run = wait_for_step(dir.path(), 6);
@@ -219,7 +219,7 @@ fn a_run_whose_folder_is_moved_ends_with_the_reason_and_without_advice() {
     assert_eq!(said.code, 1, "{}", said.stderr);
     assert!(said.stderr.contains("was moved or removed while it trained"), "{}", said.stderr);
     assert!(!said.stderr.contains("next     "), "{}", said.stderr);
-    // What was moved goes on there.
+    // A run that was moved is resumed at its new place.
     let plan = dir.path().join("elsewhere/plan.toml");
     let text = fs::read_to_string(&plan).expect("a plan");
     fs::write(&plan, text.replace("epochs = 100000", "epochs = 2")).expect("written");

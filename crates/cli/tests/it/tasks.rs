@@ -1,4 +1,4 @@
-//! What every command does with every task, and what a task refuses.
+//! Every command with every task, and what a task refuses.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -277,7 +277,11 @@ fn the_page_of_a_run_shows_the_pictures_of_its_task() {
             "Coefficient of determination",
             "Root mean squared error, in units of y",
         ],
-        &["<img src=\"data:image/png;base64,", "input, truth, prediction", "Mean absolute error"],
+        &[
+            "<img src=\"data:image/png;base64,",
+            "input, ground truth, prediction",
+            "Mean absolute error",
+        ],
         &["Confusion matrix of `effect` on the test rows", "AUC of effect"],
     ];
     for (small, expected) in TASKS.iter().zip(expected) {

@@ -1,4 +1,4 @@
-//! A run from the first step to its folder, and what is done with it.
+//! A run from the first step to its folder, and commands on it.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ fn the_quickstart_learns_both_cues() {
     assert!(accuracy >= QUICKSTART_ACCURACY, "test accuracy {accuracy}");
 }
 
-/// Pinned well below what seeds 1 to 3 reach, far above what one pathway alone can.
+/// Well below the accuracy of seeds 1 to 3, far above that of one pathway.
 const QUICKSTART_ACCURACY: f64 = 0.9;
 
 #[test]
@@ -171,7 +171,7 @@ fn images_of_anybody_train_from_a_folder_a_class() {
         ],
     );
     assert!(said.stderr.contains("48 training and 12 test images of 2 classes"), "{}", said.stderr);
-    // The run knows where its data lies.
+    // The run stores the path of its data.
     succeed(dir.path(), &["eval", said.run_folder().to_str().expect("text")]);
 }
 
@@ -180,13 +180,13 @@ fn every_part_that_a_run_of_any_task_relies_on_passes_on_flex() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let said = succeed(dir.path(), &["verify", "--device", "flex", "--json"]);
     let value: serde_json::Value = serde_json::from_str(said.stdout.trim()).expect("JSON");
-    let verdicts = value["verdicts"].as_array().expect("a list");
-    assert!(verdicts.iter().all(|verdict| verdict["passed"] == true), "{value}");
+    let results = value["results"].as_array().expect("a list");
+    assert!(results.iter().all(|result| result["passed"] == true), "{value}");
     for (task, parts) in [("image-classification", 5), ("tabular-regression", 4)] {
-        let of_task: Vec<_> = verdicts.iter().filter(|verdict| verdict["task"] == task).collect();
+        let of_task: Vec<_> = results.iter().filter(|result| result["task"] == task).collect();
         assert_eq!(of_task.len(), parts, "{task}");
-        let resume = of_task.iter().find(|verdict| verdict["part"] == "resume").expect("a verdict");
-        assert!(resume["seen"].to_string().contains("the same bits"), "{resume}");
+        let resume = of_task.iter().find(|result| result["part"] == "resume").expect("a result");
+        assert!(resume["message"].to_string().contains("the same bits"), "{resume}");
     }
     let one = ["verify", "--device", "flex", "--task", "tabular-regression"];
     let table = succeed(dir.path(), &one).stdout;

@@ -105,7 +105,7 @@ fn a_search_ends_with_the_best_config_a_page_and_its_weights() {
     assert_eq!(summary["test"]["rmse"].as_f64(), Some(least));
     assert!(said.stderr.lines().last().expect("a line").ends_with(&format!("train {config}")));
 
-    // The weights of the best trial alone, which predict.
+    // Only the best trial has weights, with which it predicts.
     let number = best["trial"].as_u64().expect("a number");
     assert_eq!(checkpoints(&study), [format!("{number:04}")]);
     let run = best["run"].as_str().expect("a path");

@@ -11,7 +11,7 @@ use super::scratch::Scratch;
 /// Summed in f64 over feature maps that are summed in f32 by 32 lanes.
 ///
 /// # Panics
-/// If a slice has another length than `geometry` says, or the CPU does not have `isa`.
+/// If the length of a slice differs from `geometry`, or the CPU does not have `isa`.
 pub fn bias_gradient(
     isa: Isa,
     geometry: &ConvGeometry,

@@ -13,10 +13,11 @@ use super::scratch::Scratch;
 use super::strategy::{Algorithm, Pass, Rows, Strategy, direct, strategy};
 use super::winograd::Winograd;
 
-/// Convolves: `y[n,o] = bias[o] + Σ_i x[n,i] ∗ w[o,i]`, a cross-correlation as deep learning has it.
+/// Convolves: `y[n,o] = bias[o] + Σ_i x[n,i] ∗ w[o,i]`, a cross-correlation as is usual in deep
+/// learning.
 ///
 /// # Panics
-/// If a slice has another length than `geometry` says, or the CPU does not have `isa`.
+/// If the length of a slice differs from `geometry`, or the CPU does not have `isa`.
 #[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
 pub fn forward(
     isa: Isa,
@@ -179,7 +180,7 @@ fn planes_of(results: &mut [f32], pixels: usize) -> Vec<&mut [f32]> {
     results.chunks_exact_mut(pixels).collect()
 }
 
-/// What both passes have of the samples they compute, group by group.
+/// The data of both passes for the samples that they compute, group by group.
 struct Samples<'a> {
     /// The numbers of all samples.
     of: &'a [f32],
@@ -190,16 +191,16 @@ struct Samples<'a> {
     winograd: Option<&'a Winograd>,
     /// Weights at Winograd's points, group after group.
     points: &'a [f32],
-    /// What sums start from, group after group.
+    /// The initial values of sums, group after group.
     starts: &'a [f32],
-    /// The padded image at the start of what a thread works in, which has to be zeros around it.
+    /// The padded image at the start of a thread's work space; its border has to be zeros.
     padded_len: usize,
 }
 
 impl Samples<'_> {
     /// Computes all results, by Winograd's algorithm where that applies and all is finite, else by
-    /// `directly`, which gets a group, its part of a sample, its starts and what it works in; then
-    /// hands each sample to `end`.
+    /// `directly`, with a group, its part of a sample, its initial values and its work space; then
+    /// passes each sample to `end`.
     fn compute<'a>(
         &self,
         results: impl Pieces<Piece = &'a mut [f32]>,
@@ -249,7 +250,7 @@ impl Samples<'_> {
 /// The input's gradient: `dx = ∂(Σ y·dy)/∂x`.
 ///
 /// # Panics
-/// If a slice has another length than `geometry` says, or the CPU does not have `isa`.
+/// If the length of a slice differs from `geometry`, or the CPU does not have `isa`.
 pub fn input_gradient(
     isa: Isa,
     geometry: &ConvGeometry,
@@ -368,7 +369,7 @@ pub(crate) fn input_gradient_into<'a>(
             let pixel = (phase.first[0] * shape.input[1] + phase.first[1]) * blocks * lanes;
             let weights = group * weight_len + weights;
             let job = TileJob {
-                // A phase without taps is zero wherever its windows would lie.
+                // The results of a phase without taps are zero.
                 image: if taps.is_empty() { &[0.0] } else { image },
                 origin: 0,
                 taps,
@@ -389,7 +390,7 @@ pub(crate) fn input_gradient_into<'a>(
     samples.compute(dx, &mut of_threads, directly, |_| ());
 }
 
-/// A phase, its windows' taps, and where its weights start.
+/// A phase, its windows' taps, and the offset of its weights.
 struct PhaseJob<'a> {
     phase: &'a Phase,
     taps: Vec<u32>,

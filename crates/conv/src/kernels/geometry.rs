@@ -21,7 +21,7 @@ pub struct ConvShape<const D: usize = 2> {
     pub kernel: [usize; D],
     /// The stride.
     pub stride: [usize; D],
-    /// Zeros before and behind the input.
+    /// Zeros before and after the input.
     pub padding: [usize; D],
     /// The dilation.
     pub dilation: [usize; D],
@@ -108,9 +108,9 @@ pub enum GeometryError {
     Kernel {
         /// The axis: 0 is height, 1 is width, 2 is depth.
         axis: usize,
-        /// What the dilated kernel spans.
+        /// The extent of the dilated kernel.
         span: usize,
-        /// What the padded input has.
+        /// The extent of the padded input.
         padded: usize,
     },
     /// A pooling window contains no input.
@@ -124,7 +124,7 @@ pub enum GeometryError {
     Algorithm {
         /// Which one.
         algorithm: Algorithm,
-        /// What it needs.
+        /// Its requirement.
         needs: &'static str,
     },
     /// A tensor has more numbers than this machine can address with 32-bit offsets in an image.
@@ -227,7 +227,7 @@ impl ConvGeometry {
         Self { is_direct: true, ..self }
     }
 
-    /// The algorithm that was asked for.
+    /// The requested algorithm.
     pub(super) const fn forced(&self) -> Option<Algorithm> {
         self.forced
     }
@@ -237,7 +237,7 @@ impl ConvGeometry {
         self.is_direct
     }
 
-    /// What was asked for.
+    /// The requested algorithm.
     #[must_use]
     pub const fn shape(&self) -> &ConvShape {
         &self.shape

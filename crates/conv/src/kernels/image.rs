@@ -1,4 +1,4 @@
-//! Images as the inner loops want them: padded by zeros, or pixel by pixel.
+//! Copies of images for the inner loops: padded by zeros, or pixel by pixel.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
 use std::ops::Range;
@@ -6,7 +6,7 @@ use std::ops::Range;
 use updraft_simd::{Isa, MAX_LANES, Simd, dispatch};
 
 /// Copies `[channels][height][width]` into `[channels][padded.0][padded.1]`, `before` rows and
-/// columns from its start; what lies around it is left as it is.
+/// columns from its start; the border is not written.
 ///
 /// # Panics
 /// If `to` is too short, or the CPU does not have `isa`.
@@ -27,7 +27,7 @@ pub(crate) fn pad(
     copy_planes(isa.vectors(), image, size, padded, to);
 }
 
-/// Copies planes, row by row, to where rows and planes of the padded size lie.
+/// Copies planes, row by row, into planes of the padded size.
 ///
 /// # Safety
 /// [`pad`] has checked that they fit behind the start of `to`.
@@ -53,7 +53,7 @@ unsafe fn planes<S: Simd>(
                 }
                 continue;
             }
-            // The last vector overlaps the one before it, so that none is cut.
+            // The last vector overlaps the one before it, so that no vector is partial.
             for column in (0..width).step_by(S::LANES) {
                 let column = column.min(width - S::LANES);
                 // SAFETY: the vector lies in both rows.
@@ -138,7 +138,7 @@ unsafe fn squares<S: Simd>(
     to_pitch: usize,
 ) {
     let (from, to) = (from.as_ptr(), to.as_mut_ptr());
-    // Along the lines of the side whose lines are far apart: theirs share sets of the cache.
+    // Along the side with the longer distance between lines, whose lines share sets of the cache.
     let is_along_rows = to_pitch > from_pitch;
     let [outer, inner] = if is_along_rows { [columns, rows] } else { [rows, columns] };
     for outer in (0..outer).step_by(S::LANES) {

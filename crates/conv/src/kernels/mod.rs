@@ -5,11 +5,11 @@ mod convolution;
 mod depthwise;
 mod direct;
 mod elementwise;
-#[cfg(any(test, feature = "flex"))]
-mod fresh;
 mod geometry;
 mod image;
 mod norm;
+#[cfg(any(test, feature = "flex"))]
+mod output;
 mod packing;
 mod plan;
 mod pool;
@@ -50,7 +50,7 @@ pub use volume::{
 };
 pub use weight_gradient::weight_gradient;
 
-// What burn's operations need beside: results in new vectors.
+// For burn's operations: results in new vectors.
 #[cfg(feature = "flex")]
 pub(crate) use {
     bias::channel_sums,
@@ -58,10 +58,10 @@ pub(crate) use {
     elementwise::{
         PIECE, activate_gradient_into, activate_into, term_gradient_into, weighted_sum_into,
     },
-    fresh::{Fresh, fresh},
     norm::{
         GradientPass, StatisticsOf, apply_into, group_norm_gradient_into, group_norm_into, moments,
     },
+    output::{Uninitialized, fill_in_pieces},
     pool::{pool_3d_gradient_into, pool_3d_into, pool_gradient_into, pool_into},
     resize::{resize_gradient_into, resize_into},
 };

@@ -1,4 +1,4 @@
-//! What the passes read: taps as offsets, packed weights, padded images.
+//! Inputs of the passes: taps as offsets, packed weights, padded images.
 
 use updraft_simd::Isa;
 
@@ -54,10 +54,10 @@ pub(crate) fn pack(
     }
 }
 
-/// Numbers that the padded copy of an image takes; none where it is read where it is.
+/// Numbers of the padded copy of an image; 0 if the image is read without a copy.
 pub(crate) fn padded_len(padded: Padded, image: [usize; 2], channels: usize) -> usize {
     let numbers = if padded.is_bare(image) { 0 } else { channels * padded.plane() };
-    // What lies behind it starts with a cache line too.
+    // The data after it starts at a cache line too.
     numbers.next_multiple_of(CACHE_LINE)
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn padded_image<'a>(
     own
 }
 
-/// Copies a part of an image, which may reach over it into zeros: `[rows][columns][filled]`.
+/// Copies a part of an image, with zeros outside of it: `[rows][columns][filled]`.
 pub(crate) fn by_pixel(
     isa: Isa,
     image: &[f32],
@@ -89,7 +89,7 @@ pub(crate) fn by_pixel(
     by_pixel_of(isa, image, size[0] * size[1], channels, size, first, grid, to);
 }
 
-/// The same of an image whose channels lie `plane` numbers apart.
+/// The same for an image whose channels are `plane` numbers apart.
 #[expect(clippy::too_many_arguments, reason = "all that a part of an image is")]
 pub(crate) fn by_pixel_of(
     isa: Isa,

@@ -1,4 +1,4 @@
-//! Which number meets which: windows as offsets into a padded image, weights in their order.
+//! Windows as offsets into a padded image, in the order of the weights.
 
 use super::geometry::{ConvGeometry, ConvShape};
 
@@ -37,7 +37,7 @@ impl Windows {
         Self { padded: Padded { before: padding, size }, channels: channels.map(|c| c / groups) }
     }
 
-    /// Where the tap `(channel, row, column)` of a window lies, from the window's start.
+    /// The offset of the tap `(channel, row, column)` from the window's start.
     pub(crate) fn tap(&self, shape: &ConvShape, [channel, row, column]: [usize; 3]) -> u32 {
         let row = channel * self.padded.size[0] + row * shape.dilation[0];
         (row * self.padded.size[1] + column * shape.dilation[1]) as u32
@@ -53,10 +53,10 @@ impl Windows {
 pub(crate) struct Phase {
     /// First row and column.
     pub(crate) first: [usize; 2],
-    /// Rows and columns that there are.
+    /// The number of rows and columns.
     pub(crate) pixels: [usize; 2],
     /// Taps of each axis: the index in the kernel, and the pixel of the padded gradient that it
-    /// meets, from that of the first input pixel.
+    /// is multiplied by, relative to that of the first input pixel.
     pub(crate) taps: [Vec<(usize, usize)>; 2],
 }
 
@@ -105,7 +105,7 @@ impl Axis {
         let [kernel, stride, padding, dilation] = window.map(|number| number as isize);
         let (input, output) = (input as isize, output as isize);
         let reached = |phase: isize| {
-            // In the order of the pixels that they meet.
+            // In the order of the pixels that they are multiplied by.
             (0..kernel).rev().filter_map(move |k| {
                 let from = phase + padding - k * dilation;
                 (from.rem_euclid(stride) == 0).then_some((k, from / stride))
@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn a_stride_of_one_is_a_convolution_with_the_kernel_turned_around() {
-        // Output 5; input pixel j meets g[j + 1 − k].
+        // Output 5; input pixel j uses g[j + 1 − k].
         let (before, size, phases) = axis(1, 1, 3);
         assert_eq!((before, size), (1, 7));
         assert_eq!(phases.len(), 1);
@@ -157,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_stride_of_two_splits_even_pixels_from_odd() {
-        // Output 3; pixel 2j meets tap 1 of g[j], pixel 2j + 1 tap 0 of g[j + 1], tap 2 of g[j].
+        // Output 3; pixel 2j uses tap 1 of g[j], pixel 2j + 1 tap 0 of g[j + 1], tap 2 of g[j].
         let (before, size, phases) = axis(2, 1, 3);
         assert_eq!((before, size), (0, 3));
         assert_eq!(phases[0].pixels, [1, 3]);

@@ -1,4 +1,4 @@
-//! Work space that a caller keeps between calls; beside it a call allocates only its plan and
+//! Work space that a caller keeps between calls; otherwise a call allocates only its plan and
 //! lists of slices.
 
 use updraft_simd::{Aligned, CACHE_LINE_BYTES, grown};
@@ -8,7 +8,7 @@ pub(crate) const CACHE_LINE: usize = CACHE_LINE_BYTES / size_of::<f32>();
 
 /// Work space of the kernels: grows to what a call needs, and is reused by the next.
 ///
-/// What it holds between calls means nothing; any scratch serves any call.
+/// Its contents between calls are unspecified; any scratch can be used for any call.
 #[derive(Debug, Clone, Default)]
 pub struct Scratch {
     shared: Aligned,
@@ -30,8 +30,8 @@ impl Scratch {
         size_of::<f64>() * self.wide.capacity() + all.map(Aligned::bytes).sum::<usize>()
     }
 
-    /// `shared` numbers for all threads, and `each` for every one of `threads`, holding what the
-    /// last call left.
+    /// `shared` numbers for all threads, and `each` for every one of `threads`, with the contents
+    /// of the last call.
     pub(crate) fn split(
         &mut self,
         shared: usize,
@@ -45,7 +45,7 @@ impl Scratch {
         (self.shared.grown(shared), of_threads.collect())
     }
 
-    /// `count` numbers in f64, holding what the last call left.
+    /// `count` numbers in f64, with the contents of the last call.
     pub(crate) fn wide(&mut self, count: usize) -> &mut [f64] {
         grown(&mut self.wide, count)
     }

@@ -29,9 +29,9 @@ pub enum Algorithm {
     DirectByChannel,
     /// Every product of the definition; lanes are neighboring pixels of a row.
     DirectByPixel,
-    /// One channel a group; lanes are channels.
+    /// One channel per group; lanes are channels.
     DepthwiseByChannel,
-    /// One channel a group, three by three; lanes are neighboring pixels of a row.
+    /// One channel per group, three by three; lanes are neighboring pixels of a row.
     DepthwiseByPixel,
     /// A quarter of the products, between sums of neighbors: Winograd's F(4×4, 3×3).
     ///
@@ -46,14 +46,14 @@ pub enum Algorithm {
 pub struct Strategy {
     /// The algorithm.
     pub algorithm: Algorithm,
-    /// The instruction set: that which was asked for, or one of shorter vectors that rows fill.
+    /// The instruction set: the requested one, or one of shorter vectors that rows fill.
     pub isa: Isa,
     /// Why this algorithm, in a few words.
     pub reason: &'static str,
 }
 
 impl Pass {
-    /// Every pass, in the order in which a training step takes them.
+    /// Every pass, in the order of a training step.
     pub const ALL: [Self; 3] = [Self::Forward, Self::InputGradient, Self::WeightGradient];
 
     /// Its name in reports.
@@ -89,7 +89,7 @@ impl Algorithm {
         }
     }
 
-    /// What a pass has to be for the algorithm; `None` where it can compute the pass.
+    /// The requirement that a pass does not meet; `None` if the algorithm can compute it.
     #[must_use]
     pub fn refusal(self, geometry: &ConvGeometry, pass: Pass) -> Option<&'static str> {
         let ConvShape { channels, groups, kernel, stride, padding, dilation, .. } =
@@ -141,7 +141,7 @@ impl fmt::Display for Strategy {
 
 /// Which algorithm computes a pass of a convolution with an instruction set, and why.
 ///
-/// What [`ConvGeometry::with_algorithm`] asks for is taken in every pass that it can compute.
+/// The algorithm of [`ConvGeometry::with_algorithm`] is used in every pass that it can compute.
 #[must_use]
 pub fn strategy(isa: Isa, geometry: &ConvGeometry, pass: Pass) -> Strategy {
     let isa = isa.base();
@@ -190,7 +190,7 @@ pub(super) fn direct(isa: Isa, geometry: &ConvGeometry, pass: Pass) -> (Algorith
     }
 }
 
-/// How a convolution of one channel a group is computed.
+/// The algorithm of a convolution with one channel per group.
 fn depthwise(isa: Isa, geometry: &ConvGeometry, pass: Pass) -> Option<Strategy> {
     let by_pixel = Algorithm::DepthwiseByPixel;
     if by_pixel.refusal(geometry, pass).is_none() {
@@ -217,7 +217,7 @@ fn depthwise(isa: Isa, geometry: &ConvGeometry, pass: Pass) -> Option<Strategy> 
     })
 }
 
-/// Whether the products that Winograd's algorithm leaves out take longer than its transforms.
+/// Whether the products that Winograd's algorithm saves take longer than its transforms.
 fn gains_from_winograd(isa: Isa, geometry: &ConvGeometry) -> bool {
     let ConvShape { batch, channels, groups, .. } = *geometry.shape();
     let [rows, columns] = geometry.output().map(|pixels| pixels.div_ceil(4));
@@ -235,17 +235,17 @@ fn gains_from_winograd(isa: Isa, geometry: &ConvGeometry) -> bool {
         && tiles * batch.div_ceil(16) >= fewest_tiles
 }
 
-/// A grid of results whose windows lie side by side in the padded image, in rows as long as can be.
+/// A grid of results whose windows are adjacent in the padded image, in rows as long as possible.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rows {
     pub(super) rows: usize,
     pub(super) columns: usize,
-    /// How far apart the windows of two rows are in the image.
+    /// The distance between the windows of two rows in the image.
     pub(super) row_step: usize,
 }
 
 impl Rows {
-    /// The grid of a pass; `None` where windows of neighbors do not lie side by side.
+    /// The grid of a pass; `None` if windows of neighbors are not adjacent.
     pub(super) fn of(geometry: &ConvGeometry, pass: Pass) -> Option<Self> {
         let stride = geometry.shape().stride;
         let (size, row_step) = match pass {
@@ -258,7 +258,7 @@ impl Rows {
                 (geometry.shape().input, padded)
             }
         };
-        // Without padding, one row goes on where the other ends.
+        // Without padding, each row starts where the one before ends.
         let [rows, columns] = if row_step == size[1] { [1, size[0] * size[1]] } else { size };
         Some(Self { rows, columns, row_step })
     }
@@ -276,7 +276,7 @@ impl Rows {
     }
 }
 
-/// Channels that lanes can be.
+/// The number of channels available as lanes.
 const fn lane_channels(geometry: &ConvGeometry, pass: Pass) -> usize {
     let ConvShape { channels: [inputs, outputs], groups, .. } = *geometry.shape();
     match pass {

@@ -18,14 +18,14 @@ fn wide(values: &[f32]) -> Vec<f64> {
     values.iter().map(|&value| value.into()).collect()
 }
 
-/// Error beside what a sum could be at most: see [`reach`].
+/// The error relative to the largest possible sum: see [`reach`].
 const DIRECT: f64 = 4e-7;
 
 /// Points up to 3/2 to the third power are between the numbers and the sums.
 const WINOGRAD: f64 = 4e-6;
 
-/// What a sum of products could be at most: the largest number times the largest sum of sizes of
-/// the factors that meet in one result. Rounding errors grow with it, also where terms cancel.
+/// The largest possible sum of products: the largest number times the largest sum of the sizes of
+/// the factors of one result. Rounding errors grow with it, also where terms cancel.
 fn reach(numbers: &[f64], factors: &[f64]) -> f64 {
     let largest = |values: &[f64]| values.iter().fold(0.0_f64, |most, value| most.max(value.abs()));
     largest(numbers) * largest(factors)
@@ -80,7 +80,7 @@ impl Case {
 
     fn run(&self, isa: Isa, threads: usize) -> [Vec<f32>; 3] {
         let Self { geometry, x, w, dy, bias } = self;
-        // What a scratch holds before must not matter.
+        // The contents of the scratch must not change the result.
         let mut scratch = Scratch::new();
         let (shared, mut own) = scratch.split(1 << 18, threads, 1 << 18);
         shared.fill(f32::NAN);
@@ -99,7 +99,7 @@ impl Case {
         let Self { geometry, x, w, dy, bias } = self;
         let [x, w, dy, bias] = [x, w, dy, bias].map(|values| wide(values));
         let [y, dx, dw] = self.run(isa, 1);
-        let told = format!("{isa} {:?} {:?}", geometry.forced(), geometry.shape());
+        let context = format!("{isa} {:?} {:?}", geometry.forced(), geometry.shape());
         let unit = match geometry.forced() {
             Some(Algorithm::Winograd) => WINOGRAD,
             _ => DIRECT,
@@ -114,13 +114,13 @@ impl Case {
         let gradients = sizes(&dy, outputs, |at| at / plane % outputs);
         let right = reference::forward(geometry, &x, &w, Some(&bias));
         let tolerance = unit * (reach(&x, &output_weights) + reach(&bias, &[1.0]));
-        assert_near(&y, &right, tolerance, &format!("y of {told}"));
+        assert_near(&y, &right, tolerance, &format!("y of {context}"));
         let right = reference::input_gradient(geometry, &dy, &w);
         let tolerance = unit * reach(&dy, &input_weights);
-        assert_near(&dx, &right, tolerance, &format!("dx of {told}"));
+        assert_near(&dx, &right, tolerance, &format!("dx of {context}"));
         let right = reference::weight_gradient(geometry, &x, &dy);
         let tolerance = unit * reach(&x, &gradients);
-        assert_near(&dw, &right, tolerance, &format!("dw of {told}"));
+        assert_near(&dw, &right, tolerance, &format!("dw of {context}"));
     }
 }
 
@@ -321,7 +321,7 @@ fn what_is_not_finite_reaches_all_that_it_meets_and_nothing_else() {
             assert_eq!(finite(&wide(&y)), finite(&right), "{isa} {algorithm:?} y");
             let right = reference::input_gradient(geometry, &dy, &w);
             assert_eq!(finite(&wide(&dx)), finite(&right), "{isa} {algorithm:?} dx");
-            // A zero of the padding meets the poisoned gradient in the fast sums.
+            // A zero of the padding is multiplied by the NaN gradient in the fast sums.
             let right = reference::weight_gradient(geometry, &x, &dy);
             for (given, right) in dw.iter().zip(&right) {
                 assert!(right.is_finite() || !given.is_finite(), "{isa} {algorithm:?} dw");

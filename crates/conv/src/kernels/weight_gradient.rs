@@ -23,7 +23,7 @@ const MOST_PARTIAL: usize = 16 << 20;
 /// The weights' gradient: `dw = ∂(Σ y·dy)/∂w`.
 ///
 /// # Panics
-/// If a slice has another length than `geometry` says, or the CPU does not have `isa`.
+/// If the length of a slice differs from `geometry`, or the CPU does not have `isa`.
 pub fn weight_gradient(
     isa: Isa,
     geometry: &ConvGeometry,

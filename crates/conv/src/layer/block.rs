@@ -34,7 +34,7 @@ pub struct ConvNormActivation {
     pub conv: Conv2d,
     /// The normalization of its result.
     pub norm: BatchNorm,
-    /// What follows.
+    /// The activation.
     #[module(skip)]
     pub activation: Activation,
 }

@@ -33,9 +33,9 @@ macro_rules! in_place_of {
 
             $crate::layer::in_place::in_place_of!(path $asks);
 
-            /// The same layer, computed in one way only.
+            /// The same layer with a forced implementation.
             ///
-            /// Its [`forward`](Self::forward) panics where the device or the processor has no such
+            /// Its [`forward`](Self::forward) panics if the device or the processor has no such
             /// kernels.
             #[must_use]
             pub fn with_path(self, path: $crate::ops::LayerPath) -> Self {
@@ -44,7 +44,7 @@ macro_rules! in_place_of {
         }
     };
     (path weight) => {
-        /// What computes the layer where its parameters are, in f32.
+        /// The implementation of the layer in f32 on the device of its parameters.
         #[must_use]
         pub fn path(&self) -> $crate::ops::LayerPath {
             let of_device = || $crate::ops::LayerPath::of(&self.weight.device());
@@ -52,7 +52,7 @@ macro_rules! in_place_of {
         }
     };
     (path device) => {
-        /// What computes the layer on a device, in f32.
+        /// The implementation of the layer in f32 on a device.
         #[must_use]
         pub fn path(&self, device: &burn::tensor::Device) -> $crate::ops::LayerPath {
             self.forced.unwrap_or_else(|| $crate::ops::LayerPath::of(device))

@@ -9,7 +9,7 @@ use super::padding;
 use crate::kernels::{Divisor, Pooling};
 use crate::ops::{LayerPath, Window3d, pool_3d};
 
-/// What a [`MaxPool3d`] is.
+/// The configuration of a [`MaxPool3d`].
 #[derive(Config, Debug)]
 pub struct MaxPool3dConfig {
     /// Size of a window: depth, height and width.
@@ -131,7 +131,7 @@ impl AvgPool3d {
     }
 }
 
-/// Padding that is alike on both sides.
+/// Equal padding on both sides.
 fn even(
     padding: &PaddingConfig3d,
     x: &Tensor<5>,

@@ -20,8 +20,8 @@ pub(super) fn with_optional<T, const N: usize, const M: usize>(all: [T; N]) -> (
     (first, all.next())
 }
 
-/// Computes an operation below the graph and notes it there: `compute` returns the result and what
-/// the gradient needs of it, of which `state` makes the operation's.
+/// Computes an operation below the graph and records it there: `compute` returns the result and
+/// what the gradient needs, from which `state` makes the state of the operation.
 pub(super) fn on_graph<B, C, O, E, const N: usize>(
     operation: O,
     tensors: [FloatTensor<Autodiff<B, C>>; N],
@@ -72,7 +72,7 @@ impl<B: Backend, S: Clone + Debug + Send + 'static> Backward<B, 1> for OfOne<B, 
     }
 }
 
-/// Computes an operation of one tensor below the graph and notes its gradient there.
+/// Computes an operation of one tensor below the graph and records its gradient there.
 pub(super) fn of_one<B, C, S>(
     x: FloatTensor<Autodiff<B, C>>,
     spec: S,
@@ -127,7 +127,7 @@ impl<B: ConvGradients, const N: usize> Backward<B, N> for Convolution {
 struct BatchNorm;
 
 impl<B: ConvGradients, const N: usize> Backward<B, N> for BatchNorm {
-    /// The tensors, the statistics, and what the normalization was.
+    /// The tensors, the statistics, and the settings of the normalization.
     type State = ([NodeId; N], [FloatTensor<B>; 2], NormSpec);
 
     fn backward(

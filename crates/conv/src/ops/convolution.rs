@@ -60,8 +60,8 @@ pub(crate) fn convolve(
             fused::conv2d(x, weight, bias, &options, activation, isa)
         }
         LayerPath::Kernels(_) | LayerPath::Plain => {
-            let told = "the kernels need padding that is alike on both sides, and one dtype";
-            assert!(!matches!(forced, Some(LayerPath::Kernels(_))), "{told}: {options:?}");
+            let context = "the kernels need padding that is alike on both sides, and one dtype";
+            assert!(!matches!(forced, Some(LayerPath::Kernels(_))), "{context}: {options:?}");
             let _ = is_even;
             activate_by(plain::conv2d(x, weight, bias, options), activation, forced)
         }
@@ -96,7 +96,7 @@ mod fused {
             dilation: options.dilation,
             ..ConvShape::new(batch, [inputs, outputs], [height, width], [rows, columns])
         };
-        // A gradient needs what is activated, so that on a graph it is an operation of its own.
+        // The gradient needs the activation's input, so that on a graph it is a separate operation.
         let (fused, after) = match x.device().is_autodiff() {
             true => (Activation::Identity, activation),
             false => (activation, Activation::Identity),

@@ -1,4 +1,4 @@
-//! What a backend has to offer to run our kernels: operations, and the gradients of them.
+//! The operations that a backend implements to run our kernels, and their gradients.
 #![allow(
     clippy::too_many_arguments,
     clippy::type_complexity,
@@ -12,16 +12,16 @@ use burn::backend::{Backend, ExtensionType, backend_extension};
 
 use crate::kernels::{Activation, ConvShape, Isa, PoolGeometry, Pooling, StatisticsOf};
 
-/// What a convolution is, apart from its tensors.
+/// The settings of a convolution.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ConvSpec {
     pub(crate) shape: ConvShape,
-    /// What follows; nothing where a gradient is wanted.
+    /// The activation; none if a gradient is needed.
     pub(crate) activation: Activation,
     pub(crate) isa: Isa,
 }
 
-/// What a normalization is, apart from its tensors.
+/// The settings of a normalization.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NormSpec {
     pub(crate) epsilon: f64,
@@ -30,7 +30,7 @@ pub(crate) struct NormSpec {
     pub(crate) isa: Isa,
 }
 
-/// What a pooling is.
+/// The settings of a pooling.
 #[derive(Debug, Clone)]
 pub(crate) struct PoolSpec {
     pub(crate) pooling: Pooling,
@@ -40,12 +40,12 @@ pub(crate) struct PoolSpec {
     pub(crate) isa: Isa,
 }
 
-/// A tensor that an operation may do without; burn's macro passes no `Option`.
+/// An optional tensor of an operation; burn's macro passes no `Option`.
 #[derive(ExtensionType)]
 pub(crate) enum Operand<B: Backend> {
-    /// It takes part.
+    /// It is given.
     Given(FloatTensor<B>),
-    /// There is none.
+    /// It is not given.
     Absent,
 }
 

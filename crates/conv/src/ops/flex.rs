@@ -12,14 +12,14 @@ use super::extension::ConvGradients;
 use super::extension::{ConvBackend, ConvSpec, NormSpec, Operand, PoolSpec};
 use super::memory;
 use crate::kernels::{
-    Activation, BatchNormShape, ConvGeometry, ConvShape, Fresh, GradientPass, Isa, Normalization,
-    PIECE, Scratch, activate_gradient_into, activate_into, apply_into, bias_gradient, forward_into,
-    fresh, input_gradient_into, moments, pool_gradient_into, pool_into, term_gradient_into,
-    weight_gradient, weighted_sum_into,
+    Activation, BatchNormShape, ConvGeometry, ConvShape, GradientPass, Isa, Normalization, PIECE,
+    Scratch, Uninitialized, activate_gradient_into, activate_into, apply_into, bias_gradient,
+    fill_in_pieces, forward_into, input_gradient_into, moments, pool_gradient_into, pool_into,
+    term_gradient_into, weight_gradient, weighted_sum_into,
 };
 
 thread_local! {
-    /// Kept between operations, so that only the first of a size allocates it.
+    /// Kept between operations, so that only the first one of a size allocates.
     static SCRATCH: RefCell<Scratch> = const { RefCell::new(Scratch::new()) };
 }
 
@@ -274,8 +274,8 @@ impl ConvGradients for Flex {
 }
 
 /// A new result in pieces, in memory of a consumed tensor if there is some.
-pub(super) fn result(len: usize, piece: usize, fill: impl FnOnce(Fresh<'_>)) -> Vec<f32> {
-    fresh(memory::take(len), len, piece, fill)
+pub(super) fn result(len: usize, piece: usize, fill: impl FnOnce(Uninitialized<'_>)) -> Vec<f32> {
+    fill_in_pieces(memory::take(len), len, piece, fill)
 }
 
 /// The tensor, its numbers in order and owned only by the result.

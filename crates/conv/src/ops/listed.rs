@@ -3,8 +3,8 @@
 use burn::backend::DispatchDevice;
 use burn::tensor::Device;
 
-/// Whether our operations exist there: burn panics when an extension meets a backend that it was
-/// not declared for, so everything else takes the plain path.
+/// Whether our operations exist there: burn panics if an extension runs on a backend that it was
+/// not declared for, so all other backends use the plain path.
 pub(super) fn runs_our_kernels(device: &Device) -> bool {
     listed(device.as_dispatch())
 }

@@ -1,35 +1,35 @@
 //! Memory of consumed tensors, kept for later results of the same size.
 //!
-//! A training step makes the same large tensors again and again. An allocator gives memory of
-//! that size back to the system, which clears every page that it hands out anew: that took more
-//! time than the norms did.
+//! Every training step creates large tensors of the same sizes. An allocator returns memory of
+//! that size to the system, which clears every page before it is used again: that took more
+//! time than the normalizations.
 //!
-//! Only as much is kept of a size as was asked for: what comes from elsewhere, such as the images
-//! of each batch, would pile up.
+//! Only as much is kept of a size as operations request: memory from elsewhere, such as the images
+//! of each batch, would accumulate.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use burn::backend::flex::FlexTensor;
 
-/// The least that is kept, in numbers; smaller memory an allocator keeps itself.
+/// The smallest memory that is kept, in numbers; allocators keep smaller memory themselves.
 const LEAST: usize = 1 << 14;
 
-/// The most that is kept if nothing else is set, in numbers: 1 GiB.
+/// The default limit of kept memory, in numbers: 1 GiB.
 const MOST: usize = 1 << 28;
 
-/// The most vectors of one size that are kept after a time in which none came back.
+/// The limit of kept vectors of one size after a time in which none was returned.
 const MOST_OWED: usize = 256;
 
 static KEPT: Mutex<Kept> = Mutex::new(Kept::new());
 
-/// Vectors whose numbers mean nothing, the longest kept first.
+/// Vectors with unspecified contents, those kept for the longest time first.
 struct Kept {
     vectors: Vec<Vec<f32>>,
     numbers: usize,
-    /// The most numbers that are kept.
+    /// The limit of kept numbers.
     capacity: usize,
-    /// By length, how many more were taken than came back.
+    /// By length, how many more were taken than returned.
     owed: BTreeMap<usize, usize>,
 }
 
@@ -46,7 +46,7 @@ impl Kept {
         self.shrink();
     }
 
-    /// Gives back the longest kept until no more is kept than may be.
+    /// Frees the oldest until the limit is met.
     fn shrink(&mut self) {
         while self.numbers > self.capacity {
             self.numbers -= self.vectors.remove(0).len();
@@ -105,7 +105,7 @@ pub fn set_memory_capacity(bytes: usize) {
 }
 
 fn locked<T>(run: impl FnOnce(&mut Kept) -> T) -> T {
-    // Whatever another thread's panic left is a list of vectors still.
+    // After a panic of another thread the list is still valid.
     run(&mut KEPT.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
@@ -120,8 +120,8 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_kept_once_nobody_holds_it_and_taken_by_its_length() {
-        // A length that no other test has: the list is one for the process.
+    fn memory_without_owners_is_kept_and_reused_by_its_length() {
+        // A length that no other test uses: the list is shared by the process.
         let len = LEAST + 12_345;
         assert!(take(len).is_empty());
         let held = tensor(len);

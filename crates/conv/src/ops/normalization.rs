@@ -1,4 +1,4 @@
-//! Batch normalization, with an addition and an activation behind it.
+//! Batch normalization, followed by an addition and an activation.
 
 use burn::tensor::{DType, FloatDType, Tensor, assert_shape};
 
@@ -59,13 +59,13 @@ pub(crate) struct Normalizing<const D: usize> {
     pub(crate) beta: Tensor<1>,
     /// Mean and variance; the batch's own if `None`.
     pub(crate) given: Option<[Tensor<1>; 2]>,
-    /// What is added before the activation.
+    /// A tensor that is added before the activation.
     pub(crate) residual: Option<Tensor<D>>,
     pub(crate) epsilon: f64,
     pub(crate) activation: Activation,
 }
 
-/// The result, and the batch's mean and variance where they were taken.
+/// The result, and the batch's mean and variance if they were computed.
 ///
 /// All tensors are of one dtype, f32 on our kernels.
 ///

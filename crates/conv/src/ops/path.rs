@@ -6,18 +6,18 @@ use burn::tensor::{DType, Device};
 
 use crate::kernels::Isa;
 
-/// What computes a layer.
+/// The implementation of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LayerPath {
-    /// Our kernels, with these instructions.
+    /// Our kernels, with this instruction set.
     Kernels(Isa),
     /// burn's own operations.
     Plain,
 }
 
 impl LayerPath {
-    /// What a device takes if nothing else is said.
+    /// The default of a device.
     #[must_use]
     pub fn of(device: &Device) -> Self {
         #[cfg(feature = "flex")]
@@ -28,10 +28,10 @@ impl LayerPath {
         Self::Plain
     }
 
-    /// What computes numbers of a dtype on a device, by a caller's choice if there is one.
+    /// The implementation for a dtype on a device; a caller's choice takes precedence.
     ///
     /// # Panics
-    /// If kernels are asked for that the device or the processor does not have.
+    /// If the requested kernels do not exist on the device or the processor.
     pub(crate) fn picked(forced: Option<Self>, device: &Device, dtype: DType) -> Self {
         match forced {
             None if matches!(dtype, DType::F32 | DType::BF16 | DType::F16) => Self::of(device),

@@ -1,4 +1,4 @@
-//! The same operations by burn's own: for other backends, and as what ours are tested against.
+//! The same operations by burn's own: for other backends, and as the reference in tests.
 
 use burn::tensor::Tensor;
 use burn::tensor::activation::{leaky_relu, relu, silu};
@@ -28,7 +28,7 @@ pub(super) fn activate<const D: usize>(x: Tensor<D>, activation: Activation) -> 
     }
 }
 
-/// The result, and the batch's mean and variance where they were taken.
+/// The result, and the batch's mean and variance if they were computed.
 pub(super) fn normalize<const D: usize>(
     x: Tensor<D>,
     by: Normalizing<D>,

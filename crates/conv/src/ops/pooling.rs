@@ -11,7 +11,7 @@ use crate::kernels::{Divisor, PoolGeometry, PoolShape, Pooling};
 pub(crate) struct Window {
     pub(crate) kernel: [usize; 2],
     pub(crate) stride: [usize; 2],
-    /// Before and after, on each axis.
+    /// Padding before and after, on each axis.
     pub(crate) padding: [(usize, usize); 2],
     pub(crate) dilation: [usize; 2],
     /// Whether a last window may reach beyond the padded input.
@@ -19,7 +19,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// The windows as our kernels have them: padding alike on both sides, none beyond it.
+    /// The windows of our kernels: equal padding on both sides, no window beyond it.
     fn geometry(&self, x: &Tensor<4>, divisor: Divisor) -> Option<PoolGeometry> {
         let [batch, channels, height, width] = x.dims();
         let Self { kernel, stride, padding, dilation, ceil_mode } = *self;
@@ -74,7 +74,7 @@ pub(crate) fn adaptive_average_pool(
     pool(x, Pooling::Average, geometry, forced, |x| module::adaptive_avg_pool2d(x, output))
 }
 
-/// By our kernels where they can, else by burn's own operation.
+/// By our kernels if they support it, else by burn's own operation.
 fn pool(
     x: Tensor<4>,
     pooling: Pooling,
@@ -100,8 +100,9 @@ fn pool(
             Tensor::<4>::from_dispatch(Dispatch::pooling(x, spec)).cast(dtype)
         }
         (_, geometry) => {
-            let told = "the kernels need padding that is alike on both sides, and no window beyond";
-            assert!(!matches!(forced, Some(LayerPath::Kernels(_))), "{told}");
+            let context =
+                "the kernels need padding that is alike on both sides, and no window beyond";
+            assert!(!matches!(forced, Some(LayerPath::Kernels(_))), "{context}");
             let _ = (pooling, geometry);
             plain(x)
         }

@@ -1,4 +1,4 @@
-//! Layers on burn's tensors: kernels beside the plain path, and records beside burn's.
+//! Layers on burn's tensors: kernels compared with the plain path, and records with burn's.
 
 use burn::module::Module;
 use burn::nn::conv::{Conv1dConfig, Conv2dConfig};
@@ -42,7 +42,7 @@ fn results<M: Module, const D: usize>(
 ) -> Vec<(String, Vec<f64>)> {
     let x = x.clone().detach().require_grad();
     let y = forward(module, x.clone());
-    // Weights without a pattern, alike for every path.
+    // Irregular weights, the same for every path.
     let g = (y.clone().detach() * 3.0).sin();
     let gradients = (y.clone() * g).sum().backward();
     let dx = x.grad(&gradients).expect("takes part").numbers();
@@ -187,7 +187,7 @@ fn every_path_of_this_processor_computes_the_same() {
 fn the_gradients_are_difference_quotients_in_f64() {
     for device in autodiff_devices() {
         device.seed(26);
-        // A rectifier has a kink that a difference quotient may straddle.
+        // A difference quotient may be taken across the kink of a rectifier.
         for activation in [Activation::Identity, Activation::Silu, Activation::Elu] {
             let module = in_dtype(block(activation, &device), FloatDType::F64);
             let x = random([3, 4, 5, 5], &device).cast(FloatDType::F64);
@@ -239,7 +239,7 @@ fn narrow_inputs_are_computed_in_f32_and_rounded_once() {
             let wide = in_dtype(conv, FloatDType::F32);
             let exact = wide.forward_activated(x.clone().cast(FloatDType::F32), Activation::Silu);
             assert_eq!(narrow.numbers(), exact.cast(dtype).numbers());
-            // A norm keeps its parameters in f32, whatever passes through it.
+            // A normalization keeps its parameters in f32 for any input dtype.
             let norm = BatchNorm::new(&BatchNormConfig::new(4), &device);
             let narrow = norm.forward(x.clone());
             assert_eq!(narrow.dtype(), dtype.into());
@@ -341,13 +341,13 @@ fn the_convolutions_of_a_forward_pass_are_observed_in_their_order() {
         [(line.weight.id, ConvShape::new(1, [2, 3], [1, 9], [1, 5])), (conv.weight.id, shape)];
     let observed: Vec<_> = observed.iter().map(|seen| (seen.weight, seen.shape)).collect();
     assert_eq!(observed, expected);
-    // Nothing is recorded without an observer.
+    // Nothing is recorded outside of the closure.
     let _ = conv.forward(random([3, 4, 7, 8], &device));
     assert_eq!(observe_convolutions(|| ()).1, []);
 }
 
 #[test]
-fn a_layer_tells_what_computes_it() {
+fn a_layer_reports_its_path() {
     for device in devices() {
         let conv = Conv2d::new(&conv_config(), &device);
         assert_eq!(conv.path(), LayerPath::of(&device));

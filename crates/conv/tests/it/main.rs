@@ -1,4 +1,4 @@
-//! What the crate promises, seen from outside.
+//! Tests of the public API.
 
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod layers;

@@ -1,4 +1,4 @@
-//! Our operations beside burn's own, on every device of the tests.
+//! Our operations compared with burn's own, on every device of the tests.
 
 use burn::tensor::activation::relu;
 use burn::tensor::ops::ConvOptions;
@@ -139,7 +139,7 @@ fn what_our_kernels_do_not_compute_takes_burns_way() {
         assert_eq!(rounded.dtype(), DType::BF16);
         let bf16 = Tolerance { relative: 2e-2, absolute: 4e-2 };
         assert_close(&rounded.numbers(), &exact.numbers(), bf16);
-        // f64 and uneven padding are not ours.
+        // f64 and asymmetric padding are computed by burn.
         let [x64, w64] = [&x, &w].map(|tensor| tensor.clone().cast(FloatDType::F64));
         let double = conv2d(x64, w64, None, options);
         assert_eq!(double.dtype(), DType::F64);

@@ -1,4 +1,4 @@
-//! Pooling layers beside burn's.
+//! Pooling layers compared with burn's.
 
 use burn::nn::PaddingConfig2d;
 use burn::nn::pool::{AdaptiveAvgPool2dConfig, AvgPool2dConfig, MaxPool2dConfig};
@@ -103,7 +103,7 @@ fn the_dtype_of_the_input_is_that_of_the_output() {
 }
 
 #[test]
-fn a_layer_tells_what_computes_it() {
+fn a_layer_reports_its_path() {
     let device = Device::flex();
     let layer = AvgPool2d::new(AvgPool2dConfig::new([2, 2]));
     assert_eq!(layer.path(&device), LayerPath::of(&device));

@@ -1,4 +1,4 @@
-//! Operations and layers of volumes beside burn's own, on every device of the tests.
+//! Operations and layers of volumes compared with burn's own, on every device of the tests.
 
 use burn::nn::conv::{Conv3dConfig, ConvTranspose2dConfig, ConvTranspose3dConfig};
 use burn::nn::{GroupNormConfig, InstanceNormConfig, PaddingConfig3d};

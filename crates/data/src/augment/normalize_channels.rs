@@ -137,14 +137,17 @@ mod tests {
 
     #[test]
     fn numbers_of_other_channels_are_refused() {
-        let told = |mean: &[f32], std: &[f32]| {
+        let message = |mean: &[f32], std: &[f32]| {
             let normalize = NormalizeChannels { mean: mean.to_vec(), std: std.to_vec() };
             normalize.validate(2).unwrap_err().to_string()
         };
         let expected = "expected 2, one for each channel, or none";
-        assert_eq!(told(&[0.0], &[]), format!("`normalize.mean` is 1 numbers; {expected}"));
-        assert_eq!(told(&[], &[1.0; 3]), format!("`normalize.std` is 3 numbers; {expected}"));
-        assert_eq!(told(&[], &[1.0, 0.0]), "`normalize.std` is 0; expected finite numbers above 0");
+        assert_eq!(message(&[0.0], &[]), format!("`normalize.mean` is 1 numbers; {expected}"));
+        assert_eq!(message(&[], &[1.0; 3]), format!("`normalize.std` is 3 numbers; {expected}"));
+        assert_eq!(
+            message(&[], &[1.0, 0.0]),
+            "`normalize.std` is 0; expected finite numbers above 0"
+        );
         assert!(NormalizeChannels::default().validate(7).is_ok());
     }
 }

@@ -69,11 +69,11 @@ impl CacheFormat {
 
     /// Opens an intact file of this origin, or returns the reason why it cannot be used.
     fn reopen<I: CacheIndex>(&self, path: &Path, origin: &str) -> Result<(File, I), String> {
-        let told = |text: &str| format!("`{}` {text}", path.display());
-        let mut file = File::open(path).map_err(|_| told("cannot be opened"))?;
-        let index: I = self.read_index(&mut file).map_err(|text| told(&text))?;
+        let reason = |text: &str| format!("`{}` {text}", path.display());
+        let mut file = File::open(path).map_err(|_| reason("cannot be opened"))?;
+        let index: I = self.read_index(&mut file).map_err(|text| reason(&text))?;
         if index.origin() != origin {
-            return Err(told("was made of another source or for another size"));
+            return Err(reason("was made of another source or for another size"));
         }
         Ok((file, index))
     }
@@ -189,7 +189,7 @@ mod tests {
         bytes
     }
 
-    fn told(bytes: &[u8]) -> String {
+    fn reason(bytes: &[u8]) -> String {
         let index = FORMAT.read_index::<Length>(&mut Cursor::new(bytes));
         index.map(|_| "whole".to_owned()).unwrap_or_else(|text| text)
     }
@@ -198,13 +198,13 @@ mod tests {
     fn what_a_file_claims_is_compared_with_what_it_is() {
         let good = r#"{"bytes":6}"#;
         let length = good.len() as u64;
-        assert_eq!(told(&cache_file(1, &[0; 6], good, length)), "whole");
-        assert_eq!(told(&cache_file(2, &[0; 6], good, length)), "is of version 2, not 1");
-        assert_eq!(told(&cache_file(1, &[0; 5], good, length)), "contradicts itself");
+        assert_eq!(reason(&cache_file(1, &[0; 6], good, length)), "whole");
+        assert_eq!(reason(&cache_file(2, &[0; 6], good, length)), "is of version 2, not 1");
+        assert_eq!(reason(&cache_file(1, &[0; 5], good, length)), "contradicts itself");
         let longer = "claims an index that is longer than the file";
-        assert_eq!(told(&cache_file(1, &[0; 6], good, u64::MAX)), longer);
+        assert_eq!(reason(&cache_file(1, &[0; 6], good, u64::MAX)), longer);
         let unread = "has an index that cannot be read";
-        assert_eq!(told(&cache_file(1, &[0; 6], good, length - 1)), unread);
+        assert_eq!(reason(&cache_file(1, &[0; 6], good, length - 1)), unread);
     }
 
     #[test]
@@ -212,13 +212,13 @@ mod tests {
         let good = r#"{"bytes":6}"#;
         let whole = cache_file(1, &[1, 2, 3, 4, 5, 6], good, good.len() as u64);
         for cut in 0..whole.len() {
-            assert_ne!(told(&whole[..cut]), "whole", "{cut}");
+            assert_ne!(reason(&whole[..cut]), "whole", "{cut}");
         }
         let mut random = Random::new(Purpose::Split, 1, 0, 0);
         for _ in 0..500 {
             let mut flipped = whole.clone();
             flipped[random.below(whole.len() as u64) as usize] ^= 1 << random.below(8);
-            assert_ne!(told(&flipped), "whole");
+            assert_ne!(reason(&flipped), "whole");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Why data cannot be opened, read or delivered.
+//! Errors of opening, reading or delivering data.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,9 +16,9 @@ pub enum DataError {
     /// A file or folder cannot be opened or listed.
     #[error("`{}` cannot be opened: {cause}", .path.display())]
     Open {
-        /// What was asked for.
+        /// The requested value.
         path: PathBuf,
-        /// What the system said.
+        /// The system's message.
         cause: io::Error,
     },
     /// A folder or archive has no class with images.
@@ -63,7 +63,7 @@ pub enum DataError {
     Inflate {
         /// The archive.
         path: PathBuf,
-        /// What the decompressor said.
+        /// The decompressor's message.
         cause: io::Error,
     },
     /// The archive would not fit the memory it may use.
@@ -79,7 +79,7 @@ pub enum DataError {
     Archive {
         /// The archive.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         cause: io::Error,
     },
     /// The tar archive is truncated.
@@ -114,7 +114,7 @@ pub enum DataError {
     Read {
         /// The sample.
         place: Place,
-        /// What the system said.
+        /// The system's message.
         cause: io::Error,
     },
     /// A sample has more bytes than an image may have.
@@ -132,7 +132,7 @@ pub enum DataError {
     Decode {
         /// The sample.
         place: Place,
-        /// What is wrong with the bytes.
+        /// The reason.
         cause: DecodeError,
     },
     /// A sample has another size than the first one.
@@ -194,9 +194,9 @@ pub enum DataError {
     Setting {
         /// The setting.
         name: &'static str,
-        /// What was given.
+        /// The given value.
         value: String,
-        /// What is allowed.
+        /// The allowed values.
         expected: String,
     },
     /// The memory for decoded images cannot be allocated.
@@ -226,7 +226,7 @@ pub enum DataError {
     Split {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// Code that delivers a sample panicked.
@@ -250,7 +250,7 @@ pub enum DataError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's message.
         cause: io::Error,
     },
     /// A line of a quarantine file is not an entry.
@@ -260,7 +260,7 @@ pub enum DataError {
         path: PathBuf,
         /// The line, counted from 1.
         line: usize,
-        /// What the parser said.
+        /// The parser's message.
         cause: serde_json::Error,
     },
     /// The bytes of a file do not match its format.
@@ -268,7 +268,7 @@ pub enum DataError {
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         cause: FormatError,
     },
     /// A file is larger than the memory it may use.
@@ -348,7 +348,7 @@ pub enum DataError {
     /// A batch has targets of another kind than requested.
     #[error("the targets of the batch are {got}; expected {expected}")]
     BatchTarget {
-        /// What was asked for.
+        /// The requested value.
         expected: &'static str,
         /// What the batch has.
         got: &'static str,

@@ -1,4 +1,4 @@
-//! Why bytes are not a usable image.
+//! Errors of decoding an image.
 
 use std::error::Error;
 
@@ -36,7 +36,7 @@ pub enum DecodeError {
     /// The decoder gave up.
     #[error("the image is damaged or of an unsupported kind: {cause}")]
     Damaged {
-        /// What the decoder said.
+        /// The decoder's message.
         cause: Box<dyn Error + Send + Sync>,
     },
 }

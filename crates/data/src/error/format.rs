@@ -17,7 +17,7 @@ pub enum FormatError {
     Length {
         /// What the header requires.
         expected: u128,
-        /// What there is.
+        /// Listing devices.
         got: u64,
     },
     /// The file is not a whole number of records.
@@ -25,7 +25,7 @@ pub enum FormatError {
     Records {
         /// The bytes of a record.
         record: usize,
-        /// What there is.
+        /// Listing devices.
         got: u64,
     },
     /// A record's label is not a class.
@@ -59,7 +59,7 @@ pub enum FormatError {
     Values {
         /// What can be used.
         expected: &'static str,
-        /// What there is.
+        /// Listing devices.
         got: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! What goes wrong with data.
+//! Errors.
 
 mod data;
 mod decode;

@@ -1,4 +1,4 @@
-//! Why a volume cannot be read, used or predicted.
+//! Errors of reading, using or predicting a volume.
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ pub enum VolumeError {
         path: PathBuf,
         /// The page, counted from 0.
         page: usize,
-        /// What the decoder said.
+        /// The decoder's message.
         cause: String,
     },
     /// A field of a file is unsupported, or does not match the file's content.
@@ -58,7 +58,7 @@ pub enum VolumeError {
     Model {
         /// The volume.
         name: String,
-        /// What the model said.
+        /// The model's message.
         cause: Box<dyn Error + Send + Sync>,
     },
     /// The caller stopped a prediction.

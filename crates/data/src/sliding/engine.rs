@@ -120,7 +120,7 @@ impl Engine<'_> {
         let (side, window) = (layout.grids[0].side, layout.grids[0].window);
         let started = Instant::now();
         let total = (spec.frames * slabs.len() * windows.len()) as u64;
-        let mut told = WindowProgress { done: 0, total, here: 0, elapsed: started.elapsed() };
+        let mut report = WindowProgress { done: 0, total, here: 0, elapsed: started.elapsed() };
         let mut channels = None;
         for frame in 0..spec.frames {
             let first = done_planes.saturating_sub(frame * side).min(side);
@@ -129,7 +129,7 @@ impl Engine<'_> {
             for (slab, &start) in slabs.iter().enumerate() {
                 // A slab that ends before the first requested plane is skipped.
                 if first == side || (start + window <= first && slab + 1 < slabs.len()) {
-                    told.done += windows.len() as u64;
+                    report.done += windows.len() as u64;
                     continue;
                 }
                 let (inside, first_inside) = layout.grids[0].inside(start);
@@ -151,11 +151,11 @@ impl Engine<'_> {
                     for (starts, values) in starts.iter().zip(each) {
                         sums.add(&layout.grids, *starts, values, &layout.weights);
                     }
-                    (told.done, told.here) =
-                        (told.done + starts.len() as u64, told.here + starts.len() as u64);
-                    told.elapsed = started.elapsed();
-                    if (self.progress)(told).is_break() {
-                        let (name, done) = (self.input.name(), told.done);
+                    (report.done, report.here) =
+                        (report.done + starts.len() as u64, report.here + starts.len() as u64);
+                    report.elapsed = started.elapsed();
+                    if (self.progress)(report).is_break() {
+                        let (name, done) = (self.input.name(), report.done);
                         return Err(VolumeError::Stopped { name, done, total }.into());
                     }
                 }

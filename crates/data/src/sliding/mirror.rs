@@ -30,14 +30,14 @@ mod tests {
 
     #[test]
     fn each_axis_is_mirrored_by_itself() {
-        let told = |axes| {
+        let mirrored = |axes| {
             let mut values: Vec<f32> = (0..12_u8).map(f32::from).collect();
             mirror(&mut values, [3, 2, 2], axes);
             values.into_iter().map(|value| value as u8).collect::<Vec<_>>()
         };
-        assert_eq!(told([true, false, false]), [8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3]);
-        assert_eq!(told([false, true, false]), [2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9]);
-        assert_eq!(told([false, false, true]), [1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10]);
-        assert_eq!(told([true; 3]), [11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]);
+        assert_eq!(mirrored([true, false, false]), [8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3]);
+        assert_eq!(mirrored([false, true, false]), [2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9]);
+        assert_eq!(mirrored([false, false, true]), [1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10]);
+        assert_eq!(mirrored([true; 3]), [11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]);
     }
 }

@@ -57,8 +57,8 @@ fn seal(tar: &Path) -> PathBuf {
 /// Whether a tar is intact; the reason is `None` if it does not exist.
 fn check(tar: &Path) -> Result<(), Option<String>> {
     let Ok(file) = File::open(tar) else { return Err(None) };
-    let told = |text: &str| Some(format!("`{}` {text}", tar.display()));
-    let expected = fs::read(seal(tar)).map_err(|_| told("has no checksum"))?;
-    let (got, _) = Checksum::of(file).map_err(|_| told("cannot be read"))?;
-    if got.hex().as_bytes() == expected { Ok(()) } else { Err(told("does not fit its checksum")) }
+    let reason = |text: &str| Some(format!("`{}` {text}", tar.display()));
+    let expected = fs::read(seal(tar)).map_err(|_| reason("has no checksum"))?;
+    let (got, _) = Checksum::of(file).map_err(|_| reason("cannot be read"))?;
+    if got.hex().as_bytes() == expected { Ok(()) } else { Err(reason("does not fit its checksum")) }
 }

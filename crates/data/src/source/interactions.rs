@@ -42,8 +42,8 @@ pub fn interaction_csv(rows: usize, seed: u64) -> String {
         let (drug, variant) = (pick(DRUGS.len()), pick(VARIANTS.len()));
         // The product of two draws: low numbers often, high ones rarely.
         let site = (pick(40) + 1) * (pick(40) + 1) / 41;
-        let told = (drug + 2 * variant) % EFFECTS.len();
-        let effect = if pick(20) == 0 { pick(EFFECTS.len()) } else { told };
+        let usual = (drug + 2 * variant) % EFFECTS.len();
+        let effect = if pick(20) == 0 { pick(EFFECTS.len()) } else { usual };
         let dose = random.between(0.0, 10.0);
         let symptoms = match (dose > 7.0, effect >= 2) {
             (true, true) => "nausea|rash",

@@ -18,7 +18,7 @@ use crate::stream::state::LoaderState;
 /// Worker threads end when it is dropped.
 pub struct Epoch<C: Collate = ImageCollate> {
     assembler: Arc<Assembler<C>>,
-    supply: Supply<C>,
+    producer: Producer<C>,
     quarantine: Option<Arc<Quarantine>>,
     next: usize,
     state: LoaderState,
@@ -37,7 +37,8 @@ pub struct Waits {
     pub batches: u64,
 }
 
-enum Supply<C: Collate> {
+/// The preparation of batches: on the consuming thread, or by workers.
+enum Producer<C: Collate> {
     Inline { order: Arc<EpochOrder>, scratch: C::Scratch },
     Threads(Prefetch<C>),
 }
@@ -54,13 +55,13 @@ impl<C: Collate> Epoch<C> {
         let prefetch = (workers > 0)
             .then(|| Prefetch::start(assembler, &order, left, workers, window))
             .flatten();
-        let supply = match prefetch {
-            Some(prefetch) => Supply::Threads(prefetch),
-            None => Supply::Inline { order, scratch: C::Scratch::default() },
+        let producer = match prefetch {
+            Some(prefetch) => Producer::Threads(prefetch),
+            None => Producer::Inline { order, scratch: C::Scratch::default() },
         };
         Self {
             assembler: Arc::clone(assembler),
-            supply,
+            producer,
             quarantine,
             next,
             state,
@@ -90,11 +91,11 @@ impl<C: Collate> Epoch<C> {
     /// The next batch that has samples.
     fn take(&mut self) -> Option<Result<C::Batch, DataError>> {
         while self.next < self.assembler.plan().batches() {
-            let assembled = match &mut self.supply {
-                Supply::Inline { order, scratch } => {
+            let assembled = match &mut self.producer {
+                Producer::Inline { order, scratch } => {
                     self.assembler.batch(order, self.next, scratch)
                 }
-                Supply::Threads(prefetch) => prefetch.take(self.next),
+                Producer::Threads(prefetch) => prefetch.take(self.next),
             };
             match assembled.and_then(|assembled| self.account(assembled)) {
                 Ok(None) => {}

@@ -25,7 +25,7 @@ pub enum TableError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's message.
         cause: io::Error,
     },
     /// The parser gave up.
@@ -35,7 +35,7 @@ pub enum TableError {
         path: PathBuf,
         /// The line, counted from 1.
         line: u64,
-        /// What the parser said.
+        /// The parser's message.
         cause: Box<dyn Error + Send + Sync>,
     },
     /// A field is not text.
@@ -103,7 +103,7 @@ pub enum TableError {
     /// A schema has no columns, or there are no rows to fit on.
     #[error("{what}; {remedy}")]
     Setting {
-        /// What is wrong.
+        /// The reason.
         what: String,
         /// What to do.
         remedy: &'static str,

@@ -195,7 +195,7 @@ fn check_header(path: &Path, header: &[String]) -> Result<(), VolumeError> {
 fn read_row(records: &Records<File>) -> Result<VolumeRow, DataError> {
     let folder = records.path().parent().unwrap_or(Path::new(""));
     let line = records.line();
-    let told = |column: &str, got: String, expected: &str| {
+    let message = |column: &str, got: String, expected: &str| {
         let name = format!("line {line}, column `{column}`");
         DataError::from(field(records.path(), &name, got, expected))
     };
@@ -219,7 +219,7 @@ fn read_row(records: &Records<File>) -> Result<VolumeRow, DataError> {
                 return Ok(path);
             }
             let expected = "a file, counted from the folder of the manifest";
-            Err(told(column, format!("`{text}`, which is not there"), expected))
+            Err(message(column, format!("`{text}`, which is not there"), expected))
         };
         match column.as_str() {
             "split" => row.split = Some(text.to_owned()),
@@ -232,7 +232,7 @@ fn read_row(records: &Records<File>) -> Result<VolumeRow, DataError> {
                     Some(first.trim().parse().ok()?..end.trim().parse().ok()?)
                 });
                 let Some(range) = range.filter(|range: &Range<usize>| !range.is_empty()) else {
-                    return Err(told(column, format!("`{text}`"), "a range such as 0:160"));
+                    return Err(message(column, format!("`{text}`"), "a range such as 0:160"));
                 };
                 let axis = AXES.iter().position(|axis| *axis == column);
                 row.ranges[axis.expect("the header was checked")] = Some(range);
@@ -240,10 +240,10 @@ fn read_row(records: &Records<File>) -> Result<VolumeRow, DataError> {
         }
     }
     if row.inputs.is_empty() {
-        return Err(told("input", "empty".to_owned(), "a file"));
+        return Err(message("input", "empty".to_owned(), "a file"));
     }
     if row.labels.is_some() && !row.targets.is_empty() {
-        return Err(told("labels", "given beside `target`".to_owned(), "one of the two"));
+        return Err(message("labels", "given beside `target`".to_owned(), "one of the two"));
     }
     if row.position.is_empty() {
         row.position = row.inputs[0].display().to_string();

@@ -297,21 +297,21 @@ mod tests {
 
     #[test]
     fn a_header_that_claims_more_than_the_file_has_is_refused() {
-        let told = |text: &str| {
+        let message = |text: &str| {
             let OmeFault { field, got, expected } = OmeImage::parse(text, 0, 6).unwrap_err();
             format!("{field} is {got}; expected {expected}")
         };
         let many = SIZES.replace("SizeZ=\"2\"", "SizeZ=\"99999999999\"");
         assert_eq!(
-            told(&ome(&many, "")),
+            message(&ome(&many, "")),
             "SizeC, SizeZ and SizeT of the OME header is 3x99999999999x1; expected no more planes \
              than the file has pages, 6"
         );
-        assert!(told("<OME").starts_with("the XML of the OME header is "));
-        assert!(told(&ome(&SIZES.replace("SizeT=\"1\"", "SizeT=\"x\""), "")).contains("SizeT"));
+        assert!(message("<OME").starts_with("the XML of the OME header is "));
+        assert!(message(&ome(&SIZES.replace("SizeT=\"1\"", "SizeT=\"x\""), "")).contains("SizeT"));
         assert!(
-            told(&ome(SIZES, "<TiffData IFD=\"7\" PlaneCount=\"6\"/>")).contains("page below 6")
+            message(&ome(SIZES, "<TiffData IFD=\"7\" PlaneCount=\"6\"/>")).contains("page below 6")
         );
-        assert!(told("<OME/>").starts_with("the number of images of the OME header is 0"));
+        assert!(message("<OME/>").starts_with("the number of images of the OME header is 0"));
     }
 }

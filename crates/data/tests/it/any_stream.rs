@@ -1,5 +1,5 @@
 //! Streams of random settings: any number of workers and any cache delivers the same bits, and a
-//! stream goes on from any state as if it had not been stopped.
+//! stream resumes exactly from any state.
 
 use std::sync::Arc;
 
@@ -122,7 +122,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_stream_is_the_same_for_any_workers_cache_and_place_to_go_on_from(
+    fn any_stream_is_the_same_for_any_workers_cache_and_position_to_resume_from(
         case in case(),
         workers in 1..6_usize,
         later in 0..6_usize,

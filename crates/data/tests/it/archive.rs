@@ -2,7 +2,7 @@
 
 use updraft_data::{CacheUse, DataError, ImageFolder, ImageSource, ProgressUnit, TarImages};
 
-use crate::files::{contents, folder, gzip, header, tar, told, two_classes, write};
+use crate::files::{contents, folder, gzip, header, message, tar, two_classes, write};
 
 fn open(bytes: &[u8]) -> Result<TarImages, DataError> {
     let root = tempfile::tempdir().unwrap();
@@ -47,7 +47,7 @@ fn an_archive_cut_anywhere_is_an_error() {
     for cut in (0..archive.len() - 1024).step_by(97).chain([512, 1024, archive.len() - 1024]) {
         let error = open(&archive[..cut]).map(|images| images.len()).unwrap_err();
         let expected = matches!(error, DataError::ArchiveCut { .. } | DataError::Archive { .. });
-        assert!(expected, "cut at {cut}: {}", told(&error));
+        assert!(expected, "cut at {cut}: {}", message(&error));
     }
 }
 
@@ -75,7 +75,7 @@ fn names_that_leave_the_archive_are_refused() {
         assert!(
             matches!(&error, DataError::UnsafePath { entry, .. } if entry == name),
             "{}",
-            told(&error)
+            message(&error)
         );
     }
 }
@@ -101,7 +101,7 @@ fn a_file_that_is_no_archive_is_an_error() {
     for bytes in [&b""[..], b"hello", &[7; 2048]] {
         let error = open(bytes).unwrap_err();
         let expected = matches!(error, DataError::ArchiveCut { .. } | DataError::Archive { .. });
-        assert!(expected, "{}", told(&error));
+        assert!(expected, "{}", message(&error));
     }
 }
 

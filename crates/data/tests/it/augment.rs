@@ -99,7 +99,7 @@ fn settings_out_of_range_are_named() {
 }
 
 #[test]
-fn a_state_tells_every_setting_apart() {
+fn a_state_depends_on_every_setting() {
     let state = loader(config()).unwrap().epoch(0).state();
     for other in [
         config().with_mix_up(MixUp { alpha: 0.4 }),

@@ -10,7 +10,7 @@ use updraft_data::{
     read_cifar,
 };
 
-use crate::files::{contents, folder, gzip, jpeg, tar, told, two_classes, write};
+use crate::files::{contents, folder, gzip, jpeg, message, tar, two_classes, write};
 
 fn idx(shape: &[u32], body: &[u8]) -> Vec<u8> {
     let mut bytes = vec![0, 0, 8, shape.len() as u8];
@@ -77,7 +77,7 @@ fn idx_files_that_do_not_belong_together_are_refused() {
 fn a_damaged_idx_file_is_named() {
     let root = tempfile::tempdir().unwrap();
     let cut = write(&root, "cut", &idx(&[60_000, 28, 28], &[0; 100]));
-    let text = told(&IdxArray::read(&cut).unwrap_err());
+    let text = message(&IdxArray::read(&cut).unwrap_err());
     assert!(text.ends_with("download it again: expected 47040016 bytes, got 116"), "{text}");
     let mut flipped = gzip(&idx(&[4], &[1, 2, 3, 4]));
     let middle = flipped.len() / 2;
@@ -162,7 +162,7 @@ fn cifar100_has_both_labels_in_a_folder_and_in_its_archive() {
 }
 
 #[test]
-fn a_damaged_cifar_archive_is_told() {
+fn a_damaged_cifar_archive_is_reported() {
     let mut files = cifar100();
     let root = tempfile::tempdir().unwrap();
     let open = |name: &str, bytes: &[u8]| {
@@ -171,7 +171,7 @@ fn a_damaged_cifar_archive_is_told() {
     };
     let whole = tar(&files);
     for cut in [300, 2000, whole.len() - 4000] {
-        let text = told(&open("cut.tar", &whole[..cut]));
+        let text = message(&open("cut.tar", &whole[..cut]));
         assert!(text.contains("cut.tar"), "{cut}: {text}");
     }
     let mut flipped = gzip(&whole);
@@ -179,18 +179,21 @@ fn a_damaged_cifar_archive_is_told() {
     flipped[middle] ^= 16;
     assert!(matches!(open("flipped.tar.gz", &flipped), DataError::Inflate { .. }));
     files[2].1[1] = 100;
-    let text = told(&open("label.tar", &tar(&files)));
+    let text = message(&open("label.tar", &tar(&files)));
     assert!(text.ends_with("record 0 has label 100; there are 100 classes"), "{text}");
     files.remove(2);
-    assert!(told(&open("few.tar", &tar(&files))).contains("few.tar/train.bin` cannot be opened"));
+    assert!(
+        message(&open("few.tar", &tar(&files))).contains("few.tar/train.bin` cannot be opened")
+    );
     let gone = read_cifar(root.path().join("gone"), CifarLabels::Fine, CifarPart::Train);
     assert!(matches!(gone, Err(DataError::Open { .. })));
 }
 
 #[test]
-fn a_damaged_cifar_folder_is_told() {
+fn a_damaged_cifar_folder_is_reported() {
     let root = cifar10();
-    let read = || told(&read_cifar(root.path(), CifarLabels::Ten, CifarPart::Train).unwrap_err());
+    let read =
+        || message(&read_cifar(root.path(), CifarLabels::Ten, CifarPart::Train).unwrap_err());
     let third = root.path().join("data_batch_3.bin");
     fs::write(&third, vec![200; 3073]).unwrap();
     let text = read();
@@ -224,16 +227,18 @@ fn a_manifest_lists_the_set_that_its_folder_is() {
 }
 
 #[test]
-fn a_manifest_is_told_by_what_it_lacks() {
+fn a_manifest_error_names_what_is_missing() {
     let root = folder(&[("a.jpg", jpeg(1))]);
     let open = |text: &str| {
         let path = write(&root, "list.tsv", text.as_bytes());
         ImageFolder::from_manifest(&path, Delimiter::of(&path), "image", "kind").unwrap_err()
     };
     assert!(
-        told(&open("image\tclass\na.jpg\tx\n")).contains("has no column `kind`; it has `image`")
+        message(&open("image\tclass\na.jpg\tx\n")).contains("has no column `kind`; it has `image`")
     );
-    assert!(told(&open("image\tkind\nb.jpg\tx\n")).contains("b.jpg` cannot be opened"));
+    assert!(message(&open("image\tkind\nb.jpg\tx\n")).contains("b.jpg` cannot be opened"));
     assert!(matches!(open("image\tkind\n"), DataError::Empty));
-    assert!(told(&open("image\tkind\na.jpg\n")).contains("line 2 has 1 fields; the header has 2"));
+    assert!(
+        message(&open("image\tkind\na.jpg\n")).contains("line 2 has 1 fields; the header has 2")
+    );
 }

@@ -120,6 +120,6 @@ fn a_fault_reaches_burn_as_an_error_that_names_the_sample() {
         BurnLoader::try_new(Bad, StreamConfig::new(2), device(), |(), _: &Device| ()).unwrap();
     let results: Vec<_> = DataLoader::<()>::iter(&loader).collect();
     assert_eq!(results.len(), 2);
-    let told = results[1].as_ref().unwrap_err().to_string();
-    assert!(told.contains("sample 3") && told.contains("not this one"), "{told}");
+    let message = results[1].as_ref().unwrap_err().to_string();
+    assert!(message.contains("sample 3") && message.contains("not this one"), "{message}");
 }

@@ -119,7 +119,7 @@ fn a_file_holds_what_memory_would_and_is_decoded_once() {
 }
 
 #[test]
-fn a_damaged_file_is_made_anew_and_says_why() {
+fn a_damaged_file_is_rebuilt_with_a_reason() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("images");
     let source = Counted::new(40);
@@ -137,8 +137,8 @@ fn a_damaged_file_is_made_anew_and_says_why() {
     for (bytes, reason) in cases {
         fs::write(&path, bytes).unwrap();
         let (images, used) = open((8, 8));
-        let CacheUse::Rebuilt { reason: told } = used else { panic!("{used:?}") };
-        assert!(told.contains(reason) || told.contains("claims an index"), "{told}");
+        let CacheUse::Rebuilt { reason: given } = used else { panic!("{used:?}") };
+        assert!(given.contains(reason) || given.contains("claims an index"), "{given}");
         assert_eq!(contents(&images), expected);
     }
     let CacheUse::Rebuilt { reason } = open((8, 9)).1 else { panic!() };
@@ -147,7 +147,7 @@ fn a_damaged_file_is_made_anew_and_says_why() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_is_told() {
+fn a_folder_that_cannot_be_written_is_reported() {
     let root = tempfile::tempdir().unwrap();
     let file = root.path().join("file");
     fs::write(&file, "").unwrap();

@@ -9,7 +9,7 @@ use updraft_data::{
     SampleSource, SampleTarget,
 };
 
-use crate::files::told;
+use crate::files::message;
 use crate::samples::{batches, config, loader, volumes};
 
 /// Samples that count how often they are read.
@@ -94,7 +94,7 @@ fn a_file_holds_the_samples_and_is_written_once() {
 }
 
 #[test]
-fn a_run_goes_on_with_samples_from_a_file() {
+fn a_run_continues_with_samples_from_a_file() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("samples");
     let (file, _) = FileSamples::open(&volumes(18), &path, 2, &mut |_| {}).unwrap();
@@ -132,6 +132,6 @@ fn a_fault_keeps_the_file_from_being_written() {
     let root = tempfile::tempdir().unwrap();
     let path = root.path().join("samples");
     let error = FileSamples::open(&Broken(mixed()), &path, 3, &mut |_| {}).unwrap_err();
-    assert!(told(&error).contains("sample 2"), "{error}");
+    assert!(message(&error).contains("sample 2"), "{error}");
     assert_eq!(std::fs::read_dir(root.path()).unwrap().count(), 0, "nothing half-written is left");
 }

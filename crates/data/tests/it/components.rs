@@ -5,7 +5,7 @@ use updraft_data::{
     label_components, open_volume,
 };
 
-use crate::files::told;
+use crate::files::message;
 
 /// What `golden/components.py` labels: `(7 z² + 5 y² + 3 x² + z y x) mod 5 < 2`, of class 1, and 2
 /// where x is above 8.
@@ -95,7 +95,7 @@ fn what_is_no_mask_is_named() {
     let volume = Volume::try_new("image", vec![raster], [None; 3]).unwrap();
     let error = label_components(&volume, ComponentConfig::default()).unwrap_err();
     assert_eq!(
-        told(&error),
+        message(&error),
         "`image`: the mask is f32 1 channel of 2x2; expected 1 channel of u8 or u16"
     );
 }

@@ -8,7 +8,7 @@ use updraft_data::{
     Workers, decode,
 };
 
-use crate::files::{encode, folder, jpeg, picture, told, two_classes};
+use crate::files::{encode, folder, jpeg, message, picture, two_classes};
 
 fn fault(bytes: &[u8]) -> DecodeError {
     match decode(bytes, "upload") {
@@ -85,7 +85,7 @@ fn decoding_a_set_names_the_lowest_bad_sample_for_any_number_of_workers() {
     let source = ImageFolder::open(root.path()).unwrap();
     for workers in [0, 1, 2, 8] {
         let error = InMemoryImages::decode(&source, None, workers, &mut |_| {}).unwrap_err();
-        let text = told(&error);
+        let text = message(&error);
         assert!(
             text.contains("070.jpg` (sample 70) cannot be decoded: the JPEG is truncated"),
             "{text}"
@@ -99,7 +99,7 @@ fn images_of_different_sizes_need_a_common_one() {
     let root = folder(&files);
     let source = ImageFolder::open(root.path()).unwrap();
     let error = InMemoryImages::decode(&source, None, 1, &mut |_| {}).unwrap_err();
-    assert!(told(&error).contains("is 20x20 pixels, the first is 16x12; set a size"), "{error}");
+    assert!(message(&error).contains("is 20x20 pixels, the first is 16x12; set a size"), "{error}");
     let images = InMemoryImages::decode(&source, Some((8, 10)), 1, &mut |_| {}).unwrap();
     assert_eq!(images.read(1).unwrap().size(), (8, 10));
 }

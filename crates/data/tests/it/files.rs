@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use updraft_data::{DataError, ImageSource};
 
 /// An error as a program prints it: its text contains its cause, so there is no chain to follow.
-pub(crate) fn told(error: &DataError) -> String {
+pub(crate) fn message(error: &DataError) -> String {
     assert!(std::error::Error::source(error).is_none(), "a chain would print the cause twice");
     error.to_string()
 }

@@ -47,7 +47,7 @@ fn a_gray_jpeg_becomes_an_rgb_image_of_equal_channels() {
 }
 
 #[test]
-fn images_of_many_sizes_are_read_in_one_and_tell_themselves_apart() {
+fn images_of_many_sizes_are_read_at_one_size_and_differ() {
     let files = [("a/1.png", picture(3, 5, 7)), ("a/2.png", picture(4, 9, 2))];
     let files = files.map(|(name, image)| (name, encode(&image, ImageFormat::Png)));
     let root = folder(&files);
@@ -76,7 +76,7 @@ fn what_is_no_image_is_ignored() {
 }
 
 #[test]
-fn a_missing_an_empty_and_a_class_less_folder_are_told_apart() {
+fn a_missing_an_empty_and_a_class_less_folder_are_separate_errors() {
     let root = folder(&[("full/1.jpg", Vec::new()), ("empty/notes.txt", Vec::new())]);
     let error = ImageFolder::open(root.path().join("nowhere")).unwrap_err();
     assert!(matches!(&error, DataError::Open { path, .. } if path.ends_with("nowhere")), "{error}");

@@ -71,10 +71,10 @@ fn a_volume_of_2_gib_is_predicted_through_1_gib_of_memory() {
         let windows: Tensor<5> = windows.to_tensor(&device)?;
         Ok(network.forward(windows).into_data().try_to_vec()?)
     };
-    let mut told = 0;
+    let mut reported = 0;
     let mut progress = |at: WindowProgress| {
-        if at.done * 10 / at.total > told {
-            told = at.done * 10 / at.total;
+        if at.done * 10 / at.total > reported {
+            reported = at.done * 10 / at.total;
             let (elapsed, left) = (at.elapsed.as_secs(), at.left().unwrap_or_default().as_secs());
             let mut err = std::io::stderr().lock();
             let text = "windows, seconds so far, seconds left";

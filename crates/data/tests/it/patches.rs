@@ -12,7 +12,7 @@ use updraft_data::{
     VolumeTarget, Workers, draw_cells, volume_statistics, write_cells, write_volume,
 };
 
-use crate::files::{shared, told};
+use crate::files::{message, shared};
 
 /// A volume of two frames whose every value says where it is.
 fn places(name: &str, channels: usize, sides: &[usize], sign: f32) -> Volume {
@@ -217,7 +217,7 @@ fn patches_of_two_sides_are_slices_and_augmentation_moves_both() {
 #[test]
 fn pairs_that_do_not_fit_are_named() {
     let refused = |pairs: Vec<VolumePair>, config: PatchConfig| {
-        told(&VolumePatches::try_new(pairs, config, &mut |_| {}).err().unwrap())
+        message(&VolumePatches::try_new(pairs, config, &mut |_| {}).err().unwrap())
     };
     let sides = PatchConfig::new(&[3, 9, 5], 1);
     assert_eq!(
@@ -257,8 +257,8 @@ fn pairs_that_do_not_fit_are_named() {
 fn manifest(folder: &Path, text: &str) -> Result<VolumeManifest, String> {
     let path = folder.join("manifest.csv");
     fs::write(&path, text).unwrap();
-    let told = |error| told(&error).replace(&path.display().to_string(), "manifest.csv");
-    VolumeManifest::open(&path, Delimiter::Comma).map_err(told)
+    let message = |error| message(&error).replace(&path.display().to_string(), "manifest.csv");
+    VolumeManifest::open(&path, Delimiter::Comma).map_err(message)
 }
 
 #[test]
@@ -305,13 +305,14 @@ fn a_manifest_lists_channels_targets_splits_and_blocks() {
     );
     let none = listed.pairs(Some("val"), &OpenConfig::default()).err().unwrap();
     assert!(
-        told(&none).ends_with("the column `split` is no `val`; expected test, train"),
+        message(&none).ends_with("the column `split` is no `val`; expected test, train"),
         "{none}"
     );
     let beyond = manifest(folder.path(), "input,x\na.tif,0:9\n").unwrap();
     let error = beyond.pairs(None, &OpenConfig::default()).err().unwrap();
     assert!(
-        told(&error).contains("the range of x is 0..9; expected a range of at least 1 within 0..8")
+        message(&error)
+            .contains("the range of x is 0..9; expected a range of at least 1 within 0..8")
     );
 }
 

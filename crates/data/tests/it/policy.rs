@@ -8,7 +8,7 @@ use updraft_data::{
     Quarantined, Workers,
 };
 
-use crate::files::{folder, jpeg, told};
+use crate::files::{folder, jpeg, message};
 
 const WORKERS: [usize; 4] = [0, 1, 2, 8];
 
@@ -65,7 +65,7 @@ fn a_skipped_sample_leaves_the_others_where_they_were() {
             let mut skipped: Vec<usize> = epoch.skipped().iter().map(|f| f.index).collect();
             skipped.sort_unstable();
             assert_eq!(skipped, [3, 4, 11]);
-            assert!(told(&epoch.skipped()[0].error).contains("the JPEG is truncated"));
+            assert!(message(&epoch.skipped()[0].error).contains("the JPEG is truncated"));
         }
     }
 }
@@ -78,7 +78,7 @@ fn one_fault_too_many_ends_the_epoch_after_the_same_batch_for_any_number_of_work
         let loader = Loader::try_new(source.clone(), skip).unwrap();
         let items: Vec<_> = loader.epoch(0).collect();
         assert_eq!(items.len(), 6, "{workers} workers");
-        let text = told(items[5].as_ref().unwrap_err());
+        let text = message(items[5].as_ref().unwrap_err());
         assert!(text.starts_with("more than 2 samples of the epoch cannot be delivered"), "{text}");
         assert!(
             text.contains("11.jpg` (sample 11) cannot be decoded: the JPEG is truncated"),
@@ -134,7 +134,7 @@ fn an_unreadable_first_sample_is_skipped_too() {
     assert_eq!(batches[0].indices(), [1]);
     let raise = config(Order::Sequential, FaultPolicy::Raise, 0);
     let error = Loader::try_new(source.clone(), raise).unwrap_err();
-    assert!(told(&error).contains("00.jpg` (sample 0) cannot be decoded: the file is empty"));
+    assert!(message(&error).contains("00.jpg` (sample 0) cannot be decoded: the file is empty"));
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn quarantine_writes_each_bad_sample_down_once() {
     assert!(listed[0].cause.contains("cannot be decoded: the JPEG is truncated"));
     fs::write(&file, "{\"epoch\":0}\n").unwrap();
     let error = Quarantined::read(&file).unwrap_err();
-    assert!(told(&error).contains("bad.jsonl` line 1 is not a quarantine entry"), "{error}");
+    assert!(message(&error).contains("bad.jsonl` line 1 is not a quarantine entry"), "{error}");
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn a_quarantine_that_cannot_be_written_is_known_before_the_first_batch() {
 }
 
 #[test]
-fn a_folder_that_vanishes_during_the_epoch_is_told_by_its_files() {
+fn a_folder_that_vanishes_during_the_epoch_is_reported_by_its_files() {
     let files: Vec<_> = (0..20).map(|at| (format!("a/{at:02}.jpg"), jpeg(at))).collect();
     for workers in [0, 2] {
         let (root, source) = source(&files);

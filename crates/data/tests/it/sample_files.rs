@@ -11,7 +11,7 @@ use updraft_data::{
     SampleSource, SampleTarget, TargetBatch, TiffWriteConfig, Volume, write_volume,
 };
 
-use crate::files::told;
+use crate::files::message;
 
 fn bytes(image: &DynamicImage, format: ImageFormat) -> Vec<u8> {
     let mut bytes = Cursor::new(Vec::new());
@@ -65,7 +65,7 @@ fn files_of_one_channel_each_become_channels_with_their_own_values() {
     assert_eq!(first.target, SampleTarget::Labels(labels));
     // Sixteen bits and eight do not go together.
     assert_eq!(
-        told(&files.read(1).unwrap_err()),
+        message(&files.read(1).unwrap_err()),
         format!(
             "`{}` (sample 1) has u8 1 channel of 2x3; expected u16 1 channel of 2x3, as `{}` has",
             path("rgba.png").display(),
@@ -94,15 +94,15 @@ fn what_is_no_sample_is_named() {
     let open =
         |inputs: Vec<PathBuf>, target| SampleFiles::try_new(vec![FileSample { inputs, target }]);
     let nothing = open(Vec::new(), FileTarget::None).unwrap_err();
-    assert_eq!(told(&nothing), "`inputs` is empty; expected at least one file");
+    assert_eq!(message(&nothing), "`inputs` is empty; expected at least one file");
     let nothing = open(vec![path("a.tif")], FileTarget::Image(Vec::new())).unwrap_err();
-    assert_eq!(told(&nothing), "`target image` is empty; expected at least one file");
+    assert_eq!(message(&nothing), "`target image` is empty; expected at least one file");
     let absent = open(vec![path("a.tif")], FileTarget::Labels(path("no.png"))).unwrap_err();
-    assert!(told(&absent).contains("no.png` cannot be opened: No such file"), "{absent}");
+    assert!(message(&absent).contains("no.png` cannot be opened: No such file"), "{absent}");
     assert!(matches!(SampleFiles::try_new(Vec::new()), Err(DataError::Empty)));
     fs::write(path("cut.png"), &bytes(&gray16(1), ImageFormat::Png)[..40]).unwrap();
     let cut = open(vec![path("cut.png")], FileTarget::None).unwrap().read(0).unwrap_err();
-    let text = told(&cut);
+    let text = message(&cut);
     assert!(text.contains("cut.png` (sample 0) cannot be decoded: the image is damaged"), "{text}");
 }
 
@@ -163,9 +163,9 @@ fn a_tiff_of_gray_f32_is_read_and_one_of_several_frames_or_damaged_is_refused() 
     write("gray.ome.tif", vec![gray.clone()]);
     assert_eq!(read("gray.ome.tif").unwrap(), gray);
     write("time.ome.tif", vec![gray.clone(), gray]);
-    let error = told(&read("time.ome.tif").unwrap_err());
+    let error = message(&read("time.ome.tif").unwrap_err());
     assert!(error.ends_with("(sample 0) has 2 frames; expected 1 frame"), "{error}");
     fs::write(path("cut.tif"), &tiff(true, 2)[..100]).unwrap();
-    let error = told(&read("cut.tif").unwrap_err());
+    let error = message(&read("cut.tif").unwrap_err());
     assert!(error.contains("cut.tif"), "{error}");
 }

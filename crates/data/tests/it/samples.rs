@@ -11,7 +11,7 @@ use updraft_data::{
     TargetBatch, TensorBatch, Translate, TranslateDepth, Workers, Zoom,
 };
 
-use crate::files::told;
+use crate::files::message;
 
 /// Volumes of two channels of u16, each with a mask.
 pub(crate) fn volumes(count: usize) -> InMemorySamples {
@@ -66,7 +66,7 @@ fn in_memory(samples: Vec<Sample<'static>>) -> Arc<InMemorySamples> {
 }
 
 fn refused(samples: Vec<Sample<'static>>, config: SampleConfig) -> String {
-    told(&Loader::from_samples(in_memory(samples), config).map(drop).unwrap_err())
+    message(&Loader::from_samples(in_memory(samples), config).map(drop).unwrap_err())
 }
 
 fn picture(channels: usize, target: SampleTarget<'static>) -> Sample<'static> {
@@ -286,14 +286,14 @@ fn faults_are_raised_skipped_or_written_down() {
             config.with_augment(vec![Arc::new(HorizontalFlip)])
         };
         let raise = Loader::from_samples(faulty(), config(FaultPolicy::Raise)).unwrap();
-        assert_eq!(told(&raise.epoch(0).find_map(Result::err).unwrap()), messages[0]);
+        assert_eq!(message(&raise.epoch(0).find_map(Result::err).unwrap()), messages[0]);
         let skip = config(FaultPolicy::Skip { at_most: 4 });
         let skip = Loader::from_samples(faulty(), skip).unwrap();
         let mut epoch = skip.epoch(0);
         let indices: Vec<Vec<usize>> =
             epoch.by_ref().map(|batch| batch.unwrap().indices().to_vec()).collect();
         assert_eq!(indices, [vec![0, 1], vec![3, 4], vec![6], vec![9]]);
-        let skipped: Vec<String> = epoch.skipped().iter().map(|f| told(&f.error)).collect();
+        let skipped: Vec<String> = epoch.skipped().iter().map(|f| message(&f.error)).collect();
         assert_eq!(skipped, messages);
         let file = folder.path().join(format!("bad-{workers}.jsonl"));
         let faults = FaultPolicy::Quarantine { file: file.clone(), at_most: 4 };
@@ -340,7 +340,7 @@ fn a_part_of_a_set_has_its_samples() {
 }
 
 #[test]
-fn a_fingerprint_tells_values_types_and_targets_apart() {
+fn a_fingerprint_depends_on_values_types_and_targets() {
     let fingerprint = |sample: Sample<'static>| in_memory(vec![sample]).fingerprint();
     let plain = |pixels: Pixels<'static>| Sample {
         raster: Raster::try_new(1, &[1, 2], pixels).unwrap(),
@@ -373,17 +373,17 @@ pub(crate) fn batches_become_tensors_of_their_shape_and_no_other() {
         let got: Vec<i64> = labels.into_data().convert::<i64>().try_to_vec().unwrap();
         assert!(got.iter().zip(expected).all(|(got, expected)| *got == i64::from(*expected)));
         assert_eq!(
-            told(&batch.input::<4>(&device).unwrap_err()),
+            message(&batch.input::<4>(&device).unwrap_err()),
             "the input of the batch has shape [4, 2, 3, 6, 5]; expected 4 axes"
         );
         assert_eq!(
-            told(&batch.target_labels::<2>(&device).unwrap_err()),
+            message(&batch.target_labels::<2>(&device).unwrap_err()),
             "the target of the batch has shape [4, 3, 6, 5]; expected 2 axes"
         );
         let other = "the targets of the batch are labels; expected";
-        assert_eq!(told(&batch.classes(&device).unwrap_err()), format!("{other} classes"));
+        assert_eq!(message(&batch.classes(&device).unwrap_err()), format!("{other} classes"));
         assert_eq!(
-            told(&batch.target_values::<2>(&device).unwrap_err()),
+            message(&batch.target_values::<2>(&device).unwrap_err()),
             format!("{other} values or images")
         );
     }

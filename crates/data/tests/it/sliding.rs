@@ -12,7 +12,7 @@ use updraft_data::{
 };
 use updraft_testing::devices;
 
-use crate::files::{shared, told};
+use crate::files::{message, shared};
 
 fn volume(channels: usize, sides: &[usize], value: impl Fn(usize) -> f32) -> Volume {
     let count = channels * sides.iter().product::<usize>();
@@ -191,10 +191,10 @@ fn a_prediction_that_ended_early_is_gone_on_with_to_the_same_bits() {
         let whole = folder.path().join("whole.ome.tif");
         let run = |path: &Path, config: &PredictConfig, stop: u64| {
             let mut windows = 0;
-            let mut progress = |told: WindowProgress| {
-                windows = told.here;
-                assert!(told.done <= told.total && told.left().is_some());
-                if told.here >= stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            let mut progress = |at: WindowProgress| {
+                windows = at.here;
+                assert!(at.done <= at.total && at.left().is_some());
+                if at.here >= stop { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             };
             let ran = sliding.predict_to_tiff(&input, path, config, &mut minus_mean, &mut progress);
             (ran, windows)
@@ -209,7 +209,7 @@ fn a_prediction_that_ended_early_is_gone_on_with_to_the_same_bits() {
         let part = folder.path().join("part.ome.tif");
         for stop in [total / 7, total / 4, total / 5] {
             let (ran, _) = run(&part, &config, stop);
-            let error = told(&ran.unwrap_err());
+            let error = message(&ran.unwrap_err());
             assert!(error.starts_with("the prediction of `input` was stopped after "), "{error}");
             assert!(!part.exists());
         }
@@ -234,7 +234,7 @@ fn windows_and_models_that_do_not_fit_are_named() {
     let input = volume(1, &[4, 16, 16], |at| at as f32);
     let refused = |sliding: SlidingWindow| {
         let error = sliding.predict(&input, Reduction::Keep, &mut minus_mean, &mut go_on);
-        told(&error.unwrap_err())
+        message(&error.unwrap_err())
     };
     assert_eq!(
         refused(SlidingWindow::new(&[4, 4])),
@@ -253,19 +253,19 @@ fn windows_and_models_that_do_not_fit_are_named() {
     let mut short = |windows: WindowBatch| Ok(windows.values[1..].to_vec());
     let error = window.predict(&input, Reduction::Keep, &mut short, &mut go_on).unwrap_err();
     assert_eq!(
-        told(&error),
+        message(&error),
         "the model failed on windows of `input`: it returned 63 values for 1 windows; expected any \
          number of channels of 4x4x4"
     );
     let mut broken = |_: WindowBatch| Err("out of memory".into());
     let error = window.predict(&input, Reduction::Keep, &mut broken, &mut go_on).unwrap_err();
-    assert_eq!(told(&error), "the model failed on windows of `input`: out of memory");
+    assert_eq!(message(&error), "the model failed on windows of `input`: out of memory");
     let nowhere = Path::new("/proc/no/such/folder/out.tif");
     let config = PredictConfig { tiff: TiffWriteConfig::default(), ..PredictConfig::default() };
     let error =
         window.predict_to_tiff(&input, nowhere, &config, &mut minus_mean, &mut go_on).unwrap_err();
     assert!(
-        told(&error).starts_with("`/proc/no/such/folder/out.tif` cannot be written: "),
+        message(&error).starts_with("`/proc/no/such/folder/out.tif` cannot be written: "),
         "{error}"
     );
 }
@@ -283,7 +283,7 @@ fn a_full_disk_is_named_and_a_file_that_was_there_stays() {
     let error =
         sliding.predict_to_tiff(&input, &output, &config, &mut minus_mean, &mut go_on).unwrap_err();
     assert!(
-        told(&error).contains("out.tif` cannot be written: No space left on device"),
+        message(&error).contains("out.tif` cannot be written: No space left on device"),
         "{error}"
     );
     assert_eq!(fs::read(&output).unwrap(), b"what was there");

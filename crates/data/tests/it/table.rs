@@ -110,13 +110,13 @@ proptest! {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_by_line_and_column() {
-    let told = |text: &[u8]| {
+fn unreadable_input_is_reported_by_line_and_column() {
+    let message = |text: &[u8]| {
         let error = Table::parse(text, "t.csv", Delimiter::Comma, schema()).unwrap_err();
         error.to_string()
     };
     let header = "gene,dose,effects\n";
-    let with = |row: &str| told(format!("{header}A,1,x\n{row}\n").as_bytes());
+    let with = |row: &str| message(format!("{header}A,1,x\n{row}\n").as_bytes());
     assert_eq!(with("A,1"), "`t.csv` line 3 has 2 fields; the header has 3");
     assert_eq!(with("A,1,x,y"), "`t.csv` line 3 has 4 fields; the header has 3");
     let number = "`t.csv` line 3, column `dose`: expected a finite number, got `1,5`; \
@@ -124,11 +124,14 @@ fn what_cannot_be_read_is_told_by_line_and_column() {
     assert_eq!(with("A,\"1,5\",x"), number);
     assert!(with("A,inf,x").contains("got `inf`"));
     let latin = [header.as_bytes(), b"A,1,x\nM\xFCller,1,x\n"].concat();
-    assert_eq!(told(&latin), "`t.csv` line 3, column `gene`: not UTF-8; save the file as UTF-8");
-    assert_eq!(told(b"gene,dose\nA,1\n"), "`t.csv` has no column `effects`; it has `gene`, `dose`");
-    assert_eq!(told(b"gene,gene\n"), "`t.csv` has two columns `gene`; rename one");
-    assert_eq!(told(header.as_bytes()), "`t.csv` has no records");
-    assert_eq!(told(b""), "`t.csv` has no records");
+    assert_eq!(message(&latin), "`t.csv` line 3, column `gene`: not UTF-8; save the file as UTF-8");
+    assert_eq!(
+        message(b"gene,dose\nA,1\n"),
+        "`t.csv` has no column `effects`; it has `gene`, `dose`"
+    );
+    assert_eq!(message(b"gene,gene\n"), "`t.csv` has two columns `gene`; rename one");
+    assert_eq!(message(header.as_bytes()), "`t.csv` has no records");
+    assert_eq!(message(b""), "`t.csv` has no records");
 }
 
 #[test]
@@ -138,21 +141,26 @@ fn a_byte_order_mark_and_windows_lines_are_understood() {
 }
 
 #[test]
-fn misuse_is_told() {
+fn misuse_is_reported() {
     let table = parse(TEXT).unwrap();
-    let told = |error: TableError| error.to_string();
-    assert!(told(table.word("dose", 0).unwrap_err()).contains("holds numbers; expected categor"));
-    assert!(told(table.word("drug", 0).unwrap_err()).contains("no column `drug`"));
-    assert_eq!(told(table.word("gene", 4).unwrap_err()), "row 4 does not exist; the table has 4");
+    let message = |error: TableError| error.to_string();
+    assert!(
+        message(table.word("dose", 0).unwrap_err()).contains("holds numbers; expected categor")
+    );
+    assert!(message(table.word("drug", 0).unwrap_err()).contains("no column `drug`"));
+    assert_eq!(
+        message(table.word("gene", 4).unwrap_err()),
+        "row 4 does not exist; the table has 4"
+    );
     let fit = |rows: &[usize]| TableEncoder::fit(&table, rows, FitConfig::default());
-    assert!(told(fit(&[]).unwrap_err()).contains("on no rows; pass the training part's rows"));
+    assert!(message(fit(&[]).unwrap_err()).contains("on no rows; pass the training part's rows"));
     assert!(matches!(fit(&[4]), Err(TableError::OutOfRange { row: 4, rows: 4 })));
     let encoder = fit(&[0]).unwrap();
     let bytes = &b"gene,dose\nA,1\n"[..];
     let few = TableSchema::new().category("gene").category("dose");
     let few = Table::parse(bytes, "few", Delimiter::Comma, few).unwrap();
     let error = encoder.encode(&few).unwrap_err();
-    assert!(told(error).contains("column `dose` holds categories; expected numbers"));
+    assert!(message(error).contains("column `dose` holds categories; expected numbers"));
 }
 
 #[test]

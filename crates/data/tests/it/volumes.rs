@@ -10,7 +10,7 @@ use updraft_data::{
     write_volume,
 };
 
-use crate::files::{shared, told};
+use crate::files::{message, shared};
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/golden").join(name)
@@ -166,7 +166,7 @@ fn files_that_lie_are_refused_with_field_and_both_sides() {
     let folder = tempfile::tempdir().unwrap();
     let open = |path: &Path| match open_volume(path, &OpenConfig::default()) {
         Ok(volume) => panic!("{} was opened", volume.spec()),
-        Err(error) => told(&error),
+        Err(error) => message(&error),
     };
     let text = open(&golden("signed.tif"));
     assert!(
@@ -219,7 +219,7 @@ fn channels_of_other_sides_are_not_joined() {
     assert_eq!(numbers(&raster)[..4], [0.0, 0.0, 777.0, 777.0]);
     let error = JoinedChannels::try_new(vec![volume(&[4, 5]), volume(&[4, 6])]).err().unwrap();
     assert_eq!(
-        told(&error),
+        message(&error),
         "`sample` has 1 frame of u16 1 channel of 4x6; expected 1 frame of u16 1 channel of 4x5, \
          as `sample` has"
     );
@@ -232,7 +232,7 @@ fn channels_of_other_sides_are_not_joined() {
         VolumePart::try_new(volume(&[4, 5]), [None, None, None, Some(2..6)]).err().unwrap();
     let DataError::Volume(cause) = &beyond else { panic!("{beyond}") };
     assert!(matches!(**cause, VolumeError::Field { .. }), "{beyond}");
-    assert!(told(&beyond).contains("the range of x is 2..6; expected"), "{beyond}");
+    assert!(message(&beyond).contains("the range of x is 2..6; expected"), "{beyond}");
 }
 
 #[test]

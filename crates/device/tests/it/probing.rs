@@ -1,4 +1,4 @@
-//! This machine, whatever it has: written once, for every device that is compiled in.
+//! Tests on every device of this machine that is compiled in.
 
 use std::time::Duration;
 
@@ -100,7 +100,7 @@ fn a_device_on_the_processor_has_the_memory_of_the_machine() {
 }
 
 #[test]
-fn memory_that_a_backend_does_not_tell_is_none_and_never_zero() {
+fn memory_that_a_backend_does_not_report_is_none_and_never_zero() {
     for (entry, device) in usable() {
         let held = Tensor::<1>::ones([1 << 20], &device);
         let memory = device_memory(&device);
@@ -118,7 +118,7 @@ fn memory_that_a_backend_does_not_tell_is_none_and_never_zero() {
 fn the_sampled_peak_sees_a_tensor_that_is_gone() {
     for (entry, device) in usable() {
         let sampler = PeakSampler::start(&device, Duration::from_millis(1)).expect("a thread");
-        // In parts: there are devices that hold more than one buffer can.
+        // In parts, because the memory of a device may exceed the largest buffer.
         let held: Vec<_> = (0..8).map(|_| Tensor::<1>::ones([8 << 20], &device)).collect();
         let ends = held.iter().map(|part| part.clone().narrow(0, 0, 1));
         let sum = Tensor::cat(ends.collect(), 0).sum().into_scalar::<f32>();

@@ -1,4 +1,4 @@
-//! Choosing from invented inventories.
+//! Choosing from synthetic inventories.
 
 use proptest::prelude::*;
 use updraft_device::{
@@ -55,7 +55,7 @@ fn auto_ranks_a_gpu_in_software_below_flex() {
 }
 
 #[test]
-fn auto_tells_why_each_better_device_was_passed_over() {
+fn auto_reports_why_each_better_device_was_not_chosen() {
     let entries =
         vec![not_compiled(Backend::Cuda), absent(Backend::Wgpu), usable(Backend::Flex, 0)];
     let selection = select(&DeviceSpec::Auto, &Inventory::new(entries)).expect("flex");
@@ -94,7 +94,7 @@ fn cpu_means_a_backend_that_computes_there() {
 }
 
 #[test]
-fn a_device_that_cannot_be_opened_is_told_apart_from_one_that_is_not_there() {
+fn a_device_that_cannot_be_opened_is_distinguished_from_a_missing_one() {
     let entries = vec![usable(Backend::Cuda, 0), entry(Backend::Cuda, 1, busy())];
     assert_eq!(chosen("cuda", entries.clone()).as_deref(), Ok("cuda:0"));
     let message = chosen("cuda:1", entries.clone()).expect_err("refused").to_string();

@@ -1,4 +1,4 @@
-//! What every engine does with bytes and texts.
+//! The contract of every engine for bytes and texts.
 
 use updraft_distributed::{Alone, Collective, CollectiveError, Share, agree, gather};
 

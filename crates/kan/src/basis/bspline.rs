@@ -1,16 +1,16 @@
-//! B-splines of any degree over any knots: the `degree + 1` bases that are not zero at a place.
+//! B-splines of any degree over any knots: the `degree + 1` bases that are not zero at a position.
 
 use crate::grid::{Grid, MAX_DEGREE, Outside};
 
-/// Numbers of one place.
+/// The bases and slopes at one position.
 const TAPS: usize = MAX_DEGREE + 1;
 
 /// Evaluates the bases of a feature's spline that can differ from zero at `x`, and their slopes
 /// per unit of the input.
 ///
 /// Returns the first of them: `values[t]` belongs to basis `first + t`. NaN gives NaN in all of
-/// `values` and `slopes`, and so does infinity where polynomials go on to it. Where the slope has a
-/// jump, it is that to the right.
+/// `values` and `slopes`, and so does infinity if polynomials are extended to it. Where the slope
+/// has a jump, it is that to the right.
 ///
 /// # Panics
 /// If `values` and `slopes` have not `degree + 1` entries each, or the grid has no such feature.
@@ -128,7 +128,7 @@ fn triangle(
     }
 }
 
-/// Moves entry `index + by` to `index`, and zeros in from the end.
+/// Moves entry `index + by` to `index`, and fills the end with zeros.
 fn shift(by: isize, numbers: &mut [f64]) {
     let steps = by.unsigned_abs().min(numbers.len());
     let end = numbers.len() - steps;
@@ -147,7 +147,7 @@ mod tests {
     use crate::kernels::reference;
     use proptest::prelude::*;
 
-    /// All bases, from the local ones.
+    /// All bases, from those that can be non-zero.
     fn all(grid: &Grid, x: f64) -> [Vec<f64>; 2] {
         let mut local = [vec![0.0; grid.degree() + 1], vec![0.0; grid.degree() + 1]];
         let [values, slopes] = &mut local;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::kind::BasisError;
 use super::number::Number;
 
-/// Where the bumps of a basis are: evenly from `low` to `high`, as wide as their distance.
+/// The centers of a basis: evenly from `low` to `high`, with a width equal to their distance.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(feature = "serde", derive(Serialize, Deserialize), serde(default, deny_unknown_fields))]
 pub struct Centers {
@@ -28,7 +28,7 @@ impl Default for Centers {
 impl Centers {
     pub(super) fn validate(&self) -> Result<(), BasisError> {
         let Self { functions, low, high } = *self;
-        // One function has no distance to the next.
+        // A single function has no neighbor.
         if functions < 2 {
             return Err(BasisError::Functions { functions, least: 2 });
         }

@@ -3,7 +3,7 @@
 use super::family::Family;
 use super::number::Number;
 
-/// `T₀(u)` to `T_degree(u)` with `u = tanh(x)`, which brings every input to their interval.
+/// `T₀(u)` to `T_degree(u)` with `u = tanh(x)`, which maps every input to their interval.
 ///
 /// # Source
 /// Sidharth et al. 2024, arXiv:2405.07200, equations 3 to 5 and section 3.2.

@@ -1,4 +1,4 @@
-//! The trait of functions that a layer sums multiples of.
+//! The trait of the functions of a basis.
 
 use super::number::Number;
 
@@ -10,7 +10,7 @@ pub(crate) trait Family {
     /// How many functions there are.
     fn count(&self) -> usize;
 
-    /// The parameters at the start.
+    /// The initial parameters.
     fn parameters(&self) -> Vec<f64>;
 
     /// The value of each function at `x`.

@@ -1,4 +1,4 @@
-//! Which functions a layer sums multiples of.
+//! The kinds of basis functions.
 
 use std::fmt;
 
@@ -19,10 +19,10 @@ use super::rswaf::Rswaf;
 /// Bumps so many widths away from their center are 0 in f32 and in f64.
 pub(super) const FAR: f64 = 40.0;
 
-/// More functions or degrees than that have rounding errors above every use.
+/// With more functions or higher degrees, rounding errors are too large.
 const MOST: usize = 256;
 
-/// Functions of one number of which a layer sums multiples, other than splines.
+/// The basis functions of a layer, other than splines.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[cfg_attr(
     feature = "serde",
@@ -58,7 +58,7 @@ pub enum Basis {
     Rational,
 }
 
-/// Why functions make no basis.
+/// Errors of a basis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum BasisError {
@@ -66,7 +66,7 @@ pub enum BasisError {
     Functions {
         /// How many there would be, or the degree.
         functions: usize,
-        /// The fewest that make a basis.
+        /// The minimum of a basis.
         least: usize,
     },
     /// The centers have no distance, or are not finite.
@@ -162,7 +162,7 @@ impl Basis {
         with_family!(self, family => family.count())
     }
 
-    /// The parameters at the start: centers, then the reciprocal of the width, or the coefficients
+    /// The initial parameters: centers, then the reciprocal of the width, or the coefficients
     /// of the numerator, then of the denominator. Polynomials and waves have none.
     #[must_use]
     pub fn parameters(&self) -> Vec<f64> {

@@ -3,7 +3,7 @@
 use super::family::Family;
 use super::number::Number;
 
-/// `P₀(u)` to `P_degree(u)` with `u = tanh(x)`, which brings every input to their interval.
+/// `P₀(u)` to `P_degree(u)` with `u = tanh(x)`, which maps every input to their interval.
 ///
 /// # Source
 /// Abramowitz and Stegun 1964, 22.7.10: `(n+1)·P_{n+1} = (2n+1)·u·P_n − n·P_{n−1}`, and 22.8.5 with

@@ -2,7 +2,7 @@
 
 use std::ops::{Add, Mul, Sub};
 
-/// What the formulas of a [`Family`](super::family::Family) are computed on.
+/// The type that the formulas of a [`Family`](super::family::Family) are computed on.
 ///
 /// On tensors the operations broadcast: a parameter may be smaller than the input.
 pub(crate) trait Number:
@@ -26,7 +26,7 @@ pub(crate) trait Number:
     fn sign(self) -> Self;
     /// `1/x`.
     fn recip(self) -> Self;
-    /// The number brought between `−limit` and `limit`; NaN stays NaN.
+    /// The number clamped to `−limit` and `limit`; NaN stays NaN.
     fn within(self, limit: f64) -> Self;
 }
 

@@ -31,7 +31,7 @@ const DENOMINATOR: [f64; 4] = [
 /// `Σ_j coefficients[j]·xʲ`.
 fn polynomial<V: Number>(x: &V, coefficients: &[V]) -> V {
     let (last, lower) = coefficients.split_last().expect("there are coefficients");
-    // The product with x spreads a parameter over the input before anything is added.
+    // The product with x broadcasts a parameter to the input's shape before additions.
     let highest = x.clone().scaled(0.0) + last.clone();
     lower.iter().rev().fold(highest, |sum, coefficient| sum * x.clone() + coefficient.clone())
 }

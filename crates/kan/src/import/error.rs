@@ -32,7 +32,7 @@ pub enum ImportError {
     Shape {
         /// Its name.
         name: String,
-        /// What would fit; 0 is any length.
+        /// The expected shape; 0 is any length.
         expected: Vec<usize>,
         /// What it is.
         actual: Vec<usize>,
@@ -53,14 +53,14 @@ pub enum ImportError {
         /// Inputs of the layer.
         actual: usize,
     },
-    /// The knots are none.
+    /// The knots are invalid.
     Grid {
         /// The tensor that holds them.
         name: String,
         /// Why.
         source: GridError,
     },
-    /// The layer is none.
+    /// The layer is invalid.
     Layer {
         /// The layer's coefficients.
         name: String,
@@ -78,7 +78,7 @@ pub enum ImportError {
         layer: usize,
         /// Sums of edges.
         sums: usize,
-        /// Nodes made of them.
+        /// Nodes computed from them.
         nodes: usize,
     },
     /// The layers are those of fast-kan.

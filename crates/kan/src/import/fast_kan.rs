@@ -16,14 +16,14 @@ use crate::layer::{BasisKan, BasisLinear};
 pub(super) const CENTERS: &str = "rbf.grid";
 
 impl BasisKan {
-    /// The network whose weights fast-kan has saved, found by their names; what else the tensors
-    /// hold is not read.
+    /// The network whose weights fast-kan has saved, found by their names; all other tensors
+    /// are ignored.
     ///
     /// The layers, numbered from 0, may lie at any depth of a larger model, but of one network only;
-    /// a single layer may have any name. `activation` is what the base branch computes, which the
-    /// files do not say; fast-kan takes [`Activation::Silu`] if nothing else is said. The width of
-    /// the Gaussians, which the files do not say either, is the distance of the centers. Centers
-    /// and width are not trained, as in fast-kan.
+    /// a single layer may have any name. `activation` is the function of the base branch, which the
+    /// files do not contain; fast-kan's default is [`Activation::Silu`]. The width of
+    /// the Gaussians, which the files do not contain either, is the distance of the centers.
+    /// Centers and width are not trained, as in fast-kan.
     ///
     /// # Errors
     /// [`ImportError`] if there is no such network, or its tensors do not fit each other.

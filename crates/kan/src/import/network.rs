@@ -1,4 +1,4 @@
-//! A network out of named tensors.
+//! A network from named tensors.
 
 use burn::tensor::{Device, TensorData};
 
@@ -10,20 +10,21 @@ use crate::kernels::Activation;
 use crate::layer::Kan;
 
 impl Kan {
-    /// The network whose weights efficient-kan or pykan 0.2 has saved, found by their names; what
-    /// else the tensors hold is not read.
+    /// The network whose weights efficient-kan or pykan 0.2 has saved, found by their names; all
+    /// other tensors are ignored.
     ///
     /// The layers, numbered from 0, may lie at any depth of a larger model, but of one network only;
-    /// a single layer of efficient-kan may have any name. `activation` is what the base branch
-    /// computes, which the files do not say; both projects take [`Activation::Silu`] if nothing else
-    /// is said. The sources' rule outside the grid is [`Outside::Zero`](crate::Outside::Zero). Knots
-    /// within rounding of an even grid become one. A mask and the affine maps of pykan's nodes are
-    /// multiplied into the weights.
+    /// a single layer of efficient-kan may have any name. `activation` is the function of the base
+    /// branch, which the files do not contain; the default of both projects is
+    /// [`Activation::Silu`]. The sources' rule outside the grid is
+    /// [`Outside::Zero`](crate::Outside::Zero). Knots within rounding of an even grid become an
+    /// even grid. A mask and the affine maps of pykan's nodes are multiplied into the weights.
     ///
     /// # Errors
     /// [`ImportError`] if there is no such network, its tensors do not fit each other, or it
-    /// computes what no layer of splines does: formulae on edges, multiplications, and fast-kan's
-    /// Gaussians over normalized inputs, which [`BasisKan::import`](crate::BasisKan::import) reads.
+    /// computes what spline layers cannot represent: formulas on edges, multiplications, and
+    /// fast-kan's Gaussians over normalized inputs, which
+    /// [`BasisKan::import`](crate::BasisKan::import) reads.
     pub fn import(
         tensors: impl IntoIterator<Item = (String, TensorData)>,
         activation: Activation,
@@ -65,7 +66,7 @@ fn parts(state: &State) -> Result<Vec<Parts>, ImportError> {
     }
 }
 
-/// The beginning that prefixes `{beginning}{number}.` have in common, whose numbers count from 0,
+/// The common beginning of the prefixes `{beginning}{number}.`, whose numbers count from 0,
 /// and how many there are.
 pub(super) fn numbered<'a>(prefixes: &[&'a str]) -> Result<(&'a str, usize), ImportError> {
     let beginning = |prefix: &'a str| {

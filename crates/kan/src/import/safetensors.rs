@@ -1,4 +1,4 @@
-//! Weights out of a safetensors file's bytes.
+//! Weights from the bytes of a safetensors file.
 
 use burn::tensor::{DType, Device, TensorData};
 use safetensors::{Dtype, SafeTensors};
@@ -38,7 +38,7 @@ impl BasisKan {
 fn tensors(bytes: &[u8]) -> Result<Vec<(String, TensorData)>, ImportError> {
     let file = SafeTensors::deserialize(bytes).map_err(ImportError::Safetensors)?;
     let tensors = file.iter().filter_map(|(name, view)| {
-        // No layer has a tensor of another kind; one in its place is reported as missing.
+        // No layer has a tensor of another kind; it is reported as missing.
         let dtype = match view.dtype() {
             Dtype::F64 => DType::F64,
             Dtype::F32 => DType::F32,

@@ -1,4 +1,4 @@
-//! Tensors by name, as a file of weights holds them.
+//! Tensors by name, as in a file of weights.
 
 use std::collections::BTreeMap;
 
@@ -18,13 +18,13 @@ impl State {
         self.0.keys().map(String::as_str)
     }
 
-    /// What comes before `ending` in the names that end so, where it is a whole part of a name.
+    /// The prefixes of the names that end with `ending` as a whole component.
     pub(super) fn prefixes(&self, ending: &str) -> Vec<&str> {
         let prefixes = self.names().filter_map(|name| name.strip_suffix(ending));
         prefixes.filter(|prefix| prefix.is_empty() || prefix.ends_with('.')).collect()
     }
 
-    /// The shape of a tensor that has to be there.
+    /// The shape of a required tensor.
     pub(super) fn shape<const D: usize>(&self, name: &str) -> Result<[usize; D], ImportError> {
         let data =
             self.0.get(name).ok_or_else(|| ImportError::Missing { name: name.to_owned() })?;
@@ -35,7 +35,7 @@ impl State {
         })
     }
 
-    /// The numbers of a tensor that has to be there, in its shape.
+    /// The numbers of a required tensor, with its shape.
     pub(super) fn numbers<const D: usize>(
         &self,
         name: &str,
@@ -54,7 +54,7 @@ impl State {
         Ok(data.try_into_vec().expect("f32 was asked for"))
     }
 
-    /// The numbers of a tensor that may be absent.
+    /// The numbers of an optional tensor.
     pub(super) fn optional<const D: usize>(
         &self,
         name: &str,
@@ -64,7 +64,7 @@ impl State {
     }
 }
 
-/// Lays `[rows, columns, run]` out as `[columns, rows, run]`.
+/// Transposes `[rows, columns, run]` to `[columns, rows, run]`.
 pub(super) fn swapped(numbers: &[f32], rows: usize, columns: usize, run: usize) -> Vec<f32> {
     let mut swapped = Vec::with_capacity(numbers.len());
     for column in 0..columns {

@@ -1,4 +1,4 @@
-//! What the base branch of an edge computes.
+//! The function of the base branch of an edge.
 
 /// The function `φ` of the base branch: an edge adds `base·φ(x)` to its spline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -93,7 +93,7 @@ pub fn backward(
         let Task { job, dx, sums, outputs } = task;
         match outputs {
             Some(outputs) => {
-                // The space's sums leave it for the call, which needs the rest of it.
+                // The sums are moved out for the call, which borrows the rest of the scratch.
                 let mut of_space = std::mem::take(&mut space.sums);
                 let sums = of_space.grown(plan.sums(job.inputs.clone()));
                 job.run(isa, Some(&mut *sums), dx, space);

@@ -7,7 +7,7 @@ use updraft_simd::Isa;
 use super::activation::Activation;
 use crate::grid::Grid;
 
-/// What a layer is, apart from its parameters.
+/// The grid, sizes and activation of a layer.
 ///
 /// It computes, for every sample `n` and output `o`,
 ///
@@ -34,11 +34,11 @@ pub struct Weights<'a> {
     pub base: Option<&'a [f32]>,
     /// Factors of the splines, `[in_features, out_features]`; without them 1.
     pub scaler: Option<&'a [f32]>,
-    /// What the outputs start from, `[out_features]`; without it 0.
+    /// Initial values of the outputs, `[out_features]`; without it 0.
     pub bias: Option<&'a [f32]>,
 }
 
-/// Where gradients go; what is `None` is not computed.
+/// The destinations of gradients; those that are `None` are not computed.
 #[derive(Debug, Default)]
 pub struct Gradients<'a> {
     /// Of the input, `[batch, in_features]`.
@@ -53,7 +53,7 @@ pub struct Gradients<'a> {
     pub bias: Option<&'a mut [f32]>,
 }
 
-/// Why a layer cannot be computed.
+/// Errors of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LayerError {
@@ -64,7 +64,7 @@ pub enum LayerError {
         /// Outputs.
         out_features: usize,
     },
-    /// The weights are more than memory has addresses for.
+    /// The weights exceed the address space.
     TooLarge {
         /// Inputs.
         in_features: usize,
@@ -96,14 +96,14 @@ pub enum LayerError {
         /// Numbers of a sample.
         in_features: usize,
     },
-    /// A gradient was asked for of a parameter that the layer does not have.
+    /// A gradient was requested for a parameter that the layer does not have.
     NoParameter {
         /// Which one.
         name: &'static str,
     },
     /// The CPU lacks the instructions.
     Isa {
-        /// The set that was asked for.
+        /// The requested set.
         isa: Isa,
     },
 }
@@ -148,8 +148,8 @@ impl LayerGeometry {
     /// A layer of `in_features` inputs and `out_features` outputs over a grid.
     ///
     /// # Errors
-    /// [`LayerError`] for a layer without inputs or outputs, with more weights than memory has
-    /// addresses for, or a grid for other features.
+    /// [`LayerError`] for a layer without inputs or outputs, with more weights than the
+    /// address space holds, or a grid for other features.
     pub fn try_new(
         grid: Grid,
         in_features: usize,
@@ -165,7 +165,7 @@ impl LayerGeometry {
         Ok(Self { grid, in_features, out_features, activation })
     }
 
-    /// Where the knots lie.
+    /// The knots.
     #[must_use]
     pub const fn grid(&self) -> &Grid {
         &self.grid
@@ -183,7 +183,7 @@ impl LayerGeometry {
         self.out_features
     }
 
-    /// What the base branch computes.
+    /// The function of the base branch.
     #[must_use]
     pub const fn activation(&self) -> Activation {
         self.activation
@@ -195,13 +195,13 @@ impl LayerGeometry {
         self.in_features * self.out_features
     }
 
-    /// Products of one sample on one edge: a basis each that can differ from zero at a place, and
+    /// Products of one sample on one edge: one per basis that can be non-zero at a position, and
     /// the base branch if there is one.
     pub(crate) fn taps(&self, weights: &Weights<'_>) -> usize {
         self.grid.degree() + 1 + usize::from(weights.base.is_some())
     }
 
-    /// Checks the parameters, and says how many samples `x` holds.
+    /// Checks the parameters, and returns the number of samples in `x`.
     pub(crate) fn check(&self, weights: &Weights<'_>, x: &[f32]) -> Result<usize, LayerError> {
         let edges = self.edges();
         length("spline", edges * self.grid.bases(), weights.spline)?;
@@ -212,7 +212,7 @@ impl LayerGeometry {
         self.samples(x)
     }
 
-    /// Says how many samples `x` holds.
+    /// Returns the number of samples in `x`.
     pub(crate) fn samples(&self, x: &[f32]) -> Result<usize, LayerError> {
         if !x.len().is_multiple_of(self.in_features) {
             let (actual, in_features) = (x.len(), self.in_features);
@@ -221,7 +221,7 @@ impl LayerGeometry {
         Ok(x.len() / self.in_features)
     }
 
-    /// Checks where gradients go.
+    /// Checks the lengths of the gradients.
     pub(crate) fn check_gradients(
         &self,
         weights: &Weights<'_>,
@@ -246,7 +246,7 @@ impl LayerGeometry {
     }
 }
 
-/// Checks that there are inputs and outputs, and not more weights than memory has addresses for.
+/// Checks that there are inputs and outputs, and not more weights than the address space holds.
 pub(crate) fn check_sizes(
     in_features: usize,
     out_features: usize,
@@ -255,8 +255,8 @@ pub(crate) fn check_sizes(
     if in_features == 0 || out_features == 0 {
         return Err(LayerError::NoFeatures { in_features, out_features });
     }
-    // Beside the coefficients an edge has its base weight. Products of these numbers, and of
-    // them with lengths of slices, wrap nowhere then.
+    // In addition to coefficients an edge has a base weight. Products of these numbers, and of
+    // them with lengths of slices, do not overflow then.
     let rows = in_features.checked_mul(bases + 1);
     let weights = rows.and_then(|rows| rows.checked_mul(out_features));
     if weights.is_none_or(|weights| weights > isize::MAX as usize / size_of::<f32>()) {

@@ -1,4 +1,4 @@
-//! A layer whose weights are laid out once, for inference.
+//! A layer whose weights are packed once, for inference.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use super::forward::in_tasks;
 use super::geometry::{LayerError, LayerGeometry, Weights, length};
 use super::scratch::{Aligned, Scratch};
 
-/// A layer for inference: its coefficients, times their factors, and its base weights lie in the
+/// A layer for inference: its coefficients, times their factors, and its base weights are in the
 /// order in which the kernels of one instruction set read them.
 ///
-/// [`forward`](super::forward()) brings them into that order in every call; with few samples that
+/// [`forward`](super::forward()) packs them in every call; with few samples that
 /// takes longer than the products. The results of both are the same to the bit. A clone shares the
 /// weights.
 #[derive(Debug, Clone)]
@@ -25,7 +25,7 @@ pub struct PackedLayer {
 }
 
 impl PackedLayer {
-    /// Lays out a layer's weights for an instruction set.
+    /// Packs a layer's weights for an instruction set.
     ///
     /// # Errors
     /// [`LayerError`] if a slice does not fit the geometry or the CPU lacks the instructions.
@@ -80,7 +80,7 @@ impl PackedLayer {
     ) -> Result<(), LayerError> {
         let batch = self.geometry.samples(x)?;
         length("y", batch.saturating_mul(self.geometry.out_features()), y)?;
-        // Which parameters there are, not what they are.
+        // Only the presence of parameters matters, not their values.
         let weights = Weights {
             spline: &[],
             base: self.has_base.then_some(&[]),
@@ -98,7 +98,7 @@ impl PackedLayer {
         Ok(())
     }
 
-    /// The instruction set that the weights are laid out for.
+    /// The instruction set of the packed weights.
     #[must_use]
     pub const fn isa(&self) -> Isa {
         self.isa

@@ -1,4 +1,4 @@
-//! Inference with coefficients of eight bits.
+//! Inference with int8 coefficients.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use super::geometry::{LayerError, LayerGeometry, Weights, length};
 use super::scratch::QuantizedSpace;
 use crate::grid::Outside;
 
-/// Outputs lie in blocks of so many.
+/// Outputs per block.
 pub(crate) const BLOCK: usize = 16;
 
 /// The four coefficients of each output of a block, in the order of [`TAPS`]: a cache line, so that
@@ -23,24 +23,24 @@ pub(crate) struct Coefficients(pub(crate) [[i8; 4]; BLOCK]);
 #[repr(C, align(64))]
 pub(crate) struct BaseWeights(pub(crate) [[i16; 2]; BLOCK]);
 
-/// The taps in the order in which they lie: the first two and the last two belong to bases that
+/// The taps in memory order: the first two and the last two belong to bases that
 /// add up to at most 2/3, so that the sum of two products fits 16 bits.
 pub(crate) const TAPS: [usize; 4] = [0, 2, 1, 3];
 
 /// With more inputs a sum of 32 bits could overflow: one input adds less than 49,000.
 const MOST_INPUTS: usize = 40_000;
 
-/// A cubic layer whose coefficients have eight bits: the four bases that a sample sees and their
+/// A cubic layer with int8 coefficients: the four basis values of a sample and their
 /// coefficients are one lane of an integer dot product.
 ///
 /// The base branch is computed from integers of 16 bits: its function in 8191 steps up to the
-/// greatest value among 64 inputs of a sample, its weights in 4095 steps up to the greatest of an
-/// output. All paths give the same bits.
+/// largest value among 64 inputs of a sample, its weights in 4095 steps up to the largest of an
+/// output. All instruction sets return the same bits.
 ///
 /// # Accuracy
 /// The root of the mean squared error is below 1 % of that of the splines' part, for random
 /// coefficients, and that of the base branch below a thousandth; a weight far above the others of
-/// its output makes theirs coarse.
+/// its output increases their error.
 #[derive(Debug, Clone)]
 pub struct QuantizedLayer {
     geometry: LayerGeometry,
@@ -49,30 +49,30 @@ pub struct QuantizedLayer {
     splines: Vec<Coefficients>,
     /// `[tiles][pairs of inputs][blocks of the tile]`, or empty.
     base: Vec<BaseWeights>,
-    /// What a product of a basis value's and a coefficient's steps is worth, `[out_features]`.
+    /// The value of one step of a product of basis value and coefficient, `[out_features]`.
     units: Vec<f32>,
-    /// What a step of a base weight is worth, `[out_features]`.
+    /// The value of one step of a base weight, `[out_features]`.
     base_units: Vec<f32>,
     /// `[out_features]`.
     bias: Vec<f32>,
 }
 
-/// Why a layer cannot be quantized.
+/// Errors of quantizing a layer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum QuantizeError {
     /// A slice does not fit the layer.
     Layer(LayerError),
-    /// Only cubic splines see four bases at a place.
+    /// Only cubic splines have four non-zero bases at a position.
     Degree {
         /// The layer's.
         degree: usize,
     },
-    /// The knots are not even, too many or too near.
+    /// The knots are not uniform, too many or too near.
     Grid,
-    /// Splines that go on outside their domain leave the range of eight bits.
+    /// Splines that are extended outside their domain exceed the range of 8 bits.
     Outside,
-    /// Sums could leave 32 bits.
+    /// Sums could exceed 32 bits.
     Inputs {
         /// The layer's.
         in_features: usize,
@@ -125,11 +125,12 @@ impl From<LayerError> for QuantizeError {
 pub struct QuantizedScratch(Vec<QuantizedSpace>);
 
 impl QuantizedLayer {
-    /// Rounds a layer's coefficients, times their factors, to eight bits an output's range.
+    /// Rounds a layer's coefficients, times their factors, to 8 bits over each output's range.
     ///
     /// # Errors
     /// [`QuantizeError`] if a slice does not fit, or the layer is not one of cubic splines over
-    /// even knots that fade or stay outside their domain, or a coefficient is not finite.
+    /// uniform knots that fade or are constant outside their domain, or a coefficient is not
+    /// finite.
     pub fn try_new(geometry: &LayerGeometry, weights: Weights<'_>) -> Result<Self, QuantizeError> {
         geometry.check(&weights, &[])?;
         let grid = geometry.grid();
@@ -173,7 +174,7 @@ impl QuantizedLayer {
         for tile in tiles(outputs) {
             let (first, width) = (tile.start / BLOCK, tile.len() / BLOCK);
             for input in 0..inputs {
-                // Weights that are all 0 leave 0/0, which is 0 as an integer.
+                // Weights that are all 0 result in 0/0, which is 0 as an integer.
                 for (column, output) in tile.clone().take_while(|&at| at < outputs).enumerate() {
                     let (block, lane) = (column / BLOCK, column % BLOCK);
                     for window in 0..windows {
@@ -197,9 +198,10 @@ impl QuantizedLayer {
     }
 
     /// Computes the layer's outputs `y`, `[batch, out_features]`, from `x`, `[batch,
-    /// in_features]`: the same bits with every set and for any number of threads; 0 is 1.
+    /// in_features]`: the same bits on every instruction set and for any number of threads; 0 means
+    /// 1.
     ///
-    /// NaN in `x` reaches every output of its sample; so does infinity, if the base branch's
+    /// NaN in `x` propagates to every output of its sample; so does infinity, if the base branch's
     /// function has no finite value there.
     ///
     /// # Errors
@@ -344,7 +346,7 @@ mod tests {
         }
     }
 
-    /// The root of the mean squared error, as a share of the root mean square.
+    /// The root mean squared error, relative to the root mean square.
     fn share(exact: &[f32], rounded: &[f32]) -> f64 {
         let squares =
             |values: &mut dyn Iterator<Item = f32>| values.map(|v| f64::from(v * v)).sum::<f64>();
@@ -422,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn what_eight_bits_cannot_hold_is_refused() {
+    fn layers_that_int8_cannot_represent_are_refused() {
         let refused = |geometry: &LayerGeometry, spline: &[f32]| {
             let weights = Weights { spline, ..Weights::default() };
             QuantizedLayer::try_new(geometry, weights).unwrap_err().to_string()

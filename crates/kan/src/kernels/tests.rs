@@ -23,7 +23,7 @@ struct Case {
     dy: Vec<f32>,
 }
 
-/// What is computed of a case: `y`, then the gradients of `x` and of the parameters.
+/// The results of a case: `y`, then the gradients of `x` and of the parameters.
 type Results = [Vec<f32>; 6];
 
 impl Case {
@@ -75,11 +75,11 @@ impl Case {
 
 const NAMES: [&str; 6] = ["y", "dx", "d spline", "d base", "d scaler", "d bias"];
 
-/// What the largest value counts as at least: terms are about 1, and their sum may cancel.
+/// The lower bound of the largest value: terms are about 1, and their sum may cancel.
 const LEAST_SCALE: f64 = 1.0;
 
 /// The largest difference, relative to the largest finite expected value; non-finite values have to
-/// be alike.
+/// be equal.
 fn error(actual: &[f32], expected: &[f64]) -> f64 {
     assert_eq!(actual.len(), expected.len());
     let finite = expected.iter().filter(|value| value.is_finite());
@@ -109,7 +109,7 @@ fn assert_close(case: &Case, bound: f64) {
     }
 }
 
-/// Numbers that look random and are the same every time.
+/// Pseudorandom numbers, the same in every run.
 fn numbers(count: usize, seed: u64, scale: f32) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let next = || {
@@ -136,7 +136,7 @@ fn case(grid: Grid, [batch, inputs, outputs]: [usize; 3], parts: [bool; 3], seed
     }
 }
 
-/// Knots of each feature's own, some of them equal.
+/// Separate knots for each feature, some of them equal.
 fn uneven(features: usize, intervals: usize, degree: usize, seed: u64) -> Grid {
     let of_one = intervals + 2 * degree + 1;
     let mut knots = Vec::new();
@@ -251,7 +251,7 @@ fn nan_and_infinity_pass_as_in_the_definition() {
 }
 
 #[test]
-fn polynomials_that_go_on_have_no_value_at_infinity() {
+fn extended_polynomials_have_no_value_at_infinity() {
     for (bad, degree) in [(f32::INFINITY, 1), (f32::NEG_INFINITY, 2), (f32::INFINITY, 5)] {
         for grid in [Grid::uniform(-1.0, 1.0, 5, degree).unwrap(), uneven(3, 4, degree, 1)] {
             let grid = grid.with_outside(Outside::Extend);

@@ -79,7 +79,7 @@ macro_rules! convolution {
                 let count = self.basis.count();
                 let inputs = geometry.in_channels() * geometry.taps();
                 let outputs = geometry.out_channels() / geometry.groups();
-                // What an output sees.
+                // The inputs of an output.
                 let seen = inputs / geometry.groups();
                 let std = self.scale / ((seen * count) as f64).sqrt();
                 let xavier = Initializer::XavierNormal { gain: 1.0 };
@@ -104,7 +104,7 @@ macro_rules! convolution {
             }
 
             fn geometry(&self) -> Result<ConvGeometry, BasisConfigError> {
-                // Of the grid nothing is read: the geometry of a convolution of splines has one.
+                // The grid is not used; the geometry of a convolution of splines requires one.
                 let grid = Grid::uniform(-1.0, 1.0, 1, 0).expect("one interval");
                 let axes: [ConvAxis; $axes] = std::array::from_fn(|axis| ConvAxis {
                     kernel: self.kernel_size[axis],
@@ -205,7 +205,7 @@ impl Branches {
         result.extend(output);
         let coefficients = self.coefficients.cast(compute);
         if shape[0] == 0 {
-            // burn convolves no empty batch: the sum of none keeps the gradients.
+            // burn does not convolve an empty batch: a sum over it keeps the gradients connected.
             let zero = x.sum() + (coefficients.sum() * 0.0).cast(FloatDType::from(dtype));
             return zero.reshape([1; D]).expand(Shape::from(result));
         }

@@ -1,16 +1,16 @@
-//! Why a layer of functions in closed form cannot be made.
+//! Errors of the configuration of a layer of functions in closed form.
 
 use std::fmt;
 
 use crate::basis::BasisError;
 use crate::kernels::ConvError;
 
-/// Why a [`BasisLinear`](crate::BasisLinear), a convolution like it or a network of them cannot be
-/// made.
+/// Errors of the configuration of a [`BasisLinear`](crate::BasisLinear), a convolution like it or a
+/// network of them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum BasisConfigError {
-    /// The functions make no basis.
+    /// The basis is invalid.
     Basis(BasisError),
     /// There are no inputs or no outputs.
     Features {
@@ -26,7 +26,7 @@ pub enum BasisConfigError {
         /// Inputs.
         in_features: usize,
     },
-    /// The convolution is none.
+    /// The convolution is invalid.
     Conv(ConvError),
     /// A network needs the features of its input and of its output.
     Widths {

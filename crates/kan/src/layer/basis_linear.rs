@@ -37,7 +37,8 @@ pub struct BasisLinearConfig {
     /// Whether the parameters of the functions are trained.
     #[config(default = true)]
     pub train_functions: bool,
-    /// Whether the functions see the input normalized over its features; the base branch does not.
+    /// Whether the input of the functions is normalized over its features; that of the base branch
+    /// is not.
     #[config(default = false)]
     pub norm: bool,
     /// The activation of the base branch; `None` means no base branch.
@@ -119,7 +120,7 @@ impl BasisLinearConfig {
     }
 }
 
-/// The parameters of the functions at the start, the same for each group.
+/// The initial parameters of the functions, the same for each group.
 pub(super) fn functions(
     basis: &Basis,
     groups: usize,

@@ -1,4 +1,4 @@
-//! How a layer is made.
+//! The configuration of a layer.
 
 use std::fmt;
 
@@ -65,15 +65,15 @@ pub struct KanLinearConfig {
     pub noise_scale: f64,
 }
 
-/// Why a layer or a network cannot be made.
+/// Errors of the configuration of a layer or a network.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum KanConfigError {
-    /// The grid is none.
+    /// The grid is invalid.
     Grid(GridError),
-    /// The layer is none.
+    /// The layer is invalid.
     Layer(LayerError),
-    /// The convolution is none.
+    /// The convolution is invalid.
     Conv(ConvError),
     /// A network needs the features of its input and of its output.
     Widths {

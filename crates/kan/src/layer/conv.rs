@@ -8,7 +8,8 @@ use burn::tensor::Tensor;
 use crate::kernels::{ConvError, ConvGeometry, LayerMemory, Weights};
 use crate::ops::{LayerPath, Parameters, conv};
 
-/// A convolution's parameters, as [`KanConv1dConfig`](crate::KanConv1dConfig) and its like draw them.
+/// A convolution's parameters, initialized by [`KanConv1dConfig`](crate::KanConv1dConfig) and the
+/// other configs.
 pub(super) struct Drawn {
     pub(super) spline: Param<Tensor<3>>,
     pub(super) base: Option<Param<Tensor<2>>>,

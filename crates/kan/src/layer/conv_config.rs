@@ -151,12 +151,12 @@ let y = conv.forward(Tensor::<5>::zeros([1, 2, 5, 6, 7], &Device::flex()));
 assert_eq!(y.dims(), [1, 4, 3, 4, 5]);"
 );
 
-/// Parameters at the start: which of base branch, scaler and bias there are.
+/// The initial parameters: base branch, scaler and bias, if they exist.
 fn draw(geometry: ConvGeometry, parts: [bool; 3], noise_scale: f64, device: &Device) -> Drawn {
     let [base, scaler, bias] = parts;
     let inputs = geometry.in_channels() * geometry.taps();
     let outputs = geometry.out_channels() / geometry.groups();
-    // What an output sees.
+    // The inputs of an output.
     let seen = inputs / geometry.groups();
     let rooted = 1.0 / (seen as f64).sqrt();
     // Without factors the coefficients are as small as with them.

@@ -58,11 +58,11 @@ impl KanLinear {
 
     /// The layer for inference, with packed weights.
     ///
-    /// With few samples that is most of what [`forward`](Self::forward) does; the outputs are the
-    /// same to the bit. It holds the parameters as they are now.
+    /// With few samples, packing is most of the time of [`forward`](Self::forward); the outputs are
+    /// the same to the bit. It has a copy of the current parameters.
     ///
     /// # Panics
-    /// If the layer is held to kernels that the processor does not have.
+    /// If the forced kernels do not exist on the processor.
     ///
     /// # Example
     /// ```
@@ -116,7 +116,7 @@ impl KanLinear {
     /// ```
     #[must_use]
     pub fn memory(&self, batch: usize, threads: usize) -> LayerMemory {
-        // Which parameters are there counts, not what they are.
+        // Only the presence of parameters matters, not their values.
         let given = |is_there: bool| is_there.then_some(&[][..]);
         let weights = Weights {
             spline: &[],
@@ -139,7 +139,7 @@ impl KanLinear {
     }
 }
 
-/// Computes all leading axes of `x`, `[..., in_features]`, as one.
+/// Flattens all leading axes of `x`, `[..., in_features]`, into one.
 pub(super) fn by_rows<const D: usize>(
     x: Tensor<D>,
     geometry: &LayerGeometry,
@@ -151,7 +151,7 @@ pub(super) fn by_rows<const D: usize>(
     let rows = shape[..D - 1].iter().product::<usize>();
     shape[D - 1] = geometry.out_features();
     if rows == 0 {
-        // To burn's `reshape` an axis of 0 is one that stays as it is.
+        // burn's `reshape` keeps an axis of 0 unchanged.
         return compute(x.flatten(0, D - 2)).sum_dim(0).expand(Shape::from(shape));
     }
     compute(x.reshape([rows, inputs])).reshape(shape)

@@ -9,7 +9,7 @@ use super::linear::KanLinear;
 use super::packed::PackedKan;
 use crate::ops::LayerPath;
 
-/// How a [`Kan`] is made.
+/// The configuration of a [`Kan`].
 #[derive(Config, Debug)]
 pub struct KanConfig {
     /// Numbers of features, from the input's to the output's.

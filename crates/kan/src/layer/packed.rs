@@ -1,4 +1,4 @@
-//! Layers and networks for inference, their weights laid out once.
+//! Layers and networks for inference, with packed weights.
 
 #[cfg(feature = "flex")]
 use std::sync::Arc;
@@ -19,8 +19,8 @@ use crate::ops::packed;
 
 /// A [`KanLinear`] for inference, made by [`KanLinear::pack`].
 ///
-/// Where our kernels compute the layer, its weights lie as they read them; elsewhere it is the
-/// layer as it was. A clone shares the weights.
+/// If our kernels compute the layer, its weights are packed; otherwise it is the
+/// unchanged layer. A clone shares the weights.
 #[derive(Debug, Clone)]
 pub struct PackedKanLinear(Form);
 
@@ -58,7 +58,7 @@ impl PackedKanLinear {
     ///
     /// # Panics
     /// If the last axis of `x` is not `in_features`; and where kernels compute the layer, if a
-    /// gradient of `x` is asked for, or `x` is of f64 or on a device without them.
+    /// gradient of `x` is requested, or `x` is of f64 or on a device without them.
     #[must_use]
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
         match &self.0 {
@@ -68,7 +68,7 @@ impl PackedKanLinear {
         }
     }
 
-    /// What computes the layer.
+    /// The implementation of the layer.
     #[must_use]
     pub fn path(&self) -> LayerPath {
         match &self.0 {

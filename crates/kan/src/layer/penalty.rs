@@ -8,7 +8,7 @@ use super::conv::{KanConv1d, KanConv2d, KanConv3d};
 use super::linear::KanLinear;
 use super::network::Kan;
 
-/// Below this share of a layer's size an edge counts as gone, and below this size a layer: the
+/// Below this fraction of a layer's size an edge counts as zero, and below this size a layer: the
 /// logarithm and the quotient, and their slopes, stay finite in f32.
 const LEAST: f64 = 1e-12;
 

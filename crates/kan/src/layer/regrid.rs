@@ -14,17 +14,17 @@ use crate::kernels::{LayerError, LayerGeometry};
 use crate::regrid::{Placement, PlacementError, refine, refit};
 
 impl KanLinear {
-    /// The layer over knots that follow `samples`, `[..., in_features]`, of its input.
+    /// The layer with knots placed by `samples`, `[..., in_features]`, of its input.
     ///
-    /// Its splines stay what they are at the samples, by least squares in f64 over the
-    /// coefficients alone: a factor of a spline multiplies the new curve once, as it did the old.
-    /// The coefficients are another parameter then, which an optimizer has not met.
+    /// Its splines keep their values at the samples, by least squares in f64 over the
+    /// coefficients only: a factor of a spline multiplies the new curve once, as before.
+    /// The coefficients are a new parameter, without optimizer state.
     ///
-    /// Knots of each feature's own are evaluated one sample at a time, which is slower than equal
-    /// distances.
+    /// Separate knots for each feature are evaluated one sample at a time, which is slower than
+    /// equal distances.
     ///
     /// # Errors
-    /// [`PlacementError`] if no knots can follow the samples.
+    /// [`PlacementError`] if knots cannot be placed by the samples.
     ///
     /// # Panics
     /// If the last axis of `samples` is not `in_features`.
@@ -42,10 +42,10 @@ impl KanLinear {
         Ok(self.over(grid, spline))
     }
 
-    /// The layer with every interval cut into `pieces`: the same functions inside the domain, and
-    /// more coefficients to learn.
+    /// The layer with every interval divided into `pieces`: the same functions inside the domain,
+    /// and more coefficients to learn.
     ///
-    /// Outside the domain they are the same too, but where an even grid fades
+    /// Outside the domain they are the same too, except where a uniform grid fades
     /// ([`Outside::Zero`](crate::Outside::Zero)): it fades over `degree` of its new intervals.
     ///
     /// # Errors
@@ -58,8 +58,8 @@ impl KanLinear {
         Ok(self.over(grid, spline))
     }
 
-    /// The layer with its coefficients over other knots: what a record of the parameters needs
-    /// beside it where the grid was not the config's.
+    /// The layer with its coefficients over other knots: needed beside a record of the parameters
+    /// if the grid is not the config's.
     ///
     /// # Errors
     /// [`KanConfigError::Layer`] if the grid is for other features or another number of
@@ -96,11 +96,11 @@ impl KanLinear {
 }
 
 impl Kan {
-    /// The network with every layer [refit](KanLinear::refit) to what reaches it when the network
+    /// The network with every layer [refit](KanLinear::refit) to its inputs when the network
     /// reads `samples`, `[..., first width]`.
     ///
     /// # Errors
-    /// [`PlacementError`] of the first layer whose knots cannot follow its inputs.
+    /// [`PlacementError`] of the first layer whose knots cannot be placed by its inputs.
     ///
     /// # Panics
     /// If the last axis of `samples` is not the first width.

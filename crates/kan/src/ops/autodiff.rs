@@ -40,7 +40,7 @@ impl<B: KanBackend> Backward<B, 5> for Layer {
     }
 }
 
-/// Hands each parent its gradient, if it is there.
+/// Registers the gradient of each parent, if it was computed.
 pub(super) fn register<B: KanBackend>(
     parents: [Option<NodeId>; 5],
     all: [FloatTensor<B>; 5],
@@ -57,7 +57,7 @@ pub(super) fn register<B: KanBackend>(
     }
 }
 
-/// A layer without gradients: only what asks for none may pass it.
+/// A layer without gradients, for tensors that require none.
 #[derive(Debug)]
 struct Packed;
 

@@ -15,7 +15,7 @@ use crate::kernels::ConvGeometry;
 /// pass but the input and the parameters; f64, and every other backend, take burn's own operations.
 ///
 /// # Panics
-/// If the shapes do not fit the geometry, or `path` asks for kernels that the device or the
+/// If the shapes do not fit the geometry, or `path` forces kernels that the device or the
 /// processor does not have.
 #[must_use]
 pub(crate) fn conv<const D: usize>(
@@ -80,7 +80,7 @@ mod fused {
         let Parameters { spline, base, scaler, bias } = parameters;
         let parts = Parts { base: base.is_some(), scaler: scaler.is_some(), bias: bias.is_some() };
         let spline = spline.cast(FloatDType::F32).into_dispatch();
-        // What there is not is stood in for by the coefficients, which are not read there.
+        // Missing parameters are replaced by the coefficients, which are not read there.
         let stand_in = || spline.clone();
         let edges = |edges: Option<Tensor<2>>| {
             edges.map_or_else(stand_in, |edges| edges.cast(FloatDType::F32).into_dispatch())

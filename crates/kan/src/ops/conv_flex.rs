@@ -41,7 +41,7 @@ pub(super) fn gradient(
     let mut of_base = numbers(wanted.parameters && parts.base, inputs * outputs);
     let mut of_scaler = numbers(wanted.parameters && parts.scaler, inputs * outputs);
     let mut of_bias = numbers(wanted.parameters && parts.bias, geometry.out_channels());
-    // Only that it is there counts for a gradient.
+    // Only the presence matters for a gradient.
     let bias = parts.bias.then(|| vec![0.0; geometry.out_channels()]);
     let weights = Weights { bias: bias.as_deref(), ..weights(&spline, &base, &scaler, *parts) };
     let gradients = Gradients {

@@ -1,5 +1,5 @@
-//! The same convolution by burn's own operations: for other backends, and as what ours are tested
-//! against.
+//! The same convolution by burn's own operations: for other backends, and as the reference of our
+//! tests.
 
 use burn::tensor::module::conv3d;
 use burn::tensor::ops::ConvOptions;
@@ -9,7 +9,7 @@ use super::layer::Parameters;
 use super::plain::{activate, bases};
 use crate::kernels::{BaseBranch, ConvGeometry};
 
-/// Every basis of every pixel laid out as a channel, then burn's convolution over three axes.
+/// Every basis of every pixel is stored as a channel, then burn's convolution over three axes.
 pub(super) fn conv<const D: usize>(
     x: Tensor<D>,
     parameters: Parameters,
@@ -22,7 +22,7 @@ pub(super) fn conv<const D: usize>(
     let mut result = vec![batch, geometry.out_channels()];
     result.extend(output);
     if batch == 0 {
-        // burn convolves no empty batch: the sum of none keeps the gradients.
+        // burn does not convolve an empty batch: a sum over it keeps the gradients connected.
         let zero = x.sum() + parameters.spline.sum().cast(dtype) * 0.0;
         return zero.reshape([1; D]).expand(Shape::from(result));
     }

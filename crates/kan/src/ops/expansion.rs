@@ -1,4 +1,4 @@
-//! The values of a basis on tensors: for each input as many numbers as there are functions.
+//! The values of a basis on tensors: one number for each input and function.
 
 use burn::tensor::{FloatDType, Tensor};
 
@@ -42,7 +42,7 @@ impl Number for Tensor<2> {
     }
 
     fn within(self, limit: f64) -> Self {
-        // Not every backend keeps NaN in a clamp.
+        // Not every backend's clamp keeps NaN.
         let is_nan = self.clone().is_nan();
         self.clamp(-limit, limit).mask_fill(is_nan, f32::NAN)
     }

@@ -60,7 +60,7 @@ impl KanBackend for Flex {
         let mut of_base = numbers(wanted.parameters && parts.base, geometry.edges());
         let mut of_scaler = numbers(wanted.parameters && parts.scaler, geometry.edges());
         let mut of_bias = numbers(wanted.parameters && parts.bias, outputs);
-        // Only that it is there counts for a gradient.
+        // Only the presence matters for a gradient.
         let bias = parts.bias.then(|| vec![0.0; outputs]);
         let weights = Weights { bias: bias.as_deref(), ..weights(&spline, &base, &scaler, parts) };
         let gradients = Gradients {

@@ -17,22 +17,22 @@ pub(crate) struct Parameters {
     pub(crate) base: Option<Tensor<2>>,
     /// Factors of the splines, `[in_features, out_features]`.
     pub(crate) scaler: Option<Tensor<2>>,
-    /// What the outputs start from, `[out_features]`.
+    /// Initial values of the outputs, `[out_features]`.
     pub(crate) bias: Option<Tensor<1>>,
 }
 
-/// What computes a layer.
+/// The implementation of a layer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LayerPath {
-    /// Our kernels, with these instructions.
+    /// Our kernels, with this instruction set.
     Kernels(Isa),
-    /// burn's own operations: every basis laid out, then a product of matrices.
+    /// burn's own operations: all basis values are stored, then multiplied as a matrix.
     Plain,
 }
 
 impl LayerPath {
-    /// What a device takes if nothing else is said.
+    /// The default of a device.
     #[must_use]
     pub fn of(device: &Device) -> Self {
         #[cfg(feature = "flex")]
@@ -61,7 +61,7 @@ impl fmt::Display for LayerPath {
 /// bases of bf16 and f16 are computed in f32 too.
 ///
 /// # Panics
-/// If the shapes do not fit the geometry, or `path` asks for kernels that the device or the
+/// If the shapes do not fit the geometry, or `path` forces kernels that the device or the
 /// processor does not have.
 #[must_use]
 pub(crate) fn layer(
@@ -90,7 +90,7 @@ pub(crate) fn layer(
     }
 }
 
-/// What computes a tensor's dtype best on its device.
+/// The implementation for a tensor's dtype on its device.
 fn fitting(x: &Tensor<2>) -> LayerPath {
     use burn::tensor::DType;
     match x.dtype() {
@@ -124,7 +124,7 @@ pub(super) mod fused {
         let Parameters { spline, base, scaler, bias } = parameters;
         let spline = spline.cast(FloatDType::F32);
         let parts = Parts { base: base.is_some(), scaler: scaler.is_some(), bias: bias.is_some() };
-        // What a layer does not have is stood in for by its coefficients, which are not read there.
+        // Missing parameters are replaced by the coefficients, which are not read there.
         let stand_in = spline.clone().into_dispatch();
         let edges = |tensor: Option<Tensor<2>>| match tensor {
             Some(tensor) => tensor.cast(FloatDType::F32).into_dispatch(),
@@ -146,7 +146,7 @@ pub(super) mod fused {
         Tensor::<2>::from_dispatch(y).cast(dtype)
     }
 
-    /// The outputs of a layer whose weights are laid out, in the input's dtype.
+    /// The outputs of a layer with packed weights, in the input's dtype.
     pub(crate) fn packed(x: Tensor<2>, layer: &Arc<PackedLayer>) -> Tensor<2> {
         assert!(runs_our_kernels(&x.device()), "no kernels for the device {:?}", x.device());
         let dtype = x.dtype();

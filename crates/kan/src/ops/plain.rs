@@ -1,5 +1,5 @@
-//! The same layer by burn's own operations: for other backends, and as what ours are tested
-//! against.
+//! The same layer by burn's own operations: for other backends, and as the reference of our
+//! tests.
 
 use burn::tensor::activation::relu;
 use burn::tensor::{DType, Device, FloatDType, Shape, Tensor, TensorData};
@@ -8,10 +8,10 @@ use super::layer::Parameters;
 use crate::grid::{Grid, Outside};
 use crate::kernels::{Activation, LayerGeometry};
 
-/// Every basis laid out, then a product of matrices.
+/// All basis values are stored, then multiplied as a matrix.
 pub(super) fn layer(x: Tensor<2>, parameters: Parameters, geometry: &LayerGeometry) -> Tensor<2> {
     if x.dims()[0] == 0 {
-        // burn expands nothing to an array with an axis of 0: a row stands in for the batch.
+        // burn cannot expand to an axis of 0: a row replaces the batch.
         let row = Tensor::zeros([1, geometry.in_features()], (&x.device(), x.dtype()));
         let y = layer(Tensor::cat(vec![x, row], 0), parameters, geometry);
         return y.expand(Shape::from([0, geometry.out_features()]));
@@ -52,10 +52,10 @@ pub(super) fn bases(x: Tensor<2>, grid: &Grid) -> Tensor<3> {
     let compute = if x.dtype() == DType::F64 { FloatDType::F64 } else { FloatDType::F32 };
     let knots = Knots { grid, inputs, compute, device: &device };
     let (degree, spans) = (grid.degree(), grid.intervals() + 2 * grid.degree());
-    // What lies outside goes to a place of the same values: far away, zero times a distance is none.
+    // Outside, clamp to a position with the same values, because zero times infinity is NaN.
     let places = match grid.outside() {
         Outside::Clamp => Some([(degree, degree), (grid.bases(), grid.bases())]),
-        // No basis sees the last knot.
+        // No basis is non-zero at the last knot.
         Outside::Zero => Some([(0, spans), (spans, spans)]),
         Outside::Extend => None,
     };
@@ -68,7 +68,7 @@ pub(super) fn bases(x: Tensor<2>, grid: &Grid) -> Tensor<3> {
     }
     let x = x.expand([batch, inputs, spans]);
 
-    // Degree 0: 1 in the interval whose polynomials hold.
+    // Degree 0: 1 in the interval that contains x.
     let fades = grid.outside() == Outside::Zero;
     let ends = |feature: usize, side: usize| {
         let knot = |span: usize| knot(grid, feature, span + side);
@@ -91,7 +91,7 @@ pub(super) fn bases(x: Tensor<2>, grid: &Grid) -> Tensor<3> {
     let holds = x.clone().greater_equal(left).bool_and(x.clone().lower(right));
     let mut values: Tensor<3> = holds.float().cast(compute);
     if degree == 0 {
-        // By products NaN reaches all others.
+        // NaN propagates to all others by products.
         values = values.mask_fill(x.clone().is_nan(), f32::NAN);
     }
 
@@ -128,7 +128,7 @@ fn knot(grid: &Grid, feature: usize, index: usize) -> f64 {
     grid.knot(feature, index as isize - grid.degree() as isize)
 }
 
-/// Makes tensors of numbers that features have.
+/// Creates tensors from numbers per feature.
 struct Knots<'a> {
     grid: &'a Grid,
     inputs: usize,

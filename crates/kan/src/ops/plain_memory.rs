@@ -1,20 +1,20 @@
-//! How much memory the plain path takes, before it runs.
+//! The memory of the plain path, computed before it runs.
 
 use crate::kernels::{Isa, LayerGeometry, LayerMemory, Weights};
 
 /// Bytes of the plain path on flex in f32, for a batch of so many samples.
 ///
-/// The scratch of the passes is what burn holds at its peak beside outputs and gradients: forward
-/// alone without autodiff, backward with everything that autodiff has kept for it. A plane is one
+/// The scratch of the passes is burn's peak memory without outputs and gradients: forward
+/// without autodiff, backward with everything that autodiff has kept for it. A plane is one
 /// number for each sample and input:
 ///
 /// - forward, the recursion's first step holds four tensors of a plane for each span, three of
 ///   them one span shorter;
 /// - backward, each further step has kept the values that it read and two factors for each of its
-///   bases, the product has kept the bases, and its gradient and the two that it splits into stand
-///   beside them; where outputs are many, the sum of splines and base branch takes more.
+///   bases, the product has kept the bases, and its gradient and the two that it splits into exist
+///   at the same time; with many outputs, the sum of splines and base branch takes more.
 pub(crate) fn memory(geometry: &LayerGeometry, weights: &Weights<'_>, batch: usize) -> LayerMemory {
-    // What does not depend on the path.
+    // The part that does not depend on the path.
     let common = LayerMemory::of(Isa::Portable, geometry, weights, batch, 1);
     let (grid, plane) = (geometry.grid(), size_of::<f32>() * batch * geometry.in_features());
     let (degree, bases) = (grid.degree(), grid.bases());

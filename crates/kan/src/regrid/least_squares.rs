@@ -1,6 +1,6 @@
 //! Least squares of splines: an upper triangular band, one equation at a time.
 
-/// A pivot below this share of the largest one belongs to a basis that no equation sees.
+/// A pivot below this fraction of the largest one belongs to a basis in no equation.
 const NO_PIVOT: f64 = 1e-12;
 
 /// Equations `Σ_t values[t]·c[first + t] = right`, of several right sides at once.
@@ -49,7 +49,7 @@ impl LeastSquares {
         }
     }
 
-    /// The coefficients, `[bases, columns]`; those that no equation sees are 0.
+    /// The coefficients, `[bases, columns]`; those in no equation are 0.
     pub(super) fn solve(self) -> Vec<f64> {
         let Self { band, columns, triangle, right: mut found } = self;
         let largest = triangle.iter().step_by(band).fold(0.0_f64, |most, pivot| most.max(*pivot));

@@ -1,20 +1,20 @@
-//! Knots that follow data.
+//! Placement of knots by data.
 
 use std::fmt;
 
 use crate::grid::{Grid, GridError};
 
-/// How densely knots follow samples.
+/// The placement of knots by samples.
 ///
-/// Between knots at the samples' quantiles, which hold equally many samples each, and knots at
-/// equal distances.
+/// Interpolates between knots at the samples' quantiles, with equally many samples in each
+/// interval, and knots at equal distances.
 ///
 /// # Source
 /// Liu et al. 2024, arXiv:2404.19756, section 2.4 and appendix; `uniform_share` is the `grid_eps`
 /// of pykan and efficient-kan, with their value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Placement {
-    /// 0 is quantiles alone, 1 equal distances alone.
+    /// 0 is quantiles only, 1 equal distances only.
     pub uniform_share: f64,
     /// How far the domain reaches beyond the samples on each side, in parts of their range.
     pub margin: f64,
@@ -26,7 +26,7 @@ impl Default for Placement {
     }
 }
 
-/// Why no knots can follow some samples.
+/// Errors of placing knots by samples.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum PlacementError {
@@ -93,14 +93,14 @@ impl fmt::Display for PlacementError {
 impl std::error::Error for PlacementError {}
 
 impl Placement {
-    /// A grid with as many intervals as `grid`, whose knots follow `samples`,
+    /// A grid with as many intervals as `grid`, whose knots are placed by `samples`,
     /// `[count, features]`.
     ///
     /// A feature whose samples are all equal keeps its knots.
     ///
     /// # Errors
-    /// [`PlacementError`] for no samples, samples that are not finite, or a placement that is
-    /// none.
+    /// [`PlacementError`] for no samples, samples that are not finite, or an invalid
+    /// placement.
     pub fn place(
         &self,
         grid: &Grid,
@@ -145,7 +145,7 @@ impl Placement {
         Ok(())
     }
 
-    /// The knots of a feature whose samples rise.
+    /// The knots of a feature with sorted samples.
     fn of_feature(&self, grid: &Grid, feature: usize, samples: &[f32]) -> Vec<f32> {
         let (degree, intervals) = (grid.degree() as isize, grid.intervals() as isize);
         let indices = -degree..=intervals + degree;
@@ -168,7 +168,7 @@ impl Placement {
     }
 }
 
-/// The number below which a share of the rising `samples` lies, between neighbors on a line.
+/// The quantile of the sorted `samples`, interpolated linearly.
 fn quantile(samples: &[f32], share: f64) -> f64 {
     let place = share * (samples.len() - 1) as f64;
     let below = place as usize;

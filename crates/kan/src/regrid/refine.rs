@@ -1,14 +1,14 @@
-//! More knots under the same splines, exactly.
+//! Refinement of knots without changing the splines.
 
 use std::num::NonZeroUsize;
 
 use crate::grid::{Grid, GridError, MAX_DEGREE, knots_of_one};
 
-/// A grid of which every interval is cut into `pieces` equal ones, and the coefficients over it,
+/// A grid whose every interval is divided into `pieces` equal ones, and the coefficients over it,
 /// `[features, bases, columns]`, of the splines that `coefficients` are over `grid`.
 ///
 /// Inside the domain the splines are the same functions; the new coefficients are rounded to f32
-/// once. Outside they are the same too, but where an even grid fades
+/// once. Outside they are the same too, except where a uniform grid fades
 /// ([`Outside::Zero`](crate::Outside::Zero)): it stays even, and fades over `degree` of its new
 /// intervals.
 ///
@@ -19,7 +19,7 @@ use crate::grid::{Grid, GridError, MAX_DEGREE, knots_of_one};
 /// If `coefficients` do not fit, or the grid has no such features.
 ///
 /// # Source
-/// A coefficient is the polar form of the polynomial of an interval that its basis sees, at the
+/// A coefficient is the polar form of the polynomial of an interval in its basis's support, at the
 /// inner knots of that basis: Ramshaw, Blossoms are polar forms, CAGD 6, 1989; for inserted knots
 /// that is the Oslo algorithm of Cohen, Lyche and Riesenfeld, 1980.
 pub fn refine(
@@ -75,7 +75,7 @@ fn cut(grid: &Grid, features: usize, pieces: NonZeroUsize) -> Result<Grid, GridE
     finer.map(|finer| finer.with_outside(grid.outside()))
 }
 
-/// What a coefficient of the finer grid takes of those of the old one, from the first on.
+/// The weights of the old coefficients in a coefficient of the finer grid, from the first on.
 fn shares(
     old: &Grid,
     finer: &Grid,
@@ -104,8 +104,8 @@ fn shares(
     (interval, weights)
 }
 
-/// The interval of the domain that holds numbers, is seen by a basis and lies nearest to the
-/// middle of what it sees.
+/// The non-empty interval of the domain that is in a basis's support and nearest to the
+/// middle of the support.
 fn seen(grid: &Grid, feature: usize, basis: usize) -> usize {
     let degree = grid.degree();
     let holds = |&at: &usize| grid.knot(feature, at as isize) < grid.knot(feature, at as isize + 1);
@@ -113,7 +113,7 @@ fn seen(grid: &Grid, feature: usize, basis: usize) -> usize {
     let middle = (basis as isize - degree as isize / 2).clamp(first as isize, last as isize);
     let of_basis = (first..=last).filter(holds);
     let nearest = of_basis.min_by_key(|&at| at.abs_diff(middle as usize));
-    // A basis over coinciding knots alone sees nothing: any interval gives it a finite number.
+    // A basis over coinciding knots has an empty support: any interval gives a finite number.
     let any = || (0..grid.intervals()).filter(holds).min_by_key(|&at| at.abs_diff(basis));
     nearest.or_else(any).expect("the domain has an inside")
 }
@@ -154,10 +154,10 @@ mod tests {
                     let pieces = NonZeroUsize::new(pieces).unwrap();
                     let (finer, new) = refine(&grid, &old, 1, pieces).unwrap();
                     assert_eq!(finer.intervals(), 5 * pieces.get());
-                    // Beyond the domain a rule other than fading holds for both.
+                    // Outside the domain, rules other than fading are the same for both.
                     let reach = if outside == Outside::Zero { 0.999 } else { 1.2 };
                     for step in 0..=100 {
-                        // Off the knots, where rounding decides the side of a jump.
+                        // Not at knots, where rounding decides the side of a jump.
                         let x = reach * (f64::from(step) / 50.0 - 1.0) + 1e-4;
                         let (old, new) = (curve(&grid, 0, &old, x), curve(&finer, 0, &new, x));
                         let bound = 1e-5 * old.abs().max(1.0);

@@ -1,12 +1,12 @@
-//! The coefficients over other knots that keep a spline where its samples are.
+//! Coefficients over other knots that keep a spline's values at samples.
 
 use crate::basis::local_bases;
 use crate::grid::{Grid, MAX_DEGREE};
 
 use super::least_squares::LeastSquares;
 
-/// Beside the samples, the spline is kept at a few places of every interval with this weight: what
-/// the samples leave open is then what it was, and no system is singular.
+/// In addition to the samples, the spline is kept at a few positions of every interval with this
+/// weight: it does not change where there are no samples, and no system is singular.
 const WEIGHT_OF_A_SITE: f64 = 1e-3;
 
 /// The coefficients over the knots of `to`, `[features, bases, columns]`, of the splines that
@@ -63,7 +63,7 @@ pub fn refit(
     all
 }
 
-/// Enough places in every interval that holds any number to determine its polynomials.
+/// Enough positions in every non-empty interval to determine its polynomials.
 fn sites(grid: &Grid, feature: usize) -> impl Iterator<Item = f64> {
     let count = grid.degree() + 1;
     (0..grid.intervals() as isize).flat_map(move |interval| {
@@ -125,7 +125,7 @@ mod tests {
         assert!((curve(&from, &old, 0.5) - curve(&to, &new, 0.5)).abs() < 1e-5);
     }
 
-    /// What least squares means: the rest is orthogonal to every basis.
+    /// The residual of least squares is orthogonal to every basis.
     #[test]
     fn the_rest_is_orthogonal_to_the_bases_where_samples_are_many() {
         let from = Grid::uniform(-1.0, 1.0, 7, 3).unwrap();

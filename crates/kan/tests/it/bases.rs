@@ -1,4 +1,4 @@
-//! Bases are scipy's, inside the domain, in the tapers, and by every rule outside.
+//! Bases compared with scipy's, inside the domain, in the tapers, and by every rule outside.
 
 use updraft_kan::slices::{
     Activation, Grid, Isa, LayerGeometry, Outside, Scratch, Weights, forward, local_bases,

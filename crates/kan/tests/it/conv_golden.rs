@@ -1,4 +1,5 @@
-//! Convolutions beside torch-conv-kan's formula: `tests/golden/make.py` has stored its outputs.
+//! Convolutions compared with torch-conv-kan's formula, whose outputs `tests/golden/make.py` has
+//! stored.
 
 use serde_json::Value;
 use updraft_kan::slices::{

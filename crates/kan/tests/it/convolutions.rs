@@ -1,4 +1,5 @@
-//! Convolutions on burn's tensors: kernels beside the plain path, on every device of the tests.
+//! Convolutions on burn's tensors: kernels compared with the plain path, on every device of the
+//! tests.
 
 use burn::module::Module;
 use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor};

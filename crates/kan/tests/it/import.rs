@@ -1,4 +1,4 @@
-//! Networks of other projects compute what they computed there.
+//! Imported networks have the outputs of the original projects.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Layers on burn's tensors: kernels beside the plain path, on every device of the tests.
+//! Layers on burn's tensors: kernels compared with the plain path, on every device of the tests.
 
 use burn::module::Module;
 use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor};
@@ -144,7 +144,7 @@ fn the_gradients_of_the_plain_path_are_difference_quotients() {
     for device in autodiff_devices() {
         device.seed(4);
         for config in configs().into_iter().filter(|config| config.degree > 1) {
-            // A rectifier has a kink that a difference quotient may straddle.
+            // A difference quotient may be taken across the kink of a rectifier.
             let config = config.with_activation(Some(Activation::Silu));
             let layer = in_dtype(config.init(&device), FloatDType::F64);
             assert_eq!(
@@ -246,7 +246,7 @@ fn burns_balanced_checkpointing_changes_no_bit() {
 }
 
 #[test]
-fn a_layer_tells_what_computes_it() {
+fn a_layer_reports_its_path() {
     for device in devices() {
         let layer = KanLinearConfig::new(2, 3).init(&device);
         assert_eq!(layer.path(), LayerPath::of(&device));

@@ -1,4 +1,4 @@
-//! What a layer takes on the plain path is known before it runs.
+//! The memory of a layer on the plain path is known before it runs.
 
 use allocation_counter::measure;
 use burn::tensor::{Device, Distribution, Tensor};
@@ -6,9 +6,9 @@ use updraft_kan::slices::LayerMemory;
 use updraft_kan::{Activation, KanLinear, KanLinearConfig, LayerPath, Outside};
 use updraft_testing::alone;
 
-/// The most that a thread has allocated at a time.
+/// The peak of a thread's allocated memory.
 fn peak(mut run: impl FnMut()) -> f64 {
-    // What burn keeps from its first run on is not the layer's.
+    // Memory that burn keeps from its first run on does not belong to the layer.
     run();
     measure(run).bytes_max as f64
 }

@@ -1,4 +1,4 @@
-//! What splines cost: values by hand, gradients by differences, and zeros.
+//! Penalties of splines: values by hand, gradients by differences, and zeros.
 
 use burn::module::{Module, Param};
 use burn::nn::{Linear, LinearConfig};
@@ -75,7 +75,7 @@ fn edges_and_layers_of_zeros_have_finite_penalties_and_gradients() {
     for device in autodiff_devices() {
         let all_zero = KanLinearConfig::new(2, 3).with_noise_scale(0.0).init(&device);
         for mut layer in [layer(&device), all_zero] {
-            // One edge of zeros beside one that is none, and all of them.
+            // One zero edge beside a non-zero one, and only zero edges.
             let spline = layer.spline.val().detach();
             let first = spline.clone().slice([0..1, 0..3, 0..1]).zeros_like();
             let spline = spline.slice_assign([0..1, 0..3, 0..1], first);
@@ -92,7 +92,7 @@ fn edges_and_layers_of_zeros_have_finite_penalties_and_gradients() {
     }
 }
 
-/// A module with splines at two depths, and parameters that are none.
+/// A module with splines at two depths, and other parameters.
 #[derive(Module, Debug)]
 struct Mixed {
     plain: Linear,

@@ -1,4 +1,4 @@
-//! What does not fit is refused before anything is written.
+//! Invalid arguments are refused before anything is written.
 
 use updraft_kan::slices::{
     Activation, Gradients, Grid, Isa, LayerError, LayerGeometry, PackedLayer, QuantizedLayer,

@@ -27,7 +27,7 @@ fn change(a: &Tensor<2>, b: &Tensor<2>) -> f64 {
     norm(&(a.clone() - b.clone()).numbers()) / norm(&b.numbers())
 }
 
-/// The splines' part alone, which is what knots can change.
+/// The splines' part, which depends on the knots.
 fn splines(layer: &KanLinear, x: &Tensor<2>) -> Tensor<2> {
     let mut layer = layer.clone();
     layer.base = None;
@@ -93,8 +93,8 @@ fn cutting_intervals_changes_nothing_inside_the_domain() {
 
 #[test]
 fn cutting_intervals_extends_the_same_polynomials() {
-    // Outside, a basis grows with the cube of the distance in intervals, and with it what the
-    // rounding of its coefficient comes to: finer knots cost digits there.
+    // Outside, a basis grows with the cube of the distance in intervals, and with it the effect of
+    // the rounding of its coefficient: finer knots cost digits there.
     for device in devices() {
         device.seed(13);
         let network = extended(&device);

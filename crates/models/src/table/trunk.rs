@@ -330,7 +330,7 @@ mod tests {
         let config = || TableNetConfig::new(features(), [Head::Classes(2)]);
         let none = RowFeatures { class_counts: vec![], numbers: 0 };
         let empty = RowFeatures { class_counts: vec![3, 0], numbers: 0 };
-        for (config, told) in [
+        for (config, expected) in [
             (TableNetConfig::new(none, [Head::Numbers(1)]), "no features"),
             (TableNetConfig::new(empty, [Head::Numbers(1)]), "column 1 of categories has no class"),
             (TableNetConfig::new(features(), []), "no heads"),
@@ -340,8 +340,8 @@ mod tests {
             (config().with_dropout(1.0), "`dropout` is 1"),
             (config().with_frequency_scale(f64::NAN), "`frequency_scale` is NaN"),
         ] {
-            let error = config.validate().expect_err(told).to_string();
-            assert!(error.contains(told), "{error}");
+            let error = config.validate().expect_err(expected).to_string();
+            assert!(error.contains(expected), "{error}");
         }
     }
 }

@@ -249,7 +249,7 @@ fn a_config_survives_json() {
 
 #[test]
 fn what_cannot_be_built_is_refused_by_name() {
-    for (config, told) in [
+    for (config, expected) in [
         (tiny().with_channels(0), "`channels` is 0; expected 1 to 4096"),
         (tiny().with_widths([4, 5000, 2]), "`widths[1]` is 5000; expected 1 to 4096"),
         (tiny().with_latent(0), "`latent` is 0; expected 1 to 4096"),
@@ -265,8 +265,8 @@ fn what_cannot_be_built_is_refused_by_name() {
         ),
         (tiny().with_dropout(1.0), "`dropout` is 1; expected at least 0 and less than 1"),
     ] {
-        let error = config.validate().expect_err(told).to_string();
-        assert!(error.starts_with(told), "{error}");
+        let error = config.validate().expect_err(expected).to_string();
+        assert!(error.starts_with(expected), "{error}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Stock layers compute in bf16 while their masters stay f32.
+//! burn's own layers compute in bf16 while their master weights stay in f32.
 
 use burn::module::Module;
 use burn::nn::{BatchNorm, BatchNormConfig, Linear, LinearConfig};

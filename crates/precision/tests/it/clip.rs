@@ -60,7 +60,7 @@ fn the_first_bad_tensor_is_named_by_path() {
 }
 
 #[test]
-fn finite_gradients_whose_squares_overflow_are_told_apart() {
+fn finite_gradients_whose_squares_overflow_are_a_separate_error() {
     let (module, gradients) = pair(1.0, f32::MAX);
     let error = clip_global_norm(gradients, &module, None).expect_err("overflow");
     assert_eq!(error, PrecisionError::NormOverflow);

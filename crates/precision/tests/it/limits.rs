@@ -1,4 +1,4 @@
-//! What stays in f32, at the limits of the dtypes that would not do.
+//! The parts that stay in f32, at the limits of narrower dtypes.
 
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::nn::{BatchNormConfig, LayerNormConfig};
@@ -26,7 +26,7 @@ fn a_long_sum_is_exact_in_f32_and_not_in_the_narrow_dtypes() {
         let wide = value(ones.clone().sum());
         assert_eq!(wide, 70_001.0);
         for dtype in NARROW {
-            // Neither has a number within one of the sum.
+            // Neither dtype has a number within one of the sum.
             let found = value(narrow(ones.clone(), dtype).sum());
             assert!((found - 70_001.0).abs() > 1.0, "{dtype:?}: {found}");
             // The island: narrow values, a wide sum.
@@ -56,7 +56,7 @@ fn cross_entropy_holds_at_the_largest_logits_of_f16() {
         let labels = Tensor::<1, Int>::from_data([0, 1], &device);
         for dtype in NARROW {
             let logits = narrow(logits.clone(), dtype).cast(FloatDType::F32);
-            // What the narrow dtype kept of the largest number: bf16 rounds it to 65536.
+            // The largest number in the narrow dtype: bf16 rounds it to 65536.
             let largest = value(logits.clone().max());
             let loss = CrossEntropyLossConfig::new().init(&device);
             // -log softmax is 0 for the right class and the difference of the logits for the wrong.

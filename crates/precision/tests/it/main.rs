@@ -1,4 +1,4 @@
-//! The crate from the outside: one file a subject.
+//! Tests of the public API: one file per subject.
 
 mod autocast;
 mod clip;

@@ -1,4 +1,4 @@
-//! Normalizations that would meet two dtypes are refused by name, before they panic in a run.
+//! Normalizations with two dtypes are refused by name, before they panic in a run.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -54,7 +54,7 @@ fn every_normalization_is_found_with_its_type() {
 }
 
 #[test]
-fn the_first_normalization_that_nobody_vouches_for_is_named() {
+fn the_first_unconfirmed_normalization_is_named() {
     let _alone = alone();
     let net = net(&Device::flex());
     let refused = Policy::BF16_MIXED

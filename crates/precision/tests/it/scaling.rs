@@ -53,7 +53,7 @@ impl ModuleVisitor for Bits {
     }
 }
 
-/// What a step is made to suffer.
+/// The planted fault of a step.
 #[derive(Clone, Copy, PartialEq)]
 enum Plant {
     Nothing,
@@ -112,7 +112,7 @@ impl Trainer {
     }
 }
 
-/// Weights that depend on nothing but their place.
+/// Weights that depend only on their position.
 struct Deterministic(usize);
 
 impl ModuleMapper for Deterministic {

@@ -1,4 +1,4 @@
-//! What each output channel's sums start from, and what they are multiplied by in the end.
+//! The initial values of each output channel's sums, and their factors.
 
 use updraft_simd::{Clamp, INT8_LANES, Plus};
 
@@ -6,12 +6,12 @@ use super::cpu::{Requantized, Scaled, Summed};
 use crate::scheme::{ActivationScheme, OutputScheme};
 use crate::weights::QuantizedWeights;
 
-/// A tensor that a layer adds to what it computes, before both are rounded to eight bits.
+/// A tensor that a layer adds to its result before both are rounded to int8.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Addend<'a> {
-    /// What its codes stand for.
+    /// The scheme of its codes.
     pub(crate) scheme: ActivationScheme,
-    /// As many as the layer's output has, in the same order.
+    /// One code for each number of the layer's output, in the same order.
     pub(crate) codes: &'a [u8],
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct Channels {
     requantize: Vec<f32>,
     /// `input scale · weight scale`.
     dequantize: Vec<f32>,
-    /// The scales and biases of the weights as they were given, and what these meet.
+    /// The original scales and biases of the weights, and the scheme of their input.
     scales: Vec<f32>,
     bias: Vec<i32>,
     input: ActivationScheme,
@@ -67,24 +67,24 @@ impl Channels {
         Self { start, requantize, dequantize, scales, bias, input, clamp, scale, padded }
     }
 
-    /// The parameters that these numbers were made of, with their codes.
+    /// The parameters of these numbers, with their codes.
     pub(crate) fn weights(&self, values: Vec<i8>) -> QuantizedWeights {
         let (scales, bias) = (self.scales.clone(), self.bias.clone());
         QuantizedWeights::try_new(values, scales, bias, self.input).expect("they were checked")
     }
 
-    /// The starts of a group.
+    /// The initial values of a group.
     pub(crate) fn start(&self, group: usize) -> &[i32] {
         &self.start[group * self.padded..][..self.padded]
     }
 
-    /// Back into eight bits.
+    /// Back to int8.
     pub(crate) fn requantized(&self, group: usize) -> Requantized<'_> {
         let scales = &self.requantize[group * self.padded..][..self.padded];
         Requantized { scales, clamp: self.clamp }
     }
 
-    /// Back into eight bits, with a tensor added whose codes stand in the places of the output.
+    /// Back to int8, with an added tensor that has the positions of the output.
     pub(crate) fn summed<'a>(&'a self, group: usize, addend: Addend<'a>) -> Summed<'a> {
         let Requantized { scales, clamp } = self.requantized(group);
         let Addend { scheme, codes } = addend;
@@ -93,7 +93,7 @@ impl Channels {
         Summed { scales, plus, codes, clamp }
     }
 
-    /// Into real numbers, before any activation function.
+    /// To real numbers, before any activation function.
     pub(crate) fn scaled(&self, group: usize) -> Scaled<'_> {
         Scaled { scales: &self.dequantize[group * self.padded..][..self.padded] }
     }

@@ -1,4 +1,4 @@
-//! Convolutions over images whose channels lie side by side.
+//! Convolutions over images in channels-last order.
 
 use std::ops::Range;
 
@@ -35,16 +35,16 @@ pub(crate) struct QuantizedConvolution {
 
 #[derive(Debug, Clone, PartialEq)]
 enum Layout {
-    /// Windows of one pixel, one beside the other.
+    /// Windows of one pixel at stride 1.
     Product(QuantizedLinear),
-    /// Every output channel sees all input channels of its group.
+    /// Every output channel reads all input channels of its group.
     Dense { runs: Vec<Run>, groups: Vec<Packed>, channels: Channels },
-    /// Every output channel sees one input channel, its own.
+    /// Every output channel reads one input channel.
     Depthwise { taps: Vec<u32>, weights: Vec<i8>, channels: Channels },
 }
 
 impl QuantizedConvolution {
-    /// Packs weights for images of one size; the geometry's batch is without meaning.
+    /// Packs weights for images of one size; the geometry's batch is ignored.
     ///
     /// # Errors
     /// [`WeightError::Length`] if the weights are not those of the geometry.
@@ -81,7 +81,7 @@ impl QuantizedConvolution {
         Ok(Self { geometry: *geometry, layout, zero_point: weights.input().zero_point() })
     }
 
-    /// Bytes of one image, before and after.
+    /// Bytes of one image of the input, and of the output.
     pub(crate) const fn image_lens(&self) -> [usize; 2] {
         let batch = self.geometry.shape().batch;
         [self.geometry.input_len() / batch, self.geometry.output_len() / batch]
@@ -96,7 +96,7 @@ impl QuantizedConvolution {
         }
     }
 
-    /// The weights that were packed; they are not held twice.
+    /// The weights before packing, restored from the packed ones.
     pub(crate) fn weights(&self) -> QuantizedWeights {
         let shape = self.geometry.shape();
         match &self.layout {
@@ -111,7 +111,7 @@ impl QuantizedConvolution {
         }
     }
 
-    /// Convolves as many images as `x` holds.
+    /// Convolves all images of `x`.
     ///
     /// # Panics
     /// If a slice holds no whole number of images or the two differ, or the CPU does not have `isa`.
@@ -132,7 +132,7 @@ impl QuantizedConvolution {
         self.convolve(isa, sink, x, y, scratch, asked_threads);
     }
 
-    /// Convolves as many images as `x` holds, and adds a tensor of the output's shape before the
+    /// Convolves all images of `x`, and adds a tensor of the output's shape before the
     /// sum is rounded: a residual sum in one pass, with one rounding.
     ///
     /// # Panics
@@ -156,7 +156,7 @@ impl QuantizedConvolution {
         self.convolve(isa, sink, x, y, scratch, asked_threads);
     }
 
-    /// How many images there are.
+    /// The number of images.
     fn batch(&self, x: &[u8], y: &[u8]) -> usize {
         let [input_len, output_len] = self.image_lens();
         let batch = x.len() / input_len;
@@ -172,7 +172,7 @@ impl QuantizedConvolution {
         }
     }
 
-    /// Gives each group's part of the output to the sink of its places.
+    /// Writes each group's part of the output through a sink.
     fn convolve<K: Codes>(
         &self,
         isa: Isa,
@@ -205,7 +205,7 @@ impl QuantizedConvolution {
         });
     }
 
-    /// Cuts an image's rows so that each part fits the cache, into at least `least` parts.
+    /// Divides an image's rows so that each part fits into the cache, into at least `least` parts.
     fn parts(&self, least: usize) -> Parts {
         let shape = self.geometry.shape();
         let rows = self.geometry.output()[0];
@@ -216,8 +216,8 @@ impl QuantizedConvolution {
         Parts { count: rows.div_ceil(each), each, rows, padded_len }
     }
 
-    /// Computes the output rows `first..last` of one image; a sink is that of a group, from a place
-    /// of these rows on.
+    /// Computes the output rows `first..last` of one image; a sink is that of a group, from a
+    /// position of these rows on.
     fn rows<K: Codes>(
         &self,
         isa: Isa,
@@ -307,7 +307,7 @@ const fn padded_pitch(shape: &ConvShape) -> usize {
     (shape.input[1] + 2 * shape.padding[1]) * shape.channels[0]
 }
 
-/// Where an entry of the kernel lies from the window's start.
+/// The offset of an entry of the kernel from the window's start.
 const fn entry_at(shape: &ConvShape, entry: usize) -> u32 {
     let (row, column) = (entry / shape.kernel[1], entry % shape.kernel[1]);
     let across = column * shape.dilation[1] * shape.channels[0];
@@ -332,7 +332,7 @@ fn pad(shape: &ConvShape, zero: u8, first: usize, x: &[u8], padded: &mut [u8]) {
 
 /// The runs of a window, and the weights of each group in their order: row, column, channel.
 ///
-/// Where a row's entries lie side by side they are one run, else each entry is one.
+/// A row's entries are one run if they are adjacent, else each entry is one.
 fn pack_dense(shape: &ConvShape, weights: &QuantizedWeights) -> (Vec<Run>, Vec<Packed>) {
     let [inputs, outputs] = shape.channels.map(|channels| channels / shape.groups);
     let [rows, columns] = shape.kernel;
@@ -356,7 +356,7 @@ fn pack_dense(shape: &ConvShape, weights: &QuantizedWeights) -> (Vec<Run>, Vec<P
     (runs, (0..shape.groups).map(of_group).collect())
 }
 
-/// The weights of all groups as they were before.
+/// The weights of all groups before packing.
 fn unpack_dense(shape: &ConvShape, groups: &[Packed]) -> Vec<i8> {
     let inputs = shape.channels[0] / shape.groups;
     let entries = shape.kernel[0] * shape.kernel[1];
@@ -379,7 +379,7 @@ fn pack_depthwise(weights: &QuantizedWeights) -> Vec<i8> {
     packed
 }
 
-/// Where each weight of a depthwise convolution is packed, and where it comes from.
+/// For each weight of a depthwise convolution, its packed and its original index.
 fn depthwise_places(weights: usize, channels: usize) -> impl Iterator<Item = (usize, usize)> {
     let taps = weights / channels;
     (0..weights).map(move |given| {
@@ -396,7 +396,7 @@ mod tests {
     use crate::kernels::reference;
     use crate::scheme::ActivationScheme;
 
-    /// Numbers of 0 to 255 without a pattern.
+    /// Pseudorandom numbers from 0 to 255.
     fn bytes(seed: u32, count: usize) -> Vec<u8> {
         let mut state = seed.wrapping_mul(2_654_435_761) | 1;
         let mut next = || {
@@ -444,7 +444,7 @@ mod tests {
             .collect();
         assert_eq!(layer.weights(), weights, "unpacked");
         for isa in Isa::DOTS.into_iter().filter(|isa| isa.is_available()) {
-            // What a scratch and an output hold before must not matter.
+            // The contents of scratch and output must not change the result.
             let mut scratch = Scratch::new();
             let (_, states) = scratch.split(0, threads, 1 << 16, 0);
             states.iter_mut().for_each(|own| own.bytes.fill(0xAA));

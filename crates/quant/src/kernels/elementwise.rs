@@ -5,7 +5,7 @@ use updraft_simd::{Clamp, Isa};
 use super::cpu::{Add, Multiply};
 use crate::scheme::{ActivationScheme, OutputScheme};
 
-/// A residual sum `y = a + b` of tensors with schemes of their own.
+/// A residual sum `y = a + b` of tensors with different schemes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct QuantizedAdd {
     factors: [f32; 2],
@@ -59,7 +59,7 @@ impl QuantizedProduct {
         }
     }
 
-    /// Multiplies one image by another, or each of its pixels by the one of the other.
+    /// Multiplies one image by another, or each of its pixels by the single pixel of the other.
     ///
     /// # Panics
     /// If the CPU does not have `isa`.

@@ -11,8 +11,8 @@ use super::scratch::Scratch;
 use crate::scheme::OutputScheme;
 use crate::weights::QuantizedWeights;
 
-/// Bytes of activations that a block of rows may hold, so that they stay in the second cache
-/// while all weights pass by.
+/// The most bytes of activations of a block of rows, so that they stay in the second-level cache
+/// for all weights.
 const BLOCK: usize = 256 << 10;
 
 /// A fully connected layer, its weights packed once.
@@ -51,7 +51,7 @@ impl QuantizedLinear {
         self.packed.bytes()
     }
 
-    /// The weights that were packed; they are not held twice.
+    /// The weights before packing, restored from the packed ones.
     pub(crate) fn weights(&self) -> QuantizedWeights {
         self.channels.weights(self.packed.unpacked())
     }
@@ -122,7 +122,7 @@ impl QuantizedLinear {
         self.product(isa, sink, x, y, scratch, asked_threads);
     }
 
-    /// Gives each part of the output to the sink of its places.
+    /// Writes each part of the output through a sink.
     fn product<K>(
         &self,
         isa: Isa,
@@ -202,7 +202,7 @@ mod tests {
         Isa::DOTS.into_iter().filter(|isa| isa.is_available())
     }
 
-    /// Bytes without a pattern; `extreme` ones are 0 and 255 alone.
+    /// Pseudorandom bytes; `extreme` ones are only 0 and 255.
     fn bytes(seed: u32, count: usize, extreme: bool) -> Vec<u8> {
         let mut state = seed.wrapping_mul(2_654_435_761) | 1;
         let mut next = || {
@@ -221,7 +221,7 @@ mod tests {
         bytes(seed, count, false).into_iter().map(code).collect()
     }
 
-    /// All that is computed of one product agrees with the reference, exactly.
+    /// Compares all results of one product with the reference, exactly.
     fn check([rows, inputs, outputs]: [usize; 3], zero: u8, extreme: bool, threads: usize) {
         let x = bytes(1, rows * inputs, extreme);
         let values = signed(2, outputs * inputs, extreme);
@@ -237,12 +237,12 @@ mod tests {
         let layer = QuantizedLinear::new(&weights, output);
         let scale = |index: usize| f64::from(0.02_f32) * f64::from(scales[index % outputs]);
         for isa in paths() {
-            let told = format!("{isa} {rows}×{inputs}×{outputs} with {threads} threads");
+            let context = format!("{isa} {rows}×{inputs}×{outputs} with {threads} threads");
             let mut scratch = Scratch::new();
             let mut sums = vec![0; rows * outputs];
             layer.sums(isa, &x, &mut sums, &mut scratch, threads);
             let wide: Vec<i64> = sums.iter().map(|&sum| sum.into()).collect();
-            assert_eq!(wide, right, "{told}");
+            assert_eq!(wide, right, "{context}");
             let mut codes = vec![0; rows * outputs];
             layer.run(isa, &x, &mut codes, &mut scratch, threads);
             let mut real = vec![0.0; rows * outputs];
@@ -253,10 +253,14 @@ mod tests {
             layer.run_plus(isa, &x, addend, &mut summed, &mut scratch, threads);
             for (index, &sum) in right.iter().enumerate() {
                 let scale = scale(index);
-                assert_eq!(codes[index], reference::code(sum, scale, output), "{told} [{index}]");
-                assert_eq!(real[index], sum as f32 * scale as f32, "{told} [{index}]");
+                assert_eq!(
+                    codes[index],
+                    reference::code(sum, scale, output),
+                    "{context} [{index}]"
+                );
+                assert_eq!(real[index], sum as f32 * scale as f32, "{context} [{index}]");
                 let plus = reference::code_plus(sum, scale, addend.codes[index], other, output);
-                assert_eq!(summed[index], plus, "{told} plus [{index}]");
+                assert_eq!(summed[index], plus, "{context} plus [{index}]");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Kernels on bare slices; nothing here knows burn.
+//! Kernels on slices, which do not depend on burn.
 
 mod channels;
 mod convolution;

@@ -2,7 +2,7 @@
 
 use updraft_simd::INT8_LANES as LANES;
 
-/// Columns whose weights lie side by side; the last panel may be narrower, by whole vectors.
+/// Columns per panel; the last panel may be narrower, by whole vectors.
 pub(crate) const PANEL: usize = 2 * LANES;
 
 /// Four weights of sixteen columns: one aligned vector.
@@ -10,12 +10,12 @@ pub(crate) const PANEL: usize = 2 * LANES;
 #[repr(C, align(64))]
 pub(crate) struct Line(pub(crate) [i8; 4 * LANES]);
 
-/// Bytes of a window that lie side by side.
+/// A run of contiguous bytes of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Run {
-    /// Where they start, from the window's start.
+    /// The offset from the window's start.
     pub(crate) at: u32,
-    /// Groups of four; the last may reach over the run, where its weights are zero.
+    /// Groups of four; the last may exceed the run, where its weights are zero.
     pub(crate) quads: u32,
 }
 
@@ -42,7 +42,7 @@ impl Packed {
         packed
     }
 
-    /// The weights as they were before.
+    /// The weights before packing.
     pub(crate) fn unpacked(&self) -> Vec<i8> {
         let mut weights = vec![0; self.columns * self.runs[0] * self.runs[1]];
         for Quad { line, lane, from, taken } in self.quads() {
@@ -52,7 +52,7 @@ impl Packed {
         weights
     }
 
-    /// Every group of weights that lie side by side in both orders.
+    /// Every group of weights that is contiguous in both orders.
     fn quads(&self) -> impl Iterator<Item = Quad> + use<> {
         let (columns, [segments, segment]) = (self.columns, self.runs);
         let vectors = columns.div_ceil(LANES);
@@ -80,7 +80,7 @@ impl Packed {
     }
 }
 
-/// At most four weights of a column: where they are packed, and where they come from.
+/// At most four weights of a column, with their packed and original offsets.
 struct Quad {
     line: usize,
     lane: usize,

@@ -1,4 +1,4 @@
-//! The greatest number and the mean of windows, channel by channel.
+//! The maximum and the mean of windows, channel by channel.
 
 use serde::{Deserialize, Serialize};
 use updraft_simd::{Clamp, Int8Vectors, Isa, Uneven, over, threads};
@@ -9,16 +9,16 @@ use super::cpu::{Accumulate, Maximum, Rescale};
 use super::scratch::Scratch;
 use crate::scheme::{ActivationScheme, OutputScheme};
 
-/// What becomes of a window.
+/// The reduction of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Pooling {
-    /// Its greatest number; padding is never the greatest.
+    /// The maximum; padding is ignored.
     Maximum,
-    /// Its mean over the pixels of the image; padding does not count.
+    /// The mean over the pixels of the image; padding does not count.
     MeanOfImage,
-    /// Its mean, with the padding counted as zeros.
+    /// The mean, with the padding counted as zeros.
     MeanWithPadding,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct QuantizedPooling {
 }
 
 impl QuantizedPooling {
-    /// Windows as of a depthwise convolution; the geometry's batch is without meaning.
+    /// Windows as of a depthwise convolution; the geometry's batch is ignored.
     ///
     /// A maximum keeps its input's codes: the scheme of `output` must be `input`.
     ///
@@ -51,13 +51,13 @@ impl QuantizedPooling {
         Self { geometry: *geometry, pooling, input, output }
     }
 
-    /// Bytes of one image, before and after.
+    /// Bytes of one image of the input, and of the output.
     pub(crate) const fn image_lens(&self) -> [usize; 2] {
         let batch = self.geometry.shape().batch;
         [self.geometry.input_len() / batch, self.geometry.output_len() / batch]
     }
 
-    /// Pools as many images as `x` holds.
+    /// Pools all images of `x`.
     ///
     /// # Panics
     /// If a slice holds no whole number of images or the two differ, or the CPU does not have `isa`.
@@ -97,7 +97,7 @@ impl QuantizedPooling {
     ) {
         let channels = y.len();
         if self.pooling == Pooling::Maximum {
-            // Windows that lie in the padding alone hold nothing greater.
+            // A window that lies in the padding has no larger value.
             y.fill(0);
             self.visit(at, |pixel| {
                 vectors.run(Maximum { from: &x[pixel * channels..][..channels], to: y });
@@ -127,7 +127,7 @@ impl QuantizedPooling {
         });
     }
 
-    /// Visits the pixels of the image that a window holds.
+    /// Visits the pixels of the image in a window.
     fn visit(&self, at: [usize; 2], mut pixel: impl FnMut(usize)) {
         let ConvShape { input, kernel, stride, padding, dilation, .. } = *self.geometry.shape();
         let inside = |axis: usize, entry: usize| {

@@ -7,7 +7,7 @@ use super::cpu::Blend;
 use super::scratch::Scratch;
 use crate::scheme::{ActivationScheme, OutputScheme};
 
-/// Where the pixels of a resized image come from.
+/// The source of the pixels of a resized image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -18,20 +18,20 @@ pub enum Resizing {
     NearestExact,
     /// Between the two pixels of each axis whose centres are nearest to that of the new one.
     Linear,
-    /// The same with the centres of the corners kept.
+    /// The same with aligned centers of the corner pixels.
     LinearCorners,
 }
 
 impl Resizing {
-    /// Whether every pixel is one of the image's.
+    /// Whether every pixel is a pixel of the image.
     pub(crate) const fn is_nearest(self) -> bool {
         matches!(self, Self::Nearest | Self::NearestExact)
     }
 
-    /// For each place of an axis the two that it lies between.
+    /// For each position of an axis the two positions that it lies between.
     pub(crate) fn taps(self, from: usize, to: usize) -> impl Iterator<Item = Tap> {
         (0..to).map(move |at| {
-            // The place is `above / below`.
+            // The position is `above / below`.
             let (above, below) = match self {
                 Self::Nearest => (at * from / to, 1),
                 Self::NearestExact => ((2 * at + 1) * from / (2 * to), 1),
@@ -45,19 +45,19 @@ impl Resizing {
     }
 }
 
-/// Two places of an axis, and how far from the first to the second another one lies.
+/// Two positions of an axis, and the fraction of the distance between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Tap {
     pub(crate) at: [usize; 2],
-    /// The way as a fraction.
+    /// The fraction.
     pub(crate) part: [usize; 2],
 }
 
-/// Parts of the way from one pixel to the next; the products of two stay exact in 32 bits.
+/// Steps from one pixel to the next; the products of two weights are exact in 32 bits.
 const PARTS: usize = 1 << 11;
 
 impl Tap {
-    /// The weights of both places, which sum to [`PARTS`].
+    /// The weights of both positions, which sum to [`PARTS`].
     fn weights(self) -> [i32; 2] {
         let [above, below] = self.part;
         let second = (above * PARTS + below / 2) / below;
@@ -71,7 +71,7 @@ pub(crate) struct QuantizedResize {
     channels: usize,
     /// Pixels of an image.
     from: [usize; 2],
-    /// Where rows and columns come from, with their weights.
+    /// The sources of rows and columns, with their weights.
     rows: Vec<([usize; 2], [i32; 2])>,
     columns: Vec<([usize; 2], [i32; 2])>,
     is_nearest: bool,
@@ -105,7 +105,7 @@ impl QuantizedResize {
         }
     }
 
-    /// Resizes as many images as `x` holds.
+    /// Resizes all images of `x`.
     ///
     /// # Panics
     /// If a slice holds no whole number of images or the two differ, or the CPU does not have `isa`.
@@ -154,7 +154,7 @@ mod tests {
         ActivationScheme::try_new(scale, zero).expect("valid")
     }
 
-    /// Where a place lies in an axis, in real numbers.
+    /// The position on an axis, as a real number.
     fn place(resizing: Resizing, at: usize, from: usize, to: usize) -> f64 {
         let (at, from, to) = (at as f64, from as f64, to as f64);
         match resizing {
@@ -192,7 +192,8 @@ mod tests {
                                 place(resizing, row, from[0], to[0]),
                                 place(resizing, column, from[1], to[1]),
                             ];
-                            // A hat over each pixel, in parts of 2048; the last reaches on.
+                            // A hat function over each pixel, in steps of 1/2048; the last one is
+                            // constant to the border.
                             let weight = |place: f64, at: usize| {
                                 let second = ((place - place.floor()) * 2048.0).round() as i64;
                                 match at as f64 - place.floor() {

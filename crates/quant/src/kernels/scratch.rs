@@ -2,14 +2,14 @@
 
 /// Work space of the kernels: grows to what a call needs, and is reused by the next.
 ///
-/// What it holds between calls means nothing; any scratch serves any call.
+/// Its contents between calls are unspecified; any scratch can be used for any call.
 #[derive(Debug, Clone, Default)]
 pub struct Scratch {
     shared: Vec<u8>,
     of_threads: Vec<Own>,
 }
 
-/// What one thread works in.
+/// The work space of one thread.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Own {
     pub(crate) bytes: Vec<u8>,
@@ -30,8 +30,8 @@ impl Scratch {
         self.shared.capacity() + own.sum::<usize>()
     }
 
-    /// `shared` bytes for all threads, and `bytes` and `sums` for every one of `threads`, holding
-    /// what the last call left.
+    /// `shared` bytes for all threads, and `bytes` and `sums` for every one of `threads`, with
+    /// the contents of the last call.
     pub(crate) fn split(
         &mut self,
         shared: usize,

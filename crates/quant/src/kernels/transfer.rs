@@ -1,4 +1,4 @@
-//! Real numbers into codes and back, over whole slices.
+//! Conversion of real numbers to codes and back, over whole slices.
 
 use updraft_simd::{Clamp, Isa};
 
@@ -62,7 +62,7 @@ pub(crate) fn quantize_images(
     }
 }
 
-/// Numbers that are turned into codes before they are spread over their pixels.
+/// Numbers that are converted to codes before they are distributed over their pixels.
 const LINE: usize = 256;
 
 #[cfg(test)]

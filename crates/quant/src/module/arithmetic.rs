@@ -1,4 +1,4 @@
-//! What is computed number by number: kept as functions of one tensor for as long as that goes.
+//! Element-wise operations, represented as functions of one tensor as long as possible.
 
 use burn::backend::ir::{
     ActivationOperationIr, BaseOperationIr, BinaryOpIr, FloatOperationIr, NumericOperationIr,
@@ -11,7 +11,7 @@ use crate::network::Value;
 use crate::operation::{Binary, Function, Unary};
 
 impl Reader<'_> {
-    /// Reads what is computed number by number; nothing if it is another operation.
+    /// Reads an element-wise operation; `None` if it is another one.
     pub(crate) fn arithmetic(&mut self, operation: &OperationIr) -> Read<Option<Meaning>> {
         let meaning = match operation {
             OperationIr::BaseFloat(BaseOperationIr::MaskWhere(mask)) => {
@@ -104,7 +104,7 @@ impl Reader<'_> {
             A::Relu(unary) => self.function(&unary.input, |x| x.then(Unary::Rectifier)),
             A::Sigmoid(unary) => self.function(&unary.input, |x| x.then(Unary::Sigmoid)),
             A::LogSigmoid(unary) => self.function(&unary.input, |x| {
-                // −ln(1 + e^−x), where e^−x may be infinite only far below what codes hold.
+                // −ln(1 + e^−x), where e^−x is infinite only far below the range of codes.
                 let small = x.then(Unary::Negative).then(Unary::Exponential);
                 let sum = Function::binary(Binary::Add, &Function::constant(1.0), &small);
                 sum.then(Unary::Logarithm).then(Unary::Negative)
@@ -161,8 +161,8 @@ impl Reader<'_> {
     fn choose(&mut self, mask: &TensorIr, yes: &TensorIr, no: &TensorIr) -> Read<Meaning> {
         match self.meaning(yes)? {
             Meaning::Constant(constant) => {
-                let told = || self.unsupported("it chooses between tensors of several numbers");
-                let value = constant.one().ok_or_else(told)?;
+                let reason = || self.unsupported("it chooses between tensors of several numbers");
+                let value = constant.one().ok_or_else(reason)?;
                 self.choose_of(mask, None, &Function::constant(value), no)
             }
             Meaning::Value { value, function, .. } => {
@@ -190,13 +190,13 @@ impl Reader<'_> {
         }
     }
 
-    /// Nothing for two tensors that depend on the input each in its way.
+    /// `None` for two tensors that both depend on the input.
     fn binary(&mut self, operation: Binary, both: &BinaryOpIr) -> Read<Option<Meaning>> {
         let meaning = match (self.meaning(&both.lhs)?, self.meaning(&both.rhs)?) {
             (Meaning::Constant(a), Meaning::Constant(b)) => {
                 let result = a.zip(&b, &both.out.shape.to_vec(), |a, b| operation.of(a, b));
-                let told = || self.unsupported("its shapes do not fit");
-                result.map(Meaning::Constant).ok_or_else(told)
+                let reason = || self.unsupported("its shapes do not fit");
+                result.map(Meaning::Constant).ok_or_else(reason)
             }
             (Meaning::Value { .. }, Meaning::Constant(constant)) => match constant.one() {
                 Some(value) if is_kept(&both.lhs, &both.out) => {
@@ -220,8 +220,8 @@ impl Reader<'_> {
                 if a != b || shape != other || lines >= Function::MOST_LINES {
                     return match operation {
                         Binary::Divide => {
-                            let told = "it divides two tensors that depend on the input";
-                            Err(self.unsupported(told))
+                            let reason = "it divides two tensors that depend on the input";
+                            Err(self.unsupported(reason))
                         }
                         _ => Ok(None),
                     };
@@ -245,8 +245,8 @@ impl Reader<'_> {
         let channels = self.graph.shape(x)[0];
         let mut each = vec![1; tensor.shape.len()];
         each[1] = channels;
-        let told = || self.unsupported("its numbers are neither one nor one for each channel");
-        let numbers = constant.expand(&each).ok_or_else(told)?.values;
+        let reason = || self.unsupported("its numbers are neither one nor one for each channel");
+        let numbers = constant.expand(&each).ok_or_else(reason)?.values;
         let (zeros, ones) = (vec![0.0; channels], vec![1.0; channels]);
         let negative = |values: &[f32]| values.iter().map(|value| -value).collect::<Vec<_>>();
         let (scale, shift) = match (operation, is_first) {

@@ -1,4 +1,4 @@
-//! Tensors that do not depend on the image: weights, and what is computed of them.
+//! Tensors that do not depend on the input: weights, and values computed from them.
 
 use burn::tensor::{DType, Slice, TensorData};
 
@@ -21,7 +21,7 @@ impl Constant {
         Self { shape: shape.to_vec(), values: vec![value; shape.iter().product()] }
     }
 
-    /// The number, if all are the same.
+    /// The number, if all are equal.
     pub(crate) fn one(&self) -> Option<f32> {
         let first = *self.values.first()?;
         self.values.iter().all(|&value| value == first).then_some(first)
@@ -32,7 +32,7 @@ impl Constant {
         Self { shape: self.shape.clone(), values }
     }
 
-    /// Both, with axes of length 1 repeated.
+    /// Both, broadcast to a common shape.
     pub(crate) fn zip(
         &self,
         other: &Self,
@@ -71,7 +71,7 @@ impl Constant {
         })
     }
 
-    /// A part, if it goes forward by steps of one.
+    /// A slice, if its step is one.
     pub(crate) fn slice(&self, ranges: &[Slice]) -> Option<Self> {
         if ranges.iter().any(|range| range.step != 1) {
             return None;

@@ -4,10 +4,10 @@ use burn::tensor::DType;
 
 use crate::network::GraphError;
 
-/// Where in a module something is.
+/// A position in a module.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// The operation, as burn names it.
+    /// burn's name of the operation.
     pub operation: String,
     /// Its number in the order of execution, from 0.
     pub index: usize,
@@ -34,10 +34,10 @@ pub enum CaptureError {
     Unsupported {
         /// Where.
         place: Place,
-        /// What about it.
+        /// The reason.
         what: String,
     },
-    /// The module does other things for other batches.
+    /// The module's operations depend on the batch size.
     #[error(
         "{place}: it differs between batches of {} and {} images; a graph is the same for every \
          batch, whose axis is the first", sizes[0], sizes[1]
@@ -45,7 +45,7 @@ pub enum CaptureError {
     Batch {
         /// The first operation that differs.
         place: Place,
-        /// The sizes that were tried.
+        /// The batch sizes that were tried.
         sizes: [usize; 2],
     },
     /// A tensor is not in f32.
@@ -56,16 +56,16 @@ pub enum CaptureError {
         /// The tensor's dtype.
         dtype: DType,
     },
-    /// The answer is the same for every image.
+    /// The output does not depend on the input.
     #[error("the module's output does not depend on its input")]
     Constant,
     /// burn could not record the module.
     #[error("burn could not record the module: {message}")]
     Recording {
-        /// burn's words.
+        /// burn's message.
         message: String,
     },
-    /// The layer itself is not one of a graph.
+    /// The layer is not supported by a graph.
     #[error("{place}")]
     Layer {
         /// Where.

@@ -14,22 +14,22 @@ use crate::network::{Graph, GraphError, Value};
 use crate::operation::{self, Function, is_alike};
 
 impl Graph {
-    /// The graph of a burn module, as it computes after training.
+    /// The graph of a burn module in inference mode.
     ///
     /// `forward` runs the module on batches of samples of `shapes`, without change to its code:
     /// `[3, 32, 32]` stands for a `Tensor<4>` whose first axis is the batch, a tuple of shapes for a
     /// tuple of tensors. burn records the operations on a device of its own, for batches of two
-    /// sizes. Of what is computed from one tensor number by number, whatever its form, comes one
-    /// [function](Self::function); what does not depend on the input is computed here and now.
+    /// sizes. Element-wise operations on one tensor become one
+    /// [function](Self::function); values that do not depend on the input are computed at capture.
     /// Layers are named by the paths of their parameters, others by their operation and number;
     /// inputs are `input`, outputs `output`, with numbers where there are several.
     ///
     /// # Errors
-    /// [`CaptureError`] names the operation and its place if a graph does not have it, or if the
-    /// module does other things for other batches.
+    /// [`CaptureError`] names the operation and its position if a graph does not support it, or if
+    /// the module's operations depend on the batch size.
     ///
     /// # Panics
-    /// Where `forward` does, for samples of these shapes.
+    /// If `forward` panics for samples of these shapes.
     pub fn try_capture<M: Module, S: Shapes, O: Tensors>(
         module: &M,
         shapes: S,
@@ -67,7 +67,7 @@ impl Graph {
     }
 }
 
-/// What a recorded tensor is.
+/// The meaning of a recorded tensor.
 #[derive(Debug, Clone)]
 pub(crate) enum Meaning {
     /// The same for every sample.
@@ -87,7 +87,7 @@ pub(crate) struct Reader<'a> {
     pub(crate) graph: Graph,
     meanings: HashMap<TensorId, Meaning>,
     place: Place,
-    /// How many layers there are of each kind without parameters.
+    /// The number of layers of each kind without parameters.
     counts: HashMap<&'static str, usize>,
 }
 
@@ -110,7 +110,7 @@ impl Reader<'_> {
                 None => operation::record(self, recorded, layer.as_deref())?
                     .ok_or_else(|| self.unsupported("there is no such operation"))?,
             };
-            // The graph has the same numbers, whatever axes of length 1 burn gives them.
+            // The graph has the same numbers for any axes of length 1 in burn.
             if let Meaning::Value { shape, .. } = &mut meaning {
                 let of_burn = &out.shape[1..];
                 if shape.iter().product::<usize>() != of_burn.iter().product::<usize>() {
@@ -126,7 +126,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// What changes no number: nothing if it is another operation.
+    /// Operations that change no number; `None` if it is another operation.
     fn structure(&mut self, operation: &OperationIr) -> Read<Option<Meaning>> {
         let OperationIr::BaseFloat(operation) = operation else { return Ok(None) };
         self.base(operation)
@@ -170,7 +170,7 @@ impl Reader<'_> {
         meaning.map(Some)
     }
 
-    /// Only a way to say the same numbers of a sample in another shape.
+    /// The same numbers of a sample in another shape.
     fn reshape(&mut self, input: &TensorIr, out: &TensorIr) -> Read<Meaning> {
         match self.meaning(input)? {
             Meaning::Constant(constant) => {
@@ -183,18 +183,18 @@ impl Reader<'_> {
                 if out.shape[0] == input.shape[0] && (is_flat || is_alike(&shape, whole)) {
                     return Ok(Meaning::Value { value, function, shape });
                 }
-                let told = format!(
+                let reason = format!(
                     "it takes {:?} to {:?}, which is no flattening",
                     input.shape.to_vec(),
                     out.shape.to_vec()
                 );
-                Err(self.unsupported(&told))
+                Err(self.unsupported(&reason))
             }
         }
     }
 
     pub(crate) fn meaning(&self, tensor: &TensorIr) -> Read<Meaning> {
-        // Masks are functions that give 0 and 1.
+        // Masks are functions with the values 0 and 1.
         if !matches!(tensor.dtype, DType::F32 | DType::Bool(_)) {
             return Err(CaptureError::DType { place: self.place.clone(), dtype: tensor.dtype });
         }
@@ -215,7 +215,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A tensor that does, as a value of the graph, with the shape of one sample's part.
+    /// A tensor that does depend on it, as a value of the graph, with the shape of one sample.
     pub(crate) fn value(&mut self, tensor: &TensorIr) -> Read<(Value, Vec<usize>)> {
         let meaning = self.meaning(tensor)?;
         self.meanings.insert(tensor.id, meaning);
@@ -250,7 +250,7 @@ impl Reader<'_> {
         format!("{kind}{count}")
     }
 
-    /// A layer that was added, by what it gives.
+    /// Records the output of a layer that was added.
     pub(crate) fn layer(&self, result: Result<Value, GraphError>) -> Read<Meaning> {
         let value = self.added(result)?;
         Ok(Meaning::of(value, self.graph.shape(value).to_vec()))
@@ -263,7 +263,7 @@ impl Reader<'_> {
         })
     }
 
-    /// A value whose first axis holds the channels and nothing else.
+    /// A value whose first axis is the channels only.
     pub(crate) fn value_of_channels(&mut self, tensor: &TensorIr) -> Read<Value> {
         let (value, shape) = self.value(tensor)?;
         if shape.first() == self.graph.shape(value).first() {
@@ -274,8 +274,8 @@ impl Reader<'_> {
 
     /// The bias of a layer, zeros if it has none.
     pub(crate) fn bias(&self, bias: Option<&TensorIr>, outputs: usize) -> Read<Vec<f32>> {
-        let told = "its bias depends on the input";
-        let bias = bias.map(|bias| self.constant(bias, told)).transpose()?;
+        let reason = "its bias depends on the input";
+        let bias = bias.map(|bias| self.constant(bias, reason)).transpose()?;
         Ok(bias.map_or(vec![0.0; outputs], |bias| bias.values))
     }
 

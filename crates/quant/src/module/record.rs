@@ -1,4 +1,4 @@
-//! A module recorded by burn's capture device, twice, to see what depends on the batch.
+//! A module recorded twice by burn's capture device, to find what depends on the batch.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,7 +13,7 @@ use super::tensors::Tensors;
 /// The sizes of the batches that are recorded; 1 would hide an axis that is left out.
 pub(super) const SIZES: [usize; 2] = [2, 3];
 
-/// What burn recorded of one run.
+/// The operations that burn recorded in one run.
 #[derive(Debug)]
 pub(super) struct Recording {
     pub(super) operations: Vec<OperationIr>,
@@ -100,7 +100,7 @@ impl ModuleVisitor for Names {
     }
 }
 
-/// Whether two runs are alike but for the first axis of what depends on the batch.
+/// Whether two runs are equal except for the first axis of tensors that depend on the batch.
 fn compare(first: &Recording, second: &Recording) -> Result<(), CaptureError> {
     let mut after = String::new();
     let mut numbers = [HashMap::new(), HashMap::new()];
@@ -138,7 +138,7 @@ fn is_same_but_for_the_batch(a: &[usize], b: &[usize]) -> bool {
     a == b || (both == SIZES.map(Some) && rest(a) == rest(b))
 }
 
-/// Counts tensors in the order of their first use, and takes their shapes away.
+/// Renumbers tensors in the order of their first use, and removes their shapes.
 struct Renumbered<'a> {
     numbers: &'a mut HashMap<TensorId, u64>,
     shapes: Vec<Vec<usize>>,
@@ -161,11 +161,11 @@ pub(super) fn layer_of(recording: &Recording, operation: &OperationIr) -> Option
 
 /// An operation's name in burn, such as `Conv2d`.
 pub(super) fn kind(operation: &OperationIr) -> String {
-    let told = format!("{operation:?}");
+    let text = format!("{operation:?}");
     let name = |text: &str| -> String {
         text.chars().take_while(|letter| letter.is_ascii_alphanumeric()).collect()
     };
-    let mut parts = told.splitn(2, '(');
+    let mut parts = text.splitn(2, '(');
     let outer = parts.next().unwrap_or_default();
     let rest = parts.next().unwrap_or_default();
     // `NumericFloat(F32, Add(…` has a dtype first.

@@ -1,4 +1,4 @@
-//! Sums and means along an axis, as layers that a graph has.
+//! Sums and means along an axis, as layers of a graph.
 
 use burn::backend::ir::TensorIr;
 
@@ -8,7 +8,7 @@ use crate::kernels::Pooling;
 use crate::operation::Window;
 
 impl Reader<'_> {
-    /// The sum along an axis, times a factor: all of it as layers that a graph has.
+    /// The sum along an axis, times a factor, as layers of a graph.
     pub(super) fn sum(&mut self, input: &TensorIr, axis: usize, is_mean: bool) -> Read<Meaning> {
         if let Meaning::Constant(constant) = self.meaning(input)? {
             let len = constant.shape[axis];

@@ -1,4 +1,4 @@
-//! Tensors of burn that go into a network or come out of it: one, or a tuple of some.
+//! burn's tensors as inputs and outputs of a network: one, or a tuple.
 
 use burn::backend::Capture;
 use burn::backend::ir::TensorId;
@@ -7,10 +7,10 @@ use burn::tensor::{DType, Device, Tensor, TensorData};
 use crate::network::{QuantizedModel, Workspace};
 use crate::slices::Isa;
 
-/// What goes into a network or comes out of it, a batch of samples: a tensor whose first axis is
-/// the batch, or a tuple of some.
+/// Inputs or outputs of a network for a batch of samples: a tensor whose first axis is
+/// the batch, or a tuple of tensors.
 pub trait Tensors: Clone {
-    /// Takes tensors out of data, in order.
+    /// Creates tensors from data, in order.
     #[doc(hidden)]
     fn from_data(data: &mut dyn Iterator<Item = TensorData>, device: &Device) -> Self;
 
@@ -18,7 +18,7 @@ pub trait Tensors: Clone {
     #[doc(hidden)]
     fn data(self) -> Vec<TensorData>;
 
-    /// What burn's capture device calls the tensors.
+    /// The names of the tensors on burn's capture device.
     #[doc(hidden)]
     fn ids(&self) -> Result<Vec<TensorId>, String>;
 
@@ -79,7 +79,8 @@ tuple!(A 0, B 1);
 tuple!(A 0, B 1, C 2);
 tuple!(A 0, B 1, C 2, E 3);
 
-/// The shapes of one sample: `[3, 32, 32]` of a `Tensor<4>`, a tuple of shapes of a tuple of tensors.
+/// The shapes of one sample: `[3, 32, 32]` for a `Tensor<4>`, a tuple of shapes for a tuple of
+/// tensors.
 pub trait Shapes {
     /// A batch of such samples.
     type Tensors: Tensors;
@@ -102,9 +103,9 @@ macro_rules! shape {
 shape!(1 2, 2 3, 3 4, 4 5);
 
 impl QuantizedModel {
-    /// Computes the answers of samples on any device, as [`run_all`](Self::run_all) does on slices.
+    /// Computes the outputs of samples on any device, as [`run_all`](Self::run_all) does on slices.
     ///
-    /// The samples come to the CPU, and the answers go to the device of the first input, in f32.
+    /// The samples are copied to the CPU, and the outputs to the device of the first input, in f32.
     ///
     /// # Shapes
     /// - `x`: a tensor `[batch, …]` for each of [the inputs](Self::inputs)

@@ -1,4 +1,4 @@
-//! What is seen of every tensor of a network in f32, and the scheme that follows for each.
+//! The observed range of every tensor of a network in f32, and its scheme.
 
 use super::error::QuantizeError;
 use super::float::FloatRun;
@@ -10,7 +10,7 @@ use super::samples::{Samples, SamplesExt};
 use crate::observe::{ObserveError, Observer};
 use crate::scheme::{ActivationScheme, SchemeError};
 
-/// Watches every tensor of the steps in f32.
+/// Observes every tensor of the steps in f32.
 pub(super) fn observe<B: Samples>(
     steps: &Steps,
     batches: impl IntoIterator<Item = B>,
@@ -38,8 +38,8 @@ pub(super) fn observe<B: Samples>(
     if observers[0].count() == 0 { Err(QuantizeError::NoSample) } else { Ok(observers) }
 }
 
-/// The scheme of each tensor: what was seen of it, or its input's where an operation keeps the
-/// codes or nothing but zero was seen; and of which layers nothing else was.
+/// The scheme of each tensor: that of its observed range, or its input's if an operation keeps the
+/// codes or only zeros were observed; and the layers with only zeros.
 pub(super) fn choose_schemes(
     steps: &Steps,
     kept: &[Option<Reason>],
@@ -50,7 +50,7 @@ pub(super) fn choose_schemes(
     };
     let (inputs, given) = observers.split_at(steps.inputs.len());
     let mut schemes = Vec::with_capacity(observers.len());
-    // Nothing is known of an input that is always zero: its scheme is an error.
+    // An input that is always zero has no scheme: an error.
     for (tensor, observer) in inputs.iter().enumerate() {
         schemes.push(observer.scheme().map_err(failed(tensor))?);
     }
@@ -58,8 +58,8 @@ pub(super) fn choose_schemes(
     for (index, (step, observer)) in steps.list.iter().zip(given).enumerate() {
         let seen = observer.scheme();
         is_zero.push(matches!(seen, Err(ObserveError::Scheme(SchemeError::OnlyZero { .. }))));
-        // Of what comes in, zero has an exact code, and the biases of the next layer, counted in
-        // this scale, are as fine as those of this one.
+        // In the scheme of the input, zero has an exact code, and the biases of the next layer,
+        // counted in this scale, are as fine as those of this one.
         let is_kept = step.work.operation.keeps_scheme() && kept[index].is_none();
         let scheme = if is_zero[index] || is_kept { Ok(schemes[step.inputs[0]]) } else { seen };
         schemes.push(scheme.map_err(failed(inputs.len() + index))?);

@@ -10,10 +10,10 @@ pub enum QuantizeError {
     /// The graph has no layer.
     #[error("the graph has no layer; add one before it is quantized")]
     NoLayer,
-    /// No sample was seen.
+    /// There was no sample.
     #[error("the calibration set has no sample; a few hundred are enough")]
     NoSample,
-    /// A batch holds no whole number of samples, or not the same of every input.
+    /// A batch is not a whole number of samples, or the inputs differ in it.
     #[error(
         "calibration batch {batch} has {got:?} numbers; for each input they must be the same \
          multiple of {sample:?}, those of a sample"
@@ -26,7 +26,7 @@ pub enum QuantizeError {
         /// Numbers of the batch.
         got: Vec<usize>,
     },
-    /// What a layer gave in f32 has no scheme.
+    /// The output of a layer in f32 has no scheme.
     #[error("the output of layer `{layer}` cannot be calibrated: {cause}")]
     Observed {
         /// The layer, or the input.
@@ -34,15 +34,15 @@ pub enum QuantizeError {
         /// Why.
         cause: ObserveError,
     },
-    /// A layer is to be kept in f32 that is not there.
+    /// A layer that is to be kept in f32 does not exist.
     #[error("no layer is named `{layer}`, so that it cannot be kept in f32; there are {there}")]
     NoSuchLayer {
         /// What was asked for.
         layer: String,
-        /// The names that there are.
+        /// The existing names.
         there: String,
     },
-    /// A layer's weights have no eight bits.
+    /// A layer's weights cannot be quantized.
     #[error("the weights of layer `{layer}` cannot be quantized: {cause}")]
     Weights {
         /// The layer.

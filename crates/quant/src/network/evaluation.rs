@@ -1,4 +1,4 @@
-//! What eight bits cost on a test set, as one report: the task's score, layers, bytes.
+//! The cost of int8 on a test set, as one report: the task's score, layers, bytes.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -18,11 +18,11 @@ use crate::observe::Calibration;
 /// Below this ratio, in decibels, a layer's noise is a tenth of its signal or more.
 const NOISY_DB: f64 = 20.0;
 
-/// How much noisier than what it reads a layer must be, in decibels, to be the cause itself: its
-/// noise is then four times what came in.
+/// How much noisier than its inputs a layer must be, in decibels, to be the cause itself: its
+/// noise is then four times that of its inputs.
 const CAUSE_DB: f64 = 6.0;
 
-/// A model beside its graph in f32, by a task's score.
+/// A comparison of a model with its graph in f32, by a task's score.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Evaluation {
@@ -40,31 +40,31 @@ pub struct Evaluation {
     pub f32_better: usize,
     /// Samples whose score is better of the model.
     pub int8_better: usize,
-    /// How likely a difference as large as this one is if both are equally good: the exact sign
-    /// test on both sides, which for right and wrong answers is `McNemar`'s.
+    /// The probability of a difference as large as this one if both are equally good: the exact
+    /// sign test on both sides, which for right and wrong predictions is `McNemar`'s.
     pub p_value: f64,
-    /// The share of samples whose answers say the same, where the score knows what they say.
+    /// The share of samples with equal predictions, if the score defines predictions.
     pub agreement: Option<f64>,
-    /// Signal to quantization noise of the answers, in decibels, the least of all outputs; none if
+    /// Signal to quantization noise of the outputs, in decibels, the lowest of all; `None` if
     /// there is no noise.
     pub sqnr_db: Option<f64>,
-    /// The share of multiply-adds that run in eight bits.
+    /// The share of multiply-adds that run in int8.
     pub int8_share: f64,
     /// Bytes of the parameters in f32.
     pub bytes_f32: usize,
     /// Bytes of the model's file.
     pub bytes_int8: usize,
-    /// How ranges were found: `minmax`, `percentile`, `entropy` or `mse`.
+    /// The calibration method: `minmax`, `percentile`, `entropy` or `mse`.
     pub calibration: &'static str,
-    /// Samples that ranges were found on.
+    /// Samples of the calibration.
     pub calibration_samples: u64,
     /// The caller's hash of them.
     pub calibration_set: String,
     /// The layers in the order in which they run.
     pub layers: Vec<LayerEvaluation>,
-    /// Layers that are noisy though what they read is not: the first to keep in f32.
+    /// Layers that are noisy although their inputs are not: the first to keep in f32.
     pub advised_f32: Vec<String>,
-    /// Layers that gave nothing but zero for every calibration sample.
+    /// Layers whose output was zero for every calibration sample.
     pub zero_layers: Vec<String>,
 }
 
@@ -89,7 +89,7 @@ pub struct LayerEvaluation {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EvaluateError {
-    /// There are none.
+    /// There are no samples.
     #[error("the test set has no sample; a score needs one at least")]
     NoSample,
     /// Samples and targets differ in number.
@@ -107,12 +107,12 @@ pub enum EvaluateError {
         /// Numbers of a sample, input by input.
         sample: Vec<usize>,
     },
-    /// A target is none of this network.
+    /// A target does not fit the network.
     #[error("a target of test batch {batch} is not a target of the network: {cause}")]
     Target {
         /// The batch, counted from 0.
         batch: usize,
-        /// What the score says of it.
+        /// The reason, from the score.
         cause: String,
     },
 }
@@ -120,7 +120,7 @@ pub enum EvaluateError {
 impl Evaluation {
     /// Runs both over batches of samples with a target for each.
     ///
-    /// Batches are taken one after the other, each let go before the next.
+    /// Each batch is dropped before the next one is requested.
     ///
     /// # Errors
     /// [`EvaluateError`] for no samples, or targets that do not fit.
@@ -218,7 +218,7 @@ impl Evaluation {
     }
 }
 
-/// Layers that are noisy though what they read is not.
+/// Layers that are noisy although their inputs are not.
 fn advised(model: &QuantizedModel, compared: &Comparison) -> Vec<String> {
     let of_tensor = |tensor: usize| match tensor.checked_sub(model.inputs.len()) {
         Some(layer) => compared.layers[layer].sqnr_db,
@@ -258,7 +258,7 @@ impl Sums {
     }
 }
 
-/// The chance that of `a + b` fair coins so few, or so many, fall on one side.
+/// The two-sided probability of at most `a`, or at least `b`, heads in `a + b` fair coin flips.
 ///
 /// Source: `McNemar` 1947, Psychometrika 12, with the binomial distribution itself.
 fn exact_sign_test(a: usize, b: usize) -> f64 {

@@ -1,11 +1,11 @@
-//! The steps in f32, sample by sample: what eight bits are calibrated on and compared with.
+//! The steps in f32, sample by sample, for calibration and comparison.
 
 use super::fuse::{Step, Steps};
 use super::graph::Graph;
 use super::samples::{Samples, SamplesExt};
 use crate::operation::{FloatJob, FloatSpace, Operation};
 
-/// What the steps work in: every tensor of one sample, channels first.
+/// The work space of the steps: every tensor of one sample, channels first.
 #[derive(Debug)]
 pub(super) struct FloatRun {
     pub(super) tensors: Vec<Vec<f32>>,
@@ -18,7 +18,7 @@ impl FloatRun {
         Self { tensors, space: FloatSpace::new() }
     }
 
-    /// Computes all tensors of one sample; `x` gives what the network reads.
+    /// Computes all tensors of one sample; `x` returns the inputs of the network.
     pub(super) fn run<'a>(&mut self, steps: &Steps, x: impl Fn(usize) -> &'a [f32]) {
         let first = steps.inputs.len();
         for (index, tensor) in self.tensors[..first].iter_mut().enumerate() {
@@ -37,11 +37,11 @@ impl FloatRun {
 }
 
 impl Graph {
-    /// Computes the answers in f32, with batch norms folded: what eight bits are compared with, and
-    /// nothing fast. One vector for each output, `[n, channels, …]`.
+    /// Computes the outputs in f32, with folded batch norms, for comparison with int8; it is not
+    /// optimized. One vector for each output, `[n, channels, …]`.
     ///
     /// # Panics
-    /// If there is no whole number of samples, the same of every input.
+    /// If the inputs are not the same whole number of samples.
     #[must_use]
     pub fn forward<S: Samples + ?Sized>(&self, samples: &S) -> Vec<Vec<f32>> {
         let steps = Steps::new(self, false);

@@ -1,11 +1,11 @@
-//! Layers joined into steps: batch norms in the weights beside them, rectifiers in what they cut.
+//! Fusion of layers into steps: batch norms into neighboring weights, rectifiers into bounds.
 
 use std::sync::Arc;
 
 use super::graph::{Graph, Layer, Node, Port};
 use crate::operation::{Parameters, Shapes, Work, pointwise};
 
-/// Some layers that run as one.
+/// Fused layers.
 #[derive(Debug, Clone)]
 pub(super) struct Step {
     /// The names of its layers, joined by `+`.
@@ -24,14 +24,14 @@ impl Step {
     }
 }
 
-/// A tensor that a network gives, by a name and in a shape.
+/// An output of a network: a tensor with a name and a shape.
 #[derive(Debug, Clone)]
 pub(super) struct Output {
     pub(super) port: Port,
     pub(super) tensor: usize,
 }
 
-/// The steps of a graph, in order. The first tensors are its inputs, then each step gives one.
+/// The steps of a graph, in order. The first tensors are its inputs, then the output of each step.
 #[derive(Debug, Clone)]
 pub(super) struct Steps {
     pub(super) inputs: Vec<Port>,
@@ -40,14 +40,13 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// Joins the layers of a graph.
+    /// Fuses the layers of a graph.
     ///
-    /// A batch norm or a rectifier joins the step that it follows if nothing else reads that step.
-    /// A batch norm that cannot waits for what reads it: it goes into the weights after it, or into
-    /// the factors of a sum. Elsewhere both become a convolution of one pixel, each channel for
-    /// itself.
+    /// A batch norm or a rectifier is fused into the step before it if no other step reads that
+    /// one. A batch norm that cannot is fused into its reader: into the weights after it, or into
+    /// the factors of a sum. Otherwise both become a depthwise convolution of one pixel.
     ///
-    /// Where sums are joined, one of a convolution and another tensor is the convolution's last act.
+    /// If sums are fused, a convolution adds another tensor to its result.
     pub(super) fn new(graph: &Graph, joins_sums: bool) -> Self {
         let outputs = graph.outputs();
         let mut readers = vec![0; graph.nodes.len()];
@@ -79,8 +78,8 @@ impl Steps {
         inputs.chain(self.list.iter().map(|step| &step.shapes.y))
     }
 
-    /// Gives each sum of a step that nothing else reads that step's work, too, if it can add, and
-    /// leaves the step without readers; returns whether there was one.
+    /// Fuses each sum with a step that no other step reads, if that step can add, and
+    /// leaves that step without readers; returns whether there was one.
     fn join_sums(&mut self) -> bool {
         let first = self.inputs.len();
         let mut readers = vec![0; first + self.list.len()];
@@ -115,7 +114,7 @@ impl Steps {
         has_joined
     }
 
-    /// Leaves out the steps that lead to no output.
+    /// Removes the steps that no output depends on.
     fn keep_reached(&mut self) {
         let first = self.inputs.len();
         let mut is_reached = vec![false; first + self.list.len()];
@@ -139,7 +138,7 @@ impl Steps {
     }
 }
 
-/// Where a node's value is: in a tensor, still to be scaled and shifted channel by channel.
+/// The tensor of a node's value, with a pending scale and shift per channel.
 #[derive(Debug, Clone)]
 struct Held {
     tensor: usize,
@@ -154,11 +153,11 @@ struct Affine {
 
 #[derive(Debug)]
 struct Fusion {
-    /// Inputs met so far, of how many.
+    /// The number of inputs so far, and in total.
     inputs: usize,
     first: usize,
     steps: Vec<Step>,
-    /// What is known of each node.
+    /// The state of each node.
     held: Vec<Held>,
 }
 
@@ -228,13 +227,13 @@ impl Fusion {
         }
     }
 
-    /// The step that gives a tensor, if something may join it.
+    /// The step that computes a tensor, if another layer can be fused into it.
     fn before(&mut self, tensor: usize, is_alone: bool) -> Option<&mut Step> {
         let index = tensor.checked_sub(self.first).filter(|_| is_alone)?;
         Some(&mut self.steps[index])
     }
 
-    /// The tensor of a node's value, computed by a step of its own if it is not there yet.
+    /// The tensor of a node's value, computed by a separate step if needed.
     fn settle(&mut self, graph: &Graph, node: usize) -> usize {
         let Held { tensor, affine } = &mut self.held[node];
         if let Some(Affine { by, name }) = affine.take() {

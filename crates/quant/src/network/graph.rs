@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::operation::{OperationError, Parameters, Work};
 
-/// What a layer gives: a tensor for each sample, whose first axis holds the channels.
+/// The output of a layer: a tensor for each sample, whose first axis is the channels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Value(pub(super) usize);
 
@@ -22,7 +22,7 @@ pub enum GraphError {
         /// What was given.
         shape: Vec<usize>,
     },
-    /// The layer does not fit what it reads, or has parameters that are none.
+    /// The layer does not fit its inputs, or has invalid parameters.
     #[error("layer `{layer}`: {cause}")]
     Layer {
         /// The layer.
@@ -38,7 +38,7 @@ impl GraphError {
     }
 }
 
-/// What goes into a network, or comes out of it.
+/// An input or an output of a network.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Port {
     /// Its name.
@@ -72,7 +72,7 @@ pub(super) struct Node {
     pub(super) shape: Vec<usize>,
 }
 
-/// A network of layers; where no output is named, the last layer added gives the one there is.
+/// A network of layers; if no output is named, it is that of the last layer.
 ///
 /// Layers are added in order, each by the values it reads. Weights are in burn's order, which is
 /// that of ONNX: `[outputs, inputs / groups, height, width]`, `[outputs, inputs]`.
@@ -89,11 +89,11 @@ impl Graph {
         Self { nodes: Vec::new(), outputs: Vec::new() }
     }
 
-    /// Something that the graph reads, by the shape of one sample: `[features]`,
+    /// Adds an input, by the shape of one sample: `[features]`,
     /// `[channels, length]`, `[channels, height, width]`, and so on.
     ///
     /// # Errors
-    /// [`GraphError::Empty`] if it holds no number.
+    /// [`GraphError::Empty`] if the shape has no numbers.
     pub fn input(&mut self, name: &str, shape: &[usize]) -> Result<Value, GraphError> {
         if shape.is_empty() || shape.contains(&0) {
             return Err(GraphError::Empty { name: name.to_owned(), shape: shape.to_vec() });
@@ -101,7 +101,7 @@ impl Graph {
         Ok(self.push(name, Layer::Input, &[], shape.to_vec()))
     }
 
-    /// Names a value that the graph gives; outputs are in the order in which they are named.
+    /// Adds an output with a name; outputs are in the order of these calls.
     ///
     /// # Panics
     /// If the value is another graph's.
@@ -123,13 +123,13 @@ impl Graph {
         &self.nodes[value.0].shape
     }
 
-    /// What the graph reads, in order.
+    /// The inputs, in order.
     pub(super) fn inputs(&self) -> impl Iterator<Item = Port> {
         let inputs = self.nodes.iter().filter(|node| matches!(node.layer, Layer::Input));
         inputs.map(|node| Port { name: node.name.clone(), shape: node.shape.clone() })
     }
 
-    /// What the graph gives, in order.
+    /// The outputs, in order.
     pub(super) fn outputs(&self) -> Vec<(Port, Value)> {
         match self.nodes.last() {
             Some(node) if self.outputs.is_empty() => {

@@ -8,7 +8,7 @@ use crate::operation::{Around, Kernel, Operation, PackError, Parameters, Shapes}
 use crate::scheme::{ActivationScheme, OutputScheme};
 use crate::weights::{QuantizedWeights, WeightError};
 
-/// A step of the model, packed.
+/// A packed step of the model.
 #[derive(Debug, Clone)]
 pub(super) struct QuantizedLayer {
     pub(super) name: String,
@@ -18,11 +18,11 @@ pub(super) struct QuantizedLayer {
     pub(super) shapes: Shapes,
     pub(super) multiply_adds: usize,
     pub(super) is_rectified: bool,
-    /// Whether it gave nothing but zero for every calibration sample.
+    /// Whether its output was zero for every calibration sample.
     pub(super) is_zero: bool,
 }
 
-/// What a layer computes in; its parameters are held here and nowhere else.
+/// The arithmetic of a layer, with the only copy of its parameters.
 #[derive(Debug, Clone)]
 pub(super) enum Form {
     Int8(Arc<dyn Kernel>),
@@ -30,7 +30,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// Quantizes the parameters of a step and packs them; a step that has no form in eight bits
+    /// Quantizes the parameters of a step and packs them; a step without an int8 kernel
     /// stays in f32.
     pub(super) fn try_new(
         step: &Step,
@@ -59,7 +59,7 @@ impl Form {
     }
 }
 
-/// Where a layer's codes go: a rectifier is a bound.
+/// The output scheme of a layer's codes: a rectifier is a bound.
 pub(super) const fn bounded(scheme: ActivationScheme, is_rectified: bool) -> OutputScheme {
     if is_rectified { OutputScheme::rectified(scheme) } else { OutputScheme::new(scheme) }
 }

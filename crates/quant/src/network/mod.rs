@@ -1,5 +1,6 @@
-//! A trained network as a graph of layers, and the same in eight bits.
+//! A trained network as a graph of layers, and the same in int8.
 
+mod buffers;
 mod calibration;
 mod error;
 mod evaluation;
@@ -17,7 +18,6 @@ mod quantization;
 mod report;
 mod samples;
 mod score;
-mod slots;
 mod workspace;
 
 pub use error::QuantizeError;

@@ -1,7 +1,8 @@
-//! A graph in eight bits: calibrated, packed, and run.
+//! A graph in int8: calibrated, packed, and run.
 
 use updraft_simd::{Isa, over};
 
+use super::buffers::assign_buffers;
 use super::calibration::{choose_schemes, observe};
 use super::error::QuantizeError;
 use super::fuse::{Output, Step, Steps};
@@ -9,26 +10,25 @@ use super::graph::{Graph, Port};
 use super::layer::{Form, QuantizedLayer};
 use super::quantization::{Calibrated, Quantization};
 use super::samples::Samples;
-use super::slots::assign_slots;
 use super::workspace::Workspace;
 use crate::kernels::{dequantize, quantize_images};
 use crate::operation::{Job, PackError};
 use crate::scheme::ActivationScheme;
 
-/// Bytes that the tensors of the samples that run together may take, so that they stay in the
-/// second cache.
+/// The most bytes of the tensors of samples that run together, so that they stay in the
+/// second-level cache.
 const TOGETHER: usize = 256 << 10;
 
-/// Multiply-adds of a layer that are worth a further thread: about as long as it takes to wake one.
+/// Multiply-adds of a layer per additional thread: about the time of waking one.
 const WORTH_A_THREAD: usize = 1 << 20;
 
-/// A network that computes in eight bits, from f32 to f32.
+/// A network that computes in int8, from f32 to f32.
 ///
-/// Activations have one scheme a tensor, weights one scale an output channel. A fully connected
-/// layer that gives an output gives its sums in f32 directly.
+/// Activations have one scheme per tensor, weights one scale per output channel. A fully connected
+/// layer whose result is an output converts its sums to f32 directly.
 #[derive(Debug, Clone)]
 pub struct QuantizedModel {
-    /// What it reads: the first tensors. Layer `i` gives tensor `inputs + i`.
+    /// The inputs are the first tensors. The output of layer `i` is tensor `inputs + i`.
     pub(super) inputs: Vec<Port>,
     pub(super) outputs: Vec<Output>,
     pub(super) layers: Vec<QuantizedLayer>,
@@ -36,25 +36,25 @@ pub struct QuantizedModel {
     pub(super) shapes: Vec<Vec<usize>>,
     pub(super) schemes: Vec<ActivationScheme>,
     /// The buffer of each tensor.
-    slots: Vec<usize>,
+    buffers: Vec<usize>,
     /// Bytes of each buffer for one sample.
-    slot_lens: Vec<usize>,
-    /// Whether convolutions add what their sums are added to.
+    buffer_lens: Vec<usize>,
+    /// Whether residual sums are fused into convolutions.
     pub(super) joins_sums: bool,
     pub(super) calibrated: Calibrated,
 }
 
 impl QuantizedModel {
-    /// Runs the graph in f32 over batches of samples, watches every tensor, and packs the layers.
+    /// Runs the graph in f32 over batches of samples, observes every tensor, and packs the layers.
     /// [`plan`](Self::plan) says which of them stay in f32.
     ///
-    /// Memory does not depend on the number of samples. What a layer gives that is zero for every
-    /// one of them (rectifiers may die) takes the scheme of what the layer reads, where zero has an
-    /// exact code; the plan says so.
+    /// Memory does not depend on the number of samples. The output of a layer that is zero for
+    /// every one of them (a dead rectifier) has the scheme of the layer's input, where zero has an
+    /// exact code; the plan reports it.
     ///
     /// # Errors
-    /// [`QuantizeError`] for a graph without layers, a layer to keep that is not there, data that
-    /// is missing, cut, not finite or nothing but zero.
+    /// [`QuantizeError`] for a graph without layers, a layer to keep that does not exist, data that
+    /// is missing, incomplete, not finite or only zeros.
     pub fn try_quantize<B: Samples>(
         graph: &Graph,
         batches: impl IntoIterator<Item = B>,
@@ -99,7 +99,7 @@ impl QuantizedModel {
         Ok(Self::new(inputs, outputs, layers, schemes, joins_sums, calibrated))
     }
 
-    /// A model of layers that fit one another.
+    /// A model of compatible layers.
     pub(super) fn new(
         inputs: Vec<Port>,
         outputs: Vec<Output>,
@@ -111,42 +111,52 @@ impl QuantizedModel {
         let of_inputs = inputs.iter().map(|port| port.shape.clone());
         let shapes: Vec<_> =
             of_inputs.chain(layers.iter().map(|layer| layer.shapes.y.clone())).collect();
-        let (slots, slot_lens) = assign_slots(inputs.len(), &layers, &shapes);
-        Self { inputs, outputs, layers, shapes, schemes, slots, slot_lens, joins_sums, calibrated }
+        let (buffers, buffer_lens) = assign_buffers(inputs.len(), &layers, &shapes);
+        Self {
+            inputs,
+            outputs,
+            layers,
+            shapes,
+            schemes,
+            buffers,
+            buffer_lens,
+            joins_sums,
+            calibrated,
+        }
     }
 
-    /// What the model was calibrated on, and how.
+    /// The calibration of the model.
     #[must_use]
     pub const fn calibrated(&self) -> &Calibrated {
         &self.calibrated
     }
 
-    /// What the model reads, in order.
+    /// The inputs, in order.
     #[must_use]
     pub fn inputs(&self) -> &[Port] {
         &self.inputs
     }
 
-    /// What the model gives, in order.
+    /// The outputs, in order.
     pub fn outputs(&self) -> impl ExactSizeIterator<Item = &Port> {
         self.outputs.iter().map(|output| &output.port)
     }
 
-    /// Bytes of all packed weights, which the model holds once.
+    /// Bytes of all packed weights.
     #[must_use]
     pub fn weight_bytes(&self) -> usize {
         self.layers.iter().map(QuantizedLayer::weight_bytes).sum()
     }
 
-    /// Computes the answers of a model with one input and one output: `x` and `y` hold the numbers
+    /// Computes the outputs of a model with one input and one output: `x` and `y` have the numbers
     /// of some samples, channels first.
     ///
     /// The same bytes for any number of threads and every instruction set. Threads share the
-    /// samples, or where there are fewer, the layers that are large enough. NaN in a sample counts
-    /// as its least number.
+    /// samples or, if there are fewer, the layers that are large enough. NaN in a sample counts
+    /// as the lowest code.
     ///
     /// # Panics
-    /// If the model has several inputs or outputs, a slice holds no whole number of samples or the
+    /// If the model has several inputs or outputs, a slice is not a whole number of samples or the
     /// two differ, or the CPU does not have `isa`.
     pub fn run(
         &self,
@@ -159,10 +169,10 @@ impl QuantizedModel {
         self.run_all(isa, &[x], &mut [y], workspace, threads);
     }
 
-    /// Computes all answers, as [`run`](Self::run) does: one slice for each input and output.
+    /// Computes all outputs, as [`run`](Self::run) does: one slice for each input and output.
     ///
     /// # Panics
-    /// If there are not as many slices, one holds no whole number of samples or two differ, or the
+    /// If the number of slices differs, one is not a whole number of samples or two differ, or the
     /// CPU does not have `isa`.
     pub fn run_all(
         &self,
@@ -185,8 +195,8 @@ impl QuantizedModel {
             self.run_in_parts(isa, x, y, samples, workspace, threads);
             return;
         }
-        // Samples are independent: each thread takes some through all layers, also those whose
-        // kernels know no threads, and waits for none.
+        // Samples are independent: each thread computes all layers of some, also those whose
+        // kernels use one thread, without waiting for others.
         if workspace.others.len() < threads - 1 {
             workspace.others.resize_with(threads - 1, Workspace::new);
         }
@@ -219,7 +229,7 @@ impl QuantizedModel {
         workspace.others = others;
     }
 
-    /// Runs as many samples at a time as the cache holds.
+    /// Runs as many samples at a time as fit into the cache.
     fn run_in_parts(
         &self,
         isa: Isa,
@@ -229,7 +239,7 @@ impl QuantizedModel {
         workspace: &mut Workspace,
         threads: usize,
     ) {
-        let each: usize = self.slot_lens.iter().sum();
+        let each: usize = self.buffer_lens.iter().sum();
         let together = (TOGETHER / each.max(1)).max(1);
         for first in (0..samples).step_by(together) {
             let part = first..samples.min(first + together);
@@ -237,7 +247,7 @@ impl QuantizedModel {
         }
     }
 
-    /// Runs some of the samples together, and shows every tensor between layers when it is there.
+    /// Runs some of the samples together, and passes every tensor between layers to a closure.
     #[expect(clippy::too_many_arguments, reason = "what a run is made of")]
     pub(super) fn run_visited(
         &self,
@@ -250,19 +260,22 @@ impl QuantizedModel {
         mut visit: impl FnMut(usize, Numbers<'_>),
     ) {
         let samples = part.len();
-        workspace.slots.resize_with(self.slot_lens.len().max(workspace.slots.len()), Vec::new);
-        for (slot, len) in workspace.slots.iter_mut().zip(&self.slot_lens) {
-            if slot.len() < samples * len {
-                slot.resize(samples * len, 0);
+        workspace
+            .buffers
+            .resize_with(self.buffer_lens.len().max(workspace.buffers.len()), Vec::new);
+        for (buffer, len) in workspace.buffers.iter_mut().zip(&self.buffer_lens) {
+            if buffer.len() < samples * len {
+                buffer.resize(samples * len, 0);
             }
         }
-        let Workspace { slots, scratch, float, .. } = workspace;
+        let Workspace { buffers, scratch, float, .. } = workspace;
         for tensor in 0..self.shapes.len() {
             let len = samples * self.len(tensor);
-            let slot = self.slots[tensor];
-            let mut to = std::mem::take(&mut slots[slot]);
+            let buffer = self.buffers[tensor];
+            let mut to = std::mem::take(&mut buffers[buffer]);
             let codes = &mut to[..len];
-            let codes_of = |tensor: usize| &slots[self.slots[tensor]][..samples * self.len(tensor)];
+            let codes_of =
+                |tensor: usize| &buffers[self.buffers[tensor]][..samples * self.len(tensor)];
             let places = part.start * self.len(tensor)..part.end * self.len(tensor);
             let mut outputs = (0..y.len()).filter(|&output| self.outputs[output].tensor == tensor);
             let is_output = outputs.clone().next().is_some();
@@ -272,7 +285,7 @@ impl QuantizedModel {
                 outputs.for_each(|output| {
                     self.real(isa, tensor, codes, &mut y[output][places.clone()])
                 });
-                slots[slot] = to;
+                buffers[buffer] = to;
                 continue;
             };
             let threads = threads.min(1 + samples * layer.multiply_adds / WORTH_A_THREAD);
@@ -309,11 +322,11 @@ impl QuantizedModel {
                     }
                 }
             }
-            slots[slot] = to;
+            buffers[buffer] = to;
         }
     }
 
-    /// The layer that gives a tensor; none for an input.
+    /// The layer that computes a tensor; `None` for an input.
     pub(super) fn layer_of(&self, tensor: usize) -> Option<&QuantizedLayer> {
         self.layers.get(tensor.checked_sub(self.inputs.len())?)
     }
@@ -323,8 +336,8 @@ impl QuantizedModel {
         self.shapes[tensor].iter().product()
     }
 
-    /// Whether something needs the codes of a layer's tensor: a layer in eight bits that reads it,
-    /// any layer if it is given in eight bits, or its rectifier, which is a bound of codes.
+    /// Whether the codes of a layer's tensor are needed: by an int8 layer that reads it,
+    /// any layer if it is an int8 output, or its rectifier, which is a bound of codes.
     pub(super) fn is_coded(&self, tensor: usize) -> bool {
         let is_float = self.layer_of(tensor).is_some_and(QuantizedLayer::is_float);
         let is_cut = self.layer_of(tensor).is_some_and(|layer| layer.is_rectified);
@@ -359,7 +372,7 @@ impl QuantizedModel {
     }
 }
 
-/// What a tensor holds.
+/// The contents of a tensor.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Numbers<'a> {
     /// `[n, …, channels]`.

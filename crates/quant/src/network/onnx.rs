@@ -1,4 +1,4 @@
-//! A quantized model as an ONNX file of `QuantizeLinear` and `DequantizeLinear` pairs.
+//! A quantized model as an ONNX file in QDQ form.
 
 use super::layer::{Form, QuantizedLayer};
 use super::model::QuantizedModel;
@@ -13,11 +13,11 @@ impl QuantizedModel {
     /// Inputs and outputs are f32, `[batch, channels, …]`, by the names that the graph has for
     /// them. Every tensor between layers passes a `QuantizeLinear` and a `DequantizeLinear` with its
     /// scheme, weights and biases a `DequantizeLinear` with one scale for each channel: the form
-    /// that runtimes turn into integer kernels. Layers that stay in f32 are written in f32;
-    /// onnxruntime's optimizer quantizes the weights of those that stand between codes by itself,
+    /// that runtimes replace by integer kernels. Layers that stay in f32 are written in f32;
+    /// onnxruntime's optimizer quantizes the weights of those between codes by itself,
     /// unless its optimizations are switched off. A convolution that adds the other summand of a
-    /// residual sum has no codes behind it, so that other runtimes compute it in f32;
-    /// [`Quantization::separate_sums`](crate::Quantization::separate_sums) keeps the two apart.
+    /// residual sum has no codes after it, so that other runtimes compute it in f32;
+    /// [`Quantization::separate_sums`](crate::Quantization::separate_sums) keeps the two separate.
     #[must_use]
     pub fn to_onnx(&self) -> Vec<u8> {
         let mut graph = protobuf::Graph::default();
@@ -66,7 +66,7 @@ impl QuantizedModel {
     }
 }
 
-/// The names of a tensor's value: as layers in f32 read it, and through its codes.
+/// The names of a tensor's value: for layers in f32, and dequantized from its codes.
 #[derive(Debug)]
 struct Values {
     float: String,
@@ -79,7 +79,7 @@ impl Values {
     }
 }
 
-/// The place of an operation in a file.
+/// The position of an operation in a file.
 pub(crate) struct Node<'a> {
     graph: &'a mut protobuf::Graph,
     model: &'a QuantizedModel,
@@ -99,7 +99,7 @@ impl<'a> Node<'a> {
         if self.layer.is_float() { values.float.clone() } else { values.coded.clone() }
     }
 
-    /// The same in a shape of as many numbers.
+    /// The same in another shape.
     pub(crate) fn read_as(&mut self, position: usize, shape: &[usize]) -> String {
         let x = self.read(position);
         if self.shapes().x[position] == shape {
@@ -108,13 +108,13 @@ impl<'a> Node<'a> {
         self.reshaped(&x, shape, &format!("{}.{position}", self.name))
     }
 
-    /// The same as an image, which operators with windows read.
+    /// The same as an image, for operators with windows.
     pub(crate) fn read_image(&mut self, position: usize) -> String {
         let shape = &self.shapes().x[position];
         if shape.len() == 3 { self.read(position) } else { self.read_as(position, &plane(shape)) }
     }
 
-    /// The same multiplied by a factor: codes are taken back by another scale.
+    /// The same multiplied by a factor: codes are dequantized with another scale.
     pub(crate) fn read_scaled(&mut self, position: usize, factor: f32) -> String {
         let shape = if position == 0 { &self.shapes().x[0] } else { &self.shapes().y };
         if self.layer.is_float() {
@@ -133,7 +133,7 @@ impl<'a> Node<'a> {
         if self.shapes().x[position] == *shape { x } else { self.reshaped(&x, shape, &x) }
     }
 
-    /// Weights and bias, each output's weights in a shape.
+    /// Weights and bias, with a shape for each output's weights.
     pub(crate) fn parameters(&mut self, each: &[usize]) -> [String; 2] {
         let model = self.layer;
         match &model.form {
@@ -156,7 +156,7 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Weights and bias, as integers that are taken back.
+    /// Weights and bias, as integers that are dequantized.
     fn codes(&mut self, weights: &QuantizedWeights, each: &[usize]) -> [String; 2] {
         let channels = weights.channels();
         let shape = [&[channels], each].concat();
@@ -182,7 +182,7 @@ impl<'a> Node<'a> {
         })
     }
 
-    /// An operator over an image, whose value is in the shape of the layer's again.
+    /// An operator over an image, whose value has the layer's shape.
     pub(crate) fn image(
         &mut self,
         operator: &str,
@@ -194,7 +194,7 @@ impl<'a> Node<'a> {
         if shape.len() == 3 { y } else { self.reshaped(&y, shape, &y) }
     }
 
-    /// Adds an operator; its value is the layer's name with an end.
+    /// Adds an operator; the name of its value is the layer's name with a suffix.
     pub(crate) fn push(
         &mut self,
         operator: &str,
@@ -242,7 +242,7 @@ impl<'a> Node<'a> {
 }
 
 impl protobuf::Graph {
-    /// Adds an operator with one output, after which it is named.
+    /// Adds an operator with one output, which is also its name.
     fn add(
         &mut self,
         operator: &str,
@@ -262,7 +262,7 @@ impl protobuf::Graph {
     }
 }
 
-/// Quantizes a value and takes it back; gives the name of the latter.
+/// Quantizes and dequantizes a value; returns the name of the result.
 fn coded(
     graph: &mut protobuf::Graph,
     value: &str,

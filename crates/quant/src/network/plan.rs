@@ -1,4 +1,4 @@
-//! Which layer runs in eight bits, which in f32, and why.
+//! The plan of a model: the layers in int8 and in f32, with reasons.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use super::model::QuantizedModel;
 
-/// What a layer computes in.
+/// The arithmetic of a layer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Arithmetic {
-    /// Eight bits, with sums in 32.
+    /// int8, with sums in 32 bits.
     Int8,
     /// f32, for a reason.
     F32(Reason),
@@ -21,18 +21,18 @@ pub enum Arithmetic {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Reason {
-    /// There is no kernel for eight bits.
+    /// There is no int8 kernel.
     NoInt8Form,
-    /// Its sums could leave 32 bits.
+    /// Its sums could exceed 32 bits.
     Overflow {
         /// The output channel.
         channel: usize,
         /// The sum of largest magnitude that inputs may lead to.
         sum: i64,
     },
-    /// The caller asked for it.
+    /// The caller requested it.
     Kept,
-    /// It ends the network on means over whole images, with little work.
+    /// It belongs to the end of the network, after means over whole images, and is little work.
     Tail,
 }
 
@@ -42,15 +42,15 @@ pub enum Reason {
 pub struct PlannedLayer {
     /// The names of its layers, joined by `+`.
     pub name: String,
-    /// What it computes in.
+    /// Its arithmetic.
     pub arithmetic: Arithmetic,
     /// Multiplications, each with its addition, for one sample.
     pub multiply_adds: usize,
-    /// Whether it gave nothing but zero for every calibration sample.
+    /// Whether its output was zero for every calibration sample.
     pub is_zero: bool,
 }
 
-/// What each layer of a model computes in, in the order in which they run.
+/// The arithmetic of each layer of a model, in the order in which they run.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Plan {
@@ -59,7 +59,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The share of all multiply-adds that run in eight bits; 1 where there are none.
+    /// The share of all multiply-adds that run in int8; 1 if there are none.
     #[must_use]
     pub fn int8_share(&self) -> f64 {
         let sum = |layers: &mut dyn Iterator<Item = &PlannedLayer>| -> usize {
@@ -71,7 +71,7 @@ impl Plan {
         if all == 0 { 1.0 } else { of_int8 as f64 / all as f64 }
     }
 
-    /// Whether every layer runs in eight bits.
+    /// Whether every layer runs in int8.
     #[must_use]
     pub fn is_int8(&self) -> bool {
         self.layers.iter().all(|layer| layer.arithmetic == Arithmetic::Int8)
@@ -79,7 +79,7 @@ impl Plan {
 }
 
 impl QuantizedModel {
-    /// What each layer computes in.
+    /// The arithmetic of each layer.
     #[must_use]
     pub fn plan(&self) -> Plan {
         let layer = |layer: &super::layer::QuantizedLayer| PlannedLayer {
@@ -114,7 +114,7 @@ impl fmt::Display for Arithmetic {
     }
 }
 
-/// One line a layer.
+/// One line per layer.
 impl fmt::Display for Plan {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for PlannedLayer { name, arithmetic, is_zero, .. } in &self.layers {

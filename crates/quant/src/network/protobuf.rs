@@ -1,4 +1,4 @@
-//! The few messages of ONNX that an export needs.
+//! The messages of ONNX that an export needs.
 //!
 //! Field numbers are those of `onnx.proto` of ONNX 1.14.
 
@@ -34,7 +34,7 @@ struct OperatorSet {
     version: i64,
 }
 
-/// A graph that grows node by node.
+/// A graph under construction.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Graph {
     #[prost(message, repeated, tag = "1")]
@@ -159,7 +159,7 @@ impl Tensor {
 }
 
 impl Graph {
-    /// The bytes of a file with tensors of f32, `[batch, …]`, going in and out.
+    /// The bytes of a file whose inputs and outputs are f32, `[batch, …]`.
     pub(super) fn into_file<'a>(
         mut self,
         inputs: impl Iterator<Item = &'a super::graph::Port>,
@@ -170,7 +170,7 @@ impl Graph {
         self.output = outputs.map(ValueInfo::new).collect();
         let operators = OperatorSet { domain: String::new(), version: 19 };
         let model = Model {
-            // The version of the format that came with operator set 19.
+            // The version of the format with operator set 19.
             ir_version: 9,
             producer_name: "updraft-quant".to_owned(),
             graph: Some(self),

@@ -1,4 +1,4 @@
-//! How a graph is to be quantized, and what a model remembers of it.
+//! The settings of a quantization, and the part that a model stores.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,12 +10,12 @@ use crate::observe::Calibration;
 /// Layers that an error lists.
 const MOST_LISTED: usize = 12;
 
-/// A tail in f32 is at most this part of the work.
+/// A tail in f32 is at most this fraction of the work.
 const LEAST_WORK: usize = 100;
 
-/// How a graph is to be quantized: how ranges are found, and what stays in f32.
+/// The settings of a quantization: the calibration method, and the layers that stay in f32.
 ///
-/// A [`Calibration`] alone is one, too.
+/// A [`Calibration`] converts to it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Quantization {
     calibration: Calibration,
@@ -38,7 +38,7 @@ impl From<Calibration> for Quantization {
 }
 
 impl Quantization {
-    /// Every layer in eight bits that can be.
+    /// int8 for every layer that has a kernel.
     #[must_use]
     pub fn new(calibration: Calibration) -> Self {
         calibration.into()
@@ -52,19 +52,19 @@ impl Quantization {
         self
     }
 
-    /// Keeps in f32 the means over whole images and what is made of them alone, up to the answers,
-    /// if that is at most a hundredth of all multiply-adds: eight bits of a few numbers that stand
-    /// for all pixels cost more accuracy than time is saved.
+    /// Keeps in f32 the means over whole images and the layers that depend only on them, up to the
+    /// outputs, if that is at most a hundredth of all multiply-adds: int8 for a few numbers that
+    /// represent all pixels costs accuracy and saves little time.
     #[must_use]
     pub const fn float_tail(mut self) -> Self {
         self.has_float_tail = true;
         self
     }
 
-    /// Rounds both summands of a residual sum to eight bits before they are added.
+    /// Rounds both summands of a residual sum to int8 before they are added.
     ///
     /// Otherwise a convolution adds the other summand itself and rounds once, which loses less. The
-    /// integer kernels of other runtimes want codes behind every convolution: this is for
+    /// integer kernels of other runtimes need codes after every convolution: this is for
     /// [`to_onnx`](crate::QuantizedModel::to_onnx).
     #[must_use]
     pub const fn separate_sums(mut self) -> Self {
@@ -72,7 +72,7 @@ impl Quantization {
         self
     }
 
-    /// A hash of the calibration set, for the model to remember.
+    /// A hash of the calibration set, stored in the model.
     #[must_use]
     pub fn set_hash(mut self, hash: impl Into<String>) -> Self {
         self.set_hash = hash.into();
@@ -91,7 +91,7 @@ impl Quantization {
         Calibrated { calibration: self.calibration, samples, set_hash: self.set_hash }
     }
 
-    /// Why each step is kept in f32, if it is.
+    /// The reason for each step that is kept in f32.
     pub(super) fn kept(&self, steps: &Steps) -> Result<Vec<Option<Reason>>, QuantizeError> {
         let is_named = |step: &Step, name: &String| {
             step.name == *name || step.name.split('+').any(|part| part == name)
@@ -115,7 +115,7 @@ impl Quantization {
     }
 }
 
-/// Which steps are the means over whole images, and what is made of them alone: none where that
+/// The steps that are means over whole images or depend only on them: none if that
 /// is more than a hundredth of the work.
 fn tail(steps: &Steps) -> Vec<bool> {
     let is_pixel = |shape: &[usize]| shape[1..].iter().all(|&side| side == 1);
@@ -126,7 +126,7 @@ fn tail(steps: &Steps) -> Vec<bool> {
         let is_of_tail = inputs.iter().all(|&input| of(input).is_some_and(|step| is_tail[step]));
         is_tail.push(is_pixel(&shapes.y) && (is_mean || is_of_tail));
     }
-    // What a layer in eight bits reads is no end: the weights of channels, for one.
+    // An input of an int8 layer is not the end of the network, such as channel weights.
     for index in (0..is_tail.len()).rev() {
         if !is_tail[index] {
             for step in steps.list[index].inputs.iter().filter_map(|&input| of(input)) {
@@ -144,13 +144,13 @@ fn tail(steps: &Steps) -> Vec<bool> {
     is_tail
 }
 
-/// What a model was calibrated on, and how.
+/// The calibration of a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Calibrated {
-    /// How ranges followed from what was seen.
+    /// The calibration method.
     pub calibration: Calibration,
-    /// Samples seen.
+    /// The number of samples.
     pub samples: u64,
     /// The caller's hash of them; empty if none was given.
     pub set_hash: String,

@@ -1,4 +1,4 @@
-//! What eight bits cost: each layer beside the same in f32.
+//! The cost of int8: each layer compared with f32.
 
 use updraft_simd::Isa;
 
@@ -10,7 +10,7 @@ use super::plan::Arithmetic;
 use super::samples::{Samples, SamplesExt};
 use super::workspace::Workspace;
 
-/// A layer beside the same in f32, with all errors of the layers before it.
+/// A layer compared with f32, with all errors of the layers before it.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct LayerComparison {
@@ -19,7 +19,7 @@ pub struct LayerComparison {
     /// Signal to quantization noise: `10·log₁₀(Σ f32² / Σ (f32 − int8)²)`, in decibels;
     /// infinite without noise.
     pub sqnr_db: f64,
-    /// What the layer computes in.
+    /// The arithmetic of the layer.
     pub arithmetic: Arithmetic,
     /// Multiplications, each with its addition, for one sample.
     pub multiply_adds: usize,
@@ -27,7 +27,7 @@ pub struct LayerComparison {
     pub weight_bytes: usize,
 }
 
-/// A model beside its graph in f32, over some samples.
+/// A comparison of a model with its graph in f32, over some samples.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Comparison {
@@ -43,7 +43,7 @@ impl Comparison {
     /// Runs both over batches of samples.
     ///
     /// # Panics
-    /// If the model is not of this graph, or a batch holds no whole number of samples, the same of
+    /// If the model is not of this graph, or a batch is not a whole number of samples, the same for
     /// every input.
     #[must_use]
     pub fn new<B: Samples>(
@@ -55,7 +55,7 @@ impl Comparison {
         Self::visited(graph, model, batches, isa, |_, _| {})
     }
 
-    /// The same, and shows the answers of each sample, in f32 and in eight bits.
+    /// The same, and passes the outputs of each sample, in f32 and in int8, to a closure.
     pub(super) fn visited<B: Samples>(
         graph: &Graph,
         model: &QuantizedModel,
@@ -126,7 +126,7 @@ impl Ratio {
 
     fn decibels(&self) -> f64 {
         if self.noise == 0.0 {
-            // Of no signal either, where all is zero.
+            // Also if the signal is zero.
             return f64::INFINITY;
         }
         10.0 * (self.signal / self.noise).log10()

@@ -10,13 +10,13 @@ pub trait Samples {
     /// The numbers of an input.
     fn input(&self, index: usize) -> &[f32];
 
-    /// How many inputs there are.
+    /// The number of inputs.
     fn inputs(&self) -> usize;
 }
 
-/// What the crate asks of samples.
+/// The interface of samples.
 pub(super) trait SamplesExt: Samples {
-    /// How many samples there are; none if the inputs do not hold the same whole number of them.
+    /// The number of samples; `None` if the inputs are not the same whole number of them.
     fn count(&self, ports: &[Port]) -> Option<usize> {
         let count = self.input(0).len() / ports[0].numbers();
         let mut inputs = ports.iter().enumerate();

@@ -1,13 +1,13 @@
-//! The score of predictions, which a task gives to an evaluation.
+//! The score of predictions, which a task defines for an evaluation.
 
 use super::graph::Port;
 
-/// How good a network's answers to one sample are, by what a task knows of the sample.
+/// The score of a network's outputs for one sample, given the sample's target.
 ///
-/// An evaluation reports the mean over all samples, in f32 and in eight bits, and tests the
+/// An evaluation reports the mean over all samples, in f32 and in int8, and tests the
 /// difference sample by sample.
 pub trait Score {
-    /// What is known of a sample.
+    /// The target of a sample.
     type Target;
 
     /// Its name, such as `accuracy`.
@@ -26,7 +26,7 @@ pub trait Score {
         false
     }
 
-    /// Whether two answers say the same, if the score knows what they say.
+    /// Whether two outputs are the same prediction, if the score defines predictions.
     fn says_the_same(&self, _a: &[&[f32]], _b: &[&[f32]]) -> Option<bool> {
         None
     }
@@ -40,7 +40,7 @@ pub trait Score {
     }
 }
 
-/// Whether the greatest answer of the first output is that of the sample's class.
+/// Whether the maximum of the first output is at the sample's class.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Accuracy;
 
@@ -72,7 +72,7 @@ impl Score for Accuracy {
     }
 }
 
-/// The mean squared error over all numbers of the answers; a target has them output by output.
+/// The mean squared error over all numbers of the outputs; a target has them output by output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SquaredError;
 
@@ -102,7 +102,7 @@ impl Score for SquaredError {
     }
 }
 
-/// The place of the first of the greatest numbers.
+/// The index of the first maximum.
 fn greatest(values: &[f32]) -> usize {
     let mut best = 0;
     for (index, value) in values.iter().enumerate() {

@@ -8,14 +8,14 @@ use super::model::QuantizedModel;
 use crate::kernels::{Scratch, means};
 use crate::operation::{FloatJob, FloatSpace};
 
-/// What a model works in; one for each thread that calls it. Grows at the first call of a size.
+/// The work space of a model; one for each thread that calls it. Grows at the first call of a size.
 #[derive(Debug, Clone, Default)]
 pub struct Workspace {
     /// The codes of tensors.
-    pub(super) slots: Vec<Vec<u8>>,
+    pub(super) buffers: Vec<Vec<u8>>,
     pub(super) scratch: Scratch,
     pub(super) float: FloatTensors,
-    /// Those of the threads beside the first.
+    /// The work spaces of the other threads.
     pub(super) others: Vec<Self>,
 }
 
@@ -24,7 +24,7 @@ impl Workspace {
     #[must_use]
     pub const fn new() -> Self {
         Self {
-            slots: Vec::new(),
+            buffers: Vec::new(),
             scratch: Scratch::new(),
             float: FloatTensors::new(),
             others: Vec::new(),
@@ -34,13 +34,13 @@ impl Workspace {
     /// Bytes held.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let slots: usize = self.slots.iter().map(Vec::capacity).sum();
+        let buffers: usize = self.buffers.iter().map(Vec::capacity).sum();
         let others: usize = self.others.iter().map(Self::bytes).sum();
-        slots + self.scratch.bytes() + self.float.bytes() + others
+        buffers + self.scratch.bytes() + self.float.bytes() + others
     }
 }
 
-/// What layers in f32 work in beside the codes: some tensors `[n, channels, …]`.
+/// The work space of layers in f32: tensors `[n, channels, …]`.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FloatTensors {
     tensors: Vec<Vec<f32>>,
@@ -59,12 +59,12 @@ impl FloatTensors {
         tensors + size_of::<i32>() * self.sums.capacity() + self.space.bytes()
     }
 
-    /// What the layer that gives a tensor computed last.
+    /// The last result of the layer that computes a tensor.
     pub(super) fn tensor(&self, tensor: usize) -> &[f32] {
         &self.tensors[tensor]
     }
 
-    /// Computes a tensor in f32 from tensors that are here, or whose codes `codes_of` gives.
+    /// Computes a tensor in f32 from f32 tensors, or from codes that `codes_of` returns.
     pub(super) fn run<'a>(
         &mut self,
         isa: Isa,
@@ -102,7 +102,7 @@ impl FloatTensors {
         self.tensors[tensor] = y;
     }
 
-    /// The mean of images whose codes are there; its sums are exact.
+    /// The mean of images from their codes, with exact sums.
     fn mean(
         &mut self,
         isa: Isa,

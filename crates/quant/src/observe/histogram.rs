@@ -1,4 +1,4 @@
-//! A histogram that grows with what it sees, in constant memory.
+//! A histogram whose range grows, in constant memory.
 
 /// Bins on either side of zero.
 pub(super) const BINS: usize = 2048;
@@ -9,7 +9,7 @@ pub(super) const BINS: usize = 2048;
 /// So the counts depend on the numbers alone, never on their order or their batches.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Histogram {
-    /// How often zero itself was seen: rectifiers give it, and it has a code of its own.
+    /// The count of zeros, which are frequent after rectifiers and have an exact code.
     zeros: u64,
     /// Bins of numbers above zero, and of numbers below, counted away from it.
     sides: [Box<[u64]>; 2],
@@ -36,7 +36,7 @@ impl Histogram {
             let bin = (f64::from(value).abs() * inverse) as usize;
             self.sides[side][bin.min(BINS - 1)] += 1;
         }
-        // Counted apart afterwards, so that the loop above has no branch.
+        // Counted in a separate loop, so that the loop above has no branch.
         let zeros = values.iter().filter(|&&value| value == 0.0).count() as u64;
         self.sides[0][0] -= zeros;
         self.zeros += zeros;
@@ -58,7 +58,7 @@ impl Histogram {
         below.chain(zeros).chain(above).filter(|&(_, count)| count > 0)
     }
 
-    /// Widens the bins until `greatest` lies below the last one's end.
+    /// Widens the bins until `greatest` is below the last one's end.
     fn grow(&mut self, greatest: f32) {
         let wanted = f64::from(greatest).log2().floor() as i32 + 1 - BINS.ilog2() as i32;
         let wanted = if f64::from(greatest) < f64::from(wanted + BINS.ilog2() as i32).exp2() {

@@ -1,4 +1,4 @@
-//! What is seen of a tensor over many batches, and the range that follows from it.
+//! Observation of a tensor over many batches, and the range that follows.
 
 mod histogram;
 mod observer;

@@ -1,4 +1,4 @@
-//! Watches a tensor batch by batch, and says in the end which scheme suits it.
+//! Observes a tensor batch by batch, and determines its scheme.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,14 +6,14 @@ use super::histogram::Histogram;
 use super::range;
 use crate::scheme::{ActivationScheme, SchemeError};
 
-/// How a range follows from what was seen.
+/// The method that determines a range from the observed numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Calibration {
     /// From the least number to the greatest.
     MinMax,
-    /// The middle part of all numbers, as a fraction: `0.9999` leaves out one in 20 000 on each
+    /// The middle part of all numbers, as a fraction: `0.9999` excludes one in 20 000 on each
     /// side.
     #[serde(with = "fraction")]
     Percentile(f64),
@@ -38,22 +38,22 @@ mod fraction {
     }
 }
 
-/// Why no scheme follows.
+/// Errors of an observer.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ObserveError {
     /// NaN or infinity.
     #[error("number {index} of the batch is {value}; calibration data must be finite")]
     NotFinite {
-        /// Its place in the batch.
+        /// Its index in the batch.
         index: usize,
-        /// What stands there.
+        /// The value.
         value: f32,
     },
-    /// Nothing was seen.
+    /// There were no numbers.
     #[error("no number was seen; calibrate with at least one batch")]
     Empty,
-    /// The percentile is no fraction.
+    /// The percentile is not a fraction.
     #[error(
         "the percentile {fraction} is not between 0 and 1; 0.9999 keeps 99.99 % of all numbers"
     )]
@@ -66,9 +66,9 @@ pub enum ObserveError {
     Scheme(#[from] SchemeError),
 }
 
-/// What was seen of one tensor: a few numbers, and 32 KiB where a histogram is kept.
+/// The observed statistics of one tensor: a few numbers, and 32 KiB for a histogram.
 ///
-/// The result depends on the numbers seen, not on their order or batches.
+/// The result depends on the numbers, not on their order or batches.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Observer {
     calibration: Calibration,
@@ -79,7 +79,7 @@ pub(crate) struct Observer {
 }
 
 impl Observer {
-    /// An observer that has seen nothing.
+    /// An empty observer.
     ///
     /// # Errors
     /// [`ObserveError::Percentile`] for a fraction that is not above 0 and at most 1.
@@ -93,10 +93,10 @@ impl Observer {
         Ok(Self { calibration, count: 0, low: f32::INFINITY, high: f32::NEG_INFINITY, histogram })
     }
 
-    /// Looks at a batch.
+    /// Adds a batch.
     ///
     /// # Errors
-    /// [`ObserveError::NotFinite`] for NaN or infinity; the batch then counts for nothing.
+    /// [`ObserveError::NotFinite`] for NaN or infinity; the batch is then ignored.
     pub(crate) fn observe(&mut self, values: &[f32]) -> Result<(), ObserveError> {
         let Some([low, high]) = ends(values) else {
             let index = values.iter().position(|value| !value.is_finite()).unwrap_or_default();
@@ -110,23 +110,23 @@ impl Observer {
         Ok(())
     }
 
-    /// How many numbers were seen.
+    /// The number of values.
     pub(crate) const fn count(&self) -> u64 {
         self.count
     }
 
-    /// The least and the greatest number seen, if any.
+    /// The minimum and the maximum, if there are numbers.
     pub(crate) fn seen(&self) -> Option<[f32; 2]> {
         (self.count > 0).then_some([self.low, self.high])
     }
 
-    /// The scheme that suits what was seen.
+    /// The scheme of the observed numbers.
     ///
     /// # Errors
-    /// [`ObserveError::Empty`] if nothing was seen, [`ObserveError::Scheme`] if it was all zero.
+    /// [`ObserveError::Empty`] if there were no numbers, [`ObserveError::Scheme`] if all were zero.
     pub(crate) fn scheme(&self) -> Result<ActivationScheme, ObserveError> {
         let [low, high] = self.seen().ok_or(ObserveError::Empty)?;
-        // What the histogram cannot improve on, and what it cannot hold.
+        // Ranges that the histogram cannot improve or represent.
         let whole = ActivationScheme::try_from_range(low, high)?;
         let Some(histogram) = &self.histogram else { return Ok(whole) };
         let [low, high] = match self.calibration {
@@ -139,15 +139,15 @@ impl Observer {
                 range::best(histogram, [low, high], range::squared_error)
             }
         };
-        // A percentile of numbers that are nearly all zero may leave nothing else.
+        // A percentile of numbers that are nearly all zero may exclude all others.
         Ok(ActivationScheme::try_from_range(low, high).unwrap_or(whole))
     }
 }
 
-/// The least and the greatest number, infinities the other way round where there is none; nothing
+/// The minimum and the maximum, reversed infinities if there are no numbers; `None`
 /// if one is not finite.
 fn ends(values: &[f32]) -> Option<[f32; 2]> {
-    // Chains side by side: a single one waits for the number before.
+    // Independent chains, because in a single one each step waits for the previous one.
     const LANES: usize = 32;
     let (mut low, mut high) = ([f32::INFINITY; LANES], [f32::NEG_INFINITY; LANES]);
     // `0 · value` is 0, or NaN for non-finite values.
@@ -178,7 +178,7 @@ mod tests {
         Calibration::MeanSquaredError,
     ];
 
-    /// A bell of numbers, by the sum of twelve uniform ones, with standard deviation 1.
+    /// Normally distributed numbers, as sums of twelve uniform ones, with standard deviation 1.
     fn bell(count: usize) -> Vec<f32> {
         let mut state = 88_172_645_463_325_252_u64;
         let mut next = || {

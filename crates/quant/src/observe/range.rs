@@ -1,4 +1,4 @@
-//! Ranges that leave something out: by count, by information, by error.
+//! Ranges that clip: by count, by information, by error.
 
 use super::histogram::Histogram;
 use crate::scheme::ActivationScheme;
@@ -6,8 +6,8 @@ use crate::scheme::ActivationScheme;
 /// Ranges that are tried: equal steps of their furthest end from zero.
 const STEPS: u32 = 128;
 
-/// The share of all numbers but zero that a range cuts off at most. Without a bound, a range that leaves
-/// nearly nothing would represent all of it, at no cost.
+/// The largest share of the non-zero numbers that a range clips. Without a bound, a range that
+/// leaves nearly nothing would represent the rest exactly, at no cost.
 const MOST_CUT: f64 = 0.01;
 
 /// The range of the middle `fraction` of all numbers.
@@ -35,13 +35,14 @@ pub(super) fn percentile(
     [least as f32, most as f32]
 }
 
-/// Of the ranges that end at one distance from zero, the one of least cost; of equals the widest.
+/// Of the ranges that end at one distance from zero, the one of lowest cost; of equal ones the
+/// widest.
 pub(super) fn best(
     histogram: &Histogram,
     [low, high]: [f32; 2],
     cost: impl Fn(&[Bin], ActivationScheme) -> f64,
 ) -> [f32; 2] {
-    // Zero has an exact code in every scheme: it costs nothing, and says nothing about a range.
+    // Zero has an exact code in every scheme, so that it does not change the cost of a range.
     let bins: Vec<Bin> = histogram
         .bins()
         .filter(|([from, to], _)| from < to)
@@ -62,7 +63,7 @@ pub(super) fn best(
     candidates.reduce(better).map_or([low, high], |(range, _)| range)
 }
 
-/// Numbers that are taken for one.
+/// Numbers that share a code.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Bin {
     middle: f32,
@@ -78,18 +79,18 @@ pub(super) fn squared_error(bins: &[Bin], scheme: ActivationScheme) -> f64 {
 
 /// The divergence `Σ p·ln(p/q)` of the numbers, cut to the range, from what their codes represent.
 ///
-/// A code has the count of its numbers, not where between its bins they lie: they are taken to
-/// be spread evenly over the bins that hold any. Numbers outside the range are counted at its end
-/// in `p`, and missing from `q`; a range that cuts off more than one in a hundred is none.
+/// A code has the count of its numbers, not their distribution over its bins: they are assumed to
+/// be spread evenly over the non-empty bins. Numbers outside the range are counted at its end
+/// in `p`, and missing from `q`; a range that clips more than one in a hundred is not considered.
 ///
-/// Zeros are left out by the caller. In a tensor that was rectified they are half of all numbers or
+/// The caller excludes zeros. In a rectified tensor they are half of all numbers or
 /// more, in a single bin; the code of zero would spread them over all bins that it covers, and the
-/// range would shrink until it covers one, whatever that cuts off.
+/// range would shrink until it covers one, no matter how many numbers that clips.
 ///
 /// # Source
 /// Migacz 2017, 8-bit Inference with `TensorRT`, GTC; here for ranges on both sides of zero, with
-/// 256 codes. The authors' later code does not trust the bin of zero either: it takes its neighbor's
-/// count for it (`pytorch-quantization`, `calib/histogram.py`).
+/// 256 codes. The authors' later code does not use the bin of zero either: it uses its neighbor's
+/// count instead (`pytorch-quantization`, `calib/histogram.py`).
 pub(super) fn divergence(bins: &[Bin], scheme: ActivationScheme) -> f64 {
     let [low, high] = scheme.range();
     let inside = |bin: &Bin| low <= bin.middle && bin.middle <= high;

@@ -20,7 +20,7 @@ pub(super) struct Activation {
 }
 
 impl Graph {
-    /// `f(x)`, number by number; in eight bits a table of 256 codes, whatever the function.
+    /// `f(x)`, element by element; in int8 a table of 256 codes.
     ///
     /// # Errors
     /// [`GraphError`] for a function `a·x + b` whose `a` or `b` no f32 holds.
@@ -67,7 +67,7 @@ impl Operation for Activation {
         Ok(Some(Arc::new(table)))
     }
 
-    /// One operator a line.
+    /// One operator per line.
     fn export(&self, node: &mut Node<'_>) -> String {
         let mut values: Vec<String> = Vec::new();
         for (index, line) in self.function.lines().iter().enumerate() {

@@ -81,8 +81,8 @@ impl Graph {
     }
 }
 
-/// A convolution of one pixel, each channel for itself: what runs where a batch norm or a rectifier
-/// can join nothing.
+/// A depthwise convolution of one pixel, for a batch norm or a rectifier that
+/// cannot be fused.
 pub(crate) fn pointwise(parameters: Parameters) -> Work {
     let Lens { bias: groups, .. } = parameters.lens();
     Work::new(Convolution { window: Window::new([1, 1]), groups, addend: None }, parameters)
@@ -101,10 +101,10 @@ pub(super) fn record(
         return Ok(None);
     };
     let x = reader.value_of_channels(&norm.x)?;
-    let told = "its parameters depend on the input";
+    let reason = "its parameters depend on the input";
     let mut constants = Vec::new();
     for tensor in [&norm.gamma, &norm.beta, &norm.mean, &norm.variance] {
-        constants.push(reader.constant(tensor, told)?.values);
+        constants.push(reader.constant(tensor, reason)?.values);
     }
     let name = reader.name_of(layer, "norm");
     let [gamma, beta, mean, variance] = [0, 1, 2, 3].map(|index| constants[index].as_slice());

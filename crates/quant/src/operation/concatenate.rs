@@ -18,10 +18,10 @@ use crate::network::{Attribute, Graph, GraphError, Node, Value};
 pub(super) struct Concatenate {}
 
 impl Graph {
-    /// The channels of some values, one value behind the other.
+    /// The concatenated channels of some values.
     ///
     /// # Errors
-    /// [`GraphError`] for no value, or values that differ behind their channels.
+    /// [`GraphError`] for no value, or values whose axes after the channels differ.
     pub fn concatenate(&mut self, name: &str, values: &[Value]) -> Result<Value, GraphError> {
         self.layer(name, Work::new(Concatenate {}, Parameters::default()), values)
     }

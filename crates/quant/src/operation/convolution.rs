@@ -23,7 +23,7 @@ use crate::weights::QuantizedWeights;
 pub(super) struct Convolution {
     pub(super) window: Window,
     pub(super) groups: usize,
-    /// The positive factor of a second tensor that is read, and added.
+    /// The positive factor of a second tensor that is added.
     pub(super) addend: Option<Exact<f32>>,
 }
 

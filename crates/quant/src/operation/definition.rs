@@ -15,12 +15,12 @@ use crate::network::Node;
 use crate::scheme::{ActivationScheme, OutputScheme, SchemeError};
 use crate::weights::{QuantizedWeights, WeightError};
 
-/// An operation by its settings; its parameters stand beside it, in f32 or in eight bits.
+/// An operation with its settings; its parameters are separate, in f32 or in int8.
 ///
 /// Shapes are those of one sample, channels first. In f32 tensors are in that order, codes are
 /// `[pixels, channels]`.
 pub(crate) trait Operation: Kind + fmt::Debug + Send + Sync {
-    /// The shape of what it gives, if all that it reads and has fits.
+    /// The shape of its output, if its inputs and parameters fit.
     fn shape(&self, x: &[Vec<usize>], lens: Lens) -> Result<Vec<usize>, OperationError>;
 
     /// Multiplications, each with its addition, for one sample.
@@ -31,20 +31,20 @@ pub(crate) trait Operation: Kind + fmt::Debug + Send + Sync {
     /// Computes one sample in f32.
     fn run_f32(&self, job: FloatJob<'_>);
 
-    /// What computes it in eight bits; none if nothing does.
+    /// Its int8 kernel, if there is one.
     fn pack(&self, _around: &Around<'_>) -> Packed {
         Ok(None)
     }
 
-    /// Adds its nodes to an ONNX file; gives the name of their value, before it is rectified.
+    /// Adds its nodes to an ONNX file; returns the name of their value, before it is rectified.
     fn export(&self, node: &mut Node<'_>) -> String;
 
-    /// Whether a rectifier after it can be a bound of what it gives.
+    /// Whether a rectifier after it can be a bound of its output.
     fn may_be_rectified(&self) -> bool {
         false
     }
 
-    /// Its parameters if what it gives is scaled and shifted channel by channel.
+    /// Its parameters if its output is scaled and shifted channel by channel.
     fn scale_output(&self, _parameters: &Parameters, _by: &Parameters) -> Option<Parameters> {
         None
     }
@@ -64,7 +64,7 @@ pub(crate) trait Operation: Kind + fmt::Debug + Send + Sync {
         None
     }
 
-    /// What it gives, times `own`, and a further tensor, times `other`, added in one go.
+    /// Its output, times `own`, plus another tensor, times `other`, as one operation.
     fn with_addend(&self, _parameters: &Parameters, [_own, _other]: [f32; 2]) -> Option<Work> {
         None
     }
@@ -86,12 +86,12 @@ pub(crate) trait Kind {
     fn settings(&self) -> serde_json::Value;
 }
 
-/// What the registry asks of an operation's type.
+/// The interface of an operation's type for the registry.
 pub(crate) trait Registered: Serialize + DeserializeOwned {
     /// Its name in files.
     const KIND: &'static str;
 
-    /// What burn recorded, as layers of the graph; nothing if it is another operation.
+    /// Converts burn's recorded operation to layers of the graph; `None` if it is another one.
     #[cfg(feature = "burn")]
     fn record(
         _reader: &mut crate::module::Reader<'_>,
@@ -102,7 +102,7 @@ pub(crate) trait Registered: Serialize + DeserializeOwned {
     }
 }
 
-/// What becomes of an operation that burn recorded.
+/// The result of converting an operation that burn recorded.
 #[cfg(feature = "burn")]
 pub(crate) type Recorded = Result<Option<crate::module::Meaning>, crate::module::CaptureError>;
 
@@ -129,19 +129,19 @@ impl Work {
     }
 }
 
-/// The shapes of what an operation reads and gives, one sample of each.
+/// The shapes of an operation's inputs and output, for one sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shapes {
     pub(crate) x: Vec<Vec<usize>>,
     pub(crate) y: Vec<usize>,
 }
 
-/// What computes an operation in eight bits, for any number of samples.
+/// The int8 kernel of an operation, for any number of samples.
 pub(crate) trait Kernel: fmt::Debug + Send + Sync {
     /// Computes the codes `y`.
     fn run(&self, x: Codes<'_>, y: &mut [u8], job: &mut Job<'_>);
 
-    /// The matrix product that it is, which can give its sums in f32.
+    /// The matrix product, if it is one, whose sums can be returned in f32.
     fn product(&self) -> Option<&QuantizedLinear> {
         None
     }
@@ -160,7 +160,7 @@ pub(crate) trait Kernel: fmt::Debug + Send + Sync {
 /// The codes of the tensors that a kernel reads, by their position.
 pub(crate) type Codes<'a> = &'a dyn Fn(usize) -> &'a [u8];
 
-/// How a kernel is to run, and what in.
+/// The instruction set, threads and work space of a kernel.
 #[derive(Debug)]
 pub(crate) struct Job<'a> {
     pub(crate) isa: Isa,
@@ -179,7 +179,7 @@ pub(crate) struct FloatJob<'a> {
     pub(crate) space: &'a mut FloatSpace,
 }
 
-/// What operations in f32 work in.
+/// The work space of operations in f32.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FloatSpace {
     pub(crate) scratch: FloatScratch,
@@ -196,18 +196,18 @@ impl FloatSpace {
     }
 }
 
-/// What a kernel is packed for.
+/// The schemes and shapes that a kernel is packed for.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Around<'a> {
-    /// The parameters of an operation that has some.
+    /// The parameters of an operation that has parameters.
     pub(crate) weights: Option<&'a QuantizedWeights>,
     pub(crate) shapes: &'a Shapes,
-    /// What the codes that it reads stand for.
+    /// The schemes of its inputs.
     pub(crate) x: &'a [ActivationScheme],
     pub(crate) y: OutputScheme,
 }
 
-/// What computes an operation in eight bits, if something does.
+/// The int8 kernel of an operation, if there is one.
 pub(crate) type Packed = Result<Option<Arc<dyn Kernel>>, PackError>;
 
 /// Why an operation cannot be packed.

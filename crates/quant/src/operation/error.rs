@@ -9,7 +9,7 @@ pub enum OperationError {
     /// A slice has another length.
     #[error("expected {expected} {what}, got {got}")]
     Length {
-        /// What the slice holds.
+        /// The content of the slice.
         what: &'static str,
         /// How many there should be.
         expected: usize,
@@ -19,11 +19,11 @@ pub enum OperationError {
     /// A number is NaN or infinite.
     #[error("{what} {index} is {value}; a trained network has finite numbers")]
     NotFinite {
-        /// What the slice holds.
+        /// The content of the slice.
         what: &'static str,
         /// The place.
         index: usize,
-        /// What stands there.
+        /// The value.
         value: f32,
     },
     /// Another number of tensors.
@@ -55,7 +55,7 @@ pub enum OperationError {
         /// Their shapes.
         shapes: Vec<Vec<usize>>,
     },
-    /// Tensors that cannot be put one behind the other.
+    /// Tensors that cannot be concatenated.
     #[error(
         "tensors of {shapes:?} cannot be joined; there must be one at least, and all must agree \
          behind their channels, the first axis"
@@ -64,7 +64,7 @@ pub enum OperationError {
         /// Their shapes.
         shapes: Vec<Vec<usize>>,
     },
-    /// A variance is negative, or with its epsilon nothing.
+    /// A variance is negative, or zero with its epsilon.
     #[error("the variance {variance} of channel {channel} leaves nothing to divide by")]
     Variance {
         /// The channel.
@@ -72,7 +72,7 @@ pub enum OperationError {
         /// Its variance.
         variance: f32,
     },
-    /// Windows that hold nothing but padding.
+    /// Windows that contain only padding.
     #[error("some windows lie in the padding alone; pad by less than the window spans")]
     Padding,
     /// Windows over axes that a tensor does not have.
@@ -103,7 +103,7 @@ pub enum OperationError {
     },
 }
 
-/// Whether an operation reads as many tensors.
+/// Checks the number of inputs of an operation.
 pub(super) fn check_count(x: &[Vec<usize>], expected: usize) -> Result<(), OperationError> {
     match x.len() {
         got if got == expected => Ok(()),
@@ -111,7 +111,7 @@ pub(super) fn check_count(x: &[Vec<usize>], expected: usize) -> Result<(), Opera
     }
 }
 
-/// Whether a summand can be multiplied by a factor.
+/// Checks that a summand can be multiplied by a factor.
 pub(super) fn check_factor(factor: f32) -> Result<(), OperationError> {
     match factor.is_normal() && factor > 0.0 {
         true => Ok(()),

@@ -1,4 +1,4 @@
-//! Functions of one number, as short programs: what becomes a table of 256 codes.
+//! Functions of one number, as short programs, which become tables of 256 codes.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +31,7 @@ pub enum Unary {
     Reciprocal,
 }
 
-/// An operation on two numbers; a comparison gives 1 or 0.
+/// An operation on two numbers; a comparison returns 1 or 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -57,7 +57,7 @@ pub enum Binary {
 impl Unary {
     pub(crate) fn of(self, x: f64) -> f64 {
         match self {
-            // `max` would make a number of NaN.
+            // `max` would replace NaN by a number.
             Self::Rectifier => {
                 if x < 0.0 {
                     0.0
@@ -124,16 +124,16 @@ pub struct Function {
 }
 
 impl Function {
-    /// Lines that a program may have; a captured expression beyond them is no activation.
+    /// The most lines of a program; a longer captured expression is not an activation.
     pub(crate) const MOST_LINES: usize = 256;
 
-    /// The function that gives what it gets.
+    /// The identity function.
     #[must_use]
     pub fn identity() -> Self {
         Self { lines: vec![Line::X] }
     }
 
-    /// The function that gives one number, whatever it gets.
+    /// A constant function.
     #[must_use]
     pub fn constant(value: f32) -> Self {
         Self { lines: vec![Line::Constant(Exact(value))] }
@@ -172,7 +172,7 @@ impl Function {
         self.of_within(x, &mut Vec::new())
     }
 
-    /// The function's value, computed in memory that is there already.
+    /// The function's value, computed in existing memory.
     pub(crate) fn of_within(&self, x: f32, values: &mut Vec<f64>) -> f32 {
         values.clear();
         for line in &self.lines {
@@ -218,7 +218,7 @@ impl Function {
         values[values.len() - 1].filter(|line| line.iter().all(|number| number.is_finite()))
     }
 
-    /// Whether the function gives what it gets.
+    /// Whether the function is the identity.
     #[cfg_attr(not(feature = "burn"), expect(dead_code, reason = "for networks out of modules"))]
     pub(crate) fn is_identity(&self) -> bool {
         self.lines == [Line::X]
@@ -254,7 +254,7 @@ impl From<Function> for Vec<Line> {
     }
 }
 
-/// Adds a program to others; gives the line of its value. What begins alike is kept once.
+/// Adds a program to others; returns the line of its value. A common beginning is stored once.
 fn append(lines: &mut Vec<Line>, other: &Function) -> usize {
     let alike = lines.iter().zip(&other.lines).take_while(|(a, b)| a == b).count();
     let moved = lines.len() - alike;

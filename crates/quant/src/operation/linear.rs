@@ -15,14 +15,14 @@ use crate::kernels::QuantizedLinear;
 use crate::network::{Attribute, Graph, GraphError, Node, Value};
 use crate::weights::QuantizedWeights;
 
-/// Weights `[outputs][…]`, the latter in the order of what is read.
+/// Weights `[outputs][…]`, the latter in the order of the input.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Linear {}
 
 impl Graph {
     /// A fully connected layer over all numbers of a sample, in the order channel, row, column;
-    /// its answer has one axis.
+    /// its output has one axis.
     ///
     /// # Errors
     /// [`GraphError`] for another length, or NaN and infinity.
@@ -117,8 +117,8 @@ impl Registered for Linear {
             _ => return Ok(None),
         };
         let (x, shape) = reader.value(x)?;
-        let told = "it multiplies two tensors that depend on the input";
-        let weights = reader.constant(weight, told)?;
+        let reason = "it multiplies two tensors that depend on the input";
+        let weights = reader.constant(weight, reason)?;
         if shape.len() != 1 || weights.shape.len() != 2 {
             return Err(reader.unsupported("it is not the product of one row of numbers a sample"));
         }

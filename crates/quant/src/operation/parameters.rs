@@ -2,16 +2,16 @@
 
 use super::error::OperationError;
 
-/// Weights `[outputs][…]` and one bias for each output; nothing for operations without.
+/// Weights `[outputs][…]` and one bias for each output; empty for operations without parameters.
 ///
-/// Of what is scaled and shifted channel by channel, the weights are the factors.
+/// For a scale and shift per channel, the weights are the factors.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Parameters {
     pub(crate) weights: Vec<f32>,
     pub(crate) bias: Vec<f32>,
 }
 
-/// How many weights and biases there are, in whatever numbers.
+/// The number of weights and biases, in any representation.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Lens {
     pub(crate) weights: usize,
@@ -19,7 +19,7 @@ pub(crate) struct Lens {
 }
 
 impl Lens {
-    /// Whether there are as many as an operation has.
+    /// Checks their number for an operation.
     pub(crate) fn check(self, weights: usize, bias: usize) -> Result<(), OperationError> {
         for (what, expected, got) in
             [("weights", weights, self.weights), ("biases", bias, self.bias)]
@@ -51,7 +51,7 @@ impl Parameters {
         size_of_val(&self.weights[..]) + size_of_val(&self.bias[..])
     }
 
-    /// The factor of a value that is nothing but multiplied by one positive number.
+    /// The factor, if it is the only change and a single positive number.
     pub(crate) fn factor(&self) -> Option<f32> {
         let first = self.weights[0];
         let is_factor = first.is_normal()
@@ -61,7 +61,7 @@ impl Parameters {
         is_factor.then_some(first)
     }
 
-    /// The same with outputs that are scaled and shifted.
+    /// The same with scaled and shifted outputs.
     pub(crate) fn scaled(&self, by: &Self) -> Self {
         let mut scaled = self.clone();
         let each = self.weights.len() / self.bias.len();

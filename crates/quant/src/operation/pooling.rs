@@ -29,10 +29,10 @@ impl Pool {
 }
 
 impl Graph {
-    /// The greatest number or the mean of windows.
+    /// The maximum or the mean of windows.
     ///
     /// # Errors
-    /// [`GraphError`] for windows that do not fit, or that hold nothing but padding.
+    /// [`GraphError`] for windows that do not fit, or that contain only padding.
     pub fn pool(
         &mut self,
         name: &str,
@@ -51,10 +51,11 @@ impl Operation for Pool {
         let (geometry, y) = self.window.over(&x[0], x[0][0], x[0][0])?;
         let Window { kernel, stride, padding, dilation } = self.window;
         let sides = geometry.shape().input;
-        // Windows at both ends may hold least; one may jump over a narrow image by its dilation.
+        // Windows at both ends have the fewest pixels; a dilated one may have none in a narrow
+        // image.
         let holds = |axis: usize, index: usize| {
             let first = index * stride[axis];
-            // The first entry behind the padding before the image.
+            // The first entry after the padding before the image.
             let entry = padding[axis].saturating_sub(first).div_ceil(dilation[axis]);
             entry < kernel[axis] && first + entry * dilation[axis] - padding[axis] < sides[axis]
         };
@@ -114,7 +115,7 @@ impl Operation for Pool {
     }
 
     fn may_be_rectified(&self) -> bool {
-        // A greatest number keeps the codes of its input, which know no bound.
+        // A maximum keeps the codes of its input, without another bound.
         !self.keeps_scheme()
     }
 
@@ -197,7 +198,7 @@ impl Registered for Pool {
 
 #[cfg(feature = "burn")]
 impl crate::module::Reader<'_> {
-    /// Windows of one size that cover sides of a tensor without a rest.
+    /// Windows of one size that cover the sides of a tensor without a remainder.
     fn even_windows(
         &self,
         sides: &[usize],

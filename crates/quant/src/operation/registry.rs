@@ -13,7 +13,7 @@ use super::pooling::Pool;
 use super::resize::Resize;
 use super::softmax::Softmax;
 
-/// In the order in which they are asked whether burn's recorded operation is theirs.
+/// In the order in which they are tried for burn's recorded operation.
 const ALL: [Entry; 9] = [
     Entry::of::<Activation>(),
     Entry::of::<Add>(),
@@ -26,7 +26,7 @@ const ALL: [Entry; 9] = [
     Entry::of::<Softmax>(),
 ];
 
-/// An operation before there is one.
+/// A placeholder before an operation is read.
 pub(crate) struct Entry {
     kind: &'static str,
     read: fn(serde_json::Value) -> Result<Arc<dyn Operation>, serde_json::Error>,
@@ -49,7 +49,7 @@ impl Entry {
     }
 }
 
-/// The operation of a file's layer; none if there is no such kind.
+/// The operation of a file's layer; `None` if there is no such kind.
 pub(crate) fn read(
     kind: &str,
     settings: serde_json::Value,
@@ -57,7 +57,7 @@ pub(crate) fn read(
     ALL.iter().find(|entry| entry.kind == kind).map(|entry| (entry.read)(settings))
 }
 
-/// Asks every operation for what burn recorded; nothing if it is none's.
+/// Tries every operation for burn's recorded one; `None` if none matches.
 #[cfg(feature = "burn")]
 pub(crate) fn record(
     reader: &mut crate::module::Reader<'_>,

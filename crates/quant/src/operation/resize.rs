@@ -41,7 +41,7 @@ impl Operation for Resize {
     fn shape(&self, x: &[Vec<usize>], lens: Lens) -> Result<Vec<usize>, OperationError> {
         check_count(x, 1)?;
         lens.check(0, 0)?;
-        // Places are counted in quarters of what a side may be.
+        // Positions are counted in quarters of the largest side.
         let is_side = |side: &usize| (1..1 << 24).contains(side);
         match (x[0].as_slice(), self.sides) {
             (&[channels, height, width], sides)
@@ -100,7 +100,7 @@ impl Operation for Resize {
             ("coordinate_transformation_mode", text(places)),
             ("nearest_mode", text(rounding)),
         ];
-        // Without a region of interest. onnxruntime's optimizer loses sizes of some axes alone.
+        // Without a region of interest. onnxruntime's optimizer fails for sizes of only some axes.
         node.push("Resize", &[&x, "", &scales], "", attributes)
     }
 
@@ -143,7 +143,7 @@ impl Registered for Resize {
     }
 }
 
-/// The scale that ONNX turns one side into another by: `⌊from·scale⌋`.
+/// The scale with which ONNX computes one side from another: `⌊from·scale⌋`.
 fn scale(from: usize, to: usize) -> f32 {
     let scale = to as f32 / from as f32;
     if from as f32 * scale < to as f32 { scale.next_up() } else { scale }

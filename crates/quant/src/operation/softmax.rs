@@ -1,4 +1,4 @@
-//! The softmax over channels, in f32 alone.
+//! The softmax over channels, in f32 only.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use crate::network::{Attribute, Graph, Node, Value};
 pub(super) struct Softmax {}
 
 impl Graph {
-    /// `e^x / Σ e^x` over the channels of each pixel; it has no form in eight bits and runs in f32.
+    /// `e^x / Σ e^x` over the channels of each pixel; it has no int8 kernel and runs in f32.
     ///
     /// # Panics
     /// If the value is another graph's.
@@ -29,7 +29,7 @@ impl Operation for Softmax {
         Ok(x[0].clone())
     }
 
-    /// The greatest is taken away first, so that nothing overflows.
+    /// The maximum is subtracted first to avoid an overflow.
     fn run_f32(&self, FloatJob { shapes, x, y, .. }: FloatJob<'_>) {
         let (channels, x) = (shapes.y[0], x[0]);
         let pixels = x.len() / channels;

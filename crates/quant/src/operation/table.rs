@@ -3,7 +3,7 @@
 
 use crate::scheme::ActivationScheme;
 
-/// A function of codes, by its 256 values: exact, whatever the function.
+/// A function of codes as a table of its 256 values, exact for any function.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Table {
     codes: Box<[u8; 256]>,
@@ -31,7 +31,7 @@ impl Table {
 /// Concatenated channels of several tensors, each converted to the scheme of the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Joining {
-    /// The channels of each tensor, and its table where its scheme is another.
+    /// The channels of each tensor, and its table if its scheme differs.
     parts: Vec<(usize, Option<Table>)>,
 }
 
@@ -43,12 +43,12 @@ impl Joining {
         Self { parts: parts.iter().map(table).collect() }
     }
 
-    /// How many tensors there are.
+    /// The number of tensors.
     pub(super) fn count(&self) -> usize {
         self.parts.len()
     }
 
-    /// Writes the channels of tensor `part`, `[pixels, channels]`, to their place in `y`.
+    /// Writes the channels of tensor `part`, `[pixels, channels]`, to their position in `y`.
     pub(super) fn join(&self, part: usize, x: &[u8], y: &mut [u8]) {
         let all: usize = self.parts.iter().map(|(channels, _)| channels).sum();
         let first: usize = self.parts[..part].iter().map(|(channels, _)| channels).sum();

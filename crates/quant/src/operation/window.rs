@@ -8,7 +8,7 @@ use crate::network::Attribute;
 
 /// A window that moves over an image: kernel, stride, padding and dilation, by height and width.
 ///
-/// A tensor with one axis behind its channels is an image of one row.
+/// A tensor with one axis after its channels is an image of one row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
     /// Rows and columns of the window.
@@ -37,14 +37,14 @@ impl Window {
             ("strides", both(self.stride)),
             ("pads", Attribute::Integers(pads)),
         ];
-        // onnxruntime's integer mean knows no dilation, not even of 1.
+        // onnxruntime's integer mean does not accept a dilation, not even 1.
         if self.dilation != [1, 1] {
             attributes.push(("dilations", both(self.dilation)));
         }
         attributes
     }
 
-    /// The window over a tensor, and the shape of what it gives.
+    /// The window over a tensor, and the shape of the output.
     pub(super) fn over(
         self,
         x: &[usize],
@@ -70,7 +70,7 @@ impl Window {
     }
 }
 
-/// Whether two shapes differ in nothing but axes of length 1 at their ends.
+/// Whether two shapes differ only in axes of length 1 at their ends.
 pub(crate) fn is_alike(a: &[usize], b: &[usize]) -> bool {
     let common = a.len().min(b.len());
     a[..common] == b[..common] && a[common..].iter().chain(&b[common..]).all(|&side| side == 1)

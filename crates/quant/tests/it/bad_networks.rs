@@ -1,4 +1,4 @@
-//! What is no network, or no data for one, is refused with its place and the remedy.
+//! Invalid networks and data are refused with the position and the remedy.
 
 use std::error::Error;
 
@@ -6,14 +6,14 @@ use updraft_quant::slices::Pooling;
 use updraft_quant::{Calibration, Graph, QuantizedModel, Window};
 
 /// An error with all its causes.
-fn told(error: &dyn Error) -> String {
-    let mut told = error.to_string();
+fn chain(error: &dyn Error) -> String {
+    let mut chain = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        told = format!("{told}: {error}");
+        chain = format!("{chain}: {error}");
         cause = error.source();
     }
-    told
+    chain
 }
 
 #[test]
@@ -23,7 +23,7 @@ fn layers_that_do_not_fit_are_refused_by_name() -> Result<(), Box<dyn Error>> {
     let point = Window::new([1, 1]);
     let mut refused = |said: &str, add: &dyn Fn(&mut Graph) -> Option<Box<dyn Error>>| {
         let before = format!("{graph:?}");
-        let message = told(&*add(&mut graph).expect(said));
+        let message = chain(&*add(&mut graph).expect(said));
         assert!(message.contains(said), "{message} does not say {said}");
         assert_eq!(format!("{graph:?}"), before, "a refused layer leaves nothing behind");
     };
@@ -70,7 +70,7 @@ fn data_that_cannot_calibrate_is_refused_by_place() -> Result<(), Box<dyn Error>
     let mut graph = Graph::new();
     let nothing: [Vec<f32>; 0] = [];
     let quantize = |graph: &Graph, batches: &[Vec<f32>]| {
-        told(
+        chain(
             &QuantizedModel::try_quantize(graph, batches, Calibration::Entropy)
                 .expect_err("refused"),
         )

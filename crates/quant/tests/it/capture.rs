@@ -1,4 +1,4 @@
-//! Networks out of burn's modules, beside what burn computes.
+//! Networks captured from burn's modules, compared with burn.
 
 use burn::module::{Module, Param};
 use burn::nn::conv::{Conv2d, Conv2dConfig};
@@ -31,7 +31,7 @@ fn conv(channels: [usize; 2], kernel: usize, groups: usize, device: &Device) -> 
         .init(device)
 }
 
-/// A norm as training leaves it.
+/// A norm with the statistics of training.
 fn norm(channels: usize, seed: u32, device: &Device) -> BatchNorm {
     let mut norm = BatchNormConfig::new(channels).init(device);
     let some = |seed, offset: f32| {
@@ -102,10 +102,10 @@ fn decibels(right: &[f32], given: &[f32]) -> f64 {
 }
 
 #[test]
-fn a_separable_network_of_burn_runs_in_eight_bits() -> Result<(), Box<dyn std::error::Error>> {
+fn a_separable_network_of_burn_runs_in_int8() -> Result<(), Box<dyn std::error::Error>> {
     for device in devices() {
         device.seed(1);
-        // What is still to be taken into the running statistics changes the first answers alone.
+        // Pending updates of the running statistics change only the first outputs.
         let module = Separable::new(&device).valid();
         let before = module.forward(images(3, 2, &device)).to_data();
         let graph = Graph::try_capture(&module, [3, 12, 12], Separable::forward)?;
@@ -120,10 +120,10 @@ fn a_separable_network_of_burn_runs_in_eight_bits() -> Result<(), Box<dyn std::e
         let given: Vec<f32> = y.to_data().iter::<f32>().collect();
         assert!(decibels(&right, &given) > 25.0, "{} dB", decibels(&right, &given));
         // The graph itself, in f32, is burn's network.
-        let told = Comparison::new(&graph, &model, [slice(&x)], Isa::detect());
-        let answer = told.layers.last().expect("layers").sqnr_db;
+        let comparison = Comparison::new(&graph, &model, [slice(&x)], Isa::detect());
+        let answer = comparison.layers.last().expect("layers").sqnr_db;
         assert!((answer - decibels(&right, &given)).abs() < 0.5, "{answer} dB");
-        let names: Vec<&str> = told.layers.iter().map(|layer| layer.name.as_str()).collect();
+        let names: Vec<&str> = comparison.layers.iter().map(|layer| layer.name.as_str()).collect();
         assert!(names.contains(&"depthwise+norm"), "{names:?}");
         assert!(names.contains(&"block.conv+block.norm"), "{names:?}");
     }
@@ -131,7 +131,8 @@ fn a_separable_network_of_burn_runs_in_eight_bits() -> Result<(), Box<dyn std::e
 }
 
 #[test]
-fn what_has_no_eight_bits_runs_in_f32_and_says_why() -> Result<(), Box<dyn std::error::Error>> {
+fn layers_without_an_int8_kernel_run_in_f32_with_a_reason() -> Result<(), Box<dyn std::error::Error>>
+{
     let device = &devices()[0];
     device.seed(1);
     let module = (conv([3, 8], 3, 1, device), conv([8, 4], 3, 1, device));

@@ -1,4 +1,4 @@
-//! What eight bits cost on labeled images.
+//! The cost of int8 on labeled images.
 
 use updraft_quant::slices::Isa;
 use updraft_quant::{
@@ -8,7 +8,7 @@ use updraft_quant::{
 
 type Built<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// Four numbers in, the greatest of three weighted sums out.
+/// Four inputs, and the maximum of three weighted sums.
 fn network() -> Built<Graph> {
     let mut graph = Graph::new();
     let x = graph.input("image", &[4, 1, 1])?;
@@ -23,7 +23,7 @@ fn images(count: usize) -> Vec<f32> {
     (0..4 * count).map(|i| ((i * 7919 + i / 4) % 1009) as f32 / 504.0 - 1.0).collect()
 }
 
-/// What the network says in f64.
+/// The outputs of the network in f64.
 fn classes(images: &[f32]) -> Vec<usize> {
     let class = |x: &[f32]| {
         let x: Vec<f64> = x.iter().map(|&x| x.into()).collect();
@@ -51,9 +51,9 @@ fn the_counts_of_an_evaluation_are_those_of_the_answers() -> Built<()> {
         .map(|(i, &class)| (class + usize::from(i % 10 == 0)) % 3)
         .collect();
     let batches = || x.chunks(400).zip(labels.chunks(100)).map(|(x, l)| (x, l.to_vec()));
-    let told = Evaluation::try_new(&graph, &model, batches(), &Accuracy, Isa::detect())?;
-    assert_eq!(told.samples, 500);
-    assert!((told.score_f32 - 0.9).abs() < 1e-12, "{told:?}");
+    let report = Evaluation::try_new(&graph, &model, batches(), &Accuracy, Isa::detect())?;
+    assert_eq!(report.samples, 500);
+    assert!((report.score_f32 - 0.9).abs() < 1e-12, "{report:?}");
     // By the model itself.
     let mut y = vec![0.0; 3];
     let mut workspace = updraft_quant::Workspace::new();
@@ -65,17 +65,17 @@ fn the_counts_of_an_evaluation_are_those_of_the_answers() -> Built<()> {
         counts[1] += usize::from(class == right[index]);
         counts[2] += usize::from(class != labels[index] && right[index] == labels[index]);
     }
-    assert!((told.score_int8 - counts[0] as f64 / 500.0).abs() < 1e-12);
-    assert!((told.agreement.unwrap_or_default() - counts[1] as f64 / 500.0).abs() < 1e-12);
-    assert_eq!(told.f32_better, counts[2]);
-    let gained = told.int8_better as f64 - told.f32_better as f64;
-    assert!((told.score_int8 - told.score_f32 - gained / 500.0).abs() < 1e-12);
-    assert!(told.p_value > 0.05 && told.p_value <= 1.0, "{told:?}");
-    assert_eq!(told.bytes_f32, 4 * (12 + 3 + 9 + 3));
-    assert_eq!(told.bytes_int8, model.to_bytes().len());
-    assert_eq!((told.calibration, told.calibration_samples), ("minmax", 500));
-    assert_eq!((told.calibration_set.as_str(), told.int8_share), ("abc", 1.0));
-    assert!(told.advised_f32.is_empty(), "{told:?}");
+    assert!((report.score_int8 - counts[0] as f64 / 500.0).abs() < 1e-12);
+    assert!((report.agreement.unwrap_or_default() - counts[1] as f64 / 500.0).abs() < 1e-12);
+    assert_eq!(report.f32_better, counts[2]);
+    let gained = report.int8_better as f64 - report.f32_better as f64;
+    assert!((report.score_int8 - report.score_f32 - gained / 500.0).abs() < 1e-12);
+    assert!(report.p_value > 0.05 && report.p_value <= 1.0, "{report:?}");
+    assert_eq!(report.bytes_f32, 4 * (12 + 3 + 9 + 3));
+    assert_eq!(report.bytes_int8, model.to_bytes().len());
+    assert_eq!((report.calibration, report.calibration_samples), ("minmax", 500));
+    assert_eq!((report.calibration_set.as_str(), report.int8_share), ("abc", 1.0));
+    assert!(report.advised_f32.is_empty(), "{report:?}");
     Ok(())
 }
 
@@ -92,8 +92,8 @@ fn a_layer_that_drowns_in_its_noise_is_advised_for_f32() -> Built<()> {
     set[3] = 1e-4;
     let model = QuantizedModel::try_quantize(&graph, [&set], Calibration::MinMax)?;
     let batches = || [(&test, vec![0; 200])];
-    let told = Evaluation::try_new(&graph, &model, batches(), &Accuracy, Isa::detect())?;
-    assert_eq!(told.advised_f32, ["peaked"], "{told:#?}");
+    let report = Evaluation::try_new(&graph, &model, batches(), &Accuracy, Isa::detect())?;
+    assert_eq!(report.advised_f32, ["peaked"], "{report:#?}");
     let by = Quantization::new(Calibration::MinMax).keep(["peaked", "answer"]);
     let model = QuantizedModel::try_quantize(&graph, [&set], by)?;
     let kept = Evaluation::try_new(&graph, &model, batches(), &Accuracy, Isa::detect())?;
@@ -107,13 +107,13 @@ fn labels_that_do_not_fit_are_refused() -> Built<()> {
     let graph = network()?;
     let x = images(10);
     let model = QuantizedModel::try_quantize(&graph, [&x], Calibration::MinMax)?;
-    let told = |batches: Vec<(&[f32], Vec<usize>)>| {
+    let report = |batches: Vec<(&[f32], Vec<usize>)>| {
         Evaluation::try_new(&graph, &model, batches, &Accuracy, Isa::detect()).expect_err("refused")
     };
-    assert_eq!(told(vec![]), EvaluateError::NoSample);
-    let short = told(vec![(&x[..8], vec![0, 1]), (&x[8..12], vec![])]);
+    assert_eq!(report(vec![]), EvaluateError::NoSample);
+    let short = report(vec![(&x[..8], vec![0, 1]), (&x[8..12], vec![])]);
     assert!(short.to_string().contains("test batch 1 has 0 targets and [4] numbers"), "{short}");
-    let foreign = told(vec![(&x[..4], vec![3])]);
+    let foreign = report(vec![(&x[..4], vec![3])]);
     assert!(foreign.to_string().contains("class 3 of 3, counted from 0"), "{foreign}");
     Ok(())
 }
@@ -124,8 +124,8 @@ fn an_evaluation_is_written_with_all_its_fields() -> Built<()> {
     let x = images(50);
     let model = QuantizedModel::try_quantize(&graph, [&x], Calibration::MinMax)?;
     let batches = [(&x, classes(&x))];
-    let told = Evaluation::try_new(&graph, &model, batches, &Accuracy, Isa::detect())?;
-    let json = serde_json::to_value(&told)?;
+    let report = Evaluation::try_new(&graph, &model, batches, &Accuracy, Isa::detect())?;
+    let json = serde_json::to_value(&report)?;
     assert_eq!(json["calibration"], "minmax");
     assert_eq!(json["samples"], 50);
     assert_eq!(json["layers"][0]["arithmetic"], "int8");
@@ -142,16 +142,17 @@ fn a_task_brings_its_own_score() -> Built<()> {
     let right = graph.forward(&x).remove(0);
     let targets: Vec<Vec<f32>> =
         right.chunks(3).map(|y| y.iter().map(|y| y + 1e-3).collect()).collect();
-    let told = Evaluation::try_new(&graph, &model, [(&x, targets)], &SquaredError, Isa::detect())?;
-    assert_eq!((told.score, told.agreement), ("squared_error", None));
-    assert!((told.score_f32 - 1e-6).abs() < 1e-8, "{told:?}");
+    let report =
+        Evaluation::try_new(&graph, &model, [(&x, targets)], &SquaredError, Isa::detect())?;
+    assert_eq!((report.score, report.agreement), ("squared_error", None));
+    assert!((report.score_f32 - 1e-6).abs() < 1e-8, "{report:?}");
     let mut y = vec![0.0; right.len()];
     model.run(Isa::detect(), &x, &mut y, &mut updraft_quant::Workspace::new(), 1);
     let off = |(y, right): (&f32, &f32)| (f64::from(*y) - f64::from(right + 1e-3)).powi(2);
     let mean = y.iter().zip(&right).map(off).sum::<f64>() / y.len() as f64;
-    assert!((told.score_int8 - mean).abs() < 1e-12 * mean, "{} is not {mean}", told.score_int8);
+    assert!((report.score_int8 - mean).abs() < 1e-12 * mean, "{} is not {mean}", report.score_int8);
     // Less is better here.
-    assert!(told.f32_better > 150 && told.p_value < 1e-6, "{told:?}");
+    assert!(report.f32_better > 150 && report.p_value < 1e-6, "{report:?}");
     let short = Evaluation::try_new(
         &graph,
         &model,

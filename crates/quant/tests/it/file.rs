@@ -1,4 +1,4 @@
-//! Models that are written and read, cut, damaged, and forged.
+//! Models that are written and read, truncated, damaged, and forged.
 
 use std::collections::{BTreeMap, HashMap};
 use std::error::Error;

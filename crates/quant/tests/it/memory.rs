@@ -1,4 +1,4 @@
-//! What allocates, and how much: counted, on the thread that runs.
+//! Allocations, counted on the thread that runs.
 
 use allocation_counter::measure;
 use updraft_quant::slices::{Isa, Pooling};
@@ -9,7 +9,7 @@ use updraft_testing::scattered;
 
 type Built<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// Every kind of layer that has a form in eight bits.
+/// Every kind of layer with an int8 kernel.
 fn network() -> Built<Graph> {
     let mut graph = Graph::new();
     let x = graph.input("image", &[3, 12, 12])?;
@@ -32,7 +32,7 @@ fn network() -> Built<Graph> {
 }
 
 #[test]
-fn a_model_in_eight_bits_allocates_nothing_after_its_first_run() -> Built<()> {
+fn an_int8_model_allocates_nothing_after_its_first_run() -> Built<()> {
     let set = scattered(5, 432 * 16);
     let model = QuantizedModel::try_quantize(&network()?, [&set], Calibration::MinMax)?;
     assert!(model.plan().is_int8(), "{}", model.plan());
@@ -73,7 +73,7 @@ fn ten_times_the_images_calibrate_in_the_same_memory() -> Built<()> {
     for calibration in [Calibration::MinMax, Calibration::Entropy] {
         let most = |batches: u32| {
             measure(|| {
-                // Each batch is made when it is asked for, and let go.
+                // Each batch is created when it is requested, and dropped.
                 let set = (0..batches).map(|seed| scattered(seed + 1, 432 * 8));
                 QuantizedModel::try_quantize(&graph, set, calibration).expect("a model");
             })

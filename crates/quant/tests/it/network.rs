@@ -1,4 +1,4 @@
-//! Networks from f32 to eight bits and back.
+//! Networks from f32 to int8 and back.
 
 use updraft_quant::slices::{Isa, Pooling};
 use updraft_quant::{
@@ -11,7 +11,7 @@ const SAME: Window = Window { padding: [1; 2], ..Window::new([3, 3]) };
 
 type Built<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// A convolution with batch norm, of weights that keep the size of what passes.
+/// A convolution with batch norm, whose weights keep the size of the activations.
 fn block(
     graph: &mut Graph,
     name: &str,
@@ -83,7 +83,7 @@ fn a_small_network_by_hand() -> Built<()> {
 #[test]
 fn a_residual_network_keeps_its_answers() -> Built<()> {
     let graph = residual()?;
-    // Entropy weighs how numbers are spread, not how far they are off: it cuts even noise short.
+    // Entropy compares distributions, not errors: it also clips uniform noise.
     for (calibration, least_db) in [
         (Calibration::MinMax, 27.0),
         (Calibration::Percentile(0.9999), 27.0),
@@ -92,11 +92,11 @@ fn a_residual_network_keeps_its_answers() -> Built<()> {
     ] {
         let set = [images(1, 20), images(2, 12)];
         let model = QuantizedModel::try_quantize(&graph, &set, calibration)?;
-        let told = Comparison::new(&graph, &model, [images(3, 50)], Isa::detect());
-        assert_eq!(told.samples, 50);
-        let answer = told.layers.last().expect("layers");
-        assert!(answer.sqnr_db > least_db, "{calibration:?}: {told:#?}");
-        let names: Vec<&str> = told.layers.iter().map(|layer| layer.name.as_str()).collect();
+        let comparison = Comparison::new(&graph, &model, [images(3, 50)], Isa::detect());
+        assert_eq!(comparison.samples, 50);
+        let answer = comparison.layers.last().expect("layers");
+        assert!(answer.sqnr_db > least_db, "{calibration:?}: {comparison:#?}");
+        let names: Vec<&str> = comparison.layers.iter().map(|layer| layer.name.as_str()).collect();
         assert_eq!(
             names,
             [
@@ -110,7 +110,7 @@ fn a_residual_network_keeps_its_answers() -> Built<()> {
                 "head"
             ]
         );
-        let work: usize = told.layers.iter().map(|layer| layer.multiply_adds).sum();
+        let work: usize = comparison.layers.iter().map(|layer| layer.multiply_adds).sum();
         let right = 256 * 16 * 27 + 2 * 256 * 16 * 144 + 64 * 16 * 9 + 64 * 40 * 16 + 6400;
         assert_eq!(work, right);
     }
@@ -166,11 +166,11 @@ fn what_leads_nowhere_is_left_out_and_what_is_read_twice_is_kept() -> Built<()> 
     graph.add("sum", cut, first)?;
     let set = scattered(11, 2 * 9 * 40);
     let model = QuantizedModel::try_quantize(&graph, [&set], Calibration::MinMax)?;
-    let told = Comparison::new(&graph, &model, [&set], Isa::detect());
-    let names: Vec<&str> = told.layers.iter().map(|layer| layer.name.as_str()).collect();
+    let comparison = Comparison::new(&graph, &model, [&set], Isa::detect());
+    let names: Vec<&str> = comparison.layers.iter().map(|layer| layer.name.as_str()).collect();
     assert_eq!(names, ["first", "cut", "sum"]);
-    for layer in &told.layers {
-        assert!(layer.sqnr_db > 38.0, "{told:?}");
+    for layer in &comparison.layers {
+        assert!(layer.sqnr_db > 38.0, "{comparison:?}");
     }
     // By the definition, on one image.
     let image = &set[..18];
@@ -215,15 +215,15 @@ fn a_convolution_adds_the_other_summand_and_rounds_once() -> Built<()> {
     let graph = sums()?;
     let set = scattered(31, 8 * 36 * 40);
     let by = || Quantization::new(Calibration::MinMax);
-    let told = |by: Quantization| -> Built<(QuantizedModel, Comparison)> {
+    let comparison = |by: Quantization| -> Built<(QuantizedModel, Comparison)> {
         let model = QuantizedModel::try_quantize(&graph, [&set], by)?;
-        let told = Comparison::new(&graph, &model, [&set], Isa::detect());
-        Ok((model, told))
+        let comparison = Comparison::new(&graph, &model, [&set], Isa::detect());
+        Ok((model, comparison))
     };
-    let (joined, once) = told(by())?;
-    let (separate, twice) = told(by().separate_sums())?;
-    let names = |told: &Comparison| -> Vec<String> {
-        told.layers.iter().map(|layer| layer.name.clone()).collect()
+    let (joined, once) = comparison(by())?;
+    let (separate, twice) = comparison(by().separate_sums())?;
+    let names = |comparison: &Comparison| -> Vec<String> {
+        comparison.layers.iter().map(|layer| layer.name.clone()).collect()
     };
     assert_eq!(
         names(&once),
@@ -239,8 +239,8 @@ fn a_convolution_adds_the_other_summand_and_rounds_once() -> Built<()> {
         ]
     );
     assert_eq!(twice.layers.len(), 11);
-    let of = |told: &Comparison, name: &str| {
-        let named = told.layers.iter().find(|layer| layer.name.ends_with(name));
+    let of = |comparison: &Comparison, name: &str| {
+        let named = comparison.layers.iter().find(|layer| layer.name.ends_with(name));
         named.expect("a layer of the name").sqnr_db
     };
     for sum in ["a", "b+relu", "c", "product"] {
@@ -254,8 +254,8 @@ fn a_convolution_adds_the_other_summand_and_rounds_once() -> Built<()> {
         let mut right = vec![0.0; x.len()];
         model.run(Isa::Portable, x, &mut right, &mut Workspace::new(), 1);
         let read = QuantizedModel::try_from_bytes(&model.to_bytes())?;
-        let told = Comparison::new(&graph, &read, [x], Isa::Portable);
-        assert_eq!(told.layers.len(), read.plan().layers.len());
+        let comparison = Comparison::new(&graph, &read, [x], Isa::Portable);
+        assert_eq!(comparison.layers.len(), read.plan().layers.len());
         for isa in Isa::DOTS.into_iter().filter(|isa| isa.is_available()) {
             for threads in [1, 2, 8] {
                 let mut y = vec![f32::NAN; x.len()];
@@ -267,10 +267,10 @@ fn a_convolution_adds_the_other_summand_and_rounds_once() -> Built<()> {
 
     // In f32 the sum is the convolution's, too.
     let kept = by().keep(["left", "third", "b"]);
-    let (kept, told) = told(kept)?;
+    let (kept, comparison) = comparison(kept)?;
     let in_floats = |layer: &&updraft_quant::PlannedLayer| layer.arithmetic != Arithmetic::Int8;
     assert_eq!(kept.plan().layers.iter().filter(in_floats).count(), 3);
-    assert!(of(&told, "product") > of(&once, "product"));
+    assert!(of(&comparison, "product") > of(&once, "product"));
     Ok(())
 }
 
@@ -282,7 +282,7 @@ fn a_layer_whose_sums_could_overflow_runs_in_f32() -> Built<()> {
     let x = graph.input("image", &[inputs, 1, 1])?;
     let sum = graph.linear("sum", x, &vec![1.0 / inputs as f32; inputs], &[0.5])?;
     graph.linear("twice", sum, &[2.0], &[0.0])?;
-    // None below zero, so that its code is 0 and all sums go one way.
+    // No negative numbers, so that the code of zero is 0 and all sums have one sign.
     let set: Vec<f32> = scattered(21, 4 * inputs).into_iter().map(f32::abs).collect();
     let model = QuantizedModel::try_quantize(&graph, [&set], Calibration::MinMax)?;
     let plan = model.plan();
@@ -300,7 +300,7 @@ fn a_layer_whose_sums_could_overflow_runs_in_f32() -> Built<()> {
 }
 
 #[test]
-fn an_outlier_channel_tells_the_methods_apart() -> Built<()> {
+fn an_outlier_channel_distinguishes_the_methods() -> Built<()> {
     let mut graph = Graph::new();
     let x = graph.input("image", &[8, 8, 8])?;
     let depthwise = graph.convolution("depthwise", x, SAME, 8, &scattered(3, 72), &[0.0; 8])?;
@@ -312,8 +312,8 @@ fn an_outlier_channel_tells_the_methods_apart() -> Built<()> {
     let clean = scattered(6, 512 * 20);
     let decibels = |calibration| -> Built<f64> {
         let model = QuantizedModel::try_quantize(&graph, [&set], calibration)?;
-        let told = Comparison::new(&graph, &model, [&clean], Isa::detect());
-        Ok(told.layers[1].sqnr_db)
+        let comparison = Comparison::new(&graph, &model, [&clean], Isa::detect());
+        Ok(comparison.layers[1].sqnr_db)
     };
     let whole = decibels(Calibration::MinMax)?;
     let middle = decibels(Calibration::Percentile(0.99))?;
@@ -358,13 +358,13 @@ fn a_little_work_on_means_of_images_stays_in_f32_where_that_is_asked() -> Built<
     assert_eq!(arithmetics(&graph, named)?, [int8, tail, kept, tail]);
     // 21·hidden of 110 592 multiply-adds: more than a hundredth.
     assert_eq!(arithmetics(&with_tail(60, false)?, by().float_tail())?, [int8; 4]);
-    // What else is read where a mean is read stands for pixels, too.
+    // Another tensor that is read together with a mean represents pixels, too.
     assert_eq!(arithmetics(&with_tail(8, true)?, by().float_tail())?, [int8; 5]);
 
     let run = |by: Quantization| -> Built<f64> {
         let model = QuantizedModel::try_quantize(&graph, [&set], by)?;
-        let told = Comparison::new(&graph, &model, [&set], Isa::detect());
-        Ok(told.layers.last().ok_or("no layer")?.sqnr_db)
+        let comparison = Comparison::new(&graph, &model, [&set], Isa::detect());
+        Ok(comparison.layers.last().ok_or("no layer")?.sqnr_db)
     };
     let (all, with_tail) = (run(by())?, run(by().float_tail())?);
     assert!(with_tail > all, "{with_tail} dB in place of {all}");

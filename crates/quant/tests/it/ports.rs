@@ -9,7 +9,7 @@ use updraft_testing::scattered;
 
 type Built<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// A line of numbers and a row of them in; a line, a volume and a row out, one of them read again.
+/// Inputs: a line and a row of numbers. Outputs: a line, a volume and a row, one of them also read.
 fn network() -> Built<Graph> {
     let mut graph = Graph::new();
     let line = graph.input("line", &[4, 20])?;
@@ -38,8 +38,8 @@ fn a_network_of_several_inputs_and_outputs_gives_all_answers() -> Built<()> {
     let shapes: Vec<_> =
         model.outputs().map(|port| (port.name.as_str(), &port.shape[..])).collect();
     assert_eq!(shapes, [("classes", &[3][..]), ("line", &[8, 20]), ("gate", &[8])]);
-    let told = Comparison::new(&graph, &model, [&set], Isa::detect());
-    assert!(told.outputs_db.iter().all(|&decibels| decibels > 30.0), "{told:#?}");
+    let comparison = Comparison::new(&graph, &model, [&set], Isa::detect());
+    assert!(comparison.outputs_db.iter().all(|&decibels| decibels > 30.0), "{comparison:#?}");
 
     let run =
         |model: &QuantizedModel, isa: Isa, threads: usize, samples: std::ops::Range<usize>| {
@@ -87,8 +87,8 @@ fn volumes_pass_through_what_takes_each_number_or_channel_for_itself() -> Built<
 
     let set = scattered(2, 120 * 30);
     let model = QuantizedModel::try_quantize(&graph, [&set], Calibration::MinMax)?;
-    let told = Comparison::new(&graph, &model, [&set], Isa::detect());
-    assert!(told.outputs_db[0] > 35.0, "{told:#?}");
+    let comparison = Comparison::new(&graph, &model, [&set], Isa::detect());
+    assert!(comparison.outputs_db[0] > 35.0, "{comparison:#?}");
     // By the definition, at one place of the first sample.
     let mut y = vec![0.0; 30 * model.outputs().map(Port::numbers).sum::<usize>()];
     model.run(Isa::detect(), &set, &mut y, &mut Workspace::new(), 1);

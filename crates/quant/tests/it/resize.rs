@@ -33,14 +33,14 @@ fn answers(model: &QuantizedModel, isa: Isa, x: &[f32], threads: usize) -> Vec<f
 }
 
 #[test]
-fn resized_images_stay_in_eight_bits_and_survive_a_file() -> Built<()> {
+fn resized_images_stay_in_int8_and_survive_a_file() -> Built<()> {
     let set = scattered(3, 90 * 20);
     for resizing in ALL {
         let graph = network(resizing)?;
         let model = QuantizedModel::try_quantize(&graph, [&set], Calibration::MinMax)?;
         assert!(model.plan().is_int8(), "{}", model.plan());
-        let told = Comparison::new(&graph, &model, [&set], Isa::detect());
-        assert!(told.outputs_db[0] > 32.0, "{resizing:?}: {told:#?}");
+        let comparison = Comparison::new(&graph, &model, [&set], Isa::detect());
+        assert!(comparison.outputs_db[0] > 32.0, "{resizing:?}: {comparison:#?}");
         let right = answers(&model, Isa::Portable, &set, 1);
         let read = QuantizedModel::try_from_bytes(&model.to_bytes())?;
         assert_eq!(read.to_onnx(), model.to_onnx());

@@ -14,8 +14,8 @@ const ALL: [Calibration; 4] = [
     Calibration::MeanSquaredError,
 ];
 
-/// A live path and a dead one, whose rectifier lets nothing through; its last convolution is all
-/// bias. Both are added, multiplied, pooled and distinguished.
+/// A live path and a dead one, whose rectifier is always zero; its last convolution is only
+/// bias. Both are added, multiplied, pooled and concatenated.
 pub(crate) fn half_dead() -> Result<Graph, Box<dyn Error>> {
     let mut graph = Graph::new();
     let image = graph.input("image", &[2, 4, 4])?;
@@ -73,10 +73,10 @@ fn a_dead_rectifier_is_exactly_zero_and_named() -> Result<(), Box<dyn Error>> {
         assert!(said.contains("dead.most: int8, zero for every calibration sample\n"), "{said}");
         assert!(said.contains("sum: int8\n"), "{said}");
         let labels = vec![0; 40];
-        let told = Evaluation::try_new(&graph, &model, [(&x, labels)], &Accuracy, Isa::detect())?;
-        assert_eq!(told.zero_layers, zero);
-        for layer in &told.layers {
-            // Where f32 gives zero, there is no noise; elsewhere there is some.
+        let report = Evaluation::try_new(&graph, &model, [(&x, labels)], &Accuracy, Isa::detect())?;
+        assert_eq!(report.zero_layers, zero);
+        for layer in &report.layers {
+            // If f32 is zero, there is no noise; otherwise there is some.
             assert_eq!(layer.sqnr_db.is_none(), zero.contains(&layer.name), "{layer:?}");
         }
 
@@ -88,9 +88,9 @@ fn a_dead_rectifier_is_exactly_zero_and_named() -> Result<(), Box<dyn Error>> {
 }
 
 #[test]
-fn a_layer_that_was_dead_in_calibration_still_tells_large_from_small() -> Result<(), Box<dyn Error>>
-{
-    // The rectifier lets through what is above 1; calibration has nothing above 0.5.
+fn a_layer_that_was_dead_in_calibration_still_distinguishes_large_from_small()
+-> Result<(), Box<dyn Error>> {
+    // The rectifier passes numbers above 1; the calibration data is at most 0.5.
     let mut graph = Graph::new();
     let x = graph.input("image", &[1, 1, 1])?;
     let hidden = graph.linear("hidden", x, &[1.0], &[-1.0])?;

@@ -16,7 +16,7 @@ pub struct Edited {
     pub begun: Option<String>,
     /// Its value now.
     pub now: Option<String>,
-    /// What becomes of the run.
+    /// The effect on the run.
     pub edit: Edit,
 }
 

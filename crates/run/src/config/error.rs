@@ -67,7 +67,7 @@ pub enum ConfigError {
     /// A `--set` that is not `key=value`.
     #[error("`--set {given}` is not of the form key=value, such as train.epochs=3")]
     Set {
-        /// What was given.
+        /// The given value.
         given: String,
     },
     /// A value that cannot be used.
@@ -77,9 +77,9 @@ pub enum ConfigError {
         place: String,
         /// The key.
         key: String,
-        /// What was given.
+        /// The given value.
         value: String,
-        /// What it must be.
+        /// The allowed values.
         expected: String,
     },
     /// A key that is required by another.

@@ -10,7 +10,7 @@ use super::evaluate::evaluate;
 use super::examples::{refusal, rehearse};
 use super::kernels::{KernelChoice, kernels};
 use super::train::{Observer, Trained, Training, train};
-use super::verify::{Verdict, VerifyInputs, verify};
+use super::verify::{CheckResult, VerifyInputs, verify};
 use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -91,12 +91,12 @@ pub trait AnyWorkload {
     /// forward pass on example data; empty if burn's own operations compute them.
     fn kernels(&self, plan: &Plan, device: &Device) -> Vec<KernelChoice>;
 
-    /// Checks the parts that a training run depends on, with one [`Verdict`] each; a part that
-    /// fails is a verdict, not an error.
+    /// Checks the parts that a training run depends on, with one [`CheckResult`] each; a part that
+    /// fails is a result, not an error.
     ///
     /// # Errors
     /// [`RunError::Stopped`], or an error of opening the streams.
-    fn verify(&self, inputs: &VerifyInputs<'_>) -> Result<Vec<Verdict>, RunError>;
+    fn verify(&self, inputs: &VerifyInputs<'_>) -> Result<Vec<CheckResult>, RunError>;
 
     /// Loads the trained model of a run, in f32, to quantize it with this data, which must be the
     /// run's.
@@ -181,7 +181,7 @@ impl<W: Workload> AnyWorkload for W {
         kernels(self, plan, device)
     }
 
-    fn verify(&self, inputs: &VerifyInputs<'_>) -> Result<Vec<Verdict>, RunError> {
+    fn verify(&self, inputs: &VerifyInputs<'_>) -> Result<Vec<CheckResult>, RunError> {
         verify(self, inputs)
     }
 

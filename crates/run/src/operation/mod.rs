@@ -10,7 +10,7 @@ mod verify;
 pub use any::{AnyWorkload, LrSearch};
 pub use kernels::KernelChoice;
 pub use train::{Beginning, Observer, Trained, Training};
-pub use verify::{Verdict, VerifyInputs};
+pub use verify::{CheckResult, VerifyInputs};
 
 pub use evaluate::load;
 pub(crate) use evaluate::load_stored;

@@ -34,13 +34,13 @@ pub struct VerifyInputs<'a> {
 
 /// The result for one part of a workload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Verdict {
+pub struct CheckResult {
     /// The part: `loader`, `batch norm`, `EMA`, `precision` or `resume`.
     pub part: &'static str,
     /// Whether it works.
     pub passed: bool,
     /// The measurement, or the error.
-    pub seen: String,
+    pub message: String,
 }
 
 /// The tolerance for rounding in another order, relative to the largest value.
@@ -50,10 +50,10 @@ const ROUNDING: f64 = 1e-4;
 pub(super) fn verify<W: Workload>(
     workload: &W,
     inputs: &VerifyInputs<'_>,
-) -> Result<Vec<Verdict>, RunError> {
+) -> Result<Vec<CheckResult>, RunError> {
     let streams = workload.streams(inputs.plan, StreamUse::Reading)?;
     let bench = Bench { workload, inputs, device: inputs.device.clone().autodiff(), streams };
-    let mut verdicts = Vec::new();
+    let mut results = Vec::new();
     for &part in inputs.parts {
         if (inputs.is_stopped)() {
             return Err(RunError::Stopped { what: "all parts were tried" });
@@ -66,13 +66,13 @@ pub(super) fn verify<W: Workload>(
             "resume" => bench.resume(),
             _ => Err("there is no such part".into()),
         };
-        let (passed, seen) = match seen {
-            Ok(seen) => (true, seen),
+        let (passed, message) = match seen {
+            Ok(message) => (true, message),
             Err(fault) => (false, fault.to_string()),
         };
-        verdicts.push(Verdict { part, passed, seen });
+        results.push(CheckResult { part, passed, message });
     }
-    Ok(verdicts)
+    Ok(results)
 }
 
 /// The observation, or the reason why the part fails.

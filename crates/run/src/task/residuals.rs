@@ -1,4 +1,4 @@
-//! Pictures of predicted numbers beside true ones.
+//! Plots of predicted against true numbers.
 
 use super::picture::Picture;
 
@@ -8,7 +8,7 @@ const MOST_POINTS: usize = 2000;
 /// Intervals of the residuals' histogram.
 const BINS: usize = 41;
 
-/// Predicted against true values of the test rows, and how often each residual comes; `points` are
+/// Predicted against true values of the test rows, and a histogram of residuals; `points` are
 /// pairs of a true and a predicted value of `column`.
 pub(super) fn residual_pictures(column: &str, mut points: Vec<[f64; 2]>) -> Vec<Picture> {
     // Non-finite values have no place in a plot, and no number in JSON.

@@ -1,4 +1,4 @@
-//! Run folders: made, opened, and refused where they are not what a run leaves.
+//! Run folders: created, opened, and refused if they are not complete.
 
 use std::fs;
 

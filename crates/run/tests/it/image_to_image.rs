@@ -110,7 +110,7 @@ fn predict(model: &TrainedModel, request: &FilePrediction) -> Result<WrittenPred
 }
 
 #[test]
-fn a_trained_network_predicts_whole_files_and_is_compared_with_the_truth() {
+fn a_trained_network_predicts_whole_files_and_is_compared_with_the_target() {
     // Loading a model draws its parameters first, from the process's random state.
     let _alone = updraft_testing::alone();
     for (sides, manifest, sets) in [

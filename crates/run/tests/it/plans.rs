@@ -241,3 +241,10 @@ fn every_configuration_of_the_repository_is_a_plan() {
     }
     assert!(plans > 5);
 }
+
+#[test]
+fn the_built_in_quickstart_is_the_documented_file() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/quickstart.toml");
+    let documented = std::fs::read_to_string(path).expect("the documented file");
+    assert_eq!(TASKS[0].quickstart(), documented, "copy the file of `configs/` into the crate");
+}

@@ -1,4 +1,4 @@
-//! Training runs: what they do and what they leave in their folder.
+//! Training runs and the files in their folders.
 
 use std::path::Path;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use updraft_testing::tolerance;
 
 use crate::plans::{read, read_with};
 
-/// Rows of a formula with a perceptron, which trains in a moment.
+/// Rows of a formula with a perceptron, which trains quickly.
 pub(crate) const ROWS: &str = "task = \"tabular-regression\"\n\
     [data]\ntrain_rows = 96\ntest_rows = 20\n\
     [model]\nkind = \"mlp\"\nhidden = [8]\n\
@@ -249,9 +249,9 @@ fn learning_rates_are_tried_and_parts_verified_for_every_task() {
             scratch: &scratch.path().join(kind.name()),
             is_stopped: &|| false,
         };
-        let verdicts = workload.verify(&inputs).expect("not stopped");
-        assert!(verdicts[0].passed, "{verdicts:?}");
-        assert!(!verdicts[1].passed, "{verdicts:?}");
+        let results = workload.verify(&inputs).expect("not stopped");
+        assert!(results[0].passed, "{results:?}");
+        assert!(!results[1].passed, "{results:?}");
         let stopped = workload.verify(&VerifyInputs { is_stopped: &|| true, ..inputs });
         assert!(matches!(stopped, Err(RunError::Stopped { .. })));
     }

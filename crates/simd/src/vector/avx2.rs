@@ -16,10 +16,10 @@ use super::Simd;
 use crate::dispatch::Kernel;
 use crate::isa::Isa;
 
-/// The numbers of the bits that are set in a byte, in rising order: one byte each, the first lowest.
+/// The indices of the set bits of a byte, in ascending order: one byte each, the first lowest.
 static BITS_OF: [u64; 256] = bits_of_bytes();
 
-/// How many bits are set in a byte: AVX2 brings no instruction that counts them.
+/// The number of set bits of a byte: AVX2 has no instruction that counts them.
 static COUNT_OF: [u8; 256] = counts_of_bytes();
 
 /// Proof that the CPU has AVX2 and FMA.

@@ -198,7 +198,7 @@ impl Simd for Avx512 {
 
     #[inline(always)]
     unsafe fn sums(self, from: *const f32) -> __m512 {
-        // quads[k], part p: what lanes 4p to 4p + 3 of vectors 4k to 4k + 3 add up to.
+        // quads[k], part p: the sums of lanes 4p to 4p + 3 of vectors 4k to 4k + 3.
         let mut quads = [self.zero(); 4];
         for (index, quad) in quads.iter_mut().enumerate() {
             let mut rows = [self.zero(); 4];

@@ -1,4 +1,4 @@
-//! Vectors of f32: one trait, one file an instruction set.
+//! Vectors of f32: one trait, one file per instruction set.
 #![expect(unsafe_code, reason = "vectors are read and written through pointers")]
 
 #[cfg(target_arch = "x86_64")]
@@ -36,7 +36,7 @@ pub trait Simd: Copy + Send + Sync + 'static {
     /// Numbers of a vector.
     const LANES: usize = Self::ISA.lanes();
 
-    /// Some numbers side by side.
+    /// A vector of numbers.
     type Vector: Copy;
 
     /// Runs a kernel that is compiled for these instructions, as a function of its own.
@@ -124,7 +124,7 @@ pub trait Simd: Copy + Send + Sync + 'static {
     /// They lie in one allocation and are initialised.
     unsafe fn load(self, from: *const f32) -> Self::Vector;
 
-    /// Zeros, and behind them the last `count` numbers of what [`load`](Self::load) would read.
+    /// Zeros, followed by the last `count` numbers of those that [`load`](Self::load) would read.
     ///
     /// # Safety
     /// Those lie in one allocation and are initialised; `count` is 1 to the lanes.

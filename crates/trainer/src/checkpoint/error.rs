@@ -138,7 +138,7 @@ pub enum CheckpointError {
         path: PathBuf,
         /// The path of its parameter and its name, or its name alone.
         tensor: String,
-        /// What is wrong with it.
+        /// The reason.
         fault: &'static str,
     },
 }

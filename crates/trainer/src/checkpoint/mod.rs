@@ -11,17 +11,17 @@
 mod contents;
 mod error;
 mod files;
-mod keep;
 mod kinds;
 mod load;
 mod optimizer;
+mod retention;
 mod save;
 mod state;
 
 pub use contents::contents;
 pub use error::CheckpointError;
-pub use keep::{Keep, best, list, prune, set_aside, step};
 pub(crate) use load::state;
 pub use load::{Loaded, check, load, load_model};
+pub use retention::{Keep, best, list, prune, set_aside, step};
 pub use save::{Snapshot, save};
 pub use state::RunState;

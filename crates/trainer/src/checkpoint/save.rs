@@ -13,8 +13,8 @@ use super::files::{
     AVERAGE, EXPORT, MANIFEST, MODEL, Manifest, OPTIMIZER, SERVED, STATE, flush_names,
     write_flushed,
 };
-use super::keep::{PARTIAL, REPLACED, discard, hidden};
 use super::optimizer::without_state;
+use super::retention::{PARTIAL, REPLACED, discard, hidden};
 use super::state::{RunState, StoredState};
 
 /// The content of a checkpoint.

@@ -9,7 +9,7 @@ const SMOOTH: f64 = 1e-5;
 
 /// Soft Dice loss; of shape `[1]`.
 ///
-/// With `p` the probability and `t` the truth, 0 or 1, of a class at a position, and `Σ` over the
+/// With `p` the probability and `t` the target, 0 or 1, of a class at a position, and `Σ` over the
 /// positions of all samples together, it is `1 − mean over classes of (2·Σpt + ε)/(Σp + Σt + ε)`
 /// with `ε = 10⁻⁵`. With softmax the classes include the background; with sigmoid there is class 1
 /// alone. These are the numbers of MONAI's `DiceLoss(batch=True)`, with `softmax` or `sigmoid`.
@@ -32,8 +32,8 @@ pub fn dice_loss(
     activation: MaskActivation,
 ) -> Tensor<1> {
     let dtype = logits.dtype();
-    let (logits, truth) = compared(logits, labels, activation);
-    dice(logits, truth, activation).cast(dtype)
+    let (logits, target) = compared(logits, labels, activation);
+    dice(logits, target, activation).cast(dtype)
 }
 
 /// [`dice_loss`] plus [`mask_cross_entropy`](crate::mask_cross_entropy), in equal parts; of shape
@@ -58,14 +58,14 @@ pub fn dice_cross_entropy(
     activation: MaskActivation,
 ) -> Tensor<1> {
     let dtype = logits.dtype();
-    let (logits, truth) = compared(logits, labels, activation);
-    let entropy = cross_entropy(logits.clone(), truth.clone(), activation);
-    (dice(logits, truth, activation) + entropy).cast(dtype)
+    let (logits, target) = compared(logits, labels, activation);
+    let entropy = cross_entropy(logits.clone(), target.clone(), activation);
+    (dice(logits, target, activation) + entropy).cast(dtype)
 }
 
-fn dice(logits: Tensor<3>, truth: Tensor<3>, activation: MaskActivation) -> Tensor<1> {
-    let [both, predicted, truth] = overlap(logits, truth, activation);
-    let dice = both.mul_scalar(2.0).add_scalar(SMOOTH) / (predicted + truth).add_scalar(SMOOTH);
+fn dice(logits: Tensor<3>, target: Tensor<3>, activation: MaskActivation) -> Tensor<1> {
+    let [both, predicted, target] = overlap(logits, target, activation);
+    let dice = both.mul_scalar(2.0).add_scalar(SMOOTH) / (predicted + target).add_scalar(SMOOTH);
     dice.mean().neg().add_scalar(1.0)
 }
 

@@ -36,37 +36,37 @@ pub fn mask_cross_entropy(
     activation: MaskActivation,
 ) -> Tensor<1> {
     let dtype = logits.dtype();
-    let (logits, truth) = compared(logits, labels, activation);
-    cross_entropy(logits, truth, activation).cast(dtype)
+    let (logits, target) = compared(logits, labels, activation);
+    cross_entropy(logits, target, activation).cast(dtype)
 }
 
 /// [`mask_cross_entropy`] of what [`compared`] returns, in its dtype.
 pub(super) fn cross_entropy(
     logits: Tensor<3>,
-    truth: Tensor<3>,
+    target: Tensor<3>,
     activation: MaskActivation,
 ) -> Tensor<1> {
     match activation {
-        MaskActivation::Softmax => (truth * log_softmax(logits, 1)).sum_dim(1).mean().neg(),
-        MaskActivation::Sigmoid => binary_cross_entropy(logits, truth),
+        MaskActivation::Softmax => (target * log_softmax(logits, 1)).sum_dim(1).mean().neg(),
+        MaskActivation::Sigmoid => binary_cross_entropy(logits, target),
     }
 }
 
 /// For each channel, over all positions of all samples: the sums of `p·t`, of `p` and of `t`, each
-/// `[1, channels, 1]`, with the probability `p` and the truth `t`.
+/// `[1, channels, 1]`, with the probability `p` and the target `t`.
 pub(super) fn overlap(
     logits: Tensor<3>,
-    truth: Tensor<3>,
+    target: Tensor<3>,
     activation: MaskActivation,
 ) -> [Tensor<3>; 3] {
     let p = match activation {
         MaskActivation::Softmax => softmax(logits, 1),
         MaskActivation::Sigmoid => sigmoid(logits),
     };
-    [p.clone() * truth.clone(), p, truth].map(|each| each.sum_dim(2).sum_dim(0))
+    [p.clone() * target.clone(), p, target].map(|each| each.sum_dim(2).sum_dim(0))
 }
 
-/// The logits in at least f32, and the truth in the same dtype: 1 at the channel of a position's
+/// The logits in at least f32, and the target in the same dtype: 1 at the channel of a position's
 /// class, otherwise 0; both `[batch, channels, positions]`.
 ///
 /// # Panics
@@ -84,8 +84,8 @@ pub(super) fn compared(
     let classes = classes.reshape([1, channels, 1]).expand(logits.dims());
     let labels = labels.unsqueeze_dim::<3>(1).expand(logits.dims());
     let logits = at_least_f32(logits);
-    let truth = labels.equal(classes).float().cast(logits.dtype());
-    (logits, truth)
+    let target = labels.equal(classes).float().cast(logits.dtype());
+    (logits, target)
 }
 
 /// Panics if logits and labels of a mask do not match.

@@ -9,7 +9,7 @@ const SMOOTH: f64 = 1e-5;
 
 /// The Tversky loss: a Dice loss that weighs false positives and false negatives; of shape `[1]`.
 ///
-/// With `p` the probability and `t` the truth, 0 or 1, of a class at a position, and `Σ` over the
+/// With `p` the probability and `t` the target, 0 or 1, of a class at a position, and `Σ` over the
 /// positions of all samples together, it is `1 − mean over classes of
 /// (Σpt + ε)/(Σpt + α·Σp(1 − t) + β·Σ(1 − p)t + ε)` with `ε = 10⁻⁵`. `alpha` weighs false
 /// positives, `beta` false negatives; with ½ and ½ it is [`dice_loss`](crate::dice_loss) but for
@@ -39,10 +39,10 @@ pub fn tversky_loss(
     assert!(is_weight(alpha), "`alpha` is {alpha}; expected at least 0");
     assert!(is_weight(beta), "`beta` is {beta}; expected at least 0");
     let dtype = logits.dtype();
-    let (logits, truth) = compared(logits, labels, activation);
-    let [both, predicted, truth] = overlap(logits, truth, activation);
+    let (logits, target) = compared(logits, labels, activation);
+    let [both, predicted, target] = overlap(logits, target, activation);
     let too_many = (predicted - both.clone()).mul_scalar(alpha);
-    let missed = (truth - both.clone()).mul_scalar(beta);
+    let missed = (target - both.clone()).mul_scalar(beta);
     let both = both.add_scalar(SMOOTH);
     let index = both.clone() / (both + too_many + missed);
     index.mean().neg().add_scalar(1.0).cast(dtype)

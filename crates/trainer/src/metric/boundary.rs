@@ -27,7 +27,7 @@ pub struct BoundaryDistances {
 /// boundaries.
 ///
 /// # Shapes
-/// - `predicted` and `truth`: a picture of `sides`, the last axis contiguous
+/// - `predicted` and `target`: a picture of `sides`, the last axis contiguous
 /// - `spacing`: the distance between neighbors along each axis
 ///
 /// # Panics
@@ -36,21 +36,21 @@ pub struct BoundaryDistances {
 #[must_use]
 pub fn boundary_distances(
     predicted: &[bool],
-    truth: &[bool],
+    target: &[bool],
     sides: &[usize],
     spacing: &[f64],
 ) -> Option<BoundaryDistances> {
     let points: usize = sides.iter().product();
     assert_eq!(predicted.len(), points, "a predicted point for each of the picture");
-    assert_eq!(truth.len(), points, "a true point for each of the picture");
+    assert_eq!(target.len(), points, "a true point for each of the picture");
     assert_eq!(spacing.len(), sides.len(), "one spacing for each side");
     let is_distance = |spacing: &f64| spacing.is_finite() && *spacing > 0.0;
     assert!(spacing.iter().all(is_distance), "`spacing` is {spacing:?}; expected numbers above 0");
-    if !predicted.contains(&true) || !truth.contains(&true) {
+    if !predicted.contains(&true) || !target.contains(&true) {
         return None;
     }
-    let (starts, box_sides) = box_around(predicted, truth, sides);
-    let [predicted, truth] = [predicted, truth].map(|mask| {
+    let (starts, box_sides) = box_around(predicted, target, sides);
+    let [predicted, target] = [predicted, target].map(|mask| {
         let mask = cut(mask, sides, &starts, &box_sides);
         boundary(&mask, &box_sides)
     });
@@ -61,7 +61,7 @@ pub fn boundary_distances(
         distances.sort_by(f64::total_cmp);
         distances
     };
-    let both = [distances(&predicted, &truth), distances(&truth, &predicted)];
+    let both = [distances(&predicted, &target), distances(&target, &predicted)];
     let largest = |of: &dyn Fn(&[f64]) -> f64| of(&both[0]).max(of(&both[1]));
     let count: usize = both.iter().map(Vec::len).sum();
     Some(BoundaryDistances {
@@ -72,9 +72,9 @@ pub fn boundary_distances(
 }
 
 /// Where the smallest box around both masks starts along each axis, and its sides.
-fn box_around(predicted: &[bool], truth: &[bool], sides: &[usize]) -> (Vec<usize>, Vec<usize>) {
+fn box_around(predicted: &[bool], target: &[bool], sides: &[usize]) -> (Vec<usize>, Vec<usize>) {
     let mut bounds = vec![(usize::MAX, 0); sides.len()];
-    for (at, _) in predicted.iter().zip(truth).enumerate().filter(|(_, (p, t))| **p || **t) {
+    for (at, _) in predicted.iter().zip(target).enumerate().filter(|(_, (p, t))| **p || **t) {
         let mut rest = at;
         for (axis, (first, last)) in bounds.iter_mut().enumerate().rev() {
             let place = rest % sides[axis];
@@ -133,13 +133,13 @@ mod tests {
         // A row of 5 points and the same moved by 2: from the ends 2, 1, 0, 0, 0 both ways, were
         // every point a boundary, as it is in a picture of one row.
         let row = |first: usize| (0..10).map(|x| (first..first + 5).contains(&x)).collect();
-        let (predicted, truth): (Vec<bool>, Vec<bool>) = (row(1), row(3));
-        let found = boundary_distances(&predicted, &truth, &[1, 10], &[7.0, 0.5]);
+        let (predicted, target): (Vec<bool>, Vec<bool>) = (row(1), row(3));
+        let found = boundary_distances(&predicted, &target, &[1, 10], &[7.0, 0.5]);
         let found = found.expect("both have points");
         assert_eq!(found.hausdorff, 1.0);
         assert!((found.hausdorff_95 - 0.9).abs() < 1e-12, "{found:?}");
         assert!((found.mean_surface - 0.3).abs() < 1e-12, "{found:?}");
-        let same = boundary_distances(&truth, &truth, &[10], &[1.0]).expect("both have points");
+        let same = boundary_distances(&target, &target, &[10], &[1.0]).expect("both have points");
         let none = BoundaryDistances { hausdorff: 0.0, hausdorff_95: 0.0, mean_surface: 0.0 };
         assert_eq!(same, none);
     }

@@ -32,26 +32,26 @@ impl TryFrom<Stored> for Confusion {
 
 impl Confusion {
     /// Counts a sample; both classes may be new.
-    pub fn add(&mut self, truth: usize, predicted: usize) {
-        self.grow(truth.max(predicted) + 1);
-        self.counts[truth * self.classes + predicted] += 1;
+    pub fn add(&mut self, target: usize, predicted: usize) {
+        self.grow(target.max(predicted) + 1);
+        self.counts[target * self.classes + predicted] += 1;
     }
 
     /// Adds the counts of another part of the data set.
     pub fn merge(&mut self, other: &Self) {
         self.grow(other.classes);
-        for truth in 0..other.classes {
+        for target in 0..other.classes {
             for predicted in 0..other.classes {
-                self.counts[truth * self.classes + predicted] += other.count(truth, predicted);
+                self.counts[target * self.classes + predicted] += other.count(target, predicted);
             }
         }
     }
 
     /// The number of samples of a class that are predicted as another.
     #[must_use]
-    pub fn count(&self, truth: usize, predicted: usize) -> u64 {
-        let is_there = truth < self.classes && predicted < self.classes;
-        if is_there { self.counts[truth * self.classes + predicted] } else { 0 }
+    pub fn count(&self, target: usize, predicted: usize) -> u64 {
+        let is_there = target < self.classes && predicted < self.classes;
+        if is_there { self.counts[target * self.classes + predicted] } else { 0 }
     }
 
     /// The share of samples whose class is predicted; `None` before the first.
@@ -86,7 +86,7 @@ impl Confusion {
     fn f1s(&self) -> impl Iterator<Item = (f64, u64)> {
         (0..self.classes).filter_map(|class| {
             let support = self.support(class);
-            let predicted: u64 = (0..self.classes).map(|truth| self.count(truth, class)).sum();
+            let predicted: u64 = (0..self.classes).map(|target| self.count(target, class)).sum();
             let f1 = ratio(2 * self.count(class, class), support + predicted)?;
             Some((f1, support))
         })
@@ -100,9 +100,9 @@ impl Confusion {
     fn grow(&mut self, classes: usize) {
         if classes > self.classes {
             let mut counts = vec![0; classes * classes];
-            for truth in 0..self.classes {
-                let row = &self.counts[truth * self.classes..][..self.classes];
-                counts[truth * classes..][..self.classes].copy_from_slice(row);
+            for target in 0..self.classes {
+                let row = &self.counts[target * self.classes..][..self.classes];
+                counts[target * classes..][..self.classes].copy_from_slice(row);
             }
             *self = Self { classes, counts };
         }
@@ -142,9 +142,9 @@ mod tests {
         let mut whole = Confusion::default();
         assert_eq!((whole.accuracy(), whole.macro_f1()), (None, None));
         let mut parts = [Confusion::default(), Confusion::default()];
-        for (at, (truth, predicted)) in pairs.into_iter().enumerate() {
-            whole.add(truth, predicted);
-            parts[at % 2].add(truth, predicted);
+        for (at, (target, predicted)) in pairs.into_iter().enumerate() {
+            whole.add(target, predicted);
+            parts[at % 2].add(target, predicted);
         }
         let [mut merged, other] = parts;
         merged.merge(&other);

@@ -32,7 +32,7 @@ impl LabelScores {
     }
 
     /// The numbers that [`Score::add`] takes for a batch: for each sample and label the
-    /// probability, whether it is at least the label's threshold, and the truth.
+    /// probability, whether it is at least the label's threshold, and the target.
     ///
     /// # Shapes
     /// - `logits` and `targets`: `[batch, labels]`, targets 0 or 1

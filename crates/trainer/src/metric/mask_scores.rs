@@ -25,7 +25,7 @@ struct Overlap {
     /// Positions where it is both predicted and true.
     both: u64,
     predicted: u64,
-    truth: u64,
+    target: u64,
 }
 
 impl MaskScores {
@@ -59,9 +59,9 @@ impl MaskScores {
         let predicted = predicted.squeeze_dim::<2>(1);
         let counts = (0..classes).flat_map(|class| {
             let predicted = predicted.clone().equal_elem(class as i64);
-            let truth = labels.clone().equal_elem(class as i64);
-            let both = predicted.clone().bool_and(truth.clone());
-            [both, predicted, truth].map(|each| each.int().sum())
+            let target = labels.clone().equal_elem(class as i64);
+            let both = predicted.clone().bool_and(target.clone());
+            [both, predicted, target].map(|each| each.int().sum())
         });
         let counts = Tensor::cat(counts.collect(), 0);
         let high = counts.clone().bitwise_right_shift_scalar(LOW_BITS);
@@ -118,7 +118,7 @@ impl Score for MaskScores {
         self.grow(classes.len());
         for (own, numbers) in self.classes.iter_mut().zip(classes) {
             let count = |at: usize| numbers[at] as u64 * u64::from(LOW) + numbers[at + 1] as u64;
-            own.add(Overlap { both: count(0), predicted: count(2), truth: count(4) });
+            own.add(Overlap { both: count(0), predicted: count(2), target: count(4) });
         }
     }
 
@@ -134,16 +134,16 @@ impl Overlap {
     const fn add(&mut self, other: Self) {
         self.both += other.both;
         self.predicted += other.predicted;
-        self.truth += other.truth;
+        self.target += other.target;
     }
 
     fn dice(&self) -> Option<f64> {
-        let sum = self.predicted + self.truth;
+        let sum = self.predicted + self.target;
         (sum > 0).then(|| 2.0 * self.both as f64 / sum as f64)
     }
 
     fn iou(&self) -> Option<f64> {
-        let union = self.predicted + self.truth - self.both;
+        let union = self.predicted + self.target - self.both;
         (union > 0).then(|| self.both as f64 / union as f64)
     }
 }
@@ -214,7 +214,7 @@ mod tests {
         let labels = Tensor::<2, Int>::ones([1, 1], &device).expand([1, count]);
         let found = score(&logits, &labels, MaskActivation::Sigmoid);
         let all = count as u64;
-        assert_eq!(found.classes[1], Overlap { both: all, predicted: all, truth: all });
+        assert_eq!(found.classes[1], Overlap { both: all, predicted: all, target: all });
         assert_eq!(found.classes[0], Overlap::default());
     }
 

@@ -1,4 +1,4 @@
-//! Checkpoints: whole or not there, and never taken for what they are not.
+//! Checkpoints are complete or absent, and anything else is refused.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -62,7 +62,7 @@ fn one_changed_byte_in_any_file_is_found() {
     let names: Vec<_> = names.filter(|name| name != "manifest.json").collect();
     assert_eq!(names.len(), 4, "{names:?}");
     for name in names {
-        // For other programs: a run that goes on does not read it.
+        // For other programs: a run that is resumed does not read it.
         let is_resumed = name != "model.safetensors";
         let file = path.join(name);
         let whole = fs::read(&file).unwrap();
@@ -169,7 +169,7 @@ fn what_a_killed_deletion_left_is_no_checkpoint_and_goes_with_the_next() {
 }
 
 /// An optimizer's file whose state belongs to another model, or that another optimizer reads, has
-/// the right hash and is still nothing to go on from.
+/// the right hash and still cannot be resumed from.
 #[test]
 fn optimizer_state_that_does_not_come_back_is_named_by_its_parameter() {
     let _alone = alone();

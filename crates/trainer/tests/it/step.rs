@@ -181,7 +181,7 @@ fn a_step_left_out_changes_no_weight_no_statistic_and_no_optimizer_state() {
 }
 
 #[test]
-fn a_run_goes_on_after_left_out_steps_until_there_are_too_many_in_a_row() {
+fn a_run_continues_after_skipped_steps_until_there_are_too_many_in_a_row() {
     let _alone = alone();
     let device = Device::flex().autodiff();
     let folder = tempfile::tempdir().unwrap();

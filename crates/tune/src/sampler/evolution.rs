@@ -60,7 +60,7 @@ impl Evolution {
             let inherited = one.point[at].or(other.point[at]);
             match inherited {
                 Some(value) if random.unit() >= mutation => value,
-                _ => anew(parameter, random),
+                _ => random_value(parameter, random),
             }
         })
     }
@@ -93,7 +93,7 @@ fn selected(parents: &[Individual<'_>], random: &mut Random) -> usize {
     if dominates(&parents[b].1, &parents[a].1) { b } else { a }
 }
 
-fn anew(parameter: &Parameter, random: &mut Random) -> f64 {
+fn random_value(parameter: &Parameter, random: &mut Random) -> f64 {
     match parameter.choices() {
         Some(count) => random.below(count as u64) as f64,
         None => parameter.value(random.unit()),

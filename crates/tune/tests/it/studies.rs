@@ -6,8 +6,8 @@ use std::io::Write;
 use std::path::Path;
 
 use updraft_tune::{
-    Asked, Direction, Objective, PrunerSettings, SamplerSettings, Space, Study, StudySettings,
-    TrialRecord, TrialState, TuneError, Verdict,
+    Asked, Direction, Objective, PruneDecision, PrunerSettings, SamplerSettings, Space, Study,
+    StudySettings, TrialRecord, TrialState, TuneError,
 };
 
 const SPACE: &str = r#"
@@ -90,7 +90,8 @@ fn work(
         let mut is_pruned = false;
         for step in 1..=3 {
             let value = loss + 1.0 / step as f64;
-            is_pruned = study.report(&trial, step, value).expect("reported") == Verdict::Prune;
+            is_pruned =
+                study.report(&trial, step, value).expect("reported") == PruneDecision::Prune;
             if is_killed() {
                 return false;
             }

@@ -1,7 +1,7 @@
 //! Depthwise convolutions, a vector of channels at a time.
 //!
-//! The vector's planes become pixels of lanes, in which every tap is a product of vectors at any
-//! stride, and what comes out becomes planes again.
+//! The vector's planes are transposed to pixels of lanes, in which every tap is a product of
+//! vectors at any stride, and the results are transposed back to planes.
 
 use updraft_simd::{Cut, Isa, Pieces, over, threads};
 
@@ -29,13 +29,13 @@ pub(crate) struct Depthwise {
 /// Windows of one kind: all of a forward pass, or a phase of the input's gradient.
 #[derive(Debug, Clone)]
 struct Part {
-    /// Where each tap lies from the window's start, in pixels, and its place in the kernel.
+    /// The offset of each tap from the window's start, in pixels, and its index in the kernel.
     taps: Vec<(u32, usize)>,
     offsets: Vec<u32>,
-    /// Windows, and how far apart they are in the image.
+    /// The number of windows, and the distance between them in the image.
     count: [usize; 2],
     step: [usize; 2],
-    /// The first result in its plane, and how far apart results are.
+    /// The first result in its plane, and the distance between results.
     first: usize,
     output_step: [usize; 2],
 }

@@ -20,7 +20,7 @@ pub(crate) struct Planes {
     padded: Padded,
     /// Rows and columns of results.
     size: [usize; 2],
-    /// Which weight of a kernel meets each place of the window.
+    /// The weight of a kernel that each position of the window is multiplied by.
     weights: [usize; WINDOW * WINDOW],
 }
 
@@ -43,7 +43,7 @@ impl Planes {
         let shape = geometry.shape();
         let Phases { padded, all } = Phases::of(geometry);
         let [phase] = &all[..] else { unreachable!("a stride of 1 has one phase") };
-        // What each row and column of the window meets.
+        // The weight index of each row and column of the window.
         let met = |axis: usize, place: usize| {
             let met = phase.taps[axis].iter().find(|tap| tap.1 == place);
             met.expect("a padding of at most 2 leaves taps at the start").0

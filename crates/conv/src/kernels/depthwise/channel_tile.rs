@@ -1,7 +1,7 @@
 //! Windows of depthwise convolutions: lanes are channels, pixel by pixel.
 //!
 //! A tap is a vector of weights times the vector of a pixel, whatever the stride: nothing is
-//! spread, nothing is added across lanes, forward and in both gradients.
+//! broadcast, nothing is added across lanes, forward and in both gradients.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
 use updraft_simd::{Isa, Simd, dispatch};
@@ -11,9 +11,9 @@ use updraft_simd::{Isa, Simd, dispatch};
 pub(crate) struct Grid<'a> {
     /// The padded image, `[pixels][lanes]`; the first window starts at its start.
     pub(crate) image: &'a [f32],
-    /// Where each tap of a window lies from the window's start.
+    /// The offset of each tap from the window's start.
     pub(crate) taps: &'a [u32],
-    /// Windows, and how far apart they are in the image.
+    /// The number of windows, and the distance between them in the image.
     pub(crate) rows: usize,
     pub(crate) columns: usize,
     pub(crate) row_step: usize,
@@ -21,7 +21,7 @@ pub(crate) struct Grid<'a> {
 }
 
 impl Grid<'_> {
-    /// What the inner loops rely on.
+    /// Checks what the inner loops assume.
     fn check(&self, isa: Isa) {
         assert!(isa.is_available(), "this CPU has no {isa}");
         assert!(self.rows > 0 && self.columns > 0, "a grid has windows");
@@ -38,9 +38,9 @@ pub(crate) struct DepthwiseJob<'a> {
     pub(crate) grid: Grid<'a>,
     /// `[taps][lanes]`.
     pub(crate) weights: &'a [f32],
-    /// What each sum starts from: `[lanes]`.
+    /// The initial value of each sum: `[lanes]`.
     pub(crate) start: &'a [f32],
-    /// How far apart results are, in pixels.
+    /// The distance between results, in pixels.
     pub(crate) output_row: usize,
     pub(crate) output_column: usize,
 }
@@ -49,7 +49,7 @@ impl DepthwiseJob<'_> {
     /// Computes the grid into `output`, which starts at the first pixel.
     ///
     /// # Panics
-    /// If a slice is too short for what the job says of it, or the CPU does not have `isa`.
+    /// If a slice is shorter than the job requires, or the CPU does not have `isa`.
     pub(crate) fn run(&self, isa: Isa, output: &mut [f32]) {
         self.grid.check(isa);
         let lanes = isa.lanes();
@@ -74,7 +74,7 @@ impl DepthwiseWeightJob<'_> {
     /// Adds to `sums`, `[taps][lanes]`.
     ///
     /// # Panics
-    /// If a slice is too short for what the job says of it, or the CPU does not have `isa`.
+    /// If a slice is shorter than the job requires, or the CPU does not have `isa`.
     pub(crate) fn run(&self, isa: Isa, sums: &mut [f32]) {
         self.grid.check(isa);
         let lanes = isa.lanes();
@@ -85,7 +85,7 @@ impl DepthwiseWeightJob<'_> {
     }
 }
 
-/// All windows of a job, as many pixels of a row at a time as hide the latency of a product.
+/// All windows of a job, with enough pixels of a row at a time to hide the latency of a product.
 ///
 /// # Safety
 /// [`DepthwiseJob::run`] has checked the job and the output.
@@ -101,7 +101,7 @@ unsafe fn sums<S: Simd>(simd: S, job: &DepthwiseJob<'_>, output: &mut [f32]) {
     }
 }
 
-/// All rows, `Q` pixels at a time; the last overlap the ones before, so that none is cut.
+/// All rows, `Q` pixels at a time; the last overlap the ones before, so that no vector is partial.
 ///
 /// # Safety
 /// [`DepthwiseJob::run`] has checked the job and the output; rows have at least `Q` pixels.
@@ -158,7 +158,7 @@ unsafe fn weights<S: Simd>(simd: S, job: &DepthwiseWeightJob<'_>, sums: &mut [f3
     }
 }
 
-/// The sums of `T` taps from `first` on; a job's are added to what is kept when they are whole, so
+/// The sums of `T` taps from `first` on; a job's are added to the total when they are complete, so
 /// that no chain of additions is longer than one sample's pixels.
 ///
 /// # Safety

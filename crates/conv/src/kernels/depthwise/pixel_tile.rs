@@ -17,7 +17,7 @@ pub(crate) struct PlaneJob<'a> {
     pub(crate) pitch: usize,
     /// `[rows][columns]` of the window.
     pub(crate) weights: &'a [f32; WINDOW * WINDOW],
-    /// What each sum starts from.
+    /// The initial value of each sum.
     pub(crate) start: f32,
     /// Rows and columns of results.
     pub(crate) size: [usize; 2],
@@ -32,7 +32,7 @@ impl PlaneJob<'_> {
     /// Computes the plane `[rows][columns]`.
     ///
     /// # Panics
-    /// If a slice is too short for what the job says of it, rows do not [fit](Self::fits), or the
+    /// If a slice is shorter than the job requires, rows do not [fit](Self::fits), or the
     /// CPU does not have `isa`.
     pub(crate) fn run(&self, isa: Isa, output: &mut [f32]) {
         assert!(isa.is_available(), "this CPU has no {isa}");
@@ -92,7 +92,7 @@ unsafe fn rows<S: Simd, const R: usize>(
     let columns = job.size[1];
     let image = job.image.as_ptr().wrapping_add(first * job.pitch);
     let output = output.as_mut_ptr().wrapping_add(first * columns);
-    // The last vector overlaps the one before it, so that none is cut.
+    // The last vector overlaps the one before it, so that no vector is partial.
     for column in (0..columns).step_by(S::LANES) {
         let column = column.min(columns - S::LANES);
         let mut sums = [simd.splat(job.start); R];

@@ -1,8 +1,8 @@
 //! Sums over windows: lanes are output channels, a register tile is a row of pixels.
 //!
 //! Forward convolution and input gradient are both such sums. Each tap of the window is one
-//! number of the padded image, spread over all lanes, times one vector of packed weights; the
-//! sums of a tile of pixels stay in registers until all taps are through.
+//! number of the padded image, broadcast to all lanes, times one vector of packed weights; the
+//! sums of a tile of pixels stay in registers until all taps are added.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
 use std::ops::Range;
@@ -15,20 +15,20 @@ pub(crate) struct TileJob<'a> {
     /// The padded image; `origin` is where the first pixel's window starts.
     pub(crate) image: &'a [f32],
     pub(crate) origin: usize,
-    /// Where each tap of a window lies from the window's start.
+    /// The offset of each tap from the window's start.
     pub(crate) taps: &'a [u32],
     /// `[blocks][taps][lanes]`.
     pub(crate) weights: &'a [f32],
-    /// What each sum starts from: `[blocks][lanes]`.
+    /// The initial value of each sum: `[blocks][lanes]`.
     pub(crate) start: &'a [f32],
     /// Vectors of output channels.
     pub(crate) blocks: usize,
-    /// Pixels of the grid, and how far apart their windows are in the image.
+    /// Pixels of the grid, and the distance between their windows in the image.
     pub(crate) rows: usize,
     pub(crate) columns: usize,
     pub(crate) row_step: usize,
     pub(crate) column_step: usize,
-    /// How far apart pixels are in the output; a pixel holds all blocks.
+    /// The distance between pixels in the output; a pixel has all blocks.
     pub(crate) output_row: usize,
     pub(crate) output_column: usize,
 }
@@ -67,7 +67,7 @@ impl TileJob<'_> {
     /// Computes the grid into `output`, which starts at the first pixel.
     ///
     /// # Panics
-    /// If a slice is too short for what the job says of it, or the CPU does not have `isa`.
+    /// If a slice is shorter than the job requires, or the CPU does not have `isa`.
     pub(crate) fn run(&self, isa: Isa, output: &mut [f32]) {
         assert!(isa.is_available(), "this CPU has no {isa}");
         if self.rows == 0 || self.columns == 0 {
@@ -99,7 +99,7 @@ impl TileJob<'_> {
         }
     }
 
-    /// What the inner loop relies on.
+    /// Checks what the inner loop assumes.
     fn check(&self, lanes: usize, output: &[f32]) {
         let furthest = self.taps.iter().fold(0, |most, &tap| most.max(tap)) as usize;
         let window =
@@ -112,16 +112,16 @@ impl TileJob<'_> {
     }
 }
 
-/// How many pixels a tile has: of the sizes there are, the one that wastes the least.
+/// The number of pixels of a tile: the available size that wastes the least.
 ///
-/// The last tile of a row overlaps the one before it, so that none is cut.
+/// The last tile of a row overlaps the one before it, so that no vector is partial.
 fn pixels(sizes: &[usize], vectors: usize, job: &TileJob<'_>) -> usize {
     // Eight sums hide the latency of a fused multiply-add.
     let cost = |size: usize| job.columns.div_ceil(size) * (size * vectors).max(8);
-    // Of pairs with a step that no instance knows, compilers keep more than 20 sums in memory.
+    // For pairs with a step that is not a constant, compilers spill sums beyond 20 to memory.
     let most = if vectors == 2 && job.column_step > 2 { 10 } else { usize::MAX };
     let fitting = sizes.iter().copied().filter(|&size| size <= job.columns.min(most));
-    // Of equals the larger: it loads its weights for more pixels.
+    // Of two equal ones the larger, because it loads its weights for more pixels.
     fitting.min_by_key(|&size| (cost(size), usize::MAX - size)).unwrap_or(1)
 }
 

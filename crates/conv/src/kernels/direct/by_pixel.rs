@@ -1,8 +1,8 @@
 //! Sums over windows: lanes are pixels of a row, a register tile is some channels of some vectors.
 //!
-//! Where windows of neighbours lie side by side, the image is read as vectors, each for all
-//! channels of the tile, and a weight is spread over all lanes. Fewer numbers are read for each
-//! product than where lanes are channels, and planes are written as they are wanted.
+//! Where windows of neighbors are adjacent, the image is read as vectors, each for all
+//! channels of the tile, and a weight is broadcast to all lanes. Fewer numbers are read for each
+//! product than where lanes are channels, and the results are planes without a transpose.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
 use std::ops::Range;
@@ -14,18 +14,18 @@ use updraft_simd::{Isa, Kernel, Simd, Vectors};
 pub(crate) struct LineJob<'a> {
     /// The padded image; the first pixel's window starts at its start.
     pub(crate) image: &'a [f32],
-    /// Where each tap of a window lies from the window's start.
+    /// The offset of each tap from the window's start.
     pub(crate) taps: &'a [u32],
     /// `[blocks][taps][lanes]`, the lanes of a block being output channels.
     pub(crate) weights: &'a [f32],
-    /// What each sum starts from: `[blocks][lanes]`.
+    /// The initial value of each sum: `[blocks][lanes]`.
     pub(crate) start: &'a [f32],
     /// Output channels; the last block may have lanes without one.
     pub(crate) channels: usize,
     /// Pixels of the grid: windows of a row are neighbours in the image.
     pub(crate) rows: usize,
     pub(crate) columns: usize,
-    /// How far apart the windows of two rows are in the image.
+    /// The distance between the windows of two rows in the image.
     pub(crate) row_step: usize,
 }
 
@@ -35,15 +35,15 @@ impl LineJob<'_> {
         columns >= isa.lanes()
     }
 
-    /// Numbers that a tile's pixels take, side by side.
+    /// Numbers of a tile's pixels in the panel.
     pub(crate) fn panel_len(isa: Isa, taps: usize) -> usize {
         taps.min(TAPS) * VECTORS * isa.lanes()
     }
 
-    /// Computes the planes, `[rows][columns]` each; `panel` is worked in.
+    /// Computes the planes, `[rows][columns]` each; `panel` is work space.
     ///
     /// # Panics
-    /// If a slice is too short for what the job says of it, rows do not [fit](Self::fits), or the
+    /// If a slice is shorter than the job requires, rows do not [fit](Self::fits), or the
     /// CPU does not have `isa`.
     pub(crate) fn run(&self, isa: Isa, output: &mut [&mut [f32]], panel: &mut [f32]) {
         assert!(isa.is_available(), "this CPU has no {isa}");
@@ -63,12 +63,12 @@ impl LineJob<'_> {
         }
     }
 
-    /// Whether neighbouring taps read no row together.
+    /// Whether no two neighboring taps read the same row.
     fn is_spread(&self) -> bool {
         matches!(*self.taps, [first, second, ..] if first.abs_diff(second) as usize >= self.columns)
     }
 
-    /// What the inner loop relies on.
+    /// Checks what the inner loop assumes.
     fn check(&self, isa: Isa, output: &[&mut [f32]]) {
         assert!(Self::fits(isa, self.columns), "rows of {} fill no vector", self.columns);
         let furthest = self.taps.iter().fold(0, |most, &tap| most.max(tap)) as usize;
@@ -84,14 +84,14 @@ impl LineJob<'_> {
     }
 }
 
-/// Taps whose weights stay in the first-level cache, beside the part of the image that they meet.
+/// Taps whose weights stay in the first-level cache, beside the part of the image that they read.
 const TAPS: usize = 144;
 
 /// The most vectors of a tile.
 const VECTORS: usize = 3;
 
-/// Channels that are worth copying a tile's pixels to where they lie side by side: planes whose
-/// distance is a power of two get into each other's way in the cache.
+/// The number of channels from which copying a tile's pixels into a panel pays: planes whose
+/// distance is a power of two share sets of the cache.
 const WORTH_A_PANEL: usize = 12;
 
 /// All planes, up to `C` channels of up to `V` vectors at a time; `V` is 2 or 3.
@@ -114,7 +114,7 @@ unsafe fn planes<S: Simd, const C: usize, const V: usize>(
         let mut left = vectors;
         while left > 0 {
             let count = match left {
-                // Two and two have more to do at once than three and one.
+                // Two and two keep more sums in flight than three and one.
                 2 | 4 => 2,
                 left => left.min(V),
             };
@@ -152,16 +152,16 @@ struct Tile<const V: usize> {
     taps: Range<usize>,
     /// The windows of the vectors' first pixels.
     windows: [*const f32; V],
-    /// Where the vectors lie in a plane.
+    /// The offsets of the vectors in a plane.
     places: [usize; V],
-    /// How many of a vector's last pixels are its own.
+    /// The number of a vector's last pixels that no vector before it has.
     own: [usize; V],
 }
 
 impl<const V: usize> Tile<V> {
-    /// The next `V` vectors from a place on, which moves behind them.
+    /// The next `V` vectors from a position, which moves past them.
     ///
-    /// The last vector of a row overlaps the one before it, so that none is cut.
+    /// The last vector of a row overlaps the one before it, so that no vector is partial.
     #[inline(always)]
     fn at<S: Simd>(job: &LineJob<'_>, taps: Range<usize>, place: &mut Place) -> Self {
         let image = job.image.as_ptr();
@@ -226,7 +226,7 @@ impl<const V: usize> Tile<V> {
         let mut channel = 0;
         while channel < job.channels {
             let left = job.channels - channel;
-            // Four and four have more to do at once than more and a rest.
+            // Four and four keep more sums in flight than a larger tile and a remainder.
             let is_two_fours = 4 < C && C < left && left <= 8;
             channel += if left >= C && !is_two_fours {
                 // SAFETY: the caller promises that the tile lies in the job.
@@ -307,7 +307,7 @@ impl<const V: usize> Tile<V> {
         }
         for (index, sums) in sums.iter().enumerate() {
             for ((&sum, place), own) in sums.iter().zip(self.places).zip(self.own) {
-                // Of the pixels that are another's, later taps would find their sums done.
+                // Pixels that belong to another vector would be added twice by later taps.
                 // SAFETY: the vector lies in a row of an existing plane.
                 unsafe { simd.store_last(planes[index].wrapping_add(place), sum, own) };
             }

@@ -13,7 +13,7 @@ pub(crate) struct WeightJob<'a> {
     /// The padded image; `origin` is where the first pixel's window starts.
     pub(crate) image: &'a [f32],
     pub(crate) origin: usize,
-    /// Where each run of neighbouring taps starts, from the window's start.
+    /// The offset of each run of neighboring taps from the window's start.
     pub(crate) runs: &'a [u32],
     /// Taps in a run: 3 neighbours, or 1.
     pub(crate) run_len: usize,
@@ -21,7 +21,7 @@ pub(crate) struct WeightJob<'a> {
     pub(crate) gradient: &'a [f32],
     /// Vectors of output channels.
     pub(crate) blocks: usize,
-    /// Pixels of the grid, and how far apart their windows are in the image.
+    /// Pixels of the grid, and the distance between their windows in the image.
     pub(crate) rows: usize,
     pub(crate) columns: usize,
     pub(crate) row_step: usize,
@@ -77,7 +77,7 @@ impl WeightJob<'_> {
     /// Adds to `sums`, `[runs][run_len][blocks][lanes]`.
     ///
     /// # Panics
-    /// If a slice is too short for what the job says of it, or the CPU does not have `isa`.
+    /// If a slice is shorter than the job requires, or the CPU does not have `isa`.
     pub(crate) fn run(&self, isa: Isa, sums: &mut [f32]) {
         assert!(isa.is_available(), "this CPU has no {isa}");
         let lanes = isa.lanes();
@@ -178,7 +178,7 @@ unsafe fn tile<S: Simd, const B: usize, const K: usize, const R: usize, const ST
     }
 }
 
-/// Cuts `count` runs into tiles of the sizes there are, largest first.
+/// Divides `count` runs into tiles of the available sizes, largest first.
 fn tiles(sizes: &[usize], count: usize, mut run: impl FnMut(usize, usize)) {
     let mut first = 0;
     for &size in sizes {

@@ -2,7 +2,7 @@
 //!
 //! `dw[channel][tap] += Σ_pixels image[window(pixel) + tap] · g[channel][pixel]`: where a group
 //! has few output channels, a vector of them would be mostly empty. Here both factors are
-//! vectors of neighbouring pixels; who asks adds the lanes of each sum at the end.
+//! vectors of neighboring pixels; the caller adds the lanes of each sum at the end.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
 use updraft_simd::{Isa, Simd, dispatch};
@@ -14,7 +14,7 @@ use super::by_pixel::LineJob;
 pub(crate) struct LineWeightJob<'a> {
     /// The padded image; the first pixel's window starts at its start.
     pub(crate) image: &'a [f32],
-    /// Where each tap of a window lies from the window's start.
+    /// The offset of each tap from the window's start.
     pub(crate) taps: &'a [u32],
     /// The output's gradient, `[channels][rows][columns]`.
     pub(crate) gradient: &'a [f32],
@@ -23,7 +23,7 @@ pub(crate) struct LineWeightJob<'a> {
     /// Pixels of the grid: windows of a row are neighbours in the image.
     pub(crate) rows: usize,
     pub(crate) columns: usize,
-    /// How far apart the windows of two rows are in the image.
+    /// The distance between the windows of two rows in the image.
     pub(crate) row_step: usize,
 }
 
@@ -31,7 +31,7 @@ impl LineWeightJob<'_> {
     /// Adds to `sums`, `[channels][taps][lanes]`, each lane of which is a part of the sum.
     ///
     /// # Panics
-    /// If a slice is too short for what the job says of it, rows do not
+    /// If a slice is shorter than the job requires, rows do not
     /// [fit](LineJob::fits), or the CPU does not have `isa`.
     pub(crate) fn run(&self, isa: Isa, sums: &mut [f32]) {
         assert!(isa.is_available(), "this CPU has no {isa}");

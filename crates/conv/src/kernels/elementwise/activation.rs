@@ -67,7 +67,7 @@ impl std::hash::Hash for Slope {
     }
 }
 
-/// Numbers that a thread takes at a time.
+/// Numbers that one thread computes at a time.
 pub(crate) const PIECE: usize = 4096;
 
 /// Computes `y = activation(x)`; SiLU and ELU within 4 units in the last place.
@@ -177,8 +177,8 @@ mod tests {
                     [(y[i], value, value.abs() + 1e-32), (dx[i], slope, 4.0)]
                 {
                     let error = (f64::from(given) - right).abs();
-                    let told = format!("{isa} {activation:?} at {z}: {given} is not {right}");
-                    assert!(error <= 4.0 * f64::from(f32::EPSILON) * unit, "{told}");
+                    let context = format!("{isa} {activation:?} at {z}: {given} is not {right}");
+                    assert!(error <= 4.0 * f64::from(f32::EPSILON) * unit, "{context}");
                 }
             }
         }
@@ -195,7 +195,7 @@ mod tests {
                 let same = given == right || (given.is_nan() && right.is_nan());
                 assert!(same, "{isa} {activation:?} at {}: {given} is not {right}", x[i]);
             }
-            // A rectifier's slope is 0 or 1; the others' show what they were taken at.
+            // A rectifier's slope is 0 or 1; the slopes of the others depend on the point.
             let shows = matches!(activation, Activation::Silu | Activation::Elu);
             assert_eq!(dx[0].is_nan(), shows, "{isa} {activation:?}");
         }

@@ -1,10 +1,10 @@
-//! The activations, many numbers at a time.
+//! The activations on vectors.
 
 use updraft_simd::dispatch;
 
 use super::activation::Activation;
 
-/// An activation as its value and as what its slope makes of a gradient.
+/// The value of an activation, and the gradient through it.
 pub(in crate::kernels) trait Function: Copy {
     fn value(self, z: f32) -> f32;
 
@@ -98,7 +98,7 @@ impl Function for LeakyRelu {
 /// `exp(x) = 2^n·(1 + rest)`.
 ///
 /// `n` is the whole number next to `x/ln 2`, and `rest` is Taylor's series of `exp(r) − 1` for
-/// what remains, `|r| ≤ ln 2 / 2`, whose own rest after `r⁷/7!` is below 6·10⁻⁹.
+/// the remainder, `|r| ≤ ln 2 / 2`; the terms after `r⁷/7!` are below 6·10⁻⁹.
 struct Exponential {
     power: f32,
     rest: f32,
@@ -107,12 +107,12 @@ struct Exponential {
 impl Exponential {
     #[inline(always)]
     fn of(x: f32) -> Self {
-        /// Adding it leaves a whole number in the lowest bits.
+        /// Adding it rounds to an integer in the lowest bits.
         const ROUNDER: f32 = 12_582_912.0;
         /// `ln 2` in two parts; products of the first with whole numbers to 2⁹ are exact.
         const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
 
-        // Beyond, the power is 0 or infinite; comparisons let NaN through.
+        // Outside of it the power is 0 or infinite; NaN passes the comparisons.
         let x = if x > 89.0 { 89.0 } else { x };
         let x = if x < -88.0 { -88.0 } else { x };
         let rounded = x * std::f32::consts::LOG2_E + ROUNDER;
@@ -128,18 +128,18 @@ impl Exponential {
 
     #[inline(always)]
     fn value(&self) -> f32 {
-        // An infinite power times a negative rest would be lost against it.
+        // An infinite power times a negative remainder, added to it, would be NaN.
         (1.0 + self.rest) * self.power
     }
 
-    /// `exp(x) − 1` without the digits that the difference would lose around 0.
+    /// `exp(x) − 1` without cancellation around 0.
     #[inline(always)]
     fn minus_one(&self) -> f32 {
         self.power * self.rest + (self.power - 1.0)
     }
 }
 
-/// Runs code for the function that an activation is.
+/// Runs code with the function of an activation.
 macro_rules! with_function {
     ($activation:expr, $function:ident => $code:expr) => {
         match $activation {

@@ -1,4 +1,4 @@
-//! Weighted sums of whole tensors, as gates between feature maps compute them.
+//! Weighted sums of whole tensors, as gates between feature maps compute.
 
 use updraft_simd::{Cut, Isa, Pieces, dispatch, over, threads};
 

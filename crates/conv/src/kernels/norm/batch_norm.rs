@@ -31,12 +31,12 @@ impl BatchNormShape {
         self.len() == 0
     }
 
-    /// Numbers that a channel's statistics are taken over.
+    /// The number of values of a channel's statistics.
     const fn count(&self) -> usize {
         self.batch * self.pixels
     }
 
-    /// Where a feature map lies in the tensor.
+    /// The range of a feature map in the tensor.
     const fn plane(&self, index: usize) -> std::ops::Range<usize> {
         index * self.pixels..(index + 1) * self.pixels
     }
@@ -46,19 +46,19 @@ impl BatchNormShape {
 /// `y = activation((x − mean)/√(variance + epsilon)·gamma + beta + residual)`.
 #[derive(Debug, Clone, Copy)]
 pub struct Normalization<'a> {
-    /// One factor a channel.
+    /// One factor per channel.
     pub gamma: &'a [f32],
-    /// One summand a channel.
+    /// One summand per channel.
     pub beta: &'a [f32],
     /// Added to the variance.
     pub epsilon: f64,
-    /// What is added before the activation, a tensor as large as the input; nothing if `None`.
+    /// A tensor of the input's size that is added before the activation.
     pub residual: Option<&'a [f32]>,
-    /// What follows.
+    /// The activation.
     pub activation: Activation,
 }
 
-/// The statistics of a batch, one a channel.
+/// The statistics of a batch, one per channel.
 #[derive(Debug)]
 pub struct Statistics<'a> {
     /// The mean.
@@ -72,7 +72,7 @@ pub struct Statistics<'a> {
 /// Means and variances are summed in f64 over feature maps that are summed in f32 by 32 lanes.
 ///
 /// # Panics
-/// If a slice has another length than `shape` says, the tensor is empty, or the CPU
+/// If the length of a slice differs from `shape`, the tensor is empty, or the CPU
 /// does not have `isa`.
 #[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
 pub fn batch_norm(
@@ -94,7 +94,7 @@ pub fn batch_norm(
 /// Normalizes by given statistics, as a trained network does.
 ///
 /// # Panics
-/// If a slice has another length than `shape` says, the tensor is empty, or the CPU
+/// If the length of a slice differs from `shape`, the tensor is empty, or the CPU
 /// does not have `isa`.
 pub fn batch_norm_inference(
     isa: Isa,
@@ -171,23 +171,23 @@ pub struct NormGradients<'a> {
     pub dgamma: &'a mut [f32],
     /// Of the summands.
     pub dbeta: &'a mut [f32],
-    /// Of the residual; asked for where there is one.
+    /// Of the residual, if there is one.
     pub dresidual: Option<&'a mut [f32]>,
 }
 
-/// Where the statistics of a normalization came from.
+/// The source of the statistics of a normalization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StatisticsOf {
-    /// The batch itself, so that they move with the input.
+    /// The batch itself: they depend on the input.
     Batch,
-    /// Elsewhere.
+    /// Given: they do not depend on the input.
     Others,
 }
 
 /// The gradients of [`batch_norm`], from its input and the statistics that it returned.
 ///
 /// # Panics
-/// If a slice has another length than `shape` says, the tensor is empty, a residual has no
+/// If the length of a slice differs from `shape`, the tensor is empty, a residual has no
 /// gradient or the reverse, or the CPU does not have `isa`.
 #[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
 pub fn batch_norm_gradient(
@@ -253,12 +253,12 @@ fn gradients_of(
     }
 }
 
-/// What is known of the gradients before the last pass over the tensors.
+/// The sums of the gradients before the last pass over the tensors.
 pub(crate) struct GradientPass<'a> {
     vectors: Vectors,
     shape: BatchNormShape,
     lines: Vec<Line>,
-    /// For each channel the means that are taken out of the gradient.
+    /// For each channel the means that are subtracted from the gradient.
     means: Vec<[f32; 2]>,
     x: &'a [f32],
     residual: Option<&'a [f32]>,
@@ -563,7 +563,7 @@ mod tests {
 
     #[test]
     fn a_mean_far_from_zero_does_not_spoil_the_variance() {
-        // A spread of 0.6 around 1000, where the square of the mean has lost it in f32.
+        // A spread of 0.6 around 1000: the difference of squares in f32 would lose it.
         Case::new([16, 2, 100], Activation::Identity, 1000.0).check(3e-4);
     }
 
@@ -575,7 +575,7 @@ mod tests {
             has_residual in any::<bool>(),
             by_others in any::<bool>(),
         ) {
-            // Two values have the same spread whatever they are: their gradient is rounding.
+            // Two normalized values do not depend on the input: their gradient is rounding error.
             prop_assume!(shape[0] * shape[2] > 4);
             let case = Case::new(shape, activation, 0.3);
             let case = if has_residual { case.with_residual() } else { case };

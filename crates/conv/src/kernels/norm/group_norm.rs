@@ -39,7 +39,7 @@ impl GroupNormShape {
         self.batch * self.groups
     }
 
-    /// Numbers that a group's statistics are taken over.
+    /// The number of values of a group's statistics.
     pub(crate) const fn of_group(&self) -> usize {
         self.channels / self.groups * self.pixels
     }
@@ -48,13 +48,13 @@ impl GroupNormShape {
 /// How groups are normalized: `y = activation((x − mean)/√(variance + epsilon)·gamma + beta)`.
 #[derive(Debug, Clone, Copy)]
 pub struct GroupNormalization<'a> {
-    /// One factor a channel.
+    /// One factor per channel.
     pub gamma: &'a [f32],
-    /// One summand a channel.
+    /// One summand per channel.
     pub beta: &'a [f32],
     /// Added to the variance.
     pub epsilon: f64,
-    /// What follows.
+    /// The activation.
     pub activation: Activation,
 }
 
@@ -344,12 +344,13 @@ mod tests {
                     let given = case.run(isa, 1);
                     for (which, (given, right)) in given.iter().zip(&right).enumerate() {
                         let largest = right.iter().fold(1.0_f64, |most, v| most.max(v.abs()));
-                        // A slope of 1/√ε multiplies what the difference of equals leaves.
+                        // A slope of 1/√ε multiplies the rounding error of a difference of equal
+                        // numbers.
                         let unit = if pixels == 1 { 2e-3 } else { 2e-5 };
                         for (given, right) in given.iter().zip(right) {
                             let error = (f64::from(*given) - right).abs();
-                            let told = format!("{isa} {shape:?} {activation:?} {which}");
-                            assert!(error < unit * largest, "{told}: {given} is not {right}");
+                            let context = format!("{isa} {shape:?} {activation:?} {which}");
+                            assert!(error < unit * largest, "{context}: {given} is not {right}");
                         }
                     }
                     for threads in [2, 5] {

@@ -8,7 +8,7 @@ use crate::kernels::elementwise::function::{Function, with_function};
 /// Lanes of a sum: two of the widest vectors.
 const LANES: usize = 32;
 
-/// What one feature map is normalized by.
+/// The parameters of the normalization of one feature map.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Line {
     pub(crate) mean: f32,
@@ -16,7 +16,7 @@ pub(crate) struct Line {
     pub(crate) scale: f32,
     /// `β`.
     pub(crate) shift: f32,
-    /// What follows.
+    /// The activation.
     pub(crate) activation: Activation,
 }
 

@@ -1,4 +1,4 @@
-//! One feature map of a pooling: rows of a window are joined as vectors, then its columns.
+//! Pooling of one feature map: first the rows of a window, as vectors, then its columns.
 
 use updraft_simd::dispatch;
 
@@ -17,7 +17,7 @@ fn larger(a: f32, b: f32) -> f32 {
     if b > a || b.is_nan() { b } else { a }
 }
 
-/// Joins the rows of every window in `row`, then the columns in the result.
+/// Reduces the rows of every window into `row`, then the columns into the result.
 #[inline(always)]
 fn join(
     geometry: &PoolGeometry,
@@ -62,7 +62,7 @@ dispatch! {
         }
     }
 
-    /// Joins a slice with what was joined before.
+    /// Reduces a slice into the result of the slices before.
     pub(crate) fn join_slices(_simd, pooling: Pooling, x: &[f32], joined: &mut [f32]) {
         match pooling {
             Pooling::Max => {
@@ -78,7 +78,8 @@ dispatch! {
         }
     }
 
-    /// Adds to `dx` what the outputs' gradients give to each input of a feature map, from `[x, dy]`;
+    /// Adds to `dx` the contribution of the outputs' gradients to each input of a feature map, from
+    /// `[x, dy]`;
     /// `row` as above.
     pub(crate) fn gradient(
         _simd,
@@ -132,7 +133,7 @@ fn gradient_of_average(geometry: &PoolGeometry, dy: &[f32], dx: &mut [f32], row:
     }
 }
 
-/// Adds to `dx`, a volume, what the outputs' gradients of a slice of maxima give to each input.
+/// Adds to `dx`, a volume, the contribution of the gradients of a slice of maxima.
 pub(super) fn gradient_of_max_3d(
     geometry: &PoolGeometry,
     depth: Window,

@@ -10,9 +10,9 @@ use crate::kernels::scratch::Scratch;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Pooling {
-    /// Its largest number; of equals the first gets the gradient, NaN is larger than all.
+    /// The largest number; the first of equal ones gets the gradient, NaN is larger than all.
     Max,
-    /// Its sum over its divisor.
+    /// The sum divided by the divisor.
     Average,
 }
 
@@ -27,20 +27,20 @@ pub struct PoolShape {
     pub kernel: [usize; 2],
     /// The stride along height and width.
     pub stride: [usize; 2],
-    /// Rows above and below and columns left and right that count to no maximum and add nothing
-    /// to a sum.
+    /// Rows above and below and columns left and right, which are ignored by maxima and add nothing
+    /// to sums.
     pub padding: [usize; 2],
     /// The dilation along height and width.
     pub dilation: [usize; 2],
 }
 
-/// What one output looks at, on one axis.
+/// The window of one output on one axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) start: usize,
     pub(crate) count: usize,
     pub(crate) step: usize,
-    /// What a sum over the window is divided by.
+    /// The divisor of the window's sum.
     pub(crate) divisor: usize,
 }
 
@@ -61,7 +61,7 @@ pub enum Divisor {
     /// The window's size.
     #[default]
     Window,
-    /// The numbers of the input that it holds.
+    /// The number of inputs in the window.
     Inside,
 }
 
@@ -119,7 +119,7 @@ impl PoolGeometry {
         Self { planes, input, windows: [axis(0)?, axis(1)?] }.checked()
     }
 
-    /// As many windows as asked for, which cover the input evenly: output `i` of `n` averages
+    /// A given number of windows that cover the input evenly: output `i` of `n` averages
     /// from `⌊i·in/n⌋` to before `⌈(i + 1)·in/n⌉`.
     ///
     /// # Errors
@@ -152,7 +152,7 @@ impl PoolGeometry {
         Self { planes, input, windows: [axis(0), axis(1)] }.checked()
     }
 
-    /// That the tensors can be addressed.
+    /// Checks that the tensors can be addressed.
     fn checked(self) -> Result<Self, GeometryError> {
         let fits = |[height, width]: [usize; 2]| {
             let plane = height.checked_mul(width).and_then(|plane| plane.checked_mul(self.planes));
@@ -203,7 +203,7 @@ impl PoolGeometry {
 /// Pools every feature map.
 ///
 /// # Panics
-/// If a slice has another length than `geometry` says, or the CPU does not have `isa`.
+/// If the length of a slice differs from `geometry`, or the CPU does not have `isa`.
 pub fn pool(
     isa: Isa,
     pooling: Pooling,
@@ -241,7 +241,7 @@ pub(crate) fn pool_into<'a>(
 /// The input's gradient, `dx = ∂(Σ y·dy)/∂x`, of [`pool`] over `x`.
 ///
 /// # Panics
-/// If a slice has another length than `geometry` says, or the CPU does not have `isa`.
+/// If the length of a slice differs from `geometry`, or the CPU does not have `isa`.
 #[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
 pub fn pool_gradient(
     isa: Isa,

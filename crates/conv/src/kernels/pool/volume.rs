@@ -1,4 +1,4 @@
-//! Pooling of volumes: slices of a window are joined as vectors, then each slice is an image.
+//! Pooling of volumes: each slice as an image, then the slices of a window as vectors.
 
 use updraft_simd::{Cut, Isa, Pieces, over, threads};
 
@@ -18,7 +18,7 @@ pub struct Pool3dShape {
     pub kernel: [usize; 3],
     /// The stride.
     pub stride: [usize; 3],
-    /// Before and behind the input: counts to no maximum and adds nothing to a sum.
+    /// Before and after the input: ignored by maxima, and adds nothing to sums.
     pub padding: [usize; 3],
     /// The dilation.
     pub dilation: [usize; 3],
@@ -106,12 +106,12 @@ impl Pool3dGeometry {
         self.depths.len() * self.slice.output_plane()
     }
 
-    /// Numbers that a thread works in: a slice and a row of the input.
+    /// The size of a thread's work space: a slice and a row of the input.
     fn own_len(&self) -> usize {
         self.slice.input_plane().next_multiple_of(CACHE_LINE) + self.slice.input()[1]
     }
 
-    /// The slice and the row of what a thread works in.
+    /// The slice and the row in a thread's work space.
     fn parts<'a>(&self, own: &'a mut [f32]) -> [&'a mut [f32]; 2] {
         let slice = self.slice.input_plane();
         let (own_slice, row) = own.split_at_mut(slice.next_multiple_of(CACHE_LINE));
@@ -122,7 +122,7 @@ impl Pool3dGeometry {
 /// Pools every volume.
 ///
 /// # Panics
-/// If a slice has another length than `geometry` says, or the CPU does not have `isa`.
+/// If the length of a slice differs from `geometry`, or the CPU does not have `isa`.
 pub fn pool_3d(
     isa: Isa,
     pooling: Pooling,
@@ -171,7 +171,7 @@ pub(crate) fn pool_3d_into<'a>(
 /// The input's gradient, `dx = ∂(Σ y·dy)/∂x`, of [`pool_3d`] over `x`.
 ///
 /// # Panics
-/// If a slice has another length than `geometry` says, or the CPU does not have `isa`.
+/// If the length of a slice differs from `geometry`, or the CPU does not have `isa`.
 #[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
 pub fn pool_3d_gradient(
     isa: Isa,
@@ -330,8 +330,8 @@ mod tests {
                                     let given = f64::from(*given);
                                     let same = given == right || (given.is_nan() && right.is_nan());
                                     let is_near = (given - right).abs() < 1e-5;
-                                    let told = format!("{isa} {pooling:?} {shape:?}");
-                                    assert!(same || is_near, "{told}: {given} is not {right}");
+                                    let context = format!("{isa} {pooling:?} {shape:?}");
+                                    assert!(same || is_near, "{context}: {given} is not {right}");
                                 }
                             }
                         }

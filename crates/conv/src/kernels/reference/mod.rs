@@ -1,4 +1,4 @@
-//! The same computations in f64, written to be seen to be right.
+//! The same computations in f64, written as the definitions.
 
 mod convolution;
 mod pooling;

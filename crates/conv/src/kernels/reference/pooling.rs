@@ -2,7 +2,7 @@
 
 use crate::kernels::pool::{Divisor, PoolShape};
 
-/// For every output of a feature map the inputs that it looks at, and its divisor.
+/// For every output of a feature map the inputs of its window, and its divisor.
 #[derive(Debug, Clone)]
 pub struct PoolWindows {
     planes: usize,
@@ -50,7 +50,7 @@ impl PoolWindows {
     pub fn adaptive(planes: usize, input: [usize; 2], output: [usize; 2]) -> Self {
         let range = |axis: usize, index: usize| {
             let share = input[axis] as f64 / output[axis] as f64;
-            // Whole numbers divide exactly in f64; 1e-9 guards the others.
+            // Integers divide exactly in f64; 1e-9 covers the rounding of other quotients.
             let start = (index as f64 * share + 1e-9).floor() as usize;
             start..(((index + 1) as f64 * share - 1e-9).ceil() as usize)
         };
@@ -85,7 +85,7 @@ impl PoolWindows {
     }
 }
 
-/// The maxima, and the input's gradient for the loss `Σ y·dy`; of equals the first gets it.
+/// The maxima, and the input's gradient for the loss `Σ y·dy`; the first of equal ones gets it.
 ///
 /// # Panics
 /// If a window is empty, which no [`PoolWindows`] has.

@@ -32,7 +32,7 @@ pub fn weight_gradient_3d(geometry: &Conv3dGeometry, x: &[f64], dy: &[f64]) -> V
     dw
 }
 
-/// Every place of a grid, with its flat index.
+/// Every position of a grid, with its flat index.
 fn places([depth, height, width]: [usize; 3]) -> impl Iterator<Item = (usize, [usize; 3])> {
     (0..depth * height * width)
         .map(move |at| (at, [at / width / height, at / width % height, at % width]))

@@ -13,19 +13,20 @@ use crate::kernels::scratch::{CACHE_LINE, Scratch};
 /// The alignment of input and output positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum Alignment {
-    /// The outer edges of the outer voxels; places beyond the first and the last voxel have its value.
+    /// The outer edges of the outer voxels; positions beyond the first and last voxel have its
+    /// value.
     #[default]
     Edges,
     /// The centers of the outer voxels.
     Corners,
 }
 
-/// Between which two inputs an output lies, on one axis.
+/// The two inputs of an output on one axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Place {
     low: usize,
     high: usize,
-    /// How far it is from the lower, 0 to 1.
+    /// The distance from the lower one, 0 to 1.
     weight: f32,
 }
 
@@ -113,7 +114,7 @@ impl LinearResize {
         self.places[1].len() * self.places[2].len()
     }
 
-    /// Numbers that a thread works in: two slices of the output, and a slice of widened rows.
+    /// The size of a thread's work space: two slices of the output, and a slice of resized rows.
     fn own_len(&self) -> usize {
         2 * self.slice().next_multiple_of(CACHE_LINE) + self.input[1] * self.places[2].len()
     }
@@ -122,7 +123,7 @@ impl LinearResize {
 /// Interpolates every plane.
 ///
 /// # Panics
-/// If a slice has another length than `geometry` says, or the CPU does not have `isa`.
+/// If the length of a slice differs from `geometry`, or the CPU does not have `isa`.
 pub fn resize(
     isa: Isa,
     geometry: &LinearResize,
@@ -156,7 +157,7 @@ pub(crate) fn resize_into<'a>(
 /// The input's gradient of [`resize`], `dx = ∂(Σ y·dy)/∂x`.
 ///
 /// # Panics
-/// If a slice has another length than `geometry` says, or the CPU does not have `isa`.
+/// If the length of a slice differs from `geometry`, or the CPU does not have `isa`.
 pub fn resize_gradient(
     isa: Isa,
     geometry: &LinearResize,
@@ -188,7 +189,7 @@ pub(crate) fn resize_gradient_into<'a>(
     });
 }
 
-/// The parts of what a thread works in: the lower and the higher slice, and widened rows.
+/// The parts of a thread's work space: the lower and the higher slice, and resized rows.
 fn parts<'a>(geometry: &LinearResize, own: &'a mut [f32]) -> ([&'a mut [f32]; 2], &'a mut [f32]) {
     let slice = geometry.slice();
     let (first, own) = own.split_at_mut(slice.next_multiple_of(CACHE_LINE));
@@ -197,7 +198,7 @@ fn parts<'a>(geometry: &LinearResize, own: &'a mut [f32]) -> ([&'a mut [f32]; 2]
     ([&mut first[..slice], &mut second[..slice]], rows)
 }
 
-/// Where a row of a slice lies.
+/// The range of a row of a slice.
 const fn row(index: usize, width: usize) -> Range<usize> {
     index * width..(index + 1) * width
 }
@@ -220,7 +221,7 @@ fn widen(vectors: Vectors, geometry: &LinearResize, x: &[f32], y: &mut [f32], ow
             blend(vectors, place.weight, a, b, to);
         }
     };
-    // Which slices of the input the two hold.
+    // The slices of the input that the two contain.
     let (mut of_low, mut of_high) = (usize::MAX, usize::MAX);
     for (place, y) in depths.iter().zip(y.chunks_exact_mut(geometry.slice())) {
         if place.low != of_low {
@@ -271,7 +272,7 @@ fn narrow(vectors: Vectors, geometry: &LinearResize, dy: &[f32], dx: &mut [f32],
     low.fill(0.0);
     high.fill(0.0);
     for (place, dy) in depths.iter().zip(dy.chunks_exact(geometry.slice())) {
-        // The places rise: what lies before them is whole.
+        // The positions ascend: slices before them are complete.
         while held < place.low {
             add_slice(held, low);
             std::mem::swap(&mut low, &mut high);
@@ -374,8 +375,8 @@ mod tests {
                         for (given, right) in [&y, &dx].into_iter().zip(&right) {
                             for (given, right) in given.iter().zip(right) {
                                 let error = (f64::from(*given) - right).abs();
-                                let told = format!("{isa} {input:?} {output:?} {alignment:?}");
-                                assert!(error < 1e-5, "{told}: {given} is not {right}");
+                                let context = format!("{isa} {input:?} {output:?} {alignment:?}");
+                                assert!(error < 1e-5, "{context}: {given} is not {right}");
                             }
                         }
                     }

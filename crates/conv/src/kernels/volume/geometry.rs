@@ -59,12 +59,12 @@ impl Conv3dGeometry {
         }
     }
 
-    /// The algorithm that was asked for.
+    /// The requested algorithm.
     pub(super) const fn forced(&self) -> Option<Algorithm> {
         self.forced
     }
 
-    /// What was asked for.
+    /// The requested algorithm.
     #[must_use]
     pub const fn shape(&self) -> &Conv3dShape {
         &self.shape

@@ -16,7 +16,7 @@ use crate::kernels::winograd::VolumeWinograd;
 /// Convolves volumes: `y[n,o] = bias[o] + Σ_i x[n,i] ∗ w[o,i]`, then activates.
 ///
 /// # Panics
-/// If a slice has another length than `geometry` says, or the CPU does not have `isa`.
+/// If the length of a slice differs from `geometry`, or the CPU does not have `isa`.
 #[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
 pub fn forward_3d(
     isa: Isa,
@@ -41,7 +41,7 @@ pub fn forward_3d(
 /// transposed convolution of `dy`.
 ///
 /// # Panics
-/// If a slice has another length than `geometry` says, or the CPU does not have `isa`.
+/// If the length of a slice differs from `geometry`, or the CPU does not have `isa`.
 #[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
 pub fn input_gradient_3d(
     isa: Isa,
@@ -76,7 +76,7 @@ struct Piece<'a> {
     sample: usize,
     /// The first slice.
     first: usize,
-    /// Of each channel the slices.
+    /// The slices of each channel.
     channels: Vec<&'a mut [f32]>,
 }
 
@@ -94,14 +94,14 @@ impl<'a> Sums<'a> {
         Self { isa, algorithm, plan, w, bias, activation }
     }
 
-    /// Results cut by samples and depth, so that every thread has work; where they are cut changes
+    /// Results divided by samples and depth, so that every thread has work; the division changes
     /// no result.
     fn pieces<'b>(&self, results: &'b mut [f32], threads: usize) -> Vec<Piece<'b>> {
         let [depth, height, width] = self.plan.results;
         let [_, sample_len] = self.plan.sample_lens();
         let samples = results.len() / sample_len;
         let step = self.plan.result_step[0];
-        // Whole windows of all phases; a cut costs the slices that both sides read.
+        // Whole windows of all phases; a division costs the slices that both sides read.
         let parts = match samples.is_multiple_of(threads) {
             true => 1,
             false => (4 * threads).div_ceil(samples),
@@ -202,7 +202,7 @@ struct Job {
     /// The phase on each axis.
     phase: [usize; 3],
     taps: Vec<u32>,
-    /// Where its weights start.
+    /// The offset of its weights.
     weights: usize,
 }
 
@@ -239,7 +239,7 @@ impl<'a> Direct<'a> {
         self.slab.len(self.plan).next_multiple_of(CACHE_LINE)
     }
 
-    /// Numbers that a thread works in: a slab, and a slice of results by pixel or a panel.
+    /// The size of a thread's work space: a slab, and a slice of results by pixel or a panel.
     fn own_len(&self) -> usize {
         let by_pixel = if self.is_by_pixel {
             LineJob::panel_len(self.isa, self.jobs[0].taps.len())
@@ -324,7 +324,7 @@ impl<'a> Direct<'a> {
         let row_step = plan.window_step[1] * plan.size[2];
         let weights = &packed[weights..][..self.blocks() * taps.len() * isa.lanes()];
         if self.is_by_pixel {
-            // Without padding, one row goes on where the other ends.
+            // Without padding, each row starts where the one before ends.
             let [rows, columns] =
                 if row_step == columns { [1, rows * columns] } else { [rows, columns] };
             let channels = planes.len();
@@ -335,7 +335,7 @@ impl<'a> Direct<'a> {
         let pixel = self.blocks() * isa.lanes();
         let has_taps = !taps.is_empty();
         let job = TileJob {
-            // A phase without taps is what its sums start from wherever its windows would lie.
+            // The results of a phase without taps are the initial values of its sums.
             image: if has_taps { image } else { &[0.0] },
             origin: 0,
             taps,

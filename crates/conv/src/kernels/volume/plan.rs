@@ -8,7 +8,7 @@ use crate::kernels::plan::Axis;
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) groups: usize,
-    /// Channels of a group: those that are read, and those of the results.
+    /// Channels of a group: of the input, and of the results.
     pub(crate) channels: [usize; 2],
     /// Sizes of the volume that is read, and of the results.
     pub(crate) image: [usize; 3],
@@ -34,7 +34,8 @@ pub(crate) struct Plan {
 pub(crate) struct Phase {
     /// How many results there are; the first lies at the phase's index.
     pub(crate) count: usize,
-    /// The index in the kernel, and where the number that it meets lies from the window's start.
+    /// The index in the kernel, and the offset of the number that it multiplies from the window's
+    /// start.
     pub(crate) taps: Vec<(usize, usize)>,
 }
 
@@ -106,13 +107,13 @@ impl Plan {
         self.results[1] * self.results[2]
     }
 
-    /// The furthest tap behind a window's start, by depth.
+    /// The furthest tap from a window's start, by depth.
     pub(crate) fn reach(&self) -> usize {
         let taps = self.phases[0].iter().flat_map(|phase| &phase.taps);
         taps.map(|&(_, at)| at).max().unwrap_or(0)
     }
 
-    /// Whether windows of neighbouring results of a row lie side by side.
+    /// Whether windows of neighboring results of a row are adjacent.
     pub(crate) fn is_side_by_side(&self) -> bool {
         self.window_step[2] == 1 && self.result_step == [1; 3]
     }
@@ -125,9 +126,9 @@ pub(crate) struct Slab {
     pub(crate) depth: usize,
     /// Numbers of a padded slice.
     pub(crate) slice: usize,
-    /// Windows along the depth, neighbours in a phase, that are worked on together.
+    /// Neighboring windows along the depth in a phase that are computed together.
     pub(crate) together: usize,
-    /// Whether nothing is padded, so that the sample is read where it is.
+    /// Whether nothing is padded, so that the sample is read without a copy.
     is_bare: bool,
 }
 
@@ -148,12 +149,12 @@ impl Slab {
         Self { depth, slice, together, is_bare: false }
     }
 
-    /// Numbers that it takes for a group.
+    /// Its size for a group, in numbers.
     pub(crate) const fn len(&self, plan: &Plan) -> usize {
         if self.is_bare { 0 } else { plan.channels[0] * self.depth * self.slice }
     }
 
-    /// Where the taps of a window lie from its start: channel, depth, height, width.
+    /// The offsets of the taps from the window's start: channel, depth, height, width.
     pub(crate) fn taps(&self, plan: &Plan, phase: [&Phase; 3]) -> Vec<u32> {
         let mut taps = Vec::new();
         for channel in 0..plan.channels[0] {
@@ -169,7 +170,7 @@ impl Slab {
         taps
     }
 
-    /// A group's channels from a padded slice on: where they are, or copied to `to`, which holds
+    /// A group's channels from a padded slice on: in the input, or copied to `to`, which has
     /// zeros around the slices of the volume.
     pub(crate) fn filled<'a>(
         &self,
@@ -188,7 +189,7 @@ impl Slab {
     fn fill(&self, plan: &Plan, image: &[f32], first: usize, to: &mut [f32]) {
         let [depth, height, width] = plan.image;
         let volume = depth * height * width;
-        // Slices before the volume, of it, and behind it.
+        // Slices before, in and after the volume.
         let above = plan.before[0].saturating_sub(first).min(self.depth);
         let from = (first + above).saturating_sub(plan.before[0]).min(depth);
         let own = (self.depth - above).min(depth - from);

@@ -8,7 +8,7 @@ use crate::kernels::strategy::{Algorithm, Pass, Strategy};
 
 /// The choice of the algorithm for a pass of a convolution of volumes, with the reason.
 ///
-/// What [`Conv3dGeometry::with_algorithm`] asks for is taken in every pass that it can compute.
+/// The algorithm of [`Conv3dGeometry::with_algorithm`] is used in every pass that it can compute.
 #[must_use]
 pub fn strategy_3d(isa: Isa, geometry: &Conv3dGeometry, pass: Pass) -> Strategy {
     let isa = isa.base();
@@ -43,7 +43,7 @@ fn fills(isa: Isa, geometry: &Conv3dGeometry, pass: Pass) -> bool {
     plan(geometry, pass).results[2] >= isa.lanes()
 }
 
-/// What a pass has to be for an algorithm; `None` where it can compute the pass.
+/// The requirement that a pass does not meet; `None` if the algorithm can compute it.
 pub(super) fn refusal(
     algorithm: Algorithm,
     geometry: &Conv3dGeometry,
@@ -69,7 +69,7 @@ pub(super) fn refusal(
     (!is_met).then_some(needs)
 }
 
-/// Whether the products that Winograd's algorithm leaves out take longer than its transforms.
+/// Whether the products that Winograd's algorithm saves take longer than its transforms.
 fn gains_from_winograd(geometry: &Conv3dGeometry, pass: Pass) -> bool {
     let Conv3dShape { channels, groups, .. } = *geometry.shape();
     let [_, height, width] = geometry.output();

@@ -24,7 +24,7 @@ fn largest(values: &[f64]) -> f64 {
     values.iter().fold(0.0, |most, value| most.max(value.abs()))
 }
 
-/// Errors beside the largest number times the sum of sizes of the factors that meet in a result.
+/// Errors relative to the largest number times the sum of the sizes of the factors of a result.
 fn assert_near(given: &[f32], right: &[f64], reach: f64, algorithm: Option<Algorithm>, what: &str) {
     assert_eq!(given.len(), right.len(), "{what}");
     let unit = if algorithm == Some(Algorithm::Winograd) { 4e-6 } else { 4e-7 };
@@ -69,7 +69,7 @@ impl Case {
 
     fn run(&self, isa: Isa, threads: usize) -> [Vec<f32>; 3] {
         let Self { geometry, x, w, dy, bias, .. } = self;
-        // What a scratch holds before must not matter.
+        // The contents of the scratch must not change the result.
         let mut scratch = Scratch::new();
         let (shared, mut own) = scratch.split(1 << 18, threads, 1 << 18);
         shared.fill(f32::NAN);
@@ -89,21 +89,21 @@ impl Case {
         let Self { geometry, algorithm, .. } = self;
         let [x, w, dy, bias] = [&self.x, &self.w, &self.dy, &self.bias].map(|values| wide(values));
         let [y, dx, dw] = self.run(isa, 1);
-        let told = format!("{isa} {algorithm:?} {:?}", geometry.shape());
+        let context = format!("{isa} {algorithm:?} {:?}", geometry.shape());
         let taps = geometry.shape().kernel.iter().product::<usize>() as f64;
         let [inputs, outputs] =
             geometry.shape().channels.map(|channels| (channels / geometry.shape().groups) as f64);
         let voxels = (geometry.shape().batch * geometry.output().iter().product::<usize>()) as f64;
-        // Numbers are at most 1: as many products as meet in a result are its reach.
+        // Numbers are at most 1: the reach of a result is its number of products.
         let reach = |of: &[f64], with: &[f64]| largest(of) * largest(with);
         let right = reference::forward_3d(geometry, &x, &w, Some(&bias));
         let meet = reach(&x, &w) * taps * inputs + largest(&bias);
-        assert_near(&y, &right, meet, *algorithm, &format!("y of {told}"));
+        assert_near(&y, &right, meet, *algorithm, &format!("y of {context}"));
         let right = reference::input_gradient_3d(geometry, &dy, &w);
         let meet = reach(&dy, &w) * taps * outputs;
-        assert_near(&dx, &right, meet, *algorithm, &format!("dx of {told}"));
+        assert_near(&dx, &right, meet, *algorithm, &format!("dx of {context}"));
         let right = reference::weight_gradient_3d(geometry, &x, &dy);
-        assert_near(&dw, &right, reach(&x, &dy) * voxels, *algorithm, &format!("dw of {told}"));
+        assert_near(&dw, &right, reach(&x, &dy) * voxels, *algorithm, &format!("dw of {context}"));
     }
 }
 
@@ -234,7 +234,7 @@ fn what_is_not_finite_reaches_all_that_it_meets_and_nothing_else() {
                 assert_eq!(finite(&wide(&y)), finite(&right), "{isa} {algorithm:?} y");
                 let right = reference::input_gradient_3d(&case.geometry, &dy, &w);
                 assert_eq!(finite(&wide(&dx)), finite(&right), "{isa} {algorithm:?} dx");
-                // A zero of the padding meets the poisoned gradient in the fast sums.
+                // A zero of the padding is multiplied by the NaN gradient in the fast sums.
                 let right = reference::weight_gradient_3d(&case.geometry, &x, &dy);
                 for (given, right) in dw.iter().zip(&right) {
                     assert!(right.is_finite() || !given.is_finite(), "{isa} {algorithm:?} dw");

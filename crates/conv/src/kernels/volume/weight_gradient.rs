@@ -21,7 +21,7 @@ const MOST_PARTIAL: usize = 16 << 20;
 /// The weights' gradient, `dw = ∂(Σ y·dy)/∂w`; zeros for an empty batch.
 ///
 /// # Panics
-/// If a slice has another length than `geometry` says, or the CPU does not have `isa`.
+/// If the length of a slice differs from `geometry`, or the CPU does not have `isa`.
 pub fn weight_gradient_3d(
     isa: Isa,
     geometry: &Conv3dGeometry,
@@ -111,7 +111,7 @@ struct DirectWeights<'a> {
     plan: &'a Plan,
     slab: Slab,
     taps: Vec<u32>,
-    /// Taps that lie side by side, and where they start.
+    /// Adjacent taps, and the offset of the first.
     run_len: usize,
     runs: Vec<u32>,
     /// Output channels in whole vectors.
@@ -134,7 +134,7 @@ impl<'a> DirectWeights<'a> {
         self.slab.len(self.plan).next_multiple_of(CACHE_LINE)
     }
 
-    /// Numbers that a thread works in: a slab, and a slice of the output's gradient by pixel.
+    /// The size of a thread's work space: a slab, and a slice of the output's gradient by pixel.
     fn own_len(&self) -> usize {
         self.slab_len() + self.plan.slice() * self.pitch
     }

@@ -1,7 +1,7 @@
-//! Winograd's algorithm over an image: three by three windows by a quarter of the products.
+//! Winograd's algorithm over an image: three by three windows with a quarter of the products.
 //!
-//! A strip of the image becomes pixels of channels, its tiles 36 points each; at each point all
-//! tiles meet all weights, and what comes out becomes planes while it is in the cache.
+//! A strip of the image is transposed to pixels of channels, and its tiles to 36 points each; at
+//! each point all tiles are multiplied by all weights, and the results are written as planes.
 
 use updraft_simd::Isa;
 
@@ -12,7 +12,7 @@ use crate::kernels::image::transpose;
 use crate::kernels::packing::by_pixel;
 use crate::kernels::scratch::CACHE_LINE;
 
-/// Numbers of a strip's points: less would read the weights more often, more would leave the
+/// Numbers of a strip's points: fewer would read the weights more often, more would not fit the
 /// second-level cache. Of 64, 128 and 256 thousand this was the best on an EPYC of 512 KiB.
 const STRIP: usize = 128 << 10;
 
@@ -23,7 +23,7 @@ const TOGETHER: usize = 32;
 #[derive(Debug, Clone)]
 pub(crate) struct Winograd {
     isa: Isa,
-    /// Of the image and of the results.
+    /// Channels of the image and of the results.
     channels: [usize; 2],
     /// Height and width of the image.
     image: [usize; 2],
@@ -35,7 +35,7 @@ pub(crate) struct Winograd {
     strip: usize,
     /// Samples that are computed together; strips of several are whole.
     together: usize,
-    /// Where each channel of a tile's point lies.
+    /// The offset of each channel of a tile's point.
     offsets: Vec<u32>,
 }
 
@@ -47,7 +47,7 @@ impl Winograd {
         Self::of(isa, geometry, channels, geometry.shape().input, geometry.output(), first)
     }
 
-    /// The input's gradient: the same over the output's gradient, with the kernel turned around.
+    /// The input's gradient: the same over the output's gradient, with the kernel rotated by 180°.
     pub(crate) fn input_gradient(isa: Isa, geometry: &ConvGeometry) -> Self {
         let first = geometry.shape().padding.map(|padding| padding as isize - (TAPS - 1) as isize);
         let [inputs, outputs] = geometry.shape().channels;
@@ -87,13 +87,13 @@ impl Winograd {
         self.together * self.strip * self.tiles()[1]
     }
 
-    /// Numbers of the transformed [`weights`](Self::weights), and of what a thread works in for
+    /// Numbers of the transformed [`weights`](Self::weights), and of a thread's work space for
     /// [`planes`](Self::planes).
     pub(crate) fn lens(&self) -> [usize; 2] {
         [POINTS * POINTS * self.weight_pitch(), self.parts(self.pair()).iter().sum()]
     }
 
-    /// Numbers that a thread keeps from one sample to the next, and of what it works in, for
+    /// Numbers that a thread keeps from one sample to the next, and of its work space, for
     /// [`add_gradient`](Self::add_gradient).
     pub(crate) fn gradient_lens(&self) -> [usize; 2] {
         [POINTS * POINTS * self.weight_pitch(), self.parts(self.filled()[1]).iter().sum()]
@@ -115,7 +115,7 @@ impl Winograd {
         job.run(self.isa, to);
     }
 
-    /// Computes the planes of some samples, and says which of them have a result that is not
+    /// Computes the planes of some samples, and returns which of them have a result that is not
     /// finite: their bits are set.
     ///
     /// Such a number, or a sum that left the range of f32, may have reached results of its tile
@@ -214,7 +214,7 @@ impl Winograd {
         job.run(self.isa, results)
     }
 
-    /// Writes results to where some rows of their planes begin, each plane with its start added.
+    /// Writes results into some rows of their planes, with each plane's initial value added.
     fn write(&self, results: &[f32], rows: usize, width: usize, start: &[f32], planes: &mut [f32]) {
         let Self { isa, grid: [height, columns], .. } = *self;
         let plane = height * columns;
@@ -234,7 +234,7 @@ impl Winograd {
         }
     }
 
-    /// Adds the products of some samples to what a thread keeps, `[points][channels][channels]`.
+    /// Adds the products of some samples to the sums of a thread, `[points][channels][channels]`.
     ///
     /// # Panics
     /// If these are more samples than are computed [`together`](Self::together).
@@ -282,8 +282,8 @@ impl Winograd {
         }
     }
 
-    /// Turns what a thread keeps into gradients of weights, `[channels][3][3][channels]`, and says
-    /// whether all of them are finite.
+    /// Converts the sums of a thread to gradients of weights, `[channels][3][3][channels]`, and
+    /// returns whether all of them are finite.
     pub(crate) fn weight_gradients(&self, kept: &[f32], sums: &mut [f32]) -> bool {
         let (outputs, pitch) = (self.filled()[1], self.weight_pitch());
         let job = TransformJob {
@@ -358,7 +358,7 @@ impl Winograd {
         self.grid.map(|pixels| pixels.div_ceil(RESULTS))
     }
 
-    /// Channels as whole vectors hold them.
+    /// Channels, rounded up to whole vectors.
     fn filled(&self) -> [usize; 2] {
         self.channels.map(|channels| channels.next_multiple_of(self.isa.lanes()))
     }
@@ -389,7 +389,7 @@ impl Winograd {
     }
 }
 
-/// A pitch of at least so many numbers with which the points do not share sets of a cache: an odd
+/// A pitch of at least this many numbers with which the points do not share sets of a cache: an odd
 /// number of cache lines.
 pub(super) fn spread(count: usize) -> usize {
     (count.div_ceil(CACHE_LINE) | 1) * CACHE_LINE

@@ -1,4 +1,4 @@
-//! Winograd's algorithm: windows of three by three by a quarter of the products.
+//! Winograd's algorithm: windows of three by three with a quarter of the products.
 
 mod image;
 mod transform;

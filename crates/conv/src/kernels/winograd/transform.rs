@@ -1,4 +1,5 @@
-//! Winograd's transforms of tiles, each a small matrix from both sides; lanes are channels.
+//! Winograd's transforms of tiles, each a product with a small matrix on both sides; lanes are
+//! channels.
 //!
 //! The minimal algorithm F(4, 3) at the points 0, ±5/8, ±3/2 and ∞: four neighbouring results of
 //! a kernel of three by six products instead of twelve, and on both axes 36 instead of 144.
@@ -21,7 +22,7 @@ pub(crate) const POINTS: usize = 6;
 /// Taps of a kernel on each axis.
 pub(crate) const TAPS: usize = 3;
 
-/// One of the transforms: what it takes and what it gives, on each axis.
+/// One of the transforms, with its sizes on each axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transform {
     /// `Bᵀ`: 6 inputs to 6 points.
@@ -37,7 +38,7 @@ pub(crate) enum Transform {
 }
 
 impl Transform {
-    /// What it takes and what it gives on each axis.
+    /// The numbers of inputs and outputs on each axis.
     const fn sizes(self) -> [usize; 2] {
         match self {
             Self::Input => [POINTS, POINTS],
@@ -49,7 +50,7 @@ impl Transform {
     }
 }
 
-/// Where the squares of vectors lie that a transform reads or writes.
+/// The layout of the squares of vectors that a transform reads or writes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Squares {
     /// From one square to the next, by rows and columns of squares.
@@ -73,17 +74,17 @@ pub(crate) struct TransformJob<'a> {
     pub(crate) input: &'a [f32],
     /// Rows and columns of squares.
     pub(crate) count: [usize; 2],
-    /// Numbers of each entry of a square, side by side: whole vectors.
+    /// Numbers of each entry of a square: whole vectors.
     pub(crate) channels: usize,
     pub(crate) from: Squares,
     pub(crate) to: Squares,
 }
 
 impl TransformJob<'_> {
-    /// Computes the squares of `output`; of results, says whether all are finite.
+    /// Computes the squares of `output`; for results, returns whether all are finite.
     ///
     /// # Panics
-    /// If a slice is too short for what the job says of it, or the CPU does not have `isa`.
+    /// If a slice is shorter than the job requires, or the CPU does not have `isa`.
     pub(crate) fn run(&self, isa: Isa, output: &mut [f32]) -> bool {
         assert!(isa.is_available(), "this CPU has no {isa}");
         if self.count.contains(&0) {
@@ -112,9 +113,9 @@ const AT_0: f32 = P2 * Q2;
 const AT_P: f32 = 2.0 * P2 * (P2 - Q2);
 const AT_Q: f32 = 2.0 * Q2 * (Q2 - P2);
 
-/// A matrix that turns `I` vectors into `O`.
+/// A matrix that maps `I` vectors to `O`.
 trait Matrix<const I: usize, const O: usize> {
-    /// Whether what it gives is a result, and not points that are to be multiplied.
+    /// Whether its outputs are results, and not points that are to be multiplied.
     const IS_LAST: bool;
 
     fn of<S: Simd>(simd: S, x: [S::Vector; I]) -> [S::Vector; O];

@@ -1,7 +1,7 @@
 //! Winograd's algorithm over a volume: F(4×4, 3×3) on every slice, summed over the depth of the
 //! kernel at the points.
 //!
-//! A slice's tiles become points once and are met by every tap of the depth, so that a kernel of
+//! A slice's tiles are transformed once for all taps of the depth, so that a kernel of
 //! 3×3×3 takes a quarter of its products, for a third of the transforms that each image would take.
 
 use updraft_simd::Isa;
@@ -14,10 +14,10 @@ use crate::kernels::packing::by_pixel_of;
 use crate::kernels::scratch::CACHE_LINE;
 use crate::kernels::volume::Plan;
 
-/// Numbers of the points that are worked on together where the weights' points are fewer.
+/// Numbers of the points that are computed together if the weights' points are fewer.
 const TOGETHER: usize = 128 << 10;
 
-/// The same where they are more: what both sides of the products are read for.
+/// The same if they are more numerous, so that both factors are read for more products.
 const MOST_TOGETHER: usize = 1 << 20;
 
 /// Sums over windows of three by three and any depth, for one group of a sample.
@@ -28,15 +28,15 @@ pub(crate) struct VolumeWinograd {
     pub(super) channels: [usize; 2],
     image: [usize; 3],
     pub(super) grid: [usize; 3],
-    /// Where the first window starts in the volume.
+    /// The start of the first window in the volume.
     first: [isize; 3],
-    /// Where each tap of the depth lies from the window's start.
+    /// The offset of each tap of the depth from the window's start.
     depth: Vec<usize>,
     /// Slices from one window to the next.
     pub(super) step: usize,
-    /// Rows of tiles that are worked on together.
+    /// Rows of tiles that are computed together.
     pub(super) strip: usize,
-    /// Slices of results that are worked on together.
+    /// Slices of results that are computed together.
     pub(super) together: usize,
 }
 
@@ -77,7 +77,7 @@ impl VolumeWinograd {
         Self { together: self.together.min(slices.max(1)), ..self }
     }
 
-    /// Numbers of the transformed [`weights`](Self::weights), and of what a thread works in for
+    /// Numbers of the transformed [`weights`](Self::weights), and of a thread's work space for
     /// [`run`](Self::run).
     pub(crate) fn lens(&self) -> [usize; 2] {
         [POINTS * POINTS * self.weight_pitch(), self.parts(self.pair()).iter().sum()]
@@ -98,9 +98,9 @@ impl VolumeWinograd {
         job.run(self.isa, to);
     }
 
-    /// Computes all slices of the channels, the first of which is `first` of the results, and says
-    /// which of them are not finite: a number that is not, or a sum that left the range of f32, may
-    /// have reached results of its tile that it does not belong to.
+    /// Computes all slices of the channels, the first of which is `first` of the results, and
+    /// returns which of them are not finite: a number that is not, or a sum that left the range of
+    /// f32, may have reached results of its tile that it does not belong to.
     pub(crate) fn run(
         &self,
         image: &[f32],
@@ -146,8 +146,8 @@ impl VolumeWinograd {
         not_finite
     }
 
-    /// Brings the points of the slices that a block of results meets to where they are multiplied;
-    /// of the slices that the block before has met, those that this one meets too are moved.
+    /// Prepares the points of the slices that a block of results reads;
+    /// those that the block before has read too are moved, not computed again.
     /// Returns how many slices there are.
     pub(super) fn advance(
         &self,
@@ -187,7 +187,7 @@ impl VolumeWinograd {
         let inputs = self.kernels();
         let filled = self.filled()[0];
         let [points_pitch, products_pitch] = self.pitches(self.pair());
-        // Without a step, the tiles of one slice go on where those of the other end.
+        // Without a step, the tiles of one slice start where those of the other end.
         let [rows, columns] = if self.step == 1 { [1, slices * tiles] } else { [slices, tiles] };
         for (point, weights) in weights.chunks_exact(self.weight_pitch()).enumerate() {
             let job = TileJob {
@@ -224,8 +224,8 @@ impl VolumeWinograd {
         job.run(self.isa, results)
     }
 
-    /// Writes some rows of tiles of a slice to where they lie in their channels, each channel with
-    /// its start added.
+    /// Writes some rows of tiles of a slice into their channels, each channel with
+    /// its initial value added.
     fn write(
         &self,
         results: &[f32],
@@ -290,8 +290,8 @@ impl VolumeWinograd {
         job.run(self.isa, points);
     }
 
-    /// Where the numbers that a tile's point meets lie, by channel and depth, if slices have so many
-    /// tiles.
+    /// The offsets of the numbers that a tile's point is multiplied by, by channel and depth, if
+    /// slices have so many tiles.
     pub(super) fn offsets(&self, tiles: usize) -> Vec<u32> {
         let slice = tiles * self.filled()[0];
         let channels = 0..self.channels[0];
@@ -314,7 +314,7 @@ impl VolumeWinograd {
         [self.grid[1], self.grid[2]].map(|pixels| pixels.div_ceil(RESULTS))
     }
 
-    /// Channels as whole vectors hold them.
+    /// Channels, rounded up to whole vectors.
     pub(super) fn filled(&self) -> [usize; 2] {
         self.channels.map(|channels| channels.next_multiple_of(self.isa.lanes()))
     }
@@ -336,7 +336,7 @@ impl VolumeWinograd {
         spread(self.kernels() * self.filled()[1])
     }
 
-    /// Numbers of what is worked on together: pixels of a slice, points, points of so many channels
+    /// Sizes of the work space: pixels of a slice, points, points of so many channels
     /// of results, and those channels' pixels of a slice.
     pub(super) fn parts(&self, outputs: usize) -> [usize; 4] {
         let (rows, columns) = (self.strip * RESULTS, self.tiles()[1] * RESULTS);

@@ -7,13 +7,13 @@ use crate::kernels::direct::WeightJob;
 use crate::kernels::packing::by_pixel_of;
 
 impl VolumeWinograd {
-    /// Numbers that a thread keeps of a chunk, and of what it works in, for
+    /// Numbers that a thread keeps of a chunk, and of its work space, for
     /// [`add_gradient`](Self::add_gradient).
     pub(crate) fn gradient_lens(&self) -> [usize; 2] {
         [POINTS * POINTS * self.weight_pitch(), self.parts(self.filled()[1]).iter().sum()]
     }
 
-    /// Adds the products of some slices of results to what a thread keeps,
+    /// Adds the products of some slices of results to the sums of a thread,
     /// `[points][channels][depth][channels]`.
     pub(crate) fn add_gradient(
         &self,
@@ -63,8 +63,8 @@ impl VolumeWinograd {
         }
     }
 
-    /// Turns what a thread keeps into gradients of weights, `[channels][depth][3][3][channels]`,
-    /// and says whether all of them are finite.
+    /// Converts the sums of a thread to gradients of weights, `[channels][depth][3][3][channels]`,
+    /// and returns whether all of them are finite.
     pub(crate) fn weight_gradients(&self, kept: &[f32], sums: &mut [f32]) -> bool {
         let (outputs, pitch) = (self.filled()[1], self.weight_pitch());
         let job = TransformJob {

@@ -68,7 +68,7 @@ impl<B: VolumeGradients, const N: usize> Backward<B, N> for Convolution {
         }
         if let Some(node) = x {
             let w: FloatTensor<B> = checkpointer.retrieve_node_output(w_state);
-            // The one is the input's gradient of the other.
+            // Each is the input's gradient of the other.
             let other = match self {
                 Self::Forward => Self::Transposed,
                 Self::Transposed => Self::Forward,
@@ -91,7 +91,7 @@ impl<B: VolumeGradients, const N: usize> Backward<B, N> for Convolution {
 struct GroupNorm;
 
 impl<B: VolumeGradients> Backward<B, 3> for GroupNorm {
-    /// The tensors, the statistics, and what the normalization was.
+    /// The tensors, the statistics, and the settings of the normalization.
     type State = ([NodeId; 3], [FloatTensor<B>; 2], GroupNormSpec);
 
     fn backward(

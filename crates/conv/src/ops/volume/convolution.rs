@@ -88,7 +88,7 @@ mod fused {
             dilation: options.dilation,
             ..Conv3dShape::new(batch, [inputs, outputs], input, kernel)
         };
-        // A gradient needs what is activated, so that on a graph it is an operation of its own.
+        // The gradient needs the activation's input, so that on a graph it is a separate operation.
         let (fused, after) = match x.device().is_autodiff() {
             true => (Activation::Identity, activation),
             false => (activation, Activation::Identity),

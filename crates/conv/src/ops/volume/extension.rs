@@ -1,4 +1,4 @@
-//! What a backend has to offer to run our kernels of volumes, and the gradients of them.
+//! The operations that a backend implements to run our kernels of volumes, and their gradients.
 
 use std::sync::Arc;
 
@@ -8,16 +8,16 @@ use burn::backend::{Backend, backend_extension};
 use crate::kernels::{Activation, Conv3dShape, Isa, LinearResize, Pool3dGeometry, Pooling};
 use crate::ops::extension::Operand;
 
-/// What a convolution of volumes is, apart from its tensors.
+/// The settings of a convolution of volumes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Conv3dSpec {
     pub(crate) shape: Conv3dShape,
-    /// What follows; nothing where a gradient is wanted.
+    /// The activation; none if a gradient is needed.
     pub(crate) activation: Activation,
     pub(crate) isa: Isa,
 }
 
-/// What a group normalization is, apart from its tensors.
+/// The settings of a group normalization.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GroupNormSpec {
     pub(crate) groups: usize,
@@ -26,7 +26,7 @@ pub(crate) struct GroupNormSpec {
     pub(crate) isa: Isa,
 }
 
-/// What a pooling of volumes is.
+/// The settings of a pooling of volumes.
 #[derive(Debug, Clone)]
 pub(crate) struct Pool3dSpec {
     pub(crate) pooling: Pooling,
@@ -36,7 +36,7 @@ pub(crate) struct Pool3dSpec {
     pub(crate) isa: Isa,
 }
 
-/// What a change of size is.
+/// The settings of a change of size.
 #[derive(Debug, Clone)]
 pub(crate) struct ResizeSpec {
     pub(crate) geometry: Arc<LinearResize>,

@@ -90,7 +90,7 @@ pub(crate) fn transpose_convolve_2d(
     y.squeeze_dim::<4>(2)
 }
 
-/// By our kernels where they can, else by `plain`.
+/// By our kernels if they support it, else by `plain`.
 fn transpose_convolve(
     x: Tensor<5>,
     weight: Tensor<5>,
@@ -105,7 +105,7 @@ fn transpose_convolve(
         let channels = outputs * options.groups;
         assert_shape!(bias, [channels]);
     }
-    // Else more results than a convolution's input has would belong to its output.
+    // Otherwise the output has positions that no input of the convolution corresponds to.
     let fits = options.padding_out.iter().zip(options.stride).all(|(out, stride)| *out < stride);
     match LayerPath::picked(forced, &x.device(), x.dtype()) {
         #[cfg(feature = "flex")]
@@ -113,8 +113,8 @@ fn transpose_convolve(
             fused::transposed(x, weight, bias, &options, isa)
         }
         LayerPath::Kernels(_) | LayerPath::Plain => {
-            let told = "the kernels need padding_out below the stride, and one dtype";
-            assert!(!matches!(forced, Some(LayerPath::Kernels(_))), "{told}");
+            let context = "the kernels need padding_out below the stride, and one dtype";
+            assert!(!matches!(forced, Some(LayerPath::Kernels(_))), "{context}");
             let _ = fits;
             plain(x, weight, bias, options)
         }

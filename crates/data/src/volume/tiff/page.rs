@@ -34,7 +34,7 @@ pub(super) struct Chunks {
 /// Why a page cannot be read.
 #[derive(Debug)]
 pub(super) enum PageFault {
-    /// What the decoder said.
+    /// The decoder's message.
     Decoder(String),
     /// A tag, its value, and the expected value.
     Tag(&'static str, String, String),

@@ -1,10 +1,10 @@
-//! Why a convolution cannot be computed.
+//! Errors of a convolution.
 
 use std::fmt;
 
 use crate::kernels::geometry::LayerError;
 
-/// Why a convolution cannot be computed.
+/// Errors of a convolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConvError {
@@ -13,7 +13,7 @@ pub enum ConvError {
         /// How many were given.
         axes: usize,
     },
-    /// A kernel, a stride or a dilation is 0, or sizes are more than memory has addresses for.
+    /// A kernel, a stride or a dilation is 0, or sizes exceed the address space.
     Axis {
         /// The spatial axis, from 0.
         axis: usize,
@@ -54,7 +54,7 @@ pub enum ConvError {
         /// Numbers of an image.
         image: usize,
     },
-    /// The weights, or the layer of one pixel, are none.
+    /// The weights, or the layer of one pixel, are invalid.
     Layer(LayerError),
 }
 

@@ -10,7 +10,7 @@ use crate::kernels::scratch::Scratch;
 
 /// Computes `y`, `[batch, out_channels, pixels]`; everything fits.
 ///
-/// Without `has_spline` it is that of the base branch alone.
+/// Without `has_spline`, only the base branch is computed.
 #[expect(clippy::too_many_arguments, reason = "a pass's inputs, outputs, memory and threads")]
 pub(super) fn forward(
     isa: Isa,

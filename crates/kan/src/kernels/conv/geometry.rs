@@ -19,8 +19,8 @@ pub struct ConvAxis {
     pub kernel: usize,
     /// Pixels from one output to the next.
     pub stride: usize,
-    /// Zeros before the first and behind the last pixel. They are zeros of the input: a spline has
-    /// a value at 0, which they see.
+    /// Zeros before the first and after the last pixel. They are zeros of the input: a spline has
+    /// a value at 0, which they contribute.
     pub padding: usize,
     /// Pixels from one tap to the next.
     pub dilation: usize,
@@ -39,7 +39,7 @@ impl ConvAxis {
     }
 }
 
-/// Where the base branch's function stands.
+/// The order of the base branch's function and the sum over taps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
@@ -51,7 +51,7 @@ pub enum BaseBranch {
     ActivationOfConv,
 }
 
-/// What a convolution of splines is, apart from its parameters.
+/// The grid, sizes and settings of a convolution of splines.
 ///
 /// Of the output channel `o` at pixel `p` it computes, over the input channels `c` of its group and
 /// the taps `k`, whose pixel is `q = p·stride + k·dilation − padding`,
@@ -75,7 +75,7 @@ pub struct ConvGeometry {
     pub(crate) base_branch: BaseBranch,
 }
 
-/// The sizes of an image and of what becomes of it, on three axes.
+/// The sizes of an image and of its output, on three axes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shapes {
     pub(crate) batch: usize,
@@ -96,12 +96,12 @@ impl Shapes {
 impl ConvGeometry {
     /// A convolution of `channels`, `[in_channels, out_channels]`, in `groups`, over 1 to 3 axes.
     ///
-    /// A grid of each feature's own has one for each input channel.
+    /// A grid with separate knots for each feature has one feature per input channel.
     ///
     /// # Errors
     /// [`ConvError`] for no or more than three axes, a kernel, stride or dilation of 0, groups that
-    /// do not divide the channels, a grid for other features, or more weights than memory has
-    /// addresses for.
+    /// do not divide the channels, a grid for other features, or more weights than the
+    /// address space holds.
     pub fn try_new(
         grid: Grid,
         channels: [usize; 2],
@@ -145,7 +145,7 @@ impl ConvGeometry {
         Ok(Self { pixel, groups, axes: all, rank: axes.len(), base_branch })
     }
 
-    /// Where the knots lie.
+    /// The knots.
     #[must_use]
     pub const fn grid(&self) -> &Grid {
         self.pixel.grid()
@@ -163,7 +163,7 @@ impl ConvGeometry {
         self.pixel.out_features() * self.groups
     }
 
-    /// Groups of channels that do not see each other.
+    /// Groups of channels.
     #[must_use]
     pub const fn groups(&self) -> usize {
         self.groups
@@ -181,13 +181,13 @@ impl ConvGeometry {
         self.axes.iter().map(|axis| axis.kernel).product()
     }
 
-    /// What the base branch computes.
+    /// The function of the base branch.
     #[must_use]
     pub const fn activation(&self) -> Activation {
         self.pixel.activation()
     }
 
-    /// Where the base branch's function stands.
+    /// The order of the base branch's function and the sum over taps.
     #[must_use]
     pub const fn base_branch(&self) -> BaseBranch {
         self.base_branch
@@ -267,7 +267,7 @@ impl ConvGeometry {
         Ok(())
     }
 
-    /// Checks where gradients go.
+    /// Checks the lengths of the gradients.
     pub(crate) fn check_gradients(
         &self,
         weights: &Weights<'_>,
@@ -291,7 +291,7 @@ impl ConvGeometry {
         Ok(())
     }
 
-    /// The taps' places on the three axes, in the order of the weights.
+    /// The taps' positions on the three axes, in the order of the weights.
     pub(crate) fn places(&self) -> impl Iterator<Item = [usize; 3]> + use<> {
         let [depth, height, width] = self.axes.map(|axis| axis.kernel);
         (0..depth * height * width)

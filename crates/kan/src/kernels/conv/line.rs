@@ -1,8 +1,8 @@
-//! Lines of input pixels for the gradients, and the outputs' gradients that they see.
+//! Lines of input pixels for the gradients, and the outputs' gradients that depend on them.
 //!
 //! As in a [view](super::view), the pixels of one remainder modulo the stride are a phase in which a
-//! tap is an offset. A line is what lies in a box of phase pixels: each pixel of an image is of one
-//! line, and what its outputs' gradients are is laid out around the box, with zeros where there are
+//! tap is an offset. A line has the pixels of a box of phase pixels: each pixel of an image is in
+//! one line, and its outputs' gradients are laid out around the box, with zeros where there are
 //! none.
 
 use std::ops::Range;
@@ -12,7 +12,7 @@ use super::geometry::{ConvGeometry, Shapes};
 /// Pixels of a line at most: the more, the longer are the runs of pixels in one interval.
 pub(crate) const LINE: usize = 1024;
 
-/// How images are cut into lines.
+/// The division of images into lines.
 #[derive(Debug)]
 pub(crate) struct Lines {
     pub(crate) shapes: Shapes,
@@ -21,7 +21,7 @@ pub(crate) struct Lines {
     count: [usize; 3],
     /// Phase pixels of a box along each axis.
     cut: [usize; 3],
-    /// By how many phase pixels the last tap sees further than the first.
+    /// The distance between the first and the last tap, in phase pixels.
     reach: [usize; 3],
     pub(crate) phases: Vec<Phase>,
 }
@@ -30,18 +30,18 @@ pub(crate) struct Lines {
 #[derive(Debug)]
 pub(crate) struct Phase {
     remainder: [usize; 3],
-    /// The taps that see them, and how far behind a pixel's place its output is laid out.
+    /// The taps that read them, and the distance from a pixel's position to that of its output.
     pub(crate) taps: Vec<(usize, usize)>,
 }
 
 /// The pixels of a line.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pixels {
-    /// Where they are in a channel.
+    /// Their offsets in a channel.
     pub(crate) sources: Vec<usize>,
-    /// Where the outputs' gradients around the box begin for each.
+    /// The offset of the outputs' gradients around the box for each.
     pub(crate) positions: Vec<u32>,
-    /// Where each phase's pixels end.
+    /// The end of each phase's pixels.
     pub(crate) ends: Vec<usize>,
 }
 
@@ -92,7 +92,7 @@ impl Lines {
         (0..3).map(|axis| self.cut[axis] + self.reach[axis]).product()
     }
 
-    /// The phases of which a box's pixels make a line.
+    /// The phases whose pixels of a box form a line.
     pub(crate) fn parts(&self) -> impl Iterator<Item = Range<usize>> + use<> {
         let together = LINE / self.cut.iter().product::<usize>();
         let phases = self.phases.len();
@@ -148,7 +148,7 @@ impl Lines {
         }
     }
 
-    /// Lays the gradients of a group's outputs, `[outputs, pixels]`, out around a box,
+    /// Copies the gradients of a group's outputs, `[outputs, pixels]`, around a box, as
     /// `[tiles of width][region][outputs of the tile]`, with zeros up to whole vectors.
     pub(crate) fn pack(
         &self,
@@ -164,7 +164,7 @@ impl Lines {
         let region = self.region();
         let columns = to.len() / region;
         let extent: [usize; 3] = std::array::from_fn(|axis| self.cut[axis] + self.reach[axis]);
-        // The outputs along an axis that lie in the region, and where the first of them does.
+        // The outputs along an axis that lie in the region, and the offset of the first.
         let there = |axis: usize| {
             let first = own[axis].start as isize - self.reach[axis] as isize;
             let start = first.max(0) as usize;

@@ -1,4 +1,4 @@
-//! How much memory a convolution's passes take, before they are run.
+//! The memory of a convolution's passes, computed before they run.
 
 use updraft_simd::Isa;
 
@@ -18,8 +18,8 @@ impl LayerMemory {
     /// Bytes of a convolution on the kernels, for a batch of so many images of a shape, on so many
     /// threads.
     ///
-    /// Only which parameters are there counts, not what they are: slices may be empty. A scratch
-    /// that serves both passes takes no more than the sum of what they take. With
+    /// Only the presence of parameters matters, not their values: slices may be empty. A scratch
+    /// that is used for both passes takes at most the sum of both. With
     /// [`BaseBranch::ActivationOfConv`] the passes hold the sums of the base branch, as many numbers
     /// as the outputs, and the backward pass a second gradient of the input: they count as scratch.
     ///

@@ -1,4 +1,4 @@
-//! Convolutions of splines on bare slices: every tap of every filter is a learned spline.
+//! Convolutions of splines on slices: every tap of every filter is a learned spline.
 
 mod backward;
 mod error;

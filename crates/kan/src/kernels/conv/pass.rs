@@ -14,10 +14,10 @@ use crate::kernels::scratch::Scratch;
 /// Computes a convolution's outputs `y`, `[batch, out_channels, pixels]`, from images `x`,
 /// `[batch, in_channels, shape]`.
 ///
-/// For one instruction set the result is the same to the bit for any number of threads; 0 is 1.
-/// Without the feature `rayon` there is one.
+/// On one instruction set, the result is bitwise equal for any number of threads; 0 means 1.
+/// Without the feature `rayon` there is one thread.
 ///
-/// NaN in `x` reaches every output that a tap sees it for; infinity does, where the base branch's
+/// NaN in `x` propagates to every output with a tap on it; so does infinity, if the base branch's
 /// function or the rule outside the domain has no finite value there.
 ///
 /// # Errors
@@ -78,15 +78,15 @@ pub fn conv_forward(
 /// Computes the gradients of `Σ y·dy`, for `x`, `[batch, in_channels, shape]`, and `dy`,
 /// `[batch, out_channels, pixels]`.
 ///
-/// What was in `gradients` is overwritten. For one instruction set the result is the same to the bit
-/// for any number of threads; 0 is 1. Nothing is needed of the forward pass but its input.
+/// `gradients` is overwritten. On one instruction set, the result is bitwise equal
+/// for any number of threads; 0 means 1. Only the input of the forward pass is needed.
 ///
 /// NaN in `x` makes all gradients of its channel's coefficients NaN. Non-finite values in `dy`
-/// reaches the gradients of the pixels and the weights that its output sees. Beyond the outputs `dy`
-/// counts as zero, which an infinite coefficient turns into NaN.
+/// propagate to the gradients of the pixels and the weights of its output. Beyond the outputs `dy`
+/// counts as zero, whose product with an infinite coefficient is NaN.
 ///
 /// # Errors
-/// [`ConvError`] if a slice or the shape does not fit the geometry, a gradient is asked for of a
+/// [`ConvError`] if a slice or the shape does not fit the geometry, a gradient is requested for a
 /// parameter that the layer does not have, or the CPU lacks the instructions; nothing has been
 /// written then.
 #[expect(clippy::too_many_arguments, reason = "a pass's inputs, outputs, memory and threads")]

@@ -25,7 +25,7 @@ struct Case {
     dy: Vec<f32>,
 }
 
-/// What is computed of a case: `y`, then the gradients of `x` and of the parameters.
+/// The results of a case: `y`, then the gradients of `x` and of the parameters.
 type Results = [Vec<f32>; 6];
 
 const NAMES: [&str; 6] = ["y", "dx", "d spline", "d base", "d scaler", "d bias"];
@@ -78,11 +78,11 @@ impl Case {
     }
 }
 
-/// What the largest value counts as at least: terms are about 1, and their sum may cancel.
+/// The lower bound of the largest value: terms are about 1, and their sum may cancel.
 const LEAST_SCALE: f64 = 1.0;
 
 /// The largest difference, relative to the largest finite expected value; non-finite values have to
-/// be alike.
+/// be equal.
 fn error(actual: &[f32], expected: &[f64]) -> f64 {
     assert_eq!(actual.len(), expected.len());
     let finite = expected.iter().filter(|value| value.is_finite());
@@ -114,7 +114,7 @@ fn assert_close(case: &Case) {
     }
 }
 
-/// Numbers that look random and are the same every time.
+/// Pseudorandom numbers, the same in every run.
 fn numbers(count: usize, seed: u64, scale: f32) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let next = || {
@@ -167,7 +167,7 @@ fn axes() -> impl Strategy<Value = Vec<(ConvAxis, usize)>> {
     let axis = (1_usize..4, 1_usize..4, 0_usize..3, 1_usize..4, 0_usize..6);
     let axis = axis.prop_map(|(kernel, stride, padding, dilation, more)| {
         let axis = ConvAxis { kernel, stride, padding, dilation };
-        // The least image that the kernel fits, and some more.
+        // The smallest image that the kernel fits into, and larger ones.
         let least = ((kernel - 1) * dilation + 1).saturating_sub(2 * padding).max(1);
         (axis, least + more)
     });
@@ -252,7 +252,7 @@ fn kernels_of_many_taps_fit_no_panel_and_are_exact() {
     assert_close(&case(geometry, 1, &[6, 5], [true; 3], 7));
 }
 
-/// The patches of an image, `[pixels, channels·taps]`, as a linear layer takes them.
+/// The patches of an image, `[pixels, channels·taps]`, the input of a linear layer.
 fn unfolded(case: &Case) -> Vec<f32> {
     let Case { geometry, shape, x, .. } = case;
     let output = geometry.output_shape(shape).unwrap();
@@ -354,7 +354,7 @@ fn nan_and_infinity_reach_what_sees_them() {
         for isa in sets() {
             let [own_y, own_dx, spline, ..] = case.run(isa, &mut Scratch::new(), 1);
             assert!(error(&own_y, &y) <= CLOSE && error(&own_dx, &dx) <= CLOSE, "{isa}");
-            // Of the bases, infinity sees none, and NaN all of its channel's.
+            // At infinity no basis is non-zero; NaN propagates to all bases of its channel.
             let nans = spline.iter().map(|x| x.is_nan());
             let is_seen = |at: usize| bad.is_nan() && at >= spline.len() / 2;
             assert!(nans.enumerate().all(|(at, is_nan)| is_nan == is_seen(at)), "{isa}");

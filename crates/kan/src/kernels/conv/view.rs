@@ -1,34 +1,34 @@
-//! A box of output pixels and what it sees of an image: after that, all strides are 1.
+//! A box of output pixels and its receptive field, laid out so that all strides are 1.
 //!
-//! Along an axis with stride `s`, the pixels that a tap sees are those of one remainder modulo `s`.
-//! They are laid out as a plane of their own, a phase; in it, the next output sees the next pixel,
+//! Along an axis with stride `s`, a tap reads the pixels of one remainder modulo `s`.
+//! They are laid out as a separate plane, a phase; in it, the next output reads the next pixel,
 //! for any stride and dilation, and a tap is an offset.
 
 use std::ops::Range;
 
 use super::geometry::{ConvGeometry, Shapes};
 
-/// Pixels that a box sees at most. What each pixel sees of the splines lies in planes of so many
-/// numbers: a constant is part of an instruction's address.
+/// The most pixels of a box's receptive field. The basis values of the pixels are stored in planes
+/// of so many numbers: a constant is part of an instruction's address.
 const REGION: usize = 4096;
 
-/// Numbers from one plane to the next. Not a power of two: the planes' numbers of one pixel would
-/// fall into the same places of the cache.
+/// Numbers from one plane to the next. Not a power of two, because the planes' numbers of one pixel
+/// would map to the same sets of the cache.
 pub(crate) const PLANE: usize = REGION + 16;
 
 /// Output pixels of a box, at least and at most.
 const BOX: [usize; 2] = [128, 1024];
 
-/// Sums of all outputs of a box, which the second-level cache holds.
+/// Sums of all outputs of a box, which fit into the second-level cache.
 const SUMS: usize = 1 << 17;
 
-/// How images are cut into boxes, and how a box's taps are cut.
+/// The division of images into boxes, and of a box's taps.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) shapes: Shapes,
     /// Output pixels of a box along each axis.
     pub(crate) cut: [usize; 3],
-    /// All taps, or, where they see too many pixels, each for itself.
+    /// All taps, or, if they read too many pixels, each separately.
     pub(crate) parts: Vec<Part>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct Part {
     axes: [(Vec<usize>, usize); 3],
     /// Pixels of a phase along each axis.
     extent: [usize; 3],
-    /// Where each tap sees a box's first pixel.
+    /// The offset of each tap for a box's first pixel.
     pub(crate) offsets: Vec<usize>,
 }
 
@@ -59,7 +59,7 @@ impl View {
             if all.pixels() <= REGION {
                 return Self { shapes, cut, parts: vec![all] };
             }
-            // The outermost axis that can be cut.
+            // The outermost axis that can be divided.
             match cut.iter().position(|&size| size > 1) {
                 Some(axis) => cut[axis] = cut[axis].div_ceil(2),
                 None => break,
@@ -70,7 +70,7 @@ impl View {
         Self { shapes, cut, parts }
     }
 
-    /// The axis along which images are cut into slabs, for threads.
+    /// The axis along which images are divided into slabs, for threads.
     pub(crate) fn slab_axis(&self) -> usize {
         self.shapes.output.iter().position(|&size| size > 1).unwrap_or(2)
     }
@@ -98,7 +98,7 @@ impl View {
     }
 }
 
-/// Pixels of a box along an axis: at most so many, in boxes as equal as can be.
+/// Pixels of a box along an axis: at most so many, in boxes of nearly equal size.
 fn even(size: usize, most: usize) -> usize {
     let most = most.max(1);
     size.div_ceil(size.div_ceil(most).max(1)).max(1)
@@ -141,13 +141,13 @@ impl Part {
         Self { taps, axes, extent, offsets }
     }
 
-    /// Pixels that the taps of a box see, in all phases.
+    /// Pixels that the taps of a box read, in all phases.
     pub(crate) fn pixels(&self) -> usize {
         let phases = self.axes.iter().map(|(phases, _)| phases.len()).product::<usize>();
         self.extent.iter().fold(phases, |all, &extent| all.saturating_mul(extent))
     }
 
-    /// Where the first tap sees each output pixel of a box.
+    /// The offset of the first tap for each output pixel of a box.
     pub(crate) fn positions(&self, own: &[Range<usize>; 3], to: &mut Vec<u32>) {
         to.clear();
         let [_, height, width] = self.extent;
@@ -159,8 +159,8 @@ impl Part {
         }
     }
 
-    /// Copies what the taps of a box see of a channel, `[phases][pixels]`, with zeros where they
-    /// see no image.
+    /// Copies the pixels of a channel that the taps of a box read, `[phases][pixels]`, with zeros
+    /// outside the image.
     pub(crate) fn gather(
         &self,
         geometry: &ConvGeometry,

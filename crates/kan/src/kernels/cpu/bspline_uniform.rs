@@ -17,11 +17,11 @@ pub(crate) struct Uniform {
     outside: Outside,
 }
 
-/// Where the values of some samples go, `[taps][pitch]`.
+/// The destinations of the values of some samples, `[taps][pitch]`.
 pub(super) struct Bases<'a> {
     /// Values of the bases that can differ from zero.
     pub(super) values: &'a mut [f32],
-    /// Their slopes, if they are wanted.
+    /// Their slopes, if they are required.
     pub(super) slopes: Option<&'a mut [f32]>,
     /// Numbers from one tap's line to the next.
     pub(super) pitch: usize,
@@ -29,21 +29,21 @@ pub(super) struct Bases<'a> {
     pub(super) windows: &'a mut [u32],
 }
 
-/// Samples on their way to the bases.
+/// Samples, prepared for the evaluation.
 struct Located<V> {
-    /// The place in the interval, from 0 to 1.
+    /// The position in the interval, from 0 to 1.
     place: V,
     /// The first basis of the window.
     window: V,
-    /// By how much that is not the interval's own first basis, where a spline fades; by as much as
-    /// it has taps where there is no spline.
+    /// The shift from the interval's own first basis, where a spline fades; the number of
+    /// taps where the spline is zero.
     shift: V,
-    /// What slopes are multiplied by.
+    /// The factor of slopes.
     slope_weight: V,
 }
 
 impl Uniform {
-    /// `None` for knots that are not uniform, or so many, so near or so far that places between
+    /// `None` for knots that are not uniform, or so many, so near or so far that positions between
     /// them are not exact.
     pub(crate) fn of(grid: &Grid) -> Option<Self> {
         /// The first part of a step has 12 significant bits, a number of intervals as many.
@@ -62,8 +62,8 @@ impl Uniform {
         is_exact.then_some(Self { low, high, density, step, intervals, outside })
     }
 
-    /// Whether all samples of a line lie in an interval, or are NaN; may be false of so few that a
-    /// lane sees no number.
+    /// Whether all samples of a line lie in an interval, or are NaN; may be false for so few that a
+    /// lane has no number.
     #[inline(always)]
     pub(super) fn has_all<S: Simd>(&self, simd: S, x: &[f32]) -> bool {
         let [mut least, mut most] = [f32::INFINITY, f32::NEG_INFINITY].map(|end| simd.splat(end));
@@ -85,11 +85,11 @@ impl Uniform {
 
     /// Evaluates a spline of degree `T - 1` for some vectors of samples.
     ///
-    /// It is faster where it is known that the domain [has all](Self::has_all) of them; bits do not
-    /// depend on that, but for the sign of zeros, of which no sum keeps any.
+    /// It is faster if the domain [has all](Self::has_all) of them; bits do not
+    /// depend on that, except for the sign of zeros, which sums do not keep.
     ///
     /// # Panics
-    /// If `x` is no whole number of vectors, or results do not fit.
+    /// If the length of `x` is not a multiple of the vector, or results do not fit.
     #[inline(always)]
     pub(super) fn evaluate<S: Simd, const T: usize>(
         &self,
@@ -105,7 +105,7 @@ impl Uniform {
         }
     }
 
-    /// With `FADES` for splines that fade outside, beyond or not.
+    /// With `FADES` for splines that fade outside the domain.
     #[inline(always)]
     fn fill<S: Simd, const T: usize, const FADES: bool>(
         &self,
@@ -140,8 +140,8 @@ impl Uniform {
         }
     }
 
-    /// Brings samples to where polynomials are, and splits them into the interval that they lie in
-    /// and the place in it.
+    /// Moves samples into the range of the polynomials, and splits them into the interval that they
+    /// lie in and the position in it.
     #[inline(always)]
     fn locate<S: Simd, const T: usize, const FADES: bool>(
         &self,
@@ -174,12 +174,13 @@ impl Uniform {
         Located { place, window, shift, slope_weight }
     }
 
-    /// Where `x` is in an interval, to the last bits, however far the interval is from `low`.
+    /// The position of `x` in an interval, to the last bits for any distance of the interval from
+    /// `low`.
     #[inline(always)]
     fn place<S: Simd>(&self, simd: S, x: S::Vector, interval: S::Vector) -> S::Vector {
         let minus = |a, b| simd.subtract(a, b);
         let [low, coarse, fine] = [self.low, self.step[0], self.step[1]].map(|x| simd.splat(x));
-        // What rounding took from the difference: Knuth's TwoSum of x and −low.
+        // The rounding error of the difference: Knuth's TwoSum of x and −low.
         let difference = minus(x, low);
         let taken = minus(difference, x);
         let lost = minus(minus(x, minus(difference, taken)), simd.add(low, taken));
@@ -189,7 +190,7 @@ impl Uniform {
     }
 }
 
-/// The entry `tap + shift` as that of `tap`, where there is one, and else zero; NaN by a shift of it.
+/// Entry `tap + shift` at `tap`, or zero if there is none; NaN for a NaN shift.
 #[inline(always)]
 fn moved<S: Simd, const T: usize>(
     simd: S,
@@ -213,7 +214,7 @@ fn moved<S: Simd, const T: usize>(
 /// The bases of degree `T - 1` at `u` of an interval of length 1.
 ///
 /// # Source
-/// The recursion of Cox and de Boor with knots at whole numbers, written out.
+/// The recursion of Cox and de Boor with knots at integers, written out.
 #[inline(always)]
 fn value<S: Simd, const T: usize>(simd: S, u: S::Vector) -> [S::Vector; T] {
     let number = |number: f32| simd.splat(number);

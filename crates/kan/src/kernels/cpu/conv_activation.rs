@@ -11,7 +11,7 @@ dispatch! {
         add_values(simd, activation, sums, y);
     }
 
-    /// Makes `dy·φ'(sums)` of `sums`.
+    /// Replaces `sums` by `dy·φ'(sums)`.
     pub(crate) fn multiply_by_slope(simd, activation: Activation, dy: &[f32], sums: &mut [f32]) {
         slopes(simd, activation, dy, sums);
     }

@@ -1,4 +1,5 @@
-//! A convolution's gradients: a line of pixels, ordered by interval once a channel, serves all taps.
+//! A convolution's gradients: a line of pixels, sorted by interval once per channel, is used for
+//! all taps.
 
 use std::ops::Range;
 
@@ -12,7 +13,7 @@ use super::{Blocking, GROUP, pitch};
 use crate::kernels::conv::{ConvGeometry, LINE, Lines, Pixels};
 use crate::kernels::scratch::{Taps, Workspace, grown};
 
-/// Numbers from one basis's line of values to the next.
+/// The distance between the lines of values of two bases.
 pub(crate) const LINE_PITCH: usize = pitch(LINE);
 
 /// Outputs of a tile of gradients.
@@ -22,8 +23,8 @@ pub(crate) fn gradient_tile(isa: Isa, outputs: usize) -> usize {
     vectors.div_ceil(outputs.div_ceil(super::tile(isa))) * lanes
 }
 
-/// The values of a channel's bases at a place, and of the base branch behind them, with the first of
-/// the bases.
+/// The values of a channel's bases at a position, followed by that of the base branch, with the
+/// first of the bases.
 ///
 /// # Panics
 /// If the CPU does not have `isa`.
@@ -51,7 +52,7 @@ pub(crate) struct ConvGradientJob<'a> {
     pub(crate) images: Range<usize>,
     /// Of one group.
     pub(crate) channels: Range<usize>,
-    /// The channels' weights in tiles of `width`; empty if no gradient of the input is wanted.
+    /// The channels' weights in tiles of `width`; empty if no gradient of the input is required.
     pub(crate) packed: &'a [f32],
     pub(crate) width: usize,
     /// All images, `[batch, in_channels, pixels]`.
@@ -61,8 +62,8 @@ pub(crate) struct ConvGradientJob<'a> {
 }
 
 impl ConvGradientJob<'_> {
-    /// Computes the sums that the parameters' gradients are made of, `[channels][tiles, taps, rows of
-    /// weights, outputs of the tile]`, and the gradients of the channels' pixels, an image each.
+    /// Computes the sums for the parameters' gradients, `[channels][tiles, taps, rows of
+    /// weights, outputs of the tile]`, and the gradients of the channels' pixels, image by image.
     ///
     /// # Panics
     /// If a slice does not fit, or the CPU does not have `isa`.
@@ -94,7 +95,7 @@ fn images<S: Simd>(
     let ConvGradientJob { geometry, lines, width, .. } = *job;
     let columns = geometry.pixel.out_features().next_multiple_of(S::LANES);
     let of_channel = geometry.taps() * job.rows() * columns;
-    // Places are counted in bytes of a vector.
+    // Offsets are counted in bytes of a vector.
     assert!(lines.region() <= u32::MAX as usize / (S::LANES * size_of::<f32>()), "a box's outputs");
     let of_box = lines.region() * columns;
     let pixels = lines.shapes.in_pixels();
@@ -164,7 +165,7 @@ fn images<S: Simd>(
     }
 }
 
-/// Writes the sum over the lanes of each pixel's vector to where the pixel is.
+/// Writes the sum over the lanes of each pixel's vector to the pixel's position.
 #[inline(always)]
 fn add_lanes<S: Simd>(simd: S, vectors: &[f32], sources: &[usize], dx: &mut [f32]) {
     for (vectors, sources) in vectors.chunks(S::LANES * S::LANES).zip(sources.chunks(S::LANES)) {
@@ -184,8 +185,8 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// Evaluates a channel's splines, and orders the pixels of each phase by window; says whether any
-    /// is NaN.
+    /// Evaluates a channel's splines, and sorts the pixels of each phase by window; returns whether
+    /// any is NaN.
     #[inline(always)]
     fn order<S: Simd>(
         &self,
@@ -240,11 +241,11 @@ impl Line<'_> {
 struct Tile<'a> {
     line: &'a Line<'a>,
     taps: &'a Taps,
-    /// Whether it starts the pixels' gradients.
+    /// Whether the pixels' gradients are written, not added.
     is_first: bool,
     /// `[region][N vectors]`.
     dy: &'a [f32],
-    /// `[taps][rows of weights][N vectors]`; empty where no gradients of the input are wanted.
+    /// `[taps][rows of weights][N vectors]`; empty if no gradients of the input are required.
     packed: &'a [f32],
 }
 
@@ -257,7 +258,7 @@ impl Tile<'_> {
         sums: Option<&mut [f32]>,
         partial: Option<&mut [f32]>,
     ) {
-        // Only the tiles that a set has are compiled for it.
+        // Compile only the tile sizes that the instruction set uses.
         if const { S::TILE == 1 } {
             self.wanted::<S, 1>(simd, sums, partial);
         } else {
@@ -270,7 +271,7 @@ impl Tile<'_> {
         }
     }
 
-    /// With what of it is wanted.
+    /// Dispatches by the required gradients.
     #[inline(always)]
     fn wanted<S: Simd, const N: usize>(
         &self,
@@ -331,7 +332,7 @@ impl Tile<'_> {
     }
 }
 
-/// [`Tile::all`] as a function of its own: all in one, they take the compiler minutes.
+/// [`Tile::all`] in a separate function; a single function would take minutes to compile.
 struct TileGradients<'a, const N: usize, const SUMS: bool> {
     tile: &'a Tile<'a>,
     to: &'a mut [f32],
@@ -346,7 +347,7 @@ impl<const N: usize, const SUMS: bool> Kernel for TileGradients<'_, N, SUMS> {
     }
 }
 
-/// What one pixel sees, for a group of the same.
+/// The weights and bases of one pixel, for a group of pixels with the same.
 #[inline(always)]
 fn pixel<S: Simd>(
     simd: S,
@@ -374,7 +375,7 @@ dispatch! {
         images(simd, job, sums, dx, space);
     }
 
-    /// What one pixel sees.
+    /// The weights and bases of one pixel.
     fn of_pixel(
         simd,
         geometry: &ConvGeometry,

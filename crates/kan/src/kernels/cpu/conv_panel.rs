@@ -1,29 +1,29 @@
-//! A panel's products: weights of a channel's taps that stay in the fastest cache while pixels pass
-//! by.
+//! A panel's products: weights of a channel's taps that stay in the L1 cache for all
+//! pixels.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
 use updraft_simd::{Kernel, Simd};
 
 use crate::kernels::conv::PLANE;
 
-/// Bases of a spline that are added at once.
+/// Bases of a spline that are added in one pass.
 const MOST_TAPS: usize = 4;
 
-/// The weights of some taps, and what pixels see of the splines.
+/// The weights of some taps, and the basis values of pixels.
 pub(super) struct ConvPanel<'a> {
     /// Bases of a window.
     pub(super) window: usize,
-    /// Whether they are added, or the base branch alone.
+    /// Whether they are added, or only the base branch.
     pub(super) has_spline: bool,
     pub(super) has_base: bool,
-    /// A plane of where each pixel's rows of weights begin, as the bits of whole numbers, then one
+    /// A plane of the offsets of each pixel's rows of weights, as the bits of integers, then one
     /// for each basis of a window, and one for the base branch.
     pub(super) planes: &'a [f32],
     /// Pixels of a plane.
     pub(super) pixels: usize,
-    /// Where the first tap sees each output's pixel.
+    /// The offset of the first tap for each output's pixel.
     pub(super) positions: &'a [u32],
-    /// How far from there each tap's pixel is.
+    /// The distance from there to each tap's pixel.
     pub(super) offsets: &'a [usize],
     /// `[taps][rows of weights][N vectors]`.
     pub(super) weights: &'a [f32],
@@ -32,8 +32,8 @@ pub(super) struct ConvPanel<'a> {
 }
 
 impl ConvPanel<'_> {
-    /// Adds the panel's products to each pixel's sums, `[pixels][N vectors]`, which the first panel
-    /// starts.
+    /// Adds the panel's products to each pixel's sums, `[pixels][N vectors]`; the first panel
+    /// initializes them.
     #[inline(always)]
     pub(super) fn add<S: Simd, const N: usize, const R: usize>(
         &self,
@@ -48,7 +48,7 @@ impl ConvPanel<'_> {
             let count = (self.window - first).min(MOST_TAPS);
             let is_last = first + count == self.window;
             let is_first = is_first && first == 0;
-            // The last bases take the base branch along.
+            // The base branch is added with the last bases.
             match (count, self.has_base && is_last) {
                 (1, false) => self.part::<S, 1, false, N, R>(simd, first, is_first, sums),
                 (2, false) => self.part::<S, 2, false, N, R>(simd, first, is_first, sums),
@@ -62,7 +62,7 @@ impl ConvPanel<'_> {
         }
     }
 
-    /// [`products`](Self::products), compiled apart.
+    /// [`products`](Self::products) in a separate function.
     #[inline(always)]
     fn part<S: Simd, const T: usize, const BASE: bool, const N: usize, const R: usize>(
         &self,
@@ -74,7 +74,7 @@ impl ConvPanel<'_> {
         simd.vectorize(PanelProducts::<T, BASE, N, R> { panel: self, first, is_first, sums });
     }
 
-    /// The products of `T` bases of a spline, and of the base branch behind them.
+    /// The products of `T` bases of a spline, and of the base branch after them.
     #[inline(always)]
     fn products<S: Simd, const T: usize, const BASE: bool, const N: usize, const R: usize>(
         &self,
@@ -120,7 +120,7 @@ impl ConvPanel<'_> {
                     let row = weights.wrapping_add(of_tap - width - first * width);
                     let mut of_pixels = [simd.zero(); R];
                     for (pixel, value) in pixels.into_iter().zip(&mut of_pixels) {
-                        // Behind the last bases.
+                        // After the last bases.
                         let place = pixel.wrapping_add(offset + T * PLANE);
                         // SAFETY: the base branch has a plane.
                         *value = simd.splat(unsafe { place.read() });
@@ -149,7 +149,7 @@ impl ConvPanel<'_> {
                 }
                 weights = weights.wrapping_add(of_tap);
             }
-            // Sums start anew with each panel, so that rounding errors do not grow with the channels.
+            // Each panel has new sums, so that rounding errors do not grow with the channels.
             for (place, &sum) in sums.chunks_exact_mut(S::LANES).zip(all.as_flattened()) {
                 let sum = if is_first { sum } else { simd.add(sum, simd.read(place)) };
                 simd.write(place, sum);
@@ -158,7 +158,7 @@ impl ConvPanel<'_> {
     }
 }
 
-/// [`ConvPanel::products`] as a function of its own: all in one, they take the compiler minutes.
+/// [`ConvPanel::products`] in a separate function; a single function would take minutes to compile.
 struct PanelProducts<'a, const T: usize, const BASE: bool, const N: usize, const R: usize> {
     panel: &'a ConvPanel<'a>,
     first: usize,

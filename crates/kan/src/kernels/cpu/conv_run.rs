@@ -1,5 +1,5 @@
-//! The gradients of a run of a channel's pixels: those in one interval see the same weights, by all
-//! taps.
+//! The gradients of a run of a channel's pixels: those in one interval use the same weights, for
+//! all taps.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
 use updraft_simd::Simd;
@@ -7,18 +7,18 @@ use updraft_simd::Simd;
 use super::Blocking;
 use super::conv_gradient::LINE_PITCH;
 
-/// Rows of weights whose sums registers hold at once.
+/// The most rows of weights whose sums are in registers at once.
 const MOST_TAPS: usize = 5;
 
 /// Pixels of a channel that lie in one interval.
 pub(super) struct ConvRun<'a> {
-    /// Which of the phase's pixels they are.
+    /// Their indices among the phase's pixels.
     pub(super) order: &'a [u32],
-    /// Where each of them is in `dy`, in bytes of a vector.
+    /// The offset of each in `dy`, in bytes of a vector.
     pub(super) places: &'a [u32],
     /// Pixels of the phase.
     pub(super) pixels: usize,
-    /// The phase's taps and how many outputs from there theirs are.
+    /// The phase's taps, and the distance to their outputs.
     pub(super) taps: &'a [(usize, usize)],
     /// Taps of the kernel.
     pub(super) all_taps: usize,
@@ -31,18 +31,18 @@ pub(super) struct ConvRun<'a> {
     pub(super) has_base: bool,
     /// Of the phase's pixels, `[bases of a window][pitch]`.
     pub(super) values: &'a [f32],
-    /// The same; empty where they are not wanted.
+    /// The same; empty if they are not required.
     pub(super) slopes: &'a [f32],
-    /// `[taps][rows of weights][N vectors]`; empty where slopes are not wanted.
+    /// `[taps][rows of weights][N vectors]`; empty if slopes are not required.
     pub(super) packed: &'a [f32],
     /// Numbers of a tap's weights.
     pub(super) of_tap: usize,
-    /// Whether what is written starts the pixels' gradients.
+    /// Whether the pixels' gradients are written, not added.
     pub(super) is_first: bool,
 }
 
 impl ConvRun<'_> {
-    /// The rows of bases, and of the base branch behind them.
+    /// The rows of bases, and of the base branch after them.
     fn rows(&self) -> std::ops::Range<usize> {
         let first = if self.has_spline { 0 } else { self.spline_taps };
         first..self.spline_taps + usize::from(self.has_base)
@@ -62,7 +62,7 @@ impl ConvRun<'_> {
         }
     }
 
-    /// Writes, or adds, a vector a pixel whose lanes sum up to `Σ slope·(weights·dy)` over all taps.
+    /// Writes, or adds, a vector per pixel whose lanes sum to `Σ slope·(weights·dy)` over all taps.
     #[inline(always)]
     pub(super) fn inner<S: Simd, const N: usize>(&self, simd: S, partial: &mut [f32]) {
         for first in self.rows().step_by(MOST_TAPS) {
@@ -76,7 +76,7 @@ impl ConvRun<'_> {
         }
     }
 
-    /// Where the rows of `T` bases lie among a tap's weights.
+    /// The offset of the rows of `T` bases in a tap's weights.
     #[inline(always)]
     fn places<const T: usize>(&self, first: usize, width: usize) -> [usize; T] {
         let places: [usize; T] = std::array::from_fn(|basis| {
@@ -103,7 +103,7 @@ impl ConvRun<'_> {
             let sums = &mut sums[tap * self.of_tap..][..self.of_tap];
             let mut vector = 0;
             while vector < N {
-                // As many as the set sums together, then those that are left.
+                // Blocks of the size of the instruction set, then the rest.
                 let left = N - vector;
                 if const { S::SUMS == 1 } || left == 1 {
                     self.columns::<S, T, N, 1>(simd, first, places, offset, vector, sums);
@@ -173,7 +173,7 @@ impl ConvRun<'_> {
     ) {
         let places = self.places::<T>(first, N * S::LANES);
         let is_first = self.is_first && first == self.rows().start;
-        // As many pixels as registers hold the sums of.
+        // Blocks of as many pixels as fit into registers, then the rest.
         if const { S::LANES > 8 } {
             self.groups::<S, T, N, 4>(simd, first, places, is_first, partial);
         } else {
@@ -181,7 +181,7 @@ impl ConvRun<'_> {
         }
     }
 
-    /// `R` pixels at a time, then those that are left.
+    /// `R` pixels at a time, then the rest.
     #[inline(always)]
     fn groups<S: Simd, const T: usize, const N: usize, const R: usize>(
         &self,
@@ -219,7 +219,7 @@ impl ConvRun<'_> {
         let own: [_; R] = std::array::from_fn(|pixel| {
             self.dy.as_ptr().wrapping_byte_add(self.places[start + pixel] as usize * N)
         });
-        // What each basis's weights, times `dy`, sum up to.
+        // For each basis, the sum of its weights times `dy`.
         let mut sums = [[simd.zero(); T]; R];
         for &(tap, offset) in self.taps {
             let weights = self.packed.as_ptr().wrapping_add(tap * self.of_tap);

@@ -1,4 +1,4 @@
-//! How a tile's sums reach the outputs.
+//! Adding a tile's sums to the outputs.
 
 use std::ops::Range;
 
@@ -7,8 +7,8 @@ use updraft_simd::Simd;
 /// Numbers of a cache line.
 const CACHE_LINE: usize = 16;
 
-/// Where a tile's sums go: the first block of inputs starts the outputs, with the bias if there is
-/// one, and every other adds to them.
+/// The destination of a tile's sums: the first block of inputs writes the outputs, with the bias if
+/// there is one, and every other adds to them.
 pub(super) struct Flush<'a> {
     pub(super) bias: Option<&'a [f32]>,
     pub(super) is_first: bool,
@@ -19,7 +19,7 @@ pub(super) struct Flush<'a> {
 }
 
 impl Flush<'_> {
-    /// Asks for the outputs of some samples, or of fewer where there are no more.
+    /// Prefetches the outputs of some samples, or of fewer at the end.
     #[inline(always)]
     pub(super) fn prefetch<S: Simd>(&self, simd: S, rows: Range<usize>) {
         for row in rows {

@@ -1,4 +1,4 @@
-//! The base branch's function, many samples at a time.
+//! The base branch's function on vectors.
 
 use updraft_simd::Simd;
 
@@ -31,7 +31,7 @@ pub(super) fn slope<S: Simd>(simd: S, activation: Activation, x: S::Vector) -> S
         Activation::Identity => one,
         Activation::Relu => {
             let zero = simd.zero();
-            // NaN where x is, which is neither above 0 nor not.
+            // NaN if x is NaN, for which both comparisons are false.
             let beside = simd.where_below([x, zero], zero, simd.multiply(x, zero));
             simd.where_below([zero, x], one, beside)
         }
@@ -42,11 +42,11 @@ pub(super) fn slope<S: Simd>(simd: S, activation: Activation, x: S::Vector) -> S
 /// result above 2^127 is infinite. NaN gives some number: its users multiply by x.
 ///
 /// `exp(y) = 2^n·exp(r)` with `n` the whole number next to `y/ln 2`, and Taylor's series for
-/// `|r| ≤ ln 2 / 2`, whose rest after `r⁷/7!` is below 6·10⁻⁹. The series is summed by pairs: one
-/// term after the other, each would wait for the one before.
+/// `|r| ≤ ln 2 / 2`; the terms after `r⁷/7!` are below 6·10⁻⁹. The series is summed by pairs: in
+/// one chain, each term would wait for the previous one.
 #[inline(always)]
 fn exp_of_opposite<S: Simd>(simd: S, x: S::Vector) -> S::Vector {
-    /// Adding it leaves a whole number in the lowest bits.
+    /// Adding it rounds to an integer in the lowest bits.
     const ROUNDER: f32 = 12_582_912.0;
     /// `ln 2` in two parts; products of the first with whole numbers to 2^9 are exact.
     const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];

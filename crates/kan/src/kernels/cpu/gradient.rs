@@ -77,7 +77,7 @@ fn gradients<S: Simd>(
     if taps.len() < most_lines {
         taps.resize_with(most_lines, Taps::default);
     }
-    // One vector a sample of a line, and one number for each sample and input.
+    // One vector per sample of a line, and one number per sample and input.
     let (partial, inner) =
         tile.grown(S::PITCH * (S::LANES + most_lines * INPUTS)).split_at_mut(S::PITCH * S::LANES);
     let groups =

@@ -1,5 +1,5 @@
-//! What samples see of some inputs of a quantized layer: basis values of eight bits, and the base
-//! branch's function of sixteen.
+//! The values of samples for some inputs of a quantized layer: basis values in 8 bits, and the base
+//! branch's function in 16 bits.
 
 use std::ops::Range;
 
@@ -15,13 +15,13 @@ use crate::kernels::scratch::{QuantizedSpace, grown};
 /// Inputs that are prepared together. Even: the base branch takes them by pairs.
 pub(crate) const INPUTS: usize = 64;
 
-/// Steps that a basis value of 1 would have: the largest one, 2/3, has 255.
+/// Steps of a basis value of 1: the largest possible value, 2/3, has 255.
 pub(crate) const STEPS_OF_ONE: f32 = 382.5;
 
 /// Steps of the greatest value of the base branch's function among a sample's [`INPUTS`].
 const STEPS_OF_GREATEST: f32 = 8191.0;
 
-/// Steps of an output's greatest base weight: as many as leave the sum over [`INPUTS`] in 32 bits.
+/// Steps of an output's largest base weight: the sum over [`INPUTS`] has to fit into 32 bits.
 pub(crate) const STEPS_OF_WEIGHT: f32 = 4095.0;
 
 const _: () =
@@ -30,24 +30,24 @@ const _: () =
 /// Numbers from one input's line to the next.
 const PITCH: usize = pitch(ROWS);
 
-/// What some samples see of at most [`INPUTS`].
+/// The values of some samples for at most [`INPUTS`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen<'a> {
     /// Of these.
     pub(super) count: usize,
-    /// Four basis values of eight bits, `[groups][INPUTS][GROUP]`.
+    /// Four 8-bit basis values, `[groups][INPUTS][GROUP]`.
     pub(super) quads: &'a [u32],
     /// The windows that they belong to, in the same order.
     pub(super) windows: &'a [u32],
     /// The base branch's function of two inputs, `[groups][INPUTS / 2][GROUP]`.
     pub(super) pairs: &'a [u32],
-    /// What a step of it is worth, `[samples]`.
+    /// The value of one step of it, `[samples]`.
     pub(super) steps: &'a [f32],
 }
 
 impl Seen<'_> {
-    /// Where what a sample sees of an input lies: beside the rest of its group, and [`GROUP`] before
-    /// what it sees of the next input.
+    /// The offset of a sample's values for an input: next to the rest of its group, and [`GROUP`]
+    /// before those of the next input.
     #[inline(always)]
     pub(super) const fn place(row: usize, input: usize) -> usize {
         (row / GROUP * INPUTS + input) * GROUP + row % GROUP
@@ -94,7 +94,7 @@ impl Preparation<'_> {
         }
     }
 
-    /// The bases that the samples of a line see; NaN becomes any.
+    /// The basis values of the samples of a line; unspecified for NaN.
     #[inline(always)]
     fn splines<S: Simd>(
         &self,
@@ -125,7 +125,7 @@ impl Preparation<'_> {
         }
     }
 
-    /// The base branch's function for the samples of a line, in steps of each sample's own.
+    /// The base branch's function for the samples of a line, in separate steps for each sample.
     ///
     /// A sample with a value that is not finite has steps of NaN, and so have its outputs.
     #[inline(always)]
@@ -153,11 +153,11 @@ impl Preparation<'_> {
             }
             let step = simd.add(simd.divide(greatest, most_steps), spoiled);
             simd.write(&mut steps[first..], step);
-            // No value at all, or ones so small that all are 0.
+            // No value, or values so small that all are 0.
             let finite = simd.splat(f32::MAX);
             let factor = simd.smaller(simd.divide(most_steps, greatest), finite);
             let count = columns.len() / PITCH;
-            // What an odd number of inputs lacks to pairs.
+            // The missing input of the last pair.
             simd.write(&mut activations[count * S::LANES..][..S::LANES], zero);
             for pair in 0..count.div_ceil(2) {
                 let even = simd.read(&activations[2 * pair * S::LANES..]);

@@ -126,7 +126,7 @@ pub(super) fn gather<S: Simd>(
             let from = x[row * in_features + inputs.start + column..].as_ptr();
             let to = columns[column * pitch + row..].as_mut_ptr();
             // SAFETY: the square lies below row `rows` and column `inputs.end` of `x`, and in
-            // the lines of `pitch` numbers, one an input.
+            // the lines of `pitch` numbers, one per input.
             unsafe { simd.transpose(from, in_features, to, pitch) };
         }
     }

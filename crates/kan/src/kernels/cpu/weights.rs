@@ -10,8 +10,8 @@ use super::FORWARD_INPUTS;
 use crate::kernels::conv::ConvGeometry;
 use crate::kernels::geometry::{LayerGeometry, Weights};
 
-/// Outputs whose weights are packed together, rounded up to whole tiles: long enough reads of a row
-/// for memory to stream, few enough for the second-level cache.
+/// Outputs whose weights are packed together, rounded up to whole tiles: enough of a row
+/// for sequential reads, few enough for the second-level cache.
 pub(crate) const PACKED: usize = 128;
 
 /// Rows of weights that belong to one input: its bases and, if there is one, the base branch.
@@ -19,7 +19,7 @@ pub(crate) fn rows_of_weights(geometry: &LayerGeometry, weights: &Weights<'_>) -
     geometry.grid().bases() + usize::from(weights.base.is_some())
 }
 
-/// Numbers that all weights of a layer are for an instruction set, packed.
+/// The number of packed weights of a layer for an instruction set.
 pub(crate) fn numbers_of_all(isa: Isa, geometry: &LayerGeometry, weights: &Weights<'_>) -> usize {
     let columns = geometry.out_features().next_multiple_of(isa.lanes());
     geometry.in_features() * rows_of_weights(geometry, weights) * columns
@@ -58,7 +58,7 @@ pub(super) fn pack_all<S: Simd>(
 }
 
 /// Packs the weights of some inputs for `N` vectors of outputs from a column on, `[inputs, rows of
-/// weights, N vectors]`, with zeros behind the last output.
+/// weights, N vectors]`, with zeros after the last output.
 #[inline(always)]
 pub(super) fn pack<S: Simd, const N: usize>(
     simd: S,
@@ -84,7 +84,7 @@ pub(super) fn pack<S: Simd, const N: usize>(
                 Some(base) if is_base => part(base, input),
                 _ => part(weights.spline, input * bases + row),
             };
-            // The row at this place of the next input; none behind the last is ever read.
+            // The same row of the next input; no row after the last one is read.
             let next = numbers.as_ptr().wrapping_add(bases * out_features);
             for vector in 0..N {
                 simd.prefetch(next.wrapping_add(vector * S::LANES));
@@ -104,7 +104,7 @@ pub(super) fn pack<S: Simd, const N: usize>(
     }
 }
 
-/// Outputs of a tile, of as few tiles as cover some columns and as equal ones.
+/// Outputs per tile, for the fewest tiles of nearly equal size.
 pub(super) fn width_of_tile<S: Simd>(columns: &Range<usize>) -> usize {
     let vectors = columns.len().div_ceil(S::LANES);
     vectors.div_ceil(vectors.div_ceil(S::OUTPUTS)) * S::LANES
@@ -113,7 +113,7 @@ pub(super) fn width_of_tile<S: Simd>(columns: &Range<usize>) -> usize {
 /// Packs the weights of some inputs for [tiles](width_of_tile), `[tiles, inputs, rows of weights,
 /// vectors]`; the last tile has no more vectors than its outputs fill.
 ///
-/// An input's tiles are packed one after the other: they lie in the same rows of memory.
+/// An input's tiles are packed one after the other, because they are in the same rows of memory.
 #[inline(always)]
 pub(super) fn pack_tiles<S: Simd>(
     simd: S,

@@ -44,7 +44,7 @@ pub fn slopes(grid: &Grid, feature: usize, x: f64) -> Vec<f64> {
     })
 }
 
-/// Finds the interval whose polynomials hold at `x`, and evaluates there.
+/// Finds the interval whose polynomials are valid at `x`, and evaluates there.
 fn all(grid: &Grid, feature: usize, x: f64, evaluate: impl Fn(usize, f64) -> Vec<f64>) -> Vec<f64> {
     if x.is_nan() {
         return vec![x; grid.bases()];

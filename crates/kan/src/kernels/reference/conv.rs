@@ -99,12 +99,12 @@ struct Output {
     channel: usize,
 }
 
-/// A tap of an input channel, as one output sees it.
+/// A tap of an input channel for one output.
 struct Tap {
     channel: usize,
     /// The row of its weights.
     input: usize,
-    /// Where its pixel is in `x`; none beyond the image.
+    /// The index of its pixel in `x`; `None` outside the image.
     pixel: Option<usize>,
 }
 
@@ -154,7 +154,7 @@ fn sums(
     sums
 }
 
-/// Calls `work` with each output of each image, in their order, and the taps that it sees.
+/// Calls `work` with each output of each image, in their order, and its taps.
 fn for_each_output(
     geometry: &ConvGeometry,
     numbers: usize,

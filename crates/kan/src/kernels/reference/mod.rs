@@ -1,4 +1,4 @@
-//! The same numbers in f64, by the definitions, slow and obvious.
+//! The same computations in f64, written as the definitions.
 
 mod basis;
 mod conv;

@@ -11,16 +11,16 @@ const PIXELS: usize = 8;
 /// A depthwise convolution of one padded image, for a grid of pixels.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ChannelJob<'a> {
-    /// The padded image, a pixel's channels side by side.
+    /// The padded image in channels-last order.
     pub(crate) image: &'a [u8],
-    /// Where each tap of a window lies from the window's start.
+    /// The offset of each tap from the window's start.
     pub(crate) taps: &'a [u32],
     /// `[vectors][taps][lanes]`.
     pub(crate) weights: &'a [i8],
-    /// What each sum starts from, padded to whole vectors.
+    /// The initial value of each sum, padded to whole vectors.
     pub(crate) start: &'a [i32],
     pub(crate) channels: usize,
-    /// Pixels of the grid, and how far apart their windows are in the image.
+    /// Pixels of the grid, and the distance between their windows in the image.
     pub(crate) rows: usize,
     pub(crate) columns: usize,
     pub(crate) row_step: usize,
@@ -40,7 +40,7 @@ impl ChannelJob<'_> {
         isa.int8_vectors().run(Checked { job: self, sink, output });
     }
 
-    /// What the inner loop relies on.
+    /// Checks what the inner loop assumes.
     fn check<K: Codes>(&self, sink: &K, output: &[u8]) {
         let vectors = self.channels.div_ceil(LANES);
         let furthest = self.taps.iter().max().copied().unwrap_or(0) as usize;
@@ -55,7 +55,7 @@ impl ChannelJob<'_> {
     }
 }
 
-/// A sink that writes eight bits.
+/// A sink that writes int8 codes.
 pub(crate) trait Codes: Sink<Number = u8> {}
 
 impl<K: Sink<Number = u8>> Codes for K {}

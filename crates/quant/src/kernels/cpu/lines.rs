@@ -1,7 +1,7 @@
-//! Loops over numbers side by side, compiled once for each instruction set.
+//! Loops over contiguous numbers, compiled once for each instruction set.
 //!
-//! Sums wrap, although none leaves 32 bits: a check, which builds for tests have, would keep a loop
-//! out of vectors.
+//! Sums wrap, although none exceeds 32 bits: an overflow check would prevent vectorization of a
+//! loop in builds that have them.
 
 use updraft_simd::{Clamp, Int8, Int8Kernel};
 
@@ -68,8 +68,8 @@ impl Int8Kernel for Add<'_> {
     }
 }
 
-/// `to = clamp((a − zeros[0])·(b − zeros[1])·factor)`; `b` is as long as `a`, or begins anew each
-/// time that it ends.
+/// `to = clamp((a − zeros[0])·(b − zeros[1])·factor)`; `b` is as long as `a`, or is repeated
+/// to its length.
 #[derive(Debug)]
 pub(crate) struct Multiply<'a> {
     pub(crate) a: &'a [u8],

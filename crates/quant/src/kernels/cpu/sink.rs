@@ -1,14 +1,14 @@
-//! Where sums go: as they are, as f32, or back into eight bits.
+//! The output of sums: unchanged, as f32, or as int8 codes.
 #![expect(unsafe_code, reason = "numbers are written through pointers")]
 
 use updraft_simd::{Clamp, INT8_LANES as LANES, Int8, Plus};
 
 /// Takes the sums of one vector.
 pub(crate) trait Sink: Copy {
-    /// What is written.
+    /// The type that is written.
     type Number;
 
-    /// Writes the first `count` sums of a vector whose first column is `column` to the place `at`
+    /// Writes the first `count` sums of a vector whose first column is `column` to position `at`
     /// of an output.
     ///
     /// # Safety
@@ -24,10 +24,10 @@ pub(crate) trait Sink: Copy {
         count: usize,
     );
 
-    /// How many columns the sink knows.
+    /// The number of columns of the sink.
     fn columns(&self) -> usize;
 
-    /// Whether it knows the first `numbers` places of an output.
+    /// Whether it covers the first `numbers` positions of an output.
     fn reaches(&self, _numbers: usize) -> bool {
         true
     }
@@ -88,7 +88,7 @@ impl Sink for Scaled<'_> {
     }
 }
 
-/// One factor for each column, then eight bits.
+/// One factor for each column, then int8 codes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Requantized<'a> {
     pub(crate) scales: &'a [f32],
@@ -118,12 +118,12 @@ impl Sink for Requantized<'_> {
     }
 }
 
-/// One factor for each column, a code for each number that is added, then eight bits.
+/// One factor for each column, a code for each number that is added, then int8 codes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Summed<'a> {
     pub(crate) scales: &'a [f32],
     pub(crate) plus: Plus,
-    /// In the places of the output.
+    /// At the positions of the output.
     pub(crate) codes: &'a [u8],
     pub(crate) clamp: Clamp,
 }
@@ -157,7 +157,7 @@ impl Sink for Summed<'_> {
     }
 }
 
-/// Columns that a vector still has to fill.
+/// The number of columns left for a vector.
 #[inline(always)]
 pub(super) fn filled(columns: usize, column: usize) -> usize {
     (columns - column).min(LANES)

@@ -1,7 +1,7 @@
 //! Sums of products over runs of bytes: lanes are output columns, a register tile is a row of pixels.
 //!
 //! A matrix product is the case of one run, a convolution of one run for each row of its kernel.
-//! Four activations are spread over all lanes at a time and meet four weights in each.
+//! Four activations are broadcast to all lanes at a time and multiplied by four weights in each.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
 use updraft_simd::{INT8_LANES as LANES, Int8, Int8Kernel, Int8Vectors, Isa};
@@ -59,19 +59,19 @@ pub(crate) struct DotJob<'a> {
     pub(crate) origin: usize,
     /// The bytes of a window, in runs.
     pub(crate) runs: &'a [Run],
-    /// `[panels][quads][vectors of the panel]`, one line a vector.
+    /// `[panels][quads][vectors of the panel]`, one cache line per vector.
     pub(crate) weights: &'a [Line],
-    /// What each sum starts from, one for each column, padded to whole vectors.
+    /// The initial value of each sum, one for each column, padded to whole vectors.
     pub(crate) start: &'a [i32],
     /// Output columns, and the first panel of them that this job computes, and the one after the last.
     pub(crate) outputs: usize,
     pub(crate) panels: [usize; 2],
-    /// Pixels of the grid, and how far apart their windows are in the image.
+    /// Pixels of the grid, and the distance between their windows in the image.
     pub(crate) rows: usize,
     pub(crate) columns: usize,
     pub(crate) row_step: usize,
     pub(crate) column_step: usize,
-    /// How far apart pixels are in the output.
+    /// The distance between pixels in the output.
     pub(crate) output_row: usize,
     pub(crate) output_column: usize,
 }
@@ -119,7 +119,7 @@ impl DotJob<'_> {
         }
     }
 
-    /// What the inner loop relies on.
+    /// Checks what the inner loop assumes.
     fn check<K: Sink>(&self, sink: &K, output: usize) {
         let run_end = |run: &Run| run.at as usize + 4 * run.quads as usize;
         let window = self.runs.iter().map(run_end).max().unwrap_or(0);
@@ -164,17 +164,17 @@ impl<K: Sink, const V: usize, const Q: usize, const U: usize> Int8Kernel for Row
     }
 }
 
-/// How many pixels a tile has: of the sizes there are, the one that takes the least time.
+/// The number of pixels of a tile: the available size that takes the least time.
 ///
-/// The last tile of a row overlaps the one before it, so that none is cut.
+/// The last tile of a row overlaps the one before it, so that no vector is partial.
 fn pixels(sizes: &[usize], vectors: usize, columns: usize) -> usize {
-    // Half cycles a quad, as two ports multiply and two load; a little for the loop around.
+    // Half cycles per quad, because two ports multiply and two load, and the loop's overhead.
     let cost = |size: usize| {
         let quad = (size * vectors).max(size + vectors).max(10) + 1;
         columns.div_ceil(size) * quad
     };
     let fitting = sizes.iter().copied().filter(|&size| size <= columns);
-    // Of equals the larger: it loads its weights for more pixels.
+    // Of two equal ones the larger, because it loads its weights for more pixels.
     fitting.min_by_key(|&size| (cost(size), usize::MAX - size)).unwrap_or(1)
 }
 
@@ -215,8 +215,8 @@ unsafe fn rows<S, K, const V: usize, const Q: usize, const U: usize>(
             let window = job.image.as_ptr().wrapping_add(window);
             let to = first_output + row * job.output_row + column * job.output_column;
             if size_of::<K::Number>() == size_of::<i32>() {
-                // A row of sums fills whole lines, which are here when the sums are: 5 to 11 % of
-                // the time at 256 to 1024 rows and columns. Codes are too few to be waited for.
+                // A row of sums fills whole cache lines, which are prefetched: 5 to 11 % of
+                // the time at 256 to 1024 rows and columns. Codes are too few to cause a stall.
                 for pixel in 0..Q {
                     for vector in 0..V {
                         let at = to + pixel * job.output_column + vector * LANES;
@@ -313,7 +313,7 @@ unsafe fn tile<S: Int8, const V: usize, const Q: usize, const U: usize>(
     *first
 }
 
-/// Moves the pointers to each third pixel.
+/// Advances the pointers to each third pixel.
 #[inline(always)]
 fn advance<S: Int8, const Q: usize>(simd: S, heads: &mut [*const u8; Q], bytes: usize) {
     for head in &mut heads[..Q.div_ceil(PER_HEAD)] {
@@ -321,7 +321,7 @@ fn advance<S: Int8, const Q: usize>(simd: S, heads: &mut [*const u8; Q], bytes: 
     }
 }
 
-/// Four activations of each pixel meet their weights.
+/// Multiplies four activations of each pixel by their weights.
 ///
 /// # Safety
 /// `heads` point to every third of `Q` pixels, `step` apart, which have a quad `offset` bytes on;
@@ -356,11 +356,11 @@ unsafe fn quad<S: Int8, const V: usize, const Q: usize>(
     }
 }
 
-/// Quads from one test of the loop to the next.
+/// Quads per iteration of the loop.
 const UNROLL: usize = 4;
 
 /// Pixels that one pointer reaches: an address may add a step once or twice, and a constant.
 const PER_HEAD: usize = 3;
 
-/// Lines between the weights that are used and those that are asked for.
+/// Cache lines between the weights that are used and those that are prefetched.
 const PREFETCH: usize = 24;

@@ -1,4 +1,4 @@
-//! The same computations one number after the other, written to be seen to be right.
+//! The same computations one number at a time, written as the definitions.
 
 mod convolution;
 mod requantize;

@@ -1,8 +1,8 @@
-//! Sums back into eight bits, one number at a time.
+//! Conversion of sums to int8 codes, one number at a time.
 
 use crate::scheme::{ActivationScheme, OutputScheme};
 
-/// The code of a sum that weighs `scale` real units a step.
+/// The code of a sum whose step is `scale` real units.
 ///
 /// # Panics
 /// If the sum does not fit 32 bits.
@@ -11,7 +11,7 @@ pub fn code(sum: i64, scale: f64, output: OutputScheme) -> u8 {
     bounded(i32::try_from(sum).expect("sums fit 32 bits") as f32 * factor, output)
 }
 
-/// The code of a sum that weighs `scale` real units a step, plus what a code stands for.
+/// The code of a sum whose step is `scale` real units, plus the value of another code.
 ///
 /// # Panics
 /// If the sum does not fit 32 bits.

@@ -1,21 +1,21 @@
-//! Why bytes are no model.
+//! Errors of reading a model file.
 
 use super::VERSION;
 use crate::operation::OperationError;
 use crate::scheme::SchemeError;
 use crate::weights::WeightError;
 
-/// Why bytes are no model.
+/// Errors of reading a model file.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FileError {
     /// The bytes are no safetensors file, or only a part of one.
     #[error("the bytes are not a safetensors file: {cause}; was the file cut, or is it another?")]
     Container {
-        /// What the container's reader says.
+        /// The message of the container's reader.
         cause: String,
     },
-    /// A safetensors file of something else.
+    /// A safetensors file that is not a model.
     #[error("the file is not a quantized model of updraft: its metadata has no header of one")]
     Foreign,
     /// Another version.
@@ -29,18 +29,18 @@ pub enum FileError {
     /// The bytes are not those that were written.
     #[error("the file's hash does not match its content; it is damaged, copy it again")]
     Hash,
-    /// The header has a part that no model has.
+    /// The header is invalid.
     #[error("the file's header is not one of a model: {cause}")]
     Header {
         /// What is wrong.
         cause: String,
     },
-    /// A part has a value that no model has.
+    /// A value is invalid.
     #[error("layer {layer}: {what} is not one of a model")]
     Value {
         /// The layer, counted from 0.
         layer: usize,
-        /// What was read.
+        /// The value.
         what: &'static str,
     },
     /// A tensor's scheme.
@@ -59,7 +59,7 @@ pub enum FileError {
         /// What is wrong.
         cause: WeightError,
     },
-    /// A layer does not fit what it reads or has.
+    /// A layer does not fit its inputs or parameters.
     #[error("layer {layer}: {cause}")]
     Operation {
         /// The layer, counted from 0.

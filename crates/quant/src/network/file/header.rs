@@ -19,7 +19,7 @@ pub(super) struct Header {
     pub(super) outputs: Vec<Output>,
 }
 
-/// The version, whatever else a header holds.
+/// The version; all other fields are ignored.
 #[derive(Debug, Deserialize)]
 pub(super) struct Version {
     pub(super) version: u32,
@@ -39,7 +39,7 @@ pub(super) struct Layer {
     /// The operation, and its settings.
     pub(super) kind: String,
     pub(super) settings: serde_json::Value,
-    /// The tensors that it reads: the inputs come first, then what each layer gives.
+    /// The tensors that it reads: the inputs come first, then the output of each layer.
     pub(super) inputs: Vec<usize>,
     pub(super) scheme: Scheme,
     pub(super) is_rectified: bool,

@@ -13,5 +13,5 @@ const KEY: &str = "updraft-quant";
 /// The version that this code writes, and the only one that it reads.
 const VERSION: u32 = 6;
 
-/// The tensor that holds the hash of everything else.
+/// The tensor with the hash of everything else.
 const HASH: &str = "sha256";

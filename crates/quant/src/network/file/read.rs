@@ -16,7 +16,7 @@ use crate::operation::{self, Around, Lens, Operation, PackError, Parameters, Sha
 use crate::scheme::ActivationScheme;
 use crate::weights::QuantizedWeights;
 
-/// Numbers that one sample of a tensor may have: far above any network, far below what overflows.
+/// The most numbers of one sample of a tensor: far above any network, far below an overflow.
 const MOST: usize = 1 << 31;
 
 /// Bytes that the file's header may have, all of which are parsed.
@@ -24,11 +24,11 @@ const MOST_HEADER: u64 = 16 << 20;
 
 impl QuantizedModel {
     /// A model from the bytes of a file; every length and number is checked before it is used, and
-    /// no more memory is asked for than a small multiple of the bytes.
+    /// at most a small multiple of the bytes is allocated.
     ///
     /// # Errors
-    /// [`FileError`] for bytes of another format or version, that are cut or damaged, or whose
-    /// parts make no model.
+    /// [`FileError`] for bytes of another format or version, that are truncated or damaged, or
+    /// whose parts are not a valid model.
     pub fn try_from_bytes(bytes: &[u8]) -> Result<Self, FileError> {
         let container = |cause: String| FileError::Container { cause };
         let len = bytes.first_chunk().map_or(0, |&len| u64::from_le_bytes(len));
@@ -54,7 +54,7 @@ impl QuantizedModel {
             return Err(FileError::Hash);
         }
         let header: Header = serde_json::from_str(text).map_err(wrong)?;
-        let mut read = Reading { file, used: 0, shapes: Vec::new(), schemes: Vec::new() };
+        let mut read = ModelReader { file, used: 0, shapes: Vec::new(), schemes: Vec::new() };
         let model = read.model(header)?;
         if read.used != tensors.len() {
             return Err(invalid(0, "a tensor that no layer has"));
@@ -67,8 +67,8 @@ const fn invalid(layer: usize, what: &'static str) -> FileError {
     FileError::Value { layer, what }
 }
 
-/// What is known of a file's tensors, up to a layer.
-struct Reading<'a> {
+/// Reads a model layer by layer, and keeps the shapes and schemes of the tensors read so far.
+struct ModelReader<'a> {
     file: SafeTensors<'a>,
     /// Tensors of the file that were read.
     used: usize,
@@ -76,7 +76,7 @@ struct Reading<'a> {
     schemes: Vec<ActivationScheme>,
 }
 
-impl Reading<'_> {
+impl ModelReader<'_> {
     fn model(&mut self, header: Header) -> Result<QuantizedModel, FileError> {
         let Header { calibrated, joins_sums, inputs, layers, outputs, .. } = header;
         if inputs.is_empty() || layers.is_empty() || outputs.is_empty() {
@@ -105,7 +105,7 @@ impl Reading<'_> {
         Ok(QuantizedModel::new(inputs, outputs, read, schemes, joins_sums, calibrated))
     }
 
-    /// Takes in a tensor that layers read or give.
+    /// Adds a tensor that layers read or write.
     fn tensor(
         &mut self,
         layer: usize,
@@ -160,7 +160,7 @@ impl Reading<'_> {
         })
     }
 
-    /// The parameters of a layer; none where the file has no weights of it.
+    /// The parameters of a layer; `None` if the file has no weights of it.
     fn parameters(
         &mut self,
         layer: usize,
@@ -221,7 +221,7 @@ impl OfFile {
     }
 }
 
-/// Packs a layer that is to run in eight bits.
+/// Packs a layer that is to run in int8.
 fn form(
     layer: usize,
     operation: &dyn Operation,

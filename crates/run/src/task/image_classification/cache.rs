@@ -6,23 +6,23 @@ use updraft_data::{
     CacheUse, CachedImages, FileImages, ImageSource, InMemoryImages, Progress, Resized,
 };
 
+use super::cache_plan::CachePlan;
 use super::data::Report;
 use super::data_plan::{DataPlan, DataSource};
-use super::supply::CachePlan;
 use crate::error::RunError;
 
 /// Creates the caches of a plan's images.
-pub(super) struct Keeper<'a> {
+pub(super) struct CacheBuilder<'a> {
     pub(super) data: &'a DataPlan,
     /// The images of all sets, which share a budget.
     pub(super) images: usize,
-    /// What became of files.
+    /// Messages about cache files.
     pub(super) notes: &'a mut Vec<String>,
 }
 
-impl Keeper<'_> {
+impl CacheBuilder<'_> {
     /// A data set as used for batches: `name` is `training` or `test`.
-    pub(super) fn keep(
+    pub(super) fn build(
         &mut self,
         source: Arc<dyn ImageSource>,
         name: &str,
@@ -129,8 +129,8 @@ mod tests {
             let images = GeneratedImages::try_new(config).expect("generated");
             let source = Arc::new(Counted { images, reads: AtomicUsize::new(0) });
             let mut notes = Vec::new();
-            let mut keeper = Keeper { data: &plan, images: 16, notes: &mut notes };
-            let kept = keeper.keep(source.clone(), "training", &mut |_, _| {}).expect("kept");
+            let mut caches = CacheBuilder { data: &plan, images: 16, notes: &mut notes };
+            let kept = caches.build(source.clone(), "training", &mut |_, _| {}).expect("kept");
             let reads = || source.reads.swap(0, Ordering::SeqCst);
             let all = || -> Vec<Vec<u8>> {
                 (0..16).map(|index| kept.read(index).expect("read").into_pixels()).collect()

@@ -9,7 +9,7 @@ use updraft_data::{
 };
 
 use super::ImagePlan;
-use super::cache::Keeper;
+use super::cache::CacheBuilder;
 use super::data_plan::DataPlan;
 use super::sources::{Opened, open_sources};
 use crate::config::TrainPlan;
@@ -49,17 +49,17 @@ impl ImageData {
         match open_sources((plan, seed), dir, &mut notes, report)? {
             Opened::Apart { train, test } => {
                 let images = train.len() + test.len();
-                let mut keeper = Keeper { data: plan, images, notes: &mut notes };
-                let train = keeper.keep(train, "training", report)?;
-                let mut test = keeper.keep(test, "test", report)?;
+                let mut caches = CacheBuilder { data: plan, images, notes: &mut notes };
+                let train = caches.build(train, "training", report)?;
+                let mut test = caches.build(test, "test", report)?;
                 if test.classes() != train.classes() {
                     test = Arc::new(Relabeled::try_new(test, train.classes())?);
                 }
                 Ok(Self { train, test, split: None, notes })
             }
             Opened::Together { all, test_fraction } => {
-                let mut keeper = Keeper { data: plan, images: all.len(), notes: &mut notes };
-                let all = keeper.keep(all, "training", report)?;
+                let mut caches = CacheBuilder { data: plan, images: all.len(), notes: &mut notes };
+                let all = caches.build(all, "training", report)?;
                 let set = all.fingerprint();
                 let written = run.map(|run| run.path().join(SPLIT)).filter(|path| path.exists());
                 let split = match written {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use updraft_data::{Cue, GeneratedConfig};
 
-use super::supply::{CACHE, CachePlan, FAULTS, FaultsPlan, read_supply};
+use super::cache_plan::{CACHE, CachePlan, FAULTS, FaultsPlan, read_cache_and_faults};
 use crate::config::{AnyKey as _, ConfigError, Edit, Key, Keys, Settings};
 
 const SOURCE: Key<SourceName> =
@@ -176,7 +176,7 @@ impl DataPlan {
         let name = settings.value(&SOURCE)?;
         let is_drawn = name == SourceName::Generated;
         let source = read_source(settings, name)?;
-        let (cache, faults) = read_supply(settings)?;
+        let (cache, faults) = read_cache_and_faults(settings)?;
         let sides = if is_drawn { [DRAWN_HEIGHT, DRAWN_WIDTH] } else { [HEIGHT, WIDTH] };
         let (height, width) = (settings.value(&sides[0])?, settings.value(&sides[1])?);
         if let DataSource::Generated { cue, train_images, test_images } = source {

@@ -2,17 +2,17 @@
 
 mod augment;
 mod cache;
+mod cache_plan;
 mod classify;
 mod data;
 mod data_plan;
-mod eight_bits;
 mod loss;
 mod model;
 mod network;
 mod pictures;
 mod predict;
+mod quantizable;
 mod sources;
-mod supply;
 mod workload;
 
 use std::path::Path;
@@ -73,7 +73,8 @@ impl TaskKind for ImageClassification {
     }
 
     fn quickstart(&self) -> &'static str {
-        include_str!("../../../../../configs/quickstart.toml")
+        // The same text as `configs/quickstart.toml`, which is not part of this package.
+        include_str!("quickstart.toml")
     }
 
     fn trial(&self) -> &'static str {

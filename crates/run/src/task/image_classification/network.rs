@@ -18,7 +18,7 @@ pub(super) trait Network {
     /// Creates the workload of network and images.
     fn with_data(self: Box<Self>, plan: ImagePlan, data: ImageData) -> Box<dyn AnyWorkload>;
 
-    /// Puts it beside its task.
+    /// Combines it with its task.
     fn on_examples(self: Box<Self>, own: &ImagePlan) -> Box<dyn AnyModel>;
 
     /// Loads the parameters of a run.

@@ -7,9 +7,9 @@ use updraft_data::ImageBatch;
 use super::ImagePlan;
 use super::classify::Classify;
 use super::data::{CLASSES, ImageData, check_classes, loaders};
-use super::eight_bits::EightBits;
 use super::model::Classifier;
 use super::pictures::pictures;
+use super::quantizable::QuantizableClassifier;
 use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -94,7 +94,14 @@ impl<N: Classifier> Workload for Classification<N> {
     ) -> Result<Box<dyn Quantizable>, RunError> {
         let network = load_stored((self.init)(device), plan, folder)?;
         let (train, seed, device) = (plan.train.clone(), plan.seed, device.clone());
-        Ok(Box::new(EightBits { own: self.plan, data: self.data, train, seed, network, device }))
+        Ok(Box::new(QuantizableClassifier {
+            own: self.plan,
+            data: self.data,
+            train,
+            seed,
+            network,
+            device,
+        }))
     }
 
     fn pictures(&self, plan: &Plan, model: &N, device: &Device) -> Result<Vec<Picture>, RunError> {

@@ -15,7 +15,7 @@ use super::data_plan::LabelKind;
 use super::model::ImageNetwork;
 use super::objective::Objective;
 use super::score::{ConversionScore, metrics, of_images, of_masks, values};
-use super::truth::Truth;
+use super::target::ImageTarget;
 
 /// Converts images into masks or other images.
 #[derive(Debug, Clone)]
@@ -49,12 +49,12 @@ impl Convert {
 pub(super) struct ConvertRank<const D: usize>(pub(super) Convert);
 
 impl<const D: usize> ConvertRank<D> {
-    fn loss_of(&self, output: Tensor<D>, truth: &Truth<D>) -> Tensor<1> {
-        match (truth, self.0.objective) {
-            (Truth::Masks(labels), Objective::Masks { activation, loss, .. }) => {
+    fn loss_of(&self, output: Tensor<D>, target: &ImageTarget<D>) -> Tensor<1> {
+        match (target, self.0.objective) {
+            (ImageTarget::Masks(labels), Objective::Masks { activation, loss, .. }) => {
                 loss.of_mask(flat(output), labels.clone(), activation)
             }
-            (Truth::Image(image), Objective::Images { loss }) => {
+            (ImageTarget::Image(image), Objective::Images { loss }) => {
                 let image = image.clone().cast(output.dtype());
                 loss.of_image(output, image, self.0.shape.data_range)
             }
@@ -71,7 +71,7 @@ fn flat<const D: usize>(maps: Tensor<D>) -> Tensor<3> {
 impl<const D: usize, N: ImageNetwork<D>> Task<N> for ConvertRank<D> {
     type Batch = TensorBatch;
     type Input = Tensor<D>;
-    type Target = Truth<D>;
+    type Target = ImageTarget<D>;
     type Output = Converted<D>;
     type Score = ConversionScore;
 
@@ -79,8 +79,8 @@ impl<const D: usize, N: ImageNetwork<D>> Task<N> for ConvertRank<D> {
         &self,
         batch: TensorBatch,
         device: &Device,
-    ) -> Result<(Tensor<D>, Truth<D>), StreamError> {
-        Ok((batch.input(device)?, Truth::of(&batch, self.0.labels, device)?))
+    ) -> Result<(Tensor<D>, ImageTarget<D>), StreamError> {
+        Ok((batch.input(device)?, ImageTarget::of(&batch, self.0.labels, device)?))
     }
 
     fn forward(&self, model: &N, images: Tensor<D>, context: &StepContext) -> Converted<D> {
@@ -101,10 +101,10 @@ impl<const D: usize, N: ImageNetwork<D>> Task<N> for ConvertRank<D> {
     }
 
     /// The weighted mean of the outputs' losses, each with half the weight of the next finer one.
-    fn loss(&self, (outputs, penalty): &Converted<D>, truth: &Truth<D>) -> Losses {
+    fn loss(&self, (outputs, penalty): &Converted<D>, target: &ImageTarget<D>) -> Losses {
         let (mut weight, mut sum, mut total) = (1.0, 0.0, None);
         for output in outputs {
-            let loss = self.loss_of(output.clone(), truth).mul_scalar(weight);
+            let loss = self.loss_of(output.clone(), target).mul_scalar(weight);
             total = Some(match total {
                 None => loss,
                 Some(total) => total + loss,
@@ -127,11 +127,11 @@ impl<const D: usize, N: ImageNetwork<D>> Task<N> for ConvertRank<D> {
         self.0.penalty.iter().map(|_| "penalty".to_owned()).collect()
     }
 
-    fn samples(&self, truth: &Truth<D>) -> usize {
-        truth.samples()
+    fn samples(&self, target: &ImageTarget<D>) -> usize {
+        target.samples()
     }
 
-    fn example(&self, batch: usize, device: &Device) -> (Tensor<D>, Truth<D>) {
+    fn example(&self, batch: usize, device: &Device) -> (Tensor<D>, ImageTarget<D>) {
         let Convert { shape, patch, objective, .. } = &self.0;
         let dims = |channels: usize| -> [usize; D] {
             std::array::from_fn(|axis| match axis {
@@ -141,40 +141,46 @@ impl<const D: usize, N: ImageNetwork<D>> Task<N> for ConvertRank<D> {
             })
         };
         let images = Tensor::random(dims(shape.inputs), Distribution::Default, device);
-        let truth = match objective {
+        let target = match objective {
             Objective::Masks { .. } => {
-                Truth::Masks(Tensor::zeros([batch, patch.iter().product()], device))
+                ImageTarget::Masks(Tensor::zeros([batch, patch.iter().product()], device))
             }
-            Objective::Images { .. } => Truth::Image(Tensor::zeros(dims(shape.outputs), device)),
+            Objective::Images { .. } => {
+                ImageTarget::Image(Tensor::zeros(dims(shape.outputs), device))
+            }
         };
-        (images, truth)
+        (images, target)
     }
 
     fn metrics(&self) -> Vec<MetricSpec> {
         metrics(&self.0.objective)
     }
 
-    fn measure(&self, (outputs, _): &Converted<D>, truth: &Truth<D>) -> Option<Tensor<1>> {
+    fn measure(&self, (outputs, _): &Converted<D>, target: &ImageTarget<D>) -> Option<Tensor<1>> {
         let output = outputs.first()?;
-        Some(match (truth, self.0.objective) {
-            (Truth::Masks(labels), Objective::Masks { activation, .. }) => {
+        Some(match (target, self.0.objective) {
+            (ImageTarget::Masks(labels), Objective::Masks { activation, .. }) => {
                 of_masks(MaskScores::measure(&flat(output.clone()), labels, activation))
             }
-            (Truth::Image(image), _) => {
+            (ImageTarget::Image(image), _) => {
                 of_images(ImageScores::measure(output, image, self.0.shape.data_range))
             }
-            (Truth::Masks(_), _) => return None,
+            (ImageTarget::Masks(_), _) => return None,
         })
     }
 
     /// Without the structural similarity, which costs as much as layers of the network.
-    fn measure_in_training(&self, converted: &Converted<D>, truth: &Truth<D>) -> Option<Tensor<1>> {
-        match (converted.0.first(), truth) {
-            (Some(output), Truth::Image(image)) => {
+    fn measure_in_training(
+        &self,
+        converted: &Converted<D>,
+        target: &ImageTarget<D>,
+    ) -> Option<Tensor<1>> {
+        match (converted.0.first(), target) {
+            (Some(output), ImageTarget::Image(image)) => {
                 let range = self.0.shape.data_range;
                 Some(of_images(ImageScores::measure_errors(output, image, range)))
             }
-            _ => Task::<N>::measure(self, converted, truth),
+            _ => Task::<N>::measure(self, converted, target),
         }
     }
 

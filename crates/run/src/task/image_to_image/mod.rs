@@ -1,6 +1,7 @@
 //! Image to image: masks, other images or the image itself, in 2D and 3D.
 
 mod augment;
+mod comparison;
 mod convert;
 mod data;
 mod data_plan;
@@ -8,11 +9,10 @@ mod model;
 mod network;
 mod objective;
 mod pictures;
-mod places;
 mod predict;
+mod prediction_files;
 mod score;
-mod truth;
-mod verdict;
+mod target;
 mod workload;
 
 use std::path::Path;

@@ -12,7 +12,7 @@ use updraft_trainer::Streams;
 
 use super::data::Shape;
 use super::data_plan::{DataPlan, TargetKind};
-use super::network::{Fresh, Network};
+use super::network::{Initializer, Network};
 use crate::config::{ConfigError, Key, Keys, Settings};
 use crate::error::RunError;
 use crate::task::splines::penalty_key;
@@ -259,14 +259,14 @@ impl ModelPlan {
                 let mut config = config.clone();
                 (config.in_channels, config.out_channels) = (shape.inputs, shape.outputs);
                 if axes == 2 {
-                    Box::new(Fresh::<4, _>(move |device: &Device| config.init_2d(device)))
+                    Box::new(Initializer::<4, _>(move |device: &Device| config.init_2d(device)))
                 } else {
-                    Box::new(Fresh::<5, _>(move |device: &Device| config.init_3d(device)))
+                    Box::new(Initializer::<5, _>(move |device: &Device| config.init_3d(device)))
                 }
             }
             Self::Dual { config, .. } => {
                 let config = config.clone().with_channels(shape.inputs);
-                Box::new(Fresh::<4, _>(move |device: &Device| config.init(device)))
+                Box::new(Initializer::<4, _>(move |device: &Device| config.init(device)))
             }
         }
     }

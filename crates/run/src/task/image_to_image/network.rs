@@ -18,7 +18,7 @@ pub(super) trait Network {
     /// Creates the workload of network and images.
     fn with_data(self: Box<Self>, plan: ImagePlan, data: ImagePairs) -> Box<dyn AnyWorkload>;
 
-    /// Puts it beside its task.
+    /// Combines it with its task.
     fn on_examples(self: Box<Self>, own: &ImagePlan, shape: &Shape) -> Box<dyn AnyModel>;
 
     /// Loads the parameters of a run.
@@ -33,9 +33,11 @@ pub(super) trait Network {
 }
 
 /// A function that initializes a network of `D` axes.
-pub(super) struct Fresh<const D: usize, F>(pub(super) F);
+pub(super) struct Initializer<const D: usize, F>(pub(super) F);
 
-impl<const D: usize, N: ImageNetwork<D>, F: Fn(&Device) -> N + 'static> Network for Fresh<D, F> {
+impl<const D: usize, N: ImageNetwork<D>, F: Fn(&Device) -> N + 'static> Network
+    for Initializer<D, F>
+{
     fn with_data(self: Box<Self>, plan: ImagePlan, data: ImagePairs) -> Box<dyn AnyWorkload> {
         let task = plan.convert(&data.shape).of_rank::<D>();
         Box::new(Conversion { plan, data, task, init: Box::new(self.0) })

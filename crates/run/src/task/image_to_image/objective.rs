@@ -76,14 +76,14 @@ impl ImageLoss {
     pub(super) fn of_image<const D: usize>(
         self,
         predictions: Tensor<D>,
-        truth: Tensor<D>,
+        targets: Tensor<D>,
         data_range: f64,
     ) -> Tensor<1> {
         match self {
-            Self::MeanAbsoluteError => mean_absolute_error(predictions, truth),
-            Self::Huber { delta } => huber(predictions, truth, delta as f32),
-            Self::Ssim => ssim_loss(predictions, truth, data_range),
-            _ => mean_squared_error(predictions, truth),
+            Self::MeanAbsoluteError => mean_absolute_error(predictions, targets),
+            Self::Huber { delta } => huber(predictions, targets, delta as f32),
+            Self::Ssim => ssim_loss(predictions, targets, data_range),
+            _ => mean_squared_error(predictions, targets),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Pictures of a network that converts images: input, truth, prediction and error of test windows.
+//! Pictures of a network that converts images: input, ground truth, prediction and error of test windows.
 
 use burn::tensor::{Device, Tensor, TensorData};
 use updraft_data::{NormalizeChannels, Pixels, Raster, SampleSource, SampleTarget, VolumeWindows};
@@ -49,29 +49,29 @@ pub(super) fn pictures<const D: usize, N: ImageNetwork<D>>(
         tile(gray(slice.cut(&planes), None), "input")?;
         match (&sample.target, objective) {
             (SampleTarget::Labels(mask), Objective::Masks { activation, classes, .. }) => {
-                let truth: Vec<usize> = slice.cut(&labels(mask, *classes)).to_vec();
+                let target: Vec<usize> = slice.cut(&labels(mask, *classes)).to_vec();
                 let predicted = classes_of(&output, *activation, *classes, slice.volume);
                 let predicted = slice.cut(&predicted).to_vec();
-                tile(colored(&truth), "truth")?;
+                tile(colored(&target), "ground truth")?;
                 tile(colored(&predicted), "prediction")?;
-                let wrong = truth.iter().zip(&predicted);
+                let wrong = target.iter().zip(&predicted);
                 let wrong = wrong.flat_map(|(a, b)| if a == b { [0; 3] } else { [213, 94, 0] });
                 tile(wrong.collect(), "error")?;
             }
             (SampleTarget::Image(image), _) => {
-                let truth = NormalizeChannels::default().planes(image)?;
-                let (truth, predicted) = (slice.cut(&truth), slice.cut(&output));
-                let range = extremes(truth);
-                tile(gray(truth, Some(range)), "truth")?;
+                let target = NormalizeChannels::default().planes(image)?;
+                let (target, predicted) = (slice.cut(&target), slice.cut(&output));
+                let range = extremes(target);
+                tile(gray(target, Some(range)), "ground truth")?;
                 tile(gray(predicted, Some(range)), "prediction")?;
-                let errors = truth.iter().zip(predicted);
-                let errors: Vec<f32> = errors.map(|(truth, own)| (own - truth).abs()).collect();
+                let errors = target.iter().zip(predicted);
+                let errors: Vec<f32> = errors.map(|(target, own)| (own - target).abs()).collect();
                 tile(gray(&errors, Some([0.0, range[1] - range[0]])), "error")?;
             }
             _ => {}
         }
     }
-    let title = "Test windows: input, truth, prediction, error".to_owned();
+    let title = "Test windows: input, ground truth, prediction, error".to_owned();
     Ok(vec![Picture::Tiles { title, tiles }])
 }
 

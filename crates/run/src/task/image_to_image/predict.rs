@@ -13,11 +13,11 @@ use updraft_precision::Policy;
 use updraft_trainer::MaskActivation;
 
 use super::ImagePlan;
+use super::comparison::compare;
 use super::data::Shape;
 use super::model::ImageNetwork;
 use super::objective::Objective;
-use super::places;
-use super::verdict::compare;
+use super::prediction_files;
 use crate::error::RunError;
 use crate::task::{FilePrediction, Predicted, Serving, WrittenPrediction};
 
@@ -94,7 +94,7 @@ impl<const D: usize, N: ImageNetwork<D>> Serving for ImageConverter<D, N> {
         request: &FilePrediction,
         progress: &mut dyn FnMut(WindowProgress) -> ControlFlow<()>,
     ) -> Result<WrittenPrediction, RunError> {
-        places::check(request)?;
+        prediction_files::check(request)?;
         let is_mask = matches!(self.own.objective, Objective::Masks { .. });
         if request.components.is_some() && (!is_mask || request.keeps_channels) {
             let reason = "components are of masks, and the prediction has values: leave out \

@@ -19,47 +19,44 @@ use crate::error::RunError;
 /// The metrics of a prediction over all frames; for masks also the distances between boundaries.
 pub(super) fn compare(
     predicted: &Path,
-    truth: &Path,
+    target_path: &Path,
     own: &ImagePlan,
     device: &Device,
 ) -> Result<Vec<Metric>, RunError> {
     let config = own.data.open_config();
     let predicted = open_volume(predicted, &config)?;
-    let true_one = open_volume(truth, &config)?;
-    let place = |source: &dyn VolumeSource| (source.spec().frames, source.spec().raster.sides());
-    if place(&*predicted) != place(&*true_one) {
+    let target = open_volume(target_path, &config)?;
+    let size = |source: &dyn VolumeSource| (source.spec().frames, source.spec().raster.sides());
+    if size(&*predicted) != size(&*target) {
         let text = |(frames, sides)| format!("{frames} frames of {sides:?}");
-        let cause = format!(
-            "it has {}, the prediction {}",
-            text(place(&*true_one)),
-            text(place(&*predicted))
-        );
-        return Err(RunError::Input { path: truth.to_owned(), cause: cause.into() });
+        let cause =
+            format!("it has {}, the prediction {}", text(size(&*target)), text(size(&*predicted)));
+        return Err(RunError::Input { path: target_path.to_owned(), cause: cause.into() });
     }
     match own.objective {
         Objective::Masks { classes, .. } => {
-            of_masks(&*predicted, &*true_one, classes, own.data.labels, device)
+            of_masks(&*predicted, &*target, classes, own.data.labels, device)
         }
         Objective::Images { .. } => {
-            let true_one = ScaledVolume::try_new(true_one, own.data.scale_target.into())?;
-            of_images(&*predicted, &true_one, truth, device)
+            let target = ScaledVolume::try_new(target, own.data.scale_target.into())?;
+            of_images(&*predicted, &target, target_path, device)
         }
     }
 }
 
 fn of_images(
     predicted: &dyn VolumeSource,
-    truth: &dyn VolumeSource,
+    target: &dyn VolumeSource,
     path: &Path,
     device: &Device,
 ) -> Result<Vec<Metric>, RunError> {
     let channels = predicted.spec().raster.channels;
-    if truth.spec().raster.channels != channels {
+    if target.spec().raster.channels != channels {
         let cause =
-            format!("it has {} channels, the prediction {channels}", truth.spec().raster.channels);
+            format!("it has {} channels, the prediction {channels}", target.spec().raster.channels);
         return Err(RunError::Input { path: path.to_owned(), cause: cause.into() });
     }
-    let statistics = volume_statistics(truth)?;
+    let statistics = volume_statistics(target)?;
     let least = statistics.iter().map(|s| s.least).fold(f32::INFINITY, f32::min);
     let greatest = statistics.iter().map(|s| s.greatest).fold(f32::NEG_INFINITY, f32::max);
     let range = f64::from(greatest) - f64::from(least);
@@ -68,7 +65,7 @@ fn of_images(
         return Err(RunError::Input { path: path.to_owned(), cause: cause.into() });
     }
     let mut score = ImageScores::default();
-    for frame in 0..truth.spec().frames {
+    for frame in 0..target.spec().frames {
         let tensor = |source: &dyn VolumeSource| -> Result<Tensor<5>, RunError> {
             let raster = source.read(&source.spec().frame(frame))?;
             let planes = NormalizeChannels::default().planes(&raster)?;
@@ -76,13 +73,13 @@ fn of_images(
             let shape = [1, channels, depth, height, width];
             Ok(Tensor::from_data(TensorData::new(planes, shape), device))
         };
-        let (predicted, truth) = (tensor(predicted)?, tensor(truth)?);
+        let (predicted, target) = (tensor(predicted)?, tensor(target)?);
         // For pictures, windows of the structural similarity lie in the plane.
-        let numbers = if truth.dims()[2] == 1 {
+        let numbers = if target.dims()[2] == 1 {
             let flat = |volume: Tensor<5>| volume.squeeze_dim::<4>(2);
-            ImageScores::measure(&flat(predicted), &flat(truth), range)
+            ImageScores::measure(&flat(predicted), &flat(target), range)
         } else {
-            ImageScores::measure(&predicted, &truth, range)
+            ImageScores::measure(&predicted, &target, range)
         };
         score.add(&numbers.into_data().iter().collect::<Vec<f64>>(), 1);
     }
@@ -97,14 +94,14 @@ fn of_images(
 
 fn of_masks(
     predicted: &dyn VolumeSource,
-    truth: &dyn VolumeSource,
+    target: &dyn VolumeSource,
     classes: usize,
     labels: LabelKind,
     device: &Device,
 ) -> Result<Vec<Metric>, RunError> {
     let mut score = MaskScores::default();
     let (mut surface, mut hausdorff, mut frames) = (0.0, 0.0_f64, 0);
-    let spec = *truth.spec();
+    let spec = *target.spec();
     let sides = spec.raster.sides();
     let voxel = &spec.voxel_um[3 - sides.len()..];
     let is_known = voxel.iter().all(Option::is_some);
@@ -112,10 +109,10 @@ fn of_masks(
         voxel.iter().map(|um| if is_known { um.unwrap_or(1.0) } else { 1.0 }).collect();
     for frame in 0..spec.frames {
         let own = classes_of(&predicted.read(&predicted.spec().frame(frame))?, LabelKind::Classes);
-        let other = classes_of(&truth.read(&spec.frame(frame))?, labels);
+        let other = classes_of(&target.read(&spec.frame(frame))?, labels);
         if let Some(label) = other.iter().find(|&&label| label as usize >= classes) {
             let cause = format!("it has the label {label}; the run has {classes} classes");
-            return Err(RunError::Input { path: truth.name().into(), cause: cause.into() });
+            return Err(RunError::Input { path: target.name().into(), cause: cause.into() });
         }
         let of = |classes: &[i64]| classes.iter().map(|&class| class > 0).collect::<Vec<_>>();
         if let Some(distances) = boundary_distances(&of(&own), &of(&other), &sides, &spacing) {

@@ -23,7 +23,7 @@ const BATCH: usize = 64;
 const CALIBRATION: &str = "calibration.json";
 
 /// A trained network in f32 with its images.
-pub(super) struct EightBits<N> {
+pub(super) struct QuantizableClassifier<N> {
     pub(super) own: ImagePlan,
     pub(super) data: ImageData,
     pub(super) train: TrainPlan,
@@ -32,7 +32,7 @@ pub(super) struct EightBits<N> {
     pub(super) device: Device,
 }
 
-impl<N: Classifier> EightBits<N> {
+impl<N: Classifier> QuantizableClassifier<N> {
     /// Channels, height and width of an image.
     fn image(&self) -> [usize; 3] {
         let (height, width) = self.own.data.size();
@@ -54,7 +54,7 @@ impl<N: Classifier> EightBits<N> {
     }
 }
 
-impl<N: Classifier> Quantizable for EightBits<N> {
+impl<N: Classifier> Quantizable for QuantizableClassifier<N> {
     fn input_shape(&self) -> Vec<usize> {
         self.image().to_vec()
     }
@@ -117,7 +117,7 @@ impl<N: Classifier> Quantizable for EightBits<N> {
 
 /// A stratified sample of the training images.
 struct CalibrationImages<'a, N> {
-    of: &'a EightBits<N>,
+    of: &'a QuantizableClassifier<N>,
     images: Arc<Subset>,
     set: String,
     split: Split,

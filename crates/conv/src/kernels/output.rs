@@ -1,4 +1,4 @@
-//! Results of several threads in new memory, or in memory that held something before.
+//! Results of several threads in new or reused memory.
 #![expect(unsafe_code, reason = "memory that is not initialised yet")]
 
 use std::mem::MaybeUninit;
@@ -6,19 +6,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use updraft_simd::Pieces;
 
-/// A vector in pieces of one length, which hold numbers without meaning when they are handed out.
+/// A vector in pieces of one length, whose contents are unspecified when a thread receives them.
 ///
-/// In new memory these are zeros. Writing them piece by piece, where the result follows at once,
-/// costs a pass over the cache; writing them for the whole vector first costs a pass over the
+/// In new memory they are zeros. Writing zeros piece by piece, just before the result, costs a
+/// pass over the cache; writing them for the whole vector first costs a pass over the
 /// memory, on one thread.
-pub(crate) struct Fresh<'a> {
+pub(crate) struct Uninitialized<'a> {
     numbers: &'a mut [MaybeUninit<f32>],
     piece: usize,
     /// How many numbers of the whole vector have been handed out; `None` if all are initialised.
     handed_out: Option<&'a AtomicUsize>,
 }
 
-impl<'a> Pieces for Fresh<'a> {
+impl<'a> Pieces for Uninitialized<'a> {
     type Piece = &'a mut [f32];
 
     fn count(&self) -> usize {
@@ -48,31 +48,31 @@ impl<'a> Pieces for Fresh<'a> {
 
 /// A vector of `len` numbers in pieces of `piece`, all of which `fill` has to visit.
 ///
-/// It is `memory`, whose numbers mean nothing, where that has this length.
+/// It reuses `memory` if that has this length.
 ///
 /// # Panics
 /// If the memory is new and a piece was not visited.
-pub(crate) fn fresh(
+pub(crate) fn fill_in_pieces(
     memory: Vec<f32>,
     len: usize,
     piece: usize,
-    fill: impl FnOnce(Fresh<'_>),
+    fill: impl FnOnce(Uninitialized<'_>),
 ) -> Vec<f32> {
     let mut vector = memory;
     if vector.len() == len {
         let numbers = std::ptr::from_mut(&mut vector[..]) as *mut [MaybeUninit<f32>];
-        // SAFETY: the layout is the same, the vector is borrowed meanwhile, and `Fresh` hands the
+        // SAFETY: the layout is the same, the vector is borrowed meanwhile, and `Uninitialized` hands the
         // numbers out as f32 alone, so that they stay initialised.
         let numbers = unsafe { &mut *numbers };
-        fill(Fresh { numbers, piece, handed_out: None });
+        fill(Uninitialized { numbers, piece, handed_out: None });
         return vector;
     }
     vector.clear();
     vector.reserve_exact(len);
     let handed_out = AtomicUsize::new(0);
     let numbers = &mut vector.spare_capacity_mut()[..len];
-    fill(Fresh { numbers, piece, handed_out: Some(&handed_out) });
-    // Pieces do not overlap, so that as many numbers as there are were all of them.
+    fill(Uninitialized { numbers, piece, handed_out: Some(&handed_out) });
+    // Pieces do not overlap, so that an equal count means that every number was written.
     assert_eq!(handed_out.into_inner(), len, "every piece of a new vector is visited");
     // SAFETY: they were all written when they were handed out.
     unsafe { vector.set_len(len) };
@@ -87,7 +87,7 @@ mod tests {
     #[test]
     fn every_piece_becomes_what_is_written_in_new_memory_and_in_old() {
         for (memory, before) in [(Vec::new(), 0.0), (vec![7.0; 10], 7.0), (vec![7.0; 9], 0.0)] {
-            let vector = fresh(memory, 10, 4, |pieces| {
+            let vector = fill_in_pieces(memory, 10, 4, |pieces| {
                 over(pieces, &mut [(), ()], |index, piece, ()| {
                     assert!(piece.iter().all(|&number| number == before));
                     piece.fill(index as f32);
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "every piece of a new vector is visited")]
     fn a_piece_that_is_left_out_is_noticed() {
-        let _ = fresh(Vec::new(), 10, 4, |pieces| {
+        let _ = fill_in_pieces(Vec::new(), 10, 4, |pieces| {
             let _ = pieces.split(1).0.in_order().count();
         });
     }

@@ -6,7 +6,7 @@ use crate::task::Losses;
 
 /// The numbers of a batch, read after all of its work was submitted: each read waits for the
 /// device.
-pub(crate) struct Reading {
+pub(crate) struct BatchNumbers {
     pub(crate) loss: f64,
     pub(crate) parts: Vec<f64>,
     /// The numbers of [`Task::measure`](crate::Task::measure).
@@ -15,7 +15,7 @@ pub(crate) struct Reading {
     pub(crate) squares: Vec<f64>,
 }
 
-impl Reading {
+impl BatchNumbers {
     /// Reads all tensors by one transaction.
     pub(crate) fn of(
         losses: Losses,

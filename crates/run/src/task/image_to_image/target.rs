@@ -1,4 +1,4 @@
-//! The truth that predictions are compared with: masks or images.
+//! Training targets: masks or images.
 
 use burn::tensor::{Device, FloatDType, Int, Tensor, TensorData};
 use updraft_data::{TargetBatch, TensorBatch};
@@ -8,14 +8,14 @@ use super::data_plan::LabelKind;
 
 /// The targets of a batch.
 #[derive(Debug, Clone)]
-pub(super) enum Truth<const D: usize> {
+pub(super) enum ImageTarget<const D: usize> {
     /// The class of every position, `[batch, positions]`.
     Masks(Tensor<2, Int>),
     /// `[batch, channels, …sides]`.
     Image(Tensor<D>),
 }
 
-impl<const D: usize> Truth<D> {
+impl<const D: usize> ImageTarget<D> {
     pub(super) fn of(
         batch: &TensorBatch,
         labels_are: LabelKind,
@@ -43,7 +43,7 @@ impl<const D: usize> Truth<D> {
     }
 }
 
-impl<const D: usize> Tensors for Truth<D> {
+impl<const D: usize> Tensors for ImageTarget<D> {
     fn cast_floats(self, dtype: FloatDType) -> Self {
         match self {
             Self::Masks(labels) => Self::Masks(labels),

@@ -1,9 +1,9 @@
-//! Who may import whom.
+//! Which crate may import which.
 
 use crate::tidy::Fault;
 use crate::tidy::workspace::Workspace;
 
-/// The crates without a command line, which those above them may all import.
+/// The library crates, which the application crates may all import.
 const LIBRARIES: [&str; 12] = [
     "distributed",
     "simd",
@@ -19,9 +19,9 @@ const LIBRARIES: [&str; 12] = [
     "tune",
 ];
 
-/// The table of docs/architecture.md: a missing pair is a forbidden dependency, a missing crate one
-/// without a place. The names in the second list are allowed beside [`LIBRARIES`] where the third
-/// column says so.
+/// The table of docs/architecture.md: a missing pair is a forbidden dependency, and a missing crate
+/// is an error. The names in the second list are allowed, and [`LIBRARIES`] if the third column is
+/// true.
 const MAY_IMPORT: [(&str, &[&str], bool); 18] = [
     ("device", &[], false),
     ("precision", &[], false),
@@ -56,7 +56,7 @@ pub(super) fn faults(workspace: &Workspace) -> Vec<Fault> {
         else {
             let message = format!(
                 "crate `{folder}` has no row in the table of dependencies; \
-                 add one to xtask/src/tidy/arrows.rs and docs/architecture.md"
+                 add one to xtask/src/tidy/dependencies.rs and docs/architecture.md"
             );
             faults.push(Fault::new(place, message));
             continue;

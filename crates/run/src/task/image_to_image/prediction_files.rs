@@ -1,5 +1,4 @@
-//! The files of a prediction: none that is written may be one that is read, or another that is
-//! written.
+//! Checks that a prediction does not overwrite its own input or another of its files.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,21 +7,21 @@ use std::path::{Path, PathBuf};
 use crate::error::RunError;
 use crate::task::FilePrediction;
 
-/// Voxels of a window beyond which no batch of one fits a common memory.
+/// Voxels of a window beyond which a batch of one does not fit into the memory of common machines.
 const MOST_VOXELS: usize = 1 << 26;
 
-/// Refuses a prediction that would destroy one of its own files, or whose windows are enormous.
+/// Refuses a prediction that would destroy one of its own files, or whose windows are too large.
 pub(super) fn check(request: &FilePrediction) -> Result<(), RunError> {
-    let mut others: Vec<(&str, PathBuf)> = vec![("the input", place(&request.input))];
-    others.extend(request.truth.as_deref().map(|truth| ("the truth", place(truth))));
+    let mut others: Vec<(&str, PathBuf)> = vec![("the input", resolved(&request.input))];
+    others.extend(request.truth.as_deref().map(|truth| ("the ground truth", resolved(truth))));
     let mut written: Vec<(&str, &Path)> = vec![("the output", &request.output)];
     if let Some(files) = &request.components {
         written.push(("the components", &files.labels));
         written.push(("the table of components", &files.table));
     }
     for (what, path) in written {
-        let own = place(path);
-        if let Some((other, _)) = others.iter().find(|(_, place)| *place == own) {
+        let own = resolved(path);
+        if let Some((other, _)) = others.iter().find(|(_, other)| *other == own) {
             let reason = format!(
                 "{what} and {other} are one file, `{}`, which would be overwritten; name another",
                 path.display()
@@ -34,7 +33,7 @@ pub(super) fn check(request: &FilePrediction) -> Result<(), RunError> {
     let images = [Some(&request.output), request.components.as_ref().map(|files| &files.labels)];
     if let Some(other) = images.into_iter().flatten().find(|path| is_other_file(path)) {
         let reason = format!(
-            "`{}` is there and is no TIFF, and would be replaced by one; name another file",
+            "`{}` exists, is not a TIFF, and would be replaced by one; name another file",
             other.display()
         );
         return Err(RunError::Unusable { reason });
@@ -50,9 +49,9 @@ pub(super) fn check(request: &FilePrediction) -> Result<(), RunError> {
     Ok(())
 }
 
-/// Whether something is there that no prediction has written.
+/// Whether the file exists and is not a TIFF, so that no prediction has written it.
 fn is_other_file(path: &Path) -> bool {
-    // A pipe would be waited for.
+    // Opening a pipe would block.
     if !path.is_file() {
         return false;
     }
@@ -61,8 +60,8 @@ fn is_other_file(path: &Path) -> bool {
     read.is_ok() && !matches!(&start, b"II" | b"MM")
 }
 
-/// Where a path leads, also for a file that is not there yet.
-fn place(path: &Path) -> PathBuf {
+/// The absolute path without links, also of a file that does not exist yet.
+fn resolved(path: &Path) -> PathBuf {
     let resolved = path.canonicalize().or_else(|_| {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = folder.unwrap_or(Path::new(".")).canonicalize()?;
@@ -96,14 +95,14 @@ mod tests {
             ("o.tif", "o.tif", "o.csv", "t.tif", "the components and the output"),
             ("o.tif", "l.csv", "l.csv", "t.tif", "the table of components and the components"),
             ("o.tif", "in.tif", "in.csv", "t.tif", "the components and the input"),
-            ("t.tif", "l.tif", "l.csv", "t.tif", "the output and the truth"),
+            ("t.tif", "l.tif", "l.csv", "t.tif", "the output and the ground truth"),
         ] {
             let refused = request(out, labels, table, truth).expect_err(out);
             assert!(refused.starts_with(said), "{refused}");
         }
         std::fs::write(path("plan.toml"), "task = 1").expect("written");
         let refused = request("plan.toml", "l.tif", "l.csv", "t.tif").expect_err("another kind");
-        assert!(refused.contains("plan.toml` is there and is no TIFF"), "{refused}");
+        assert!(refused.contains("plan.toml` exists, is not a TIFF"), "{refused}");
         std::fs::write(path("old.tif"), "II*\0").expect("written");
         assert_eq!(request("old.tif", "l.tif", "l.csv", "t.tif"), Ok(()));
         let mut large = FilePrediction::new(path("in.tif"), path("o.tif"));

@@ -1,4 +1,4 @@
-//! Made-up runs, for tests.
+//! Synthetic runs, for tests.
 
 use crate::catalog;
 use crate::machine::{Build, Fingerprint, Machine, Peak};
@@ -7,7 +7,7 @@ use crate::record::Record;
 use crate::strategy::Role;
 
 /// A run of the catalogue's first entry on a processor of this name, by strategies with their
-/// median in nanoseconds; one without failed.
+/// median in nanoseconds; a strategy without one failed.
 pub(crate) fn run(cpu: &str, strategies: &[(&str, Role, Option<f64>)]) -> Record {
     let machine = Machine {
         fingerprint: Fingerprint {

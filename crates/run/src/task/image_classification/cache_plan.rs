@@ -89,7 +89,9 @@ const MOST_BUDGET_MIB: u64 = 1 << 24;
 
 /// Reads both keys: a set with faults is not decoded before the first batch, because a fault would
 /// end the run there.
-pub(super) fn read_supply(settings: &Settings) -> Result<(CachePlan, FaultsPlan), ConfigError> {
+pub(super) fn read_cache_and_faults(
+    settings: &Settings,
+) -> Result<(CachePlan, FaultsPlan), ConfigError> {
     let faults = settings.value(&FAULTS)?;
     let tolerates_faults = faults != FaultsPlan::Raise {};
     let cache = settings.value_or(&CACHE, || match tolerates_faults {
