@@ -82,7 +82,7 @@ impl QuantizedConvolution {
     }
 
     /// Bytes of one image, before and after.
-    pub(crate) const fn image_lens(&self) -> [usize; 2] {
+    pub(crate) fn image_lens(&self) -> [usize; 2] {
         let batch = self.geometry.shape().batch;
         [self.geometry.input_len() / batch, self.geometry.output_len() / batch]
     }
