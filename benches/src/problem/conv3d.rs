@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use updraft_conv::Activation;
 use updraft_conv::slices::{
     Conv3dGeometry, Conv3dShape, Isa, Pass as KernelPass, Scratch, Strategy, forward_3d,
-    input_gradient_3d, reference, strategy_3d, weight_gradient_3d,
+    input_gradient_3d, reference, strategy, weight_gradient_3d,
 };
 
 use crate::formula;
@@ -51,7 +51,7 @@ impl Conv3d {
     /// How our kernels compute its passes on this CPU.
     pub(crate) fn strategies(&self) -> Result<Vec<(KernelPass, Strategy)>> {
         let geometry = self.geometry()?;
-        let chosen = |&pass: &KernelPass| (pass, strategy_3d(Isa::detect(), &geometry, pass));
+        let chosen = |&pass: &KernelPass| (pass, strategy(Isa::detect(), &geometry, pass));
         Ok(self.passes().iter().map(chosen).collect())
     }
 

@@ -1,5 +1,9 @@
 #![doc = include_str!("../README.md")]
 
+#[cfg_attr(
+    not(any(test, feature = "flex")),
+    expect(dead_code, reason = "only burn's operations on flex use all kernels")
+)]
 mod kernels;
 #[cfg(feature = "burn")]
 mod layer;
@@ -16,7 +20,7 @@ pub use layer::{
 
 // Recording of convolutions.
 #[cfg(feature = "burn")]
-pub use layer::{ObservedConvolution, observe_convolutions};
+pub use ops::{ObservedConvolution, observe_convolutions};
 
 // The implementation of a layer.
 #[cfg(feature = "burn")]
@@ -43,38 +47,21 @@ pub use kernels::Alignment;
 pub mod slices {
     // A convolution's shape and its passes.
     pub use crate::kernels::{
-        ConvGeometry, ConvShape, GeometryError, bias_gradient, forward, forward_activated,
-        input_gradient, weight_gradient,
+        ConvGeometry, ConvShape, GeometryError, forward, input_gradient, weight_gradient,
     };
 
     // The same of volumes.
     pub use crate::kernels::{
-        Conv3dGeometry, Conv3dShape, forward_3d, input_gradient_3d, strategy_3d, weight_gradient_3d,
+        Conv3dGeometry, Conv3dShape, forward_3d, input_gradient_3d, weight_gradient_3d,
     };
 
     // The algorithm of a pass, with the reason.
     pub use crate::kernels::{Algorithm, Pass, Strategy, strategy};
 
-    // Batch normalization, with the batch's statistics or with given ones.
+    // Batch normalization by the batch's statistics.
     pub use crate::kernels::{
         BatchNormShape, NormGradients, Normalization, Statistics, batch_norm, batch_norm_gradient,
-        batch_norm_inference, batch_norm_inference_gradient,
     };
-
-    // Group and instance normalization.
-    pub use crate::kernels::{GroupNormShape, GroupNormalization, group_norm, group_norm_gradient};
-
-    // Activations by themselves.
-    pub use crate::kernels::{activate, activate_gradient};
-
-    // The maximum or the average of windows.
-    pub use crate::kernels::{
-        Divisor, Pool3dGeometry, Pool3dShape, PoolGeometry, PoolShape, Pooling, pool, pool_3d,
-        pool_3d_gradient, pool_gradient,
-    };
-
-    // Linear interpolation to another size.
-    pub use crate::kernels::{LinearResize, resize, resize_gradient};
 
     // Instruction sets and scratch memory.
     pub use crate::kernels::{Isa, Scratch};

@@ -27,7 +27,7 @@ pub use select::{Rejection, Selection, select};
 
 // Features in use, and memory.
 pub use applied::{Applied, applied};
-pub use memory::{DeviceMemory, Memory, clean_up, cpu_seconds, device_memory, memory};
+pub use memory::{DeviceMemory, Memory, clean_up, cpu_seconds, memory};
 pub use peak::{Peak, PeakSampler};
 
 // Errors.

@@ -68,8 +68,7 @@ pub struct DeviceMemory {
 ///
 /// flex uses the process's own allocator and reports nothing: see
 /// [`Memory::resident_bytes`].
-#[must_use]
-pub fn device_memory(device: &Device) -> DeviceMemory {
+pub(crate) fn device_memory(device: &Device) -> DeviceMemory {
     let usage = device.memory_pool_usage();
     DeviceMemory {
         in_use_bytes: usage.map(|usage| usage.bytes_in_use),

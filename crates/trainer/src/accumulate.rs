@@ -14,7 +14,7 @@ use burn::tensor::Tensor;
 /// burn's `GradientsAccumulator` takes the sum, which makes the update grow with the number of
 /// batches.
 #[derive(Debug, Default)]
-pub struct GradientMean {
+pub(crate) struct GradientMean {
     gathered: Option<GradientsParams>,
     samples: usize,
     batches: usize,
@@ -22,7 +22,12 @@ pub struct GradientMean {
 
 impl GradientMean {
     /// Adds the gradients of a batch's mean loss; `module` determines the order of the tensors.
-    pub fn add<M: Module>(&mut self, gradients: GradientsParams, samples: usize, module: &M) {
+    pub(crate) fn add<M: Module>(
+        &mut self,
+        gradients: GradientsParams,
+        samples: usize,
+        module: &M,
+    ) {
         self.batches += 1;
         let gathered = match (self.gathered.take(), self.batches) {
             (None, _) => gradients,
@@ -38,7 +43,7 @@ impl GradientMean {
 
     /// The mean over all added samples; empty if there are none.
     #[must_use]
-    pub fn into_mean<M: Module>(self, module: &M) -> GradientsParams {
+    pub(crate) fn into_mean<M: Module>(self, module: &M) -> GradientsParams {
         let mut gathered = self.gathered.unwrap_or_default();
         if self.batches > 1 {
             weigh(&mut gathered, 1.0 / self.samples as f64, module);

@@ -79,7 +79,7 @@ pub(crate) fn first_bad_tensor<M: Module>(
     if !target.all_finite() {
         return "the targets".to_owned();
     }
-    match first_not_finite(module) {
+    match non_finite_parameter(module) {
         Some(path) => format!("the model's `{path}`"),
         None if !outputs.all_finite() => "the outputs".to_owned(),
         None => "the loss".to_owned(),
@@ -89,7 +89,7 @@ pub(crate) fn first_bad_tensor<M: Module>(
 /// The path of the first stored tensor of a module that is not finite, in module order.
 ///
 /// Reads the device once per tensor.
-pub fn first_not_finite<M: Module>(module: &M) -> Option<String> {
+pub fn non_finite_parameter<M: Module>(module: &M) -> Option<String> {
     let mut search = Search { path: Vec::new(), found: None };
     module.visit(&mut search);
     search.found

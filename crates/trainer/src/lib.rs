@@ -47,8 +47,7 @@ pub use schedule::Schedule;
 pub use settings::{BatchNormStatistics, CheckpointSettings, RunSettings, Transfer};
 
 // One update.
-pub use accumulate::GradientMean;
-pub use guard::{NonFinite, Skipped, first_not_finite};
+pub use guard::{NonFinite, Skipped, non_finite_parameter};
 pub use step::{Placed, StepAt, StepOutcome, StepSettings, train_step, train_step_accumulated};
 
 // Losses.
@@ -81,7 +80,7 @@ pub use events::{Activity, Control, EpochReport, Event, StepReport};
 pub use monitor::{StepTimes, Timing};
 
 // Recomputation.
-pub use recompute::{Activations, Backward, InputGradients, Segmented, Streams};
+pub use recompute::{Activations, Backward, InputGradients, SegmentValues, Segmented};
 pub use segments::{SegmentedPass, Segments};
 
 // Scoring a model.

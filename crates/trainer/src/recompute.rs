@@ -18,7 +18,7 @@ pub enum Activations {
 /// three.
 ///
 /// They may differ in rank and shape, and both may change from segment to segment.
-pub trait Streams: Clone {
+pub trait SegmentValues: Clone {
     /// The same values without a graph.
     #[must_use]
     fn detached(self) -> Self;
@@ -48,7 +48,7 @@ pub enum InputGradients {
     Unused,
 }
 
-impl<const D: usize> Streams for Tensor<D> {
+impl<const D: usize> SegmentValues for Tensor<D> {
     fn detached(self) -> Self {
         self.without_autodiff()
     }
@@ -74,7 +74,7 @@ impl<const D: usize> Streams for Tensor<D> {
     }
 }
 
-impl<S: Streams> Streams for Option<S> {
+impl<S: SegmentValues> SegmentValues for Option<S> {
     fn detached(self) -> Self {
         self.map(S::detached)
     }
@@ -98,7 +98,7 @@ impl<S: Streams> Streams for Option<S> {
     }
 }
 
-impl<S: Streams> Streams for Vec<S> {
+impl<S: SegmentValues> SegmentValues for Vec<S> {
     fn detached(self) -> Self {
         self.into_iter().map(S::detached).collect()
     }
@@ -124,7 +124,7 @@ impl<S: Streams> Streams for Vec<S> {
 
 macro_rules! streams_of_tuple {
     ($($name:ident $at:tt),+) => {
-        impl<$($name: Streams),+> Streams for ($($name,)+) {
+        impl<$($name: SegmentValues),+> SegmentValues for ($($name,)+) {
             fn detached(self) -> Self {
                 ($(self.$at.detached(),)+)
             }
@@ -171,7 +171,7 @@ pub struct Backward<T> {
     pub gradients: GradientsParams,
 }
 
-impl<M: Module, S: Streams, T> Segmented<'_, M, S, T> {
+impl<M: Module, S: SegmentValues, T> Segmented<'_, M, S, T> {
     /// Runs the model forward and backward.
     ///
     /// Both modes give the same gradients: the device's random state is set from `seed` before each

@@ -6,7 +6,7 @@ use burn::module::Module;
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
 
-use crate::recompute::{Activations, Segmented, Streams};
+use crate::recompute::{Activations, SegmentValues, Segmented};
 
 /// A forward and a backward pass in segments; the type of the values between them is erased.
 pub trait SegmentedPass<M, I, O> {
@@ -39,7 +39,7 @@ pub struct Segments<'a, M, I, S, O> {
     pub leave: &'a dyn Fn(&M, S) -> O,
 }
 
-impl<M: Module, I, S: Streams, O> SegmentedPass<M, I, O> for Segments<'_, M, I, S, O> {
+impl<M: Module, I, S: SegmentValues, O> SegmentedPass<M, I, O> for Segments<'_, M, I, S, O> {
     fn backward(
         &self,
         model: &M,

@@ -117,7 +117,7 @@ fn parts_of(
 ) -> Result<Vec<(&'static [&'static str], &'static [&'static str])>> {
     let mut all: Vec<(&[&str], &[&str])> = vec![(&[], &["loader", "EMA", "precision", "resume"])];
     if !kind.refusals()?.iter().any(|(refused, _)| *refused == Ability::BatchNorms) {
-        all.push((kind.calm(), &["batch norm"]));
+        all.push((kind.without_dropout(), &["batch norm"]));
     }
     Ok(all)
 }

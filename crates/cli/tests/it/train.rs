@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::command::{metrics, run, succeed, tiny};
+use crate::command::{config, metrics, run, succeed, tiny};
 
 #[test]
 fn the_quickstart_learns_both_cues() {
@@ -211,4 +211,22 @@ fn the_algorithm_of_every_convolution_is_printed_instead_of_training() {
     fs::write(dir.path().join("rows.toml"), "task = \"tabular-regression\"\n").expect("written");
     let said = succeed(dir.path(), &["train", "rows.toml", "--explain-kernels"]);
     assert!(said.stdout.starts_with("no convolution is computed"), "{}", said.stdout);
+}
+
+#[test]
+fn convolutions_of_volumes_and_transposed_ones_are_explained_too() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    for (name, kernel, transposed) in [
+        ("segmentation-3d.toml", "channels, 3×3×3", "channels, 2×2×2 transposed, stride 2×2×2"),
+        ("label-free.toml", "channels, 3×3", "channels, 2×2 transposed, stride 2×2"),
+    ] {
+        let arguments = ["train", &config(name), "--explain-kernels", "--device", "flex"];
+        let said = succeed(dir.path(), &arguments).stdout;
+        assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
+        let all = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let count = |part: &str| all.matches(part).count();
+        let layers = said.lines().filter(|line| !line.starts_with(' ')).count();
+        assert!(count(kernel) > 5 && count(transposed) >= 2, "{said}");
+        assert_eq!([count("forward"), count("weight gradient")], [layers; 2], "{said}");
+    }
 }

@@ -29,31 +29,12 @@ pub fn forward(
     scratch: &mut Scratch,
     threads: usize,
 ) {
-    forward_activated(isa, geometry, x, w, bias, Activation::Identity, y, scratch, threads);
-}
-
-/// [`forward`], then an activation, while each sample's result is still in the cache.
-///
-/// # Panics
-/// As [`forward`].
-#[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
-pub fn forward_activated(
-    isa: Isa,
-    geometry: &ConvGeometry,
-    x: &[f32],
-    w: &[f32],
-    bias: Option<&[f32]>,
-    activation: Activation,
-    y: &mut [f32],
-    scratch: &mut Scratch,
-    threads: usize,
-) {
     assert_eq!(y.len(), geometry.output_len(), "numbers of the output");
     let y = Cut::new(y, geometry.output_len() / geometry.shape().batch);
-    forward_into(isa, geometry, x, w, bias, activation, y, scratch, threads);
+    forward_into(isa, geometry, x, w, bias, Activation::Identity, y, scratch, threads);
 }
 
-/// [`forward_activated`] into samples.
+/// [`forward`] into samples, then an activation, while each sample's result is still in the cache.
 #[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
 pub(crate) fn forward_into<'a>(
     isa: Isa,

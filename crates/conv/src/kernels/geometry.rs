@@ -48,45 +48,81 @@ impl<const D: usize> ConvShape<D> {
         }
     }
 
-    /// The size of the output, if the groups divide the channels and the kernel fits the input;
-    /// `axes` are those that errors name.
-    pub(super) fn output(&self, axes: [usize; D]) -> Result<[usize; D], GeometryError> {
+    /// The size of the output, if the groups divide the channels and the kernel fits the input.
+    fn output(&self) -> Result<[usize; D], GeometryError> {
         let Self { channels, groups, input, kernel, stride, padding, dilation, .. } = *self;
         if channels.iter().any(|channels| !channels.is_multiple_of(groups)) {
             return Err(GeometryError::Groups { groups, channels });
         }
         let mut output = [0; D];
-        for axis in 0..D {
-            let span = dilation[axis]
-                .checked_mul(kernel[axis] - 1)
-                .and_then(|reach| reach.checked_add(1))
-                .ok_or(GeometryError::TooLarge)?;
-            let padded = padding[axis]
-                .checked_mul(2)
-                .and_then(|both| both.checked_add(input[axis]))
-                .ok_or(GeometryError::TooLarge)?;
-            if span > padded {
-                return Err(GeometryError::Kernel { axis: axes[axis], span, padded });
-            }
-            output[axis] = (padded - span) / stride[axis] + 1;
+        for (axis, output) in output.iter_mut().enumerate() {
+            let numbers = [input, kernel, stride, padding, dilation].map(|of| of[axis]);
+            *output = windows_along(axis_in_errors::<D>(axis), numbers)?;
         }
         Ok(output)
     }
 }
 
+/// The number of windows on an axis, from `[input, kernel, stride, padding, dilation]`.
+pub(super) fn windows_along(
+    axis: usize,
+    [input, kernel, stride, padding, dilation]: [usize; 5],
+) -> Result<usize, GeometryError> {
+    let span = dilation.checked_mul(kernel - 1).and_then(|reach| reach.checked_add(1));
+    let padded = padding.checked_mul(2).and_then(|both| both.checked_add(input));
+    let (Some(span), Some(padded)) = (span, padded) else {
+        return Err(GeometryError::TooLarge);
+    };
+    if span > padded {
+        return Err(GeometryError::Kernel { axis, span, padded });
+    }
+    Ok((padded - span) / stride + 1)
+}
+
+/// The axis of an error: height and width are 0 and 1 for images and volumes, depth is 2.
+pub(super) const fn axis_in_errors<const D: usize>(axis: usize) -> usize {
+    [2, 0, 1][3 - D + axis]
+}
+
+/// Checks sizes that have names by depth, height and width.
+pub(super) fn at_least_one<const D: usize>(
+    sizes: &[([&'static str; 3], [usize; D])],
+) -> Result<(), GeometryError> {
+    for (names, sizes) in sizes {
+        if let Some(axis) = sizes.iter().position(|&size| size == 0) {
+            return Err(GeometryError::Zero { name: names[3 - D + axis] });
+        }
+    }
+    Ok(())
+}
+
+pub(super) const INPUT: [&str; 3] = ["input depth", "input height", "input width"];
+pub(super) const STRIDE: [&str; 3] =
+    ["stride along the depth", "vertical stride", "horizontal stride"];
+pub(super) const DILATION: [&str; 3] =
+    ["dilation along the depth", "vertical dilation", "horizontal dilation"];
+const KERNEL: [&str; 3] = ["kernel depth", "kernel height", "kernel width"];
+
+/// The shape of a convolution of volumes; axes are depth, height and width, and the batch may be
+/// empty.
+pub type Conv3dShape = ConvShape<3>;
+
 /// A [`ConvShape`] that was checked, with the size of its output.
 ///
 /// All tensors are contiguous, row by row:
-/// - input: `[batch, channels[0], input[0], input[1]]`
-/// - weights: `[channels[1], channels[0] / groups, kernel[0], kernel[1]]`
-/// - output: `[batch, channels[1], output[0], output[1]]`
+/// - input: `[batch, channels[0], ..input]`
+/// - weights: `[channels[1], channels[0] / groups, ..kernel]`
+/// - output: `[batch, channels[1], ..output]`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConvGeometry {
-    shape: ConvShape,
-    output: [usize; 2],
+pub struct ConvGeometry<const D: usize = 2> {
+    shape: ConvShape<D>,
+    output: [usize; D],
     forced: Option<Algorithm>,
     is_direct: bool,
 }
+
+/// A [`Conv3dShape`] that was checked.
+pub type Conv3dGeometry = ConvGeometry<3>;
 
 /// Errors of the shape of a convolution or a pooling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,48 +201,29 @@ impl fmt::Display for GeometryError {
 
 impl std::error::Error for GeometryError {}
 
-impl GeometryError {
-    /// The same of the depth, where that was the width of an image.
-    pub(super) fn of_depth(self) -> Self {
-        match self {
-            Self::Kernel { axis: 1, span, padded } => Self::Kernel { axis: 2, span, padded },
-            Self::Padding { axis: 1, output } => Self::Padding { axis: 2, output },
-            Self::Zero { name: "input width" } => Self::Zero { name: "input depth" },
-            Self::Zero { name: "window width" } => Self::Zero { name: "window depth" },
-            other => other,
-        }
-    }
-}
-
-impl ConvGeometry {
+impl<const D: usize> ConvGeometry<D> {
     /// Checks a shape.
     ///
     /// # Errors
-    /// [`GeometryError`] for an empty tensor, groups that do not divide the channels, or a kernel
-    /// that is larger than the padded input.
-    pub fn try_new(shape: ConvShape) -> Result<Self, GeometryError> {
+    /// [`GeometryError`] for an empty tensor (the batch of volumes may be empty), groups that do not
+    /// divide the channels, or a kernel that is larger than the padded input.
+    pub fn try_new(shape: ConvShape<D>) -> Result<Self, GeometryError> {
+        const { assert!(D == 2 || D == 3, "an image or a volume") };
         for (name, value) in [
-            ("batch", shape.batch),
+            ("batch", if D == 2 { shape.batch } else { 1 }),
             ("input channels", shape.channels[0]),
             ("output channels", shape.channels[1]),
             ("groups", shape.groups),
-            ("input height", shape.input[0]),
-            ("input width", shape.input[1]),
-            ("kernel height", shape.kernel[0]),
-            ("kernel width", shape.kernel[1]),
-            ("vertical stride", shape.stride[0]),
-            ("horizontal stride", shape.stride[1]),
-            ("vertical dilation", shape.dilation[0]),
-            ("horizontal dilation", shape.dilation[1]),
         ] {
             if value == 0 {
                 return Err(GeometryError::Zero { name });
             }
         }
-        let output = shape.output([0, 1])?;
+        let ConvShape { input, kernel, stride, dilation, .. } = shape;
+        at_least_one(&[(INPUT, input), (KERNEL, kernel), (STRIDE, stride), (DILATION, dilation)])?;
+        let output = shape.output()?;
         let geometry = Self { shape, output, forced: None, is_direct: false };
-        geometry.check_size()?;
-        Ok(geometry)
+        if geometry.fits() { Ok(geometry) } else { Err(GeometryError::TooLarge) }
     }
 
     /// The same, computed by one algorithm in every pass that it can compute; without it, the
@@ -239,70 +256,61 @@ impl ConvGeometry {
 
     /// The requested algorithm.
     #[must_use]
-    pub const fn shape(&self) -> &ConvShape {
+    pub const fn shape(&self) -> &ConvShape<D> {
         &self.shape
     }
 
-    /// Height and width of the output.
+    /// The size of the output.
     #[must_use]
-    pub const fn output(&self) -> [usize; 2] {
+    pub const fn output(&self) -> [usize; D] {
         self.output
     }
 
     /// Numbers in the input.
     #[must_use]
-    pub const fn input_len(&self) -> usize {
+    pub fn input_len(&self) -> usize {
         let ConvShape { batch, channels, input, .. } = self.shape;
-        batch * channels[0] * input[0] * input[1]
+        batch * channels[0] * input.iter().product::<usize>()
     }
 
     /// Numbers in the weights.
     #[must_use]
-    pub const fn weight_len(&self) -> usize {
+    pub fn weight_len(&self) -> usize {
         let ConvShape { channels, groups, kernel, .. } = self.shape;
-        channels[1] * (channels[0] / groups) * kernel[0] * kernel[1]
+        channels[1] * (channels[0] / groups) * kernel.iter().product::<usize>()
     }
 
     /// Numbers in the output.
     #[must_use]
-    pub const fn output_len(&self) -> usize {
-        self.shape.batch * self.shape.channels[1] * self.output[0] * self.output[1]
+    pub fn output_len(&self) -> usize {
+        self.shape.batch * self.shape.channels[1] * self.output.iter().product::<usize>()
     }
 
     /// Floating-point operations of one pass; a multiplication with its addition counts two.
     #[must_use]
-    pub const fn operations(&self) -> usize {
+    pub fn operations(&self) -> usize {
         let ConvShape { channels, groups, kernel, .. } = self.shape;
-        2 * self.output_len() * (channels[0] / groups) * kernel[0] * kernel[1]
+        2 * self.output_len() * (channels[0] / groups) * kernel.iter().product::<usize>()
     }
 
-    /// Kernels address one padded image with 32 bits, and slices end below `isize::MAX` bytes.
-    fn check_size(&self) -> Result<(), GeometryError> {
+    /// Whether kernels can address one padded sample with 32 bits, and slices the tensors.
+    fn fits(&self) -> bool {
         let ConvShape { batch, channels, kernel, input, padding, dilation, .. } = self.shape;
-        let product = |numbers: &[usize]| {
-            numbers.iter().try_fold(1_usize, |product, &number| product.checked_mul(number))
-        };
-        let reach = |axis: usize| {
+        let side = |axis: usize| {
             // The output's gradient is padded by at most the kernel's span.
             let span = dilation[axis].checked_mul(kernel[axis])?;
             self.output[axis].max(input[axis]).checked_add(padding[axis].max(span).checked_mul(2)?)
         };
-        let most = channels[0].max(channels[1]);
-        let image = reach(0).zip(reach(1)).and_then(|(rows, columns)| {
-            // A vector may be read or padded beyond the last channel.
-            product(&[most.checked_add(64)?, rows, columns])
-        });
-        let weights = product(&[channels[0], channels[1], kernel[0], kernel[1]]);
-        let all = image.and_then(|image| product(&[image, batch, 4]));
-        let fits = |numbers: Option<usize>, limit: usize| numbers.is_some_and(|n| n < limit);
-        if fits(image, u32::MAX as usize)
-            && fits(weights, isize::MAX as usize / 64)
-            && fits(all, isize::MAX as usize)
-        {
-            Ok(())
-        } else {
-            Err(GeometryError::TooLarge)
-        }
+        let times = |product: Option<usize>, number: usize| product?.checked_mul(number);
+        // A vector may be read or padded beyond the last channel.
+        let most = channels[0].max(channels[1]).checked_add(64);
+        let sample = (0..D).try_fold(most, |product, axis| Some(times(product, side(axis)?)));
+        let sample = sample.flatten();
+        let all = times(times(sample, batch.max(1)), 4);
+        let weights = kernel.into_iter().fold(times(most, 64), times);
+        let weights = most.and_then(|most| times(weights, most));
+        sample.is_some_and(|sample| sample < u32::MAX as usize)
+            && [all, weights].iter().all(|n| n.is_some_and(|n| n < isize::MAX as usize))
     }
 }
 

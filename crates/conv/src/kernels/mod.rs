@@ -28,40 +28,36 @@ mod volume;
 mod weight_gradient;
 mod winograd;
 
-pub use bias::bias_gradient;
-pub use convolution::{forward, forward_activated, input_gradient};
-pub use elementwise::{Activation, Slope, activate, activate_gradient};
-pub use geometry::{ConvGeometry, ConvShape, GeometryError};
+#[cfg(any(test, feature = "flex"))]
+pub(crate) use convolution::forward_into;
+pub use convolution::{forward, input_gradient};
+pub use elementwise::{Activation, Slope};
+pub use geometry::{Conv3dGeometry, Conv3dShape, ConvGeometry, ConvShape, GeometryError};
 pub use norm::{
-    BatchNormShape, GroupNormShape, GroupNormalization, NormGradients, Normalization, Statistics,
-    batch_norm, batch_norm_gradient, batch_norm_inference, batch_norm_inference_gradient,
-    group_norm, group_norm_gradient,
+    BatchNormShape, NormGradients, Normalization, Statistics, batch_norm, batch_norm_gradient,
 };
-pub use pool::{
-    Divisor, Pool3dGeometry, Pool3dShape, PoolGeometry, PoolShape, Pooling, pool, pool_3d,
-    pool_3d_gradient, pool_gradient,
-};
-pub use resize::{Alignment, LinearResize, resize, resize_gradient};
+pub use resize::Alignment;
 pub use scratch::Scratch;
 pub use strategy::{Algorithm, Pass, Strategy, strategy};
 pub use updraft_simd::Isa;
-pub use volume::{
-    Conv3dGeometry, Conv3dShape, forward_3d, input_gradient_3d, strategy_3d, weight_gradient_3d,
-};
+pub use volume::{forward_3d, input_gradient_3d, weight_gradient_3d};
 pub use weight_gradient::weight_gradient;
 
-// For burn's operations: results in new vectors.
+// What only burn's operations need.
+#[cfg(feature = "burn")]
+pub(crate) use pool::{Divisor, PoolGeometry, PoolShape, Pooling};
 #[cfg(feature = "flex")]
 pub(crate) use {
     bias::channel_sums,
-    convolution::{forward_into, input_gradient_into},
+    convolution::input_gradient_into,
     elementwise::{
         PIECE, activate_gradient_into, activate_into, term_gradient_into, weighted_sum_into,
     },
     norm::{
-        GradientPass, StatisticsOf, apply_into, group_norm_gradient_into, group_norm_into, moments,
+        GradientPass, GroupNormShape, GroupNormalization, StatisticsOf, apply_into,
+        group_norm_gradient_into, group_norm_into, moments,
     },
     output::{Uninitialized, fill_in_pieces},
-    pool::{pool_3d_gradient_into, pool_3d_into, pool_gradient_into, pool_into},
-    resize::{resize_gradient_into, resize_into},
+    pool::{pool_gradient_into, pool_into},
+    resize::{LinearResize, resize_gradient_into, resize_into},
 };

@@ -76,22 +76,10 @@ pub(crate) fn padded_image<'a>(
     own
 }
 
-/// Copies a part of an image, with zeros outside of it: `[rows][columns][filled]`.
-pub(crate) fn by_pixel(
-    isa: Isa,
-    image: &[f32],
-    channels: [usize; 2],
-    size: [usize; 2],
-    first: [isize; 2],
-    grid: [usize; 2],
-    to: &mut [f32],
-) {
-    by_pixel_of(isa, image, size[0] * size[1], channels, size, first, grid, to);
-}
-
-/// The same for an image whose channels are `plane` numbers apart.
+/// Copies a part of an image, which may reach over it into zeros: `[rows][columns][filled]`. Channels
+/// are `plane` numbers apart.
 #[expect(clippy::too_many_arguments, reason = "all that a part of an image is")]
-pub(crate) fn by_pixel_of(
+pub(crate) fn by_pixel(
     isa: Isa,
     image: &[f32],
     plane: usize,

@@ -94,16 +94,12 @@ impl Phases {
 }
 
 impl Axis {
-    fn of(geometry: &ConvGeometry, axis: usize) -> Self {
+    /// The phases of an axis of a convolution.
+    pub(crate) fn of<const D: usize>(geometry: &ConvGeometry<D>, axis: usize) -> Self {
         let ConvShape { input, kernel, stride, padding, dilation, .. } = *geometry.shape();
-        let window = [kernel, stride, padding, dilation].map(|both| both[axis]);
-        Self::of_window(input[axis], geometry.output()[axis], window)
-    }
-
-    /// The phases of `input` pixels, given windows of `[kernel, stride, padding, dilation]`.
-    pub(crate) fn of_window(input: usize, output: usize, window: [usize; 4]) -> Self {
-        let [kernel, stride, padding, dilation] = window.map(|number| number as isize);
-        let (input, output) = (input as isize, output as isize);
+        let [kernel, stride, padding, dilation, input, output] =
+            [kernel, stride, padding, dilation, input, geometry.output()]
+                .map(|of| of[axis] as isize);
         let reached = |phase: isize| {
             // In the order of the pixels that they are multiplied by.
             (0..kernel).rev().filter_map(move |k| {

@@ -6,7 +6,7 @@ use updraft_simd::Isa;
 
 use super::direct::LineJob;
 use super::geometry::{ConvGeometry, ConvShape};
-use super::plan::{Phases, Windows};
+use super::plan::Axis;
 
 /// A pass of a convolution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -91,31 +91,40 @@ impl Algorithm {
 
     /// The requirement that a pass does not meet; `None` if the algorithm can compute it.
     #[must_use]
-    pub fn refusal(self, geometry: &ConvGeometry, pass: Pass) -> Option<&'static str> {
+    pub fn refusal<const D: usize>(
+        self,
+        geometry: &ConvGeometry<D>,
+        pass: Pass,
+    ) -> Option<&'static str> {
         let ConvShape { channels, groups, kernel, stride, padding, dilation, .. } =
             *geometry.shape();
-        let is_depthwise = channels == [groups; 2];
-        let is_dense = stride == [1, 1] && dilation == [1, 1];
+        let is_depthwise = D == 2 && channels == [groups; 2];
+        // Within a slice: a volume may have any kernel along the depth.
+        let is_dense = stride[D - 2..] == [1, 1] && dilation[D - 2..] == [1, 1];
+        let is_3_by_3 = is_dense && kernel[D - 2..] == [3, 3];
         let rows_fill_a_vector = Rows::of(geometry, pass).is_some_and(|rows| rows.columns >= 8);
         let (needs, is_met) = match self {
             Self::DirectByChannel => return None,
-            Self::DirectByPixel => {
-                ("windows that lie side by side, in rows of 8 pixels and more", rows_fill_a_vector)
-            }
-            Self::DepthwiseByChannel => ("one channel a group", is_depthwise),
+            Self::DirectByPixel => (
+                "windows that lie side by side, in rows of 8 pixels and more, and of volumes no \
+                 gradient of the weights",
+                rows_fill_a_vector && (D == 2 || pass != Pass::WeightGradient),
+            ),
+            Self::DepthwiseByChannel => ("images and one channel a group", is_depthwise),
             Self::DepthwiseByPixel => (
-                "one channel a group and a kernel of 3×3 with stride and dilation 1 and a padding \
-                 of at most 2, rows of 8 pixels and more, and no gradient of the weights",
+                "images, one channel a group and a kernel of 3×3 with stride and dilation 1 and a \
+                 padding of at most 2, rows of 8 pixels and more, and no gradient of the weights",
                 is_depthwise
-                    && is_dense
-                    && kernel == [3, 3]
+                    && is_3_by_3
                     && padding.iter().all(|&padding| padding <= 2)
                     && pass != Pass::WeightGradient
                     && width(geometry, pass) >= 8,
             ),
-            Self::Winograd => {
-                ("a kernel of 3×3 with stride and dilation 1", is_dense && kernel == [3, 3])
-            }
+            Self::Winograd => (
+                "a kernel of 3×3 with stride and dilation 1, and for the gradient of a volume no \
+                 stride along the depth",
+                is_3_by_3 && (pass != Pass::InputGradient || stride == [1; D]),
+            ),
         };
         (!is_met).then_some(needs)
     }
@@ -139,11 +148,12 @@ impl fmt::Display for Strategy {
     }
 }
 
-/// Which algorithm computes a pass of a convolution with an instruction set, and why.
+/// Which algorithm computes a pass of a convolution of images or volumes with an instruction set, and
+/// why.
 ///
 /// The algorithm of [`ConvGeometry::with_algorithm`] is used in every pass that it can compute.
 #[must_use]
-pub fn strategy(isa: Isa, geometry: &ConvGeometry, pass: Pass) -> Strategy {
+pub fn strategy<const D: usize>(isa: Isa, geometry: &ConvGeometry<D>, pass: Pass) -> Strategy {
     let isa = isa.base();
     if let Some(algorithm) = geometry.forced()
         && algorithm.refusal(geometry, pass).is_none()
@@ -157,20 +167,27 @@ pub fn strategy(isa: Isa, geometry: &ConvGeometry, pass: Pass) -> Strategy {
         };
         return Strategy { algorithm, isa, reason: "asked for" };
     }
-    if gains_from_winograd(isa, geometry) {
+    if gains_from_winograd(isa, geometry, pass) {
         let reason = "many channels: a quarter of the products";
         return Strategy { algorithm: Algorithm::Winograd, isa, reason };
     }
     if let Some(depthwise) = depthwise(isa, geometry, pass) {
         return depthwise;
     }
-    let isa = isa_for_few(isa, geometry, pass);
+    let isa = if D == 2 { isa_for_few(isa, geometry, pass) } else { isa };
     let (algorithm, reason) = direct(isa, geometry, pass);
     Strategy { algorithm, isa, reason }
 }
 
 /// The direct algorithm of a pass with these vectors, and why.
-pub(super) fn direct(isa: Isa, geometry: &ConvGeometry, pass: Pass) -> (Algorithm, &'static str) {
+pub(super) fn direct<const D: usize>(
+    isa: Isa,
+    geometry: &ConvGeometry<D>,
+    pass: Pass,
+) -> (Algorithm, &'static str) {
+    if D > 2 && pass == Pass::WeightGradient {
+        return (Algorithm::DirectByChannel, "the only one for the weights of volumes");
+    }
     let Some(Rows { columns, .. }) = Rows::of(geometry, pass) else {
         return (Algorithm::DirectByChannel, "windows of neighboring pixels lie apart");
     };
@@ -190,8 +207,8 @@ pub(super) fn direct(isa: Isa, geometry: &ConvGeometry, pass: Pass) -> (Algorith
     }
 }
 
-/// The algorithm of a convolution with one channel per group.
-fn depthwise(isa: Isa, geometry: &ConvGeometry, pass: Pass) -> Option<Strategy> {
+/// How a convolution of images with one channel a group is computed.
+fn depthwise<const D: usize>(isa: Isa, geometry: &ConvGeometry<D>, pass: Pass) -> Option<Strategy> {
     let by_pixel = Algorithm::DepthwiseByPixel;
     if by_pixel.refusal(geometry, pass).is_none() {
         let columns = width(geometry, pass);
@@ -217,21 +234,26 @@ fn depthwise(isa: Isa, geometry: &ConvGeometry, pass: Pass) -> Option<Strategy> 
     })
 }
 
-/// Whether the products that Winograd's algorithm saves take longer than its transforms.
-fn gains_from_winograd(isa: Isa, geometry: &ConvGeometry) -> bool {
+/// Whether the products that Winograd's algorithm leaves out take longer than its transforms.
+fn gains_from_winograd<const D: usize>(isa: Isa, geometry: &ConvGeometry<D>, pass: Pass) -> bool {
     let ConvShape { batch, channels, groups, .. } = *geometry.shape();
-    let [rows, columns] = geometry.output().map(|pixels| pixels.div_ceil(4));
-    let tiles = rows * columns;
+    let [height, width] = [D - 2, D - 1].map(|axis| geometry.output()[axis]);
+    let tiles = height.div_ceil(4) * width.div_ceil(4);
     let has_many = |channels: &usize| channels / groups >= 16;
     // With AVX-512, products are fast and few tiles do not pay for the transforms: 64 samples of 16
     // channels at 16 × 16 took 1.4 times the direct time on an Intel Xeon and 0.9 on a Zen 4.
-    let fewest_tiles = if isa == Isa::Avx512 { 128 } else { 16 };
+    // The slices of a volume share their transforms.
+    let fewest_tiles = match isa {
+        _ if D > 2 => 0,
+        Isa::Avx512 => 128,
+        _ => 16,
+    };
     // Tiles of results reach over the image; they are multiplied by the same weights over all
     // samples of a chunk, of which the weight gradient has 16.
     !geometry.is_direct()
-        && Algorithm::Winograd.refusal(geometry, Pass::Forward).is_none()
+        && Algorithm::Winograd.refusal(geometry, pass).is_none()
         && channels.iter().all(has_many)
-        && 16 * tiles * 5 <= 8 * geometry.output()[0] * geometry.output()[1]
+        && 16 * tiles * 5 <= 8 * height * width
         && tiles * batch.div_ceil(16) >= fewest_tiles
 }
 
@@ -245,21 +267,23 @@ pub(super) struct Rows {
 }
 
 impl Rows {
-    /// The grid of a pass; `None` if windows of neighbors are not adjacent.
-    pub(super) fn of(geometry: &ConvGeometry, pass: Pass) -> Option<Self> {
-        let stride = geometry.shape().stride;
+    /// The grid of an image or a slice; `None` where windows of neighbors do not lie side by side.
+    pub(super) fn of<const D: usize>(geometry: &ConvGeometry<D>, pass: Pass) -> Option<Self> {
+        let ConvShape { input, stride, padding, .. } = *geometry.shape();
         let (size, row_step) = match pass {
             Pass::Forward | Pass::WeightGradient => {
-                let padded = Windows::of(geometry).padded.size[1];
-                (stride[1] == 1).then_some((geometry.output(), stride[0] * padded))?
+                let padded = input[D - 1] + 2 * padding[D - 1];
+                (stride[D - 1] == 1).then_some((geometry.output(), stride[D - 2] * padded))?
             }
             Pass::InputGradient => {
-                let padded = (stride == [1, 1]).then(|| Phases::of(geometry).padded.size[1])?;
-                (geometry.shape().input, padded)
+                let padded = (stride == [1; D]).then(|| Axis::of(geometry, D - 1).size)?;
+                (input, padded)
             }
         };
-        // Without padding, each row starts where the one before ends.
-        let [rows, columns] = if row_step == size[1] { [1, size[0] * size[1]] } else { size };
+        let (rows, columns) = (size[D - 2], size[D - 1]);
+        // Without padding, one row of an image goes on where the other ends.
+        let is_one = D == 2 && row_step == columns;
+        let [rows, columns] = if is_one { [1, rows * columns] } else { [rows, columns] };
         Some(Self { rows, columns, row_step })
     }
 
@@ -276,8 +300,8 @@ impl Rows {
     }
 }
 
-/// The number of channels available as lanes.
-const fn lane_channels(geometry: &ConvGeometry, pass: Pass) -> usize {
+/// Channels that lanes can be.
+const fn lane_channels<const D: usize>(geometry: &ConvGeometry<D>, pass: Pass) -> usize {
     let ConvShape { channels: [inputs, outputs], groups, .. } = *geometry.shape();
     match pass {
         Pass::Forward | Pass::WeightGradient => outputs / groups,
@@ -286,10 +310,10 @@ const fn lane_channels(geometry: &ConvGeometry, pass: Pass) -> usize {
 }
 
 /// Pixels in a row of results.
-const fn width(geometry: &ConvGeometry, pass: Pass) -> usize {
+const fn width<const D: usize>(geometry: &ConvGeometry<D>, pass: Pass) -> usize {
     match pass {
-        Pass::Forward | Pass::WeightGradient => geometry.output()[1],
-        Pass::InputGradient => geometry.shape().input[1],
+        Pass::Forward | Pass::WeightGradient => geometry.output()[D - 1],
+        Pass::InputGradient => geometry.shape().input[D - 1],
     }
 }
 
@@ -309,10 +333,10 @@ fn isa_of_rows(isa: Isa, columns: Option<usize>) -> Isa {
 }
 
 /// Shorter vectors where only these are filled by rows of few channels.
-fn isa_for_few(isa: Isa, geometry: &ConvGeometry, pass: Pass) -> Isa {
+fn isa_for_few<const D: usize>(isa: Isa, geometry: &ConvGeometry<D>, pass: Pass) -> Isa {
     let (columns, shorter) = (width(geometry, pass), shorter(isa));
     let fits = columns >= shorter.lanes() && columns < isa.lanes();
-    let helps = geometry.shape().stride == [1, 1] && are_few(lane_channels(geometry, pass), isa);
+    let helps = geometry.shape().stride == [1; D] && are_few(lane_channels(geometry, pass), isa);
     if fits && helps { shorter } else { isa }
 }
 
@@ -320,7 +344,7 @@ fn isa_for_few(isa: Isa, geometry: &ConvGeometry, pass: Pass) -> Isa {
 mod tests {
     use super::*;
 
-    fn picked(isa: Isa, shape: ConvShape) -> [Algorithm; 3] {
+    fn picked<const D: usize>(isa: Isa, shape: ConvShape<D>) -> [Algorithm; 3] {
         let geometry = ConvGeometry::try_new(shape).expect("valid");
         Pass::ALL.map(|pass| strategy(isa, &geometry, pass).algorithm)
     }
@@ -371,6 +395,40 @@ mod tests {
     }
 
     #[test]
+    fn the_algorithm_of_volumes_follows_from_the_shape() {
+        use Algorithm::{DirectByChannel, DirectByPixel, Winograd};
+        let shape = |channels, side: usize| ConvShape {
+            padding: [1; 3],
+            ..ConvShape::new(2, channels, [side; 3], [3; 3])
+        };
+        let by_pixel = [DirectByPixel, DirectByPixel, DirectByChannel];
+        for (what, shape, avx2, avx512) in [
+            ("stem", shape([1, 16], 64), by_pixel, None),
+            ("3×3×3", shape([16, 16], 64), [Winograd; 3], None),
+            ("3×3×3 of many channels", shape([64, 64], 16), [Winograd; 3], None),
+            (
+                "strided 3×3×3",
+                ConvShape { stride: [2; 3], ..shape([16, 32], 32) },
+                [DirectByChannel; 3],
+                None,
+            ),
+            (
+                "strided along the depth",
+                ConvShape { stride: [2, 1, 1], ..shape([16, 32], 32) },
+                [Winograd, DirectByChannel, Winograd],
+                None,
+            ),
+            ("rows of 8", shape([8, 8], 8), by_pixel, Some([DirectByChannel; 3])),
+            ("rows of 16 for 16 channels", shape([8, 16], 16), by_pixel, None),
+            ("pointwise", ConvShape::new(2, [32, 16], [16; 3], [1; 3]), by_pixel, None),
+            ("depthwise", ConvShape { groups: 16, ..shape([16, 16], 16) }, by_pixel, None),
+        ] {
+            assert_eq!(picked(Isa::Avx2, shape), avx2, "{what} on AVX2");
+            assert_eq!(picked(Isa::Avx512, shape), avx512.unwrap_or(avx2), "{what} on AVX-512");
+        }
+    }
+
+    #[test]
     fn rows_that_fill_no_long_vector_take_a_short_one() {
         let shape = ConvShape { padding: [1, 1], ..ConvShape::new(1, [16, 4], [8, 8], [3, 3]) };
         let geometry = ConvGeometry::try_new(shape).expect("valid");
@@ -399,8 +457,8 @@ mod tests {
         let refused = strided.with_algorithm(Algorithm::Winograd).expect_err("a stride of two");
         assert_eq!(
             refused.to_string(),
-            "the algorithm `winograd` needs a kernel of 3×3 with stride and dilation 1; leave the \
-             choice to `try_new`"
+            "the algorithm `winograd` needs a kernel of 3×3 with stride and dilation 1, and for the \
+             gradient of a volume no stride along the depth; leave the choice to `try_new`"
         );
     }
 }

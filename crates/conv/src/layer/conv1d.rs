@@ -7,9 +7,9 @@ use burn::tensor::Tensor;
 use burn::tensor::ops::ConvOptions;
 
 use super::in_place::in_place_of;
-use super::{observe, padding};
+use super::padding;
 use crate::kernels::Activation;
-use crate::ops::{Convolving, LayerPath, convolve};
+use crate::ops::{Convolving, LayerPath, convolve, of_layer};
 
 /// A convolution of sequences, replacing burn's `Conv1d`, with the same record format.
 #[derive(Module, Debug)]
@@ -60,8 +60,7 @@ impl Conv1d {
         let by = Convolving { options, activation: Activation::Identity, path: self.forced };
         let weight = self.weight.val().reshape([outputs, inputs, 1, kernel]);
         let x = x.reshape([batch, channels, 1, length]);
-        observe::note(self.weight.id, x.dims(), weight.dims(), &by.options);
-        let y = convolve(x, weight, bias, by);
+        let y = of_layer(self.weight.id, || convolve(x, weight, bias, by));
         let [_, _, _, length] = y.dims();
         y.reshape([batch, outputs, length])
     }

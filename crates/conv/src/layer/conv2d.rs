@@ -7,9 +7,9 @@ use burn::tensor::Tensor;
 use burn::tensor::ops::ConvOptions;
 
 use super::in_place::in_place_of;
-use super::{observe, padding};
+use super::padding;
 use crate::kernels::Activation;
-use crate::ops::{Convolving, LayerPath, convolve};
+use crate::ops::{Convolving, LayerPath, convolve, of_layer};
 
 /// A convolution of images, replacing burn's `Conv2d`, with the same record format.
 ///
@@ -74,8 +74,7 @@ impl Conv2d {
         let padding = padding::on_both_axes(&self.padding, [height, width], kernel_size, stride);
         let options = ConvOptions::new_with_padding(stride, padding, dilation, groups);
         let (weight, bias) = (self.weight.val(), self.bias.as_ref().map(Param::val));
-        observe::note(self.weight.id, x.dims(), weight.dims(), &options);
         let by = Convolving { options, activation, path: self.forced };
-        convolve(x, weight, bias, by)
+        of_layer(self.weight.id, || convolve(x, weight, bias, by))
     }
 }

@@ -9,7 +9,7 @@ use burn::tensor::ops::ConvOptions;
 use super::in_place::in_place_of;
 use super::padding;
 use crate::kernels::Activation;
-use crate::ops::{LayerPath, convolve_3d};
+use crate::ops::{LayerPath, convolve_3d, of_layer};
 
 /// A convolution of volumes, replacing burn's `Conv3d`, with the same record format.
 ///
@@ -74,6 +74,6 @@ impl Conv3d {
         let padding = padding::on_all_axes(&self.padding, input, kernel_size, stride);
         let options = ConvOptions::new_with_padding(stride, padding, dilation, groups);
         let (weight, bias) = (self.weight.val(), self.bias.as_ref().map(Param::val));
-        convolve_3d(x, weight, bias, options, activation, self.forced)
+        of_layer(self.weight.id, || convolve_3d(x, weight, bias, options, activation, self.forced))
     }
 }

@@ -6,7 +6,7 @@ use burn::tensor::Tensor;
 use burn::tensor::ops::ConvTransposeOptions;
 
 use super::in_place::in_place_of;
-use crate::ops::{LayerPath, transpose_convolve_3d};
+use crate::ops::{LayerPath, of_layer, transpose_convolve_3d};
 
 /// A transposed convolution of volumes, replacing burn's `ConvTranspose3d`, with the same record
 /// format.
@@ -51,6 +51,6 @@ impl ConvTranspose3d {
         let Self { stride, padding, padding_out, dilation, groups, .. } = *self;
         let options = ConvTransposeOptions { stride, padding, padding_out, dilation, groups };
         let (weight, bias) = (self.weight.val(), self.bias.as_ref().map(Param::val));
-        transpose_convolve_3d(x, weight, bias, options, self.forced)
+        of_layer(self.weight.id, || transpose_convolve_3d(x, weight, bias, options, self.forced))
     }
 }

@@ -89,12 +89,74 @@ where
     on_graph::<B, C, _, _, 1>(OfOne(gradient), [x], state, |[x]| (compute(x, below), ())).0
 }
 
-/// A convolution of input and weights, and of a bias if there are three tensors.
-#[derive(Debug)]
-struct Convolution;
+/// Registers the gradients of an operation's tensors that are on the graph.
+pub(super) fn register<B: Backend, const N: usize>(
+    gradients: &mut Gradients,
+    parents: [Option<NodeId>; N],
+    all: impl IntoIterator<Item = FloatTensor<B>>,
+) {
+    for (parent, gradient) in parents.into_iter().zip(all) {
+        if let Some(node) = parent {
+            gradients.register::<B>(node, gradient);
+        }
+    }
+}
 
-impl<B: ConvGradients, const N: usize> Backward<B, N> for Convolution {
-    type State = ([NodeId; N], ConvSpec);
+/// A convolution, by input, weights, bias and the settings.
+type Convolved<B, S> = fn(FloatTensor<B>, FloatTensor<B>, Operand<B>, S) -> FloatTensor<B>;
+
+/// A convolution's gradient, by two of input, weights and the result's gradient, and the settings.
+type GradientOfTwo<B, S> = fn(FloatTensor<B>, FloatTensor<B>, S) -> FloatTensor<B>;
+
+/// The forward pass of a convolution with its gradients, by `spec`.
+#[derive(Debug)]
+pub(super) struct Convolution<B: Backend, S> {
+    pub(super) forward: Convolved<B, S>,
+    /// Of the result's gradient and weights.
+    pub(super) input_gradient: GradientOfTwo<B, S>,
+    /// Of input and the result's gradient.
+    pub(super) weight_gradient: GradientOfTwo<B, S>,
+    pub(super) isa: Isa,
+    pub(super) spec: S,
+}
+
+impl<B: ConvGradients, S: Copy + Debug + Send + 'static> Convolution<B, S> {
+    /// Computes it below the graph and notes its gradients there.
+    pub(super) fn on_graph<C: CheckpointStrategy>(
+        self,
+        x: FloatTensor<Autodiff<B, C>>,
+        w: FloatTensor<Autodiff<B, C>>,
+        bias: Operand<Autodiff<B, C>>,
+    ) -> FloatTensor<Autodiff<B, C>> {
+        match bias {
+            Operand::Given(bias) => self.of::<C, 3>([x, w, bias]),
+            Operand::Absent => self.of::<C, 2>([x, w]),
+        }
+    }
+
+    fn of<C: CheckpointStrategy, const N: usize>(
+        self,
+        tensors: [FloatTensor<Autodiff<B, C>>; N],
+    ) -> FloatTensor<Autodiff<B, C>> {
+        let Self { forward, spec, .. } = self;
+        let (y, ()) = on_graph::<B, C, _, _, N>(
+            self,
+            tensors,
+            |nodes, ()| nodes,
+            |tensors| {
+                let ([x, w], bias) = with_optional(tensors);
+                (forward(x, w, bias.into(), spec), ())
+            },
+        );
+        y
+    }
+}
+
+/// Of input and weights, and of a bias if there are three tensors.
+impl<B: ConvGradients, S: Copy + Debug + Send + 'static, const N: usize> Backward<B, N>
+    for Convolution<B, S>
+{
+    type State = [NodeId; N];
 
     fn backward(
         self,
@@ -104,19 +166,18 @@ impl<B: ConvGradients, const N: usize> Backward<B, N> for Convolution {
     ) {
         let dy = gradients.consume::<B>(&ops.node);
         let ([x, w], bias) = with_optional(ops.parents);
-        let (states, spec) = ops.state;
-        let ([x_state, w_state], _) = with_optional(states);
+        let ([x_state, w_state], _) = with_optional(ops.state);
         if let Some(node) = bias.flatten() {
-            gradients.register::<B>(node.id, B::convolution_bias_gradient(dy.clone(), spec));
+            gradients.register::<B>(node.id, B::channel_sums(dy.clone(), self.isa));
         }
         if let Some(node) = x {
             let w: FloatTensor<B> = checkpointer.retrieve_node_output(w_state);
-            let dx = B::convolution_input_gradient(dy.clone(), w, spec);
+            let dx = (self.input_gradient)(dy.clone(), w, self.spec);
             gradients.register::<B>(node.id, dx);
         }
         if let Some(node) = w {
             let x: FloatTensor<B> = checkpointer.retrieve_node_output(x_state);
-            let dw = B::convolution_weight_gradient(x, dy, spec);
+            let dw = (self.weight_gradient)(x, dy, self.spec);
             gradients.register::<B>(node.id, dw);
         }
     }
@@ -143,11 +204,8 @@ impl<B: ConvGradients, const N: usize> Backward<B, N> for BatchNorm {
         let ([x, gamma, beta], residual) = with_optional(tensors);
         let (own, dresidual) =
             B::normalization_gradient(x, [gamma, beta], statistics, residual, dy, spec);
-        for (parent, gradient) in ops.parents.into_iter().zip(own.into_iter().chain(dresidual)) {
-            if let Some(node) = parent {
-                gradients.register::<B>(node.id, gradient);
-            }
-        }
+        let parents = ops.parents.map(|parent| parent.map(|node| node.id));
+        register::<B, N>(gradients, parents, own.into_iter().chain(dresidual));
     }
 }
 
@@ -170,26 +228,9 @@ impl<B: ConvGradients, const N: usize> Backward<B, N> for WeightedSum {
             nodes.into_iter().map(|node| checkpointer.retrieve_node_output(node)).collect();
         let weights = tensors.remove(0);
         let (dtensors, dweights) = B::weighted_sum_gradient(tensors, weights, dy, isa);
-        for (parent, gradient) in
-            ops.parents.into_iter().zip(std::iter::once(dweights).chain(dtensors))
-        {
-            if let Some(node) = parent {
-                gradients.register::<B>(node.id, gradient);
-            }
-        }
+        let parents = ops.parents.map(|parent| parent.map(|node| node.id));
+        register::<B, N>(gradients, parents, std::iter::once(dweights).chain(dtensors));
     }
-}
-
-fn convolved<B: ConvGradients, C: CheckpointStrategy, const N: usize>(
-    tensors: [FloatTensor<Autodiff<B, C>>; N],
-    spec: ConvSpec,
-) -> FloatTensor<Autodiff<B, C>> {
-    let state = |nodes, ()| (nodes, spec);
-    let (y, ()) = on_graph::<B, C, _, _, N>(Convolution, tensors, state, |tensors| {
-        let ([x, w], bias) = with_optional(tensors);
-        (B::convolution(x, w, bias.into(), spec), ())
-    });
-    y
 }
 
 /// The result with the statistics: the given ones, or the batch's.
@@ -235,10 +276,14 @@ impl<B: ConvGradients, C: CheckpointStrategy> ConvBackend for Autodiff<B, C> {
         bias: Operand<Self>,
         spec: ConvSpec,
     ) -> FloatTensor<Self> {
-        match bias {
-            Operand::Given(bias) => convolved::<B, C, 3>([x, w, bias], spec),
-            Operand::Absent => convolved::<B, C, 2>([x, w], spec),
-        }
+        let convolution = Convolution {
+            forward: B::convolution,
+            input_gradient: B::convolution_input_gradient,
+            weight_gradient: B::convolution_weight_gradient,
+            isa: spec.isa,
+            spec,
+        };
+        convolution.on_graph::<C>(x, w, bias)
     }
 
     fn activation(x: FloatTensor<Self>, activation: Activation, isa: Isa) -> FloatTensor<Self> {

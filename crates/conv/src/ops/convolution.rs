@@ -77,6 +77,7 @@ mod fused {
     use crate::kernels::{Activation, ConvShape, Isa};
     use crate::ops::activation::activate_by;
     use crate::ops::extension::{ConvBackend, ConvSpec, Operand};
+    use crate::ops::observe;
     use crate::ops::path::LayerPath;
 
     pub(super) fn conv2d(
@@ -96,7 +97,8 @@ mod fused {
             dilation: options.dilation,
             ..ConvShape::new(batch, [inputs, outputs], [height, width], [rows, columns])
         };
-        // The gradient needs the activation's input, so that on a graph it is a separate operation.
+        observe::note(shape);
+        // A gradient needs what is activated, so that on a graph it is an operation of its own.
         let (fused, after) = match x.device().is_autodiff() {
             true => (Activation::Identity, activation),
             false => (activation, Activation::Identity),

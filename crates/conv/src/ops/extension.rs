@@ -14,9 +14,9 @@ use crate::kernels::{Activation, ConvShape, Isa, PoolGeometry, Pooling, Statisti
 
 /// The settings of a convolution.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct ConvSpec {
-    pub(crate) shape: ConvShape,
-    /// The activation; none if a gradient is needed.
+pub(crate) struct ConvSpec<const D: usize = 2> {
+    pub(crate) shape: ConvShape<D>,
+    /// What follows; nothing where a gradient is wanted.
     pub(crate) activation: Activation,
     pub(crate) isa: Isa,
 }
@@ -32,9 +32,9 @@ pub(crate) struct NormSpec {
 
 /// The settings of a pooling.
 #[derive(Debug, Clone)]
-pub(crate) struct PoolSpec {
+pub(crate) struct PoolSpec<const D: usize = 2> {
     pub(crate) pooling: Pooling,
-    pub(crate) geometry: Arc<PoolGeometry>,
+    pub(crate) geometry: Arc<PoolGeometry<D>>,
     /// The tensor's first two axes.
     pub(crate) planes: [usize; 2],
     pub(crate) isa: Isa,
@@ -128,8 +128,8 @@ pub(crate) trait ConvGradients: ConvBackend {
         spec: ConvSpec,
     ) -> FloatTensor<Self>;
 
-    /// The gradient of a convolution's bias.
-    fn convolution_bias_gradient(dy: FloatTensor<Self>, spec: ConvSpec) -> FloatTensor<Self>;
+    /// The gradient of a bias: the sum of each channel, the second axis.
+    fn channel_sums(dy: FloatTensor<Self>, isa: Isa) -> FloatTensor<Self>;
 
     /// The gradient of an activation.
     fn activation_gradient(

@@ -13,7 +13,7 @@ use super::extension::{ConvBackend, ConvSpec, NormSpec, Operand, PoolSpec};
 use super::memory;
 use crate::kernels::{
     Activation, BatchNormShape, ConvGeometry, ConvShape, GradientPass, Isa, Normalization, PIECE,
-    Scratch, Uninitialized, activate_gradient_into, activate_into, apply_into, bias_gradient,
+    Scratch, Uninitialized, activate_gradient_into, activate_into, apply_into, channel_sums,
     fill_in_pieces, forward_into, input_gradient_into, moments, pool_gradient_into, pool_into,
     term_gradient_into, weight_gradient, weighted_sum_into,
 };
@@ -102,16 +102,7 @@ impl ConvBackend for Flex {
     }
 
     fn pooling(x: FlexTensor, spec: PoolSpec) -> FlexTensor {
-        let PoolSpec { pooling, geometry, planes, isa } = spec;
-        let x = contiguous(x);
-        let [rows, columns] = geometry.output();
-        let y = result(geometry.output_len(), geometry.output_plane(), |y| {
-            with(|scratch, threads| {
-                pool_into(isa, pooling, &geometry, x.storage(), y, scratch, threads);
-            });
-        });
-        memory::keep([x]);
-        tensor(y, [planes[0], planes[1], rows, columns])
+        pooled(x, spec)
     }
 
     fn weighted_sum(
@@ -166,14 +157,15 @@ impl ConvGradients for Flex {
         tensor(dw, [shape.channels[1], shape.channels[0] / shape.groups, rows, columns])
     }
 
-    fn convolution_bias_gradient(dy: FlexTensor, spec: ConvSpec) -> FlexTensor {
-        let geometry = checked(spec.shape);
+    fn channel_sums(dy: FlexTensor, isa: Isa) -> FlexTensor {
         let dy = contiguous(dy);
-        let mut dbias = vec![0.0; spec.shape.channels[1]];
+        let dims = dy.layout().shape();
+        let (channels, pixels) = (dims[1], dims.iter().skip(2).product());
+        let mut sums = vec![0.0; channels];
         with(|scratch, threads| {
-            bias_gradient(spec.isa, &geometry, dy.storage(), &mut dbias, scratch, threads);
+            channel_sums(isa, pixels, dy.storage(), &mut sums, scratch, threads);
         });
-        tensor(dbias, [spec.shape.channels[1]])
+        tensor(sums, [channels])
     }
 
     fn activation_gradient(
@@ -233,17 +225,7 @@ impl ConvGradients for Flex {
     }
 
     fn pooling_gradient(x: FlexTensor, dy: FlexTensor, spec: PoolSpec) -> FlexTensor {
-        let PoolSpec { pooling, geometry, planes, isa } = spec;
-        let (x, dy) = (contiguous(x), contiguous(dy));
-        let [height, width] = geometry.input();
-        let dx = result(geometry.input_len(), geometry.input_plane(), |dx| {
-            with(|scratch, threads| {
-                let (x, dy) = (x.storage(), dy.storage());
-                pool_gradient_into(isa, pooling, &geometry, x, dy, dx, scratch, threads);
-            });
-        });
-        memory::keep([x, dy]);
-        tensor(dx, [planes[0], planes[1], height, width])
+        pooled_gradient(x, dy, spec)
     }
 
     fn weighted_sum_gradient(
@@ -291,8 +273,40 @@ pub(super) fn with(run: impl FnOnce(&mut Scratch, usize)) {
     SCRATCH.set(scratch);
 }
 
-fn checked(shape: ConvShape) -> ConvGeometry {
-    ConvGeometry::try_new(shape).unwrap_or_else(|error| panic!("conv2d: {error}"))
+/// Feature maps or volumes, pooled.
+pub(super) fn pooled<const D: usize>(x: FlexTensor, spec: PoolSpec<D>) -> FlexTensor {
+    let PoolSpec { pooling, geometry, planes, isa } = spec;
+    let x = contiguous(x);
+    let y = result(geometry.output_len(), geometry.output_plane(), |y| {
+        with(|scratch, threads| {
+            pool_into(isa, pooling, &*geometry, x.storage(), y, scratch, threads);
+        });
+    });
+    memory::keep([x]);
+    tensor(y, [&planes[..], &geometry.output()].concat())
+}
+
+/// The gradient of [`pooled`].
+#[cfg(feature = "autodiff")]
+pub(super) fn pooled_gradient<const D: usize>(
+    x: FlexTensor,
+    dy: FlexTensor,
+    spec: PoolSpec<D>,
+) -> FlexTensor {
+    let PoolSpec { pooling, geometry, planes, isa } = spec;
+    let (x, dy) = (contiguous(x), contiguous(dy));
+    let dx = result(geometry.input_len(), geometry.input_plane(), |dx| {
+        with(|scratch, threads| {
+            let inputs = [x.storage(), dy.storage()];
+            pool_gradient_into(isa, pooling, &*geometry, inputs, dx, scratch, threads);
+        });
+    });
+    memory::keep([x, dy]);
+    tensor(dx, [&planes[..], &geometry.input()].concat())
+}
+
+pub(super) fn checked<const D: usize>(shape: ConvShape<D>) -> ConvGeometry<D> {
+    ConvGeometry::try_new(shape).unwrap_or_else(|error| panic!("conv{D}d: {error}"))
 }
 
 fn norm_shape(x: &FlexTensor) -> BatchNormShape {

@@ -3,6 +3,7 @@
 mod activation;
 mod convolution;
 mod normalization;
+mod observe;
 mod path;
 mod plain;
 mod pooling;
@@ -27,6 +28,8 @@ pub(crate) use convolution::{Convolving, convolve};
 pub use memory::{release_memory, set_memory_capacity};
 pub use normalization::{BatchNormOutput, batch_norm_train};
 pub(crate) use normalization::{Normalizing, normalize, wide};
+pub(crate) use observe::of_layer;
+pub use observe::{ObservedConvolution, observe_convolutions};
 pub use path::LayerPath;
 pub(crate) use pooling::{Window, adaptive_average_pool, average_pool, max_pool};
 pub(crate) use volume::{

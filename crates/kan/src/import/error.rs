@@ -92,7 +92,6 @@ pub enum ImportError {
         tensors: usize,
     },
     /// The bytes are no safetensors file.
-    #[cfg(feature = "safetensors")]
     Safetensors(safetensors::SafeTensorError),
 }
 
@@ -142,7 +141,6 @@ impl fmt::Display for ImportError {
                 formatter,
                 "expected names that end in `rbf.grid` (fast-kan), got {tensors} others"
             ),
-            #[cfg(feature = "safetensors")]
             Self::Safetensors(_) => formatter.write_str("the bytes are not a safetensors file"),
         }
     }
@@ -153,7 +151,6 @@ impl std::error::Error for ImportError {
         match self {
             Self::Grid { source, .. } => Some(source),
             Self::Layer { source, .. } => Some(source),
-            #[cfg(feature = "safetensors")]
             Self::Safetensors(source) => Some(source),
             _ => None,
         }

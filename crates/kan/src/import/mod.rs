@@ -6,7 +6,6 @@ mod fast_kan;
 mod network;
 mod parts;
 mod pykan;
-#[cfg(feature = "safetensors")]
 mod safetensors;
 mod state;
 

@@ -10,149 +10,112 @@ use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
 
-use super::conv_autodiff;
-use super::extension::{ConvSpec, KanBackend, Parts, Spec, Wanted};
+use super::extension::{KanBackend, KanGradients, Operand, Spec, Wanted};
 use crate::kernels::PackedLayer;
 
+/// Which optional parameters a layer has.
+#[derive(Debug, Clone, Copy)]
+struct Parts {
+    base: bool,
+    scaler: bool,
+    bias: bool,
+}
+
+impl Parts {
+    /// The input, the coefficients and the parameters that there are, in this order.
+    fn split<T>(self, tensors: impl IntoIterator<Item = T>) -> ([T; 2], [Option<T>; 3]) {
+        let mut tensors = tensors.into_iter();
+        let mut next = || tensors.next().expect("an operation has its tensors");
+        let first = [next(), next()];
+        (first, [self.base, self.scaler, self.bias].map(|is_there| is_there.then(&mut next)))
+    }
+}
+
+/// A layer of an input, coefficients, and as many other parameters as it has.
 #[derive(Debug)]
 struct Layer;
 
-impl<B: KanBackend> Backward<B, 5> for Layer {
-    type State = ([NodeId; 4], Spec);
+impl<B: KanGradients, const N: usize> Backward<B, N> for Layer {
+    type State = ([NodeId; N], Parts, Spec);
 
     fn backward(
         self,
-        ops: Ops<Self::State, 5>,
+        ops: Ops<Self::State, N>,
         gradients: &mut Gradients,
         checkpointer: &mut Checkpointer,
     ) {
         let dy = gradients.consume::<B>(&ops.node);
-        let (states, spec) = ops.state;
-        let [x, spline, base, scaler]: [FloatTensor<B>; 4] =
+        let (states, parts, spec) = ops.state;
+        let tensors: [FloatTensor<B>; N] =
             states.map(|state| checkpointer.retrieve_node_output(state));
-        let [of_x, parameters @ ..] = &ops.parents;
+        let (first, [base, scaler, bias]) = parts.split(tensors);
+        let [of_x, parameters @ ..] = &ops.parents[..] else { return };
         let wanted =
             Wanted { x: of_x.is_some(), parameters: parameters.iter().any(Option::is_some) };
-        let parts = spec.parts;
-        let all = B::kan_layer_gradient(x, spline, base, scaler, dy, spec, wanted);
-        let parents = ops.parents.map(|parent| parent.map(|node| node.id));
-        register::<B>(parents, all.into(), parts, gradients);
-    }
-}
-
-/// Registers the gradient of each parent, if it was computed.
-pub(super) fn register<B: KanBackend>(
-    parents: [Option<NodeId>; 5],
-    all: [FloatTensor<B>; 5],
-    parts: Parts,
-    gradients: &mut Gradients,
-) {
-    let there = [true, true, parts.base, parts.scaler, parts.bias];
-    for ((parent, gradient), is_there) in parents.into_iter().zip(all).zip(there) {
-        if let Some(id) = parent
-            && is_there
-        {
-            gradients.register::<B>(id, gradient);
+        let all = B::kan_layer_gradients(first, base, scaler, bias.is_some(), dy, spec, wanted);
+        for (parent, gradient) in ops.parents.into_iter().zip(all) {
+            if let (Some(node), Some(gradient)) = (parent, gradient) {
+                gradients.register::<B>(node.id, gradient);
+            }
         }
     }
 }
 
-/// A layer without gradients, for tensors that require none.
-#[derive(Debug)]
-struct Packed;
-
-const PACKED_HAS_NO_GRADIENTS: &str =
-    "a packed layer has no gradients; call `KanLinear::forward`, or `detach` its input";
-
-impl<B: KanBackend> Backward<B, 1> for Packed {
-    type State = ();
-
-    fn backward(self, _: Ops<(), 1>, _: &mut Gradients, _: &mut Checkpointer) {
-        unreachable!("{PACKED_HAS_NO_GRADIENTS}");
+/// Computes a layer below the graph and notes it there.
+fn on_graph<B: KanGradients, C: CheckpointStrategy, const N: usize>(
+    tensors: Vec<FloatTensor<Autodiff<B, C>>>,
+    parts: Parts,
+    spec: Spec,
+) -> FloatTensor<Autodiff<B, C>> {
+    let nodes = std::array::from_fn(|index| tensors[index].node());
+    match Backward::<B, N>::prepare::<C>(Layer, nodes).compute_bound().stateful() {
+        OpsKind::Tracked(mut prep) => {
+            let states = std::array::from_fn(|index| prep.checkpoint(&tensors[index]));
+            let y = compute::<B, C>(tensors, parts, spec.clone());
+            prep.finish((states, parts, spec), y)
+        }
+        OpsKind::UnTracked(prep) => prep.finish(compute::<B, C>(tensors, parts, spec)),
     }
 }
 
-impl<B: KanBackend, C: CheckpointStrategy> KanBackend for Autodiff<B, C> {
+/// The outputs of a layer, below the graph.
+fn compute<B: KanBackend, C: CheckpointStrategy>(
+    tensors: Vec<FloatTensor<Autodiff<B, C>>>,
+    parts: Parts,
+    spec: Spec,
+) -> FloatTensor<B> {
+    let tensors = tensors.into_iter().map(|tensor| tensor.into_primitive());
+    let ([x, spline], others) = parts.split::<FloatTensor<B>>(tensors);
+    let [base, scaler, bias] = others.map(Operand::from);
+    B::kan_layer(x, spline, base, scaler, bias, spec)
+}
+
+impl<B: KanGradients, C: CheckpointStrategy> KanBackend for Autodiff<B, C> {
     fn kan_layer(
         x: FloatTensor<Self>,
         spline: FloatTensor<Self>,
-        base: FloatTensor<Self>,
-        scaler: FloatTensor<Self>,
-        bias: FloatTensor<Self>,
+        base: Operand<Self>,
+        scaler: Operand<Self>,
+        bias: Operand<Self>,
         spec: Spec,
     ) -> FloatTensor<Self> {
-        let nodes = [&x, &spline, &base, &scaler, &bias].map(|tensor| tensor.node());
-        match Layer.prepare::<C>(nodes).compute_bound().stateful() {
-            OpsKind::Tracked(mut prep) => {
-                let states = [&x, &spline, &base, &scaler].map(|tensor| prep.checkpoint(tensor));
-                let y = inner::<B, C>([x, spline, base, scaler, bias], spec.clone());
-                prep.finish((states, spec), y)
-            }
-            OpsKind::UnTracked(prep) => {
-                prep.finish(inner::<B, C>([x, spline, base, scaler, bias], spec))
-            }
+        let others = [base, scaler, bias].map(Operand::given);
+        let [base, scaler, bias] = others.each_ref().map(Option::is_some);
+        let parts = Parts { base, scaler, bias };
+        let tensors: Vec<_> = [x, spline].into_iter().chain(others.into_iter().flatten()).collect();
+        match tensors.len() {
+            2 => on_graph::<B, C, 2>(tensors, parts, spec),
+            3 => on_graph::<B, C, 3>(tensors, parts, spec),
+            4 => on_graph::<B, C, 4>(tensors, parts, spec),
+            _ => on_graph::<B, C, 5>(tensors, parts, spec),
         }
-    }
-
-    fn kan_layer_gradient(
-        _x: FloatTensor<Self>,
-        _spline: FloatTensor<Self>,
-        _base: FloatTensor<Self>,
-        _scaler: FloatTensor<Self>,
-        _dy: FloatTensor<Self>,
-        _spec: Spec,
-        _wanted: Wanted,
-    ) -> (
-        FloatTensor<Self>,
-        FloatTensor<Self>,
-        FloatTensor<Self>,
-        FloatTensor<Self>,
-        FloatTensor<Self>,
-    ) {
-        unreachable!("burn's autodiff is first-order: nothing asks for a gradient's gradient")
-    }
-
-    fn kan_conv(
-        x: FloatTensor<Self>,
-        spline: FloatTensor<Self>,
-        base: FloatTensor<Self>,
-        scaler: FloatTensor<Self>,
-        bias: FloatTensor<Self>,
-        spec: ConvSpec,
-    ) -> FloatTensor<Self> {
-        conv_autodiff::tracked::<B, C>([x, spline, base, scaler, bias], spec)
-    }
-
-    fn kan_conv_gradient(
-        _x: FloatTensor<Self>,
-        _spline: FloatTensor<Self>,
-        _base: FloatTensor<Self>,
-        _scaler: FloatTensor<Self>,
-        _dy: FloatTensor<Self>,
-        _spec: ConvSpec,
-        _wanted: Wanted,
-    ) -> (
-        FloatTensor<Self>,
-        FloatTensor<Self>,
-        FloatTensor<Self>,
-        FloatTensor<Self>,
-        FloatTensor<Self>,
-    ) {
-        unreachable!("burn's autodiff is first-order: nothing asks for a gradient's gradient")
     }
 
     fn kan_packed(x: FloatTensor<Self>, layer: Arc<PackedLayer>) -> FloatTensor<Self> {
-        match Packed.prepare::<C>([x.node()]).compute_bound().stateful() {
-            OpsKind::Tracked(_) => panic!("{PACKED_HAS_NO_GRADIENTS}"),
-            OpsKind::UnTracked(prep) => prep.finish(B::kan_packed(x.into_primitive(), layer)),
-        }
+        assert!(
+            !x.is_tracked(),
+            "a packed layer has no gradients; call `KanLinear::forward`, or `detach` its input"
+        );
+        <FloatTensor<Self>>::new(B::kan_packed(x.into_primitive(), layer))
     }
-}
-
-fn inner<B: KanBackend, C: CheckpointStrategy>(
-    tensors: [FloatTensor<Autodiff<B, C>>; 5],
-    spec: Spec,
-) -> FloatTensor<B> {
-    let [x, spline, base, scaler, bias] = tensors.map(|tensor| tensor.into_primitive());
-    B::kan_layer(x, spline, base, scaler, bias, spec)
 }

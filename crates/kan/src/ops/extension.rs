@@ -1,39 +1,28 @@
 //! The operations that a backend must provide to run our kernels.
 #![allow(
     clippy::too_many_arguments,
-    clippy::type_complexity,
     reason = "a gradient needs what the forward pass knew; burn's macro copies the signature"
 )]
 
 use std::sync::Arc;
 
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, backend_extension};
+use burn::backend::{Backend, ExtensionType, backend_extension};
 
 use crate::kernels::{ConvGeometry, Isa, LayerGeometry, PackedLayer};
 
-/// Which optional parameters a layer has in addition to its coefficients.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Parts {
-    pub(crate) base: bool,
-    pub(crate) scaler: bool,
-    pub(crate) bias: bool,
-}
-
-/// The description of a layer without its tensors.
+/// What a layer is, apart from its tensors.
 #[derive(Debug, Clone)]
 pub(crate) struct Spec {
-    pub(crate) geometry: Arc<LayerGeometry>,
-    pub(crate) parts: Parts,
+    pub(crate) geometry: Geometry,
     pub(crate) isa: Isa,
 }
 
-/// The description of a convolution without its tensors.
+/// The sizes of a layer.
 #[derive(Debug, Clone)]
-pub(crate) struct ConvSpec {
-    pub(crate) geometry: Arc<ConvGeometry>,
-    pub(crate) parts: Parts,
-    pub(crate) isa: Isa,
+pub(crate) enum Geometry {
+    Linear(Arc<LayerGeometry>),
+    Conv(Arc<ConvGeometry>),
 }
 
 /// Which gradients are required: of the input, and of the parameters.
@@ -43,64 +32,59 @@ pub(crate) struct Wanted {
     pub(crate) parameters: bool,
 }
 
-/// Our operations, on f32 tensors. Missing parameters are replaced by others, which are not read.
+/// A tensor that an operation may do without; burn's macro passes no `Option`.
+#[derive(ExtensionType)]
+pub(crate) enum Operand<B: Backend> {
+    /// It takes part.
+    Given(FloatTensor<B>),
+    /// There is none.
+    Absent,
+}
+
+impl<B: Backend> Operand<B> {
+    pub(crate) fn given(self) -> Option<FloatTensor<B>> {
+        match self {
+            Self::Given(tensor) => Some(tensor),
+            Self::Absent => None,
+        }
+    }
+}
+
+impl<B: Backend> From<Option<FloatTensor<B>>> for Operand<B> {
+    fn from(tensor: Option<FloatTensor<B>>) -> Self {
+        tensor.map_or(Self::Absent, Self::Given)
+    }
+}
+
+/// Our operations, on f32 tensors.
 #[backend_extension(Flex: cfg(feature = "flex"), Autodiff: cfg(feature = "autodiff"))]
 pub(crate) trait KanBackend: Backend {
     /// A layer's outputs.
     fn kan_layer(
         x: FloatTensor<Self>,
         spline: FloatTensor<Self>,
-        base: FloatTensor<Self>,
-        scaler: FloatTensor<Self>,
-        bias: FloatTensor<Self>,
+        #[extension_type] base: Operand<Self>,
+        #[extension_type] scaler: Operand<Self>,
+        #[extension_type] bias: Operand<Self>,
         spec: Spec,
     ) -> FloatTensor<Self>;
-
-    /// The gradients of `x`, `spline`, `base`, `scaler` and `bias`; those that are not required or
-    /// do not exist are empty.
-    fn kan_layer_gradient(
-        x: FloatTensor<Self>,
-        spline: FloatTensor<Self>,
-        base: FloatTensor<Self>,
-        scaler: FloatTensor<Self>,
-        dy: FloatTensor<Self>,
-        spec: Spec,
-        wanted: Wanted,
-    ) -> (
-        FloatTensor<Self>,
-        FloatTensor<Self>,
-        FloatTensor<Self>,
-        FloatTensor<Self>,
-        FloatTensor<Self>,
-    );
-
-    /// A convolution's outputs.
-    fn kan_conv(
-        x: FloatTensor<Self>,
-        spline: FloatTensor<Self>,
-        base: FloatTensor<Self>,
-        scaler: FloatTensor<Self>,
-        bias: FloatTensor<Self>,
-        spec: ConvSpec,
-    ) -> FloatTensor<Self>;
-
-    /// The gradients of a convolution, as for a layer.
-    fn kan_conv_gradient(
-        x: FloatTensor<Self>,
-        spline: FloatTensor<Self>,
-        base: FloatTensor<Self>,
-        scaler: FloatTensor<Self>,
-        dy: FloatTensor<Self>,
-        spec: ConvSpec,
-        wanted: Wanted,
-    ) -> (
-        FloatTensor<Self>,
-        FloatTensor<Self>,
-        FloatTensor<Self>,
-        FloatTensor<Self>,
-        FloatTensor<Self>,
-    );
 
     /// The outputs of a layer with packed weights.
     fn kan_packed(x: FloatTensor<Self>, layer: Arc<PackedLayer>) -> FloatTensor<Self>;
+}
+
+/// The gradients of our operations, on a backend below autodiff: burn differentiates once.
+#[cfg(feature = "autodiff")]
+pub(crate) trait KanGradients: KanBackend {
+    /// The gradients of the input and of each parameter that there is, in the order of
+    /// [`kan_layer`](KanBackend::kan_layer); `None` for those that are not wanted.
+    fn kan_layer_gradients(
+        x_and_spline: [FloatTensor<Self>; 2],
+        base: Option<FloatTensor<Self>>,
+        scaler: Option<FloatTensor<Self>>,
+        has_bias: bool,
+        dy: FloatTensor<Self>,
+        spec: Spec,
+        wanted: Wanted,
+    ) -> Vec<Option<FloatTensor<Self>>>;
 }

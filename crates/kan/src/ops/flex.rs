@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
-use burn::tensor::TensorData;
+use burn::tensor::{Shape, TensorData};
 use updraft_simd::pool_threads;
 
-use super::conv_flex;
-use super::extension::{ConvSpec, KanBackend, Parts, Spec, Wanted};
-use crate::kernels::{Gradients, PackedLayer, Scratch, Weights, backward, forward};
+use super::extension::{Geometry, KanBackend, Operand, Spec};
+#[cfg(feature = "autodiff")]
+use super::extension::{KanGradients, Wanted};
+#[cfg(feature = "autodiff")]
+use crate::kernels::{Gradients, backward, conv_backward};
+use crate::kernels::{PackedLayer, Scratch, Weights, conv_forward, forward};
 
 thread_local! {
     /// Reused by later operations, so that only the first operation of a size allocates it.
@@ -21,48 +24,73 @@ impl KanBackend for Flex {
     fn kan_layer(
         x: FlexTensor,
         spline: FlexTensor,
-        base: FlexTensor,
-        scaler: FlexTensor,
-        bias: FlexTensor,
-        spec: Spec,
+        base: Operand<Self>,
+        scaler: Operand<Self>,
+        bias: Operand<Self>,
+        Spec { geometry, isa }: Spec,
     ) -> FlexTensor {
-        let [x, spline, base, scaler, bias] =
-            [x, spline, base, scaler, bias].map(|tensor| tensor.to_contiguous());
-        let Spec { geometry, parts, isa } = spec;
-        let weights = weights(&spline, &base, &scaler, parts);
-        let weights = Weights { bias: parts.bias.then(|| bias.storage()), ..weights };
-        let batch = x.layout().shape()[0];
-        let mut y = vec![0.0; batch * geometry.out_features()];
-        with(|scratch, threads| {
-            forward(isa, &geometry, weights, x.storage(), &mut y, scratch, threads)
+        let [x, spline] = [x, spline].map(|tensor| tensor.to_contiguous());
+        let others = [base, scaler, bias].map(Operand::given);
+        let others = others.map(|tensor| tensor.map(|tensor| tensor.to_contiguous()));
+        let [base, scaler, bias] = others.each_ref().map(|tensor| Some(tensor.as_ref()?.storage()));
+        let weights = Weights { spline: spline.storage(), base, scaler, bias };
+        let shape = x.layout().shape().to_vec();
+        let output = geometry.output_shape(&shape);
+        let mut y = vec![0.0; output.iter().product()];
+        let (x, y_numbers) = (x.storage(), &mut y[..]);
+        with(|scratch, threads| match &geometry {
+            Geometry::Linear(of) => told(forward(isa, of, weights, x, y_numbers, scratch, threads)),
+            Geometry::Conv(of) => {
+                let sides = &shape[2..];
+                told(conv_forward(isa, of, weights, x, sides, y_numbers, scratch, threads))
+            }
         });
-        tensor(y, [batch, geometry.out_features()])
+        tensor(y, output)
     }
 
-    fn kan_layer_gradient(
-        x: FlexTensor,
-        spline: FlexTensor,
-        base: FlexTensor,
-        scaler: FlexTensor,
+    fn kan_packed(x: FlexTensor, layer: Arc<PackedLayer>) -> FlexTensor {
+        let x = x.to_contiguous();
+        let (batch, outputs) = (x.layout().shape()[0], layer.geometry().out_features());
+        let mut y = vec![0.0; batch * outputs];
+        with(|scratch, threads| told(layer.forward(x.storage(), &mut y, scratch, threads)));
+        tensor(y, [batch, outputs])
+    }
+}
+
+#[cfg(feature = "autodiff")]
+impl KanGradients for Flex {
+    fn kan_layer_gradients(
+        x_and_spline: [FlexTensor; 2],
+        base: Option<FlexTensor>,
+        scaler: Option<FlexTensor>,
+        has_bias: bool,
         dy: FlexTensor,
-        spec: Spec,
+        Spec { geometry, isa }: Spec,
         wanted: Wanted,
-    ) -> (FlexTensor, FlexTensor, FlexTensor, FlexTensor, FlexTensor) {
-        let [x, spline, base, scaler, dy] =
-            [x, spline, base, scaler, dy].map(|tensor| tensor.to_contiguous());
-        let Spec { geometry, parts, isa } = spec;
-        let (inputs, outputs) = (geometry.in_features(), geometry.out_features());
-        let batch = x.layout().shape()[0];
-        let edges = [inputs, outputs];
-        let numbers = |is_there: bool, count: usize| is_there.then(|| vec![0.0; count]);
-        let mut of_x = numbers(wanted.x, batch * inputs);
-        let mut of_spline = numbers(wanted.parameters, geometry.edges() * geometry.grid().bases());
-        let mut of_base = numbers(wanted.parameters && parts.base, geometry.edges());
-        let mut of_scaler = numbers(wanted.parameters && parts.scaler, geometry.edges());
-        let mut of_bias = numbers(wanted.parameters && parts.bias, outputs);
-        // Only the presence matters for a gradient.
-        let bias = parts.bias.then(|| vec![0.0; outputs]);
-        let weights = Weights { bias: bias.as_deref(), ..weights(&spline, &base, &scaler, parts) };
+    ) -> Vec<Option<FlexTensor>> {
+        let [x, spline] = x_and_spline.map(|tensor| tensor.to_contiguous());
+        let [base, scaler] =
+            [base, scaler].map(|tensor| tensor.map(|tensor| tensor.to_contiguous()));
+        let dy = dy.to_contiguous();
+        let shapes = [&x, &spline].map(|tensor| tensor.layout().shape().to_vec());
+        let edges = [shapes[1][0], shapes[1][2]];
+        let outputs = geometry.output_shape(&shapes[0])[1];
+        let numbers = |is_wanted: bool, count: usize| is_wanted.then(|| vec![0.0; count]);
+        let mut of_x = numbers(wanted.x, shapes[0].iter().product());
+        let mut of_spline = numbers(wanted.parameters, shapes[1].iter().product());
+        let of_edges = |tensor: &Option<FlexTensor>| {
+            numbers(wanted.parameters && tensor.is_some(), edges.iter().product())
+        };
+        let (mut of_base, mut of_scaler) = (of_edges(&base), of_edges(&scaler));
+        let mut of_bias = numbers(wanted.parameters && has_bias, outputs);
+        // Only that it is there counts for a gradient.
+        let bias = has_bias.then(|| vec![0.0; outputs]);
+        let weights = Weights {
+            spline: spline.storage(),
+            base: base.as_ref().map(FlexTensor::storage),
+            scaler: scaler.as_ref().map(FlexTensor::storage),
+            bias: bias.as_deref(),
+        };
         let gradients = Gradients {
             x: of_x.as_deref_mut(),
             spline: of_spline.as_deref_mut(),
@@ -70,85 +98,59 @@ impl KanBackend for Flex {
             scaler: of_scaler.as_deref_mut(),
             bias: of_bias.as_deref_mut(),
         };
-        with(|scratch, threads| {
-            let (x, dy) = (x.storage(), dy.storage());
-            backward(isa, &geometry, weights, x, dy, gradients, scratch, threads)
+        let (x, dy) = (x.storage(), dy.storage());
+        with(|scratch, threads| match &geometry {
+            Geometry::Linear(of) => {
+                told(backward(isa, of, weights, x, dy, gradients, scratch, threads))
+            }
+            Geometry::Conv(of) => {
+                let sides = &shapes[0][2..];
+                told(conv_backward(isa, of, weights, x, sides, dy, gradients, scratch, threads))
+            }
         });
-        (
-            optional(of_x, [batch, inputs]),
-            optional(of_spline, [inputs, geometry.grid().bases(), outputs]),
-            optional(of_base, edges),
-            optional(of_scaler, edges),
-            optional(of_bias, [outputs]),
-        )
-    }
-
-    fn kan_conv(
-        x: FlexTensor,
-        spline: FlexTensor,
-        base: FlexTensor,
-        scaler: FlexTensor,
-        bias: FlexTensor,
-        spec: ConvSpec,
-    ) -> FlexTensor {
-        conv_flex::conv([x, spline, base, scaler, bias], &spec)
-    }
-
-    fn kan_conv_gradient(
-        x: FlexTensor,
-        spline: FlexTensor,
-        base: FlexTensor,
-        scaler: FlexTensor,
-        dy: FlexTensor,
-        spec: ConvSpec,
-        wanted: Wanted,
-    ) -> (FlexTensor, FlexTensor, FlexTensor, FlexTensor, FlexTensor) {
-        conv_flex::gradient([x, spline, base, scaler, dy], &spec, wanted).into()
-    }
-
-    fn kan_packed(x: FlexTensor, layer: Arc<PackedLayer>) -> FlexTensor {
-        let x = x.to_contiguous();
-        let (batch, outputs) = (x.layout().shape()[0], layer.geometry().out_features());
-        let mut y = vec![0.0; batch * outputs];
-        with(|scratch, threads| layer.forward(x.storage(), &mut y, scratch, threads));
-        tensor(y, [batch, outputs])
+        let [of_input, of_coefficients] = shapes;
+        let mut all = vec![
+            of_x.map(|values| tensor(values, of_input)),
+            of_spline.map(|values| tensor(values, of_coefficients)),
+        ];
+        for (is_there, values, shape) in [
+            (base.is_some(), of_base, &edges[..]),
+            (scaler.is_some(), of_scaler, &edges),
+            (has_bias, of_bias, &[outputs]),
+        ] {
+            if is_there {
+                all.push(values.map(|values| tensor(values, shape)));
+            }
+        }
+        all
     }
 }
 
-pub(super) fn weights<'a>(
-    spline: &'a FlexTensor,
-    base: &'a FlexTensor,
-    scaler: &'a FlexTensor,
-    parts: Parts,
-) -> Weights<'a> {
-    Weights {
-        spline: spline.storage(),
-        base: parts.base.then(|| base.storage()),
-        scaler: parts.scaler.then(|| scaler.storage()),
-        bias: None,
+impl Geometry {
+    /// The shape of the outputs for that of an input.
+    fn output_shape(&self, input: &[usize]) -> Vec<usize> {
+        match self {
+            Self::Linear(of) => vec![input[0], of.out_features()],
+            Self::Conv(of) => {
+                let sides = of.output_shape(&input[2..]).expect("the operation has checked it");
+                [&[input[0], of.out_channels()][..], &sides[..]].concat()
+            }
+        }
     }
 }
 
-pub(super) fn with<E: std::fmt::Debug>(run: impl FnOnce(&mut Scratch, usize) -> Result<(), E>) {
+fn with(run: impl FnOnce(&mut Scratch, usize)) {
     // Taken out, not borrowed: while this thread waits for others, rayon may give it another
     // layer to compute.
     let mut scratch = SCRATCH.take();
-    let done = run(&mut scratch, pool_threads());
+    run(&mut scratch, pool_threads());
     SCRATCH.set(scratch);
+}
+
+fn told<E: std::fmt::Debug>(done: Result<(), E>) {
     done.expect("the operation has checked the shapes and the instruction set");
 }
 
-pub(super) fn tensor(values: Vec<f32>, shape: impl Into<burn::tensor::Shape>) -> FlexTensor {
+fn tensor(values: Vec<f32>, shape: impl Into<Shape>) -> FlexTensor {
     FlexTensor::from_data(TensorData::new(values, shape.into()))
-}
-
-/// Gradients that were not computed are a single zero, which is not read.
-pub(super) fn optional(
-    values: Option<Vec<f32>>,
-    shape: impl Into<burn::tensor::Shape>,
-) -> FlexTensor {
-    match values {
-        Some(values) => tensor(values, shape),
-        None => tensor(vec![0.0], [1]),
-    }
 }

@@ -3,9 +3,11 @@
 use std::fmt;
 use std::sync::Arc;
 
-use burn::tensor::{Device, Tensor, assert_shape};
+use burn::tensor::{DType, Device, Tensor, assert_shape};
 
 use super::plain;
+#[cfg(feature = "flex")]
+use super::{extension::Geometry, fused};
 use crate::kernels::{Isa, LayerGeometry};
 
 /// A layer's parameters, as tensors.
@@ -41,6 +43,14 @@ impl LayerPath {
         }
         let _ = device;
         Self::Plain
+    }
+
+    /// What computes a tensor's dtype best on its device.
+    pub(super) fn fitting<const D: usize>(x: &Tensor<D>) -> Self {
+        match x.dtype() {
+            DType::F32 | DType::BF16 | DType::F16 => Self::of(&x.device()),
+            _ => Self::Plain,
+        }
     }
 }
 
@@ -81,77 +91,13 @@ pub(crate) fn layer(
     if let Some(bias) = bias {
         assert_shape!(bias, [outputs]);
     }
-    match path.unwrap_or_else(|| fitting(&x)) {
+    match path.unwrap_or_else(|| LayerPath::fitting(&x)) {
         LayerPath::Plain => plain::layer(x, parameters, geometry),
         #[cfg(feature = "flex")]
-        LayerPath::Kernels(isa) => fused::layer(x, parameters, geometry, isa),
+        LayerPath::Kernels(isa) => {
+            fused::layer(x, parameters, Geometry::Linear(Arc::clone(geometry)), isa)
+        }
         #[cfg(not(feature = "flex"))]
         LayerPath::Kernels(_) => panic!("the kernels need the cargo feature `flex`"),
-    }
-}
-
-/// The implementation for a tensor's dtype on its device.
-fn fitting(x: &Tensor<2>) -> LayerPath {
-    use burn::tensor::DType;
-    match x.dtype() {
-        DType::F32 | DType::BF16 | DType::F16 => LayerPath::of(&x.device()),
-        _ => LayerPath::Plain,
-    }
-}
-
-#[cfg(feature = "flex")]
-pub(super) mod fused {
-    use std::sync::Arc;
-
-    use burn::backend::Dispatch;
-    use burn::tensor::{DType, FloatDType, Tensor};
-
-    use super::Parameters;
-    use crate::kernels::{Isa, LayerGeometry, PackedLayer};
-    use crate::ops::extension::{KanBackend, Parts, Spec};
-    use crate::ops::listed::runs_our_kernels;
-
-    pub(super) fn layer(
-        x: Tensor<2>,
-        parameters: Parameters,
-        geometry: &Arc<LayerGeometry>,
-        isa: Isa,
-    ) -> Tensor<2> {
-        assert!(runs_our_kernels(&x.device()), "no kernels for the device {:?}", x.device());
-        assert!(isa.is_available(), "this processor has no {isa}");
-        let dtype = x.dtype();
-        assert!(dtype != DType::F64, "the kernels compute in f32; f64 takes the plain path");
-        let Parameters { spline, base, scaler, bias } = parameters;
-        let spline = spline.cast(FloatDType::F32);
-        let parts = Parts { base: base.is_some(), scaler: scaler.is_some(), bias: bias.is_some() };
-        // Missing parameters are replaced by the coefficients, which are not read there.
-        let stand_in = spline.clone().into_dispatch();
-        let edges = |tensor: Option<Tensor<2>>| match tensor {
-            Some(tensor) => tensor.cast(FloatDType::F32).into_dispatch(),
-            None => stand_in.clone(),
-        };
-        let bias = match bias {
-            Some(bias) => bias.cast(FloatDType::F32).into_dispatch(),
-            None => stand_in.clone(),
-        };
-        let (base, scaler) = (edges(base), edges(scaler));
-        let y = Dispatch::kan_layer(
-            x.cast(FloatDType::F32).into_dispatch(),
-            spline.into_dispatch(),
-            base,
-            scaler,
-            bias,
-            Spec { geometry: Arc::clone(geometry), parts, isa },
-        );
-        Tensor::<2>::from_dispatch(y).cast(dtype)
-    }
-
-    /// The outputs of a layer with packed weights, in the input's dtype.
-    pub(crate) fn packed(x: Tensor<2>, layer: &Arc<PackedLayer>) -> Tensor<2> {
-        assert!(runs_our_kernels(&x.device()), "no kernels for the device {:?}", x.device());
-        let dtype = x.dtype();
-        assert!(dtype != DType::F64, "a packed layer computes in f32, its input is of f64");
-        let y = Dispatch::kan_packed(x.cast(FloatDType::F32).into_dispatch(), Arc::clone(layer));
-        Tensor::<2>::from_dispatch(y).cast(dtype)
     }
 }

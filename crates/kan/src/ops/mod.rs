@@ -9,23 +9,21 @@ mod plain_memory;
 
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod autodiff;
-#[cfg(all(feature = "flex", feature = "autodiff"))]
-mod conv_autodiff;
-#[cfg(feature = "flex")]
-mod conv_flex;
 #[cfg(feature = "flex")]
 mod extension;
 #[cfg(feature = "flex")]
 mod flex;
+#[cfg(feature = "flex")]
+mod fused;
 #[cfg(feature = "flex")]
 mod listed;
 
 pub(crate) use conv::conv;
 pub(crate) use conv_plain::{Pixels, convolve};
 pub(crate) use expansion::expand;
-pub use layer::LayerPath;
 #[cfg(feature = "flex")]
-pub(crate) use layer::fused::packed;
+pub(crate) use fused::packed;
+pub use layer::LayerPath;
 pub(crate) use layer::{Parameters, layer};
 pub(crate) use plain::activate;
 pub(crate) use plain_memory::memory as plain_memory;

@@ -1,14 +1,14 @@
 //! Tests of the public API.
 
 mod bases;
-#[cfg(all(feature = "flex", feature = "autodiff", feature = "safetensors"))]
+#[cfg(all(feature = "flex", feature = "autodiff"))]
 mod basis_layers;
 mod conv_golden;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod convolutions;
-#[cfg(all(feature = "flex", feature = "safetensors"))]
+#[cfg(feature = "flex")]
 mod fast_kan;
-#[cfg(all(feature = "flex", feature = "safetensors"))]
+#[cfg(feature = "flex")]
 mod import;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod layers;

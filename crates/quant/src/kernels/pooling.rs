@@ -51,8 +51,8 @@ impl QuantizedPooling {
         Self { geometry: *geometry, pooling, input, output }
     }
 
-    /// Bytes of one image of the input, and of the output.
-    pub(crate) const fn image_lens(&self) -> [usize; 2] {
+    /// Bytes of one image, before and after.
+    pub(crate) fn image_lens(&self) -> [usize; 2] {
         let batch = self.geometry.shape().batch;
         [self.geometry.input_len() / batch, self.geometry.output_len() / batch]
     }

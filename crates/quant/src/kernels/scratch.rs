@@ -1,5 +1,7 @@
 //! Work space that a caller keeps between calls, so that no later call allocates.
 
+use updraft_simd::grown;
+
 /// Work space of the kernels: grows to what a call needs, and is reused by the next.
 ///
 /// Its contents between calls are unspecified; any scratch can be used for any call.
@@ -39,20 +41,13 @@ impl Scratch {
         bytes: usize,
         sums: usize,
     ) -> (&mut [u8], &mut [Own]) {
-        grow(&mut self.shared, shared);
         if self.of_threads.len() < threads {
             self.of_threads.resize_with(threads, Own::default);
         }
         for own in &mut self.of_threads[..threads] {
-            grow(&mut own.bytes, bytes);
-            grow(&mut own.sums, sums);
+            grown(&mut own.bytes, bytes);
+            grown(&mut own.sums, sums);
         }
-        (&mut self.shared[..shared], &mut self.of_threads[..threads])
-    }
-}
-
-fn grow<T: Clone + Default>(buffer: &mut Vec<T>, numbers: usize) {
-    if buffer.len() < numbers {
-        buffer.resize(numbers, T::default());
+        (grown(&mut self.shared, shared), &mut self.of_threads[..threads])
     }
 }

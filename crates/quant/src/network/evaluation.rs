@@ -158,7 +158,7 @@ impl Evaluation {
         let compared = Comparison::visited(graph, model, checked, isa, |right, given| {
             let target = targets.borrow_mut().pop_front().expect("one target for each sample");
             let scores = [right, given].map(|answers| score.score(answers, &target));
-            sums.add(scores, score.is_more_better(), score.says_the_same(right, given));
+            sums.add(scores, score.is_higher_better(), score.is_same_answer(right, given));
         });
         match failed {
             Some(error) => Err(error),
@@ -245,12 +245,13 @@ struct Sums {
 }
 
 impl Sums {
-    fn add(&mut self, scores: [f64; 2], is_more_better: bool, is_same: Option<bool>) {
+    fn add(&mut self, scores: [f64; 2], is_higher_better: bool, is_same: Option<bool>) {
         let [of_f32, of_int8] = scores;
         let better = [of_f32 > of_int8, of_f32 < of_int8];
         for side in 0..2 {
             self.scores[side] += scores[side];
-            self.better[side] += usize::from(better[if is_more_better { side } else { 1 - side }]);
+            self.better[side] +=
+                usize::from(better[if is_higher_better { side } else { 1 - side }]);
         }
         if let Some(is_same) = is_same {
             self.same = Some(self.same.unwrap_or_default() + usize::from(is_same));

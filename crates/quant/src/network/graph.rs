@@ -22,7 +22,7 @@ pub enum GraphError {
         /// What was given.
         shape: Vec<usize>,
     },
-    /// The layer does not fit its inputs, or has invalid parameters.
+    /// The layer does not fit its inputs, or its parameters are not finite.
     #[error("layer `{layer}`: {cause}")]
     Layer {
         /// The layer.

@@ -17,7 +17,7 @@ pub trait Score {
     fn score(&self, answers: &[&[f32]], target: &Self::Target) -> f64;
 
     /// Whether the greater of two scores is the better one.
-    fn is_more_better(&self) -> bool {
+    fn is_higher_better(&self) -> bool {
         true
     }
 
@@ -26,8 +26,9 @@ pub trait Score {
         false
     }
 
-    /// Whether two outputs are the same prediction, if the score defines predictions.
-    fn says_the_same(&self, _a: &[&[f32]], _b: &[&[f32]]) -> Option<bool> {
+    /// Whether two answers mean the same to the score, such as the same class; `None` if it does not
+    /// compare answers.
+    fn is_same_answer(&self, _a: &[&[f32]], _b: &[&[f32]]) -> Option<bool> {
         None
     }
 
@@ -59,7 +60,7 @@ impl Score for Accuracy {
         true
     }
 
-    fn says_the_same(&self, a: &[&[f32]], b: &[&[f32]]) -> Option<bool> {
+    fn is_same_answer(&self, a: &[&[f32]], b: &[&[f32]]) -> Option<bool> {
         Some(greatest(a[0]) == greatest(b[0]))
     }
 
@@ -89,7 +90,7 @@ impl Score for SquaredError {
         sum / target.len() as f64
     }
 
-    fn is_more_better(&self) -> bool {
+    fn is_higher_better(&self) -> bool {
         false
     }
 

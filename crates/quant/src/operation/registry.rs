@@ -26,7 +26,7 @@ const ALL: [Entry; 9] = [
     Entry::of::<Softmax>(),
 ];
 
-/// A placeholder before an operation is read.
+/// How an operation is read from a file, and from what burn recorded.
 pub(crate) struct Entry {
     kind: &'static str,
     read: fn(serde_json::Value) -> Result<Arc<dyn Operation>, serde_json::Error>,
@@ -57,7 +57,8 @@ pub(crate) fn read(
     ALL.iter().find(|entry| entry.kind == kind).map(|entry| (entry.read)(settings))
 }
 
-/// Tries every operation for burn's recorded one; `None` if none matches.
+/// The layer that burn recorded, by the first operation that knows it, or a batch norm, which is no
+/// operation; `None` for others.
 #[cfg(feature = "burn")]
 pub(crate) fn record(
     reader: &mut crate::module::Reader<'_>,

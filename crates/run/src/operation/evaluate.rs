@@ -2,7 +2,7 @@
 
 use burn::module::Module;
 use burn::tensor::Device;
-use updraft_trainer::{Control, Evaluation, first_not_finite, load_model};
+use updraft_trainer::{Control, Evaluation, load_model, non_finite_parameter};
 
 use crate::config::Plan;
 use crate::error::RunError;
@@ -29,7 +29,7 @@ pub(crate) fn load_stored<M: Module>(
 ) -> Result<M, RunError> {
     let path = folder.served_checkpoint(plan)?;
     let model = load_model(&path, fresh).map_err(|error| folder.advised(error))?.valid();
-    match first_not_finite(&model) {
+    match non_finite_parameter(&model) {
         None => Ok(model),
         Some(path) => Err(not_finite(folder, format!("parameter `{path}`"))),
     }

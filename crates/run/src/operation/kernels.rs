@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use burn::module::{Module, ModuleVisitor, Param, ParamId};
 use burn::tensor::{Device, Tensor};
-use updraft_conv::observe_convolutions;
-use updraft_conv::slices::{ConvGeometry, ConvShape, Isa, Pass, Strategy, strategy};
+use updraft_conv::slices::{Isa, Pass, Strategy};
+use updraft_conv::{ObservedConvolution, observe_convolutions};
 use updraft_trainer::{StepContext, Task, Tensors};
 
 use crate::config::Plan;
@@ -18,7 +18,7 @@ pub struct KernelChoice {
     /// The path of the layer in the model, such as `stem.conv`.
     pub layer: String,
     /// The convolution, for one batch.
-    pub shape: ConvShape,
+    pub convolution: ObservedConvolution,
     /// The pass.
     pub pass: Pass,
     /// The algorithm, with its instructions and the reason.
@@ -41,15 +41,14 @@ pub(super) fn kernels<W: Workload>(
     let mut names = Names::default();
     model.visit(&mut names);
     let isa = Isa::detect();
-    let choices = observed.into_iter().filter_map(|convolution| {
-        let geometry = ConvGeometry::try_new(convolution.shape).ok()?;
+    let choices = observed.into_iter().map(|convolution| {
         let layer = names.of.get(&convolution.weight).cloned().unwrap_or_default();
-        Some(Pass::ALL.map(|pass| KernelChoice {
+        Pass::ALL.map(|pass| KernelChoice {
             layer: layer.clone(),
-            shape: convolution.shape,
+            convolution: convolution.clone(),
             pass,
-            strategy: strategy(isa, &geometry, pass),
-        }))
+            strategy: convolution.strategy(isa, pass),
+        })
     });
     choices.flatten().collect()
 }

@@ -55,7 +55,7 @@ pub trait TaskKind: Sync {
 
     /// Overrides, as `key=value`, so that the forward pass of the model of [`trial`](Self::trial)
     /// draws no random numbers.
-    fn calm(&self) -> &'static [&'static str] {
+    fn without_dropout(&self) -> &'static [&'static str] {
         &[]
     }
 

@@ -153,7 +153,7 @@ fn an_override_reaches_into_tables_with_toml_values_or_text() {
 #[test]
 fn every_task_has_a_trial_that_is_a_plan() {
     for kind in TASKS {
-        let plan = read_with(kind.trial(), kind.calm()).expect("valid").plan;
+        let plan = read_with(kind.trial(), kind.without_dropout()).expect("valid").plan;
         assert_eq!(plan.kind().name(), kind.name());
     }
 }

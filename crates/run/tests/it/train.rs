@@ -233,7 +233,7 @@ fn learning_rates_are_tried_and_parts_verified_for_every_task() {
     let _alone = updraft_testing::alone();
     let (device, _) = device();
     for kind in TASKS {
-        let plan = read_with(kind.trial(), kind.calm()).expect("valid").plan;
+        let plan = read_with(kind.trial(), kind.without_dropout()).expect("valid").plan;
         let workload = workload(&plan, None);
         let range = LrRange { steps: 10, ..LrRange::default() };
         let search = LrSearch { range, poll: &mut |_| Control::Continue };

@@ -17,7 +17,7 @@ impl Simd for Portable {
 
     const ISA: Isa = Isa::Portable;
 
-    #[inline(always)]
+    #[inline(never)]
     fn vectorize<K: Kernel>(self, kernel: K) -> K::Output {
         kernel.run(self)
     }

@@ -207,7 +207,7 @@ impl Depthwise {
         let first = self.padded.before.map(|before| -(before as isize));
         let planes = &sample[channel * plane..][..count * plane];
         let filled = [count, self.isa.lanes()];
-        by_pixel(self.isa, planes, filled, self.image, first, self.padded.size, to);
+        by_pixel(self.isa, planes, plane, filled, self.image, first, self.padded.size, to);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Activations: fused into a convolution or a normalization, or as separate passes.
 
-use updraft_simd::{Cut, Isa, Pieces, over, threads};
+use updraft_simd::{Isa, Pieces, over, threads};
 
 use super::function;
 
@@ -70,16 +70,8 @@ impl std::hash::Hash for Slope {
 /// Numbers that one thread computes at a time.
 pub(crate) const PIECE: usize = 4096;
 
-/// Computes `y = activation(x)`; SiLU and ELU within 4 units in the last place.
-///
-/// # Panics
-/// If the slices differ in length, or the CPU does not have `isa`.
-pub fn activate(isa: Isa, activation: Activation, x: &[f32], y: &mut [f32], threads: usize) {
-    assert_eq!(x.len(), y.len(), "numbers of input and result");
-    activate_into(isa, activation, x, Cut::new(y, PIECE), threads);
-}
-
-/// [`activate`] into pieces of [`PIECE`] numbers.
+/// Computes `y = activation(x)` into pieces of [`PIECE`] numbers; SiLU and ELU within 4 units in the
+/// last place.
 pub(crate) fn activate_into<'a>(
     isa: Isa,
     activation: Activation,
@@ -93,23 +85,8 @@ pub(crate) fn activate_into<'a>(
     });
 }
 
-/// The gradient of [`activate`] from its input: `dx = activation'(x)·dy`.
-///
-/// # Panics
-/// If the slices differ in length, or the CPU does not have `isa`.
-pub fn activate_gradient(
-    isa: Isa,
-    activation: Activation,
-    x: &[f32],
-    dy: &[f32],
-    dx: &mut [f32],
-    threads: usize,
-) {
-    assert!(x.len() == dy.len() && x.len() == dx.len(), "numbers of input and gradients");
-    activate_gradient_into(isa, activation, x, dy, Cut::new(dx, PIECE), threads);
-}
-
-/// [`activate_gradient`] into pieces of [`PIECE`] numbers.
+/// The gradient of [`activate_into`] from its input, `dx = activation'(x)·dy`, into pieces of
+/// [`PIECE`] numbers.
 pub(crate) fn activate_gradient_into<'a>(
     isa: Isa,
     activation: Activation,
@@ -128,6 +105,7 @@ pub(crate) fn activate_gradient_into<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use updraft_simd::Cut;
 
     const ALL: [Activation; 5] = [
         Activation::Identity,
@@ -153,9 +131,9 @@ mod tests {
 
     fn run(isa: Isa, activation: Activation, x: &[f32], threads: usize) -> [Vec<f32>; 2] {
         let (mut y, mut dx) = (vec![f32::NAN; x.len()], vec![f32::NAN; x.len()]);
-        activate(isa, activation, x, &mut y, threads);
+        activate_into(isa, activation, x, Cut::new(&mut y, PIECE), threads);
         let dy: Vec<f32> = (0..x.len()).map(|i| if i % 2 == 0 { 1.0 } else { -2.0 }).collect();
-        activate_gradient(isa, activation, x, &dy, &mut dx, threads);
+        activate_gradient_into(isa, activation, x, &dy, Cut::new(&mut dx, PIECE), threads);
         [y, dx]
     }
 

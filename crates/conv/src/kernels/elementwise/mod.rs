@@ -2,10 +2,9 @@
 
 mod activation;
 pub(crate) mod function;
-#[cfg(any(test, feature = "flex"))]
 mod weighted_sum;
 
-pub use activation::{Activation, Slope, activate, activate_gradient};
+pub use activation::{Activation, Slope};
 #[cfg(feature = "flex")]
 pub(crate) use activation::{PIECE, activate_gradient_into, activate_into};
 #[cfg(feature = "flex")]

@@ -91,24 +91,6 @@ pub fn batch_norm(
     apply_into(isa, shape, by, [mean, variance], x, Cut::new(y, shape.pixels), threads);
 }
 
-/// Normalizes by given statistics, as a trained network does.
-///
-/// # Panics
-/// If the length of a slice differs from `shape`, the tensor is empty, or the CPU
-/// does not have `isa`.
-pub fn batch_norm_inference(
-    isa: Isa,
-    shape: BatchNormShape,
-    by: Normalization<'_>,
-    statistics: [&[f32]; 2],
-    x: &[f32],
-    y: &mut [f32],
-    threads: usize,
-) {
-    check(shape, &by, &[x.len(), y.len()]);
-    apply_into(isa, shape, by, statistics, x, Cut::new(y, shape.pixels), threads);
-}
-
 /// The mean and variance of each channel.
 pub(crate) fn moments(
     isa: Isa,
@@ -202,26 +184,6 @@ pub fn batch_norm_gradient(
     threads: usize,
 ) {
     let of = StatisticsOf::Batch;
-    gradients_of(isa, shape, by, of, statistics, x, dy, gradients, scratch, threads);
-}
-
-/// The gradients of [`batch_norm_inference`]; the statistics have none.
-///
-/// # Panics
-/// As [`batch_norm_gradient`].
-#[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
-pub fn batch_norm_inference_gradient(
-    isa: Isa,
-    shape: BatchNormShape,
-    by: Normalization<'_>,
-    statistics: [&[f32]; 2],
-    x: &[f32],
-    dy: &[f32],
-    gradients: NormGradients<'_>,
-    scratch: &mut Scratch,
-    threads: usize,
-) {
-    let of = StatisticsOf::Others;
     gradients_of(isa, shape, by, of, statistics, x, dy, gradients, scratch, threads);
 }
 
@@ -446,7 +408,8 @@ mod tests {
                 }
                 StatisticsOf::Others => {
                     let statistics = [&mean[..], &variance[..]];
-                    batch_norm_inference(isa, *shape, by, statistics, x, &mut y, threads);
+                    let y = Cut::new(&mut y, shape.pixels);
+                    apply_into(isa, *shape, by, statistics, x, y, threads);
                 }
             }
             let gradients = NormGradients {
@@ -456,11 +419,7 @@ mod tests {
                 dresidual: residual.map(|_| &mut dresidual[..]),
             };
             let statistics = [&mean[..], &variance[..]];
-            let gradient = match of {
-                StatisticsOf::Batch => batch_norm_gradient,
-                StatisticsOf::Others => batch_norm_inference_gradient,
-            };
-            gradient(isa, *shape, by, statistics, x, dy, gradients, s, threads);
+            gradients_of(isa, *shape, by, *of, statistics, x, dy, gradients, s, threads);
             if residual.is_none() {
                 dresidual.clear();
             }

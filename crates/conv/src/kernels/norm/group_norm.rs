@@ -9,33 +9,27 @@ use crate::kernels::elementwise::Activation;
 /// The shape `[batch, channels, pixels]` of a contiguous tensor that is normalized by groups of
 /// channels of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GroupNormShape {
+pub(crate) struct GroupNormShape {
     /// Samples; there may be none.
-    pub batch: usize,
+    pub(crate) batch: usize,
     /// Channels, a multiple of the groups.
-    pub channels: usize,
+    pub(crate) channels: usize,
     /// Groups of channels, each with its own statistics in each sample.
-    pub groups: usize,
+    pub(crate) groups: usize,
     /// Numbers of a sample in a channel.
-    pub pixels: usize,
+    pub(crate) pixels: usize,
 }
 
 impl GroupNormShape {
     /// Numbers in the tensor.
     #[must_use]
-    pub const fn len(&self) -> usize {
+    pub(crate) const fn len(&self) -> usize {
         self.batch * self.channels * self.pixels
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Means and variances: one of each for every group of every sample.
     #[must_use]
-    pub const fn statistics(&self) -> usize {
+    pub(crate) const fn statistics(&self) -> usize {
         self.batch * self.groups
     }
 
@@ -47,15 +41,15 @@ impl GroupNormShape {
 
 /// How groups are normalized: `y = activation((x − mean)/√(variance + epsilon)·gamma + beta)`.
 #[derive(Debug, Clone, Copy)]
-pub struct GroupNormalization<'a> {
-    /// One factor per channel.
-    pub gamma: &'a [f32],
-    /// One summand per channel.
-    pub beta: &'a [f32],
+pub(crate) struct GroupNormalization<'a> {
+    /// One factor a channel.
+    pub(crate) gamma: &'a [f32],
+    /// One summand a channel.
+    pub(crate) beta: &'a [f32],
     /// Added to the variance.
-    pub epsilon: f64,
-    /// The activation.
-    pub activation: Activation,
+    pub(crate) epsilon: f64,
+    /// What follows.
+    pub(crate) activation: Activation,
 }
 
 /// Numbers that are summed in f32; their sums are added in f64.
@@ -70,20 +64,6 @@ const PART: usize = 1 << 14;
 /// # Panics
 /// If a slice has another length than `shape` says, the groups do not divide the channels, a channel
 /// has no numbers, or the CPU does not have `isa`.
-pub fn group_norm(
-    isa: Isa,
-    shape: GroupNormShape,
-    by: GroupNormalization<'_>,
-    x: &[f32],
-    y: &mut [f32],
-    statistics: [&mut [f32]; 2],
-    threads: usize,
-) {
-    assert_eq!(y.len(), shape.len(), "numbers of the result");
-    group_norm_into(isa, shape, by, x, Cut::new(y, shape.of_group().max(1)), statistics, threads);
-}
-
-/// [`group_norm`] into groups.
 pub(crate) fn group_norm_into<'a>(
     isa: Isa,
     shape: GroupNormShape,
@@ -111,28 +91,11 @@ pub(crate) fn group_norm_into<'a>(
     });
 }
 
-/// The gradients of [`group_norm`] for the loss `Σ y·dy`, from its input and the statistics that it
+/// The gradients of [`group_norm_into`] for the loss `Σ y·dy`, from its input and the statistics that it
 /// returned: of the input, the factors and the summands.
 ///
 /// # Panics
-/// As [`group_norm`].
-#[expect(clippy::too_many_arguments, reason = "every argument is one thing a caller decides")]
-pub fn group_norm_gradient(
-    isa: Isa,
-    shape: GroupNormShape,
-    by: GroupNormalization<'_>,
-    statistics: [&[f32]; 2],
-    x: &[f32],
-    dy: &[f32],
-    [dx, dgamma, dbeta]: [&mut [f32]; 3],
-    threads: usize,
-) {
-    assert_eq!(dx.len(), shape.len(), "numbers of the input's gradient");
-    let dx = Cut::new(dx, shape.of_group().max(1));
-    group_norm_gradient_into(isa, shape, by, statistics, [x, dy], dx, [dgamma, dbeta], threads);
-}
-
-/// [`group_norm_gradient`] into groups.
+/// As [`group_norm_into`].
 #[expect(clippy::too_many_arguments, reason = "all that a normalization knew")]
 pub(crate) fn group_norm_gradient_into<'a>(
     isa: Isa,
@@ -288,10 +251,13 @@ mod tests {
             let by = GroupNormalization { gamma, beta, epsilon: EPSILON, activation: *activation };
             let [mut y, mut dx] = [(); 2].map(|()| vec![f32::NAN; shape.len()]);
             let [mut mean, mut variance] = [(); 2].map(|()| vec![f32::NAN; shape.statistics()]);
-            group_norm(isa, *shape, by, x, &mut y, [&mut mean, &mut variance], threads);
+            let cut = shape.of_group().max(1);
+            let statistics = [&mut mean[..], &mut variance[..]];
+            group_norm_into(isa, *shape, by, x, Cut::new(&mut y, cut), statistics, threads);
             let [mut dgamma, mut dbeta] = [(); 2].map(|()| vec![f32::NAN; shape.channels]);
-            let gradients = [&mut dx[..], &mut dgamma, &mut dbeta];
-            group_norm_gradient(isa, *shape, by, [&mean, &variance], x, dy, gradients, threads);
+            let (statistics, to) = ([&mean[..], &variance[..]], [&mut dgamma[..], &mut dbeta[..]]);
+            let dx_cut = Cut::new(&mut dx, cut);
+            group_norm_gradient_into(isa, *shape, by, statistics, [x, dy], dx_cut, to, threads);
             [y, dx, dgamma, dbeta]
         }
 

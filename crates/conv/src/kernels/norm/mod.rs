@@ -6,10 +6,10 @@ pub(crate) mod plane;
 
 pub use batch_norm::{
     BatchNormShape, NormGradients, Normalization, Statistics, batch_norm, batch_norm_gradient,
-    batch_norm_inference, batch_norm_inference_gradient,
 };
 #[cfg(feature = "flex")]
 pub(crate) use batch_norm::{GradientPass, StatisticsOf, apply_into, moments};
-pub use group_norm::{GroupNormShape, GroupNormalization, group_norm, group_norm_gradient};
 #[cfg(feature = "flex")]
-pub(crate) use group_norm::{group_norm_gradient_into, group_norm_into};
+pub(crate) use group_norm::{
+    GroupNormShape, GroupNormalization, group_norm_gradient_into, group_norm_into,
+};

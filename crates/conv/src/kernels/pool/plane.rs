@@ -2,9 +2,33 @@
 
 use updraft_simd::dispatch;
 
-use super::pooling::{PoolGeometry, Pooling, Window};
+use super::pooling::{Pooling, Window};
+
+/// The windows of a feature map, or of a slice of a volume.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plane<'a> {
+    /// Height and width of the input.
+    pub(super) size: [usize; 2],
+    /// Of rows and columns.
+    pub(super) windows: [&'a [Window]; 2],
+}
+
+impl Plane<'_> {
+    /// Numbers of the input.
+    pub(super) const fn input_len(&self) -> usize {
+        self.size[0] * self.size[1]
+    }
+
+    /// Numbers of the output.
+    pub(super) const fn output_len(&self) -> usize {
+        self.windows[0].len() * self.windows[1].len()
+    }
+}
 
 impl Window {
+    /// The depth of a feature map.
+    pub(super) const ONE: Self = Self { start: 0, count: 1, step: 1, divisor: 1 };
+
     #[inline(always)]
     pub(super) fn inputs(self) -> impl Iterator<Item = usize> {
         (0..self.count).map(move |tap| self.start + tap * self.step)
@@ -20,15 +44,13 @@ fn larger(a: f32, b: f32) -> f32 {
 /// Reduces the rows of every window into `row`, then the columns into the result.
 #[inline(always)]
 fn join(
-    geometry: &PoolGeometry,
+    Plane { size: [_, width], windows: [rows, columns] }: Plane<'_>,
     x: &[f32],
     y: &mut [f32],
     row: &mut [f32],
     both: impl Fn(f32, f32) -> f32,
     finish: impl Fn(f32, usize) -> f32,
 ) {
-    let [_, width] = geometry.input();
-    let [rows, columns] = geometry.windows();
     for (window, y) in rows.iter().zip(y.chunks_exact_mut(columns.len())) {
         row.copy_from_slice(&x[window.start * width..][..width]);
         for input in window.inputs().skip(1) {
@@ -49,15 +71,15 @@ dispatch! {
     pub(crate) fn pool(
         _simd,
         pooling: Pooling,
-        geometry: &PoolGeometry,
+        plane: Plane<'_>,
         x: &[f32],
         y: &mut [f32],
         row: &mut [f32],
     ) {
         match pooling {
-            Pooling::Max => join(geometry, x, y, row, larger, |largest, _| largest),
+            Pooling::Max => join(plane, x, y, row, larger, |largest, _| largest),
             Pooling::Average => {
-                join(geometry, x, y, row, |a, b| a + b, |sum, divisor| sum / divisor as f32);
+                join(plane, x, y, row, |a, b| a + b, |sum, divisor| sum / divisor as f32);
             }
         }
     }
@@ -78,85 +100,54 @@ dispatch! {
         }
     }
 
-    /// Adds to `dx` the contribution of the outputs' gradients to each input of a feature map, from
-    /// `[x, dy]`;
-    /// `row` as above.
-    pub(crate) fn gradient(
+    /// Adds to `dx`, a feature map or a volume, the gradients of a plane of maxima, from `[x, dy]`;
+    /// `depth` is their window of slices.
+    pub(crate) fn gradient_of_max(
         _simd,
-        pooling: Pooling,
-        geometry: &PoolGeometry,
+        plane: Plane<'_>,
+        depth: Window,
         inputs: [&[f32]; 2],
+        dx: &mut [f32],
+    ) {
+        let [x, dy] = inputs;
+        let Plane { size: [height, width], windows: [rows, columns] } = plane;
+        for (window, dy) in rows.iter().zip(dy.chunks_exact(columns.len())) {
+            for (column, &dy) in columns.iter().zip(dy) {
+                let mut best = (depth.start * height + window.start) * width + column.start;
+                for slice in depth.inputs() {
+                    for row in window.inputs().map(|row| (slice * height + row) * width) {
+                        for input in column.inputs().map(|column| row + column) {
+                            if x[input] > x[best] || (x[input].is_nan() && !x[best].is_nan()) {
+                                best = input;
+                            }
+                        }
+                    }
+                }
+                dx[best] += dy;
+            }
+        }
+    }
+
+    /// Adds to `dx`, a feature map, the gradients of its averages; `row` as above.
+    pub(crate) fn gradient_of_average(
+        _simd,
+        plane: Plane<'_>,
+        dy: &[f32],
         dx: &mut [f32],
         row: &mut [f32],
     ) {
-        match pooling {
-            Pooling::Max => gradient_of_max(geometry, inputs, dx),
-            Pooling::Average => gradient_of_average(geometry, inputs[1], dx, row),
-        }
-    }
-}
-
-#[inline(always)]
-fn gradient_of_max(geometry: &PoolGeometry, [x, dy]: [&[f32]; 2], dx: &mut [f32]) {
-    let [_, width] = geometry.input();
-    let [rows, columns] = geometry.windows();
-    for (window, dy) in rows.iter().zip(dy.chunks_exact(columns.len())) {
-        for (column, &dy) in columns.iter().zip(dy) {
-            let mut best = window.start * width + column.start;
+        let Plane { size: [_, width], windows: [rows, columns] } = plane;
+        for (window, dy) in rows.iter().zip(dy.chunks_exact(columns.len())) {
+            row.fill(0.0);
+            for (column, &dy) in columns.iter().zip(dy) {
+                let share = dy / (window.divisor * column.divisor) as f32;
+                column.inputs().for_each(|input| row[input] += share);
+            }
             for input in window.inputs() {
-                for input in column.inputs().map(|column| input * width + column) {
-                    if x[input] > x[best] || (x[input].is_nan() && !x[best].is_nan()) {
-                        best = input;
-                    }
+                for (dx, &row) in dx[input * width..][..width].iter_mut().zip(&*row) {
+                    *dx += row;
                 }
             }
-            dx[best] += dy;
-        }
-    }
-}
-
-#[inline(always)]
-fn gradient_of_average(geometry: &PoolGeometry, dy: &[f32], dx: &mut [f32], row: &mut [f32]) {
-    let [_, width] = geometry.input();
-    let [rows, columns] = geometry.windows();
-    for (window, dy) in rows.iter().zip(dy.chunks_exact(columns.len())) {
-        row.fill(0.0);
-        for (column, &dy) in columns.iter().zip(dy) {
-            let share = dy / (window.divisor * column.divisor) as f32;
-            column.inputs().for_each(|input| row[input] += share);
-        }
-        for input in window.inputs() {
-            for (dx, &row) in dx[input * width..][..width].iter_mut().zip(&*row) {
-                *dx += row;
-            }
-        }
-    }
-}
-
-/// Adds to `dx`, a volume, the contribution of the gradients of a slice of maxima.
-pub(super) fn gradient_of_max_3d(
-    geometry: &PoolGeometry,
-    depth: Window,
-    x: &[f32],
-    dy: &[f32],
-    dx: &mut [f32],
-) {
-    let [height, width] = geometry.input();
-    let [rows, columns] = geometry.windows();
-    for (window, dy) in rows.iter().zip(dy.chunks_exact(columns.len())) {
-        for (column, &dy) in columns.iter().zip(dy) {
-            let mut best = (depth.start * height + window.start) * width + column.start;
-            for row in depth
-                .inputs()
-                .flat_map(|slice| window.inputs().map(move |row| (slice * height + row) * width))
-            {
-                for input in column.inputs().map(|column| row + column) {
-                    if x[input] > x[best] || (x[input].is_nan() && !x[best].is_nan()) {
-                        best = input;
-                    }
-                }
-            }
-            dx[best] += dy;
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::kernels::pool::{Divisor, PoolShape};
 
 /// For every output of a feature map the inputs of its window, and its divisor.
 #[derive(Debug, Clone)]
-pub struct PoolWindows {
+pub(crate) struct PoolWindows {
     planes: usize,
     input: [usize; 2],
     output: [usize; 2],
@@ -15,7 +15,7 @@ pub struct PoolWindows {
 impl PoolWindows {
     /// Windows of one size.
     #[must_use]
-    pub fn of(shape: PoolShape, divisor: Divisor) -> Self {
+    pub(crate) fn of(shape: PoolShape, divisor: Divisor) -> Self {
         let PoolShape { planes, input, kernel, stride, padding, dilation } = shape;
         let output = [0, 1].map(|axis| {
             let span = dilation[axis] * (kernel[axis] - 1) + 1;
@@ -47,7 +47,7 @@ impl PoolWindows {
 
     /// Windows that cover the input evenly.
     #[must_use]
-    pub fn adaptive(planes: usize, input: [usize; 2], output: [usize; 2]) -> Self {
+    pub(crate) fn adaptive(planes: usize, input: [usize; 2], output: [usize; 2]) -> Self {
         let range = |axis: usize, index: usize| {
             let share = input[axis] as f64 / output[axis] as f64;
             // Integers divide exactly in f64; 1e-9 covers the rounding of other quotients.
@@ -69,7 +69,7 @@ impl PoolWindows {
 
     /// Height and width of the output.
     #[must_use]
-    pub fn output(&self) -> [usize; 2] {
+    pub(crate) fn output(&self) -> [usize; 2] {
         self.output
     }
 
@@ -90,7 +90,7 @@ impl PoolWindows {
 /// # Panics
 /// If a window is empty, which no [`PoolWindows`] has.
 #[must_use]
-pub fn max_pool(windows: &PoolWindows, x: &[f64], dy: &[f64]) -> [Vec<f64>; 2] {
+pub(crate) fn max_pool(windows: &PoolWindows, x: &[f64], dy: &[f64]) -> [Vec<f64>; 2] {
     let (mut y, mut dx) = (vec![0.0; dy.len()], vec![0.0; x.len()]);
     windows.visit(|output, inputs, _| {
         let first_largest =
@@ -104,7 +104,7 @@ pub fn max_pool(windows: &PoolWindows, x: &[f64], dy: &[f64]) -> [Vec<f64>; 2] {
 
 /// The averages, and the input's gradient for the loss `Σ y·dy`.
 #[must_use]
-pub fn average_pool(windows: &PoolWindows, x: &[f64], dy: &[f64]) -> [Vec<f64>; 2] {
+pub(crate) fn average_pool(windows: &PoolWindows, x: &[f64], dy: &[f64]) -> [Vec<f64>; 2] {
     let (mut y, mut dx) = (vec![0.0; dy.len()], vec![0.0; x.len()]);
     windows.visit(|output, inputs, divisor| {
         y[output] = inputs.iter().map(|&input| x[input]).sum::<f64>() / divisor;

@@ -1,6 +1,6 @@
 //! Convolution of volumes by its definition, one product after the other, in f64.
 
-use crate::kernels::volume::{Conv3dGeometry, Conv3dShape};
+use crate::kernels::geometry::{Conv3dGeometry, Conv3dShape};
 
 /// The result.
 pub fn forward_3d(

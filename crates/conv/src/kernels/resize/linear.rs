@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use updraft_simd::{Cut, Isa, Pieces, Vectors, dispatch, over, threads};
+use updraft_simd::{Isa, Pieces, Vectors, dispatch, over, threads};
 
 use crate::kernels::geometry::GeometryError;
 use crate::kernels::scratch::{CACHE_LINE, Scratch};
@@ -34,7 +34,7 @@ struct Place {
 ///
 /// Input and output are contiguous: `[planes, depth, height, width]`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LinearResize {
+pub(crate) struct LinearResize {
     planes: usize,
     input: [usize; 3],
     places: [Vec<Place>; 3],
@@ -45,7 +45,7 @@ impl LinearResize {
     ///
     /// # Errors
     /// [`GeometryError`] for a side of 0, or tensors that cannot be addressed.
-    pub fn try_new(
+    pub(crate) fn try_new(
         planes: usize,
         input: [usize; 3],
         output: [usize; 3],
@@ -79,25 +79,25 @@ impl LinearResize {
 
     /// Depth, height and width of the output.
     #[must_use]
-    pub fn output(&self) -> [usize; 3] {
+    pub(crate) fn output(&self) -> [usize; 3] {
         self.places.each_ref().map(Vec::len)
     }
 
     /// Depth, height and width of the input.
     #[must_use]
-    pub const fn input(&self) -> [usize; 3] {
+    pub(crate) const fn input(&self) -> [usize; 3] {
         self.input
     }
 
     /// Numbers of the input.
     #[must_use]
-    pub fn input_len(&self) -> usize {
+    pub(crate) fn input_len(&self) -> usize {
         self.planes * self.input_plane()
     }
 
     /// Numbers of the output.
     #[must_use]
-    pub fn output_len(&self) -> usize {
+    pub(crate) fn output_len(&self) -> usize {
         self.planes * self.output_plane()
     }
 
@@ -123,20 +123,7 @@ impl LinearResize {
 /// Interpolates every plane.
 ///
 /// # Panics
-/// If the length of a slice differs from `geometry`, or the CPU does not have `isa`.
-pub fn resize(
-    isa: Isa,
-    geometry: &LinearResize,
-    x: &[f32],
-    y: &mut [f32],
-    scratch: &mut Scratch,
-    threads: usize,
-) {
-    assert_eq!(y.len(), geometry.output_len(), "numbers of the output");
-    resize_into(isa, geometry, x, Cut::new(y, geometry.output_plane()), scratch, threads);
-}
-
-/// [`resize`] into planes.
+/// If a slice has another length than `geometry` says, or the CPU does not have `isa`.
 pub(crate) fn resize_into<'a>(
     isa: Isa,
     geometry: &LinearResize,
@@ -154,24 +141,10 @@ pub(crate) fn resize_into<'a>(
     });
 }
 
-/// The input's gradient of [`resize`], `dx = ∂(Σ y·dy)/∂x`.
+/// The input's gradient of [`resize_into`], `dx = ∂(Σ y·dy)/∂x`.
 ///
 /// # Panics
-/// If the length of a slice differs from `geometry`, or the CPU does not have `isa`.
-pub fn resize_gradient(
-    isa: Isa,
-    geometry: &LinearResize,
-    dy: &[f32],
-    dx: &mut [f32],
-    scratch: &mut Scratch,
-    threads: usize,
-) {
-    assert_eq!(dx.len(), geometry.input_len(), "numbers of the input's gradient");
-    let dx = Cut::new(dx, geometry.input_plane());
-    resize_gradient_into(isa, geometry, dy, dx, scratch, threads);
-}
-
-/// [`resize_gradient`] into planes.
+/// As [`resize_into`].
 pub(crate) fn resize_gradient_into<'a>(
     isa: Isa,
     geometry: &LinearResize,
@@ -311,6 +284,7 @@ dispatch! {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use updraft_simd::Cut;
     use updraft_testing::scattered;
 
     /// Every output as a sum of inputs, by the definition: `(output, input, factor)`.
@@ -370,8 +344,11 @@ mod tests {
                     for threads in [1, 2, 5] {
                         let mut scratch = Scratch::new();
                         let (mut y, mut dx) = (vec![f32::NAN; dy.len()], vec![f32::NAN; x.len()]);
-                        resize(isa, &geometry, &x, &mut y, &mut scratch, threads);
-                        resize_gradient(isa, &geometry, &dy, &mut dx, &mut scratch, threads);
+                        let s = &mut scratch;
+                        let to = Cut::new(&mut y, geometry.output_plane());
+                        resize_into(isa, &geometry, &x, to, s, threads);
+                        let to = Cut::new(&mut dx, geometry.input_plane());
+                        resize_gradient_into(isa, &geometry, &dy, to, s, threads);
                         for (given, right) in [&y, &dx].into_iter().zip(&right) {
                             for (given, right) in given.iter().zip(right) {
                                 let error = (f64::from(*given) - right).abs();
@@ -392,10 +369,12 @@ mod tests {
         let mut x = vec![1.0; 64];
         x[0] = f32::NAN;
         let mut y = vec![0.0; 512];
-        resize(Isa::detect(), &geometry, &x, &mut y, &mut Scratch::new(), 1);
+        let to = Cut::new(&mut y, 512);
+        resize_into(Isa::detect(), &geometry, &x, to, &mut Scratch::new(), 1);
         assert!(y[0].is_nan() && y[511] == 1.0 && y[7] == 1.0);
         let none = LinearResize::try_new(0, [4; 3], [8; 3], Alignment::Edges).expect("valid");
-        resize(Isa::detect(), &none, &[], &mut [], &mut Scratch::new(), 2);
+        let to = Cut::new(&mut [], 512);
+        resize_into(Isa::detect(), &none, &[], to, &mut Scratch::new(), 2);
         let refused = LinearResize::try_new(1, [4, 0, 4], [8; 3], Alignment::Edges);
         assert!(refused.is_err_and(|error| error.to_string().contains("a side of the input is 0")));
     }

@@ -2,6 +2,6 @@
 
 mod linear;
 
-pub use linear::{Alignment, LinearResize, resize, resize_gradient};
+pub use linear::Alignment;
 #[cfg(feature = "flex")]
-pub(crate) use linear::{resize_gradient_into, resize_into};
+pub(crate) use linear::{LinearResize, resize_gradient_into, resize_into};

@@ -2,15 +2,14 @@
 
 use updraft_simd::{Isa, over, threads};
 
-use super::geometry::Conv3dGeometry;
 use super::plan::{Phase, Plan, Slab};
-use super::strategy::{is_by_pixel, strategy_3d};
 use crate::kernels::direct::{LineJob, TileJob};
 use crate::kernels::elementwise::{Activation, function};
+use crate::kernels::geometry::Conv3dGeometry;
 use crate::kernels::image::transpose_to_planes;
 use crate::kernels::packing::pack;
 use crate::kernels::scratch::{CACHE_LINE, Scratch};
-use crate::kernels::strategy::{Algorithm, Pass, Strategy};
+use crate::kernels::strategy::{Algorithm, Pass, Strategy, direct, strategy};
 use crate::kernels::winograd::VolumeWinograd;
 
 /// Convolves volumes: `y[n,o] = bias[o] + Σ_i x[n,i] ∗ w[o,i]`, then activates.
@@ -32,9 +31,9 @@ pub fn forward_3d(
     assert_eq!(x.len(), geometry.input_len(), "numbers of the input");
     assert_eq!(w.len(), geometry.weight_len(), "numbers of the weights");
     assert_eq!(y.len(), geometry.output_len(), "numbers of the output");
-    let strategy = strategy_3d(isa, geometry, Pass::Forward);
-    let sums = Sums::new(strategy, Plan::forward(geometry), w, bias, activation);
-    sums.run(x, y, scratch, threads);
+    let plan = Plan::forward(geometry);
+    let sums = Sums::new(isa, geometry, Pass::Forward, plan, w, bias);
+    Sums { activation, ..sums }.run(x, y, scratch, threads);
 }
 
 /// The input's gradient, `dx = ∂(Σ y·dy)/∂x`; with a bias for each input channel added it is a
@@ -56,15 +55,17 @@ pub fn input_gradient_3d(
     assert_eq!(dy.len(), geometry.output_len(), "numbers of the output");
     assert_eq!(w.len(), geometry.weight_len(), "numbers of the weights");
     assert_eq!(dx.len(), geometry.input_len(), "numbers of the input");
-    let strategy = strategy_3d(isa, geometry, Pass::InputGradient);
     let plan = Plan::input_gradient(geometry);
-    Sums::new(strategy, plan, w, bias, Activation::Identity).run(dy, dx, scratch, threads);
+    let sums = Sums::new(isa, geometry, Pass::InputGradient, plan, w, bias);
+    sums.run(dy, dx, scratch, threads);
 }
 
 /// Sums over windows of every sample.
 struct Sums<'a> {
     isa: Isa,
-    algorithm: Algorithm,
+    has_winograd: bool,
+    /// Whether lanes are pixels; with Winograd's algorithm, of the slices that are computed directly.
+    is_by_pixel: bool,
     plan: Plan,
     w: &'a [f32],
     bias: Option<&'a [f32]>,
@@ -82,16 +83,21 @@ struct Piece<'a> {
 
 impl<'a> Sums<'a> {
     fn new(
-        Strategy { algorithm, isa, .. }: Strategy,
+        isa: Isa,
+        geometry: &Conv3dGeometry,
+        pass: Pass,
         plan: Plan,
         w: &'a [f32],
         bias: Option<&'a [f32]>,
-        activation: Activation,
     ) -> Self {
+        let Strategy { algorithm, isa, .. } = strategy(isa, geometry, pass);
+        let has_winograd = algorithm == Algorithm::Winograd;
+        let directly = if has_winograd { direct(isa, geometry, pass).0 } else { algorithm };
+        let is_by_pixel = directly == Algorithm::DirectByPixel;
         if let Some(bias) = bias {
             assert_eq!(bias.len(), plan.groups * plan.channels[1], "one bias for each channel");
         }
-        Self { isa, algorithm, plan, w, bias, activation }
+        Self { isa, has_winograd, is_by_pixel, plan, w, bias, activation: Activation::Identity }
     }
 
     /// Results divided by samples and depth, so that every thread has work; the division changes
@@ -128,8 +134,7 @@ impl<'a> Sums<'a> {
         }
         let threads = threads(asked_threads);
         let direct = Direct::new(self);
-        let winograd =
-            (self.algorithm == Algorithm::Winograd).then(|| VolumeWinograd::of(isa, plan));
+        let winograd = self.has_winograd.then(|| VolumeWinograd::of(isa, plan));
         let [point_len, own_len] = winograd.as_ref().map_or([0; 2], VolumeWinograd::lens);
         let blocks_len = plan.channels[1].next_multiple_of(isa.lanes());
         let pieces = self.pieces(results, threads);
@@ -208,12 +213,7 @@ struct Job {
 
 impl<'a> Direct<'a> {
     fn new(sums: &'a Sums<'_>) -> Self {
-        let Sums { isa, ref plan, .. } = *sums;
-        let is_by_pixel = match sums.algorithm {
-            Algorithm::DirectByPixel => true,
-            Algorithm::Winograd => is_by_pixel(isa, plan),
-            _ => false,
-        };
+        let Sums { isa, is_by_pixel, ref plan, .. } = *sums;
         let slab = Slab::of(plan, plan.phases[0][0].count);
         let lanes = isa.lanes();
         let blocks = plan.channels[1].div_ceil(lanes);

@@ -1,6 +1,6 @@
 //! Windows of a volume, as offsets into the padded volume.
 
-use super::geometry::{Conv3dGeometry, Conv3dShape};
+use crate::kernels::geometry::{Conv3dGeometry, Conv3dShape};
 use crate::kernels::plan::Axis;
 
 /// Sums over windows of a padded volume, for every group of channels: a forward pass, or an input's
@@ -68,14 +68,10 @@ impl Plan {
     /// The input's gradient: the same over the output's gradient, a phase for each remainder by the
     /// stride.
     pub(crate) fn input_gradient(geometry: &Conv3dGeometry) -> Self {
-        let Conv3dShape { channels, groups, input, kernel, stride, padding, dilation, .. } =
-            *geometry.shape();
+        let Conv3dShape { channels, groups, input, kernel, stride, .. } = *geometry.shape();
         let [inputs, outputs] = channels.map(|channels| channels / groups);
         let taps = kernel.iter().product::<usize>();
-        let axes = [0, 1, 2].map(|axis| {
-            let window = [kernel, stride, padding, dilation].map(|of| of[axis]);
-            Axis::of_window(input[axis], geometry.output()[axis], window)
-        });
+        let axes = [0, 1, 2].map(|axis| Axis::of(geometry, axis));
         Self {
             groups,
             channels: [outputs, inputs],
@@ -111,11 +107,6 @@ impl Plan {
     pub(crate) fn reach(&self) -> usize {
         let taps = self.phases[0].iter().flat_map(|phase| &phase.taps);
         taps.map(|&(_, at)| at).max().unwrap_or(0)
-    }
-
-    /// Whether windows of neighboring results of a row are adjacent.
-    pub(crate) fn is_side_by_side(&self) -> bool {
-        self.window_step[2] == 1 && self.result_step == [1; 3]
     }
 }
 

@@ -3,10 +3,9 @@
 use proptest::prelude::*;
 use updraft_testing::scattered;
 
-use super::{
-    Conv3dGeometry, Conv3dShape, forward_3d, input_gradient_3d, strategy_3d, weight_gradient_3d,
-};
-use crate::kernels::strategy::{Algorithm, Pass};
+use super::{forward_3d, input_gradient_3d, weight_gradient_3d};
+use crate::kernels::geometry::{Conv3dGeometry, Conv3dShape};
+use crate::kernels::strategy::{Algorithm, Pass, strategy};
 use crate::kernels::{Activation, Isa, Scratch, reference};
 
 const ALGORITHMS: [Algorithm; 3] =
@@ -54,7 +53,7 @@ impl Case {
             Some(algorithm) => geometry.with_algorithm(algorithm).ok()?,
             None => geometry,
         };
-        let any = |pass| strategy_3d(Isa::Portable, &geometry, pass).algorithm;
+        let any = |pass| strategy(Isa::Portable, &geometry, pass).algorithm;
         let algorithm = algorithm
             .or(Pass::ALL.map(any).contains(&Algorithm::Winograd).then_some(Algorithm::Winograd));
         Some(Self {
@@ -267,24 +266,5 @@ fn a_bias_of_the_inputs_gradient_is_added_to_every_voxel() {
             *right += f64::from(bias[at / 216]);
         }
         assert_near(&dx, &right, 40.0, None, "transposed");
-    }
-}
-
-#[test]
-fn the_algorithm_follows_from_the_shape() {
-    use Algorithm::{DirectByChannel, DirectByPixel, Winograd};
-    let shape = |channels, side: usize| Conv3dShape {
-        padding: [1; 3],
-        ..Conv3dShape::new(2, channels, [side; 3], [3; 3])
-    };
-    for (shape, algorithms) in [
-        (shape([1, 16], 64), [DirectByPixel, DirectByPixel, DirectByChannel]),
-        (shape([16, 16], 64), [Winograd; 3]),
-        (shape([64, 64], 16), [Winograd; 3]),
-        (Conv3dShape { stride: [2; 3], ..shape([16, 32], 32) }, [DirectByChannel; 3]),
-    ] {
-        let geometry = Conv3dGeometry::try_new(shape).expect("valid");
-        let picked = Pass::ALL.map(|pass| strategy_3d(Isa::Avx2, &geometry, pass).algorithm);
-        assert_eq!(picked, algorithms, "{shape:?}");
     }
 }

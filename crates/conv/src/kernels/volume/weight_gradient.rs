@@ -2,13 +2,12 @@
 
 use updraft_simd::{Cut, Isa, over, threads};
 
-use super::geometry::Conv3dGeometry;
 use super::plan::{Plan, Slab};
-use super::strategy::strategy_3d;
 use crate::kernels::direct::WeightJob;
+use crate::kernels::geometry::Conv3dGeometry;
 use crate::kernels::image::transpose;
 use crate::kernels::scratch::{CACHE_LINE, Scratch};
-use crate::kernels::strategy::{Algorithm, Pass, Strategy};
+use crate::kernels::strategy::{Algorithm, Pass, Strategy, strategy};
 use crate::kernels::winograd::VolumeWinograd;
 
 /// Parts of a batch whose weight gradients are summed one after the other: fixed by the shape alone,
@@ -39,7 +38,7 @@ pub fn weight_gradient_3d(
         dw.fill(0.0);
         return;
     }
-    let Strategy { algorithm, isa, .. } = strategy_3d(isa, geometry, Pass::WeightGradient);
+    let Strategy { algorithm, isa, .. } = strategy(isa, geometry, Pass::WeightGradient);
     let plan = &Plan::forward(geometry);
     let depth = plan.results[0];
     // Items are parts of samples along the depth, chunks are some items.

@@ -1,9 +1,9 @@
 //! Winograd's algorithm: windows of three by three with a quarter of the products.
 
 mod image;
+mod tiles;
 mod transform;
 mod volume;
-mod volume_gradient;
 
 pub(crate) use image::Winograd;
 pub(crate) use volume::VolumeWinograd;

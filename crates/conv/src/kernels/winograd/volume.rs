@@ -1,43 +1,38 @@
 //! Winograd's algorithm over a volume: F(4×4, 3×3) on every slice, summed over the depth of the
 //! kernel at the points.
 //!
-//! A slice's tiles are transformed once for all taps of the depth, so that a kernel of
-//! 3×3×3 takes a quarter of its products, for a third of the transforms that each image would take.
+//! A slice's tiles become points once for all taps of the depth, so that a kernel of 3×3×3 takes a
+//! quarter of its products, for a third of the transforms that each image would take.
+
+use std::ops::Range;
 
 use updraft_simd::Isa;
 
-use super::image::spread;
-use super::transform::{POINTS, RESULTS, Squares, TAPS, Transform, TransformJob};
-use crate::kernels::direct::TileJob;
+use super::tiles::{Products, Tiles};
+use super::transform::{POINTS, RESULTS};
 use crate::kernels::image::transpose_to_planes;
-use crate::kernels::packing::by_pixel_of;
-use crate::kernels::scratch::CACHE_LINE;
 use crate::kernels::volume::Plan;
 
-/// Numbers of the points that are computed together if the weights' points are fewer.
+/// Numbers of the points that are in memory together where the weights' points are fewer.
 const TOGETHER: usize = 128 << 10;
 
 /// The same if they are more numerous, so that both factors are read for more products.
 const MOST_TOGETHER: usize = 1 << 20;
 
 /// Sums over windows of three by three and any depth, for one group of a sample.
+///
+/// The planes of its tiles are slices.
 #[derive(Debug, Clone)]
 pub(crate) struct VolumeWinograd {
-    pub(super) isa: Isa,
-    /// Of the volume that is read, and of the results.
-    pub(super) channels: [usize; 2],
-    image: [usize; 3],
-    pub(super) grid: [usize; 3],
-    /// The start of the first window in the volume.
-    first: [isize; 3],
-    /// The offset of each tap of the depth from the window's start.
+    tiles: Tiles,
+    /// Slices of the volume that is read, and of the results.
+    slices: [usize; 2],
+    /// The slice where the first window starts.
+    first: isize,
+    /// Where each tap of the depth lies from the window's start.
     depth: Vec<usize>,
     /// Slices from one window to the next.
-    pub(super) step: usize,
-    /// Rows of tiles that are computed together.
-    pub(super) strip: usize,
-    /// Slices of results that are computed together.
-    pub(super) together: usize,
+    step: usize,
 }
 
 impl VolumeWinograd {
@@ -49,53 +44,68 @@ impl VolumeWinograd {
         });
         let taps = &plan.phases[0][0].taps;
         let depth: Vec<usize> = taps.iter().map(|tap| tap.1 - taps[0].1).collect();
-        let (step, grid) = (plan.window_step[0], plan.results);
-        let [rows, columns] = [grid[1], grid[2]].map(|pixels| pixels.div_ceil(RESULTS));
-        let filled = plan.channels.map(|channels| channels.next_multiple_of(isa.lanes()));
-        let weights = POINTS * POINTS * plan.channels[0] * depth.len() * filled[1];
-        let numbers = weights.clamp(TOGETHER, MOST_TOGETHER);
+        let (step, [_, image @ ..], [_, grid @ ..]) =
+            (plan.window_step[0], plan.image, plan.results);
+        let kernels = plan.channels[0] * depth.len();
+        let tiles = Tiles {
+            isa,
+            channels: plan.channels,
+            image,
+            grid,
+            first: [first[1], first[2]],
+            kernels,
+            strip: 1,
+            planes: [1; 2],
+        };
+        let ([rows, columns], filled) = (tiles.count(), tiles.filled());
+        let numbers = (POINTS * POINTS * kernels * filled[1]).clamp(TOGETHER, MOST_TOGETHER);
         let reach = depth.last().copied().unwrap_or(0);
         let of_row = POINTS * POINTS * filled[0] * columns;
         let strip = (numbers / (of_row * (reach + 2))).clamp(1, rows);
         let slices = (numbers / (of_row * strip)).saturating_sub(reach + 1);
-        let together = (slices / step + 1).clamp(1, grid[0]);
-        Self {
-            isa,
-            channels: plan.channels,
-            image: plan.image,
-            grid,
-            first,
-            depth,
-            step,
-            strip,
-            together,
-        }
+        let together = (slices / step + 1).clamp(1, plan.results[0]);
+        let slices = [plan.image[0], plan.results[0]];
+        Self { tiles: Tiles { strip, ..tiles }, slices, first: first[0], depth, step }
+            .holding(together)
     }
 
     /// The same for at most so many slices together.
     pub(crate) fn with_at_most(self, slices: usize) -> Self {
-        Self { together: self.together.min(slices.max(1)), ..self }
+        let together = self.together().min(slices.max(1));
+        self.holding(together)
+    }
+
+    /// With so many slices of results together.
+    fn holding(mut self, together: usize) -> Self {
+        self.tiles.planes = [self.needed(together), together];
+        self
+    }
+
+    /// Slices of results that are computed together.
+    const fn together(&self) -> usize {
+        self.tiles.planes[1]
+    }
+
+    /// Slices that so many slices of results are computed from.
+    fn needed(&self, results: usize) -> usize {
+        (results - 1) * self.step + self.depth.last().copied().unwrap_or(0) + 1
     }
 
     /// Numbers of the transformed [`weights`](Self::weights), and of a thread's work space for
     /// [`run`](Self::run).
     pub(crate) fn lens(&self) -> [usize; 2] {
-        [POINTS * POINTS * self.weight_pitch(), self.parts(self.pair()).iter().sum()]
+        self.tiles.lens()
+    }
+
+    /// Numbers that a thread keeps of a chunk, and of its work space, for
+    /// [`add_gradient`](Self::add_gradient).
+    pub(crate) fn gradient_lens(&self) -> [usize; 2] {
+        self.tiles.gradient_lens()
     }
 
     /// Transforms weights, `[blocks][channels][depth][3][3][lanes]`.
     pub(crate) fn weights(&self, packed: &[f32], to: &mut [f32]) {
-        let (lanes, pitch, inputs) = (self.isa.lanes(), self.weight_pitch(), self.kernels());
-        let taps = TAPS * TAPS * lanes;
-        let job = TransformJob {
-            transform: Transform::Weights,
-            input: packed,
-            count: [self.channels[1].div_ceil(lanes), inputs],
-            channels: lanes,
-            from: Squares { apart: [inputs * taps, taps], step: [TAPS * lanes, lanes] },
-            to: Squares { apart: [inputs * lanes, lanes], step: [POINTS * pitch, pitch] },
-        };
-        job.run(self.isa, to);
+        self.tiles.weights(packed, to);
     }
 
     /// Computes all slices of the channels, the first of which is `first` of the results, and
@@ -110,35 +120,31 @@ impl VolumeWinograd {
         channels: &mut [&mut [f32]],
         own: &mut [f32],
     ) -> Vec<bool> {
-        let Self { grid: [_, height, width], strip, together, .. } = *self;
-        let slices = channels[0].len() / (height * width);
+        let tiles = &self.tiles;
+        let slices = channels[0].len() / (tiles.grid[0] * tiles.grid[1]);
         let mut not_finite = vec![false; slices];
-        let [tile_rows, tile_columns] = self.tiles();
-        let [image_len, points_len, products_len, _] = self.parts(self.pair());
-        let (pixels, own) = own.split_at_mut(image_len);
-        let (points, own) = own.split_at_mut(points_len);
-        let (products, results) = own.split_at_mut(products_len);
-        for row in (0..tile_rows).step_by(strip) {
-            let rows = strip.min(tile_rows - row);
-            let tiles = rows * tile_columns;
-            let offsets = self.offsets(tiles);
+        let [pixels, points, products, results] = tiles.split(own, tiles.pair());
+        for row in (0..tiles.count()[0]).step_by(tiles.strip) {
+            let rows = tiles.strip.min(tiles.count()[0] - row);
+            let of_slice = rows * tiles.count()[1];
+            let offsets = self.offsets(of_slice);
             let mut held = 0;
-            for block in (0..slices).step_by(together) {
-                let count = together.min(slices - block);
+            for block in (0..slices).step_by(self.together()) {
+                let count = self.together().min(slices - block);
                 let at = [first + block, row, rows];
                 held = self.advance(image, at, [held, count], pixels, points);
-                for channel in (0..self.channels[1]).step_by(self.pair()) {
-                    let end = self.channels[1].min(channel + self.pair());
-                    let blocks = (end - channel).next_multiple_of(self.isa.lanes());
-                    let of = [channel, blocks];
-                    self.products(points, [count, tiles], &offsets, weights, of, products);
+                let all = self.products(&offsets, count, of_slice);
+                for channel in (0..tiles.channels[1]).step_by(tiles.pair()) {
+                    let end = tiles.channels[1].min(channel + tiles.pair());
+                    let width = (end - channel).next_multiple_of(tiles.isa.lanes());
+                    tiles.multiply(points, all, weights, [channel, width], products);
                     for slice in 0..count {
-                        let products = &products[slice * tiles * blocks..];
-                        let is_finite = self.results(products, rows, blocks, results);
+                        let products = &products[slice * of_slice * width..];
+                        let is_finite = tiles.results(products, rows, width, results);
                         not_finite[block + slice] |= !is_finite;
                         let planes = &mut channels[channel..end];
                         let at = [block + slice, row, rows];
-                        self.write(results, at, blocks, &start[channel..end], planes);
+                        self.write(results, at, width, &start[channel..end], planes);
                     }
                 }
             }
@@ -146,10 +152,9 @@ impl VolumeWinograd {
         not_finite
     }
 
-    /// Prepares the points of the slices that a block of results reads;
-    /// those that the block before has read too are moved, not computed again.
-    /// Returns how many slices there are.
-    pub(super) fn advance(
+    /// Computes the points of the slices that a block of results needs; those that the block before
+    /// needed too are moved. Returns how many slices there are.
+    fn advance(
         &self,
         image: &[f32],
         [first, row, rows]: [usize; 3],
@@ -157,71 +162,41 @@ impl VolumeWinograd {
         pixels: &mut [f32],
         points: &mut [f32],
     ) -> usize {
-        let [pitch, _] = self.pitches(0);
-        let len = rows * self.tiles()[1] * self.filled()[0];
-        let moved = self.together * self.step;
+        let tiles = &self.tiles;
+        let [pitch, _] = tiles.pitches(0);
+        let len = rows * tiles.count()[1] * tiles.filled()[0];
+        let moved = self.together() * self.step;
         let kept = held.saturating_sub(moved);
         if kept > 0 {
             for points in points.chunks_exact_mut(pitch) {
                 points.copy_within(moved * len..(moved + kept) * len, 0);
             }
         }
-        let needed = (count - 1) * self.step + self.reach() + 1;
+        let needed = self.needed(count);
+        let plane = tiles.image[0] * tiles.image[1];
         for slice in kept..needed {
-            let depth = self.first[0] + (first * self.step + slice) as isize;
-            self.image_points(image, depth, [row, rows], pixels, &mut points[slice * len..]);
+            let points = &mut points[slice * len..];
+            let depth = self.first + (first * self.step + slice) as isize;
+            match usize::try_from(depth).ok().filter(|&depth| depth < self.slices[0]) {
+                Some(depth) => {
+                    let (image, volume) = (&image[depth * plane..], self.slices[0] * plane);
+                    tiles.input_points(image, volume, [row, rows], pixels, points);
+                }
+                // Zeros beyond the volume.
+                None => {
+                    let points = points.chunks_mut(pitch).take(POINTS * POINTS);
+                    points.for_each(|points| points[..len].fill(0.0));
+                }
+            }
         }
         needed.max(kept)
     }
 
-    /// At each point, the tiles of some slices times the weights of the channels from `first` on.
-    fn products(
-        &self,
-        points: &[f32],
-        [slices, tiles]: [usize; 2],
-        offsets: &[u32],
-        weights: &[f32],
-        [first, width]: [usize; 2],
-        products: &mut [f32],
-    ) {
-        let inputs = self.kernels();
-        let filled = self.filled()[0];
-        let [points_pitch, products_pitch] = self.pitches(self.pair());
-        // Without a step, the tiles of one slice start where those of the other end.
-        let [rows, columns] = if self.step == 1 { [1, slices * tiles] } else { [slices, tiles] };
-        for (point, weights) in weights.chunks_exact(self.weight_pitch()).enumerate() {
-            let job = TileJob {
-                image: &points[point * points_pitch..][..points_pitch],
-                origin: 0,
-                taps: offsets,
-                weights: &weights[first * inputs..][..inputs * width],
-                start: &[0.0; 32][..width],
-                blocks: width / self.isa.lanes(),
-                rows,
-                columns,
-                row_step: self.step * tiles * filled,
-                column_step: filled,
-                output_row: tiles * width,
-                output_column: width,
-            };
-            job.run(self.isa, &mut products[point * products_pitch..][..products_pitch]);
-        }
-    }
-
-    /// The results of some rows of tiles by pixel, and whether all of them are finite.
-    fn results(&self, products: &[f32], rows: usize, width: usize, results: &mut [f32]) -> bool {
-        let [_, pitch] = self.pitches(self.pair());
-        let columns = self.tiles()[1];
-        let line = RESULTS * columns * width;
-        let job = TransformJob {
-            transform: Transform::Results,
-            input: products,
-            count: [rows, columns],
-            channels: width,
-            from: Squares { apart: [columns * width, width], step: [POINTS * pitch, pitch] },
-            to: Squares { apart: [RESULTS * line, RESULTS * width], step: [line, width] },
-        };
-        job.run(self.isa, results)
+    /// The tiles of some slices.
+    fn products<'a>(&self, offsets: &'a [u32], slices: usize, tiles: usize) -> Products<'a> {
+        // With a step of 1, the tiles of one slice go on where those of the other end.
+        let size = if self.step == 1 { [1, slices * tiles] } else { [slices, tiles] };
+        Products { offsets, size, row_step: self.step * tiles }
     }
 
     /// Writes some rows of tiles of a slice into their channels, each channel with
@@ -234,14 +209,14 @@ impl VolumeWinograd {
         start: &[f32],
         channels: &mut [&mut [f32]],
     ) {
-        let Self { isa, grid: [_, height, columns], .. } = *self;
+        let Tiles { isa, grid: [height, columns], .. } = self.tiles;
         let first = slice * height * columns + row * RESULTS * columns;
         let rows = (rows * RESULTS).min(height - row * RESULTS);
         let all = first..first + rows * columns;
         if columns.is_multiple_of(RESULTS) {
             transpose_to_planes(isa, results, width, all.clone(), channels);
         } else {
-            let lines = results.chunks(RESULTS * self.tiles()[1] * width).take(rows);
+            let lines = results.chunks(RESULTS * self.tiles.count()[1] * width).take(rows);
             for (line, from) in lines.enumerate() {
                 let first = first + line * columns;
                 transpose_to_planes(isa, from, width, first..first + columns, channels);
@@ -254,95 +229,51 @@ impl VolumeWinograd {
         }
     }
 
-    /// The points of the tiles of some rows of a slice; zeros beyond the volume.
-    fn image_points(
-        &self,
-        image: &[f32],
-        depth: isize,
-        [row, rows]: [usize; 2],
-        pixels: &mut [f32],
-        points: &mut [f32],
-    ) {
-        let (filled, tiles) = (self.filled()[0], self.tiles());
-        let [pitch, _] = self.pitches(0);
-        let [slices, height, width] = self.image;
-        let Some(depth) = usize::try_from(depth).ok().filter(|&depth| depth < slices) else {
-            let len = rows * tiles[1] * filled;
-            points.chunks_mut(pitch).take(POINTS * POINTS).for_each(|of| of[..len].fill(0.0));
-            return;
-        };
-        let size = [rows * RESULTS + TAPS - 1, tiles[1] * RESULTS + TAPS - 1];
-        let first = [self.first[1] + (row * RESULTS) as isize, self.first[2]];
-        let (channels, plane) = ([self.channels[0], filled], slices * height * width);
-        let image = &image[depth * height * width..];
-        by_pixel_of(self.isa, image, plane, channels, [height, width], first, size, pixels);
-        let job = TransformJob {
-            transform: Transform::Input,
-            input: pixels,
-            count: [rows, tiles[1]],
-            channels: filled,
-            from: Squares {
-                apart: [RESULTS * size[1] * filled, RESULTS * filled],
-                step: [size[1] * filled, filled],
-            },
-            to: Squares { apart: [tiles[1] * filled, filled], step: [POINTS * pitch, pitch] },
-        };
-        job.run(self.isa, points);
-    }
-
-    /// The offsets of the numbers that a tile's point is multiplied by, by channel and depth, if
-    /// slices have so many tiles.
-    pub(super) fn offsets(&self, tiles: usize) -> Vec<u32> {
-        let slice = tiles * self.filled()[0];
-        let channels = 0..self.channels[0];
+    /// Where the numbers of a tile's point lie that are multiplied, by channel and depth, if slices
+    /// have so many tiles.
+    fn offsets(&self, tiles: usize) -> Vec<u32> {
+        let slice = tiles * self.tiles.filled()[0];
+        let channels = 0..self.tiles.channels[0];
         let of = |channel| self.depth.iter().map(move |depth| (depth * slice + channel) as u32);
         channels.flat_map(of).collect()
     }
 
-    /// Kernels of 3 by 3 that each channel of results has.
-    pub(super) fn kernels(&self) -> usize {
-        self.channels[0] * self.depth.len()
+    /// Adds the products of some slices of results to what a thread keeps,
+    /// `[points][channels][depth][channels]`.
+    pub(crate) fn add_gradient(
+        &self,
+        image: &[f32],
+        dy: &[f32],
+        slices: Range<usize>,
+        own: &mut [f32],
+        kept: &mut [f32],
+    ) {
+        let tiles = &self.tiles;
+        let outputs = tiles.filled()[1];
+        let plane = tiles.grid[0] * tiles.grid[1];
+        let [pixels, points, gradients, dy_pixels] = tiles.split(own, outputs);
+        for row in (0..tiles.count()[0]).step_by(tiles.strip) {
+            let rows = tiles.strip.min(tiles.count()[0] - row);
+            let of_slice = rows * tiles.count()[1];
+            let offsets = self.offsets(of_slice);
+            let mut held = 0;
+            for block in slices.clone().step_by(self.together()) {
+                let count = self.together().min(slices.end - block);
+                held = self.advance(image, [block, row, rows], [held, count], pixels, points);
+                for slice in 0..count {
+                    let gradients = &mut gradients[slice * of_slice * outputs..];
+                    let (dy, volume) = (&dy[(block + slice) * plane..], self.slices[1] * plane);
+                    tiles.gradient_points(dy, volume, [row, rows], dy_pixels, gradients);
+                }
+                let all = self.products(&offsets, count, of_slice);
+                tiles.add_products(points, gradients, all, kept);
+            }
+        }
     }
 
-    /// The furthest tap of the depth.
-    fn reach(&self) -> usize {
-        self.depth.last().copied().unwrap_or(0)
-    }
-
-    /// Rows and columns of tiles of a slice.
-    pub(super) fn tiles(&self) -> [usize; 2] {
-        [self.grid[1], self.grid[2]].map(|pixels| pixels.div_ceil(RESULTS))
-    }
-
-    /// Channels, rounded up to whole vectors.
-    pub(super) fn filled(&self) -> [usize; 2] {
-        self.channels.map(|channels| channels.next_multiple_of(self.isa.lanes()))
-    }
-
-    /// Channels of results that are computed together: as many as a register tile has.
-    fn pair(&self) -> usize {
-        (2 * self.isa.lanes()).min(self.filled()[1])
-    }
-
-    /// From one point's numbers to the next's: of the volume, and of so many channels of results.
-    pub(super) fn pitches(&self, outputs: usize) -> [usize; 2] {
-        let tiles = self.strip * self.tiles()[1];
-        let slices = (self.together - 1) * self.step + self.reach() + 1;
-        [spread(slices * tiles * self.filled()[0]), spread(self.together * tiles * outputs)]
-    }
-
-    /// From one point's weights, or their gradients, to the next's.
-    pub(super) fn weight_pitch(&self) -> usize {
-        spread(self.kernels() * self.filled()[1])
-    }
-
-    /// Sizes of the work space: pixels of a slice, points, points of so many channels
-    /// of results, and those channels' pixels of a slice.
-    pub(super) fn parts(&self, outputs: usize) -> [usize; 4] {
-        let (rows, columns) = (self.strip * RESULTS, self.tiles()[1] * RESULTS);
-        let pixels = (rows + TAPS - 1) * (columns + TAPS - 1) * self.filled()[0];
-        let [points, products] = self.pitches(outputs).map(|pitch| POINTS * POINTS * pitch);
-        let line = |count: usize| count.next_multiple_of(CACHE_LINE);
-        [line(pixels), points, products, line(rows * columns * outputs)]
+    /// Turns what a thread keeps into gradients of weights, `[channels][depth][3][3][channels]`,
+    /// and says whether all of them are finite.
+    pub(crate) fn weight_gradients(&self, kept: &[f32], sums: &mut [f32]) -> bool {
+        self.tiles.weight_gradients(kept, sums)
     }
 }

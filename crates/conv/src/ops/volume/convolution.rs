@@ -67,9 +67,10 @@ mod fused {
 
     use crate::kernels::{Activation, Conv3dShape, Isa};
     use crate::ops::activation::activate_by;
-    use crate::ops::extension::Operand;
+    use crate::ops::extension::{ConvSpec, Operand};
+    use crate::ops::observe;
     use crate::ops::path::LayerPath;
-    use crate::ops::volume::extension::{Conv3dSpec, VolumeBackend};
+    use crate::ops::volume::extension::VolumeBackend;
 
     pub(super) fn conv3d(
         x: Tensor<5>,
@@ -88,7 +89,8 @@ mod fused {
             dilation: options.dilation,
             ..Conv3dShape::new(batch, [inputs, outputs], input, kernel)
         };
-        // The gradient needs the activation's input, so that on a graph it is a separate operation.
+        observe::note_3d(shape);
+        // A gradient needs what is activated, so that on a graph it is an operation of its own.
         let (fused, after) = match x.device().is_autodiff() {
             true => (Activation::Identity, activation),
             false => (activation, Activation::Identity),
@@ -96,7 +98,7 @@ mod fused {
         let dtype = x.dtype();
         let [x, weight] = [x, weight].map(|tensor| tensor.cast(FloatDType::F32).into_dispatch());
         let bias = Operand::from(bias.map(|bias| bias.cast(FloatDType::F32).into_dispatch()));
-        let spec = Conv3dSpec { shape, activation: fused, isa };
+        let spec = ConvSpec { shape, activation: fused, isa };
         let y = Tensor::<5>::from_dispatch(Dispatch::convolution_3d(x, weight, bias, spec));
         activate_by(y, after, Some(LayerPath::Kernels(isa))).cast(dtype)
     }

@@ -5,17 +5,10 @@ use std::sync::Arc;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, backend_extension};
 
-use crate::kernels::{Activation, Conv3dShape, Isa, LinearResize, Pool3dGeometry, Pooling};
-use crate::ops::extension::Operand;
-
-/// The settings of a convolution of volumes.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Conv3dSpec {
-    pub(crate) shape: Conv3dShape,
-    /// The activation; none if a gradient is needed.
-    pub(crate) activation: Activation,
-    pub(crate) isa: Isa,
-}
+use crate::kernels::{Activation, Isa, LinearResize};
+#[cfg(feature = "autodiff")]
+use crate::ops::extension::ConvGradients;
+use crate::ops::extension::{ConvSpec, Operand, PoolSpec};
 
 /// The settings of a group normalization.
 #[derive(Debug, Clone, Copy)]
@@ -26,17 +19,7 @@ pub(crate) struct GroupNormSpec {
     pub(crate) isa: Isa,
 }
 
-/// The settings of a pooling of volumes.
-#[derive(Debug, Clone)]
-pub(crate) struct Pool3dSpec {
-    pub(crate) pooling: Pooling,
-    pub(crate) geometry: Arc<Pool3dGeometry>,
-    /// The tensor's first two axes.
-    pub(crate) planes: [usize; 2],
-    pub(crate) isa: Isa,
-}
-
-/// The settings of a change of size.
+/// What a change of size is.
 #[derive(Debug, Clone)]
 pub(crate) struct ResizeSpec {
     pub(crate) geometry: Arc<LinearResize>,
@@ -53,7 +36,7 @@ pub(crate) trait VolumeBackend: Backend {
         x: FloatTensor<Self>,
         w: FloatTensor<Self>,
         #[extension_type] bias: Operand<Self>,
-        spec: Conv3dSpec,
+        spec: ConvSpec<3>,
     ) -> FloatTensor<Self>;
 
     /// A transposed convolution: the input's gradient of the convolution that `spec` is, with a bias
@@ -62,7 +45,7 @@ pub(crate) trait VolumeBackend: Backend {
         x: FloatTensor<Self>,
         w: FloatTensor<Self>,
         #[extension_type] bias: Operand<Self>,
-        spec: Conv3dSpec,
+        spec: ConvSpec<3>,
     ) -> FloatTensor<Self>;
 
     /// A group normalization: result, mean and variance.
@@ -74,7 +57,7 @@ pub(crate) trait VolumeBackend: Backend {
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
 
     /// A pooling.
-    fn pooling_3d(x: FloatTensor<Self>, spec: Pool3dSpec) -> FloatTensor<Self>;
+    fn pooling_3d(x: FloatTensor<Self>, spec: PoolSpec<3>) -> FloatTensor<Self>;
 
     /// A change of size.
     fn resizing(x: FloatTensor<Self>, spec: ResizeSpec) -> FloatTensor<Self>;
@@ -82,16 +65,13 @@ pub(crate) trait VolumeBackend: Backend {
 
 /// The gradients of our operations of volumes, on a backend below autodiff.
 #[cfg(feature = "autodiff")]
-pub(crate) trait VolumeGradients: VolumeBackend {
+pub(crate) trait VolumeGradients: VolumeBackend + ConvGradients {
     /// The gradient of a convolution's weights.
     fn weight_gradient_3d(
         x: FloatTensor<Self>,
         dy: FloatTensor<Self>,
-        spec: Conv3dSpec,
+        spec: ConvSpec<3>,
     ) -> FloatTensor<Self>;
-
-    /// The gradient of a bias: the sum of each channel, the second axis.
-    fn channel_sums(dy: FloatTensor<Self>, isa: Isa) -> FloatTensor<Self>;
 
     /// The gradients of a group normalization, whose parameters are factors and summands: of input,
     /// factors and summands.
@@ -107,7 +87,7 @@ pub(crate) trait VolumeGradients: VolumeBackend {
     fn pooling_3d_gradient(
         x: FloatTensor<Self>,
         dy: FloatTensor<Self>,
-        spec: Pool3dSpec,
+        spec: PoolSpec<3>,
     ) -> FloatTensor<Self>;
 
     /// The gradient of a change of size.

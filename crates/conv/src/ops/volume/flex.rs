@@ -6,18 +6,18 @@ use updraft_simd::pool_threads;
 
 #[cfg(feature = "autodiff")]
 use super::extension::VolumeGradients;
-use super::extension::{Conv3dSpec, GroupNormSpec, Pool3dSpec, ResizeSpec, VolumeBackend};
-use crate::kernels::{
-    Conv3dGeometry, Conv3dShape, GroupNormShape, GroupNormalization, forward_3d, group_norm_into,
-    input_gradient_3d, pool_3d_into, resize_into,
-};
+use super::extension::{GroupNormSpec, ResizeSpec, VolumeBackend};
 #[cfg(feature = "autodiff")]
 use crate::kernels::{
-    Isa, channel_sums, group_norm_gradient_into, pool_3d_gradient_into, resize_gradient_into,
-    weight_gradient_3d,
+    Conv3dShape, group_norm_gradient_into, resize_gradient_into, weight_gradient_3d,
 };
-use crate::ops::extension::Operand;
-use crate::ops::flex::{contiguous, result, tensor, with};
+use crate::kernels::{
+    GroupNormShape, GroupNormalization, forward_3d, group_norm_into, input_gradient_3d, resize_into,
+};
+use crate::ops::extension::{ConvSpec, Operand, PoolSpec};
+#[cfg(feature = "autodiff")]
+use crate::ops::flex::pooled_gradient;
+use crate::ops::flex::{checked, contiguous, pooled, result, tensor, with};
 use crate::ops::memory;
 
 impl VolumeBackend for Flex {
@@ -25,9 +25,9 @@ impl VolumeBackend for Flex {
         x: FlexTensor,
         w: FlexTensor,
         bias: Operand<Self>,
-        spec: Conv3dSpec,
+        spec: ConvSpec<3>,
     ) -> FlexTensor {
-        let Conv3dSpec { shape, activation, isa } = spec;
+        let ConvSpec { shape, activation, isa } = spec;
         let geometry = checked(shape);
         let (x, w) = (contiguous(x), contiguous(w));
         let bias = bias.given().map(contiguous);
@@ -46,9 +46,9 @@ impl VolumeBackend for Flex {
         x: FlexTensor,
         w: FlexTensor,
         bias: Operand<Self>,
-        spec: Conv3dSpec,
+        spec: ConvSpec<3>,
     ) -> FlexTensor {
-        let Conv3dSpec { shape, isa, .. } = spec;
+        let ConvSpec { shape, isa, .. } = spec;
         let geometry = checked(shape);
         let (x, w) = (contiguous(x), contiguous(w));
         let bias = bias.given().map(contiguous);
@@ -83,17 +83,8 @@ impl VolumeBackend for Flex {
         (tensor(y, dims), vector(mean), vector(variance))
     }
 
-    fn pooling_3d(x: FlexTensor, spec: Pool3dSpec) -> FlexTensor {
-        let Pool3dSpec { pooling, geometry, planes, isa } = spec;
-        let x = contiguous(x);
-        let y = result(geometry.output_len(), geometry.output_plane(), |y| {
-            with(|scratch, threads| {
-                pool_3d_into(isa, pooling, &geometry, x.storage(), y, scratch, threads);
-            });
-        });
-        memory::keep([x]);
-        let [depth, height, width] = geometry.output();
-        tensor(y, [planes[0], planes[1], depth, height, width])
+    fn pooling_3d(x: FlexTensor, spec: PoolSpec<3>) -> FlexTensor {
+        pooled(x, spec)
     }
 
     fn resizing(x: FlexTensor, spec: ResizeSpec) -> FlexTensor {
@@ -110,8 +101,8 @@ impl VolumeBackend for Flex {
 
 #[cfg(feature = "autodiff")]
 impl VolumeGradients for Flex {
-    fn weight_gradient_3d(x: FlexTensor, dy: FlexTensor, spec: Conv3dSpec) -> FlexTensor {
-        let Conv3dSpec { shape, isa, .. } = spec;
+    fn weight_gradient_3d(x: FlexTensor, dy: FlexTensor, spec: ConvSpec<3>) -> FlexTensor {
+        let ConvSpec { shape, isa, .. } = spec;
         let geometry = checked(shape);
         let (x, dy) = (contiguous(x), contiguous(dy));
         let mut dw = vec![0.0; geometry.weight_len()];
@@ -122,17 +113,6 @@ impl VolumeGradients for Flex {
         memory::keep([x, dy]);
         let Conv3dShape { channels, groups, kernel: [depth, height, width], .. } = shape;
         tensor(dw, [channels[1], channels[0] / groups, depth, height, width])
-    }
-
-    fn channel_sums(dy: FlexTensor, isa: Isa) -> FlexTensor {
-        let dy = contiguous(dy);
-        let dims = dy.layout().shape();
-        let (channels, pixels) = (dims[1], dims.iter().skip(2).product());
-        let mut sums = vec![0.0; channels];
-        with(|scratch, threads| {
-            channel_sums(isa, pixels, dy.storage(), &mut sums, scratch, threads);
-        });
-        tensor(sums, [channels])
     }
 
     fn group_normalization_gradient(
@@ -161,18 +141,8 @@ impl VolumeGradients for Flex {
         [tensor(dx, dims), vector(dgamma), vector(dbeta)]
     }
 
-    fn pooling_3d_gradient(x: FlexTensor, dy: FlexTensor, spec: Pool3dSpec) -> FlexTensor {
-        let Pool3dSpec { pooling, geometry, planes, isa } = spec;
-        let (x, dy) = (contiguous(x), contiguous(dy));
-        let dx = result(geometry.input_len(), geometry.input_plane(), |dx| {
-            with(|scratch, threads| {
-                let inputs = [x.storage(), dy.storage()];
-                pool_3d_gradient_into(isa, pooling, &geometry, inputs, dx, scratch, threads);
-            });
-        });
-        memory::keep([x, dy]);
-        let [depth, height, width] = geometry.input();
-        tensor(dx, [planes[0], planes[1], depth, height, width])
+    fn pooling_3d_gradient(x: FlexTensor, dy: FlexTensor, spec: PoolSpec<3>) -> FlexTensor {
+        pooled_gradient(x, dy, spec)
     }
 
     fn resizing_gradient(dy: FlexTensor, spec: ResizeSpec) -> FlexTensor {
@@ -193,10 +163,6 @@ impl VolumeGradients for Flex {
 fn zeros(len: usize) -> Vec<f32> {
     let memory = memory::take(len);
     if memory.len() == len { memory } else { vec![0.0; len] }
-}
-
-fn checked(shape: Conv3dShape) -> Conv3dGeometry {
-    Conv3dGeometry::try_new(shape).unwrap_or_else(|error| panic!("conv3d: {error}"))
 }
 
 fn norm_shape(x: &FlexTensor, spec: GroupNormSpec) -> GroupNormShape {

@@ -30,17 +30,18 @@ pub(crate) fn pool_3d(
             use burn::backend::Dispatch;
             use burn::tensor::FloatDType;
 
-            use super::extension::{Pool3dSpec, VolumeBackend};
-            use crate::kernels::{Pool3dGeometry, Pool3dShape};
+            use super::extension::VolumeBackend;
+            use crate::kernels::{PoolGeometry, PoolShape};
+            use crate::ops::extension::PoolSpec;
 
             let [batch, channels, input @ ..] = x.dims();
             let Window3d { kernel, stride, padding, dilation } = window;
             let planes = batch * channels;
-            let shape = Pool3dShape { planes, input, kernel, stride, padding, dilation };
-            let geometry = Pool3dGeometry::try_new(shape, divisor)
+            let shape = PoolShape { planes, input, kernel, stride, padding, dilation };
+            let geometry = PoolGeometry::try_new(shape, divisor)
                 .unwrap_or_else(|error| panic!("pooling of volumes: {error}"));
             let (geometry, planes) = (Arc::new(geometry), [batch, channels]);
-            let spec = Pool3dSpec { pooling, geometry, planes, isa };
+            let spec = PoolSpec { pooling, geometry, planes, isa };
             let dtype = x.dtype();
             let x = x.cast(FloatDType::F32).into_dispatch();
             Tensor::<5>::from_dispatch(Dispatch::pooling_3d(x, spec)).cast(dtype)

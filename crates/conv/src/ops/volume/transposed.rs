@@ -37,7 +37,7 @@ pub(crate) fn transpose_convolve_3d(
     options: ConvTransposeOptions<3>,
     forced: Option<LayerPath>,
 ) -> Tensor<5> {
-    transpose_convolve(x, weight, bias, options, forced, module::conv_transpose3d)
+    transpose_convolve(x, weight, bias, options, (forced, 3), module::conv_transpose3d)
 }
 
 /// The same of images, as burn's and `PyTorch`'s `conv_transpose2d`.
@@ -76,7 +76,7 @@ pub(crate) fn transpose_convolve_2d(
         groups,
     };
     let (x, weight) = (x.unsqueeze_dim::<5>(2), weight.unsqueeze_dim::<5>(2));
-    let y = transpose_convolve(x, weight, bias, volume, forced, |x, weight, bias, options| {
+    let y = transpose_convolve(x, weight, bias, volume, (forced, 2), |x, weight, bias, options| {
         let options = ConvTransposeOptions {
             stride: [options.stride[1], options.stride[2]],
             padding: [options.padding[1], options.padding[2]],
@@ -90,13 +90,13 @@ pub(crate) fn transpose_convolve_2d(
     y.squeeze_dim::<4>(2)
 }
 
-/// By our kernels if they support it, else by `plain`.
+/// By our kernels where they can, else by `plain`; of images or volumes, which have 2 or 3 `axes`.
 fn transpose_convolve(
     x: Tensor<5>,
     weight: Tensor<5>,
     bias: Option<Tensor<1>>,
     options: ConvTransposeOptions<3>,
-    forced: Option<LayerPath>,
+    (forced, axes): (Option<LayerPath>, usize),
     plain: impl FnOnce(Tensor<5>, Tensor<5>, Option<Tensor<1>>, ConvTransposeOptions<3>) -> Tensor<5>,
 ) -> Tensor<5> {
     let [inputs, outputs, ..] = weight.dims();
@@ -110,12 +110,12 @@ fn transpose_convolve(
     match LayerPath::picked(forced, &x.device(), x.dtype()) {
         #[cfg(feature = "flex")]
         LayerPath::Kernels(isa) if fits && x.dtype() == weight.dtype() => {
-            fused::transposed(x, weight, bias, &options, isa)
+            fused::transposed(x, weight, bias, &options, isa, axes)
         }
         LayerPath::Kernels(_) | LayerPath::Plain => {
-            let context = "the kernels need padding_out below the stride, and one dtype";
-            assert!(!matches!(forced, Some(LayerPath::Kernels(_))), "{context}");
-            let _ = fits;
+            let told = "the kernels need padding_out below the stride, and one dtype";
+            assert!(!matches!(forced, Some(LayerPath::Kernels(_))), "{told}");
+            let _ = (fits, axes);
             plain(x, weight, bias, options)
         }
     }
@@ -128,8 +128,9 @@ mod fused {
     use burn::tensor::{FloatDType, Tensor};
 
     use crate::kernels::{Activation, Conv3dShape, Isa};
-    use crate::ops::extension::Operand;
-    use crate::ops::volume::extension::{Conv3dSpec, VolumeBackend};
+    use crate::ops::extension::{ConvSpec, Operand};
+    use crate::ops::observe;
+    use crate::ops::volume::extension::VolumeBackend;
 
     pub(super) fn transposed(
         x: Tensor<5>,
@@ -137,6 +138,7 @@ mod fused {
         bias: Option<Tensor<1>>,
         options: &ConvTransposeOptions<3>,
         isa: Isa,
+        axes: usize,
     ) -> Tensor<5> {
         let ConvTransposeOptions { stride, padding, padding_out, dilation, groups } = *options;
         let [batch, inputs, sides @ ..] = x.dims();
@@ -155,10 +157,11 @@ mod fused {
             dilation,
             ..Conv3dShape::new(batch, [outputs * groups, inputs], output, kernel)
         };
+        observe::note_transposed(shape, axes);
         let dtype = x.dtype();
         let [x, weight] = [x, weight].map(|tensor| tensor.cast(FloatDType::F32).into_dispatch());
         let bias = Operand::from(bias.map(|bias| bias.cast(FloatDType::F32).into_dispatch()));
-        let spec = Conv3dSpec { shape, activation: Activation::Identity, isa };
+        let spec = ConvSpec { shape, activation: Activation::Identity, isa };
         let y = Dispatch::transposed_convolution_3d(x, weight, bias, spec);
         Tensor::<5>::from_dispatch(y).cast(dtype)
     }

@@ -164,45 +164,29 @@ impl Block<'_> {
         sums: Option<&mut [f32]>,
         inner: Option<&mut [f32]>,
     ) {
-        let block = self;
-        match (sums, inner) {
-            (Some(sums), Some(inner)) => {
-                simd.vectorize(TileGradients::<N, true, true> { block, column, dy, sums, inner });
-            }
-            (Some(sums), None) => {
-                let inner = &mut [];
-                simd.vectorize(TileGradients::<N, true, false> { block, column, dy, sums, inner });
-            }
-            (None, Some(inner)) => {
-                let sums = &mut [];
-                simd.vectorize(TileGradients::<N, false, true> { block, column, dy, sums, inner });
-            }
-            (None, None) => {}
+        if sums.is_some() || inner.is_some() {
+            simd.vectorize(TileGradients::<N> { block: self, column, dy, sums, inner });
         }
     }
 
-    /// `N` vectors of outputs, starting at a column: weight gradients with `SUMS`, input gradients
-    /// with `INNER`.
+    /// `N` vectors of outputs, starting at a column.
     #[inline(always)]
-    fn tile<S: Simd, const N: usize, const SUMS: bool, const INNER: bool>(
+    fn tile<S: Simd, const N: usize>(
         &mut self,
         simd: S,
         column: usize,
         dy: &[f32],
-        sums: &mut [f32],
-        inner: &mut [f32],
+        sums: Option<&mut [f32]>,
+        mut inner: Option<&mut [f32]>,
     ) {
         let GradientJob { geometry, ref weights, ref inputs, .. } = *self.job;
         let tile = N * S::LANES;
         let of_input = rows_of_weights(geometry, weights) * tile;
         let of_tile = inputs.len() * of_input;
-        let mut sums = sums;
-        if SUMS {
-            let start = column * inputs.len() * rows_of_weights(geometry, weights);
-            sums = &mut sums[start..][..of_tile];
-        }
+        let start = column * inputs.len() * rows_of_weights(geometry, weights);
+        let mut sums = sums.map(|sums| &mut sums[start..][..of_tile]);
         let packed = self.packed.grown(of_tile);
-        if INNER {
+        if inner.is_some() {
             weights::pack::<S, N>(simd, geometry, weights, inputs.clone(), column, packed);
         }
         let taps_count = geometry.taps(weights);
@@ -224,14 +208,18 @@ impl Block<'_> {
                         spline_taps,
                         values: &taps.values[lines.clone()],
                         slopes: taps.slopes.get(lines.clone()).unwrap_or_default(),
-                        packed: packed.get(weights.clone()).unwrap_or_default(),
+                        packed: &packed[weights.clone()],
                         width: of_input,
                     };
-                    let sums = sums.get_mut(weights.clone()).unwrap_or_default();
-                    group.all::<S, N, SUMS, INNER>(simd, taps_count, sums, self.partial);
+                    if let Some(sums) = &mut sums {
+                        group.add_sums::<S, N>(simd, taps_count, &mut sums[weights.clone()]);
+                    }
+                    if inner.is_some() {
+                        group.write_inner::<S, N>(simd, taps_count, self.partial);
+                    }
                 }
                 first_run = taps.run_ends[index];
-                if INNER {
+                if let Some(inner) = &mut inner {
                     let place = (line * INPUTS + index) * S::PITCH;
                     let inner = &mut inner[place..place + rows.next_multiple_of(S::LANES)];
                     add_sums(simd, self.partial, inner);
@@ -253,23 +241,21 @@ pub(super) fn add_sums<S: Simd>(simd: S, vectors: &[f32], to: &mut [f32]) {
 }
 
 /// [`Block::tile`] in a separate function; a single function would take minutes to compile.
-struct TileGradients<'a, 'b, const N: usize, const SUMS: bool, const INNER: bool> {
+struct TileGradients<'a, 'b, const N: usize> {
     block: &'a mut Block<'b>,
     column: usize,
     dy: &'a [f32],
-    sums: &'a mut [f32],
-    inner: &'a mut [f32],
+    sums: Option<&'a mut [f32]>,
+    inner: Option<&'a mut [f32]>,
 }
 
-impl<const N: usize, const SUMS: bool, const INNER: bool> Kernel
-    for TileGradients<'_, '_, N, SUMS, INNER>
-{
+impl<const N: usize> Kernel for TileGradients<'_, '_, N> {
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let Self { block, column, dy, sums, inner } = self;
-        block.tile::<S, N, SUMS, INNER>(simd, column, dy, sums, inner);
+        block.tile::<S, N>(simd, column, dy, sums, inner);
     }
 }
 

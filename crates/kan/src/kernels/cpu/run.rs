@@ -1,7 +1,7 @@
 //! The gradients of one input for a run: samples in one interval, which use the same weights.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
-use updraft_simd::Simd;
+use updraft_simd::{Kernel, Simd};
 
 use super::Blocking;
 
@@ -26,71 +26,79 @@ pub(super) struct Group<'a> {
 }
 
 impl Group<'_> {
-    /// With `SUMS`, adds `Σ value·dy` over the samples to the rows of their taps in `sums`; with
-    /// `INNER`, writes for each sample a vector whose lanes sum to `Σ_tap slope·(weights·dy)`.
+    /// Adds `Σ value·dy` over the samples to the rows of the taps in `sums`.
     #[inline(always)]
-    pub(super) fn all<S: Simd, const N: usize, const SUMS: bool, const INNER: bool>(
+    pub(super) fn add_sums<S: Simd, const N: usize>(&self, simd: S, taps: usize, sums: &mut [f32]) {
+        simd.vectorize(Sums::<N> { group: self, taps, sums });
+    }
+
+    /// Writes for each sample a vector whose lanes sum to `Σ_tap slope·(weights·dy)`.
+    #[inline(always)]
+    pub(super) fn write_inner<S: Simd, const N: usize>(
         &self,
         simd: S,
         taps: usize,
-        sums: &mut [f32],
         partial: &mut [f32],
     ) {
-        for first in (0..taps).step_by(MOST_TAPS) {
-            match (taps - first).min(MOST_TAPS) {
-                1 => self.taps::<S, 1, N, SUMS, INNER>(simd, first, sums, partial),
-                2 => self.taps::<S, 2, N, SUMS, INNER>(simd, first, sums, partial),
-                3 => self.taps::<S, 3, N, SUMS, INNER>(simd, first, sums, partial),
-                4 => self.taps::<S, 4, N, SUMS, INNER>(simd, first, sums, partial),
-                _ => self.taps::<S, 5, N, SUMS, INNER>(simd, first, sums, partial),
-            }
-        }
+        simd.vectorize(Inner::<N> { group: self, taps, partial });
     }
 
-    /// Processes `T` taps; contributions of slopes after the first taps are added.
+    /// Where the rows of `T` taps lie among an input's weights.
     #[inline(always)]
-    fn taps<S: Simd, const T: usize, const N: usize, const SUMS: bool, const INNER: bool>(
-        &self,
-        simd: S,
-        first: usize,
-        sums: &mut [f32],
-        partial: &mut [f32],
-    ) {
-        let tile = N * S::LANES;
+    fn places<const T: usize>(&self, first: usize, tile: usize) -> [usize; T] {
         let places: [usize; T] = std::array::from_fn(|tap| {
             let tap = first + tap;
             if tap < self.spline_taps { (self.window + tap) * tile } else { self.width - tile }
         });
         assert!(places.iter().all(|place| place + tile <= self.width));
-        if SUMS {
-            let mut vector = 0;
-            while vector < N {
-                // Blocks of the size of the instruction set, then the rest.
-                let left = N - vector;
-                if const { S::SUMS == 1 } || left == 1 {
-                    self.sums::<S, T, N, 1>(simd, first, places, vector, sums);
-                    vector += 1;
-                } else if const { S::SUMS == 2 } || left == 2 {
-                    self.sums::<S, T, N, 2>(simd, first, places, vector, sums);
-                    vector += 2;
-                } else if left == 3 {
-                    self.sums::<S, T, N, 3>(simd, first, places, vector, sums);
-                    vector += 3;
-                } else {
-                    self.sums::<S, T, N, 4>(simd, first, places, vector, sums);
-                    vector += 4;
-                }
+        places
+    }
+
+    /// The sums of `T` taps.
+    #[inline(always)]
+    fn sums_of<S: Simd, const T: usize, const N: usize>(
+        &self,
+        simd: S,
+        first: usize,
+        sums: &mut [f32],
+    ) {
+        let places = self.places::<T>(first, N * S::LANES);
+        let mut vector = 0;
+        while vector < N {
+            // Blocks of the size of the instruction set, then the rest.
+            let left = N - vector;
+            if const { S::SUMS == 1 } || left == 1 {
+                self.sums::<S, T, N, 1>(simd, first, places, vector, sums);
+                vector += 1;
+            } else if const { S::SUMS == 2 } || left == 2 {
+                self.sums::<S, T, N, 2>(simd, first, places, vector, sums);
+                vector += 2;
+            } else if left == 3 {
+                self.sums::<S, T, N, 3>(simd, first, places, vector, sums);
+                vector += 3;
+            } else {
+                self.sums::<S, T, N, 4>(simd, first, places, vector, sums);
+                vector += 4;
             }
         }
-        if INNER {
-            // Blocks of as many samples as fit into registers, then the rest.
-            let mut order = self.order;
-            if const { S::LANES > 8 } {
-                order = self.samples::<S, T, N, 4>(simd, first, places, order, partial);
-            }
-            order = self.samples::<S, T, N, 2>(simd, first, places, order, partial);
-            self.samples::<S, T, N, 1>(simd, first, places, order, partial);
+    }
+
+    /// The vectors of `T` taps; contributions of slopes after the first taps are added.
+    #[inline(always)]
+    fn inner_of<S: Simd, const T: usize, const N: usize>(
+        &self,
+        simd: S,
+        first: usize,
+        partial: &mut [f32],
+    ) {
+        let places = self.places::<T>(first, N * S::LANES);
+        // Blocks of as many samples as fit into registers, then the rest.
+        let mut order = self.order;
+        if const { S::LANES > 8 } {
+            order = self.samples::<S, T, N, 4>(simd, first, places, order, partial);
         }
+        order = self.samples::<S, T, N, 2>(simd, first, places, order, partial);
+        self.samples::<S, T, N, 1>(simd, first, places, order, partial);
     }
 
     /// The vectors of `R` samples at a time; returns those that are left.
@@ -218,6 +226,56 @@ impl Group<'_> {
             let total = simd.add(totals[sample], others[sample]);
             // SAFETY: each sample has a vector.
             unsafe { simd.store(place, total) };
+        }
+    }
+}
+
+/// [`Group::add_sums`] in a separate function, for all passes that need it.
+struct Sums<'a, const N: usize> {
+    group: &'a Group<'a>,
+    taps: usize,
+    sums: &'a mut [f32],
+}
+
+impl<const N: usize> Kernel for Sums<'_, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { group, taps, sums } = self;
+        for first in (0..taps).step_by(MOST_TAPS) {
+            match (taps - first).min(MOST_TAPS) {
+                1 => group.sums_of::<S, 1, N>(simd, first, sums),
+                2 => group.sums_of::<S, 2, N>(simd, first, sums),
+                3 => group.sums_of::<S, 3, N>(simd, first, sums),
+                4 => group.sums_of::<S, 4, N>(simd, first, sums),
+                _ => group.sums_of::<S, 5, N>(simd, first, sums),
+            }
+        }
+    }
+}
+
+/// [`Group::write_inner`] in a separate function, for all passes that need it.
+struct Inner<'a, const N: usize> {
+    group: &'a Group<'a>,
+    taps: usize,
+    partial: &'a mut [f32],
+}
+
+impl<const N: usize> Kernel for Inner<'_, N> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { group, taps, partial } = self;
+        for first in (0..taps).step_by(MOST_TAPS) {
+            match (taps - first).min(MOST_TAPS) {
+                1 => group.inner_of::<S, 1, N>(simd, first, partial),
+                2 => group.inner_of::<S, 2, N>(simd, first, partial),
+                3 => group.inner_of::<S, 3, N>(simd, first, partial),
+                4 => group.inner_of::<S, 4, N>(simd, first, partial),
+                _ => group.inner_of::<S, 5, N>(simd, first, partial),
+            }
         }
     }
 }

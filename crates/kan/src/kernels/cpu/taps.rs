@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use updraft_simd::Simd;
+use updraft_simd::{Kernel, Simd};
 
 use super::Blocking;
 use super::bspline_uniform::{Bases, Uniform};
@@ -166,7 +166,12 @@ impl<'a> Evaluation<'a> {
 
     /// Evaluates some vectors of samples; numbers after the samples of the column may be arbitrary.
     #[inline(always)]
-    pub(super) fn run<S: Simd>(&self, simd: S, x: &[f32], mut bases: Bases<'_>) {
+    pub(super) fn run<S: Simd>(&self, simd: S, x: &[f32], bases: Bases<'_>) {
+        simd.vectorize(Evaluate { evaluation: self, x, bases });
+    }
+
+    #[inline(always)]
+    fn evaluate<S: Simd>(&self, simd: S, x: &[f32], mut bases: Bases<'_>) {
         let degree = self.geometry.grid().degree();
         if self.has_base {
             let activation = self.geometry.activation();
@@ -188,6 +193,23 @@ impl<'a> Evaluation<'a> {
             (Some(uniform), _) => uniform.evaluate::<S, 4>(simd, self.is_inside, x, bases),
             (None, _) => recursive(self.geometry, self.input, x, bases),
         }
+    }
+}
+
+/// [`Evaluation::evaluate`] in a separate function, which all passes share.
+struct Evaluate<'a> {
+    evaluation: &'a Evaluation<'a>,
+    x: &'a [f32],
+    bases: Bases<'a>,
+}
+
+impl Kernel for Evaluate<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<S: Simd>(self, simd: S) {
+        let Self { evaluation, x, bases } = self;
+        evaluation.evaluate(simd, x, bases);
     }
 }
 

@@ -132,13 +132,15 @@ pub(super) fn pack_tiles<S: Simd>(
             let of_input = rows * vectors * S::LANES;
             let to = &mut to[index * of_input..][..of_input];
             let own = input..input + 1;
-            match vectors {
-                1 => pack::<S, 1>(simd, geometry, weights, own, column, to),
-                2 => pack::<S, 2>(simd, geometry, weights, own, column, to),
-                3 => pack::<S, 3>(simd, geometry, weights, own, column, to),
-                4 => pack::<S, 4>(simd, geometry, weights, own, column, to),
-                5 => pack::<S, 5>(simd, geometry, weights, own, column, to),
-                _ => pack::<S, 6>(simd, geometry, weights, own, column, to),
+            // Compile only the tile sizes that the instruction set uses.
+            if const { S::OUTPUTS == 1 } || vectors == 1 {
+                pack::<S, 1>(simd, geometry, weights, own, column, to);
+            } else if const { S::OUTPUTS == 2 } || vectors == 2 {
+                pack::<S, 2>(simd, geometry, weights, own, column, to);
+            } else if vectors == 3 {
+                pack::<S, 3>(simd, geometry, weights, own, column, to);
+            } else {
+                pack::<S, 4>(simd, geometry, weights, own, column, to);
             }
         }
     }
@@ -164,13 +166,22 @@ pub(super) fn pack_channel<S: Simd>(
         let (own, others) = to.split_at_mut(of_output * own_width);
         to = others;
         let (pixel, inputs) = (&geometry.pixel, inputs.clone());
+        // Compile only the tile sizes that the instruction set uses.
+        if const { S::TILE == 1 } {
+            pack::<S, 1>(simd, pixel, weights, inputs, column, own);
+            continue;
+        }
         match own_width / S::LANES {
             1 => pack::<S, 1>(simd, pixel, weights, inputs, column, own),
             2 => pack::<S, 2>(simd, pixel, weights, inputs, column, own),
             3 => pack::<S, 3>(simd, pixel, weights, inputs, column, own),
-            4 => pack::<S, 4>(simd, pixel, weights, inputs, column, own),
-            5 => pack::<S, 5>(simd, pixel, weights, inputs, column, own),
-            _ => pack::<S, 6>(simd, pixel, weights, inputs, column, own),
+            5 if const { S::LANES == 8 } => {
+                pack::<S, 5>(simd, pixel, weights, inputs, column, own);
+            }
+            6 if const { S::LANES == 8 } => {
+                pack::<S, 6>(simd, pixel, weights, inputs, column, own);
+            }
+            _ => pack::<S, 4>(simd, pixel, weights, inputs, column, own),
         }
     }
 }

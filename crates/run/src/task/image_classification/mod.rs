@@ -85,7 +85,7 @@ impl TaskKind for ImageClassification {
          train = { epochs = 2, batch = 24, ema_decay = 0.9, learning_rate = 0.01 }\n"
     }
 
-    fn calm(&self) -> &'static [&'static str] {
+    fn without_dropout(&self) -> &'static [&'static str] {
         &["model.dropout=0.0"]
     }
 

@@ -9,7 +9,7 @@ use updraft_integration::{
     Pathways,
 };
 use updraft_models::{SeparableConfig, SeparableNet};
-use updraft_trainer::Streams;
+use updraft_trainer::SegmentValues;
 
 use super::data_plan::DataPlan;
 use super::network::Network;
@@ -129,7 +129,7 @@ pub(super) trait Classifier: Module + std::fmt::Debug + Send + 'static {
     const KIND: &'static str;
 
     /// The values passed between segments.
-    type Flow: Streams + 'static;
+    type Flow: SegmentValues + 'static;
 
     /// Logits `[batch, classes]` of images `[batch, 3, height, width]`.
     fn classify(&self, images: Tensor<4>) -> Tensor<2>;

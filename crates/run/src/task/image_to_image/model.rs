@@ -8,7 +8,7 @@ use updraft_models::{
     CoreLayer, Downsampling, DualAutoencoder, DualAutoencoderConfig, LatentAttention, UNet2d,
     UNet3d, UNetBlock, UNetConfig, UNetFlow, UNetNormalization, Upsampling,
 };
-use updraft_trainer::Streams;
+use updraft_trainer::SegmentValues;
 
 use super::data::Shape;
 use super::data_plan::{DataPlan, TargetKind};
@@ -287,7 +287,7 @@ pub(super) trait ImageNetwork<const D: usize>:
     const CAN_BE_CUT: Result<(), &'static str>;
 
     /// The values passed between segments.
-    type Flow: Streams + 'static;
+    type Flow: SegmentValues + 'static;
 
     /// From `[batch, channels, …sides]` to `[batch, other channels, …sides]`.
     fn convert(&self, images: Tensor<D>) -> Tensor<D>;

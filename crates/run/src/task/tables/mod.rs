@@ -72,7 +72,7 @@ impl TaskKind for Tables {
          train = { epochs = 2, batch = 24, ema_decay = 0.9, target_weights = \"uncertainty\" }\n"
     }
 
-    fn calm(&self) -> &'static [&'static str] {
+    fn without_dropout(&self) -> &'static [&'static str] {
         &["model.dropout=0.0"]
     }
 
