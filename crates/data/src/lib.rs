@@ -93,8 +93,9 @@ pub use batch::{ImageBatch, Mix};
 #[cfg(feature = "burn-dataloader")]
 pub use burn_loader::BurnLoader;
 pub use stream::{
-    Ahead, Collate, Draw, Epoch, ImageCollate, LastBatch, Loader, LoaderConfig, LoaderState, Order,
-    SampleCollate, SampleConfig, StreamConfig, Waits, Workers,
+    Ahead, BatchConfig, Collate, Draw, Epoch, ImageCollate, ImageFinish, LastBatch, Loader,
+    LoaderConfig, LoaderState, Order, RasterFinish, SampleCollate, SampleConfig, StreamConfig,
+    Waits, Workers,
 };
 pub use tensor_batch::{TargetBatch, TensorBatch};
 #[cfg(feature = "burn")]

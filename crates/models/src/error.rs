@@ -136,7 +136,7 @@ pub enum UNetConfigError {
         max: usize,
     },
     /// There are too few or too many levels.
-    #[error("`filters` has {levels} levels; expected 2 to {max}")]
+    #[error("`filters` has {}; expected 2 to {max}", counted(*.levels))]
     Levels {
         /// The number of levels given.
         levels: usize,
@@ -172,11 +172,23 @@ pub enum UNetConfigError {
         slope: f64,
     },
     /// There are fewer levels in the decoder than outputs were requested.
-    #[error("`deep_supervision` is {outputs}; expected at most {}, as {levels} levels have", levels - 2)]
+    #[error(
+        "`deep_supervision` is {outputs}; expected at most {}, the levels between the finest and \
+         the coarsest of {levels}",
+        levels - 2
+    )]
     DeepSupervision {
         /// The number given.
         outputs: usize,
         /// The number of levels.
         levels: usize,
     },
+}
+
+/// A number of levels in words.
+fn counted(levels: usize) -> String {
+    match levels {
+        1 => "1 level".to_owned(),
+        levels => format!("{levels} levels"),
+    }
 }

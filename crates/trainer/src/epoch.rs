@@ -63,7 +63,7 @@ impl<M: Module> Run<M> {
         let mut score: T::Score = self.epoch_score()?;
         let failed = |cause| TrainError::Data { epoch, split: "training", cause };
         let mut stream = match &self.state.loader {
-            Some(state) => course.data.train.resume(state).map_err(failed)?,
+            Some(state) => course.data.train.resume(epoch, state).map_err(failed)?,
             None => course.data.train.epoch(epoch),
         };
         let mut ahead = None;

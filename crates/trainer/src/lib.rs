@@ -33,7 +33,7 @@ mod task;
 mod tensors;
 
 // Tasks and data.
-pub use stream::{BatchStream, EpochStream, StreamError};
+pub use stream::{BatchStream, Counted, EpochStream, StreamError};
 pub use task::{Losses, Mode, StepContext, Task, metric_specs};
 pub use tensors::Tensors;
 

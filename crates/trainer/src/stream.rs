@@ -2,6 +2,7 @@
 
 use std::error::Error;
 
+use serde_json::Value;
 use updraft_data::{
     Collate, Epoch, Loader, LoaderState, ResidentBatch, ResidentEpoch, ResidentSet,
 };
@@ -13,15 +14,33 @@ pub type StreamError = Box<dyn Error + Send + Sync>;
 ///
 /// Implemented for [`Loader`] and [`ResidentSet`]. The same epoch always has the same batches, so
 /// that a run can be resumed.
+///
+/// The crate's page has a stream of your own: an iterator of batches for each epoch.
 pub trait BatchStream<B> {
     /// The batches of an epoch from its start.
     fn epoch(&self, epoch: u64) -> Box<dyn EpochStream<B> + '_>;
 
-    /// The batches that remained when `state` was taken.
+    /// The batches of an epoch that remained when `state` was taken.
+    ///
+    /// By default the state is a number of batches, as that of [`Counted`], and so many are taken
+    /// and dropped.
     ///
     /// # Errors
-    /// If the state was taken from another stream.
-    fn resume(&self, state: &LoaderState) -> Result<Box<dyn EpochStream<B> + '_>, StreamError>;
+    /// If the state was taken from another stream, or a batch cannot be delivered.
+    fn resume(
+        &self,
+        epoch: u64,
+        state: &Value,
+    ) -> Result<Box<dyn EpochStream<B> + '_>, StreamError> {
+        let taken = state.as_u64().ok_or("the state of the stream is not a number of batches")?;
+        let mut stream = self.epoch(epoch);
+        for at in 0..taken {
+            let batch = stream.next().transpose()?;
+            let ended = || format!("the epoch ends after {at} batches; {taken} were taken before");
+            batch.ok_or_else(ended)?;
+        }
+        Ok(stream)
+    }
 
     /// Batches in an epoch.
     fn batches(&self) -> usize;
@@ -35,11 +54,60 @@ pub trait BatchStream<B> {
 
 /// The batches of one epoch, in order.
 pub trait EpochStream<B>: Iterator<Item = Result<B, StreamError>> {
-    /// Where the stream is: after the batch that was taken last.
-    fn state(&self) -> LoaderState;
+    /// Where the stream is: after the batch that was taken last. Any value but null; checkpoints
+    /// store it, and [`BatchStream::resume`] reads it.
+    fn state(&self) -> Value;
 
     /// Samples that were left out because they could not be delivered.
     fn left_out(&self) -> usize;
+}
+
+/// The batches of an iterator, with all samples; its state is the number of batches that were
+/// taken.
+#[derive(Debug, Clone)]
+pub struct Counted<I> {
+    batches: I,
+    taken: u64,
+}
+
+impl<I> Counted<I> {
+    /// Counts the batches of an iterator from its first one.
+    pub const fn new(batches: I) -> Self {
+        Self { batches, taken: 0 }
+    }
+}
+
+impl<I: Iterator> Iterator for Counted<I> {
+    type Item = I::Item;
+
+    fn next(&mut self) -> Option<I::Item> {
+        let batch = self.batches.next()?;
+        self.taken += 1;
+        Some(batch)
+    }
+}
+
+impl<B, I: Iterator<Item = Result<B, StreamError>>> EpochStream<B> for Counted<I> {
+    fn state(&self) -> Value {
+        self.taken.into()
+    }
+
+    fn left_out(&self) -> usize {
+        0
+    }
+}
+
+/// The state of a loader or a set on the device, as a value.
+fn stored(state: LoaderState) -> Value {
+    serde_json::to_value(state).expect("a state has only texts and numbers")
+}
+
+/// The state that [`stored`] made a value of.
+fn read(state: &Value) -> Result<LoaderState, StreamError> {
+    let read = serde::Deserialize::deserialize(state);
+    read.map_err(|cause: serde_json::Error| {
+        format!("the state is not one of this kind of stream: {cause}").into()
+    })
 }
 
 impl<C: Collate> BatchStream<C::Batch> for Loader<C> {
@@ -49,9 +117,10 @@ impl<C: Collate> BatchStream<C::Batch> for Loader<C> {
 
     fn resume(
         &self,
-        state: &LoaderState,
+        _: u64,
+        state: &Value,
     ) -> Result<Box<dyn EpochStream<C::Batch> + '_>, StreamError> {
-        Ok(Box::new(Loaded(Self::resume(self, state)?)))
+        Ok(Box::new(Loaded(Self::resume(self, &read(state)?)?)))
     }
 
     fn batches(&self) -> usize {
@@ -78,8 +147,8 @@ impl<C: Collate> Iterator for Loaded<C> {
 }
 
 impl<C: Collate> EpochStream<C::Batch> for Loaded<C> {
-    fn state(&self) -> LoaderState {
-        self.0.state()
+    fn state(&self) -> Value {
+        stored(self.0.state())
     }
 
     fn left_out(&self) -> usize {
@@ -94,9 +163,10 @@ impl<const D: usize> BatchStream<ResidentBatch<D>> for ResidentSet<D> {
 
     fn resume(
         &self,
-        state: &LoaderState,
+        _: u64,
+        state: &Value,
     ) -> Result<Box<dyn EpochStream<ResidentBatch<D>> + '_>, StreamError> {
-        Ok(Box::new(Resident(Self::resume(self, state)?)))
+        Ok(Box::new(Resident(Self::resume(self, &read(state)?)?)))
     }
 
     fn batches(&self) -> usize {
@@ -123,8 +193,8 @@ impl<const D: usize> Iterator for Resident<'_, D> {
 }
 
 impl<const D: usize> EpochStream<ResidentBatch<D>> for Resident<'_, D> {
-    fn state(&self) -> LoaderState {
-        self.0.state()
+    fn state(&self) -> Value {
+        stored(self.0.state())
     }
 
     fn left_out(&self) -> usize {

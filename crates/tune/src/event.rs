@@ -4,10 +4,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::objective::Objective;
-use crate::settings::{PrunerSettings, SamplerSettings};
+use crate::settings::{PrunerSettings, SamplerSettings, StudySettings};
 
 /// The version of the lines that this build writes.
-pub(crate) const VERSION: u32 = 1;
+const VERSION: u32 = 1;
 
 /// The first line: the settings that identify the study.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,6 +20,24 @@ pub(crate) struct Header {
     pub(crate) steps: u64,
     pub(crate) seed: u64,
     pub(crate) shared: Value,
+}
+
+impl Header {
+    /// The first line of a study with these settings.
+    pub(crate) fn of(settings: &StudySettings) -> Self {
+        let StudySettings { space, objectives, sampler, pruner, steps, seed, shared, .. } =
+            settings;
+        Self {
+            version: VERSION,
+            objectives: objectives.clone(),
+            space: space.description(),
+            sampler: *sampler,
+            pruner: *pruner,
+            steps: *steps,
+            seed: *seed,
+            shared: shared.clone(),
+        }
+    }
 }
 
 /// A line after the first.

@@ -2,7 +2,7 @@
 
 use crate::difference::difference;
 use crate::error::TuneError;
-use crate::event::{Again, Event};
+use crate::event::{Again, Event, Header};
 use crate::journal::{Journal, Sync};
 use crate::sampler::Proposer;
 use crate::study::Study;
@@ -65,7 +65,7 @@ impl State {
                     return Err(Refused::Line("a second study".to_owned()));
                 }
                 self.has_header = true;
-                return match difference(&header, &study.header()) {
+                return match difference(&header, &Header::of(settings)) {
                     Some(difference) => Err(Refused::Study(difference)),
                     None => Ok(()),
                 };

@@ -1,11 +1,14 @@
 //! A study: hands out trials and records their results in a journal that any process can continue.
 
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use crate::difference::difference;
 use crate::error::TuneError;
-use crate::event::{Again, Event, Header, VERSION};
+use crate::event::{Again, Event, Header};
 use crate::journal::{Journal, Sync};
 use crate::pruner;
 use crate::sampler::Proposer;
@@ -106,9 +109,39 @@ impl Study {
             if state.has_header {
                 return Ok(());
             }
-            state.write(study, &Event::Study(study.header()), Sync::Now)
+            state.write(study, &Event::Study(Header::of(&study.settings)), Sync::Now)
         })?;
         Ok(study)
+    }
+
+    /// Checks that a folder has no other study, and writes nothing.
+    ///
+    /// # Errors
+    /// [`TuneError::OtherStudy`] with the difference, [`TuneError::Damaged`] for a journal whose
+    /// first line cannot be read, and [`TuneError::Io`].
+    pub fn check(folder: &Path, settings: &StudySettings) -> Result<(), TuneError> {
+        let path = folder.join(JOURNAL);
+        if !path.exists() {
+            return Ok(());
+        }
+        let mut first = Vec::new();
+        File::open(&path)
+            .and_then(|file| BufReader::new(file).read_until(b'\n', &mut first))
+            .map_err(|cause| TuneError::io("read", &path, cause))?;
+        // Without a line break it was not written to its end, and is written again.
+        if !first.ends_with(b"\n") {
+            return Ok(());
+        }
+        let damaged = |cause: String| TuneError::Damaged { path: path.clone(), line: 1, cause };
+        match serde_json::from_slice(&first).map_err(|cause| damaged(cause.to_string()))? {
+            Event::Study(header) => match difference(&header, &Header::of(settings)) {
+                None => Ok(()),
+                Some(difference) => {
+                    Err(TuneError::OtherStudy { folder: folder.to_owned(), difference })
+                }
+            },
+            _ => Err(damaged("it precedes the line of the study".to_owned())),
+        }
     }
 
     /// The settings.
@@ -266,21 +299,6 @@ impl Study {
 
     fn end(&self, event: &Event) -> Result<(), TuneError> {
         self.locked(|study, state| state.write(study, event, Sync::Now))
-    }
-
-    pub(crate) fn header(&self) -> Header {
-        let StudySettings { space, objectives, sampler, pruner, steps, seed, shared, .. } =
-            &self.settings;
-        Header {
-            version: VERSION,
-            objectives: objectives.clone(),
-            space: space.description(),
-            sampler: *sampler,
-            pruner: *pruner,
-            steps: *steps,
-            seed: *seed,
-            shared: shared.clone(),
-        }
     }
 
     /// Takes the lock, reads the events of other threads, processes and hosts, and runs `work`.

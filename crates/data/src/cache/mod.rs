@@ -4,14 +4,12 @@ mod atomic_file;
 mod cache_file;
 mod file_images;
 mod file_samples;
-mod memory_images;
-mod memory_samples;
+mod memory;
 mod usage;
 
 pub use file_images::FileImages;
 pub use file_samples::FileSamples;
-pub use memory_images::CachedImages;
-pub use memory_samples::CachedSamples;
+pub use memory::{CachedImages, CachedSamples};
 pub use usage::CacheUse;
 
 pub(crate) use atomic_file::AtomicFile;

@@ -10,12 +10,11 @@ use crate::digest::Digest;
 use crate::error::DataError;
 use crate::image::Image;
 use crate::kernels::{Affine, append_planes};
-use crate::random::Random;
 use crate::raster::RasterSpec;
 use crate::source::{ImageSource, place};
+use crate::stream::batch_config::LoaderConfig;
 use crate::stream::collate::{Collate, Draw};
 use crate::stream::first::first_readable;
-use crate::stream::image_config::LoaderConfig;
 
 /// Collates images of one size, for [`Loader::try_new`](crate::Loader::try_new).
 pub struct ImageCollate {
@@ -40,10 +39,8 @@ impl ImageCollate {
             |index| place(&*source, index),
             |index| source.read(index).map(|image| image.size()),
         )?;
-        for augment in &config.augment {
-            augment.validate(&RasterSpec::rgb8(size.0, size.1))?;
-        }
-        let affine = config.normalize.affine();
+        config.check_augment(&RasterSpec::rgb8(size.0, size.1))?;
+        let affine = config.finish.normalize.affine();
         Ok(Self { source, config, affine, size })
     }
 
@@ -69,7 +66,7 @@ impl Collate for ImageCollate {
     }
 
     fn settings_fingerprint(&self) -> String {
-        self.config.describe_images(Digest::new("updraft images in batches")).hex()
+        self.config.describe(Digest::new("updraft images in batches")).hex()
     }
 
     fn sample_bytes(&self) -> usize {
@@ -94,7 +91,7 @@ impl Collate for ImageCollate {
         canvas: &mut Canvas,
         batch: &mut ImageBatch,
     ) -> Result<(), DataError> {
-        let Draw { seed, epoch, index } = draw;
+        let index = draw.index;
         let image = self.source.read(index)?;
         if image.size() != self.size {
             let (place, got) = (place(&*self.source, index), image.size());
@@ -105,16 +102,13 @@ impl Collate for ImageCollate {
             let place = place(&*self.source, index);
             return Err(DataError::Label { place, label, classes });
         }
-        if self.config.augment.is_empty() {
-            append_planes(Isa::detect().vectors(), image.pixels(), &self.affine, &mut batch.planes);
-        } else {
+        let mut bytes = image.pixels();
+        if !self.config.augment.is_empty() {
             canvas.load_image(&image);
-            let mut random = Random::for_augment(seed, epoch, index);
-            for augment in &self.config.augment {
-                augment.apply(&mut random, canvas);
-            }
-            append_planes(Isa::detect().vectors(), canvas.bytes(), &self.affine, &mut batch.planes);
+            self.config.augment_sample(draw, canvas);
+            bytes = canvas.bytes();
         }
+        append_planes(Isa::detect().vectors(), bytes, &self.affine, &mut batch.planes);
         batch.labels.push(label);
         batch.indices.push(index);
         Ok(())
@@ -127,7 +121,7 @@ impl Collate for ImageCollate {
     }
 
     fn finish(&self, seed: u64, epoch: u64, batch: &mut ImageBatch) {
-        let Some(mix_up) = self.config.mix_up else { return };
+        let Some(mix_up) = self.config.finish.mix_up else { return };
         let share = |&index: &usize| mix_up.share(seed, epoch, index);
         let shares: Vec<f32> = batch.indices.iter().map(share).collect();
         MixUp::mix(&mut batch.planes, &shares);

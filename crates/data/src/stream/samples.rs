@@ -8,13 +8,12 @@ use crate::digest::Digest;
 use crate::error::DataError;
 use crate::kernels::Affine;
 use crate::pixels::{PixelType, Pixels};
-use crate::random::Random;
 use crate::raster::{Raster, RasterSpec};
 use crate::sample::SampleTarget;
 use crate::source::{SampleSource, sample_place};
+use crate::stream::batch_config::SampleConfig;
 use crate::stream::collate::{Collate, Draw};
 use crate::stream::first::first_readable;
-use crate::stream::sample_config::SampleConfig;
 use crate::tensor_batch::{TargetBatch, TensorBatch};
 
 /// Collates samples of one kind, for [`Loader::from_samples`](crate::Loader::from_samples).
@@ -69,10 +68,9 @@ impl SampleCollate {
                 Ok((*sample.raster.spec(), target))
             },
         )?;
-        config.normalize.validate(spec.channels)?;
-        for augment in &config.augment {
-            augment.validate(&spec)?;
-        }
+        let finish = &config.finish;
+        finish.normalize.validate(spec.channels)?;
+        config.check_augment(&spec)?;
         if let Some(target) = target.raster()
             && !config.augment.is_empty()
         {
@@ -80,10 +78,10 @@ impl SampleCollate {
         }
         let mut target_affine = Vec::new();
         if let TargetSpec::Image(image) = &target {
-            config.normalize_target.validate(image.channels)?;
-            target_affine = config.normalize_target.affine(image);
+            finish.normalize_target.validate(image.channels)?;
+            target_affine = finish.normalize_target.affine(image);
         }
-        let affine = config.normalize.affine(&spec);
+        let affine = finish.normalize.affine(&spec);
         Ok(Self { source, config, spec, affine, target, target_affine })
     }
 
@@ -149,7 +147,7 @@ impl Collate for SampleCollate {
     }
 
     fn settings_fingerprint(&self) -> String {
-        self.config.describe_samples(Digest::new("updraft samples in batches")).hex()
+        self.config.describe(Digest::new("updraft samples in batches")).hex()
     }
 
     fn sample_bytes(&self) -> usize {
@@ -194,17 +192,14 @@ impl Collate for SampleCollate {
         canvas: &mut Canvas,
         batch: &mut TensorBatch,
     ) -> Result<(), DataError> {
-        let Draw { seed, epoch, index } = draw;
+        let index = draw.index;
         let sample = self.source.draw(draw)?;
         self.check(index, &sample.raster, &sample.target)?;
         if self.config.augment.is_empty() {
             self.append(&sample.raster, sample.target.raster(), batch);
         } else {
             canvas.load(&sample.raster, &sample.target)?;
-            let mut random = Random::for_augment(seed, epoch, index);
-            for augment in &self.config.augment {
-                augment.apply(&mut random, canvas);
-            }
+            self.config.augment_sample(draw, canvas);
             self.append(&canvas.raster(), canvas.target().as_ref(), batch);
         }
         match (&sample.target, &mut batch.targets) {

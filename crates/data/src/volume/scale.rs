@@ -40,10 +40,17 @@ impl VolumeScale {
     /// # Errors
     /// [`DataError::Setting`] for percentiles out of their range.
     pub fn validate(&self) -> Result<(), DataError> {
-        match *self {
-            Self::Percentile { low, high } if !(0.0 <= low && low < high && high <= 100.0) => {
-                let (value, expected) = (format!("{low} to {high}"), "0 to 100, the lower first");
-                Err(DataError::Setting { name: "percentile", value, expected: expected.to_owned() })
+        let Self::Percentile { low, high } = *self else { return Ok(()) };
+        let refuse = |name, value: f64, expected| {
+            Err(DataError::Setting { name, value: value.to_string(), expected })
+        };
+        match (low, high) {
+            _ if !(0.0..100.0).contains(&low) => {
+                refuse("percentile.low", low, "at least 0 and below 100".to_owned())
+            }
+            _ if !(low < high && high <= 100.0) => {
+                let expected = format!("above the lower percentile, {low}, and at most 100");
+                refuse("percentile.high", high, expected)
             }
             _ => Ok(()),
         }

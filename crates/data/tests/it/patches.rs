@@ -250,7 +250,7 @@ fn pairs_that_do_not_fit_are_named() {
         .with_scales(VolumeScale::Percentile { low: 9.0, high: 1.0 }, VolumeScale::None);
     assert_eq!(
         refused(vec![pair(2)], wrong),
-        "`percentile` is 9 to 1; expected 0 to 100, the lower first"
+        "`percentile.high` is 1; expected above the lower percentile, 9, and at most 100"
     );
 }
 

@@ -543,7 +543,7 @@ fn every_value_out_of_range_is_named() {
     for (config, name) in [
         (UNetConfig::new(0, 1, &[4, 8]), "`in_channels` is 0"),
         (UNetConfig::new(1, 5000, &[4, 8]), "`out_channels` is 5000"),
-        (UNetConfig::new(1, 1, &[4]), "`filters` has 1 levels"),
+        (UNetConfig::new(1, 1, &[4]), "`filters` has 1 level; expected 2 to "),
         (UNetConfig::new(1, 1, &[4, 0]), "`filters[1]` is 0"),
         (grouped(0), "the 0 groups"),
         (grouped(8), "`filters[0]` is 4; expected a multiple of the 8 groups"),

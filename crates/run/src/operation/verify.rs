@@ -132,7 +132,7 @@ impl<W: Workload> Bench<'_, W> {
             let train = self.workload.streams(plan, StreamUse::Reading)?.train;
             let mut epoch = train.epoch(1);
             let mut batches = vec![epoch.next().ok_or("the training data has no batch")??];
-            let rest = train.resume(&epoch.state())?;
+            let rest = train.resume(1, &epoch.state())?;
             batches.extend(rest.collect::<Result<Vec<_>, _>>()?);
             if batches != whole {
                 return Err("the batches differ".into());

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use updraft_data::LoaderState;
 use updraft_precision::LossScaleState;
 
 use super::error::CheckpointError;
@@ -21,8 +20,9 @@ pub struct RunState {
     pub step: u64,
     /// The epoch the next batch belongs to, counted from 0.
     pub epoch: u64,
-    /// The position in that epoch's stream; `None` before its first batch.
-    pub loader: Option<LoaderState>,
+    /// The state of that epoch's stream, as [`EpochStream::state`](crate::EpochStream::state)
+    /// returned it; `None` before its first batch.
+    pub loader: Option<Value>,
     /// The epoch's losses so far.
     pub sums: LossSums,
     /// The epoch's score so far, as serialized by the task's score; null before its first batch.

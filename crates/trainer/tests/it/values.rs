@@ -11,9 +11,10 @@ use updraft_data::{
 use updraft_precision::Policy;
 use updraft_testing::alone;
 use updraft_trainer::{
-    Control, Criterion, Deviations, Direction, Ending, Evaluation, Event, Finished, Losses,
-    MetricSpec, OptimizerConfig, Run, RunData, RunSettings, Schedule, StepContext, StepSettings,
-    StreamError, Task, Unit, evaluate, list_checkpoints, mean_squared_error,
+    BatchStream, Control, Counted, Criterion, Deviations, Direction, Ending, EpochStream,
+    Evaluation, Event, Finished, Losses, MetricSpec, OptimizerConfig, Run, RunData, RunSettings,
+    Schedule, StepContext, StepSettings, StreamError, Task, Unit, evaluate, list_checkpoints,
+    mean_squared_error,
 };
 
 use crate::small;
@@ -227,6 +228,61 @@ fn a_resident_set_trains_and_resumes_to_the_bits_of_a_loader() {
     let (resumed, after) = train(&resident, data, run, &settings, None);
     assert_eq!(bits(&resumed.model), bits(&expected.model));
     assert_eq!([before, after].concat(), epochs);
+}
+
+/// The batches of a loader, as a stream that is an iterator for each epoch.
+struct Iterated(Loader<InMemoryTensors>);
+
+impl BatchStream<TensorBatch> for Iterated {
+    fn epoch(&self, epoch: u64) -> Box<dyn EpochStream<TensorBatch> + '_> {
+        Box::new(Counted::new(self.0.epoch(epoch).map(|batch| Ok(batch?))))
+    }
+
+    fn batches(&self) -> usize {
+        self.0.batches()
+    }
+
+    fn samples(&self) -> usize {
+        self.0.samples()
+    }
+
+    fn batch(&self) -> usize {
+        self.0.batch()
+    }
+}
+
+#[test]
+fn a_stream_that_is_only_an_iterator_trains_and_resumes_to_the_bits_of_a_loader() {
+    let _alone = alone();
+    let device = Device::flex().autodiff();
+    let folder = tempfile::tempdir().unwrap();
+    let fresh = || Run::new(model(&device), OPTIMIZER.init());
+    let expected = {
+        let data = loader();
+        let data = RunData { train: &data, test: Some(&data) };
+        train(&task(), data, fresh(), &settings(folder.path()), None)
+    };
+    let stream = Iterated(loader());
+    let data = RunData { train: &stream, test: Some(&stream) };
+    let folder = tempfile::tempdir().unwrap();
+    let settings = settings(folder.path());
+    let (stopped, before) = train(&task(), data, fresh(), &settings, Some(70));
+    let run = Run::resume(&stopped.checkpoint, model(&device), OPTIMIZER.init()).unwrap();
+    let (resumed, after) = train(&task(), data, run, &settings, None);
+    assert_eq!(bits(&resumed.model), bits(&expected.0.model));
+    assert_eq!([before, after].concat(), expected.1);
+
+    // The state of another kind of stream, or of a longer epoch.
+    let loader = loader();
+    let refused = |stream: &dyn BatchStream<TensorBatch>, state: &serde_json::Value| {
+        stream.resume(0, state).err().expect("refused").to_string()
+    };
+    let state = BatchStream::epoch(&loader, 0).state();
+    assert_eq!(refused(&stream, &state), "the state of the stream is not a number of batches");
+    let ended = "the epoch ends after 12 batches; 13 were taken before";
+    assert_eq!(refused(&stream, &13.into()), ended);
+    let text = refused(&loader, &3.into());
+    assert!(text.starts_with("the state is not one of this kind of stream"), "{text}");
 }
 
 #[test]

@@ -212,10 +212,17 @@ fn another_study_in_the_folder_is_refused_with_what_differs() {
     let other = |change: &dyn Fn(&mut StudySettings)| {
         let mut settings = first.clone();
         change(&mut settings);
+        // The check of a dry run says the same.
+        let checked = Study::check(dir.path(), &settings).expect_err("refused").to_string();
         let error = Study::open(dir.path(), settings).err().expect("refused");
         assert!(matches!(error, TuneError::OtherStudy { .. }), "{error}");
-        error.to_string()
+        assert_eq!(error.to_string(), checked);
+        checked
     };
+    Study::check(dir.path(), &first).expect("the same study");
+    let empty = dir.path().join("empty");
+    Study::check(&empty, &first).expect("no study");
+    assert!(!empty.exists(), "a check writes nothing");
     let space = SPACE.replace("high = 1.0", "high = 0.5");
     let space = Space::read(&toml::from_str(&space).expect("TOML")).expect("a space");
     for (error, expected) in [
