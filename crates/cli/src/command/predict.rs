@@ -8,7 +8,8 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use updraft_data::{Axis, Blend, Progress, ProgressUnit, WindowProgress};
 use updraft_run::{
-    ComponentFiles, FilePrediction, Outcome, Predicted, Registry, RunFolder, TrainedModel,
+    ComponentFiles, FilePrediction, Outcome, Predicted, PredictedValue, Registry, RunFolder,
+    TrainedModel,
 };
 use updraft_trainer::Metric;
 
@@ -201,7 +202,7 @@ fn run_to_file(registry: Registry, args: &PredictArgs, out: &Path) -> Result<()>
     Ok(())
 }
 
-/// One line per class or number.
+/// One line per class or target.
 fn lines(predicted: &Predicted) -> Vec<String> {
     let sample = name(&predicted.sample);
     match &predicted.outcome {
@@ -211,10 +212,27 @@ fn lines(predicted: &Predicted) -> Vec<String> {
                 format!("{sample}  {}  {:.1} %", name(&class.class), 100.0 * class.probability)
             })
             .collect(),
-        Outcome::Quantities(quantities) => quantities
+        Outcome::Targets(targets) => targets
             .iter()
-            .map(|quantity| format!("{sample}  {}  {:.6}", name(&quantity.name), quantity.value))
+            .map(|target| format!("{sample}  {}  {}", name(&target.name), text_of(&target.value)))
             .collect(),
         other => vec![format!("{sample}  {}", json!(other))],
+    }
+}
+
+/// A predicted number, the most probable class, or the labels that apply.
+fn text_of(value: &PredictedValue) -> String {
+    match value {
+        PredictedValue::Number { value, .. } => format!("{value:.6}"),
+        PredictedValue::Classes(classes) => match classes.first() {
+            Some(class) => format!("{}  {:.1} %", name(&class.class), 100.0 * class.probability),
+            None => String::new(),
+        },
+        PredictedValue::Labels(labels) => {
+            let applying = labels.iter().filter(|label| label.applies);
+            let applying: Vec<_> = applying.map(|label| name(&label.label)).collect();
+            if applying.is_empty() { "–".to_owned() } else { applying.join(", ") }
+        }
+        other => json!(other).to_string(),
     }
 }

@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn the_table_of_keys_has_the_defaults_of_the_task_in_words() {
         let of = |name| key_table(*TASKS.iter().find(|kind| kind.name() == name).expect("a task"));
-        let (images, tables) = (of("image-classification"), of("tabular-regression"));
+        let (images, tables) = (of("image-classification"), of("tables"));
         for (table, row) in [
             (&images, "| `train.epochs` | 10 |"),
             (&images, "| `data.class_column` | `class` |"),
@@ -82,8 +82,8 @@ mod tests {
             (&images, "| `train.optimizer` | `adamw` with `weight_decay` 0.01 |"),
             (&images, "| `train.criterion` | `test-accuracy` |"),
             (&tables, "| `train.criterion` | `test-loss` |"),
-            (&tables, "| `train.epochs` | 60 |"),
-            (&tables, "| `model.kind` | `kan` |"),
+            (&tables, "| `train.epochs` | 20 |"),
+            (&tables, "| `model.kind` | `mlp` |"),
         ] {
             assert!(table.contains(row), "{row} in {table}");
         }

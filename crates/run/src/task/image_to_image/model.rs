@@ -15,7 +15,7 @@ use super::data_plan::{DataPlan, TargetKind};
 use super::network::{Fresh, Network};
 use crate::config::{ConfigError, Key, Keys, Settings};
 use crate::error::RunError;
-use crate::task::splines::penalty_key;
+use crate::task::penalty::penalty_key;
 
 const KIND: Key<ModelKind> =
     Key::new(

@@ -1,6 +1,6 @@
 //! Pictures of predicted numbers beside true ones.
 
-use super::picture::Picture;
+use crate::task::Picture;
 
 /// Points that a plot shows; more hide each other.
 const MOST_POINTS: usize = 2000;
