@@ -161,17 +161,12 @@ pub(crate) fn device_of(plan: &Plan) -> Result<(Device, Selection)> {
 /// Returns an error for what the task of a plan does not support, before any work.
 pub(crate) type Check<'a> = &'a dyn Fn(&Plan) -> Result<(), RunError>;
 
-/// The output of a dry run on a run folder, which need not exist. The plan is `None` if it does not
-/// exist.
-pub(crate) fn dry_run_on(registry: Registry, run: &Path, check: Check<'_>) -> Result<Option<Plan>> {
-    if !run.exists() {
-        crate::print(&format!("# `{}` does not exist; nothing was checked", run.display()))?;
-        return Ok(None);
-    }
+/// The output of a dry run on a run folder: its plan.
+pub(crate) fn dry_run_on(registry: Registry, run: &Path, check: Check<'_>) -> Result<Plan> {
     let plan = RunFolder::open(run)?.plan(registry)?;
     check(&plan)?;
     crate::print(plan.to_toml().trim_end())?;
-    Ok(Some(plan))
+    Ok(plan)
 }
 
 /// The same for a command that opens the run's data, whose files must exist.
@@ -181,10 +176,7 @@ pub(crate) fn dry_run_with_data(
     data: Option<&Path>,
     check: Check<'_>,
 ) -> Result<()> {
-    match dry_run_on(registry, run, check)? {
-        None => Ok(()),
-        Some(plan) => Ok(plan.task.find_data(data)?),
-    }
+    Ok(dry_run_on(registry, run, check)?.task.find_data(data)?)
 }
 
 /// The output of a dry run on a configuration: its plan. The data's files must exist.
