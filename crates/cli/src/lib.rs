@@ -56,7 +56,7 @@ use terminal::{print, print_json};
 pub use updraft_run::TrainedModel;
 
 // What a trained model predicts.
-pub use updraft_run::{ClassProbability, Outcome, Predicted, Quantity};
+pub use updraft_run::{ClassProbability, Outcome, Predicted, PredictedTarget, PredictedValue};
 
 /// The exit code for errors of the user: arguments, configuration, data, device.
 const BAD_INPUT: u8 = 2;

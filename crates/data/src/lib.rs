@@ -67,9 +67,9 @@ pub use components::{Component, ComponentConfig, Components, Connectivity, label
 
 // Tables and their encoding.
 pub use table::{
-    ColumnEncoder, ColumnKind, ColumnSchema, Delimiter, EncodedRows, EncodedTable, FeatureEncoder,
-    FitConfig, InferredColumns, NumberScale, RowConfig, RowEncoder, Scaling, Table, TableEncoder,
-    TableError, TableSchema, Vocabulary,
+    CategoryEncoding, ColumnEncoder, ColumnKind, ColumnSchema, Delimiter, EncodedRows,
+    EncodedTable, FeatureEncoder, FitConfig, InferredColumns, NumberScale, RowConfig, RowEncoder,
+    Scaling, Table, TableEncoder, TableError, TableSchema, Vocabulary,
 };
 
 // Samples and their augmentation.

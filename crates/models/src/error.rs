@@ -89,6 +89,19 @@ pub enum TableNetConfigError {
         /// The head given.
         head: Head,
     },
+    /// A residual trunk has no blocks.
+    #[error("`hidden` is empty: a residual trunk with no blocks; expected a width for each")]
+    NoBlocks,
+    /// The blocks of a residual trunk have different widths.
+    #[error(
+        "`hidden` has the widths {first} and {other}; expected the same for all residual blocks"
+    )]
+    BlockWidths {
+        /// The first block's width.
+        first: usize,
+        /// Another block's.
+        other: usize,
+    },
     /// A size is 0.
     #[error("`{name}` is 0; expected at least 1")]
     Zero {

@@ -18,7 +18,7 @@ mod utilization;
 // Using a trained model.
 pub use task::{
     ClassProbability, ComponentFiles, FilePrediction, LabelProbability, Outcome, Predicted,
-    PredictedTarget, PredictedValue, Quantity, WrittenPrediction,
+    PredictedTarget, PredictedValue, WrittenPrediction,
 };
 pub use trained::TrainedModel;
 

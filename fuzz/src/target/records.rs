@@ -116,13 +116,11 @@ pub(super) fn summary_seeds() -> Vec<Vec<u8>> {
 }
 
 pub(super) fn encoder(bytes: &[u8]) {
-    for task in ["tabular-regression", "tables"] {
-        loaded(task, "encoder.json", bytes);
-    }
+    loaded("tables", "encoder.json", bytes);
 }
 
 pub(super) fn encoder_seeds() -> Vec<Vec<u8>> {
-    ["tabular-regression", "tables"].iter().flat_map(|task| seed(task, "encoder.json")).collect()
+    seed("tables", "encoder.json")
 }
 
 pub(super) fn targets(bytes: &[u8]) {

@@ -259,10 +259,6 @@ fn lines(predicted: &Predicted) -> Vec<String> {
                 format!("{sample}  {}  {:.1} %", name(&class.class), 100.0 * class.probability)
             })
             .collect(),
-        Outcome::Quantities(quantities) => quantities
-            .iter()
-            .map(|quantity| format!("{sample}  {}  {:.6}", name(&quantity.name), quantity.value))
-            .collect(),
         Outcome::Targets(targets) => targets
             .iter()
             .map(|target| format!("{sample}  {}  {}", name(&target.name), text_of(&target.value)))

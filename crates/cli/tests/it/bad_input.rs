@@ -86,6 +86,23 @@ fn a_folder_for_data_that_is_generated_is_refused() {
 }
 
 #[test]
+fn a_run_folder_that_does_not_exist_is_named_with_and_without_a_dry_run() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    for arguments in [
+        &["eval", "gone"][..],
+        &["predict", "gone", "a.png"],
+        &["train", "--resume", "gone"],
+        &["pipeline", "--resume", "gone"],
+        &["quantize", "gone"],
+        &["report", "gone"],
+    ] {
+        for dry in [&["--dry-run"][..], &[]] {
+            refused(dir.path(), &[arguments, dry].concat(), &["`gone` is not a run folder"]);
+        }
+    }
+}
+
+#[test]
 fn a_run_that_ended_before_its_first_checkpoint_says_how_to_start_again() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let run = succeed(dir.path(), &tiny(&["--runs", "kept"])).run_folder();

@@ -63,12 +63,12 @@ fn tables_are_compared_by_the_metric_that_is_named() {
     let by_loss = succeed(dir.path(), &texts(&arguments)).stdout;
     assert_eq!(json(by_loss.lines().last().expect("a line"))["metric"], "loss");
     // The runs are there: the same comparison by another metric trains nothing.
-    arguments.extend(["--metric", "rmse"].map(str::to_owned));
+    arguments.extend(["--metric", "y-rmse"].map(str::to_owned));
     let by_rmse = succeed(dir.path(), &texts(&arguments)).stdout;
     let value = json(by_rmse.lines().last().expect("a line"));
     assert_eq!(
         (&value["metric"], value["arms"][0]["difference"].as_f64()),
-        (&"rmse".into(), Some(0.0))
+        (&"y-rmse".into(), Some(0.0))
     );
     for (arm, seed) in [(0, 1), (0, 2), (1, 1), (1, 2)] {
         let folder = dir.path().join(format!("runs/compare/arm-{}-seed-{seed}", arm + 1));
@@ -76,12 +76,12 @@ fn tables_are_compared_by_the_metric_that_is_named() {
         let run = runs.find(|path| path.is_dir()).expect("one run");
         assert!(!runs.any(|path| path.is_dir()), "trained twice");
         let summary = json(&fs::read_to_string(run.join("summary.json")).expect("a summary"));
-        assert_eq!(value["arms"][arm]["values"][seed - 1], summary["test"]["rmse"]);
+        assert_eq!(value["arms"][arm]["values"][seed - 1], summary["test"]["y-rmse"]);
     }
     *arguments.last_mut().expect("a metric") = "accuracy".to_owned();
     let refused = run(dir.path(), &texts(&arguments));
     assert_eq!(refused.code, 2);
-    let expected = "--metric is `accuracy`; it must be one of `loss`, `rmse`, `r-squared`";
+    let expected = "--metric is `accuracy`; it must be one of `loss`, `y-mae`, `y-rmse`";
     assert!(refused.stderr.contains(expected), "{}", refused.stderr);
     assert!(!refused.stderr.contains("--arm"), "no arm is at fault: {}", refused.stderr);
 }

@@ -127,7 +127,11 @@ pub(crate) const TABLES: &[(&str, &str)] = &[
     ("model.domain=0", "`model.domain` is 0"),
     ("model.domain=nan", "`model.domain` is nan"),
     ("model.outside=beyond", "`model.outside` is "),
-    ("train.loss={kind='huber',delta=0}", "`train.loss` is "),
+    ("model.layers=2", "`model.layers` is "),
+    ("model.penalty={l1=-1}", "`model.penalty` is "),
+    ("data.encoding=words", "`data.encoding` is "),
+    ("data.file_features=true", "`data.file_features` is not read beside"),
+    ("targets={y={kind='number',loss={kind='huber',delta=0}}}", "`targets.y.loss` is "),
     ("train.recompute=segments", "`train.recompute` is "),
     ("train.recompute_batch_norms=3", "`train.recompute_batch_norms` is 3"),
 ];
@@ -166,8 +170,9 @@ fn refused(dir: &Path, arguments: &[&str], words: &str) {
 #[test]
 fn every_kind_of_bad_table_is_refused_with_its_place() {
     let dir = tempfile::tempdir().expect("temporary folder");
-    let text = "task = \"tabular-regression\"\n[data]\nsource = \"files\"\nfiles = [\"a.csv\"]\n\
-                features = [\"x\"]\ntarget = \"y\"\n[train]\nepochs = 1\nbatch = 4\n";
+    let text = "task = \"tables\"\n[data]\nsource = \"files\"\nfiles = [\"a.csv\"]\n\
+                features = [\"x\"]\nnumbers = [\"x\"]\nscaling = \"standard\"\n\
+                [targets]\ny = { kind = \"number\" }\n[train]\nepochs = 1\nbatch = 4\n";
     fs::write(dir.path().join("c.toml"), text).expect("written");
     let rows = |row: &str| {
         let rows: String = (0..20).map(|at| format!("{at},{at}\n")).collect();
@@ -188,7 +193,7 @@ fn every_kind_of_bad_table_is_refused_with_its_place() {
         (rows("1e300,2"), "line 22, column `x`: 1e300 is beyond what f32 holds"),
         (format!("{wide}\n{wide}\n"), "and 99988 more"),
         (format!("x,y\n\"{}", "a".repeat(17 << 20)), "a record has more than 16 MiB"),
-        ("x,y\n1,2\n".to_owned(), "no row is left for the test"),
+        ("x,y\n1,2\n".to_owned(), "0 test rows are too few"),
     ] {
         fs::write(dir.path().join("a.csv"), table).expect("written");
         refused(dir.path(), &["train", "c.toml", "--data", "."], words);

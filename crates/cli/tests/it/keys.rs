@@ -95,8 +95,9 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         TABLE,
         "train.criterion=test-accuracy",
-        "`train.criterion` is `test-accuracy`; it must be one of `test-loss`, `test-rmse`, \
-         `test-r-squared`, `train-loss`, `train-rmse`, `train-r-squared`",
+        "`train.criterion` is `test-accuracy`; it must be one of `test-loss`, `test-y-mae`, \
+         `test-y-rmse`, `test-y-r-squared`, `train-loss`, `train-y-mae`, `train-y-rmse`, \
+         `train-y-r-squared`",
     ),
     (
         IMAGES,
@@ -108,7 +109,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
         TABLE,
         "train.recompute_batch_norms=all",
         "`train.recompute_batch_norms` is \"all\"; it must be left out with task \
-         `tabular-regression`: its model has no batch norms",
+         `tables`: its model has no batch norms",
     ),
     (
         IMAGES,
@@ -194,7 +195,8 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         TABLE,
         "model.hidden=[0]",
-        "`model.hidden` is [0]; it must be a list of at most 64 numbers from 1 to 65536",
+        "`model.hidden` is [0]; it must be a number from 1 to 65536, or a list of at most 64 such \
+         numbers",
     ),
     (
         IMAGES,
@@ -224,7 +226,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
         IMAGES,
         "task=chess",
         "`task` is \"chess\"; it must be one of `image-classification`, `image-to-image`, \
-         `tabular-regression`, `tables`",
+         `tables`",
     ),
 ];
 
@@ -276,16 +278,18 @@ fn an_error_names_file_and_line_where_the_key_stands_in_a_file() {
         (
             "task = \"chess\"\n",
             "c.toml:1: `task` is \"chess\"; it must be one of `image-classification`, \
-             `image-to-image`, `tabular-regression`, `tables`",
+             `image-to-image`, `tables`",
         ),
         (
             "inherit = \"base.toml\"\n",
             "base.toml:2: `train.batch` is 0; it must be at least 2: batch norms need a variance",
         ),
         (
-            "task = \"tabular-regression\"\n[train]\ncriterion = \"test-accuracy\"\n",
-            "c.toml:3: `train.criterion` is `test-accuracy`; it must be one of `test-loss`, \
-             `test-rmse`, `test-r-squared`, `train-loss`, `train-rmse`, `train-r-squared`",
+            "task = \"tables\"\ndata.source = \"formula\"\n[train]\n\
+             criterion = \"test-accuracy\"\n",
+            "c.toml:4: `train.criterion` is `test-accuracy`; it must be one of `test-loss`, \
+             `test-y-mae`, `test-y-rmse`, `test-y-r-squared`, `train-loss`, `train-y-mae`, \
+             `train-y-rmse`, `train-y-r-squared`",
         ),
     ] {
         fs::write(dir.path().join("c.toml"), text).expect("written");
@@ -301,54 +305,50 @@ fn an_error_names_file_and_line_where_the_key_stands_in_a_file() {
 fn names_that_come_twice_or_are_missing_in_a_table_are_refused() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let table = |data: &str| {
-        let text = format!("task = \"tabular-regression\"\n[data]\nsource = \"files\"\n{data}\n");
+        let text = format!(
+            "task = \"tables\"\ntargets = {{ y = {{ kind = \"number\" }} }}\n[data]\n\
+             source = \"files\"\n{data}\n"
+        );
         fs::write(dir.path().join("c.toml"), text).expect("written");
         error(dir.path(), "c.toml", &[])
     };
     for (data, expected) in [
         (
-            "files = [\"a.csv\", \"a.csv\"]\ntarget = \"y\"\nfeatures = [\"x\"]",
-            "c.toml:4: `data.files` is [\"a.csv\", \"a.csv\"]; it must be a list of at least \
+            "files = [\"a.csv\", \"a.csv\"]",
+            "c.toml:5: `data.files` is [\"a.csv\", \"a.csv\"]; it must be a list of at least \
              one file, none of them twice",
         ),
         (
-            "files = []\ntarget = \"y\"\nfeatures = [\"x\"]",
-            "c.toml:4: `data.files` is []; it must be a list of at least one file, none of \
+            "files = []",
+            "c.toml:5: `data.files` is []; it must be a list of at least one file, none of \
              them twice",
         ),
         (
-            "files = [\"a.csv\"]\ntarget = \"y\"\nfeatures = [\"x\", \"z\", \"x\"]",
+            "files = [\"a.csv\"]\nfeatures = [\"x\", \"z\", \"x\"]",
             "c.toml:6: `data.features` is [\"x\", \"z\", \"x\"]; it must be a list of at \
              least one column, none of them twice",
         ),
         (
-            "files = \"a.csv\"\ntarget = \"y\"\nfeatures = [\"x\"]",
-            "c.toml:4: `data.files` is \"a.csv\"; it must be a list of at least one file, none of \
+            "files = \"a.csv\"",
+            "c.toml:5: `data.files` is \"a.csv\"; it must be a list of at least one file, none of \
              them twice, such as [\"a.csv\"]",
         ),
         (
-            "files = [\"a.csv\"]\ntarget = \"y\"\nfeatures = [\"x\", \"y\"]",
+            "files = [\"a.csv\"]\nfeatures = [\"x\", \"y\"]",
             "c.toml:6: `data.features` is [\"x\", \"y\"]; it must be a list without `y`, which \
-             is `data.target`",
+             is a target",
         ),
         (
-            "files = [\"a.csv\"]\ntarget = \"y\"\nfeatures = [\"x\"]\ncategories = [\"z\"]",
-            "c.toml:7: `data.categories` is [\"z\"]; it must be a list of columns of `data.features`, \
-             which has no `z`",
+            "files = [\"a.csv\"]\nfeatures = [\"x\"]\ncategories = [\"z\"]",
+            "c.toml:7: `data.categories` is [\"z\"]; it must be columns of the features, and `z` \
+             is none",
         ),
         (
-            "files = [\"a.csv\"]\ntarget = \"y\"\ncolumns = [\"x\", \"z\"]",
+            "files = [\"a.csv\"]\ncolumns = [\"x\", \"z\"]",
             "c.toml:6: `data.columns` is [\"x\", \"z\"]; it must be a list of all columns, with \
-             `y` of `data.target`",
+             the target `y`",
         ),
-        (
-            "target = \"y\"\nfeatures = [\"x\"]",
-            "`data.files` is missing; `data.source = \"files\"` needs it",
-        ),
-        (
-            "files = [\"a.csv\"]\nfeatures = [\"x\"]",
-            "`data.target` is missing; `data.source = \"files\"` needs it",
-        ),
+        ("", "`data.files` is missing; `data.source = \"files\"` needs it"),
     ] {
         assert_eq!(table(data), expected, "{data}");
     }

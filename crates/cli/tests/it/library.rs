@@ -26,7 +26,7 @@ fn a_loaded_run_predicts_the_rows_of_a_table() {
     assert!(model.classes().is_empty());
     let predicted = model.predict(&rows).expect("predictions");
     let value = |at: usize| match &predicted[at].outcome {
-        Outcome::Quantities(quantities) => quantities[0].value,
+        Outcome::Targets(targets) => targets[0].value.number().expect("a number"),
         other => panic!("{other:?}"),
     };
     assert_eq!((predicted.len(), value(0)), (3, value(1)));

@@ -64,7 +64,7 @@ fn every_kind_of_bad_setting_or_flag_is_refused_by_name() {
     };
     for (task, text, rows) in [
         ("image-classification", file("quickstart.toml"), hostile::IMAGES),
-        ("tabular-regression", file("kan-quickstart.toml"), hostile::TABLES),
+        ("tables, KAN layers on a formula", file("kan-quickstart.toml"), hostile::TABLES),
         ("image-to-image", trial("image-to-image").to_owned(), hostile_tasks::IMAGES),
         ("tables", trial("tables").to_owned(), hostile_tasks::TABLES),
     ] {

@@ -16,9 +16,10 @@ fn two_files(dir: &Path) -> PathBuf {
         let text = "a;y;color;b\n".to_owned() + &lines.collect::<String>();
         fs::write(dir.join(name), text).expect("written");
     }
-    let text = "task = \"tabular-regression\"\n[data]\nsource = \"files\"\n\
+    let text = "task = \"tables\"\n[data]\nsource = \"files\"\n\
                 files = [\"one.csv\", \"two.csv\"]\ndelimiter = \"semicolon\"\n\
-                features = [\"a\", \"b\"]\ntarget = \"y\"\nfile_features = true\n\
+                features = [\"a\", \"b\"]\nfile_features = true\nscaling = \"standard\"\n\
+                [targets]\ny = { kind = \"number\" }\n[model]\nkind = \"kan\"\n\
                 [train]\nepochs = 3\nbatch = 16\n";
     fs::write(dir.join("c.toml"), text).expect("written");
     dir.join("c.toml")
@@ -31,12 +32,13 @@ fn the_quickstart_of_splines_learns_the_formula() {
     let said = succeed(dir.path(), &with_sets(&["train", &quickstart], &["train.epochs=20"]));
     let summary = json(&said.stdout);
     // The values deviate by 0.76; a perceptron of as many parameters is at 0.06.
-    assert!(summary["test"]["rmse"].as_f64().expect("a score") < 0.05, "{summary}");
-    assert!(summary["test"]["r-squared"].as_f64().expect("a score") > 0.99, "{summary}");
+    assert!(summary["test"]["y-rmse"].as_f64().expect("a score") < 0.05, "{summary}");
+    assert!(summary["test"]["y-r-squared"].as_f64().expect("a score") > 0.99, "{summary}");
     let run = dir.path().join(said.run_folder());
     for name in [
         "plan.toml",
         "encoder.json",
+        "targets.json",
         "environment.json",
         "metrics.jsonl",
         "summary.json",
@@ -45,7 +47,7 @@ fn the_quickstart_of_splines_learns_the_formula() {
         assert!(run.join(name).is_file(), "{name} is missing in {}", run.display());
     }
     assert!(
-        said.stderr.contains("kan 2-8-1, ") && said.stderr.contains("rows/s"),
+        said.stderr.contains("kan, hidden 8, ") && said.stderr.contains("rows/s"),
         "{}",
         said.stderr
     );
@@ -55,10 +57,10 @@ fn the_quickstart_of_splines_learns_the_formula() {
     let evaluated = json(&succeed(dir.path(), &["eval", folder, "--json"]).stdout);
     assert_eq!(evaluated, summary["test"]);
     let line = succeed(dir.path(), &["eval", folder]).stdout;
-    assert!(line.starts_with("test rmse 0.0") && line.contains("1000 rows"), "{line}");
+    assert!(line.starts_with("test y-mae 0.0") && line.contains("1000 rows"), "{line}");
     succeed(dir.path(), &["report", folder]);
     let page = fs::read_to_string(run.join("report.html")).expect("a page");
-    assert!(page.contains("r-squared") && page.contains("test rmse"));
+    assert!(page.contains("y-r-squared") && page.contains("test y-rmse"));
 }
 
 #[test]
@@ -70,15 +72,15 @@ fn wine_quality_is_predicted_from_the_measurements() {
     }
     let dir = tempfile::tempdir().expect("temporary folder");
     let (wine, data) = (config("kan-wine.toml"), data.to_str().expect("text"));
-    for model in ["model.domain=2.5", "model={ kind=\"mlp\", hidden=[25, 25] }"] {
+    for model in ["model.domain=2.5", "model={ kind=\"mlp\", hidden=[25, 16] }"] {
         let arguments = ["train", &wine, "--data", data];
         let said = succeed(dir.path(), &with_sets(&arguments, &[model, "train.epochs=2"]));
         let summary = json(&said.stdout);
         assert_eq!(summary["test"]["samples"].as_u64(), Some(1299), "{summary}");
         // The qualities deviate by 0.87.
-        let rmse = summary["test"]["rmse"].as_f64().expect("a score");
+        let rmse = summary["test"]["y-rmse"].as_f64().expect("a score");
         assert!(rmse > 0.5 && rmse < 0.87, "{summary}");
-        assert!(said.stderr.contains("12 inputs to `quality`"), "{}", said.stderr);
+        assert!(said.stderr.contains("12 numbers to `quality`"), "{}", said.stderr);
     }
 }
 
@@ -93,8 +95,12 @@ fn files_with_a_header_and_a_missing_number_train_either_network() {
         let said = succeed(dir.path(), &with_sets(&arguments, &sets));
         let summary = json(&said.stdout);
         // The hundred can be predicted only with the feature in the files.
-        assert!(summary["test"]["rmse"].as_f64().expect("a score") < 10.0, "{model}: {summary}");
-        assert!(said.stderr.contains("100 training and 20 test rows, 3 inputs"), "{}", said.stderr);
+        assert!(summary["test"]["y-rmse"].as_f64().expect("a score") < 10.0, "{model}: {summary}");
+        assert!(
+            said.stderr.contains("100 training and 20 test rows, 0 categories and 4 numbers"),
+            "{}",
+            said.stderr
+        );
     }
 }
 
@@ -109,10 +115,13 @@ fn what_cannot_be_learned_from_is_refused_in_one_line() {
     let flat = "a;y;color;b\n".to_owned() + &"1;2;red;3\n".repeat(40);
     fs::write(dir.path().join("flat.csv"), flat).expect("written");
     for (sets, words) in [
-        (&["data.target=quality"][..], &["one.csv", "no column `quality`", "`color`"][..]),
+        (
+            &["targets={quality={kind='number'}}"][..],
+            &["one.csv", "no column `quality`", "`color`"][..],
+        ),
         (&["data.features=[\"a\", \"c\"]"], &["one.csv", "no column `c`"]),
         (
-            &["data.target=color", "data.features=[\"a\"]"],
+            &["targets={color={kind='number'}}", "data.features=[\"a\"]"],
             &["one.csv", "line 2", "`color`", "`red`"],
         ),
         (
@@ -121,11 +130,11 @@ fn what_cannot_be_learned_from_is_refused_in_one_line() {
         ),
         (&["data.files=[\"flat.csv\"]"], &["`y` is 2 in every", "nothing to learn"]),
         (&["data.files=[\"gone.csv\"]"], &["gone.csv", "not there"]),
-        (&["data.delimiter=comma"], &["no column `a`"]),
+        (&["data.delimiter=comma"], &["no column `y`"]),
         (&["train.batch=1000"], &["no batch", "100 samples"]),
         (&["train.criterion=test-accuracy"], &["`train.criterion`", "`test-loss`"]),
         (&["train.epoch=1"], &["unknown key `train.epoch`", "`train.epochs`"]),
-        (&["task=chess"], &["`task` is \"chess\"; it must be one of", "tabular-regression"]),
+        (&["task=chess"], &["`task` is \"chess\"; it must be one of", "tables"]),
     ] {
         let said = run(dir.path(), &with_sets(&["train", config, "--data", "."], sets));
         assert_eq!(said.code, 2, "{sets:?}: {}", said.stderr);
@@ -172,7 +181,7 @@ fn numbers_that_f32_cannot_hold_are_refused_with_file_line_and_column() {
 }
 
 #[test]
-fn words_become_inputs_and_missing_values_count_as_the_mean() {
+fn words_become_inputs_and_missing_values_are_marked() {
     let dir = tempfile::tempdir().expect("temporary folder");
     // Only the word matters; some words and some numbers are missing.
     let mut text = "a,color,y\n".to_owned();
@@ -183,17 +192,18 @@ fn words_become_inputs_and_missing_values_count_as_the_mean() {
         text += &format!("{a},{color},{y}\n");
     }
     fs::write(dir.path().join("t.csv"), text).expect("written");
-    let config = "task = \"tabular-regression\"\n[data]\nsource = \"files\"\ndir = \".\"\n\
-                  files = [\"t.csv\"]\nfeatures = [\"a\", \"color\"]\ntarget = \"y\"\n\
-                  categories = [\"color\"]\n[model]\nkind = \"mlp\"\n\
+    let config = "task = \"tables\"\n[data]\nsource = \"files\"\ndir = \".\"\n\
+                  files = [\"t.csv\"]\nfeatures = [\"a\", \"color\"]\nencoding = \"one-hot\"\n\
+                  [targets]\ny = { kind = \"number\" }\n\
+                  [model]\nkind = \"mlp\"\nhidden = [32]\n\
                   [train]\nepochs = 40\nbatch = 8\nlearning_rate = 0.02\n";
     fs::write(dir.path().join("c.toml"), config).expect("written");
     let said = succeed(dir.path(), &["train", "c.toml"]);
-    // The number, and an input a word.
-    assert!(said.stderr.contains("4 inputs to `y`"), "{}", said.stderr);
+    // The number, each of the words, and one more for each of both if it is missing.
+    assert!(said.stderr.contains("0 categories and 6 numbers to `y`"), "{}", said.stderr);
     let summary = json(&said.stdout);
     // The values have a standard deviation of 3.3; one in twenty rows is random.
-    assert!(summary["test"]["rmse"].as_f64().expect("a score") < 2.0, "{summary}");
+    assert!(summary["test"]["y-rmse"].as_f64().expect("a score") < 2.0, "{summary}");
     let folder = said.run_folder();
     let folder = folder.to_str().expect("text");
     let rows = "color,other,a\nred,1,3\nblue,1,3\nviolet,1,3\n,1,\n";
@@ -202,7 +212,7 @@ fn words_become_inputs_and_missing_values_count_as_the_mean() {
     let values: Vec<f64> = said
         .stdout
         .lines()
-        .map(|line| json(line)["quantities"][0]["value"].as_f64().expect("a number"))
+        .map(|line| json(line)["targets"][0]["number"]["value"].as_f64().expect("a number"))
         .collect();
     assert_eq!(values.len(), 4, "{}", said.stdout);
     assert!((values[0] - 1.0).abs() < 1.5 && (values[1] - 9.0).abs() < 1.5, "{values:?}");
@@ -212,8 +222,8 @@ fn words_become_inputs_and_missing_values_count_as_the_mean() {
     let refused = run(dir.path(), &not_a_feature);
     assert_eq!(refused.code, 2);
     assert!(refused.stderr.contains("`data.categories` is "), "{}", refused.stderr);
-    // Without its being named, a word is no number.
-    let refused = run(dir.path(), &["train", "c.toml", "--set", "data.categories=[]"]);
+    // A word is no number.
+    let refused = run(dir.path(), &["train", "c.toml", "--set", "data.numbers=[\"color\"]"]);
     assert_eq!(refused.code, 2);
     assert!(refused.stderr.contains("t.csv` line 2, column `color`"), "{}", refused.stderr);
 }
@@ -239,8 +249,8 @@ fn rows_of_a_file_are_predicted_as_they_are_scored() {
         for (row, (line, y)) in said.stdout.lines().zip(targets).enumerate() {
             let predicted = json(line);
             assert_eq!(predicted["sample"], format!("{file} row {}", row + 1));
-            assert_eq!(predicted["quantities"][0]["name"], "y");
-            known.push([y, predicted["quantities"][0]["value"].as_f64().expect("a number")]);
+            assert_eq!(predicted["targets"][0]["name"], "y");
+            known.push([y, predicted["targets"][0]["number"]["value"].as_f64().expect("a number")]);
         }
     }
     let pictures = fs::read_to_string(run_folder.join("pictures.json")).expect("pictures");
@@ -256,7 +266,7 @@ fn rows_of_a_file_are_predicted_as_they_are_scored() {
     let rmse = (squares / points.len() as f64).sqrt();
     let score = json(&succeed(dir.path(), &["eval", folder, "--json"]).stdout);
     assert_eq!(score["samples"].as_u64(), Some(points.len() as u64));
-    let scored = score["rmse"].as_f64().expect("a score");
+    let scored = score["y-rmse"].as_f64().expect("a score");
     assert!((rmse - scored).abs() < 1e-4 * scored, "{rmse} of the rows, {scored} of `eval`");
 
     // As a line for a person.
@@ -285,7 +295,7 @@ fn rows_may_move_and_other_rows_are_refused() {
     let config = config.to_str().expect("text");
     let said = succeed(dir.path(), &["explain", config, "--set", "model.kind=mlp"]);
     let line = |key: &str| said.stdout.lines().find(|line| line.starts_with(key)).expect("a line");
-    assert!(line("data.target").contains(" file "), "{}", said.stdout);
+    assert!(line("data.features").contains(" file "), "{}", said.stdout);
     assert!(line("model.kind").contains("command line"), "{}", said.stdout);
 
     let folder = succeed(dir.path(), &["train", config, "--data", "."]).run_folder();
@@ -304,7 +314,7 @@ fn rows_may_move_and_other_rows_are_refused() {
         let said = run(dir.path(), arguments);
         assert_eq!(said.code, 2, "{arguments:?}: {}", said.stderr);
         assert!(said.stderr.contains("is not what the run"), "{arguments:?}: {}", said.stderr);
-        assert!(said.stderr.contains("mean or deviation of `b`"), "{arguments:?}: {}", said.stderr);
+        assert!(said.stderr.contains("other values of `b`"), "{arguments:?}: {}", said.stderr);
     }
 }
 

@@ -63,7 +63,7 @@ fn the_table_of_tasks_says_of_each_what_it_can_and_why_it_cannot() {
     assert!(table.starts_with("image-classification (the default): "), "{table}");
     let quantize = table.lines().rfind(|line| line.trim_start().starts_with("quantize"));
     assert!(quantize.expect("a row").contains("no: "), "{table}");
-    let reason = refusal("tabular-regression", "quantize").expect("refused");
+    let reason = refusal("tables", "quantize").expect("refused");
     assert!(table.contains(reason.split(' ').next().expect("a word")), "{table}");
     let images = json(&succeed(dir.path(), &["tasks", "--json"]).stdout);
     assert_eq!(images["tasks"][0]["refused"], Value::Array(Vec::new()), "{images}");
@@ -145,7 +145,7 @@ fn what_a_task_cannot_do_is_refused_with_the_reason_before_any_work() {
         assert_eq!(said.code, 2, "{arguments:?}: {}", said.stderr);
         assert_eq!((said.stdout.as_str(), said.stderr.lines().count()), ("", 1), "{}", said.stderr);
         assert!(said.stderr.contains(&reason), "{arguments:?}: {}", said.stderr);
-        assert!(said.stderr.contains("task `tabular-regression`"), "{}", said.stderr);
+        assert!(said.stderr.contains("task `tables`"), "{}", said.stderr);
     }
     assert_eq!(everything_in(dir.path()), before);
 }
@@ -245,10 +245,10 @@ fn names_without_loss(names: &[String]) -> Vec<String> {
 #[test]
 fn what_a_run_of_a_table_serves_scores_as_it_did_at_the_end() {
     let small = &TASKS[1];
-    let averaged = ["train.ema_decay=0.9", "train.criterion=test-rmse", "train.keep_best=1"];
+    let averaged = ["train.ema_decay=0.9", "train.criterion=test-y-rmse", "train.keep_best=1"];
     let early = [
         "train.early_stop={ patience = 1 }",
-        "train.criterion=test-r-squared",
+        "train.criterion=test-y-r-squared",
         "train.epochs=40",
         "train.learning_rate=1.0",
     ];
@@ -278,8 +278,8 @@ fn the_page_of_a_run_shows_the_pictures_of_its_task() {
             "Residuals of `y` on the test rows",
             "true y",
             "predicted y",
-            "Coefficient of determination",
-            "Root mean squared error, in units of y",
+            "Coefficient of determination, R², of y",
+            "Root mean squared error of y",
         ],
         &[
             "<img src=\"data:image/png;base64,",

@@ -217,15 +217,15 @@ fn every_part_that_a_run_of_any_task_relies_on_passes_on_flex() {
     let value: serde_json::Value = serde_json::from_str(said.stdout.trim()).expect("JSON");
     let results = value["results"].as_array().expect("a list");
     assert!(results.iter().all(|result| result["passed"] == true), "{value}");
-    for (task, parts) in [("image-classification", 5), ("tabular-regression", 4)] {
+    for (task, parts) in [("image-classification", 5), ("tables", 4)] {
         let of_task: Vec<_> = results.iter().filter(|result| result["task"] == task).collect();
         assert_eq!(of_task.len(), parts, "{task}");
         let resume = of_task.iter().find(|result| result["part"] == "resume").expect("a result");
         assert!(resume["message"].to_string().contains("the same bits"), "{resume}");
     }
-    let one = ["verify", "--device", "flex", "--task", "tabular-regression"];
+    let one = ["verify", "--device", "flex", "--task", "tables"];
     let table = succeed(dir.path(), &one).stdout;
-    assert!(table.contains("tabular-regression") && !table.contains("image"), "{table}");
+    assert!(table.contains("tables") && !table.contains("image"), "{table}");
     let said = run(dir.path(), &["verify", "--task", "sorting"]);
     assert_eq!(said.code, 2);
     assert!(said.stderr.contains("there is no task `sorting`"), "{}", said.stderr);
@@ -243,7 +243,7 @@ fn the_algorithm_of_every_convolution_is_printed_instead_of_training() {
     assert!(layers > 5, "{}", said.stdout);
     assert_eq!((passes("forward"), passes("weight gradient")), (layers, layers));
     assert!(!dir.path().join("runs").exists(), "nothing was trained");
-    fs::write(dir.path().join("rows.toml"), "task = \"tabular-regression\"\n").expect("written");
+    fs::write(dir.path().join("rows.toml"), "task = \"tables\"\n").expect("written");
     let said = succeed(dir.path(), &["train", "rows.toml", "--explain-kernels"]);
     assert!(said.stdout.starts_with("no convolution is computed"), "{}", said.stdout);
 }

@@ -11,10 +11,11 @@ use crate::command::{Said, json, run, succeed, updraft};
 
 /// A search of seconds, on samples of a formula.
 const CONFIG: &str = r#"
-task = "tabular-regression"
+task = "tables"
 name = "formula"
 
 [data]
+source = "formula"
 train_rows = 60
 test_rows = 30
 
@@ -25,7 +26,7 @@ hidden = [2]
 [train]
 epochs = 3
 batch = 20
-criterion = "test-rmse"
+criterion = "test-y-rmse"
 
 [tune]
 trials = 5
@@ -102,7 +103,7 @@ fn a_search_ends_with_the_best_config_a_page_and_its_weights() {
         &fs::read_to_string(dir.path().join(trained.run_folder()).join("summary.json"))
             .expect("a summary"),
     );
-    assert_eq!(summary["test"]["rmse"].as_f64(), Some(least));
+    assert_eq!(summary["test"]["y-rmse"].as_f64(), Some(least));
     assert!(said.stderr.lines().last().expect("a line").ends_with(&format!("train {config}")));
 
     // Only the best trial has weights, with which it predicts.
@@ -111,7 +112,7 @@ fn a_search_ends_with_the_best_config_a_page_and_its_weights() {
     let run = best["run"].as_str().expect("a path");
     succeed(dir.path(), &["eval", run]);
     let page = fs::read_to_string(study.join("report.html")).expect("a page");
-    assert!(page.contains("Importance for test-rmse") && page.contains("<svg"), "{page}");
+    assert!(page.contains("Importance for test-y-rmse") && page.contains("<svg"), "{page}");
     for line in said.stdout.lines().chain(said.stderr.lines()).filter(|it| !it.starts_with('{')) {
         assert!(line.chars().count() <= 80, "{line}");
     }
@@ -254,7 +255,7 @@ fn what_cannot_be_searched_is_refused_before_the_first_trial() {
         (
             "trials = 5",
             "objectives = [\"test-accuracy\"]",
-            "`tune.objectives` is `test-accuracy`; it must be one of `test-loss`, `test-rmse`",
+            "`tune.objectives` is `test-accuracy`; it must be one of `test-loss`, `test-y-mae`",
         ),
         (
             "trials = 5",

@@ -5,46 +5,17 @@ use serde::{Deserialize, Serialize};
 use crate::digest::Digest;
 use crate::table::columns::{Column, MISSING, start};
 use crate::table::encoder::{classes, frequent, seen, seen_labels};
-use crate::table::scale::{NumberScale, Scaling};
+use crate::table::row_config::{CategoryEncoding, RowConfig};
+use crate::table::scale::NumberScale;
 use crate::table::{Table, TableError, TableSchema, Vocabulary};
-
-/// How rows are encoded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct RowConfig {
-    /// Words in fewer training rows than this belong to the unknown class.
-    pub min_rows: u64,
-    /// How numbers are scaled.
-    pub scaling: Scaling,
-}
-
-impl Default for RowConfig {
-    fn default() -> Self {
-        Self { min_rows: 1, scaling: Scaling::default() }
-    }
-}
-
-impl RowConfig {
-    /// Sets the minimum number of training rows with a word.
-    #[must_use]
-    pub const fn with_min_rows(mut self, rows: u64) -> Self {
-        self.min_rows = rows;
-        self
-    }
-
-    /// Sets how numbers are scaled.
-    #[must_use]
-    pub const fn with_scaling(mut self, scaling: Scaling) -> Self {
-        self.scaling = scaling;
-        self
-    }
-}
 
 /// How the features of a row are encoded as classes and numbers; saved with serde, it encodes at
 /// prediction time without the training data.
 ///
 /// - A category becomes a class. A missing one is a separate class if it is missing in training
 ///   rows, otherwise unknown.
+/// - With [`CategoryEncoding::OneHot`] it becomes a 0 or 1 for each word, and one more for a missing
+///   word if words are missing in training rows; unknown words have none.
 /// - A number is scaled by a [`NumberScale`]; a missing one is 0. If it is missing in training
 ///   rows, a second number is 1 for missing and 0 otherwise.
 /// - Several labels become one 0 or 1 for each label of the vocabulary.
@@ -91,12 +62,14 @@ impl TryFrom<SavedEncoder> for RowEncoder {
 #[serde(tag = "kind", rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum FeatureEncoder {
-    /// A class for each word.
+    /// A class or a number for each word.
     Category {
         /// The words.
         vocabulary: Vocabulary,
-        /// Whether a missing word is a separate class, the last one.
+        /// Whether a missing word is counted as another word, the last one.
         has_missing: bool,
+        /// Classes or numbers.
+        encoding: CategoryEncoding,
     },
     /// A number, and a second one if it is missing in training rows.
     Number {
@@ -264,7 +237,8 @@ impl FeatureEncoder {
                 let missing = missing(&|row| codes[row] == MISSING)?;
                 let seen = seen(words.words().len(), codes, rows);
                 let vocabulary = frequent(words.words(), &seen, config.min_rows);
-                Some(Self::Category { vocabulary, has_missing: missing >= config.min_rows.max(1) })
+                let has_missing = missing >= config.min_rows.max(1);
+                Some(Self::Category { vocabulary, has_missing, encoding: config.encoding })
             }
             Column::Number(numbers) => {
                 let missing = missing(&|row| numbers[row].is_nan())?;
@@ -284,14 +258,23 @@ impl FeatureEncoder {
     fn encode(&self, column: &Column, into: &mut EncodedRows, class: usize, number: usize) -> bool {
         let (width, wide) = (into.class_columns, into.number_columns);
         match (self, column) {
-            (Self::Category { vocabulary, has_missing }, Column::Category { words, codes }) => {
+            (
+                Self::Category { vocabulary, has_missing, encoding },
+                Column::Category { words, codes },
+            ) => {
                 let classes = classes(vocabulary, words.words());
                 let missing = vocabulary.classes() as u32;
                 let missing = if *has_missing { missing } else { Vocabulary::UNKNOWN };
                 for (row, &code) in codes.iter().enumerate() {
                     // The code of a missing word is past the end of the list.
                     let found = classes.get(code as usize).copied().unwrap_or(missing);
-                    into.classes[row * width + class] = found;
+                    match encoding {
+                        CategoryEncoding::Embedding => into.classes[row * width + class] = found,
+                        CategoryEncoding::OneHot if found == Vocabulary::UNKNOWN => {}
+                        CategoryEncoding::OneHot => {
+                            into.numbers[row * wide + number + found as usize - 1] = 1.0;
+                        }
+                    }
                 }
             }
             (Self::Number { scale, has_missing }, Column::Number(numbers)) => {
@@ -323,18 +306,22 @@ impl FeatureEncoder {
         true
     }
 
+    /// `None` for features that are encoded as numbers.
     fn class_count(&self) -> Option<usize> {
         match self {
-            Self::Category { vocabulary, has_missing } => {
+            Self::Category { encoding: CategoryEncoding::Embedding, vocabulary, has_missing } => {
                 Some(vocabulary.classes() + usize::from(*has_missing))
             }
-            Self::Number { .. } | Self::Labels { .. } => None,
+            _ => None,
         }
     }
 
     fn number_count(&self) -> usize {
         match self {
-            Self::Category { .. } => 0,
+            Self::Category { encoding: CategoryEncoding::Embedding, .. } => 0,
+            Self::Category { vocabulary, has_missing, .. } => {
+                vocabulary.words().len() + usize::from(*has_missing)
+            }
             Self::Number { has_missing, .. } => 1 + usize::from(*has_missing),
             Self::Labels { vocabulary } => vocabulary.words().len(),
         }
@@ -350,13 +337,53 @@ impl FeatureEncoder {
 
     fn add_to(&self, digest: Digest) -> Digest {
         match self {
-            Self::Category { vocabulary, has_missing } => {
-                digest.number(1).texts(vocabulary.words()).number(usize::from(*has_missing))
-            }
+            Self::Category { vocabulary, has_missing, encoding } => digest
+                .number(if *encoding == CategoryEncoding::Embedding { 1 } else { 4 })
+                .texts(vocabulary.words())
+                .number(usize::from(*has_missing)),
             Self::Number { scale, has_missing } => {
                 scale.add_to(digest.number(2)).number(usize::from(*has_missing))
             }
             Self::Labels { vocabulary } => digest.number(3).texts(vocabulary.words()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::Delimiter;
+
+    fn read(text: &str) -> Table {
+        let schema = TableSchema::new().category("color").number("size");
+        Table::parse(text.as_bytes(), "inline.csv", Delimiter::Comma, schema).expect("a table")
+    }
+
+    #[test]
+    fn words_are_classes_or_numbers_and_unknown_ones_have_none() {
+        let table = read("color,size\ngreen,1\nred,3\n,5\nviolet,3\n");
+        let fit = |rows: &[usize], encoding| {
+            let config = RowConfig::default().with_scaling(crate::Scaling::Standard);
+            RowEncoder::fit(&table, rows, config.with_encoding(encoding)).expect("fitted")
+        };
+        let classes = fit(&[0, 1, 2], CategoryEncoding::Embedding);
+        assert_eq!((classes.class_counts(), classes.number_names()), (vec![4], vec!["size"]));
+        let rows = classes.encode(&table).expect("encoded");
+        assert_eq!((0..4).map(|row| rows.classes(row)[0]).collect::<Vec<_>>(), [1, 2, 3, 0]);
+
+        let numbers = fit(&[0, 1, 2], CategoryEncoding::OneHot);
+        assert_eq!(numbers.class_counts(), [0; 0]);
+        assert_eq!(numbers.number_names(), ["color", "color", "color", "size"]);
+        let rows = numbers.encode(&table).expect("encoded");
+        let words: Vec<&[f32]> = (0..4).map(|row| &rows.numbers(row)[..3]).collect();
+        assert_eq!(words, [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [0.0; 3]]);
+
+        // Without missing words in the training rows, a missing one is like an unknown one.
+        let whole = fit(&[0, 1], CategoryEncoding::OneHot);
+        let rows = whole.encode(&table).expect("encoded");
+        assert_eq!(rows.numbers(2), [0.0, 0.0, 3.0]);
+        assert_ne!(whole.digest(), fit(&[0, 1], CategoryEncoding::Embedding).digest());
+        let text = serde_json::to_string(&whole).expect("JSON");
+        assert_eq!(serde_json::from_str::<RowEncoder>(&text).expect("an encoder"), whole);
     }
 }

@@ -139,7 +139,14 @@ impl SplineNet {
         if numbers.dims()[1] > 0 {
             features.push(numbers);
         }
-        let outputs = self.network.forward(Tensor::cat(features, 1));
+        let features = match features.len() {
+            1 => features.remove(0),
+            _ => Tensor::cat(features, 1),
+        };
+        let outputs = self.network.forward(features);
+        if self.widths.len() == 1 {
+            return vec![outputs];
+        }
         let mut from = 0;
         let part = |&width: &usize| {
             from += width;

@@ -54,10 +54,8 @@ pub struct TableNetConfig {
     pub frequency_scale: f64,
     /// What the hidden layers are.
     pub trunk: Trunk,
-    /// Hidden layers, or blocks of a residual trunk.
-    pub layers: usize,
-    /// Features of each.
-    pub hidden: usize,
+    /// Features of each hidden layer, in order; of a residual trunk of each block, all the same.
+    pub hidden: Vec<usize>,
     /// The dropout probability of hidden features.
     pub dropout: f64,
 }
@@ -73,8 +71,7 @@ impl TableNetConfig {
             frequencies: 0,
             frequency_scale: 0.1,
             trunk: Trunk::Plain,
-            layers: 2,
-            hidden: 128,
+            hidden: vec![128, 128],
             dropout: 0.1,
         }
     }
@@ -107,17 +104,10 @@ impl TableNetConfig {
         self
     }
 
-    /// Sets [`layers`](Self::layers).
-    #[must_use]
-    pub const fn with_layers(mut self, layers: usize) -> Self {
-        self.layers = layers;
-        self
-    }
-
     /// Sets [`hidden`](Self::hidden).
     #[must_use]
-    pub const fn with_hidden(mut self, hidden: usize) -> Self {
-        self.hidden = hidden;
+    pub fn with_hidden(mut self, hidden: impl Into<Vec<usize>>) -> Self {
+        self.hidden = hidden.into();
         self
     }
 
@@ -135,11 +125,16 @@ impl TableNetConfig {
     pub fn validate(&self) -> Result<(), TableNetConfigError> {
         self.features.validate()?;
         validate_heads(&self.heads)?;
-        for (name, value) in
-            [("embedding", self.embedding), ("layers", self.layers), ("hidden", self.hidden)]
-        {
-            if value == 0 {
-                return Err(TableNetConfigError::Zero { name });
+        if self.embedding == 0 {
+            return Err(TableNetConfigError::Zero { name: "embedding" });
+        }
+        if self.hidden.contains(&0) {
+            return Err(TableNetConfigError::Zero { name: "hidden" });
+        }
+        if self.trunk == Trunk::Residual {
+            let first = *self.hidden.first().ok_or(TableNetConfigError::NoBlocks)?;
+            if let Some(&other) = self.hidden.iter().find(|&&width| width != first) {
+                return Err(TableNetConfigError::BlockWidths { first, other });
             }
         }
         let scale = self.frequency_scale;
@@ -152,14 +147,29 @@ impl TableNetConfig {
     /// Multiply-adds of the layers of one row's forward pass.
     #[must_use]
     pub fn multiply_adds(&self) -> u64 {
-        let Self { frequencies, layers, hidden, .. } = *self;
-        let waves = self.features.numbers * 2 * frequencies * NUMBER;
+        let waves = self.features.numbers * 2 * self.frequencies * NUMBER;
         let heads = self.heads.iter().map(|head| head.width()).sum::<usize>();
-        let between = match self.trunk {
-            Trunk::Plain => (layers - 1) * hidden * hidden,
-            Trunk::Residual => layers * 4 * hidden * hidden,
+        let widths = self.widths();
+        let layers = widths.windows(2).map(|pair| pair[0] * pair[1]).sum::<usize>();
+        let blocks = match self.trunk {
+            Trunk::Plain => 0,
+            Trunk::Residual => self.hidden.iter().map(|width| 4 * width * width).sum::<usize>(),
         };
-        (waves + self.inputs() * hidden + between + hidden * heads) as u64
+        (waves + layers + blocks + self.features_of_heads() * heads) as u64
+    }
+
+    /// Features from the inputs to the last linear layer: in a residual trunk there is one.
+    fn widths(&self) -> Vec<usize> {
+        let layers = match self.trunk {
+            Trunk::Plain => &*self.hidden,
+            Trunk::Residual => &self.hidden[..1],
+        };
+        [&[self.inputs()], layers].concat()
+    }
+
+    /// The number of inputs of each head.
+    fn features_of_heads(&self) -> usize {
+        self.hidden.last().copied().unwrap_or_else(|| self.inputs())
     }
 
     /// The number of inputs of the first layer.
@@ -184,22 +194,17 @@ impl TableNetConfig {
         let periodic = has_waves.then(|| {
             Periodic::new(*numbers, self.frequencies, self.frequency_scale, NUMBER, device)
         });
-        let inputs = self.inputs();
         let linear = |inputs, outputs| LinearConfig::new(inputs, outputs).init(device);
-        let (mut layers, mut blocks, mut norm) = (vec![linear(inputs, self.hidden)], vec![], None);
-        match self.trunk {
-            Trunk::Plain => {
-                layers.extend((1..self.layers).map(|_| linear(self.hidden, self.hidden)));
-            }
-            Trunk::Residual => {
-                let block = |_| Block {
-                    norm: LayerNormConfig::new(self.hidden).init(device),
-                    wide: linear(self.hidden, 2 * self.hidden),
-                    narrow: linear(2 * self.hidden, self.hidden),
-                };
-                blocks.extend((0..self.layers).map(block));
-                norm = Some(LayerNormConfig::new(self.hidden).init(device));
-            }
+        let layers = self.widths().windows(2).map(|pair| linear(pair[0], pair[1])).collect();
+        let (mut blocks, mut norm) = (vec![], None);
+        if self.trunk == Trunk::Residual {
+            let block = |&width: &usize| Block {
+                norm: LayerNormConfig::new(width).init(device),
+                wide: linear(width, 2 * width),
+                narrow: linear(2 * width, width),
+            };
+            blocks.extend(self.hidden.iter().map(block));
+            norm = Some(LayerNormConfig::new(self.features_of_heads()).init(device));
         }
         TableNet {
             categories: Categories::new(class_counts, size, device),
@@ -208,7 +213,7 @@ impl TableNetConfig {
             blocks,
             norm,
             dropout: DropoutConfig::new(self.dropout).init(),
-            heads: Heads::new(self.hidden, &self.heads, device),
+            heads: Heads::new(self.features_of_heads(), &self.heads, device),
         }
     }
 }
@@ -286,8 +291,7 @@ mod tests {
         let device = Device::flex();
         let features = RowFeatures { class_counts: vec![9, 100], numbers: 3 };
         let config = TableNetConfig::new(features, [Head::Classes(2), Head::Numbers(1)])
-            .with_hidden(10)
-            .with_layers(2);
+            .with_hidden([10, 10]);
         let embeddings = 9 * 5 + 100 * 16;
         let heads = 11 * 3;
         let inputs = 5 + 16 + 3;
@@ -299,11 +303,18 @@ mod tests {
         assert_eq!(residual.init(&device).num_params(), expected);
         // Without vectors, norms and biases.
         assert_eq!(residual.multiply_adds(), 24 * 10 + 2 * 400 + 30);
-        let waves = config.with_frequencies(4);
+        let waves = config.clone().with_frequencies(4);
         let inputs = 5 + 16 + 3 * 8;
         let expected = embeddings + 3 * 4 + 9 * 8 + (inputs + 1) * 10 + 11 * 10 + heads;
         assert_eq!(waves.init(&device).num_params(), expected);
         assert_eq!(waves.multiply_adds(), 3 * 8 * 8 + 45 * 10 + 100 + 30);
+        let narrow = config.with_hidden([6, 2]);
+        let expected = embeddings + 25 * 6 + 7 * 2 + 3 * 3;
+        assert_eq!(narrow.init(&device).num_params(), expected);
+        assert_eq!(narrow.multiply_adds(), 24 * 6 + 6 * 2 + 2 * 3);
+        let linear = narrow.with_hidden([]);
+        assert_eq!(linear.init(&device).num_params(), embeddings + 25 * 3);
+        assert_eq!(linear.multiply_adds(), 24 * 3);
     }
 
     #[test]
@@ -335,8 +346,9 @@ mod tests {
             (TableNetConfig::new(empty, [Head::Numbers(1)]), "column 1 of categories has no class"),
             (TableNetConfig::new(features(), []), "no heads"),
             (TableNetConfig::new(features(), [Head::Classes(1)]), "heads[0]"),
-            (config().with_hidden(0), "`hidden` is 0"),
-            (config().with_layers(0), "`layers` is 0"),
+            (config().with_hidden([4, 0]), "`hidden` is 0"),
+            (config().with_trunk(Trunk::Residual).with_hidden([]), "no blocks"),
+            (config().with_trunk(Trunk::Residual).with_hidden([4, 8]), "4 and 8"),
             (config().with_dropout(1.0), "`dropout` is 1"),
             (config().with_frequency_scale(f64::NAN), "`frequency_scale` is NaN"),
         ] {

@@ -8,6 +8,7 @@ use serde_json::Value;
 use updraft_trainer::Event;
 
 use super::event_file::EventFile;
+use super::numbers::parse;
 use super::schema::RunSchema;
 use super::table::{Columns, Table};
 use super::trace::Trace;
@@ -164,7 +165,7 @@ pub fn read_metrics(folder: &RunFolder) -> Result<RecordedMetrics, RunError> {
     while let Some((line, has_end)) = read_line(&mut file, LINE_BYTES).map_err(failed)? {
         number += 1;
         let text = line.and_then(|line| String::from_utf8(line).ok());
-        match text.and_then(|text| Some((serde_json::from_str(&text).ok()?, text))) {
+        match text.and_then(|text| Some((parse(&text).ok()?, text))) {
             Some((value, text)) => {
                 recorded.lines.push(value);
                 recorded.texts.push(text);

@@ -5,6 +5,7 @@
 
 mod event_file;
 mod metrics;
+mod numbers;
 mod schema;
 mod table;
 mod trace;

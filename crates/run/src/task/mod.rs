@@ -6,15 +6,13 @@ mod ability;
 mod image_classification;
 mod image_to_image;
 mod kind;
+mod penalty;
 mod picture;
 mod place;
 mod quantizable;
-mod residuals;
 mod serving;
 mod share;
-mod splines;
 mod tables;
-mod tabular;
 mod tile;
 mod workload;
 
@@ -26,15 +24,11 @@ pub use place::refuse_folder;
 pub use quantizable::{CalibrationSamples, InputBatches, Quantizable, ScoredBatches, evaluated};
 pub use serving::{
     ClassProbability, ComponentFiles, FilePrediction, LabelProbability, Outcome, Predicted,
-    PredictedTarget, PredictedValue, Quantity, Serving, WrittenPrediction,
+    PredictedTarget, PredictedValue, Serving, WrittenPrediction,
 };
 pub use tile::Tile;
 pub use workload::{About, BatchOf, StreamUse, Streams, Workload};
 
 /// The tasks of this crate, the default first.
-pub const TASKS: Registry = &[
-    &image_classification::ImageClassification,
-    &image_to_image::ImageToImage,
-    &tabular::TabularRegression,
-    &tables::Tables,
-];
+pub const TASKS: Registry =
+    &[&image_classification::ImageClassification, &image_to_image::ImageToImage, &tables::Tables];

@@ -19,17 +19,6 @@ pub struct ClassProbability {
     pub probability: f32,
 }
 
-/// A predicted number.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Quantity {
-    /// The name of the target.
-    pub name: String,
-    /// The number.
-    pub value: f64,
-    /// Its unit: that of the target in the training data.
-    pub unit: Unit,
-}
-
 /// A label with its predicted probability.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct LabelProbability {
@@ -51,7 +40,7 @@ pub struct PredictedTarget {
     pub value: PredictedValue,
 }
 
-/// The prediction for one of several targets.
+/// The prediction for a target.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
@@ -70,6 +59,15 @@ pub enum PredictedValue {
 }
 
 impl PredictedValue {
+    /// The number; `None` for classes and labels.
+    #[must_use]
+    pub const fn number(&self) -> Option<f64> {
+        match self {
+            Self::Number { value, .. } => Some(*value),
+            Self::Classes(_) | Self::Labels(_) => None,
+        }
+    }
+
     /// Whether all its values are finite.
     #[must_use]
     pub fn is_finite(&self) -> bool {
@@ -88,9 +86,7 @@ impl PredictedValue {
 pub enum Outcome {
     /// Every class, the most probable first.
     Classes(Vec<ClassProbability>),
-    /// Numbers, in the order of the model's outputs.
-    Quantities(Vec<Quantity>),
-    /// Targets of several kinds, in the order of their names.
+    /// The targets of a row, of any kinds, in the order of their names.
     Targets(Vec<PredictedTarget>),
 }
 

@@ -1,21 +1,6 @@
-//! Stratified holdout by the value of a number, and the message about a different fraction.
+//! The message about a held-out fraction that differs from the requested one.
 
 use updraft_data::Split;
-
-/// Number of strata of a number, if each of them has at least one held-out row.
-const STRATA: usize = 10;
-
-/// The stratum of each value: a decile of the sorted values, or a larger part if fewer than ten
-/// rows are held out. Equal values are in the same stratum.
-pub(super) fn tenths(values: &[f64], held_out: f64) -> Vec<usize> {
-    let wanted = (values.len() as f64 * held_out).round() as usize;
-    let count = wanted.clamp(1, STRATA);
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let bounds = (1..count).filter_map(|part| sorted.get(part * sorted.len() / count));
-    let bounds: Vec<f64> = bounds.copied().collect();
-    values.iter().map(|value| bounds.partition_point(|bound| bound <= value)).collect()
-}
 
 /// A message if the held-out fraction differs much from the requested one, with the reason.
 pub(super) fn other_share(asked: f64, split: &Split, samples: &str, why: &str) -> Option<String> {
@@ -34,18 +19,6 @@ pub(super) fn other_share(asked: f64, split: &Split, samples: &str, why: &str) -
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn equal_values_lie_in_one_stratum_and_strata_are_alike_in_size() {
-        let values: Vec<f64> = (0..200).map(|at| f64::from(at * 37 % 200)).collect();
-        let found = tenths(&values, 0.2);
-        for stratum in 0..STRATA {
-            assert_eq!(found.iter().filter(|&&other| other == stratum).count(), 20);
-        }
-        let few = tenths(&[3.0, 8.0, 3.0, 3.0], 1.0);
-        assert!(few[0] == few[2] && few[2] == few[3] && few[0] < few[1], "{few:?}");
-        assert_eq!(tenths(&[1.0, 2.0, 3.0], 0.1), [0, 0, 0]);
-    }
 
     #[test]
     fn a_share_far_from_the_one_asked_for_is_said() {

@@ -14,26 +14,26 @@ fn read(folder: &Path, text: &str, sets: &[&str]) -> Result<Planned, ConfigError
 #[test]
 fn the_nearest_file_that_names_a_task_decides() {
     let dir = tempfile::tempdir().expect("temporary folder");
-    let table = "task = \"tabular-regression\"\n";
+    let table = "task = \"tables\"\n";
     fs::write(dir.path().join("table.toml"), table).expect("written");
     fs::write(dir.path().join("plain.toml"), "seed = 1\n").expect("written");
     let of = |text: &str, sets: &[&str]| {
         read(dir.path(), text, sets).map(|planned| planned.plan.kind().name())
     };
-    let (images, rows) = ("image-classification", "tabular-regression");
+    let (images, rows) = ("image-classification", "tables");
     assert_eq!(of("", &[]).expect("the default"), images);
     assert_eq!(of(table, &[]).expect("its own"), rows);
     let inherits = "inherit = [\"plain.toml\", \"table.toml\"]";
     assert_eq!(of(inherits, &[]).expect("inherited"), rows);
     let both = format!("{inherits}\ntask = \"image-classification\"");
     assert_eq!(of(&both, &[]).expect("its own first"), images);
-    assert_eq!(of("", &["task=tabular-regression"]).expect("set"), rows);
+    assert_eq!(of("", &["task=tables"]).expect("set"), rows);
     assert_eq!(of(table, &["task=image-classification"]).expect("set"), images);
     let error = of("task = \"chess\"", &[]).expect_err("unknown").to_string();
     assert!(
         error.ends_with(
             "c.toml:1: `task` is \"chess\"; it must be one of `image-classification`, \
-             `image-to-image`, `tabular-regression`, `tables`"
+             `image-to-image`, `tables`"
         ),
         "{error}"
     );

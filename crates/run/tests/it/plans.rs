@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use toml::Table;
 use updraft_run::{Ability, ConfigError, Plan, Planned, TASKS};
 
 /// Reads a configuration as that of `c.toml`.
@@ -19,12 +18,12 @@ pub(crate) fn read(text: &str) -> Result<Plan, ConfigError> {
 }
 
 /// A configuration of tables with a file, to which keys of `data` are added.
-pub(crate) const ROWS: &str = "task = \"tabular-regression\"\n[data]\nsource = \"files\"\n\
-                               files = [\"a.csv\"]\ntarget = \"y\"\n";
+pub(crate) const ROWS: &str = "task = \"tables\"\n[targets]\ny = { kind = \"number\" }\n[data]\n\
+                               source = \"files\"\nfiles = [\"a.csv\"]\n";
 
 /// Prepends the task of tables.
 pub(crate) fn table(text: &str) -> String {
-    format!("task = \"tabular-regression\"\n{text}")
+    format!("task = \"tables\"\n{text}")
 }
 
 #[test]
@@ -64,12 +63,19 @@ fn a_plan_of_tables_survives_being_written_then_read() {
     for text in [
         table(""),
         table("precision = \"bf16-mixed\"\n[model]\nkind = \"mlp\"\nhidden = [4]"),
-        table("[data]\nformula = \"friedman1\"\nnoise = 0.1\n[train]\nema_decay = 0.99"),
+        table(
+            "[data]\nsource = \"formula\"\nformula = \"friedman1\"\nnoise = 0.1\n\
+             [train]\nema_decay = 0.99",
+        ),
         format!("{ROWS}features = [\"x\"]\ndelimiter = \"semicolon\"\ndir = \"here\""),
         format!("{ROWS}columns = [\"x\", \"y\"]\nfile_features = true\nhow_to_get = \"ask\""),
-        format!("{ROWS}features = [\"x\", \"z\"]\ncategories = [\"z\"]\ntest_fraction = 0.3"),
+        format!(
+            "{ROWS}features = [\"x\", \"z\"]\ncategories = [\"z\"]\ntest_fraction = 0.3\n\
+             encoding = \"one-hot\"\nscaling = \"standard\""
+        ),
         table(
-            "[model]\nhidden = []\noutside = \"extend\"\n[train]\nearly_stop = { patience = 2 }\n\
+            "[model]\nkind = \"kan\"\nhidden = []\noutside = \"extend\"\npenalty = { l1 = 0.1 }\n\
+             [train]\nearly_stop = { patience = 2 }\n\
              plateau = { patience = 3 }\nclip_norm = 1.0\n[log]\ncsv = true\ntrace = [1, 2]",
         ),
     ] {
@@ -104,13 +110,6 @@ fn a_plan_has_every_default_and_numbers_as_they_were_written() {
     ] {
         assert!(text.contains(line), "{line} in {text}");
     }
-}
-
-#[test]
-fn features_are_the_named_columns_without_the_target() {
-    let plan = read(&format!("{ROWS}columns = [\"x\", \"y\", \"z\"]")).expect("valid");
-    let expected: Table = "v = [\"x\", \"z\"]".parse().expect("TOML");
-    assert_eq!(plan.table()["data"]["features"], expected["v"]);
 }
 
 #[test]
@@ -174,22 +173,11 @@ fn what_a_task_cannot_do_is_what_its_plan_and_workload_refuse() {
             )],
         ),
         (
-            "tabular-regression",
-            vec![
-                (
-                    Ability::Quantize,
-                    "its networks are splines, which int8 models do not have, or a few small layers",
-                ),
-                few_layers,
-                no_batch_norms,
-            ],
-        ),
-        (
             "tables",
             vec![
                 (
                     Ability::Quantize,
-                    "its networks begin with embeddings, which int8 models do not support",
+                    "its networks begin with embeddings or are splines, which int8 models do not have",
                 ),
                 few_layers,
                 no_batch_norms,

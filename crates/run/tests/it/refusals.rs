@@ -107,7 +107,7 @@ fn a_value_out_of_range_of_tables_is_named_with_its_key_and_line() {
     for (text, key) in [
         (table("[data]\nsource = \"web\""), "data.source"),
         (table("[data]\ntrain_rows = 3"), "data.train_rows"),
-        (table("[data]\nnoise = -1.0"), "data.noise"),
+        (table("[data]\nsource = \"formula\"\nnoise = -1.0"), "data.noise"),
         (format!("{ROWS}features = [\"y\"]"), "data.features"),
         (format!("{ROWS}features = []"), "data.features"),
         (format!("{ROWS}features = [\"x\", \"x\"]"), "data.features"),
@@ -118,9 +118,15 @@ fn a_value_out_of_range_of_tables_is_named_with_its_key_and_line() {
         (format!("{ROWS}features = [\"x\"]\ntest_fraction = 1.0"), "data.test_fraction"),
         (table("[model]\nkind = \"tree\""), "model.kind"),
         (table("[model]\nhidden = [0]"), "model.hidden"),
-        (table("[model]\nintervals = 0"), "model.intervals"),
-        (table("[model]\ndegree = 16"), "model.degree"),
-        (table("[model]\ndomain = -1.0"), "model.domain"),
+        (table("[model]\nhidden = \"wide\""), "model.hidden"),
+        (table("[model]\nhidden = [4]\nlayers = 2"), "model.layers"),
+        (table("[model]\nkind = \"residual\"\nhidden = [4, 8]"), "model"),
+        (table("[model]\nkind = \"interaction\"\nhidden = [4]"), "model.hidden"),
+        (table("[data]\nencoding = \"one-hot\"\nunknown_share = 0.1"), "data.unknown_share"),
+        (format!("{ROWS}test_files = [\"b.csv\"]\nfile_features = true"), "data.file_features"),
+        (table("[model]\nkind = \"kan\"\nintervals = 0"), "model.intervals"),
+        (table("[model]\nkind = \"kan\"\ndegree = 16"), "model.degree"),
+        (table("[model]\nkind = \"kan\"\ndomain = -1.0"), "model.domain"),
         (table("[train]\nbatch = 0"), "train.batch"),
         (table("[train]\nepochs = 0"), "train.epochs"),
         (table("[log]\ntrace = [5, 2]"), "log.trace"),
@@ -223,7 +229,10 @@ fn a_long_value_is_cut_in_its_error() {
     let names: Vec<String> = (0..500).map(|at| format!("\"column-{at}\"")).collect();
     let text = format!("{ROWS}columns = [{}]", names.join(", "));
     let message = read(&text).expect_err("no target").to_string();
-    assert!(message.contains("…; it must be a list of all columns, with `y`"), "{message}");
+    assert!(
+        message.contains("…; it must be a list of all columns, with the target `y`"),
+        "{message}"
+    );
     assert!(message.chars().count() < 300, "{message}");
 }
 
@@ -256,8 +265,12 @@ fn a_key_that_another_makes_necessary_is_named() {
     for (text, key, because) in [
         ("[data]\nsource = \"archives\"", "data.train", "`data.source = \"archives\"`"),
         ("[data]\nsource = \"manifest\"", "data.train", "`data.source = \"manifest\"`"),
-        (&table("[data]\nsource = \"files\""), "data.files", "`data.source = \"files\"`"),
-        (ROWS, "data.features", "`data.files` without `data.columns`"),
+        (&table("[data]\nsource = \"files\""), "targets", "`data.source = \"files\"`"),
+        (
+            &table("[data]\nsource = \"files\"\n[targets]\ny = { kind = \"number\" }"),
+            "data.files",
+            "`data.source = \"files\"`",
+        ),
     ] {
         let message = read(text).expect_err(text).to_string();
         assert_eq!(message, format!("`{key}` is missing; {because} needs it"), "{text}");
@@ -266,13 +279,13 @@ fn a_key_that_another_makes_necessary_is_named() {
 
 #[test]
 fn a_criterion_that_the_task_does_not_measure_is_refused_with_those_it_does() {
-    let text = table("[train]\ncriterion = \"test-accuracy\"");
+    let text = table("[data]\nsource = \"formula\"\n[train]\ncriterion = \"test-accuracy\"");
     is_refused(&text, "train.criterion");
     let message = read(&text).expect_err("no such metric").to_string();
     assert!(
         message.ends_with(
-            "it must be one of `test-loss`, `test-rmse`, `test-r-squared`, `train-loss`, \
-             `train-rmse`, `train-r-squared`"
+            "it must be one of `test-loss`, `test-y-mae`, `test-y-rmse`, `test-y-r-squared`, \
+             `train-loss`, `train-y-mae`, `train-y-rmse`, `train-y-r-squared`"
         ),
         "{message}"
     );
@@ -298,7 +311,7 @@ fn a_setting_that_the_task_has_no_use_for_is_refused_with_the_reason() {
         let text = table(&format!("[train]\n{setting}"));
         is_refused(&text, key);
         let message = read(&text).expect_err(setting).to_string();
-        let end = format!("it must be left out with task `tabular-regression`: {reason}");
+        let end = format!("it must be left out with task `tables`: {reason}");
         assert!(message.ends_with(&end), "{message}");
     }
     let utilization =

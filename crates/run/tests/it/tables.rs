@@ -67,6 +67,12 @@ fn every_network_trains_on_mixed_targets_and_resumes_to_the_same_score() {
         vec!["model.kind=residual", "train.target_weights=uncertainty"],
         vec!["model.kind=interaction", "model={kind = \"interaction\", hidden = 8, layers = 1}"],
         vec!["model={kind = \"kan\", hidden = 4}", "data.scaling=standard"],
+        vec![
+            "model={kind = \"kan\", hidden = [6, 4], penalty = {l1 = 0.01}}",
+            "data.scaling=standard",
+            "data.encoding=one-hot",
+        ],
+        vec!["model={hidden = [12, 6]}", "data.encoding=one-hot"],
     ] {
         let (dir, plan) = mixed(&sets, &rows(40, 1000));
         let whole = train(&plan, dir.path(), None, &mut Watcher::default());
@@ -83,6 +89,56 @@ fn every_network_trains_on_mixed_targets_and_resumes_to_the_same_score() {
             assert_eq!(score(&resumed, metric), expected, "{sets:?} {metric}");
         }
     }
+}
+
+/// The loss of each target and the penalty of the splines add up to the whole.
+#[test]
+fn a_penalty_is_a_part_of_the_loss_beside_those_of_the_targets() {
+    let sets = ["model={kind = \"kan\", hidden = 4, penalty = {l1 = 0.01}}"];
+    let (dir, plan) = mixed(&sets, &rows(40, 1000));
+    let score = train(&plan, dir.path(), None, &mut Watcher::default()).test.expect("a score");
+    let value = |metric: &str| score.value(metric).expect("defined");
+    let parts = ["loss-price", "loss-sold", "loss-grade", "loss-tags", "loss-penalty"].map(value);
+    assert!(parts[4] > 0.0, "{parts:?}");
+    let sum: f64 = parts.iter().sum();
+    assert!((value("loss") - sum).abs() < 1e-5 * sum, "{parts:?} of {}", value("loss"));
+    // Two parts of one name could not be told apart.
+    let renamed = MIXED.replace("price = {", "Penalty = {");
+    let error = read_with(&renamed, &sets).map(drop).expect_err("refused").to_string();
+    assert!(error.contains("`model.penalty`") && error.contains("loss-penalty"), "{error}");
+}
+
+#[test]
+fn a_row_may_be_from_the_file_that_decides() {
+    // Loading a model draws its parameters first, from the process's random state.
+    let _alone = updraft_testing::alone();
+    let dir = tempfile::tempdir().expect("temporary folder");
+    for (name, more) in [("a.csv", 0), ("b.csv", 50), ("c.csv", 100)] {
+        let rows: String = (0..60).map(|row| format!("{},{}\n", row % 7, row % 7 + more)).collect();
+        fs::write(dir.path().join(name), format!("x,y\n{rows}")).expect("written");
+    }
+    let text = "task = \"tables\"\n[data]\nsource = \"files\"\nfile_features = true\n\
+                files = [\"a.csv\", \"b.csv\", \"c.csv\"]\nscaling = \"standard\"\n\
+                [targets]\ny = { kind = \"number\" }\n[model]\nkind = \"kan\"\nhidden = []\n\
+                [train]\nepochs = 40\nbatch = 16\nlearning_rate = 0.05\n";
+    let plan = with(dir.path(), text, &[]);
+    let mut watcher = Watcher::default();
+    let trained = train(&plan, dir.path(), None, &mut watcher);
+    assert!(watcher.begun.expect("it began").0.ends_with("0 categories and 3 numbers to `y`"));
+    let model = TrainedModel::load(trained.folder.path(), "flex").expect("a run");
+    for (name, more) in [("a.csv", 0.0), ("b.csv", 50.0), ("c.csv", 100.0)] {
+        let path = dir.path().join("elsewhere").join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::write(&path, "x\n3\n").expect("written");
+        let predicted = model.predict(&path).expect("predicted");
+        let Outcome::Targets(targets) = &predicted[0].outcome else { panic!("{predicted:?}") };
+        let value = targets[0].value.number().expect("a number");
+        assert!((value - 3.0 - more).abs() < 15.0, "{name}: {value}");
+    }
+    let other = dir.path().join("d.csv");
+    fs::write(&other, "x\n3\n").expect("written");
+    let error = model.predict(&other).expect_err("no file of the run");
+    assert!(error.is_input() && error.to_string().contains("`a.csv`, `b.csv`"), "{error}");
 }
 
 #[test]
@@ -177,7 +233,13 @@ fn unusable_tables_are_refused_with_file_line_and_column() {
         ("2,red,a,7,3,maybe,low,\n", vec![], "`maybe` is not known from the training rows"),
         ("2,red,a,7,3,yes,lowest,\n", vec![], "`lowest`"),
         ("2,red,a,7,,yes,low,\n", vec![], "the target is missing"),
-        ("2,red,a,7,1e39,yes,low,\n", vec![], "standard deviations from the mean"),
+        ("2,red,a,7,1e30,yes,low,\n", vec![], "standard deviations from the mean"),
+        ("2,red,a,7,1e39,yes,low,\n", vec![], "column `price`: 1e39 is beyond what f32 holds"),
+        (
+            "1e39,red,a,7,3,yes,low,\n",
+            vec!["data.scaling=standard"],
+            "column `size`: 1e39 is beyond what f32 holds",
+        ),
         ("2,red,a\n", vec![], "line 2"),
         ("2,red,a,7,3,yes,low,\n", vec!["data.leave_out=[\"colour\"]"], "no column `colour`"),
     ] {

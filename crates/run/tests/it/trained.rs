@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use updraft_run::{Outcome, RunError, TASKS, TrainedModel};
+use updraft_run::{Outcome, PredictedValue, RunError, TASKS, TrainedModel};
 use updraft_testing::tolerance;
 
 use crate::plans::{read, read_with};
@@ -56,9 +56,10 @@ fn a_model_of_rows_predicts_numbers_in_the_unit_of_the_target() {
     let dir = tempfile::tempdir().expect("temporary folder");
     line(&dir.path().join("line.csv"));
     let text = format!(
-        "task = \"tabular-regression\"\n[data]\nsource = \"files\"\ndir = {:?}\n\
-         files = [\"line.csv\"]\nfeatures = [\"x\"]\ntarget = \"y\"\n\
-         [model]\nkind = \"mlp\"\nhidden = [16]\n[train]\nepochs = 150\nbatch = 16\n",
+        "task = \"tables\"\n[data]\nsource = \"files\"\ndir = {:?}\n\
+         files = [\"line.csv\"]\nfeatures = [\"x\"]\n[targets]\ny = {{ kind = \"number\" }}\n\
+         [model]\nkind = \"mlp\"\nhidden = [16]\ndropout = 0.0\n\
+         [train]\nepochs = 150\nbatch = 16\nlearning_rate = 0.01\n",
         dir.path()
     );
     let plan = read(&text).expect("valid");
@@ -73,18 +74,21 @@ fn a_model_of_rows_predicts_numbers_in_the_unit_of_the_target() {
     assert_eq!(predicted.len(), 2);
     for (predicted, (row, expected)) in predicted.iter().zip([(1, 1100.0), (2, 1400.0)]) {
         assert_eq!(predicted.sample, format!("{} row {row}", rows.display()));
-        let Outcome::Quantities(quantities) = &predicted.outcome else { panic!("{predicted:?}") };
-        assert_eq!((quantities.len(), quantities[0].name.as_str()), (1, "y"));
-        assert_eq!(quantities[0].unit, updraft_trainer::Unit::Of("y".into()));
+        let Outcome::Targets(targets) = &predicted.outcome else { panic!("{predicted:?}") };
+        assert_eq!((targets.len(), targets[0].name.as_str()), (1, "y"));
+        let PredictedValue::Number { value, unit } = &targets[0].value else {
+            panic!("{predicted:?}")
+        };
+        assert_eq!(*unit, updraft_trainer::Unit::Of("y".into()));
         // Standardized numbers would be within ±2.
-        assert!((quantities[0].value - expected).abs() < 40.0, "{quantities:?}");
+        assert!((value - expected).abs() < 40.0, "{targets:?}");
     }
     // Many rows are predicted as few are.
     fs::write(&rows, format!("x\n{}", "1.0\n4.0\n".repeat(2500))).expect("written");
     let many = model.predict(&rows).expect("predictions");
     assert_eq!(many.len(), 5000);
     let value = |outcome: &Outcome| match outcome {
-        Outcome::Quantities(quantities) => quantities[0].value,
+        Outcome::Targets(targets) => targets[0].value.number().expect("a number"),
         other => panic!("{other:?}"),
     };
     // Batches of another size are summed in another order.
@@ -113,9 +117,10 @@ fn rows_to_predict_need_the_features_by_name_or_by_place_and_no_target() {
     let row = |row: usize| format!("{row},{},{}\n", 10 * row, ["u", "v"][row % 2]);
     fs::write(dir.path().join("rows.csv"), (0..60).map(row).collect::<String>()).expect("written");
     let text = format!(
-        "task = \"tabular-regression\"\n[data]\nsource = \"files\"\ndir = {:?}\n\
+        "task = \"tables\"\n[data]\nsource = \"files\"\ndir = {:?}\n\
          files = [\"rows.csv\"]\ncolumns = [\"a\", \"y\", \"b\"]\ncategories = [\"b\"]\n\
-         target = \"y\"\n[model]\nkind = \"mlp\"\nhidden = [4]\n[train]\nepochs = 2\nbatch = 16\n",
+         numbers = [\"a\"]\nencoding = \"one-hot\"\n[targets]\ny = {{ kind = \"number\" }}\n\
+         [model]\nkind = \"mlp\"\nhidden = [4]\n[train]\nepochs = 2\nbatch = 16\n",
         dir.path()
     );
     let trained = train(&read(&text).expect("valid"), dir.path(), None, &mut Watcher::default());
@@ -139,10 +144,7 @@ fn rows_to_predict_need_the_features_by_name_or_by_place_and_no_target() {
     for (text, expected) in [
         ("a,c\n3,u\n", "has no column `b`; it has `a`, `c`"),
         ("b\nu\n", "has no column `a`"),
-        (
-            "3\n",
-            "has 1 fields, where a row has 2: the `data.columns` of the run's plan without `y`",
-        ),
+        ("3\n", "has 1 fields, where a row has 3 or, without the targets, 2: the `data.columns`"),
         ("u,3\n", "line 1, column `a`: expected a finite number, got `u`"),
     ] {
         let error = predict(text).expect_err(text);
@@ -193,5 +195,5 @@ fn a_loaded_model_computes_what_the_run_was_scored_with() {
     let poll = &mut |_| updraft_trainer::Control::Continue;
     let score = workload(&plan, None).evaluate(&plan, &trained.folder, &device, poll);
     let score = score.expect("scored").expect("not stopped");
-    assert_eq!(score.value("rmse"), trained.test.expect("a score").value("rmse"));
+    assert_eq!(score.value("y-rmse"), trained.test.expect("a score").value("y-rmse"));
 }

@@ -56,7 +56,7 @@ fn a_key_that_nothing_reads_beside_the_others_is_refused_with_what_decides_it() 
             "data.cache.folder",
             "data.cache.kind = \"none\"",
         ),
-        (&table("[data]\nfiles = [\"a.csv\"]"), "data.files", "data.source = \"formula\""),
+        (&table("[data]\nfiles = [\"a.csv\"]"), "data.files", "data.source = \"generated\""),
         (
             &format!("{ROWS}features = [\"x\"]\nnoise = 1.0"),
             "data.noise",

@@ -17,7 +17,7 @@ use super::limits::{refuse_dual, refuse_unet};
 use super::network::{Initializer, Network};
 use crate::config::{ConfigError, Key, Keys, Settings};
 use crate::error::RunError;
-use crate::task::splines::penalty_key;
+use crate::task::penalty::penalty_key;
 
 const KIND: Key<ModelKind> =
     Key::new(

@@ -3,23 +3,26 @@
 use std::sync::Arc;
 
 use updraft_data::{
-    FeatureEncoder, LastBatch, Loader, NumberScale, Order, RowConfig, RowEncoder, StreamConfig,
-    Table, stratified_split,
+    ColumnKind, FeatureEncoder, LastBatch, Loader, NumberScale, Order, RowConfig, RowEncoder,
+    Scaling, StreamConfig, Table, stratified_split,
 };
+use updraft_kan::Penalty;
 use updraft_models::RowFeatures;
 use updraft_trainer::balanced_weights;
 
-use super::data_plan::{DataPlan, FilesPlan, Source, TestRows};
+use super::data_plan::DataPlan;
 use super::files::{Files, generated};
 use super::learn::{Learn, Target};
 use super::rows::{Encoded, RowSet};
+use super::source_plan::{FilesPlan, Source, TestRows};
+use super::strata::strata;
 use super::target_plan::{TargetKind, TargetsPlan};
 use super::targets::{TargetCode, TargetValues};
 use crate::config::TrainPlan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::task::Opening;
-use crate::task::share::{other_share, tenths};
+use crate::task::share::other_share;
 
 /// The file of a run folder with the encoding of its features.
 pub(super) const ENCODER: &str = "encoder.json";
@@ -48,11 +51,12 @@ impl TableData {
         seed: u64,
         opening: &Opening<'_>,
     ) -> Result<Self, RunError> {
-        let paths = plan.find(opening.dir)?;
+        let paths = plan.source.find(opening.dir)?;
         let mut notes = Vec::new();
         match &plan.source {
-            Source::Generated { train_rows, test_rows } => {
-                let [truth, features] = generated(plan, targets, (*train_rows, *test_rows), seed)?;
+            Source::Generated { rows, train_rows, test_rows } => {
+                let rows = (*rows, [*train_rows, *test_rows]);
+                let [truth, features] = generated(plan, targets, rows, seed)?;
                 let split = ((0..*train_rows).collect(), (*train_rows..truth.rows()).collect());
                 let place = |row: usize| format!("generated row {}", row + 1);
                 Self::encode((plan, targets), [&truth, &features], split, &place, notes)
@@ -87,6 +91,9 @@ impl TableData {
         }
         let (mut codes, mut values, mut class_weights) = (Vec::new(), Vec::new(), Vec::new());
         for (column, target) in &targets.targets {
+            if target.kind == TargetKind::Number {
+                refuse_beyond_f32(truth, column, place)?;
+            }
             let code = TargetCode::fit(truth, (column, target), &train, place)?;
             let of_rows = code.values(truth, (column, target), place)?;
             class_weights.push(target.loss.is_balanced().then(|| {
@@ -97,7 +104,16 @@ impl TableData {
             codes.push(code);
             values.push(of_rows);
         }
-        let config = RowConfig::default().with_min_rows(plan.min_rows).with_scaling(plan.scaling);
+        if plan.scaling == Scaling::Standard {
+            let columns = features.schema().columns.iter();
+            for column in columns.filter(|column| column.kind == ColumnKind::Number) {
+                refuse_beyond_f32(features, &column.name, place)?;
+            }
+        }
+        let config = RowConfig::default()
+            .with_min_rows(plan.min_rows)
+            .with_scaling(plan.scaling)
+            .with_encoding(plan.encoding);
         let encoder = RowEncoder::fit(features, &train, config)?;
         let features = encoder.encode(features)?;
         if encoder.class_counts().is_empty() && encoder.number_names().is_empty() {
@@ -127,8 +143,8 @@ impl TableData {
     }
 
     /// The heads and losses of the targets.
-    pub(super) fn learn(&self, targets: &TargetsPlan) -> Learn {
-        let mut learn = learn(&self.encoder, &self.codes, targets);
+    pub(super) fn learn(&self, targets: &TargetsPlan, penalty: Option<Penalty>) -> Learn {
+        let mut learn = learn(&self.encoder, &self.codes, targets, penalty);
         for (target, weights) in learn.targets.iter_mut().zip(&self.class_weights) {
             target.class_weights.clone_from(weights);
         }
@@ -206,7 +222,12 @@ pub(super) fn features(encoder: &RowEncoder) -> RowFeatures {
 }
 
 /// The heads and losses of targets, without class weights.
-pub(super) fn learn(encoder: &RowEncoder, codes: &[TargetCode], targets: &TargetsPlan) -> Learn {
+pub(super) fn learn(
+    encoder: &RowEncoder,
+    codes: &[TargetCode],
+    targets: &TargetsPlan,
+    penalty: Option<Penalty>,
+) -> Learn {
     let of = |((column, plan), code): ((&String, _), &TargetCode)| {
         let plan: &super::target_plan::TargetPlan = plan;
         Target::new(column, plan, code.head(&plan.loss)).with_code(code)
@@ -216,6 +237,7 @@ pub(super) fn learn(encoder: &RowEncoder, codes: &[TargetCode], targets: &Target
         targets: targets.targets.iter().zip(codes).map(of).collect(),
         categories: features.class_counts.len(),
         numbers: features.numbers,
+        penalty,
     }
 }
 
@@ -236,31 +258,25 @@ fn split(
     Ok((split.kept, split.held_out))
 }
 
-/// The stratum of each row: its class, its labels, or the decile of its number.
-fn strata(
-    truth: &Table,
+/// Returns an error for numbers that f32 does not hold.
+fn refuse_beyond_f32(
+    table: &Table,
     column: &str,
-    targets: &TargetsPlan,
-    fraction: f64,
-) -> Result<Vec<usize>, RunError> {
-    match targets.targets.get(column).map(|target| target.kind) {
-        Some(TargetKind::Classes | TargetKind::Ordered) => Ok(truth.strata(column)?),
-        Some(TargetKind::Labels) => {
-            let mut seen = std::collections::BTreeMap::new();
-            let stratum = |row| {
-                let mut labels = truth.labels(column, row)?;
-                labels.sort_unstable();
-                let next = seen.len();
-                Ok(*seen.entry(labels).or_insert(next))
-            };
-            (0..truth.rows()).map(stratum).collect()
-        }
-        _ => {
-            let value = |row| Ok(truth.number(column, row)?.unwrap_or(f64::NAN));
-            let values: Vec<f64> = (0..truth.rows()).map(value).collect::<Result<_, RunError>>()?;
-            Ok(tenths(&values, fraction))
+    place: &dyn Fn(usize) -> String,
+) -> Result<(), RunError> {
+    for row in 0..table.rows() {
+        if let Some(value) = table.number(column, row)?
+            && !(value as f32).is_finite()
+        {
+            let reason = format!(
+                "{}, column `{column}`: {value:e} is beyond what f32 holds, ±3.4e38; correct it or \
+                 change its unit",
+                place(row)
+            );
+            return Err(RunError::Unusable { reason });
         }
     }
+    Ok(())
 }
 
 /// Returns an error for a target that is missing in every test row.
@@ -316,5 +332,40 @@ fn is_same_scale(own: &NumberScale, other: &NumberScale) -> bool {
             NumberScale::Quantile { values: others, scores: other_scores },
         ) => all_near(values, others) && all_near(scores, other_scores),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use updraft_data::{Delimiter, TableSchema};
+
+    use super::*;
+
+    #[test]
+    fn encoders_differ_in_columns_scales_and_words_and_not_in_the_last_digit() {
+        let schema = TableSchema::new().number("a").category("b");
+        let text = "a,b\n1,u\n3,v\n,u\n100,w\n";
+        let table = Table::parse(text.as_bytes(), "inline.csv", Delimiter::Comma, schema);
+        let table = table.expect("a table");
+        let config = RowConfig::default().with_scaling(Scaling::Standard);
+        let fit = |rows: &[usize]| RowEncoder::fit(&table, rows, config).expect("fitted");
+        let own = fit(&[0, 1, 2]);
+        assert_eq!(difference(&own, &fit(&[0, 1, 2])), None);
+        let saved = serde_json::to_string(&own).expect("JSON");
+        let edited = |from: &str, to: &str| -> Option<String> {
+            let edited = saved.replacen(from, to, 1);
+            assert_ne!(edited, saved, "{from}");
+            difference(&own, &serde_json::from_str(&edited).expect("an encoder"))
+        };
+        assert_eq!(edited("\"mean\":2.0", "\"mean\":2.0000000000000004"), None);
+        let said = |what: &str| Some(format!("the training rows have {what}"));
+        assert_eq!(edited("\"mean\":2.0", "\"mean\":2.5"), said("other values of `a`"));
+        assert_eq!(difference(&own, &fit(&[0, 1])), said("missing values of `a`"));
+        assert_eq!(edited("\"u\"", "\"x\""), said("other words of `b`"));
+        assert_eq!(edited("embedding", "one-hot"), said("other words of `b`"));
+        assert_eq!(
+            edited("\"name\":\"a\"", "\"name\":\"c\"").as_deref(),
+            Some("it has other columns")
+        );
     }
 }

@@ -2,9 +2,13 @@
 
 use std::path::PathBuf;
 
-use updraft_data::{ColumnKind, Delimiter, InferredColumns, Table, TableError, TableSchema};
+use updraft_data::{
+    Collate, ColumnKind, DataError, Delimiter, Draw, Formula, InferredColumns, Table, TableError,
+    TableSchema, TargetBatch, formula_samples, interaction_csv,
+};
 
 use super::data_plan::DataPlan;
+use super::source_plan::{FilesPlan, Generated};
 use super::target_plan::{TargetKind, TargetsPlan};
 use crate::error::RunError;
 
@@ -43,10 +47,20 @@ impl<'a> Files<'a> {
         let mut inferred = InferredColumns::default();
         for (path, start) in self.paths.iter().zip(&self.starts).take(self.training) {
             let is_looked_at = |row| is_training.get(start + row).copied().unwrap_or(false);
-            inferred.look_at(path, self.plan.delimiter(), &base, is_looked_at)?;
+            inferred.look_at(path, self.plan.source.delimiter(), &base, is_looked_at)?;
         }
         let schema = feature_schema(self.plan, targets, &inferred)?;
-        Ok(self.read(&schema)?.0)
+        let mut table = self.read(&schema)?.0;
+        if let Some(files) = self.plan.source.with_file_features() {
+            let ends = self.starts.iter().skip(2).copied().chain([table.rows()]);
+            let own = self.starts.iter().skip(1).zip(ends);
+            for ((&start, end), name) in own.zip(file_features(files)) {
+                let rows = 0..table.rows();
+                let is_own = |row| f64::from(u8::from((start..end).contains(&row)));
+                table = table.with_numbers(name, rows.map(is_own).collect())?;
+            }
+        }
+        Ok(table)
     }
 
     /// File and line of a row.
@@ -54,7 +68,7 @@ impl<'a> Files<'a> {
         let file = self.starts.partition_point(|start| *start <= row).saturating_sub(1);
         let (path, record) = (&self.paths[file], row - self.starts[file]);
         let header = self.plan.schema().header;
-        match Table::line_of(path, self.plan.delimiter(), header.as_deref(), record) {
+        match Table::line_of(path, self.plan.source.delimiter(), header.as_deref(), record) {
             Ok(line) => format!("`{}` line {line}", path.display()),
             // It was just read.
             Err(_) => format!("`{}` row {}", path.display(), record + 1),
@@ -64,7 +78,7 @@ impl<'a> Files<'a> {
     fn read(&self, schema: &TableSchema) -> Result<(Table, Vec<usize>), RunError> {
         let (mut whole, mut starts): (Option<Table>, _) = (None, Vec::new());
         for path in &self.paths {
-            let table = Table::read(path, self.plan.delimiter(), schema.clone())?;
+            let table = Table::read(path, self.plan.source.delimiter(), schema.clone())?;
             starts.push(whole.as_ref().map_or(0, Table::rows));
             whole = Some(match whole {
                 None => table,
@@ -75,6 +89,12 @@ impl<'a> Files<'a> {
             .ok_or_else(|| RunError::Unusable { reason: "the plan names no file".to_owned() })?;
         Ok((whole, starts))
     }
+}
+
+/// The feature of each file but the first, named as in the plan, because the data folder may
+/// change.
+pub(super) fn file_features(plan: &FilesPlan) -> impl Iterator<Item = String> {
+    plan.files.iter().skip(1).map(|file| format!("from {}", file.display()))
 }
 
 /// The schema with a column for each target.
@@ -152,12 +172,21 @@ pub(super) fn feature_schema(
 pub(super) fn generated(
     plan: &DataPlan,
     targets: &TargetsPlan,
-    (train_rows, test_rows): (usize, usize),
+    (rows, [train_rows, test_rows]): (Generated, [usize; 2]),
     seed: u64,
 ) -> Result<[Table; 2], RunError> {
     // A different seed draws other rows.
-    let parts = [(train_rows, seed), (test_rows, seed ^ (1 << 63))];
-    let texts = parts.map(|(rows, seed)| updraft_data::interaction_csv(rows, seed));
+    let other = seed ^ (1 << 63);
+    let texts = match rows {
+        Generated::Interactions => {
+            [interaction_csv(train_rows, seed), interaction_csv(test_rows, other)]
+        }
+        // Test values have no noise, so the error is that of the function.
+        Generated::Formula { formula, noise } => [
+            formula_csv(formula.into(), train_rows, noise, seed)?,
+            formula_csv(formula.into(), test_rows, 0.0, other)?,
+        ],
+    };
     let read = |schema: &TableSchema| -> Result<Table, TableError> {
         let parse = |text: &String| {
             Table::parse(text.as_bytes(), "generated rows", Delimiter::Comma, schema.clone())
@@ -174,4 +203,54 @@ pub(super) fn generated(
     )?;
     let features = feature_schema(plan, targets, &inferred)?;
     Ok([read(&with_targets(plan.schema(), targets))?, read(&features)?])
+}
+
+/// Samples of a formula as CSV, with the columns `x1`, `x2`, … and `y`; every f32 reads back as it
+/// was.
+fn formula_csv(formula: Formula, rows: usize, noise: f32, seed: u64) -> Result<String, DataError> {
+    let set = formula_samples(formula, rows, noise, seed)?;
+    let mut batch = set.begin(rows);
+    for index in 0..rows {
+        set.add(Draw { seed, epoch: 0, index }, &mut (), &mut batch)?;
+    }
+    let TargetBatch::Values { values, .. } = batch.targets() else {
+        unreachable!("a formula has values")
+    };
+    let inputs = formula.inputs();
+    let mut text: String = (1..=inputs).map(|input| format!("x{input},")).collect();
+    text.push_str("y\n");
+    for (row, value) in batch.values().chunks_exact(inputs).zip(values) {
+        row.iter().for_each(|x| text.push_str(&format!("{},", f64::from(*x))));
+        text.push_str(&format!("{}\n", f64::from(*value)));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn samples_of_a_formula_survive_as_text() {
+        let text = formula_csv(Formula::Friedman1, 50, 0.5, 3).expect("drawn");
+        let set = formula_samples(Formula::Friedman1, 50, 0.5, 3).expect("drawn");
+        let schema =
+            (1..=10).fold(TableSchema::new(), |schema, at| schema.number(format!("x{at}")));
+        let table = Table::parse(text.as_bytes(), "inline", Delimiter::Comma, schema.number("y"));
+        let table = table.expect("a table");
+        let mut batch = set.begin(50);
+        for index in 0..50 {
+            set.add(Draw { seed: 3, epoch: 0, index }, &mut (), &mut batch).expect("added");
+        }
+        let TargetBatch::Values { values, .. } = batch.targets() else { panic!("no values") };
+        let number =
+            |name: &str, row| table.number(name, row).expect("a row").expect("a number") as f32;
+        for row in 0..50 {
+            assert_eq!(number("y", row).to_bits(), values[row].to_bits());
+            for at in 0..10 {
+                let found = number(&format!("x{}", at + 1), row);
+                assert_eq!(found.to_bits(), batch.values()[10 * row + at].to_bits());
+            }
+        }
+    }
 }

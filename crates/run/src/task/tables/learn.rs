@@ -1,6 +1,7 @@
 //! How a batch of rows becomes a loss and the scores of all targets.
 
 use burn::tensor::{Device, Distribution, FloatDType, Int, Tensor, TensorData};
+use updraft_kan::Penalty;
 use updraft_models::Head;
 use updraft_trainer::{
     ClassScores, Deviations, Direction, LabelScores, Losses, MetricSpec, SegmentedPass,
@@ -17,6 +18,9 @@ use super::target_plan::{TargetKind, TargetPlan, metric_name};
 use super::targets::TargetCode;
 use super::tensors::{TableTargets, TargetTensors, ValueTensor};
 
+/// The name of the splines' part of the loss.
+pub(super) const PENALTY: &str = "penalty";
+
 /// Predicts several targets from rows of classes and numbers.
 #[derive(Debug, Clone)]
 pub(super) struct Learn {
@@ -25,6 +29,8 @@ pub(super) struct Learn {
     pub(super) categories: usize,
     /// The numbers of a row in the model's input.
     pub(super) numbers: usize,
+    /// The penalty of the splines, added to the loss.
+    pub(super) penalty: Option<Penalty>,
 }
 
 /// A target with its head and loss.
@@ -180,8 +186,8 @@ impl Target {
 /// The classes and the numbers of rows.
 pub(super) type RowInput = (Tensor<2, Int>, Tensor<2>);
 
-/// The outputs for each target, and the weights of their losses.
-pub(super) type RowOutput = (Vec<Tensor<2>>, Option<Tensor<1>>);
+/// The outputs for each target, the weights of their losses, and the penalty of the splines.
+pub(super) type RowOutput = (Vec<Tensor<2>>, Option<Tensor<1>>, Option<Tensor<1>>);
 
 /// Moves the classes and numbers of `rows` rows to a device.
 pub(super) fn place_rows(
@@ -220,10 +226,15 @@ impl<N: RowNetwork> Task<RowModel<N>> for Learn {
         (classes, numbers): RowInput,
         _: &StepContext,
     ) -> RowOutput {
-        model.forward(classes, numbers)
+        let penalty = self.penalty.and_then(|penalty| penalty.of(model));
+        (model.outputs(classes, numbers), model.log_variances(), penalty)
     }
 
-    fn loss(&self, (outputs, log_variances): &RowOutput, targets: &TableTargets) -> Losses {
+    fn loss(
+        &self,
+        (outputs, log_variances, penalty): &RowOutput,
+        targets: &TableTargets,
+    ) -> Losses {
         let each = self.targets.iter().zip(outputs).zip(&targets.targets);
         let losses = each.map(|((target, outputs), truth)| {
             if truth.present == 0 {
@@ -238,13 +249,18 @@ impl<N: RowNetwork> Task<RowModel<N>> for Learn {
             1.0 => loss.clone(),
             weight => loss.clone().mul_scalar(weight),
         });
-        let total = match log_variances {
+        let mut total = match log_variances {
             Some(log_variances) => {
                 UncertaintyWeights::weighed(log_variances.clone(), weighted.collect())
             }
             None => weighted.reduce(|sum, loss| sum + loss).expect("a plan has a target"),
         };
-        let parts = if losses.len() > 1 { losses } else { Vec::new() };
+        let mut parts = if losses.len() > 1 { losses } else { Vec::new() };
+        if let Some(penalty) = penalty {
+            let dtype = FloatDType::from(total.dtype());
+            total = total + penalty.clone().cast(dtype);
+            parts.push(penalty.clone());
+        }
         Losses { total, parts }
     }
 
@@ -273,17 +289,19 @@ impl<N: RowNetwork> Task<RowModel<N>> for Learn {
     }
 
     fn parts(&self) -> Vec<String> {
-        match self.targets.len() {
-            1 => Vec::new(),
-            _ => self.targets.iter().map(|target| metric_name(&target.column)).collect(),
-        }
+        let of_targets = match self.targets.len() {
+            1 => &[],
+            _ => &*self.targets,
+        };
+        let of_targets = of_targets.iter().map(|target| metric_name(&target.column));
+        of_targets.chain(self.penalty.map(|_| PENALTY.to_owned())).collect()
     }
 
     fn metrics(&self) -> Vec<MetricSpec> {
         self.targets.iter().flat_map(Target::metrics).collect()
     }
 
-    fn measure(&self, (outputs, _): &RowOutput, targets: &TableTargets) -> Option<Tensor<1>> {
+    fn measure(&self, (outputs, ..): &RowOutput, targets: &TableTargets) -> Option<Tensor<1>> {
         let each = self.targets.iter().zip(outputs).zip(&targets.targets);
         joined(
             each.map(|((target, outputs), truth)| {

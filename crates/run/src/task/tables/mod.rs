@@ -9,8 +9,12 @@ mod model;
 mod network;
 mod pictures;
 mod predict;
+mod residuals;
 mod rows;
 mod score;
+mod source_plan;
+mod splines;
+mod strata;
 mod target_plan;
 mod targets;
 mod tensors;
@@ -25,10 +29,10 @@ use updraft_trainer::{MetricSpec, metric_specs};
 
 use self::data::{ENCODER, TableData};
 use self::data_plan::DataPlan;
-use self::learn::{Learn, Target};
+use self::learn::{Learn, PENALTY, Target};
 use self::model::{ModelPlan, RowModel};
 use self::predict::Coding;
-use self::target_plan::{TargetKind, TargetsPlan};
+use self::target_plan::{TargetKind, TargetsPlan, metric_name};
 use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
 use super::serving::Serving;
 use crate::config::{ConfigError, Keys, Plan, Settings, TaskDefault, TrainPlan};
@@ -50,7 +54,7 @@ impl TaskKind for Tables {
     }
 
     fn keys(&self) -> &'static [Keys] {
-        &[data_plan::KEYS, target_plan::KEYS, model::KEYS]
+        &[source_plan::KEYS, data_plan::KEYS, target_plan::KEYS, model::KEYS]
     }
 
     fn defaults(&self) -> &'static [TaskDefault] {
@@ -78,7 +82,14 @@ impl TaskKind for Tables {
 
     fn plan(&self, settings: &Settings, _: &TrainPlan) -> Result<Box<dyn TaskPlan>, ConfigError> {
         let (data, targets) = DataPlan::read(settings)?;
-        Ok(Box::new(TablesPlan { data, targets, model: ModelPlan::read(settings)? }))
+        let model = ModelPlan::read(settings, data.encoding)?;
+        let is_ambiguous = targets.targets.keys().any(|name| metric_name(name) == PENALTY);
+        if model.penalty().is_some() && is_ambiguous {
+            let expected = "left out beside a target of the name `penalty`: both losses would be \
+                            `loss-penalty`";
+            return Err(settings.refuse_given("model.penalty", expected));
+        }
+        Ok(Box::new(TablesPlan { data, targets, model }))
     }
 }
 
@@ -98,6 +109,7 @@ impl TablesPlan {
             targets: targets.map(|((name, plan), head)| Target::new(name, plan, *head)).collect(),
             categories: features.class_counts.len(),
             numbers: features.numbers,
+            penalty: self.model.penalty(),
         }
     }
 
@@ -127,12 +139,12 @@ impl TaskPlan for TablesPlan {
     }
 
     fn find_data(&self, dir: Option<&Path>) -> Result<(), RunError> {
-        self.data.find(dir).map(drop)
+        self.data.source.find(dir).map(drop)
     }
 
     fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError> {
         let data = TableData::open(&self.data, &self.targets, plan.seed, &opening)?;
-        let learn = data.learn(&self.targets);
+        let learn = data.learn(&self.targets, self.model.penalty());
         let heads = learn.targets.iter().map(|target| target.head).collect();
         let network = self.model.network(data.features(), heads);
         Ok(network.with_data(self.clone(), data, learn))
@@ -152,7 +164,7 @@ impl TaskPlan for TablesPlan {
     }
 
     fn quantizer(&self) -> Result<&dyn Quantizer, &'static str> {
-        Err("its networks begin with embeddings, which int8 models do not support")
+        Err("its networks begin with embeddings or are splines, which int8 models do not have")
     }
 }
 
@@ -167,7 +179,7 @@ impl Predictor for TablesPlan {
             encoder: folder.read_json(ENCODER)?,
             codes: data::codes(folder, &self.targets)?,
         };
-        let learn = data::learn(&coding.encoder, &coding.codes, &self.targets);
+        let learn = data::learn(&coding.encoder, &coding.codes, &self.targets, None);
         let heads = learn.targets.iter().map(|target| target.head).collect();
         let network = self.model.network(data::features(&coding.encoder), heads);
         network.serve((self, learn), coding, plan, folder, device)

@@ -3,16 +3,18 @@
 use burn::module::{Module, ModuleDisplay};
 use burn::tensor::{Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
+use updraft_data::CategoryEncoding;
+use updraft_kan::Penalty;
 use updraft_models::{
     Head, InteractionConfig, InteractionNet, RowFeatures, SplineNet, SplineNetConfig, TableNet,
     TableNetConfig, Trunk,
 };
 use updraft_trainer::UncertaintyWeights;
 
-use super::learn::RowOutput;
 use super::network::Network;
+use super::splines::{DEGREE, DOMAIN, INTERVALS, OUTSIDE, spline_layer};
 use crate::config::{ConfigError, Key, Keys, Settings};
-use crate::task::splines::{DEGREE, DOMAIN, INTERVALS, OUTSIDE, spline_layer};
+use crate::task::penalty::penalty_key;
 
 const KIND: Key<ModelKind> = Key::new(
     "model.kind",
@@ -21,7 +23,7 @@ const KIND: Key<ModelKind> = Key::new(
 .default(r#""mlp""#);
 const EMBEDDING: Key<usize> = Key::new(
     "model.embedding",
-    "size of a category's embedding; except for `interaction`, at most half the number of words of the column",
+    "size of a category's embedding, with `data.encoding = \"embedding\"`; except for `interaction`, at most half the number of words of the column",
 )
 .depends("16, of `interaction` 64")
 .check("1 to 4096", |size| (1..=4096).contains(size));
@@ -41,15 +43,28 @@ const ATTENTION_LAYERS: Key<usize> =
     Key::new("model.attention_layers", "interaction only: layers of attention")
         .default("1")
         .check("0 to 64", |layers| *layers <= 64);
-const LAYERS: Key<usize> = Key::new("model.layers", "hidden layers; of `residual` blocks")
-    .depends("2, of `kan` 1")
-    .check("1 to 64", |layers| (1..=64).contains(layers));
-const HIDDEN: Key<usize> = Key::new("model.hidden", "features of each")
-    .depends("128, of `interaction` 256, of `kan` 8")
-    .check("1 to 65536", |hidden| (1..=65_536).contains(hidden));
+const HIDDEN: Key<Hidden> = Key::new(
+    "model.hidden",
+    "features of each hidden layer, or of each block of `residual`: a number, or a list with one for each layer of an `mlp` or a `kan`",
+)
+.depends("128, of `interaction` 256, of `kan` 8")
+.check("a number from 1 to 65536, or a list of at most 64 such numbers", Hidden::is_valid);
+const LAYERS: Key<usize> = Key::new(
+    "model.layers",
+    "hidden layers, or blocks of `residual`; only if `model.hidden` is a number",
+)
+.depends("2, of `kan` 1")
+.check("1 to 64", |layers| (1..=MOST_LAYERS).contains(layers));
 const DROPOUT: Key<f64> = Key::new("model.dropout", "of hidden features; kan has none")
     .default("0.1")
     .check("at least 0 and below 1", |dropout| (0.0..1.0).contains(dropout));
+const SPLINE_PENALTY: Key<Penalty> = penalty_key(
+    "kan only: a number for its splines, added to the loss and reported as `loss-penalty`",
+);
+
+/// More layers than that are a mistake.
+const MOST_LAYERS: usize = 64;
+
 /// The keys of `model`.
 pub(super) const KEYS: Keys = &[
     &KIND,
@@ -64,7 +79,28 @@ pub(super) const KEYS: Keys = &[
     &DEGREE,
     &DOMAIN,
     &OUTSIDE,
+    &SPLINE_PENALTY,
 ];
+
+/// The widths of hidden layers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged, expecting = "a number or a list of numbers")]
+enum Hidden {
+    /// Of all layers.
+    Same(usize),
+    /// Of each.
+    Each(Vec<usize>),
+}
+
+impl Hidden {
+    fn is_valid(&self) -> bool {
+        let is_width = |width: &usize| (1..=65_536).contains(width);
+        match self {
+            Self::Same(width) => is_width(width),
+            Self::Each(widths) => widths.len() <= MOST_LAYERS && widths.iter().all(is_width),
+        }
+    }
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -83,12 +119,15 @@ pub(super) enum ModelPlan {
     /// A factorization machine in parallel with attention.
     Interaction(InteractionConfig),
     /// Layers of splines.
-    Kan(SplineNetConfig),
+    Kan { config: SplineNetConfig, penalty: Option<Penalty> },
 }
 
 impl ModelPlan {
     /// Reads the keys of the chosen kind.
-    pub(super) fn read(settings: &Settings) -> Result<Self, ConfigError> {
+    pub(super) fn read(
+        settings: &Settings,
+        encoding: CategoryEncoding,
+    ) -> Result<Self, ConfigError> {
         // The features of a row are only known from the data.
         let features = RowFeatures { class_counts: vec![2], numbers: 1 };
         let heads = [Head::Numbers(1)];
@@ -96,14 +135,18 @@ impl ModelPlan {
         let refused = |error: &dyn std::fmt::Display| {
             settings.refuse_given("model", &format!("a network that can be built: {error}"))
         };
+        let embedding = |standard: usize| match encoding {
+            CategoryEncoding::Embedding => settings.value_or(&EMBEDDING, || standard),
+            // No embedding is made.
+            CategoryEncoding::OneHot => Ok(standard),
+        };
         match kind {
             ModelKind::Mlp | ModelKind::Residual => {
                 let frequencies = settings.value(&FREQUENCIES)?;
                 let mut config = TableNetConfig::new(features, heads)
-                    .with_embedding(settings.value_or(&EMBEDDING, || 16)?)
+                    .with_embedding(embedding(16)?)
                     .with_frequencies(frequencies)
-                    .with_layers(settings.value_or(&LAYERS, || 2)?)
-                    .with_hidden(settings.value_or(&HIDDEN, || 128)?)
+                    .with_hidden(widths(settings, 128, 2)?)
                     .with_dropout(settings.value(&DROPOUT)?);
                 if frequencies > 0 {
                     config = config.with_frequency_scale(settings.value(&FREQUENCY_SCALE)?);
@@ -115,25 +158,36 @@ impl ModelPlan {
                 Ok(Self::Trunk(config))
             }
             ModelKind::Interaction => {
+                let Hidden::Same(hidden) = settings.value_or(&HIDDEN, || Hidden::Same(256))? else {
+                    let expected = "a number with `model.kind = \"interaction\"`, whose layers have the \
+                                    same width";
+                    return Err(settings.refuse_given("model.hidden", expected));
+                };
                 let config = InteractionConfig::new(features, heads)
                     .with_embedding(settings.value_or(&EMBEDDING, || 64)?)
                     .with_attention_layers(settings.value(&ATTENTION_LAYERS)?)
                     .with_layers(settings.value_or(&LAYERS, || 2)?)
-                    .with_hidden(settings.value_or(&HIDDEN, || 256)?)
+                    .with_hidden(hidden)
                     .with_dropout(settings.value(&DROPOUT)?);
                 config.validate().map_err(|error| refused(&error))?;
                 Ok(Self::Interaction(config))
             }
             ModelKind::Kan => {
-                let layers = settings.value_or(&LAYERS, || 1)?;
-                let hidden = settings.value_or(&HIDDEN, || 8)?;
                 let config = SplineNetConfig::new(features, heads)
-                    .with_embedding(settings.value_or(&EMBEDDING, || 16)?)
-                    .with_hidden(vec![hidden; layers])
+                    .with_embedding(embedding(16)?)
+                    .with_hidden(widths(settings, 8, 1)?)
                     .with_layer(spline_layer(settings)?);
                 config.validate().map_err(|error| refused(&error))?;
-                Ok(Self::Kan(config))
+                Ok(Self::Kan { config, penalty: settings.option(&SPLINE_PENALTY)? })
             }
+        }
+    }
+
+    /// The penalty that is added to the loss.
+    pub(super) const fn penalty(&self) -> Option<Penalty> {
+        match self {
+            Self::Kan { penalty, .. } => *penalty,
+            Self::Trunk(_) | Self::Interaction(_) => None,
         }
     }
 
@@ -154,14 +208,10 @@ impl ModelPlan {
                 );
                 Network::new(about, multiply_adds, move |device| config.init(device))
             }
-            Self::Kan(mut config) => {
+            Self::Kan { mut config, .. } => {
                 (config.features, config.heads) = (features, heads);
                 let multiply_adds = config.multiply_adds();
-                let about = format!(
-                    "kan, {} x {}",
-                    config.hidden.len(),
-                    config.hidden.first().copied().unwrap_or_default()
-                );
+                let about = format!("kan, hidden {}", listed(&config.hidden));
                 Network::new(about, multiply_adds, move |device| config.init(device))
             }
         }
@@ -173,7 +223,27 @@ fn about_trunk(config: &TableNetConfig) -> String {
         Trunk::Plain => "mlp",
         Trunk::Residual => "residual",
     };
-    format!("{kind}, {} x {}", config.layers, config.hidden)
+    format!("{kind}, hidden {}", listed(&config.hidden))
+}
+
+/// Widths as text, such as "16-8".
+fn listed(widths: &[usize]) -> String {
+    match widths {
+        [] => "none".to_owned(),
+        _ => widths.iter().map(usize::to_string).collect::<Vec<_>>().join("-"),
+    }
+}
+
+/// The width of each hidden layer.
+fn widths(settings: &Settings, width: usize, layers: usize) -> Result<Vec<usize>, ConfigError> {
+    match settings.value_or(&HIDDEN, || Hidden::Same(width))? {
+        Hidden::Same(width) => Ok(vec![width; settings.value_or(&LAYERS, || layers)?]),
+        Hidden::Each(_) if settings.option(&LAYERS)?.is_some() => {
+            let expected = "left out: `model.hidden` lists the layers";
+            Err(settings.refuse_given("model.layers", expected))
+        }
+        Hidden::Each(widths) => Ok(widths),
+    }
 }
 
 /// A network that predicts every target of rows.
@@ -209,9 +279,14 @@ impl<N: RowNetwork> RowModel<N> {
         Self { network, weights }
     }
 
-    pub(super) fn forward(&self, classes: Tensor<2, Int>, numbers: Tensor<2>) -> RowOutput {
-        let weights = self.weights.as_ref().map(UncertaintyWeights::log_variances);
-        (self.network.outputs(classes, numbers), weights)
+    /// The outputs of each head; see [`RowNetwork::outputs`].
+    pub(super) fn outputs(&self, classes: Tensor<2, Int>, numbers: Tensor<2>) -> Vec<Tensor<2>> {
+        self.network.outputs(classes, numbers)
+    }
+
+    /// The parameters from which the weights of the losses follow, if they are learned.
+    pub(super) fn log_variances(&self) -> Option<Tensor<1>> {
+        self.weights.as_ref().map(UncertaintyWeights::log_variances)
     }
 
     /// The weights of the losses, if they are learned.

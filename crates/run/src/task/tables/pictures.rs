@@ -7,12 +7,12 @@ use updraft_precision::Policy;
 
 use super::learn::{Learn, Target, place_rows};
 use super::model::{RowModel, RowNetwork};
+use super::residuals::residual_pictures;
 use super::rows::{BatchValues, RowSet, TargetBatch};
 use super::target_plan::TargetKind;
 use super::targets::TargetCode;
 use crate::error::RunError;
 use crate::task::Picture;
-use crate::task::residuals::residual_pictures;
 
 /// The largest number of classes in a matrix.
 const MOST_CLASSES: usize = 100;
@@ -37,7 +37,7 @@ pub(super) fn pictures<N: RowNetwork>(
         let batch = batch?;
         let rows = batch.indices.len();
         let (classes, numbers) = place_rows((batch.classes, batch.numbers), rows, device);
-        let (outputs, _) = model.forward(classes, numbers.cast(policy.compute));
+        let outputs = model.outputs(classes, numbers.cast(policy.compute));
         for (at, (target, truth)) in learn.targets.iter().zip(&batch.targets).enumerate() {
             let outputs = outputs[at].clone().cast(policy.output).cast(FloatDType::F32);
             let found: Vec<f64> = match target.kind {

@@ -4,14 +4,16 @@ use std::path::Path;
 
 use burn::tensor::activation::{sigmoid, softmax};
 use burn::tensor::{Device, FloatDType, Tensor};
-use updraft_data::{EncodedRows, RowEncoder, Table};
+use updraft_data::{ColumnKind, ColumnSchema, EncodedRows, RowEncoder, Table, TableSchema};
 use updraft_precision::Policy;
 use updraft_trainer::Unit;
 
 use super::data::too_far;
-use super::data_plan::{DataPlan, FilesPlan, Source};
+use super::data_plan::DataPlan;
+use super::files::file_features;
 use super::learn::{Learn, Target, place_rows};
 use super::model::{RowModel, RowNetwork};
+use super::source_plan::{FilesPlan, Source};
 use super::targets::TargetCode;
 use crate::error::RunError;
 use crate::task::{
@@ -51,33 +53,50 @@ impl<N: RowNetwork> RowPredictor<N> {
         Self { model, data, learn, coding, policy, device }
     }
 
-    /// The rows of a file, with columns found by their names in a header, or by position if the
-    /// run's own files have no header.
+    /// The rows of a file, with columns found by their names in a header, or by position.
     fn read(&self, path: &Path) -> Result<Table, RunError> {
         let mut schema = self.coding.encoder.schema().clone();
-        let delimiter = self.data.delimiter();
-        if let Source::Files(FilesPlan { columns: Some(columns), .. }) = &self.data.source {
-            let first = Table::first_record(path, delimiter)?;
-            schema.header = self.places(&first, columns, path)?;
+        let delimiter = self.data.source.delimiter();
+        let files = self.data.source.with_file_features();
+        let added: Vec<String> = files.into_iter().flat_map(file_features).collect();
+        schema.columns.retain(|column| !added.contains(&column.name));
+        schema.header = self.places(&Table::first_record(path, delimiter)?, &schema, path)?;
+        let mut table = Table::read(path, delimiter, schema)?;
+        if let Some(files) = files {
+            let own = file_of(files, path)?;
+            for (at, name) in added.into_iter().enumerate() {
+                let value = f64::from(u8::from(at + 1 == own));
+                let rows = table.rows();
+                table = table.with_numbers(name, vec![value; rows])?;
+            }
         }
-        Ok(Table::read(path, delimiter, schema)?)
+        Ok(table)
     }
 
-    /// The names of a file's columns if its first record is a row: all of the run's columns, or
-    /// those without the targets; `None` if it is a header.
+    /// The names of a file's columns if its first record is a row; `None` if it is a header.
+    ///
+    /// A row has the columns of the run's files, with or without the targets, or the features if
+    /// the run's files have headers.
     fn places(
         &self,
         first: &[String],
-        columns: &[String],
+        schema: &TableSchema,
         path: &Path,
     ) -> Result<Option<Vec<String>>, RunError> {
+        let columns = match &self.data.source {
+            Source::Files(FilesPlan { columns, .. }) => columns.as_ref(),
+            Source::Generated { .. } => None,
+        };
+        let Some(columns) = columns else {
+            return Ok(row_of_features(first, schema));
+        };
         if first.iter().any(|field| columns.contains(field)) {
             return Ok(None);
         }
         let is_target = |name: &String| self.learn.targets.iter().any(|one| one.column == *name);
         let others: Vec<String> = columns.iter().filter(|name| !is_target(name)).cloned().collect();
         if first.len() == columns.len() {
-            Ok(Some(columns.to_vec()))
+            Ok(Some(columns.clone()))
         } else if first.len() == others.len() {
             Ok(Some(others))
         } else {
@@ -102,7 +121,7 @@ impl<N: RowNetwork> RowPredictor<N> {
         let numbers = range.clone().flat_map(|row| rows.numbers(row)).copied();
         let input = (classes.collect(), numbers.collect());
         let (classes, numbers) = place_rows(input, range.len(), &self.device);
-        let (outputs, _) = self.model.forward(classes, numbers.cast(self.policy.compute));
+        let outputs = self.model.outputs(classes, numbers.cast(self.policy.compute));
         let mut predicted: Vec<Vec<PredictedTarget>> = vec![Vec::new(); range.len()];
         let targets = self.learn.targets.iter().zip(&self.coding.codes).zip(outputs);
         for ((target, code), outputs) in targets {
@@ -113,6 +132,35 @@ impl<N: RowNetwork> RowPredictor<N> {
         }
         predicted
     }
+}
+
+/// The names of the features if a record has a field for each of them and a number for each number
+/// (at least one); `None` for other records: a header, and reading it reports a missing name.
+fn row_of_features(first: &[String], schema: &TableSchema) -> Option<Vec<String>> {
+    let is_row = |(column, field): (&ColumnSchema, &String)| {
+        schema.missing.contains(field)
+            || field.parse::<f64>().is_ok()
+            || column.kind != ColumnKind::Number
+    };
+    let has_numbers = schema.columns.iter().any(|column| column.kind == ColumnKind::Number);
+    let is_row = has_numbers
+        && first.len() == schema.columns.len()
+        && schema.columns.iter().zip(first).all(is_row);
+    is_row.then(|| schema.columns.iter().map(|column| column.name.clone()).collect())
+}
+
+/// Which of the run's files a file is, by its name.
+fn file_of(files: &FilesPlan, path: &Path) -> Result<usize, RunError> {
+    let own = files.files.iter().position(|file| file.file_name() == path.file_name());
+    own.ok_or_else(|| {
+        let names: Vec<String> =
+            files.files.iter().map(|file| format!("`{}`", file.display())).collect();
+        let cause = format!(
+            "the run has a feature for the file that a row is from; name the file as one of {}",
+            names.join(", ")
+        );
+        RunError::Input { path: path.to_owned(), cause: cause.into() }
+    })
 }
 
 /// The prediction of a target for each row.

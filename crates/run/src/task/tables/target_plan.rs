@@ -11,7 +11,7 @@ const TARGETS: Key<BTreeMap<String, TargetPlan>> = Key::new(
     "targets",
     "the columns to predict: the name of each is a key, with a table such as `{ kind = \"classes\" }`",
 )
-.depends("`effect` and `symptoms` of generated rows")
+.depends("`effect` and `symptoms` of generated rows, `y` of a formula")
 .with(&[
     ("COLUMN.kind", "–", "`number`, `classes`, `ordered` (classes in an order) or `labels` (any number of them)"),
     (
@@ -127,12 +127,14 @@ pub(super) struct TargetsPlan {
 }
 
 impl TargetsPlan {
-    /// Reads the targets; `generated` are those of generated rows.
-    pub(super) fn read(settings: &Settings, is_generated: bool) -> Result<Self, ConfigError> {
-        let targets = if is_generated {
-            settings.value_or(&TARGETS, of_generated)?
-        } else {
-            settings.required(&TARGETS, "`data.source = \"files\"`")?
+    /// Reads the targets; `standard` are those of generated rows.
+    pub(super) fn read(
+        settings: &Settings,
+        standard: Option<&[(&str, TargetKind)]>,
+    ) -> Result<Self, ConfigError> {
+        let targets = match standard {
+            Some(columns) => settings.value_or(&TARGETS, || of_kinds(columns))?,
+            None => settings.required(&TARGETS, "`data.source = \"files\"`")?,
         };
         let mut names: BTreeMap<String, &String> = BTreeMap::new();
         for (column, target) in &targets {
@@ -199,8 +201,8 @@ pub(super) fn metric_name(column: &str) -> String {
     words.join("-")
 }
 
-/// The targets of generated rows.
-fn of_generated() -> BTreeMap<String, TargetPlan> {
+/// Targets of these kinds, with the default of every other key.
+fn of_kinds(columns: &[(&str, TargetKind)]) -> BTreeMap<String, TargetPlan> {
     let target = |kind| WrittenTarget {
         kind,
         weight: 1.0,
@@ -209,8 +211,7 @@ fn of_generated() -> BTreeMap<String, TargetPlan> {
         separator: None,
         loss: None,
     };
-    let of = |(name, kind): (&str, _)| (name.to_owned(), target(kind).into());
-    [("effect", TargetKind::Classes), ("symptoms", TargetKind::Labels)].map(of).into()
+    columns.iter().map(|&(name, kind)| (name.to_owned(), target(kind).into())).collect()
 }
 
 #[cfg(test)]

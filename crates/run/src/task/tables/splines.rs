@@ -1,9 +1,9 @@
-//! The keys of `model` that networks of splines have in several tasks.
+//! The keys of `model` that describe layers of splines.
 
 use updraft_kan::slices::MAX_DEGREE;
-use updraft_kan::{KanLinearConfig, Outside, Penalty};
+use updraft_kan::{KanLinearConfig, Outside};
 
-use crate::config::{ConfigError, Edit, Key, Settings};
+use crate::config::{ConfigError, Key, Settings};
 
 /// More pieces than that take minutes to be drawn, and no table has the rows to learn them from.
 const MOST_INTERVALS: usize = 4096;
@@ -33,19 +33,4 @@ pub(super) fn spline_layer(settings: &Settings) -> Result<KanLinearConfig, Confi
         .with_domain_low(-domain)
         .with_domain_high(domain)
         .with_outside(settings.value(&OUTSIDE)?))
-}
-
-/// `model.penalty`, with what a task says of it.
-pub(super) const fn penalty_key(meaning: &'static str) -> Key<Penalty> {
-    Key::new("model.penalty", meaning)
-        .with(&[
-            ("l1", "0", "weight of the splines' sizes: small splines"),
-            ("entropy", "0", "weight of the entropy of their shares: few splines"),
-            ("roughness", "0", "weight of squared differences of coefficients: smooth splines"),
-            ("order", "2", "how often differences are taken; 2 leaves straight lines free"),
-        ])
-        .edit(Edit::Reported)
-        .check("of weights that are finite and at least 0, one of them above 0", |penalty| {
-            penalty.is_valid() && !penalty.is_zero()
-        })
 }

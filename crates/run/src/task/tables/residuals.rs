@@ -1,6 +1,6 @@
 //! Plots of predicted against true numbers.
 
-use super::picture::Picture;
+use crate::task::Picture;
 
 /// Points that a plot shows; more hide each other.
 const MOST_POINTS: usize = 2000;

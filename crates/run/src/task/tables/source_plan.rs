@@ -1,0 +1,271 @@
+//! The keys of `data` about the source of rows: a generator, a formula, or files.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use updraft_data::{Delimiter, Formula};
+
+use super::target_plan::{TargetKind, TargetsPlan};
+use crate::config::{ConfigError, Edit, Key, Keys, Settings};
+use crate::error::RunError;
+use crate::task::place::{Place, has_repeats, refuse_folder};
+
+const SOURCE: Key<SourceName> = Key::new(
+    "data.source",
+    "`generated`: a table of drugs and gene variants, `formula`: a number `y` from `x1`, `x2`, …, or `files`",
+)
+.default(r#""generated""#)
+.edit(Edit::Reported);
+const FORMULA: Key<FormulaPlan> = Key::new(
+    "data.formula",
+    "formula only: or `friedman1`, `product`, as in `updraft_data::Formula`",
+)
+.default(r#""exp-sin-square""#);
+const NOISE: Key<f32> = Key::new(
+    "data.noise",
+    "formula only: standard deviation of the noise on the values of training rows",
+)
+.default("0.0")
+.edit(Edit::Reported)
+.check("a finite number of at least 0", |noise| noise.is_finite() && *noise >= 0.0);
+const TRAIN_ROWS: Key<usize> = Key::new("data.train_rows", "generated and formula only")
+    .default("2000")
+    .edit(Edit::Reported)
+    .check("10 to 10000000 rows", |rows| (10..=10_000_000).contains(rows));
+const TEST_ROWS: Key<usize> = Key::new("data.test_rows", "generated and formula only")
+    .default("500")
+    .edit(Edit::Reported)
+    .check("10 to 10000000 rows", |rows| (10..=10_000_000).contains(rows));
+const FILES: Key<Vec<PathBuf>> = Key::new(
+    "data.files",
+    "files only: CSV or TSV files with the same columns for training and, without `data.test_files`, for testing",
+)
+.edit(Edit::Reported)
+.check("a list of at least one file, none of them twice", |files| {
+    !files.is_empty() && !has_repeats(files)
+});
+const TEST_FILES: Key<Vec<PathBuf>> =
+    Key::new("data.test_files", "files only: test files with the same columns")
+        .default("[]")
+        .edit(Edit::Reported)
+        .check("a list of files, none of them twice", |files| !has_repeats(files));
+const DIR: Key<PathBuf> =
+    Key::new("data.dir", "the data folder; `--data` takes precedence").edit(Edit::Free);
+const HOW_TO_GET: Key<String> =
+    Key::new("data.how_to_get", "printed when the data is missing").edit(Edit::Free);
+const DELIMITER: Key<Delimiter> = Key::new("data.delimiter", "files only: or `semicolon`, `tab`")
+    .default(r#""comma""#)
+    .edit(Edit::Reported);
+const COLUMNS: Key<Vec<String>> =
+    Key::new("data.columns", "files only: the names of all columns, for files without a header")
+        .check("a list of at least two names, none of them twice", |columns| {
+            columns.len() > 1 && !has_repeats(columns)
+        });
+const FILE_FEATURES: Key<bool> = Key::new(
+    "data.file_features",
+    "files only: adds a number for each file but the first: 1 for its own rows",
+)
+.default("false");
+const TEST_FRACTION: Key<f64> = Key::new(
+    "data.test_fraction",
+    "files only, without `data.test_files`: fraction of the rows held out, stratified by `data.stratify`",
+)
+.default("0.2")
+.edit(Edit::Reported)
+.check("above 0 and below 1", |share| *share > 0.0 && *share < 1.0);
+const STRATIFY: Key<String> = Key::new(
+    "data.stratify",
+    "files only, without `data.test_files`: the target for the stratified split",
+)
+.depends("the first target by name")
+.edit(Edit::Reported);
+
+/// The keys of `data` about the source of rows.
+pub(super) const KEYS: Keys = &[
+    &SOURCE,
+    &FORMULA,
+    &NOISE,
+    &TRAIN_ROWS,
+    &TEST_ROWS,
+    &FILES,
+    &TEST_FILES,
+    &DIR,
+    &HOW_TO_GET,
+    &DELIMITER,
+    &COLUMNS,
+    &FILE_FEATURES,
+    &TEST_FRACTION,
+    &STRATIFY,
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum SourceName {
+    Generated,
+    Formula,
+    Files,
+}
+
+/// The source of rows.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Source {
+    /// Generated.
+    Generated { rows: Generated, train_rows: usize, test_rows: usize },
+    /// Files with the same columns.
+    Files(FilesPlan),
+}
+
+/// Rows that need no files.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Generated {
+    /// By `updraft_data::interaction_csv`.
+    Interactions,
+    /// By a formula; only training rows have noise.
+    Formula { formula: FormulaPlan, noise: f32 },
+}
+
+/// A formula of [`updraft_data::Formula`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum FormulaPlan {
+    ExpSinSquare,
+    Friedman1,
+    Product,
+}
+
+impl From<FormulaPlan> for Formula {
+    fn from(plan: FormulaPlan) -> Self {
+        match plan {
+            FormulaPlan::ExpSinSquare => Self::ExpSinSquare,
+            FormulaPlan::Friedman1 => Self::Friedman1,
+            FormulaPlan::Product => Self::Product,
+        }
+    }
+}
+
+/// Files with the same columns.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct FilesPlan {
+    pub(super) dir: Option<PathBuf>,
+    pub(super) files: Vec<PathBuf>,
+    pub(super) delimiter: Delimiter,
+    /// The names of all columns, for files without a header.
+    pub(super) columns: Option<Vec<String>>,
+    /// Whether a feature for each file but the first marks its rows.
+    pub(super) file_features: bool,
+    pub(super) how_to_get: Option<String>,
+    pub(super) test: TestRows,
+}
+
+/// The test rows.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum TestRows {
+    /// Those of separate files.
+    Files(Vec<PathBuf>),
+    /// A stratified fraction of the rows.
+    Share { fraction: f64, stratify: String },
+}
+
+impl Source {
+    /// Reads the keys of the chosen source, and the targets.
+    pub(super) fn read(settings: &Settings) -> Result<(Self, TargetsPlan), ConfigError> {
+        let name = settings.value(&SOURCE)?;
+        let standard = match name {
+            SourceName::Generated => {
+                Some(&[("effect", TargetKind::Classes), ("symptoms", TargetKind::Labels)][..])
+            }
+            SourceName::Formula => Some(&[("y", TargetKind::Number)][..]),
+            SourceName::Files => None,
+        };
+        let targets = TargetsPlan::read(settings, standard)?;
+        let rows = match name {
+            SourceName::Files => {
+                let files = FilesPlan::read(settings, &targets)?;
+                return Ok((Self::Files(files), targets));
+            }
+            SourceName::Generated => Generated::Interactions,
+            SourceName::Formula => Generated::Formula {
+                formula: settings.value(&FORMULA)?,
+                noise: settings.value(&NOISE)?,
+            },
+        };
+        let (train_rows, test_rows) = (settings.value(&TRAIN_ROWS)?, settings.value(&TEST_ROWS)?);
+        Ok((Self::Generated { rows, train_rows, test_rows }, targets))
+    }
+
+    /// Training and test files, found in the data folder; empty for generated rows.
+    pub(super) fn find(&self, dir: Option<&Path>) -> Result<[Vec<PathBuf>; 2], RunError> {
+        match self {
+            Self::Generated { .. } => refuse_folder(dir).map(|()| [Vec::new(), Vec::new()]),
+            Self::Files(plan) => {
+                let dir = dir.or(plan.dir.as_deref());
+                let place = Place { dir, how_to_get: plan.how_to_get.as_deref() };
+                let test: &[PathBuf] = match &plan.test {
+                    TestRows::Files(files) => files,
+                    TestRows::Share { .. } => &[],
+                };
+                let mut found = place.find(&plan.files.iter().chain(test).collect::<Vec<_>>())?;
+                let test = found.split_off(plan.files.len());
+                Ok([found, test])
+            }
+        }
+    }
+
+    /// The files, if a feature marks which of them a row is from.
+    pub(super) fn with_file_features(&self) -> Option<&FilesPlan> {
+        match self {
+            Self::Files(files) if files.file_features => Some(files),
+            _ => None,
+        }
+    }
+
+    /// The delimiter of fields.
+    pub(super) fn delimiter(&self) -> Delimiter {
+        match self {
+            Self::Generated { .. } => Delimiter::Comma,
+            Self::Files(plan) => plan.delimiter,
+        }
+    }
+}
+
+impl FilesPlan {
+    fn read(settings: &Settings, targets: &TargetsPlan) -> Result<Self, ConfigError> {
+        let files = settings.required(&FILES, "`data.source = \"files\"`")?;
+        let test_files = settings.value(&TEST_FILES)?;
+        if let Some(both) = files.iter().find(|file| test_files.contains(file)) {
+            let expected = format!("files without `{}`, which is in `data.files`", both.display());
+            return Err(settings.refuse_given("data.test_files", &expected));
+        }
+        let test = if test_files.is_empty() {
+            let first = targets.targets.keys().next().cloned().unwrap_or_default();
+            let stratify = settings.value_or(&STRATIFY, || first)?;
+            if !targets.targets.contains_key(&stratify) {
+                return Err(settings.refuse_given("data.stratify", "a target"));
+            }
+            TestRows::Share { fraction: settings.value(&TEST_FRACTION)?, stratify }
+        } else {
+            TestRows::Files(test_files)
+        };
+        let columns = settings.option(&COLUMNS)?;
+        if let Some(columns) = &columns
+            && let Some(target) = targets.targets.keys().find(|name| !columns.contains(name))
+        {
+            let expected = format!("a list of all columns, with the target `{target}`");
+            return Err(settings.refuse_given("data.columns", &expected));
+        }
+        let file_features = settings.value(&FILE_FEATURES)?;
+        if file_features && matches!(test, TestRows::Files(_)) {
+            let expected = "false with `data.test_files`, whose rows are from other files";
+            return Err(settings.refuse_given("data.file_features", expected));
+        }
+        Ok(Self {
+            dir: settings.option(&DIR)?,
+            files,
+            delimiter: settings.value(&DELIMITER)?,
+            columns,
+            file_features,
+            how_to_get: settings.option(&HOW_TO_GET)?,
+            test,
+        })
+    }
+}
