@@ -16,19 +16,29 @@ enum Met {
     Other,
 }
 
+/// What is tried for a key that the others require.
+const FILLERS: [&str; 3] = ["x", "['f']", "{x={kind='number'}}"];
+
 /// Reads the trial of a task with settings and a key; what the settings require is given.
 fn meet(kind: &dyn TaskKind, sets: &[String], key: &str) -> Met {
-    let mut sets = [sets, &[format!("{key}=[{{x=1}}]")]].concat();
+    let odd = format!("{key}=[{{x=1}}]");
+    // The keys that are required, with the number of the filler.
+    let mut given: BTreeMap<String, usize> = BTreeMap::new();
     loop {
-        let place = Path::new("c.toml");
-        match Plan::read(TASKS, kind.trial(), place, &sets).map(drop) {
+        let filled = given.iter().map(|(key, at)| format!("{key}={}", FILLERS[*at]));
+        let all: Vec<String> = filled.chain(sets.to_vec()).chain([odd.clone()]).collect();
+        match Plan::read(TASKS, kind.trial(), Path::new("c.toml"), &all).map(drop) {
             Ok(()) => return Met::Read,
-            Err(ConfigError::Missing { key, .. }) if sets.len() < 9 => {
-                sets.insert(0, format!("{key}=x"));
+            Err(ConfigError::Missing { key, .. }) if !given.contains_key(key) => {
+                given.insert(key.to_owned(), 0);
             }
             Err(ConfigError::Value { key: refused, .. }) if refused.starts_with(key) => {
                 return Met::Read;
             }
+            Err(ConfigError::Value { key: refused, .. }) => match given.get_mut(&refused) {
+                Some(at) if *at + 1 < FILLERS.len() => *at += 1,
+                _ => return Met::Other,
+            },
             Err(ConfigError::Unread { key: unread, beside, .. }) if unread == key => {
                 let (decider, _) = beside[1..].split_once(" = ").expect("a key and a value");
                 return Met::Unread(decider.to_owned());
