@@ -274,6 +274,12 @@ impl RunError {
         Self::Io { action, path: path.to_owned(), cause }
     }
 
+    /// An image or volume that a task does not predict.
+    pub(crate) fn predicts_no_images() -> Self {
+        let reason = "the run's task predicts no images: leave out --out";
+        Self::Unusable { reason: reason.to_owned() }
+    }
+
     pub(crate) fn model(cause: impl Into<Cause>) -> Self {
         Self::Model { cause: cause.into() }
     }

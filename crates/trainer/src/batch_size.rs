@@ -45,18 +45,13 @@ impl BatchSearch {
     /// [`TrainError::Setting`] naming the number that is out of range.
     pub fn validate(&self) -> Result<(), TrainError> {
         let Self { least, most, head_room } = self;
-        TrainError::check(&[("auto_batch.least", least, *least > 0, "at least 1")])?;
+        TrainError::check(&[("least", least, *least > 0, "at least 1")])?;
         if most < least {
-            let expected = format!("at least `auto_batch.least`, which is {least}");
-            return Err(TrainError::setting("auto_batch.most", most, expected));
+            let expected = format!("at least `least`, which is {least}");
+            return Err(TrainError::setting("most", most, expected));
         }
         let is_share = (0.0..1.0).contains(head_room);
-        TrainError::check(&[(
-            "auto_batch.head_room",
-            head_room,
-            is_share,
-            "at least 0 and below 1",
-        )])
+        TrainError::check(&[("head_room", head_room, is_share, "at least 0 and below 1")])
     }
 
     /// Doubles the batch until it does not fit, then bisects to within 5 %.
@@ -161,9 +156,9 @@ mod tests {
     fn numbers_out_of_range_are_refused_before_anything_is_probed() {
         let good = BatchSearch { least: 1, most: 64, head_room: 0.1 };
         for (bad, name) in [
-            (BatchSearch { least: 0, ..good }, "`auto_batch.least`"),
-            (BatchSearch { most: 0, ..good }, "`auto_batch.most`"),
-            (BatchSearch { head_room: 1.0, ..good }, "`auto_batch.head_room`"),
+            (BatchSearch { least: 0, ..good }, "`least`"),
+            (BatchSearch { most: 0, ..good }, "`most`"),
+            (BatchSearch { head_room: 1.0, ..good }, "`head_room`"),
         ] {
             let error = bad.run::<TrainError>(&mut |_| panic!("probed")).expect_err("refused");
             assert!(error.to_string().starts_with(name), "{error}");

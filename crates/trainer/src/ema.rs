@@ -27,7 +27,7 @@ impl EmaConfig {
         if (0.0..1.0).contains(&self.decay) {
             return Ok(());
         }
-        Err(TrainError::setting("ema_decay", self.decay.to_string(), "at least 0 and below 1"))
+        Err(TrainError::setting("ema.decay", self.decay.to_string(), "at least 0 and below 1"))
     }
 
     /// The decay at update `t`, counted from 1: `min(decay, (1 + t)/(10 + t))`.

@@ -136,8 +136,8 @@ impl TrainError {
 
     /// Segments that a task does not have.
     pub(crate) fn without_segments(reason: &str) -> Self {
-        let expected = format!("left out for this task: {reason}");
-        Self::setting("recompute", "\"segments\"", expected)
+        let expected = format!("false for this task: {reason}");
+        Self::setting("step.in_segments", true, expected)
     }
 
     /// The non-finite tensor, if this is the error.

@@ -136,7 +136,7 @@ impl RunSettings {
     /// Checks every number that has a range.
     ///
     /// # Errors
-    /// [`TrainError::Setting`] naming the number that is out of range, or [`TrainError::Precision`]
+    /// [`TrainError::Setting`] naming the field that is out of range, or [`TrainError::Precision`]
     /// if the policy cannot train with this loss scale.
     pub fn validate(&self) -> Result<(), TrainError> {
         const ABOVE: &str = "a finite number above 0";
@@ -150,12 +150,12 @@ impl RunSettings {
         TrainError::check(&[
             ("epochs", &self.epochs, self.epochs > 0, "at least 1"),
             ("learning_rate", &rate, is_positive(rate), ABOVE),
-            ("clip_norm", &norm, is_positive(norm), ABOVE),
-            ("non_finite.at_most", &0, can_skip, "at least 1"),
+            ("step.clip_norm", &norm, is_positive(norm), ABOVE),
+            ("step.non_finite.at_most", &0, can_skip, "at least 1"),
             ("accumulate", &self.accumulate, self.accumulate > 0, "at least 1 batch"),
-            ("recompute_batch_norms", &0, has_batches, "at least 1 batch"),
-            ("keep_checkpoints", keep_last, *keep_last > 0, "at least 1"),
-            ("checkpoint_every_steps", &0, *every_steps != Some(0), "at least 1"),
+            ("batch_norm.batches", &0, has_batches, "at least 1 batch"),
+            ("checkpoints.keep_last", keep_last, *keep_last > 0, "at least 1"),
+            ("checkpoints.every_steps", &0, *every_steps != Some(0), "at least 1"),
         ])?;
         self.schedule.validate()?;
         self.plateau.map_or(Ok(()), |plateau| plateau.validate())?;

@@ -9,7 +9,7 @@ use serde_json::json;
 use updraft_run::Registry;
 use updraft_trainer::Fit;
 
-use super::{ConfigArgs, open};
+use super::{ConfigArgs, device_of, open};
 use crate::batch_size::{Trial, try_batch};
 use crate::json::JsonArgs;
 use crate::progress::Display;
@@ -43,6 +43,8 @@ pub(crate) struct BatchProbeArgs {
 pub(crate) fn run(registry: Registry, args: &BatchFindArgs) -> Result<()> {
     let started = Instant::now();
     let plan = args.config.plan(registry)?.plan;
+    // The device of the processes that try the sizes.
+    device_of(&plan)?;
     let mut display = Display::new();
     let workload = open(&plan, args.config.data.as_deref(), None, &mut display)?;
     let trial = Trial::new(&plan, &*workload, args.budget_mib)?;

@@ -10,7 +10,7 @@ use updraft_run::{Plan, Registry};
 use updraft_trainer::{MetricSpec, Split, Unit};
 
 use super::comparison::{Compared, Score, best, compare, shown};
-use super::{ConfigArgs, cannot};
+use super::{ConfigArgs, cannot, device_of};
 use crate::json::JsonArgs;
 use crate::progress::Display;
 use crate::stop;
@@ -52,10 +52,23 @@ pub(crate) struct CompareArgs {
     json: JsonArgs,
 }
 
+impl CompareArgs {
+    /// The folder of the runs of an arm and a seed.
+    fn folder(&self, arm: usize, seed: u64) -> PathBuf {
+        self.runs.join(format!("arm-{}-seed-{seed}", arm + 1))
+    }
+}
+
 /// Prints the plan of each arm.
 pub(crate) fn dry_run(registry: Registry, args: &CompareArgs) -> Result<()> {
     let plans = plans(registry, args)?;
     checked(args, &plans)?;
+    for seed in 1..=args.seeds {
+        for (index, arm) in args.arms.iter().enumerate() {
+            let folder = args.folder(index, seed);
+            owned(&folder, &made_of(args, arm, seed))?;
+        }
+    }
     for (arm, plan) in args.arms.iter().zip(&plans) {
         crate::print(&format!("# --arm {arm}\n{}", plan.to_toml().trim_end()))?;
     }
@@ -87,13 +100,18 @@ fn plans(registry: Registry, args: &CompareArgs) -> Result<Vec<Plan>> {
 /// The metric to compare: the requested one, or that of the first arm's criterion if it is measured
 /// on test data, or the loss.
 fn metric(args: &CompareArgs, plan: &Plan) -> Result<MetricSpec> {
-    let metrics = plan.task.metrics();
     let criterion = &plan.train.criterion;
     let name = match &args.metric {
         Some(name) => name.as_str(),
         None if criterion.split == Split::Test => &criterion.metric,
         None => "loss",
     };
+    metric_of(name, plan)
+}
+
+/// The metric of this name.
+fn metric_of(name: &str, plan: &Plan) -> Result<MetricSpec> {
+    let metrics = plan.task.metrics();
     let found = metrics.iter().find(|metric| metric.name == name).cloned();
     found.ok_or_else(|| {
         let names: Vec<_> = metrics.iter().map(|metric| format!("`{}`", metric.name)).collect();
@@ -104,11 +122,13 @@ fn metric(args: &CompareArgs, plan: &Plan) -> Result<MetricSpec> {
 /// The metric and the tolerance, for arms that can be compared.
 fn checked(args: &CompareArgs, plans: &[Plan]) -> Result<(MetricSpec, f64)> {
     ensure!(args.seeds > 0, "--seeds is 0; it must be at least 1");
-    let mut metrics = Vec::new();
+    // What no arm has is no fault of an arm.
+    let metric = metric(args, &plans[0])?;
     for (arm, plan) in args.arms.iter().zip(plans) {
-        metrics.push(metric(args, plan).with_context(|| format!("--arm {arm}"))?);
+        metric_of(&metric.name, plan)
+            .with_context(|| format!("--arm {arm} has another metric than the first"))?;
+        device_of(plan).with_context(|| format!("--arm {arm}"))?;
     }
-    let metric = metrics.swap_remove(0);
     let standard = if metric.unit == Unit::Share { 0.5 } else { 0.0 };
     let band = args.band.unwrap_or(standard);
     ensure!(band >= 0.0, "--band is {band}; it must be at least 0");
@@ -126,7 +146,7 @@ pub(crate) fn run(registry: Registry, args: &CompareArgs) -> Result<()> {
                 let said = "stopped; the same command continues with the missing runs";
                 bail!(Failed(said.to_owned()));
             }
-            let folder = args.runs.join(format!("arm-{}-seed-{seed}", index + 1));
+            let folder = args.folder(index, seed);
             own(args, arm, seed, &folder)?;
             let score = match finished(&folder, &metric)? {
                 Some(score) => score,
@@ -187,24 +207,40 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Records the settings of the folder's runs, or returns an error for a folder with runs of other
-/// settings.
-fn own(args: &CompareArgs, arm: &str, seed: u64, folder: &Path) -> Result<()> {
+/// The file that records the settings of a folder's runs.
+const SETTINGS: &str = "compare.json";
+
+/// What the runs of an arm and a seed are made of.
+fn made_of(args: &CompareArgs, arm: &str, seed: u64) -> Value {
     let text = |path: &Path| path.to_string_lossy().into_owned();
-    let made_of = json!({ "config": text(&args.config), "data": args.data.as_deref().map(text),
-                "settings": settings(args, arm, seed) });
-    let path = folder.join("compare.json");
-    if path.exists() {
-        let text = std::fs::read_to_string(&path)
-            .with_context(|| format!("cannot read `{}`", path.display()))?;
-        let found: Option<Value> = serde_json::from_str(&text).ok();
-        ensure!(
-            found == Some(made_of),
-            "`{}` holds runs of other settings; name another folder with --runs",
-            folder.display()
-        );
+    json!({ "config": text(&args.config), "data": args.data.as_deref().map(text),
+            "settings": settings(args, arm, seed) })
+}
+
+/// Whether a folder has runs of these settings; returns an error for runs of others.
+fn owned(folder: &Path, made_of: &Value) -> Result<bool> {
+    let path = folder.join(SETTINGS);
+    if !path.exists() {
+        return Ok(false);
+    }
+    let text = std::fs::read_to_string(&path)
+        .with_context(|| format!("cannot read `{}`", path.display()))?;
+    let found: Option<Value> = serde_json::from_str(&text).ok();
+    ensure!(
+        found.as_ref() == Some(made_of),
+        "`{}` holds runs of other settings; name another folder with --runs",
+        folder.display()
+    );
+    Ok(true)
+}
+
+/// Records the settings of a folder's runs, or returns an error for runs of other settings.
+fn own(args: &CompareArgs, arm: &str, seed: u64, folder: &Path) -> Result<()> {
+    let made_of = made_of(args, arm, seed);
+    if owned(folder, &made_of)? {
         return Ok(());
     }
+    let path = folder.join(SETTINGS);
     std::fs::create_dir_all(folder)
         .and_then(|()| std::fs::write(&path, made_of.to_string()))
         .map_err(|cause| cannot("write", &path, cause))

@@ -9,7 +9,7 @@ use updraft_data::{Progress, ProgressUnit};
 use updraft_run::{AnyWorkload, Registry};
 use updraft_trainer::{Control, Evaluation};
 
-use super::{OpenedRun, device_spec, dry_run_with_data, next_on, stopped};
+use super::{OpenedRun, next_on, stopped};
 use crate::progress::{Display, evaluation_text};
 use crate::stop;
 use crate::wrap::hanging;
@@ -35,8 +35,9 @@ pub(crate) struct EvalArgs {
 
 /// Prints the run's plan.
 pub(crate) fn dry_run(registry: Registry, args: &EvalArgs) -> Result<()> {
-    device_spec(&args.device)?;
-    dry_run_with_data(registry, &args.run, args.data.as_deref(), &|_| Ok(()))
+    let at = (args.run.as_path(), args.checkpoint);
+    let plan = OpenedRun::dry_run(registry, at, &args.device, &|_| Ok(()))?;
+    Ok(plan.task.find_data(args.data.as_deref())?)
 }
 
 /// Prints the score to standard output.

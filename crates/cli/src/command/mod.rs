@@ -25,7 +25,7 @@ use burn::tensor::Device;
 use clap::Args;
 use updraft_device::{DeviceSpec, Selection};
 use updraft_run::{
-    AnyWorkload, ConfigError, Opening, Plan, Planned, Registry, RunError, RunFolder,
+    AnyWorkload, ConfigError, Opening, Plan, Planned, Registry, RunError, RunFolder, Settings,
 };
 
 use crate::device::choose;
@@ -74,7 +74,10 @@ impl ConfigArgs {
     }
 }
 
-/// Reads a configuration, or the quickstart of the default task, into a plan.
+/// The place that errors name for the text of a quickstart.
+const QUICKSTART: &str = "the quickstart";
+
+/// Reads a configuration, or the quickstart of the task that is set, into a plan.
 pub(crate) fn planned(
     registry: Registry,
     config: Option<&Path>,
@@ -83,8 +86,24 @@ pub(crate) fn planned(
     // The configuration may be a pipe that never ends.
     let _unasked = NothingToSave::begin();
     match config {
-        None => Plan::read(registry, registry[0].quickstart(), Path::new("the quickstart"), sets),
+        None => {
+            let place = Path::new(QUICKSTART);
+            let task = Settings::load("", place, sets)?.peek("task");
+            let kind = registry.iter().find(|kind| task.as_deref() == Some(kind.name()));
+            let text = kind.unwrap_or(&registry[0]).quickstart();
+            Plan::read(registry, text, place, sets).map_err(without_its_own_keys)
+        }
         Some(path) => Plan::open(registry, path, sets),
+    }
+}
+
+/// A key of the quickstart that is not used beside what the user set is not named as the user's.
+fn without_its_own_keys(error: ConfigError) -> ConfigError {
+    match error {
+        ConfigError::Unread { place, key, beside } if place.starts_with(QUICKSTART) => {
+            ConfigError::Quickstart { key, beside }
+        }
+        other => other,
     }
 }
 
@@ -96,7 +115,7 @@ pub(crate) struct OpenedRun {
 }
 
 impl OpenedRun {
-    /// Opens a run whose plan passes a check.
+    /// Opens a run with a checkpoint whose plan passes a check.
     pub(crate) fn open(
         registry: Registry,
         run: &Path,
@@ -119,7 +138,20 @@ impl OpenedRun {
         check(&plan)?;
         folder.refuse_other_model(&plan)?;
         let (device, _) = choose(&device_spec(device)?)?;
+        folder.served_checkpoint(&plan)?;
         Ok(Self { folder, plan, device })
+    }
+
+    /// Opens a run and prints its plan, as a dry run of a command that uses its model.
+    pub(crate) fn dry_run(
+        registry: Registry,
+        at: (&Path, Option<u64>),
+        device: &str,
+        check: Check<'_>,
+    ) -> Result<Plan> {
+        let plan = Self::open_at(registry, at, device, check)?.plan;
+        crate::print(plan.to_toml().trim_end())?;
+        Ok(plan)
     }
 
     /// Opens the run's data and checks that it is the same.
@@ -161,35 +193,10 @@ pub(crate) fn device_of(plan: &Plan) -> Result<(Device, Selection)> {
 /// Returns an error for what the task of a plan does not support, before any work.
 pub(crate) type Check<'a> = &'a dyn Fn(&Plan) -> Result<(), RunError>;
 
-/// The output of a dry run on a run folder, which need not exist. The plan is `None` if it does not
-/// exist.
-pub(crate) fn dry_run_on(registry: Registry, run: &Path, check: Check<'_>) -> Result<Option<Plan>> {
-    if !run.exists() {
-        crate::print(&format!("# `{}` does not exist; nothing was checked", run.display()))?;
-        return Ok(None);
-    }
-    let plan = RunFolder::open(run)?.plan(registry)?;
-    check(&plan)?;
-    crate::print(plan.to_toml().trim_end())?;
-    Ok(Some(plan))
-}
-
-/// The same for a command that opens the run's data, whose files must exist.
-pub(crate) fn dry_run_with_data(
-    registry: Registry,
-    run: &Path,
-    data: Option<&Path>,
-    check: Check<'_>,
-) -> Result<()> {
-    match dry_run_on(registry, run, check)? {
-        None => Ok(()),
-        Some(plan) => Ok(plan.task.find_data(data)?),
-    }
-}
-
-/// The output of a dry run on a configuration: its plan. The data's files must exist.
+/// The output of a dry run on a configuration: its plan. The device and the data's files must exist.
 pub(crate) fn dry_run_of(registry: Registry, args: &ConfigArgs) -> Result<()> {
     let plan = args.plan(registry)?.plan;
+    device_of(&plan)?;
     crate::print(plan.to_toml().trim_end())?;
     Ok(plan.task.find_data(args.data.as_deref())?)
 }

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use updraft_run::{Registry, RunError, RunFolder};
+use updraft_run::{Plan, Registry, RunError, RunFolder};
 use updraft_trainer::Ending;
 
 use super::train::{self, TrainArgs};
@@ -41,23 +41,32 @@ impl PipelineArgs {
         all.push("report");
         all
     }
+
+    /// Returns an error for a plan whose models cannot be quantized; it names this command.
+    fn check(&self, plan: &Plan) -> Result<(), RunError> {
+        self.settings.check(plan).map_err(|error| match error {
+            RunError::NotForTask { task, reason, .. } => {
+                RunError::NotForTask { what: "pipeline".to_owned(), task, reason }
+            }
+            other => other,
+        })
+    }
 }
 
 /// Prints the steps and the plan.
 pub(crate) fn dry_run(registry: Registry, args: &PipelineArgs) -> Result<()> {
     let all = args.steps();
-    for (index, step) in all.iter().enumerate() {
-        // A comment, so that the output is still a valid plan.
-        crate::print(&format!("# {}", label(index + 1, all.len(), step)))?;
-    }
-    train::dry_run_for(registry, &args.train, &|plan| args.settings.check(plan))
+    let numbered = all.iter().enumerate();
+    // Comments, so that the output is still a valid plan.
+    let steps: Vec<String> =
+        numbered.map(|(at, step)| format!("# {}", label(at + 1, all.len(), step))).collect();
+    train::dry_run_for(registry, &args.train, &steps, &|plan| args.check(plan))
 }
 
 /// Runs all steps and prints the table of `quantize`, then the path of the run.
 pub(crate) fn run(registry: Registry, args: &PipelineArgs, log: &LogFile) -> Result<()> {
-    let plan = args.train.plan(registry)?;
     // Before the training, not after it.
-    args.settings.check(&plan)?;
+    let plan = args.train.checked_plan(registry, &|plan| args.check(plan))?;
     let mut display = Display::new();
     let mut taken = Steps::new(args.steps().len());
     let trained = taken.take("train", |label| {

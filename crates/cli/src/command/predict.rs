@@ -8,11 +8,12 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use updraft_data::{Axis, Blend, Progress, ProgressUnit, WindowProgress};
 use updraft_run::{
-    ComponentFiles, FilePrediction, Outcome, Predicted, Registry, RunFolder, TrainedModel,
+    ClassProbability, ComponentFiles, FilePrediction, Outcome, Plan, Predicted, PredictedValue,
+    Registry, RunFolder, TrainedModel,
 };
 use updraft_trainer::Metric;
 
-use super::{device_spec, dry_run_on, next_on};
+use super::{OpenedRun, cannot, next_on};
 use crate::Failed;
 use crate::progress::{Display, metric_text};
 use crate::stop::{self, NothingToSave};
@@ -27,7 +28,7 @@ pub(crate) struct PredictArgs {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Number of classes to print for each sample, the most probable first [default: 1]
-    #[arg(long, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..), conflicts_with = "out")]
     top: Option<u16>,
     /// The device: auto, flex, cuda:0, ... (`probe` lists them)
     #[arg(long, default_value = "auto")]
@@ -116,32 +117,59 @@ impl ImageArgs {
     }
 }
 
+impl PredictArgs {
+    /// Opens a run whose task predicts what is asked for, and looks for the files.
+    fn open(&self, registry: Registry) -> Result<OpenedRun> {
+        let request = self.request()?;
+        let check = |plan: &Plan| match &request {
+            Some(request) => plan.predictor()?.check_file(request),
+            None => plan.predictor()?.check_samples(),
+        };
+        let at = (self.run.as_path(), self.checkpoint);
+        let run = OpenedRun::open_at(registry, at, &self.device, &check)?;
+        for file in self.files.iter().chain(&self.image.truth) {
+            if !file.exists() {
+                return Err(cannot("read", file, std::io::ErrorKind::NotFound.into()));
+            }
+        }
+        Ok(run)
+    }
+
+    /// The prediction into a file, if there is one to write.
+    fn request(&self) -> Result<Option<FilePrediction>> {
+        let Some(out) = &self.image.out else { return Ok(None) };
+        match &self.files[..] {
+            [input] => Ok(Some(self.image.request(input, out))),
+            files => {
+                bail!("--out is one file, and {} files are to be predicted; name one", files.len())
+            }
+        }
+    }
+}
+
 /// Prints the run's plan.
 pub(crate) fn dry_run(registry: Registry, args: &PredictArgs) -> Result<()> {
-    device_spec(&args.device)?;
-    dry_run_on(registry, &args.run, &|plan| plan.predictor().map(drop)).map(drop)
+    crate::print(args.open(registry)?.plan.to_toml().trim_end())?;
+    Ok(())
 }
 
 /// Prints one line per sample and class, or per sample and number, to standard output.
 pub(crate) fn run(registry: Registry, args: &PredictArgs) -> Result<()> {
-    device_spec(&args.device)?;
-    if let Some(out) = &args.image.out {
-        return run_to_file(registry, args, out);
+    let run = args.open(registry)?;
+    if let Some(request) = args.request()? {
+        return run_to_file(registry, args, &run.folder, &request);
     }
     // There is nothing to save: a signal ends the process at once.
     let _unasked = NothingToSave::begin();
-    let folder = RunFolder::open(&args.run)?.with_checkpoint(args.checkpoint)?;
-    let model = TrainedModel::load_from(registry, &folder, &args.device)?;
-    ensure!(
-        args.top.is_none() || !model.classes().is_empty(),
-        "--top is for classes, and `{}` predicts numbers; leave it out",
-        args.run.display()
-    );
+    let model = TrainedModel::load_from(registry, &run.folder, &args.device)?;
     for file in &args.files {
         for mut predicted in model.predict(file)? {
-            if let Outcome::Classes(classes) = &mut predicted.outcome {
-                classes.truncate(usize::from(args.top.unwrap_or(1)));
-            }
+            let has_classes = truncate(&mut predicted.outcome, args.top.unwrap_or(1).into());
+            ensure!(
+                args.top.is_none() || has_classes,
+                "--top is for classes, and `{}` predicts none; leave it out",
+                args.run.display()
+            );
             if args.json {
                 crate::print_json(&json!(predicted))?;
             } else {
@@ -154,14 +182,15 @@ pub(crate) fn run(registry: Registry, args: &PredictArgs) -> Result<()> {
 }
 
 /// Predicts an image into a file and prints what was written.
-fn run_to_file(registry: Registry, args: &PredictArgs, out: &Path) -> Result<()> {
-    let [input] = &args.files[..] else {
-        bail!("--out is one file, and {} files are to be predicted; name one", args.files.len());
-    };
+fn run_to_file(
+    registry: Registry,
+    args: &PredictArgs,
+    folder: &RunFolder,
+    request: &FilePrediction,
+) -> Result<()> {
     // The image may be a pipe without a writer; from the first window on, signals are checked.
     let mut unasked = Some(NothingToSave::begin());
-    let folder = RunFolder::open(&args.run)?.with_checkpoint(args.checkpoint)?;
-    let model = TrainedModel::load_from(registry, &folder, &args.device)?;
+    let model = TrainedModel::load_from(registry, folder, &args.device)?;
     let mut display = Display::new();
     let mut progress = |windows: WindowProgress| {
         unasked = None;
@@ -169,7 +198,7 @@ fn run_to_file(registry: Registry, args: &PredictArgs, out: &Path) -> Result<()>
         display.preparing("predicting", Progress { done, total, unit: ProgressUnit::Samples });
         if stop::requested() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let written = model.predict_image(&args.image.request(input, out), &mut progress);
+    let written = model.predict_image(request, &mut progress);
     let written = match written {
         Err(_) if stop::requested() => {
             bail!(Failed("stopped; the same command goes on with the rest".to_owned()))
@@ -186,7 +215,7 @@ fn run_to_file(registry: Registry, args: &PredictArgs, out: &Path) -> Result<()>
     };
     crate::print(&format!(
         "{}  {}, {}, {}",
-        name(&out.display().to_string()),
+        name(&request.output.display().to_string()),
         sides.join(" x "),
         count(written.channels, "channel"),
         count(written.frames, "frame")
@@ -201,7 +230,26 @@ fn run_to_file(registry: Registry, args: &PredictArgs, out: &Path) -> Result<()>
     Ok(())
 }
 
-/// One line per class or number.
+/// Keeps the most probable classes, and returns whether there are classes at all.
+fn truncate(outcome: &mut Outcome, top: usize) -> bool {
+    match outcome {
+        Outcome::Classes(classes) => {
+            classes.truncate(top);
+            true
+        }
+        Outcome::Targets(targets) => {
+            let values = targets.iter_mut().map(|target| &mut target.value);
+            let of_classes = values.filter_map(|value| match value {
+                PredictedValue::Classes(classes) => Some(classes),
+                _ => None,
+            });
+            of_classes.map(|classes| classes.truncate(top)).count() > 0
+        }
+        _ => false,
+    }
+}
+
+/// One line per class, number or target.
 fn lines(predicted: &Predicted) -> Vec<String> {
     let sample = name(&predicted.sample);
     match &predicted.outcome {
@@ -215,6 +263,29 @@ fn lines(predicted: &Predicted) -> Vec<String> {
             .iter()
             .map(|quantity| format!("{sample}  {}  {:.6}", name(&quantity.name), quantity.value))
             .collect(),
+        Outcome::Targets(targets) => targets
+            .iter()
+            .map(|target| format!("{sample}  {}  {}", name(&target.name), text_of(&target.value)))
+            .collect(),
         other => vec![format!("{sample}  {}", json!(other))],
+    }
+}
+
+/// A predicted number, the classes that are printed, or the labels that apply.
+fn text_of(value: &PredictedValue) -> String {
+    match value {
+        PredictedValue::Number { value, .. } => format!("{value:.6}"),
+        PredictedValue::Classes(classes) => {
+            let text = |class: &ClassProbability| {
+                format!("{}  {:.1} %", name(&class.class), 100.0 * class.probability)
+            };
+            classes.iter().map(text).collect::<Vec<_>>().join(", ")
+        }
+        PredictedValue::Labels(labels) => {
+            let applying = labels.iter().filter(|label| label.applies);
+            let applying: Vec<_> = applying.map(|label| name(&label.label)).collect();
+            if applying.is_empty() { "–".to_owned() } else { applying.join(", ") }
+        }
+        other => json!(other).to_string(),
     }
 }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use updraft_run::{Plan, Registry};
 
-use super::{OpenedRun, device_spec, dry_run_with_data, next_on};
+use super::{OpenedRun, next_on};
 use crate::progress::Display;
 use crate::quantization::{QuantizeSettings, Quantizing, steps};
 use crate::steps::Steps;
@@ -28,9 +28,9 @@ pub(crate) struct QuantizeArgs {
 
 /// Prints the run's plan.
 pub(crate) fn dry_run(registry: Registry, args: &QuantizeArgs) -> Result<()> {
-    device_spec(&args.device)?;
     let check = |plan: &Plan| args.settings.check(plan);
-    dry_run_with_data(registry, &args.run, args.data.as_deref(), &check)
+    let plan = OpenedRun::dry_run(registry, (&args.run, None), &args.device, &check)?;
+    Ok(plan.task.find_data(args.data.as_deref())?)
 }
 
 /// Writes `model.int8`, `model.onnx` and `quant.json` into the run folder and prints a table.

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use updraft_run::{Registry, RunFolder, RunSchema, read_metrics};
 
-use super::{dry_run_on, next_on};
+use super::next_on;
 use crate::report::{Run, page};
 use crate::stop::NothingToSave;
 use crate::terminal::say;
@@ -20,7 +20,11 @@ pub(crate) struct ReportArgs {
 
 /// Prints the run's plan.
 pub(crate) fn dry_run(registry: Registry, args: &ReportArgs) -> Result<()> {
-    dry_run_on(registry, &args.run, &|_| Ok(())).map(drop)
+    let folder = RunFolder::open(&args.run)?;
+    let plan = folder.plan(registry)?;
+    recorded(&folder)?;
+    crate::print(plan.to_toml().trim_end())?;
+    Ok(())
 }
 
 /// Writes `report.html` into the run folder and prints its path.
@@ -34,6 +38,12 @@ pub(crate) fn run(args: &ReportArgs) -> Result<()> {
 
 /// Writes the page of a run and returns its path.
 pub(crate) fn write_page(folder: &RunFolder) -> Result<PathBuf> {
+    folder.write("report.html", page(&recorded(folder)?)?.as_bytes())?;
+    Ok(folder.path().join("report.html"))
+}
+
+/// The record of a run.
+fn recorded(folder: &RunFolder) -> Result<Run> {
     let optional = |name| match folder.has(name) {
         true => folder.read_json(name).map(Some),
         false => Ok(None),
@@ -48,7 +58,7 @@ pub(crate) fn write_page(folder: &RunFolder) -> Result<PathBuf> {
     if let Some(damage) = recorded.damage() {
         say(&format!("warning: {damage}"));
     }
-    let run = Run {
+    Ok(Run {
         name,
         schema: RunSchema::read(folder)?,
         metrics: recorded.lines,
@@ -58,7 +68,5 @@ pub(crate) fn write_page(folder: &RunFolder) -> Result<PathBuf> {
         quantized: optional("quant.json")?,
         pictures: folder.pictures()?,
         texts: texts.iter().filter_map(|name| Some((*name, text(name)?))).collect(),
-    };
-    folder.write("report.html", page(&run)?.as_bytes())?;
-    Ok(folder.path().join("report.html"))
+    })
 }

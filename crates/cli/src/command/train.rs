@@ -89,21 +89,40 @@ impl TrainArgs {
         };
         Ok(config.plan(registry).map_err(named)?.plan)
     }
+
+    /// The same, with the checks that need no data.
+    pub(crate) fn checked_plan(&self, registry: Registry, check: Check<'_>) -> Result<Plan> {
+        let plan = self.plan(registry)?;
+        check(&plan)?;
+        if let Some(run) = self.resumed()? {
+            run.refuse_other_model(&plan)?;
+            run.newest_checkpoint()?;
+        }
+        device_of(&plan)?;
+        Ok(plan)
+    }
+
+    /// The run to continue.
+    fn resumed(&self) -> Result<Option<RunFolder>, RunError> {
+        let Some(path) = &self.resume else { return Ok(None) };
+        RunFolder::open(path)?.with_checkpoint(self.checkpoint).map(Some)
+    }
 }
 
 /// Prints the plan.
 pub(crate) fn dry_run(registry: Registry, args: &TrainCommand) -> Result<()> {
-    dry_run_for(registry, &args.train, &|_| Ok(()))
+    dry_run_for(registry, &args.train, &[], &|_| Ok(()))
 }
 
-/// Prints a plan that passes a check; the run folder need not exist.
-pub(crate) fn dry_run_for(registry: Registry, args: &TrainArgs, check: Check<'_>) -> Result<()> {
-    if let Some(run) = args.resume.as_ref().filter(|path| !path.exists()) {
-        crate::print(&format!("# `{}` does not exist; nothing was checked", run.display()))?;
-        return Ok(());
-    }
-    let plan = args.plan(registry)?;
-    check(&plan)?;
+/// Prints a plan that passes a check, after the lines before it.
+pub(crate) fn dry_run_for(
+    registry: Registry,
+    args: &TrainArgs,
+    before: &[String],
+    check: Check<'_>,
+) -> Result<()> {
+    let plan = args.checked_plan(registry, check)?;
+    before.iter().try_for_each(|line| crate::print(line))?;
     crate::print(plan.to_toml().trim_end())?;
     Ok(plan.task.find_data(args.config.data.as_deref())?)
 }
@@ -168,8 +187,7 @@ pub(crate) fn train_watched(
     watch: &mut dyn FnMut(&Event) -> Control,
 ) -> Result<Trained> {
     let began = (Instant::now(), updraft_device::cpu_seconds());
-    let resumed = args.resume.as_deref().map(RunFolder::open).transpose()?;
-    let resumed = resumed.map(|run| run.with_checkpoint(args.checkpoint)).transpose()?;
+    let resumed = args.resumed()?;
     let (device, selection) = device_of(&plan)?;
     // Errors that prevent the run are reported before the data is opened.
     match &resumed {

@@ -8,7 +8,7 @@ use serde_json::json;
 use updraft_run::{Planned, Registry, TunePlan};
 use updraft_tune::{Direction, Point, Study, TrialState};
 
-use super::{ConfigArgs, cannot};
+use super::{ConfigArgs, cannot, device_of};
 use crate::Failed;
 use crate::json::JsonArgs;
 use crate::log::LogFile;
@@ -79,6 +79,8 @@ impl TuneArgs {
             None => error,
         })?;
         self.try_extremes(registry, &tune)?;
+        device_of(&planned.plan)?;
+        Study::check(&self.folder(&planned), &tune.study)?;
         planned.plan.task.find_data(self.config.data.as_deref())?;
         Ok((planned, tune))
     }

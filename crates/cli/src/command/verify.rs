@@ -39,6 +39,7 @@ pub(crate) struct VerifyFailed {
 
 /// Prints the plans.
 pub(crate) fn dry_run(registry: Registry, args: &VerifyArgs) -> Result<()> {
+    choose(&device_spec(&args.device)?)?;
     for kind in tasks(registry, args)? {
         let plan = plan(registry, kind, &args.device, &[])?;
         crate::print(&format!("# {}\n{}", kind.name(), plan.to_toml().trim_end()))?;

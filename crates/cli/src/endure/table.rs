@@ -90,7 +90,7 @@ mod tests {
             fault: fault.map(str::to_owned),
             ..Endured::new(task, "bf16 EMA")
         };
-        let rows = [row("image-classification", None), row("tables", Some("`state` differs"))];
+        let rows = [row("a-task-with-a-long-name", None), row("short", Some("`state` differs"))];
         let table = Endured::table(&rows);
         let lines: Vec<&str> = table.lines().collect();
         assert!(lines.iter().all(|line| line.chars().count() <= 80), "{table}");

@@ -121,7 +121,20 @@ fn classes_are_not_asked_of_a_run_that_predicts_numbers() {
         &["predict", run.to_str().expect("text"), "one.csv", "--top", "3"],
     );
     assert_eq!(said.code, 2);
-    assert!(said.stderr.contains("--top is for classes"), "{}", said.stderr);
+    assert!(said.stderr.contains("--top is for classes, and `"), "{}", said.stderr);
+}
+
+#[test]
+fn the_quickstart_is_that_of_the_task_and_a_change_that_it_does_not_fit_asks_for_a_file() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    for small in &crate::command::TASKS {
+        let task = format!("task='{}'", small.task);
+        let plan = succeed(dir.path(), &["train", "--dry-run", "--set", &task]).stdout;
+        assert!(plan.contains(&format!("task = \"{}\"", small.task)), "{plan}");
+    }
+    let words = ["`data.source = \"folders\"` does not go with the quickstart", "pass a config"];
+    let said = refused(dir.path(), &["train", "--set", "data.source=folders"], &words);
+    assert!(!said.stderr.contains("the quickstart:"), "{}", said.stderr);
 }
 
 #[test]

@@ -83,6 +83,7 @@ fn tables_are_compared_by_the_metric_that_is_named() {
     assert_eq!(refused.code, 2);
     let expected = "--metric is `accuracy`; it must be one of `loss`, `rmse`, `r-squared`";
     assert!(refused.stderr.contains(expected), "{}", refused.stderr);
+    assert!(!refused.stderr.contains("--arm"), "no arm is at fault: {}", refused.stderr);
 }
 
 #[test]

@@ -44,7 +44,7 @@ pub(crate) const IMAGES: &[(&str, &str)] = &[
     ("train.loss_scale={kind='dynamic',growth=1}", "`train.loss_scale.growth` is 1"),
     ("train.recompute=all", "`train.recompute` is "),
     ("train.auto_batch={least=0}", "`train.auto_batch.least` is 0"),
-    ("train.auto_batch={least=8,most=4}", "`train.auto_batch.most` is 4"),
+    ("train.auto_batch={least=8,most=4}", "at least `train.auto_batch.least`, which is 8"),
     ("train.auto_batch={head_room=1}", "`train.auto_batch.head_room` is 1"),
     ("train.accumulate=0", "`train.accumulate` is 0"),
     ("train.accumulate=x", "`train.accumulate` is "),

@@ -31,11 +31,11 @@ pub(crate) const IMAGES: &[(&str, &str)] = &[
     ("data.foreground={share=2}", "`data.foreground.share` is 2"),
     ("data.foreground={share=nan}", "`data.foreground.share` is "),
     ("data.scale=loud", "`data.scale` is "),
-    ("data.scale={kind='percentile',low=60,high=50}", "`data.scale"),
-    ("data.scale={kind='percentile',low=nan,high=50}", "`data.scale"),
+    ("data.scale={kind='percentile',low=60,high=50}", "`data.scale.high` is 50"),
+    ("data.scale={kind='percentile',low=nan,high=50}", "`data.scale.low` is "),
     ("data.memory_mib=99999999999", "`data.memory_mib` is 99999999999"),
-    ("data.memory_mib=-1", "`data.memory_mib` is -1"),
-    ("data.noise=-1", "`data.noise` is "),
+    ("data.memory_mib=-1", "it must be a whole number, 0 to 1048576"),
+    ("data.noise=-1", "`data.noise` is not read beside `data.target = "),
     ("data.sides=[4, 4]", "`data.sides` is "),
     ("data.sides=[32, 99999]", "`data.sides` is "),
     ("data.sides=[1024, 1024, 1024]", "`data.sides` is "),
@@ -43,19 +43,20 @@ pub(crate) const IMAGES: &[(&str, &str)] = &[
     ("data.train_fields=99999", "`data.train_fields` is 99999"),
     ("data.test_fields=0", "`data.test_fields` is 0"),
     ("model.kind=vae", "`model.kind` is "),
-    ("model.filters=[]", "`filters` has 0 levels"),
-    ("model.filters=[0, 4]", "`filters[0]` is 0"),
-    ("model.filters=[2, 99999999]", "`filters[1]` is 99999999"),
+    ("model.filters=[]", "`model.filters` is []; it must be a list of 2 to "),
+    ("model.filters=[2]", "`model.filters` is [2]; it must be a list of 2 to "),
+    ("model.filters=[0, 4]", "filters in each level"),
+    ("model.filters=[2, 99999999]", "filters in each level"),
     ("model.filters=[2,4,8,16,32,64,128,256]", "multiples of 128"),
     ("model.block=brick", "`model.block` is "),
     ("model.normalization=layer", "`model.normalization` is "),
-    ("model.normalization=group", "a multiple of the 8 groups"),
-    ("model.groups=0", "`model.groups` is "),
+    ("model.normalization=group", "multiples of `model.groups`, which is 8"),
+    ("model.groups=0", "`model.groups` is not read beside `model.normalization = "),
     ("model.downsampling=skip", "`model.downsampling` is "),
     ("model.upsampling=cubic", "`model.upsampling` is "),
     ("model.negative_slope=1", "`model.negative_slope` is 1"),
     ("model.negative_slope=nan", "`model.negative_slope` is nan"),
-    ("model.deep_supervision=9", "`deep_supervision` is 9"),
+    ("model.deep_supervision=9", "`model.deep_supervision` is 9; it must be at most "),
     ("model.activation=relu", "`model.activation` is "),
     ("model.widths=[8, 4, 4]", "`model.widths` is not read beside"),
     ("model={kind='dual-autoencoder'}", "an autoencoder returns images"),
@@ -65,8 +66,9 @@ pub(crate) const IMAGES: &[(&str, &str)] = &[
     ("augment.noise={std=inf}", "`augment.noise.std` is "),
     ("augment.elastic={max_pixels=-1,grid_pixels=8}", "`augment.elastic.max_pixels` is -1"),
     ("augment.elastic={max_pixels=1,grid_pixels=0}", "`augment.elastic.grid_pixels` is 0"),
-    ("train.loss={kind='tversky',alpha=-1,beta=1}", "`train.loss` is "),
-    ("train.loss={kind='tversky',alpha=nan,beta=1}", "`train.loss` is "),
+    ("train.loss={kind='tversky',alpha=-1,beta=1}", "`train.loss.alpha` is -1"),
+    ("train.loss={kind='tversky',alpha=nan,beta=1}", "`train.loss.alpha` is "),
+    ("train.loss={kind='huber',delta=0}", "`train.loss.delta` is 0"),
     ("train.loss=mean-squared-error", "`train.loss` is "),
     ("train.criterion=test-accuracy", "`train.criterion` is "),
 ];
@@ -231,10 +233,12 @@ fn a_model_of_numbers_that_are_not_finite_is_neither_scored_nor_used() {
         let folder = succeed(dir.path(), &arguments).run_folder();
         let name = folder.to_str().expect("text");
         fs::write(dir.path().join("a.csv"), "x1,x2\n1,2\n").expect("written");
+        let is_image = kind.name() == "image-to-image";
+        let out = if is_image { &["--out", "o.tif"][..] } else { &[] };
         for arguments in [
             &["eval", name][..],
-            &["predict", name, "a.csv"],
-            &["predict", name, "--json", "a.csv"],
+            &[&["predict", name, "a.csv"], out].concat(),
+            &[&["predict", name, "--json", "a.csv"], out].concat(),
         ] {
             let said = run(dir.path(), arguments);
             let shown = format!("{} {arguments:?}: {}", kind.name(), said.stderr);

@@ -31,6 +31,24 @@ fn row(dir: &Path, arguments: &[&str], shown: &str, words: &str) -> Result<Strin
     Ok(format!("| `{}` | {} |\n", cell(shown), cell(line)))
 }
 
+/// The first parts of keys.
+const SECTIONS: [&str; 6] = ["train", "data", "model", "augment", "log", "targets"];
+
+/// Whether an error names the key of a `--set`, or one inside it or beside it, and every key in
+/// full.
+fn is_named(set: &str, line: &str) -> bool {
+    let Some((key, _)) = set.split_once('=').filter(|(key, _)| !key.is_empty()) else {
+        return true;
+    };
+    let texts: Vec<&str> = line.split('`').skip(1).step_by(2).collect();
+    let is_whole = |text: &&str| {
+        let is_of_key = |c: char| c.is_ascii_lowercase() || c == '_' || c == '.';
+        let is_path = text.contains('.') && text.chars().all(is_of_key);
+        !is_path || SECTIONS.contains(&text.split('.').next().unwrap_or_default())
+    };
+    texts.iter().any(|text| text.starts_with(key)) && texts.iter().all(is_whole)
+}
+
 #[test]
 fn every_kind_of_bad_setting_or_flag_is_refused_by_name() {
     let dir = tempfile::tempdir().expect("temporary folder");
@@ -54,7 +72,14 @@ fn every_kind_of_bad_setting_or_flag_is_refused_by_name() {
         let _ = write!(page, "\n## Settings of {task}\n\n| `--set` | Error |\n|---|---|\n");
         for (set, words) in rows {
             let arguments = ["explain", "c.toml", "--set", set];
-            add(&mut page, row(dir.path(), &arguments, set, words));
+            let row = row(dir.path(), &arguments, set, words);
+            add(
+                &mut page,
+                row.and_then(|row| match row.split("` | ").nth(1) {
+                    Some(line) if is_named(set, line) => Ok(row),
+                    _ => Err(format!("{set}: the key is not named in full: {row}")),
+                }),
+            );
         }
     }
     page.push_str("\n## Flags\n\n| Arguments | Error |\n|---|---|\n");

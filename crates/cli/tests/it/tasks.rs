@@ -10,7 +10,7 @@ use crate::command::{Small, TASKS, config, json, metrics, run, said, succeed, te
 use crate::determinism::tensors;
 
 /// The names of all files below a folder.
-fn everything_in(dir: &Path) -> BTreeSet<String> {
+pub(crate) fn everything_in(dir: &Path) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut folders = vec![dir.to_owned()];
     while let Some(folder) = folders.pop() {
@@ -26,7 +26,7 @@ fn everything_in(dir: &Path) -> BTreeSet<String> {
 }
 
 /// The names of the commands in `--help`.
-fn commands() -> BTreeSet<String> {
+pub(crate) fn commands() -> BTreeSet<String> {
     let dir = tempfile::tempdir().expect("temporary folder");
     let help = succeed(dir.path(), &["--help"]).stdout;
     let list = help.split("Commands:\n").nth(1).expect("a list of commands");
@@ -79,11 +79,15 @@ fn a_dry_run_of_every_command_writes_nothing() {
         fs::write(dir.path().join("one.csv"), "x1,x2\n0.5,0.5\n").expect("written");
         let before = everything_in(dir.path());
         let config = config(small.config);
+        let mut predict = vec!["predict", trained, "one.csv"];
+        if small.task == "image-to-image" {
+            predict.extend(["--out", "out.tif"]);
+        }
         for arguments in [
             &["train", &config][..],
             &["train", "--resume", trained],
             &["eval", trained],
-            &["predict", trained, "one.csv"],
+            &predict,
             &["tasks"],
             &["probe"],
             &["quantize", trained],

@@ -116,6 +116,41 @@ fn recomputed_activations_train_what_kept_ones_do() {
 }
 
 #[test]
+fn a_prediction_of_several_targets_is_one_line_for_each_of_them() {
+    let small = &crate::command::TASKS[3];
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let rows: String = (0..40)
+        .map(|at| format!("{at},{},{},{}\n", 2 * at, ["a", "b", "c"][at % 3], ["u|v", "u"][at % 2]))
+        .collect();
+    fs::write(dir.path().join("a.csv"), format!("x,number,class,labels\n{rows}")).expect("written");
+    let targets = "number={kind='number'},class={kind='classes'},labels={kind='labels'}";
+    let text = format!(
+        "task = \"{}\"\ndata = {{ source = \"files\", files = [\"a.csv\"] }}\n\
+         targets = {{ {targets} }}\ntrain = {{ epochs = 1, batch = 4 }}\n",
+        small.task
+    );
+    fs::write(dir.path().join("c.toml"), text).expect("written");
+    let run = succeed(dir.path(), &["train", "c.toml", "--data", "."]).run_folder();
+    let run = run.to_str().expect("text");
+    for (top, classes) in [(&[][..], 1), (&["--top", "2"], 2)] {
+        let said = succeed(dir.path(), &[&["predict", run, "a.csv"], top].concat()).stdout;
+        let lines: Vec<&str> = said.lines().collect();
+        assert_eq!(lines.len(), 3 * 40, "{said}");
+        assert!(!said.contains(['{', '"']), "JSON on a terminal: {said}");
+        for target in ["class", "labels", "number"] {
+            let start = format!("a.csv row 1  {target}  ");
+            let line = lines[..3].iter().find(|line| line.starts_with(&start)).expect(target);
+            let shares = line.matches(" %").count();
+            assert_eq!(shares, if target == "class" { classes } else { 0 }, "{line}");
+        }
+        let json = succeed(dir.path(), &[&["predict", run, "a.csv", "--json"], top].concat());
+        let first = crate::command::json(json.stdout.lines().next().expect("a row"));
+        let kept = first["targets"][0]["classes"].as_array().expect("classes").len();
+        assert_eq!(kept, classes, "{first}");
+    }
+}
+
+#[test]
 fn prediction_prints_class_with_probability_for_each_file() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let run = succeed(dir.path(), &tiny(&[])).run_folder();

@@ -64,6 +64,16 @@ pub enum ConfigError {
         /// The key that decides which keys are used, such as `data.source = "folders"`.
         beside: String,
     },
+    /// A change of the quickstart after which one of its own keys is not used.
+    #[error(
+        "{beside} does not go with the quickstart, which gives `{key}`; pass a configuration file"
+    )]
+    Quickstart {
+        /// The key of the quickstart that is not used.
+        key: String,
+        /// The key that decides this, such as `data.source = "folders"`.
+        beside: String,
+    },
     /// A `--set` that is not `key=value`.
     #[error("`--set {given}` is not of the form key=value, such as train.epochs=3")]
     Set {

@@ -6,7 +6,7 @@ use toml::{Table, Value};
 /// Whether the text after "it must be" is only a range, such as "at least 1".
 pub(super) fn is_range(expected: &str) -> bool {
     expected.starts_with(|first: char| first.is_ascii_digit())
-        || ["at least ", "above "].iter().any(|start| expected.starts_with(start))
+        || ["at least ", "at most ", "above "].iter().any(|start| expected.starts_with(start))
 }
 
 /// The expected value for a key with several kinds.

@@ -25,6 +25,7 @@ pub struct Key<T: 'static> {
     allows: fn(&T) -> bool,
     inner: &'static [InnerKey],
     edit: Edit,
+    decided_by: &'static [&'static str],
 }
 
 /// A key inside the table that a [`Key`] is: its name, its default in Markdown, and its meaning.
@@ -59,7 +60,16 @@ impl<T> Key<T> {
     #[must_use]
     pub const fn new(name: &'static str, meaning: &'static str) -> Self {
         let (default, expected) = (KeyDefault::None, "");
-        Self { name, meaning, default, expected, allows: |_| true, inner: &[], edit: Edit::Refused }
+        Self {
+            name,
+            meaning,
+            default,
+            expected,
+            allows: |_| true,
+            inner: &[],
+            edit: Edit::Refused,
+            decided_by: &[],
+        }
     }
 
     /// Sets the default, in TOML.
@@ -101,6 +111,17 @@ impl<T> Key<T> {
         self
     }
 
+    /// Names the keys whose values decide whether this key is read, each of which is read only
+    /// with some values of those before it. Without this, the `source` or the `kind` of the key's
+    /// section decides, or the task.
+    ///
+    /// An error about a key that is given and not read names the last of them that is read.
+    #[must_use]
+    pub const fn decided_by(mut self, keys: &'static [&'static str]) -> Self {
+        self.decided_by = keys;
+        self
+    }
+
     pub(super) fn allows(&self, value: &T) -> bool {
         (self.allows)(value)
     }
@@ -125,6 +146,9 @@ pub trait AnyKey: Sync {
 
     /// The effect of editing this key in the stored plan of a run.
     fn edit(&self) -> Edit;
+
+    /// The keys whose values decide whether it is read, as [`Key::decided_by`].
+    fn decided_by(&self) -> &'static [&'static str];
 
     /// serde's error about a value of another type.
     fn fault(&self, value: &Value) -> Option<String>;
@@ -156,6 +180,10 @@ impl<T: DeserializeOwned + Serialize> AnyKey for Key<T> {
 
     fn edit(&self) -> Edit {
         self.edit
+    }
+
+    fn decided_by(&self) -> &'static [&'static str] {
+        self.decided_by
     }
 
     fn fault(&self, value: &Value) -> Option<String> {

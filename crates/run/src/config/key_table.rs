@@ -58,7 +58,8 @@ fn shown(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::task::TASKS;
+    use crate::config::{ConfigError, Key, Keys, Settings, TaskDefault, TrainPlan};
+    use crate::task::{TASKS, TaskPlan};
 
     #[test]
     fn every_default_has_the_type_of_its_key_and_is_allowed() {
@@ -71,19 +72,51 @@ mod tests {
         }
     }
 
+    /// A task with defaults and a key of its own.
+    struct Invented(&'static [TaskDefault]);
+
+    impl TaskKind for Invented {
+        fn name(&self) -> &'static str {
+            "invented"
+        }
+
+        fn about(&self) -> &'static str {
+            "nothing"
+        }
+
+        fn keys(&self) -> &'static [Keys] {
+            const PETALS: Key<usize> = Key::new("data.petals", "counted").default("5");
+            const KEYS: Keys = &[&PETALS];
+            &[KEYS]
+        }
+
+        fn defaults(&self) -> &'static [TaskDefault] {
+            self.0
+        }
+
+        fn trial(&self) -> &'static str {
+            ""
+        }
+
+        fn plan(&self, _: &Settings, _: &TrainPlan) -> Result<Box<dyn TaskPlan>, ConfigError> {
+            unreachable!("only its keys are read")
+        }
+    }
+
     #[test]
     fn the_table_of_keys_has_the_defaults_of_the_task_in_words() {
-        let of = |name| key_table(*TASKS.iter().find(|kind| kind.name() == name).expect("a task"));
-        let (images, tables) = (of("image-classification"), of("tabular-regression"));
+        let plain = key_table(&Invented(&[]));
+        let other = &[("train.epochs", "60"), ("train.criterion", r#""test-accuracy""#)];
+        let other = key_table(&Invented(other));
         for (table, row) in [
-            (&images, "| `train.epochs` | 10 |"),
-            (&images, "| `data.class_column` | `class` |"),
-            (&images, "| `train.clip_norm` | – |"),
-            (&images, "| `train.optimizer` | `adamw` with `weight_decay` 0.01 |"),
-            (&images, "| `train.criterion` | `test-accuracy` |"),
-            (&tables, "| `train.criterion` | `test-loss` |"),
-            (&tables, "| `train.epochs` | 60 |"),
-            (&tables, "| `model.kind` | `kan` |"),
+            (&plain, "| `train.epochs` | 10 |"),
+            (&plain, "| `data.petals` | 5 | counted |"),
+            (&plain, "| `train.clip_norm` | – |"),
+            (&plain, "| `train.optimizer` | `adamw` with `weight_decay` 0.01 |"),
+            (&plain, "| `train.criterion` | `test-loss` |"),
+            (&other, "| `train.criterion` | `test-accuracy` |"),
+            (&other, "| `train.epochs` | 60 |"),
+            (&other, "| `data.petals` | 5 | counted |"),
         ] {
             assert!(table.contains(row), "{row} in {table}");
         }

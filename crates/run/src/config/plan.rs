@@ -183,7 +183,11 @@ impl Plan {
         let log = LogPlan::read(settings)?;
         let task = kind.plan(settings, &train)?;
         if let Some((ability, reason)) = kind.refused_setting(&*task, &train, &log) {
-            let expected = format!("left out with task `{}`: {reason}", kind.name());
+            let with = match task.decides(ability).and_then(|key| settings.shown(key)) {
+                Some(decided) => decided,
+                None => format!("task `{}`", kind.name()),
+            };
+            let expected = format!("left out with {with}: {reason}");
             let text = ability.to_string();
             let key = text.split(' ').next().unwrap_or_default();
             return Err(settings.refuse_given(key, &expected));

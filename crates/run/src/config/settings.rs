@@ -16,6 +16,7 @@ use super::expected::{A_KIND, culprit, expected_by_serde, is_range, quoted_after
 use super::key::{AnyKey, Key, Keys, default_text};
 use super::key_path::{find, put};
 use super::layers::{Layer, at_line, lay_set, layers, merged, refuse_unknown, unknown_key};
+use super::train::key_of_setting;
 use super::tune;
 
 /// The largest number of characters of a value in an error.
@@ -35,6 +36,8 @@ pub struct Settings {
     keys: Vec<Keys>,
     defaults: &'static [TaskDefault],
     read: RefCell<BTreeSet<&'static str>>,
+    /// Keys that were read and must be given: they decide nothing.
+    required: RefCell<BTreeSet<&'static str>>,
     resolved: RefCell<Table>,
 }
 
@@ -61,6 +64,7 @@ impl Settings {
             keys: Vec::new(),
             defaults: &[],
             read: RefCell::default(),
+            required: RefCell::default(),
             resolved: RefCell::default(),
         })
     }
@@ -175,6 +179,7 @@ impl Settings {
         key: &Key<T>,
         because: impl Display,
     ) -> Result<T, ConfigError> {
+        self.required.borrow_mut().insert(key.name());
         let missing = || ConfigError::Missing { key: key.name(), because: because.to_string() };
         self.option(key)?.ok_or_else(missing)
     }
@@ -196,11 +201,11 @@ impl Settings {
         ConfigError::Value { place, key: key.to_owned(), value, expected: expected.into() }
     }
 
-    /// The same for an error of the trainer: its settings are the keys of `train`.
+    /// The same for an error of the trainer: its settings are keys of `train`.
     pub fn refuse_training(&self, error: &TrainError) -> ConfigError {
         match error {
             TrainError::Setting { name, value, expected } => {
-                self.refuse(&format!("train.{name}"), value, expected.clone())
+                self.refuse(&key_of_setting(name), value, expected.clone())
             }
             other => self.refuse_given("precision", &format!("one that can train: {other}")),
         }
@@ -287,18 +292,20 @@ impl Settings {
         ConfigError::Unread { place: self.place(key), key: key.to_owned(), beside }
     }
 
-    /// The key that decides which other keys next to `name` are read.
+    /// The key that decides whether `name` is read, with its value; see [`Key::decided_by`].
     fn beside(&self, name: &str) -> String {
-        let resolved = self.resolved.borrow();
+        let mut keys = self.keys.iter().flat_map(|keys| keys.iter());
+        let declared = keys.find(|key| key.name() == name).map_or(&[][..], |key| key.decided_by());
+        let declared = declared.iter().rev().filter(|key| !self.required.borrow().contains(*key));
         let section = name.split_once('.').map_or("", |(section, _)| section);
-        for choice in ["source", "kind"] {
-            let path = format!("{section}.{choice}");
-            if let Some(value) = find(&resolved, &path) {
-                return format!("`{path} = {value}`");
-            }
-        }
-        let task = resolved.get("task").map_or_else(String::new, ToString::to_string);
-        format!("`task = {task}`")
+        let usual = ["source", "kind"].map(|choice| format!("{section}.{choice}"));
+        let mut deciding = declared.map(|&key| key.to_owned()).chain(usual);
+        deciding.find_map(|key| self.shown(&key)).or_else(|| self.shown("task")).unwrap_or_default()
+    }
+
+    /// A key that was read with its value, such as `data.source = "folders"`, in backquotes.
+    pub(super) fn shown(&self, key: &str) -> Option<String> {
+        find(&self.resolved.borrow(), key).map(|value| format!("`{key} = {value}`"))
     }
 
     /// An error about a value of another type than its key's; `message` is what serde reported.

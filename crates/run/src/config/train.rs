@@ -6,7 +6,7 @@ use burn::tensor::FloatDType;
 use updraft_precision::{DynamicScale, LossScale, Policy, PrecisionError};
 use updraft_trainer::{
     BatchNormStatistics, CheckpointSettings, Criterion, EarlyStop, EmaConfig, NonFinite,
-    OptimizerConfig, Plateau, RunSettings, Schedule, StepSettings, Timing, Transfer,
+    OptimizerConfig, Plateau, RunSettings, Schedule, StepSettings, Timing, TrainError, Transfer,
 };
 
 use super::choice::{AutoBatchPlan, BatchesPlan, RecomputePlan, WorkersPlan};
@@ -254,7 +254,7 @@ impl TrainPlan {
             }
         }
         let search = plan.auto_batch.map_or(Ok(()), |auto| auto.search().validate());
-        search.map_err(|error| settings.refuse_training(&error))?;
+        search.map_err(|error| refuse_search(settings, &error))?;
         plan.loss_scale.validate().map_err(|error| match error {
             PrecisionError::LossScaleSetting { name, value, expected } => {
                 settings.refuse(&format!("train.loss_scale.{name}"), value, expected)
@@ -301,6 +301,33 @@ impl TrainPlan {
                 keep_best: self.keep_best,
             },
         }
+    }
+}
+
+/// The key of a setting of the trainer, by its path in [`RunSettings`] or the type of its own.
+pub(super) fn key_of_setting(name: &str) -> String {
+    let key = match name {
+        "step.clip_norm" => "clip_norm",
+        "step.in_segments" => "recompute",
+        "step.non_finite.at_most" => "non_finite.at_most",
+        "ema.decay" => "ema_decay",
+        "batch_norm.batches" => "recompute_batch_norms",
+        "checkpoints.keep_last" => "keep_checkpoints",
+        "checkpoints.every_steps" => "checkpoint_every_steps",
+        same => same,
+    };
+    format!("train.{key}")
+}
+
+/// An error about a number of the search for a batch size.
+fn refuse_search(settings: &Settings, error: &TrainError) -> ConfigError {
+    match error {
+        TrainError::Setting { name, value, expected } => {
+            // The largest batch is compared with the smallest one.
+            let expected = expected.replace("`least`", "`train.auto_batch.least`");
+            settings.refuse(&format!("train.auto_batch.{name}"), value, expected)
+        }
+        other => settings.refuse_training(other),
     }
 }
 

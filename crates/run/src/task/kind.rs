@@ -7,7 +7,8 @@ use serde_json::Value;
 use updraft_data::Progress;
 use updraft_trainer::MetricSpec;
 
-use super::serving::Serving;
+use super::ability::Ability;
+use super::serving::{FilePrediction, Serving};
 use crate::config::{ConfigError, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -119,6 +120,13 @@ pub trait TaskPlan {
         None
     }
 
+    /// The key whose value decides whether a model of the task supports a setting; `None`, the
+    /// default, if no value of any key does. An error about the setting names it.
+    fn decides(&self, ability: Ability) -> Option<&'static str> {
+        let _ = ability;
+        None
+    }
+
     /// The loader of trained models for prediction.
     ///
     /// # Errors
@@ -150,6 +158,26 @@ pub trait Predictor {
         folder: &RunFolder,
         device: &Device,
     ) -> Result<Box<dyn Serving>, RunError>;
+
+    /// Checks, before a model is loaded, that it predicts the samples of files, as
+    /// [`Serving::predict`] does; the default.
+    ///
+    /// # Errors
+    /// [`RunError::Unusable`] for a task that predicts only into files.
+    fn check_samples(&self) -> Result<(), RunError> {
+        Ok(())
+    }
+
+    /// Checks, before a model is loaded, that it predicts a file into another one, as
+    /// [`Serving::predict_file`] does.
+    ///
+    /// # Errors
+    /// [`RunError::Unusable`] for a task that does not, the default, or for files and windows that
+    /// cannot be used.
+    fn check_file(&self, request: &FilePrediction) -> Result<(), RunError> {
+        let _ = request;
+        Err(RunError::predicts_no_images())
+    }
 }
 
 /// Checks for quantizing a model before it is loaded; returned by [`TaskPlan::quantizer`].

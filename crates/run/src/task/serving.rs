@@ -201,7 +201,6 @@ pub trait Serving: fmt::Debug + Send {
         progress: &mut dyn FnMut(WindowProgress) -> ControlFlow<()>,
     ) -> Result<WrittenPrediction, RunError> {
         let _ = (request, progress);
-        let reason = "the run's task predicts no images: leave out --out".to_owned();
-        Err(RunError::Unusable { reason })
+        Err(RunError::predicts_no_images())
     }
 }

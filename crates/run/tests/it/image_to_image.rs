@@ -189,11 +189,18 @@ fn unusable_images_and_plans_are_refused_with_what_to_do() {
         ("data.patch=[16, 64]", "`data.sides` is [32, 32]; it must be at least the sides"),
         ("data.patch=[16]", "it must be 2 or 3 sides"),
         ("train.loss.kind=huber", "`train.loss"),
+        (
+            "train.loss={kind='tversky', alpha=1, beta=0}",
+            "`train.loss.beta` is 0; it must be above 0",
+        ),
         ("train.loss.kind=mean-squared-error", "a loss of labels"),
         ("model.activation=sigmoid", "it must be softmax for 3 classes"),
-        ("model.filters=[2]", "`filters` has 1 levels"),
+        ("model.filters=[2]", "`model.filters` is [2]; it must be a list of 2 to "),
         ("data.foreground={share = 2.0}", "`data.foreground.share` is 2; it must be 0 to 1"),
-        ("data.scale={kind = \"percentile\", low = 90.0, high = 1.0}", "0 to 100, the lower first"),
+        (
+            "data.scale={kind = \"percentile\", low = 90.0, high = 1.0}",
+            "`data.scale.high` is 1; it must be above the lower percentile, 90, and at most 100",
+        ),
         ("model.kind=dual-autoencoder", "`unet` for masks"),
         ("augment.elastic={max_pixels = 9.0, grid_pixels = 8.0}", "it must be 0 to 2.6666667"),
     ] {

@@ -10,3 +10,4 @@ mod tables;
 mod train;
 mod trained;
 mod unknown_keys;
+mod unread;

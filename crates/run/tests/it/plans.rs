@@ -170,7 +170,7 @@ fn what_a_task_cannot_do_is_what_its_plan_and_workload_refuse() {
             "image-to-image",
             vec![(
                 Ability::Quantize,
-                "int8 models have no transposed convolutions, which its networks decode with",
+                "int8 models have no transposed convolutions, and `model.upsampling` is `transposed`",
             )],
         ),
         (

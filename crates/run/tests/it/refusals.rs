@@ -203,7 +203,7 @@ fn a_value_of_another_type_is_named_with_what_it_must_be() {
         ),
         (
             "train.auto_batch = { least = 5000 }",
-            "`train.auto_batch.most` is 4096; it must be at least `auto_batch.least`, which is 5000",
+            "`train.auto_batch.most` is 4096; it must be at least `train.auto_batch.least`, which is 5000",
         ),
         (
             "train.workers = -1",

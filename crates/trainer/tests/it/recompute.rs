@@ -85,7 +85,7 @@ fn segments_that_a_task_does_not_have_are_refused_with_its_reason() {
     let run = new(Classifier::new(&device));
     let error = run.train(&task(), &settings, data, &device, &mut |_, _| Control::Continue);
     let said = error.expect_err("refused").to_string();
-    let expected = "`recompute` is \"segments\"; it must be left out for this task: it has none";
+    let expected = "`step.in_segments` is true; it must be false for this task: it has none";
     assert_eq!(said, expected);
 }
 

@@ -28,7 +28,8 @@ const TEST_FRACTION: Key<f64> = Key::new(
 )
 .default("0.2")
 .edit(Edit::Reported)
-.check("above 0 and below 1", |share| *share > 0.0 && *share < 1.0);
+.check("above 0 and below 1", |share| *share > 0.0 && *share < 1.0)
+.decided_by(&["data.source", "data.test"]);
 const INFLATE_TO: Key<PathBuf> = Key::new(
     "data.inflate_to",
     "archives only: a folder into which gzipped archives are decompressed once; by default they are decompressed into memory, up to 4 GiB",

@@ -5,10 +5,10 @@ use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use updraft_integration::{
-    Depth, DualPathwayConfig, DualPathwayNet, IntegrationPoint, LumaStandard, Normalization,
-    Pathways,
+    Depth, DualPathwayConfig, DualPathwayNet, IntegrationPoint, LumaStandard, NetworkConfigError,
+    Normalization, Pathways,
 };
-use updraft_models::{SeparableConfig, SeparableNet};
+use updraft_models::{SeparableConfig, SeparableConfigError, SeparableNet};
 use updraft_trainer::Streams;
 
 use super::data_plan::DataPlan;
@@ -88,12 +88,16 @@ impl ModelPlan {
                     .with_dropout(dropout),
             ),
         };
-        let refuse = |error: &dyn std::fmt::Display| {
-            settings.refuse_given("model", &format!("a network that can be built: {error}"))
+        let refuse = |key, error: &dyn std::fmt::Display| {
+            settings.refuse_given(key, &format!("one of a network that can be built: {error}"))
         };
         match &plan {
-            Self::DualPathway(config) => config.validate().map_err(|error| refuse(&error))?,
-            Self::Separable(config) => config.validate().map_err(|error| refuse(&error))?,
+            Self::DualPathway(config) => {
+                config.validate().map_err(|error| refuse(key_of_dual(&error), &error))?;
+            }
+            Self::Separable(config) => {
+                config.validate().map_err(|error| refuse(key_of_separable(&error), &error))?;
+            }
         }
         Ok(plan)
     }
@@ -120,6 +124,29 @@ impl ModelPlan {
                 Box::new(move |device: &Device| config.init(device))
             }
         }
+    }
+}
+
+/// The key that gave the value of an error.
+const fn key_of_dual(error: &NetworkConfigError) -> &'static str {
+    match error {
+        NetworkConfigError::Channels { .. } => "model.channels",
+        NetworkConfigError::StemStride { .. } => "model.stem_stride",
+        NetworkConfigError::Dropout { .. } => "model.dropout",
+        NetworkConfigError::RepeatedPoint { .. } => "model.integration_points",
+        NetworkConfigError::Std { .. } => "data.std",
+        NetworkConfigError::Mean { .. } => "data.mean",
+        _ => "model",
+    }
+}
+
+/// The same for a separable network.
+const fn key_of_separable(error: &SeparableConfigError) -> &'static str {
+    match error {
+        SeparableConfigError::Channels { .. } => "model.channels",
+        SeparableConfigError::StemStride { .. } => "model.stem_stride",
+        SeparableConfigError::Dropout { .. } => "model.dropout",
+        _ => "model",
     }
 }
 

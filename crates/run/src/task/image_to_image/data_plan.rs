@@ -9,6 +9,8 @@ use crate::config::{ConfigError, Edit, Key, Keys, Settings};
 use crate::error::RunError;
 use crate::task::place::Place;
 
+const DECIDED_BY_TARGET: &[&str] = &["data.target"];
+
 const TARGET: Key<TargetKind> =
     Key::new("data.target", "`labels`, a mask; `image`, another image; `input`, the image itself")
         .default(r#""labels""#);
@@ -49,12 +51,14 @@ const CLASSES: Key<usize> = Key::new(
     "labels only: number of classes of the mask, including the background",
 )
 .default("3")
-.check("2 to 4096", |classes| (2..=4096).contains(classes));
+.check("2 to 4096", |classes| (2..=4096).contains(classes))
+.decided_by(&["data.target", "data.labels"]);
 const LABELS: Key<LabelKind> = Key::new(
     "data.labels",
     "labels only: `classes`, or `foreground` where every label above 0 is the class 1",
 )
-.default(r#""classes""#);
+.default(r#""classes""#)
+.decided_by(DECIDED_BY_TARGET);
 const PATCH: Key<Vec<usize>> = Key::new(
     "data.patch",
     "rows and columns of a training patch, or slices, rows and columns; patches with two sides are taken from slices of a stack",
@@ -72,7 +76,8 @@ const FOREGROUND: Key<Centering> = Key::new(
     "data.foreground",
     "`share` of the patches that are centered on a position of the target above `above` (0); without it every position is equally likely",
 )
-.edit(Edit::Reported);
+.edit(Edit::Reported)
+.decided_by(DECIDED_BY_TARGET);
 const SCALE: Key<Scale> = Key::new(
     "data.scale",
     "normalization of each channel by its own volume: `z-score`, `unit` for values divided by the largest of their type, or `percentile` with `low` and `high`",
@@ -80,21 +85,23 @@ const SCALE: Key<Scale> = Key::new(
 .default(r#"{ kind = "z-score" }"#);
 const SCALE_TARGET: Key<Scale> =
     Key::new("data.scale_target", "the same for targets that are images")
-        .default(r#"{ kind = "z-score" }"#);
+        .default(r#"{ kind = "z-score" }"#)
+        .decided_by(DECIDED_BY_TARGET);
 const MEMORY: Key<u64> = Key::new(
     "data.memory_mib",
     "MiB of volumes that are loaded into memory; the others are read region by region",
 )
 .default("4096")
 .edit(Edit::Free)
-.check("at most 1048576", |mib| *mib <= 1 << 20);
+.check("0 to 1048576", |mib| *mib <= 1 << 20);
 const NOISE: Key<f64> = Key::new(
     "data.noise",
     "input only: standard deviation of the noise that is added to training inputs and to be removed",
 )
 .default("0.0")
 .edit(Edit::Reported)
-.check("0 to 10", |sigma| (0.0..=10.0).contains(sigma));
+.check("0 to 10", |sigma| (0.0..=10.0).contains(sigma))
+.decided_by(DECIDED_BY_TARGET);
 const SIDES: Key<Vec<usize>> = Key::new("data.sides", "generated only: the sides of a field")
     .depends("256 × 256, or 24 × 96 × 96 for patches of three sides")
     .check("2 or 3 sides from 16 to 1024, slices from 1", |sides| {

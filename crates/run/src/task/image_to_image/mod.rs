@@ -4,6 +4,7 @@ mod augment;
 mod convert;
 mod data;
 mod data_plan;
+mod limits;
 mod model;
 mod network;
 mod objective;
@@ -27,8 +28,9 @@ use self::data::{ImagePairs, Shape};
 use self::data_plan::DataPlan;
 use self::model::ModelPlan;
 use self::objective::Objective;
+use super::ability::Ability;
 use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
-use super::serving::Serving;
+use super::serving::{FilePrediction, Serving};
 use crate::config::{ConfigError, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -122,7 +124,16 @@ impl TaskPlan for ImagePlan {
     }
 
     fn quantizer(&self) -> Result<&dyn Quantizer, &'static str> {
-        Err("int8 models have no transposed convolutions, which its networks decode with")
+        let others = "only networks that classify images are converted to int8";
+        Err(self.model.without_int8(self.data.patch.len()).unwrap_or(others))
+    }
+
+    fn decides(&self, ability: Ability) -> Option<&'static str> {
+        match ability {
+            Ability::BatchNorms => self.model.norms_key(),
+            Ability::Segments => self.model.segments_key(),
+            _ => None,
+        }
     }
 }
 
@@ -136,5 +147,21 @@ impl Predictor for ImagePlan {
         let shape = Shape::of_run(folder)?;
         let network = self.model.network(&shape, self.data.patch.len());
         network.serve(self, &shape, plan, folder, device)
+    }
+
+    fn check_samples(&self) -> Result<(), RunError> {
+        let reason = "the prediction is an image: name the file to write with --out FILE";
+        Err(RunError::Unusable { reason: reason.to_owned() })
+    }
+
+    fn check_file(&self, request: &FilePrediction) -> Result<(), RunError> {
+        places::check(request)?;
+        let is_mask = matches!(self.objective, Objective::Masks { .. });
+        if request.components.is_some() && (!is_mask || request.keeps_channels) {
+            let reason = "components are of masks, and the prediction has values: leave out \
+                          --components";
+            return Err(RunError::Unusable { reason: reason.to_owned() });
+        }
+        Ok(())
     }
 }

@@ -4,6 +4,7 @@ use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 use updraft_kan::Penalty;
+use updraft_kan::slices::MAX_DEGREE;
 use updraft_models::{
     CoreLayer, Downsampling, DualAutoencoder, DualAutoencoderConfig, LatentAttention, UNet2d,
     UNet3d, UNetBlock, UNetConfig, UNetFlow, UNetNormalization, Upsampling,
@@ -12,6 +13,7 @@ use updraft_trainer::Streams;
 
 use super::data::Shape;
 use super::data_plan::{DataPlan, TargetKind};
+use super::limits::{refuse_dual, refuse_unet};
 use super::network::{Fresh, Network};
 use crate::config::{ConfigError, Key, Keys, Settings};
 use crate::error::RunError;
@@ -34,7 +36,8 @@ const NORMALIZATION: Key<NormalizationKind> =
     Key::new("model.normalization", "`instance`, `batch` or `group`").default(r#""instance""#);
 const GROUPS: Key<usize> = Key::new("model.groups", "group normalization only: groups of channels")
     .default("8")
-    .check("at least 1", |groups| *groups > 0);
+    .check("at least 1", |groups| *groups > 0)
+    .decided_by(&["model.kind", "model.normalization"]);
 const DOWNSAMPLING: Key<Downsampling> =
     Key::new("model.downsampling", "`strided` convolutions, or `max-pool`").default(r#""strided""#);
 const UPSAMPLING: Key<Upsampling> = Key::new(
@@ -69,9 +72,12 @@ const ATTENTION: Key<LatentAttention> =
     Key::new("model.attention", "dual-autoencoder only: `bam`, `cbam`, `eca` or `none`")
         .default(r#""bam""#);
 const INTERVALS: Key<usize> =
-    Key::new("model.intervals", "dual-autoencoder only: intervals of each spline").default("3");
-const DEGREE: Key<usize> =
-    Key::new("model.degree", "dual-autoencoder only: degree of the splines").default("2");
+    Key::new("model.intervals", "dual-autoencoder only: intervals of each spline")
+        .default("3")
+        .check("1 to 4096", |intervals| (1..=4096).contains(intervals));
+const DEGREE: Key<usize> = Key::new("model.degree", "dual-autoencoder only: degree of the splines")
+    .default("2")
+    .check("0 to 15", |degree| *degree <= MAX_DEGREE);
 const BOUNDED_INPUTS: Key<bool> = Key::new(
     "model.bounded_inputs",
     "dual-autoencoder only: keep the inputs of splines inside their grid",
@@ -101,7 +107,8 @@ const DROPOUT: Key<f64> = Key::new(
 .default("0.0");
 const PENALTY: Key<Penalty> = penalty_key(
     "dual-autoencoder only: a number for its splines, added to the loss and reported as `loss-penalty`",
-);
+)
+.decided_by(&["model.kind", "model.core"]);
 
 /// The keys of `model`.
 pub(super) const KEYS: Keys = &[
@@ -173,7 +180,7 @@ impl ModelPlan {
                     .with_upsampling(upsampling, settings.value(&UPSAMPLING_BIAS)?)
                     .with_negative_slope(settings.value(&NEGATIVE_SLOPE)?)
                     .with_deep_supervision(settings.value(&DEEP_SUPERVISION)?);
-                config.validate().map_err(|error| refuse(settings, &error))?;
+                config.validate().map_err(|error| refuse_unet(settings, &error))?;
                 Self::UNet(config)
             }
             ModelKind::DualAutoencoder => Self::read_dual(settings, data)?,
@@ -182,10 +189,14 @@ impl ModelPlan {
         if data.patch.iter().any(|side| !side.is_multiple_of(stride)) {
             let better: Vec<usize> =
                 data.patch.iter().map(|side| side.next_multiple_of(stride)).collect();
-            let expected = format!(
-                "sides that are multiples of {stride}, which the network halves down to 1, such \
-                 as {better:?}"
-            );
+            let halved = match &plan {
+                Self::UNet(config) => {
+                    format!("as `model.filters` has {} levels", config.filters.len())
+                }
+                Self::Dual { .. } => "as `model.kind` is `dual-autoencoder`".to_owned(),
+            };
+            let expected =
+                format!("sides that are multiples of {stride}, {halved}, such as {better:?}");
             return Err(settings.refuse("data.patch", format!("{:?}", data.patch), expected));
         }
         Ok(plan)
@@ -209,7 +220,7 @@ impl ModelPlan {
             .with_residual(settings.value(&RESIDUAL)?)
             .with_dropout(settings.value(&DROPOUT)?);
         config.conv_bias = settings.value(&CONV_BIAS)?;
-        config.validate().map_err(|error| refuse(settings, &error))?;
+        config.validate().map_err(|error| refuse_dual(settings, &error))?;
         let has_splines = config.core == CoreLayer::Kan;
         let penalty = if has_splines { settings.option(&PENALTY)? } else { None };
         Ok(Self::Dual { config, penalty })
@@ -270,10 +281,6 @@ impl ModelPlan {
             }
         }
     }
-}
-
-fn refuse(settings: &Settings, error: &dyn std::fmt::Display) -> ConfigError {
-    settings.refuse_given("model", &format!("a network that can be built: {error}"))
 }
 
 /// A network that converts images, where `D` is 4, or volumes, where it is 5.

@@ -15,13 +15,13 @@ const LOSS: Key<ImageLoss> = Key::new(
     "of labels: `dice-cross-entropy`, `dice`, `cross-entropy`, `tversky` with `alpha` and `beta`; of images: `mean-squared-error`, `mean-absolute-error`, `huber` with `delta`, `ssim`",
 )
 .depends("`dice-cross-entropy` for labels, `mean-squared-error` for images")
-.edit(Edit::Reported)
-.check("of numbers that are finite and above 0", ImageLoss::is_valid);
+.edit(Edit::Reported);
 const ACTIVATION: Key<MaskActivation> = Key::new(
     "model.activation",
     "labels only: `softmax` over the classes, or `sigmoid` of one channel for two classes",
 )
-.default(r#""softmax""#);
+.default(r#""softmax""#)
+.decided_by(&["data.target"]);
 
 /// The keys of loss and activation.
 pub(super) const KEYS: Keys = &[&LOSS, &ACTIVATION];
@@ -41,12 +41,19 @@ pub(super) enum ImageLoss {
 }
 
 impl ImageLoss {
-    fn is_valid(&self) -> bool {
-        let is_positive = |number: f64| number.is_finite() && number > 0.0 && number <= 1e6;
-        match *self {
-            Self::Tversky { alpha, beta } => is_positive(alpha) && is_positive(beta),
-            Self::Huber { delta } => is_positive(delta),
-            _ => true,
+    /// The loss of a configuration, with each of its numbers in its range.
+    fn read(settings: &Settings, standard: impl FnOnce() -> Self) -> Result<Self, ConfigError> {
+        let loss = settings.value_or(&LOSS, standard)?;
+        let numbers = match loss {
+            Self::Tversky { alpha, beta } => {
+                vec![("train.loss.alpha", alpha), ("train.loss.beta", beta)]
+            }
+            Self::Huber { delta } => vec![("train.loss.delta", delta)],
+            _ => Vec::new(),
+        };
+        match numbers.into_iter().find(|(_, number)| !(*number > 0.0 && *number <= 1e6)) {
+            None => Ok(loss),
+            Some((key, number)) => Err(settings.refuse(key, number, "above 0 and at most 1000000")),
         }
     }
 
@@ -104,7 +111,7 @@ impl Objective {
             true => ImageLoss::DiceCrossEntropy,
             false => ImageLoss::MeanSquaredError,
         };
-        let loss = settings.value_or(&LOSS, standard)?;
+        let loss = ImageLoss::read(settings, standard)?;
         if loss.is_of_labels() != is_of_labels {
             let expected = if is_of_labels { "a loss of labels" } else { "a loss of images" };
             let target = if is_of_labels { "labels" } else { "image` or `input" };

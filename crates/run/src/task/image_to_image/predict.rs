@@ -16,10 +16,9 @@ use super::ImagePlan;
 use super::data::Shape;
 use super::model::ImageNetwork;
 use super::objective::Objective;
-use super::places;
 use super::verdict::compare;
 use crate::error::RunError;
-use crate::task::{FilePrediction, Predicted, Serving, WrittenPrediction};
+use crate::task::{FilePrediction, Predicted, Predictor as _, Serving, WrittenPrediction};
 
 /// A trained network with the preprocessing of its images.
 #[derive(Debug)]
@@ -85,8 +84,8 @@ impl<const D: usize, N: ImageNetwork<D>> Serving for ImageConverter<D, N> {
     }
 
     fn predict(&self, _: &Path) -> Result<Vec<Predicted>, RunError> {
-        let reason = "the prediction is an image: name the file to write with --out FILE";
-        Err(RunError::Unusable { reason: reason.to_owned() })
+        self.own.check_samples()?;
+        Ok(Vec::new())
     }
 
     fn predict_file(
@@ -94,13 +93,7 @@ impl<const D: usize, N: ImageNetwork<D>> Serving for ImageConverter<D, N> {
         request: &FilePrediction,
         progress: &mut dyn FnMut(WindowProgress) -> ControlFlow<()>,
     ) -> Result<WrittenPrediction, RunError> {
-        places::check(request)?;
-        let is_mask = matches!(self.own.objective, Objective::Masks { .. });
-        if request.components.is_some() && (!is_mask || request.keeps_channels) {
-            let reason = "components are of masks, and the prediction has values: leave out \
-                          --components";
-            return Err(RunError::Unusable { reason: reason.to_owned() });
-        }
+        self.own.check_file(request)?;
         let input = self.open(&request.input)?;
         let config = PredictConfig {
             reduction: self.reduction(request),

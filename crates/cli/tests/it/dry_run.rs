@@ -1,0 +1,150 @@
+//! A dry run refuses what the real run refuses, with the same words, and both write nothing.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use crate::command::{Said, TASKS, config, run};
+use crate::tasks::{commands, everything_in};
+
+/// The line of an error.
+fn error(said: &Said) -> String {
+    let mut lines = said.stderr.lines().filter(|line| line.starts_with("error: "));
+    lines.next_back().unwrap_or_default().to_owned()
+}
+
+/// A row: the arguments, and a part of the error.
+type Row<'a> = (Vec<&'a str>, &'a str);
+
+/// Runs a row with and without `--dry-run`; returns what is wrong.
+fn fault(dir: &Path, (arguments, words): &Row<'_>) -> Option<String> {
+    let real = run(dir, arguments);
+    let dry = run(dir, &[&arguments[..], &["--dry-run"]].concat());
+    let is_refused = |said: &Said| said.code == 2 && error(said).contains(words);
+    let is_same = error(&real) == error(&dry);
+    (!is_refused(&real) || !is_refused(&dry) || !is_same).then(|| {
+        let (real_error, dry_error) = (error(&real), error(&dry));
+        format!(
+            "{arguments:?}: {words}: {} {real_error}\n  dry: {} {dry_error}",
+            real.code, dry.code
+        )
+    })
+}
+
+#[test]
+fn every_dry_run_refuses_what_the_real_run_refuses_with_the_same_words() {
+    const ABSENT: &str = "cargo feature `cuda`";
+
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let trained = |at: usize| {
+        let small: &crate::command::Small = &TASKS[at];
+        let folder = small.succeed(dir.path(), "train", &["train.epochs=1"]).run_folder();
+        folder.to_str().expect("text").to_owned()
+    };
+    let [images, tables, converter] = [trained(0), trained(1), trained(2)];
+    let [images, tables, converter] = [&images[..], &tables, &converter];
+    for name in ["a.png", "b.png"] {
+        image::RgbImage::new(16, 16).save(dir.path().join(name)).expect("saved");
+    }
+    let unfinished = dir.path().join("unfinished");
+    fs::create_dir(&unfinished).expect("made");
+    let plan = fs::read(dir.path().join(images).join("plan.toml")).expect("a plan");
+    fs::write(unfinished.join("plan.toml"), plan).expect("written");
+    let owned = dir.path().join("owned/arm-1-seed-1");
+    fs::create_dir_all(&owned).expect("made");
+    fs::write(owned.join("compare.json"), "{}").expect("written");
+
+    let [quick, label_free, cifar10] =
+        ["quickstart.toml", "label-free.toml", "cifar10.toml"].map(config);
+    let [quick, label_free, cifar10] = [&quick[..], &label_free, &cifar10];
+    let arms = ["--arm", "train.epochs=1", "--arm", "train.epochs=2"];
+    let compare = |more: &[&'static str]| [&["compare", quick][..], &arms, more].concat();
+    let cuda = ["--set", "device=cuda:0"];
+    let space = "tune.space={seed={kind='integer',low=1,high=3}}";
+    let rows: Vec<Row<'_>> = vec![
+        (vec!["train", "--device", "cuda:0"], ABSENT),
+        (vec!["train", "--resume", "gone"], "not a run folder"),
+        (vec!["train", "--resume", images, "--checkpoint", "99"], "no checkpoint of step 99"),
+        (vec!["train", "--resume", "unfinished"], "no intact checkpoint"),
+        (vec!["train", cifar10, "--data", "gone"], "gone/train.tar.gz"),
+        (vec!["train", "--set", "task=chess"], "`task` is"),
+        (vec!["eval", "gone"], "not a run folder"),
+        (vec!["eval", "unfinished"], "no intact checkpoint"),
+        (vec!["eval", images, "--checkpoint", "99"], "no checkpoint of step 99"),
+        (vec!["eval", images, "--device", "cuda:0"], ABSENT),
+        (vec!["eval", images, "--data", "zzz"], "--data is `zzz`"),
+        (vec!["predict", "gone", "a.png"], "not a run folder"),
+        (vec!["predict", "unfinished", "a.png"], "no intact checkpoint"),
+        (vec!["predict", images, "gone.png"], "cannot read `gone.png`"),
+        (vec!["predict", images, "a.png", "gone.png"], "cannot read `gone.png`"),
+        (vec!["predict", images, "a.png", "--checkpoint", "99"], "no checkpoint of step 99"),
+        (vec!["predict", images, "a.png", "--device", "cuda:0"], ABSENT),
+        (vec!["predict", images, "a.png", "--out", "o.tif"], "leave out --out"),
+        (vec!["predict", images, "gone.png", "--out", "o.tif"], "leave out --out"),
+        (vec!["predict", tables, "a.png", "--out", "o.tif"], "leave out --out"),
+        (vec!["predict", converter, "a.png"], "--out FILE"),
+        (vec!["predict", converter, "a.png", "b.png", "--out", "o.tif"], "--out is one file"),
+        (vec!["predict", converter, "gone.png", "--out", "o.tif"], "cannot read `gone.png`"),
+        (vec!["predict", converter, "a.png", "--out", "a.png"], "are one file"),
+        (vec!["predict", converter, "a.png", "--out", "b.png"], "is no TIFF"),
+        (
+            vec!["predict", converter, "a.png", "--out", "o.tif", "--components", "c.tif"],
+            "leave out --components",
+        ),
+        (
+            vec!["predict", converter, "a.png", "--out", "o.tif", "--truth", "gone.tif"],
+            "cannot read `gone.tif`",
+        ),
+        (vec!["predict", converter, "a.png", "--out", "o.tif", "--top", "2"], "--top"),
+        (vec!["quantize", "gone"], "not a run folder"),
+        (vec!["quantize", "unfinished"], "no intact checkpoint"),
+        (vec!["quantize", images, "--device", "cuda:0"], ABSENT),
+        (vec!["quantize", tables], "quantize is not for task"),
+        (vec!["quantize", images, "--outliers", "64"], "leave out --outliers"),
+        (vec!["pipeline", "--device", "cuda:0"], ABSENT),
+        (vec!["pipeline", "--resume", "gone"], "not a run folder"),
+        (vec!["pipeline", label_free], "pipeline is not for task"),
+        (vec!["explain", "gone.toml"], "gone.toml"),
+        ([&["lr-find", quick][..], &cuda].concat(), ABSENT),
+        (vec!["lr-find", "--steps", "3"], "--steps is 3"),
+        (compare(&["--set", "device=cuda:0"]), ABSENT),
+        (compare(&["--metric", "foo"]), "--metric is `foo`"),
+        (compare(&["--runs", "owned"]), "holds runs of other settings"),
+        ([&["tune", quick, "--set", space][..], &cuda].concat(), ABSENT),
+        (vec!["tune", quick], "tune"),
+        ([&["batch-find", quick][..], &cuda].concat(), ABSENT),
+        (vec!["verify", "--device", "cuda:0"], ABSENT),
+        (vec!["verify", "--task", "chess"], "there is no task `chess`"),
+        (vec!["endure", "--task", "chess"], "there is no task `chess`"),
+        (vec!["report", "gone"], "not a run folder"),
+        (vec!["report", "unfinished"], "run.json"),
+        ([&["warm-up", quick][..], &cuda].concat(), ABSENT),
+    ];
+    let before = everything_in(dir.path());
+    let faults: Vec<String> = rows.iter().filter_map(|row| fault(dir.path(), row)).collect();
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert_eq!(everything_in(dir.path()), before, "something was written");
+    let tried: BTreeSet<String> = rows.iter().map(|(row, _)| row[0].to_owned()).collect();
+    // These read nothing that could be refused.
+    let others = ["tasks", "probe"].map(str::to_owned);
+    assert_eq!(tried.into_iter().chain(others).collect::<BTreeSet<_>>(), commands());
+}
+
+#[test]
+fn a_pipeline_that_is_refused_prints_no_steps_and_gives_the_reason_of_its_plan() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let label_free = config("label-free.toml");
+    for (sets, reason) in [
+        (&[][..], "`model.upsampling` is `transposed`"),
+        (&["model.upsampling='linear'"], "only networks that classify images"),
+        (&["model.upsampling='linear'", "model.normalization='group'"], "`model.normalization`"),
+        (&["data.patch=[16, 32, 32]", "data.sides=[24, 64, 64]"], "`data.patch` has three sides"),
+    ] {
+        let arguments = crate::command::with_sets(&["pipeline", &label_free, "--dry-run"], sets);
+        let said = run(dir.path(), &arguments);
+        assert_eq!((said.code, said.stdout.as_str()), (2, ""), "{sets:?}");
+        assert!(said.stderr.contains(reason), "{sets:?}: {}", said.stderr);
+        let is_transposed = said.stderr.contains("transposed");
+        assert_eq!(is_transposed, sets.is_empty(), "{sets:?}: {}", said.stderr);
+    }
+}
