@@ -4,7 +4,9 @@ use std::cell::RefCell;
 
 use burn::module::ParamId;
 
-use crate::kernels::{ConvGeometry, ConvShape, Isa, Pass, Strategy, strategy};
+#[cfg(feature = "flex")]
+use crate::kernels::ConvShape;
+use crate::kernels::{ConvGeometry, Isa, Pass, Strategy, strategy};
 
 /// A convolution that the kernels computed for a layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,6 +35,7 @@ pub struct ObservedConvolution {
 
 /// What the kernels compute; of a transposed convolution, the convolution whose gradient it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(feature = "flex"), allow(dead_code, reason = "kernels run on flex alone"))]
 enum Geometry {
     Image(ConvGeometry),
     Volume(ConvGeometry<3>),

@@ -3,6 +3,8 @@
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod layers;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
+mod observed;
+#[cfg(all(feature = "flex", feature = "autodiff"))]
 mod operations;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod pooling;

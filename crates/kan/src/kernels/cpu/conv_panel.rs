@@ -42,35 +42,41 @@ impl ConvPanel<'_> {
         sums: &mut [f32],
     ) {
         if !self.has_spline {
-            return self.part::<S, 0, N, R>(simd, self.window, is_first, sums);
+            return self.part::<S, 0, true, N, R>(simd, self.window, is_first, sums);
         }
         for first in (0..self.window).step_by(MOST_TAPS) {
             let count = (self.window - first).min(MOST_TAPS);
+            let is_last = first + count == self.window;
             let is_first = is_first && first == 0;
-            match count {
-                1 => self.part::<S, 1, N, R>(simd, first, is_first, sums),
-                2 => self.part::<S, 2, N, R>(simd, first, is_first, sums),
-                3 => self.part::<S, 3, N, R>(simd, first, is_first, sums),
-                _ => self.part::<S, 4, N, R>(simd, first, is_first, sums),
+            // The last bases take the base branch along.
+            match (count, self.has_base && is_last) {
+                (1, false) => self.part::<S, 1, false, N, R>(simd, first, is_first, sums),
+                (2, false) => self.part::<S, 2, false, N, R>(simd, first, is_first, sums),
+                (3, false) => self.part::<S, 3, false, N, R>(simd, first, is_first, sums),
+                (_, false) => self.part::<S, 4, false, N, R>(simd, first, is_first, sums),
+                (1, true) => self.part::<S, 1, true, N, R>(simd, first, is_first, sums),
+                (2, true) => self.part::<S, 2, true, N, R>(simd, first, is_first, sums),
+                (3, true) => self.part::<S, 3, true, N, R>(simd, first, is_first, sums),
+                (_, true) => self.part::<S, 4, true, N, R>(simd, first, is_first, sums),
             }
         }
     }
 
     /// [`products`](Self::products) in a separate function.
     #[inline(always)]
-    fn part<S: Simd, const T: usize, const N: usize, const R: usize>(
+    fn part<S: Simd, const T: usize, const BASE: bool, const N: usize, const R: usize>(
         &self,
         simd: S,
         first: usize,
         is_first: bool,
         sums: &mut [f32],
     ) {
-        simd.vectorize(PanelProducts::<T, N, R> { panel: self, first, is_first, sums });
+        simd.vectorize(PanelProducts::<T, BASE, N, R> { panel: self, first, is_first, sums });
     }
 
-    /// The products of `T` bases of a spline; the last bases take the base branch along.
+    /// The products of `T` bases of a spline, and of the base branch behind them.
     #[inline(always)]
-    fn products<S: Simd, const T: usize, const N: usize, const R: usize>(
+    fn products<S: Simd, const T: usize, const BASE: bool, const N: usize, const R: usize>(
         &self,
         simd: S,
         first: usize,
@@ -83,8 +89,7 @@ impl ConvPanel<'_> {
         assert!(self.weights.len() == self.offsets.len() * of_tap);
         assert!(self.positions.len().is_multiple_of(R));
         assert!(sums.len() == self.positions.len() * width);
-        assert!(first + T <= self.window);
-        let has_base = self.has_base && first + T == self.window;
+        assert!(first + T <= self.window && (!BASE || self.has_base && first + T == self.window));
         let last = self.offsets.iter().max().copied().unwrap_or(0);
         let furthest = self.positions.iter().max().map_or(0, |&position| position as usize);
         assert!(furthest + last < self.pixels);
@@ -111,7 +116,7 @@ impl ConvPanel<'_> {
                         *rows = simd.one_address(weights.wrapping_add(row));
                     }
                 }
-                if has_base {
+                if BASE {
                     let row = weights.wrapping_add(of_tap - width - first * width);
                     let mut of_pixels = [simd.zero(); R];
                     for (pixel, value) in pixels.into_iter().zip(&mut of_pixels) {
@@ -154,19 +159,21 @@ impl ConvPanel<'_> {
 }
 
 /// [`ConvPanel::products`] as a function of its own: all in one, they take the compiler minutes.
-struct PanelProducts<'a, const T: usize, const N: usize, const R: usize> {
+struct PanelProducts<'a, const T: usize, const BASE: bool, const N: usize, const R: usize> {
     panel: &'a ConvPanel<'a>,
     first: usize,
     is_first: bool,
     sums: &'a mut [f32],
 }
 
-impl<const T: usize, const N: usize, const R: usize> Kernel for PanelProducts<'_, T, N, R> {
+impl<const T: usize, const BASE: bool, const N: usize, const R: usize> Kernel
+    for PanelProducts<'_, T, BASE, N, R>
+{
     type Output = ();
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
         let Self { panel, first, is_first, sums } = self;
-        panel.products::<S, T, N, R>(simd, first, is_first, sums);
+        panel.products::<S, T, BASE, N, R>(simd, first, is_first, sums);
     }
 }

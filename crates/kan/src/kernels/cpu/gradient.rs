@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use updraft_simd::{Aligned, Isa, Kernel, Simd, dispatch};
 
-use super::run::Group;
+use super::run::Input;
 use super::taps::{self, Wanted};
 use super::weights::{self, rows_of_weights};
 use super::{Blocking, GRADIENT_ROWS, INPUTS, layer_tile};
@@ -198,28 +198,23 @@ impl Block<'_> {
             for index in 0..inputs.len() {
                 let lines = index * taps_count * S::PITCH..(index + 1) * taps_count * S::PITCH;
                 let weights = index * of_input..(index + 1) * of_input;
-                let order = &taps.order[index * S::PITCH..][..rows];
-                for run in &taps.runs[first_run..taps.run_ends[index]] {
-                    let order = &order[run.start as usize..run.end as usize];
-                    let group = Group {
-                        order,
-                        dy,
-                        window: run.window as usize,
-                        spline_taps,
-                        values: &taps.values[lines.clone()],
-                        slopes: taps.slopes.get(lines.clone()).unwrap_or_default(),
-                        packed: &packed[weights.clone()],
-                        width: of_input,
-                    };
-                    if let Some(sums) = &mut sums {
-                        group.add_sums::<S, N>(simd, taps_count, &mut sums[weights.clone()]);
-                    }
-                    if inner.is_some() {
-                        group.write_inner::<S, N>(simd, taps_count, self.partial);
-                    }
-                }
+                let input = Input {
+                    runs: &taps.runs[first_run..taps.run_ends[index]],
+                    order: &taps.order[index * S::PITCH..][..rows],
+                    dy,
+                    taps: taps_count,
+                    spline_taps,
+                    values: &taps.values[lines.clone()],
+                    slopes: taps.slopes.get(lines).unwrap_or_default(),
+                    packed: &packed[weights.clone()],
+                    width: of_input,
+                };
                 first_run = taps.run_ends[index];
+                if let Some(sums) = &mut sums {
+                    input.add_sums::<S, N>(simd, &mut sums[weights]);
+                }
                 if let Some(inner) = &mut inner {
+                    input.write_inner::<S, N>(simd, self.partial);
                     let place = (line * INPUTS + index) * S::PITCH;
                     let inner = &mut inner[place..place + rows.next_multiple_of(S::LANES)];
                     add_sums(simd, self.partial, inner);

@@ -1,56 +1,77 @@
-//! The gradients of one input for a run: samples in one interval, which use the same weights.
+//! The gradients of one input, run by run: samples in one interval use the same weights.
 #![expect(unsafe_code, reason = "reads and writes through pointers that were checked once")]
 
 use updraft_simd::{Kernel, Simd};
 
 use super::Blocking;
+use crate::kernels::scratch::Run;
 
 /// The most rows of weights whose sums are in registers at once.
 const MOST_TAPS: usize = 5;
 
-/// One input, for the samples of a run.
-pub(super) struct Group<'a> {
+/// One input, for the samples of a line.
+pub(super) struct Input<'a> {
+    pub(super) runs: &'a [Run],
+    /// Of all samples of the line, window by window.
     pub(super) order: &'a [u32],
     /// `[rows][N vectors]`.
     pub(super) dy: &'a [f32],
-    pub(super) window: usize,
+    pub(super) taps: usize,
     pub(super) spline_taps: usize,
     /// `[taps][pitch]`.
     pub(super) values: &'a [f32],
     /// The same; empty if no slopes are required.
     pub(super) slopes: &'a [f32],
-    /// `[rows of weights][N vectors]`; empty if no slopes are required.
+    /// `[rows of weights][N vectors]`.
     pub(super) packed: &'a [f32],
     /// Numbers of the input's weights.
     pub(super) width: usize,
 }
 
-impl Group<'_> {
-    /// Adds `Σ value·dy` over the samples to the rows of the taps in `sums`.
+impl Input<'_> {
+    /// Adds `Σ value·dy` over the samples to the rows of their taps in `sums`.
     #[inline(always)]
-    pub(super) fn add_sums<S: Simd, const N: usize>(&self, simd: S, taps: usize, sums: &mut [f32]) {
-        simd.vectorize(Sums::<N> { group: self, taps, sums });
+    pub(super) fn add_sums<S: Simd, const N: usize>(&self, simd: S, sums: &mut [f32]) {
+        simd.vectorize(Sums::<N> { input: self, sums });
     }
 
     /// Writes for each sample a vector whose lanes sum to `Σ_tap slope·(weights·dy)`.
     #[inline(always)]
-    pub(super) fn write_inner<S: Simd, const N: usize>(
-        &self,
-        simd: S,
-        taps: usize,
-        partial: &mut [f32],
-    ) {
-        simd.vectorize(Inner::<N> { group: self, taps, partial });
+    pub(super) fn write_inner<S: Simd, const N: usize>(&self, simd: S, partial: &mut [f32]) {
+        simd.vectorize(Inner::<N> { input: self, partial });
     }
 
+    /// The samples of each run.
+    #[inline(always)]
+    fn groups(&self) -> impl Iterator<Item = Group<'_>> {
+        self.runs.iter().map(|run| Group {
+            input: self,
+            order: &self.order[run.start as usize..run.end as usize],
+            window: run.window as usize,
+        })
+    }
+}
+
+/// One input, for the samples of a run.
+struct Group<'a> {
+    input: &'a Input<'a>,
+    order: &'a [u32],
+    window: usize,
+}
+
+impl Group<'_> {
     /// Where the rows of `T` taps lie among an input's weights.
     #[inline(always)]
     fn places<const T: usize>(&self, first: usize, tile: usize) -> [usize; T] {
         let places: [usize; T] = std::array::from_fn(|tap| {
             let tap = first + tap;
-            if tap < self.spline_taps { (self.window + tap) * tile } else { self.width - tile }
+            if tap < self.input.spline_taps {
+                (self.window + tap) * tile
+            } else {
+                self.input.width - tile
+            }
         });
-        assert!(places.iter().all(|place| place + tile <= self.width));
+        assert!(places.iter().all(|place| place + tile <= self.input.width));
         places
     }
 
@@ -129,14 +150,14 @@ impl Group<'_> {
         to: &mut [f32],
     ) {
         let column = vector * S::LANES;
-        assert!(vector + M <= N && to.len() >= self.width);
+        assert!(vector + M <= N && to.len() >= self.input.width);
         for place in places {
             for vector in 0..M {
                 simd.prefetch(to.as_ptr().wrapping_add(place + column + vector * S::LANES));
             }
         }
-        let values = self.values[first * S::PITCH..][..T * S::PITCH].as_ptr();
-        let dy = self.dy.as_ptr().wrapping_add(column);
+        let values = self.input.values[first * S::PITCH..][..T * S::PITCH].as_ptr();
+        let dy = self.input.dy.as_ptr().wrapping_add(column);
         let mut sums = [[simd.zero(); M]; T];
         for &row in self.order {
             let row = row as usize;
@@ -175,9 +196,9 @@ impl Group<'_> {
         partial: &mut [f32],
     ) {
         let rows = rows.map(|row| row as usize);
-        let slopes = self.slopes[first * S::PITCH..][..T * S::PITCH].as_ptr();
-        let weights = self.packed[..self.width].as_ptr();
-        let dy = rows.map(|row| self.dy.as_ptr().wrapping_add(row * N * S::LANES));
+        let slopes = self.input.slopes[first * S::PITCH..][..T * S::PITCH].as_ptr();
+        let weights = self.input.packed[..self.input.width].as_ptr();
+        let dy = rows.map(|row| self.input.dy.as_ptr().wrapping_add(row * N * S::LANES));
         assert!(partial.len() >= S::PITCH * S::LANES);
         let places_of_totals = rows.map(|row| partial.as_mut_ptr().wrapping_add(row * S::LANES));
         let mut totals = [simd.zero(); R];
@@ -230,10 +251,9 @@ impl Group<'_> {
     }
 }
 
-/// [`Group::add_sums`] in a separate function, for all passes that need it.
+/// [`Input::add_sums`] in a separate function, for all passes that need it.
 struct Sums<'a, const N: usize> {
-    group: &'a Group<'a>,
-    taps: usize,
+    input: &'a Input<'a>,
     sums: &'a mut [f32],
 }
 
@@ -242,23 +262,24 @@ impl<const N: usize> Kernel for Sums<'_, N> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Self { group, taps, sums } = self;
-        for first in (0..taps).step_by(MOST_TAPS) {
-            match (taps - first).min(MOST_TAPS) {
-                1 => group.sums_of::<S, 1, N>(simd, first, sums),
-                2 => group.sums_of::<S, 2, N>(simd, first, sums),
-                3 => group.sums_of::<S, 3, N>(simd, first, sums),
-                4 => group.sums_of::<S, 4, N>(simd, first, sums),
-                _ => group.sums_of::<S, 5, N>(simd, first, sums),
+        let Self { input, sums } = self;
+        for group in input.groups() {
+            for first in (0..input.taps).step_by(MOST_TAPS) {
+                match (input.taps - first).min(MOST_TAPS) {
+                    1 => group.sums_of::<S, 1, N>(simd, first, sums),
+                    2 => group.sums_of::<S, 2, N>(simd, first, sums),
+                    3 => group.sums_of::<S, 3, N>(simd, first, sums),
+                    4 => group.sums_of::<S, 4, N>(simd, first, sums),
+                    _ => group.sums_of::<S, 5, N>(simd, first, sums),
+                }
             }
         }
     }
 }
 
-/// [`Group::write_inner`] in a separate function, for all passes that need it.
+/// [`Input::write_inner`] in a separate function, for all passes that need it.
 struct Inner<'a, const N: usize> {
-    group: &'a Group<'a>,
-    taps: usize,
+    input: &'a Input<'a>,
     partial: &'a mut [f32],
 }
 
@@ -267,14 +288,16 @@ impl<const N: usize> Kernel for Inner<'_, N> {
 
     #[inline(always)]
     fn run<S: Simd>(self, simd: S) {
-        let Self { group, taps, partial } = self;
-        for first in (0..taps).step_by(MOST_TAPS) {
-            match (taps - first).min(MOST_TAPS) {
-                1 => group.inner_of::<S, 1, N>(simd, first, partial),
-                2 => group.inner_of::<S, 2, N>(simd, first, partial),
-                3 => group.inner_of::<S, 3, N>(simd, first, partial),
-                4 => group.inner_of::<S, 4, N>(simd, first, partial),
-                _ => group.inner_of::<S, 5, N>(simd, first, partial),
+        let Self { input, partial } = self;
+        for group in input.groups() {
+            for first in (0..input.taps).step_by(MOST_TAPS) {
+                match (input.taps - first).min(MOST_TAPS) {
+                    1 => group.inner_of::<S, 1, N>(simd, first, partial),
+                    2 => group.inner_of::<S, 2, N>(simd, first, partial),
+                    3 => group.inner_of::<S, 3, N>(simd, first, partial),
+                    4 => group.inner_of::<S, 4, N>(simd, first, partial),
+                    _ => group.inner_of::<S, 5, N>(simd, first, partial),
+                }
             }
         }
     }
