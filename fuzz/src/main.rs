@@ -31,7 +31,7 @@ fn begin() {
         eprintln!("UPDRAFT_FUZZ is `{wanted}`; it must be a target or `list`");
         exit(2);
     };
-    // Also when nobody wants the files: what a target prepares once is no part of an execution.
+    // Always: what a target prepares once is no part of an execution.
     let seeds = (target.seeds)();
     if let Some(folder) = std::env::var_os("UPDRAFT_FUZZ_SEEDS") {
         write_seeds(Path::new(&folder), &seeds);

@@ -82,7 +82,7 @@ fn other_formats_and_deeper_folders_of_a_class_are_counted_and_named() {
         ["cat/a.webp", "cat/b.gif", "cat/deeper/4.jpg", "dog/notes.txt", "stray.png"]
             .map(|name| (name, Vec::new())),
     );
-    // Hidden files, and files beside the classes that are no images, are nobody's samples.
+    // Hidden files, and files beside the classes that are no images, count as nothing.
     files.extend(["cat/._1.jpg", ".git/x.jpg", "readme.md"].map(|name| (name, Vec::new())));
     let root = folder(&files);
     let images = ImageFolder::open(root.path()).unwrap();
