@@ -1,5 +1,5 @@
-//! Runs the fuzz target that the environment variable `UPDRAFT_FUZZ` names. `list` prints all
-//! targets with their flags for libFuzzer; `seeds DIR` writes the seed inputs of all targets.
+//! Runs the fuzz target that the environment variable `UPDRAFT_FUZZ` names, after it wrote the
+//! target's seed inputs to the folder `UPDRAFT_FUZZ_SEEDS`; `list` prints all targets.
 #![no_main]
 
 mod scratch;
@@ -27,22 +27,21 @@ fn begin() {
         }
         exit(0);
     }
-    if let Some(folder) = wanted.strip_prefix("seeds ") {
-        for target in TARGETS {
-            write_seeds(&Path::new(folder).join(target.name), target);
-        }
-        exit(0);
-    }
     let Some(target) = TARGETS.iter().find(|target| target.name == wanted) else {
-        eprintln!("UPDRAFT_FUZZ is `{wanted}`; it must be a target, `list`, or `seeds DIR`");
+        eprintln!("UPDRAFT_FUZZ is `{wanted}`; it must be a target or `list`");
         exit(2);
     };
+    // Always: what a target prepares once is no part of an execution.
+    let seeds = (target.seeds)();
+    if let Some(folder) = std::env::var_os("UPDRAFT_FUZZ_SEEDS") {
+        write_seeds(Path::new(&folder), &seeds);
+    }
     let _ = CHOSEN.set(target);
 }
 
-fn write_seeds(folder: &Path, target: &Target) {
+fn write_seeds(folder: &Path, seeds: &[Vec<u8>]) {
     fs::create_dir_all(folder).expect("a folder for seeds");
-    for (number, bytes) in (target.seeds)().iter().enumerate() {
+    for (number, bytes) in seeds.iter().enumerate() {
         fs::write(folder.join(format!("seed-{number:02}")), bytes).expect("a seed");
     }
 }

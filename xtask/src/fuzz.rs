@@ -1,12 +1,13 @@
 //! `fuzz`: runs every fuzz target for an equal share of the time, under AddressSanitizer.
 
-use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use crate::cargo::Cargo;
+use crate::fuzz_history::{Outcome, counted, processor_s, record, recorded, table, totals};
 use crate::{complain, is_here, print, refuse, root};
 
 /// The only target on which Rust's AddressSanitizer and libFuzzer were tested.
@@ -32,9 +33,16 @@ const BUILD: Cargo<'_> = Cargo {
 
 /// Flags of libFuzzer for every target: an input that exceeds the time or memory limit is a fault.
 const FLAGS: [&str; 4] =
-    ["-timeout=20", "-rss_limit_mb=4096", "-print_final_stats=1", "-verbosity=1"];
+    ["-timeout=30", "-rss_limit_mb=4096", "-print_final_stats=1", "-verbosity=1"];
 
-const USAGE: &str = "usage: cargo xtask fuzz [--minutes N] [--target NAME]... [--dry-run]";
+/// At most so many bytes of inputs are committed for a target.
+const KEPT_BYTES: u64 = 24 << 10;
+
+/// At most so many inputs are committed for a target, of all lengths.
+const KEPT_FILES: usize = 64;
+
+const USAGE: &str = "usage: cargo xtask fuzz [--minutes N] [--target NAME]... [--without-burn] [--keep] \
+                     [--dry-run]";
 
 /// The parsed arguments.
 struct Asked {
@@ -42,20 +50,16 @@ struct Asked {
     minutes: f64,
     /// Names of the targets to run; all targets if empty.
     targets: Vec<String>,
+    /// Minimize and commit the inputs instead of finding new ones.
+    keep: bool,
+    /// Build the readers that need no burn, and run their targets only.
+    without_burn: bool,
 }
 
 /// A target as listed by the program.
 struct Listed {
     name: String,
     flags: Vec<String>,
-}
-
-/// The result of one run of a target.
-struct Outcome {
-    executions: u64,
-    seconds: u64,
-    inputs: usize,
-    is_clean: bool,
 }
 
 pub(crate) fn run(arguments: &[String], dry_run: bool) -> ExitCode {
@@ -66,12 +70,23 @@ pub(crate) fn run(arguments: &[String], dry_run: bool) -> ExitCode {
     if let Some(missing) = missing() {
         return refuse(&format!("`cargo xtask fuzz` needs {missing}"));
     }
-    print(&format!("> {}", BUILD.typed()));
+    let without = if asked.without_burn { " --no-default-features" } else { "" };
+    let arguments = format!("{}{without}", BUILD.arguments);
+    let build = Cargo { arguments: &arguments, ..BUILD };
+    print(&format!("> {}", build.typed()));
     if dry_run {
-        print(&format!("> every target, {} minutes together", asked.minutes));
+        match asked.keep {
+            true => print("> the inputs of every target, minimized"),
+            false => print(&format!("> every target, {} minutes together", asked.minutes)),
+        }
         return ExitCode::SUCCESS;
     }
-    if let Err(code) = BUILD.run() {
+    // The versions of the workspace; cargo adds what only this package needs.
+    if let Err(error) = fs::copy(root().join("Cargo.lock"), root().join("fuzz/Cargo.lock")) {
+        complain(&format!("error: `fuzz/Cargo.lock`: {error}"));
+        return ExitCode::FAILURE;
+    }
+    if let Err(code) = build.run() {
         return code;
     }
     match fuzz(&asked) {
@@ -86,12 +101,15 @@ pub(crate) fn run(arguments: &[String], dry_run: bool) -> ExitCode {
 
 impl Asked {
     fn parse(arguments: &[String]) -> Result<Self, String> {
-        let mut asked = Self { minutes: 60.0, targets: Vec::new() };
+        let mut asked =
+            Self { minutes: 60.0, targets: Vec::new(), keep: false, without_burn: false };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
             let mut value = || arguments.next().ok_or(format!("`{argument}` needs a value"));
             match argument.as_str() {
                 "--dry-run" => {}
+                "--keep" => asked.keep = true,
+                "--without-burn" => asked.without_burn = true,
                 "--minutes" => {
                     let text = value()?;
                     let minutes = text.parse::<f64>().ok().filter(|minutes| *minutes > 0.0);
@@ -140,22 +158,26 @@ fn fuzz(asked: &Asked) -> Result<bool, String> {
     let is_asked =
         |target: &&Listed| asked.targets.is_empty() || asked.targets.contains(&target.name);
     let chosen: Vec<&Listed> = all.iter().filter(is_asked).collect();
+    if asked.keep {
+        for target in chosen {
+            let (files, bytes) = keep(target)?;
+            print(&format!("{:<20} {files:>6} inputs {bytes:>8} bytes", target.name));
+        }
+        return Ok(true);
+    }
     let seconds = (asked.minutes * 60.0 / chosen.len() as f64).ceil() as u64;
     let mut is_clean = true;
     for target in chosen {
         let outcome = one(target, seconds)?;
         let word = if outcome.is_clean { "clean" } else { "FAULT" };
         print(&format!(
-            "{:<20} {:>12} executions {:>6} s {:>6} inputs  {word}",
+            "{:<20} {:>12} executions {:>8.1} s {:>6} inputs  {word}",
             target.name, outcome.executions, outcome.seconds, outcome.inputs
         ));
         record(&target.name, &outcome)?;
         is_clean &= outcome.is_clean;
     }
-    print("\nall runs so far:");
-    for (name, [executions, seconds, faults]) in totals(&recorded()) {
-        print(&format!("{name:<20} {executions:>12} executions {seconds:>6} s {faults:>6} faults"));
-    }
+    print(&format!("\nall runs so far:\n{}", table(&totals(&recorded()))));
     if !is_clean {
         complain(&format!("inputs that cause the faults are in {}", found().display()));
     }
@@ -186,34 +208,95 @@ fn list() -> Result<Vec<Listed>, String> {
     Ok(listed.collect())
 }
 
+/// Finds new inputs of a target for so many seconds.
 fn one(listed: &Listed, seconds: u64) -> Result<Outcome, String> {
     let name = &listed.name;
     let inputs = corpus().join(name);
-    let scratch = Scratch::new()?;
     let log = root().join("target/fuzz/log");
     for folder in [&inputs, &log, &found()] {
-        fs::create_dir_all(folder).map_err(|error| format!("`{}`: {error}", folder.display()))?;
+        made(folder)?;
     }
-    let log = log.join(name);
-    let file = File::create(&log).map_err(|error| format!("`{}`: {error}", log.display()))?;
-    let status = Command::new(program())
-        .env("UPDRAFT_FUZZ", name)
-        .env("TMPDIR", &scratch.0)
-        .arg(&inputs)
-        .args(Some(root().join("fuzz/corpus").join(name)).filter(|folder| folder.is_dir()))
-        .arg(format!("-max_total_time={seconds}"))
-        .arg(format!("-artifact_prefix={}/{name}-", found().display()))
-        .args(FLAGS)
-        .args(&listed.flags)
-        .current_dir(&scratch.0)
-        .stdout(Stdio::null())
-        .stderr(file)
-        .status()
-        .map_err(|error| format!("`{}`: {error}", program().display()))?;
-    let text = fs::read(&log).map_err(|error| format!("`{}`: {error}", log.display()))?;
-    let (executions, seconds) = counted(&String::from_utf8_lossy(&text));
+    let begun = processor_s();
+    let mut arguments = vec![inputs.clone().into_os_string()];
+    arguments.extend(committed(name).is_dir().then(|| committed(name).into_os_string()));
+    arguments.push(format!("-max_total_time={seconds}").into());
+    arguments.push(format!("-artifact_prefix={}/{name}-", found().display()).into());
+    let (is_clean, text) = ran(listed, &log.join(name), Some(&inputs), &arguments)?;
     let inputs = fs::read_dir(&inputs).map_or(0, Iterator::count);
-    Ok(Outcome { executions, seconds, inputs, is_clean: status.success() })
+    Ok(Outcome { executions: counted(&text), seconds: processor_s() - begun, inputs, is_clean })
+}
+
+/// Minimizes the inputs of a target to a few that reach the same code, and makes them the
+/// committed ones; returns their number and bytes.
+fn keep(listed: &Listed) -> Result<(usize, u64), String> {
+    let name = &listed.name;
+    let fresh = root().join("target/fuzz/kept").join(name);
+    let _ = fs::remove_dir_all(&fresh);
+    for folder in [&fresh, &corpus().join(name), &committed(name)] {
+        made(folder)?;
+    }
+    let folders = [&fresh, &committed(name), &corpus().join(name)];
+    let mut arguments: Vec<OsString> = vec!["-set_cover_merge=1".into()];
+    arguments.extend(folders.map(|folder| folder.clone().into_os_string()));
+    let log = root().join("target/fuzz/kept.log");
+    let (is_clean, text) = ran(listed, &log, None, &arguments)?;
+    if !is_clean {
+        return Err(format!("`{name}` could not be minimized: {text}"));
+    }
+    let said = |folder: &Path| {
+        let folder = folder.display().to_string();
+        move |error: io::Error| format!("`{folder}`: {error}")
+    };
+    let mut files = Vec::new();
+    for entry in fs::read_dir(&fresh).map_err(said(&fresh))? {
+        let path = entry.map_err(said(&fresh))?.path();
+        files.push((fs::metadata(&path).map_err(said(&path))?.len(), path));
+    }
+    files.sort();
+    fs::remove_dir_all(committed(name)).map_err(said(&committed(name)))?;
+    made(&committed(name))?;
+    let (mut kept, mut bytes) = (0, 0);
+    let stride = files.len().div_ceil(KEPT_FILES).max(1);
+    for (length, path) in files.iter().step_by(stride) {
+        // One is kept in any case.
+        if kept > 0 && bytes + length > KEPT_BYTES {
+            break;
+        }
+        let to = committed(name).join(path.file_name().unwrap_or_default());
+        fs::copy(path, &to).map_err(said(&to))?;
+        (kept, bytes) = (kept + 1, bytes + length);
+    }
+    Ok((kept, bytes))
+}
+
+/// Runs a target in a folder of its own and returns whether it ended without a fault, and its log.
+fn ran(
+    listed: &Listed,
+    log: &Path,
+    seeds: Option<&Path>,
+    arguments: &[OsString],
+) -> Result<(bool, String), String> {
+    let scratch = Scratch::new()?;
+    let file = File::create(log).map_err(|error| format!("`{}`: {error}", log.display()))?;
+    let mut command = Command::new(program());
+    command.env("UPDRAFT_FUZZ", &listed.name).env("TMPDIR", &scratch.0);
+    if let Some(folder) = seeds {
+        command.env("UPDRAFT_FUZZ_SEEDS", folder);
+    }
+    command.args(arguments).args(FLAGS).args(&listed.flags).current_dir(&scratch.0);
+    let status = command.stdout(Stdio::null()).stderr(file).status();
+    let status = status.map_err(|error| format!("`{}`: {error}", program().display()))?;
+    let text = fs::read(log).map_err(|error| format!("`{}`: {error}", log.display()))?;
+    Ok((status.success(), String::from_utf8_lossy(&text).into_owned()))
+}
+
+fn made(folder: &Path) -> Result<(), String> {
+    fs::create_dir_all(folder).map_err(|error| format!("`{}`: {error}", folder.display()))
+}
+
+/// The inputs of a target that are part of the repository.
+fn committed(name: &str) -> PathBuf {
+    root().join("fuzz/corpus").join(name)
 }
 
 /// A folder in memory if the system has one, because targets write thousands of files a second.
@@ -235,74 +318,9 @@ impl Drop for Scratch {
     }
 }
 
-/// Executions and seconds from the output of libFuzzer; for a run that ended with a fault, the
-/// executions of its last status line.
-fn counted(log: &str) -> (u64, u64) {
-    let number = |text: &str| text.trim().parse::<u64>().ok();
-    let executions = log
-        .lines()
-        .find_map(|line| number(line.strip_prefix("stat::number_of_executed_units:")?))
-        .or_else(|| {
-            let mut lines = log.lines().rev();
-            lines.find_map(|line| number(line.strip_prefix('#')?.split(['\t', ':']).next()?))
-        });
-    let seconds = log.lines().find_map(|line| {
-        let (_, time) = line.strip_prefix("Done ")?.split_once(" runs in ")?;
-        number(time.split(' ').next()?)
-    });
-    (executions.unwrap_or(0), seconds.unwrap_or(0))
-}
-
-fn history() -> PathBuf {
-    root().join("target/fuzz/history.tsv")
-}
-
-/// Appends a run to the history.
-fn record(name: &str, outcome: &Outcome) -> Result<(), String> {
-    let Outcome { executions, seconds, is_clean, .. } = outcome;
-    let line = format!("{name}\t{executions}\t{seconds}\t{}\n", u8::from(!is_clean));
-    let file = OpenOptions::new().create(true).append(true).open(history());
-    let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
-    written.map_err(|error| format!("`{}`: {error}", history().display()))
-}
-
-fn recorded() -> String {
-    fs::read_to_string(history()).unwrap_or_default()
-}
-
-/// Executions, seconds and faults of each target, over all runs.
-fn totals(history: &str) -> BTreeMap<&str, [u64; 3]> {
-    let mut totals: BTreeMap<&str, [u64; 3]> = BTreeMap::new();
-    for line in history.lines() {
-        let mut fields = line.split('\t');
-        let name = fields.next().unwrap_or_default();
-        let sums = totals.entry(name).or_default();
-        for (sum, field) in sums.iter_mut().zip(fields) {
-            *sum += field.parse::<u64>().unwrap_or(0);
-        }
-    }
-    totals
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn executions_are_counted_from_the_output_also_after_a_fault() {
-        let whole = "#2\tINITED cov: 3\n#99\tDONE cov: 3\nDone 99 runs in 11 second(s)\n\
-                     stat::number_of_executed_units: 99\n";
-        assert_eq!(counted(whole), (99, 11));
-        assert_eq!(counted("#2\tINITED cov: 3\n#57\tNEW cov: 4\nthread panicked\n"), (57, 0));
-        assert_eq!(counted(""), (0, 0));
-    }
-
-    #[test]
-    fn runs_of_a_target_are_summed() {
-        let history = "idx\t5\t1\t0\ncsv\t7\t2\t1\nidx\t6\t3\t0\n";
-        let totals = totals(history);
-        assert_eq!((totals["idx"], totals["csv"]), ([11, 4, 0], [7, 2, 1]));
-    }
 
     #[test]
     fn arguments_are_checked() {

@@ -7,6 +7,7 @@ mod cargo;
 mod check;
 mod deny;
 mod fuzz;
+mod fuzz_history;
 mod package;
 mod results;
 mod suite;

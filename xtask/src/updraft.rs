@@ -1,6 +1,6 @@
 //! The commands of the program `updraft`: built from source, then run.
 
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, ExitStatus};
 
 use crate::cargo::Cargo;
 use crate::{complain, target};
@@ -19,15 +19,42 @@ pub(crate) fn run(command: &str, arguments: &[String]) -> ExitCode {
     call_it_by_its_command(&mut process);
     match process.status() {
         Ok(status) => {
-            // If a signal ended the program, the exit code is the shell's code for it.
-            let code = status.code().and_then(|code| u8::try_from(code).ok());
-            code.map_or(ExitCode::from(130), ExitCode::from)
+            if let Some(signal) = signal(status) {
+                complain(&format!(
+                    "error: the program was ended by signal {signal}{}",
+                    why(signal)
+                ));
+            }
+            // The shell's code for a program that a signal ended is 128 and its number.
+            let code = status.code().or_else(|| Some(128 + signal(status)?));
+            ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1))
         }
         Err(error) => {
             complain(&format!("error: `{}` cannot be started: {error}", program.display()));
             ExitCode::FAILURE
         }
     }
+}
+
+/// What a signal says that no program can handle, and so none can explain.
+fn why(signal: i32) -> &'static str {
+    match signal {
+        9 => {
+            ": the system does so when the memory of the machine or of its container is exhausted; \
+             what was saved is whole, and `train --resume` continues from there"
+        }
+        _ => "",
+    }
+}
+
+#[cfg(unix)]
+fn signal(status: ExitStatus) -> Option<i32> {
+    std::os::unix::process::ExitStatusExt::signal(&status)
+}
+
+#[cfg(not(unix))]
+fn signal(_: ExitStatus) -> Option<i32> {
+    None
 }
 
 /// The program prints commands with the name by which it was started.

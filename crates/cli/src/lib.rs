@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod allocator;
 mod arguments;
 mod batch_size;
 mod command;
@@ -18,6 +19,8 @@ mod stop;
 mod terminal;
 mod threads;
 mod wrap;
+
+pub use allocator::EndWithoutMemory;
 
 use std::ffi::OsString;
 

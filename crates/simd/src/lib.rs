@@ -1,7 +1,6 @@
 #![doc = include_str!("../README.md")]
 
 mod aligned;
-mod allocator;
 mod dispatch;
 mod int8;
 mod isa;
@@ -11,7 +10,6 @@ mod threads;
 mod vector;
 
 pub use aligned::{Aligned, CACHE_LINE_BYTES, grown};
-pub use allocator::EndWithoutMemory;
 pub use dispatch::{Kernel, Vectors};
 #[cfg(target_arch = "aarch64")]
 pub use int8::NeonDot;

@@ -1,11 +1,16 @@
 //! The fuzz targets: one for each reader, which must return for any bytes.
 
 mod archives;
+#[cfg(feature = "burn")]
 mod checkpoints;
+#[cfg(feature = "burn")]
 mod configs;
 mod imports;
 mod pictures;
+#[cfg(feature = "burn")]
 mod records;
+#[cfg(feature = "burn")]
+mod splines;
 mod streams;
 mod tables;
 mod volumes;
@@ -32,9 +37,11 @@ const THREADS: &str = "-malloc_limit_mb=64 -detect_leaks=0";
 const IMAGES: &str = "-malloc_limit_mb=1100 -max_len=4096";
 
 /// Readers of burn's records, whose tensors start its threads and stay in its memory.
+#[cfg(feature = "burn")]
 const BURN: &str = "-malloc_limit_mb=256 -detect_leaks=0";
 
 /// Commands of the program: what they print is not shown.
+#[cfg(feature = "burn")]
 const COMMANDS: &str = "-malloc_limit_mb=600 -detect_leaks=0 -close_fd_mask=3";
 
 const fn target(
@@ -61,23 +68,41 @@ pub(crate) const TARGETS: &[Target] = &[
     target("volume", SMALL, volumes::volume, volumes::volume_seeds),
     target("volume-manifest", SMALL, volumes::manifest, volumes::manifest_seeds),
     target("loader-state", THREADS, streams::loader_state, streams::loader_state_seeds),
+    #[cfg(feature = "burn")]
     target("checkpoint-manifest", BURN, checkpoints::manifest, checkpoints::manifest_seeds),
+    #[cfg(feature = "burn")]
     target("checkpoint-state", BURN, checkpoints::state, checkpoints::state_seeds),
+    #[cfg(feature = "burn")]
     target("checkpoint-model", BURN, checkpoints::model, checkpoints::model_seeds),
+    #[cfg(feature = "burn")]
     target("checkpoint-average", BURN, checkpoints::average, checkpoints::model_seeds),
+    #[cfg(feature = "burn")]
     target("optimizer", BURN, checkpoints::optimizer, checkpoints::optimizer_seeds),
+    #[cfg(feature = "burn")]
     target("config", SMALL, configs::config, configs::config_seeds),
+    #[cfg(feature = "burn")]
     target("setting", SMALL, configs::setting, configs::setting_seeds),
+    #[cfg(feature = "burn")]
     target("stored-plan", SMALL, configs::stored_plan, configs::config_seeds),
+    #[cfg(feature = "burn")]
     target("metrics", COMMANDS, records::metrics, records::metrics_seeds),
+    #[cfg(feature = "burn")]
     target("quant-json", COMMANDS, records::quant, records::quant_seeds),
+    #[cfg(feature = "burn")]
     target("run-json", COMMANDS, records::run, records::run_seeds),
+    #[cfg(feature = "burn")]
     target("pictures-json", COMMANDS, records::pictures, records::pictures_seeds),
+    #[cfg(feature = "burn")]
     target("summary-json", COMMANDS, records::summary, records::summary_seeds),
+    #[cfg(feature = "burn")]
     target("encoder-json", COMMANDS, records::encoder, records::encoder_seeds),
+    #[cfg(feature = "burn")]
     target("targets-json", COMMANDS, records::targets, records::targets_seeds),
+    #[cfg(feature = "burn")]
     target("classes-json", COMMANDS, records::classes, records::classes_seeds),
+    #[cfg(feature = "burn")]
     target("images-json", COMMANDS, records::images, records::images_seeds),
     target("quantized-model", SMALL, imports::quantized_model, imports::quantized_model_seeds),
-    target("splines", BURN, imports::splines, imports::splines_seeds),
+    #[cfg(feature = "burn")]
+    target("splines", BURN, splines::splines, splines::splines_seeds),
 ];

@@ -70,6 +70,12 @@ fn seed(task: &str, name: &str) -> Vec<Vec<u8>> {
     vec![scratch::read(&run_of(task).join(name))]
 }
 
+/// The tasks whose runs have this file.
+fn tasks_with(name: &'static str) -> impl Iterator<Item = &'static str> {
+    let tasks = TASKS.iter().map(|task| task.name());
+    tasks.filter(move |task| run_of(task).join(name).is_file())
+}
+
 pub(super) fn metrics(bytes: &[u8]) {
     reported("metrics.jsonl", bytes);
     let folder = RunFolder::open(run_of(IMAGES)).expect("a run");
@@ -104,7 +110,7 @@ pub(super) fn pictures(bytes: &[u8]) {
 }
 
 pub(super) fn pictures_seeds() -> Vec<Vec<u8>> {
-    TASKS.iter().flat_map(|task| seed(task.name(), "pictures.json")).collect()
+    tasks_with("pictures.json").flat_map(|task| seed(task, "pictures.json")).collect()
 }
 
 pub(super) fn summary(bytes: &[u8]) {
@@ -116,19 +122,23 @@ pub(super) fn summary_seeds() -> Vec<Vec<u8>> {
 }
 
 pub(super) fn encoder(bytes: &[u8]) {
-    loaded("tables", "encoder.json", bytes);
+    for task in tasks_with("encoder.json") {
+        loaded(task, "encoder.json", bytes);
+    }
 }
 
 pub(super) fn encoder_seeds() -> Vec<Vec<u8>> {
-    seed("tables", "encoder.json")
+    tasks_with("encoder.json").flat_map(|task| seed(task, "encoder.json")).collect()
 }
 
 pub(super) fn targets(bytes: &[u8]) {
-    loaded("tables", "targets.json", bytes);
+    for task in tasks_with("targets.json") {
+        loaded(task, "targets.json", bytes);
+    }
 }
 
 pub(super) fn targets_seeds() -> Vec<Vec<u8>> {
-    seed("tables", "targets.json")
+    tasks_with("targets.json").flat_map(|task| seed(task, "targets.json")).collect()
 }
 
 pub(super) fn classes(bytes: &[u8]) {

@@ -26,8 +26,9 @@ const WITHOUT_BURN: [&str; 7] = [
     "crates/simd/",
 ];
 
-/// Folders whose files may contain `unsafe`: kernels on slices, and their building blocks.
-const KERNELS: [&str; 2] = ["/src/kernels/", "crates/simd/"];
+/// Files that may contain `unsafe`: kernels on slices with their building blocks, and the
+/// allocator, whose trait is unsafe.
+const KERNELS: [&str; 3] = ["/src/kernels/", "crates/simd/", "crates/cli/src/allocator.rs"];
 
 pub(super) fn faults(workspace: &Workspace) -> Vec<Fault> {
     let mut faults = Vec::new();
@@ -89,4 +90,16 @@ fn source(path: &str, text: &str) -> Vec<Fault> {
         }
     }
     faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_allocator_of_the_program_may_hold_unsafe_and_its_neighbors_may_not() {
+        let text = concat!("//! Here.\nfn f() { uns", "afe { g() } }\n");
+        assert_eq!(source("crates/cli/src/allocator.rs", text).len(), 0);
+        assert_eq!(source("crates/cli/src/lib.rs", text).len(), 1);
+    }
 }

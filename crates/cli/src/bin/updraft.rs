@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use updraft_simd::EndWithoutMemory;
+use updraft::EndWithoutMemory;
 
 #[global_allocator]
 static MEMORY: EndWithoutMemory = EndWithoutMemory::new(

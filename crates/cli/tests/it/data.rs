@@ -120,6 +120,22 @@ fn bad_images_are_left_out_and_written_down_as_the_config_says() {
 }
 
 #[test]
+fn files_of_other_formats_beside_the_images_are_told() {
+    let (dir, config) = config("source = \"folders\"\ndir = \"mine\"");
+    images(&dir.path().join("mine"), 20);
+    let trained = || succeed(dir.path(), &small(&config, &[])).stderr;
+    assert!(!trained().contains("passed over"));
+    for name in ["a.webp", "b.gif", "deeper/c.png"] {
+        let path = dir.path().join("mine/dark").join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("created");
+        fs::write(path, "not read").expect("written");
+    }
+    let said = trained().split_whitespace().collect::<Vec<_>>().join(" ");
+    let expected = "passed over `dark/a.webp`, `dark/b.gif`, `dark/deeper`: no files in class";
+    assert!(said.contains(expected), "{said}");
+}
+
+#[test]
 fn a_manifest_names_images_and_classes_in_columns_of_any_name() {
     let (dir, config) = config("source = \"manifest\"\ndir = \".\"\ntrain = \"list.tsv\"");
     images(&dir.path().join("mine"), 20);

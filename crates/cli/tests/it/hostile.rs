@@ -267,6 +267,8 @@ fn a_place_for_runs_that_cannot_be_is_refused_with_the_cause_before_data_is_draw
         }
         assert_eq!(said.stderr.lines().count(), 1, "{}", said.stderr);
     }
+    let long = format!("name={}", "a".repeat(300));
+    refused(dir.path(), &["train", "--set", &long], "it must be 1 to 200 letters, digits");
 }
 
 #[test]

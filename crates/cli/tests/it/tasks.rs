@@ -70,6 +70,12 @@ fn the_table_of_tasks_says_of_each_what_it_can_and_why_it_cannot() {
 }
 
 #[test]
+fn every_registered_task_is_tried_here() {
+    let registered: BTreeSet<&str> = updraft_run::TASKS.iter().map(|kind| kind.name()).collect();
+    assert_eq!(registered, TASKS.iter().map(|small| small.task).collect());
+}
+
+#[test]
 fn a_dry_run_of_every_command_writes_nothing() {
     let mut tried = BTreeSet::new();
     for small in &TASKS {

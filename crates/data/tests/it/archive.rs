@@ -97,6 +97,34 @@ fn a_link_a_loose_image_and_an_archive_without_images_are_refused() {
 }
 
 #[test]
+fn other_formats_in_an_archive_are_counted_and_named_and_hidden_ones_are_nothing() {
+    let mut files = two_classes();
+    files.extend(["cat/a.webp", "dog/b.gif"].map(|name| (name, vec![1])));
+    files.extend(["cat/._1.jpg", "._cat/1.jpg", "__MACOSX/cat/1.jpg"].map(|name| (name, vec![1])));
+    let images = open(&tar(&files)).unwrap();
+    assert_eq!((images.len(), images.classes().len()), (6, 2));
+    let passed_over = images.passed_over();
+    assert_eq!(
+        (passed_over.count, &*passed_over.first),
+        (2, &["cat/a.webp", "dog/b.gif"].map(str::to_owned)[..])
+    );
+}
+
+#[test]
+fn classes_of_an_archive_that_differ_only_in_bytes_that_are_no_utf_8_are_refused() {
+    let mut archive = ::tar::Builder::new(Vec::new());
+    for byte in [0xFE, 0xFF] {
+        let mut entry = header("c?/1.jpg", 1);
+        entry.as_mut_bytes()[1] = byte;
+        entry.set_cksum();
+        archive.append(&entry, &[1][..]).unwrap();
+    }
+    let error = open(&archive.into_inner().unwrap()).unwrap_err();
+    let expected = |path: &std::path::Path| path.ends_with("c\u{fffd}/1.jpg");
+    assert!(matches!(&error, DataError::NotUtf8 { path } if expected(path)), "{}", message(&error));
+}
+
+#[test]
 fn a_file_that_is_no_archive_is_an_error() {
     for bytes in [&b""[..], b"hello", &[7; 2048]] {
         let error = open(bytes).unwrap_err();

@@ -76,6 +76,48 @@ fn what_is_no_image_is_ignored() {
 }
 
 #[test]
+fn other_formats_and_deeper_folders_of_a_class_are_counted_and_named() {
+    let mut files = two_classes();
+    files.extend(
+        ["cat/a.webp", "cat/b.gif", "cat/deeper/4.jpg", "dog/notes.txt", "stray.png"]
+            .map(|name| (name, Vec::new())),
+    );
+    // Hidden files, and files beside the classes that are no images, count as nothing.
+    files.extend(["cat/._1.jpg", ".git/x.jpg", "readme.md"].map(|name| (name, Vec::new())));
+    let root = folder(&files);
+    let images = ImageFolder::open(root.path()).unwrap();
+    assert_eq!(images.len(), 6);
+    let passed_over = images.passed_over();
+    assert_eq!(passed_over.first, ["cat/a.webp", "cat/b.gif", "cat/deeper"]);
+    assert_eq!(passed_over.count, 5);
+    let message = passed_over.message().unwrap();
+    let expected = "passed over `cat/a.webp`, `cat/b.gif`, `cat/deeper` and 2 more: ";
+    assert!(message.starts_with(expected) && message.ends_with(".tif, .tiff"), "{message}");
+    let whole = folder(&two_classes());
+    assert_eq!(ImageFolder::open(whole.path()).unwrap().passed_over().message(), None);
+}
+
+/// Other systems refuse such names themselves.
+#[cfg(target_os = "linux")]
+#[test]
+fn names_that_differ_only_in_bytes_that_are_no_utf_8_are_refused_instead_of_merged() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+
+    for place in ["", "cat"] {
+        let root = folder(&two_classes());
+        for name in [&b"c\xfe"[..], b"c\xff"] {
+            let path = root.path().join(place).join(OsStr::from_bytes(name));
+            std::fs::create_dir(&path).unwrap();
+            std::fs::write(path.join("1.jpg"), crate::files::jpeg(1)).unwrap();
+        }
+        let error = ImageFolder::open(root.path()).unwrap_err();
+        let expected = |path: &std::path::Path| path.to_string_lossy().contains("c\u{fffd}");
+        assert!(matches!(&error, DataError::NotUtf8 { path } if expected(path)), "{error}");
+    }
+}
+
+#[test]
 fn a_missing_an_empty_and_a_class_less_folder_are_separate_errors() {
     let root = folder(&[("full/1.jpg", Vec::new()), ("empty/notes.txt", Vec::new())]);
     let error = ImageFolder::open(root.path().join("nowhere")).unwrap_err();

@@ -236,6 +236,27 @@ fn channels_of_other_sides_are_not_joined() {
 }
 
 #[test]
+fn a_tiff_whose_tag_claims_more_than_the_file_is_refused_before_anything_is_allocated() {
+    // A directory at byte 8 with one tag: 4294967295 numbers of four bytes as the strips' lengths.
+    let mut bytes =
+        b"II*\0\x08\0\0\0\x01\0\x17\x01\x04\0\xff\xff\xff\xff\x08\0\0\0\0\0\0\0".to_vec();
+    bytes.resize(640, 0);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.tif");
+    fs::write(&path, bytes).unwrap();
+    let mut found = None;
+    let used = allocation_counter::measure(|| {
+        found = Some(open_volume(&path, &OpenConfig::default()).err().unwrap());
+    });
+    let error = found.unwrap();
+    assert!(
+        message(&error).contains("17179869180 bytes; expected at most the 640 bytes"),
+        "{error}"
+    );
+    assert!(used.bytes_max < 1 << 16, "{} bytes", used.bytes_max);
+}
+
+#[test]
 fn the_microscopy_at_hand_is_read() {
     let Some(folder) = shared("microscopy") else { return };
     for (file, sides) in [

@@ -1,5 +1,5 @@
-//! Runs of random settings: stopped at a random update and resumed with other workers, each ends in
-//! the bits of the run that was not stopped.
+//! Runs of random settings: stopped at a random update and resumed with other workers and another
+//! cache, each ends in the bits of the run that was not stopped.
 
 use std::path::Path;
 
@@ -19,6 +19,9 @@ fn plan(task: usize, settings: &[String]) -> Plan {
     plan.unwrap_or_else(|error| panic!("{settings:?}: {error}")).plan
 }
 
+/// The caches of decoded images; the first decodes all of them at once and allows no faults.
+const CACHES: [&str; 3] = ["{kind='whole'}", "{kind='memory',budget_mib=1}", "{kind='none'}"];
+
 /// Everything that the newest checkpoint of a run holds.
 fn contents(run: &RunFolder) -> std::collections::BTreeMap<String, String> {
     let newest = list_checkpoints(&run.path().join("checkpoints")).expect("listed").pop();
@@ -37,31 +40,44 @@ proptest! {
         every in 1..6_u64,
         seed in 0..1_000_u64,
         workers in proptest::array::uniform3(0..4_u64),
+        caches in proptest::array::uniform3(0..CACHES.len()),
+        tolerates_faults in any::<bool>(),
+        is_averaged in any::<bool>(),
         stop_after in 1..30_u64,
         precision in proptest::sample::select(vec!["f32", "bf16-mixed", "f16-mixed"]),
         transfer in proptest::sample::select(vec!["when-used", "ahead"]),
     ) {
-        let of = |workers: u64| {
-            let settings = [
+        let of = |part: usize| {
+            let mut settings = vec![
                 format!("train.batch={batch}"),
                 format!("train.accumulate={accumulate}"),
                 format!("train.epochs={epochs}"),
                 format!("train.checkpoint_every_steps={every}"),
-                format!("train.workers={workers}"),
+                format!("train.workers={}", workers[part]),
                 format!("train.transfer={transfer}"),
                 format!("precision={precision}"),
                 format!("seed={seed}"),
             ];
+            if is_averaged {
+                settings.push("train.ema_decay=0.9".to_owned());
+            }
+            if TASKS[task].name() == "image-classification" {
+                let cache = caches[part].max(usize::from(tolerates_faults));
+                settings.push(format!("data.cache={}", CACHES[cache]));
+                if tolerates_faults {
+                    settings.push("data.faults={kind='skip',at_most=3}".to_owned());
+                }
+            }
             plan(task, &settings)
         };
         let dir = tempfile::tempdir().expect("temporary folder");
-        let whole = train(&of(workers[0]), dir.path(), None, &mut Watcher::default());
+        let whole = train(&of(0), dir.path(), None, &mut Watcher::default());
         let mut watcher = Watcher { stop_after: Some(stop_after), ..Watcher::default() };
-        let stopped = train(&of(workers[1]), dir.path(), None, &mut watcher);
+        let stopped = train(&of(1), dir.path(), None, &mut watcher);
         let ended = match stopped.ending {
             Ending::Stopped => {
                 let folder = Some(stopped.folder);
-                train(&of(workers[2]), dir.path(), folder, &mut Watcher::default())
+                train(&of(2), dir.path(), folder, &mut Watcher::default())
             }
             _ => stopped,
         };

@@ -1,5 +1,6 @@
 //! TIFF, `BigTIFF` and OME-TIFF: pages, strips and tiles as volumes.
 
+mod claims;
 mod directory;
 mod page;
 mod read;

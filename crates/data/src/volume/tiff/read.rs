@@ -16,6 +16,7 @@ use crate::raster::{Raster, RasterSpec};
 use crate::volume::ome::{OmeFault, OmeImage};
 use crate::volume::open::{OpenConfig, PageAxis};
 use crate::volume::source::check_region;
+use crate::volume::tiff::claims::check_first;
 use crate::volume::tiff::page::{Chunks, Page, PageFault, check_page};
 use crate::volume::{Region, VolumeSource, VolumeSpec};
 
@@ -268,7 +269,9 @@ sample!(f32, F32);
 
 /// A decoder whose memory for a tag or a chunk is limited by the file's size.
 fn open_decoder(path: &Path, file_bytes: u64) -> Result<FileDecoder, PageFault> {
-    let decoder = Decoder::new(BufReader::new(File::open(path)?))?;
+    let mut reader = BufReader::new(File::open(path)?);
+    check_first(&mut reader, file_bytes)?;
+    let decoder = Decoder::new(reader)?;
     let mut limits = Limits::default();
     let bytes = usize::try_from(file_bytes).unwrap_or(usize::MAX);
     limits.ifd_value_size = bytes;

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_told_apart_and_parts_merge_to_the_whole() {
+    fn every_target_has_its_own_score_and_parts_merge_to_the_whole() {
         for device in devices() {
             let logits = Tensor::<2>::from_floats([[2.0, 0.0], [0.0, 1.0], [1.0, 0.5]], &device);
             let classes = Tensor::<1, Int>::from_ints([0, 1, 1], &device);

@@ -12,7 +12,7 @@ use std::io::Write;
 ///
 /// # Example
 /// ```
-/// use updraft_simd::EndWithoutMemory;
+/// use updraft::EndWithoutMemory;
 ///
 /// #[global_allocator]
 /// static MEMORY: EndWithoutMemory = EndWithoutMemory::new("make the batch smaller");
