@@ -123,7 +123,7 @@ impl Drop for Group {
 }
 
 #[test]
-fn a_run_that_the_limit_of_its_group_kills_is_whole_and_goes_on_without_the_limit() {
+fn a_run_that_the_limit_of_its_group_kills_is_whole_and_resumes_without_the_limit() {
     let Some(group) = Group::new() else {
         println!("SKIPPED: this system lets us make no cgroup with a limit of memory");
         return;

@@ -281,7 +281,7 @@ impl Rows {
             }
         };
         let (rows, columns) = (size[D - 2], size[D - 1]);
-        // Without padding, one row of an image goes on where the other ends.
+        // Without padding, one row of an image continues where the other ends.
         let is_one = D == 2 && row_step == columns;
         let [rows, columns] = if is_one { [1, rows * columns] } else { [rows, columns] };
         Some(Self { rows, columns, row_step })

@@ -10,8 +10,8 @@ const MARK: char = '\u{1}';
 
 /// Parses a line of JSON.
 ///
-/// serde_json's own conversion of fractions is off by a last bit at times. Its feature
-/// `float_roundtrip` would mend that, and rebuild every crate that depends on it, burn included.
+/// `serde_json`'s own conversion of fractions is off by a last bit at times. Its feature
+/// `float_roundtrip` would fix that, but rebuild every crate that depends on it, burn included.
 pub(super) fn parse(line: &str) -> Result<Value, Error> {
     let mut value = serde_json::from_str(&marked(line))?;
     restore(&mut value)?;

@@ -102,7 +102,7 @@ fn a_penalty_is_a_part_of_the_loss_beside_those_of_the_targets() {
     assert!(parts[4] > 0.0, "{parts:?}");
     let sum: f64 = parts.iter().sum();
     assert!((value("loss") - sum).abs() < 1e-5 * sum, "{parts:?} of {}", value("loss"));
-    // Two parts of one name could not be told apart.
+    // Two parts of one name are refused.
     let renamed = MIXED.replace("price = {", "Penalty = {");
     let error = read_with(&renamed, &sets).map(drop).expect_err("refused").to_string();
     assert!(error.contains("`model.penalty`") && error.contains("loss-penalty"), "{error}");

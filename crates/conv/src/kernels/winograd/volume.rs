@@ -194,7 +194,7 @@ impl VolumeWinograd {
 
     /// The tiles of some slices.
     fn products<'a>(&self, offsets: &'a [u32], slices: usize, tiles: usize) -> Products<'a> {
-        // With a step of 1, the tiles of one slice go on where those of the other end.
+        // With a step of 1, the tiles of one slice continue where those of the other end.
         let size = if self.step == 1 { [1, slices * tiles] } else { [slices, tiles] };
         Products { offsets, size, row_step: self.step * tiles }
     }

@@ -60,7 +60,7 @@ fn largest(reader: &mut (impl Read + Seek)) -> io::Result<u64> {
     Ok(most)
 }
 
-/// Bytes of a value of a type: those of TIFF 6.0, and the three of BigTIFF.
+/// Bytes of a value of a type: those of TIFF 6.0, and the three of `BigTIFF`.
 const fn size_of(kind: u64) -> u64 {
     match kind {
         3 | 8 => 2,

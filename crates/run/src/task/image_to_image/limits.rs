@@ -74,7 +74,7 @@ pub(super) fn refuse_unet(settings: &Settings, error: &UNetConfigError) -> Confi
         }
         Error::DeepSupervision { levels, .. } => {
             let most = levels - 2;
-            let why = format!("the levels of `model.filters` without the first and the last");
+            let why = "the levels of `model.filters` without the first and the last";
             ("model.deep_supervision", format!("at most {most}, {why}"))
         }
         other => ("model", format!("a network that can be built: {other}")),
