@@ -104,7 +104,10 @@ where
             };
         }
     };
-    match threads::check().and_then(|()| execute(registry, &arguments)) {
+    match threads::check()
+        .and_then(|()| threads::start())
+        .and_then(|()| execute(registry, &arguments))
+    {
         Ok(()) => 0,
         Err(error) => ended(&error),
     }

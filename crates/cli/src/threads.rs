@@ -1,4 +1,4 @@
-//! The number of threads set in the environment.
+//! The threads of the process: their number in the environment, and the pool.
 
 use anyhow::{Result, bail};
 
@@ -19,6 +19,34 @@ pub(crate) fn check() -> Result<()> {
         let text = std::env::var(name).unwrap_or_default();
         within(name, &text, processors)
     })
+}
+
+/// Starts rayon's pool, which the first use would start otherwise, and panic if it cannot.
+///
+/// # Errors
+/// If the system starts no more threads.
+#[cfg(feature = "rayon")]
+pub(crate) fn start() -> Result<()> {
+    use std::error::Error;
+
+    let Err(error) = rayon::ThreadPoolBuilder::new().build_global() else {
+        return Ok(());
+    };
+    match error.source() {
+        Some(cause) => bail!(
+            "cannot start the threads of the kernels: {cause}; set {} to a smaller number, or \
+             raise the limit of memory or of processes",
+            VARIABLES[0]
+        ),
+        // A program that calls the library has started it.
+        None => Ok(()),
+    }
+}
+
+/// There is no pool.
+#[cfg(not(feature = "rayon"))]
+pub(crate) const fn start() -> Result<()> {
+    Ok(())
 }
 
 /// rayon ignores values that are not numbers, and takes 0 as the number of processors.

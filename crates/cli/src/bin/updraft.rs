@@ -7,7 +7,7 @@ use updraft::EndWithoutMemory;
 #[global_allocator]
 static MEMORY: EndWithoutMemory = EndWithoutMemory::new(
     "make `train.batch` or the model smaller, or raise the limit; what was saved is whole, and \
-     `train --resume` goes on from there",
+     `train --resume` continues from there",
 );
 
 fn main() -> ExitCode {

@@ -276,7 +276,7 @@ fn trained(
             _ => Failed(said).into(),
         });
     }
-    let stopped = || Failed("stopped; the same command goes on".to_owned()).into();
+    let stopped = || Failed("stopped; the same command continues".to_owned()).into();
     finished(folder, metric)?.ok_or_else(stopped)
 }
 

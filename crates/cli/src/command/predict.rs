@@ -201,7 +201,7 @@ fn run_to_file(
     let written = model.predict_image(request, &mut progress);
     let written = match written {
         Err(_) if stop::requested() => {
-            bail!(Failed("stopped; the same command goes on with the rest".to_owned()))
+            bail!(Failed("stopped; the same command continues with the rest".to_owned()))
         }
         written => written?,
     };

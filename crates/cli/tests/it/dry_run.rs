@@ -86,7 +86,7 @@ fn every_dry_run_refuses_what_the_real_run_refuses_with_the_same_words() {
         (vec!["predict", converter, "a.png", "b.png", "--out", "o.tif"], "--out is one file"),
         (vec!["predict", converter, "gone.png", "--out", "o.tif"], "cannot read `gone.png`"),
         (vec!["predict", converter, "a.png", "--out", "a.png"], "are one file"),
-        (vec!["predict", converter, "a.png", "--out", "b.png"], "is no TIFF"),
+        (vec!["predict", converter, "a.png", "--out", "b.png"], "is not a TIFF"),
         (
             vec!["predict", converter, "a.png", "--out", "o.tif", "--components", "c.tif"],
             "leave out --components",

@@ -154,7 +154,7 @@ fn every_kind_of_bad_table_with_several_targets_is_refused_with_its_place() {
         (rows("1,inf,a"), "line 42, column `y`"),
         (rows("1,,a"), "column `y`: the target is missing"),
         (rows("1,2,"), "column `c`: the target is missing"),
-        (rows("1,1e300,a"), "the target `y` are too large to be scaled"),
+        (rows("1,1e300,a"), "line 42, column `y`: 1e300 is beyond what f32 holds"),
         (format!("x,y,c\n\"{}", "a".repeat(17 << 20)), "a record has more than 16 MiB"),
         ("x,y,c\n1,2,a\n".to_owned(), "rows"),
         (rows("1,2,a").replace(",b\n", ",a\n"), "nothing to learn"),

@@ -78,9 +78,9 @@ fn wine_quality_is_predicted_from_the_measurements() {
         let summary = json(&said.stdout);
         assert_eq!(summary["test"]["samples"].as_u64(), Some(1299), "{summary}");
         // The qualities deviate by 0.87.
-        let rmse = summary["test"]["y-rmse"].as_f64().expect("a score");
+        let rmse = summary["test"]["quality-rmse"].as_f64().expect("a score");
         assert!(rmse > 0.5 && rmse < 0.87, "{summary}");
-        assert!(said.stderr.contains("12 numbers to `quality`"), "{}", said.stderr);
+        assert!(said.stderr.contains("0 categories and 12 numbers to"), "{}", said.stderr);
     }
 }
 

@@ -71,8 +71,9 @@ fn sum(rows: &[serde_json::Value], field: &str) -> u64 {
 #[test]
 fn twenty_kills_full_disks_and_read_only_storage_lose_nothing() {
     let rows = endured(&["--kills", "20"]);
-    let tasks = updraft_run::TASKS.iter().map(|kind| kind.name());
-    assert!(tasks.eq(rows.iter().map(|row| row["task"].as_str().expect("a name"))), "{rows:?}");
+    for kind in updraft_run::TASKS {
+        assert!(rows.iter().any(|row| row["task"] == kind.name()), "{}: {rows:?}", kind.name());
+    }
     let [kills, full, read_only] = ["kills", "full_disks", "read_only"].map(|of| sum(&rows, of));
     assert_eq!(kills + full + read_only, 20, "{rows:?}");
     assert!(4 * sum(&rows, "kills_in_saves") >= kills, "too few kills fell into a save: {rows:?}");

@@ -245,13 +245,13 @@ fn what_cannot_be_searched_is_refused_before_the_first_trial() {
             "\"train.lerning_rate\" =",
             "unknown key `train.lerning_rate`; did you mean `train.learning_rate`?",
         ),
-        ("low = 1e-3", "low = 1.0", "c.toml:22: `tune.space.train.learning_rate.high` is 0.1"),
+        ("low = 1e-3", "low = 1.0", "c.toml:23: `tune.space.train.learning_rate.high` is 0.1"),
         (
             "low = 1e-3, high = 1e-1, log = true",
             "low = -1, high = 1",
             "`train.learning_rate` is -1",
         ),
-        ("trials = 5", "trials = 0", "c.toml:19: `tune.trials` is 0; it must be 1 to 100000"),
+        ("trials = 5", "trials = 0", "c.toml:20: `tune.trials` is 0; it must be 1 to 100000"),
         (
             "trials = 5",
             "objectives = [\"test-accuracy\"]",

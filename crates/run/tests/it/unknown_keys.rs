@@ -22,7 +22,7 @@ fn a_key_that_nothing_reads_beside_the_others_is_refused_with_what_decides_it() 
         (
             "[data]\nsource = \"folders\"\ntest = \"a\"\ntest_fraction = 0.5",
             "data.test_fraction",
-            "data.source = \"folders\"",
+            "data.test = \"a\"",
         ),
         ("[data]\npath_column = \"a\"", "data.path_column", "data.source = \"generated\""),
         ("[data]\nclass_column = \"a\"", "data.class_column", "data.source = \"generated\""),

@@ -191,7 +191,7 @@ fn settings_out_of_range_are_named_before_anything_is_done() {
         (change(|s| s.accumulate = 0), "`accumulate` is 0"),
         (change(|s| s.ema = Some(EmaConfig { decay: 1.0 })), "`ema.decay` is 1"),
         (change(|s| s.checkpoints.keep_last = 0), "`checkpoints.keep_last` is 0"),
-        (change(|s| s.checkpoints.every_steps = Some(0)), "`checkpoint_every_steps` is 0"),
+        (change(|s| s.checkpoints.every_steps = Some(0)), "`checkpoints.every_steps` is 0"),
     ];
     for (settings, message) in cases {
         let data = loader(1);
