@@ -23,7 +23,7 @@ Build, train, measure and check from source.
 Usage: cargo xtask COMMAND [ARGS]... [--dry-run]
 
 Train (these commands build the program `updraft` first; each has --help):
-  train       train a model; without arguments, a small one in half a minute
+  train       train a model; without arguments, a small one in seconds
   pipeline    train, test, reload, quantize and report, as one command
   compare     train with different settings on the same seeds
 

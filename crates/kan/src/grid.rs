@@ -115,7 +115,7 @@ impl fmt::Display for GridError {
             ),
             Self::NoIntervals => formatter.write_str("a grid needs at least 1 interval, got 0"),
             Self::Intervals { intervals } => {
-                write!(formatter, "{intervals} intervals are above the most, {MAX_INTERVALS}")
+                write!(formatter, "expected at most {MAX_INTERVALS} intervals, got {intervals}")
             }
             Self::Degree { degree } => {
                 write!(formatter, "degree {degree} is above the highest one, {MAX_DEGREE}")
@@ -347,7 +347,7 @@ mod tests {
         assert!(uniform(-f32::MAX, f32::MAX, 5, 3).contains("not finite"));
         assert_eq!(uniform(0.0, 1.0, 0, 3), "a grid needs at least 1 interval, got 0");
         let wraps = (1 << 62) - 2;
-        let many = format!("{wraps} intervals are above the most, 1048576");
+        let many = format!("expected at most 1048576 intervals, got {wraps}");
         assert_eq!(uniform(0.0, 1.0, wraps, 3), many);
         assert_eq!(uniform(0.0, 1.0, 5, 16), "degree 16 is above the highest one, 15");
 

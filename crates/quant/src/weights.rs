@@ -18,7 +18,9 @@ pub struct QuantizedWeights {
 #[non_exhaustive]
 pub enum WeightError {
     /// A layer without output channels, or channels without weights.
-    #[error("{channels} output channels of {each} weights; a layer has at least one of both")]
+    #[error(
+        "expected at least one output channel with one weight, got {channels} channels of {each} weights"
+    )]
     Empty {
         /// Output channels.
         channels: usize,

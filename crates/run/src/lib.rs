@@ -31,9 +31,9 @@ pub use config::{
 
 // Tasks.
 pub use task::{
-    Ability, About, BatchOf, CalibrationSamples, InputBatches, Opening, Picture, Predictor,
-    Quantizable, Quantizer, Registry, ScoredBatches, Serving, StreamUse, Streams, TASKS, TaskKind,
-    TaskPlan, Tile, Workload, evaluated, refuse_folder,
+    Ability, About, BatchOf, CalibrationSamples, InputBatches, LoadedModel, Opening, Picture,
+    Predictor, Quantizable, Quantizer, Registry, ScoredBatches, StreamUse, Streams, TASKS,
+    TaskKind, TaskPlan, Tile, Workload, evaluated, refuse_folder,
 };
 
 // Operations on tasks.

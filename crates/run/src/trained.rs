@@ -9,7 +9,7 @@ use updraft_device::{open, probe, select};
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::task::{
-    ClassProbability, FilePrediction, Outcome, Predicted, Registry, Serving, TASKS,
+    ClassProbability, FilePrediction, LoadedModel, Outcome, Predicted, Registry, TASKS,
     WrittenPrediction,
 };
 
@@ -18,7 +18,7 @@ use crate::task::{
 /// The crate's page has an example.
 #[derive(Debug)]
 pub struct TrainedModel {
-    serving: Box<dyn Serving>,
+    loaded: Box<dyn LoadedModel>,
 }
 
 impl TrainedModel {
@@ -69,13 +69,13 @@ impl TrainedModel {
         let plan = folder.plan(registry)?;
         folder.refuse_other_model(&plan)?;
         let device = open(&select(&device.parse()?, &probe())?)?;
-        Ok(Self { serving: plan.predictor()?.load(&plan, folder, &device)? })
+        Ok(Self { loaded: plan.predictor()?.load(&plan, folder, &device)? })
     }
 
     /// The class names, in the order of the model's outputs; empty for a task without classes.
     #[must_use]
     pub fn classes(&self) -> &[String] {
-        self.serving.classes()
+        self.loaded.classes()
     }
 
     /// Predicts every sample of a file: a JPEG, PNG or TIFF image of any size, or the rows of a
@@ -86,7 +86,7 @@ impl TrainedModel {
     /// [`RunError::Io`], [`RunError::Input`], [`RunError::Data`] or [`RunError::Table`] for a file
     /// that cannot be read.
     pub fn predict(&self, path: impl AsRef<Path>) -> Result<Vec<Predicted>, RunError> {
-        self.serving.predict(path.as_ref())
+        self.loaded.predict(path.as_ref())
     }
 
     /// Predicts a whole image or volume into a file, window by window; `progress` is called after
@@ -100,7 +100,7 @@ impl TrainedModel {
         request: &FilePrediction,
         progress: &mut dyn FnMut(WindowProgress) -> ControlFlow<()>,
     ) -> Result<WrittenPrediction, RunError> {
-        self.serving.predict_file(request, progress)
+        self.loaded.predict_file(request, progress)
     }
 
     /// Classifies an image file: every class, the most probable first.
@@ -109,7 +109,7 @@ impl TrainedModel {
     /// As [`predict`](Self::predict), and [`RunError::Input`] for a model without classes.
     pub fn predict_file(&self, path: impl AsRef<Path>) -> Result<Vec<ClassProbability>, RunError> {
         let path = path.as_ref();
-        match self.serving.predict(path)?.into_iter().next().map(|first| first.outcome) {
+        match self.loaded.predict(path)?.into_iter().next().map(|first| first.outcome) {
             Some(Outcome::Classes(classes)) => Ok(classes),
             _ => Err(RunError::Input {
                 path: path.to_owned(),

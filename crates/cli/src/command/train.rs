@@ -25,7 +25,7 @@ use crate::wrap::{counted, hanging};
 
 const EXAMPLES: &str = "\
 Examples:
-  Train the quickstart on generated data, in half a minute:
+  Train the quickstart on generated data, in seconds:
       updraft train
   Train a configuration on your own data:
       updraft train configs/images.toml --data DIR

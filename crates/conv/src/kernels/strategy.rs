@@ -300,7 +300,7 @@ impl Rows {
     }
 }
 
-/// Channels that lanes can be.
+/// Channels that can be the lanes of a vector.
 const fn lane_channels<const D: usize>(geometry: &ConvGeometry<D>, pass: Pass) -> usize {
     let ConvShape { channels: [inputs, outputs], groups, .. } = *geometry.shape();
     match pass {

@@ -137,7 +137,7 @@ impl Components {
     /// As [`VolumeSource::read`].
     ///
     /// # Panics
-    /// If the mask is another one.
+    /// If `mask` is not the mask that was labeled.
     pub fn read(&self, mask: &dyn VolumeSource) -> Result<Volume, DataError> {
         let mut frames = vec![Vec::new(); self.spec.frames];
         self.each_slice(mask, |frame, labels| {
@@ -156,7 +156,7 @@ impl Components {
     /// As [`VolumeSource::read`]; [`DataError::Write`].
     ///
     /// # Panics
-    /// If the mask is another one.
+    /// If `mask` is not the mask that was labeled.
     pub fn write(
         &self,
         mask: &dyn VolumeSource,

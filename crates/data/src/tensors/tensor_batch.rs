@@ -94,7 +94,7 @@ impl TargetBatch {
     }
 }
 
-/// Where the device has memory that it copies from by itself, the way there leads through.
+/// Copies through pinned memory if the device has it.
 fn staged(mut data: TensorData, device: &Device) -> TensorData {
     device.staging(std::iter::once(&mut data));
     data

@@ -30,7 +30,9 @@ impl std::fmt::Display for Place {
 #[non_exhaustive]
 pub enum CaptureError {
     /// An operation that a graph does not have.
-    #[error("{place}: {what}; a graph does not have it, so compute it outside of what is captured")]
+    #[error(
+        "{place}: {what}; graphs do not support it, compute it outside of the captured function"
+    )]
     Unsupported {
         /// Where.
         place: Place,

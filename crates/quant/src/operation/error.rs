@@ -65,7 +65,7 @@ pub enum OperationError {
         shapes: Vec<Vec<usize>>,
     },
     /// A variance is negative, or zero with its epsilon.
-    #[error("the variance {variance} of channel {channel} leaves nothing to divide by")]
+    #[error("the variance {variance} of channel {channel} plus epsilon is not positive")]
     Variance {
         /// The channel.
         channel: usize,

@@ -8,7 +8,7 @@ use updraft_data::Progress;
 use updraft_trainer::MetricSpec;
 
 use super::ability::Ability;
-use super::serving::{FilePrediction, Serving};
+use super::loaded_model::{FilePrediction, LoadedModel};
 use crate::config::{ConfigError, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -157,10 +157,10 @@ pub trait Predictor {
         plan: &Plan,
         folder: &RunFolder,
         device: &Device,
-    ) -> Result<Box<dyn Serving>, RunError>;
+    ) -> Result<Box<dyn LoadedModel>, RunError>;
 
     /// Checks, before a model is loaded, that it predicts the samples of files, as
-    /// [`Serving::predict`] does; the default.
+    /// [`LoadedModel::predict`] does; the default.
     ///
     /// # Errors
     /// [`RunError::Unusable`] for a task that predicts only into files.
@@ -169,7 +169,7 @@ pub trait Predictor {
     }
 
     /// Checks, before a model is loaded, that it predicts a file into another one, as
-    /// [`Serving::predict_file`] does.
+    /// [`LoadedModel::predict_file`] does.
     ///
     /// # Errors
     /// [`RunError::Unusable`] for a task that does not, the default, or for files and windows that

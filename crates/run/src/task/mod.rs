@@ -3,29 +3,29 @@
 //! A task's name appears outside its folder only in the list below.
 
 mod ability;
+mod data_folder;
+mod held_out_fraction;
 mod image_classification;
 mod image_to_image;
 mod kind;
+mod loaded_model;
 mod penalty;
 mod picture;
-mod place;
 mod quantizable;
-mod serving;
-mod share;
 mod tables;
 mod tile;
 mod workload;
 
 pub use ability::Ability;
+pub use data_folder::refuse_folder;
 pub use kind::{Opening, Predictor, Quantizer, Registry, TaskKind, TaskPlan};
+pub use loaded_model::{
+    ClassProbability, ComponentFiles, FilePrediction, LabelProbability, LoadedModel, Outcome,
+    Predicted, PredictedTarget, PredictedValue, WrittenPrediction,
+};
 pub(crate) use picture::PICTURES;
 pub use picture::Picture;
-pub use place::refuse_folder;
 pub use quantizable::{CalibrationSamples, InputBatches, Quantizable, ScoredBatches, evaluated};
-pub use serving::{
-    ClassProbability, ComponentFiles, FilePrediction, LabelProbability, Outcome, Predicted,
-    PredictedTarget, PredictedValue, Serving, WrittenPrediction,
-};
 pub use tile::Tile;
 pub use workload::{About, BatchOf, StreamUse, Streams, Workload};
 

@@ -178,7 +178,7 @@ impl Simd for Portable {
     }
 }
 
-/// A loop and no `array::from_fn`, of which compilers make no vectors.
+/// A loop, because compilers do not vectorize `array::from_fn`.
 #[inline(always)]
 fn zip(a: [f32; 8], b: [f32; 8], function: impl Fn(f32, f32) -> f32) -> [f32; 8] {
     let mut result = a;

@@ -6,7 +6,7 @@ use crate::loss::binary_cross_entropy;
 
 /// The mean binary cross-entropy of the questions "is the class above `k`?"; of shape `[1]`.
 ///
-/// An error of two classes answers two questions wrong, an error of one class one.
+/// A prediction that is off by two classes has two wrong answers, one that is off by one has one.
 ///
 /// # Shapes
 /// - `logits`: `[batch, classes − 1]`, one for each question

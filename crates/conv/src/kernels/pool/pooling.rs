@@ -28,7 +28,7 @@ pub(crate) struct PoolShape<const D: usize = 2> {
     pub(crate) kernel: [usize; D],
     /// The stride.
     pub(crate) stride: [usize; D],
-    /// Before and after the input: counts to no maximum and adds nothing to a sum.
+    /// Before and after the input: ignored by a maximum, zero in a sum.
     pub(crate) padding: [usize; D],
     /// The dilation.
     pub(crate) dilation: [usize; D],

@@ -10,7 +10,9 @@ use crate::weights::WeightError;
 #[non_exhaustive]
 pub enum FileError {
     /// The bytes are no safetensors file, or only a part of one.
-    #[error("the bytes are not a safetensors file: {cause}; was the file cut, or is it another?")]
+    #[error(
+        "the bytes are not a safetensors file: {cause}; it may be truncated or of another format"
+    )]
     Container {
         /// The message of the container's reader.
         cause: String,
@@ -30,13 +32,13 @@ pub enum FileError {
     #[error("the file's hash does not match its content; it is damaged, copy it again")]
     Hash,
     /// The header is invalid.
-    #[error("the file's header is not one of a model: {cause}")]
+    #[error("the file's header is invalid: {cause}")]
     Header {
         /// What is wrong.
         cause: String,
     },
     /// A value is invalid.
-    #[error("layer {layer}: {what} is not one of a model")]
+    #[error("layer {layer}: {what} is invalid")]
     Value {
         /// The layer, counted from 0.
         layer: usize,

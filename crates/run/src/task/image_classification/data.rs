@@ -15,7 +15,7 @@ use super::sources::{Opened, open_sources};
 use crate::config::TrainPlan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
-use crate::task::share::other_share;
+use crate::task::held_out_fraction::fraction_message;
 use crate::task::{Opening, StreamUse};
 
 /// Receives the current step and its progress.
@@ -70,7 +70,7 @@ impl ImageData {
                     }
                 };
                 let why = "each class of two or more has one at least";
-                notes.extend(other_share(test_fraction, &split, "images", why));
+                notes.extend(fraction_message(test_fraction, &split, "images", why));
                 Ok(Self {
                     test: Arc::new(Subset::try_new(all.clone(), split.held_out.clone())?),
                     train: Arc::new(Subset::try_new(all, split.kept.clone())?),

@@ -29,7 +29,7 @@ use self::loss::ClassLoss;
 use self::model::ModelPlan;
 use self::sources::find_sources;
 use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
-use super::serving::Serving;
+use super::loaded_model::LoadedModel;
 use crate::config::{ConfigError, Edit, Key, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -158,7 +158,7 @@ impl Predictor for ImagePlan {
         plan: &Plan,
         folder: &RunFolder,
         device: &Device,
-    ) -> Result<Box<dyn Serving>, RunError> {
+    ) -> Result<Box<dyn LoadedModel>, RunError> {
         let classes = data::classes_of(folder)?;
         self.model.network(classes.len()).serve(self, plan, folder, device, classes)
     }

@@ -11,7 +11,7 @@ use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::operation::{AnyModel, AnyWorkload, OnExamples, load};
-use crate::task::Serving;
+use crate::task::LoadedModel;
 
 /// Operations on a network; implemented for every function that initializes a [`Classifier`].
 pub(super) trait Network {
@@ -29,7 +29,7 @@ pub(super) trait Network {
         folder: &RunFolder,
         device: &Device,
         classes: Vec<String>,
-    ) -> Result<Box<dyn Serving>, RunError>;
+    ) -> Result<Box<dyn LoadedModel>, RunError>;
 }
 
 impl<N: Classifier, F: Fn(&Device) -> N + 'static> Network for F {
@@ -49,7 +49,7 @@ impl<N: Classifier, F: Fn(&Device) -> N + 'static> Network for F {
         folder: &RunFolder,
         device: &Device,
         classes: Vec<String>,
-    ) -> Result<Box<dyn Serving>, RunError> {
+    ) -> Result<Box<dyn LoadedModel>, RunError> {
         let network = load(self(device), plan, folder)?;
         let policy = plan.precision;
         Ok(Box::new(ImageClassifier::new(network, &own.data, policy, classes, device.clone())))

@@ -12,7 +12,7 @@ use super::data_plan::DataPlan;
 use super::model::Classifier;
 use crate::bounded::{self, IMAGE_BYTES};
 use crate::error::RunError;
-use crate::task::{ClassProbability, Outcome, Predicted, Serving};
+use crate::task::{ClassProbability, LoadedModel, Outcome, Predicted};
 
 /// A trained network with the preprocessing of its images.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl<N> ImageClassifier<N> {
     }
 }
 
-impl<N: Classifier> Serving for ImageClassifier<N> {
+impl<N: Classifier> LoadedModel for ImageClassifier<N> {
     fn classes(&self) -> &[String] {
         &self.classes
     }

@@ -12,7 +12,7 @@ use super::cache::note;
 use super::data::Report;
 use super::data_plan::{Cifar100Labels, DataPlan, DataSource, TestPlan};
 use crate::error::RunError;
-use crate::task::place::{Place, refuse_folder};
+use crate::task::data_folder::{DataFolder, refuse_folder};
 
 /// Images of a plan.
 pub(super) enum Opened {
@@ -33,7 +33,7 @@ pub(super) fn find_sources(plan: &DataPlan, dir: Option<&Path>) -> Result<Vec<Pa
         DataSource::Folders { train, .. } | DataSource::Manifest { train, .. } => vec![train],
         DataSource::Cifar10 { files } | DataSource::Cifar100 { files, .. } => vec![files],
     };
-    Place { dir: dir.or(plan.dir()), how_to_get: plan.how_to_get() }.find(&files)
+    DataFolder { dir: dir.or(plan.dir()), how_to_get: plan.how_to_get() }.find(&files)
 }
 
 /// Opens the source of a plan; `notes` collects messages about decompressed archives.

@@ -7,7 +7,7 @@ use updraft_data::{CellsConfig, Foreground, OpenConfig, PageAxis, PatchConfig, V
 
 use crate::config::{ConfigError, Edit, Key, Keys, Settings};
 use crate::error::RunError;
-use crate::task::place::Place;
+use crate::task::data_folder::DataFolder;
 
 const DECIDED_BY_TARGET: &[&str] = &["data.target"];
 
@@ -303,8 +303,8 @@ impl DataPlan {
     /// The manifest, if there is a data folder; `dir` takes precedence over the plan's.
     pub(super) fn find(&self, dir: Option<&Path>) -> Result<Option<PathBuf>, RunError> {
         let Some(dir) = dir.or(self.dir.as_deref()) else { return Ok(None) };
-        let place = Place { dir: Some(dir), how_to_get: self.how_to_get.as_deref() };
-        Ok(place.find(&[&self.manifest])?.pop())
+        let folder = DataFolder { dir: Some(dir), how_to_get: self.how_to_get.as_deref() };
+        Ok(folder.find(&[&self.manifest])?.pop())
     }
 
     /// The generated cells that are used without a data folder.

@@ -30,7 +30,7 @@ use self::model::ModelPlan;
 use self::objective::Objective;
 use super::ability::Ability;
 use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
-use super::serving::{FilePrediction, Serving};
+use super::loaded_model::{FilePrediction, LoadedModel};
 use crate::config::{ConfigError, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -143,7 +143,7 @@ impl Predictor for ImagePlan {
         plan: &Plan,
         folder: &RunFolder,
         device: &Device,
-    ) -> Result<Box<dyn Serving>, RunError> {
+    ) -> Result<Box<dyn LoadedModel>, RunError> {
         let shape = Shape::of_run(folder)?;
         let network = self.model.network(&shape, self.data.patch.len());
         network.serve(self, &shape, plan, folder, device)

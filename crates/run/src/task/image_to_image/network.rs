@@ -11,7 +11,7 @@ use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::operation::{AnyModel, AnyWorkload, OnExamples, load};
-use crate::task::Serving;
+use crate::task::LoadedModel;
 
 /// Operations on a network.
 pub(super) trait Network {
@@ -29,7 +29,7 @@ pub(super) trait Network {
         plan: &Plan,
         folder: &RunFolder,
         device: &Device,
-    ) -> Result<Box<dyn Serving>, RunError>;
+    ) -> Result<Box<dyn LoadedModel>, RunError>;
 }
 
 /// A function that initializes a network of `D` axes.
@@ -54,7 +54,7 @@ impl<const D: usize, N: ImageNetwork<D>, F: Fn(&Device) -> N + 'static> Network
         plan: &Plan,
         folder: &RunFolder,
         device: &Device,
-    ) -> Result<Box<dyn Serving>, RunError> {
+    ) -> Result<Box<dyn LoadedModel>, RunError> {
         let network = load((self.0)(device), plan, folder)?;
         let model = folder.served_checkpoint(plan)?.display().to_string();
         let (own, policy) = (own.clone(), plan.precision);

@@ -18,7 +18,7 @@ use super::data::Shape;
 use super::model::ImageNetwork;
 use super::objective::Objective;
 use crate::error::RunError;
-use crate::task::{FilePrediction, Predicted, Predictor as _, Serving, WrittenPrediction};
+use crate::task::{FilePrediction, LoadedModel, Predicted, Predictor as _, WrittenPrediction};
 
 /// A trained network with the preprocessing of its images.
 #[derive(Debug)]
@@ -78,7 +78,7 @@ impl<const D: usize, N: ImageNetwork<D>> ImageConverter<D, N> {
     }
 }
 
-impl<const D: usize, N: ImageNetwork<D>> Serving for ImageConverter<D, N> {
+impl<const D: usize, N: ImageNetwork<D>> LoadedModel for ImageConverter<D, N> {
     fn classes(&self) -> &[String] {
         &[]
     }

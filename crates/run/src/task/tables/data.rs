@@ -22,7 +22,7 @@ use crate::config::TrainPlan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::task::Opening;
-use crate::task::share::other_share;
+use crate::task::held_out_fraction::fraction_message;
 
 /// The file of a run folder with the encoding of its features.
 pub(super) const ENCODER: &str = "encoder.json";
@@ -254,7 +254,12 @@ fn split(
     };
     let strata = strata(truth, stratify, targets, *fraction)?;
     let split = stratified_split(&strata, *fraction, seed)?;
-    notes.extend(other_share(*fraction, &split, "rows", "each class keeps a row on both sides"));
+    notes.extend(fraction_message(
+        *fraction,
+        &split,
+        "rows",
+        "each class keeps a row on both sides",
+    ));
     Ok((split.kept, split.held_out))
 }
 

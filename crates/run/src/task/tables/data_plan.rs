@@ -7,7 +7,7 @@ use updraft_data::{CategoryEncoding, Scaling, TableSchema};
 use super::source_plan::{FilesPlan, Source};
 use super::target_plan::TargetsPlan;
 use crate::config::{ConfigError, Edit, Key, Keys, Settings};
-use crate::task::place::has_repeats;
+use crate::task::data_folder::has_repeats;
 
 const FEATURES: Key<Vec<String>> =
     Key::new("data.features", "the columns that the targets are predicted from")

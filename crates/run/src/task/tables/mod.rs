@@ -34,7 +34,7 @@ use self::model::{ModelPlan, RowModel};
 use self::predict::Coding;
 use self::target_plan::{TargetKind, TargetsPlan, metric_name};
 use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
-use super::serving::Serving;
+use super::loaded_model::LoadedModel;
 use crate::config::{ConfigError, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -174,7 +174,7 @@ impl Predictor for TablesPlan {
         plan: &Plan,
         folder: &RunFolder,
         device: &Device,
-    ) -> Result<Box<dyn Serving>, RunError> {
+    ) -> Result<Box<dyn LoadedModel>, RunError> {
         let coding = Coding {
             encoder: folder.read_json(ENCODER)?,
             codes: data::codes(folder, &self.targets)?,

@@ -13,7 +13,7 @@ use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::operation::{AnyModel, AnyWorkload, OnExamples, load};
-use crate::task::Serving;
+use crate::task::LoadedModel;
 
 /// A network of any kind, before its parameters are initialized.
 pub(super) struct Network {
@@ -54,7 +54,7 @@ impl Network {
         plan: &Plan,
         folder: &RunFolder,
         device: &Device,
-    ) -> Result<Box<dyn Serving>, RunError> {
+    ) -> Result<Box<dyn LoadedModel>, RunError> {
         self.init.serve((own, learn), coding, plan, folder, device)
     }
 }
@@ -78,7 +78,7 @@ trait Init {
         plan: &Plan,
         folder: &RunFolder,
         device: &Device,
-    ) -> Result<Box<dyn Serving>, RunError>;
+    ) -> Result<Box<dyn LoadedModel>, RunError>;
 }
 
 /// The number of losses with learned weights.
@@ -113,7 +113,7 @@ impl<N: RowNetwork, F: Fn(&Device) -> N + 'static> Init for F {
         plan: &Plan,
         folder: &RunFolder,
         device: &Device,
-    ) -> Result<Box<dyn Serving>, RunError> {
+    ) -> Result<Box<dyn LoadedModel>, RunError> {
         let fresh = RowModel::init(self(device), learned(own), device);
         let model = load(fresh, plan, folder)?;
         let data = own.data.clone();

@@ -17,8 +17,8 @@ use super::source_plan::{FilesPlan, Source};
 use super::targets::TargetCode;
 use crate::error::RunError;
 use crate::task::{
-    ClassProbability, LabelProbability, Outcome, Predicted, PredictedTarget, PredictedValue,
-    Serving,
+    ClassProbability, LabelProbability, LoadedModel, Outcome, Predicted, PredictedTarget,
+    PredictedValue,
 };
 
 /// The batch size of prediction, which limits the memory for large files.
@@ -207,7 +207,7 @@ fn values(target: &Target, code: &TargetCode, outputs: &Tensor<2>) -> Vec<Predic
     }
 }
 
-impl<N: RowNetwork> Serving for RowPredictor<N> {
+impl<N: RowNetwork> LoadedModel for RowPredictor<N> {
     fn classes(&self) -> &[String] {
         &[]
     }

@@ -8,7 +8,7 @@ use updraft_data::{Delimiter, Formula};
 use super::target_plan::{TargetKind, TargetsPlan};
 use crate::config::{ConfigError, Edit, Key, Keys, Settings};
 use crate::error::RunError;
-use crate::task::place::{Place, has_repeats, refuse_folder};
+use crate::task::data_folder::{DataFolder, has_repeats, refuse_folder};
 
 const SOURCE: Key<SourceName> = Key::new(
     "data.source",
@@ -199,12 +199,12 @@ impl Source {
             Self::Generated { .. } => refuse_folder(dir).map(|()| [Vec::new(), Vec::new()]),
             Self::Files(plan) => {
                 let dir = dir.or(plan.dir.as_deref());
-                let place = Place { dir, how_to_get: plan.how_to_get.as_deref() };
+                let folder = DataFolder { dir, how_to_get: plan.how_to_get.as_deref() };
                 let test: &[PathBuf] = match &plan.test {
                     TestRows::Files(files) => files,
                     TestRows::Share { .. } => &[],
                 };
-                let mut found = place.find(&plan.files.iter().chain(test).collect::<Vec<_>>())?;
+                let mut found = folder.find(&plan.files.iter().chain(test).collect::<Vec<_>>())?;
                 let test = found.split_off(plan.files.len());
                 Ok([found, test])
             }

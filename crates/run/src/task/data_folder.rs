@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::error::RunError;
 
 /// The data folder, and the advice in the error for a missing file.
-pub(super) struct Place<'a> {
+pub(super) struct DataFolder<'a> {
     pub(super) dir: Option<&'a Path>,
     pub(super) how_to_get: Option<&'a str>,
 }
@@ -51,7 +51,7 @@ fn refuse_the_same(paths: &[PathBuf]) -> Result<(), RunError> {
     Ok(())
 }
 
-impl Place<'_> {
+impl DataFolder<'_> {
     /// Joins each file to the data folder, or returns an error with the path and how to get it.
     pub(super) fn find(&self, files: &[&PathBuf]) -> Result<Vec<PathBuf>, RunError> {
         let missing = |what: String| RunError::NoData {

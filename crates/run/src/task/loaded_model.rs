@@ -174,7 +174,7 @@ pub struct WrittenPrediction {
 
 /// A trained model of a task, loaded and ready to predict; [`TrainedModel`](crate::TrainedModel) is
 /// the public type.
-pub trait Serving: fmt::Debug + Send {
+pub trait LoadedModel: fmt::Debug + Send {
     /// The class names, in the order of the model's outputs; empty for a task without classes.
     fn classes(&self) -> &[String];
 
