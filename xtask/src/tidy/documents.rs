@@ -1,4 +1,4 @@
-//! Documents: every path in them exists.
+//! Documents: every path in them exists, and every function named with its file is in it.
 
 use crate::tidy::Fault;
 use crate::tidy::workspace::Workspace;
@@ -9,8 +9,47 @@ const MADE: [&str; 3] = ["runs/", "target/", "data/"];
 pub(super) fn faults(workspace: &Workspace) -> Vec<Fault> {
     workspace
         .with_ending(".md")
-        .flat_map(|(path, text)| dead_paths(workspace, path, text))
+        .flat_map(|(path, text)| {
+            let mut faults = dead_paths(workspace, path, text);
+            faults.extend(missing_functions(workspace, path, text));
+            faults
+        })
         .collect()
+}
+
+/// Functions, such as tests, that a line names before "in" and a file that does not have them.
+fn missing_functions(workspace: &Workspace, document: &str, text: &str) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        for (at, joint) in line.match_indices("` in `") {
+            let file = line[at + joint.len()..].split('`').next().unwrap_or_default();
+            let found = workspace.with_ending(".rs").find(|(path, _)| *path == file);
+            let Some((_, source)) = found else { continue };
+            for name in names_before(&line[..at]) {
+                if !source.contains(&format!("fn {name}(")) {
+                    let place = format!("{document}:{number}");
+                    faults.push(Fault::new(place, format!("`{file}` has no function `{name}`")));
+                }
+            }
+        }
+    }
+    faults
+}
+
+/// The functions of a list of names in backticks, with commas between them, at the end of a text.
+fn names_before(text: &str) -> Vec<&str> {
+    let mut names = Vec::new();
+    for part in text.split("`, `").collect::<Vec<_>>().into_iter().rev() {
+        let name = part.rsplit('`').next().unwrap_or_default();
+        names.push(name);
+        // Other text before the first name.
+        if name.len() < part.len() {
+            break;
+        }
+    }
+    let plain = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    names.retain(|name| name.contains('_') && name.chars().all(plain));
+    names
 }
 
 fn dead_paths(workspace: &Workspace, document: &str, text: &str) -> Vec<Fault> {

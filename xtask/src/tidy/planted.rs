@@ -195,6 +195,9 @@ fn a_dead_path_in_a_document_is_a_fault() {
     breaks(path, "See `crates/data/src/gone.rs`.\n", "`crates/data/src/gone.rs` does not exist");
     breaks(path, "See [data](../crates/gone/README.md).\n", "gone/README.md` does not exist");
     breaks(path, "See `gone.rs`.\n", "`gone.rs` does not exist");
+    let file = "crates/data/src/lib.rs";
+    let row = format!("| a test | `no_such_test` in `{file}` |\n");
+    breaks(path, &row, &format!("`{file}` has no function `no_such_test`"));
     let crates = "crates/data/README.md";
     breaks(crates, "See `gone.rs`.\n", "`gone.rs` does not exist");
     let workspace = Planted::new();
