@@ -128,6 +128,9 @@ fn run(arguments: &RunArguments) -> Result<()> {
     }
     if let Some(run) = &saved {
         say_aside(&format!("saved in {}", run.display()));
+        say_aside(&format!("next     cargo xtask bench compare EARLIER {}", run.display()));
+    } else if !arguments.json {
+        say_aside("next     cargo xtask bench with the same arguments and --save");
     }
     refuse_failures(&record, arguments)
 }

@@ -262,8 +262,8 @@ mod tests {
                 .expect_err("bad")
                 .to_string()
         };
-        assert!(quantize(&[], None, 0).contains("0 output channels"));
-        assert!(quantize(&[1.0], None, 0).contains("0 output channels"));
+        assert!(quantize(&[], None, 0).contains("got 0 channels of 0 weights"));
+        assert!(quantize(&[1.0], None, 0).contains("got 0 channels"));
         assert!(quantize(&[1.0; 3], None, 2).contains("expected 2 weights, got 3"));
         assert!(quantize(&[1.0, f32::NAN], None, 1).contains("weight 1 is NaN"));
         assert!(quantize(&[1.0], Some(&[f32::INFINITY]), 1).contains("bias 0 is inf"));

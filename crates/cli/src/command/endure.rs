@@ -113,7 +113,13 @@ pub(crate) fn run(registry: Registry, args: &EndureArgs) -> Result<()> {
         None => disturb(registry, args, &dir),
     };
     drop(kept);
-    done
+    done?;
+    // The other of the two tests.
+    crate::program::next(match args.minutes {
+        Some(_) => "endure --kills 1000",
+        None => "endure --minutes 60",
+    });
+    Ok(())
 }
 
 fn disturb(registry: Registry, args: &EndureArgs, dir: &std::path::Path) -> Result<()> {
