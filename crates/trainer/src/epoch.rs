@@ -79,7 +79,8 @@ impl<M: Module> Run<M> {
                 break;
             }
             let data_wait_us = micros(waiting) + std::mem::take(&mut ahead_wait_us);
-            let used = stream.state();
+            // A step that moves a batch ahead leaves the stream behind that batch.
+            let used = (settings.transfer == Transfer::Ahead).then(|| stream.state());
             let updating = Instant::now();
             let step = self.state.step;
             let seed = step_seed(settings.seed, step);
@@ -122,7 +123,6 @@ impl<M: Module> Run<M> {
             )?;
             self.model = model;
             self.state.step += 1;
-            self.state.loader = Some(used);
             self.state.loss_scale = loss_scale.map(|_| scaler.state());
             match &outcome.skipped {
                 Some(Skipped::NotFinite { tensor }) => self.count_skip(settings, step, tensor)?,
@@ -164,6 +164,7 @@ impl<M: Module> Run<M> {
                 // The checkpoint at the epoch's end follows.
                 && !self.state.step.is_multiple_of(course.per_epoch);
             if is_due || control == Control::Stop {
+                self.state.loader = Some(used.unwrap_or_else(|| stream.state()));
                 self.state.epoch_score = stored(&score)?;
             }
             if control == Control::Stop {
@@ -173,6 +174,7 @@ impl<M: Module> Run<M> {
                 self.save(settings, ema.as_ref(), None, watch)?;
             }
         }
+        self.state.loader = Some(stream.state());
         self.state.epoch_score = stored(&score)?;
         pass.train_us = micros(started);
         pass.left_out = stream.left_out();

@@ -3,13 +3,13 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use updraft_data::{Axis, Blend, Progress, ProgressUnit, WindowProgress};
 use updraft_run::{
     ClassProbability, ComponentFiles, FilePrediction, Outcome, Plan, Predicted, PredictedValue,
-    Registry, RunFolder, TrainedModel,
+    Registry, RunError, RunFolder, TrainedModel,
 };
 use updraft_trainer::Metric;
 
@@ -121,9 +121,19 @@ impl PredictArgs {
     /// Opens a run whose task predicts what is asked for, and looks for the files.
     fn open(&self, registry: Registry) -> Result<OpenedRun> {
         let request = self.request()?;
-        let check = |plan: &Plan| match &request {
-            Some(request) => plan.predictor()?.check_file(request),
-            None => plan.predictor()?.check_samples(),
+        let check = |plan: &Plan| {
+            let predictor = plan.predictor()?;
+            match &request {
+                Some(request) => return predictor.check_file(request),
+                None => predictor.check_samples()?,
+            }
+            if self.top.is_some() && !predictor.predicts_classes() {
+                let run = self.run.display();
+                let reason =
+                    format!("--top is for classes, and `{run}` predicts none; leave it out");
+                return Err(RunError::Unusable { reason });
+            }
+            Ok(())
         };
         let at = (self.run.as_path(), self.checkpoint);
         let run = OpenedRun::open_at(registry, at, &self.device, &check)?;
@@ -164,12 +174,7 @@ pub(crate) fn run(registry: Registry, args: &PredictArgs) -> Result<()> {
     let model = TrainedModel::load_from(registry, &run.folder, &args.device)?;
     for file in &args.files {
         for mut predicted in model.predict(file)? {
-            let has_classes = truncate(&mut predicted.outcome, args.top.unwrap_or(1).into());
-            ensure!(
-                args.top.is_none() || has_classes,
-                "--top is for classes, and `{}` predicts none; leave it out",
-                args.run.display()
-            );
+            truncate(&mut predicted.outcome, args.top.unwrap_or(1).into());
             if args.json {
                 crate::print_json(&json!(predicted))?;
             } else {
@@ -230,22 +235,18 @@ fn run_to_file(
     Ok(())
 }
 
-/// Keeps the most probable classes, and returns whether there are classes at all.
-fn truncate(outcome: &mut Outcome, top: usize) -> bool {
+/// Keeps the most probable classes.
+fn truncate(outcome: &mut Outcome, top: usize) {
     match outcome {
-        Outcome::Classes(classes) => {
-            classes.truncate(top);
-            true
-        }
+        Outcome::Classes(classes) => classes.truncate(top),
         Outcome::Targets(targets) => {
-            let values = targets.iter_mut().map(|target| &mut target.value);
-            let of_classes = values.filter_map(|value| match value {
-                PredictedValue::Classes(classes) => Some(classes),
-                _ => None,
-            });
-            of_classes.map(|classes| classes.truncate(top)).count() > 0
+            for target in targets {
+                if let PredictedValue::Classes(classes) = &mut target.value {
+                    classes.truncate(top);
+                }
+            }
         }
-        _ => false,
+        _ => {}
     }
 }
 

@@ -96,6 +96,7 @@ fn every_dry_run_refuses_what_the_real_run_refuses_with_the_same_words() {
             "cannot read `gone.tif`",
         ),
         (vec!["predict", converter, "a.png", "--out", "o.tif", "--top", "2"], "--top"),
+        (vec!["predict", tables, "a.png", "--top", "2"], "--top is for classes"),
         (vec!["quantize", "gone"], "not a run folder"),
         (vec!["quantize", "unfinished"], "no intact checkpoint"),
         (vec!["quantize", images, "--device", "cuda:0"], ABSENT),

@@ -7,18 +7,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::cache::CacheUse;
 use crate::cache::cache_file::{BODY, CacheFormat, CacheIndex, CacheWriter};
-use crate::digest::Digest;
 use crate::error::{DataError, Place};
 use crate::image::Image;
 use crate::progress::{Progress, ProgressUnit};
-use crate::source::{Decoding, ImageSource, decoded_fingerprint, read_exact_at};
+use crate::source::{Decoding, ImageSource, read_exact_at, sized_fingerprint};
 
 /// Decoded images of one size in a file, for sets whose pixels do not fit into memory.
 ///
 /// Reading an image is one read at its position; the operating system caches what fits into memory.
 /// The whole file is verified when it is opened, at the speed of SHA-256. The fingerprint is that
-/// of [`InMemoryImages`](crate::InMemoryImages) of the same source, so a run may continue with
-/// either.
+/// of every cache of the same source and size, so a run may continue with another.
 ///
 /// # Format
 /// `UPDRAFTC`, version 1 (u32), zero (u32); the pixels, `[images, height, width, 3]`; labels,
@@ -35,14 +33,13 @@ pub struct FileImages {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ImageIndex {
-    /// SHA-256 of the source and the size.
+    /// The fingerprint of the source at this size.
     origin: String,
     height: usize,
     width: usize,
     labels: Vec<usize>,
     names: Vec<String>,
     classes: Vec<String>,
-    fingerprint: String,
 }
 
 const FORMAT: CacheFormat = CacheFormat { magic: *b"UPDRAFTC", version: 1, holds: "images" };
@@ -71,7 +68,7 @@ impl FileImages {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(Self, CacheUse), DataError> {
         let path = path.as_ref();
-        let origin = origin(source, size);
+        let origin = sized_fingerprint(source, size);
         let (file, index, used) = FORMAT.open_or_build(path, &origin, |writer| {
             write_images(source, size, &origin, workers, progress, writer)
         })?;
@@ -100,12 +97,6 @@ impl CacheIndex for ImageIndex {
     }
 }
 
-fn origin(source: &dyn ImageSource, size: Option<(usize, usize)>) -> String {
-    let digest = Digest::new("updraft cache of images").text(&source.fingerprint());
-    let (height, width) = size.unwrap_or((0, 0));
-    digest.number(height).number(width).hex()
-}
-
 fn write_images(
     source: &dyn ImageSource,
     size: Option<(usize, usize)>,
@@ -118,20 +109,18 @@ fn write_images(
     let (samples, bytes) = (source.len(), decoding.image_bytes());
     let block = (BLOCK_BYTES / bytes).clamp(1, samples);
     let mut pixels = vec![0; block * bytes];
-    let (mut digests, mut done) = (Vec::with_capacity(samples), 0);
+    let mut done = 0;
     for first in (0..samples).step_by(block) {
         let range = first..(first + block).min(samples);
         let pixels = &mut pixels[..range.len() * bytes];
-        digests.extend(decoding.run(range, pixels, workers, &mut |more| {
+        decoding.run(range, pixels, workers, &mut |more| {
             done += more as u64;
             progress(Progress { done, total: samples as u64, unit: ProgressUnit::Images });
-        })?);
+        })?;
         writer.write(pixels)?;
     }
     let (height, width) = decoding.size();
     let labels: Vec<usize> = (0..samples).map(|index| source.label(index)).collect();
-    let fingerprint =
-        decoded_fingerprint((height, width), source.classes(), labels.iter().zip(digests));
     Ok(ImageIndex {
         origin: origin.to_owned(),
         height,
@@ -139,7 +128,6 @@ fn write_images(
         labels,
         names: (0..samples).map(|index| source.name(index)).collect(),
         classes: source.classes().to_vec(),
-        fingerprint,
     })
 }
 
@@ -172,7 +160,7 @@ impl ImageSource for FileImages {
     }
 
     fn fingerprint(&self) -> String {
-        self.index.fingerprint.clone()
+        self.index.origin.clone()
     }
 }
 
@@ -189,7 +177,6 @@ mod tests {
             labels: labels.to_vec(),
             names: vec!["a".to_owned(), "b".to_owned()],
             classes: vec!["x".to_owned()],
-            fingerprint: String::new(),
         };
         assert!(index(&[0, 0], 1).fits(6));
         for (labels, height) in

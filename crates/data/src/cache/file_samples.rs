@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::cache::CacheUse;
 use crate::cache::cache_file::{BODY, CacheFormat, CacheIndex, CacheWriter};
-use crate::digest::Digest;
 use crate::error::DataError;
 use crate::guard::guarded;
 use crate::pixels::{PixelType, Pixels};
@@ -43,9 +42,8 @@ pub struct FileSamples {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SampleIndex {
-    /// SHA-256 of the source.
+    /// The fingerprint of the source.
     origin: String,
-    fingerprint: String,
     samples: Vec<StoredSample>,
 }
 
@@ -90,11 +88,10 @@ impl FileSamples {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(Self, CacheUse), DataError> {
         let path = path.as_ref();
-        let fingerprint = source.fingerprint();
-        let origin = Digest::new("updraft cache of samples").text(&fingerprint).hex();
+        let origin = source.fingerprint();
         let (file, index, used) = FORMAT.open_or_build(path, &origin, |writer| {
             let samples = write_samples(source, workers, progress, writer)?;
-            Ok(SampleIndex { origin: origin.clone(), fingerprint, samples })
+            Ok(SampleIndex { origin: origin.clone(), samples })
         })?;
         let lengths = index.samples.iter().map(|sample| sample.bytes().unwrap_or(0));
         let starts = lengths.scan(0, |next, bytes| {
@@ -243,6 +240,6 @@ impl SampleSource for FileSamples {
     }
 
     fn fingerprint(&self) -> String {
-        self.index.fingerprint.clone()
+        self.index.origin.clone()
     }
 }

@@ -3,11 +3,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::digest::Digest;
 use crate::error::DataError;
 use crate::image::Image;
 use crate::sample::Sample;
-use crate::source::{ImageSource, SampleSource, check_size};
+use crate::source::{ImageSource, SampleSource, check_size, sized_fingerprint};
 
 /// Items that are kept when first read, until a budget is used up.
 ///
@@ -114,14 +113,7 @@ impl ImageSource for CachedImages {
     }
 
     fn fingerprint(&self) -> String {
-        match self.size {
-            None => self.source.fingerprint(),
-            Some((height, width)) => Digest::new("updraft resized images")
-                .text(&self.source.fingerprint())
-                .number(height)
-                .number(width)
-                .hex(),
-        }
+        sized_fingerprint(self.source.as_ref(), self.size)
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct Decoding<'a> {
 /// The message of a worker after each chunk.
 struct Decoded {
     first: usize,
-    digests: Vec<[u8; 32]>,
+    images: usize,
     fault: Option<DataError>,
 }
 
@@ -55,16 +55,15 @@ impl<'a> Decoding<'a> {
         Image::CHANNELS * self.size.0 * self.size.1
     }
 
-    /// Decodes the images of a range into `pixels` and returns the digest of each; `done` receives
-    /// on this thread how many more are finished.
+    /// Decodes the images of a range into `pixels`; `done` receives on this thread how many more
+    /// are finished.
     pub(crate) fn run(
         &self,
         range: Range<usize>,
         pixels: &mut [u8],
         workers: usize,
         done: &mut dyn FnMut(usize),
-    ) -> Result<Vec<[u8; 32]>, DataError> {
-        let mut digests = vec![[0; 32]; range.len()];
+    ) -> Result<(), DataError> {
         let mut fault: Option<(usize, DataError)> = None;
         let chunks = Mutex::new(pixels.chunks_mut(CHUNK * self.image_bytes()).enumerate());
         let stop = AtomicBool::new(false);
@@ -96,27 +95,26 @@ impl<'a> Decoding<'a> {
             }
             drop(sender);
             for decoded in receiver {
-                let (at, count) = (decoded.first, decoded.digests.len());
-                digests[at..][..count].copy_from_slice(&decoded.digests);
+                let at = decoded.first;
                 if let Some(error) = decoded.fault
                     && fault.as_ref().is_none_or(|(lowest, _)| at < *lowest)
                 {
                     fault = Some((at, error));
                 }
-                done(count);
+                done(decoded.images);
             }
         });
-        fault.map_or(Ok(digests), |(_, error)| Err(error))
+        fault.map_or(Ok(()), |(_, error)| Err(error))
     }
 
     fn decode_chunk(&self, start: usize, first: usize, pixels: &mut [u8]) -> Decoded {
-        let mut decoded = Decoded { first, digests: Vec::new(), fault: None };
+        let mut decoded = Decoded { first, images: 0, fault: None };
         let images = pixels.chunks_exact_mut(self.image_bytes());
         for (index, pixels) in (start + first..).zip(images) {
             match self.decode(index) {
                 Ok(image) => {
                     pixels.copy_from_slice(image.pixels());
-                    decoded.digests.push(pixel_digest(pixels));
+                    decoded.images += 1;
                 }
                 Err(error) => {
                     decoded.fault = Some(error);
@@ -152,18 +150,12 @@ impl<'a> Decoding<'a> {
     }
 }
 
-pub(crate) fn pixel_digest(pixels: &[u8]) -> [u8; 32] {
-    Digest::new("updraft pixels").bytes(pixels).raw()
-}
-
-/// The fingerprint of decoded images, independent of where they are stored.
-pub(crate) fn fingerprint<'a>(
-    (height, width): (usize, usize),
-    classes: &[String],
-    samples: impl Iterator<Item = (&'a usize, [u8; 32])>,
-) -> String {
-    let digest = Digest::new("updraft decoded images").number(height).number(width).texts(classes);
-    samples.fold(digest, |digest, (&label, pixels)| digest.number(label).bytes(&pixels)).hex()
+/// The fingerprint of a source's images at one size, or of their own size without one: the same
+/// for every cache, so that a run may continue with another.
+pub(crate) fn sized_fingerprint(source: &dyn ImageSource, size: Option<(usize, usize)>) -> String {
+    let own = source.fingerprint();
+    let Some((height, width)) = size else { return own };
+    Digest::new("updraft images of one size").text(&own).number(height).number(width).hex()
 }
 
 /// Whether images can be resized to a size: each side from 1 to 65,535, as JPEG allows.

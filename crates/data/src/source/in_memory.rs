@@ -1,15 +1,17 @@
 //! Decoded images in memory.
 
+use crate::digest::Digest;
 use crate::error::{DataError, Place};
 use crate::image::Image;
 use crate::progress::{Progress, ProgressUnit};
 use crate::source::ImageSource;
-use crate::source::decoding::{Decoding, check_size, fingerprint, pixel_digest};
+use crate::source::decoding::{Decoding, check_size, sized_fingerprint};
 use crate::trace;
 
 /// Images of one size, decoded once and stored as bytes: `3 · height · width` per image.
 ///
-/// The fingerprint covers pixels, labels and classes.
+/// The fingerprint of decoded images is that of their source and size, and that of given pixels
+/// covers pixels, labels and classes.
 #[derive(Debug)]
 pub struct InMemoryImages {
     height: usize,
@@ -40,13 +42,11 @@ impl InMemoryImages {
         let ((height, width), samples) = (decoding.size(), source.len());
         let mut pixels = allocate(decoding.image_bytes(), samples)?;
         let mut done = 0;
-        let digests = decoding.run(0..samples, &mut pixels, workers, &mut |more| {
+        decoding.run(0..samples, &mut pixels, workers, &mut |more| {
             done += more as u64;
             progress(Progress { done, total: samples as u64, unit: ProgressUnit::Images });
         })?;
         let labels: Vec<usize> = (0..samples).map(|index| source.label(index)).collect();
-        let samples_told = labels.iter().zip(digests);
-        let fingerprint = fingerprint((height, width), source.classes(), samples_told);
         trace::decoded(samples, pixels.len());
         Ok(Self {
             height,
@@ -55,7 +55,7 @@ impl InMemoryImages {
             labels,
             names: (0..samples).map(|index| source.name(index)).collect(),
             classes: source.classes().to_vec(),
-            fingerprint,
+            fingerprint: sized_fingerprint(source, size),
         })
     }
 
@@ -91,8 +91,10 @@ impl InMemoryImages {
             let place = Place { name: names[index].clone(), index: Some(index) };
             return Err(DataError::Label { place, label: labels[index], classes: classes.len() });
         }
-        let digests = pixels.chunks_exact(bytes).map(pixel_digest);
-        let fingerprint = fingerprint((height, width), &classes, labels.iter().zip(digests));
+        let digest =
+            Digest::new("updraft decoded images").number(height).number(width).texts(&classes);
+        let digest = labels.iter().fold(digest, |digest, &label| digest.number(label));
+        let fingerprint = digest.bytes(&pixels).hex();
         Ok(Self { height, width, pixels, labels, names, classes, fingerprint })
     }
 

@@ -49,7 +49,7 @@ pub use tar_images::TarImages;
 pub use tensors::{InMemoryTensors, Targets};
 
 pub(crate) use catalog::EXTENSIONS;
-pub(crate) use decoding::{Decoding, check_size, fingerprint as decoded_fingerprint};
+pub(crate) use decoding::{Decoding, check_size, sized_fingerprint};
 pub(crate) use folder::MAX_FILE_BYTES;
 pub(crate) use image_source::place;
 pub(crate) use positioned::read_exact_at;

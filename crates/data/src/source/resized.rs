@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::digest::Digest;
 use crate::error::DataError;
 use crate::image::Image;
-use crate::source::{ImageSource, check_size};
+use crate::source::{ImageSource, check_size, sized_fingerprint};
 
 /// A source whose images are resized to one size when they are read, as [`Image::resize`] does:
 /// photographs of many sizes for a network of one.
@@ -66,8 +65,6 @@ impl ImageSource for Resized {
     }
 
     fn fingerprint(&self) -> String {
-        let (height, width) = self.size;
-        let digest = Digest::new("updraft resized").text(&self.source.fingerprint());
-        digest.number(height).number(width).hex()
+        sized_fingerprint(self.source.as_ref(), Some(self.size))
     }
 }

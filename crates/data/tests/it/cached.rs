@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use updraft_data::{
     CacheUse, CachedImages, Cue, DataError, FileImages, GeneratedConfig, GeneratedImages, Image,
-    ImageSource, InMemoryImages, Loader, LoaderConfig, Order, Workers,
+    ImageSource, InMemoryImages, Loader, LoaderConfig, Order, Resized, Workers,
 };
 
 use crate::files::contents;
@@ -101,7 +101,10 @@ fn a_file_holds_what_memory_would_and_is_decoded_once() {
     assert_eq!(used, CacheUse::Built);
     assert_eq!(source.reads(), 150);
     assert_eq!(contents(&images), contents(&memory));
-    assert_eq!(images.fingerprint(), memory.fingerprint());
+    let kept = CachedImages::try_new(source.clone(), Some((8, 12)), 0).unwrap();
+    let resized = Resized::try_new(source.clone(), 8, 12).unwrap();
+    let fingerprints = [memory.fingerprint(), kept.fingerprint(), resized.fingerprint()];
+    assert_eq!(fingerprints, [(); 3].map(|()| images.fingerprint()));
     assert_eq!(images.classes(), memory.classes());
     assert_eq!((images.size(), images.name(7)), ((8, 12), memory.name(7)));
     let (again, used) = open();

@@ -8,7 +8,6 @@ use serde_json::Value;
 use updraft_trainer::Event;
 
 use super::event_file::EventFile;
-use super::numbers::parse;
 use super::schema::RunSchema;
 use super::table::{Columns, Table};
 use super::trace::Trace;
@@ -165,7 +164,7 @@ pub fn read_metrics(folder: &RunFolder) -> Result<RecordedMetrics, RunError> {
     while let Some((line, has_end)) = read_line(&mut file, LINE_BYTES).map_err(failed)? {
         number += 1;
         let text = line.and_then(|line| String::from_utf8(line).ok());
-        match text.and_then(|text| Some((parse(&text).ok()?, text))) {
+        match text.and_then(|text| Some((serde_json::from_str(&text).ok()?, text))) {
             Some((value, text)) => {
                 recorded.lines.push(value);
                 recorded.texts.push(text);
@@ -176,4 +175,24 @@ pub fn read_metrics(folder: &RunFolder) -> Result<RecordedMetrics, RunError> {
         }
     }
     Ok(recorded)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    #[test]
+    fn json_numbers_are_read_to_the_bit() {
+        // A linear congruential generator; Knuth, MMIX.
+        let next = |state: &u64| {
+            let multiplied = state.wrapping_mul(6_364_136_223_846_793_005);
+            Some(multiplied.wrapping_add(1_442_695_040_888_963_407))
+        };
+        let numbers = std::iter::successors(Some(1_u64), next).map(f64::from_bits);
+        for number in numbers.take(20_000).filter(|number| number.is_finite()) {
+            let text = Value::from(number).to_string();
+            let read: f64 = serde_json::from_str(&text).expect("JSON");
+            assert_eq!(read.to_bits(), number.to_bits(), "{text}");
+        }
+    }
 }

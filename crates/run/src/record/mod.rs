@@ -5,7 +5,6 @@
 
 mod event_file;
 mod metrics;
-mod numbers;
 mod schema;
 mod table;
 mod trace;

@@ -168,6 +168,11 @@ pub trait Predictor {
         Ok(())
     }
 
+    /// Whether it predicts classes with probabilities; the default.
+    fn predicts_classes(&self) -> bool {
+        true
+    }
+
     /// Checks, before a model is loaded, that it predicts a file into another one, as
     /// [`LoadedModel::predict_file`] does.
     ///

@@ -40,7 +40,7 @@ proptest! {
         every in 1..6_u64,
         seed in 0..1_000_u64,
         workers in proptest::array::uniform3(0..4_u64),
-        caches in proptest::array::uniform2(0..CACHES.len()),
+        caches in proptest::array::uniform3(0..CACHES.len()),
         tolerates_faults in any::<bool>(),
         is_averaged in any::<bool>(),
         stop_after in 1..30_u64,
@@ -62,8 +62,7 @@ proptest! {
                 settings.push("train.ema_decay=0.9".to_owned());
             }
             if TASKS[task].name() == "image-classification" {
-                // A run resumes with its own cache: the identity of a source includes it.
-                let cache = caches[part.min(1)].max(usize::from(tolerates_faults));
+                let cache = caches[part].max(usize::from(tolerates_faults));
                 settings.push(format!("data.cache={}", CACHES[cache]));
                 if tolerates_faults {
                     settings.push("data.faults={kind='skip',at_most=3}".to_owned());

@@ -184,4 +184,9 @@ impl Predictor for TablesPlan {
         let network = self.model.network(data::features(&coding.encoder), heads);
         network.serve((self, learn), coding, plan, folder, device)
     }
+
+    fn predicts_classes(&self) -> bool {
+        let has_classes = |kind| matches!(kind, TargetKind::Classes | TargetKind::Ordered);
+        self.targets.targets.values().any(|target| has_classes(target.kind))
+    }
 }
