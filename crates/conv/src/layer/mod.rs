@@ -24,6 +24,6 @@ pub use conv2d::Conv2d;
 pub use conv3d::Conv3d;
 pub use group_norm::GroupNorm;
 pub use instance_norm::InstanceNorm;
-pub use recomputed::SampleNorm;
 pub use pool::{AdaptiveAvgPool2d, AvgPool2d, MaxPool2d};
 pub use pool3d::{AvgPool3d, AvgPool3dConfig, MaxPool3d, MaxPool3dConfig};
+pub use recomputed::SampleNorm;

@@ -13,34 +13,36 @@ use crate::kernels::Activation;
 use crate::ops::{beside, of_layer};
 
 /// A normalization of single samples: [`InstanceNorm`] or [`GroupNorm`].
-pub trait SampleNorm: sealed::Norm {}
-
-impl SampleNorm for InstanceNorm {}
-impl SampleNorm for GroupNorm {}
+pub trait SampleNorm: sealed::Norm {
+    /// `activation(norm(x))`, as the layer's own method.
+    #[must_use]
+    fn forward_activated<const D: usize>(&self, x: Tensor<D>, activation: Activation) -> Tensor<D>;
+}
 
 pub(super) mod sealed {
     use super::{Activation, Normalizing, Param, Tensor};
 
     pub trait Norm {
-        /// `activation(norm(x))`.
-        fn apply<const D: usize>(&self, x: Tensor<D>, activation: Activation) -> Tensor<D>;
-
-        #[doc(hidden)]
         #[expect(private_interfaces, reason = "the trait is sealed")]
         fn settings(&self, activation: Activation) -> Normalizing;
 
-        #[doc(hidden)]
         fn parameters(&self) -> [&Option<Param<Tensor<1>>>; 2];
     }
 }
 
 macro_rules! sample_norm {
     ($norm:ident, $groups:ident) => {
-        impl sealed::Norm for $norm {
-            fn apply<const D: usize>(&self, x: Tensor<D>, activation: Activation) -> Tensor<D> {
-                self.forward_activated(x, activation)
+        impl SampleNorm for $norm {
+            fn forward_activated<const D: usize>(
+                &self,
+                x: Tensor<D>,
+                activation: Activation,
+            ) -> Tensor<D> {
+                Self::forward_activated(self, x, activation)
             }
+        }
 
+        impl sealed::Norm for $norm {
             #[expect(private_interfaces, reason = "the trait is sealed")]
             fn settings(&self, activation: Activation) -> Normalizing {
                 Normalizing { groups: self.$groups, epsilon: self.epsilon, activation }
@@ -77,7 +79,7 @@ macro_rules! beside {
                     let (weight, bias) = (self.weight.val(), self.bias.as_ref().map(Param::val));
                     return beside::convolve_normalized(x, norm, weight, bias, conv);
                 }
-                self.forward(norm.apply(x, activation))
+                self.forward(norm.forward_activated(x, activation))
             }
 
             /// `activation(norm(conv(x)))`, as the two layers compute it; a graph keeps `x` and not
@@ -102,7 +104,7 @@ macro_rules! beside {
                     let weight = self.weight.val();
                     return beside::normalize_convolved(x, weight, norm, conv);
                 }
-                norm.apply(self.forward(x), activation)
+                norm.forward_activated(self.forward(x), activation)
             }
 
             /// The convolution of the channels of `a` followed by those of `b`; a graph does not

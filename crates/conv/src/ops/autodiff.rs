@@ -284,9 +284,7 @@ fn rectified<B: ConvGradients, C: CheckpointStrategy>(
             let y = B::activation(x.into_primitive(), activation, isa);
             prep.finish((y.clone(), activation, isa), y)
         }
-        OpsKind::UnTracked(prep) => {
-            prep.finish(B::activation(x.into_primitive(), activation, isa))
-        }
+        OpsKind::UnTracked(prep) => prep.finish(B::activation(x.into_primitive(), activation, isa)),
     }
 }
 

@@ -3,15 +3,16 @@
 //!
 //! A graph keeps what its gradients need: separate operations keep the input and the result of every
 //! normalization, although the result takes one pass over memory to compute again. These operations
-//! keep half of that. Their results and gradients are those of the separate operations, bit for bit.
+//! keep half of that. Their results are those of the separate operations, bit for bit; gradients of
+//! convolutions of two tensors may be rounded otherwise.
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, TensorMetadata};
 use burn::tensor::Slice;
 
-use super::extension::{GroupNormSpec, VolumeBackend};
 #[cfg(feature = "autodiff")]
 use super::extension::VolumeGradients;
+use super::extension::{GroupNormSpec, VolumeBackend};
 use crate::ops::extension::{ConvBackend, ConvSpec, Operand};
 
 /// A convolution of images or of volumes.
@@ -221,17 +222,23 @@ pub(super) mod gradients {
             let [a, b, w]: [FloatTensor<B>; 3] =
                 nodes.map(|node| checkpointer.retrieve_node_output(node));
             let [of_a, of_b, of_w] = ops.parents.map(|parent| parent.map(|node| node.id));
-            let [first, second] = [&a, &b].map(|tensor| tensor.shape()[1]);
-            if let Some(node) = of_w {
-                let read = B::float_cat(vec![a, b], 1);
-                gradients.register::<B>(node, conv.weight_gradient::<B>(read, dy.clone()));
-            }
-            for (node, range) in [(of_a, 0..first), (of_b, first..first + second)] {
+            // Input by input, so that nothing of both has to be in memory.
+            let mut dw = Vec::new();
+            let mut first = 0;
+            for (node, x) in [(of_a, a), (of_b, b)] {
+                let range = first..first + x.shape()[1];
+                first = range.end;
+                let conv = conv.of_channels(range.len());
+                if of_w.is_some() {
+                    dw.push(conv.weight_gradient::<B>(x, dy.clone()));
+                }
                 if let Some(node) = node {
-                    let conv = conv.of_channels(range.len());
                     let w = channels::<B>(w.clone(), range);
                     gradients.register::<B>(node, conv.input_gradient::<B>(dy.clone(), w));
                 }
+            }
+            if let Some(node) = of_w {
+                gradients.register::<B>(node, B::float_cat(dw, 1));
             }
         }
     }
