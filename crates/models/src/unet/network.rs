@@ -26,7 +26,7 @@ pub type UNet3d = UNet<Conv3d, ConvTranspose3d>;
 /// # Source
 /// Ronneberger, Fischer and Brox 2015, arXiv:1505.04597; Çiçek et al. 2016, arXiv:1606.06650, for
 /// volumes. The default configuration is MONAI 1.6.1's `DynUNet` with `res_block=True`, with equal
-/// outputs and parameter counts (`crates/models/tests/it/unet.rs`).
+/// outputs and parameter counts (`crates/models/tests/it/unet/golden.rs`).
 #[derive(Module, Debug)]
 pub struct UNet<C: Module, U: Module> {
     encoder: Vec<Block<C>>,
