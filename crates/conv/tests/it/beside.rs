@@ -49,14 +49,14 @@ fn both_orders(before: &impl SampleNorm, after: &impl SampleNorm, parameters: [[
         let conv = volumes(4, 3, bias, &device);
         let x = random([2, 4, 5, 6, 9], &device).require_grad();
         let together = conv.forward_normalized(x.clone(), before, LEAKY);
-        let ours = results(together, &[x.clone()], parameters[0].clone());
+        let ours = results(together, std::slice::from_ref(&x), parameters[0].clone());
         let alone = conv.forward(before.forward_activated(x.clone(), LEAKY));
         assert_eq!(ours, results(alone, &[x], parameters[0].clone()), "bias {bias}");
 
         let conv = images(4, 3, bias, &device);
         let x = random([2, 4, 7, 18], &device).require_grad();
         let together = conv.forward_normalized(x.clone(), before, LEAKY);
-        let ours = results(together, &[x.clone()], parameters[0].clone());
+        let ours = results(together, std::slice::from_ref(&x), parameters[0].clone());
         let alone = conv.forward(before.forward_activated(x.clone(), LEAKY));
         assert_eq!(ours, results(alone, &[x], parameters[0].clone()), "bias {bias}");
     }
