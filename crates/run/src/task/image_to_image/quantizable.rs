@@ -241,7 +241,7 @@ mod tests {
         let logits = [1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0];
         let expected = (2.0 / 3.0 + 2.0 / 3.0) / 2.0;
         assert!((dice.score(&[&logits], &vec![0.0, 1.0, 2.0, 2.0]) - expected).abs() < 1e-12);
-        // Nobody has class 2.
+        // Neither mask has class 2.
         let none = dice.score(&[&[0.0, 1.0, 0.0]], &vec![1.0]);
         assert!((none - 1.0).abs() < 1e-12);
         let sigmoid = MaskDice { classes: 2, activation: MaskActivation::Sigmoid };
