@@ -66,7 +66,17 @@ impl<const D: usize> SegmentValues for Tensor<D> {
     }
 
     fn products(self, gradients: Self, terms: &mut Vec<Tensor<1>>) {
-        terms.push((self * Self::from_inner(gradients)).sum());
+        let count = self.shape().num_elements();
+        let gradients = Self::from_inner(gradients);
+        terms.push(if count == 0 {
+            (self * gradients).sum()
+        } else {
+            // A matrix product: its gradient is `gradients` times one number, and neither the
+            // products nor a tensor of ones have to be in memory.
+            let [row, column] = [(self, [1, count]), (gradients, [count, 1])]
+                .map(|(tensor, shape)| tensor.reshape::<2, _>(shape));
+            row.matmul(column).reshape([1])
+        });
     }
 
     fn device(&self) -> Option<Device> {

@@ -70,3 +70,34 @@ fn a_run_is_quantized_and_its_page_reports_it() {
     assert_eq!(unknown.code, 2);
     assert!(unknown.stderr.contains("no layer is named `nothing`"), "{}", unknown.stderr);
 }
+
+#[test]
+fn a_network_of_masks_is_quantized_with_its_transposed_convolutions() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    for upsampling in ["transposed", "linear"] {
+        let text = format!(
+            "task = \"image-to-image\"\nname = \"masks\"\n[data]\ntarget = \"labels\"\n\
+             classes = 3\npatch = [16, 24]\npatches = 8\nsides = [32, 48]\ntrain_fields = 3\n\
+             test_fields = 2\n[model]\nfilters = [4, 8]\nblock = \"plain\"\n\
+             normalization = \"batch\"\nupsampling = \"{upsampling}\"\n\
+             [train]\nepochs = 2\nbatch = 4\n"
+        );
+        fs::write(dir.path().join("masks.toml"), text).expect("a configuration");
+        let trained = succeed(dir.path(), &["train", "masks.toml"]);
+        let folder = dir.path().join(trained.run_folder());
+        let name = folder.to_str().expect("a path in UTF-8");
+        let said = succeed(dir.path(), &["quantize", name, "--calibration", "20"]);
+        assert!(said.stdout.contains("test dice"), "{}", said.stdout);
+        let bytes = fs::read(folder.join("model.int8")).expect("a model");
+        let model = QuantizedModel::try_from_bytes(&bytes).expect("whole");
+        assert_eq!(model.calibrated().samples, 20);
+        assert!(model.plan().is_int8(), "{}", model.plan());
+        let text = fs::read_to_string(folder.join("quant.json")).expect("a report");
+        let report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let score = |of: &str| report["evaluation"][of].as_f64().expect("a number");
+        assert!((score("score_f32") - score("score_int8")).abs() < 0.05, "{text}");
+        assert!(score("sqnr_db") > 20.0, "{text}");
+        let refused = run(dir.path(), &["quantize", name, "--outliers", "8"]);
+        assert!(refused.stderr.contains("classify images"), "{}", refused.stderr);
+    }
+}

@@ -44,7 +44,7 @@ pub struct Conv3d {
     #[module(skip)]
     pub padding: PaddingConfig3d,
     #[module(skip)]
-    forced: Option<LayerPath>,
+    pub(super) forced: Option<LayerPath>,
 }
 
 in_place_of! {

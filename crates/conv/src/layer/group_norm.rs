@@ -79,9 +79,46 @@ impl Normalizing {
         forced: Option<LayerPath>,
     ) -> Tensor<D> {
         let Self { groups, epsilon, activation } = self;
-        let (channels, options) = (x.dims()[1], (&x.device(), x.dtype()));
-        let gamma = gamma.as_ref().map_or_else(|| Tensor::ones([channels], options), Param::val);
-        let beta = beta.as_ref().map_or_else(|| Tensor::zeros([channels], options), Param::val);
-        group_norm_by(x, [gamma, beta], groups, epsilon, activation, forced)
+        let parameters = given(&x, x.dims()[1], [gamma, beta]);
+        group_norm_by(x, parameters, groups, epsilon, activation, forced)
     }
+
+    /// The settings with the parameters for a tensor on the device and of the dtype of `x` that has
+    /// its channels.
+    #[cfg(feature = "flex")]
+    pub(super) fn with<const D: usize>(
+        self,
+        x: &Tensor<D>,
+        parameters: [&Option<Param<Tensor<1>>>; 2],
+    ) -> crate::ops::beside::GroupNorm {
+        self.of(x, x.dims()[1], parameters)
+    }
+
+    /// The same for this number of channels.
+    #[cfg(feature = "flex")]
+    pub(super) fn of<const D: usize>(
+        self,
+        x: &Tensor<D>,
+        channels: usize,
+        parameters: [&Option<Param<Tensor<1>>>; 2],
+    ) -> crate::ops::beside::GroupNorm {
+        let Self { groups, epsilon, activation } = self;
+        let parameters = given(x, channels, parameters);
+        for vector in &parameters {
+            assert_shape!(vector, [channels]);
+        }
+        crate::ops::beside::GroupNorm { parameters, groups, epsilon, activation }
+    }
+}
+
+/// γ and β; ones and zeros where there are none.
+fn given<const D: usize>(
+    x: &Tensor<D>,
+    channels: usize,
+    [gamma, beta]: [&Option<Param<Tensor<1>>>; 2],
+) -> [Tensor<1>; 2] {
+    let options = (&x.device(), x.dtype());
+    let gamma = gamma.as_ref().map_or_else(|| Tensor::ones([channels], options), Param::val);
+    let beta = beta.as_ref().map_or_else(|| Tensor::zeros([channels], options), Param::val);
+    [gamma, beta]
 }

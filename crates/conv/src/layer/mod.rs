@@ -13,6 +13,7 @@ mod instance_norm;
 mod padding;
 mod pool;
 mod pool3d;
+mod recomputed;
 
 pub use batch_norm::BatchNorm;
 pub use block::ConvNormActivation;
@@ -25,3 +26,4 @@ pub use group_norm::GroupNorm;
 pub use instance_norm::InstanceNorm;
 pub use pool::{AdaptiveAvgPool2d, AvgPool2d, MaxPool2d};
 pub use pool3d::{AvgPool3d, AvgPool3dConfig, MaxPool3d, MaxPool3dConfig};
+pub use recomputed::SampleNorm;

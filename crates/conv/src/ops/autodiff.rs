@@ -257,6 +257,37 @@ fn normalized<B: ConvGradients, C: CheckpointStrategy, const N: usize>(
     })
 }
 
+/// A rectifier, whose gradient needs only signs, which its result has too: the result is usually
+/// kept by the next operation anyway.
+#[derive(Debug)]
+struct Rectified;
+
+impl<B: ConvGradients> Backward<B, 1> for Rectified {
+    type State = (FloatTensor<B>, Activation, Isa);
+
+    fn backward(self, ops: Ops<Self::State, 1>, gradients: &mut Gradients, _: &mut Checkpointer) {
+        let dy = gradients.consume::<B>(&ops.node);
+        let ([x], (y, activation, isa)) = (ops.parents, ops.state);
+        if let Some(node) = x {
+            gradients.register::<B>(node.id, B::activation_gradient(y, dy, activation, isa));
+        }
+    }
+}
+
+fn rectified<B: ConvGradients, C: CheckpointStrategy>(
+    x: FloatTensor<Autodiff<B, C>>,
+    activation: Activation,
+    isa: Isa,
+) -> FloatTensor<Autodiff<B, C>> {
+    match Rectified.prepare::<C>([x.node()]).compute_bound().stateful() {
+        OpsKind::Tracked(prep) => {
+            let y = B::activation(x.into_primitive(), activation, isa);
+            prep.finish((y.clone(), activation, isa), y)
+        }
+        OpsKind::UnTracked(prep) => prep.finish(B::activation(x.into_primitive(), activation, isa)),
+    }
+}
+
 fn summed<B: ConvGradients, C: CheckpointStrategy, const N: usize>(
     weights_and_tensors: [FloatTensor<Autodiff<B, C>>; N],
     isa: Isa,
@@ -288,6 +319,9 @@ impl<B: ConvGradients, C: CheckpointStrategy> ConvBackend for Autodiff<B, C> {
 
     fn activation(x: FloatTensor<Self>, activation: Activation, isa: Isa) -> FloatTensor<Self> {
         let compute = |x, (activation, isa)| B::activation(x, activation, isa);
+        if activation.has_slopes_of_its_result() {
+            return rectified::<B, C>(x, activation, isa);
+        }
         of_one::<B, C, _>(x, (activation, isa), compute, |x, dy, (activation, isa)| {
             B::activation_gradient(x, dy, activation, isa)
         })

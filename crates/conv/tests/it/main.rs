@@ -1,6 +1,8 @@
 //! Tests of the public API.
 
 #[cfg(all(feature = "flex", feature = "autodiff"))]
+mod beside;
+#[cfg(all(feature = "flex", feature = "autodiff"))]
 mod layers;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod observed;

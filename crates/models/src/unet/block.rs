@@ -58,17 +58,42 @@ impl<C: Module> Block<C> {
         C: SpatialLayers<D>,
     {
         let residual = self.is_residual.then(|| match &self.shortcut {
-            Some(ConvNorm { conv, norm }) => {
-                norm.forward(conv.convolve(x.clone()), Activation::Identity)
-            }
+            Some(ConvNorm { conv, norm }) => norm.forward_after(conv, x.clone()),
             None => x.clone(),
         });
-        let x = self.first.norm.forward(self.first.conv.convolve(x), self.activation);
-        let x = self.second.conv.convolve(x);
+        let x = self.first.conv.convolve(x);
+        let x = self.first.norm.forward_into(x, self.activation, &self.second.conv);
         match residual {
             Some(residual) => self.second.norm.forward_residual(x, residual, self.activation),
             None => self.second.norm.forward(x, self.activation),
         }
+    }
+
+    /// The same of the channels of two tensors, without a residual connection, up to the last
+    /// normalization; [`leave`](Self::leave) does the rest together with the convolution that
+    /// follows.
+    pub(super) fn enter_joined<const D: usize>(&self, a: Tensor<D>, b: Tensor<D>) -> Tensor<D>
+    where
+        C: SpatialLayers<D>,
+    {
+        let x = self.first.conv.convolve_joined(a, b);
+        self.first.norm.forward_into(x, self.activation, &self.second.conv)
+    }
+
+    /// Normalizes and activates what [`enter_joined`](Self::enter_joined) returned.
+    pub(super) fn finish<const D: usize>(&self, x: Tensor<D>) -> Tensor<D>
+    where
+        C: SpatialLayers<D>,
+    {
+        self.second.norm.forward(x, self.activation)
+    }
+
+    /// The same, then convolves.
+    pub(super) fn leave<const D: usize>(&self, x: Tensor<D>, conv: &C) -> Tensor<D>
+    where
+        C: SpatialLayers<D>,
+    {
+        self.second.norm.forward_into(x, self.activation, conv)
     }
 
     /// Multiply-adds for an input of these spatial sizes, and the spatial sizes of the result.

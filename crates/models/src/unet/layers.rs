@@ -6,8 +6,8 @@ use burn::nn::pool::MaxPool2dConfig;
 use burn::nn::{PaddingConfig2d, PaddingConfig3d};
 use burn::tensor::{Device, Tensor};
 use updraft_conv::{
-    Alignment, Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d, MaxPool2d, MaxPool3d,
-    MaxPool3dConfig, resize2d, resize3d,
+    Activation, Alignment, Conv2d, Conv3d, ConvTranspose2d, ConvTranspose3d, MaxPool2d, MaxPool3d,
+    MaxPool3dConfig, SampleNorm, resize2d, resize3d,
 };
 
 /// A convolution of images (`D` is 4) or of volumes (`D` is 5), with the other layers of that rank.
@@ -30,6 +30,23 @@ pub trait SpatialLayers<const D: usize>: Module {
     /// `[batch, channels, …sides]` to `[batch, other channels, …sides / stride]`.
     #[must_use]
     fn convolve(&self, x: Tensor<D>) -> Tensor<D>;
+
+    /// The convolution of a normalized and activated tensor; a graph keeps `x` only.
+    #[must_use]
+    fn convolve_normalized(
+        &self,
+        x: Tensor<D>,
+        norm: &impl SampleNorm,
+        activation: Activation,
+    ) -> Tensor<D>;
+
+    /// The convolution, normalized; a graph keeps `x` only.
+    #[must_use]
+    fn convolve_then(&self, x: Tensor<D>, norm: &impl SampleNorm) -> Tensor<D>;
+
+    /// The convolution of the channels of `a` followed by those of `b`.
+    #[must_use]
+    fn convolve_joined(&self, a: Tensor<D>, b: Tensor<D>) -> Tensor<D>;
 
     /// Multiply-adds of the convolution for an input of these sides, and the sides of the result.
     fn multiply_adds(&self, sides: &[usize]) -> (u64, Vec<usize>);
@@ -77,6 +94,23 @@ impl SpatialLayers<4> for Conv2d {
 
     fn convolve(&self, x: Tensor<4>) -> Tensor<4> {
         self.forward(x)
+    }
+
+    fn convolve_normalized(
+        &self,
+        x: Tensor<4>,
+        norm: &impl SampleNorm,
+        activation: Activation,
+    ) -> Tensor<4> {
+        self.forward_normalized(x, norm, activation)
+    }
+
+    fn convolve_then(&self, x: Tensor<4>, norm: &impl SampleNorm) -> Tensor<4> {
+        self.forward_then(x, norm, Activation::Identity)
+    }
+
+    fn convolve_joined(&self, a: Tensor<4>, b: Tensor<4>) -> Tensor<4> {
+        self.forward_joined(a, b)
     }
 
     fn multiply_adds(&self, sides: &[usize]) -> (u64, Vec<usize>) {
@@ -135,6 +169,23 @@ impl SpatialLayers<5> for Conv3d {
 
     fn convolve(&self, x: Tensor<5>) -> Tensor<5> {
         self.forward(x)
+    }
+
+    fn convolve_normalized(
+        &self,
+        x: Tensor<5>,
+        norm: &impl SampleNorm,
+        activation: Activation,
+    ) -> Tensor<5> {
+        self.forward_normalized(x, norm, activation)
+    }
+
+    fn convolve_then(&self, x: Tensor<5>, norm: &impl SampleNorm) -> Tensor<5> {
+        self.forward_then(x, norm, Activation::Identity)
+    }
+
+    fn convolve_joined(&self, a: Tensor<5>, b: Tensor<5>) -> Tensor<5> {
+        self.forward_joined(a, b)
     }
 
     fn multiply_adds(&self, sides: &[usize]) -> (u64, Vec<usize>) {

@@ -26,7 +26,7 @@ pub type UNet3d = UNet<Conv3d, ConvTranspose3d>;
 /// # Source
 /// Ronneberger, Fischer and Brox 2015, arXiv:1505.04597; Çiçek et al. 2016, arXiv:1606.06650, for
 /// volumes. The default configuration is MONAI 1.6.1's `DynUNet` with `res_block=True`, with equal
-/// outputs and parameter counts (`crates/models/tests/it/unet.rs`).
+/// outputs and parameter counts (`crates/models/tests/it/unet/golden.rs`).
 #[derive(Module, Debug)]
 pub struct UNet<C: Module, U: Module> {
     encoder: Vec<Block<C>>,
@@ -199,15 +199,21 @@ impl<C: Module + ModuleDisplay, U: Module + ModuleDisplay> UNet<C, U> {
             (None, Some(layer)) => C::resize(layer.convolve(x), &skip.dims()[2..]),
             (None, None) => unreachable!("a level of the decoder has one of the two"),
         };
-        (block.forward(Tensor::cat(vec![x, skip], 1)), finer)
+        let x = block.enter_joined(x, skip);
+        // The output's convolution normalizes the last result.
+        let is_last = level + 1 == self.decoder.len();
+        (if is_last { x } else { block.finish(x) }, finer)
     }
 
-    /// Computes the output from the last segment's result.
+    /// Computes the output from the last segment's result, which is not normalized yet.
     pub fn leave<const D: usize>(&self, (x, _): UNetFlow<D>) -> Tensor<D>
     where
         C: SpatialLayers<D, Transposed = U>,
     {
-        self.output.convolve(x)
+        match self.decoder.last() {
+            Some(level) => level.block.leave(x, &self.output),
+            None => self.output.convolve(x),
+        }
     }
 
     /// Multiply-adds of the convolutions in the forward pass of one sample of these sides.

@@ -6,6 +6,7 @@ use burn::tensor::{Device, Tensor};
 use updraft_conv::{Activation, BatchNorm, GroupNorm, InstanceNorm, activate};
 
 use super::config::UNetNormalization;
+use super::layers::SpatialLayers;
 
 /// One of three normalizations, each with a learned scale and shift.
 #[derive(Module, Debug)]
@@ -43,6 +44,33 @@ impl Normalization {
             Self::Instance(norm) => norm.forward_activated(x, activation),
             Self::Group(norm) => norm.forward_activated(x, activation),
             Self::Batch(norm) => norm.forward_activated(x, activation),
+        }
+    }
+
+    /// `conv(activation(norm(x)))`; norms of single samples are computed again in the backward pass.
+    pub(super) fn forward_into<const D: usize, C: SpatialLayers<D>>(
+        &self,
+        x: Tensor<D>,
+        activation: Activation,
+        conv: &C,
+    ) -> Tensor<D> {
+        match self {
+            Self::Instance(norm) => conv.convolve_normalized(x, norm, activation),
+            Self::Group(norm) => conv.convolve_normalized(x, norm, activation),
+            Self::Batch(norm) => conv.convolve(norm.forward_activated(x, activation)),
+        }
+    }
+
+    /// `norm(conv(x))`, of which norms of single samples keep `x` only.
+    pub(super) fn forward_after<const D: usize, C: SpatialLayers<D>>(
+        &self,
+        conv: &C,
+        x: Tensor<D>,
+    ) -> Tensor<D> {
+        match self {
+            Self::Instance(norm) => conv.convolve_then(x, norm),
+            Self::Group(norm) => conv.convolve_then(x, norm),
+            Self::Batch(norm) => norm.forward_activated(conv.convolve(x), Activation::Identity),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Kernels on slices, which do not depend on burn.
 
+mod blocks;
 mod channels;
 mod convolution;
 mod cpu;
@@ -17,6 +18,7 @@ mod resize;
 mod scratch;
 mod transfer;
 
+pub(crate) use blocks::QuantizedBlocks;
 pub(crate) use channels::Addend;
 pub(crate) use convolution::QuantizedConvolution;
 pub(crate) use elementwise::{QuantizedAdd, QuantizedProduct};

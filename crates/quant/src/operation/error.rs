@@ -95,6 +95,17 @@ pub enum OperationError {
         /// What was asked for.
         sides: [usize; 2],
     },
+    /// A tensor whose channels are no blocks of pixels.
+    #[error(
+        "the channels of {shape:?} are no blocks of {block} × {block} pixels; an image with a \
+         multiple of {block} · {block} channels is"
+    )]
+    Blocks {
+        /// The tensor's shape.
+        shape: Vec<usize>,
+        /// Rows and columns of a block.
+        block: usize,
+    },
     /// The windows do not fit.
     #[error("{cause}")]
     Geometry {

@@ -6,6 +6,7 @@ mod affine;
 mod concatenate;
 mod convolution;
 mod definition;
+mod depth_to_space;
 mod error;
 mod function;
 mod linear;

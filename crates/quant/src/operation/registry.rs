@@ -7,6 +7,7 @@ use super::add::Add;
 use super::concatenate::Concatenate;
 use super::convolution::Convolution;
 use super::definition::{Operation, Registered};
+use super::depth_to_space::DepthToSpace;
 use super::linear::Linear;
 use super::multiply::Multiply;
 use super::pooling::Pool;
@@ -14,11 +15,12 @@ use super::resize::Resize;
 use super::softmax::Softmax;
 
 /// In the order in which they are tried for burn's recorded operation.
-const ALL: [Entry; 9] = [
+const ALL: [Entry; 10] = [
     Entry::of::<Activation>(),
     Entry::of::<Add>(),
     Entry::of::<Concatenate>(),
     Entry::of::<Convolution>(),
+    Entry::of::<DepthToSpace>(),
     Entry::of::<Linear>(),
     Entry::of::<Multiply>(),
     Entry::of::<Pool>(),

@@ -3,6 +3,7 @@
 mod bad_networks;
 #[cfg(feature = "burn")]
 mod capture;
+mod depth_to_space;
 mod evaluation;
 mod file;
 mod memory;

@@ -165,13 +165,7 @@ fn what_a_task_cannot_do_is_what_its_plan_and_workload_refuse() {
     let few_layers = (Ability::Segments, "its networks are a few small layers");
     for (name, expected) in [
         ("image-classification", vec![]),
-        (
-            "image-to-image",
-            vec![(
-                Ability::Quantize,
-                "int8 models have no transposed convolutions, and `model.upsampling` is `transposed`",
-            )],
-        ),
+        ("image-to-image", vec![]),
         (
             "tables",
             vec![

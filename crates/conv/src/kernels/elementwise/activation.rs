@@ -67,6 +67,18 @@ impl std::hash::Hash for Slope {
     }
 }
 
+impl Activation {
+    /// Whether the slope at `z` is that at its own result, so that a gradient needs no `z`.
+    pub(crate) fn has_slopes_of_its_result(self) -> bool {
+        match self {
+            Self::Relu => true,
+            // A smaller slope takes normal numbers to -0.0, where the slope is that of 0.
+            Self::LeakyRelu(Slope(slope)) => slope >= 1e-6,
+            Self::Identity | Self::Silu | Self::Elu => false,
+        }
+    }
+}
+
 /// Numbers that one thread computes at a time.
 pub(crate) const PIECE: usize = 4096;
 

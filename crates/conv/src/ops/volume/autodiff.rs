@@ -9,7 +9,11 @@ use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
 
 use super::extension::{GroupNormSpec, ResizeSpec, VolumeBackend, VolumeGradients};
-use crate::ops::autodiff::{Convolution, of_one, on_graph, register};
+use super::recomputed::gradients::{
+    ConvolutionNormalized, JoinedConvolution, NormalizedConvolution,
+};
+use super::recomputed::{self, AnyConv, NormConvSpec};
+use crate::ops::autodiff::{Convolution, of_one, on_graph, register, with_optional};
 use crate::ops::extension::{ConvSpec, Operand, PoolSpec};
 
 #[derive(Debug)]
@@ -54,6 +58,18 @@ impl<B: VolumeGradients> Backward<B, 1> for Resized {
             gradients.register::<B>(node.id, B::resizing_gradient(dy, spec));
         }
     }
+}
+
+fn normalized_convolution<B: VolumeGradients, C: CheckpointStrategy, const N: usize>(
+    tensors: [FloatTensor<Autodiff<B, C>>; N],
+    spec: NormConvSpec,
+) -> FloatTensor<Autodiff<B, C>> {
+    let state = |nodes, statistics| (nodes, statistics, spec);
+    let compute = |tensors| {
+        let (tensors, bias) = with_optional::<_, N, 4>(tensors);
+        recomputed::normalized_convolution::<B>(tensors, bias.into(), spec)
+    };
+    on_graph::<B, C, _, _, N>(NormalizedConvolution, tensors, state, compute).0
 }
 
 impl<B: VolumeGradients, C: CheckpointStrategy> VolumeBackend for Autodiff<B, C> {
@@ -107,6 +123,46 @@ impl<B: VolumeGradients, C: CheckpointStrategy> VolumeBackend for Autodiff<B, C>
             });
         let [mean, variance] = statistics.map(|tensor| <FloatTensor<Self>>::new(tensor));
         (y, mean, variance)
+    }
+
+    fn normalized_convolution(
+        x: FloatTensor<Self>,
+        gamma: FloatTensor<Self>,
+        beta: FloatTensor<Self>,
+        w: FloatTensor<Self>,
+        bias: Operand<Self>,
+        spec: NormConvSpec,
+    ) -> FloatTensor<Self> {
+        match bias {
+            Operand::Given(bias) => {
+                normalized_convolution::<B, C, 5>([x, gamma, beta, w, bias], spec)
+            }
+            Operand::Absent => normalized_convolution::<B, C, 4>([x, gamma, beta, w], spec),
+        }
+    }
+
+    fn convolution_normalized(
+        x: FloatTensor<Self>,
+        w: FloatTensor<Self>,
+        gamma: FloatTensor<Self>,
+        beta: FloatTensor<Self>,
+        spec: NormConvSpec,
+    ) -> FloatTensor<Self> {
+        let state = |nodes, statistics| (nodes, statistics, spec);
+        let tensors = [x, w, gamma, beta];
+        let compute = |tensors| recomputed::convolution_normalized::<B>(tensors, spec);
+        on_graph::<B, C, _, _, 4>(ConvolutionNormalized, tensors, state, compute).0
+    }
+
+    fn joined_convolution(
+        a: FloatTensor<Self>,
+        b: FloatTensor<Self>,
+        w: FloatTensor<Self>,
+        spec: AnyConv,
+    ) -> FloatTensor<Self> {
+        let compute = |tensors| (recomputed::joined_convolution::<B>(tensors, spec), ());
+        let state = |nodes, ()| (nodes, spec);
+        on_graph::<B, C, _, _, 3>(JoinedConvolution, [a, b, w], state, compute).0
     }
 
     fn pooling_3d(x: FloatTensor<Self>, spec: PoolSpec<3>) -> FloatTensor<Self> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, backend_extension};
 
+use super::recomputed::{AnyConv, NormConvSpec};
 use crate::kernels::{Activation, Isa, LinearResize};
 #[cfg(feature = "autodiff")]
 use crate::ops::extension::ConvGradients;
@@ -55,6 +56,33 @@ pub(crate) trait VolumeBackend: Backend {
         beta: FloatTensor<Self>,
         spec: GroupNormSpec,
     ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>);
+
+    /// The convolution of a group normalization's result, which no gradient keeps.
+    fn normalized_convolution(
+        x: FloatTensor<Self>,
+        gamma: FloatTensor<Self>,
+        beta: FloatTensor<Self>,
+        w: FloatTensor<Self>,
+        #[extension_type] bias: Operand<Self>,
+        spec: NormConvSpec,
+    ) -> FloatTensor<Self>;
+
+    /// The group normalization of a convolution's result, which no gradient keeps.
+    fn convolution_normalized(
+        x: FloatTensor<Self>,
+        w: FloatTensor<Self>,
+        gamma: FloatTensor<Self>,
+        beta: FloatTensor<Self>,
+        spec: NormConvSpec,
+    ) -> FloatTensor<Self>;
+
+    /// The convolution of the channels of two tensors, which no gradient keeps together.
+    fn joined_convolution(
+        a: FloatTensor<Self>,
+        b: FloatTensor<Self>,
+        w: FloatTensor<Self>,
+        spec: AnyConv,
+    ) -> FloatTensor<Self>;
 
     /// A pooling.
     fn pooling_3d(x: FloatTensor<Self>, spec: PoolSpec<3>) -> FloatTensor<Self>;

@@ -7,6 +7,7 @@ use updraft_simd::pool_threads;
 #[cfg(feature = "autodiff")]
 use super::extension::VolumeGradients;
 use super::extension::{GroupNormSpec, ResizeSpec, VolumeBackend};
+use super::recomputed::{self, AnyConv, NormConvSpec};
 #[cfg(feature = "autodiff")]
 use crate::kernels::{
     Conv3dShape, group_norm_gradient_into, resize_gradient_into, weight_gradient_3d,
@@ -81,6 +82,36 @@ impl VolumeBackend for Flex {
         memory::keep([x]);
         let vector = |values| tensor(values, [shape.statistics()]);
         (tensor(y, dims), vector(mean), vector(variance))
+    }
+
+    fn normalized_convolution(
+        x: FlexTensor,
+        gamma: FlexTensor,
+        beta: FlexTensor,
+        w: FlexTensor,
+        bias: Operand<Self>,
+        spec: NormConvSpec,
+    ) -> FlexTensor {
+        recomputed::normalized_convolution::<Self>([x, gamma, beta, w], bias, spec).0
+    }
+
+    fn convolution_normalized(
+        x: FlexTensor,
+        w: FlexTensor,
+        gamma: FlexTensor,
+        beta: FlexTensor,
+        spec: NormConvSpec,
+    ) -> FlexTensor {
+        recomputed::convolution_normalized::<Self>([x, w, gamma, beta], spec).0
+    }
+
+    fn joined_convolution(
+        a: FlexTensor,
+        b: FlexTensor,
+        w: FlexTensor,
+        spec: AnyConv,
+    ) -> FlexTensor {
+        recomputed::joined_convolution::<Self>([a, b, w], spec)
     }
 
     fn pooling_3d(x: FlexTensor, spec: PoolSpec<3>) -> FlexTensor {

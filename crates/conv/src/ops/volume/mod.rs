@@ -3,6 +3,8 @@
 
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod autodiff;
+#[cfg(feature = "flex")]
+pub(crate) mod beside;
 mod convolution;
 #[cfg(feature = "flex")]
 mod extension;
@@ -10,6 +12,8 @@ mod extension;
 mod flex;
 mod group_norm;
 mod pooling;
+#[cfg(feature = "flex")]
+mod recomputed;
 mod resize;
 mod transposed;
 

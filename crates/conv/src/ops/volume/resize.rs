@@ -50,21 +50,28 @@ pub fn resize3d(x: Tensor<5>, output: [usize; 3], alignment: Alignment) -> Tenso
 /// # Panics
 /// If a side is 0.
 pub fn resize2d(x: Tensor<4>, output: [usize; 2], alignment: Alignment) -> Tensor<4> {
+    if LayerPath::picked(None, &x.device(), x.dtype()) == LayerPath::Plain {
+        return interpolate(x, output, alignment);
+    }
     let output = [1, output[0], output[1]];
     resize3d(x.unsqueeze_dim::<5>(2), output, alignment).squeeze_dim::<4>(2)
+}
+
+/// burn's own operation on images.
+fn interpolate(x: Tensor<4>, output: [usize; 2], alignment: Alignment) -> Tensor<4> {
+    let options = InterpolateOptions::new(InterpolateMode::Bilinear)
+        .with_align_corners(alignment == Alignment::Corners)
+        .with_output_size(output);
+    if x.dims()[2..] == output { x } else { module::interpolate(x, options) }
 }
 
 /// Slices as images, then the depth as the height of an image of all pixels.
 fn plain(x: Tensor<5>, output: [usize; 3], alignment: Alignment) -> Tensor<5> {
     let [batch, channels, depth, height, width] = x.dims();
     let [new_depth, rows, columns] = output;
-    let interpolate = |x: Tensor<4>, output: [usize; 2]| {
-        let options = InterpolateOptions::new(InterpolateMode::Bilinear)
-            .with_align_corners(alignment == Alignment::Corners)
-            .with_output_size(output);
-        if x.dims()[2..] == output { x } else { module::interpolate(x, options) }
-    };
     let x = x.reshape([batch, channels * depth, height, width]);
-    let x = interpolate(x, [rows, columns]).reshape([batch, channels, depth, rows * columns]);
-    interpolate(x, [new_depth, rows * columns]).reshape([batch, channels, new_depth, rows, columns])
+    let x = interpolate(x, [rows, columns], alignment);
+    let x = x.reshape([batch, channels, depth, rows * columns]);
+    interpolate(x, [new_depth, rows * columns], alignment)
+        .reshape([batch, channels, new_depth, rows, columns])
 }

@@ -67,6 +67,9 @@ pub(crate) fn transpose_convolve_2d(
     options: ConvTransposeOptions<2>,
     forced: Option<LayerPath>,
 ) -> Tensor<4> {
+    if LayerPath::picked(forced, &x.device(), x.dtype()) == LayerPath::Plain {
+        return module::conv_transpose2d(x, weight, bias, options);
+    }
     let ConvTransposeOptions { stride, padding, padding_out, dilation, groups } = options;
     let volume = ConvTransposeOptions {
         stride: [1, stride[0], stride[1]],

@@ -12,7 +12,7 @@ use updraft_trainer::{
 
 use super::data::Shape;
 use super::data_plan::LabelKind;
-use super::model::ImageNetwork;
+use super::image_network::ImageNetwork;
 use super::objective::Objective;
 use super::score::{ConversionScore, metrics, of_images, of_masks, values};
 use super::target::ImageTarget;

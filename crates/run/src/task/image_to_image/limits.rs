@@ -1,8 +1,6 @@
 //! What the networks cannot do, and the keys that decide this.
 
-use updraft_models::{
-    CoreLayer, DualAutoencoderConfigError, UNetConfigError, UNetNormalization, Upsampling,
-};
+use updraft_models::{CoreLayer, DualAutoencoderConfigError, UNetConfigError, UNetNormalization};
 
 use super::model::ModelPlan;
 use crate::config::{ConfigError, Settings};
@@ -32,15 +30,11 @@ impl ModelPlan {
                 Some("int8 models have no KAN convolutions, and `model.core` is `kan`")
             }
             Self::Dual { .. } => Some(
-                "int8 models have no transposed convolutions, which a `dual-autoencoder` \
-                 decodes with",
+                "int8 models have no transposed convolutions whose windows overlap, which a \
+                 `dual-autoencoder` decodes with",
             ),
             Self::UNet(_) if axes == 3 => Some(
                 "int8 models have no convolutions of volumes, and `data.patch` has three sides",
-            ),
-            Self::UNet(config) if config.upsampling == Upsampling::Transposed => Some(
-                "int8 models have no transposed convolutions, and `model.upsampling` is \
-                 `transposed`",
             ),
             Self::UNet(config) => match config.normalization {
                 UNetNormalization::Batch => None,

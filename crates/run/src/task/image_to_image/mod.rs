@@ -5,6 +5,7 @@ mod comparison;
 mod convert;
 mod data;
 mod data_plan;
+mod image_network;
 mod limits;
 mod model;
 mod network;
@@ -12,6 +13,7 @@ mod objective;
 mod pictures;
 mod predict;
 mod prediction_files;
+mod quantizable;
 mod score;
 mod target;
 mod workload;
@@ -124,8 +126,7 @@ impl TaskPlan for ImagePlan {
     }
 
     fn quantizer(&self) -> Result<&dyn Quantizer, &'static str> {
-        let others = "only networks that classify images are converted to int8";
-        Err(self.model.without_int8(self.data.patch.len()).unwrap_or(others))
+        self.model.without_int8(self.data.patch.len()).map_or(Ok(self as _), Err)
     }
 
     fn decides(&self, ability: Ability) -> Option<&'static str> {
@@ -134,6 +135,12 @@ impl TaskPlan for ImagePlan {
             Ability::Segments => self.model.segments_key(),
             _ => None,
         }
+    }
+}
+
+impl Quantizer for ImagePlan {
+    fn check_outliers(&self) -> Result<(), RunError> {
+        Err(RunError::model(quantizable::NO_OUTLIERS))
     }
 }
 

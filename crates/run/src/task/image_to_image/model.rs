@@ -1,15 +1,13 @@
 //! The keys of `model`, and the networks that convert images.
 
-use burn::module::Module;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 use updraft_kan::Penalty;
 use updraft_kan::slices::MAX_DEGREE;
 use updraft_models::{
-    CoreLayer, Downsampling, DualAutoencoder, DualAutoencoderConfig, LatentAttention, UNet2d,
-    UNet3d, UNetBlock, UNetConfig, UNetFlow, UNetNormalization, Upsampling,
+    CoreLayer, Downsampling, DualAutoencoderConfig, LatentAttention, UNetBlock, UNetConfig,
+    UNetNormalization, Upsampling,
 };
-use updraft_trainer::SegmentValues;
 
 use super::data::Shape;
 use super::data_plan::{DataPlan, TargetKind};
@@ -280,117 +278,5 @@ impl ModelPlan {
                 Box::new(Initializer::<4, _>(move |device: &Device| config.init(device)))
             }
         }
-    }
-}
-
-/// A network that converts images, where `D` is 4, or volumes, where it is 5.
-pub(super) trait ImageNetwork<const D: usize>:
-    Module + std::fmt::Debug + Send + 'static
-{
-    /// Its name in a configuration.
-    const KIND: &'static str;
-
-    /// The reason why it cannot be divided into segments.
-    const CAN_BE_CUT: Result<(), &'static str>;
-
-    /// The values passed between segments.
-    type Flow: SegmentValues + 'static;
-
-    /// From `[batch, channels, …sides]` to `[batch, other channels, …sides]`.
-    fn convert(&self, images: Tensor<D>) -> Tensor<D>;
-
-    /// The output, then those of coarser levels, at the same sides.
-    fn convert_deep(&self, images: Tensor<D>) -> Vec<Tensor<D>>;
-
-    /// The number of segments.
-    fn segment_count(&self) -> usize;
-
-    /// The input of the first segment.
-    fn enter(&self, images: Tensor<D>) -> Self::Flow;
-
-    /// Runs one segment.
-    fn run_segment(&self, index: usize, flow: Self::Flow) -> Self::Flow;
-
-    /// The output from the last segment's result.
-    fn leave(&self, flow: Self::Flow) -> Tensor<D>;
-
-    /// Multiply-adds of the forward pass of one sample of these sides.
-    fn multiply_adds(&self, sides: &[usize]) -> u64;
-}
-
-macro_rules! image_network {
-    ($network:ty, $rank:literal) => {
-        impl ImageNetwork<$rank> for $network {
-            const KIND: &'static str = "unet";
-            const CAN_BE_CUT: Result<(), &'static str> = Ok(());
-
-            type Flow = UNetFlow<$rank>;
-
-            fn convert(&self, images: Tensor<$rank>) -> Tensor<$rank> {
-                self.forward(images)
-            }
-
-            fn convert_deep(&self, images: Tensor<$rank>) -> Vec<Tensor<$rank>> {
-                self.forward_deep(images)
-            }
-
-            fn segment_count(&self) -> usize {
-                self.segments()
-            }
-
-            fn enter(&self, images: Tensor<$rank>) -> Self::Flow {
-                Self::enter(self, images)
-            }
-
-            fn run_segment(&self, index: usize, flow: Self::Flow) -> Self::Flow {
-                self.segment(index, flow)
-            }
-
-            fn leave(&self, flow: Self::Flow) -> Tensor<$rank> {
-                Self::leave(self, flow)
-            }
-
-            fn multiply_adds(&self, sides: &[usize]) -> u64 {
-                Self::multiply_adds::<$rank>(self, sides)
-            }
-        }
-    };
-}
-
-image_network!(UNet2d, 4);
-image_network!(UNet3d, 5);
-
-impl ImageNetwork<4> for DualAutoencoder {
-    const KIND: &'static str = "dual-autoencoder";
-    const CAN_BE_CUT: Result<(), &'static str> = Err("an autoencoder is not cut into segments");
-
-    type Flow = Tensor<4>;
-
-    fn convert(&self, images: Tensor<4>) -> Tensor<4> {
-        self.forward(images)
-    }
-
-    fn convert_deep(&self, images: Tensor<4>) -> Vec<Tensor<4>> {
-        vec![self.forward(images)]
-    }
-
-    fn segment_count(&self) -> usize {
-        1
-    }
-
-    fn enter(&self, images: Tensor<4>) -> Tensor<4> {
-        images
-    }
-
-    fn run_segment(&self, _: usize, flow: Tensor<4>) -> Tensor<4> {
-        self.forward(flow)
-    }
-
-    fn leave(&self, flow: Tensor<4>) -> Tensor<4> {
-        flow
-    }
-
-    fn multiply_adds(&self, sides: &[usize]) -> u64 {
-        Self::multiply_adds(self, [sides[0], sides[1]])
     }
 }

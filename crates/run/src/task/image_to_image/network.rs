@@ -4,7 +4,7 @@ use burn::tensor::Device;
 
 use super::ImagePlan;
 use super::data::{ImagePairs, Shape};
-use super::model::ImageNetwork;
+use super::image_network::ImageNetwork;
 use super::predict::ImageConverter;
 use super::workload::Conversion;
 use crate::config::Plan;

@@ -5,7 +5,7 @@ use updraft_data::{NormalizeChannels, Pixels, Raster, SampleSource, SampleTarget
 use updraft_precision::Policy;
 use updraft_trainer::MaskActivation;
 
-use super::model::ImageNetwork;
+use super::image_network::ImageNetwork;
 use super::objective::Objective;
 use crate::error::RunError;
 use crate::task::{Picture, Tile};

@@ -15,7 +15,7 @@ use updraft_trainer::MaskActivation;
 use super::ImagePlan;
 use super::comparison::compare;
 use super::data::Shape;
-use super::model::ImageNetwork;
+use super::image_network::ImageNetwork;
 use super::objective::Objective;
 use crate::error::RunError;
 use crate::task::{FilePrediction, LoadedModel, Predicted, Predictor as _, WrittenPrediction};

@@ -9,12 +9,14 @@ use updraft_data::{
 use super::ImagePlan;
 use super::convert::ConvertRank;
 use super::data::{IMAGES, ImagePairs};
-use super::model::ImageNetwork;
+use super::image_network::ImageNetwork;
 use super::pictures::pictures;
+use super::quantizable::QuantizableConverter;
 use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
-use crate::task::{About, Picture, StreamUse, Streams, Workload};
+use crate::operation::load_stored;
+use crate::task::{About, Picture, Quantizable, StreamUse, Streams, Workload};
 
 /// A network with its images.
 pub(super) struct Conversion<const D: usize, N> {
@@ -90,6 +92,23 @@ impl<const D: usize, N: ImageNetwork<D>> Workload for Conversion<D, N> {
 
     fn check(&self, folder: &RunFolder) -> Result<(), RunError> {
         self.data.check(folder)
+    }
+
+    fn into_quantizable(
+        self,
+        plan: &Plan,
+        folder: &RunFolder,
+        device: &Device,
+    ) -> Result<Box<dyn Quantizable>, RunError> {
+        let network = load_stored((self.init)(device), plan, folder)?;
+        Ok(Box::new(QuantizableConverter::<D, N> {
+            own: self.plan,
+            data: self.data,
+            seed: plan.seed,
+            workers: plan.train.workers,
+            network,
+            device: device.clone(),
+        }))
     }
 
     fn multiply_adds(&self, model: &N) -> Result<u64, &'static str> {

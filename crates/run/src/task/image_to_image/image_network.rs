@@ -1,0 +1,138 @@
+//! What the task needs of a network, and the networks that have it.
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+use updraft_models::{DualAutoencoder, UNet2d, UNet3d, UNetFlow};
+use updraft_quant::Graph;
+use updraft_trainer::SegmentValues;
+
+use crate::error::RunError;
+
+/// A network that converts images, where `D` is 4, or volumes, where it is 5.
+pub(super) trait ImageNetwork<const D: usize>:
+    Module + std::fmt::Debug + Send + 'static
+{
+    /// Its name in a configuration.
+    const KIND: &'static str;
+
+    /// The reason why it cannot be divided into segments.
+    const CAN_BE_CUT: Result<(), &'static str>;
+
+    /// The values passed between segments.
+    type Flow: SegmentValues + 'static;
+
+    /// From `[batch, channels, …sides]` to `[batch, other channels, …sides]`.
+    fn convert(&self, images: Tensor<D>) -> Tensor<D>;
+
+    /// The output, then those of coarser levels, at the same sides.
+    fn convert_deep(&self, images: Tensor<D>) -> Vec<Tensor<D>>;
+
+    /// The number of segments.
+    fn segment_count(&self) -> usize;
+
+    /// The input of the first segment.
+    fn enter(&self, images: Tensor<D>) -> Self::Flow;
+
+    /// Runs one segment.
+    fn run_segment(&self, index: usize, flow: Self::Flow) -> Self::Flow;
+
+    /// The output from the last segment's result.
+    fn leave(&self, flow: Self::Flow) -> Tensor<D>;
+
+    /// The network as a graph of layers for images of `[channels, height, width]`.
+    fn capture(&self, image: [usize; 3]) -> Result<Graph, RunError>;
+
+    /// Multiply-adds of the forward pass of one sample of these sides.
+    fn multiply_adds(&self, sides: &[usize]) -> u64;
+}
+
+macro_rules! image_network {
+    ($network:ty, $rank:literal, $capture:expr) => {
+        impl ImageNetwork<$rank> for $network {
+            const KIND: &'static str = "unet";
+            const CAN_BE_CUT: Result<(), &'static str> = Ok(());
+
+            type Flow = UNetFlow<$rank>;
+
+            fn convert(&self, images: Tensor<$rank>) -> Tensor<$rank> {
+                self.forward(images)
+            }
+
+            fn convert_deep(&self, images: Tensor<$rank>) -> Vec<Tensor<$rank>> {
+                self.forward_deep(images)
+            }
+
+            fn segment_count(&self) -> usize {
+                self.segments()
+            }
+
+            fn enter(&self, images: Tensor<$rank>) -> Self::Flow {
+                Self::enter(self, images)
+            }
+
+            fn run_segment(&self, index: usize, flow: Self::Flow) -> Self::Flow {
+                self.segment(index, flow)
+            }
+
+            fn leave(&self, flow: Self::Flow) -> Tensor<$rank> {
+                Self::leave(self, flow)
+            }
+
+            fn capture(&self, image: [usize; 3]) -> Result<Graph, RunError> {
+                $capture(self, image)
+            }
+
+            fn multiply_adds(&self, sides: &[usize]) -> u64 {
+                Self::multiply_adds::<$rank>(self, sides)
+            }
+        }
+    };
+}
+
+image_network!(UNet2d, 4, |network: &UNet2d, image: [usize; 3]| {
+    let forward = |network: &UNet2d, x: Tensor<4>| network.forward(x);
+    Graph::try_capture(network, image, forward).map_err(RunError::model)
+});
+image_network!(UNet3d, 5, |_: &UNet3d, _: [usize; 3]| {
+    Err(RunError::model("int8 models have no convolutions of volumes"))
+});
+
+impl ImageNetwork<4> for DualAutoencoder {
+    const KIND: &'static str = "dual-autoencoder";
+    const CAN_BE_CUT: Result<(), &'static str> = Err("an autoencoder is not cut into segments");
+
+    type Flow = Tensor<4>;
+
+    fn convert(&self, images: Tensor<4>) -> Tensor<4> {
+        self.forward(images)
+    }
+
+    fn convert_deep(&self, images: Tensor<4>) -> Vec<Tensor<4>> {
+        vec![self.forward(images)]
+    }
+
+    fn segment_count(&self) -> usize {
+        1
+    }
+
+    fn enter(&self, images: Tensor<4>) -> Tensor<4> {
+        images
+    }
+
+    fn run_segment(&self, _: usize, flow: Tensor<4>) -> Tensor<4> {
+        self.forward(flow)
+    }
+
+    fn leave(&self, flow: Tensor<4>) -> Tensor<4> {
+        flow
+    }
+
+    fn capture(&self, image: [usize; 3]) -> Result<Graph, RunError> {
+        let forward = |network: &Self, x: Tensor<4>| network.forward(x);
+        Graph::try_capture(self, image, forward).map_err(RunError::model)
+    }
+
+    fn multiply_adds(&self, sides: &[usize]) -> u64 {
+        Self::multiply_adds(self, [sides[0], sides[1]])
+    }
+}
