@@ -38,7 +38,7 @@ const TEST_ROWS: Key<usize> = Key::new("data.test_rows", "generated and formula 
     .check("10 to 10000000 rows", |rows| (10..=10_000_000).contains(rows));
 const FILES: Key<Vec<PathBuf>> = Key::new(
     "data.files",
-    "files only: CSV or TSV files with the same columns for training and, without `data.test_files`, for testing",
+    "files only: CSV or TSV files, compressed by gzip or not, with the same columns for training and, without `data.test_files`, for testing",
 )
 .edit(Edit::Reported)
 .check("a list of at least one file, none of them twice", |files| {
