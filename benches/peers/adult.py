@@ -4,16 +4,19 @@
     python adult.py several --data ../../../shared/data/adult --seeds 1 2 3
     python adult.py speed --data ../../../shared/data/adult --threads 2
     python adult.py published --threads 2
+    python adult.py table --data DIR
 
 `scores` and `several` train on the official training file, without any choice on test rows, and
 print accuracy, AUC and calibration error on the official test file: of income alone, and with hours
 per week and occupation as further targets. `speed` prints rows a second of the twin's training at
 batch 256 with a DataLoader and with tensors in memory, each eager and compiled. `published` times
-steps of the reference's network of 10.8 million parameters at batch 64.
+steps of the reference's network of 10.8 million parameters at batch 64, and `table` writes random
+rows for configs/tables-large.toml.
 """
 
 import argparse
 import math
+import random
 import resource
 import time
 
@@ -302,9 +305,21 @@ def published():
             print(f"{count} parameters, {mode}, {optimizer_name} AdamW: {64e3 / rate:.1f} ms a step")
 
 
+def table(folder):
+    """Random rows with the reference's numbers of words, labels and classes."""
+    draw = random.Random(1)
+    counts = (1000, 3000, 1500, 500)
+    with open(f"{folder}/published.csv", "w") as file:
+        file.write("drug,variant,gene,allele,outcome,direction,type\n")
+        for row in range(6400):
+            words = [f"w{row % c if row < c else draw.randrange(c)}" for c in counts]
+            labels = "|".join(f"l{at}" for at in range(6) if draw.random() < 0.5) or "l0"
+            file.write(f"{','.join(words)},{labels},d{row % 4},t{row % 30}\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("what", choices=["scores", "several", "speed", "published"])
+    parser.add_argument("what", choices=["scores", "several", "speed", "published", "table"])
     parser.add_argument("--data", default="../../../shared/data/adult")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--threads", type=int, default=2)
@@ -314,6 +329,8 @@ def main():
         speed(given.data)
     elif given.what == "published":
         published()
+    elif given.what == "table":
+        table(given.data)
     else:
         scores(given.data, given.seeds, given.what == "several")
 
