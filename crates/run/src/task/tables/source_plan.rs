@@ -199,6 +199,10 @@ impl TestPart {
     /// Reads the keys of folds, or of a fraction without them.
     fn read(settings: &Settings) -> Result<Self, ConfigError> {
         let Some(folds) = settings.option(&FOLDS)? else {
+            if settings.option(&FOLD)?.is_some() {
+                let expected = "left out without `data.folds`, the number of folds";
+                return Err(settings.refuse_given("data.fold", expected));
+            }
             return Ok(Self::Share(settings.value(&TEST_FRACTION)?));
         };
         let fold = settings.value(&FOLD)?;
