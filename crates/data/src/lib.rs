@@ -18,6 +18,7 @@ mod guard;
 mod image;
 mod jpeg;
 mod kernels;
+mod parts;
 mod pixels;
 mod progress;
 mod random;
@@ -36,6 +37,7 @@ mod trace;
 mod volume;
 
 // Where samples come from.
+pub use parts::stratified_parts;
 pub use source::{
     CifarFiles, CifarLabels, CifarPart, CifarRecords, Cue, FileSample, FileTarget, Formula,
     GeneratedConfig, GeneratedImages, IdxArray, IdxValues, ImageFolder, ImageSamples, ImageSource,

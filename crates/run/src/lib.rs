@@ -31,8 +31,8 @@ pub use config::{
 
 // Tasks.
 pub use task::{
-    Ability, About, BatchOf, CalibrationSamples, InputBatches, LoadedModel, Opening, Picture,
-    Predictor, Quantizable, Quantizer, Registry, ScoredBatches, StreamUse, Streams, TASKS,
+    Ability, About, Bar, BatchOf, CalibrationSamples, InputBatches, Line, LoadedModel, Opening,
+    Picture, Predictor, Quantizable, Quantizer, Registry, ScoredBatches, StreamUse, Streams, TASKS,
     TaskKind, TaskPlan, Tile, Workload, evaluated, refuse_folder,
 };
 

@@ -38,6 +38,7 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums;
 .confusion th.turned { vertical-align: bottom; }
 .confusion th.turned span { writing-mode: vertical-rl; transform: rotate(180deg); }
 .bar { display: inline-block; height: .7rem; background: #0072b2; }
+td.length { width: 14rem; }
 .key span { margin-right: 1.2rem; }";
 
 /// The content-security policy: only inline styles and images. No script runs, not even one

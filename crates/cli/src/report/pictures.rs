@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use updraft_run::{Picture, Tile};
+use updraft_run::{Bar, Picture, Tile};
 
-use super::plot::{bars, escape, scatter};
+use super::plot::{Curve, Scale, bars, escape, plot, scatter};
 
 /// A confusion matrix with more classes has no numbers in its cells.
 const MOST_NUMBERS: usize = 20;
@@ -23,6 +23,15 @@ pub(super) fn pictures(pictures: &[Picture]) -> Result<String> {
                 let points: Vec<(f64, f64)> = points.iter().map(|[x, y]| (*x, *y)).collect();
                 scatter(title, (x_name, y_name), &points, *has_diagonal)?
             }
+            Picture::Lines { title, x_name, lines } => {
+                let curve = |line: &updraft_run::Line| Curve {
+                    name: line.name.clone(),
+                    points: line.points.iter().map(|[x, y]| (*x, *y)).collect(),
+                };
+                let curves: Vec<Curve> = lines.iter().map(curve).collect();
+                plot(title, x_name, Scale::Linear, &curves)?
+            }
+            Picture::Bars { title, value_name, bars } => named_bars(title, value_name, bars),
             Picture::Histogram { title, x_name, bins, counts } => {
                 bars(title, x_name, *bins, counts)?
             }
@@ -70,6 +79,29 @@ fn confusion(title: Option<&str>, classes: &[String], counts: &[Vec<u64>]) -> St
     table
 }
 
+/// A table of names, values, and bars whose length is the share of the longest.
+fn named_bars(title: &str, value_name: &str, bars: &[Bar]) -> String {
+    let most = bars.iter().map(|bar| bar.value.abs()).fold(0.0_f64, f64::max);
+    let mut table = format!(
+        "<figure>\n<figcaption>{}</figcaption>\n<div class=\"scroll\"><table>\n\
+         <tr><th></th><th class=\"number\">{}</th><th></th></tr>\n",
+        escape(title),
+        escape(value_name)
+    );
+    for Bar { name, value } in bars {
+        let share = if most > 0.0 { 100.0 * value.abs() / most } else { 0.0 };
+        let color = if *value < 0.0 { "213,94,0" } else { "0,114,178" };
+        let _ = writeln!(
+            table,
+            "<tr><th>{}</th><td class=\"number\">{value:.4}</td><td class=\"length\">\
+             <span class=\"bar\" style=\"width:{share:.1}%;background:rgb({color})\"></span></td></tr>",
+            escape(name)
+        );
+    }
+    table.push_str("</table></div>\n</figure>\n");
+    table
+}
+
 fn images(title: &str, tiles: &[Tile]) -> String {
     let mut body = format!(
         "<figure class=\"wide\">\n<figcaption>{}</figcaption>\n<div class=\"tiles\">\n",
@@ -104,6 +136,30 @@ mod tests {
         for expected in ["a&lt;", "75.0 %", "a&lt; as b: 1", "data:image/png", "b as a"] {
             assert!(page.contains(expected), "`{expected}` is missing");
         }
+    }
+
+    #[test]
+    fn bars_have_names_and_lengths_and_lines_become_plots() {
+        let bar = |name: &str, value| Bar { name: name.to_owned(), value };
+        let line =
+            updraft_run::Line { name: ">50K".to_owned(), points: vec![[17.0, 0.1], [60.0, 0.4]] };
+        let all = [
+            Picture::Bars {
+                title: "importance".to_owned(),
+                value_name: "rise".to_owned(),
+                bars: vec![bar("age<", 0.2), bar("sex", -0.05)],
+            },
+            Picture::Lines {
+                title: "dependence".to_owned(),
+                x_name: "age".to_owned(),
+                lines: vec![line],
+            },
+        ];
+        let page = pictures(&all).expect("drawn");
+        for expected in ["age&lt;", "0.2000", "width:100.0%", "width:25.0%", "-0.0500", "&gt;50K"] {
+            assert!(page.contains(expected), "`{expected}` is missing");
+        }
+        assert_eq!(page.matches("<svg").count(), 1);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! A table in memory: columns of numbers, and of words as codes.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 use std::str::Utf8Error;
 
+use crate::table::open::open;
 use crate::table::records::{Delimiter, Records};
 use crate::table::words::Words;
 use crate::table::{ColumnKind, TableError, TableSchema};
@@ -44,8 +44,7 @@ impl Table {
         schema: TableSchema,
     ) -> Result<Self, TableError> {
         let path = path.as_ref();
-        let file =
-            File::open(path).map_err(|cause| TableError::Read { path: path.to_owned(), cause })?;
+        let file = open(path)?;
         Self::parse(file, path, delimiter, schema)
     }
 
@@ -120,8 +119,7 @@ impl Table {
         delimiter: Delimiter,
     ) -> Result<Vec<String>, TableError> {
         let path = path.as_ref();
-        let file =
-            File::open(path).map_err(|cause| TableError::Read { path: path.to_owned(), cause })?;
+        let file = open(path)?;
         Records::new(file, path, delimiter, Some(&[]))?.first()
     }
 
@@ -139,8 +137,7 @@ impl Table {
         record: usize,
     ) -> Result<u64, TableError> {
         let path = path.as_ref();
-        let file =
-            File::open(path).map_err(|cause| TableError::Read { path: path.to_owned(), cause })?;
+        let file = open(path)?;
         let mut records = Records::new(file, path, delimiter, header)?;
         let mut rows = 0;
         while records.advance()? {

@@ -1,10 +1,10 @@
 //! Inference of column kinds: numbers or categories.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
 use crate::table::columns::{Missing, replaced, trim};
+use crate::table::open::open;
 use crate::table::records::{Delimiter, Records};
 use crate::table::{ColumnKind, TableError, TableSchema};
 
@@ -33,8 +33,7 @@ impl InferredColumns {
         is_looked_at: impl Fn(usize) -> bool,
     ) -> Result<(), TableError> {
         let path = path.as_ref();
-        let file =
-            File::open(path).map_err(|cause| TableError::Read { path: path.to_owned(), cause })?;
+        let file = open(path)?;
         self.look_at_bytes(file, path, delimiter, schema, is_looked_at)
     }
 

@@ -6,6 +6,7 @@ mod encoded;
 mod encoder;
 mod error;
 mod infer;
+mod open;
 mod records;
 mod row_config;
 mod rows;

@@ -1,7 +1,6 @@
 //! The records of a CSV or TSV file, one after the other.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +8,7 @@ use csv::{ByteRecord, ErrorKind, Reader, ReaderBuilder};
 use serde::{Deserialize, Serialize};
 
 use crate::table::TableError;
+use crate::table::open::open;
 
 /// The delimiter of fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -24,10 +24,15 @@ pub enum Delimiter {
 }
 
 impl Delimiter {
-    /// A tab for files that end in `.tsv` or `.tab`, else a comma.
+    /// A tab for files that end in `.tsv` or `.tab`, or in one of these and `.gz`, else a comma.
     #[must_use]
     pub fn of(path: impl AsRef<Path>) -> Self {
-        let ending = path.as_ref().extension().unwrap_or_default().to_ascii_lowercase();
+        let ending = |path: &Path| path.extension().unwrap_or_default().to_ascii_lowercase();
+        let path = path.as_ref();
+        let ending = match ending(path) {
+            gz if gz == "gz" => ending(&path.with_extension("")),
+            other => other,
+        };
         if ending == "tsv" || ending == "tab" { Self::Tab } else { Self::Comma }
     }
 
@@ -78,10 +83,9 @@ pub(crate) struct Records<R> {
     record: ByteRecord,
 }
 
-impl Records<File> {
+impl Records<Box<dyn Read>> {
     pub(crate) fn open(path: &Path, delimiter: Delimiter) -> Result<Self, TableError> {
-        let file =
-            File::open(path).map_err(|cause| TableError::Read { path: path.to_owned(), cause })?;
+        let file = open(path)?;
         Self::new(file, path, delimiter, None)
     }
 }

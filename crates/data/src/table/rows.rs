@@ -306,8 +306,10 @@ impl FeatureEncoder {
         true
     }
 
-    /// `None` for features that are encoded as numbers.
-    fn class_count(&self) -> Option<usize> {
+    /// The number of its classes, the unknown one included; `None` for features that are encoded as
+    /// numbers.
+    #[must_use]
+    pub fn class_count(&self) -> Option<usize> {
         match self {
             Self::Category { encoding: CategoryEncoding::Embedding, vocabulary, has_missing } => {
                 Some(vocabulary.classes() + usize::from(*has_missing))
@@ -316,7 +318,9 @@ impl FeatureEncoder {
         }
     }
 
-    fn number_count(&self) -> usize {
+    /// How many numbers of a row it is.
+    #[must_use]
+    pub fn number_count(&self) -> usize {
         match self {
             Self::Category { encoding: CategoryEncoding::Embedding, .. } => 0,
             Self::Category { vocabulary, has_missing, .. } => {

@@ -119,6 +119,27 @@ impl NumberScale {
         }
     }
 
+    /// The number of a scaled one, the nearest of the training rows beyond the ends of a quantile
+    /// scale.
+    #[must_use]
+    pub fn decode(&self, scaled: f32) -> f64 {
+        let scaled = f64::from(scaled);
+        match self {
+            Self::Standard { mean, std } => scaled * std + mean,
+            Self::Quantile { values, scores } => {
+                let after = scores.partition_point(|score| *score <= scaled);
+                match (after.checked_sub(1), scores.get(after)) {
+                    (None, _) => values.first().copied().unwrap_or(0.0),
+                    (Some(before), None) => values[before],
+                    (Some(before), Some(next)) => {
+                        let share = (scaled - scores[before]) / (next - scores[before]);
+                        values[before] + share * (values[after] - values[before])
+                    }
+                }
+            }
+        }
+    }
+
     pub(super) fn add_to(&self, digest: Digest) -> Digest {
         let add = |digest: Digest, number: &f64| digest.bytes(&number.to_bits().to_le_bytes());
         match self {
@@ -151,6 +172,20 @@ fn normal_score(share: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_decoded_number_is_the_one_that_was_encoded() {
+        let numbers = [3.0, 1.0, 1.0, 8.0, 2.5, 100.0];
+        for scaling in [Scaling::Standard, Scaling::Quantile] {
+            let scale = NumberScale::fit(scaling, numbers.into_iter()).expect("numbers");
+            for number in [1.0, 2.0, 2.5, 7.0, 60.0, 100.0] {
+                let found = scale.decode(scale.encode(number));
+                assert!((found - number).abs() < 1e-4, "{scaling:?} {number}: {found}");
+            }
+        }
+        let scale = NumberScale::fit(Scaling::Quantile, numbers.into_iter()).expect("numbers");
+        assert_eq!((scale.decode(-9.0), scale.decode(9.0)), (1.0, 100.0));
+    }
 
     fn fit(numbers: &[f64]) -> NumberScale {
         NumberScale::fit(Scaling::Quantile, numbers.iter().copied()).expect("numbers")

@@ -1,7 +1,7 @@
 //! Volumes that a CSV file lists, with the files of each channel, targets and splits.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::io::Read;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -192,7 +192,7 @@ fn check_header(path: &Path, header: &[String]) -> Result<(), VolumeError> {
     Err(field(path, "the header", format!("`{}`", header.join("`, `")), "a column `input`"))
 }
 
-fn read_row(records: &Records<File>) -> Result<VolumeRow, DataError> {
+fn read_row<R: Read>(records: &Records<R>) -> Result<VolumeRow, DataError> {
     let folder = records.path().parent().unwrap_or(Path::new(""));
     let line = records.line();
     let message = |column: &str, got: String, expected: &str| {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use updraft_device::{Selection, applied};
 use updraft_trainer::{
     Control, Ending, Evaluation, Event, Finished, MetricSpec, Run, RunData, Task, TrainError,
-    metric_specs,
+    evaluate, metric_specs,
 };
 
 use crate::config::{Plan, RecomputePlan};
@@ -254,8 +254,14 @@ pub(super) fn train<W: Workload>(
         return Err(RunError::Record(Box::new(error)));
     }
     record.metrics.flush()?;
-    let Finished { served, steps, test, ending, checkpoint, .. } = finished;
+    let Finished { served, steps, mut test, ending, checkpoint, .. } = finished;
     if ending != Ending::Stopped {
+        if let Some(decided) = workload.decide(plan, &served, plain, &folder)? {
+            let scored = evaluate(&decided, &served, &*streams.test, plain, policy, &mut |_| {
+                Control::Continue
+            })?;
+            test = scored.map(|scored| scored.evaluation);
+        }
         let pictures = workload.pictures(plan, &served, plain)?;
         if !pictures.is_empty() {
             folder.write_json(PICTURES, &pictures)?;

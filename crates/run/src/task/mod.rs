@@ -24,7 +24,7 @@ pub use loaded_model::{
     Predicted, PredictedTarget, PredictedValue, WrittenPrediction,
 };
 pub(crate) use picture::PICTURES;
-pub use picture::Picture;
+pub use picture::{Bar, Line, Picture};
 pub use quantizable::{CalibrationSamples, InputBatches, Quantizable, ScoredBatches, evaluated};
 pub use tile::Tile;
 pub use workload::{About, BatchOf, StreamUse, Streams, Workload};

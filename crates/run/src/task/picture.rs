@@ -39,6 +39,24 @@ pub enum Picture {
         /// Whether to draw the line through equal coordinates.
         has_diagonal: bool,
     },
+    /// Lines through points, each with a name.
+    Lines {
+        /// The title.
+        title: String,
+        /// The label of the horizontal axis.
+        x_name: String,
+        /// The lines.
+        lines: Vec<Line>,
+    },
+    /// Bars with names.
+    Bars {
+        /// The title.
+        title: String,
+        /// What a bar's length is.
+        value_name: String,
+        /// The bars, in the order in which they are shown.
+        bars: Vec<Bar>,
+    },
     /// A histogram with equal intervals.
     Histogram {
         /// The title.
@@ -50,6 +68,24 @@ pub enum Picture {
         /// Values in each.
         counts: Vec<u64>,
     },
+}
+
+/// A line of a plot.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Line {
+    /// Its name.
+    pub name: String,
+    /// `(x, y)` of each point, in the order of the line.
+    pub points: Vec<[f64; 2]>,
+}
+
+/// A bar with a name.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Bar {
+    /// Its name.
+    pub name: String,
+    /// Its length; negative ones point to the left.
+    pub value: f64,
 }
 
 /// The file of a run folder that holds its pictures.

@@ -57,6 +57,26 @@ pub trait Workload {
         Ok(())
     }
 
+    /// Decides after training what does not follow from gradients, such as the thresholds of labels,
+    /// on rows that were held out for it, and stores it in the run's folder.
+    ///
+    /// Returns the task with these decisions, which then scores the test data again; `None`, the
+    /// default, if there is nothing to decide.
+    ///
+    /// # Errors
+    /// [`RunError::Train`] if the rows cannot be evaluated, [`RunError::Io`] if the folder cannot
+    /// be written.
+    fn decide(
+        &self,
+        plan: &Plan,
+        model: &Self::Model,
+        device: &Device,
+        folder: &RunFolder,
+    ) -> Result<Option<Self::Task>, RunError> {
+        let _ = (plan, model, device, folder);
+        Ok(None)
+    }
+
     /// Checks that the data is that of a run.
     ///
     /// # Errors

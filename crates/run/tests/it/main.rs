@@ -7,6 +7,7 @@ mod inheriting;
 mod plans;
 mod refusals;
 mod tables;
+mod tables_splits;
 mod train;
 mod trained;
 mod unknown_keys;

@@ -12,7 +12,7 @@ use crate::train::{Watcher, train};
 
 /// A number, two classes, ordered classes and labels from a number, a category, a list of words
 /// and a column with gaps.
-const MIXED: &str = "task = \"tables\"\n\
+pub(crate) const MIXED: &str = "task = \"tables\"\n\
     [data]\nsource = \"files\"\nfiles = [\"train.csv\"]\ntest_files = [\"test.csv\"]\n\
     lists = { words = \";\" }\n\
     [targets]\n\
@@ -23,10 +23,10 @@ const MIXED: &str = "task = \"tables\"\n\
     [model]\nhidden = 16\nlayers = 1\nfrequencies = 4\nembedding = 4\n\
     [train]\nepochs = 2\nbatch = 20\n";
 
-const HEADER: &str = "size,color,words,gap,price,sold,grade,tags\n";
+pub(crate) const HEADER: &str = "size,color,words,gap,price,sold,grade,tags\n";
 
 /// Rows that any network learns: every target follows from the size and the color.
-fn rows(count: usize, first: usize) -> String {
+pub(crate) fn rows(count: usize, first: usize) -> String {
     (first..first + count).fold(String::new(), |mut text, row| {
         let size = (row * 37 % 100) as f64 / 10.0;
         let color = ["red", "green", "blue"][row % 3];
@@ -47,7 +47,7 @@ fn rows(count: usize, first: usize) -> String {
 }
 
 /// A folder with training and test rows, and their plan.
-fn mixed(sets: &[&str], test: &str) -> (tempfile::TempDir, Plan) {
+pub(crate) fn mixed(sets: &[&str], test: &str) -> (tempfile::TempDir, Plan) {
     let dir = tempfile::tempdir().expect("temporary folder");
     fs::write(dir.path().join("train.csv"), format!("{HEADER}{}", rows(120, 0))).expect("written");
     fs::write(dir.path().join("test.csv"), format!("{HEADER}{test}")).expect("written");
@@ -55,7 +55,7 @@ fn mixed(sets: &[&str], test: &str) -> (tempfile::TempDir, Plan) {
     (dir, plan)
 }
 
-fn with(dir: &Path, text: &str, sets: &[&str]) -> Plan {
+pub(crate) fn with(dir: &Path, text: &str, sets: &[&str]) -> Plan {
     let own = format!("data.dir={}", dir.display());
     read_with(text, &[&[own.as_str()], sets].concat()).expect("valid").plan
 }

@@ -103,7 +103,8 @@ fn a_run_leaves_its_plan_schema_metrics_and_summary() {
     for file in ["environment.json", "encoder.json", "steps.csv", "epochs.csv", "trace.json"] {
         assert!(folder.has(file), "{file}");
     }
-    assert_eq!(folder.pictures().expect("pictures").len(), 2);
+    // Points, residuals, the importance of both features and the dependence on each.
+    assert_eq!(folder.pictures().expect("pictures").len(), 5);
 }
 
 /// With a learning rate that moves nothing, both runs have the same splines: their losses differ

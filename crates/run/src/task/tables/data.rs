@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use updraft_data::{
     ColumnKind, FeatureEncoder, LastBatch, Loader, NumberScale, Order, RowConfig, RowEncoder,
-    Scaling, StreamConfig, Table, stratified_split,
+    Scaling, StreamConfig, Table,
 };
 use updraft_kan::Penalty;
 use updraft_models::RowFeatures;
@@ -14,15 +14,14 @@ use super::data_plan::DataPlan;
 use super::files::{Files, generated};
 use super::learn::{Learn, Target};
 use super::rows::{Encoded, RowSet};
-use super::source_plan::{FilesPlan, Source, TestRows};
-use super::strata::strata;
+use super::source_plan::Source;
+use super::split::Split;
 use super::target_plan::{TargetKind, TargetsPlan};
 use super::targets::{TargetCode, TargetValues};
 use crate::config::TrainPlan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::task::Opening;
-use crate::task::held_out_fraction::fraction_message;
 
 /// The file of a run folder with the encoding of its features.
 pub(super) const ENCODER: &str = "encoder.json";
@@ -36,6 +35,8 @@ pub(super) struct TableData {
     /// The encoding of each target, in the order of their names.
     pub(super) codes: Vec<TargetCode>,
     pub(super) train: RowSet,
+    /// The rows on which thresholds are found.
+    pub(super) validation: Option<RowSet>,
     pub(super) test: RowSet,
     /// The weight of each class of a target in its loss.
     class_weights: Vec<Option<Vec<f32>>>,
@@ -44,8 +45,22 @@ pub(super) struct TableData {
 }
 
 impl TableData {
-    /// Opens and encodes the rows of a plan.
+    /// Opens and encodes the rows of a plan, with the thresholds of the run that is opened.
     pub(super) fn open(
+        plan: &DataPlan,
+        targets: &TargetsPlan,
+        seed: u64,
+        opening: &Opening<'_>,
+    ) -> Result<Self, RunError> {
+        let mut data = Self::read(plan, targets, seed, opening)?;
+        // A run that was stopped before its folder was complete has none.
+        if let Some(folder) = opening.run.filter(|run| run.path().join(TARGETS).is_file()) {
+            data.take_thresholds(codes(folder, targets)?);
+        }
+        Ok(data)
+    }
+
+    fn read(
         plan: &DataPlan,
         targets: &TargetsPlan,
         seed: u64,
@@ -57,17 +72,17 @@ impl TableData {
             Source::Generated { rows, train_rows, test_rows } => {
                 let rows = (*rows, [*train_rows, *test_rows]);
                 let [truth, features] = generated(plan, targets, rows, seed)?;
-                let split = ((0..*train_rows).collect(), (*train_rows..truth.rows()).collect());
+                let split = Split::of(plan, targets, (&truth, *train_rows), seed, &mut notes)?;
                 let place = |row: usize| format!("generated row {}", row + 1);
                 Self::encode((plan, targets), [&truth, &features], split, &place, notes)
             }
-            Source::Files(files_plan) => {
+            Source::Files(_) => {
                 let mut files = Files::new(plan, paths);
                 let (truth, training) = files.targets(targets)?;
                 let place = |row: usize| files.place(row);
-                let split = split(files_plan, targets, (&truth, training), seed, &mut notes)?;
+                let split = Split::of(plan, targets, (&truth, training), seed, &mut notes)?;
                 let mut is_training = vec![false; truth.rows()];
-                split.0.iter().for_each(|&row| is_training[row] = true);
+                split.train.iter().for_each(|&row| is_training[row] = true);
                 let features = files.features(targets, &is_training)?;
                 Self::encode((plan, targets), [&truth, &features], split, &place, notes)
             }
@@ -77,10 +92,11 @@ impl TableData {
     fn encode(
         (plan, targets): (&DataPlan, &TargetsPlan),
         [truth, features]: [&Table; 2],
-        (train, test): (Vec<usize>, Vec<usize>),
+        split: Split,
         place: &dyn Fn(usize) -> String,
         notes: Vec<String>,
     ) -> Result<Self, RunError> {
+        let Split { train, validation, test } = split;
         if test.is_empty() || train.is_empty() {
             let reason = format!(
                 "{} training rows and {} test rows are too few: there must be at least one of each",
@@ -131,6 +147,8 @@ impl TableData {
             encoder,
             codes,
             train: RowSet::new(encoded.clone(), train, plan.unknown_share),
+            validation: (!validation.is_empty())
+                .then(|| RowSet::new(encoded.clone(), validation, 0.0)),
             test: RowSet::new(encoded, test, 0.0),
             class_weights,
             notes,
@@ -163,6 +181,23 @@ impl TableData {
             Loader::collating(self.train.clone(), shuffled.with_last(LastBatch::Drop))?,
             Loader::collating(self.test.clone(), config)?,
         ])
+    }
+
+    /// The validation rows in order, if there are any.
+    pub(super) fn validation_loader(
+        &self,
+        train: &TrainPlan,
+    ) -> Result<Option<Loader<RowSet>>, RunError> {
+        let config = StreamConfig::new(train.batch).with_workers(train.workers.into());
+        let rows = self.validation.clone();
+        Ok(rows.map(|rows| Loader::collating(rows, config)).transpose()?)
+    }
+
+    /// Takes the thresholds that a run found.
+    fn take_thresholds(&mut self, stored: Vec<TargetCode>) {
+        for (own, stored) in self.codes.iter_mut().zip(stored) {
+            own.take_thresholds(stored);
+        }
     }
 
     /// Returns an error for data with another encoding than the run's.
@@ -239,28 +274,6 @@ pub(super) fn learn(
         numbers: features.numbers,
         penalty,
     }
-}
-
-/// Training and test rows of files.
-fn split(
-    files: &FilesPlan,
-    targets: &TargetsPlan,
-    (truth, training): (&Table, usize),
-    seed: u64,
-    notes: &mut Vec<String>,
-) -> Result<(Vec<usize>, Vec<usize>), RunError> {
-    let TestRows::Share { fraction, stratify } = &files.test else {
-        return Ok(((0..training).collect(), (training..truth.rows()).collect()));
-    };
-    let strata = strata(truth, stratify, targets, *fraction)?;
-    let split = stratified_split(&strata, *fraction, seed)?;
-    notes.extend(fraction_message(
-        *fraction,
-        &split,
-        "rows",
-        "each class keeps a row on both sides",
-    ));
-    Ok((split.kept, split.held_out))
 }
 
 /// Returns an error for numbers that f32 does not hold.

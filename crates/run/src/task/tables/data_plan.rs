@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use updraft_data::{CategoryEncoding, Scaling, TableSchema};
 
 use super::source_plan::{FilesPlan, Source};
-use super::target_plan::TargetsPlan;
+use super::target_plan::{TargetKind, TargetsPlan};
 use crate::config::{ConfigError, Edit, Key, Keys, Settings};
 use crate::task::data_folder::has_repeats;
 
@@ -68,6 +68,21 @@ const UNKNOWN_SHARE: Key<f64> = Key::new(
 .edit(Edit::Reported)
 .check("at least 0 and below 1", |share| (0.0..1.0).contains(share));
 
+const VALIDATION_FRACTION: Key<f64> = Key::new(
+    "data.validation_fraction",
+    "with a target of labels: fraction of the training rows that is not learned from; the threshold of each label is the one with the highest F1 on these rows after training. 0: thresholds are 0.5",
+)
+.default("0.0")
+.edit(Edit::Reported)
+.check("at least 0 and below 1", |share| (0.0..1.0).contains(share));
+
+const IMPORTANCE_ROWS: Key<usize> = Key::new(
+    "data.importance_rows",
+    "test rows on which a run measures, for its report, the importance of each feature and the effect of the most important ones; 0 leaves both out",
+)
+.default("1000")
+.edit(Edit::Free);
+
 /// The keys of `data` about columns.
 pub(super) const KEYS: Keys = &[
     &FEATURES,
@@ -81,6 +96,8 @@ pub(super) const KEYS: Keys = &[
     &SCALING,
     &ENCODING,
     &UNKNOWN_SHARE,
+    &VALIDATION_FRACTION,
+    &IMPORTANCE_ROWS,
 ];
 
 /// The source of rows, and the content of their columns.
@@ -98,6 +115,10 @@ pub(super) struct DataPlan {
     pub(super) scaling: Scaling,
     pub(super) encoding: CategoryEncoding,
     pub(super) unknown_share: f64,
+    /// The fraction of the training rows on which thresholds are found; 0 for none.
+    pub(super) validation_fraction: f64,
+    /// The test rows on which the report measures features; 0 for none.
+    pub(super) importance_rows: usize,
 }
 
 impl DataPlan {
@@ -106,10 +127,19 @@ impl DataPlan {
         let (source, targets) = Source::read(settings)?;
         let is_target = |name: &String| targets.targets.contains_key(name);
         let features = settings.option(&FEATURES)?;
-        let leave_out = match features {
+        let mut leave_out = match features {
             Some(_) => Vec::new(),
             None => settings.value(&LEAVE_OUT)?,
         };
+        if let Some(group) = source.group() {
+            if features.iter().flatten().any(|name| name == group) {
+                let expected = format!("a list without `{group}`, which is `data.group`");
+                return Err(settings.refuse_given("data.features", &expected));
+            }
+            if features.is_none() && !leave_out.contains(group) {
+                leave_out.push(group.clone());
+            }
+        }
         if let Some(target) = features.iter().flatten().find(|name| is_target(name)) {
             let expected = format!("a list without `{target}`, which is a target");
             return Err(settings.refuse_given("data.features", &expected));
@@ -124,6 +154,13 @@ impl DataPlan {
             }
             CategoryEncoding::OneHot => 0.0,
         };
+        let validation_fraction = settings.value(&VALIDATION_FRACTION)?;
+        let has_labels = targets.targets.values().any(|target| target.kind == TargetKind::Labels);
+        if validation_fraction > 0.0 && !has_labels {
+            let expected = "0 without a target of the kind `labels`, whose thresholds are found on \
+                            these rows";
+            return Err(settings.refuse_given("data.validation_fraction", expected));
+        }
         let plan = Self {
             source,
             features,
@@ -137,6 +174,8 @@ impl DataPlan {
             scaling: settings.value(&SCALING)?,
             encoding,
             unknown_share,
+            validation_fraction,
+            importance_rows: settings.value(&IMPORTANCE_ROWS)?,
         };
         plan.check_kinds(settings, &is_target)?;
         Ok((plan, targets))

@@ -2,7 +2,9 @@
 
 mod data;
 mod data_plan;
+mod dependence;
 mod files;
+mod importance;
 mod learn;
 mod loss;
 mod model;
@@ -14,6 +16,7 @@ mod rows;
 mod score;
 mod source_plan;
 mod splines;
+mod split;
 mod strata;
 mod target_plan;
 mod targets;

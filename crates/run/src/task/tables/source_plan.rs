@@ -38,7 +38,7 @@ const TEST_ROWS: Key<usize> = Key::new("data.test_rows", "generated and formula 
     .check("10 to 10000000 rows", |rows| (10..=10_000_000).contains(rows));
 const FILES: Key<Vec<PathBuf>> = Key::new(
     "data.files",
-    "files only: CSV or TSV files with the same columns for training and, without `data.test_files`, for testing",
+    "files only: CSV or TSV files, compressed by gzip or not, with the same columns for training and, without `data.test_files`, for testing",
 )
 .edit(Edit::Reported)
 .check("a list of at least one file, none of them twice", |files| {
@@ -68,7 +68,7 @@ const FILE_FEATURES: Key<bool> = Key::new(
 .default("false");
 const TEST_FRACTION: Key<f64> = Key::new(
     "data.test_fraction",
-    "files only, without `data.test_files`: fraction of the rows held out, stratified by `data.stratify`",
+    "files only, without `data.test_files` and `data.folds`: fraction of the rows held out, stratified by `data.stratify`",
 )
 .default("0.2")
 .edit(Edit::Reported)
@@ -78,6 +78,23 @@ const STRATIFY: Key<String> = Key::new(
     "files only, without `data.test_files`: the target for the stratified split",
 )
 .depends("the first target by name")
+.edit(Edit::Reported);
+
+const FOLDS: Key<usize> = Key::new(
+    "data.folds",
+    "files only, without `data.test_files`: number of folds of a cross-validation; the rows of one, `data.fold`, are the test rows",
+)
+.edit(Edit::Reported)
+.check("2 to 1000", |folds| (2..=1000).contains(folds));
+const FOLD: Key<usize> =
+    Key::new("data.fold", "only with `data.folds`: the fold that is tested, counted from 1")
+        .default("1")
+        .edit(Edit::Reported)
+        .check("at least 1", |fold| *fold >= 1);
+const GROUP: Key<String> = Key::new(
+    "data.group",
+    "files only, without `data.test_files`: a column whose equal values, such as the rows of one patient, are never on two sides of a split; it is not a feature",
+)
 .edit(Edit::Reported);
 
 /// The keys of `data` about the source of rows.
@@ -96,6 +113,9 @@ pub(super) const KEYS: Keys = &[
     &FILE_FEATURES,
     &TEST_FRACTION,
     &STRATIFY,
+    &FOLDS,
+    &FOLD,
+    &GROUP,
 ];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -162,8 +182,44 @@ pub(super) struct FilesPlan {
 pub(super) enum TestRows {
     /// Those of separate files.
     Files(Vec<PathBuf>),
-    /// A stratified fraction of the rows.
-    Share { fraction: f64, stratify: String },
+    /// A stratified part of the rows.
+    Part { part: TestPart, stratify: String, group: Option<String> },
+}
+
+/// The part of the rows that is tested.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum TestPart {
+    /// This fraction.
+    Share(f64),
+    /// One of several folds, counted from 0.
+    Fold { fold: usize, folds: usize },
+}
+
+impl TestPart {
+    /// Reads the keys of folds, or of a fraction without them.
+    fn read(settings: &Settings) -> Result<Self, ConfigError> {
+        let Some(folds) = settings.option(&FOLDS)? else {
+            if settings.option(&FOLD)?.is_some() {
+                let expected = "left out without `data.folds`, the number of folds";
+                return Err(settings.refuse_given("data.fold", expected));
+            }
+            return Ok(Self::Share(settings.value(&TEST_FRACTION)?));
+        };
+        let fold = settings.value(&FOLD)?;
+        if fold > folds {
+            let expected = format!("1 to {folds}, the number of folds");
+            return Err(settings.refuse_given("data.fold", &expected));
+        }
+        Ok(Self::Fold { fold: fold - 1, folds })
+    }
+
+    /// The fraction of the rows.
+    pub(super) fn fraction(self) -> f64 {
+        match self {
+            Self::Share(fraction) => fraction,
+            Self::Fold { folds, .. } => 1.0 / folds as f64,
+        }
+    }
 }
 
 impl Source {
@@ -202,7 +258,7 @@ impl Source {
                 let folder = DataFolder { dir, how_to_get: plan.how_to_get.as_deref() };
                 let test: &[PathBuf] = match &plan.test {
                     TestRows::Files(files) => files,
-                    TestRows::Share { .. } => &[],
+                    TestRows::Part { .. } => &[],
                 };
                 let mut found = folder.find(&plan.files.iter().chain(test).collect::<Vec<_>>())?;
                 let test = found.split_off(plan.files.len());
@@ -215,6 +271,14 @@ impl Source {
     pub(super) fn with_file_features(&self) -> Option<&FilesPlan> {
         match self {
             Self::Files(files) if files.file_features => Some(files),
+            _ => None,
+        }
+    }
+
+    /// The column whose equal values stay on one side of a split.
+    pub(super) fn group(&self) -> Option<&String> {
+        match self {
+            Self::Files(FilesPlan { test: TestRows::Part { group, .. }, .. }) => group.as_ref(),
             _ => None,
         }
     }
@@ -242,7 +306,11 @@ impl FilesPlan {
             if !targets.targets.contains_key(&stratify) {
                 return Err(settings.refuse_given("data.stratify", "a target"));
             }
-            TestRows::Share { fraction: settings.value(&TEST_FRACTION)?, stratify }
+            let group = settings.option(&GROUP)?;
+            if group.as_ref().is_some_and(|group| targets.targets.contains_key(group)) {
+                return Err(settings.refuse_given("data.group", "a column that is no target"));
+            }
+            TestRows::Part { part: TestPart::read(settings)?, stratify, group }
         } else {
             TestRows::Files(test_files)
         };

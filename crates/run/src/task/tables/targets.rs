@@ -199,6 +199,18 @@ impl TargetCode {
         }
     }
 
+    /// Takes the thresholds of another encoding of the same labels.
+    pub(super) fn take_thresholds(&mut self, other: Self) {
+        if let (
+            Self::Labels { labels, thresholds },
+            Self::Labels { labels: others, thresholds: found },
+        ) = (self, other)
+            && *labels == others
+        {
+            *thresholds = found;
+        }
+    }
+
     /// The network's head for the target.
     pub(super) fn head(&self, loss: &TargetLoss) -> Head {
         match (self, loss) {
@@ -227,8 +239,11 @@ impl TargetCode {
                 (!is_list(classes, 2)).then_some("it has fewer than two classes")
             }
             (Self::Labels { labels, thresholds }, TargetKind::Labels) => {
-                let is_whole = is_list(labels, 1) && labels.len() == thresholds.len();
-                (!is_whole).then_some("it has no labels, or not a threshold for each")
+                let is_share = |share: &f32| (0.0..=1.0).contains(share);
+                let is_whole = is_list(labels, 1)
+                    && labels.len() == thresholds.len()
+                    && thresholds.iter().all(is_share);
+                (!is_whole).then_some("it has no labels, or not a threshold from 0 to 1 for each")
             }
             _ => Some("it is of another kind than the plan's"),
         }

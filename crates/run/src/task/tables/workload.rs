@@ -3,13 +3,19 @@
 use burn::tensor::Device;
 use serde_json::{Value, json};
 use updraft_data::Collate;
+use updraft_precision::Policy;
+use updraft_trainer::{Control, evaluate};
 
 use super::data::{ENCODER, TARGETS, TableData};
+use super::dependence::{TOP, dependence};
+use super::importance::{importance, importance_pictures, places, ranked, sample};
 use super::learn::Learn;
 use super::model::{RowModel, RowNetwork};
 use super::pictures::pictures;
 use super::rows::RowBatch;
+use super::score::TargetScore;
 use super::target_plan::metric_name;
+use super::targets::TargetCode;
 use super::{TablesPlan, signature};
 use crate::config::Plan;
 use crate::error::RunError;
@@ -28,6 +34,30 @@ pub(super) struct Rows<N> {
     pub(super) about: String,
     pub(super) multiply_adds: u64,
     pub(super) init: DrawModel<N>,
+}
+
+impl<N: RowNetwork> Rows<N> {
+    /// Pictures of the importance of features, and of the effect of the most important ones.
+    fn effects(
+        &self,
+        policy: Policy,
+        model: &RowModel<N>,
+        device: &Device,
+    ) -> Result<Vec<Picture>, RunError> {
+        let (learn, data) = (&self.learn, &self.data);
+        let batch = sample(&data.test, self.own.data.importance_rows)?;
+        let places = places(&data.encoder);
+        let rises = importance(learn, model, policy, (&batch, &places), device)?;
+        let mut all = importance_pictures(learn, &places, &rises, batch.indices.len());
+        let of = (learn, data.codes.as_slice(), &data.encoder);
+        for at in 0..learn.targets.len() {
+            for feature in ranked(&rises, at).into_iter().take(TOP) {
+                let rows = (&batch, &places[feature]);
+                all.extend(dependence(of, (model, policy), rows, at, device));
+            }
+        }
+        Ok(all)
+    }
 }
 
 impl<N: RowNetwork> Workload for Rows<N> {
@@ -51,10 +81,13 @@ impl<N: RowNetwork> Workload for Rows<N> {
         let (train, test) = (self.data.train.len(), self.data.test.len());
         let targets: Vec<&str> =
             self.learn.targets.iter().map(|target| target.column.as_str()).collect();
+        let validation = self.data.validation.as_ref();
+        let validation =
+            validation.map_or_else(String::new, |rows| format!(", {} validation", rows.len()));
         let (categories, numbers) = (self.learn.categories, self.learn.numbers);
         About {
             data: format!(
-                "{train} training and {test} test rows, {categories} categories and {numbers} \
+                "{train} training{validation} and {test} test rows, {categories} categories and {numbers} \
                  numbers to `{}`",
                 targets.join("`, `")
             ),
@@ -74,6 +107,36 @@ impl<N: RowNetwork> Workload for Rows<N> {
     fn write(&self, folder: &RunFolder) -> Result<(), RunError> {
         folder.write_json(ENCODER, &self.data.encoder)?;
         folder.write_json(TARGETS, &self.data.codes)
+    }
+
+    /// Finds the threshold of each label with the highest F1 on the validation rows.
+    fn decide(
+        &self,
+        plan: &Plan,
+        model: &RowModel<N>,
+        device: &Device,
+        folder: &RunFolder,
+    ) -> Result<Option<Learn>, RunError> {
+        let Some(validation) = self.data.validation_loader(&plan.train)? else { return Ok(None) };
+        let goes_on = &mut |_| Control::Continue;
+        let scored = evaluate(&self.learn, model, &validation, device, plan.precision, goes_on)?;
+        let Some(scored) = scored else { return Ok(None) };
+        let (mut learn, mut codes) = (self.learn.clone(), self.data.codes.clone());
+        for ((target, code), score) in
+            learn.targets.iter_mut().zip(&mut codes).zip(&scored.score.targets)
+        {
+            if let (TargetCode::Labels { thresholds, .. }, TargetScore::Labels(score)) =
+                (code, score)
+            {
+                for (threshold, best) in thresholds.iter_mut().zip(score.best_thresholds()) {
+                    // A label that no validation row has keeps its threshold.
+                    *threshold = best.unwrap_or(*threshold);
+                }
+                target.thresholds.clone_from(thresholds);
+            }
+        }
+        folder.write_json(TARGETS, &codes)?;
+        Ok(Some(learn))
     }
 
     fn check(&self, folder: &RunFolder) -> Result<(), RunError> {
@@ -107,6 +170,11 @@ impl<N: RowNetwork> Workload for Rows<N> {
         device: &Device,
     ) -> Result<Vec<Picture>, RunError> {
         let [_, test] = self.data.loaders(&plan.train, plan.seed)?;
-        pictures((&self.learn, &self.data.codes), model, plan.precision, &test, device)
+        let mut all =
+            pictures((&self.learn, &self.data.codes), model, plan.precision, &test, device)?;
+        if self.own.data.importance_rows > 0 {
+            all.extend(self.effects(plan.precision, model, device)?);
+        }
+        Ok(all)
     }
 }

@@ -1,0 +1,339 @@
+"""Adult by scikit-learn's histogram boosting and by a PyTorch twin of configs/adult.toml.
+
+    python adult.py scores --data ../../../shared/data/adult --seeds 1 2 3
+    python adult.py several --data ../../../shared/data/adult --seeds 1 2 3
+    python adult.py speed --data ../../../shared/data/adult --threads 2
+    python adult.py published --threads 2
+    python adult.py table --data DIR
+
+`scores` and `several` train on the official training file, without any choice on test rows, and
+print accuracy, AUC and calibration error on the official test file: of income alone, and with hours
+per week and occupation as further targets. `speed` prints rows a second of the twin's training at
+batch 256 with a DataLoader and with tensors in memory, each eager and compiled. `published` times
+steps of the reference's network of 10.8 million parameters at batch 64, and `table` writes random
+rows for configs/tables-large.toml.
+"""
+
+import argparse
+import math
+import random
+import resource
+import time
+
+import numpy as np
+import pandas as pd
+import torch
+import torch.nn.functional as F
+from scipy.stats import norm
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.metrics import accuracy_score, roc_auc_score
+from torch import nn
+
+NAMES = (
+    "age workclass fnlwgt education education-num marital-status occupation relationship race sex "
+    "capital-gain capital-loss hours-per-week native-country income"
+).split()
+NUMBERS = ["age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week"]
+
+
+def read(folder):
+    """Training and test rows; labels of the test file lose their period."""
+    tables = []
+    for name in ("adult-train.csv", "adult-test.csv"):
+        table = pd.read_csv(f"{folder}/{name}", names=NAMES, skipinitialspace=True, na_values="?")
+        table["income"] = (table["income"].str.rstrip(".") == ">50K").astype(int)
+        tables.append(table)
+    return tables
+
+
+def encode(train, test, targets):
+    """Classes from 1 (0 is unknown) and rank-normal numbers, fitted on the training rows."""
+    features = [name for name in NAMES if name not in targets]
+    classes, numbers, counts = ([], []), ([], []), []
+    for name in features:
+        if name in NUMBERS:
+            ordered = np.sort(train[name].to_numpy(float))
+            knots = np.unique(ordered)
+            low = np.searchsorted(ordered, knots, "left")
+            high = np.searchsorted(ordered, knots, "right")
+            scores = norm.ppf((low + high) / (2 * len(ordered)))
+            for into, table in zip(numbers, (train, test)):
+                into.append(np.interp(table[name], knots, scores))
+        else:
+            words = sorted(train[name].dropna().unique())
+            place = {word: at + 1 for at, word in enumerate(words)}
+            missing = len(words) + 1 if train[name].isna().any() else 0
+            counts.append(len(words) + 1 + (missing > 0))
+            for into, table in zip(classes, (train, test)):
+                into.append([place.get(w, 0) if isinstance(w, str) else missing for w in table[name]])
+    sides = []
+    for own, values in zip(classes, numbers):
+        sides.append((torch.tensor(np.array(own).T), torch.tensor(np.array(values).T).float()))
+    return sides, counts, len(numbers[0])
+
+
+class Twin(nn.Module):
+    """The network of `model.kind = "mlp"` with its defaults."""
+
+    def __init__(self, counts, numbers, widths, frequencies=16, hidden=(128, 128), size=8):
+        super().__init__()
+        self.columns = nn.ModuleList()
+        for count in counts:
+            own = nn.Embedding(count, min(16, math.ceil(count / 2)))
+            nn.init.normal_(own.weight, std=own.embedding_dim**-0.5)
+            self.columns.append(own)
+        self.frequencies = nn.Parameter(0.1 * torch.randn(numbers, frequencies))
+        self.waves = nn.Linear(2 * frequencies, size)
+        inputs = sum(own.embedding_dim for own in self.columns) + numbers * size
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip((inputs, *hidden), hidden))
+        self.heads = nn.ModuleList(nn.Linear(hidden[-1], width) for width in widths)
+        self.dropout = nn.Dropout(0.1)
+
+    def forward(self, classes, numbers):
+        vectors = [own(classes[:, at]) for at, own in enumerate(self.columns)]
+        angles = numbers.unsqueeze(2) * (2 * math.pi * self.frequencies)
+        waves = torch.cat([angles.sin(), angles.cos()], 2)
+        x = torch.cat([*vectors, torch.relu(self.waves(waves)).flatten(1)], 1)
+        for layer in self.layers:
+            x = self.dropout(torch.relu(layer(x)))
+        return [head(x) for head in self.heads]
+
+
+def targets_of(train, test, several):
+    """The kind of each target with its values; -1 is a missing class."""
+    each = [("classes", *(torch.tensor(t["income"].to_numpy()) for t in (train, test)))]
+    if several:
+        mean, std = train["hours-per-week"].mean(), train["hours-per-week"].std(ddof=0)
+        hours = [torch.tensor(((t["hours-per-week"] - mean) / std).to_numpy()) for t in (train, test)]
+        each.append(("number", *(one.float().unsqueeze(1) for one in hours)))
+        words = {w: at for at, w in enumerate(sorted(train["occupation"].dropna().unique()))}
+        codes = [torch.tensor([words.get(w, -1) for w in t["occupation"]]) for t in (train, test)]
+        each.append(("classes", *codes))
+    return each
+
+
+def loss_of(outputs, truths, kinds):
+    total = 0.0
+    for output, truth, kind in zip(outputs, truths, kinds):
+        if kind == "number":
+            total = total + F.mse_loss(output, truth)
+        else:
+            total = total + F.cross_entropy(output, truth, ignore_index=-1)
+    return total
+
+
+def schedule(step, steps):
+    """5 % of linear warm-up, then a cosine down to 0."""
+    warm = max(1, round(0.05 * steps))
+    if step < warm:
+        return (step + 1) / warm
+    return 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, steps - warm)))
+
+
+def fit(net, inputs, truths, kinds, epochs=15, batch=256):
+    optimizer = torch.optim.AdamW(net.parameters(), lr=0.002, weight_decay=1e-4)
+    rows = len(inputs[0])
+    steps = epochs * (rows // batch)
+    rule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: schedule(step, steps))
+    net.train()
+    for _ in range(epochs):
+        order = torch.randperm(rows)
+        for at in range(rows // batch):
+            own = order[at * batch : (at + 1) * batch]
+            classes = inputs[0][own]
+            # 1 % of the categories become unknown.
+            classes = classes.masked_fill(torch.rand(classes.shape) < 0.01, 0)
+            loss = loss_of(net(classes, inputs[1][own]), [one[own] for one in truths], kinds)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            rule.step()
+
+
+def calibration_error(truth, chance, bins=15):
+    """Of the predicted class, in bins of equal width."""
+    confidence, right = np.maximum(chance, 1 - chance), (chance >= 0.5) == truth
+    which = np.minimum((confidence * bins).astype(int), bins - 1)
+    gaps = [abs(right[which == at].sum() - confidence[which == at].sum()) for at in range(bins)]
+    return sum(gaps) / len(truth)
+
+
+def show(name, truth, chances):
+    rows = []
+    for chance in chances:
+        accuracy = accuracy_score(truth, chance >= 0.5)
+        rows.append((accuracy, roc_auc_score(truth, chance), calibration_error(truth, chance)))
+    mean = np.mean(rows, axis=0)
+    print(f"{name}: accuracy {mean[0]:.2%}, AUC {mean[1]:.4f}, calibration error {mean[2]:.2%}")
+
+
+def boost(train, test, dropped, seed):
+    features = [name for name in NAMES if name not in dropped]
+    joined = train[features].copy()
+    other = test[features].copy()
+    for name in features:
+        if name not in NUMBERS:
+            kinds = pd.CategoricalDtype(sorted(train[name].dropna().unique()))
+            joined[name], other[name] = joined[name].astype(kinds), other[name].astype(kinds)
+    model = HistGradientBoostingClassifier(
+        categorical_features="from_dtype", learning_rate=0.05, max_iter=300, early_stopping=False,
+        random_state=seed,
+    )
+    model.fit(joined, train["income"])
+    return model.predict_proba(other)[:, 1]
+
+
+def scores(folder, seeds, several):
+    train, test = read(folder)
+    dropped = ["income", "hours-per-week", "occupation"] if several else ["income"]
+    truth = test["income"].to_numpy()
+    show("histogram boosting", truth, [boost(train, test, dropped, seed) for seed in seeds])
+    (inputs, tests), counts, numbers = encode(train, test, dropped)
+    each = targets_of(train, test, several)
+    widths = [1 if kind == "number" else int(own.max()) + 1 for kind, own, _ in each]
+    chances = []
+    for seed in seeds:
+        torch.manual_seed(seed)
+        net = Twin(counts, numbers, widths)
+        fit(net, inputs, [own for _, own, _ in each], [kind for kind, _, _ in each])
+        net.eval()
+        with torch.no_grad():
+            chances.append(net(*tests)[0].softmax(1)[:, 1].double().numpy())
+    show("PyTorch twin", truth, chances)
+
+
+def timed(step, batches, seconds=8.0):
+    """Rows a second over about so many seconds, after a warm-up."""
+    feed = batches()
+    for _ in range(20):
+        step(*next(feed))
+    began, rows = time.perf_counter(), 0
+    while time.perf_counter() - began < seconds:
+        own = next(feed)
+        step(*own)
+        rows += len(own[0])
+    return rows / (time.perf_counter() - began)
+
+
+def speed(folder):
+    train, test = read(folder)
+    ((classes, numbers), _), counts, width = encode(train, test, ["income"])
+    truth = torch.tensor(train["income"].to_numpy())
+    rows = torch.utils.data.TensorDataset(classes, numbers, truth)
+
+    def loader():
+        while True:
+            yield from torch.utils.data.DataLoader(rows, 256, shuffle=True, drop_last=True)
+
+    def memory():
+        while True:
+            order = torch.randperm(len(truth))
+            for at in range(len(truth) // 256):
+                own = order[at * 256 : (at + 1) * 256]
+                yield classes[own], numbers[own], truth[own]
+
+    for feed in (loader, memory):
+        for mode in ("eager", "compiled"):
+            torch.manual_seed(0)
+            net = Twin(counts, width, [2])
+            optimizer = torch.optim.AdamW(net.parameters(), lr=0.002, weight_decay=1e-4)
+            run = net if mode == "eager" else torch.compile(net)
+
+            def step(classes, numbers, truth):
+                loss = F.cross_entropy(run(classes, numbers)[0], truth)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+
+            print(f"{feed.__name__}, {mode}: {timed(step, feed):.0f} rows/s", flush=True)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"peak memory {peak:.0f} MiB")
+
+
+class Published(nn.Module):
+    """The reference's network at its published sizes, with 6 labels, 4 and 30 classes."""
+
+    def __init__(self, counts=(1000, 3000, 1500, 500), size=384, hidden=1280, layers=4):
+        super().__init__()
+        self.columns = nn.ModuleList(nn.Embedding(count, size) for count in counts)
+        self.attention = nn.TransformerEncoderLayer(size, 8, hidden, 0.391, batch_first=True)
+        widths = [len(counts) * size] + [hidden] * layers
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(widths, widths[1:]))
+        self.dropout = nn.Dropout(0.391)
+        pairs = len(counts) * (len(counts) - 1) // 2
+        self.heads = nn.ModuleList(nn.Linear(hidden + pairs, width) for width in (6, 4, 30))
+        self.register_buffer("pairs", torch.triu_indices(len(counts), len(counts), 1))
+
+    def forward(self, classes):
+        tokens = torch.stack([own(classes[:, at]) for at, own in enumerate(self.columns)], 1)
+        products = (tokens @ tokens.transpose(1, 2))[:, self.pairs[0], self.pairs[1]]
+        x = self.attention(tokens).flatten(1)
+        for layer in self.layers:
+            x = self.dropout(F.gelu(layer(x)))
+        x = torch.cat([x, products], 1)
+        return [head(x) for head in self.heads]
+
+
+def published():
+    counts = torch.tensor([1000, 3000, 1500, 500])
+
+    def feed():
+        while True:
+            classes = (torch.rand(64, 4) * counts).long()
+            yield classes, (torch.rand(64, 6) > 0.5).float(), classes[:, 0] % 4, classes[:, 1] % 30
+
+    for mode in ("eager", "compiled"):
+        for fused in (False, True):
+            torch.manual_seed(0)
+            net = Published()
+            optimizer = torch.optim.AdamW(
+                net.parameters(), lr=6e-5, weight_decay=4e-5, fused=fused, foreach=not fused
+            )
+            run = net if mode == "eager" else torch.compile(net)
+
+            def step(classes, labels, direction, kind):
+                a, b, c = run(classes)
+                loss = F.binary_cross_entropy_with_logits(a, labels)
+                loss = loss + F.cross_entropy(b, direction) + F.cross_entropy(c, kind)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+
+            rate = timed(step, feed)
+            count = sum(own.numel() for own in net.parameters())
+            optimizer_name = "fused" if fused else "foreach"
+            print(f"{count} parameters, {mode}, {optimizer_name} AdamW: {64e3 / rate:.1f} ms a step")
+
+
+def table(folder):
+    """Random rows with the reference's numbers of words, labels and classes."""
+    draw = random.Random(1)
+    counts = (1000, 3000, 1500, 500)
+    with open(f"{folder}/published.csv", "w") as file:
+        file.write("drug,variant,gene,allele,outcome,direction,type\n")
+        for row in range(6400):
+            words = [f"w{row % c if row < c else draw.randrange(c)}" for c in counts]
+            labels = "|".join(f"l{at}" for at in range(6) if draw.random() < 0.5) or "l0"
+            file.write(f"{','.join(words)},{labels},d{row % 4},t{row % 30}\n")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("what", choices=["scores", "several", "speed", "published", "table"])
+    parser.add_argument("--data", default="../../../shared/data/adult")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--threads", type=int, default=2)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    if given.what == "speed":
+        speed(given.data)
+    elif given.what == "published":
+        published()
+    elif given.what == "table":
+        table(given.data)
+    else:
+        scores(given.data, given.seeds, given.what == "several")
+
+
+if __name__ == "__main__":
+    main()
