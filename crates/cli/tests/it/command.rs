@@ -173,6 +173,7 @@ pub(crate) const TASKS: [Small; 4] = [
         sets: &[
             "data.train_rows=120",
             "data.test_rows=40",
+            "data.validation_fraction=0",
             "model.hidden=16",
             "train.epochs=2",
             "train.batch=20",
