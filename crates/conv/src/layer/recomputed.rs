@@ -7,6 +7,7 @@ use super::conv2d::Conv2d;
 use super::conv3d::Conv3d;
 use super::group_norm::{GroupNorm, Normalizing};
 use super::instance_norm::InstanceNorm;
+#[cfg(feature = "flex")]
 use super::padding;
 use crate::kernels::Activation;
 #[cfg(feature = "flex")]
