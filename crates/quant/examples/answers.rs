@@ -69,7 +69,9 @@ fn all_operations() -> Result<QuantizedModel, Box<dyn Error>> {
     let gate = graph.linear("gate", mean, &weights(64), &[0.5; 8])?;
     let gate = graph.function("sigmoid", gate, &x.then(Unary::Sigmoid))?;
     let gated = graph.multiply("gated", curved, gate)?;
-    let tiny = graph.resize("tiny", gated, [3, 4], Resizing::Linear)?;
+    let blocks = graph.depth_to_space("blocks", gated, 2)?;
+    let folded = graph.convolution("folded", blocks, half, 1, &weights(8 * 8), &[0.0; 8])?;
+    let tiny = graph.resize("tiny", folded, [3, 4], Resizing::Linear)?;
     let head = graph.linear("head", tiny, &weights(10 * 96), &[0.0; 10])?;
     graph.softmax("shares", head);
     let by = Quantization::new(Calibration::MinMax).separate_sums();

@@ -87,7 +87,7 @@ fn a_network_of_masks_is_quantized_with_its_transposed_convolutions() {
         let folder = dir.path().join(trained.run_folder());
         let name = folder.to_str().expect("a path in UTF-8");
         let said = succeed(dir.path(), &["quantize", name, "--calibration", "20"]);
-        assert!(said.stdout.contains("test dice"), "{}", said.stdout);
+        assert!(said.stdout.contains("test dice per window"), "{}", said.stdout);
         let bytes = fs::read(folder.join("model.int8")).expect("a model");
         let model = QuantizedModel::try_from_bytes(&bytes).expect("whole");
         assert_eq!(model.calibrated().samples, 20);

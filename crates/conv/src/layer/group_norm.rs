@@ -27,7 +27,7 @@ pub struct GroupNorm {
     /// Whether there are γ and β.
     pub affine: bool,
     #[module(skip)]
-    forced: Option<LayerPath>,
+    pub(super) forced: Option<LayerPath>,
 }
 
 in_place_of! {
@@ -83,31 +83,17 @@ impl Normalizing {
         group_norm_by(x, parameters, groups, epsilon, activation, forced)
     }
 
-    /// The settings with the parameters for a tensor on the device and of the dtype of `x` that has
-    /// its channels.
+    /// The settings with γ and β for a tensor of these channels on the device of `x`.
     #[cfg(feature = "flex")]
-    pub(super) fn with<const D: usize>(
-        self,
-        x: &Tensor<D>,
-        parameters: [&Option<Param<Tensor<1>>>; 2],
-    ) -> crate::ops::beside::GroupNorm {
-        self.of(x, x.dims()[1], parameters)
-    }
-
-    /// The same for this number of channels.
-    #[cfg(feature = "flex")]
-    pub(super) fn of<const D: usize>(
+    pub(super) fn with_parameters<const D: usize>(
         self,
         x: &Tensor<D>,
         channels: usize,
         parameters: [&Option<Param<Tensor<1>>>; 2],
-    ) -> crate::ops::beside::GroupNorm {
+    ) -> crate::ops::norm_convolution::GroupNorm {
         let Self { groups, epsilon, activation } = self;
         let parameters = given(x, channels, parameters);
-        for vector in &parameters {
-            assert_shape!(vector, [channels]);
-        }
-        crate::ops::beside::GroupNorm { parameters, groups, epsilon, activation }
+        crate::ops::norm_convolution::GroupNorm { parameters, groups, epsilon, activation }
     }
 }
 

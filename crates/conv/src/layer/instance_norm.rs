@@ -26,7 +26,7 @@ pub struct InstanceNorm {
     /// Whether there are γ and β.
     pub affine: bool,
     #[module(skip)]
-    forced: Option<LayerPath>,
+    pub(super) forced: Option<LayerPath>,
 }
 
 in_place_of! {

@@ -33,7 +33,7 @@ pub use observe::{ObservedConvolution, observe_convolutions};
 pub use path::LayerPath;
 pub(crate) use pooling::{Window, adaptive_average_pool, average_pool, max_pool};
 #[cfg(feature = "flex")]
-pub(crate) use volume::beside;
+pub(crate) use volume::norm_convolution;
 pub(crate) use volume::{
     Window3d, convolve_3d, group_norm_by, pool_3d, transpose_convolve_2d, transpose_convolve_3d,
 };

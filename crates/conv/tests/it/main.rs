@@ -1,9 +1,9 @@
 //! Tests of the public API.
 
 #[cfg(all(feature = "flex", feature = "autodiff"))]
-mod beside;
-#[cfg(all(feature = "flex", feature = "autodiff"))]
 mod layers;
+#[cfg(all(feature = "flex", feature = "autodiff"))]
+mod norm_convolution;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod observed;
 #[cfg(all(feature = "flex", feature = "autodiff"))]

@@ -69,19 +69,20 @@ impl<C: Module> Block<C> {
         }
     }
 
-    /// The same of the channels of two tensors, without a residual connection, up to the last
-    /// normalization; [`leave`](Self::leave) does the rest together with the convolution that
-    /// follows.
-    pub(super) fn enter_joined<const D: usize>(&self, a: Tensor<D>, b: Tensor<D>) -> Tensor<D>
+    /// The same of the channels of two tensors up to the second normalization, for a block without
+    /// a residual connection; [`normalize`](Self::normalize) or
+    /// [`normalize_then`](Self::normalize_then) does the rest.
+    pub(super) fn convolve_joined<const D: usize>(&self, a: Tensor<D>, b: Tensor<D>) -> Tensor<D>
     where
         C: SpatialLayers<D>,
     {
+        debug_assert!(!self.is_residual, "a block without a residual connection");
         let x = self.first.conv.convolve_joined(a, b);
         self.first.norm.forward_into(x, self.activation, &self.second.conv)
     }
 
-    /// Normalizes and activates what [`enter_joined`](Self::enter_joined) returned.
-    pub(super) fn finish<const D: usize>(&self, x: Tensor<D>) -> Tensor<D>
+    /// Normalizes and activates what [`convolve_joined`](Self::convolve_joined) returned.
+    pub(super) fn normalize<const D: usize>(&self, x: Tensor<D>) -> Tensor<D>
     where
         C: SpatialLayers<D>,
     {
@@ -89,7 +90,7 @@ impl<C: Module> Block<C> {
     }
 
     /// The same, then convolves.
-    pub(super) fn leave<const D: usize>(&self, x: Tensor<D>, conv: &C) -> Tensor<D>
+    pub(super) fn normalize_then<const D: usize>(&self, x: Tensor<D>, conv: &C) -> Tensor<D>
     where
         C: SpatialLayers<D>,
     {

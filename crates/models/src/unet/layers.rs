@@ -42,7 +42,7 @@ pub trait SpatialLayers<const D: usize>: Module {
 
     /// The convolution, normalized; a graph keeps `x` only.
     #[must_use]
-    fn convolve_then(&self, x: Tensor<D>, norm: &impl SampleNorm) -> Tensor<D>;
+    fn convolve_then_normalize(&self, x: Tensor<D>, norm: &impl SampleNorm) -> Tensor<D>;
 
     /// The convolution of the channels of `a` followed by those of `b`.
     #[must_use]
@@ -105,8 +105,8 @@ impl SpatialLayers<4> for Conv2d {
         self.forward_normalized(x, norm, activation)
     }
 
-    fn convolve_then(&self, x: Tensor<4>, norm: &impl SampleNorm) -> Tensor<4> {
-        self.forward_then(x, norm, Activation::Identity)
+    fn convolve_then_normalize(&self, x: Tensor<4>, norm: &impl SampleNorm) -> Tensor<4> {
+        self.forward_then_normalized(x, norm, Activation::Identity)
     }
 
     fn convolve_joined(&self, a: Tensor<4>, b: Tensor<4>) -> Tensor<4> {
@@ -180,8 +180,8 @@ impl SpatialLayers<5> for Conv3d {
         self.forward_normalized(x, norm, activation)
     }
 
-    fn convolve_then(&self, x: Tensor<5>, norm: &impl SampleNorm) -> Tensor<5> {
-        self.forward_then(x, norm, Activation::Identity)
+    fn convolve_then_normalize(&self, x: Tensor<5>, norm: &impl SampleNorm) -> Tensor<5> {
+        self.forward_then_normalized(x, norm, Activation::Identity)
     }
 
     fn convolve_joined(&self, a: Tensor<5>, b: Tensor<5>) -> Tensor<5> {

@@ -199,10 +199,10 @@ impl<C: Module + ModuleDisplay, U: Module + ModuleDisplay> UNet<C, U> {
             (None, Some(layer)) => C::resize(layer.convolve(x), &skip.dims()[2..]),
             (None, None) => unreachable!("a level of the decoder has one of the two"),
         };
-        let x = block.enter_joined(x, skip);
+        let x = block.convolve_joined(x, skip);
         // The output's convolution normalizes the last result.
         let is_last = level + 1 == self.decoder.len();
-        (if is_last { x } else { block.finish(x) }, finer)
+        (if is_last { x } else { block.normalize(x) }, finer)
     }
 
     /// Computes the output from the last segment's result, which is not normalized yet.
@@ -211,7 +211,7 @@ impl<C: Module + ModuleDisplay, U: Module + ModuleDisplay> UNet<C, U> {
         C: SpatialLayers<D, Transposed = U>,
     {
         match self.decoder.last() {
-            Some(level) => level.block.leave(x, &self.output),
+            Some(level) => level.block.normalize_then(x, &self.output),
             None => self.output.convolve(x),
         }
     }

@@ -47,7 +47,7 @@ impl Normalization {
         }
     }
 
-    /// `conv(activation(norm(x)))`; norms of single samples are computed again in the backward pass.
+    /// `conv(activation(norm(x)))`; the backward pass computes instance and group norms again.
     pub(super) fn forward_into<const D: usize, C: SpatialLayers<D>>(
         &self,
         x: Tensor<D>,
@@ -61,15 +61,15 @@ impl Normalization {
         }
     }
 
-    /// `norm(conv(x))`, of which norms of single samples keep `x` only.
+    /// `norm(conv(x))`, of which instance and group norms keep `x` only.
     pub(super) fn forward_after<const D: usize, C: SpatialLayers<D>>(
         &self,
         conv: &C,
         x: Tensor<D>,
     ) -> Tensor<D> {
         match self {
-            Self::Instance(norm) => conv.convolve_then(x, norm),
-            Self::Group(norm) => conv.convolve_then(x, norm),
+            Self::Instance(norm) => conv.convolve_then_normalize(x, norm),
+            Self::Group(norm) => conv.convolve_then_normalize(x, norm),
             Self::Batch(norm) => norm.forward_activated(conv.convolve(x), Activation::Identity),
         }
     }

@@ -1,9 +1,9 @@
 //! Kernels on slices, which do not depend on burn.
 
-mod blocks;
 mod channels;
 mod convolution;
 mod cpu;
+mod depth_to_space;
 mod elementwise;
 mod linear;
 mod packed;
@@ -18,9 +18,9 @@ mod resize;
 mod scratch;
 mod transfer;
 
-pub(crate) use blocks::QuantizedBlocks;
 pub(crate) use channels::Addend;
 pub(crate) use convolution::QuantizedConvolution;
+pub(crate) use depth_to_space::QuantizedDepthToSpace;
 pub(crate) use elementwise::{QuantizedAdd, QuantizedProduct};
 pub use linear::QuantizedLinear;
 pub use pooling::Pooling;

@@ -11,7 +11,7 @@ use super::definition::{
 use super::error::{OperationError, check_count};
 use super::parameters::{Lens, Parameters};
 use super::window::plane;
-use crate::kernels::QuantizedBlocks;
+use crate::kernels::QuantizedDepthToSpace;
 use crate::network::{Attribute, Graph, GraphError, Node, Value};
 
 /// From `[block · block · channels, height, width]`, row by row of a block, to
@@ -72,7 +72,7 @@ impl Operation for DepthToSpace {
     fn pack(&self, around: &Around<'_>) -> Packed {
         let [_, height, width] = plane(&around.shapes.x[0]);
         let outputs = around.shapes.y[0];
-        Ok(Some(Arc::new(QuantizedBlocks::new(outputs, [height, width], self.block))))
+        Ok(Some(Arc::new(QuantizedDepthToSpace::new(outputs, [height, width], self.block))))
     }
 
     fn export(&self, node: &mut Node<'_>) -> String {
@@ -138,7 +138,7 @@ impl Registered for DepthToSpace {
     }
 }
 
-impl Kernel for QuantizedBlocks {
+impl Kernel for QuantizedDepthToSpace {
     fn run(&self, x: Codes<'_>, y: &mut [u8], job: &mut Job<'_>) {
         self.run(x(0), y, job.scratch, job.threads);
     }

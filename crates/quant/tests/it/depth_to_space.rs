@@ -1,19 +1,9 @@
-//! Pixels that become blocks, and transposed convolutions: in a network, in a file, beside burn.
+//! Depth-to-space and transposed convolutions: in a network, in a file, compared with burn.
 
-use updraft_quant::slices::Isa;
-use updraft_quant::{
-    Calibration, Comparison, Graph, Port, Quantization, QuantizedModel, Window, Workspace,
-};
+use updraft_quant::{Graph, Window};
 use updraft_testing::scattered;
 
-type Built<T> = Result<T, Box<dyn std::error::Error>>;
-
-fn answers(model: &QuantizedModel, isa: Isa, x: &[f32], threads: usize) -> Vec<f32> {
-    let numbers: usize = model.outputs().map(Port::numbers).sum();
-    let mut y = vec![0.0; x.len() / model.inputs()[0].numbers() * numbers];
-    model.run(isa, x, &mut y, &mut Workspace::new(), threads);
-    y
-}
+use crate::round_trip::{Built, survives_a_file};
 
 #[test]
 fn blocks_stay_in_int8_and_survive_a_file() -> Built<()> {
@@ -25,24 +15,7 @@ fn blocks_stay_in_int8_and_survive_a_file() -> Built<()> {
     assert_eq!(graph.shape(large), [3, 10, 8]);
     let same = Window { padding: [1; 2], ..Window::new([3, 3]) };
     graph.convolution("answer", large, same, 1, &scattered(2, 2 * 27), &[0.0; 2])?;
-    let set = scattered(3, 60 * 20);
-    let model = QuantizedModel::try_quantize(&graph, [&set], Calibration::MinMax)?;
-    assert!(model.plan().is_int8(), "{}", model.plan());
-    let comparison = Comparison::new(&graph, &model, [&set], Isa::detect());
-    assert!(comparison.outputs_db[0] > 32.0, "{comparison:#?}");
-    let right = answers(&model, Isa::Portable, &set, 1);
-    let read = QuantizedModel::try_from_bytes(&model.to_bytes())?;
-    assert_eq!(read.to_onnx(), model.to_onnx());
-    for isa in Isa::DOTS.into_iter().filter(|isa| isa.is_available()) {
-        for threads in [1, 3] {
-            assert_eq!(answers(&read, isa, &set, threads), right, "{isa}");
-        }
-    }
-    let by = Quantization::new(Calibration::MinMax).keep(["large"]);
-    let kept = QuantizedModel::try_quantize(&graph, [&set], by)?;
-    let read = QuantizedModel::try_from_bytes(&kept.to_bytes())?;
-    assert_eq!(answers(&read, Isa::detect(), &set, 1), answers(&kept, Isa::detect(), &set, 1));
-    Ok(())
+    survives_a_file(&graph, &scattered(3, 60 * 20), "large")
 }
 
 #[test]
@@ -61,9 +34,12 @@ fn channels_that_are_no_blocks_are_refused() -> Built<()> {
 mod of_burn {
     use burn::nn::conv::{ConvTranspose2d, ConvTranspose2dConfig};
     use burn::tensor::{Tensor, TensorData};
+    use updraft_quant::slices::Isa;
+    use updraft_quant::{Calibration, QuantizedModel};
     use updraft_testing::devices;
 
     use super::*;
+    use crate::round_trip::{answers, furthest};
 
     #[test]
     fn burns_transposed_convolution_is_captured_and_gives_the_same_numbers() -> Built<()> {
@@ -77,12 +53,12 @@ mod of_burn {
             let y = module.forward(Tensor::<4>::from_data(x, device)).into_data();
             let right: Vec<f32> = y.iter::<f32>().collect();
             let given = graph.forward(&set).remove(0);
-            let off = given.iter().zip(&right).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            let off = furthest(&given, &right);
             assert!(off < 1e-5, "{block}: {off}");
             let model = QuantizedModel::try_quantize(&graph, [&set], Calibration::MinMax)?;
             let given = answers(&model, Isa::detect(), &set, 1);
             let greatest = right.iter().fold(0.0_f32, |most, value| most.max(value.abs()));
-            let off = given.iter().zip(&right).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            let off = furthest(&given, &right);
             assert!(off < 0.02 * greatest, "{block} in int8: {off} of {greatest}");
         }
         let overlapping: ConvTranspose2d =

@@ -11,4 +11,5 @@ mod network;
 mod onnx;
 mod ports;
 mod resize;
+mod round_trip;
 mod zeros;

@@ -1,12 +1,10 @@
 //! Resizing: in a network, in a file, as ONNX, and compared with burn.
 
-use updraft_quant::slices::{Isa, Resizing};
-use updraft_quant::{
-    Calibration, Comparison, Graph, Port, Quantization, QuantizedModel, Window, Workspace,
-};
+use updraft_quant::slices::Resizing;
+use updraft_quant::{Graph, Window};
 use updraft_testing::scattered;
 
-type Built<T> = Result<T, Box<dyn std::error::Error>>;
+use crate::round_trip::{Built, survives_a_file};
 
 const ALL: [Resizing; 4] =
     [Resizing::Nearest, Resizing::NearestExact, Resizing::Linear, Resizing::LinearCorners];
@@ -25,37 +23,10 @@ fn network(resizing: Resizing) -> Built<Graph> {
     Ok(graph)
 }
 
-fn answers(model: &QuantizedModel, isa: Isa, x: &[f32], threads: usize) -> Vec<f32> {
-    let numbers: usize = model.outputs().map(Port::numbers).sum();
-    let mut y = vec![0.0; x.len() / model.inputs()[0].numbers() * numbers];
-    model.run(isa, x, &mut y, &mut Workspace::new(), threads);
-    y
-}
-
 #[test]
 fn resized_images_stay_in_int8_and_survive_a_file() -> Built<()> {
     let set = scattered(3, 90 * 20);
-    for resizing in ALL {
-        let graph = network(resizing)?;
-        let model = QuantizedModel::try_quantize(&graph, [&set], Calibration::MinMax)?;
-        assert!(model.plan().is_int8(), "{}", model.plan());
-        let comparison = Comparison::new(&graph, &model, [&set], Isa::detect());
-        assert!(comparison.outputs_db[0] > 32.0, "{resizing:?}: {comparison:#?}");
-        let right = answers(&model, Isa::Portable, &set, 1);
-        let read = QuantizedModel::try_from_bytes(&model.to_bytes())?;
-        assert_eq!(read.to_onnx(), model.to_onnx());
-        for isa in Isa::DOTS.into_iter().filter(|isa| isa.is_available()) {
-            for threads in [1, 3] {
-                assert_eq!(answers(&read, isa, &set, threads), right, "{isa} {resizing:?}");
-            }
-        }
-        // Kept in f32, it is the same with less noise.
-        let by = Quantization::new(Calibration::MinMax).keep(["large"]);
-        let kept = QuantizedModel::try_quantize(&graph, [&set], by)?;
-        let read = QuantizedModel::try_from_bytes(&kept.to_bytes())?;
-        assert_eq!(answers(&read, Isa::detect(), &set, 1), answers(&kept, Isa::detect(), &set, 1));
-    }
-    Ok(())
+    ALL.into_iter().try_for_each(|resizing| survives_a_file(&network(resizing)?, &set, "large"))
 }
 
 #[test]
@@ -74,9 +45,12 @@ fn sides_that_cannot_be_are_refused() -> Built<()> {
 mod of_burn {
     use burn::nn::interpolate::{Interpolate2d, Interpolate2dConfig, InterpolateMode};
     use burn::tensor::{Tensor, TensorData};
+    use updraft_quant::slices::Isa;
+    use updraft_quant::{Calibration, QuantizedModel};
     use updraft_testing::devices;
 
     use super::*;
+    use crate::round_trip::{answers, furthest};
 
     #[test]
     fn burns_interpolation_is_captured_and_gives_the_same_numbers() -> Built<()> {
@@ -100,11 +74,11 @@ mod of_burn {
                 let y = module.forward(Tensor::<4>::from_data(x, device)).into_data();
                 let right: Vec<f32> = y.iter::<f32>().collect();
                 let given = graph.forward(&set).remove(0);
-                let off = given.iter().zip(&right).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+                let off = furthest(&given, &right);
                 assert!(off < 1e-5, "{mode:?} {align_corners} {sides:?}: {off}");
                 let model = QuantizedModel::try_quantize(&graph, [&set], Calibration::MinMax)?;
                 let given = answers(&model, Isa::detect(), &set, 1);
-                let off = given.iter().zip(&right).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+                let off = furthest(&given, &right);
                 assert!(off < 0.02, "{mode:?} {align_corners} {sides:?} in int8: {off}");
             }
         }

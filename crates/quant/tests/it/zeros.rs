@@ -3,9 +3,9 @@
 use std::error::Error;
 
 use updraft_quant::slices::{Isa, Pooling};
-use updraft_quant::{
-    Accuracy, Calibration, Evaluation, Graph, Port, QuantizedModel, Window, Workspace,
-};
+use updraft_quant::{Accuracy, Calibration, Evaluation, Graph, QuantizedModel, Window};
+
+use crate::round_trip::{answers, furthest};
 
 const ALL: [Calibration; 4] = [
     Calibration::MinMax,
@@ -40,17 +40,6 @@ pub(crate) fn images() -> Vec<f32> {
     (0..32 * 40).map(|i| ((i * 7919 + i / 32) % 1009) as f32 / 504.0 - 1.0).collect()
 }
 
-fn answers(model: &QuantizedModel, x: &[f32]) -> Vec<f32> {
-    let answer: usize = model.outputs().map(Port::numbers).sum();
-    let mut y = vec![0.0; x.len() / model.inputs()[0].numbers() * answer];
-    model.run(Isa::detect(), x, &mut y, &mut Workspace::new(), 1);
-    y
-}
-
-fn furthest(a: &[f32], b: &[f32]) -> f32 {
-    a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
-}
-
 #[test]
 fn a_dead_rectifier_is_exactly_zero_and_named() -> Result<(), Box<dyn Error>> {
     let (graph, x) = (half_dead()?, images());
@@ -58,7 +47,7 @@ fn a_dead_rectifier_is_exactly_zero_and_named() -> Result<(), Box<dyn Error>> {
     for calibration in ALL {
         let model = QuantizedModel::try_quantize(&graph, [&x], calibration)?;
         assert!(model.plan().is_int8());
-        let off = furthest(&answers(&model, &x), &right);
+        let off = furthest(&answers(&model, Isa::detect(), &x, 1), &right);
         assert!(off < 0.02, "{calibration:?}: {off}");
 
         let zero: Vec<String> = model
@@ -82,7 +71,7 @@ fn a_dead_rectifier_is_exactly_zero_and_named() -> Result<(), Box<dyn Error>> {
 
         let read = QuantizedModel::try_from_bytes(&model.to_bytes())?;
         assert_eq!(read.plan(), model.plan());
-        assert_eq!(answers(&read, &x), answers(&model, &x));
+        assert_eq!(answers(&read, Isa::detect(), &x, 1), answers(&model, Isa::detect(), &x, 1));
     }
     Ok(())
 }
@@ -101,7 +90,7 @@ fn a_layer_that_was_dead_in_calibration_still_distinguishes_large_from_small()
         model.plan().layers.iter().map(|layer| layer.is_zero).collect::<Vec<_>>(),
         [true, false]
     );
-    let y = answers(&model, &[-2.0, 0.5, 0.4]);
+    let y = answers(&model, Isa::detect(), &[-2.0, 0.5, 0.4], 1);
     assert!(furthest(&y, &[0.25; 3]) < 1e-4, "{y:?}");
     Ok(())
 }
@@ -117,7 +106,7 @@ fn constants_keep_their_value() -> Result<(), Box<dyn Error>> {
         for calibration in ALL {
             let model = QuantizedModel::try_quantize(&graph, [images()], calibration)?;
             assert!(model.plan().layers.iter().all(|layer| !layer.is_zero));
-            let y = answers(&model, &images());
+            let y = answers(&model, Isa::detect(), &images(), 1);
             let off = furthest(&y, &vec![2.0 * value; y.len()]);
             assert!(off <= 0.01 * value.abs(), "{calibration:?} of {value}: {off}");
         }

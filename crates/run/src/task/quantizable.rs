@@ -107,6 +107,14 @@ pub fn evaluated<S: Score>(
     }
 }
 
+/// The inputs of the first batch, for [`Quantizable::first_inputs`].
+pub(super) fn first_inputs<T>(
+    (mut batches, _): ScoredBatches<'_, T>,
+) -> Result<Vec<f32>, RunError> {
+    let inputs = batches.next().map_or(Ok(Vec::new()), |batch| batch.map(|(inputs, _)| inputs));
+    inputs.map_err(|cause| RunError::Stream { split: "test", cause })
+}
+
 /// The training samples for calibration.
 pub trait CalibrationSamples {
     /// A SHA-256 that identifies the samples.

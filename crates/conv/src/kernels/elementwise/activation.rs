@@ -192,6 +192,23 @@ mod tests {
     }
 
     #[test]
+    fn slopes_of_results_are_those_of_the_inputs_where_promised() {
+        let smallest = f32::MIN_POSITIVE;
+        let x = [-2.0, -1e-30, -smallest, -0.0, 0.0, smallest, 0.5, f32::INFINITY, f32::NAN];
+        let least = Activation::LeakyRelu(Slope::new(1e-6));
+        let promising = ALL.into_iter().chain([least]);
+        let promising = promising.filter(|activation| activation.has_slopes_of_its_result());
+        for (isa, activation) in promising.flat_map(|a| paths().map(move |isa| (isa, a))) {
+            let [y, of_x] = run(isa, activation, &x, 1);
+            let [_, of_y] = run(isa, activation, &y, 1);
+            let bits = |slopes: Vec<f32>| slopes.into_iter().map(f32::to_bits).collect::<Vec<_>>();
+            assert_eq!(bits(of_x), bits(of_y), "{activation:?} {isa}");
+        }
+        let promised = ALL.map(Activation::has_slopes_of_its_result);
+        assert_eq!(promised, [false, true, false, false, true]);
+    }
+
+    #[test]
     fn the_number_of_threads_changes_no_bit() {
         let x: Vec<f32> = (0..3 * PIECE + 17).map(|i| (i as f32).sin() * 4.0).collect();
         for (isa, activation) in paths().flat_map(|isa| ALL.map(|activation| (isa, activation))) {

@@ -9,10 +9,9 @@ use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
 
 use super::extension::{GroupNormSpec, ResizeSpec, VolumeBackend, VolumeGradients};
-use super::recomputed::gradients::{
-    ConvolutionNormalized, JoinedConvolution, NormalizedConvolution,
+use super::norm_convolution::{
+    self, AnyConv, ConvolutionNormalized, JoinedConvolution, NormConvSpec, NormalizedConvolution,
 };
-use super::recomputed::{self, AnyConv, NormConvSpec};
 use crate::ops::autodiff::{Convolution, of_one, on_graph, register, with_optional};
 use crate::ops::extension::{ConvSpec, Operand, PoolSpec};
 
@@ -67,7 +66,7 @@ fn normalized_convolution<B: VolumeGradients, C: CheckpointStrategy, const N: us
     let state = |nodes, statistics| (nodes, statistics, spec);
     let compute = |tensors| {
         let (tensors, bias) = with_optional::<_, N, 4>(tensors);
-        recomputed::normalized_convolution::<B>(tensors, bias.into(), spec)
+        norm_convolution::normalized_convolution::<B>(tensors, bias.into(), spec)
     };
     on_graph::<B, C, _, _, N>(NormalizedConvolution, tensors, state, compute).0
 }
@@ -150,7 +149,7 @@ impl<B: VolumeGradients, C: CheckpointStrategy> VolumeBackend for Autodiff<B, C>
     ) -> FloatTensor<Self> {
         let state = |nodes, statistics| (nodes, statistics, spec);
         let tensors = [x, w, gamma, beta];
-        let compute = |tensors| recomputed::convolution_normalized::<B>(tensors, spec);
+        let compute = |tensors| norm_convolution::convolution_normalized::<B>(tensors, spec);
         on_graph::<B, C, _, _, 4>(ConvolutionNormalized, tensors, state, compute).0
     }
 
@@ -160,7 +159,7 @@ impl<B: VolumeGradients, C: CheckpointStrategy> VolumeBackend for Autodiff<B, C>
         w: FloatTensor<Self>,
         spec: AnyConv,
     ) -> FloatTensor<Self> {
-        let compute = |tensors| (recomputed::joined_convolution::<B>(tensors, spec), ());
+        let compute = |tensors| (norm_convolution::joined_convolution::<B>(tensors, spec), ());
         let state = |nodes, ()| (nodes, spec);
         on_graph::<B, C, _, _, 3>(JoinedConvolution, [a, b, w], state, compute).0
     }

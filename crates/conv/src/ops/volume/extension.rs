@@ -5,7 +5,7 @@ use std::sync::Arc;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, backend_extension};
 
-use super::recomputed::{AnyConv, NormConvSpec};
+use super::norm_convolution::{AnyConv, NormConvSpec};
 use crate::kernels::{Activation, Isa, LinearResize};
 #[cfg(feature = "autodiff")]
 use crate::ops::extension::ConvGradients;

@@ -7,7 +7,7 @@ use updraft_simd::pool_threads;
 #[cfg(feature = "autodiff")]
 use super::extension::VolumeGradients;
 use super::extension::{GroupNormSpec, ResizeSpec, VolumeBackend};
-use super::recomputed::{self, AnyConv, NormConvSpec};
+use super::norm_convolution::{self, AnyConv, NormConvSpec};
 #[cfg(feature = "autodiff")]
 use crate::kernels::{
     Conv3dShape, group_norm_gradient_into, resize_gradient_into, weight_gradient_3d,
@@ -92,7 +92,7 @@ impl VolumeBackend for Flex {
         bias: Operand<Self>,
         spec: NormConvSpec,
     ) -> FlexTensor {
-        recomputed::normalized_convolution::<Self>([x, gamma, beta, w], bias, spec).0
+        norm_convolution::normalized_convolution::<Self>([x, gamma, beta, w], bias, spec).0
     }
 
     fn convolution_normalized(
@@ -102,7 +102,7 @@ impl VolumeBackend for Flex {
         beta: FlexTensor,
         spec: NormConvSpec,
     ) -> FlexTensor {
-        recomputed::convolution_normalized::<Self>([x, w, gamma, beta], spec).0
+        norm_convolution::convolution_normalized::<Self>([x, w, gamma, beta], spec).0
     }
 
     fn joined_convolution(
@@ -111,7 +111,7 @@ impl VolumeBackend for Flex {
         w: FlexTensor,
         spec: AnyConv,
     ) -> FlexTensor {
-        recomputed::joined_convolution::<Self>([a, b, w], spec)
+        norm_convolution::joined_convolution::<Self>([a, b, w], spec)
     }
 
     fn pooling_3d(x: FlexTensor, spec: PoolSpec<3>) -> FlexTensor {

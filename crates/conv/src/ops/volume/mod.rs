@@ -1,19 +1,18 @@
 //! Operations of volumes and of networks that shrink and widen images: convolutions in three
-//! dimensions, transposed convolutions, group normalization, pooling and interpolation.
+//! dimensions, transposed convolutions, group normalization, pooling and interpolation; and
+//! convolutions of both ranks next to normalizations.
 
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod autodiff;
-#[cfg(feature = "flex")]
-pub(crate) mod beside;
 mod convolution;
 #[cfg(feature = "flex")]
 mod extension;
 #[cfg(feature = "flex")]
 mod flex;
 mod group_norm;
-mod pooling;
 #[cfg(feature = "flex")]
-mod recomputed;
+pub(crate) mod norm_convolution;
+mod pooling;
 mod resize;
 mod transposed;
 

@@ -13,6 +13,7 @@ use super::model::Classifier;
 use crate::config::TrainPlan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
+use crate::task::quantizable::first_inputs;
 use crate::task::{CalibrationSamples, InputBatches, Quantizable, ScoredBatches, evaluated};
 
 /// The batch size of reading images.
@@ -78,9 +79,7 @@ impl<N: Classifier> Quantizable for QuantizableClassifier<N> {
     }
 
     fn first_inputs(&self) -> Result<Vec<f32>, RunError> {
-        let (mut batches, _) = self.batches(self.data.test.clone())?;
-        let inputs = batches.next().map_or(Ok(Vec::new()), |batch| batch.map(|(inputs, _)| inputs));
-        inputs.map_err(|cause| RunError::Stream { split: "test", cause })
+        first_inputs(self.batches(self.data.test.clone())?)
     }
 
     fn evaluate(

@@ -39,15 +39,19 @@ pub(super) trait ImageNetwork<const D: usize>:
     /// The output from the last segment's result.
     fn leave(&self, flow: Self::Flow) -> Tensor<D>;
 
-    /// The network as a graph of layers for images of `[channels, height, width]`.
-    fn capture(&self, image: [usize; 3]) -> Result<Graph, RunError>;
+    /// The network as a graph of layers for images of `[channels, height, width]`; the plan refuses
+    /// networks that have none.
+    fn capture(&self, image: [usize; 3]) -> Result<Graph, RunError> {
+        let _ = image;
+        Err(RunError::model("int8 models do not have all of its layers"))
+    }
 
     /// Multiply-adds of the forward pass of one sample of these sides.
     fn multiply_adds(&self, sides: &[usize]) -> u64;
 }
 
 macro_rules! image_network {
-    ($network:ty, $rank:literal, $capture:expr) => {
+    ($network:ty, $rank:literal $(, $method:item)?) => {
         impl ImageNetwork<$rank> for $network {
             const KIND: &'static str = "unet";
             const CAN_BE_CUT: Result<(), &'static str> = Ok(());
@@ -78,9 +82,7 @@ macro_rules! image_network {
                 Self::leave(self, flow)
             }
 
-            fn capture(&self, image: [usize; 3]) -> Result<Graph, RunError> {
-                $capture(self, image)
-            }
+            $($method)?
 
             fn multiply_adds(&self, sides: &[usize]) -> u64 {
                 Self::multiply_adds::<$rank>(self, sides)
@@ -89,13 +91,15 @@ macro_rules! image_network {
     };
 }
 
-image_network!(UNet2d, 4, |network: &UNet2d, image: [usize; 3]| {
-    let forward = |network: &UNet2d, x: Tensor<4>| network.forward(x);
-    Graph::try_capture(network, image, forward).map_err(RunError::model)
-});
-image_network!(UNet3d, 5, |_: &UNet3d, _: [usize; 3]| {
-    Err(RunError::model("int8 models have no convolutions of volumes"))
-});
+image_network!(
+    UNet2d,
+    4,
+    fn capture(&self, image: [usize; 3]) -> Result<Graph, RunError> {
+        let forward = |network: &Self, x: Tensor<4>| network.forward(x);
+        Graph::try_capture(self, image, forward).map_err(RunError::model)
+    }
+);
+image_network!(UNet3d, 5);
 
 impl ImageNetwork<4> for DualAutoencoder {
     const KIND: &'static str = "dual-autoencoder";
@@ -125,11 +129,6 @@ impl ImageNetwork<4> for DualAutoencoder {
 
     fn leave(&self, flow: Tensor<4>) -> Tensor<4> {
         flow
-    }
-
-    fn capture(&self, image: [usize; 3]) -> Result<Graph, RunError> {
-        let forward = |network: &Self, x: Tensor<4>| network.forward(x);
-        Graph::try_capture(self, image, forward).map_err(RunError::model)
     }
 
     fn multiply_adds(&self, sides: &[usize]) -> u64 {

@@ -1,8 +1,10 @@
 //! Quantization of a trained network of images.
 
+use std::sync::Arc;
+
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use updraft_data::{
-    Digest, LastBatch, Loader, NormalizeChannels, Order, SampleConfig, SampleSource,
+    Digest, LastBatch, Loader, NormalizeChannels, Order, SampleCollate, SampleConfig, SampleSource,
 };
 use updraft_quant::slices::Isa;
 use updraft_quant::{Evaluation, Graph, Port, QuantizedModel, Score, SquaredError};
@@ -16,6 +18,7 @@ use super::target::ImageTarget;
 use crate::config::WorkersPlan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
+use crate::task::quantizable::first_inputs;
 use crate::task::{CalibrationSamples, InputBatches, Quantizable, ScoredBatches, evaluated};
 
 /// The batch size of reading windows.
@@ -39,14 +42,23 @@ impl<const D: usize, N: ImageNetwork<D>> QuantizableConverter<D, N> {
             .with_seed(self.seed)
     }
 
+    /// The samples of a set in batches; `split` is its name in errors.
+    fn loader(
+        &self,
+        samples: Arc<dyn SampleSource>,
+        config: SampleConfig,
+        split: &'static str,
+    ) -> Result<Loader<SampleCollate>, RunError> {
+        let loader = Loader::from_samples(samples, config);
+        loader.map_err(|cause| RunError::Stream { split, cause: Box::new(cause) })
+    }
+
     /// The test windows with the numbers of their targets.
     fn windows(&self) -> Result<ScoredBatches<'_, Vec<f32>>, RunError> {
-        let loader = Loader::from_samples(self.data.test.clone(), self.config());
-        let loader =
-            loader.map_err(|cause| RunError::Stream { split: "test", cause: Box::new(cause) })?;
+        let loader = self.loader(self.data.test.clone(), self.config(), "test")?;
         let batches = loader.epoch(0).map(|batch| {
             let batch = batch?;
-            let inputs = batch.input::<D>(&self.device)?.into_data().iter().collect();
+            let inputs = batch.values().to_vec();
             let targets = ImageTarget::<D>::of(&batch, self.own.data.labels, &self.device)?;
             let samples = targets.samples();
             let numbers: Vec<f32> = match targets {
@@ -85,9 +97,7 @@ impl<const D: usize, N: ImageNetwork<D>> Quantizable for QuantizableConverter<D,
     }
 
     fn first_inputs(&self) -> Result<Vec<f32>, RunError> {
-        let (mut batches, _) = self.windows()?;
-        let inputs = batches.next().map_or(Ok(Vec::new()), |batch| batch.map(|(inputs, _)| inputs));
-        inputs.map_err(|cause| RunError::Stream { split: "test", cause })
+        first_inputs(self.windows()?)
     }
 
     fn evaluate(
@@ -135,23 +145,20 @@ impl<const D: usize, N: ImageNetwork<D>> CalibrationSamples for CalibrationPatch
 
     fn batches(&self) -> Result<(InputBatches<'_>, usize), RunError> {
         let config = self.of.config().with_order(Order::Shuffled).with_last(LastBatch::Keep);
-        let loader = Loader::from_samples(self.of.data.train.clone(), config);
-        let loader = loader
-            .map_err(|cause| RunError::Stream { split: "training", cause: Box::new(cause) })?;
+        let loader = self.of.loader(self.of.data.train.clone(), config, "training")?;
         let mut left = self.count;
         let each: usize = self.of.input_shape().iter().product();
         let batches = loader.epoch(0).map_while(move |batch| {
             if left == 0 {
                 return None;
             }
-            let taken = batch.map_err(Into::into).and_then(|batch| {
-                let mut inputs: Vec<f32> =
-                    batch.input::<D>(&self.of.device)?.into_data().iter().collect();
+            let taken = batch.map(|batch| {
+                let mut inputs = batch.values().to_vec();
                 inputs.truncate(left * each);
                 left -= inputs.len() / each;
-                Ok(inputs)
+                inputs
             });
-            Some(taken)
+            Some(taken.map_err(Into::into))
         });
         Ok((Box::new(batches), self.count))
     }
@@ -188,7 +195,7 @@ impl Score for MaskDice {
     type Target = Vec<f32>;
 
     fn name(&self) -> &'static str {
-        "dice"
+        "dice per window"
     }
 
     fn score(&self, answers: &[&[f32]], labels: &Vec<f32>) -> f64 {
@@ -232,10 +239,12 @@ impl Score for MaskDice {
 
 #[cfg(test)]
 mod tests {
+    use updraft_quant::Calibration;
+
     use super::*;
 
     #[test]
-    fn dice_is_counted_by_hand_and_labels_are_checked() {
+    fn dice_is_as_counted_by_hand() {
         let dice = MaskDice { classes: 3, activation: MaskActivation::Softmax };
         // Classes 0, 1, 1, 2 by the greatest of three channels; the labels are 0, 1, 2, 2.
         let logits = [1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0];
@@ -246,5 +255,19 @@ mod tests {
         assert!((none - 1.0).abs() < 1e-12);
         let sigmoid = MaskDice { classes: 2, activation: MaskActivation::Sigmoid };
         assert!(sigmoid.score(&[&[1.0, -1.0]], &vec![0.0, 1.0]).abs() < 1e-12);
+    }
+
+    #[test]
+    fn labels_that_do_not_fit_the_output_are_refused() {
+        let mut graph = Graph::new();
+        let x = graph.input("image", &[3, 1, 2]).expect("an input");
+        graph.rectifier("logits", x);
+        let model = QuantizedModel::try_quantize(&graph, [[0.5_f32; 6]], Calibration::MinMax);
+        let outputs: Vec<Port> = model.expect("a model").outputs().cloned().collect();
+        let dice = MaskDice { classes: 3, activation: MaskActivation::Softmax };
+        dice.check(&vec![0.0, 2.0], &outputs).expect("two positions of three classes");
+        let refusal = |labels: &[f32]| dice.check(&labels.to_vec(), &outputs).expect_err("refused");
+        assert_eq!(refusal(&[0.0, 3.0]), "class 3 of 3, counted from 0");
+        assert_eq!(refusal(&[0.0]), "1 positions of 3 channels where the output has 6 numbers");
     }
 }

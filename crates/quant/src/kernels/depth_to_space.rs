@@ -7,13 +7,13 @@ use super::scratch::Scratch;
 /// From `[batch, height, width, rows of a block, columns of a block, channels]` to
 /// `[batch, height · rows, width · columns, channels]`: codes move, and none changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct QuantizedBlocks {
+pub(crate) struct QuantizedDepthToSpace {
     channels: usize,
     from: [usize; 2],
     block: usize,
 }
 
-impl QuantizedBlocks {
+impl QuantizedDepthToSpace {
     /// For images of one size, `[height, width]`.
     pub(crate) const fn new(channels: usize, from: [usize; 2], block: usize) -> Self {
         Self { channels, from, block }
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn a_pixels_codes_become_the_rows_of_its_block() {
         // Two channels, blocks of 2 × 2, an image of one row of two pixels.
-        let blocks = QuantizedBlocks::new(2, [1, 2], 2);
+        let blocks = QuantizedDepthToSpace::new(2, [1, 2], 2);
         let x: Vec<u8> = (0..32).collect();
         let expected = [
             [0, 1, 2, 3, 8, 9, 10, 11],

@@ -1,23 +1,29 @@
-//! The convolutions of `recomputed.rs` on burn's tensors.
+//! Convolutions next to normalizations, and of two tensors, whose backward passes compute again what
+//! lies between.
+//!
+//! Separate operations keep the input and the result of every normalization for the backward pass,
+//! although the result takes one pass over memory to compute again. These operations keep half of
+//! that. Their results are those of the separate operations, bit for bit; gradients of convolutions
+//! of two tensors may be rounded differently.
+
+mod composed;
+#[cfg(feature = "autodiff")]
+mod gradients;
 
 use burn::backend::Dispatch;
 use burn::tensor::{DType, Tensor};
 
+pub(crate) use self::composed::AnyConv;
+pub(super) use self::composed::{
+    NormConvSpec, convolution_normalized, joined_convolution, normalized_convolution,
+};
+#[cfg(feature = "autodiff")]
+pub(super) use self::gradients::{ConvolutionNormalized, JoinedConvolution, NormalizedConvolution};
 use super::extension::{GroupNormSpec, VolumeBackend};
-pub(crate) use super::recomputed::AnyConv;
-use super::recomputed::NormConvSpec;
 use crate::kernels::{Activation, ConvShape, Isa};
 use crate::ops::extension::{ConvSpec, Operand};
 use crate::ops::observe;
 use crate::ops::path::LayerPath;
-
-/// A convolution's settings, for tensors of rank 4 or 5.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Settings<const N: usize> {
-    pub(crate) stride: [usize; N],
-    pub(crate) padding: [usize; N],
-    pub(crate) dilation: [usize; N],
-}
 
 /// γ and β of a group normalization with its settings.
 #[derive(Debug, Clone)]
@@ -43,36 +49,18 @@ pub(crate) fn recording<const D: usize>(
     }
 }
 
-/// The convolution of an input of these sides, with one group.
-pub(crate) fn of_images(
-    inputs: [usize; 4],
-    weight: &Tensor<4>,
-    by: Settings<2>,
-    isa: Isa,
-) -> AnyConv {
-    let [batch, inputs, input @ ..] = inputs;
-    let [outputs, _, kernel @ ..] = weight.dims();
-    let shape = with(ConvShape::new(batch, [inputs, outputs], input, kernel), by);
-    observe::note(shape);
-    AnyConv::Images(ConvSpec { shape, activation: Activation::Identity, isa })
-}
+impl AnyConv {
+    /// A convolution of images.
+    pub(crate) fn images(shape: ConvShape<2>, isa: Isa) -> Self {
+        observe::note(shape);
+        Self::Images(ConvSpec { shape, activation: Activation::Identity, isa })
+    }
 
-/// The same of volumes.
-pub(crate) fn of_volumes(
-    inputs: [usize; 5],
-    weight: &Tensor<5>,
-    by: Settings<3>,
-    isa: Isa,
-) -> AnyConv {
-    let [batch, inputs, input @ ..] = inputs;
-    let [outputs, _, kernel @ ..] = weight.dims();
-    let shape = with(ConvShape::new(batch, [inputs, outputs], input, kernel), by);
-    observe::note_3d(shape);
-    AnyConv::Volumes(ConvSpec { shape, activation: Activation::Identity, isa })
-}
-
-const fn with<const N: usize>(shape: ConvShape<N>, by: Settings<N>) -> ConvShape<N> {
-    ConvShape { stride: by.stride, padding: by.padding, dilation: by.dilation, ..shape }
+    /// A convolution of volumes.
+    pub(crate) fn volumes(shape: ConvShape<3>, isa: Isa) -> Self {
+        observe::note_3d(shape);
+        Self::Volumes(ConvSpec { shape, activation: Activation::Identity, isa })
+    }
 }
 
 /// The convolution of a normalized tensor.
