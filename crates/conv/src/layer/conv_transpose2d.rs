@@ -6,7 +6,7 @@ use burn::tensor::Tensor;
 use burn::tensor::ops::ConvTransposeOptions;
 
 use super::in_place::in_place_of;
-use crate::ops::{LayerPath, of_layer, transpose_convolve_2d};
+use crate::ops::{LayerPath, TransposedPath, of_layer, transpose_convolve_2d};
 
 /// A transposed convolution of images, replacing burn's `ConvTranspose2d`, with the same record
 /// format.
@@ -50,7 +50,8 @@ impl ConvTranspose2d {
     pub fn forward(&self, x: Tensor<4>) -> Tensor<4> {
         let Self { stride, padding, padding_out, dilation, groups, .. } = *self;
         let options = ConvTransposeOptions { stride, padding, padding_out, dilation, groups };
+        let path = TransposedPath { forced: self.forced, recomputed: false };
         let (weight, bias) = (self.weight.val(), self.bias.as_ref().map(Param::val));
-        of_layer(self.weight.id, || transpose_convolve_2d(x, weight, bias, options, self.forced))
+        of_layer(self.weight.id, || transpose_convolve_2d(x, weight, bias, options, path))
     }
 }

@@ -6,7 +6,7 @@ use burn::tensor::Tensor;
 use burn::tensor::ops::ConvTransposeOptions;
 
 use super::in_place::in_place_of;
-use crate::ops::{LayerPath, of_layer, transpose_convolve_3d};
+use crate::ops::{LayerPath, TransposedPath, of_layer, transpose_convolve_3d};
 
 /// A transposed convolution of volumes, replacing burn's `ConvTranspose3d`, with the same record
 /// format.
@@ -48,9 +48,24 @@ impl ConvTranspose3d {
     /// cannot compute it.
     #[must_use]
     pub fn forward(&self, x: Tensor<5>) -> Tensor<5> {
+        self.convolve(x, false)
+    }
+
+    /// The same; the backward pass of the kernels computes the result again where a gradient needs
+    /// it, instead of keeping it. It is worth its time if the kernel is as large as the stride.
+    ///
+    /// # Panics
+    /// As [`forward`](Self::forward).
+    #[must_use]
+    pub fn forward_recomputed(&self, x: Tensor<5>) -> Tensor<5> {
+        self.convolve(x, true)
+    }
+
+    fn convolve(&self, x: Tensor<5>, recomputed: bool) -> Tensor<5> {
         let Self { stride, padding, padding_out, dilation, groups, .. } = *self;
         let options = ConvTransposeOptions { stride, padding, padding_out, dilation, groups };
         let (weight, bias) = (self.weight.val(), self.bias.as_ref().map(Param::val));
-        of_layer(self.weight.id, || transpose_convolve_3d(x, weight, bias, options, self.forced))
+        let path = TransposedPath { forced: self.forced, recomputed };
+        of_layer(self.weight.id, || transpose_convolve_3d(x, weight, bias, options, path))
     }
 }

@@ -35,7 +35,24 @@ where
     E: Clone,
 {
     let nodes = tensors.each_ref().map(|tensor| tensor.node());
-    match operation.prepare::<C>(nodes).compute_bound().stateful() {
+    let prepared = operation.prepare::<C>(nodes).compute_bound().stateful();
+    finish::<B, C, _, _, _, N>(prepared, tensors, state, compute)
+}
+
+/// The same of an operation that is prepared.
+pub(super) fn finish<B, C, O, P, E, const N: usize>(
+    prepared: OpsKind<O, B, O::State, P, N>,
+    tensors: [FloatTensor<Autodiff<B, C>>; N],
+    state: impl FnOnce([NodeId; N], E) -> O::State,
+    compute: impl FnOnce([FloatTensor<B>; N]) -> (FloatTensor<B>, E),
+) -> (FloatTensor<Autodiff<B, C>>, E)
+where
+    B: Backend,
+    C: CheckpointStrategy,
+    O: Backward<B, N>,
+    E: Clone,
+{
+    match prepared {
         OpsKind::Tracked(mut prep) => {
             let nodes = tensors.each_ref().map(|tensor| prep.checkpoint(tensor));
             let (y, kept) = compute(tensors.map(|tensor| tensor.into_primitive()));

@@ -66,12 +66,33 @@ impl Kept {
 /// Keeps the memory of tensors without other owners.
 pub(super) fn keep<const N: usize>(tensors: [FlexTensor; N]) {
     for tensor in tensors {
-        let data = tensor.data_arc();
-        drop(tensor);
-        let vector = Arc::try_unwrap(data).ok().and_then(|bytes| bytes.try_into_vec().ok());
-        if let Some(vector) = vector.filter(|vector| vector.len() >= LEAST) {
+        let vector = own_memory(tensor).ok().filter(|vector| vector.len() >= LEAST);
+        if let Some(vector) = vector {
             locked(|kept| kept.put(vector));
         }
+    }
+}
+
+/// The numbers of a contiguous tensor: its memory if it has no other owner, else a copy.
+#[cfg(feature = "autodiff")]
+pub(super) fn into_vector(tensor: FlexTensor) -> Vec<f32> {
+    own_memory(tensor).unwrap_or_else(|shared| {
+        let numbers = shared.storage::<f32>();
+        let mut copy = take(numbers.len());
+        copy.clear();
+        copy.extend_from_slice(numbers);
+        copy
+    })
+}
+
+/// The memory of a tensor, or the tensor if something else owns it too.
+fn own_memory(tensor: FlexTensor) -> Result<Vec<f32>, FlexTensor> {
+    let (layout, dtype) = (tensor.layout().clone(), tensor.dtype());
+    let data = tensor.data_arc();
+    drop(tensor);
+    match Arc::try_unwrap(data) {
+        Ok(bytes) => bytes.try_into_vec().map_err(|bytes| FlexTensor::new(bytes, layout, dtype)),
+        Err(shared) => Err(FlexTensor::from_arc(shared, layout, dtype)),
     }
 }
 

@@ -35,7 +35,8 @@ pub(crate) use pooling::{Window, adaptive_average_pool, average_pool, max_pool};
 #[cfg(feature = "flex")]
 pub(crate) use volume::norm_convolution;
 pub(crate) use volume::{
-    Window3d, convolve_3d, group_norm_by, pool_3d, transpose_convolve_2d, transpose_convolve_3d,
+    TransposedPath, Window3d, convolve_3d, group_norm_by, pool_3d, transpose_convolve_2d,
+    transpose_convolve_3d,
 };
 pub use volume::{conv_transpose2d, conv_transpose3d, conv3d, group_norm, resize2d, resize3d};
 pub use weighted_sum::weighted_sum;

@@ -3,11 +3,12 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use burn::module::Param;
-use burn::nn::conv::{Conv2dConfig, Conv3dConfig};
+use burn::nn::conv::{Conv2dConfig, Conv3dConfig, ConvTranspose3dConfig};
 use burn::nn::{GroupNormConfig, InstanceNormConfig, PaddingConfig2d, PaddingConfig3d};
 use burn::tensor::{Device, Distribution, Gradients, Tensor};
 use updraft_conv::{
-    Activation, Conv2d, Conv3d, GroupNorm, InstanceNorm, LayerPath, SampleNorm, Slope,
+    Activation, Conv2d, Conv3d, ConvTranspose3d, GroupNorm, InstanceNorm, LayerPath, SampleNorm,
+    Slope,
 };
 use updraft_testing::{Numbers, Tolerance, alone, assert_close, autodiff_devices};
 
@@ -134,6 +135,41 @@ fn a_convolution_of_two_tensors_is_that_of_their_channels() {
         device.seed(52);
         check_joined!(volumes, &device);
         check_joined!(images, &device);
+    }
+}
+
+#[test]
+fn a_recomputed_transposed_convolution_is_the_kept_one_with_its_gradients() {
+    for device in autodiff_devices() {
+        device.seed(53);
+        for (has_bias, is_tracked) in [(false, true), (true, true), (false, false)] {
+            let config =
+                ConvTranspose3dConfig::new([4, 3], [2; 3]).with_stride([2; 3]).with_bias(has_bias);
+            let up = ConvTranspose3d::new(&config, &device);
+            let (conv, _) = volumes(3, 1, false, &device);
+            let x = random([2, 4, 3, 2, 4], &device).set_require_grad(is_tracked);
+            let skip = random([2, 1, 6, 4, 8], &device).require_grad();
+            let (of_up, of_conv) = (up.weight.val(), conv.weight.val());
+            let bias = up.bias.as_ref().map(Param::val);
+            let mut parts = vec![of(&skip), of(&of_up), of(&of_conv)];
+            parts.extend(is_tracked.then(|| of(&x)));
+            parts.extend(bias.as_ref().map(of));
+            // One consumer computes it again, one does not need it, and two need it both.
+            let pass = |doubled: Tensor<5>, consumers: usize| {
+                let joined = conv.forward_joined(doubled.clone(), skip.clone()).mean();
+                match consumers {
+                    0 => doubled.mean(),
+                    1 => joined,
+                    _ => joined + doubled.sin().mean(),
+                }
+            };
+            for consumers in 0..3 {
+                let parts = if consumers == 0 { &parts[1..2] } else { &parts[..] };
+                let again = results(pass(up.forward_recomputed(x.clone()), consumers), parts);
+                let kept = results(pass(up.forward(x.clone()), consumers), parts);
+                assert_eq!(again, kept, "bias {has_bias}, tracked {is_tracked}, {consumers}");
+            }
+        }
     }
 }
 

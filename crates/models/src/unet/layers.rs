@@ -206,7 +206,7 @@ impl SpatialLayers<5> for Conv3d {
     }
 
     fn upsample(layer: &ConvTranspose3d, x: Tensor<5>) -> Tensor<5> {
-        layer.forward(x)
+        layer.forward_recomputed(x)
     }
 
     fn transposed_weights(layer: &ConvTranspose3d) -> u64 {

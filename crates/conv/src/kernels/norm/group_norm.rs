@@ -92,7 +92,7 @@ pub(crate) fn group_norm_into<'a>(
 }
 
 /// The gradients of [`group_norm_into`] for the loss `Σ y·dy`, from its input and the statistics that it
-/// returned: of the input, the factors and the summands.
+/// returned: of the input, in the place of `dy`, the factors and the summands.
 ///
 /// # Panics
 /// As [`group_norm_into`].
@@ -102,29 +102,28 @@ pub(crate) fn group_norm_gradient_into<'a>(
     shape: GroupNormShape,
     by: GroupNormalization<'_>,
     [means, variances]: [&[f32]; 2],
-    [x, dy]: [&[f32]; 2],
-    dx: impl Pieces<Piece = &'a mut [f32]>,
+    x: &[f32],
+    dy: impl Pieces<Piece = &'a mut [f32]>,
     [dgamma, dbeta]: [&mut [f32]; 2],
     asked_threads: usize,
 ) {
-    check(shape, &by, &[x.len(), dy.len()], [means, variances]);
+    check(shape, &by, &[x.len()], [means, variances]);
     assert_eq!(dgamma.len(), shape.channels, "one dgamma for each channel");
     assert_eq!(dbeta.len(), shape.channels, "one dbeta for each channel");
     let vectors = isa.vectors();
     let channels = shape.channels / shape.groups;
     // For each channel of each sample `[Σ g, Σ g·(x − mean)/√(variance + ε)]`.
     let mut sums = vec![0.0_f64; 2 * shape.batch * shape.channels];
-    let pieces = (dx, Cut::new(&mut sums, 2 * channels));
-    over(pieces, &mut vec![(); threads(asked_threads)], |index, (dx, sums), ()| {
-        let range = index * shape.of_group()..(index + 1) * shape.of_group();
-        let (x, dy) = (&x[range.clone()], &dy[range]);
+    let pieces = (dy, Cut::new(&mut sums, 2 * channels));
+    over(pieces, &mut vec![(); threads(asked_threads)], |index, (dy, sums), ()| {
+        let x = &x[index * shape.of_group()..][..shape.of_group()];
         let spread = 1.0 / (f64::from(variances[index]) + by.epsilon).sqrt();
         let line = |channel: usize| {
             line(&by, index % shape.groups * channels + channel, [means[index], variances[index]])
         };
         let (mut first, mut second) = (0.0, 0.0);
-        let planes = x.chunks_exact(shape.pixels).zip(dy.chunks_exact(shape.pixels));
-        for (channel, (x, dy)) in planes.clone().enumerate() {
+        let planes = x.chunks_exact(shape.pixels);
+        for (channel, (x, dy)) in planes.clone().zip(dy.chunks_exact(shape.pixels)).enumerate() {
             let [mut sum, mut product] = [0.0; 2];
             for (x, dy) in x.chunks(PART).zip(dy.chunks(PART)) {
                 let part = plane::gradient_sums(vectors, line(channel), x, None, dy);
@@ -140,8 +139,8 @@ pub(crate) fn group_norm_gradient_into<'a>(
         let count = shape.of_group() as f64;
         let means = [spread * first / count, spread * spread * second / count];
         let means = means.map(|mean| mean as f32);
-        for (channel, ((x, dy), dx)) in planes.zip(dx.chunks_exact_mut(shape.pixels)).enumerate() {
-            plane::gradient_about(vectors, line(channel), means, x, dy, dx);
+        for (channel, (x, dy)) in planes.zip(dy.chunks_exact_mut(shape.pixels)).enumerate() {
+            plane::gradient_about(vectors, line(channel), means, x, dy);
         }
     });
     for channel in 0..shape.channels {
@@ -249,7 +248,7 @@ mod tests {
         fn run(&self, isa: Isa, threads: usize) -> [Vec<f32>; 4] {
             let Self { shape, activation, x, dy, gamma, beta } = self;
             let by = GroupNormalization { gamma, beta, epsilon: EPSILON, activation: *activation };
-            let [mut y, mut dx] = [(); 2].map(|()| vec![f32::NAN; shape.len()]);
+            let (mut y, mut dx) = (vec![f32::NAN; shape.len()], dy.clone());
             let [mut mean, mut variance] = [(); 2].map(|()| vec![f32::NAN; shape.statistics()]);
             let cut = shape.of_group().max(1);
             let statistics = [&mut mean[..], &mut variance[..]];
@@ -257,7 +256,7 @@ mod tests {
             let [mut dgamma, mut dbeta] = [(); 2].map(|()| vec![f32::NAN; shape.channels]);
             let (statistics, to) = ([&mean[..], &variance[..]], [&mut dgamma[..], &mut dbeta[..]]);
             let dx_cut = Cut::new(&mut dx, cut);
-            group_norm_gradient_into(isa, *shape, by, statistics, [x, dy], dx_cut, to, threads);
+            group_norm_gradient_into(isa, *shape, by, statistics, x, dx_cut, to, threads);
             [y, dx, dgamma, dbeta]
         }
 

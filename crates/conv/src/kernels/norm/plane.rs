@@ -144,17 +144,13 @@ dispatch! {
         });
     }
 
-    /// `dx = scale·g − first − (x − mean)·second`, of means that hold all factors.
-    pub(crate) fn gradient_about(_simd, line: Line,
-        means: [f32; 2],
-        x: &[f32],
-        dy: &[f32],
-        dx: &mut [f32],
-    ) {
+    /// `dx = scale·g − first − (x − mean)·second`, of means that hold all factors, in the place of
+    /// `dy`.
+    pub(crate) fn gradient_about(_simd, line: Line, means: [f32; 2], x: &[f32], dy: &mut [f32]) {
         let [first, second] = means;
-        with_function!(line.activation, function => for ((&x, &dy), dx) in x.iter().zip(dy).zip(dx) {
-            let g = function.pass(line.at(x), dy);
-            *dx = line.scale * g - first - (x - line.mean) * second;
+        with_function!(line.activation, function => for (&x, dy) in x.iter().zip(dy) {
+            let g = function.pass(line.at(x), *dy);
+            *dy = line.scale * g - first - (x - line.mean) * second;
         });
     }
 }

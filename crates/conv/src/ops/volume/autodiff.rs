@@ -1,9 +1,13 @@
 //! The gradients of our operations of volumes, by hand.
 
+use std::marker::PhantomData;
+
 use burn::backend::Autodiff;
 use burn::backend::autodiff::NodeId;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
-use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
+use burn::backend::autodiff::checkpoint::retro_forward::RetroForward;
+use burn::backend::autodiff::checkpoint::state::BackwardStates;
+use burn::backend::autodiff::checkpoint::strategy::{BalancedCheckpointing, CheckpointStrategy};
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
@@ -12,7 +16,7 @@ use super::extension::{GroupNormSpec, ResizeSpec, VolumeBackend, VolumeGradients
 use super::norm_convolution::{
     self, AnyConv, ConvolutionNormalized, JoinedConvolution, NormConvSpec, NormalizedConvolution,
 };
-use crate::ops::autodiff::{Convolution, of_one, on_graph, register, with_optional};
+use crate::ops::autodiff::{Convolution, finish, of_one, on_graph, register, with_optional};
 use crate::ops::extension::{ConvSpec, Operand, PoolSpec};
 
 #[derive(Debug)]
@@ -59,6 +63,54 @@ impl<B: VolumeGradients> Backward<B, 1> for Resized {
     }
 }
 
+/// A transposed convolution and its gradients: it and a convolution are each other's gradient.
+fn transposed<B: VolumeGradients>(spec: ConvSpec<3>) -> Convolution<B, ConvSpec<3>> {
+    Convolution {
+        forward: B::transposed_convolution_3d,
+        input_gradient: |dy, w, spec| B::convolution_3d(dy, w, Operand::Absent, spec),
+        weight_gradient: |x, dy, spec| B::weight_gradient_3d(dy, x, spec),
+        isa: spec.isa,
+        spec,
+    }
+}
+
+/// How a transposed convolution of these nodes is computed again.
+#[derive(Debug)]
+struct Recomputed<B, const N: usize> {
+    nodes: [NodeId; N],
+    spec: ConvSpec<3>,
+    backend: PhantomData<fn() -> B>,
+}
+
+impl<B: VolumeGradients, const N: usize> RetroForward for Recomputed<B, N> {
+    fn forward(&self, states: &mut BackwardStates, node: NodeId) {
+        let tensors = self.nodes.map(|node| states.get_state::<FloatTensor<B>>(&node));
+        let ([x, w], bias) = with_optional::<_, N, 2>(tensors);
+        states.save(node, B::transposed_convolution_3d(x, w, bias.into(), self.spec));
+    }
+}
+
+/// A transposed convolution whose result is computed again for the gradients that need it, whatever
+/// strategy the graph has.
+fn recomputed<B: VolumeGradients, C: CheckpointStrategy, const N: usize>(
+    tensors: [FloatTensor<Autodiff<B, C>>; N],
+    spec: ConvSpec<3>,
+) -> FloatTensor<Autodiff<B, C>> {
+    let guards = tensors.each_ref().map(|tensor| tensor.node());
+    let nodes = guards.each_ref().map(|guard| guard.id());
+    let prepared = transposed::<B>(spec)
+        .prepare::<BalancedCheckpointing>(guards)
+        .memory_bound()
+        .retro_forward(Recomputed::<B, N> { nodes, spec, backend: PhantomData })
+        .parents(&tensors)
+        .stateful();
+    let compute = |tensors| {
+        let ([x, w], bias) = with_optional::<_, N, 2>(tensors);
+        (B::transposed_convolution_3d(x, w, bias.into(), spec), ())
+    };
+    finish::<B, C, _, _, _, N>(prepared, tensors, |nodes, ()| nodes, compute).0
+}
+
 fn normalized_convolution<B: VolumeGradients, C: CheckpointStrategy, const N: usize>(
     tensors: [FloatTensor<Autodiff<B, C>>; N],
     spec: NormConvSpec,
@@ -96,15 +148,19 @@ impl<B: VolumeGradients, C: CheckpointStrategy> VolumeBackend for Autodiff<B, C>
         bias: Operand<Self>,
         spec: ConvSpec<3>,
     ) -> FloatTensor<Self> {
-        // A convolution and its transposed one are each other's gradient.
-        let convolution = Convolution {
-            forward: B::transposed_convolution_3d,
-            input_gradient: |dy, w, spec| B::convolution_3d(dy, w, Operand::Absent, spec),
-            weight_gradient: |x, dy, spec| B::weight_gradient_3d(dy, x, spec),
-            isa: spec.isa,
-            spec,
-        };
-        convolution.on_graph::<C>(x, w, bias)
+        transposed::<B>(spec).on_graph::<C>(x, w, bias)
+    }
+
+    fn recomputed_transposed_convolution_3d(
+        x: FloatTensor<Self>,
+        w: FloatTensor<Self>,
+        bias: Operand<Self>,
+        spec: ConvSpec<3>,
+    ) -> FloatTensor<Self> {
+        match bias {
+            Operand::Given(bias) => recomputed::<B, C, 3>([x, w, bias], spec),
+            Operand::Absent => recomputed::<B, C, 2>([x, w], spec),
+        }
     }
 
     fn group_normalization(

@@ -49,6 +49,14 @@ pub(crate) trait VolumeBackend: Backend {
         spec: ConvSpec<3>,
     ) -> FloatTensor<Self>;
 
+    /// The same, whose result is computed again in the backward pass instead of being kept.
+    fn recomputed_transposed_convolution_3d(
+        x: FloatTensor<Self>,
+        w: FloatTensor<Self>,
+        #[extension_type] bias: Operand<Self>,
+        spec: ConvSpec<3>,
+    ) -> FloatTensor<Self>;
+
     /// A group normalization: result, mean and variance.
     fn group_normalization(
         x: FloatTensor<Self>,

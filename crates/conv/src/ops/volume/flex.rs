@@ -2,6 +2,8 @@
 
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
+#[cfg(feature = "autodiff")]
+use updraft_simd::Cut;
 use updraft_simd::pool_threads;
 
 #[cfg(feature = "autodiff")]
@@ -62,6 +64,15 @@ impl VolumeBackend for Flex {
         memory::keep([x]);
         let [depth, height, width] = shape.input;
         tensor(y, [shape.batch, shape.channels[0], depth, height, width])
+    }
+
+    fn recomputed_transposed_convolution_3d(
+        x: FlexTensor,
+        w: FlexTensor,
+        bias: Operand<Self>,
+        spec: ConvSpec<3>,
+    ) -> FlexTensor {
+        Self::transposed_convolution_3d(x, w, bias, spec)
     }
 
     fn group_normalization(
@@ -158,16 +169,17 @@ impl VolumeGradients for Flex {
         let statistics = statistics.map(contiguous);
         let shape = norm_shape(&x, spec);
         let [mut dgamma, mut dbeta] = [(); 2].map(|()| vec![0.0; shape.channels]);
-        let dx = result(shape.len(), shape.of_group().max(1), |dx| {
-            let by = normalization(&gamma, &beta, spec);
-            let statistics = statistics.each_ref().map(FlexTensor::storage);
-            let inputs = [x.storage(), dy.storage()];
-            let vectors = [&mut dgamma[..], &mut dbeta[..]];
-            let threads = pool_threads();
-            group_norm_gradient_into(spec.isa, shape, by, statistics, inputs, dx, vectors, threads);
-        });
+        let mut dx = memory::into_vector(dy);
+        let pieces = Cut::new(&mut dx, shape.of_group().max(1));
+        let by = normalization(&gamma, &beta, spec);
+        let statistics = statistics.each_ref().map(FlexTensor::storage);
+        let (x_numbers, vectors) = (x.storage(), [&mut dgamma[..], &mut dbeta[..]]);
+        let threads = pool_threads();
+        group_norm_gradient_into(
+            spec.isa, shape, by, statistics, x_numbers, pieces, vectors, threads,
+        );
         let dims = x.layout().shape().to_vec();
-        memory::keep([x, dy]);
+        memory::keep([x]);
         let vector = |values| tensor(values, [shape.channels]);
         [tensor(dx, dims), vector(dgamma), vector(dbeta)]
     }

@@ -22,5 +22,5 @@ pub use group_norm::group_norm;
 pub(crate) use group_norm::group_norm_by;
 pub(crate) use pooling::{Window3d, pool_3d};
 pub use resize::{resize2d, resize3d};
+pub(crate) use transposed::{TransposedPath, transpose_convolve_2d, transpose_convolve_3d};
 pub use transposed::{conv_transpose2d, conv_transpose3d};
-pub(crate) use transposed::{transpose_convolve_2d, transpose_convolve_3d};

@@ -5,6 +5,14 @@ use burn::tensor::{Tensor, assert_shape, module};
 
 use crate::ops::path::LayerPath;
 
+/// How a transposed convolution is computed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct TransposedPath {
+    pub(crate) forced: Option<LayerPath>,
+    /// Whether the backward pass of our kernels computes the result again instead of keeping it.
+    pub(crate) recomputed: bool,
+}
+
 /// Convolves volumes transposed, the input's gradient of a convolution: burn's and `PyTorch`'s
 /// `conv_transpose3d`.
 ///
@@ -27,7 +35,7 @@ pub fn conv_transpose3d(
     bias: Option<Tensor<1>>,
     options: ConvTransposeOptions<3>,
 ) -> Tensor<5> {
-    transpose_convolve_3d(x, weight, bias, options, None)
+    transpose_convolve_3d(x, weight, bias, options, TransposedPath::default())
 }
 
 pub(crate) fn transpose_convolve_3d(
@@ -35,9 +43,9 @@ pub(crate) fn transpose_convolve_3d(
     weight: Tensor<5>,
     bias: Option<Tensor<1>>,
     options: ConvTransposeOptions<3>,
-    forced: Option<LayerPath>,
+    path: TransposedPath,
 ) -> Tensor<5> {
-    transpose_convolve(x, weight, bias, options, (forced, 3), module::conv_transpose3d)
+    transpose_convolve(x, weight, bias, options, (path, 3), module::conv_transpose3d)
 }
 
 /// The same of images, as burn's and `PyTorch`'s `conv_transpose2d`.
@@ -56,7 +64,7 @@ pub fn conv_transpose2d(
     bias: Option<Tensor<1>>,
     options: ConvTransposeOptions<2>,
 ) -> Tensor<4> {
-    transpose_convolve_2d(x, weight, bias, options, None)
+    transpose_convolve_2d(x, weight, bias, options, TransposedPath::default())
 }
 
 /// An image is a volume of one slice.
@@ -65,9 +73,9 @@ pub(crate) fn transpose_convolve_2d(
     weight: Tensor<4>,
     bias: Option<Tensor<1>>,
     options: ConvTransposeOptions<2>,
-    forced: Option<LayerPath>,
+    path: TransposedPath,
 ) -> Tensor<4> {
-    if LayerPath::picked(forced, &x.device(), x.dtype()) == LayerPath::Plain {
+    if LayerPath::picked(path.forced, &x.device(), x.dtype()) == LayerPath::Plain {
         return module::conv_transpose2d(x, weight, bias, options);
     }
     let ConvTransposeOptions { stride, padding, padding_out, dilation, groups } = options;
@@ -79,7 +87,7 @@ pub(crate) fn transpose_convolve_2d(
         groups,
     };
     let (x, weight) = (x.unsqueeze_dim::<5>(2), weight.unsqueeze_dim::<5>(2));
-    let y = transpose_convolve(x, weight, bias, volume, (forced, 2), |x, weight, bias, options| {
+    let y = transpose_convolve(x, weight, bias, volume, (path, 2), |x, weight, bias, options| {
         let options = ConvTransposeOptions {
             stride: [options.stride[1], options.stride[2]],
             padding: [options.padding[1], options.padding[2]],
@@ -99,7 +107,7 @@ fn transpose_convolve(
     weight: Tensor<5>,
     bias: Option<Tensor<1>>,
     options: ConvTransposeOptions<3>,
-    (forced, axes): (Option<LayerPath>, usize),
+    (path, axes): (TransposedPath, usize),
     plain: impl FnOnce(Tensor<5>, Tensor<5>, Option<Tensor<1>>, ConvTransposeOptions<3>) -> Tensor<5>,
 ) -> Tensor<5> {
     let [inputs, outputs, ..] = weight.dims();
@@ -110,15 +118,16 @@ fn transpose_convolve(
     }
     // Otherwise the output has positions that no input of the convolution corresponds to.
     let fits = options.padding_out.iter().zip(options.stride).all(|(out, stride)| *out < stride);
+    let TransposedPath { forced, recomputed } = path;
     match LayerPath::picked(forced, &x.device(), x.dtype()) {
         #[cfg(feature = "flex")]
         LayerPath::Kernels(isa) if fits && x.dtype() == weight.dtype() => {
-            fused::transposed(x, weight, bias, &options, isa, axes)
+            fused::transposed(x, weight, bias, &options, (isa, recomputed), axes)
         }
         LayerPath::Kernels(_) | LayerPath::Plain => {
             let told = "the kernels need padding_out below the stride, and one dtype";
             assert!(!matches!(forced, Some(LayerPath::Kernels(_))), "{told}");
-            let _ = (fits, axes);
+            let _ = (fits, axes, recomputed);
             plain(x, weight, bias, options)
         }
     }
@@ -140,7 +149,7 @@ mod fused {
         weight: Tensor<5>,
         bias: Option<Tensor<1>>,
         options: &ConvTransposeOptions<3>,
-        isa: Isa,
+        (isa, recomputed): (Isa, bool),
         axes: usize,
     ) -> Tensor<5> {
         let ConvTransposeOptions { stride, padding, padding_out, dilation, groups } = *options;
@@ -165,7 +174,10 @@ mod fused {
         let [x, weight] = [x, weight].map(|tensor| tensor.cast(FloatDType::F32).into_dispatch());
         let bias = Operand::from(bias.map(|bias| bias.cast(FloatDType::F32).into_dispatch()));
         let spec = ConvSpec { shape, activation: Activation::Identity, isa };
-        let y = Dispatch::transposed_convolution_3d(x, weight, bias, spec);
+        let y = match recomputed {
+            true => Dispatch::recomputed_transposed_convolution_3d(x, weight, bias, spec),
+            false => Dispatch::transposed_convolution_3d(x, weight, bias, spec),
+        };
         Tensor::<5>::from_dispatch(y).cast(dtype)
     }
 }
