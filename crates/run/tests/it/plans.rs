@@ -210,6 +210,15 @@ fn a_setting_is_refused_for_the_models_that_cannot_and_allowed_for_the_others() 
 }
 
 #[test]
+fn generated_fields_are_as_large_as_a_patch_unless_the_config_says_otherwise() {
+    let text = "task = \"image-to-image\"\n[data]\npatch = [32, 128, 64]\n";
+    let read = |sets: &[&str]| read_with(text, sets).map(drop).map_err(|error| error.to_string());
+    assert_eq!(read(&[]), Ok(()));
+    let refused = read(&["data.sides=[24, 96, 96]"]).expect_err("smaller than the patch");
+    assert!(refused.contains("at least the sides of a patch, [32, 128, 64]"), "{refused}");
+}
+
+#[test]
 fn every_configuration_of_the_repository_is_a_plan() {
     let configs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs");
     let mut plans = 0;

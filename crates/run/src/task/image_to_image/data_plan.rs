@@ -103,7 +103,7 @@ const NOISE: Key<f64> = Key::new(
 .check("0 to 10", |sigma| (0.0..=10.0).contains(sigma))
 .decided_by(DECIDED_BY_TARGET);
 const SIDES: Key<Vec<usize>> = Key::new("data.sides", "generated only: the sides of a field")
-    .depends("256 × 256, or 24 × 96 × 96 for patches of three sides")
+    .depends("256 × 256, or 24 × 96 × 96 for patches of three sides, and at least the patch")
     .check("2 or 3 sides from 16 to 1024, slices from 1", |sides| {
         let plane = sides.iter().rev().take(2).all(|side| (16..=1024).contains(side));
         matches!(sides.len(), 2 | 3) && plane && (1..=1024).contains(&sides[0])
@@ -233,7 +233,9 @@ impl DataPlan {
             (TargetKind::Labels, LabelKind::Classes) => settings.value(&CLASSES)?,
             _ => 2,
         };
-        let own_sides = if patch.len() == 2 { vec![256, 256] } else { vec![24, 96, 96] };
+        let smallest: &[usize] = if patch.len() == 2 { &[256, 256] } else { &[24, 96, 96] };
+        let own_sides =
+            smallest.iter().zip(&patch).map(|(&side, &patch)| side.max(patch)).collect();
         let scale = settings.value(&SCALE)?;
         let scale_target = match target {
             TargetKind::Image => settings.value(&SCALE_TARGET)?,
