@@ -7,6 +7,7 @@ use crate::problem::calibrate::{Calibrate, Method};
 use crate::problem::conv2d::{Conv2d, ConvPass};
 use crate::problem::conv3d::Conv3d;
 use crate::problem::decode::Decode;
+use crate::problem::dual_autoencoder::DualAutoencoderPass;
 use crate::problem::gather::Gather;
 use crate::problem::int8_network::{Int8Network, Shape};
 use crate::problem::int8_product::{Int8Product, Tail};
@@ -135,6 +136,12 @@ const SLIDINGS: [(usize, usize, usize, usize, &str); 2] = [
     (2, 512, 128, 4, "a picture by windows that overlap by a quarter"),
 ];
 
+/// A dual autoencoder's widths, latent, batch and side.
+const DUAL_AUTOENCODERS: [([usize; 3], usize, usize, usize, &str); 2] = [
+    ([64, 32, 16], 8, 8, 64, "the autoencoder of configs/kan-autoencoder.toml"),
+    ([384, 128, 64], 16, 4, 128, "the dual autoencoder at its published widths"),
+];
+
 /// Every entry, in the order of the list.
 pub(crate) fn entries() -> Vec<Entry> {
     let mut entries = Vec::new();
@@ -175,6 +182,12 @@ pub(crate) fn entries() -> Vec<Entry> {
         }
     }
     add_volumes(&mut add);
+    for pass in [Pass::Training, Pass::Forward] {
+        for (widths, latent, batch, side, about) in DUAL_AUTOENCODERS {
+            let network = DualAutoencoderPass { widths, latent, batch, side, pass };
+            add(Problem::DualAutoencoder(network), about);
+        }
+    }
     for batch in [16, 64, 256] {
         let about = "a training step of configs/cifar10.toml's network";
         add(Problem::TrainStep(TrainStep { network: CIFAR10, batch }), about);

@@ -40,7 +40,7 @@ impl Network {
         let config = DualPathwayConfig::new(self.classes, self.channels);
         let config = config.with_stem_stride(self.stem_stride);
         config.validate()?;
-        Ok(config.init(device).map(&mut ByFormula(Path::default())))
+        Ok(config.init(device).map(&mut ByFormula::default()))
     }
 
     /// The network's trained parameters by their paths, before the first step.
@@ -86,7 +86,9 @@ impl Path {
     }
 }
 
-struct ByFormula(Path);
+/// Sets convolutions, linear layers and the coefficients of splines to values by their paths.
+#[derive(Default)]
+pub(crate) struct ByFormula(Path);
 
 impl ModuleMapper for ByFormula {
     fn enter_module(&mut self, name: &str, _container_type: &str) {
@@ -100,9 +102,11 @@ impl ModuleMapper for ByFormula {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let dims = param.dims();
         let path = self.0.joined();
-        // Norms keep their initial 1 and 0, blends their logits.
+        // Norms keep their initial 1 and 0, blends their logits, splines their factors.
         let scale = match D {
             4 => formula::weight_scale(dims[1..].iter().product()),
+            3 => 1.0,
+            2 if path.ends_with(".scaler") => return param,
             2 => formula::weight_scale(dims[0]),
             _ if path.ends_with(".bias") => 0.0,
             _ => return param,

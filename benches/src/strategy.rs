@@ -118,8 +118,8 @@ const KAN_CONV_PEERS: [&str; 5] =
 /// Peers for KAN layers; two of them compute common alternatives.
 const KAN_PEERS: [&str; 5] = ["pytorch", "pytorch-compiled", GAUSSIANS, EXPANDED_LINEAR, "pykan"];
 
-/// Peers for layers and networks of volumes.
-const VOLUME_PEERS: [&str; 3] = ["pytorch", "pytorch-channels-last", "pytorch-compiled"];
+/// Peers for networks: PyTorch in both layouts, and compiled.
+const NETWORK_PEERS: [&str; 3] = ["pytorch", "pytorch-channels-last", "pytorch-compiled"];
 
 /// The strategies of this build for a problem.
 pub(crate) fn ours(problem: &Problem) -> Vec<Strategy> {
@@ -235,10 +235,13 @@ pub(crate) fn peers(problem: &Problem) -> Vec<Strategy> {
     let both_layouts = || vec![python("pytorch"), python("pytorch-channels-last")];
     match problem {
         Problem::Conv3d(_) if !is_on_tensors(problem) => {
-            VOLUME_PEERS[..2].iter().map(|id| of(id, "volumes.py")).collect()
+            NETWORK_PEERS[..2].iter().map(|id| of(id, "volumes.py")).collect()
+        }
+        Problem::DualAutoencoder(_) => {
+            NETWORK_PEERS.map(|id| of(id, "dual_autoencoder.py")).to_vec()
         }
         Problem::Conv3d(_) | Problem::VolumeLayer(_) | Problem::UNet(_) | Problem::Sliding(_) => {
-            VOLUME_PEERS.map(|id| of(id, "volumes.py")).to_vec()
+            NETWORK_PEERS.map(|id| of(id, "volumes.py")).to_vec()
         }
         Problem::Conv2d(_) if !is_on_tensors(problem) => both_layouts(),
         Problem::Conv2d(_) | Problem::BatchNorm(_) | Problem::TrainStep(_) => {

@@ -5,6 +5,7 @@ pub(crate) mod calibrate;
 pub(crate) mod conv2d;
 pub(crate) mod conv3d;
 pub(crate) mod decode;
+pub(crate) mod dual_autoencoder;
 pub(crate) mod gather;
 pub(crate) mod int8_network;
 pub(crate) mod int8_product;
@@ -16,6 +17,7 @@ pub(crate) mod matmul;
 pub(crate) mod optimizer;
 pub(crate) mod photos;
 pub(crate) mod read_table;
+pub(crate) mod repeated;
 pub(crate) mod sliding;
 pub(crate) mod train_step;
 pub(crate) mod unet;
@@ -53,6 +55,7 @@ pub(crate) enum Problem {
     VolumeLayer(volume_layer::VolumeLayer),
     UNet(unet::UNetPass),
     Sliding(sliding::Sliding),
+    DualAutoencoder(dual_autoencoder::DualAutoencoderPass),
 }
 
 impl Problem {
@@ -77,6 +80,7 @@ impl Problem {
             Self::VolumeLayer(task) => task,
             Self::UNet(task) => task,
             Self::Sliding(task) => task,
+            Self::DualAutoencoder(task) => task,
         }
     }
 }

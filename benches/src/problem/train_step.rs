@@ -3,18 +3,16 @@
 use anyhow::Result;
 use burn::module::{Module, ModuleMapper, Param};
 use burn::nn::loss::CrossEntropyLossConfig;
-use burn::optim::{GradientsParams, ModuleOptimizer};
+use burn::optim::GradientsParams;
 use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 use updraft_integration::DualPathwayNet;
-use updraft_trainer::{
-    Losses, OptimizerConfig, StepAt, StepContext, StepSettings, StreamError, cross_entropy,
-    train_step,
-};
+use updraft_trainer::{Losses, StepContext, StepSettings, StreamError, cross_entropy};
 
 use crate::formula;
 use crate::network::Network;
-use crate::problem::optimizer::{LEARNING_RATE, WEIGHT_DECAY};
+use crate::problem::optimizer::LEARNING_RATE;
+use crate::problem::repeated::{Steps, adamw};
 use crate::problem::{Outputs, Problem, Repeat, Site, Task, Work, numbers};
 
 /// The steps that a proof makes: the last losses depend on every gradient before.
@@ -40,14 +38,6 @@ impl TrainStep {
     }
 }
 
-fn settings() -> StepSettings {
-    StepSettings::default()
-}
-
-fn optimizer() -> ModuleOptimizer {
-    OptimizerConfig::Adamw { weight_decay: WEIGHT_DECAY }.init()
-}
-
 impl Task for TrainStep {
     fn id(&self) -> String {
         format!("train/{}-b{}", self.network.id(), self.batch)
@@ -66,7 +56,7 @@ impl Task for TrainStep {
     fn reference(&self) -> Result<Outputs> {
         let device = Device::flex().autodiff();
         let mut model = self.network.on_burn(&device)?.map(&mut ToF64);
-        let mut optimizer = optimizer();
+        let mut optimizer = adamw();
         let images = Tensor::<4>::from_data(self.images().convert::<f64>(), (&device, DType::F64));
         let labels = Tensor::<1, Int>::from_data(self.labels(), &device);
         let mut losses = Vec::new();
@@ -86,15 +76,12 @@ impl Task for TrainStep {
 
     fn on_burn(&self, site: &Site) -> Result<Box<dyn Repeat>> {
         let device = site.device.clone().autodiff();
-        Ok(Box::new(OnBurn {
-            task: Classify { side: self.network.side },
-            model: Some(self.network.on_burn(&device)?),
-            optimizer: optimizer(),
-            images: Tensor::from_data(self.images(), &device),
-            labels: Tensor::from_data(self.labels(), &device),
-            device,
-            step: 0,
-        }))
+        let task = Classify { side: self.network.side };
+        let model = self.network.on_burn(&device)?;
+        let images = Tensor::from_data(self.images(), &device);
+        let batch = (images, Tensor::from_data(self.labels(), &device));
+        let settings = StepSettings::default();
+        Ok(Box::new(Steps::new(task, model, batch, settings, device, PROVED_STEPS)))
     }
 }
 
@@ -130,42 +117,6 @@ impl updraft_trainer::Task<DualPathwayNet> for Classify {
     fn example(&self, batch: usize, device: &Device) -> Self::Batch {
         let images = Tensor::ones([batch, 3, self.side, self.side], device);
         (images, Tensor::zeros([batch], device))
-    }
-}
-
-struct OnBurn {
-    task: Classify,
-    model: Option<DualPathwayNet>,
-    optimizer: ModuleOptimizer,
-    images: Tensor<4>,
-    labels: Tensor<1, Int>,
-    device: Device,
-    step: u64,
-}
-
-impl OnBurn {
-    fn step(&mut self) -> Result<f64> {
-        let model = self.model.take().expect("a step gives the model back");
-        let batch = (self.images.clone(), self.labels.clone());
-        let at = StepAt { epoch: 0, step: self.step, learning_rate: LEARNING_RATE, seed: 0 };
-        let (model, outcome) =
-            train_step(&self.task, model, &mut self.optimizer, batch, &settings(), at)?;
-        self.step += 1;
-        self.model = Some(model);
-        Ok(outcome.loss)
-    }
-}
-
-impl Repeat for OnBurn {
-    fn once(&mut self) -> Result<()> {
-        self.step()?;
-        self.device.sync()?;
-        Ok(())
-    }
-
-    fn outputs(&mut self) -> Result<Outputs> {
-        let losses = (0..PROVED_STEPS).map(|_| self.step()).collect::<Result<_>>()?;
-        Ok(Outputs::from([("losses".to_owned(), losses)]))
     }
 }
 

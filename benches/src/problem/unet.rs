@@ -2,17 +2,17 @@
 
 use anyhow::{Result, ensure};
 use burn::module::{Module, ModuleDisplay};
-use burn::optim::{GradientsParams, ModuleOptimizer};
+use burn::optim::GradientsParams;
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 use updraft_models::{SpatialLayers, UNet};
 use updraft_trainer::{
-    Losses, OptimizerConfig, SegmentedPass, Segments, StepAt, StepContext, StepSettings,
-    StreamError, mean_squared_error, train_step,
+    Losses, SegmentedPass, Segments, StepContext, StepSettings, StreamError, mean_squared_error,
 };
 
 use crate::formula;
-use crate::problem::optimizer::{LEARNING_RATE, WEIGHT_DECAY};
+use crate::problem::optimizer::LEARNING_RATE;
+use crate::problem::repeated::{Inference, Steps, adamw};
 use crate::problem::train_step::ToF64;
 use crate::problem::{Outputs, Pass, Problem, Repeat, Site, Task, Work, numbers};
 use crate::strategy::{Kernels, RECOMPUTE};
@@ -60,17 +60,16 @@ impl UNetPass {
     {
         let [images, targets] = self.tensors(&device, DType::F32);
         match self.pass {
-            Pass::Forward => Box::new(Inference { model, images, device }),
-            Pass::Training => Box::new(Step {
-                task: Restore { segments: model.segments(), side: self.side },
-                model: Some(model),
-                optimizer: optimizer(),
-                images,
-                targets,
-                settings: StepSettings { in_segments, ..StepSettings::default() },
-                device,
-                step: 0,
-            }),
+            Pass::Forward => {
+                let forward = Box::new(move || model.forward(images.clone()));
+                Box::new(Inference { forward, device })
+            }
+            Pass::Training => {
+                let task = Restore { segments: model.segments(), side: self.side };
+                let settings = StepSettings { in_segments, ..StepSettings::default() };
+                let batch = (images, targets);
+                Box::new(Steps::new(task, model, batch, settings, device, PROVED_STEPS))
+            }
         }
     }
 
@@ -84,7 +83,7 @@ impl UNetPass {
         if self.pass == Pass::Forward {
             return Outputs::from([("y".to_owned(), numbers(model.forward(images)))]);
         }
-        let mut optimizer = optimizer();
+        let mut optimizer = adamw();
         let mut losses = Vec::new();
         for _ in 0..PROVED_STEPS {
             let loss = (model.forward(images.clone()) - targets.clone()).powi_scalar(2).mean();
@@ -101,10 +100,6 @@ impl UNetPass {
             Pass::Training => device.clone().autodiff(),
         }
     }
-}
-
-fn optimizer() -> ModuleOptimizer {
-    OptimizerConfig::Adamw { weight_decay: WEIGHT_DECAY }.init()
 }
 
 impl Task for UNetPass {
@@ -230,73 +225,5 @@ where
             leave: &|model: &UNet<C, U>, flow| model.leave(flow),
         };
         segments.backward(model, input, loss, seed)
-    }
-}
-
-struct Inference<C: Module, U: Module, const D: usize> {
-    model: UNet<C, U>,
-    images: Tensor<D>,
-    device: Device,
-}
-
-impl<C, U, const D: usize> Repeat for Inference<C, U, D>
-where
-    C: SpatialLayers<D, Transposed = U> + ModuleDisplay,
-    U: Module + ModuleDisplay,
-{
-    fn once(&mut self) -> Result<()> {
-        std::hint::black_box(self.model.forward(self.images.clone()));
-        self.device.sync()?;
-        Ok(())
-    }
-
-    fn outputs(&mut self) -> Result<Outputs> {
-        let y = self.model.forward(self.images.clone());
-        Ok(Outputs::from([("y".to_owned(), numbers(y))]))
-    }
-}
-
-struct Step<C: Module, U: Module, const D: usize> {
-    task: Restore<D>,
-    model: Option<UNet<C, U>>,
-    optimizer: ModuleOptimizer,
-    images: Tensor<D>,
-    targets: Tensor<D>,
-    settings: StepSettings,
-    device: Device,
-    step: u64,
-}
-
-impl<C, U, const D: usize> Step<C, U, D>
-where
-    C: SpatialLayers<D, Transposed = U> + ModuleDisplay,
-    U: Module + ModuleDisplay,
-{
-    fn step(&mut self) -> Result<f64> {
-        let model = self.model.take().expect("a step gives the model back");
-        let batch = (self.images.clone(), self.targets.clone());
-        let at = StepAt { epoch: 0, step: self.step, learning_rate: LEARNING_RATE, seed: 0 };
-        let (model, outcome) =
-            train_step(&self.task, model, &mut self.optimizer, batch, &self.settings, at)?;
-        self.step += 1;
-        self.model = Some(model);
-        Ok(outcome.loss)
-    }
-}
-
-impl<C, U, const D: usize> Repeat for Step<C, U, D>
-where
-    C: SpatialLayers<D, Transposed = U> + ModuleDisplay,
-    U: Module + ModuleDisplay,
-{
-    fn once(&mut self) -> Result<()> {
-        self.step()?;
-        self.device.sync()?;
-        Ok(())
-    }
-
-    fn outputs(&mut self) -> Result<Outputs> {
-        let losses = (0..PROVED_STEPS).map(|_| self.step()).collect::<Result<_>>()?;
-        Ok(Outputs::from([("losses".to_owned(), losses)]))
     }
 }
