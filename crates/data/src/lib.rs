@@ -96,8 +96,8 @@ pub use batch::{ImageBatch, Mix};
 pub use burn_loader::BurnLoader;
 pub use stream::{
     Ahead, BatchConfig, Collate, Draw, Epoch, ImageCollate, ImageFinish, LastBatch, Loader,
-    LoaderConfig, LoaderState, Order, RasterFinish, SampleCollate, SampleConfig, StreamConfig,
-    Waits, Workers,
+    LoaderConfig, LoaderState, Order, Part, RasterFinish, SampleCollate, SampleConfig,
+    StreamConfig, Waits, Workers,
 };
 pub use tensor_batch::{TargetBatch, TensorBatch};
 #[cfg(feature = "burn")]

@@ -9,7 +9,7 @@ use crate::fault::FaultPolicy;
 use crate::random::Random;
 use crate::raster::RasterSpec;
 use crate::stream::collate::Draw;
-use crate::stream::{LastBatch, Order, StreamConfig, Workers};
+use crate::stream::{LastBatch, Order, Part, StreamConfig, Workers};
 
 /// The settings of a [`Loader`](crate::Loader) whose samples are augmented: [`LoaderConfig`] or
 /// [`SampleConfig`].
@@ -100,6 +100,12 @@ impl<F> BatchConfig<F> {
     #[must_use]
     pub fn with_faults(self, faults: FaultPolicy) -> Self {
         Self { stream: self.stream.with_faults(faults), ..self }
+    }
+
+    /// Sets which part of every batch is delivered.
+    #[must_use]
+    pub fn with_part(self, part: Part) -> Self {
+        Self { stream: self.stream.with_part(part), ..self }
     }
 
     /// Sets the random changes to each sample and its target.

@@ -1,6 +1,7 @@
 //! The settings of batches of any kind of samples.
 
 use std::fmt::{self, Display, Formatter};
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 
@@ -57,6 +58,26 @@ pub enum Workers {
     Count(usize),
 }
 
+/// One part of every batch, for one of several processes that train together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Part {
+    /// Which part, below the count.
+    pub index: usize,
+    /// How many parts a batch has, at least 1.
+    pub count: usize,
+}
+
+impl Part {
+    /// The whole batch.
+    pub const WHOLE: Self = Self { index: 0, count: 1 };
+
+    /// The part of a range: parts are in order, and their lengths differ by at most one.
+    pub(crate) fn of(self, range: Range<usize>) -> Range<usize> {
+        let at = |part: usize| range.start + range.len() * part / self.count;
+        at(self.index)..at(self.index + 1)
+    }
+}
+
 /// The settings of a [`Loader`](crate::Loader): order, batches and threads.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -76,6 +97,8 @@ pub struct StreamConfig {
     pub prefetch_bytes: usize,
     /// The policy for samples that cannot be delivered.
     pub faults: FaultPolicy,
+    /// Which part of every batch is delivered.
+    pub part: Part,
 }
 
 impl StreamConfig {
@@ -91,6 +114,7 @@ impl StreamConfig {
             workers: Workers::default(),
             prefetch_bytes: 64 << 20,
             faults: FaultPolicy::default(),
+            part: Part::WHOLE,
         }
     }
 
@@ -136,6 +160,15 @@ impl StreamConfig {
         self
     }
 
+    /// Sets which part of every batch is delivered. The parts of all processes together are the
+    /// batches of a single one, and a state resumes with any number of parts. A last batch with
+    /// fewer samples than parts is left out.
+    #[must_use]
+    pub fn with_part(mut self, part: Part) -> Self {
+        self.part = part;
+        self
+    }
+
     /// Checks the ranges of all settings.
     ///
     /// # Errors
@@ -148,7 +181,16 @@ impl StreamConfig {
             let expected = format!("{least} to {most}");
             Err(DataError::Setting { name, value: value.to_string(), expected })
         };
-        at_most("batch", self.batch, 1 << 24, 1)?;
+        let Part { index, count } = self.part;
+        at_most("batch", self.batch, 1 << 24, count.max(1))?;
+        at_most("part.count", count, 1 << 24, 1)?;
+        at_most("part.index", index, count - 1, 0)?;
+        if count > 1 && self.faults != FaultPolicy::Raise {
+            // A process whose samples are all skipped would be a batch ahead of the others.
+            let expected = "`raise` if several processes share a batch".to_owned();
+            let value = format!("{:?}", self.faults);
+            return Err(DataError::Setting { name: "faults", value, expected });
+        }
         match self.workers {
             Workers::Count(count) => at_most("workers", count, 1024, 0),
             Workers::Auto => Ok(()),

@@ -17,7 +17,7 @@ mod state;
 pub use ahead::Ahead;
 pub use batch_config::{BatchConfig, ImageFinish, LoaderConfig, RasterFinish, SampleConfig};
 pub use collate::{Collate, Draw};
-pub use config::{LastBatch, Order, StreamConfig, Workers};
+pub use config::{LastBatch, Order, Part, StreamConfig, Workers};
 pub use epoch::{Epoch, Waits};
 pub use images::ImageCollate;
 pub use loader::Loader;

@@ -36,15 +36,18 @@ impl StreamPlan {
 
     pub(crate) const fn batches(&self) -> usize {
         match self.config.last {
-            LastBatch::Keep => self.samples.div_ceil(self.config.batch),
+            LastBatch::Keep => {
+                let has_last = self.samples % self.config.batch >= self.config.part.count;
+                self.samples / self.config.batch + has_last as usize
+            }
             LastBatch::Drop => self.samples / self.config.batch,
         }
     }
 
-    /// The positions of a batch's samples in an epoch.
+    /// The positions in an epoch of the samples of a batch, or of this stream's part of it.
     pub(crate) fn samples_of(&self, batch: usize) -> Range<usize> {
         let first = batch * self.config.batch;
-        first..(first + self.config.batch).min(self.samples)
+        self.config.part.of(first..(first + self.config.batch).min(self.samples))
     }
 
     /// Samples before a batch.

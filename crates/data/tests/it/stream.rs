@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use updraft_data::{
-    Cue, DataError, GeneratedConfig, GeneratedImages, HorizontalFlip, ImageBatch, ImageSource,
-    InMemoryImages, LastBatch, Loader, LoaderConfig, LoaderState, Order, Relabeled, Subset,
-    Translate, Workers,
+    Cue, DataError, FaultPolicy, GeneratedConfig, GeneratedImages, HorizontalFlip, ImageBatch,
+    ImageSource, InMemoryImages, LastBatch, Loader, LoaderConfig, LoaderState, Order, Part,
+    Relabeled, Subset, Translate, Workers,
 };
 
 const WORKERS: [usize; 4] = [0, 1, 2, 8];
@@ -39,6 +39,52 @@ fn any_number_of_workers_delivers_the_same_bits() {
     for workers in WORKERS {
         assert_eq!(batches(loader(workers).epoch(3)), expected, "{workers} workers");
     }
+}
+
+#[test]
+fn the_parts_of_a_batch_together_are_the_batch_and_resume_with_any_number_of_parts() {
+    let whole = batches(loader(0).epoch(3));
+    for count in [1, 2, 3, 4, 5, 7] {
+        let part = |index| {
+            let config = config().with_part(Part { index, count });
+            Loader::try_new(images(60), config.with_workers(Workers::Count(index % 2))).unwrap()
+        };
+        let parts: Vec<Loader> = (0..count).map(part).collect();
+        // The last batch has four samples, too few for five parts.
+        let full = if count > 4 { 8 } else { 9 };
+        let mut epochs: Vec<_> = parts.iter().map(|part| part.epoch(3)).collect();
+        for (at, whole) in whole.iter().take(full).enumerate() {
+            let delivered: Vec<ImageBatch> =
+                epochs.iter_mut().map(|epoch| epoch.next().unwrap().unwrap()).collect();
+            let planes: Vec<f32> =
+                delivered.iter().flat_map(|part| part.planes().to_vec()).collect();
+            assert!(planes == whole.planes(), "batch {at} in {count} parts");
+            let indices: Vec<usize> =
+                delivered.iter().flat_map(|part| part.indices().to_vec()).collect();
+            assert_eq!(indices, whole.indices());
+            let state = epochs[0].state();
+            assert!(epochs.iter().all(|epoch| epoch.state() == state));
+            if at + 1 < full {
+                let other = loader(0).resume(&state).unwrap().next().unwrap().unwrap();
+                assert!(other.planes() == batches(loader(0).epoch(3))[at + 1].planes());
+            }
+        }
+        assert!(epochs.iter_mut().all(|epoch| epoch.next().is_none()));
+        assert!(parts.iter().all(|part| part.batches() == full));
+    }
+}
+
+#[test]
+fn parts_are_refused_that_no_batch_has_or_whose_samples_may_be_skipped() {
+    let refused = |config: LoaderConfig| match Loader::try_new(images(60), config) {
+        Err(DataError::Setting { name, .. }) => name,
+        other => panic!("not refused: {other:?}"),
+    };
+    assert_eq!(refused(config().with_part(Part { index: 0, count: 8 })), "batch");
+    assert_eq!(refused(config().with_part(Part { index: 0, count: 0 })), "part.count");
+    assert_eq!(refused(config().with_part(Part { index: 2, count: 2 })), "part.index");
+    let skips = config().with_faults(FaultPolicy::Skip { at_most: 1 });
+    assert_eq!(refused(skips.with_part(Part { index: 0, count: 2 })), "faults");
 }
 
 #[test]
