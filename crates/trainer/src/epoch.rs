@@ -9,14 +9,15 @@ use updraft_precision::LossScaler;
 use crate::bn_recompute::recompute_batch_norms;
 use crate::ema::Ema;
 use crate::error::TrainError;
-use crate::evaluate::evaluate_stream;
+use crate::evaluate::{Evaluated, score_stream};
 use crate::events::{Activity, Control, EpochReport, Event, StepReport};
 use crate::guard::{NonFinite, Skipped};
 use crate::metric::{Direction, Evaluation, LossSums, MetricSpec, Score};
 use crate::monitor::{PhaseClock, StepTimes};
+use crate::ranks::Ranks;
 use crate::run::{Run, RunData};
 use crate::settings::{BatchNormStatistics, RunSettings, Transfer};
-use crate::step::{Placed, StepAt, train_step_accumulated};
+use crate::step::{Placed, StepAt, train_step_on_ranks};
 use crate::stream::{EpochStream, StreamError};
 use crate::task::{Mode, StepContext, Task};
 use crate::tensors::Tensors;
@@ -53,6 +54,7 @@ impl<M: Module> Run<M> {
         mut self,
         course: &Course<'_, T, T::Batch>,
         ema: &mut Option<Ema<M>>,
+        ranks: &mut Ranks<'_>,
         watch: Watch<'_, M>,
     ) -> Result<(Self, Option<Pass>), TrainError> {
         let (task, settings, device) = (course.task, course.settings, course.device);
@@ -83,7 +85,7 @@ impl<M: Module> Run<M> {
             let used = (settings.transfer == Transfer::Ahead).then(|| stream.state());
             let updating = Instant::now();
             let step = self.state.step;
-            let seed = step_seed(settings.seed, step);
+            let seed = rank_seed(step_seed(settings.seed, step), ranks.rank());
             device.seed(seed);
             let learning_rate = self.learning_rate(course);
             let loss_scale = (!scaler.is_none()).then_some(scaler.scale());
@@ -112,14 +114,14 @@ impl<M: Module> Run<M> {
                 }
                 None
             });
-            let (model, outcome) = train_step_accumulated(
+            let (model, outcome) = train_step_on_ranks(
                 task,
                 self.model,
                 &mut self.optimizer.0,
                 &mut scaler,
                 &mut on_device,
-                &settings.step,
-                StepAt { epoch, step, learning_rate, seed },
+                (&settings.step, StepAt { epoch, step, learning_rate, seed }),
+                ranks,
             )?;
             self.model = model;
             self.state.step += 1;
@@ -158,7 +160,7 @@ impl<M: Module> Run<M> {
                 step_us: micros(updating).saturating_sub(ahead_wait_us),
                 times,
             };
-            let control = watch(&Event::Step(report), &self.model);
+            let control = ranks.after_update(watch(&Event::Step(report), &self.model));
             let every_steps = settings.checkpoints.every_steps;
             let is_due = every_steps.is_some_and(|every| self.state.step.is_multiple_of(every))
                 // The checkpoint at the epoch's end follows.
@@ -171,7 +173,7 @@ impl<M: Module> Run<M> {
                 return Ok((self, None));
             }
             if is_due {
-                self.save(settings, ema.as_ref(), None, watch)?;
+                self.save(settings, ema.as_ref(), None, ranks, watch)?;
             }
         }
         self.state.loader = Some(stream.state());
@@ -230,6 +232,7 @@ impl<M: Module> Run<M> {
         &self,
         course: &Course<'_, T, T::Batch>,
         ema: Option<&Ema<M>>,
+        ranks: &mut Ranks<'_>,
         watch: Watch<'_, M>,
     ) -> Result<Option<(Option<M>, Option<Evaluation>)>, TrainError> {
         let (task, settings) = (course.task, course.settings);
@@ -271,7 +274,7 @@ impl<M: Module> Run<M> {
                 &live
             }
         };
-        let score = evaluate_stream(
+        let scored = score_stream(
             task,
             scored,
             test,
@@ -279,8 +282,15 @@ impl<M: Module> Run<M> {
             settings.step.policy,
             &mut |samples| between(Activity::Scoring, samples),
         );
-        let score = score.map_err(|cause| TrainError::Data { epoch, split: "test", cause })?;
-        Ok(score.map(|score| (served, Some(score.evaluation))))
+        let own = scored.map_err(|cause| TrainError::Data { epoch, split: "test", cause })?;
+        let mut all = (LossSums::default(), T::Score::default());
+        for of_rank in ranks.exchange(own)? {
+            let Some((sums, score)) = of_rank else { return Ok(None) };
+            all.0.merge(&sums);
+            all.1.merge(&score);
+        }
+        let (sums, score) = all;
+        Ok(Some((served, Some(Evaluated::of(task, &sums, score).evaluation))))
     }
 
     pub(crate) fn report<T: Task<M>>(
@@ -321,6 +331,11 @@ fn step_seed(seed: u64, step: u64) -> u64 {
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     mixed ^ (mixed >> 31)
+}
+
+/// Another seed for each rank; that of the first is the step's own.
+fn rank_seed(seed: u64, rank: usize) -> u64 {
+    seed.wrapping_add((rank as u64).wrapping_mul(0xD134_2543_DE82_EF95))
 }
 
 fn micros(since: Instant) -> u64 {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
+use updraft_distributed::CollectiveError;
 use updraft_precision::PrecisionError;
 
 use crate::checkpoint::CheckpointError;
@@ -93,6 +94,26 @@ pub enum TrainError {
         /// What serde reported.
         cause: serde_json::Error,
     },
+    /// The ranks of a data-parallel run could not exchange something.
+    #[error("{cause}")]
+    Collective {
+        /// The error of the engine that connects them.
+        cause: CollectiveError,
+    },
+    /// What a rank sent cannot be read.
+    #[error("what the ranks exchange cannot be written or read: {cause}")]
+    Exchange {
+        /// What serde reported.
+        cause: serde_json::Error,
+    },
+    /// Another rank failed.
+    #[error("rank {rank}: {reason}")]
+    Rank {
+        /// The rank.
+        rank: usize,
+        /// Its error.
+        reason: String,
+    },
     /// A checkpoint could not be written or read.
     #[error("{cause}")]
     Checkpoint {
@@ -104,6 +125,12 @@ pub enum TrainError {
 impl From<CheckpointError> for TrainError {
     fn from(cause: CheckpointError) -> Self {
         Self::Checkpoint { cause }
+    }
+}
+
+impl From<CollectiveError> for TrainError {
+    fn from(cause: CollectiveError) -> Self {
+        Self::Collective { cause }
     }
 }
 

@@ -39,20 +39,29 @@ pub fn evaluate<M: Module, T: Task<M>>(
     policy: Policy,
     poll: &mut dyn FnMut(usize) -> Control,
 ) -> Result<Option<Evaluated<T::Score>>, TrainError> {
-    evaluate_stream(task, model, stream, device, policy, poll)
-        .map_err(|cause| TrainError::Evaluation { cause })
+    let scored = score_stream(task, model, stream, device, policy, poll);
+    let Some((sums, score)) = scored.map_err(|cause| TrainError::Evaluation { cause })? else {
+        return Ok(None);
+    };
+    Ok(Some(Evaluated::of(task, &sums, score)))
 }
 
-/// [`evaluate`] with the error of the stream or of the task.
-pub(crate) fn evaluate_stream<M: Module, T: Task<M>>(
+impl<S: Score> Evaluated<S> {
+    pub(crate) fn of<M, T: Task<M, Score = S>>(task: &T, sums: &LossSums, score: S) -> Self {
+        Self { evaluation: sums.evaluation(&metric_specs(task), &task.values(&score)), score }
+    }
+}
+
+/// The sums of [`evaluate`], with the error of the stream or of the task.
+#[allow(clippy::type_complexity, reason = "a pair that its callers take apart at once")]
+pub(crate) fn score_stream<M: Module, T: Task<M>>(
     task: &T,
     model: &M,
     stream: &dyn BatchStream<T::Batch>,
     device: &Device,
     policy: Policy,
     poll: &mut dyn FnMut(usize) -> Control,
-) -> Result<Option<Evaluated<T::Score>>, StreamError> {
-    let specs = metric_specs(task);
+) -> Result<Option<(LossSums, T::Score)>, StreamError> {
     let mut sums = LossSums::default();
     let mut score = T::Score::default();
     for batch in stream.epoch(0) {
@@ -69,5 +78,5 @@ pub(crate) fn evaluate_stream<M: Module, T: Task<M>>(
             return Ok(None);
         }
     }
-    Ok(Some(Evaluated { evaluation: sums.evaluation(&specs, &task.values(&score)), score }))
+    Ok(Some((sums, score)))
 }

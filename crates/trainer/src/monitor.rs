@@ -28,6 +28,9 @@ pub struct StepTimes {
     pub forward_us: u64,
     /// Backward pass, gradient norm, and the read of loss, score and norm, which waits for both.
     pub backward_us: u64,
+    /// Waiting for the other ranks and exchanging gradients with them.
+    #[serde(default)]
+    pub exchange_us: u64,
     /// Unscaling, clipping and the optimizer.
     pub optimizer_us: u64,
 }
@@ -39,17 +42,19 @@ impl StepTimes {
         self.copy_us += other.copy_us;
         self.forward_us += other.forward_us;
         self.backward_us += other.backward_us;
+        self.exchange_us += other.exchange_us;
         self.optimizer_us += other.optimizer_us;
     }
 
     /// The phases in their order, with their names.
     #[must_use]
-    pub fn phases(&self) -> [(&'static str, u64); 5] {
+    pub fn phases(&self) -> [(&'static str, u64); 6] {
         [
             ("data wait", self.data_wait_us),
             ("copy", self.copy_us),
             ("forward", self.forward_us),
             ("backward", self.backward_us),
+            ("exchange", self.exchange_us),
             ("optimizer", self.optimizer_us),
         ]
     }
@@ -97,10 +102,11 @@ mod tests {
             copy_us: 2,
             forward_us: 3,
             backward_us: 4,
-            optimizer_us: 5,
+            exchange_us: 5,
+            optimizer_us: 6,
         };
         let mut sum = one;
         sum.add(&one);
-        assert_eq!(sum.phases().map(|(_, us)| us), [2, 4, 6, 8, 10]);
+        assert_eq!(sum.phases().map(|(_, us)| us), [2, 4, 6, 8, 10, 12]);
     }
 }

@@ -7,6 +7,7 @@ use std::time::Instant;
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
+use updraft_distributed::{Alone, Wire};
 use updraft_precision::Norm;
 
 use crate::checkpoint::{self, CheckpointError, RunState, Snapshot};
@@ -16,7 +17,8 @@ use crate::epoch::{Course, Watch};
 use crate::error::TrainError;
 use crate::events::{Control, EpochReport, Event};
 use crate::metric::{Evaluation, LossSums};
-use crate::settings::RunSettings;
+use crate::ranks::Ranks;
+use crate::settings::{BatchNormStatistics, RunSettings};
 use crate::stream::BatchStream;
 use crate::task::{Task, metric_specs};
 
@@ -143,6 +145,38 @@ impl<M: Module> Run<M> {
         device: &Device,
         watch: &mut dyn FnMut(&Event, &M) -> Control,
     ) -> Result<Finished<M>, TrainError> {
+        let mut alone = Alone;
+        let mut ranks = Ranks::new(&mut alone, Wire::F32);
+        self.train_on_ranks(task, settings, data, device, &mut ranks, watch)
+    }
+
+    /// As [`train`](Self::train), together with other ranks: each calls it with its own part of
+    /// every batch (`StreamConfig::part` of a loader) and with the same settings, and returns the
+    /// same model.
+    ///
+    /// The parameters are those of rank 0. Losses and scores are those of all ranks. Batch norms
+    /// normalize by the statistics of a rank's own part; the running statistics are the mean over
+    /// the ranks after every update. Rank 0 alone writes checkpoints, and all of them read the
+    /// folder. A wish to stop is followed after the next update. With one rank it is
+    /// [`train`](Self::train), bit for bit; the same number of ranks gives the same bits, another
+    /// number another rounding. Random numbers of the device differ from rank to rank.
+    ///
+    /// # Errors
+    /// As [`train`](Self::train); [`TrainError::Collective`] if a rank is lost or has other
+    /// settings, another model or other data, [`TrainError::Rank`] if rank 0 cannot write a
+    /// checkpoint, [`TrainError::Setting`] for recomputed batch norms, which need a single rank.
+    ///
+    /// # Panics
+    /// As the task.
+    pub fn train_on_ranks<T: Task<M>>(
+        mut self,
+        task: &T,
+        settings: &RunSettings,
+        data: RunData<'_, T::Batch>,
+        device: &Device,
+        ranks: &mut Ranks<'_>,
+        watch: &mut dyn FnMut(&Event, &M) -> Control,
+    ) -> Result<Finished<M>, TrainError> {
         settings.validate()?;
         let policy = settings.step.policy;
         policy.check_device(device)?;
@@ -168,6 +202,22 @@ impl<M: Module> Run<M> {
                 format!("at most {}", u64::MAX / per_epoch),
             )
         })?;
+        if !ranks.is_alone() {
+            if settings.batch_norm != BatchNormStatistics::Running {
+                let expected = "`running` for several ranks";
+                return Err(TrainError::setting("batch_norm", "recomputed", expected));
+            }
+            let (test, state) = (data.test.map(BatchStream::samples), &self.state);
+            ranks.agree(&[
+                ("the settings of the run", format!("{settings:?}")),
+                ("the number of batches", batches.to_string()),
+                ("the number of training and test samples", {
+                    format!("{} and {test:?}", data.train.samples())
+                }),
+                ("the step to start from", state.step.to_string()),
+            ])?;
+            self.model = ranks.with_first_parameters(self.model)?;
+        }
         // Created once: if it is missing later, the run was moved or removed.
         let folder = &settings.checkpoints.folder;
         fs::create_dir_all(folder).map_err(|cause| CheckpointError::Io {
@@ -178,12 +228,13 @@ impl<M: Module> Run<M> {
         let started = Instant::now();
         let course =
             Course { task, settings, data, device, metrics, direction, started, per_epoch, steps };
-        self.follow(&course, watch)
+        self.follow(&course, ranks, watch)
     }
 
     fn follow<T: Task<M>>(
         mut self,
         course: &Course<'_, T, T::Batch>,
+        ranks: &mut Ranks<'_>,
         watch: Watch<'_, M>,
     ) -> Result<Finished<M>, TrainError> {
         let settings = course.settings;
@@ -198,16 +249,16 @@ impl<M: Module> Run<M> {
         while self.state.epoch < settings.epochs && !self.is_over(settings) {
             #[cfg(feature = "tracing")]
             let _span = tracing::info_span!("epoch", epoch = self.state.epoch).entered();
-            let (mut run, pass) = self.pass(course, &mut ema, watch)?;
-            let Some(pass) = pass else { return run.stop(course, ema.as_ref(), watch) };
-            let Some((served, test)) = run.serve(course, ema.as_ref(), watch)? else {
-                return run.stop(course, ema.as_ref(), watch);
+            let (mut run, pass) = self.pass(course, &mut ema, ranks, watch)?;
+            let Some(pass) = pass else { return run.stop(course, ema.as_ref(), ranks, watch) };
+            let Some((served, test)) = run.serve(course, ema.as_ref(), ranks, watch)? else {
+                return run.stop(course, ema.as_ref(), ranks, watch);
             };
             let report = run.report(course, pass, test.clone())?;
             // The report comes before the checkpoint: a run killed between the two repeats it.
-            let control = watch(&Event::Epoch(report.clone()), &run.model);
+            let control = ranks.decide(watch(&Event::Epoch(report.clone()), &run.model))?;
             run.close(course, &report);
-            let checkpoint = run.save(settings, ema.as_ref(), served.as_ref(), watch)?;
+            let checkpoint = run.save(settings, ema.as_ref(), served.as_ref(), ranks, watch)?;
             let served = run.served(ema.as_ref(), served);
             self = run;
             if control == Control::Stop && self.state.epoch < settings.epochs {
@@ -257,12 +308,14 @@ impl<M: Module> Run<M> {
         settings: &RunSettings,
         ema: Option<&Ema<M>>,
         served: Option<&M>,
+        ranks: &mut Ranks<'_>,
         watch: Watch<'_, M>,
     ) -> Result<PathBuf, TrainError> {
         let folder = &settings.checkpoints.folder;
-        if !folder.is_dir() {
-            return Err(CheckpointError::Gone { path: folder.clone() }.into());
-        }
+        ranks.first_does(|| match folder.is_dir() {
+            true => Ok(()),
+            false => Err(CheckpointError::Gone { path: folder.clone() }.into()),
+        })?;
         watch(&Event::Saving { step: self.state.step }, &self.model);
         self.state.ema_updates = ema.map(Ema::updates);
         let snapshot = Snapshot {
@@ -272,8 +325,11 @@ impl<M: Module> Run<M> {
             average: ema.map(Ema::average),
             served,
         };
-        let path = checkpoint::save(folder, &snapshot)?;
-        checkpoint::prune(folder, &settings.keep())?;
+        let path = ranks.first_does(|| {
+            let path = checkpoint::save(folder, &snapshot)?;
+            checkpoint::prune(folder, &settings.keep())?;
+            Ok(path)
+        })?;
         watch(&Event::Saved { path: path.clone(), step: self.state.step }, &self.model);
         // The value at an epoch's end belongs only to that checkpoint.
         self.state.score = None;
@@ -284,9 +340,10 @@ impl<M: Module> Run<M> {
         mut self,
         course: &Course<'_, T, T::Batch>,
         ema: Option<&Ema<M>>,
+        ranks: &mut Ranks<'_>,
         watch: Watch<'_, M>,
     ) -> Result<Finished<M>, TrainError> {
-        let checkpoint = self.save(course.settings, ema, None, watch)?;
+        let checkpoint = self.save(course.settings, ema, None, ranks, watch)?;
         let test = self.state.test.clone();
         let served = self.served(ema, None);
         Ok(self.finish(served, test, Ending::Stopped, checkpoint))

@@ -3,15 +3,18 @@
 use burn::module::Module;
 use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::tensor::Tensor;
+use updraft_distributed::{Alone, Wire};
 use updraft_precision::{LossScaler, Policy, PrecisionError, Unscaled, square_sums};
 
 use crate::accumulate::GradientMean;
 use crate::batch_numbers::BatchNumbers;
+use crate::bits::Bits;
 use crate::buffers::Buffers;
 use crate::error::TrainError;
 use crate::guard::{NonFinite, Skipped, first_bad_tensor};
 use crate::metric::{LossSums, Score};
 use crate::monitor::{PhaseClock, StepTimes, Timing};
+use crate::ranks::{Ranks, Statistics, StepShare, has_gradient};
 use crate::task::{Mode, StepContext, Task};
 use crate::tensors::Tensors;
 
@@ -137,7 +140,24 @@ pub fn train_step_accumulated<M: Module, T: Task<M>>(
     settings: &StepSettings,
     at: StepAt,
 ) -> Result<(M, StepOutcome<T::Score>), TrainError> {
+    let mut alone = Alone;
+    let mut ranks = Ranks::new(&mut alone, Wire::F32);
+    train_step_on_ranks(task, model, optimizer, scaler, batches, (settings, at), &mut ranks)
+}
+
+/// The same with the mean gradient of several ranks, whose loss, score and samples are those of all
+/// of them.
+pub(crate) fn train_step_on_ranks<M: Module, T: Task<M>>(
+    task: &T,
+    model: M,
+    optimizer: &mut ModuleOptimizer,
+    scaler: &mut LossScaler,
+    batches: &mut dyn Iterator<Item = Placed<T::Input, T::Target>>,
+    (settings, at): (&StepSettings, StepAt),
+    ranks: &mut Ranks<'_>,
+) -> Result<(M, StepOutcome<T::Score>), TrainError> {
     let StepAt { epoch, step, learning_rate, seed } = at;
+    let statistics = (!ranks.is_alone()).then(|| Statistics::of(&model));
     let is_taken_back = scaler.is_dynamic() || settings.non_finite.skips();
     let before = is_taken_back.then(|| Buffers::of(&model));
     let context = StepContext { mode: Mode::Training, epoch, step, seed };
@@ -182,9 +202,13 @@ pub fn train_step_accumulated<M: Module, T: Task<M>>(
         let next = batches.next().transpose()?;
         // The time of the iterator is not part of the backward pass.
         clock.restart();
-        let gradients = match next {
-            Some(_) => None,
-            None => Some(Gradients::of(std::mem::take(&mut mean), &model, settings, scaler)),
+        let gradients = match (&next, ranks.is_alone()) {
+            (None, true) => {
+                let mean = std::mem::take(&mut mean).into_mean(&model);
+                Some(Gradients::of(mean, &model, settings, scaler))
+            }
+            // Several ranks exchange them first.
+            _ => None,
         };
         let squares = gradients.as_ref().and_then(|gradients| gradients.square_sums.clone());
         let BatchNumbers { loss, parts, numbers, squares } =
@@ -198,11 +222,38 @@ pub fn train_step_accumulated<M: Module, T: Task<M>>(
         }
         match (next, gradients) {
             (Some(next), _) => (batch, index) = (next, index + 1),
-            (None, Some(gradients)) => break Ok((gradients, squares)),
-            (None, None) => unreachable!("the last batch completes the gradients"),
+            (None, gradients) => break Ok((gradients, squares)),
         }
     };
     let mut clock = PhaseClock::start(&device, settings.timing);
+    let (result, model) = match statistics {
+        None => {
+            let own = result.map(|(gradients, squares)| {
+                (gradients.expect("the last batch completes the gradients"), squares)
+            });
+            (own, model)
+        }
+        Some(before) => {
+            let bad = result.as_ref().err().and_then(non_finite_loss);
+            let own = (result.is_ok()).then(|| mean.into_mean(&model)).unwrap_or_default();
+            let has_gradient = has_gradient(&own, &model);
+            let samples = sums.samples;
+            let shares = ranks.exchange(StepShare { sums, score, bad, has_gradient })?;
+            (sums, score) = StepShare::merged(&shares);
+            match StepShare::first_bad(&shares, step) {
+                Some(bad) => (Err(bad), model),
+                None => {
+                    let weight = samples as f64 / sums.samples as f64;
+                    let expected = StepShare::expected(&shares);
+                    let (mean, model) = ranks.mean(own, weight, &expected, &before, model)?;
+                    let gradients = Gradients::of(mean, &model, settings, scaler);
+                    let squares = gradients.square_sums.clone().map(read).unwrap_or_default();
+                    (Ok((gradients, squares)), model)
+                }
+            }
+        }
+    };
+    times.exchange_us += clock.lap_us();
     let update = result.and_then(|(gradients, squares)| {
         gradients.decide(&model, settings, scaler, &squares, step)
     });
@@ -226,6 +277,18 @@ pub fn train_step_accumulated<M: Module, T: Task<M>>(
     Ok((model, StepOutcome { loss, parts, score, samples, gradient_norm, skipped, times }))
 }
 
+/// The loss and the tensor of an error about a loss that is not finite.
+fn non_finite_loss(error: &TrainError) -> Option<(Bits, String)> {
+    match error {
+        TrainError::NonFiniteLoss { loss, tensor, .. } => Some((Bits::of(*loss), tensor.clone())),
+        _ => None,
+    }
+}
+
+fn read(numbers: Tensor<1>) -> Vec<f64> {
+    numbers.into_data().iter().collect()
+}
+
 /// A seed for each batch of an update; that of the first is the update's own.
 fn batch_seed(seed: u64, batch: usize) -> u64 {
     // The odd constant of L'Ecuyer 1999, table 4: different from the one that separates segments.
@@ -242,12 +305,11 @@ struct Gradients {
 
 impl Gradients {
     fn of<M: Module>(
-        mean: GradientMean,
+        mean: GradientsParams,
         model: &M,
         settings: &StepSettings,
         scaler: &LossScaler,
     ) -> Self {
-        let mean = mean.into_mean(model);
         let needs_norm = settings.non_finite != NonFinite::Ignore
             || settings.clip_norm.is_some()
             || !scaler.is_none();

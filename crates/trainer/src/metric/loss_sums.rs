@@ -24,6 +24,15 @@ impl LossSums {
         self.samples += samples;
     }
 
+    /// Adds the batches of other sums.
+    pub fn merge(&mut self, other: &Self) {
+        self.losses.resize(self.losses.len().max(other.losses.len()), Sum::default());
+        for (sum, other) in self.losses.iter_mut().zip(&other.losses) {
+            sum.add(other.value());
+        }
+        self.samples += other.samples;
+    }
+
     /// The mean loss over all samples, then that of each part; none before the first batch.
     ///
     /// For one batch these are exactly its own f32 numbers: f64 represents their product with the

@@ -8,6 +8,7 @@ mod dense;
 mod evaluate;
 mod lr_find;
 mod masks_and_images;
+mod ranks;
 mod recompute;
 mod rehearse;
 mod run;

@@ -10,7 +10,7 @@ use burn::tensor::activation::relu;
 use burn::tensor::{Device, FloatDType, Int, Tensor};
 use updraft_data::{
     Cue, GeneratedConfig, GeneratedImages, HorizontalFlip, ImageBatch, Loader, LoaderConfig, Order,
-    Workers,
+    Part, Workers,
 };
 use updraft_precision::Norm;
 use updraft_trainer::{
@@ -101,12 +101,18 @@ impl ModuleVisitor for Read {
 
 /// 48 generated images of 4 classes in batches of 8.
 pub(crate) fn loader(seed: u64) -> Loader {
+    loader_of(seed, Part::WHOLE)
+}
+
+/// A part of every batch of them.
+pub(crate) fn loader_of(seed: u64, part: Part) -> Loader {
     let images = GeneratedConfig::new(Cue::Color, 48).with_size(16, 16).with_seed(seed);
     let config = LoaderConfig::new(8)
         .with_order(Order::Shuffled)
         .with_seed(seed)
         .with_augment(vec![Arc::new(HorizontalFlip)])
-        .with_workers(Workers::Count(0));
+        .with_workers(Workers::Count(0))
+        .with_part(part);
     Loader::try_new(Arc::new(GeneratedImages::try_new(images).unwrap()), config).unwrap()
 }
 

@@ -1,0 +1,196 @@
+//! The ranks of a data-parallel run: what they exchange, and what they decide together.
+
+mod packing;
+mod start;
+
+use burn::module::Module;
+use burn::optim::GradientsParams;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use updraft_distributed::{AllReduce, Collective, Wire, gather};
+
+pub(crate) use self::packing::{Statistics, has_gradient};
+use crate::bits::Bits;
+use crate::error::TrainError;
+use crate::events::Control;
+use crate::metric::{LossSums, Score};
+
+/// The ranks of a data-parallel run, for [`Run::train_on_ranks`](crate::Run::train_on_ranks).
+///
+/// Every rank has the same model and a part of each batch. After the backward pass they compute the
+/// mean gradient over the samples of all ranks, so that all take the same update; whatever one of
+/// them decides, such as to skip an update or to stop, all do.
+pub struct Ranks<'a> {
+    collective: &'a mut dyn Collective,
+    sums: AllReduce,
+    /// Whether this rank's observer asked to stop since the last exchange.
+    wants_stop: bool,
+    /// Whether any rank's had asked at the last exchange.
+    stops: bool,
+}
+
+impl std::fmt::Debug for Ranks<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (rank, size) = (self.collective.rank(), self.collective.size());
+        f.debug_struct("Ranks").field("rank", &rank).field("size", &size).finish_non_exhaustive()
+    }
+}
+
+/// What the ranks exchange in an update before their gradients.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct StepShare<S> {
+    pub(crate) sums: LossSums,
+    pub(crate) score: S,
+    /// The loss that is not finite, and the first tensor that is not.
+    pub(crate) bad: Option<(Bits, String)>,
+    /// Which parameters have a gradient, in module order.
+    pub(crate) has_gradient: Vec<bool>,
+}
+
+/// A share with the wish to stop.
+#[derive(Serialize, Deserialize)]
+struct Exchanged<T> {
+    share: T,
+    wants_stop: bool,
+}
+
+impl<'a> Ranks<'a> {
+    /// The ranks that an engine connects; gradients travel in the format `wire`.
+    pub fn new(collective: &'a mut dyn Collective, wire: Wire) -> Self {
+        Self { collective, sums: AllReduce::new(wire), wants_stop: false, stops: false }
+    }
+
+    /// Which of the ranks this is, counted from 0.
+    #[must_use]
+    pub fn rank(&self) -> usize {
+        self.collective.rank()
+    }
+
+    /// The number of ranks.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.collective.size()
+    }
+
+    /// Whether there is nothing to exchange.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.size() == 1
+    }
+
+    /// What every rank shares, in their order, and the wish to stop with it.
+    pub(crate) fn exchange<T>(&mut self, share: T) -> Result<Vec<T>, TrainError>
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        let own = Exchanged { share, wants_stop: self.wants_stop };
+        if self.is_alone() {
+            self.stops = own.wants_stop;
+            return Ok(vec![own.share]);
+        }
+        let sent = serde_json::to_vec(&own).map_err(|cause| TrainError::Exchange { cause })?;
+        let mut shares = Vec::new();
+        self.stops = false;
+        for received in gather(self.collective, &sent)? {
+            let read: Result<Exchanged<T>, _> = serde_json::from_slice(&received);
+            let Exchanged { share, wants_stop } =
+                read.map_err(|cause| TrainError::Exchange { cause })?;
+            self.stops |= wants_stop;
+            shares.push(share);
+        }
+        Ok(shares)
+    }
+
+    /// Whether all ranks stop after an update, whose observer returned `control`: a rank alone
+    /// stops at once, several after the next exchange.
+    pub(crate) fn after_update(&mut self, control: Control) -> Control {
+        self.wants_stop |= control == Control::Stop;
+        let stops = if self.is_alone() { self.wants_stop } else { self.stops };
+        if stops { Control::Stop } else { Control::Continue }
+    }
+
+    /// Whether all ranks stop now, because the observer of any of them wants to.
+    pub(crate) fn decide(&mut self, control: Control) -> Result<Control, TrainError> {
+        self.wants_stop |= control == Control::Stop;
+        self.exchange(())?;
+        Ok(if self.stops { Control::Stop } else { Control::Continue })
+    }
+
+    /// The result of what rank 0 alone does; the others wait for it.
+    pub(crate) fn first_does<T>(
+        &mut self,
+        run: impl FnOnce() -> Result<T, TrainError>,
+    ) -> Result<T, TrainError>
+    where
+        T: Clone + Serialize + DeserializeOwned,
+    {
+        let done = (self.rank() == 0).then(run);
+        let text = |result: &Result<T, TrainError>| match result {
+            Ok(value) => Ok(value.clone()),
+            Err(error) => Err(error.to_string()),
+        };
+        let mut shared = self.exchange(done.as_ref().map(text))?;
+        match (done, shared.swap_remove(0)) {
+            (Some(own), _) => own,
+            (None, Some(Ok(value))) => Ok(value),
+            (None, Some(Err(reason))) => Err(TrainError::Rank { rank: 0, reason }),
+            (None, None) => unreachable!("rank 0 shares its result"),
+        }
+    }
+
+    /// The mean gradient over the samples of all ranks, from this rank's mean over its own part,
+    /// `share` of the samples; running statistics of the model become the mean of the ranks'.
+    ///
+    /// `expected` are the parameters of which any rank has a gradient, in module order; a rank
+    /// without one counts with zero. `before` are the statistics that all ranks had before the
+    /// update.
+    pub(crate) fn mean<M: Module>(
+        &mut self,
+        gradients: GradientsParams,
+        share: f64,
+        expected: &[bool],
+        before: &Statistics,
+        model: M,
+    ) -> Result<(GradientsParams, M), TrainError> {
+        let ranks = self.size() as f64;
+        let (mut numbers, lengths) = packing::pack(gradients, expected, before, &model);
+        let (of_gradients, of_statistics) = numbers.split_at_mut(lengths.gradients);
+        of_gradients.iter_mut().for_each(|number| *number *= share as f32);
+        of_statistics.iter_mut().for_each(|number| *number *= (1.0 / ranks) as f32);
+        self.sums.sum(self.collective, &mut numbers)?;
+        Ok(packing::unpack(&numbers, lengths, expected, before, model))
+    }
+}
+
+impl<S: Score> StepShare<S> {
+    /// The sums over all ranks, in their order.
+    pub(crate) fn merged(shares: &[Self]) -> (LossSums, S) {
+        let mut sums = LossSums::default();
+        let mut score = S::default();
+        for share in shares {
+            sums.merge(&share.sums);
+            score.merge(&share.score);
+        }
+        (sums, score)
+    }
+
+    /// The first rank whose loss is not finite, as an error.
+    pub(crate) fn first_bad(shares: &[Self], step: u64) -> Option<TrainError> {
+        let mut bad = shares.iter().enumerate().filter_map(|(rank, share)| {
+            let (loss, tensor) = share.bad.as_ref()?;
+            let tensor = format!("{tensor} of rank {rank}");
+            Some(TrainError::NonFiniteLoss { step, loss: loss.number(), tensor })
+        });
+        bad.next()
+    }
+
+    /// The parameters of which any rank has a gradient.
+    pub(crate) fn expected(shares: &[Self]) -> Vec<bool> {
+        let mut expected = Vec::new();
+        for share in shares {
+            expected.resize(share.has_gradient.len().max(expected.len()), false);
+            let all = expected.iter_mut().zip(&share.has_gradient);
+            all.for_each(|(expected, &has)| *expected |= has);
+        }
+        expected
+    }
+}

@@ -1,0 +1,86 @@
+//! The start of a run on several ranks: equal settings, and the parameters of rank 0.
+
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
+use burn::tensor::{Tensor, TensorData};
+use updraft_distributed::{Collective, CollectiveError, agree};
+
+use super::Ranks;
+use crate::error::TrainError;
+
+impl Ranks<'_> {
+    /// Checks that every rank has these values, each with the name that an error gives it.
+    pub(crate) fn agree(&mut self, values: &[(&str, String)]) -> Result<(), TrainError> {
+        for (what, value) in values {
+            agree(self.collective, what, value)?;
+        }
+        Ok(())
+    }
+
+    /// The model with the floating-point tensors of rank 0's.
+    pub(crate) fn with_first_parameters<M: Module>(&mut self, model: M) -> Result<M, TrainError> {
+        if self.is_alone() {
+            return Ok(model);
+        }
+        let mut shapes = Shapes::default();
+        model.visit(&mut shapes);
+        self.agree(&[("the model", shapes.text)])?;
+        // Pending running statistics would overwrite the received ones.
+        drop(model.valid());
+        let mut receive = Receive { collective: self.collective, failed: None };
+        let model = model.map(&mut receive);
+        match receive.failed {
+            Some(cause) => Err(cause.into()),
+            None => Ok(model),
+        }
+    }
+}
+
+/// Path, dtype and shape of every floating-point tensor.
+#[derive(Default)]
+struct Shapes {
+    path: Vec<String>,
+    text: String,
+}
+
+impl ModuleVisitor for Shapes {
+    fn enter_module(&mut self, name: &str, _container_type: &str) {
+        self.path.push(name.to_owned());
+    }
+
+    fn exit_module(&mut self, _name: &str, _container_type: &str) {
+        self.path.pop();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let tensor = param.base();
+        let (path, dtype, dims) = (self.path.join("."), tensor.dtype(), tensor.dims());
+        self.text += &format!("{path} {dtype:?} {dims:?}\n");
+    }
+}
+
+struct Receive<'a> {
+    collective: &'a mut dyn Collective,
+    failed: Option<CollectiveError>,
+}
+
+impl ModuleMapper for Receive<'_> {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        if self.failed.is_some() {
+            return param;
+        }
+        let (id, tensor, mapper) = param.consume();
+        let (device, dtype, shape) = (tensor.device(), tensor.dtype(), tensor.shape());
+        let is_trained = tensor.is_require_grad();
+        let mut bytes = tensor.clone().without_autodiff().into_data().as_bytes().to_vec();
+        if let Err(error) = self.collective.broadcast(0, &mut bytes) {
+            self.failed = Some(error);
+            return Param::from_mapped_value(id, tensor, mapper);
+        }
+        if self.collective.rank() == 0 {
+            return Param::from_mapped_value(id, tensor, mapper);
+        }
+        let data = TensorData::from_bytes_vec(bytes, shape, dtype);
+        let received = Tensor::from_data(data, (&device, dtype)).set_require_grad(is_trained);
+        Param::from_mapped_value(id, received, mapper)
+    }
+}
