@@ -30,7 +30,7 @@ const MAY_IMPORT: [(&str, &[&str], bool); 18] = [
     ("data", &["simd"], false),
     ("conv", &["simd"], false),
     ("kan", &["simd"], false),
-    ("trainer", &["device", "precision", "data"], false),
+    ("trainer", &["device", "precision", "data", "distributed"], false),
     ("integration", &["conv"], false),
     ("models", &["conv", "kan"], false),
     ("quant", &["simd", "conv"], false),
