@@ -12,6 +12,7 @@ mod log;
 mod program;
 mod progress;
 mod quantization;
+mod ranks;
 mod report;
 mod search;
 mod steps;

@@ -75,8 +75,10 @@ impl Workload for LargestPlan {
         PerceptronConfig::new(vec![NUMBERS, 16, NUMBERS]).init(device)
     }
 
-    fn streams(&self, plan: &Plan, _: StreamUse) -> Result<Streams<TensorBatch>, RunError> {
-        let config = StreamConfig::new(plan.train.batch).with_workers(plan.train.workers.into());
+    fn streams(&self, plan: &Plan, used_for: StreamUse) -> Result<Streams<TensorBatch>, RunError> {
+        let config = StreamConfig::new(plan.train.batch)
+            .with_workers(plan.train.workers.into())
+            .with_part(used_for.part());
         let shuffled = config.clone().with_order(Order::Shuffled).with_seed(plan.seed);
         let train = Loader::collating(draw(self.samples, plan.seed)?, shuffled)?;
         let test = Loader::collating(draw(self.samples / 5, !plan.seed)?, config)?;

@@ -210,7 +210,9 @@ impl<M: Module> Run<M> {
             let (test, state) = (data.test.map(BatchStream::samples), &self.state);
             ranks.agree(&[
                 ("the settings of the run", format!("{settings:?}")),
-                ("the number of batches", batches.to_string()),
+                ("the number of batches (leave out a last one with too few samples)", {
+                    batches.to_string()
+                }),
                 ("the number of training and test samples", {
                     format!("{} and {test:?}", data.train.samples())
                 }),

@@ -235,7 +235,10 @@ pub(crate) fn train_step_on_ranks<M: Module, T: Task<M>>(
         }
         Some(before) => {
             let bad = result.as_ref().err().and_then(non_finite_loss);
-            let own = (result.is_ok()).then(|| mean.into_mean(&model)).unwrap_or_default();
+            let own = match result {
+                Ok(_) => mean.into_mean(&model),
+                Err(_) => GradientsParams::new(),
+            };
             let has_gradient = has_gradient(&own, &model);
             let samples = sums.samples;
             let shares = ranks.exchange(StepShare { sums, score, bad, has_gradient })?;

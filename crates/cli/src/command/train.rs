@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use serde_json::json;
+use updraft_distributed::{Alone, Collective};
 use updraft_run::{
-    AnyWorkload, Beginning, ConfigError, Observer, Plan, Registry, RunError, RunFolder, Trained,
-    Training,
+    AnyWorkload, Beginning, ConfigError, Observer, Opening, Plan, Registry, RunError, RunFolder,
+    Trained, Training,
 };
 use updraft_trainer::{Control, Ending, Event};
 
@@ -19,6 +20,7 @@ use crate::json::JsonArgs;
 use crate::log::LogFile;
 use crate::program::quoted;
 use crate::progress::{Display, duration, evaluation_text};
+use crate::ranks::{Connected, Quiet};
 use crate::stop;
 use crate::terminal::say;
 use crate::wrap::{counted, hanging};
@@ -135,7 +137,14 @@ pub(crate) fn run(registry: Registry, args: &TrainCommand, log: &LogFile) -> Res
         return explain_kernels(&plan, args);
     }
     let predicts = plan.task.predictor().is_ok();
-    let trained = train(args, plan, log, &mut Display::new())?;
+    let mut ranks = Connected::start()?;
+    let is_first = ranks.collective().rank() == 0;
+    let watch = &mut |_: &Event| Control::Continue;
+    let trained = train_on_ranks(args, plan, log, &mut Display::new(), ranks.collective(), watch);
+    let trained = ranks.finish(trained)?;
+    if !is_first {
+        return Ok(());
+    }
     let path = trained.folder.path();
     if trained.ending == Ending::Stopped {
         say_how_to_resume("train", path);
@@ -181,11 +190,31 @@ pub(crate) fn train(
 /// The same, for a caller that may stop the run at each event.
 pub(crate) fn train_watched(
     args: &TrainArgs,
-    mut plan: Plan,
+    plan: Plan,
     log: &LogFile,
     display: &mut Display,
     watch: &mut dyn FnMut(&Event) -> Control,
 ) -> Result<Trained> {
+    train_on_ranks(args, plan, log, display, &mut Alone, watch)
+}
+
+/// The same together with other ranks, of which the first prints.
+fn train_on_ranks(
+    args: &TrainArgs,
+    mut plan: Plan,
+    log: &LogFile,
+    display: &mut Display,
+    ranks: &mut dyn Collective,
+    watch: &mut dyn FnMut(&Event) -> Control,
+) -> Result<Trained> {
+    let is_first = ranks.rank() == 0;
+    if ranks.size() > 1 && plan.train.auto_batch.is_some() && args.resume.is_none() {
+        bail!("`train.auto_batch` needs a single rank; set `train.batch`, the batch of all ranks");
+    }
+    if !is_first {
+        // Rank 0 checks the folder, and writes the caches that the others read.
+        ranks.barrier()?;
+    }
     let began = (Instant::now(), updraft_device::cpu_seconds());
     let resumed = args.resumed()?;
     let (device, selection) = device_of(&plan)?;
@@ -194,26 +223,44 @@ pub(crate) fn train_watched(
         Some(run) => {
             run.refuse_other_model(&plan)?;
             run.newest_checkpoint()?;
-            drop(run.lock()?);
+            if is_first {
+                drop(run.lock()?);
+            }
             make_default(&selection)?;
         }
-        None => RunFolder::try_place(&args.runs, &plan)?,
+        None if is_first => RunFolder::try_place(&args.runs, &plan)?,
+        None => {}
     }
-    let workload = open(&plan, args.config.data.as_deref(), resumed.as_ref(), display)?;
+    let dir = args.config.data.as_deref();
+    let workload = match is_first {
+        true => {
+            let opened = open(&plan, dir, resumed.as_ref(), display)?;
+            ranks.barrier()?;
+            opened
+        }
+        false => {
+            let run = resumed.as_ref();
+            plan.task.open(&plan, Opening { dir, run, progress: &mut |_, _| {} })?
+        }
+    };
     // A resumed run uses the batch size that its first part found.
     if plan.train.auto_batch.is_some() && resumed.is_none() {
         let batch = fitting_batch(&plan, &*workload, display)?;
         plan.set_batch(batch);
     }
-    let mut watcher = Watcher { display, log, plan: &plan, selection: &selection, watch };
     let training = Training {
         plan: &plan,
         device: &device,
         selection: &selection,
         runs: &args.runs,
         resumed,
+        collective: ranks,
         began,
     };
+    if !is_first {
+        return Ok(workload.train(training, &mut Quiet)?);
+    }
+    let mut watcher = Watcher { display, log, plan: &plan, selection: &selection, watch };
     let trained = workload.train(training, &mut watcher);
     display.clear();
     let trained = trained?;

@@ -162,7 +162,7 @@ impl StreamConfig {
 
     /// Sets which part of every batch is delivered. The parts of all processes together are the
     /// batches of a single one, and a state resumes with any number of parts. A last batch with
-    /// fewer samples than parts is left out.
+    /// fewer samples than parts, if it is kept, has no batch for the others.
     #[must_use]
     pub fn with_part(mut self, part: Part) -> Self {
         self.part = part;

@@ -34,11 +34,11 @@ impl StreamPlan {
         self.samples
     }
 
-    pub(crate) const fn batches(&self) -> usize {
+    pub(crate) fn batches(&self) -> usize {
         match self.config.last {
             LastBatch::Keep => {
-                let has_last = self.samples % self.config.batch >= self.config.part.count;
-                self.samples / self.config.batch + has_last as usize
+                let full = self.samples / self.config.batch;
+                full + usize::from(!self.samples_of(full).is_empty())
             }
             LastBatch::Drop => self.samples / self.config.batch,
         }

@@ -94,7 +94,7 @@ impl<const D: usize> ResidentSet<D> {
 
     /// Batches in an epoch.
     #[must_use]
-    pub const fn batches(&self) -> usize {
+    pub fn batches(&self) -> usize {
         self.plan.batches()
     }
 

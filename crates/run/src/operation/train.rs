@@ -7,10 +7,12 @@ use burn::module::Module;
 use burn::tensor::Device;
 use serde::Serialize;
 use serde_json::Value;
+use updraft_data::Part;
 use updraft_device::{Selection, applied};
+use updraft_distributed::{Collective, Wire, gather};
 use updraft_trainer::{
-    Control, Ending, Evaluation, Event, Finished, MetricSpec, Run, RunData, Task, TrainError,
-    evaluate, metric_specs,
+    Control, Ending, Evaluation, Event, Finished, MetricSpec, Ranks, Run, RunData, Task,
+    TrainError, evaluate, metric_specs,
 };
 
 use crate::config::{Plan, RecomputePlan};
@@ -34,6 +36,9 @@ pub struct Training<'a> {
     pub runs: &'a Path,
     /// The stopped run to continue; `None` for a new one.
     pub resumed: Option<RunFolder>,
+    /// The ranks that train this run together; each has its own `Training`, and the others wait
+    /// for rank 0 to write the folder, which all of them read.
+    pub collective: &'a mut dyn Collective,
     /// The start of the work, and the processor seconds used until then, if known: [`Trained`]
     /// counts from there.
     pub began: (Instant, Option<f64>),
@@ -84,7 +89,8 @@ pub struct Beginning<'a> {
 /// }
 /// ```
 pub trait Observer {
-    /// Called once, after the folder is created and before the first step.
+    /// Called once, after the folder is created and before the first step; of several ranks, for
+    /// rank 0.
     ///
     /// # Errors
     /// Any [`RunError`], which ends the run.
@@ -134,12 +140,15 @@ pub(super) fn train<W: Workload>(
     training: Training<'_>,
     observer: &mut dyn Observer,
 ) -> Result<Trained, RunError> {
-    let Training { plan, device: plain, selection, runs, resumed, began } = training;
+    let Training { plan, device: plain, selection, runs, resumed, collective, began } = training;
+    let (rank, count) = (collective.rank(), collective.size());
+    let is_first = rank == 0;
     let (started, cpu_before) = began;
     let task = workload.task();
     // Take the lock before reading the run, because another process may be writing it.
-    let mut held = resumed.as_ref().map(RunFolder::lock).transpose()?;
-    let streams = workload.streams(plan, StreamUse::Training)?;
+    let mut held = resumed.as_ref().filter(|_| is_first).map(RunFolder::lock).transpose()?;
+    let used_for = StreamUse::Training { part: Part { index: rank, count } };
+    let streams = workload.streams(plan, used_for)?;
     if streams.train.batches() == 0 {
         let (samples, batch) = (streams.train.samples(), streams.train.batch());
         return Err(TrainError::NoBatches { samples, batch }.into());
@@ -166,6 +175,10 @@ pub(super) fn train<W: Workload>(
     let about = workload.about();
     let mut notes = about.notes;
     let mut recorded = RecordedMetrics::default();
+    if !is_first {
+        // Rank 0 renames checkpoints before the others read the newest one.
+        collective.barrier().map_err(TrainError::from)?;
+    }
     let run = match &resumed {
         Some(folder) => {
             folder.refuse_other_model(plan)?;
@@ -178,7 +191,7 @@ pub(super) fn train<W: Workload>(
             })?;
             recorded = read_metrics(folder)?;
             notes.extend(recorded.damage());
-            let aside = folder.set_aside()?;
+            let aside = if is_first { folder.set_aside()? } else { 0 };
             if aside > 0 {
                 notes.push(format!("later checkpoints renamed to `set-aside-step-…`: {aside}"));
             }
@@ -186,6 +199,9 @@ pub(super) fn train<W: Workload>(
         }
         None => Run::new(model, optimizer),
     };
+    if is_first {
+        collective.barrier().map_err(TrainError::from)?;
+    }
     let metrics = metric_specs(task);
     let schema = RunSchema::new(
         plan.kind().name(),
@@ -197,36 +213,50 @@ pub(super) fn train<W: Workload>(
     let folder = match resumed {
         Some(folder) => folder,
         None => {
-            let folder = RunFolder::create(runs, plan)?;
-            held = Some(folder.lock()?);
-            workload.write(&folder)?;
-            folder
+            let created = is_first.then(|| RunFolder::create(runs, plan)).transpose()?;
+            let path = created.as_ref().map_or(Path::new(""), RunFolder::path);
+            let path = first_path(collective, path)?;
+            match created {
+                Some(folder) => {
+                    held = Some(folder.lock()?);
+                    workload.write(&folder)?;
+                    folder
+                }
+                None => RunFolder::open(&path)?,
+            }
         }
     };
-    schema.write(&folder)?;
-    folder.write_json("environment.json", &Environment::new(selection, &applied(&device)))?;
+    if is_first {
+        schema.write(&folder)?;
+        folder.write_json("environment.json", &Environment::new(selection, &applied(&device)))?;
+    }
 
     // The expected gain of a narrow dtype is reported before the run, independent of the log
     // settings.
     let is_narrow = plan.precision.compute != plan.precision.param;
-    let measured = (plan.log.utilization || is_narrow)
+    let measured = (is_first && (plan.log.utilization || is_narrow))
         .then(|| Utilization::measure(plain, plan.precision, multiply_adds.unwrap_or(0)));
-    observer.begin(&Beginning {
-        folder: &folder,
-        data: about.data,
-        model: about.model,
-        parameters,
-        step: run.step(),
-        short: about.short,
-        metrics: &metrics,
-        peak: measured.as_ref().map(Utilization::line),
-        notes,
-    })?;
+    if is_first {
+        observer.begin(&Beginning {
+            folder: &folder,
+            data: about.data,
+            model: about.model,
+            parameters,
+            step: run.step(),
+            short: about.short,
+            metrics: &metrics,
+            peak: measured.as_ref().map(Utilization::line),
+            notes,
+        })?;
+    }
     let utilization = if plan.log.utilization { measured.transpose()? } else { None };
-    let mut record = Record {
-        metrics: Metrics::open(&folder, &plan.log, &schema, (run.step(), recorded))?,
-        held: PeakMemory::start(plain)?,
-        utilization,
+    let mut record = match is_first {
+        true => Some(Record {
+            metrics: Metrics::open(&folder, &plan.log, &schema, (run.step(), recorded))?,
+            held: PeakMemory::start(plain)?,
+            utilization,
+        }),
+        false => None,
     };
     let mut failure = None;
     let mut first_batch_s = None;
@@ -238,26 +268,36 @@ pub(super) fn train<W: Workload>(
             });
         }
         let control = observer.event(event);
-        if let Err(error) = record.write(event, || workload.epoch_fields(model)) {
+        if let Some(record) = &mut record
+            && let Err(error) = record.write(event, || workload.epoch_fields(model))
+        {
             failure = Some(error);
         }
         if failure.is_some() { Control::Stop } else { control }
     };
-    let finished = run.train(
+    let finished = run.train_on_ranks(
         task,
         &plan.run_settings(folder.path()),
         RunData { train: &*streams.train, test: Some(&*streams.test) },
         &device,
+        &mut Ranks::new(collective, Wire::F32),
         &mut watch,
     )?;
     if let Some(error) = failure {
         return Err(RunError::Record(Box::new(error)));
     }
-    record.metrics.flush()?;
     let Finished { served, steps, mut test, ending, checkpoint, .. } = finished;
+    let wall_s = |started: Instant| started.elapsed().as_secs_f64();
+    let cpu_s = || cpu_before.zip(updraft_device::cpu_seconds()).map(|(from, to)| to - from);
+    let Some(mut record) = record else {
+        return Ok(Trained { folder, ending, test, wall_s: wall_s(started), cpu_s: cpu_s() });
+    };
+    record.metrics.flush()?;
     if ending != Ending::Stopped {
         if let Some(decided) = workload.decide(plan, &served, plain, &folder)? {
-            let scored = evaluate(&decided, &served, &*streams.test, plain, policy, &mut |_| {
+            // All samples, where this rank trained on a part of every batch.
+            let test_data = workload.streams(plan, StreamUse::Reading)?.test;
+            let scored = evaluate(&decided, &served, &*test_data, plain, policy, &mut |_| {
                 Control::Continue
             })?;
             test = scored.map(|scored| scored.evaluation);
@@ -267,8 +307,7 @@ pub(super) fn train<W: Workload>(
             folder.write_json(PICTURES, &pictures)?;
         }
     }
-    let wall_s = started.elapsed().as_secs_f64();
-    let cpu_s = cpu_before.zip(updraft_device::cpu_seconds()).map(|(from, to)| to - from);
+    let (wall_s, cpu_s) = (wall_s(started), cpu_s());
     folder.write_json(
         "summary.json",
         &Summary {
@@ -290,6 +329,12 @@ pub(super) fn train<W: Workload>(
     )?;
     drop(held);
     Ok(Trained { folder, ending, test, wall_s, cpu_s })
+}
+
+/// The path that rank 0 has.
+fn first_path(collective: &mut dyn Collective, own: &Path) -> Result<PathBuf, RunError> {
+    let texts = gather(collective, own.as_os_str().as_encoded_bytes()).map_err(TrainError::from)?;
+    Ok(PathBuf::from(String::from_utf8_lossy(&texts[0]).into_owned()))
 }
 
 /// Returns an error for a model whose parameters and gradients alone take more than the machine's

@@ -3,6 +3,7 @@
 use burn::module::Module;
 use burn::tensor::Device;
 use serde_json::Value;
+use updraft_data::Part;
 use updraft_trainer::{BatchStream, Task};
 
 use super::ability::Ability;
@@ -154,9 +155,26 @@ pub struct Streams<B> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamUse {
     /// Training: samples that cannot be delivered are recorded if the plan says so.
-    Training,
+    Training {
+        /// The part of every batch that this process trains on and evaluates.
+        part: Part,
+    },
     /// Anything else: the same samples are skipped and nothing is written.
     Reading,
+}
+
+impl StreamUse {
+    /// Training in a single process.
+    pub const TRAINING: Self = Self::Training { part: Part::WHOLE };
+
+    /// The part of every batch.
+    #[must_use]
+    pub const fn part(self) -> Part {
+        match self {
+            Self::Training { part } => part,
+            Self::Reading => Part::WHOLE,
+        }
+    }
 }
 
 /// A description of model and data, to be printed.

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use burn::tensor::Device;
 use updraft_device::{Selection, open, probe, select};
+use updraft_distributed::Alone;
 use updraft_run::{
     AnyWorkload, Beginning, LrSearch, Observer, Opening, Plan, RunError, RunFolder, RunSchema,
     StreamUse, TASKS, Trained, Training, VerifyInputs, read_metrics,
@@ -67,6 +68,7 @@ pub(crate) fn train(
         selection: &selection,
         runs,
         resumed,
+        collective: &mut Alone,
         began: (Instant::now(), updraft_device::cpu_seconds()),
     };
     workload.train(training, watcher).expect("it trains")
@@ -253,7 +255,7 @@ fn learning_rates_are_tried_and_parts_verified_for_every_task() {
         let stopped = workload.verify(&VerifyInputs { is_stopped: &|| true, ..inputs });
         assert!(matches!(stopped, Err(RunError::Stopped { .. })));
     }
-    assert_ne!(StreamUse::Training, StreamUse::Reading);
+    assert_ne!(StreamUse::TRAINING, StreamUse::Reading);
 }
 
 #[test]

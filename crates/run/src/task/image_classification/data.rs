@@ -134,7 +134,7 @@ pub(super) fn loaders(
     used_for: StreamUse,
 ) -> Result<[Loader; 2], RunError> {
     let faults = match used_for {
-        StreamUse::Training => plan.data.faults.of_training(),
+        StreamUse::Training { .. } => plan.data.faults.of_training(),
         StreamUse::Reading => plan.data.faults.of_reading(),
     };
     let config = LoaderConfig::new(train.batch)
@@ -144,6 +144,7 @@ pub(super) fn loaders(
         .with_last(LastBatch::Drop)
         .with_augment(plan.augment.transforms())
         .with_faults(faults.clone())
+        .with_part(used_for.part())
         .with_normalize(normalization(&plan.data));
     let config = match plan.augment.mix_up {
         None => config,
@@ -151,7 +152,7 @@ pub(super) fn loaders(
     };
     let stream = |split| move |cause| RunError::Stream { split, cause: Box::new(cause) };
     let training = Loader::try_new(data.train.clone(), config).map_err(stream("training"))?;
-    let plain = plain(&plan.data, train, train.batch, faults);
+    let plain = plain(&plan.data, train, train.batch, faults).with_part(used_for.part());
     Ok([training, Loader::try_new(data.test.clone(), plain).map_err(stream("test"))?])
 }
 
@@ -206,7 +207,7 @@ mod tests {
         let train = Plan::read(TASKS, "train.batch = 20", place, &[]).expect("valid").plan.train;
         let opening = Opening { dir: None, run: None, progress: &mut |_, _| {} };
         let data = ImageData::open(&plan.data, 1, opening).expect("data");
-        let loaders = loaders(&plan, (&train, 1), &data, StreamUse::Training).expect("loaders");
+        let loaders = loaders(&plan, (&train, 1), &data, StreamUse::TRAINING).expect("loaders");
         let batch = loaders[0].epoch(0).next().expect("a batch").expect("whole");
         batch.planes().to_vec()
     }

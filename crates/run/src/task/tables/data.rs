@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use updraft_data::{
-    ColumnKind, FeatureEncoder, LastBatch, Loader, NumberScale, Order, RowConfig, RowEncoder,
+    ColumnKind, FeatureEncoder, LastBatch, Loader, NumberScale, Order, Part, RowConfig, RowEncoder,
     Scaling, StreamConfig, Table,
 };
 use updraft_kan::Penalty;
@@ -174,8 +174,10 @@ impl TableData {
         &self,
         train: &TrainPlan,
         seed: u64,
+        part: Part,
     ) -> Result<[Loader<RowSet>; 2], RunError> {
         let config = StreamConfig::new(train.batch).with_workers(train.workers.into());
+        let config = config.with_part(part);
         let shuffled = config.clone().with_order(Order::Shuffled).with_seed(seed);
         Ok([
             Loader::collating(self.train.clone(), shuffled.with_last(LastBatch::Drop))?,

@@ -2,7 +2,7 @@
 
 use burn::tensor::Device;
 use serde_json::{Value, json};
-use updraft_data::Collate;
+use updraft_data::{Collate, Part};
 use updraft_precision::Policy;
 use updraft_trainer::{Control, evaluate};
 
@@ -72,8 +72,8 @@ impl<N: RowNetwork> Workload for Rows<N> {
         (self.init)(device)
     }
 
-    fn streams(&self, plan: &Plan, _: StreamUse) -> Result<Streams<RowBatch>, RunError> {
-        let [train, test] = self.data.loaders(&plan.train, plan.seed)?;
+    fn streams(&self, plan: &Plan, used_for: StreamUse) -> Result<Streams<RowBatch>, RunError> {
+        let [train, test] = self.data.loaders(&plan.train, plan.seed, used_for.part())?;
         Ok(Streams { train: Box::new(train), test: Box::new(test) })
     }
 
@@ -169,7 +169,7 @@ impl<N: RowNetwork> Workload for Rows<N> {
         model: &RowModel<N>,
         device: &Device,
     ) -> Result<Vec<Picture>, RunError> {
-        let [_, test] = self.data.loaders(&plan.train, plan.seed)?;
+        let [_, test] = self.data.loaders(&plan.train, plan.seed, Part::WHOLE)?;
         let mut all =
             pictures((&self.learn, &self.data.codes), model, plan.precision, &test, device)?;
         if self.own.data.importance_rows > 0 {
