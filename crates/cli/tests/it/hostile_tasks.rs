@@ -175,8 +175,8 @@ fn every_kind_of_bad_table_with_several_targets_is_refused_with_its_place() {
         ),
         (
             rows("1,\"2\" ,a"),
-            "`./a.csv` line 42 is not a record: a quoted field goes on after its closing quote; \
-             write a quote inside a field as two",
+            "`./a.csv` line 42 is not a record: text follows the closing quote of a field; write \
+             a quote inside a field as two",
         ),
         ("\u{feff}\"x,y,c\n1,2,a\n".to_owned(), "`./a.csv` line 1 is not a record: a field begins"),
         // A column without a value.

@@ -8,7 +8,7 @@
 pub(super) enum QuoteFault {
     /// A field begins with a quote, and the file ends before the closing one.
     Open,
-    /// A quoted field goes on after the closing quote.
+    /// Text follows the closing quote of a field.
     TextAfter,
 }
 
@@ -20,8 +20,7 @@ impl QuoteFault {
                  it or remove it"
             }
             Self::TextAfter => {
-                "a quoted field goes on after its closing quote; write a quote inside a field as \
-                 two"
+                "text follows the closing quote of a field; write a quote inside a field as two"
             }
         }
     }
@@ -30,9 +29,9 @@ impl QuoteFault {
 /// Where the bytes read so far end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Outside of quoted fields.
+    /// Outside quoted fields.
     Outside,
-    /// Inside of a quoted field.
+    /// In a quoted field.
     Quoted,
     /// After a quote in a quoted field: the closing one, or the first of two.
     AfterQuote,

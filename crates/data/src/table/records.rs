@@ -70,7 +70,8 @@ impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.since_reset > MOST_RECORD_BYTES {
             let message = format!(
-                "a record has more than {} MiB; a quote may not be closed, or the delimiter be another",
+                "a record has more than {} MiB; a quote may not be closed, or the delimiter be \
+                 another",
                 MOST_RECORD_BYTES >> 20
             );
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
@@ -289,7 +290,7 @@ mod tests {
         // Without a check, the last field has the rest of the file.
         assert!(error("a,b\n1,x\n2,\"y\n3,z\n").contains(&format!("`t.csv` line 3 {open}")));
         assert!(error("\u{feff}\"a,b\n1,x\n").contains(&format!("`t.csv` line 1 {open}")));
-        let after = "is not a record: a quoted field goes on after its closing quote";
+        let after = "is not a record: text follows the closing quote of a field";
         assert!(error("a,b\n1,\"x\" y\n2,z\n").contains(&format!("`t.csv` line 2 {after}")));
         // The first fault, though a later one was read with it.
         assert!(error("a,b\n1,\"x\ny\"z\n2,\"z\n").contains(&format!("`t.csv` line 2 {after}")));
