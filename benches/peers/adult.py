@@ -1,17 +1,22 @@
-"""Adult by scikit-learn's histogram boosting and by a PyTorch twin of configs/adult.toml.
+"""Adult by scikit-learn's histogram boosting and by the network of configs/adult.toml in PyTorch.
 
-    python adult.py scores --data ../../../shared/data/adult --seeds 1 2 3
-    python adult.py several --data ../../../shared/data/adult --seeds 1 2 3
-    python adult.py speed --data ../../../shared/data/adult --threads 2
+    python adult.py scores --data DIR --seeds 1 2 3
+    python adult.py several --data DIR --seeds 1 2 3
+    python adult.py speed --data DIR --threads 1
     python adult.py published --threads 2
     python adult.py table --data DIR
 
+DIR is the folder that `cargo xtask train configs/adult.toml --data DIR` takes, with a folder
+`adult`; `table` writes into it.
+
 `scores` and `several` train on the official training file, without any choice on test rows, and
 print accuracy, AUC and calibration error on the official test file: of income alone, and with hours
-per week and occupation as further targets. `speed` prints rows a second of the twin's training at
-batch 256 with a DataLoader and with tensors in memory, each eager and compiled. `published` times
-steps of the reference's network of 10.8 million parameters at batch 64, and `table` writes random
-rows for configs/tables-large.toml.
+per week and occupation as further targets. `speed` prints rows a second of PyTorch's training at
+batch 256, by the clock and by processor time, with tensors in memory and with a DataLoader, each
+eager and compiled and with each implementation of AdamW, and the largest memory of the process
+until then; with several threads, processor time includes their waiting. `published` times steps
+of the reference's network of 10.8 million parameters at batch 64, and `table` writes random rows
+for configs/tables-large.toml.
 """
 
 import argparse
@@ -33,6 +38,12 @@ NAMES = (
     "age workclass fnlwgt education education-num marital-status occupation relationship race sex "
     "capital-gain capital-loss hours-per-week native-country income"
 ).split()
+# The implementations of AdamW on a CPU.
+ADAMW = {
+    "single-tensor": {"foreach": False},
+    "foreach": {"foreach": True},
+    "fused": {"fused": True},
+}
 NUMBERS = ["age", "fnlwgt", "education-num", "capital-gain", "capital-loss", "hours-per-week"]
 
 
@@ -40,7 +51,7 @@ def read(folder):
     """Training and test rows; labels of the test file lose their period."""
     tables = []
     for name in ("adult-train.csv", "adult-test.csv"):
-        table = pd.read_csv(f"{folder}/{name}", names=NAMES, skipinitialspace=True, na_values="?")
+        table = pd.read_csv(f"{folder}/adult/{name}", names=NAMES, skipinitialspace=True, na_values="?")
         table["income"] = (table["income"].str.rstrip(".") == ">50K").astype(int)
         tables.append(table)
     return tables
@@ -72,7 +83,7 @@ def encode(train, test, targets):
     return sides, counts, len(numbers[0])
 
 
-class Twin(nn.Module):
+class TableNet(nn.Module):
     """The network of `model.kind = "mlp"` with its defaults."""
 
     def __init__(self, counts, numbers, widths, frequencies=16, hidden=(128, 128), size=8):
@@ -194,25 +205,25 @@ def scores(folder, seeds, several):
     chances = []
     for seed in seeds:
         torch.manual_seed(seed)
-        net = Twin(counts, numbers, widths)
+        net = TableNet(counts, numbers, widths)
         fit(net, inputs, [own for _, own, _ in each], [kind for kind, _, _ in each])
         net.eval()
         with torch.no_grad():
             chances.append(net(*tests)[0].softmax(1)[:, 1].double().numpy())
-    show("PyTorch twin", truth, chances)
+    show("PyTorch", truth, chances)
 
 
 def timed(step, batches, seconds=8.0):
-    """Rows a second over about so many seconds, after a warm-up."""
+    """Rows a second, and a second of processor time, over about so many seconds, after a warm-up."""
     feed = batches()
     for _ in range(20):
         step(*next(feed))
-    began, rows = time.perf_counter(), 0
+    began, processor, rows = time.perf_counter(), time.process_time(), 0
     while time.perf_counter() - began < seconds:
         own = next(feed)
         step(*own)
         rows += len(own[0])
-    return rows / (time.perf_counter() - began)
+    return rows / (time.perf_counter() - began), rows / (time.process_time() - processor)
 
 
 def speed(folder):
@@ -232,22 +243,33 @@ def speed(folder):
                 own = order[at * 256 : (at + 1) * 256]
                 yield classes[own], numbers[own], truth[own]
 
-    for feed in (loader, memory):
-        for mode in ("eager", "compiled"):
-            torch.manual_seed(0)
-            net = Twin(counts, width, [2])
-            optimizer = torch.optim.AdamW(net.parameters(), lr=0.002, weight_decay=1e-4)
-            run = net if mode == "eager" else torch.compile(net)
+    def peak():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
-            def step(classes, numbers, truth):
-                loss = F.cross_entropy(run(classes, numbers)[0], truth)
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
+    print(f"after the imports and the data: {peak():.0f} MiB", flush=True)
+    # Compiling takes memory, so it comes last.
+    for mode in ("eager", "compiled"):
+        for feed in (memory, loader):
+            for kind in ADAMW:
+                torch.manual_seed(0)
+                net = TableNet(counts, width, [2])
+                optimizer = torch.optim.AdamW(
+                    net.parameters(), lr=0.002, weight_decay=1e-4, **ADAMW[kind]
+                )
+                run = net if mode == "eager" else torch.compile(net)
 
-            print(f"{feed.__name__}, {mode}: {timed(step, feed):.0f} rows/s", flush=True)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"peak memory {peak:.0f} MiB")
+                def step(classes, numbers, truth):
+                    loss = F.cross_entropy(run(classes, numbers)[0], truth)
+                    optimizer.zero_grad()
+                    loss.backward()
+                    optimizer.step()
+
+                rate, of_processor = timed(step, feed)
+                print(
+                    f"{mode}, {feed.__name__}, {kind} AdamW: {rate:.0f} rows/s, "
+                    f"{of_processor:.0f} rows per processor second, {peak():.0f} MiB so far",
+                    flush=True,
+                )
 
 
 class Published(nn.Module):
@@ -283,11 +305,11 @@ def published():
             yield classes, (torch.rand(64, 6) > 0.5).float(), classes[:, 0] % 4, classes[:, 1] % 30
 
     for mode in ("eager", "compiled"):
-        for fused in (False, True):
+        for kind in ADAMW:
             torch.manual_seed(0)
             net = Published()
             optimizer = torch.optim.AdamW(
-                net.parameters(), lr=6e-5, weight_decay=4e-5, fused=fused, foreach=not fused
+                net.parameters(), lr=6e-5, weight_decay=4e-5, **ADAMW[kind]
             )
             run = net if mode == "eager" else torch.compile(net)
 
@@ -299,10 +321,9 @@ def published():
                 loss.backward()
                 optimizer.step()
 
-            rate = timed(step, feed)
+            rate, _ = timed(step, feed)
             count = sum(own.numel() for own in net.parameters())
-            optimizer_name = "fused" if fused else "foreach"
-            print(f"{count} parameters, {mode}, {optimizer_name} AdamW: {64e3 / rate:.1f} ms a step")
+            print(f"{count} parameters, {mode}, {kind} AdamW: {64e3 / rate:.1f} ms a step")
 
 
 def table(folder):
@@ -320,7 +341,7 @@ def table(folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("what", choices=["scores", "several", "speed", "published", "table"])
-    parser.add_argument("--data", default="../../../shared/data/adult")
+    parser.add_argument("--data", default="../../../shared/data")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--threads", type=int, default=2)
     given = parser.parse_args()

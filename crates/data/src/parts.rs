@@ -1,4 +1,4 @@
-//! Dividing samples into parts that have alike shares of every class, with groups kept together.
+//! Dividing samples into parts that have similar fractions of every class and keep groups together.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -115,7 +115,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn folds_without_groups_have_alike_counts_of_every_class(
+        fn folds_without_groups_have_similar_counts_of_every_class(
             labels in proptest::collection::vec(0_usize..4, 10..200),
             folds in 2_usize..6,
             seed: u64,

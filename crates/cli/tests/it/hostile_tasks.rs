@@ -83,7 +83,15 @@ pub(crate) const TABLES: &[(&str, &str)] = &[
     ("data.features=['a','a']", "`data.features` is "),
     ("data.leave_out=['a','a']", "`data.leave_out` is "),
     ("data.numbers=3", "`data.numbers` is 3"),
-    ("data.lists={a='ab'}", "`data.lists"),
+    ("data.lists={a='ab'}", "`data.lists.a` is "),
+    ("data.test_fraction=0.5", "`data.test_fraction` is not read beside `data.source = "),
+    ("data.folds=5", "`data.folds` is not read beside `data.source = "),
+    ("data.fold=2", "`data.fold` is not read beside `data.source = "),
+    ("data.group=drug", "`data.group` is not read beside `data.source = "),
+    ("data.stratify=effect", "`data.stratify` is not read beside `data.source = "),
+    ("data.validation_fraction=1", "`data.validation_fraction` is 1"),
+    ("data.validation_fraction=nan", "`data.validation_fraction` is nan"),
+    ("data.importance_rows=-1", "`data.importance_rows` is -1"),
     ("data.min_rows=0", "`data.min_rows` is 0"),
     ("data.min_rows=-1", "`data.min_rows` is -1"),
     ("data.scaling=log", "`data.scaling` is "),
@@ -91,7 +99,7 @@ pub(crate) const TABLES: &[(&str, &str)] = &[
     ("data.unknown_share=1", "`data.unknown_share` is 1"),
     ("data.unknown_share=nan", "`data.unknown_share` is nan"),
     ("targets={}", "`targets` is "),
-    ("targets={a={kind='word'}}", "`targets"),
+    ("targets={a={kind='word'}}", "`targets.a` is "),
     ("targets={a={kind='number',weight=0}}", "`targets.a.weight` is 0"),
     ("targets={a={kind='number',weight=nan}}", "`targets.a.weight` is "),
     ("targets={a={kind='number',classes=['x','y']}}", "`targets.a.classes` is "),
@@ -144,9 +152,9 @@ fn every_kind_of_bad_table_with_several_targets_is_refused_with_its_place() {
     };
     let mut faults = Vec::new();
     for (table, words) in [
-        (String::new(), "no records"),
-        ("x,y,c\n".to_owned(), "no records"),
-        ("x,y\n1,2\n".to_owned(), "`c`"),
+        (String::new(), "`./a.csv` has no records"),
+        ("x,y,c\n".to_owned(), "`./a.csv` has no records"),
+        ("x,y\n1,2\n".to_owned(), "`./a.csv` has no column `c`; it has `x`, `y`"),
         ("x,y,y\n1,2,3\n".to_owned(), "two columns `y`"),
         (rows("1,2"), "line 42 has 2 fields"),
         (rows("1,2,a,4"), "line 42 has 4 fields"),
@@ -159,6 +167,49 @@ fn every_kind_of_bad_table_with_several_targets_is_refused_with_its_place() {
         ("x,y,c\n1,2,a\n".to_owned(), "rows"),
         (rows("1,2,a").replace(",b\n", ",a\n"), "nothing to learn"),
         ("y,c\n1,a\n2,b\n3,a\n4,b\n5,a\n6,b\n".to_owned(), "nothing to predict from"),
+        // Quotes.
+        (
+            rows("1,2,\"a"),
+            "`./a.csv` line 42 is not a record: a field begins with a quote that is not closed \
+             before the end of the file; close it or remove it",
+        ),
+        (
+            rows("1,\"2\" ,a"),
+            "`./a.csv` line 42 is not a record: text follows the closing quote of a field; write \
+             a quote inside a field as two",
+        ),
+        ("\u{feff}\"x,y,c\n1,2,a\n".to_owned(), "`./a.csv` line 1 is not a record: a field begins"),
+        // A column without a value.
+        (
+            rows("1,2,a")
+                .replace("y,c\n", "y,c,z\n")
+                .replace("a\n", "a,\n")
+                .replace("b\n", "b,?\n"),
+            "the column `z` has no value in any training row; leave it out with `data.leave_out`",
+        ),
+        (
+            rows("1,2,a").replace(",a\n", ",\n").replace(",b\n", ",?\n"),
+            "the target `c` is missing in every training row",
+        ),
+    ] {
+        fs::write(dir.path().join("a.csv"), table).expect("written");
+        faults.extend(refused(dir.path(), &["train", "c.toml", "--data", "."], words));
+    }
+    // Encodings: a part of the file, and the whole.
+    let latin = |text: &str| text.chars().map(|letter| letter as u8).collect::<Vec<u8>>();
+    let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    for (table, words) in [
+        (
+            latin(&rows("1,2,caf\u{e9}")),
+            "`./a.csv` line 42, column `c`: not UTF-8; save the file as UTF-8",
+        ),
+        (latin("x,y,caf\u{e9}\n1,2,a\n"), "line 1, column `number 3`: not UTF-8; save the file as"),
+        (utf16(&rows("1,2,a")), "line 1, column `number 1`: not UTF-8; save the file as UTF-8"),
+        (
+            utf16(&format!("\u{feff}{}", rows("1,2,a"))),
+            "line 1, column `number 1`: not UTF-8; save the file as UTF-8",
+        ),
+        (b"\x1f\x8bno gzip file".to_vec(), "`./a.csv` is not an intact gzip file: "),
     ] {
         fs::write(dir.path().join("a.csv"), table).expect("written");
         faults.extend(refused(dir.path(), &["train", "c.toml", "--data", "."], words));

@@ -28,6 +28,18 @@ pub enum TableError {
         /// The system's message.
         cause: io::Error,
     },
+    /// The file begins as a gzip file and is damaged, cut off, or followed by other bytes.
+    #[error(
+        "`{}` is not an intact gzip file: {cause}; copy it again, or decompress it and name the \
+         file inside",
+        .path.display()
+    )]
+    Gzip {
+        /// The file.
+        path: PathBuf,
+        /// The decoder's message.
+        cause: io::Error,
+    },
     /// The parser gave up.
     #[error("`{}` line {line} is not a record: {cause}", .path.display())]
     Damaged {

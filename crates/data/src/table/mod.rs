@@ -7,6 +7,7 @@ mod encoder;
 mod error;
 mod infer;
 mod open;
+mod quotes;
 mod records;
 mod row_config;
 mod rows;

@@ -1,7 +1,9 @@
 //! Opening a table's file, compressed by gzip or not.
 
+use std::error::Error;
+use std::fmt;
 use std::fs::File;
-use std::io::{BufReader, Cursor, Read};
+use std::io::{self, BufReader, Cursor, Read};
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
@@ -21,10 +23,37 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn Read>, TableError> {
     let is_gzip = first == GZIP;
     let whole = Cursor::new(first).chain(file);
     Ok(match is_gzip {
-        true => Box::new(MultiGzDecoder::new(BufReader::new(whole))),
+        true => Box::new(Inflated(MultiGzDecoder::new(BufReader::new(whole)))),
         false => Box::new(whole),
     })
 }
+
+/// Decompressed bytes; errors of the decoder are a [`GzipFault`].
+struct Inflated<R>(MultiGzDecoder<R>);
+
+impl<R: io::BufRead> Read for Inflated<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read(buffer).map_err(|cause| match cause.kind() {
+            // The decoder's own errors; the others are of the disk.
+            io::ErrorKind::InvalidInput
+            | io::ErrorKind::InvalidData
+            | io::ErrorKind::UnexpectedEof => io::Error::new(cause.kind(), GzipFault(cause)),
+            _ => cause,
+        })
+    }
+}
+
+/// Why a file is not an intact gzip file.
+#[derive(Debug)]
+pub(super) struct GzipFault(io::Error);
+
+impl fmt::Display for GzipFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Error for GzipFault {}
 
 #[cfg(test)]
 mod tests {
@@ -59,13 +88,38 @@ mod tests {
         inferred.look_at(&path, Delimiter::Comma, &TableSchema::new(), |_| true).unwrap();
         assert_eq!(inferred.names(), ["x", "color"]);
 
-        // A file that was cut off is an error with its name, not fewer rows.
-        fs::write(&path, &bytes[..bytes.len() - 9]).unwrap();
-        let error = Table::read(&path, Delimiter::Comma, schema.clone()).unwrap_err().to_string();
-        assert!(error.contains("rows.csv.gz"), "{error}");
+        // A file that was cut off or damaged is an error with its name, not fewer rows.
+        let cut = &bytes[..bytes.len() - 9];
+        let not_whole = [cut, &[&bytes, &b"trailing"[..]].concat(), b"\x1f\x8bno gzip header"];
+        for (bytes, of) in not_whole.into_iter().zip(["incomplete", "end of file", "header"]) {
+            fs::write(&path, bytes).unwrap();
+            let error = Table::read(&path, Delimiter::Comma, schema.clone()).unwrap_err();
+            let error = error.to_string();
+            assert!(error.contains("rows.csv.gz` is not an intact gzip file: "), "{error}");
+            assert!(error.contains(of), "{error}");
+            let remedy = "copy it again, or decompress it and name the file inside";
+            assert!(error.ends_with(remedy), "{error}");
+        }
         // A file of one byte is no gzip file.
         fs::write(&path, "x").unwrap();
         assert_eq!(Table::first_record(&path, Delimiter::Comma).unwrap(), ["x"]);
+    }
+
+    /// A small file of one long record: decompressing stops at the limit of a record.
+    #[test]
+    fn a_compressed_file_is_not_decompressed_into_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("long.csv.gz");
+        let mut encoder = GzEncoder::new(fs::File::create(&path).unwrap(), Compression::best());
+        encoder.write_all(b"x\n").unwrap();
+        for _ in 0..64 {
+            encoder.write_all(&[b'1'; 1 << 20]).unwrap();
+        }
+        encoder.finish().unwrap();
+        assert!(fs::metadata(&path).unwrap().len() < 1 << 20);
+        let error = Table::read(&path, Delimiter::Comma, TableSchema::new().number("x"));
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("a record has more than 16 MiB"), "{error}");
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! The records of a CSV or TSV file, one after the other.
 
 use std::collections::HashMap;
-use std::io::{self, Read};
+use std::io::{self, Chain, Cursor, Read};
 use std::path::{Path, PathBuf};
 
 use csv::{ByteRecord, ErrorKind, Reader, ReaderBuilder};
 use serde::{Deserialize, Serialize};
 
 use crate::table::TableError;
-use crate::table::open::open;
+use crate::table::open::{GzipFault, open};
+use crate::table::quotes::Quotes;
 
 /// The delimiter of fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -51,32 +52,54 @@ const MOST_RECORD_BYTES: u64 = 16 << 20;
 /// Bytes that the parser reads at once.
 const BUFFER_BYTES: usize = 1 << 16;
 
-/// Limits the bytes that are read for one record: a file without line breaks, or with an unclosed
-/// quote, is a single record.
+/// Spreadsheets put it before a text.
+const BYTE_ORDER_MARK: [u8; 3] = [0xEF, 0xBB, 0xBF];
+
+/// The bytes after a byte-order mark.
+type WithoutMark<R> = Chain<Cursor<Vec<u8>>, R>;
+
+/// Limits the bytes that are read for one record, since a file without line breaks, or with an
+/// unclosed quote, is a single record; and follows the quotes.
 struct Bounded<R> {
     bytes: R,
     since_reset: u64,
+    quotes: Quotes,
 }
 
 impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.since_reset > MOST_RECORD_BYTES {
             let message = format!(
-                "a record has more than {} MiB; a quote may not be closed, or the delimiter be another",
+                "a record has more than {} MiB; a quote may not be closed, or the delimiter be \
+                 another",
                 MOST_RECORD_BYTES >> 20
             );
             return Err(io::Error::new(io::ErrorKind::InvalidData, message));
         }
         let read = self.bytes.read(buffer)?;
         self.since_reset += read as u64;
+        match &buffer[..read] {
+            [] => self.quotes.end(),
+            read => self.quotes.read(read),
+        }
         Ok(read)
+    }
+}
+
+/// The error of bytes that cannot be read, at a line.
+fn unreadable(path: PathBuf, line: u64, cause: io::Error) -> TableError {
+    let is_gzip_fault = cause.get_ref().is_some_and(|inner| inner.is::<GzipFault>());
+    match cause.kind() {
+        _ if is_gzip_fault => TableError::Gzip { path, cause },
+        io::ErrorKind::InvalidData => TableError::Damaged { path, line, cause: cause.into() },
+        _ => TableError::Read { path, cause },
     }
 }
 
 /// A file with a header, read record by record into one buffer.
 pub(crate) struct Records<R> {
     path: PathBuf,
-    reader: Reader<Bounded<R>>,
+    reader: Reader<Bounded<WithoutMark<R>>>,
     header: Vec<String>,
     /// The index of each name in the header.
     places: HashMap<String, usize>,
@@ -93,18 +116,25 @@ impl Records<Box<dyn Read>> {
 impl<R: Read> Records<R> {
     /// `path` names the bytes in errors; without names, the first record is the header.
     pub(crate) fn new(
-        bytes: R,
+        mut bytes: R,
         path: &Path,
         delimiter: Delimiter,
         names: Option<&[String]>,
     ) -> Result<Self, TableError> {
+        let mut first = Vec::with_capacity(BYTE_ORDER_MARK.len());
+        let read = bytes.by_ref().take(BYTE_ORDER_MARK.len() as u64).read_to_end(&mut first);
+        read.map_err(|cause| unreadable(path.to_owned(), 1, cause))?;
+        if first == BYTE_ORDER_MARK {
+            first.clear();
+        }
+        let bytes = Cursor::new(first).chain(bytes);
         let reader = ReaderBuilder::new()
             .delimiter(delimiter.byte())
             .has_headers(false)
             // Records of the wrong length are reported here, with both counts.
             .flexible(true)
             .buffer_capacity(BUFFER_BYTES)
-            .from_reader(Bounded { bytes, since_reset: 0 });
+            .from_reader(Bounded { bytes, since_reset: 0, quotes: Quotes::new(delimiter.byte()) });
         let record = ByteRecord::new();
         let places = HashMap::new();
         let mut records =
@@ -179,22 +209,24 @@ impl<R: Read> Records<R> {
     fn read(&mut self) -> Result<bool, TableError> {
         let line = self.reader.position().line();
         self.reader.get_mut().since_reset = 0;
-        self.reader.read_byte_record(&mut self.record).map_err(|error| {
+        let is_read = self.reader.read_byte_record(&mut self.record).map_err(|error| {
             let path = self.path.clone();
             if !error.is_io_error() {
                 return TableError::Damaged { path, line, cause: error.into() };
             }
             match error.into_kind() {
-                ErrorKind::Io(cause) if cause.kind() == io::ErrorKind::InvalidData => {
-                    TableError::Damaged { path, line, cause: cause.into() }
-                }
-                ErrorKind::Io(cause) => TableError::Read { path, cause },
-                other => {
-                    let cause = io::Error::other(format!("{other:?}"));
-                    TableError::Read { path, cause }
-                }
+                ErrorKind::Io(cause) => unreadable(path, line, cause),
+                other => TableError::Read { path, cause: io::Error::other(format!("{other:?}")) },
             }
-        })
+        })?;
+        let end = self.reader.position().byte();
+        match self.reader.get_ref().quotes.fault_before(end) {
+            Some(fault) => {
+                let cause = fault.message().into();
+                Err(TableError::Damaged { path: self.path.clone(), line: self.line(), cause })
+            }
+            None => Ok(is_read),
+        }
     }
 
     /// Finds the columns by their names, which are unique.
@@ -214,15 +246,53 @@ impl<R: Read> Records<R> {
             return Err(TableError::Empty { path: self.path.clone() });
         }
         let field = |(at, field): (usize, &[u8])| {
-            // Spreadsheets put a byte-order mark before the first name.
-            let field = field.strip_prefix(b"\xEF\xBB\xBF").filter(|_| at == 0).unwrap_or(field);
-            let field = str::from_utf8(field).map_err(|_| TableError::NotUtf8 {
+            // The names of a file in UTF-16 are UTF-8 with zeros.
+            let is_text = |text: &&str| !text.contains('\0');
+            let field = str::from_utf8(field).ok().filter(is_text);
+            let field = field.ok_or_else(|| TableError::NotUtf8 {
                 path: self.path.clone(),
-                line: 1,
+                line: self.line(),
                 column: format!("number {}", at + 1),
             })?;
             Ok(field.trim().to_owned())
         };
         self.record.iter().enumerate().map(field).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::table::{Delimiter, Table, TableSchema};
+
+    #[test]
+    fn a_byte_order_mark_is_no_part_of_the_first_field() {
+        for text in ["\u{feff}a,b\n1,2\n", "\u{feff}\"a\",\"b\"\n1,2\n"] {
+            let schema = TableSchema::new().number("a").number("b");
+            let table = Table::parse(text.as_bytes(), "t.csv", Delimiter::Comma, schema).unwrap();
+            assert_eq!((table.rows(), table.number("a", 0).unwrap()), (1, Some(1.0)), "{text}");
+        }
+        let schema = || TableSchema::new().number("a").with_header(["a".to_owned()].to_vec());
+        let without_header = |text: &str| {
+            Table::parse(text.as_bytes(), "t.csv", Delimiter::Comma, schema()).map(|it| it.rows())
+        };
+        assert_eq!(without_header("\u{feff}1\n2\n").unwrap(), 2);
+        assert_eq!(without_header("1").unwrap(), 1);
+    }
+
+    #[test]
+    fn a_quote_that_is_not_what_its_author_meant_is_an_error_with_its_line() {
+        let error = |text: &str| {
+            let schema = TableSchema::new().category("b");
+            let table = Table::parse(text.as_bytes(), "t.csv", Delimiter::Comma, schema);
+            table.expect_err(text).to_string()
+        };
+        let open = "is not a record: a field begins with a quote that is not closed before the end";
+        // Without a check, the last field has the rest of the file.
+        assert!(error("a,b\n1,x\n2,\"y\n3,z\n").contains(&format!("`t.csv` line 3 {open}")));
+        assert!(error("\u{feff}\"a,b\n1,x\n").contains(&format!("`t.csv` line 1 {open}")));
+        let after = "is not a record: text follows the closing quote of a field";
+        assert!(error("a,b\n1,\"x\" y\n2,z\n").contains(&format!("`t.csv` line 2 {after}")));
+        // The first fault, though a later one was read with it.
+        assert!(error("a,b\n1,\"x\ny\"z\n2,\"z\n").contains(&format!("`t.csv` line 2 {after}")));
     }
 }

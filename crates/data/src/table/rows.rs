@@ -172,7 +172,8 @@ impl RowEncoder {
         self.schema.columns.iter().map(|column| column.name.as_str()).zip(&self.columns)
     }
 
-    /// How many classes each column of categories has, the unknown one included.
+    /// How many classes each embedded column of categories has, as
+    /// [`FeatureEncoder::class_count`].
     #[must_use]
     pub fn class_counts(&self) -> Vec<usize> {
         self.columns.iter().filter_map(FeatureEncoder::class_count).collect()
@@ -306,8 +307,8 @@ impl FeatureEncoder {
         true
     }
 
-    /// The number of its classes, the unknown one included; `None` for features that are encoded as
-    /// numbers.
+    /// The number of its classes: the values of its vocabulary, the unknown one, and the missing one
+    /// if enough training rows miss a value. `None` for features that are encoded as numbers.
     #[must_use]
     pub fn class_count(&self) -> Option<usize> {
         match self {

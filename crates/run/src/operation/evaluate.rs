@@ -49,8 +49,9 @@ pub(super) fn evaluate<W: Workload>(
     workload.check(folder)?;
     let model = load(workload.init(device), plan, folder)?;
     let test = workload.streams(plan, StreamUse::Reading)?.test;
-    let score =
-        updraft_trainer::evaluate(workload.task(), &model, &*test, device, plan.precision, poll)?;
+    let decided = workload.decided(folder)?;
+    let task = decided.as_ref().unwrap_or(workload.task());
+    let score = updraft_trainer::evaluate(task, &model, &*test, device, plan.precision, poll)?;
     match score {
         // Finite parameters may still overflow.
         Some(score) if !score.evaluation.loss().is_finite() => {

@@ -58,8 +58,8 @@ pub trait Workload {
         Ok(())
     }
 
-    /// Decides after training what does not follow from gradients, such as the thresholds of labels,
-    /// on rows that were held out for it, and stores it in the run's folder.
+    /// Decides after training what does not follow from gradients, such as the thresholds of
+    /// labels, on rows that were held out for it, and stores it in the run's folder.
     ///
     /// Returns the task with these decisions, which then scores the test data again; `None`, the
     /// default, if there is nothing to decide.
@@ -75,6 +75,17 @@ pub trait Workload {
         folder: &RunFolder,
     ) -> Result<Option<Self::Task>, RunError> {
         let _ = (plan, model, device, folder);
+        Ok(None)
+    }
+
+    /// The task with what [`decide`](Self::decide) stored in a run, which scores the run's trained
+    /// model; `None`, the default, if nothing is decided.
+    ///
+    /// # Errors
+    /// [`RunError::Io`], [`RunError::Json`] or [`RunError::Unusable`] for a run whose files are
+    /// damaged.
+    fn decided(&self, folder: &RunFolder) -> Result<Option<Self::Task>, RunError> {
+        let _ = folder;
         Ok(None)
     }
 

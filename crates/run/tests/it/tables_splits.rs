@@ -1,9 +1,11 @@
-//! Splits of tables, thresholds found on validation rows, and runs on shuffled targets.
+//! Splits of tables, thresholds found on validation rows, and the importance of features.
 
 use std::fs;
 use std::path::Path;
 
-use updraft_run::{Outcome, Picture, Plan, PredictedValue, Trained, TrainedModel};
+use updraft_run::{
+    Opening, Outcome, Picture, Plan, PredictedValue, RunFolder, Trained, TrainedModel, read_metrics,
+};
 use updraft_trainer::Control;
 
 use crate::plans::read_with;
@@ -17,6 +19,19 @@ fn thresholds(trained: &Trained) -> Vec<f64> {
     let of = |code: &serde_json::Value| code["thresholds"].as_array().cloned();
     let found = codes.as_array().expect("a list").iter().find_map(of).expect("of labels");
     found.iter().map(|number| number.as_f64().expect("a number")).collect()
+}
+
+/// Stores other thresholds in a run, and returns its codes.
+fn store_thresholds(folder: &RunFolder, thresholds: [f64; 2]) -> serde_json::Value {
+    let path = folder.path().join("targets.json");
+    let text = fs::read_to_string(&path).expect("read");
+    let mut codes: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    let labels = codes.as_array_mut().expect("a list").iter_mut();
+    for code in labels.filter(|code| code["kind"] == "labels") {
+        code["thresholds"] = serde_json::json!(thresholds);
+    }
+    fs::write(&path, codes.to_string()).expect("written");
+    codes
 }
 
 fn value(trained: &Trained, metric: &str) -> f64 {
@@ -46,12 +61,7 @@ fn thresholds_are_found_on_validation_rows_stored_and_used() {
     assert_eq!(scored(), expected);
     let path = trained.folder.path().join("targets.json");
     let text = fs::read_to_string(&path).expect("read");
-    let mut codes: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    let labels = codes.as_array_mut().expect("a list").iter_mut();
-    for code in labels.filter(|code| code["kind"] == "labels") {
-        code["thresholds"] = serde_json::json!([1.0, 1.0]);
-    }
-    fs::write(&path, codes.to_string()).expect("written");
+    let codes = store_thresholds(&trained.folder, [1.0, 1.0]);
     assert!(scored() < expected, "no row has a label with a threshold of 1");
 
     // So does `predict`.
@@ -75,60 +85,71 @@ fn thresholds_are_found_on_validation_rows_stored_and_used() {
     assert!(error.to_string().contains("threshold from 0 to 1"), "{error}");
 }
 
-/// Rows whose targets are those of other rows: no feature says anything about them.
-fn shuffled(count: usize, first: usize) -> String {
-    let rows = rows(count, first);
-    let rows: Vec<&str> = rows.lines().collect();
-    let targets = |row: &&str| row.splitn(5, ',').nth(4).map(str::to_owned).expect("targets");
-    let mut others: Vec<String> = rows.iter().map(targets).collect();
-    // Fisher and Yates, by a generator of Knuth's.
-    let mut state = first as u64 + 12345;
-    for at in (1..others.len()).rev() {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        others.swap(at, (state >> 33) as usize % (at + 1));
-    }
-    let row = |(row, targets): (&&str, String)| {
-        let features: Vec<&str> = row.splitn(5, ',').take(4).collect();
-        format!("{},{targets}\n", features.join(","))
+/// A run that was stopped, whose stored thresholds are those of another moment.
+#[test]
+fn epochs_after_a_resume_are_scored_with_thresholds_of_a_half() {
+    let tags = |folder: &RunFolder| {
+        let lines = read_metrics(folder).expect("metrics").lines;
+        let epochs = lines.iter().filter(|line| line["event"] == "epoch");
+        epochs.map(|line| line["test"]["tags-macro-f1"].as_f64()).collect::<Vec<_>>()
     };
-    rows.iter().zip(others).map(row).collect()
+    for sets in [&["data.validation_fraction=0.25", "train.epochs=3"][..], &["train.epochs=3"]] {
+        let (dir, plan) = mixed(sets, &rows(200, 1000));
+        let whole = train(&plan, dir.path(), None, &mut Watcher::default());
+        let mut stops = Watcher { stop_after: Some(4), ..Watcher::default() };
+        let stopped = train(&plan, dir.path(), None, &mut stops).folder;
+        store_thresholds(&stopped, [0.0, 0.0]);
+        let resumed = train(&plan, dir.path(), Some(stopped), &mut Watcher::default());
+        let found = tags(&resumed.folder);
+        assert_eq!((found.len(), &found), (3, &tags(&whole.folder)), "{sets:?}");
+        assert_eq!(thresholds(&resumed), thresholds(&whole), "{sets:?}");
+        assert_eq!(value(&resumed, "tags-macro-f1"), value(&whole, "tags-macro-f1"), "{sets:?}");
+        if sets.len() == 1 {
+            assert_eq!(thresholds(&resumed), [0.5, 0.5]);
+        }
+    }
 }
 
-/// Thresholds and class weights come from the targets, so scores above chance would reveal test rows.
+/// Everything that a run stores of its data but the scores follows from the training rows.
 #[test]
-fn shuffled_targets_are_predicted_by_chance() {
-    let dir = tempfile::tempdir().expect("temporary folder");
-    for (file, count, first) in [("train.csv", 800, 0), ("test.csv", 800, 5000)] {
-        let text = format!("{HEADER}{}", shuffled(count, first));
-        fs::write(dir.path().join(file), text).expect("written");
-    }
+fn test_rows_decide_no_threshold_no_class_weight_and_no_scale() {
     let sets = [
         "data.validation_fraction=0.25",
-        "train.epochs=10",
+        "train.epochs=4",
         "targets.sold.loss={kind = \"cross-entropy\", class_weights = \"balanced\"}",
     ];
-    let trained = train(&with(dir.path(), MIXED, &sets), dir.path(), None, &mut Watcher::default());
-    // The standard deviation of the AUC of 800 random rows is 0.02.
-    for metric in ["sold-auc", "tags-auc", "sold-balanced-accuracy"] {
-        let found = value(&trained, metric);
-        assert!((found - 0.5).abs() < 0.08, "{metric} {found}");
-    }
-    assert!(value(&trained, "price-r-squared") < 0.05);
-    // Predicting a label everywhere has an F1 of 2p / (1 + p), for p of 1/2 and 1/3 0.667 and 0.5.
-    let found = value(&trained, "tags-macro-f1");
-    assert!(found < 0.583 + 0.05, "{found}");
+    // The second test file has other sizes, gaps and frequencies of every target.
+    let skewed = rows(200, 5000).replace(",red,", ",green,");
+    let skewed: String = skewed
+        .lines()
+        .filter(|row| row.contains(",yes,"))
+        .fold(String::new(), |text, row| format!("{text}{row}\n"));
+    let [one, other] = [rows(200, 1000), skewed].map(|test| {
+        let (dir, plan) = mixed(&sets, &test);
+        let trained = train(&plan, dir.path(), None, &mut Watcher::default());
+        let stored = ["encoder.json", "targets.json"]
+            .map(|name| fs::read_to_string(trained.folder.path().join(name)).expect("a coding"));
+        let lines = read_metrics(&trained.folder).expect("metrics").lines;
+        let losses = lines.iter().filter(|line| line["event"] == "epoch");
+        let losses: Vec<_> = losses.map(|line| line["train"]["loss"].as_f64()).collect();
+        (stored, losses, thresholds(&trained), value(&trained, "tags-macro-f1"))
+    });
+    assert_eq!(one.0, other.0);
+    assert_eq!(one.1, other.1);
+    assert!(one.2.iter().all(|threshold| *threshold != 0.5), "{:?}", one.2);
+    assert_ne!(one.3, other.3, "the test rows are others");
 }
 
 /// The plan of a run on one table, with three rows of each of forty customers.
-fn one_table(dir: &Path, sets: &[&str]) -> Result<Plan, String> {
+fn one_table(dir: &Path, is_stratified: bool, sets: &[&str]) -> Result<Plan, String> {
     let rows = rows(120, 0);
     let customers = rows.lines().enumerate().map(|(at, row)| format!("c{},{row}\n", at / 3));
     let text: String = customers.collect();
     fs::write(dir.join("train.csv"), format!("customer,{HEADER}{text}")).expect("written");
     let text = MIXED.replace("test_files = [\"test.csv\"]\n", "");
     let own = format!("data.dir={}", dir.display());
-    let sets = [&[own.as_str(), "data.stratify=sold", "train.epochs=1"], sets].concat();
+    let stratify = if is_stratified { &["data.stratify=sold"][..] } else { &[] };
+    let sets = [&[own.as_str(), "train.epochs=1"], stratify, sets].concat();
     read_with(&text, &sets).map(|read| read.plan).map_err(|error| error.to_string())
 }
 
@@ -136,7 +157,7 @@ fn one_table(dir: &Path, sets: &[&str]) -> Result<Plan, String> {
 fn folds_test_every_row_once_and_groups_stay_together() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let about = |sets: &[&str]| {
-        let plan = one_table(dir.path(), sets).expect("valid");
+        let plan = one_table(dir.path(), true, sets).expect("valid");
         let about = workload(&plan, None).about();
         (about.train_samples, about.test_samples, about.data)
     };
@@ -147,23 +168,83 @@ fn folds_test_every_row_once_and_groups_stay_together() {
     // Groups have three rows.
     assert!(tested.iter().all(|rows| rows % 3 == 0 && (24..=36).contains(rows)), "{tested:?}");
     // The group is no feature: `color` and `words` are categories.
-    let (_, rows, data) = about(&["data.test_fraction=0.25", "data.group=customer"]);
-    assert!(rows % 3 == 0 && data.contains("1 categories and"), "{rows} {data}");
+    let (_, test, data) = about(&["data.test_fraction=0.25", "data.group=customer"]);
+    assert!(test % 3 == 0 && data.contains("1 categories and"), "{test} {data}");
     let (_, _, data) = about(&["data.test_fraction=0.25"]);
     assert!(data.contains("2 categories and"), "{data}");
+    // With test files, only the validation rows are grouped.
+    fs::write(dir.path().join("test.csv"), format!("customer,{HEADER}c1,{}", rows(1, 0)))
+        .expect("written");
+    let sets = ["data.test_files=[\"test.csv\"]", "data.group=customer"];
+    let separate = |more: &[&str]| one_table(dir.path(), false, &[&sets, more].concat());
+    let about =
+        workload(&separate(&["data.validation_fraction=0.25"]).expect("valid"), None).about();
+    assert!(about.data.contains("1 categories and"), "{}", about.data);
+    assert!(about.notes[0].starts_with("1 of 1 test rows have a value of `data.group`"));
+    assert_eq!((about.train_samples % 3, about.test_samples), (0, 1));
+}
+
+#[test]
+fn a_setting_of_a_split_is_refused_with_the_key_that_decides() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let columns = "data.columns=['customer', 'size', 'color', 'words', 'gap', 'price', 'sold', \
+                   'grade', 'tags']";
+    let files = "data.test_files=[\"test.csv\"]";
     for (sets, expected) in [
-        (vec!["data.folds=1"], "2 to 1000"),
-        (vec!["data.folds=3", "data.fold=4"], "1 to 3, the number of folds"),
-        (vec!["data.fold=2"], "data.fold"),
-        (vec!["data.folds=3", "data.test_fraction=0.5"], "data.test_fraction"),
-        (vec!["data.group=sold"], "no target"),
-        (vec!["data.group=customer", "data.features=[\"customer\"]"], "`data.group`"),
-        (vec!["data.group=customer", "data.test_files=[\"test.csv\"]"], "data."),
-        (vec!["targets={sold = {kind = \"classes\"}}", "data.validation_fraction=0.2"], "`labels`"),
+        (vec!["data.folds=1"], "`data.folds` is 1; it must be 2 to 1000"),
+        (
+            vec!["data.folds=3", "data.fold=4"],
+            "`data.fold` is 4; it must be 1 to 3, the number of folds",
+        ),
+        (
+            vec!["data.fold=2"],
+            "`data.fold` is 2; it must be left out without `data.folds`, the number of folds",
+        ),
+        (
+            vec!["data.folds=3", "data.test_fraction=0.5"],
+            "`data.test_fraction` is not read beside `data.folds = 3`; leave it out or change \
+             that",
+        ),
+        (
+            vec!["data.group=sold"],
+            "`data.group` is \"sold\"; it must be a column that is not a target",
+        ),
+        (
+            vec!["data.group=customer", "data.features=[\"customer\"]"],
+            "`data.features` is [\"customer\"]; it must be a list without `customer`, which is \
+             `data.group`",
+        ),
+        (
+            vec!["data.group=custmer", columns],
+            "`data.group` is \"custmer\"; it must be one of `data.columns`",
+        ),
+        (
+            vec!["targets={sold = {kind = \"classes\"}}", "data.validation_fraction=0.2"],
+            "`data.validation_fraction` is 0.2; it must be 0 without a target of the kind \
+             `labels`, whose thresholds are found on these rows",
+        ),
     ] {
-        let error = one_table(dir.path(), &sets).map(drop).expect_err(expected);
-        assert!(error.contains(expected), "{sets:?}: {error}");
+        let error = one_table(dir.path(), true, &sets).map(drop).expect_err(expected);
+        assert_eq!(error, expected, "{sets:?}");
     }
+    for set in ["data.test_fraction=0.5", "data.stratify=sold", "data.folds=3", "data.fold=1"] {
+        let key = set.split('=').next().expect("a key");
+        let error = one_table(dir.path(), false, &[files, set]).map(drop).expect_err(set);
+        let expected = format!("`{key}` is not read beside `data.test_files = [\"test.csv\"]`");
+        assert!(error.starts_with(&expected), "{set}: {error}");
+    }
+    // Three rows of each of forty customers.
+    let opened = |sets: &[&str]| {
+        let plan = one_table(dir.path(), true, sets).expect("valid");
+        let opening = Opening { dir: None, run: None, progress: &mut |_, _| {} };
+        plan.task.open(&plan, opening).map(drop).expect_err("too many folds").to_string()
+    };
+    let found = opened(&["data.folds=50", "data.group=customer"]);
+    assert!(found.starts_with("`data.folds` is 50, and 120 rows have 40 values of"), "{found}");
+    let found = opened(&["data.folds=200"]);
+    assert!(found.starts_with("`data.folds` is 200, and the data has 120 rows"), "{found}");
+    let found = opened(&["data.group=custmer"]);
+    assert!(found.contains("`custmer`") && found.contains("`customer`"), "{found}");
 }
 
 #[test]

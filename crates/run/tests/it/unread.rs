@@ -6,6 +6,8 @@ use std::path::Path;
 use toml::Value;
 use updraft_run::{AnyKey, ConfigError, Plan, TASKS, TaskKind};
 
+use crate::plans::{ROWS, table};
+
 /// What becomes of a key that is given a value of no key's type.
 #[derive(Debug, PartialEq)]
 enum Met {
@@ -136,6 +138,8 @@ fn a_key_that_a_normalization_or_a_target_does_not_read_names_it_with_its_value(
             "`data.source = \"archives\"`",
         ),
         ("", "data.test_fraction=0.1", "`data.source = \"generated\"`"),
+        (&table("data.source = \"formula\""), "data.folds=5", "`data.source = \"formula\"`"),
+        (&format!("{ROWS}test_fraction = 0.1"), "data.folds=5", "`data.folds = 5`"),
     ] {
         let error = Plan::read(TASKS, text, Path::new("c.toml"), &[key.to_owned()]);
         let error = error.map(drop).expect_err(key).to_string();

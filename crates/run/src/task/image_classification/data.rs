@@ -15,7 +15,7 @@ use super::sources::{Opened, open_sources};
 use crate::config::TrainPlan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
-use crate::task::held_out_fraction::fraction_message;
+use crate::task::held_out_fraction::HeldOutFraction;
 use crate::task::{Opening, StreamUse};
 
 /// Receives the current step and its progress.
@@ -69,8 +69,14 @@ impl ImageData {
                         stratified_split(&labels, test_fraction, seed)?
                     }
                 };
-                let why = "each class of two or more has one at least";
-                notes.extend(fraction_message(test_fraction, &split, "images", why));
+                let asked = HeldOutFraction {
+                    key: "data.test_fraction",
+                    part: "test data",
+                    fraction: test_fraction,
+                };
+                let sizes = [split.held_out.len(), split.kept.len()];
+                let why = "each class of at least two images has one on both sides";
+                notes.extend(asked.message(sizes, "images", why));
                 Ok(Self {
                     test: Arc::new(Subset::try_new(all.clone(), split.held_out.clone())?),
                     train: Arc::new(Subset::try_new(all, split.kept.clone())?),

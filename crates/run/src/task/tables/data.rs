@@ -1,5 +1,6 @@
 //! The rows of a run, with encodings fitted on its training rows.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use updraft_data::{
@@ -21,7 +22,6 @@ use super::targets::{TargetCode, TargetValues};
 use crate::config::TrainPlan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
-use crate::task::Opening;
 
 /// The file of a run folder with the encoding of its features.
 pub(super) const ENCODER: &str = "encoder.json";
@@ -45,28 +45,14 @@ pub(super) struct TableData {
 }
 
 impl TableData {
-    /// Opens and encodes the rows of a plan, with the thresholds of the run that is opened.
+    /// Opens and encodes the rows of a plan; `dir` is their folder, instead of the one in the plan.
     pub(super) fn open(
         plan: &DataPlan,
         targets: &TargetsPlan,
         seed: u64,
-        opening: &Opening<'_>,
+        dir: Option<&Path>,
     ) -> Result<Self, RunError> {
-        let mut data = Self::read(plan, targets, seed, opening)?;
-        // A run that was stopped before its folder was complete has none.
-        if let Some(folder) = opening.run.filter(|run| run.path().join(TARGETS).is_file()) {
-            data.take_thresholds(codes(folder, targets)?);
-        }
-        Ok(data)
-    }
-
-    fn read(
-        plan: &DataPlan,
-        targets: &TargetsPlan,
-        seed: u64,
-        opening: &Opening<'_>,
-    ) -> Result<Self, RunError> {
-        let paths = plan.source.find(opening.dir)?;
+        let paths = plan.source.find(dir)?;
         let mut notes = Vec::new();
         match &plan.source {
             Source::Generated { rows, train_rows, test_rows } => {
@@ -193,13 +179,6 @@ impl TableData {
         let config = StreamConfig::new(train.batch).with_workers(train.workers.into());
         let rows = self.validation.clone();
         Ok(rows.map(|rows| Loader::collating(rows, config)).transpose()?)
-    }
-
-    /// Takes the thresholds that a run found.
-    fn take_thresholds(&mut self, stored: Vec<TargetCode>) {
-        for (own, stored) in self.codes.iter_mut().zip(stored) {
-            own.take_thresholds(stored);
-        }
     }
 
     /// Returns an error for data with another encoding than the run's.

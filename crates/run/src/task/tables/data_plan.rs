@@ -46,7 +46,7 @@ const REPLACE: Key<BTreeMap<String, BTreeMap<String, String>>> = Key::new(
 .default("{}");
 const MIN_ROWS: Key<u64> = Key::new(
     "data.min_rows",
-    "words in fewer training rows are unknown, like words that no training row has",
+    "values of categories in fewer training rows are unknown, like values that no training row has",
 )
 .default("1")
 .check("at least 1", |rows| *rows >= 1);
@@ -57,12 +57,12 @@ const SCALING: Key<Scaling> = Key::new(
 .default(r#""quantile""#);
 const ENCODING: Key<CategoryEncoding> = Key::new(
     "data.encoding",
-    "encoding of categories: a learned `embedding` of each word, or `one-hot`: a number for each word, 1 in the rows that have it; then unknown words have none",
+    "encoding of categories: a learned `embedding` of each value, or `one-hot`: an input for each value, 1 in the rows that have it and otherwise 0; unknown values have no input",
 )
 .default(r#""embedding""#);
 const UNKNOWN_SHARE: Key<f64> = Key::new(
     "data.unknown_share",
-    "embeddings only: fraction of the categories of training rows that are replaced by unknown, drawn again in each epoch: this trains the embedding of unknown words",
+    "embeddings only: fraction of the categories of training rows that are replaced by unknown, drawn again in each epoch: this trains the embedding of unknown values",
 )
 .default("0.01")
 .edit(Edit::Reported)
@@ -148,8 +148,8 @@ impl DataPlan {
         let unknown_share = match encoding {
             CategoryEncoding::Embedding => settings.value(&UNKNOWN_SHARE)?,
             CategoryEncoding::OneHot if settings.option(&UNKNOWN_SHARE)?.is_some() => {
-                let expected = "left out with `data.encoding = \"one-hot\"`: an unknown word has \
-                                no embedding to train";
+                let expected = "left out with `data.encoding = \"one-hot\"`: an unknown \
+                                value has no embedding to train";
                 return Err(settings.refuse_given("data.unknown_share", expected));
             }
             CategoryEncoding::OneHot => 0.0,

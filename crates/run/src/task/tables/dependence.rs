@@ -6,8 +6,9 @@ use updraft_data::{CategoryEncoding, FeatureEncoder, NumberScale, RowEncoder, Vo
 use updraft_precision::Policy;
 
 use super::importance::Places;
-use super::learn::{Learn, Target, place_rows};
+use super::learn::{Learn, Target};
 use super::model::{RowModel, RowNetwork};
+use super::outputs::outputs;
 use super::rows::RowBatch;
 use super::targets::TargetCode;
 use crate::task::{Bar, Line, Picture};
@@ -24,8 +25,8 @@ const MOST_WORDS: usize = 12;
 /// Classes or labels of a target, those with the highest mean probability.
 const MOST_CLASSES: usize = 4;
 
-/// Draws the dependence of a target, the `at`-th, on one feature; `None` for a list of words, which
-/// has no single value.
+/// Draws the dependence of a target, the `at`-th, on one feature; `None` for a feature with fewer
+/// than two values in these rows, and for a list of words, which has no single value.
 pub(super) fn dependence<N: RowNetwork>(
     (learn, codes, encoder): (&Learn, &[TargetCode], &RowEncoder),
     (model, policy): (&RowModel<N>, Policy),
@@ -35,17 +36,17 @@ pub(super) fn dependence<N: RowNetwork>(
 ) -> Option<Picture> {
     let (_, feature) = encoder.features().find(|(name, _)| *name == place.column)?;
     let values = values(feature, batch, place);
+    if values.len() < 2 {
+        return None;
+    }
     let (target, code) = (&learn.targets[at], &codes[at]);
     let mut means: Vec<Vec<f64>> = Vec::with_capacity(values.len());
     for (_, set) in &values {
         let changed = with_value(batch, place, set);
-        let input = (changed.classes, changed.numbers);
-        let (classes, numbers) = place_rows(input, changed.indices.len(), device);
-        let outputs = model.outputs(classes, numbers.cast(policy.compute)).swap_remove(at);
-        let outputs = outputs.cast(policy.output).cast(FloatDType::F32);
-        means.push(mean_predictions(target, code, &outputs));
+        let outputs = outputs((model, policy), &changed, device).swap_remove(at);
+        means.push(mean_predictions(target, code, &outputs.cast(FloatDType::F32)));
     }
-    if values.len() < 2 || !means.iter().flatten().all(|mean| mean.is_finite()) {
+    if !means.iter().flatten().all(|mean| mean.is_finite()) {
         return None;
     }
     let (names, value_name) = names(target, code);

@@ -28,7 +28,8 @@ impl<'a> Files<'a> {
         Self { plan, paths: [training, test].concat(), training: count, starts: Vec::new() }
     }
 
-    /// Reads the targets of all files, and the column of groups; returns them with the number of training rows.
+    /// Reads the targets of all files, and the column of groups; returns them with the number of
+    /// training rows.
     pub(super) fn targets(&mut self, targets: &TargetsPlan) -> Result<(Table, usize), RunError> {
         let schema = with_targets(self.plan.schema(), targets);
         let schema = match self.plan.source.group() {

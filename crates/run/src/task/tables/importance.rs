@@ -5,11 +5,12 @@ use std::ops::Range;
 use burn::tensor::{Device, Tensor};
 use updraft_data::{Collate, Draw, Random, RowEncoder};
 use updraft_precision::Policy;
-use updraft_trainer::{StepContext, Task, Tensors, TrainError};
 
 use super::learn::Learn;
 use super::model::{RowModel, RowNetwork};
+use super::outputs::outputs;
 use super::rows::{RowBatch, RowSet};
+use super::tensors::{TableTargets, TargetTensors};
 use crate::error::RunError;
 use crate::task::{Bar, Picture};
 
@@ -45,60 +46,50 @@ pub(super) fn places(encoder: &RowEncoder) -> Vec<Places> {
 
 /// At most `most` rows of a set, evenly spaced.
 pub(super) fn sample(set: &RowSet, most: usize) -> Result<RowBatch, RunError> {
-    let step = set.len().div_ceil(most.max(1)).max(1);
-    let mut batch = set.begin(set.len().div_ceil(step));
-    for index in (0..set.len()).step_by(step) {
+    let count = set.len().min(most);
+    let mut batch = set.begin(count);
+    for index in evenly_spaced(set.len(), count) {
         set.add(Draw { seed: 0, epoch: 0, index }, &mut (), &mut batch)?;
     }
     Ok(batch)
 }
 
+/// The indices of `count` of `len` samples; their distances differ by at most one.
+fn evenly_spaced(len: usize, count: usize) -> impl Iterator<Item = usize> {
+    (0..count).map(move |at| at * len / count)
+}
+
 /// The mean rise of each target's loss for each feature, `[feature][target]`.
 pub(super) fn importance<N: RowNetwork>(
     learn: &Learn,
-    model: &RowModel<N>,
-    policy: Policy,
+    (model, policy): (&RowModel<N>, Policy),
     (batch, places): (&RowBatch, &[Places]),
     device: &Device,
-) -> Result<Vec<Vec<f64>>, RunError> {
-    let base = losses(learn, model, policy, batch.clone(), device)?;
+) -> Vec<Vec<f64>> {
+    let rows = batch.indices.len();
+    let targets = batch.targets.iter().cloned();
+    let targets = targets.map(|target| TargetTensors::place(target, rows, device)).collect();
+    let targets = TableTargets { rows, targets };
+    let losses = |batch: &RowBatch| -> Vec<f64> {
+        let losses = learn.target_losses(&outputs((model, policy), batch, device), &targets);
+        let number = |loss: Tensor<1>| loss.into_data().iter::<f64>().next().unwrap_or(f64::NAN);
+        losses.into_iter().map(number).collect()
+    };
+    let base = losses(batch);
     let mut rises = Vec::with_capacity(places.len());
     for (at, place) in places.iter().enumerate() {
         let mut mean = vec![0.0; base.len()];
         for repeat in 0..REPEATS {
             // Always the same permutations: a report does not depend on chance.
             let mut random = Random::for_augment(0, repeat as u64, at);
-            let permuted = permuted(batch, place, &mut random);
-            let found = losses(learn, model, policy, permuted, device)?;
+            let found = losses(&permuted(batch, place, &mut random));
             for ((mean, found), base) in mean.iter_mut().zip(found).zip(&base) {
                 *mean += (found - base) / REPEATS as f64;
             }
         }
         rises.push(mean);
     }
-    Ok(rises)
-}
-
-/// The loss of each target.
-fn losses<N: RowNetwork>(
-    learn: &Learn,
-    model: &RowModel<N>,
-    policy: Policy,
-    batch: RowBatch,
-    device: &Device,
-) -> Result<Vec<f64>, RunError> {
-    let placed = Task::<RowModel<N>>::place(learn, batch, device);
-    let (input, targets) = placed.map_err(|cause| TrainError::Evaluation { cause })?;
-    let input = input.cast_floats(policy.compute);
-    let output = learn.forward(model, input, &StepContext::evaluation());
-    let output = output.cast_floats(policy.output);
-    let losses = Task::<RowModel<N>>::loss(learn, &output, &targets);
-    let number = |loss: Tensor<1>| loss.into_data().iter::<f64>().next().unwrap_or(f64::NAN);
-    Ok(match learn.targets.len() {
-        1 => vec![number(losses.total)],
-        // The part after those of the targets is the penalty, which no row changes.
-        targets => losses.parts.into_iter().take(targets).map(number).collect(),
-    })
+    rises
 }
 
 /// The batch with the values of a feature in the order of a permutation of its rows.
@@ -120,10 +111,12 @@ fn permuted(batch: &RowBatch, place: &Places, random: &mut Random) -> RowBatch {
     permuted
 }
 
-/// The features by importance for one target, the most important first.
+/// The features by importance for one target, the most important first, without those whose
+/// importance is not finite.
 pub(super) fn ranked(rises: &[Vec<f64>], target: usize) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..rises.len()).collect();
-    order.sort_by(|&a, &b| rises[b][target].total_cmp(&rises[a][target]));
+    let rise = |feature: usize| rises[feature][target];
+    let mut order: Vec<usize> = (0..rises.len()).filter(|&at| rise(at).is_finite()).collect();
+    order.sort_by(|&a, &b| rise(b).total_cmp(&rise(a)));
     order
 }
 
@@ -150,12 +143,8 @@ pub(super) fn importance_pictures(
             target.column
         );
         let bars: Vec<Bar> = order.iter().take(MOST_BARS).map(bar).collect();
-        let is_finite = bars.iter().all(|bar| bar.value.is_finite());
-        is_finite.then_some(Picture::Bars {
-            title,
-            value_name: "rise of the loss".to_owned(),
-            bars,
-        })
+        let value_name = "rise of the loss".to_owned();
+        (!bars.is_empty()).then_some(Picture::Bars { title, value_name, bars })
     };
     learn.targets.iter().enumerate().filter_map(picture).collect()
 }
@@ -163,6 +152,25 @@ pub(super) fn importance_pictures(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sample_is_evenly_spaced_and_has_the_rows_asked_for() {
+        let of = |len, count| evenly_spaced(len, count).collect::<Vec<_>>();
+        assert_eq!(of(10, 4), [0, 2, 5, 7]);
+        // With a whole step of two, only a half of these would be taken.
+        assert_eq!(of(1500, 1000).len(), 1000);
+        assert_eq!(of(3, 3), [0, 1, 2]);
+        assert_eq!(of(0, 0), [0; 0]);
+        let distances = |of: &[usize]| of.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let distances: std::collections::BTreeSet<usize> = distances(&of(1500, 1000));
+        assert_eq!(distances.into_iter().collect::<Vec<_>>(), [1, 2]);
+    }
+
+    #[test]
+    fn features_without_a_finite_importance_have_no_rank() {
+        let rises = [vec![0.5], vec![f64::NAN], vec![2.0], vec![f64::INFINITY], vec![-0.1]];
+        assert_eq!(ranked(&rises, 0), [2, 0, 4]);
+    }
 
     #[test]
     fn a_permutation_moves_one_feature_and_keeps_its_values() {

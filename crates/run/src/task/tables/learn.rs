@@ -33,6 +33,32 @@ pub(super) struct Learn {
     pub(super) penalty: Option<Penalty>,
 }
 
+impl Learn {
+    /// The same with the scales and the thresholds of stored codes.
+    pub(super) fn with_codes(mut self, codes: &[TargetCode]) -> Self {
+        let targets = self.targets.into_iter().zip(codes);
+        self.targets = targets.map(|(target, code)| target.with_code(code)).collect();
+        self
+    }
+
+    /// The loss of each target, without its weight.
+    pub(super) fn target_losses(
+        &self,
+        outputs: &[Tensor<2>],
+        targets: &TableTargets,
+    ) -> Vec<Tensor<1>> {
+        let each = self.targets.iter().zip(outputs).zip(&targets.targets);
+        let losses = each.map(|((target, outputs), truth)| {
+            if truth.present == 0 {
+                // Zero rows; keeps the graph, in which every output has a gradient.
+                return outputs.clone().sum().mul_scalar(0.0);
+            }
+            target.loss(truth.of(outputs), &truth.values)
+        });
+        losses.collect()
+    }
+}
+
 /// A target with its head and loss.
 #[derive(Debug, Clone)]
 pub(super) struct Target {
@@ -235,15 +261,7 @@ impl<N: RowNetwork> Task<RowModel<N>> for Learn {
         (outputs, log_variances, penalty): &RowOutput,
         targets: &TableTargets,
     ) -> Losses {
-        let each = self.targets.iter().zip(outputs).zip(&targets.targets);
-        let losses = each.map(|((target, outputs), truth)| {
-            if truth.present == 0 {
-                // Zero rows; keeps the graph, in which every output has a gradient.
-                return outputs.clone().sum().mul_scalar(0.0);
-            }
-            target.loss(truth.of(outputs), &truth.values)
-        });
-        let losses: Vec<Tensor<1>> = losses.collect();
+        let losses = self.target_losses(outputs, targets);
         let weighted = losses.iter().zip(&self.targets);
         let weighted = weighted.map(|(loss, target)| match target.weight {
             1.0 => loss.clone(),

@@ -9,6 +9,7 @@ mod learn;
 mod loss;
 mod model;
 mod network;
+mod outputs;
 mod pictures;
 mod predict;
 mod residuals;
@@ -146,7 +147,7 @@ impl TaskPlan for TablesPlan {
     }
 
     fn open(&self, plan: &Plan, opening: Opening<'_>) -> Result<Box<dyn AnyWorkload>, RunError> {
-        let data = TableData::open(&self.data, &self.targets, plan.seed, &opening)?;
+        let data = TableData::open(&self.data, &self.targets, plan.seed, opening.dir)?;
         let learn = data.learn(&self.targets, self.model.penalty());
         let heads = learn.targets.iter().map(|target| target.head).collect();
         let network = self.model.network(data.features(), heads);

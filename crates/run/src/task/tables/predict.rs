@@ -13,6 +13,7 @@ use super::data_plan::DataPlan;
 use super::files::file_features;
 use super::learn::{Learn, Target, place_rows};
 use super::model::{RowModel, RowNetwork};
+use super::outputs::ROWS_AT_ONCE;
 use super::source_plan::{FilesPlan, Source};
 use super::targets::TargetCode;
 use crate::error::RunError;
@@ -20,9 +21,6 @@ use crate::task::{
     ClassProbability, LabelProbability, LoadedModel, Outcome, Predicted, PredictedTarget,
     PredictedValue,
 };
-
-/// The batch size of prediction, which limits the memory for large files.
-const ROWS_AT_ONCE: usize = 4096;
 
 /// The encodings of a run's features and targets.
 #[derive(Debug)]

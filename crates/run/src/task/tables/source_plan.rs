@@ -66,34 +66,39 @@ const FILE_FEATURES: Key<bool> = Key::new(
     "files only: adds a number for each file but the first: 1 for its own rows",
 )
 .default("false");
+/// The keys that decide whether a part of the rows is tested.
+const DECIDED_BY_TEST_FILES: &[&str] = &["data.source", "data.test_files"];
 const TEST_FRACTION: Key<f64> = Key::new(
     "data.test_fraction",
     "files only, without `data.test_files` and `data.folds`: fraction of the rows held out, stratified by `data.stratify`",
 )
 .default("0.2")
 .edit(Edit::Reported)
+.decided_by(&["data.source", "data.test_files", "data.folds"])
 .check("above 0 and below 1", |share| *share > 0.0 && *share < 1.0);
 const STRATIFY: Key<String> = Key::new(
     "data.stratify",
     "files only, without `data.test_files`: the target for the stratified split",
 )
 .depends("the first target by name")
+.decided_by(DECIDED_BY_TEST_FILES)
 .edit(Edit::Reported);
-
 const FOLDS: Key<usize> = Key::new(
     "data.folds",
     "files only, without `data.test_files`: number of folds of a cross-validation; the rows of one, `data.fold`, are the test rows",
 )
 .edit(Edit::Reported)
+.decided_by(DECIDED_BY_TEST_FILES)
 .check("2 to 1000", |folds| (2..=1000).contains(folds));
 const FOLD: Key<usize> =
     Key::new("data.fold", "only with `data.folds`: the fold that is tested, counted from 1")
         .default("1")
         .edit(Edit::Reported)
+        .decided_by(DECIDED_BY_TEST_FILES)
         .check("at least 1", |fold| *fold >= 1);
 const GROUP: Key<String> = Key::new(
     "data.group",
-    "files only, without `data.test_files`: a column whose equal values, such as the rows of one patient, are never on two sides of a split; it is not a feature",
+    "files only: a column that is not a feature; rows with the same value, such as those of one patient, are on one side of each split",
 )
 .edit(Edit::Reported);
 
@@ -175,6 +180,8 @@ pub(super) struct FilesPlan {
     pub(super) file_features: bool,
     pub(super) how_to_get: Option<String>,
     pub(super) test: TestRows,
+    /// The column whose equal values stay on one side of a split.
+    pub(super) group: Option<String>,
 }
 
 /// The test rows.
@@ -183,7 +190,7 @@ pub(super) enum TestRows {
     /// Those of separate files.
     Files(Vec<PathBuf>),
     /// A stratified part of the rows.
-    Part { part: TestPart, stratify: String, group: Option<String> },
+    Part { part: TestPart, stratify: String },
 }
 
 /// The part of the rows that is tested.
@@ -275,11 +282,22 @@ impl Source {
         }
     }
 
+    /// The part of the rows that is tested, and the target for the stratified split; `None` if the
+    /// test rows are separate.
+    pub(super) fn test_part(&self) -> Option<(TestPart, &str)> {
+        match self {
+            Self::Files(FilesPlan { test: TestRows::Part { part, stratify }, .. }) => {
+                Some((*part, stratify))
+            }
+            _ => None,
+        }
+    }
+
     /// The column whose equal values stay on one side of a split.
     pub(super) fn group(&self) -> Option<&String> {
         match self {
-            Self::Files(FilesPlan { test: TestRows::Part { group, .. }, .. }) => group.as_ref(),
-            _ => None,
+            Self::Files(plan) => plan.group.as_ref(),
+            Self::Generated { .. } => None,
         }
     }
 
@@ -306,20 +324,26 @@ impl FilesPlan {
             if !targets.targets.contains_key(&stratify) {
                 return Err(settings.refuse_given("data.stratify", "a target"));
             }
-            let group = settings.option(&GROUP)?;
-            if group.as_ref().is_some_and(|group| targets.targets.contains_key(group)) {
-                return Err(settings.refuse_given("data.group", "a column that is no target"));
-            }
-            TestRows::Part { part: TestPart::read(settings)?, stratify, group }
+            TestRows::Part { part: TestPart::read(settings)?, stratify }
         } else {
             TestRows::Files(test_files)
         };
+        let group = settings.option(&GROUP)?;
+        if group.as_ref().is_some_and(|group| targets.targets.contains_key(group)) {
+            return Err(settings.refuse_given("data.group", "a column that is not a target"));
+        }
         let columns = settings.option(&COLUMNS)?;
         if let Some(columns) = &columns
             && let Some(target) = targets.targets.keys().find(|name| !columns.contains(name))
         {
             let expected = format!("a list of all columns, with the target `{target}`");
             return Err(settings.refuse_given("data.columns", &expected));
+        }
+        if let (Some(columns), Some(group)) = (&columns, &group)
+            && !columns.contains(group)
+        {
+            let expected = "one of `data.columns`";
+            return Err(settings.refuse_given("data.group", expected));
         }
         let file_features = settings.value(&FILE_FEATURES)?;
         if file_features && matches!(test, TestRows::Files(_)) {
@@ -334,6 +358,7 @@ impl FilesPlan {
             file_features,
             how_to_get: settings.option(&HOW_TO_GET)?,
             test,
+            group,
         })
     }
 }

@@ -199,18 +199,6 @@ impl TargetCode {
         }
     }
 
-    /// Takes the thresholds of another encoding of the same labels.
-    pub(super) fn take_thresholds(&mut self, other: Self) {
-        if let (
-            Self::Labels { labels, thresholds },
-            Self::Labels { labels: others, thresholds: found },
-        ) = (self, other)
-            && *labels == others
-        {
-            *thresholds = found;
-        }
-    }
-
     /// The network's head for the target.
     pub(super) fn head(&self, loss: &TargetLoss) -> Head {
         match (self, loss) {

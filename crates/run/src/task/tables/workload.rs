@@ -6,7 +6,7 @@ use updraft_data::{Collate, Part};
 use updraft_precision::Policy;
 use updraft_trainer::{Control, evaluate};
 
-use super::data::{ENCODER, TARGETS, TableData};
+use super::data::{ENCODER, TARGETS, TableData, codes};
 use super::dependence::{TOP, dependence};
 use super::importance::{importance, importance_pictures, places, ranked, sample};
 use super::learn::Learn;
@@ -47,7 +47,7 @@ impl<N: RowNetwork> Rows<N> {
         let (learn, data) = (&self.learn, &self.data);
         let batch = sample(&data.test, self.own.data.importance_rows)?;
         let places = places(&data.encoder);
-        let rises = importance(learn, model, policy, (&batch, &places), device)?;
+        let rises = importance(learn, (model, policy), (&batch, &places), device);
         let mut all = importance_pictures(learn, &places, &rises, batch.indices.len());
         let of = (learn, data.codes.as_slice(), &data.encoder);
         for at in 0..learn.targets.len() {
@@ -87,8 +87,8 @@ impl<N: RowNetwork> Workload for Rows<N> {
         let (categories, numbers) = (self.learn.categories, self.learn.numbers);
         About {
             data: format!(
-                "{train} training{validation} and {test} test rows, {categories} categories and {numbers} \
-                 numbers to `{}`",
+                "{train} training{validation} and {test} test rows, {categories} categories and \
+                 {numbers} numbers to `{}`",
                 targets.join("`, `")
             ),
             model: self.about.clone(),
@@ -109,7 +109,8 @@ impl<N: RowNetwork> Workload for Rows<N> {
         folder.write_json(TARGETS, &self.data.codes)
     }
 
-    /// Finds the threshold of each label with the highest F1 on the validation rows.
+    /// Finds the threshold of each label with the highest F1 on the validation rows. Without them,
+    /// or if no validation row has the label, it is 0.5.
     fn decide(
         &self,
         plan: &Plan,
@@ -117,26 +118,31 @@ impl<N: RowNetwork> Workload for Rows<N> {
         device: &Device,
         folder: &RunFolder,
     ) -> Result<Option<Learn>, RunError> {
-        let Some(validation) = self.data.validation_loader(&plan.train)? else { return Ok(None) };
+        // The codes of the data have thresholds of 0.5: a resumed run may have stored others.
+        let mut codes = self.data.codes.clone();
+        let Some(validation) = self.data.validation_loader(&plan.train)? else {
+            folder.write_json(TARGETS, &codes)?;
+            return Ok(None);
+        };
         let goes_on = &mut |_| Control::Continue;
         let scored = evaluate(&self.learn, model, &validation, device, plan.precision, goes_on)?;
         let Some(scored) = scored else { return Ok(None) };
-        let (mut learn, mut codes) = (self.learn.clone(), self.data.codes.clone());
-        for ((target, code), score) in
-            learn.targets.iter_mut().zip(&mut codes).zip(&scored.score.targets)
-        {
+        for (code, score) in codes.iter_mut().zip(&scored.score.targets) {
             if let (TargetCode::Labels { thresholds, .. }, TargetScore::Labels(score)) =
                 (code, score)
             {
                 for (threshold, best) in thresholds.iter_mut().zip(score.best_thresholds()) {
-                    // A label that no validation row has keeps its threshold.
                     *threshold = best.unwrap_or(*threshold);
                 }
-                target.thresholds.clone_from(thresholds);
             }
         }
         folder.write_json(TARGETS, &codes)?;
-        Ok(Some(learn))
+        Ok(Some(self.learn.clone().with_codes(&codes)))
+    }
+
+    fn decided(&self, folder: &RunFolder) -> Result<Option<Learn>, RunError> {
+        let codes = codes(folder, &self.own.targets)?;
+        Ok(Some(self.learn.clone().with_codes(&codes)))
     }
 
     fn check(&self, folder: &RunFolder) -> Result<(), RunError> {
