@@ -19,7 +19,7 @@ const OPTIONAL: [(&str, &[&str], Cargo<'_>); 2] = [
     (
         "ranks over MPI",
         &["mpirun", "mpicc"],
-        Cargo::new("test --workspace --features updraft-trainer/mpi --test mpi"),
+        Cargo::new("test --workspace --features updraft/mpi,updraft-trainer/mpi --test mpi"),
     ),
 ];
 

@@ -1,0 +1,111 @@
+//! `train` on several ranks: repeats its bits, ends if a rank is killed, and resumes.
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a test without a harness")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use updraft_trainer::{checkpoint_contents, list_checkpoints};
+
+const SMALL: [&str; 5] = [
+    "data.train_images=640",
+    "data.test_images=50",
+    "train.epochs=6",
+    "train.batch=16",
+    "train.checkpoint_every_steps=10",
+];
+
+fn main() {
+    let runs = [(); 3].map(|()| tempfile::tempdir().unwrap());
+    let [whole, again, killed] = runs.each_ref().map(|folder| folder.path());
+    let new = |runs: &Path| {
+        let mut arguments = vec!["train", "--runs", runs.to_str().unwrap()];
+        arguments.extend(SMALL.iter().flat_map(|set| ["--set", set]));
+        mpirun(&arguments)
+    };
+    let text = finished(new(whole));
+    assert_eq!(text.matches("epoch 6/6").count(), 1, "one rank prints: {text}");
+    finished(new(again));
+    let expected = weights(whole);
+    assert_eq!(weights(again), expected);
+    println!("two ranks: one run folder, the same checkpoint in a second run");
+
+    let child = new(killed);
+    let started = Instant::now();
+    while steps(killed) < 60 {
+        assert!(started.elapsed() < Duration::from_secs(120), "the run does not start");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    kill_rank_1(killed);
+    let output = child.wait_with_output().unwrap();
+    assert!(!output.status.success(), "a lost rank ends the run");
+    assert!(started.elapsed() < Duration::from_secs(180));
+    let run = run_of(killed).unwrap();
+    let text = finished(mpirun(&["train", "--resume", run.to_str().unwrap()]));
+    assert!(text.contains("resumed"), "{text}");
+    assert_eq!(weights(killed), expected);
+    println!("rank 1 was killed: the other ended, and the resumed run has the same checkpoint");
+
+    // A launcher's rank fails alone: it ends the others, and says which rank it is.
+    let output = mpirun(&["train", "no-such-config.toml"]).wait_with_output().unwrap();
+    assert!(!output.status.success());
+    println!("an error of a rank ends all");
+}
+
+fn mpirun(arguments: &[&str]) -> Child {
+    Command::new("mpirun")
+        .args(["-n", "2", "--oversubscribe", "--bind-to", "none"])
+        .args(["--mca", "btl_vader_single_copy_mechanism", "none"])
+        .arg(env!("CARGO_BIN_EXE_updraft"))
+        .args(arguments)
+        .envs([("OMPI_ALLOW_RUN_AS_ROOT", "1"), ("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1")])
+        .env("RAYON_NUM_THREADS", "1")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("mpirun has to be installed for this test")
+}
+
+fn finished(child: Child) -> String {
+    let output = child.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{text}");
+    text
+}
+
+fn run_of(runs: &Path) -> Option<PathBuf> {
+    let mut folders = fs::read_dir(runs).unwrap().map(|entry| entry.unwrap().path());
+    let first = folders.next();
+    assert!(folders.next().is_none(), "one run folder");
+    first
+}
+
+fn steps(runs: &Path) -> usize {
+    let metrics = run_of(runs).map(|run| run.join("metrics.jsonl"));
+    let text = metrics.and_then(|path| fs::read_to_string(path).ok()).unwrap_or_default();
+    text.matches("\"event\":\"step\"").count()
+}
+
+/// Every part of the newest checkpoint.
+fn weights(runs: &Path) -> impl PartialEq + std::fmt::Debug {
+    let run = run_of(runs).unwrap();
+    let newest = list_checkpoints(&run.join("checkpoints")).unwrap().pop().unwrap();
+    checkpoint_contents(&newest).unwrap()
+}
+
+/// Kills the process that is rank 1 of a run in this folder.
+fn kill_rank_1(runs: &Path) {
+    let has = |path: PathBuf, text: &str| {
+        fs::read(path).is_ok_and(|bytes| String::from_utf8_lossy(&bytes).contains(text))
+    };
+    let folder = runs.to_str().unwrap();
+    let processes = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+    let mut rank = processes.filter(|process| {
+        has(process.join("environ"), "OMPI_COMM_WORLD_RANK=1")
+            && has(process.join("cmdline"), folder)
+    });
+    let process = rank.next().expect("rank 1 runs");
+    let id = process.file_name().unwrap().to_str().unwrap();
+    assert!(Command::new("kill").args(["-9", id]).status().unwrap().success());
+}
