@@ -236,7 +236,8 @@ fn errors(network: &Network, rows: &Rows) -> Result<(f64, f64)> {
 }
 
 fn cpu_seconds() -> Result<f64> {
-    updraft_device::cpu_seconds().context("this system does not tell the process's time")
+    updraft_device::cpu_seconds()
+        .context("this system does not report the processor time of a process")
 }
 
 /// Inputs `[rows, inputs]` and values `[rows, 1]`, by the training rows' mean and deviation.

@@ -9,7 +9,7 @@ const COLUMNS: usize = 80;
 
 /// Widths of the first two columns, with gaps: the longest id is `cubecl-cpu`.
 const ID_WIDTH: usize = 12;
-const STATE_WIDTH: usize = 10;
+const STATE_WIDTH: usize = 14;
 
 impl Inventory {
     /// The inventory as lines of text: id, whether it is usable, and its name or the reason.
@@ -18,7 +18,7 @@ impl Inventory {
     /// all.
     #[must_use]
     pub fn table(&self) -> String {
-        let mut lines = vec![line("device", "usable", "name, or why not")];
+        let mut lines = vec![line("device", "usable", "name or reason")];
         for entry in &self.entries {
             let card = self.cards.iter().find(|card| card.ids.contains(&entry.id));
             if card.is_some_and(|card| card.ids[0] != entry.id) {
@@ -76,12 +76,12 @@ fn facts_lines(facts: &Facts) -> Vec<String> {
     };
     lines.push(detail("stores", &named(|facts| facts.stored)));
     lines.push(detail("computes", &named(|facts| facts.computed)));
-    lines.push(detail("tensor", &format!("cores for {}", named(|facts| facts.tensor_cores))));
+    lines.push(detail("tensor cores", &named(|facts| facts.tensor_cores)));
     let graphs = match facts.graph_capture {
-        GraphCapture::Hardware => "captured, replayed as one launch",
-        GraphCapture::Replayed => "not captured; run again, operation by operation",
+        GraphCapture::Hardware => "by the hardware: replayed as one launch",
+        GraphCapture::Replayed => "none: operations are launched one by one",
     };
-    lines.push(detail("graphs", graphs));
+    lines.push(detail("graph capture", graphs));
     lines
 }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use updraft_data::{DataError, TableError};
 use updraft_device::DeviceError;
+use updraft_quant::FileError;
 use updraft_trainer::{CheckpointError, StreamError, TrainError};
 
 use crate::config::{ConfigError, Edited};
@@ -138,6 +139,35 @@ pub enum RunError {
         run: PathBuf,
         /// The parameter or the result.
         what: String,
+    },
+    /// A run has no int8 network of the model that it serves.
+    #[error("`{run}` has no int8 network: {reason}; `quantize {run}` writes one")]
+    NoInt8 {
+        /// The run's folder.
+        run: PathBuf,
+        /// Why it has none.
+        reason: String,
+    },
+    /// The file of an int8 network cannot be read.
+    #[error("`{path}`: {cause}")]
+    Int8File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        cause: FileError,
+    },
+    /// The file of an int8 network has another network than the run's.
+    #[error(
+        "`{path}` is not of this run: its network is from {found}, the run's from {expected}; \
+         quantize the run again"
+    )]
+    OtherInt8 {
+        /// The file.
+        path: PathBuf,
+        /// The shapes of the run's inputs and outputs.
+        expected: String,
+        /// Those of the file.
+        found: String,
     },
     /// A run has no complete checkpoint yet.
     #[error(

@@ -161,8 +161,8 @@ impl RunFolder {
         let begun = bounded::read_text(&path, CONFIG_BYTES)?;
         let begun: Table = toml::from_str(&begun).map_err(|_| RunError::Unusable {
             reason: format!(
-                "`{}`, the plan with which the run began, is damaged; copy plan.toml there if \
-                 nobody edited it",
+                "`{}`, the plan with which the run began, is damaged; if plan.toml was not edited \
+                 since then, copy it there",
                 path.display()
             ),
         })?;

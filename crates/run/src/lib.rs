@@ -7,6 +7,7 @@ mod error;
 mod folder;
 #[cfg(doctest)]
 mod guide;
+mod int8_network;
 mod lock;
 mod operation;
 mod peak_memory;
@@ -16,6 +17,7 @@ mod trained;
 mod utilization;
 
 // Using a trained model.
+pub use int8_network::{Int8Network, Int8Shapes};
 pub use task::{
     ClassProbability, ComponentFiles, FilePrediction, LabelProbability, Outcome, Predicted,
     PredictedTarget, PredictedValue, WrittenPrediction,
@@ -31,9 +33,9 @@ pub use config::{
 
 // Tasks.
 pub use task::{
-    Ability, About, Bar, BatchOf, CalibrationSamples, InputBatches, Line, LoadedModel, Opening,
-    Picture, Predictor, Quantizable, Quantizer, Registry, ScoredBatches, StreamUse, Streams, TASKS,
-    TaskKind, TaskPlan, Tile, Workload, evaluated, refuse_folder,
+    Ability, About, Bar, BatchOf, CalibrationSamples, InputBatches, Int8Forward, Line, LoadedModel,
+    Opening, Picture, Predictor, Quantizable, Quantizer, Registry, ScoredBatches, StreamUse,
+    Streams, TASKS, TaskKind, TaskPlan, Tile, Workload, evaluated, refuse_folder,
 };
 
 // Operations on tasks.

@@ -4,10 +4,11 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use updraft_data::WindowProgress;
-use updraft_device::{open, probe, select};
+use updraft_device::{DeviceSpec, open, probe, select};
 
 use crate::error::RunError;
 use crate::folder::RunFolder;
+use crate::int8_network::Int8Network;
 use crate::task::{
     ClassProbability, FilePrediction, LoadedModel, Outcome, Predicted, Registry, TASKS,
     WrittenPrediction,
@@ -70,6 +71,33 @@ impl TrainedModel {
         folder.refuse_other_model(&plan)?;
         let device = open(&select(&device.parse()?, &probe())?)?;
         Ok(Self { loaded: plan.predictor()?.load(&plan, folder, &device)? })
+    }
+
+    /// Loads the int8 network of a run folder, which `quantize` wrote into it: its predictions are
+    /// those that were scored then. It computes on the CPU, on the threads of rayon's pool.
+    ///
+    /// # Errors
+    /// [`RunError::NoInt8`] for a run that was not quantized, or not since it was trained further,
+    /// [`RunError::Int8File`] or [`RunError::OtherInt8`] for a file that is damaged or of another
+    /// network, [`RunError::NotForTask`] for a task whose models are not quantized, and as
+    /// [`load`](Self::load).
+    pub fn load_int8(run: impl AsRef<Path>) -> Result<Self, RunError> {
+        Self::load_int8_from(TASKS, &RunFolder::open(run.as_ref())?)
+    }
+
+    /// The same for an open folder of a run of one of the given tasks.
+    ///
+    /// # Errors
+    /// As [`load_int8`](Self::load_int8).
+    ///
+    /// # Panics
+    /// If the registry has no task.
+    pub fn load_int8_from(registry: Registry, folder: &RunFolder) -> Result<Self, RunError> {
+        let plan = folder.plan(registry)?;
+        folder.refuse_other_model(&plan)?;
+        let network = Int8Network::open(folder, &plan)?;
+        let device = open(&select(&DeviceSpec::Cpu, &probe())?)?;
+        Ok(Self { loaded: plan.quantizer()?.load_int8(folder, network, &device)? })
     }
 
     /// The class names, in the order of the model's outputs; empty for a task without classes.

@@ -1,6 +1,5 @@
 //! The metrics of a model on a data set.
 
-use burn::module::Module;
 use burn::tensor::Device;
 use updraft_precision::Policy;
 
@@ -23,15 +22,16 @@ pub struct Evaluated<S> {
 
 /// Evaluates a model on every sample of a stream's first epoch, by the task's own loss and metrics.
 ///
-/// `model` is a validation snapshot ([`Module::valid`]) on `device`, without autodiff. `poll` is
-/// called after each batch with the samples so far; `None` if it returns [`Control::Stop`].
+/// `model` is a validation snapshot ([`Module::valid`](burn::module::Module::valid)) on `device`,
+/// without autodiff, or any other type that the task runs. `poll` is called after each batch with
+/// the samples so far; `None` if it returns [`Control::Stop`].
 ///
 /// # Errors
 /// [`TrainError::Evaluation`] with the error of the stream or of [`Task::place`].
 ///
 /// # Panics
 /// As the task.
-pub fn evaluate<M: Module, T: Task<M>>(
+pub fn evaluate<M, T: Task<M>>(
     task: &T,
     model: &M,
     stream: &dyn BatchStream<T::Batch>,
@@ -54,7 +54,7 @@ impl<S: Score> Evaluated<S> {
 
 /// The sums of [`evaluate`], with the error of the stream or of the task.
 #[allow(clippy::type_complexity, reason = "a pair that its callers take apart at once")]
-pub(crate) fn score_stream<M: Module, T: Task<M>>(
+pub(crate) fn score_stream<M, T: Task<M>>(
     task: &T,
     model: &M,
     stream: &dyn BatchStream<T::Batch>,

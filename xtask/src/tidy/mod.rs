@@ -3,6 +3,7 @@
 mod configs;
 mod dependencies;
 mod documents;
+mod literals;
 mod manifests;
 #[cfg(test)]
 mod planted;

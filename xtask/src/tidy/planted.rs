@@ -222,3 +222,17 @@ fn a_banned_word_is_a_fault() {
     breaks("configs/one.toml", &format!("# {text}seed = 1\n"), "write `reports`");
     breaks("docs/page.md", &["It rests", " on burn.\n"].concat(), "write `depends on`");
 }
+
+#[test]
+fn a_banned_word_in_a_string_is_a_fault_except_in_tests() {
+    let path = "crates/data/src/lib.rs";
+    let literal = ["\"stopped; go \\\n    ", "on with: {}\""].concat();
+    let code = format!("//! Here.\nconst MESSAGE: &str = {literal};\n");
+    breaks(path, &code, "lib.rs:2: `go on`: write `continue`");
+    let raw = ["r#\"It te", "lls.\"#"].concat();
+    breaks(path, &format!("//! Here.\nconst MESSAGE: &str = {raw};\n"), "write `reports`");
+    let workspace = Planted::new();
+    workspace.write(path, &format!("//! Here.\n#[cfg(test)]\nmod tests {{\n    {literal}\n}}\n"));
+    workspace.write("crates/data/tests/it/main.rs", &code);
+    assert_eq!(workspace.faults(), Vec::<String>::new());
+}

@@ -1,8 +1,12 @@
-//! Words of documents and comments, in sources and in TOML: standard terms instead of figures of
-//! speech.
+//! Words of documents, comments and messages, in sources and in TOML: standard terms instead of
+//! figures of speech.
 
 use crate::tidy::Fault;
+use crate::tidy::literals::literals;
 use crate::tidy::workspace::Workspace;
+
+/// The file whose literals are the words themselves.
+const THIS: &str = "xtask/src/tidy/words.rs";
 
 /// Words that a reader has to decode, and what to write instead.
 const BANNED: [(&str, &str); 32] = [
@@ -48,7 +52,18 @@ pub(super) fn faults(workspace: &Workspace) -> Vec<Fault> {
         .chain(sources)
         .chain(configs)
         .flat_map(|(path, text, part)| check(path, text, part))
+        .chain(workspace.with_ending(".rs").flat_map(|(path, text)| check_literals(path, text)))
         .collect()
+}
+
+/// Checks the string literals of a source, except those of tests.
+fn check_literals(path: &str, text: &str) -> Vec<Fault> {
+    let is_test = path.contains("/tests/") || path.ends_with("/tests.rs");
+    if is_test || path == THIS {
+        return Vec::new();
+    }
+    let found = literals(text).into_iter();
+    found.flat_map(|(line, literal)| words_of(path, line, &literal)).collect()
 }
 
 /// The part of a line that is prose; the flag says whether the line is in a block of code.
@@ -60,15 +75,19 @@ fn check(path: &str, text: &str, part: Part) -> Vec<Fault> {
     for (number, line) in (1..).zip(text.lines()) {
         let fence = line.trim_start_matches(['/', '!', ' ']);
         is_code ^= fence.starts_with("```");
-        let prose = part(line, is_code).to_lowercase();
-        for (word, instead) in BANNED {
-            if has_word(&prose, word) {
-                let message = format!("`{word}`: write {instead}");
-                faults.push(Fault::new(format!("{path}:{number}"), message));
-            }
-        }
+        faults.extend(words_of(path, number, part(line, is_code)));
     }
     faults
+}
+
+/// The banned words of a text.
+fn words_of(path: &str, line: usize, text: &str) -> Vec<Fault> {
+    let text = text.to_lowercase();
+    let found = BANNED.iter().filter(|(word, _)| has_word(&text, word));
+    let fault = |(word, instead): &(&str, &str)| {
+        Fault::new(format!("{path}:{line}"), format!("`{word}`: write {instead}"))
+    };
+    found.map(fault).collect()
 }
 
 fn is_prose(line: &str, is_code: bool) -> &str {

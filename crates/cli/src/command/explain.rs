@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
 use clap::Args;
-use updraft_run::{Registry, key_table, origins};
+use updraft_run::{Registry, RunError, key_table, origins};
 
-use crate::program::{next, quoted};
+use super::ConfigArgs;
+use crate::program::next;
 use crate::wrap::hanging;
 
 /// The widest name of a file that values are aligned behind.
@@ -45,8 +46,10 @@ pub(crate) fn run(registry: Registry, args: &ExplainArgs) -> Result<()> {
     for (key, value, origin) in lines {
         crate::print(&hanging(&format!("{key:key_width$}  {origin:origin_width$}  "), &value))?;
     }
-    let config = args.config.iter().map(|config| format!(" {}", quoted(&config.to_string_lossy())));
-    let sets = args.sets.iter().map(|set| format!(" --set {}", quoted(set)));
-    next(&format!("train{}", config.chain(sets).collect::<String>()));
+    // Without its data the command would be refused.
+    let is_missing = matches!(plan.task.find_data(None), Err(RunError::NoData { .. }));
+    let data = is_missing.then(|| PathBuf::from("DIR"));
+    let words = ConfigArgs { config: args.config.clone(), data, sets: args.sets.clone() }.words();
+    next(&format!("train{words}"));
     Ok(())
 }

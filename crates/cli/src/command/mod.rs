@@ -185,9 +185,52 @@ pub(crate) fn next_on(command: &str, run: &Path) {
     crate::program::next(&format!("{command} {}", quoted(&run.to_string_lossy())));
 }
 
+/// The arguments of `predict` after the run of a plan; `None` for a task that cannot load models.
+pub(crate) fn files_to_predict(plan: &Plan) -> Option<&'static str> {
+    let predictor = plan.task.predictor().ok()?;
+    // A task that predicts no samples predicts a file into another one.
+    Some(if predictor.check_samples().is_ok() { "FILE..." } else { "FILE --out FILE" })
+}
+
+/// Prints `predict` on a run as the next command; `report` if there is nothing to predict.
+pub(crate) fn next_predict(run: &Path, files: Option<&str>, options: &str) {
+    match files {
+        None => next_on("report", run),
+        Some(files) => {
+            let run = quoted(&run.to_string_lossy());
+            crate::program::next(&format!("predict {run} {files}{options}"));
+        }
+    }
+}
+
 /// The device of a plan, opened.
 pub(crate) fn device_of(plan: &Plan) -> Result<(Device, Selection)> {
     choose(&plan.device)
+}
+
+/// Names this command or option in an error about one that the task does not support.
+pub(crate) fn refused_as(what: &'static str) -> impl Fn(RunError) -> RunError {
+    move |error| match error {
+        RunError::NotForTask { task, reason, .. } => {
+            RunError::NotForTask { what: what.to_owned(), task, reason }
+        }
+        other => other,
+    }
+}
+
+/// The argument that uses the int8 network of a run.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct Int8Args {
+    /// Use the int8 network that `quantize` wrote, on the CPU
+    #[arg(long, conflicts_with_all = ["device", "checkpoint"])]
+    pub(crate) int8: bool,
+}
+
+impl Int8Args {
+    /// The device of everything but the int8 network.
+    pub(crate) fn device<'a>(&self, device: &'a str) -> &'a str {
+        if self.int8 { "cpu" } else { device }
+    }
 }
 
 /// Returns an error for what the task of a plan does not support, before any work.

@@ -5,13 +5,12 @@ use clap::Args;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use updraft_run::{Plan, Registry, RunError, RunFolder};
-use updraft_trainer::Ending;
+use updraft_trainer::{Ending, checkpoint_step};
 
 use super::train::{self, TrainArgs};
-use super::{OpenedRun, device_of, eval, report};
+use super::{OpenedRun, device_of, eval, files_to_predict, next_predict, refused_as, report};
 use crate::json::JsonArgs;
 use crate::log::LogFile;
-use crate::program::quoted;
 use crate::progress::Display;
 use crate::quantization::{QuantizeSettings, Quantizing, steps};
 use crate::steps::{Steps, label};
@@ -44,12 +43,7 @@ impl PipelineArgs {
 
     /// Returns an error for a plan whose models cannot be quantized; it names this command.
     fn check(&self, plan: &Plan) -> Result<(), RunError> {
-        self.settings.check(plan).map_err(|error| match error {
-            RunError::NotForTask { task, reason, .. } => {
-                RunError::NotForTask { what: "pipeline".to_owned(), task, reason }
-            }
-            other => other,
-        })
+        self.settings.check(plan).map_err(refused_as("pipeline"))
     }
 }
 
@@ -95,7 +89,8 @@ pub(crate) fn run(registry: Registry, args: &PipelineArgs, log: &LogFile) -> Res
     })?;
     let model = workload.into_quantizable(&run.plan, &run.folder, &run.device)?;
     let folder = &run.folder;
-    let work = Quantizing { folder, model, device_name: &device_name };
+    let checkpoint = checkpoint_step(&folder.served_checkpoint(&run.plan)?);
+    let work = Quantizing { folder, checkpoint, model, device_name: &device_name };
     let table = work.run(&args.settings, &mut taken, &mut display)?;
     taken.take("report", |label| {
         display.line(label);
@@ -111,8 +106,7 @@ pub(crate) fn run(registry: Registry, args: &PipelineArgs, log: &LogFile) -> Res
     folder.write_json(MANIFEST, &manifest)?;
     crate::print(&table)?;
     args.json.print(&json!({ "run": folder.path().to_string_lossy(), "test": score }))?;
-    // A task with quantizable models predicts samples of files.
-    crate::program::next(&format!("predict {} FILE...", quoted(&folder.path().to_string_lossy())));
+    next_predict(folder.path(), files_to_predict(&run.plan), " --int8");
     Ok(())
 }
 

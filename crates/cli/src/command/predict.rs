@@ -8,12 +8,12 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use updraft_data::{Axis, Blend, Progress, ProgressUnit, WindowProgress};
 use updraft_run::{
-    ClassProbability, ComponentFiles, FilePrediction, Outcome, Plan, Predicted, PredictedValue,
-    Registry, RunError, RunFolder, TrainedModel,
+    ClassProbability, ComponentFiles, FilePrediction, Int8Network, Outcome, Plan, Predicted,
+    PredictedValue, Registry, RunError, RunFolder, TrainedModel,
 };
 use updraft_trainer::Metric;
 
-use super::{OpenedRun, cannot, next_on};
+use super::{Int8Args, OpenedRun, cannot, next_on, refused_as};
 use crate::Failed;
 use crate::progress::{Display, metric_text};
 use crate::stop::{self, NothingToSave};
@@ -36,6 +36,8 @@ pub(crate) struct PredictArgs {
     /// Use the checkpoint of this step instead of the served one
     #[arg(long, value_name = "STEP")]
     checkpoint: Option<u64>,
+    #[command(flatten)]
+    int8: Int8Args,
     /// Print one JSON object per sample
     #[arg(long)]
     json: bool,
@@ -123,9 +125,14 @@ impl PredictArgs {
         let request = self.request()?;
         let check = |plan: &Plan| {
             let predictor = plan.predictor()?;
-            match &request {
-                Some(request) => return predictor.check_file(request),
-                None => predictor.check_samples()?,
+            if let Some(request) = &request {
+                predictor.check_file(request)?;
+            } else {
+                predictor.check_samples()?;
+            }
+            if self.int8.int8 {
+                let quantizer = plan.quantizer().map_err(refused_as("predict --int8"))?;
+                request.as_ref().map_or(Ok(()), |request| quantizer.check_file_int8(request))?;
             }
             if self.top.is_some() && !predictor.predicts_classes() {
                 let run = self.run.display();
@@ -136,13 +143,22 @@ impl PredictArgs {
             Ok(())
         };
         let at = (self.run.as_path(), self.checkpoint);
-        let run = OpenedRun::open_at(registry, at, &self.device, &check)?;
+        let device = self.int8.device(&self.device);
+        let run = OpenedRun::open_at(registry, at, device, &check)?;
         for file in self.files.iter().chain(&self.image.truth) {
             if !file.exists() {
                 return Err(cannot("read", file, std::io::ErrorKind::NotFound.into()));
             }
         }
         Ok(run)
+    }
+
+    /// Loads the model that predicts.
+    fn load(&self, registry: Registry, folder: &RunFolder) -> Result<TrainedModel, RunError> {
+        match self.int8.int8 {
+            true => TrainedModel::load_int8_from(registry, folder),
+            false => TrainedModel::load_from(registry, folder, &self.device),
+        }
     }
 
     /// The prediction into a file, if there is one to write.
@@ -159,8 +175,11 @@ impl PredictArgs {
 
 /// Prints the run's plan.
 pub(crate) fn dry_run(registry: Registry, args: &PredictArgs) -> Result<()> {
-    crate::print(args.open(registry)?.plan.to_toml().trim_end())?;
-    Ok(())
+    let run = args.open(registry)?;
+    if args.int8.int8 {
+        Int8Network::open(&run.folder, &run.plan)?;
+    }
+    crate::print(run.plan.to_toml().trim_end())
 }
 
 /// Prints one line per sample and class, or per sample and number, to standard output.
@@ -171,7 +190,7 @@ pub(crate) fn run(registry: Registry, args: &PredictArgs) -> Result<()> {
     }
     // There is nothing to save: a signal ends the process at once.
     let _unasked = NothingToSave::begin();
-    let model = TrainedModel::load_from(registry, &run.folder, &args.device)?;
+    let model = args.load(registry, &run.folder)?;
     for file in &args.files {
         for mut predicted in model.predict(file)? {
             truncate(&mut predicted.outcome, args.top.unwrap_or(1).into());
@@ -195,7 +214,7 @@ fn run_to_file(
 ) -> Result<()> {
     // The image may be a pipe without a writer; from the first window on, signals are checked.
     let mut unasked = Some(NothingToSave::begin());
-    let model = TrainedModel::load_from(registry, folder, &args.device)?;
+    let model = args.load(registry, folder)?;
     let mut display = Display::new();
     let mut progress = |windows: WindowProgress| {
         unasked = None;

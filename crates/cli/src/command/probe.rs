@@ -1,4 +1,4 @@
-//! `probe`: every device of the build, and the reasons for unusable ones.
+//! `probe`: the devices that this build supports.
 
 use anyhow::Result;
 use clap::Args;
@@ -6,13 +6,13 @@ use updraft_device::probe;
 
 use crate::program::next;
 
-/// Lists the devices of this build, with the reason for each unusable one.
+/// Lists the devices, with the reason for each that cannot be used.
 #[derive(Debug, Args)]
 pub(crate) struct ProbeArgs {
     /// Print JSON instead of a table (crates/device/README.md has its fields)
     #[arg(long)]
     json: bool,
-    /// Also measure matrix products and copies; takes seconds for each device
+    /// Also measure the speed of matrix products and copies, which takes seconds for each device
     #[arg(long)]
     measure: bool,
 }

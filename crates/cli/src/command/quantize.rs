@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use updraft_run::{Plan, Registry};
+use updraft_trainer::checkpoint_step;
 
-use super::{OpenedRun, next_on};
+use super::{OpenedRun, files_to_predict, next_predict};
 use crate::progress::Display;
 use crate::quantization::{QuantizeSettings, Quantizing, steps};
 use crate::steps::Steps;
@@ -46,8 +47,10 @@ pub(crate) fn run(registry: Registry, args: &QuantizeArgs) -> Result<()> {
         let workload = run.workload(args.data.as_deref(), &mut display)?;
         Ok(workload.into_quantizable(&run.plan, &run.folder, &run.device)?)
     })?;
-    let work = Quantizing { folder: &run.folder, model, device_name: &args.device };
+    let checkpoint = checkpoint_step(&run.folder.served_checkpoint(&run.plan)?);
+    let (folder, device_name) = (&run.folder, &args.device[..]);
+    let work = Quantizing { folder, checkpoint, model, device_name };
     crate::print(&work.run(&args.settings, &mut taken, &mut display)?)?;
-    next_on("report", &args.run);
+    next_predict(&args.run, files_to_predict(&run.plan), " --int8");
     Ok(())
 }

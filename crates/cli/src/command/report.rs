@@ -6,7 +6,6 @@ use anyhow::Result;
 use clap::Args;
 use updraft_run::{Registry, RunFolder, RunSchema, read_metrics};
 
-use super::next_on;
 use crate::report::{Run, page};
 use crate::stop::NothingToSave;
 use crate::terminal::say;
@@ -27,12 +26,11 @@ pub(crate) fn dry_run(registry: Registry, args: &ReportArgs) -> Result<()> {
     Ok(())
 }
 
-/// Writes `report.html` into the run folder and prints its path.
+/// Writes `report.html` into the run folder and prints its path. No command follows.
 pub(crate) fn run(args: &ReportArgs) -> Result<()> {
     let _unasked = NothingToSave::begin();
     let page = write_page(&RunFolder::open(&args.run)?)?;
     crate::print(&page.display().to_string())?;
-    next_on("eval", &args.run);
     Ok(())
 }
 

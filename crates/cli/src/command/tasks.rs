@@ -28,7 +28,13 @@ pub(crate) fn run(registry: Registry, args: &TasksArgs) -> Result<()> {
                 |(ability, reason)| json!({ "ability": ability.to_string(), "reason": reason }),
             );
             let refused: Vec<_> = refused.collect();
-            Ok(json!({ "task": kind.name(), "about": kind.about(), "refused": refused }))
+            let limited = Ability::ALL.into_iter().filter_map(|ability| {
+                let to = kind.limited_to(ability)?;
+                Some(json!({ "ability": ability.to_string(), "to": to }))
+            });
+            let limited: Vec<_> = limited.collect();
+            Ok(json!({ "task": kind.name(), "about": kind.about(), "refused": refused,
+                       "limited": limited }))
         };
         let tasks: Vec<_> = registry.iter().map(task).collect::<Result<_>>()?;
         crate::print_json(&json!({ "version": 1, "tasks": tasks }))?;
@@ -40,8 +46,11 @@ pub(crate) fn run(registry: Registry, args: &TasksArgs) -> Result<()> {
         let refusals = kind.refusals()?;
         for ability in Ability::ALL {
             let refused = refusals.iter().find(|(refused, _)| *refused == ability);
-            let answer =
-                refused.map_or_else(|| "yes".to_owned(), |(_, reason)| format!("no: {reason}"));
+            let answer = match (refused, kind.limited_to(ability)) {
+                (Some((_, reason)), _) => format!("no: {reason}"),
+                (None, Some(models)) => format!("yes, for {models}"),
+                (None, None) => "yes".to_owned(),
+            };
             crate::print(&hanging(&format!("  {:30} ", ability.to_string()), &answer))?;
         }
         crate::print("")?;

@@ -13,7 +13,7 @@ use updraft_run::{
 };
 use updraft_trainer::{Control, Ending, Event};
 
-use super::{Check, ConfigArgs, device_of, open};
+use super::{Check, ConfigArgs, device_of, files_to_predict, next_predict, open};
 use crate::batch_size::Trial;
 use crate::device::make_default;
 use crate::json::JsonArgs;
@@ -136,7 +136,7 @@ pub(crate) fn run(registry: Registry, args: &TrainCommand, log: &LogFile) -> Res
     if *explains {
         return explain_kernels(&plan, args);
     }
-    let predicts = plan.task.predictor().is_ok();
+    let files = files_to_predict(&plan);
     let mut ranks = Connected::start()?;
     let is_first = ranks.collective().rank() == 0;
     let watch = &mut |_: &Event| Control::Continue;
@@ -150,11 +150,7 @@ pub(crate) fn run(registry: Registry, args: &TrainCommand, log: &LogFile) -> Res
         say_how_to_resume("train", path);
         return Ok(());
     }
-    let next = match predicts {
-        true => format!("predict {} FILE...", quoted(&path.to_string_lossy())),
-        false => format!("report {}", quoted(&path.to_string_lossy())),
-    };
-    crate::program::next(&next);
+    next_predict(path, files, "");
     json.print(&json!({ "run": path.to_string_lossy(), "test": trained.test }))?;
     Ok(())
 }
@@ -173,8 +169,8 @@ fn explain_kernels(plan: &Plan, args: &TrainArgs) -> Result<()> {
 
 /// Prints the command that continues a stopped run.
 pub(crate) fn say_how_to_resume(command: &str, run: &Path) {
-    let (program, run) = (crate::program::name(), run.display());
-    say(&format!("stopped and saved; go on with: {program} {command} --resume {run}"));
+    let (program, run) = (crate::program::name(), quoted(&run.to_string_lossy()));
+    say(&format!("stopped and saved; continue with: {program} {command} --resume {run}"));
 }
 
 /// The same, for callers that use the trained model.

@@ -22,7 +22,7 @@ pub(crate) struct QuantizeSettings {
     /// Also quantize the layers after global pooling, which otherwise stay in f32
     #[arg(long)]
     pub(super) all_int8: bool,
-    /// Round both operands of a residual sum to eight bits, which is faster in other runtimes with
+    /// Round both operands of a residual sum to int8, which is faster in other runtimes with
     /// `model.onnx`, but less accurate
     #[arg(long)]
     pub(super) separate_sums: bool,

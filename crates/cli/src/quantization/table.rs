@@ -41,32 +41,36 @@ pub(super) fn table(
             lines.push(format!("{name:24}{f32_ms:>11.3} ms{int8_ms:>11.3} ms"));
         }
     }
-    let agree = |share: Option<f64>| share.map_or("–".to_owned(), percent);
     let noise = |decibels: Option<f64>| {
         decibels.map_or("no noise".to_owned(), |decibels| format!("{decibels:.1} dB"))
     };
     for Compared { method, score, agreement, sqnr_db } in methods {
-        let (score, agreement, sqnr) = (scored(*score), agree(*agreement), noise(*sqnr_db));
-        lines.push(format!("{method:12}{score:>12}      {agreement:>12} agree{sqnr:>12}"));
+        let (score, sqnr) = (scored(*score), noise(*sqnr_db));
+        let agreement =
+            agreement.map_or(String::new(), |share| format!("      {:>12} agree", percent(share)));
+        lines.push(format!("{method:12}{score:>12}{agreement}{sqnr:>12}"));
     }
+    // Numbers have no prediction that could be equal.
+    let compared = match evaluation.agreement {
+        Some(share) => format!("{} of {} predictions agree", percent(share), evaluation.samples),
+        None => format!("{} samples", evaluation.samples),
+    };
     lines.push(format!(
-        "{} of {} answers agree, signal to noise {}, {} of the work in int8",
-        agree(evaluation.agreement),
-        evaluation.samples,
+        "{compared}, signal to noise {}, {} of the multiply-adds in int8",
         noise(evaluation.sqnr_db),
         percent(evaluation.int8_share),
     ));
     lines.push(format!(
-        "f32 alone is better {} times, int8 alone {} times: p = {:.3}",
+        "f32 is better for {} samples, int8 for {}: p = {:.3}",
         evaluation.f32_better, evaluation.int8_better, evaluation.p_value
     ));
     if !evaluation.zero_layers.is_empty() {
         let names = evaluation.zero_layers.join(", ");
-        lines.push(format!("layers that gave only zero for all calibration samples: {names}"));
+        lines.push(format!("layers whose output is zero for all calibration samples: {names}"));
     }
     if !evaluation.advised_f32.is_empty() {
         lines.push(format!(
-            "noisy layers, to keep in f32 first: {}",
+            "layers with much noise, to keep in f32 first: {}",
             evaluation.advised_f32.join(", ")
         ));
     }

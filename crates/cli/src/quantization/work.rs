@@ -6,7 +6,7 @@ use serde_json::json;
 use updraft_data::{Progress, ProgressUnit};
 use updraft_quant::slices::Isa;
 use updraft_quant::{Quantization, QuantizedModel};
-use updraft_run::{Quantizable, RunFolder};
+use updraft_run::{Int8Network, Quantizable, RunFolder};
 
 use super::batches::{Batches, STOPPED};
 use super::latency::latency;
@@ -23,11 +23,13 @@ use crate::stop;
 const SAME: f32 = 1e-3;
 
 /// The files that a quantization writes to the run folder.
-const FILES: [&str; 3] = ["model.int8", "model.onnx", "quant.json"];
+const FILES: [&str; 3] = [Int8Network::FILE, "model.onnx", Int8Network::REPORT];
 
 /// A network to quantize, and its origin.
 pub(crate) struct Quantizing<'a> {
     pub(crate) folder: &'a RunFolder,
+    /// The step of the checkpoint that the model is of.
+    pub(crate) checkpoint: Option<u64>,
     /// In f32, independent of the run's precision.
     pub(crate) model: Box<dyn Quantizable>,
     /// As the user named it.
@@ -54,7 +56,7 @@ impl Quantizing<'_> {
         steps: &mut Steps,
         display: &mut Display,
     ) -> Result<String> {
-        let Self { folder, model: mut network, device_name } = self;
+        let Self { folder, checkpoint, model: mut network, device_name } = self;
         let inputs = network.first_inputs().context("the test data")?;
         ensure!(!inputs.is_empty(), "the test set has no sample");
         let each = network.input_shape().iter().product();
@@ -135,6 +137,7 @@ impl Quantizing<'_> {
             "threads": threads,
             "isa": isa.to_string(),
             "device": device_name,
+            "checkpoint": checkpoint,
         });
         let contents = [model.to_bytes(), model.to_onnx(), serde_json::to_vec_pretty(&report)?];
         chosen.write(folder)?;
@@ -153,7 +156,7 @@ fn ensure_same(right: &[f32], given: &[f32], form: &str) -> Result<()> {
         return Ok(());
     }
     bail!(Failed(format!(
-        "the network {form} is off burn's by {off} where answers go to {greatest}; this is a bug \
-         in updraft, please report it"
+        "the outputs of the network {form} differ from burn's by {off}, and the largest is \
+         {greatest}; this is a bug in updraft, please report it"
     )))
 }

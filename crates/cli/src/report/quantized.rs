@@ -21,11 +21,18 @@ pub(super) fn quantized(report: &Value) -> String {
     // The file may have been edited: only numbers are shown as numbers.
     let count =
         |value: &Value| if value.is_number() { value.to_string() } else { "–".to_owned() };
+    // Numbers have no prediction that could be equal.
+    let samples = count(&evaluation["samples"]);
+    let compared = match evaluation["agreement"].is_null() {
+        true => format!("{samples} samples"),
+        false => {
+            let share = percent(&evaluation["agreement"]);
+            format!("{share} of {samples} predictions agree with f32")
+        }
+    };
     let mut body = format!(
-        "<h2>In eight bits</h2>\n<p>{} of {} answers agree with f32, signal to noise {}, {} of the \
-         multiply-adds in int8. f32 alone is better {} times, int8 alone {} times: p = {:.3}.</p>\n",
-        percent(&evaluation["agreement"]),
-        count(&evaluation["samples"]),
+        "<h2>Int8</h2>\n<p>{compared}, signal to noise {}, {} of the multiply-adds in int8. f32 is \
+         better for {} samples, int8 for {}: p = {:.3}.</p>\n",
         decibels(&evaluation["sqnr_db"]),
         percent(&evaluation["int8_share"]),
         count(&evaluation["f32_better"]),
@@ -35,8 +42,8 @@ pub(super) fn quantized(report: &Value) -> String {
     if let Some(factor) = report["outliers"].as_f64() {
         let _ = writeln!(
             body,
-            "<p>One channel of each block was made {factor} times as large before, and what reads \
-             it as much smaller: the same function, and wider ranges.</p>"
+            "<p>Before, one channel of each block was multiplied by {factor} and the weights that \
+             read it were divided by it: the outputs are the same, and the ranges are wider.</p>"
         );
     }
     let mut rows = vec![
@@ -83,7 +90,7 @@ pub(super) fn quantized(report: &Value) -> String {
     body.push_str(&methods(report));
     for (said, names) in [
         ("To keep in f32 first", &evaluation["advised_f32"]),
-        ("Only zero for all calibration samples", &evaluation["zero_layers"]),
+        ("Output zero for all calibration samples", &evaluation["zero_layers"]),
     ] {
         let names = names.as_array().into_iter().flatten();
         let names: Vec<String> = names.filter_map(|name| Some(escape(name.as_str()?))).collect();
@@ -113,22 +120,32 @@ fn methods(report: &Value) -> String {
     if methods.is_empty() {
         return String::new();
     }
+    let has_agreement = methods.iter().any(|row| !row["agreement"].is_null());
+    let heading = match has_agreement {
+        true => "<th class=\"number\">predictions agree</th>",
+        false => "",
+    };
     let mut table = format!(
-        "<div class=\"scroll\"><table>\n<tr><th>ranges by</th><th class=\"number\">test {}</th>\
-         <th class=\"number\">answers agree</th><th class=\"number\">signal to noise</th></tr>\n",
+        "<div class=\"scroll\"><table>\n<tr><th>method</th><th class=\"number\">test {}</th>\
+         {heading}<th class=\"number\">signal to noise</th></tr>\n",
         escape(&score_name(&report["evaluation"])),
     );
     for row in methods {
         let number = |field: &str| row[field].as_f64();
-        let percent =
-            |field: &str| number(field).map_or("–".to_owned(), |p| format!("{:.2} %", 100.0 * p));
+        let percent = |p: f64| format!("{:.2} %", 100.0 * p);
+        let agreement = match has_agreement {
+            true => {
+                let share = number("agreement").map_or("–".to_owned(), percent);
+                format!("<td class=\"number\">{share}</td>")
+            }
+            false => String::new(),
+        };
         let sqnr = number("sqnr_db").map_or("no noise".to_owned(), |db| format!("{db:.1} dB"));
         let _ = writeln!(
             table,
-            "<tr><td>{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td><td class=\"number\">{sqnr}</td></tr>",
+            "<tr><td>{}</td><td class=\"number\">{}</td>{agreement}<td class=\"number\">{sqnr}</td></tr>",
             escape(row["method"].as_str().unwrap_or_default()),
             scored(&report["evaluation"], &row["score"]),
-            percent("agreement"),
         );
     }
     table.push_str("</table></div>\n");
@@ -142,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_in_the_place_of_a_number_is_not_shown() {
+    fn text_where_a_number_belongs_is_not_shown() {
         let script = json!("<script>alert(1)</script>");
         let report = json!({
             "evaluation": {
@@ -181,16 +198,31 @@ mod tests {
         });
         let body = quantized(&report);
         for expected in [
-            "97.50 % of 40 answers agree with f32, signal to noise 34.6 dB, 90.00 % of the",
+            "97.50 % of 40 predictions agree with f32, signal to noise 34.6 dB, 90.00 % of the",
             "<td>test accuracy</td><td class=\"number\">50.00 %</td><td class=\"number\">52.50 %</td>",
             "<td>a batch of 32, p95</td><td class=\"number\">3.000 ms</td>",
             "<td>&lt;stem&gt;</td><td>int8</td><td class=\"number\">no noise</td>",
             "To keep in f32 first: head.",
-            "One channel of each block was made 64 times as large before",
+            "one channel of each block was multiplied by 64",
             "<tr><td>mse</td><td class=\"number\">51.00 %</td><td class=\"number\">98.00 %</td>",
-            "Only zero for all calibration samples: dead, a&amp;b.",
+            "Output zero for all calibration samples: dead, a&amp;b.",
         ] {
             assert!(body.contains(expected), "`{expected}` is missing in {body}");
         }
+    }
+
+    #[test]
+    fn numbers_have_no_agreement() {
+        let report = json!({
+            "evaluation": {
+                "samples": 40, "score": "squared_error", "is_share": false, "score_f32": 0.5,
+                "score_int8": 0.625, "agreement": null, "sqnr_db": 34.56, "int8_share": 0.9,
+            },
+            "methods": [{ "method": "mse", "score": 0.75, "agreement": null, "sqnr_db": 30.0 }],
+        });
+        let body = quantized(&report);
+        assert!(body.contains("<p>40 samples, signal to noise 34.6 dB"), "{body}");
+        assert!(body.contains("<td>mse</td><td class=\"number\">7.5000e-1</td>"), "{body}");
+        assert!(!body.contains("agree"), "{body}");
     }
 }

@@ -193,12 +193,14 @@ fn the_page_of_the_configs_has_a_row_for_every_file_and_for_nothing_else() {
 #[test]
 fn commands_without_a_run_end_by_naming_the_next_one() {
     let dir = tempfile::tempdir().expect("temporary folder");
-    let wine = config("kan-wine.toml");
+    let [formula, wine] = ["kan-quickstart.toml", "kan-wine.toml"].map(config);
     for (arguments, next) in [
         (&["probe"][..], "verify".to_owned()),
         (&["tasks"], "explain --keys image-classification".to_owned()),
         (&["explain", "--keys", "tables"], "explain CONFIG".to_owned()),
-        (&["explain", &wine, "--set", "seed=3"], format!("train {wine} --set seed=3")),
+        (&["explain", &formula, "--set", "seed=3"], format!("train {formula} --set seed=3")),
+        // Its data is in files.
+        (&["explain", &wine, "--set", "seed=3"], format!("train {wine} --data DIR --set seed=3")),
     ] {
         let said = succeed(dir.path(), arguments);
         let last = said.stderr.lines().last().unwrap_or_default().to_owned();
@@ -206,4 +208,10 @@ fn commands_without_a_run_end_by_naming_the_next_one() {
     }
     let said = succeed(dir.path(), &["probe", "--json"]);
     assert!(!said.stderr.contains("next     "), "{}", said.stderr);
+    let cifar10 = config("cifar10.toml");
+    for name in ["train", "test"] {
+        std::fs::write(dir.path().join(format!("{name}.tar.gz")), "").expect("written");
+    }
+    let said = succeed(dir.path(), &["explain", &cifar10, "--set", "data.dir='.'"]);
+    assert!(!said.stderr.contains("--data"), "{}", said.stderr);
 }

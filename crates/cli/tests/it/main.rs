@@ -10,11 +10,13 @@ mod dry_run;
 mod help;
 mod hostile;
 mod hostile_tasks;
+mod int8;
 mod keys;
 mod library;
 mod lr_find;
 #[cfg(target_os = "linux")]
 mod memory;
+mod next;
 mod pipeline;
 mod quantize;
 mod record;

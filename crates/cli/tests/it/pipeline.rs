@@ -1,4 +1,4 @@
-//! All steps from a configuration to eight bits, as one command.
+//! All steps from a configuration to int8, as one command.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! A trained run in eight bits.
+//! A trained run in int8.
 
 use std::fs;
 
@@ -45,7 +45,7 @@ fn a_run_is_quantized_and_its_page_reports_it() {
 
     succeed(dir.path(), &["report", name]);
     let page = fs::read_to_string(folder.join("report.html")).expect("a page");
-    assert!(page.contains("<h2>In eight bits</h2>") && page.contains("color_stem.conv"));
+    assert!(page.contains("<h2>Int8</h2>") && page.contains("color_stem.conv"));
 
     // Again, replacing the first.
     succeed(dir.path(), &["quantize", name, "--calibration", "20", "--all-int8"]);

@@ -67,6 +67,10 @@ fn the_table_of_tasks_says_of_each_what_it_can_and_why_it_cannot() {
     assert!(table.contains(reason.split(' ').next().expect("a word")), "{table}");
     let images = json(&succeed(dir.path(), &["tasks", "--json"]).stdout);
     assert_eq!(images["tasks"][0]["refused"], Value::Array(Vec::new()), "{images}");
+    // Of the networks that convert images, some are not quantized.
+    assert!(table.contains("quantize, pipeline             yes, for 2D U-Nets with"), "{table}");
+    let limited = &images["tasks"][1]["limited"];
+    assert_eq!(limited[0]["to"], "2D U-Nets with batch norm", "{limited}");
 }
 
 #[test]
@@ -137,6 +141,8 @@ fn what_a_task_cannot_do_is_refused_with_the_reason_before_any_work() {
     for (ability, arguments) in [
         ("quantize", &["quantize", trained][..]),
         ("pipeline", &["pipeline", &config]),
+        ("eval --int8", &["eval", trained, "--int8"]),
+        ("predict --int8", &["predict", trained, "a.csv", "--int8"]),
         (
             "train.recompute = \"segments\"",
             &["train", &config, "--set", "train.recompute=segments"],

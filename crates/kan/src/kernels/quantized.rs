@@ -93,16 +93,17 @@ impl fmt::Display for QuantizeError {
         match *self {
             Self::Layer(ref error) => error.fmt(formatter),
             Self::Degree { degree } => {
-                write!(formatter, "eight bits need splines of degree 3, got degree {degree}")
+                write!(formatter, "int8 needs splines of degree 3, got degree {degree}")
             }
             Self::Grid => formatter.write_str(
-                "eight bits need even knots, at most 2048 intervals, of a length that f32 counts in",
+                "int8 needs uniform knots, at most 2048 intervals, with a spacing that f32 can \
+                 represent",
             ),
             Self::Outside => formatter.write_str(
-                "eight bits need splines that fade or stay outside their domain, got `extend`",
+                "int8 needs splines that are zero or constant outside their domain, got `extend`",
             ),
             Self::Inputs { in_features, most } => {
-                write!(formatter, "eight bits need at most {most} inputs, got {in_features}")
+                write!(formatter, "int8 needs at most {most} inputs, got {in_features}")
             }
             Self::NotFinite { input, output } => write!(
                 formatter,
@@ -440,10 +441,10 @@ mod tests {
         assert_eq!(refused(&usual, &broken), expected);
         let grid = Grid::uniform(-1.0, 1.0, 7, 2).unwrap();
         let square = LayerGeometry::try_new(grid, 1, 2, Activation::Silu).unwrap();
-        assert_eq!(refused(&square, &spline), "eight bits need splines of degree 3, got degree 2");
+        assert_eq!(refused(&square, &spline), "int8 needs splines of degree 3, got degree 2");
         let knots: Vec<f32> = (0..13_u8).map(f32::from).collect();
         let grid = Grid::per_feature(1, knots, 6, 3).unwrap();
         let uneven = LayerGeometry::try_new(grid, 1, 2, Activation::Silu).unwrap();
-        assert!(refused(&uneven, &spline).starts_with("eight bits need even knots"));
+        assert!(refused(&uneven, &spline).starts_with("int8 needs uniform knots"));
     }
 }

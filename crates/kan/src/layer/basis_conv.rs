@@ -118,7 +118,7 @@ macro_rules! convolution {
             }
         }
 
-        #[doc = concat!("A convolution over ", $shape, " with a sum of functions in closed form in the place of every weight.")]
+        #[doc = concat!("A convolution over ", $shape, " with a sum of functions in closed form instead of every weight.")]
         ///
         #[doc = concat!("Made by [`", stringify!($config), "`](crate::", stringify!($config), ").")]
         /// Padding is zeros of the input, whose functions have values there. It computes all

@@ -20,7 +20,7 @@ pub(super) struct Drawn {
 
 macro_rules! convolution {
     ($name:ident, $config:literal, $tensor:literal, $axes:literal, $shape:literal) => {
-        #[doc = concat!("A convolution over ", $shape, " with a spline in the place of every weight.")]
+        #[doc = concat!("A convolution over ", $shape, " with a spline instead of every weight.")]
         ///
         #[doc = concat!("Created by [`", $config, "`](crate::", $config, "). The input is padded")]
         /// with zeros, where splines have a value. Records contain only the parameters; the grid is

@@ -157,8 +157,8 @@ impl Evaluation {
         let mut sums = Sums::default();
         let compared = Comparison::visited(graph, model, checked, isa, |right, given| {
             let target = targets.borrow_mut().pop_front().expect("one target for each sample");
-            let scores = [right, given].map(|answers| score.score(answers, &target));
-            sums.add(scores, score.is_higher_better(), score.is_same_answer(right, given));
+            let scores = [right, given].map(|outputs| score.score(outputs, &target));
+            sums.add(scores, score.is_higher_better(), score.is_same_prediction(right, given));
         });
         match failed {
             Some(error) => Err(error),

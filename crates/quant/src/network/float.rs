@@ -46,15 +46,15 @@ impl Graph {
     pub fn forward<S: Samples + ?Sized>(&self, samples: &S) -> Vec<Vec<f32>> {
         let steps = Steps::new(self, false);
         let mut run = FloatRun::new(&steps);
-        let mut answers = vec![Vec::new(); steps.outputs.len()];
+        let mut outputs = vec![Vec::new(); steps.outputs.len()];
         let count = samples.count(&steps.inputs).expect("whole samples of every input");
         for sample in 0..count {
             run.run(&steps, |input| samples.one(input, steps.inputs[input].numbers(), sample));
-            for (answer, output) in answers.iter_mut().zip(&steps.outputs) {
-                answer.extend_from_slice(&run.tensors[output.tensor]);
+            for (numbers, output) in outputs.iter_mut().zip(&steps.outputs) {
+                numbers.extend_from_slice(&run.tensors[output.tensor]);
             }
         }
-        answers
+        outputs
     }
 }
 

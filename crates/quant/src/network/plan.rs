@@ -95,7 +95,7 @@ impl QuantizedModel {
 impl fmt::Display for Reason {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoInt8Form => formatter.write_str("it has no form in eight bits"),
+            Self::NoInt8Form => formatter.write_str("it has no int8 kernel"),
             Self::Overflow { channel, sum } => {
                 write!(formatter, "sums of channel {channel} may reach {sum}, beyond 32 bits")
             }

@@ -68,7 +68,7 @@ impl Comparison {
         let mut float = FloatRun::new(&steps);
         let mut workspace = Workspace::new();
         let mut real = Vec::new();
-        let mut answers: Vec<Vec<f32>> =
+        let mut int8: Vec<Vec<f32>> =
             model.outputs().map(|port| vec![0.0; port.numbers()]).collect();
         let mut ratios = vec![Ratio::default(); model.shapes.len()];
         let mut samples = 0;
@@ -78,7 +78,7 @@ impl Comparison {
                 let x = |input: usize| batch.one(input, steps.inputs[input].numbers(), sample);
                 float.run(&steps, x);
                 let x: Vec<&[f32]> = (0..steps.inputs.len()).map(x).collect();
-                let mut y: Vec<&mut [f32]> = answers.iter_mut().map(Vec::as_mut_slice).collect();
+                let mut y: Vec<&mut [f32]> = int8.iter_mut().map(Vec::as_mut_slice).collect();
                 model.run_visited(isa, &x, &mut y, 0..1, &mut workspace, 1, |tensor, numbers| {
                     let given = match numbers {
                         Numbers::Real(given) => given,
@@ -93,7 +93,7 @@ impl Comparison {
                 samples += 1;
                 let of_output = |output: &Output| &float.tensors[output.tensor][..];
                 let right: Vec<&[f32]> = steps.outputs.iter().map(of_output).collect();
-                visit(&right, &answers.iter().map(Vec::as_slice).collect::<Vec<_>>());
+                visit(&right, &int8.iter().map(Vec::as_slice).collect::<Vec<_>>());
             }
         }
         let of_layers = ratios[model.inputs.len()..].iter();

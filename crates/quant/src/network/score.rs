@@ -13,8 +13,8 @@ pub trait Score {
     /// Its name, such as `accuracy`.
     fn name(&self) -> &'static str;
 
-    /// The score of one sample; `answers` has a slice for each output, channels first.
-    fn score(&self, answers: &[&[f32]], target: &Self::Target) -> f64;
+    /// The score of one sample; `outputs` has a slice for each output, channels first.
+    fn score(&self, outputs: &[&[f32]], target: &Self::Target) -> f64;
 
     /// Whether the greater of two scores is the better one.
     fn is_higher_better(&self) -> bool {
@@ -26,9 +26,9 @@ pub trait Score {
         false
     }
 
-    /// Whether two answers mean the same to the score, such as the same class; `None` if it does not
-    /// compare answers.
-    fn is_same_answer(&self, _a: &[&[f32]], _b: &[&[f32]]) -> Option<bool> {
+    /// Whether the outputs `a` and `b` are the same prediction, such as the same class; `None` for
+    /// outputs without such a prediction, such as numbers.
+    fn is_same_prediction(&self, _a: &[&[f32]], _b: &[&[f32]]) -> Option<bool> {
         None
     }
 
@@ -52,15 +52,15 @@ impl Score for Accuracy {
         "accuracy"
     }
 
-    fn score(&self, answers: &[&[f32]], target: &usize) -> f64 {
-        f64::from(u8::from(greatest(answers[0]) == *target))
+    fn score(&self, outputs: &[&[f32]], target: &usize) -> f64 {
+        f64::from(u8::from(greatest(outputs[0]) == *target))
     }
 
     fn is_share(&self) -> bool {
         true
     }
 
-    fn is_same_answer(&self, a: &[&[f32]], b: &[&[f32]]) -> Option<bool> {
+    fn is_same_prediction(&self, a: &[&[f32]], b: &[&[f32]]) -> Option<bool> {
         Some(greatest(a[0]) == greatest(b[0]))
     }
 
@@ -84,8 +84,8 @@ impl Score for SquaredError {
         "squared_error"
     }
 
-    fn score(&self, answers: &[&[f32]], target: &Vec<f32>) -> f64 {
-        let all = answers.iter().copied().flatten().zip(target);
+    fn score(&self, outputs: &[&[f32]], target: &Vec<f32>) -> f64 {
+        let all = outputs.iter().copied().flatten().zip(target);
         let sum: f64 = all.map(|(&a, &b)| (f64::from(a) - f64::from(b)).powi(2)).sum();
         sum / target.len() as f64
     }

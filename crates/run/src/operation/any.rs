@@ -7,6 +7,7 @@ use burn::tensor::Device;
 use updraft_trainer::{Control, Evaluation, LrPoint, LrRange, find_learning_rate};
 
 use super::evaluate::evaluate;
+use super::evaluate_int8::evaluate_int8;
 use super::examples::{refusal, rehearse};
 use super::kernels::{KernelChoice, kernels};
 use super::train::{Observer, Trained, Training, train};
@@ -14,6 +15,7 @@ use super::verify::{CheckResult, VerifyInputs, verify};
 use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
+use crate::int8_network::Int8Network;
 use crate::task::{Ability, About, Quantizable, StreamUse, Workload};
 
 /// A range test of learning rates.
@@ -60,6 +62,21 @@ pub trait AnyWorkload {
         &self,
         plan: &Plan,
         folder: &RunFolder,
+        device: &Device,
+        poll: &mut dyn FnMut(usize) -> Control,
+    ) -> Result<Option<Evaluation>, RunError>;
+
+    /// Evaluates the int8 network of a run on the test data, by the same metrics, which are computed
+    /// on `device`; as [`evaluate`](Self::evaluate) otherwise.
+    ///
+    /// # Errors
+    /// As [`evaluate`](Self::evaluate), and [`RunError::NotForTask`] for a workload without
+    /// [`Workload::int8_forward`].
+    fn evaluate_int8(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        network: &Int8Network,
         device: &Device,
         poll: &mut dyn FnMut(usize) -> Control,
     ) -> Result<Option<Evaluation>, RunError>;
@@ -145,6 +162,17 @@ impl<W: Workload> AnyWorkload for W {
         evaluate(self, plan, folder, device, poll)
     }
 
+    fn evaluate_int8(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        network: &Int8Network,
+        device: &Device,
+        poll: &mut dyn FnMut(usize) -> Control,
+    ) -> Result<Option<Evaluation>, RunError> {
+        evaluate_int8(self, plan, (folder, network), device, poll)
+    }
+
     fn find_learning_rate(
         &self,
         plan: &Plan,
@@ -200,6 +228,7 @@ impl<W: Workload> AnyWorkload for W {
             Ability::Utilization => {
                 self.multiply_adds(&self.init(&device.clone().autodiff())).err()
             }
+            Ability::Int8 => self.int8_forward().err(),
             other => refusal(self.task(), |device| self.init(device), other, device),
         }
     }

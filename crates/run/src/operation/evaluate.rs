@@ -35,7 +35,7 @@ pub(crate) fn load_stored<M: Module>(
     }
 }
 
-fn not_finite(folder: &RunFolder, what: String) -> RunError {
+pub(super) fn not_finite(folder: &RunFolder, what: String) -> RunError {
     RunError::NotFinite { run: folder.path().to_owned(), what }
 }
 

@@ -2,6 +2,7 @@
 
 mod any;
 mod evaluate;
+mod evaluate_int8;
 mod examples;
 mod kernels;
 mod train;

@@ -20,6 +20,9 @@ pub enum Ability {
     Predict,
     /// `quantize` and `pipeline`: [`TaskPlan::quantizer`].
     Quantize,
+    /// `eval --int8` and `predict --int8`: [`TaskPlan::quantizer`] and
+    /// [`Workload::int8_forward`](crate::Workload::int8_forward).
+    Int8,
     /// `train.recompute = "segments"`: [`Task::segments`](updraft_trainer::Task::segments).
     Segments,
     /// `train.recompute_batch_norms`: the model has batch norms.
@@ -30,13 +33,19 @@ pub enum Ability {
 
 impl Ability {
     /// All of them, commands first.
-    pub const ALL: [Self; 5] =
-        [Self::Predict, Self::Quantize, Self::Segments, Self::BatchNorms, Self::Utilization];
+    pub const ALL: [Self; 6] = [
+        Self::Predict,
+        Self::Quantize,
+        Self::Int8,
+        Self::Segments,
+        Self::BatchNorms,
+        Self::Utilization,
+    ];
 
     /// Whether a plan uses the setting.
     pub(crate) fn is_asked(self, train: &TrainPlan, log: &LogPlan) -> bool {
         match self {
-            Self::Predict | Self::Quantize => false,
+            Self::Predict | Self::Quantize | Self::Int8 => false,
             Self::Segments => train.recompute == RecomputePlan::Segments,
             Self::BatchNorms => train.recompute_batch_norms.is_some(),
             Self::Utilization => log.utilization,
@@ -50,6 +59,7 @@ impl fmt::Display for Ability {
         f.write_str(match self {
             Self::Predict => "predict",
             Self::Quantize => "quantize, pipeline",
+            Self::Int8 => "eval --int8, predict --int8",
             Self::Segments => "train.recompute = \"segments\"",
             Self::BatchNorms => "train.recompute_batch_norms",
             Self::Utilization => "log.utilization",
@@ -72,6 +82,10 @@ impl dyn TaskKind {
         let refusal = |ability| match ability {
             Ability::Predict => plan.task.predictor().err(),
             Ability::Quantize => plan.task.quantizer().err(),
+            Ability::Int8 => match plan.task.quantizer() {
+                Ok(_) => workload.refusal(ability, &device),
+                Err(reason) => Some(reason),
+            },
             Ability::Segments | Ability::BatchNorms | Ability::Utilization => {
                 workload.refusal(ability, &device)
             }

@@ -12,6 +12,7 @@ use super::loaded_model::{FilePrediction, LoadedModel};
 use crate::config::{ConfigError, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
+use crate::int8_network::{Int8Network, Int8Shapes};
 use crate::operation::{AnyModel, AnyWorkload};
 
 /// The tasks that a program knows, the default first; at least one.
@@ -47,6 +48,13 @@ pub trait TaskKind: Sync {
     /// The configuration of commands without a configuration file; it needs no data.
     fn quickstart(&self) -> &'static str {
         self.trial()
+    }
+
+    /// The models that an ability is limited to, such as "U-Nets with batch norm"; `None`, the
+    /// default, if all models of the task have it, or none has. `tasks` lists it.
+    fn limited_to(&self, ability: Ability) -> Option<&'static str> {
+        let _ = ability;
+        None
     }
 
     /// The text of a configuration that trains a small model in seconds and needs no files:
@@ -185,7 +193,8 @@ pub trait Predictor {
     }
 }
 
-/// Checks for quantizing a model before it is loaded; returned by [`TaskPlan::quantizer`].
+/// Checks for quantizing a model before it is loaded, and loads quantized models; returned by
+/// [`TaskPlan::quantizer`].
 pub trait Quantizer {
     /// Checks that outlier channels can be planted in the plan's model, see
     /// [`Quantizable::plant_outliers`](super::Quantizable::plant_outliers).
@@ -193,4 +202,34 @@ pub trait Quantizer {
     /// # Errors
     /// [`RunError::Model`] with the reason if they cannot.
     fn check_outliers(&self) -> Result<(), RunError>;
+
+    /// The shapes of an int8 network of a run: of one input, as
+    /// [`Quantizable::input_shape`](super::Quantizable::input_shape), and of one output.
+    ///
+    /// # Errors
+    /// [`RunError::Io`], [`RunError::Json`] or [`RunError::Unusable`] for a run whose files are
+    /// damaged.
+    fn int8_shapes(&self, folder: &RunFolder) -> Result<Int8Shapes, RunError>;
+
+    /// Loads the int8 network of a run for prediction, as [`Predictor::load`] does the trained
+    /// model; everything but the network is computed on `device`.
+    ///
+    /// # Errors
+    /// As [`int8_shapes`](Self::int8_shapes).
+    fn load_int8(
+        &self,
+        folder: &RunFolder,
+        network: Int8Network,
+        device: &Device,
+    ) -> Result<Box<dyn LoadedModel>, RunError>;
+
+    /// Checks what [`Predictor::check_file`] accepts: whether the int8 network predicts it, too;
+    /// the default.
+    ///
+    /// # Errors
+    /// [`RunError::Unusable`] for windows of another size than the network's.
+    fn check_file_int8(&self, request: &FilePrediction) -> Result<(), RunError> {
+        let _ = request;
+        Ok(())
+    }
 }

@@ -27,7 +27,7 @@ pub(crate) use picture::PICTURES;
 pub use picture::{Bar, Line, Picture};
 pub use quantizable::{CalibrationSamples, InputBatches, Quantizable, ScoredBatches, evaluated};
 pub use tile::Tile;
-pub use workload::{About, BatchOf, StreamUse, Streams, Workload};
+pub use workload::{About, BatchOf, Int8Forward, StreamUse, Streams, Workload};
 
 /// The tasks of this crate, the default first.
 pub const TASKS: Registry =

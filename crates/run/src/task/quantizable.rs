@@ -1,4 +1,4 @@
-//! A trained model with the data to quantize it to eight bits.
+//! A trained model with the data to quantize it to int8.
 
 use updraft_quant::slices::Isa;
 use updraft_quant::{Evaluation, Graph, QuantizedModel, Score};

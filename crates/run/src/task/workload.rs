@@ -12,9 +12,17 @@ use super::quantizable::Quantizable;
 use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
+use crate::int8_network::Int8Network;
 
 /// The batches of a workload's streams.
 pub type BatchOf<W> = <<W as Workload>::Task as Task<<W as Workload>::Model>>::Batch;
+
+/// The forward pass of a workload's model as an int8 network: from a batch of inputs to what the
+/// model returns for them.
+pub type Int8Forward<W> = fn(
+    &Int8Network,
+    <<W as Workload>::Task as Task<<W as Workload>::Model>>::Input,
+) -> <<W as Workload>::Task as Task<<W as Workload>::Model>>::Output;
 
 /// A model with its data, for one kind of model of a task.
 ///
@@ -135,8 +143,20 @@ pub trait Workload {
         Self: Sized,
     {
         let _ = (folder, device);
-        let reason = "its workload has no model to put into eight bits";
+        let reason = "its workload cannot load a model for quantization";
         Err(plan.kind().refused(Ability::Quantize, reason))
+    }
+
+    /// The forward pass of the model as an int8 network, to evaluate what
+    /// [`into_quantizable`](Self::into_quantizable) led to.
+    ///
+    /// # Errors
+    /// The reason why there is none, without a full stop; the default.
+    fn int8_forward(&self) -> Result<Int8Forward<Self>, &'static str>
+    where
+        Self: Sized,
+    {
+        Err("its workload does not run int8 networks")
     }
 
     /// Pictures of the test data for the report; none by default.

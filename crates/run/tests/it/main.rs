@@ -4,6 +4,7 @@ mod any_run;
 mod folders;
 mod image_to_image;
 mod inheriting;
+mod int8;
 mod plans;
 mod refusals;
 mod tables;

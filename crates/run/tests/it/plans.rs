@@ -163,16 +163,15 @@ fn what_a_task_cannot_do_is_what_its_plan_and_workload_refuse() {
     let _alone = updraft_testing::alone();
     let no_batch_norms = (Ability::BatchNorms, "its model has no batch norms");
     let few_layers = (Ability::Segments, "its networks are a few small layers");
+    let no_kernels = "its networks have embeddings or splines, for which there are no int8 kernels";
     for (name, expected) in [
         ("image-classification", vec![]),
         ("image-to-image", vec![]),
         (
             "tables",
             vec![
-                (
-                    Ability::Quantize,
-                    "its networks begin with embeddings or are splines, which int8 models do not have",
-                ),
+                (Ability::Quantize, no_kernels),
+                (Ability::Int8, no_kernels),
                 few_layers,
                 no_batch_norms,
             ],

@@ -264,8 +264,8 @@ fn quantizing_a_table_is_refused_with_the_reason() {
     let error = plan.quantizer().err().expect("refused");
     assert_eq!(
         error.to_string(),
-        "quantize is not for task `tables`: its networks begin with embeddings or are splines, which \
-         int8 models do not have"
+        "quantize is not for task `tables`: its networks have embeddings or splines, for which there \
+         are no int8 kernels"
     );
     assert!(error.is_input());
 }

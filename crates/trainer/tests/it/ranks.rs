@@ -217,7 +217,7 @@ fn a_loss_that_is_not_finite_on_one_rank_ends_or_skips_the_update_on_all() {
             trained(run, &Classify::new(&forward), &settings, ranks, None)
         });
         for rank in ended {
-            match (non_finite.clone(), rank) {
+            match (non_finite, rank) {
                 (NonFinite::Stop, Err(TrainError::NonFiniteLoss { step, tensor, .. })) => {
                     assert_eq!(step, 0);
                     assert!(tensor.ends_with(" of rank 1"), "{tensor}");

@@ -125,8 +125,8 @@ fn transpose_convolve(
             fused::transposed(x, weight, bias, &options, (isa, recomputed), axes)
         }
         LayerPath::Kernels(_) | LayerPath::Plain => {
-            let told = "the kernels need padding_out below the stride, and one dtype";
-            assert!(!matches!(forced, Some(LayerPath::Kernels(_))), "{told}");
+            let required = "the kernels need padding_out below the stride, and one dtype";
+            assert!(!matches!(forced, Some(LayerPath::Kernels(_))), "{required}");
             let _ = (fits, axes, recomputed);
             plain(x, weight, bias, options)
         }

@@ -245,7 +245,7 @@ fn form(
         PackError::Weights(cause) => FileError::Weights { layer, cause },
         PackError::Factor(cause) => FileError::Scheme { tensor: layer, cause },
     })?;
-    packed.map(Form::Int8).ok_or(invalid(layer, "its form in eight bits"))
+    packed.map(Form::Int8).ok_or(invalid(layer, "its int8 form"))
 }
 
 fn numbers(shape: &[usize]) -> Option<usize> {

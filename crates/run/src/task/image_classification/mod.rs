@@ -27,12 +27,14 @@ use self::data::ImageData;
 use self::data_plan::DataPlan;
 use self::loss::ClassLoss;
 use self::model::ModelPlan;
+use self::predict::ImageClassifier;
 use self::sources::find_sources;
 use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
 use super::loaded_model::LoadedModel;
 use crate::config::{ConfigError, Edit, Key, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
+use crate::int8_network::{Int8Network, Int8Shapes};
 use crate::operation::{AnyModel, AnyWorkload};
 
 const LOSS: Key<ClassLoss> = Key::new(
@@ -167,5 +169,21 @@ impl Predictor for ImagePlan {
 impl Quantizer for ImagePlan {
     fn check_outliers(&self) -> Result<(), RunError> {
         self.model.check_outliers()
+    }
+
+    fn int8_shapes(&self, folder: &RunFolder) -> Result<Int8Shapes, RunError> {
+        let (height, width) = self.data.size();
+        let classes = data::classes_of(folder)?.len();
+        Ok(Int8Shapes { input: vec![3, height, width], output: vec![classes] })
+    }
+
+    fn load_int8(
+        &self,
+        folder: &RunFolder,
+        network: Int8Network,
+        device: &Device,
+    ) -> Result<Box<dyn LoadedModel>, RunError> {
+        let classes = data::classes_of(folder)?;
+        Ok(Box::new(ImageClassifier::new(network, &self.data, classes, device.clone())))
     }
 }

@@ -5,7 +5,7 @@ use burn::tensor::Device;
 use super::ImagePlan;
 use super::data::ImageData;
 use super::model::Classifier;
-use super::predict::ImageClassifier;
+use super::predict::{ImageClassifier, InPrecision};
 use super::workload::Classification;
 use crate::config::Plan;
 use crate::error::RunError;
@@ -51,7 +51,7 @@ impl<N: Classifier, F: Fn(&Device) -> N + 'static> Network for F {
         classes: Vec<String>,
     ) -> Result<Box<dyn LoadedModel>, RunError> {
         let network = load(self(device), plan, folder)?;
-        let policy = plan.precision;
-        Ok(Box::new(ImageClassifier::new(network, &own.data, policy, classes, device.clone())))
+        let network = InPrecision { network, policy: plan.precision };
+        Ok(Box::new(ImageClassifier::new(network, &own.data, classes, device.clone())))
     }
 }

@@ -1,5 +1,6 @@
 //! A trained network that classifies image files.
 
+use std::fmt::Debug;
 use std::path::Path;
 
 use burn::tensor::activation::softmax;
@@ -12,7 +13,33 @@ use super::data_plan::DataPlan;
 use super::model::Classifier;
 use crate::bounded::{self, IMAGE_BYTES};
 use crate::error::RunError;
+use crate::int8_network::Int8Network;
 use crate::task::{ClassProbability, LoadedModel, Outcome, Predicted};
+
+/// A network whose outputs are logits.
+pub(super) trait Logits: Debug + Send {
+    /// From `[batch, 3, height, width]` to `[batch, classes]`.
+    fn logits(&self, images: Tensor<4>) -> Tensor<2>;
+}
+
+/// A trained network in the precision of its run.
+#[derive(Debug)]
+pub(super) struct InPrecision<N> {
+    pub(super) network: N,
+    pub(super) policy: Policy,
+}
+
+impl<N: Classifier> Logits for InPrecision<N> {
+    fn logits(&self, images: Tensor<4>) -> Tensor<2> {
+        self.network.classify(images.cast(self.policy.compute)).cast(self.policy.output)
+    }
+}
+
+impl Logits for Int8Network {
+    fn logits(&self, images: Tensor<4>) -> Tensor<2> {
+        self.forward(images)
+    }
+}
 
 /// A trained network with the preprocessing of its images.
 #[derive(Debug)]
@@ -20,25 +47,18 @@ pub(super) struct ImageClassifier<N> {
     network: N,
     size: (usize, usize),
     normalize: Normalize,
-    policy: Policy,
     classes: Vec<String>,
     device: Device,
 }
 
-impl<N> ImageClassifier<N> {
-    pub(super) fn new(
-        network: N,
-        data: &DataPlan,
-        policy: Policy,
-        classes: Vec<String>,
-        device: Device,
-    ) -> Self {
+impl<N: Logits> ImageClassifier<N> {
+    pub(super) fn new(network: N, data: &DataPlan, classes: Vec<String>, device: Device) -> Self {
         let (size, normalize) = (data.size(), normalization(data));
-        Self { network, size, normalize, policy, classes, device }
+        Self { network, size, normalize, classes, device }
     }
 }
 
-impl<N: Classifier> LoadedModel for ImageClassifier<N> {
+impl<N: Logits> LoadedModel for ImageClassifier<N> {
     fn classes(&self) -> &[String] {
         &self.classes
     }
@@ -50,11 +70,10 @@ impl<N: Classifier> LoadedModel for ImageClassifier<N> {
         let (height, width) = self.size;
         let image = decode(&bytes, &name)?.resize(height, width);
         let pixels = TensorData::new(self.normalize.planes(&image), [1, 3, height, width]);
-        let images = Tensor::<4>::from_data(pixels, &self.device).cast(self.policy.compute);
-        let logits = self.network.classify(images).cast(self.policy.output);
-        let probabilities = softmax(logits, 1).into_data();
+        let images = Tensor::<4>::from_data(pixels, &self.device);
+        let probabilities = softmax(self.network.logits(images), 1).into_data();
         if !probabilities.iter::<f32>().all(f32::is_finite) {
-            let cause = "the model's answer for it is not finite".into();
+            let cause = "the model's prediction for it is not finite".into();
             return Err(RunError::Input { path: path.to_owned(), cause });
         }
         let pairs = self.classes.iter().zip(probabilities.iter::<f32>());

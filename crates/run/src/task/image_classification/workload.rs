@@ -14,7 +14,7 @@ use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::operation::load_stored;
-use crate::task::{About, Picture, Quantizable, StreamUse, Streams, Workload};
+use crate::task::{About, Int8Forward, Picture, Quantizable, StreamUse, Streams, Workload};
 
 /// A network with its images.
 pub(super) struct Classification<N> {
@@ -102,6 +102,10 @@ impl<N: Classifier> Workload for Classification<N> {
             network,
             device,
         }))
+    }
+
+    fn int8_forward(&self) -> Result<Int8Forward<Self>, &'static str> {
+        Ok(|network, images| network.forward(images))
     }
 
     fn pictures(&self, plan: &Plan, model: &N, device: &Device) -> Result<Vec<Picture>, RunError> {

@@ -43,7 +43,7 @@ pub(super) trait ImageNetwork<const D: usize>:
     /// networks that have none.
     fn capture(&self, image: [usize; 3]) -> Result<Graph, RunError> {
         let _ = image;
-        Err(RunError::model("int8 models do not have all of its layers"))
+        Err(RunError::model("not all of its layers have an int8 kernel"))
     }
 
     /// Multiply-adds of the forward pass of one sample of these sides.

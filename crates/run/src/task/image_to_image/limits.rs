@@ -22,25 +22,25 @@ impl ModelPlan {
         }
     }
 
-    /// The first layer of the network that int8 models do not have, for windows with this many
-    /// axes; `None` if they have all.
+    /// The reason why the network has no int8 form for windows with this many axes: its first
+    /// layer without one; `None` if all layers have one.
     pub(super) fn without_int8(&self, axes: usize) -> Option<&'static str> {
         match self {
             Self::Dual { config, .. } if config.core == CoreLayer::Kan => {
-                Some("int8 models have no KAN convolutions, and `model.core` is `kan`")
+                Some("int8 has no KAN convolutions, and `model.core` is `kan`")
             }
             Self::Dual { .. } => Some(
-                "int8 models have no transposed convolutions whose windows overlap, which a \
-                 `dual-autoencoder` decodes with",
+                "int8 has no transposed convolutions whose windows overlap, and the decoder of a \
+                 `dual-autoencoder` consists of them",
             ),
-            Self::UNet(_) if axes == 3 => Some(
-                "int8 models have no convolutions of volumes, and `data.patch` has three sides",
-            ),
+            Self::UNet(_) if axes == 3 => {
+                Some("int8 has no 3D convolutions, and `data.patch` has three sides")
+            }
             Self::UNet(config) => match config.normalization {
                 UNetNormalization::Batch => None,
                 _ => Some(
-                    "int8 models have no norms of single samples, and `model.normalization` is \
-                     not `batch`",
+                    "int8 has no instance or group normalization: `model.normalization` must be \
+                     `batch`",
                 ),
             },
         }

@@ -30,12 +30,14 @@ use self::data::{ImagePairs, Shape};
 use self::data_plan::DataPlan;
 use self::model::ModelPlan;
 use self::objective::Objective;
+use self::predict::ImageConverter;
 use super::ability::Ability;
 use super::kind::{Opening, Predictor, Quantizer, TaskKind, TaskPlan};
 use super::loaded_model::{FilePrediction, LoadedModel};
 use crate::config::{ConfigError, Keys, Plan, Settings, TaskDefault, TrainPlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
+use crate::int8_network::{Int8Network, Int8Shapes};
 use crate::operation::{AnyModel, AnyWorkload};
 
 /// The task.
@@ -57,6 +59,11 @@ impl TaskKind for ImageToImage {
 
     fn defaults(&self) -> &'static [TaskDefault] {
         &[("train.batch", "4"), ("train.learning_rate", "0.001")]
+    }
+
+    fn limited_to(&self, ability: Ability) -> Option<&'static str> {
+        let is_int8 = matches!(ability, Ability::Quantize | Ability::Int8);
+        is_int8.then_some("2D U-Nets with batch norm")
     }
 
     fn trial(&self) -> &'static str {
@@ -141,6 +148,41 @@ impl TaskPlan for ImagePlan {
 impl Quantizer for ImagePlan {
     fn check_outliers(&self) -> Result<(), RunError> {
         Err(RunError::model(quantizable::NO_OUTLIERS))
+    }
+
+    fn int8_shapes(&self, folder: &RunFolder) -> Result<Int8Shapes, RunError> {
+        let Shape { inputs, outputs, .. } = Shape::of_run(folder)?;
+        let of = |channels| [&[channels], &self.data.patch[..]].concat();
+        Ok(Int8Shapes { input: of(inputs), output: of(outputs) })
+    }
+
+    fn load_int8(
+        &self,
+        folder: &RunFolder,
+        network: Int8Network,
+        device: &Device,
+    ) -> Result<Box<dyn LoadedModel>, RunError> {
+        Ok(Box::new(ImageConverter {
+            own: self.clone(),
+            shape: Shape::of_run(folder)?,
+            model: format!("int8 {}", network.fingerprint()),
+            network,
+            device: device.clone(),
+        }))
+    }
+
+    fn check_file_int8(&self, request: &FilePrediction) -> Result<(), RunError> {
+        match &request.window {
+            Some(window) if *window != self.data.patch => {
+                let reason = format!(
+                    "the window is {window:?}; the int8 network takes windows of {:?}: leave out \
+                     --window",
+                    self.data.patch
+                );
+                Err(RunError::Unusable { reason })
+            }
+            _ => Ok(()),
+        }
     }
 }
 

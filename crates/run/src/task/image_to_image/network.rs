@@ -5,7 +5,7 @@ use burn::tensor::Device;
 use super::ImagePlan;
 use super::data::{ImagePairs, Shape};
 use super::image_network::ImageNetwork;
-use super::predict::ImageConverter;
+use super::predict::{ImageConverter, InPrecision};
 use super::workload::Conversion;
 use crate::config::Plan;
 use crate::error::RunError;
@@ -57,13 +57,12 @@ impl<const D: usize, N: ImageNetwork<D>, F: Fn(&Device) -> N + 'static> Network
     ) -> Result<Box<dyn LoadedModel>, RunError> {
         let network = load((self.0)(device), plan, folder)?;
         let model = folder.served_checkpoint(plan)?.display().to_string();
-        let (own, policy) = (own.clone(), plan.precision);
-        Ok(Box::new(ImageConverter::<D, N> {
+        let network = InPrecision::<D, N> { network, policy: plan.precision };
+        Ok(Box::new(ImageConverter {
             network,
-            own,
+            own: own.clone(),
             shape: shape.clone(),
             model,
-            policy,
             device: device.clone(),
         }))
     }

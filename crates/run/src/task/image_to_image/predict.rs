@@ -1,13 +1,14 @@
 //! A trained network that predicts whole images and volumes by sliding windows.
 
+use std::fmt::Debug;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
 use burn::tensor::{Device, Tensor};
 use updraft_data::{
-    ComponentConfig, PredictConfig, Reduction, ScaledVolume, SlidingWindow, TiffWriteConfig,
-    VolumeSource, WindowBatch, WindowProgress, label_components, open_volume,
+    ComponentConfig, ModelError, PredictConfig, Reduction, ScaledVolume, SlidingWindow,
+    TiffWriteConfig, VolumeSource, WindowBatch, WindowProgress, label_components, open_volume,
 };
 use updraft_precision::Policy;
 use updraft_trainer::MaskActivation;
@@ -18,21 +19,61 @@ use super::data::Shape;
 use super::image_network::ImageNetwork;
 use super::objective::Objective;
 use crate::error::RunError;
-use crate::task::{FilePrediction, LoadedModel, Predicted, Predictor as _, WrittenPrediction};
+use crate::int8_network::Int8Network;
+use crate::task::{
+    FilePrediction, LoadedModel, Predicted, Predictor as _, Quantizer as _, WrittenPrediction,
+};
+
+/// A network that converts windows.
+pub(super) trait Converts: Debug + Send {
+    /// The outputs of a batch of windows, one after the other.
+    fn convert(&self, windows: WindowBatch, device: &Device) -> Result<Vec<f32>, ModelError>;
+
+    /// Checks that it converts windows of the size that is asked for.
+    fn check(&self, plan: &ImagePlan, request: &FilePrediction) -> Result<(), RunError>;
+}
+
+/// A trained network of tensors with `D` axes, in the precision of its run.
+#[derive(Debug)]
+pub(super) struct InPrecision<const D: usize, N> {
+    pub(super) network: N,
+    pub(super) policy: Policy,
+}
+
+impl<const D: usize, N: ImageNetwork<D>> Converts for InPrecision<D, N> {
+    fn convert(&self, windows: WindowBatch, device: &Device) -> Result<Vec<f32>, ModelError> {
+        let windows: Tensor<D> = windows.to_tensor(device)?;
+        let output = self.network.convert(windows.cast(self.policy.compute));
+        Ok(output.cast(self.policy.output).into_data().iter().collect())
+    }
+
+    fn check(&self, _: &ImagePlan, _: &FilePrediction) -> Result<(), RunError> {
+        Ok(())
+    }
+}
+
+impl Converts for Int8Network {
+    fn convert(&self, windows: WindowBatch, _: &Device) -> Result<Vec<f32>, ModelError> {
+        Ok(self.outputs(&windows.values))
+    }
+
+    fn check(&self, plan: &ImagePlan, request: &FilePrediction) -> Result<(), RunError> {
+        plan.check_file_int8(request)
+    }
+}
 
 /// A trained network with the preprocessing of its images.
 #[derive(Debug)]
-pub(super) struct ImageConverter<const D: usize, N> {
-    pub(super) network: N,
+pub(super) struct ImageConverter<C> {
+    pub(super) network: C,
     pub(super) own: ImagePlan,
     pub(super) shape: Shape,
-    /// The checkpoint's path and content.
+    /// Identifies the network: a partial prediction of another one is not continued.
     pub(super) model: String,
-    pub(super) policy: Policy,
     pub(super) device: Device,
 }
 
-impl<const D: usize, N: ImageNetwork<D>> ImageConverter<D, N> {
+impl<C: Converts> ImageConverter<C> {
     /// Opens an image with the network's rank and channels, normalized like those of the run.
     fn open(&self, path: &Path) -> Result<Arc<dyn VolumeSource>, RunError> {
         let refuse = |cause: String| RunError::Input { path: path.to_owned(), cause: cause.into() };
@@ -78,7 +119,7 @@ impl<const D: usize, N: ImageNetwork<D>> ImageConverter<D, N> {
     }
 }
 
-impl<const D: usize, N: ImageNetwork<D>> LoadedModel for ImageConverter<D, N> {
+impl<C: Converts> LoadedModel for ImageConverter<C> {
     fn classes(&self) -> &[String] {
         &[]
     }
@@ -94,17 +135,14 @@ impl<const D: usize, N: ImageNetwork<D>> LoadedModel for ImageConverter<D, N> {
         progress: &mut dyn FnMut(WindowProgress) -> ControlFlow<()>,
     ) -> Result<WrittenPrediction, RunError> {
         self.own.check_file(request)?;
+        self.network.check(&self.own, request)?;
         let input = self.open(&request.input)?;
         let config = PredictConfig {
             reduction: self.reduction(request),
             tiff: TiffWriteConfig::default(),
             model: self.model.clone(),
         };
-        let mut model = |windows: WindowBatch| {
-            let windows: Tensor<D> = windows.to_tensor(&self.device)?;
-            let output = self.network.convert(windows.cast(self.policy.compute));
-            Ok(output.cast(self.policy.output).into_data().iter().collect())
-        };
+        let mut model = |windows: WindowBatch| self.network.convert(windows, &self.device);
         let sliding = self.sliding(request);
         let written =
             sliding.predict_to_tiff(&*input, &request.output, &config, &mut model, progress)?;

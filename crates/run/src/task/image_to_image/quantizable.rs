@@ -198,9 +198,9 @@ impl Score for MaskDice {
         "dice per window"
     }
 
-    fn score(&self, answers: &[&[f32]], labels: &Vec<f32>) -> f64 {
+    fn score(&self, outputs: &[&[f32]], labels: &Vec<f32>) -> f64 {
         let mut counts = vec![[0_u64; 3]; self.classes];
-        for (found, &label) in self.found(answers[0], labels.len()).zip(labels) {
+        for (found, &label) in self.found(outputs[0], labels.len()).zip(labels) {
             let label = label as usize;
             counts[found][0] += 1;
             counts[label][1] += 1;

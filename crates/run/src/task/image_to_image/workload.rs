@@ -16,7 +16,7 @@ use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::operation::load_stored;
-use crate::task::{About, Picture, Quantizable, StreamUse, Streams, Workload};
+use crate::task::{About, Int8Forward, Picture, Quantizable, StreamUse, Streams, Workload};
 
 /// A network with its images.
 pub(super) struct Conversion<const D: usize, N> {
@@ -114,6 +114,11 @@ impl<const D: usize, N: ImageNetwork<D>> Workload for Conversion<D, N> {
 
     fn multiply_adds(&self, model: &N) -> Result<u64, &'static str> {
         Ok(model.multiply_adds(&self.plan.data.patch))
+    }
+
+    fn int8_forward(&self) -> Result<Int8Forward<Self>, &'static str> {
+        // Networks with a penalty on splines have no int8 form.
+        Ok(|network, images| (vec![network.forward(images)], None))
     }
 
     fn pictures(&self, plan: &Plan, model: &N, device: &Device) -> Result<Vec<Picture>, RunError> {

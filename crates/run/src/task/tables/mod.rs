@@ -168,7 +168,7 @@ impl TaskPlan for TablesPlan {
     }
 
     fn quantizer(&self) -> Result<&dyn Quantizer, &'static str> {
-        Err("its networks begin with embeddings or are splines, which int8 models do not have")
+        Err("its networks have embeddings or splines, for which there are no int8 kernels")
     }
 }
 

@@ -229,7 +229,7 @@ impl<N: RowNetwork> LoadedModel for RowPredictor<N> {
             let end = rows.rows().min(start + ROWS_AT_ONCE);
             for (row, targets) in (start..end).zip(self.predict_rows(&rows, start..end)) {
                 if !targets.iter().all(|target| target.value.is_finite()) {
-                    let cause = format!("the model's answer for row {} is not finite", row + 1);
+                    let cause = format!("the model's prediction for row {} is not finite", row + 1);
                     return Err(refuse(cause));
                 }
                 predicted.push(Predicted {

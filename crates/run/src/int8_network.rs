@@ -1,0 +1,159 @@
+//! The int8 network of a run, which `quantize` writes.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use burn::tensor::Tensor;
+use serde::Deserialize;
+use updraft_data::Digest;
+use updraft_quant::slices::Isa;
+use updraft_quant::{QuantizedModel, Workspace};
+use updraft_trainer::checkpoint_step;
+
+use crate::config::Plan;
+use crate::error::RunError;
+use crate::folder::RunFolder;
+
+/// A network in int8 that was quantized from a run's model; it computes on the CPU.
+///
+/// Its outputs have the same bits for any number of threads, any batch size and every instruction
+/// set: those that were scored when the run was quantized.
+pub struct Int8Network {
+    model: QuantizedModel,
+    isa: Isa,
+    threads: usize,
+    workspace: RefCell<Workspace>,
+    /// Identifies the file's content.
+    fingerprint: String,
+}
+
+/// The fields of a quantization's report that are read again.
+#[derive(Deserialize)]
+struct Report {
+    /// The step of the checkpoint that was quantized.
+    checkpoint: u64,
+}
+
+impl Int8Network {
+    /// The file of the network in a run folder.
+    pub const FILE: &str = "model.int8";
+
+    /// The file of a run folder that reports a quantization; its field `checkpoint` is the step of
+    /// the checkpoint that was quantized.
+    pub const REPORT: &str = "quant.json";
+
+    /// Opens the int8 network of a run, to compute on the threads of rayon's pool.
+    ///
+    /// # Errors
+    /// [`RunError::NotForTask`] if the task's models cannot be quantized, [`RunError::NoInt8`] for
+    /// a run that was not quantized, or not since it was trained further, [`RunError::Int8File`]
+    /// for a file that is damaged, [`RunError::OtherInt8`] for the file of another network, and
+    /// [`RunError::Io`].
+    pub fn open(folder: &RunFolder, plan: &Plan) -> Result<Self, RunError> {
+        let quantizer = plan.quantizer()?;
+        let run = || folder.path().to_owned();
+        if !folder.has(Self::FILE) || !folder.has(Self::REPORT) {
+            let reason = "it was not quantized".to_owned();
+            return Err(RunError::NoInt8 { run: run(), reason });
+        }
+        let bytes = folder.read(Self::FILE)?;
+        let path = || folder.path().join(Self::FILE);
+        let model = QuantizedModel::try_from_bytes(&bytes)
+            .map_err(|cause| RunError::Int8File { path: path(), cause })?;
+        let Report { checkpoint } = folder.read_json(Self::REPORT)?;
+        let served = checkpoint_step(&folder.served_checkpoint(plan)?);
+        if served != Some(checkpoint) {
+            let reason =
+                format!("the checkpoint of step {checkpoint} was, which it does not serve");
+            return Err(RunError::NoInt8 { run: run(), reason });
+        }
+        let expected = quantizer.int8_shapes(folder)?;
+        let found = Int8Shapes::of(&model);
+        if found.as_ref() != Some(&expected) {
+            let found = found.map_or("several inputs or outputs".to_owned(), |it| it.to_string());
+            return Err(RunError::OtherInt8 {
+                path: path(),
+                expected: expected.to_string(),
+                found,
+            });
+        }
+        Ok(Self {
+            model,
+            isa: Isa::detect().dot(),
+            threads: updraft_simd::pool_threads(),
+            workspace: RefCell::new(Workspace::new()),
+            fingerprint: Digest::new("updraft int8 network").bytes(&bytes).hex(),
+        })
+    }
+
+    /// Identifies the network.
+    #[must_use]
+    pub fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    /// The outputs of a batch, on the device of the inputs.
+    ///
+    /// # Shapes
+    /// - `inputs`: `[batch, …]`, as [`Quantizer::int8_shapes`](crate::Quantizer::int8_shapes)
+    /// - returns: `[batch, …]`
+    ///
+    /// # Panics
+    /// If the inputs have another shape.
+    #[must_use]
+    pub fn forward<const I: usize, const O: usize>(&self, inputs: Tensor<I>) -> Tensor<O> {
+        let workspace = &mut self.workspace.borrow_mut();
+        self.model.forward(self.isa, inputs, workspace, self.threads)
+    }
+
+    /// The same on slices: samples one after the other, channels first.
+    ///
+    /// # Panics
+    /// If the inputs are not a whole number of samples.
+    #[must_use]
+    pub fn outputs(&self, inputs: &[f32]) -> Vec<f32> {
+        let numbers = |shape: &[usize]| shape.iter().product::<usize>();
+        let output = self.model.outputs().next().map_or(0, |port| numbers(&port.shape));
+        let batch = inputs.len() / numbers(&self.model.inputs()[0].shape);
+        let mut outputs = vec![0.0; batch * output];
+        let workspace = &mut self.workspace.borrow_mut();
+        self.model.run(self.isa, inputs, &mut outputs, workspace, self.threads);
+        outputs
+    }
+}
+
+/// The file's fingerprint; a network has too many numbers.
+impl fmt::Debug for Int8Network {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Int8Network")
+            .field("fingerprint", &self.fingerprint)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The shapes of a network with one input and one output, without the batch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Int8Shapes {
+    /// The shape of an input, channels first.
+    pub input: Vec<usize>,
+    /// The shape of an output, channels first.
+    pub output: Vec<usize>,
+}
+
+impl Int8Shapes {
+    /// Those of a model; `None` if it has several inputs or outputs.
+    fn of(model: &QuantizedModel) -> Option<Self> {
+        let [input] = model.inputs() else { return None };
+        let mut outputs = model.outputs();
+        let output = outputs.next()?;
+        let is_single = outputs.next().is_none();
+        is_single.then(|| Self { input: input.shape.clone(), output: output.shape.clone() })
+    }
+}
+
+/// `[3, 16, 16] to [10]`.
+impl fmt::Display for Int8Shapes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} to {:?}", self.input, self.output)
+    }
+}
