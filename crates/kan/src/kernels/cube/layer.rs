@@ -61,5 +61,5 @@ impl CubeLayer {
 pub(super) fn knots(geometry: &LayerGeometry) -> KnotsLaunch {
     let uniform = Uniform::of(geometry.grid()).expect("the caller has checked the grid");
     let Uniform { low, high, density, step: [coarse, fine], .. } = uniform;
-    KnotsLaunch::new(low, high, density, coarse, fine)
+    KnotsLaunch::new(low, high, density, coarse, fine, 0)
 }

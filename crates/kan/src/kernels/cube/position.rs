@@ -17,6 +17,8 @@ pub(super) struct Knots {
     /// exact.
     coarse: f32,
     fine: f32,
+    /// 0, which no compiler knows.
+    zero: u32,
 }
 
 /// The position of a number.
@@ -31,9 +33,9 @@ pub(super) struct Position {
     /// The factor of slopes.
     density: f32,
     /// Whether no basis has a value.
-    has_no_value: bool,
+    pub(super) has_no_value: bool,
     /// NaN in that case.
-    nan: f32,
+    pub(super) nan: f32,
 }
 
 /// Bases, or their slopes.
@@ -47,6 +49,13 @@ pub(super) enum Kind {
 #[cube]
 pub(super) fn is_nan(x: f32) -> bool {
     (u32::reinterpret(x) & 0x7FFF_FFFFu32) > 0x7F80_0000u32
+}
+
+/// `x`, as it was rounded: compilers of shaders replace `(a − b) + b` by `a`, but not through
+/// operations on bits.
+#[cube]
+fn rounded(x: f32, knots: &Knots) -> f32 {
+    f32::reinterpret(u32::reinterpret(x) ^ knots.zero)
 }
 
 /// The interval of `x` and the position in it.
@@ -74,12 +83,13 @@ pub(super) fn locate(x: f32, knots: &Knots, #[comptime] layer: CubeLayer) -> Pos
     let window = select(interval < 0.0f32, 0.0f32, select(interval > last, last, interval));
 
     // The rounding error of the difference: Knuth's TwoSum of x and −low.
-    let difference = at - knots.low;
-    let taken = difference - at;
-    let lost = (at - (difference - taken)) - (knots.low + taken);
-    let place = difference - interval * knots.coarse - interval * knots.fine + lost;
+    let difference = rounded(at - knots.low, knots);
+    let taken = rounded(difference - at, knots);
+    let left = rounded(at - rounded(difference - taken, knots), knots);
+    let lost = left - rounded(knots.low + taken, knots);
+    let place = rounded(difference - interval * knots.coarse, knots) - interval * knots.fine;
     Position {
-        place: place * knots.density,
+        place: (place + lost) * knots.density,
         window: u32::cast_from(window),
         shift: i32::cast_from(window - interval),
         density,

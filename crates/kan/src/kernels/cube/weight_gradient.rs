@@ -109,6 +109,8 @@ fn gradient_of_weights(
         sums[(own + basis * OUTPUTS) as usize] = 0.0f32;
     }
     let mut sum_of_base = 0.0f32;
+    // The bits of NaN if a sample of this unit has no value, else 0.
+    let mut without_value = 0u32.runtime();
 
     let mut first_sample = 0u32.runtime();
     while first_sample < batch {
@@ -116,6 +118,7 @@ fn gradient_of_weights(
         let number = x[sample as usize * in_features as usize + input as usize];
         let position = locate(number, &knots, layer);
         positions[unit as usize] = position.window;
+        without_value |= select(position.has_no_value, u32::reinterpret(position.nan), 0u32);
         #[unroll]
         for tap in 0..taps {
             values[unit as usize + comptime!(tap * SAMPLES as usize)] =
@@ -154,7 +157,13 @@ fn gradient_of_weights(
     }
 
     sums_of_base[unit as usize] = sum_of_base;
+    positions[unit as usize] = without_value;
     sync_cube();
+    // By definition all bases are NaN there, also those outside of the sample's window.
+    let mut nan = 0u32.runtime();
+    for unit in 0..SAMPLES {
+        nan |= positions[unit as usize];
+    }
     if is_there && first_output + lane < outputs {
         let mut basis = group;
         while basis < window && first_basis + basis < bases {
@@ -165,7 +174,8 @@ fn gradient_of_weights(
                 sum += sums[at as usize];
             }
             let row = input as usize * bases as usize + (first_basis + basis) as usize;
-            of_spline[row * outputs as usize + output] = sum;
+            of_spline[row * outputs as usize + output] =
+                select(nan != 0u32, f32::reinterpret(nan), sum);
             basis += GROUPS;
         }
         if comptime!(layer.activation.is_some()) {
