@@ -24,7 +24,7 @@ pub(super) fn layer<const D: usize>(
     isa: Option<Isa>,
 ) -> Tensor<D> {
     let kernels = if isa.is_some() { Kernels::Cpu } else { Kernels::Gpu };
-    let is_there = kernels_of(&x.device()) == Some(kernels);
+    let is_there = kernels_of(&x.device()) == Ok(kernels);
     assert!(is_there, "no such kernels for the device {:?}", x.device());
     if let Some(isa) = isa {
         assert!(isa.is_available(), "this processor has no {isa}");
@@ -48,7 +48,7 @@ pub(super) fn layer<const D: usize>(
 /// The outputs of a layer whose weights are laid out, in the input's dtype.
 #[cfg(feature = "flex")]
 pub(crate) fn packed(x: Tensor<2>, layer: &Arc<PackedLayer>) -> Tensor<2> {
-    let is_there = kernels_of(&x.device()) == Some(Kernels::Cpu);
+    let is_there = kernels_of(&x.device()) == Ok(Kernels::Cpu);
     assert!(is_there, "no kernels of packed weights for the device {:?}", x.device());
     let dtype = x.dtype();
     assert!(dtype != DType::F64, "a packed layer computes in f32, its input is of f64");

@@ -45,14 +45,20 @@ impl LayerPath {
     /// The default of a device, for the layers that its kernels compute.
     #[must_use]
     pub fn of(device: &Device) -> Self {
-        #[cfg(any(feature = "flex", feature = "cube"))]
-        match kernels_of(device) {
-            Some(Kernels::Cpu) => return Self::Kernels(Isa::detect().base()),
-            Some(Kernels::Gpu) => return Self::Cube,
-            None => {}
-        }
-        let _ = device;
-        Self::Plain
+        Self::of_device(device).unwrap_or(Self::Plain)
+    }
+
+    #[cfg(any(feature = "flex", feature = "cube"))]
+    fn of_device(device: &Device) -> Result<Self, PlainReason> {
+        kernels_of(device).map(|kernels| match kernels {
+            Kernels::Cpu => Self::Kernels(Isa::detect().base()),
+            Kernels::Gpu => Self::Cube,
+        })
+    }
+
+    #[cfg(not(any(feature = "flex", feature = "cube")))]
+    fn of_device(_: &Device) -> Result<Self, PlainReason> {
+        Err(PlainReason::Backend)
     }
 
     /// The kernels that compute a linear layer over a grid in f32, or why burn's operations do.
@@ -81,11 +87,10 @@ impl LayerPath {
     }
 
     fn of_any(forced: Option<Self>, device: &Device) -> Result<Self, PlainReason> {
-        match (forced, Self::of(device)) {
-            (Some(Self::Plain), _) => Err(PlainReason::Forced),
-            (Some(forced), _) => Ok(forced),
-            (None, Self::Plain) => Err(PlainReason::Backend),
-            (None, path) => Ok(path),
+        match forced {
+            Some(Self::Plain) => Err(PlainReason::Forced),
+            Some(forced) => Ok(forced),
+            None => Self::of_device(device),
         }
     }
 }

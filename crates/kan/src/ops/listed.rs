@@ -3,6 +3,8 @@
 use burn::backend::DispatchDevice;
 use burn::tensor::Device;
 
+use super::reason::PlainReason;
+
 /// Our kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kernels {
@@ -12,21 +14,24 @@ pub(super) enum Kernels {
     Gpu,
 }
 
-/// The kernels of a device: burn panics if an extension runs on a backend that it was not declared
-/// for, so all other backends use the plain path.
-pub(super) fn kernels_of(device: &Device) -> Option<Kernels> {
+/// The kernels of a device, or why it has none: burn panics if an extension runs on a backend that
+/// it was not declared for, so all other backends use the plain path.
+pub(super) fn kernels_of(device: &Device) -> Result<Kernels, PlainReason> {
     listed(device.as_dispatch())
 }
 
-fn listed(device: &DispatchDevice) -> Option<Kernels> {
+fn listed(device: &DispatchDevice) -> Result<Kernels, PlainReason> {
     match device {
         #[cfg(feature = "flex")]
-        DispatchDevice::Flex(_) => Some(Kernels::Cpu),
+        DispatchDevice::Flex(_) => Ok(Kernels::Cpu),
         #[cfg(feature = "cube")]
-        DispatchDevice::Cube(_) => Some(Kernels::Gpu),
+        DispatchDevice::Cube(device) => match crate::kernels::cube::run_on(&device.client()) {
+            true => Ok(Kernels::Gpu),
+            false => Err(PlainReason::Device),
+        },
         #[cfg(feature = "autodiff")]
         DispatchDevice::Autodiff(inner) => listed(inner),
         #[allow(unreachable_patterns, reason = "burn's variants depend on its features")]
-        _ => None,
+        _ => Err(PlainReason::Backend),
     }
 }

@@ -15,6 +15,9 @@ pub enum PlainReason {
     Forced,
     /// This build has no kernels for the device's backend.
     Backend,
+    /// The device's cubes are smaller than those of the kernels for GPUs, 256 units and 16 KiB of
+    /// shared memory; CubeCL's backend for CPUs is such a device.
+    Device,
     /// The kernels for GPUs compute linear layers only.
     Convolution,
     /// The kernels for GPUs compute degrees 1 to 3 only.
@@ -36,6 +39,10 @@ impl fmt::Display for PlainReason {
             Self::Backend => formatter.write_str(
                 "this build has no kernels for the backend of the device; the features of \
                  updraft-kan that bear the names of backends compile them",
+            ),
+            Self::Device => formatter.write_str(
+                "the kernels for GPUs need cubes of 256 units and 16 KiB of shared memory, which \
+                 the device does not have",
             ),
             Self::Convolution => {
                 formatter.write_str("the kernels for GPUs compute no convolutions")

@@ -6,7 +6,7 @@ mod basis_layers;
 mod conv_golden;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod convolutions;
-#[cfg(all(feature = "cube", feature = "autodiff"))]
+#[cfg(all(feature = "cube", feature = "autodiff", feature = "reference"))]
 mod cube;
 #[cfg(feature = "flex")]
 mod fast_kan;

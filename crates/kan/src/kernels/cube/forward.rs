@@ -10,7 +10,7 @@ use super::buffers::{Inputs, Sizes};
 use super::function;
 use super::layer::{CubeLayer, knots};
 use super::position::{Kind, Knots, basis, locate};
-use super::tiles::{LANES, SHARED_BYTES, cube_along, cubes};
+use super::tiles::{LANES, MOST_UNITS, SHARED_BYTES, cube_along, cubes};
 use super::weight::weight;
 use crate::kernels::LayerGeometry;
 
@@ -24,7 +24,7 @@ const OUTPUTS: u32 = 64;
 const INPUTS: u32 = 8;
 /// Numbers evaluated at a time, one by each unit.
 const EVALUATED: usize = (SAMPLES * INPUTS) as usize;
-const _: () = assert!(EVALUATED == (LANES * GROUPS) as usize);
+const _: () = assert!(EVALUATED == (LANES * GROUPS) as usize && LANES * GROUPS <= MOST_UNITS);
 
 /// Writes the outputs, `[batch, out_features]`, for at least one sample; a layer without bias has
 /// any buffer in its place.

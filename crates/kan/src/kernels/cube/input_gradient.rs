@@ -10,7 +10,7 @@ use super::buffers::{Inputs, Sizes};
 use super::function;
 use super::layer::{CubeLayer, knots};
 use super::position::{Kind, Knots, basis, locate};
-use super::tiles::{LANES, SHARED_BYTES, cube_along, cubes};
+use super::tiles::{LANES, MOST_UNITS, SHARED_BYTES, cube_along, cubes};
 use super::weight::weight;
 use crate::kernels::LayerGeometry;
 
@@ -19,6 +19,7 @@ const INPUTS: u32 = 8;
 /// Samples of a tile, one for each unit of a group.
 const SAMPLES: u32 = LANES;
 const UNITS: u32 = SAMPLES * INPUTS;
+const _: () = assert!(UNITS <= MOST_UNITS);
 
 /// Writes the gradient, `[batch, in_features]`, for that of the outputs, `[batch, out_features]`, of
 /// at least one sample.
@@ -174,7 +175,7 @@ mod tests {
 
     #[test]
     fn shared_memory_holds_the_weights_of_as_many_outputs_as_fit() {
-        let staged = [5, 20, 49, 50, 95, 96].map(|intervals| {
+        let staged = [5, 20, 48, 49, 94, 95].map(|intervals| {
             staged_outputs(CubeLayer {
                 degree: 3,
                 intervals,

@@ -29,5 +29,6 @@ pub(crate) use input_gradient::input_gradient;
 pub(crate) use layer::CubeLayer;
 #[cfg(feature = "autodiff")]
 pub(crate) use scaler_gradient::scaler_gradient;
+pub(crate) use tiles::run_on;
 #[cfg(feature = "autodiff")]
 pub(crate) use weight_gradient::{WeightGradients, weight_gradient};

@@ -9,9 +9,18 @@ pub(super) const LANES: u32 = 32;
 /// `maxComputeWorkgroupStorageSize`.
 pub(super) const SHARED_BYTES: usize = 16384;
 
+/// Units of the largest cube, which every GPU has.
+pub(super) const MOST_UNITS: u32 = 256;
+
 /// Cubes along an axis that every device can launch: WebGPU's lower limit of
 /// `maxComputeWorkgroupsPerDimension`.
 const MOST_CUBES: usize = 65535;
+
+/// Whether a device's cubes are as large as those of the kernels.
+pub(crate) fn run_on(client: &Client) -> bool {
+    let hardware = &client.properties().hardware;
+    hardware.max_units_per_cube >= MOST_UNITS && hardware.max_shared_memory_size >= SHARED_BYTES
+}
 
 /// `across` cubes along the first axis, and at least `along` along the two others, in the order of
 /// [`cube_along`].
