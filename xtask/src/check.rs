@@ -39,7 +39,7 @@ const BUILDS: [Cargo<'_>; 17] = [
     },
     Cargo::new(
         "test --profile gpu -p updraft-device -p updraft-kan --features updraft-device/wgpu,\
-         updraft-kan/wgpu,updraft-kan/autodiff,updraft-kan/flex,updraft-kan/reference --tests --quiet",
+         updraft-kan/wgpu,updraft-kan/autodiff,updraft-kan/flex,updraft-kan/reference --lib --test it --quiet",
     ),
 ];
 
