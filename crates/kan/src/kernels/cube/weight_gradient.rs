@@ -179,7 +179,8 @@ fn gradient_of_weights(
             basis += GROUPS;
         }
         if comptime!(layer.activation.is_some()) {
-            if group == 0 && first_basis == 0 {
+            let is_first = group == 0 && first_basis == 0;
+            if is_first {
                 let mut sum = 0.0f32;
                 #[unroll]
                 for group in 0..GROUPS {
