@@ -12,8 +12,8 @@ const FORMAT: Cargo<'_> = Cargo::new("fmt --all --check");
 ///
 /// The libraries are checked alone and without features, where a missing `cfg` shows. `wgpu` is
 /// the graphics backend that compiles without further libraries; `cuda` is checked with it and with
-/// `DOCS_RS`, which skips the download of LLVM. Last, the tests of devices run on whatever wgpu
-/// finds, in a profile of their own.
+/// `DOCS_RS`, which skips the download of LLVM. Last, the tests of devices and of the
+/// kernels for GPUs run on the adapters that wgpu finds, in a profile of their own.
 const BUILDS: [Cargo<'_>; 17] = [
     Cargo::new("clippy --workspace --all-targets --quiet -- -D warnings"),
     Cargo {
@@ -37,7 +37,10 @@ const BUILDS: [Cargo<'_>; 17] = [
         arguments: "check -p updraft --features cuda,wgpu,fusion,autotune --quiet",
         environment: &[("DOCS_RS", "1")],
     },
-    Cargo::new("test --profile gpu -p updraft-device --features wgpu --quiet"),
+    Cargo::new(
+        "test --profile gpu -p updraft-device -p updraft-kan --features updraft-device/wgpu,\
+         updraft-kan/wgpu,updraft-kan/autodiff,updraft-kan/flex,updraft-kan/reference --lib --test it --quiet",
+    ),
 ];
 
 pub(crate) fn run(dry_run: bool) -> ExitCode {

@@ -44,7 +44,7 @@ pub use import::ImportError;
 
 // The implementation of a layer.
 #[cfg(feature = "burn")]
-pub use ops::LayerPath;
+pub use ops::{LayerPath, PlainReason};
 
 // The description of an edge.
 pub use grid::Outside;

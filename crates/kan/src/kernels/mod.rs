@@ -4,6 +4,8 @@ mod activation;
 mod backward;
 mod conv;
 mod cpu;
+#[cfg(feature = "cube")]
+pub(crate) mod cube;
 mod forward;
 mod geometry;
 mod memory;
@@ -22,6 +24,8 @@ mod tests;
 pub use activation::Activation;
 pub use backward::backward;
 pub use conv::{BaseBranch, ConvAxis, ConvError, ConvGeometry, conv_backward, conv_forward};
+#[cfg(feature = "cube")]
+pub(crate) use cpu::Uniform;
 pub use forward::{evaluate, forward};
 pub use geometry::{Gradients, LayerError, LayerGeometry, Weights};
 pub use memory::LayerMemory;

@@ -6,7 +6,7 @@ use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
 use crate::kernels::{ConvError, ConvGeometry, LayerMemory, Weights};
-use crate::ops::{LayerPath, Parameters, conv};
+use crate::ops::{LayerPath, Parameters, PlainReason, conv};
 
 /// A convolution's parameters, initialized by [`KanConv1dConfig`](crate::KanConv1dConfig) and the
 /// other configs.
@@ -65,7 +65,18 @@ macro_rules! convolution {
             /// Which implementation computes the convolution in f32 on its parameters' device.
             #[must_use]
             pub fn path(&self) -> LayerPath {
-                self.forced.unwrap_or_else(|| LayerPath::of(&self.spline.device()))
+                self.picked().unwrap_or(LayerPath::Plain)
+            }
+
+            /// Why burn's own operations compute the convolution in f32 on its parameters' device;
+            /// `None` if kernels do.
+            #[must_use]
+            pub fn plain_reason(&self) -> Option<PlainReason> {
+                self.picked().err()
+            }
+
+            fn picked(&self) -> Result<LayerPath, PlainReason> {
+                LayerPath::of_conv(self.forced, &self.spline.device())
             }
 
             /// The same convolution with a forced implementation.

@@ -6,8 +6,8 @@ use burn::module::{Module, Param};
 use burn::tensor::{Shape, Tensor};
 
 use super::packed::PackedKanLinear;
-use crate::kernels::{LayerGeometry, LayerMemory, Weights};
-use crate::ops::{LayerPath, Parameters, layer, plain_memory};
+use crate::kernels::{Isa, LayerGeometry, LayerMemory, Weights};
+use crate::ops::{LayerPath, Parameters, PlainReason, layer, plain_memory};
 
 /// A Kolmogorov–Arnold layer: like a linear layer, with a spline on every edge.
 ///
@@ -85,13 +85,37 @@ impl KanLinear {
     /// Which implementation computes the layer in f32 on its parameters' device.
     #[must_use]
     pub fn path(&self) -> LayerPath {
-        self.forced.unwrap_or_else(|| LayerPath::of(&self.spline.device()))
+        self.picked().unwrap_or(LayerPath::Plain)
+    }
+
+    /// Why burn's own operations compute the layer in f32 on its parameters' device; `None` if
+    /// kernels do.
+    ///
+    /// # Example
+    /// ```
+    /// # #[cfg(feature = "flex")] {
+    /// use burn::tensor::Device;
+    /// use updraft_kan::{KanLinearConfig, LayerPath, PlainReason};
+    ///
+    /// let layer = KanLinearConfig::new(2, 3).init(&Device::flex());
+    /// assert_eq!(layer.plain_reason(), None);
+    /// let plain = layer.with_path(LayerPath::Plain);
+    /// assert_eq!(plain.plain_reason(), Some(PlainReason::Forced));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn plain_reason(&self) -> Option<PlainReason> {
+        self.picked().err()
+    }
+
+    fn picked(&self) -> Result<LayerPath, PlainReason> {
+        LayerPath::of_linear(self.forced, &self.spline.device(), self.geometry.grid())
     }
 
     /// The same layer with a forced implementation.
     ///
-    /// Its [`forward`](Self::forward) panics if the device, the processor or the dtype does not
-    /// support it; no kernels support f64.
+    /// Its [`forward`](Self::forward) panics if the device, the processor, the dtype or the grid
+    /// does not support it; no kernels support f64.
     #[must_use]
     pub fn with_path(self, path: LayerPath) -> Self {
         Self { forced: Some(path), ..self }
@@ -100,7 +124,8 @@ impl KanLinear {
     /// The memory of the passes in f32 on the layer's [`path`](Self::path), for a batch size and a
     /// number of threads.
     ///
-    /// On the plain path it is the memory of burn's operations on flex.
+    /// On the plain path it is the memory of burn's operations on flex; the kernels for GPUs need
+    /// none but that of results.
     ///
     /// # Example
     /// ```
@@ -127,6 +152,10 @@ impl KanLinear {
         match self.path() {
             LayerPath::Kernels(isa) => {
                 LayerMemory::of(isa, &self.geometry, &weights, batch, threads)
+            }
+            LayerPath::Cube => {
+                let memory = LayerMemory::of(Isa::Portable, &self.geometry, &weights, batch, 1);
+                LayerMemory { forward_scratch: 0, backward_scratch: 0, ..memory }
             }
             LayerPath::Plain => plain_memory(&self.geometry, &weights, batch),
         }

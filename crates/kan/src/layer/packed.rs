@@ -19,7 +19,7 @@ use crate::ops::packed;
 
 /// A [`KanLinear`] for inference, made by [`KanLinear::pack`].
 ///
-/// If our kernels compute the layer, its weights are packed; otherwise it is the
+/// If our kernels compute the layer on the CPU, its weights are packed; otherwise it is the
 /// unchanged layer. A clone shares the weights.
 #[derive(Debug, Clone)]
 pub struct PackedKanLinear(Form);
@@ -28,7 +28,7 @@ pub struct PackedKanLinear(Form);
 enum Form {
     #[cfg(feature = "flex")]
     Kernels(Arc<PackedLayer>),
-    Plain(Box<KanLinear>),
+    Unpacked(Box<KanLinear>),
 }
 
 impl PackedKanLinear {
@@ -50,7 +50,7 @@ impl PackedKanLinear {
             let packed = PackedLayer::try_new(isa, layer.geometry(), weights);
             return Self(Form::Kernels(Arc::new(packed.unwrap_or_else(|error| panic!("{error}")))));
         }
-        Self(Form::Plain(Box::new(layer.clone().no_grad())))
+        Self(Form::Unpacked(Box::new(layer.clone().no_grad())))
     }
 
     /// The outputs, `[..., out_features]`, of `x`, `[..., in_features]`: to the bit those of
@@ -64,7 +64,7 @@ impl PackedKanLinear {
         match &self.0 {
             #[cfg(feature = "flex")]
             Form::Kernels(layer) => by_rows(x, layer.geometry(), |x| packed(x, layer)),
-            Form::Plain(layer) => layer.forward(x),
+            Form::Unpacked(layer) => layer.forward(x),
         }
     }
 
@@ -74,7 +74,11 @@ impl PackedKanLinear {
         match &self.0 {
             #[cfg(feature = "flex")]
             Form::Kernels(layer) => LayerPath::Kernels(layer.isa()),
-            Form::Plain(_) => LayerPath::Plain,
+            Form::Unpacked(layer) => match layer.path() {
+                LayerPath::Cube => LayerPath::Cube,
+                // Kernels would have packed weights; those of f64 have none.
+                LayerPath::Kernels(_) | LayerPath::Plain => LayerPath::Plain,
+            },
         }
     }
 }

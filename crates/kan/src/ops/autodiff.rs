@@ -1,5 +1,6 @@
 //! The gradients of a layer, by hand.
 
+#[cfg(feature = "flex")]
 use std::sync::Arc;
 
 use burn::backend::Autodiff;
@@ -10,7 +11,10 @@ use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
 
-use super::extension::{KanBackend, KanGradients, Operand, Spec, Wanted};
+#[cfg(feature = "flex")]
+use super::extension::PackedBackend;
+use super::extension::{KanBackend, KanGradients, LayerGradients, Operand, Spec, Wanted};
+#[cfg(feature = "flex")]
 use crate::kernels::PackedLayer;
 
 /// Which optional parameters a layer has.
@@ -48,12 +52,19 @@ impl<B: KanGradients, const N: usize> Backward<B, N> for Layer {
         let (states, parts, spec) = ops.state;
         let tensors: [FloatTensor<B>; N] =
             states.map(|state| checkpointer.retrieve_node_output(state));
-        let (first, [base, scaler, bias]) = parts.split(tensors);
+        let ([x, spline], [base, scaler, bias]) = parts.split(tensors);
         let [of_x, parameters @ ..] = &ops.parents[..] else { return };
         let wanted =
             Wanted { x: of_x.is_some(), parameters: parameters.iter().any(Option::is_some) };
-        let all = B::kan_layer_gradients(first, base, scaler, bias.is_some(), dy, spec, wanted);
-        for (parent, gradient) in ops.parents.into_iter().zip(all) {
+        let [base, scaler] = [base, scaler].map(Operand::from);
+        let has_bias = bias.is_some();
+        let of = B::kan_layer_gradients(x, spline, base, scaler, has_bias, dy, spec, wanted);
+        let LayerGradients { x, spline, base, scaler, bias } = of;
+        let others = [(parts.base, base), (parts.scaler, scaler), (parts.bias, bias)];
+        let others = others.into_iter().filter_map(|(is_there, of)| is_there.then_some(of));
+        for (parent, gradient) in ops.parents.into_iter().zip([x, spline].into_iter().chain(others))
+        {
+            let gradient = gradient.given();
             if let (Some(node), Some(gradient)) = (parent, gradient) {
                 gradients.register::<B>(node.id, gradient);
             }
@@ -110,7 +121,10 @@ impl<B: KanGradients, C: CheckpointStrategy> KanBackend for Autodiff<B, C> {
             _ => on_graph::<B, C, 5>(tensors, parts, spec),
         }
     }
+}
 
+#[cfg(feature = "flex")]
+impl<B: PackedBackend, C: CheckpointStrategy> PackedBackend for Autodiff<B, C> {
     fn kan_packed(x: FloatTensor<Self>, layer: Arc<PackedLayer>) -> FloatTensor<Self> {
         assert!(
             !x.is_tracked(),

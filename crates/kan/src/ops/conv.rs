@@ -5,7 +5,8 @@ use std::sync::Arc;
 use burn::tensor::{Tensor, assert_shape};
 
 use super::conv_plain;
-use super::layer::{LayerPath, Parameters};
+use super::layer::{LayerPath, Parameters, is_for_kernels};
+use super::reason::PlainReason;
 #[cfg(feature = "flex")]
 use super::{extension::Geometry, fused};
 use crate::kernels::ConvGeometry;
@@ -44,13 +45,16 @@ pub(crate) fn conv<const D: usize>(
     if let Some(bias) = bias {
         assert_eq!(bias.dims(), [geometry.out_channels()], "bias");
     }
-    match path.unwrap_or_else(|| LayerPath::fitting(&x)) {
+    let has_kernels = path.is_some() || is_for_kernels(x.dtype());
+    let picked = LayerPath::of_conv(path, &x.device());
+    match picked.ok().filter(|_| has_kernels).unwrap_or(LayerPath::Plain) {
         LayerPath::Plain => conv_plain::conv(x, parameters, geometry, &output),
         #[cfg(feature = "flex")]
         LayerPath::Kernels(isa) => {
-            fused::layer(x, parameters, Geometry::Conv(Arc::clone(geometry)), isa)
+            fused::layer(x, parameters, Geometry::Conv(Arc::clone(geometry)), Some(isa))
         }
         #[cfg(not(feature = "flex"))]
         LayerPath::Kernels(_) => panic!("the kernels need the cargo feature `flex`"),
+        LayerPath::Cube => panic!("{}", PlainReason::Convolution),
     }
 }

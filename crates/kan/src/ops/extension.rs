@@ -9,13 +9,18 @@ use std::sync::Arc;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, ExtensionType, backend_extension};
 
-use crate::kernels::{ConvGeometry, Isa, LayerGeometry, PackedLayer};
+#[cfg(all(feature = "cube", feature = "fusion", feature = "autodiff"))]
+use super::fusion::gradients;
+#[cfg(feature = "flex")]
+use crate::kernels::PackedLayer;
+use crate::kernels::{ConvGeometry, Isa, LayerGeometry};
 
 /// What a layer is, apart from its tensors.
 #[derive(Debug, Clone)]
 pub(crate) struct Spec {
     pub(crate) geometry: Geometry,
-    pub(crate) isa: Isa,
+    /// The instruction set, on the CPU.
+    pub(crate) isa: Option<Isa>,
 }
 
 /// The sizes of a layer.
@@ -23,6 +28,19 @@ pub(crate) struct Spec {
 pub(crate) enum Geometry {
     Linear(Arc<LayerGeometry>),
     Conv(Arc<ConvGeometry>),
+}
+
+impl Geometry {
+    /// The shape of the outputs for that of an input.
+    pub(super) fn output_shape(&self, input: &[usize]) -> Vec<usize> {
+        match self {
+            Self::Linear(of) => vec![input[0], of.out_features()],
+            Self::Conv(of) => {
+                let sides = of.output_shape(&input[2..]).expect("the operation has checked it");
+                [&[input[0], of.out_channels()][..], &sides[..]].concat()
+            }
+        }
+    }
 }
 
 /// Which gradients are required: of the input, and of the parameters.
@@ -34,6 +52,7 @@ pub(crate) struct Wanted {
 
 /// A tensor that an operation may do without; burn's macro passes no `Option`.
 #[derive(ExtensionType)]
+#[extension_type(fusion: cfg(all(feature = "cube", feature = "fusion")))]
 pub(crate) enum Operand<B: Backend> {
     /// It takes part.
     Given(FloatTensor<B>),
@@ -57,9 +76,15 @@ impl<B: Backend> From<Option<FloatTensor<B>>> for Operand<B> {
 }
 
 /// Our operations, on f32 tensors.
-#[backend_extension(Flex: cfg(feature = "flex"), Autodiff: cfg(feature = "autodiff"))]
+#[backend_extension(
+    Flex: cfg(feature = "flex"),
+    Cube: cfg(feature = "cube"),
+    Autodiff: cfg(feature = "autodiff"),
+    Fusion: cfg(all(feature = "cube", feature = "fusion"))
+)]
 pub(crate) trait KanBackend: Backend {
     /// A layer's outputs.
+    #[fusion(dtype = x, shape = burn::tensor::Shape::from(spec.geometry.output_shape(x)))]
     fn kan_layer(
         x: FloatTensor<Self>,
         spline: FloatTensor<Self>,
@@ -68,23 +93,51 @@ pub(crate) trait KanBackend: Backend {
         #[extension_type] bias: Operand<Self>,
         spec: Spec,
     ) -> FloatTensor<Self>;
+}
 
+/// The operation of packed weights, which only the CPU has.
+#[cfg(feature = "flex")]
+#[backend_extension(Flex, Autodiff: cfg(feature = "autodiff"))]
+pub(crate) trait PackedBackend: Backend {
     /// The outputs of a layer with packed weights.
     fn kan_packed(x: FloatTensor<Self>, layer: Arc<PackedLayer>) -> FloatTensor<Self>;
 }
 
+/// The gradients of a layer; those that are not wanted are absent.
+#[cfg(feature = "autodiff")]
+#[derive(ExtensionType)]
+#[extension_type(fusion: cfg(all(feature = "cube", feature = "fusion")))]
+pub(crate) struct LayerGradients<B: Backend> {
+    #[extension_type]
+    pub(crate) x: Operand<B>,
+    #[extension_type]
+    pub(crate) spline: Operand<B>,
+    #[extension_type]
+    pub(crate) base: Operand<B>,
+    #[extension_type]
+    pub(crate) scaler: Operand<B>,
+    #[extension_type]
+    pub(crate) bias: Operand<B>,
+}
+
 /// The gradients of our operations, on a backend below autodiff: burn differentiates once.
 #[cfg(feature = "autodiff")]
+#[backend_extension(
+    Flex: cfg(feature = "flex"),
+    Cube: cfg(feature = "cube"),
+    Fusion: cfg(all(feature = "cube", feature = "fusion"))
+)]
 pub(crate) trait KanGradients: KanBackend {
-    /// The gradients of the input and of each parameter that there is, in the order of
-    /// [`kan_layer`](KanBackend::kan_layer); `None` for those that are not wanted.
+    /// The gradients of the input and of the parameters, for that of the outputs.
+    #[fusion(meta = gradients)]
     fn kan_layer_gradients(
-        x_and_spline: [FloatTensor<Self>; 2],
-        base: Option<FloatTensor<Self>>,
-        scaler: Option<FloatTensor<Self>>,
+        x: FloatTensor<Self>,
+        spline: FloatTensor<Self>,
+        #[extension_type] base: Operand<Self>,
+        #[extension_type] scaler: Operand<Self>,
         has_bias: bool,
         dy: FloatTensor<Self>,
         spec: Spec,
         wanted: Wanted,
-    ) -> Vec<Option<FloatTensor<Self>>>;
+    ) -> LayerGradients<Self>;
 }

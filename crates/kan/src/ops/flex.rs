@@ -8,12 +8,14 @@ use burn::backend::flex::FlexTensor;
 use burn::tensor::{Shape, TensorData};
 use updraft_simd::pool_threads;
 
-use super::extension::{Geometry, KanBackend, Operand, Spec};
+use super::extension::{Geometry, KanBackend, Operand, PackedBackend, Spec};
 #[cfg(feature = "autodiff")]
-use super::extension::{KanGradients, Wanted};
+use super::extension::{KanGradients, LayerGradients, Wanted};
 #[cfg(feature = "autodiff")]
 use crate::kernels::{Gradients, backward, conv_backward};
 use crate::kernels::{PackedLayer, Scratch, Weights, conv_forward, forward};
+
+const HAS_ISA: &str = "operations on the CPU have an instruction set";
 
 thread_local! {
     /// Reused by later operations, so that only the first operation of a size allocates it.
@@ -29,6 +31,7 @@ impl KanBackend for Flex {
         bias: Operand<Self>,
         Spec { geometry, isa }: Spec,
     ) -> FlexTensor {
+        let isa = isa.expect(HAS_ISA);
         let [x, spline] = [x, spline].map(|tensor| tensor.to_contiguous());
         let others = [base, scaler, bias].map(Operand::given);
         let others = others.map(|tensor| tensor.map(|tensor| tensor.to_contiguous()));
@@ -47,7 +50,9 @@ impl KanBackend for Flex {
         });
         tensor(y, output)
     }
+}
 
+impl PackedBackend for Flex {
     fn kan_packed(x: FlexTensor, layer: Arc<PackedLayer>) -> FlexTensor {
         let x = x.to_contiguous();
         let (batch, outputs) = (x.layout().shape()[0], layer.geometry().out_features());
@@ -60,17 +65,19 @@ impl KanBackend for Flex {
 #[cfg(feature = "autodiff")]
 impl KanGradients for Flex {
     fn kan_layer_gradients(
-        x_and_spline: [FlexTensor; 2],
-        base: Option<FlexTensor>,
-        scaler: Option<FlexTensor>,
+        x: FlexTensor,
+        spline: FlexTensor,
+        base: Operand<Self>,
+        scaler: Operand<Self>,
         has_bias: bool,
         dy: FlexTensor,
         Spec { geometry, isa }: Spec,
         wanted: Wanted,
-    ) -> Vec<Option<FlexTensor>> {
-        let [x, spline] = x_and_spline.map(|tensor| tensor.to_contiguous());
+    ) -> LayerGradients<Self> {
+        let isa = isa.expect(HAS_ISA);
+        let [x, spline] = [x, spline].map(|tensor| tensor.to_contiguous());
         let [base, scaler] =
-            [base, scaler].map(|tensor| tensor.map(|tensor| tensor.to_contiguous()));
+            [base, scaler].map(|tensor| tensor.given().map(|tensor| tensor.to_contiguous()));
         let dy = dy.to_contiguous();
         let shapes = [&x, &spline].map(|tensor| tensor.layout().shape().to_vec());
         let edges = [shapes[1][0], shapes[1][2]];
@@ -109,32 +116,15 @@ impl KanGradients for Flex {
             }
         });
         let [of_input, of_coefficients] = shapes;
-        let mut all = vec![
-            of_x.map(|values| tensor(values, of_input)),
-            of_spline.map(|values| tensor(values, of_coefficients)),
-        ];
-        for (is_there, values, shape) in [
-            (base.is_some(), of_base, &edges[..]),
-            (scaler.is_some(), of_scaler, &edges),
-            (has_bias, of_bias, &[outputs]),
-        ] {
-            if is_there {
-                all.push(values.map(|values| tensor(values, shape)));
-            }
-        }
-        all
-    }
-}
-
-impl Geometry {
-    /// The shape of the outputs for that of an input.
-    fn output_shape(&self, input: &[usize]) -> Vec<usize> {
-        match self {
-            Self::Linear(of) => vec![input[0], of.out_features()],
-            Self::Conv(of) => {
-                let sides = of.output_shape(&input[2..]).expect("the operation has checked it");
-                [&[input[0], of.out_channels()][..], &sides[..]].concat()
-            }
+        let operand = |values: Option<Vec<f32>>, shape: &[usize]| {
+            Operand::from(values.map(|values| tensor(values, shape)))
+        };
+        LayerGradients {
+            x: operand(of_x, &of_input),
+            spline: operand(of_spline, &of_coefficients),
+            base: operand(of_base, &edges),
+            scaler: operand(of_scaler, &edges),
+            bias: operand(of_bias, &[outputs]),
         }
     }
 }

@@ -1,24 +1,34 @@
 //! Layers by our kernels.
 
+#[cfg(feature = "flex")]
 use std::sync::Arc;
 
 use burn::backend::Dispatch;
 use burn::tensor::{DType, FloatDType, Tensor};
 
+#[cfg(feature = "flex")]
+use super::extension::PackedBackend;
 use super::extension::{Geometry, KanBackend, Operand, Spec};
 use super::layer::Parameters;
-use super::listed::runs_our_kernels;
-use crate::kernels::{Isa, PackedLayer};
+use super::listed::{Kernels, kernels_of};
+use crate::kernels::Isa;
+#[cfg(feature = "flex")]
+use crate::kernels::PackedLayer;
 
-/// The outputs of a layer, in the input's dtype.
+/// The outputs of a layer, in the input's dtype, by the kernels on the CPU with an instruction set,
+/// or those of GPUs without one.
 pub(super) fn layer<const D: usize>(
     x: Tensor<D>,
     parameters: Parameters,
     geometry: Geometry,
-    isa: Isa,
+    isa: Option<Isa>,
 ) -> Tensor<D> {
-    assert!(runs_our_kernels(&x.device()), "no kernels for the device {:?}", x.device());
-    assert!(isa.is_available(), "this processor has no {isa}");
+    let kernels = if isa.is_some() { Kernels::Cpu } else { Kernels::Gpu };
+    let is_there = kernels_of(&x.device()) == Ok(kernels);
+    assert!(is_there, "no such kernels for the device {:?}", x.device());
+    if let Some(isa) = isa {
+        assert!(isa.is_available(), "this processor has no {isa}");
+    }
     let dtype = x.dtype();
     assert!(dtype != DType::F64, "the kernels compute in f32; f64 takes the plain path");
     let Parameters { spline, base, scaler, bias } = parameters;
@@ -36,8 +46,10 @@ pub(super) fn layer<const D: usize>(
 }
 
 /// The outputs of a layer whose weights are laid out, in the input's dtype.
+#[cfg(feature = "flex")]
 pub(crate) fn packed(x: Tensor<2>, layer: &Arc<PackedLayer>) -> Tensor<2> {
-    assert!(runs_our_kernels(&x.device()), "no kernels for the device {:?}", x.device());
+    let is_there = kernels_of(&x.device()) == Ok(Kernels::Cpu);
+    assert!(is_there, "no kernels of packed weights for the device {:?}", x.device());
     let dtype = x.dtype();
     assert!(dtype != DType::F64, "a packed layer computes in f32, its input is of f64");
     let y = Dispatch::kan_packed(x.cast(FloatDType::F32).into_dispatch(), Arc::clone(layer));

@@ -6,8 +6,14 @@ use std::sync::Arc;
 use burn::tensor::{DType, Device, Tensor, assert_shape};
 
 use super::plain;
-#[cfg(feature = "flex")]
-use super::{extension::Geometry, fused};
+use super::reason::PlainReason;
+#[cfg(any(feature = "flex", feature = "cube"))]
+use super::{
+    extension::Geometry,
+    fused,
+    listed::{Kernels, kernels_of},
+};
+use crate::grid::Grid;
 use crate::kernels::{Isa, LayerGeometry};
 
 /// A layer's parameters, as tensors.
@@ -27,37 +33,78 @@ pub(crate) struct Parameters {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LayerPath {
-    /// Our kernels, with this instruction set.
+    /// Our kernels on the CPU, with this instruction set.
     Kernels(Isa),
+    /// Our kernels for GPUs, which CubeCL compiles for the device.
+    Cube,
     /// burn's own operations: all basis values are stored, then multiplied as a matrix.
     Plain,
 }
 
 impl LayerPath {
-    /// The default of a device.
+    /// The default of a device, for the layers that its kernels compute.
     #[must_use]
     pub fn of(device: &Device) -> Self {
-        #[cfg(feature = "flex")]
-        if super::listed::runs_our_kernels(device) {
-            return Self::Kernels(Isa::detect().base());
-        }
-        let _ = device;
-        Self::Plain
+        Self::of_device(device).unwrap_or(Self::Plain)
     }
 
-    /// What computes a tensor's dtype best on its device.
-    pub(super) fn fitting<const D: usize>(x: &Tensor<D>) -> Self {
-        match x.dtype() {
-            DType::F32 | DType::BF16 | DType::F16 => Self::of(&x.device()),
-            _ => Self::Plain,
+    #[cfg(any(feature = "flex", feature = "cube"))]
+    fn of_device(device: &Device) -> Result<Self, PlainReason> {
+        kernels_of(device).map(|kernels| match kernels {
+            Kernels::Cpu => Self::Kernels(Isa::detect().base()),
+            Kernels::Gpu => Self::Cube,
+        })
+    }
+
+    #[cfg(not(any(feature = "flex", feature = "cube")))]
+    fn of_device(_: &Device) -> Result<Self, PlainReason> {
+        Err(PlainReason::Backend)
+    }
+
+    /// The kernels that compute a linear layer over a grid in f32, or why burn's operations do.
+    pub(crate) fn of_linear(
+        forced: Option<Self>,
+        device: &Device,
+        grid: &Grid,
+    ) -> Result<Self, PlainReason> {
+        #[cfg(feature = "cube")]
+        if forced.is_none()
+            && Self::of(device) == Self::Cube
+            && let Some(reason) = super::reason::of_grid(grid)
+        {
+            return Err(reason);
+        }
+        let _ = grid;
+        Self::of_any(forced, device)
+    }
+
+    /// The kernels that compute a convolution in f32, or why burn's operations do.
+    pub(crate) fn of_conv(forced: Option<Self>, device: &Device) -> Result<Self, PlainReason> {
+        match (forced, Self::of(device)) {
+            (None, Self::Cube) => Err(PlainReason::Convolution),
+            _ => Self::of_any(forced, device),
         }
     }
+
+    fn of_any(forced: Option<Self>, device: &Device) -> Result<Self, PlainReason> {
+        match forced {
+            Some(Self::Plain) => Err(PlainReason::Forced),
+            Some(forced) => Ok(forced),
+            None => Self::of_device(device),
+        }
+    }
+}
+
+/// Whether our kernels take a dtype; they compute in f32.
+pub(super) fn is_for_kernels(dtype: DType) -> bool {
+    matches!(dtype, DType::F32 | DType::BF16 | DType::F16)
 }
 
 impl fmt::Display for LayerPath {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Kernels(isa) => write!(formatter, "kernels ({isa})"),
+            Self::Cube => formatter.write_str("kernels (CubeCL)"),
             Self::Plain => formatter.write_str("plain"),
         }
     }
@@ -65,14 +112,15 @@ impl fmt::Display for LayerPath {
 
 /// Computes a layer's outputs, `[batch, out_features]`, of `x`, `[batch, in_features]`.
 ///
-/// On flex it runs our kernels, in f32: bf16 and f16 are computed in f32 and rounded once, and
-/// for the backward pass nothing is kept but the input and the parameters.
-/// f64, and every other backend, take burn's own operations, with the same result; there the
-/// bases of bf16 and f16 are computed in f32 too.
+/// On flex it runs our kernels, and on GPUs too if they compute the grid, in f32: bf16 and f16 are
+/// computed in f32 and rounded once, and for the backward pass nothing is kept but the input and
+/// the parameters.
+/// f64, other grids on GPUs, and every other backend take burn's own operations, with the same
+/// result; there the bases of bf16 and f16 are computed in f32 too.
 ///
 /// # Panics
 /// If the shapes do not fit the geometry, or `path` forces kernels that the device or the
-/// processor does not have.
+/// processor does not have, or that do not compute the grid.
 #[must_use]
 pub(crate) fn layer(
     x: Tensor<2>,
@@ -91,13 +139,28 @@ pub(crate) fn layer(
     if let Some(bias) = bias {
         assert_shape!(bias, [outputs]);
     }
-    match path.unwrap_or_else(|| LayerPath::fitting(&x)) {
+    let has_kernels = path.is_some() || is_for_kernels(x.dtype());
+    let picked = LayerPath::of_linear(path, &x.device(), geometry.grid());
+    match picked.ok().filter(|_| has_kernels).unwrap_or(LayerPath::Plain) {
         LayerPath::Plain => plain::layer(x, parameters, geometry),
         #[cfg(feature = "flex")]
         LayerPath::Kernels(isa) => {
-            fused::layer(x, parameters, Geometry::Linear(Arc::clone(geometry)), isa)
+            fused::layer(x, parameters, Geometry::Linear(Arc::clone(geometry)), Some(isa))
         }
         #[cfg(not(feature = "flex"))]
         LayerPath::Kernels(_) => panic!("the kernels need the cargo feature `flex`"),
+        #[cfg(feature = "cube")]
+        LayerPath::Cube => {
+            if let Some(reason) = super::reason::of_grid(geometry.grid()) {
+                panic!("{reason}");
+            }
+            if x.dims()[0] == 0 {
+                // There is nothing to launch, and a buffer of no bytes cannot be bound.
+                return plain::layer(x, parameters, geometry);
+            }
+            fused::layer(x, parameters, Geometry::Linear(Arc::clone(geometry)), None)
+        }
+        #[cfg(not(feature = "cube"))]
+        LayerPath::Cube => panic!("the kernels need the cargo feature of the device's backend"),
     }
 }

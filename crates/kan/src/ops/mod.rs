@@ -6,16 +6,21 @@ mod expansion;
 mod layer;
 mod plain;
 mod plain_memory;
+mod reason;
 
-#[cfg(all(feature = "flex", feature = "autodiff"))]
+#[cfg(all(any(feature = "flex", feature = "cube"), feature = "autodiff"))]
 mod autodiff;
-#[cfg(feature = "flex")]
+#[cfg(feature = "cube")]
+mod cube;
+#[cfg(any(feature = "flex", feature = "cube"))]
 mod extension;
 #[cfg(feature = "flex")]
 mod flex;
-#[cfg(feature = "flex")]
+#[cfg(any(feature = "flex", feature = "cube"))]
 mod fused;
-#[cfg(feature = "flex")]
+#[cfg(all(feature = "cube", feature = "fusion", feature = "autodiff"))]
+mod fusion;
+#[cfg(any(feature = "flex", feature = "cube"))]
 mod listed;
 
 pub(crate) use conv::conv;
@@ -27,3 +32,4 @@ pub use layer::LayerPath;
 pub(crate) use layer::{Parameters, layer};
 pub(crate) use plain::activate;
 pub(crate) use plain_memory::memory as plain_memory;
+pub use reason::PlainReason;

@@ -6,6 +6,8 @@ mod basis_layers;
 mod conv_golden;
 #[cfg(all(feature = "flex", feature = "autodiff"))]
 mod convolutions;
+#[cfg(all(feature = "cube", feature = "autodiff", feature = "reference"))]
+mod cube;
 #[cfg(feature = "flex")]
 mod fast_kan;
 #[cfg(feature = "flex")]

@@ -7,12 +7,12 @@ use crate::grid::{Grid, Outside};
 /// A uniform grid in the units of its intervals.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Uniform {
-    low: f32,
-    high: f32,
+    pub(in crate::kernels) low: f32,
+    pub(in crate::kernels) high: f32,
     /// Intervals per unit of the input.
-    density: f32,
+    pub(in crate::kernels) density: f32,
     /// The length of an interval in two parts; the first times a number of intervals is exact.
-    step: [f32; 2],
+    pub(in crate::kernels) step: [f32; 2],
     intervals: f32,
     outside: Outside,
 }

@@ -1,0 +1,49 @@
+//! The gradient of the bias.
+
+use cubecl::prelude::*;
+
+use super::buffers::Sizes;
+use super::tiles::{LANES, cubes};
+
+/// Groups of `LANES` units that share the samples.
+const GROUPS: u32 = 8;
+
+/// Writes the sums over the samples, `[out_features]`, of the gradient of the outputs,
+/// `[batch, out_features]`.
+pub(crate) fn bias_gradient(client: &Client, sizes: Sizes, dy: BufferArg, of_bias: BufferArg) {
+    let Sizes { batch, outputs, address, .. } = sizes;
+    gradient_of_bias::launch(
+        client,
+        cubes(outputs.div_ceil(LANES) as usize, 1),
+        CubeDim::new_2d(LANES, GROUPS),
+        address,
+        dy,
+        of_bias,
+        batch,
+        outputs,
+    );
+}
+
+#[cube(launch, address_type = "dynamic")]
+fn gradient_of_bias(dy: &[f32], of_bias: &mut [f32], batch: u32, outputs: u32) {
+    let output = CUBE_POS_X * LANES + UNIT_POS_X;
+    // Beyond the end the last one is summed, and not written.
+    let column = min(output, outputs - 1);
+    let mut sum = 0.0f32;
+    let mut sample = UNIT_POS_Y;
+    while sample < batch {
+        sum += dy[sample as usize * outputs as usize + column as usize];
+        sample += GROUPS;
+    }
+    let mut sums = Shared::<[f32]>::new_slice(comptime!((LANES * GROUPS) as usize));
+    sums[(UNIT_POS_Y * LANES + UNIT_POS_X) as usize] = sum;
+    sync_cube();
+    if UNIT_POS_Y == 0 && output < outputs {
+        let mut total = 0.0f32;
+        #[unroll]
+        for group in 0..GROUPS {
+            total += sums[(comptime!(group * LANES) + UNIT_POS_X) as usize];
+        }
+        of_bias[output as usize] = total;
+    }
+}

@@ -1,0 +1,227 @@
+//! The forward pass.
+//!
+//! A cube computes a tile of samples and outputs. It evaluates the bases of some inputs for all its
+//! samples into shared memory, then adds the products of the few bases that are not zero, with
+//! weights from shared memory if those of an input fit there.
+
+use cubecl::prelude::*;
+
+use super::buffers::{Inputs, Sizes};
+use super::function;
+use super::layer::{CubeLayer, knots};
+use super::position::{Kind, Knots, basis, locate};
+use super::tiles::{LANES, MOST_UNITS, SHARED_BYTES, cube_along, cubes};
+use super::weight::weight;
+use crate::kernels::LayerGeometry;
+
+/// Groups of `LANES` units; a group takes every eighth sample.
+const GROUPS: u32 = 8;
+/// Samples of a tile.
+const SAMPLES: u32 = 32;
+/// Outputs of a tile.
+const OUTPUTS: u32 = 64;
+/// Inputs whose bases are evaluated at a time.
+const INPUTS: u32 = 8;
+/// Numbers evaluated at a time, one by each unit.
+const EVALUATED: usize = (SAMPLES * INPUTS) as usize;
+const _: () = assert!(EVALUATED == (LANES * GROUPS) as usize && LANES * GROUPS <= MOST_UNITS);
+
+/// Writes the outputs, `[batch, out_features]`, for at least one sample; a layer without bias has
+/// any buffer in its place.
+///
+/// # Panics
+/// If the intervals are not equal, or f32 does not resolve positions in them.
+pub(crate) fn forward(
+    client: &Client,
+    geometry: &LayerGeometry,
+    layer: CubeLayer,
+    sizes: Sizes,
+    inputs: Inputs,
+    bias: BufferArg,
+    y: BufferArg,
+) {
+    let Sizes { batch, inputs: in_features, outputs, address } = sizes;
+    layer_forward::launch(
+        client,
+        cubes(outputs.div_ceil(OUTPUTS) as usize, batch.div_ceil(SAMPLES) as usize),
+        CubeDim::new_2d(LANES, GROUPS),
+        address,
+        inputs.x,
+        inputs.spline,
+        inputs.base,
+        inputs.scaler,
+        bias,
+        y,
+        knots(geometry),
+        batch,
+        in_features,
+        outputs,
+        layer,
+        staged_inputs(layer),
+    );
+}
+
+/// The inputs whose weights are in shared memory at a time: a power of two, or 0 if those of one do
+/// not fit there.
+fn staged_inputs(layer: CubeLayer) -> usize {
+    let evaluated = EVALUATED * (2 + layer.taps());
+    let left = SHARED_BYTES / size_of::<f32>() - evaluated;
+    let fitting = left / (layer.rows() * OUTPUTS as usize);
+    [8, 4, 2, 1].into_iter().find(|&inputs| inputs <= fitting).unwrap_or(0)
+}
+
+#[cube(launch, address_type = "dynamic")]
+fn layer_forward(
+    x: &[f32],
+    spline: &[f32],
+    base: &[f32],
+    scaler: &[f32],
+    bias: &[f32],
+    y: &mut [f32],
+    knots: Knots,
+    batch: u32,
+    in_features: u32,
+    outputs: u32,
+    #[comptime] layer: CubeLayer,
+    #[comptime] staged: usize,
+) {
+    let taps = comptime!(layer.taps());
+    let rows = comptime!(layer.rows() as u32);
+    let bases = comptime!(layer.bases() as u32);
+    let lane = UNIT_POS_X;
+    let group = UNIT_POS_Y;
+    let unit = group * LANES + lane;
+    let first_output = CUBE_POS_X * OUTPUTS;
+    let first_sample = cube_along() * SAMPLES;
+
+    // Of the evaluated numbers, `[INPUTS, SAMPLES]`, and for values `[taps, INPUTS, SAMPLES]`.
+    let mut windows = Shared::<[u32]>::new_slice(EVALUATED);
+    let mut values = Shared::<[f32]>::new_slice(comptime!(taps * EVALUATED));
+    let mut functions = Shared::<[f32]>::new_slice(EVALUATED);
+    let of_input = comptime!(rows * OUTPUTS);
+    let mut weights = Shared::<[f32]>::new_slice(comptime!((staged * of_input as usize).max(1)));
+    // Of four samples and two outputs.
+    let mut sums = Array::<f32>::new(8usize);
+
+    let mut first_input = 0u32.runtime();
+    while first_input < in_features {
+        let slot = unit % INPUTS;
+        let sample = unit / INPUTS;
+        // Beyond the end the last ones are evaluated, and not used.
+        let row = min(first_sample + sample, batch - 1);
+        let input = min(first_input + slot, in_features - 1);
+        let number = x[row as usize * in_features as usize + input as usize];
+        let position = locate(number, &knots, layer);
+        let at = (slot * SAMPLES + sample) as usize;
+        windows[at] = position.window;
+        #[unroll]
+        for tap in 0..taps {
+            values[at + comptime!(tap * EVALUATED)] = basis(&position, layer, tap, Kind::Value);
+        }
+        if comptime!(layer.activation.is_some()) {
+            functions[at] =
+                function::value(number, comptime!(layer.activation.unwrap_or_default()));
+        }
+        sync_cube();
+
+        let count = min(INPUTS, in_features - first_input);
+        let mut slot = 0u32.runtime();
+        while slot < count {
+            let step = comptime!(staged.max(1) as u32);
+            let end = min(slot + step, count);
+            if comptime!(staged > 0) {
+                let mut index = unit;
+                let total = (end - slot) * of_input;
+                while index < total {
+                    let input = first_input + slot + index / of_input;
+                    let row = index % of_input / OUTPUTS;
+                    // Beyond the end the last weight is read, and its sum is not written.
+                    let output = min(first_output + index % OUTPUTS, outputs - 1);
+                    weights[index as usize] =
+                        weight(spline, base, scaler, input, row, output, outputs, layer);
+                    index += comptime!(LANES * GROUPS);
+                }
+                sync_cube();
+            }
+            let start = slot;
+            while slot < end {
+                let input = first_input + slot;
+                let staged_at = (slot - start) * of_input;
+                #[unroll]
+                for sample in 0..4usize {
+                    let at = (slot * SAMPLES + comptime!(sample as u32 * GROUPS) + group) as usize;
+                    let window = windows[at];
+                    #[unroll]
+                    for column in 0..2usize {
+                        let place = lane + comptime!(column as u32 * LANES);
+                        let output = min(first_output + place, outputs - 1);
+                        let sum = comptime!(2 * sample + column);
+                        #[unroll]
+                        for tap in 0..taps {
+                            let row = window + comptime!(tap as u32);
+                            let factor = if comptime!(staged > 0) {
+                                weights[(staged_at + row * OUTPUTS + place) as usize]
+                            } else {
+                                weight(spline, base, scaler, input, row, output, outputs, layer)
+                            };
+                            sums[sum] += values[at + comptime!(tap * EVALUATED)] * factor;
+                        }
+                        if comptime!(layer.activation.is_some()) {
+                            let factor = if comptime!(staged > 0) {
+                                weights[(staged_at + bases * OUTPUTS + place) as usize]
+                            } else {
+                                base[input as usize * outputs as usize + output as usize]
+                            };
+                            sums[sum] += functions[at] * factor;
+                        }
+                    }
+                }
+                slot += 1u32;
+            }
+            if comptime!(staged > 0) {
+                sync_cube();
+            }
+        }
+        sync_cube();
+        first_input += INPUTS;
+    }
+
+    #[unroll]
+    for sample in 0..4usize {
+        let row = first_sample + comptime!(sample as u32 * GROUPS) + group;
+        #[unroll]
+        for column in 0..2usize {
+            let output = first_output + comptime!(column as u32 * LANES) + lane;
+            if row < batch && output < outputs {
+                let mut sum = sums[comptime!(2 * sample + column)];
+                if comptime!(layer.has_bias) {
+                    sum += bias[output as usize];
+                }
+                y[row as usize * outputs as usize + output as usize] = sum;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grid::Outside;
+
+    fn layer(intervals: usize) -> CubeLayer {
+        CubeLayer {
+            degree: 3,
+            intervals,
+            outside: Outside::Zero,
+            activation: Some(crate::kernels::Activation::Silu),
+            is_scaled: true,
+            has_bias: false,
+        }
+    }
+
+    #[test]
+    fn shared_memory_holds_the_weights_of_inputs_with_few_intervals() {
+        let staged = [1, 5, 20, 36, 37].map(|intervals| staged_inputs(layer(intervals)));
+        assert_eq!(staged, [8, 4, 1, 1, 0]);
+    }
+}

@@ -1,0 +1,217 @@
+//! The gradients of the coefficients and of the base weights.
+//!
+//! A cube computes those of one input, for some outputs and all the bases of a window. Its groups of
+//! units share the samples: each adds to sums of its own in shared memory, a unit to those of its
+//! output, and the sums of the groups are added at the end. So no two units add to the same number.
+
+use cubecl::prelude::*;
+
+use super::buffers::Sizes;
+use super::function;
+use super::layer::{CubeLayer, knots};
+use super::position::{Kind, Knots, basis, locate};
+use super::tiles::{LANES, SHARED_BYTES, cube_along, cubes};
+use crate::kernels::LayerGeometry;
+
+/// Groups of `LANES` units that share the samples.
+const GROUPS: u32 = 4;
+/// Outputs of a cube.
+const OUTPUTS: u32 = LANES;
+/// Samples whose bases are evaluated at a time, one by each unit.
+const SAMPLES: u32 = LANES * GROUPS;
+
+/// The destinations of the gradients.
+pub(crate) struct WeightGradients {
+    /// Of the coefficients, without their splines' factors, `[in_features, bases, out_features]`.
+    pub(crate) spline: BufferArg,
+    /// Of the base weights, `[in_features, out_features]`, or any buffer if there are none.
+    pub(crate) base: BufferArg,
+}
+
+/// Writes the gradients for that of the outputs, `[batch, out_features]`.
+///
+/// # Panics
+/// If the intervals are not equal, or f32 does not resolve positions in them.
+pub(crate) fn weight_gradient(
+    client: &Client,
+    geometry: &LayerGeometry,
+    layer: CubeLayer,
+    sizes: Sizes,
+    x: BufferArg,
+    dy: BufferArg,
+    gradients: WeightGradients,
+) {
+    let Sizes { batch, inputs: in_features, outputs, address } = sizes;
+    let window = window(layer);
+    let windows = layer.bases().div_ceil(window as usize);
+    gradient_of_weights::launch(
+        client,
+        cubes(outputs.div_ceil(OUTPUTS) as usize, in_features as usize * windows),
+        CubeDim::new_2d(LANES, GROUPS),
+        address,
+        x,
+        dy,
+        gradients.spline,
+        gradients.base,
+        knots(geometry),
+        batch,
+        in_features,
+        outputs,
+        layer,
+        window,
+    );
+}
+
+/// The bases of a window: as many as fit into shared memory.
+fn window(layer: CubeLayer) -> u32 {
+    let evaluated = SAMPLES as usize * (2 + layer.taps());
+    let of_base = SAMPLES as usize;
+    let left = SHARED_BYTES / size_of::<f32>() - evaluated - of_base;
+    let most = left / SAMPLES as usize;
+    let windows = layer.bases().div_ceil(most);
+    layer.bases().div_ceil(windows) as u32
+}
+
+#[cube(launch, address_type = "dynamic")]
+fn gradient_of_weights(
+    x: &[f32],
+    dy: &[f32],
+    of_spline: &mut [f32],
+    of_base: &mut [f32],
+    knots: Knots,
+    batch: u32,
+    in_features: u32,
+    outputs: u32,
+    #[comptime] layer: CubeLayer,
+    #[comptime] window: u32,
+) {
+    let taps = comptime!(layer.taps());
+    let bases = comptime!(layer.bases() as u32);
+    let windows = comptime!(bases.div_ceil(window));
+    let lane = UNIT_POS_X;
+    let group = UNIT_POS_Y;
+    let unit = group * LANES + lane;
+    let input = min(cube_along() / windows, in_features - 1);
+    let is_there = cube_along() / windows < in_features;
+    let first_basis = cube_along() % windows * window;
+    let first_output = CUBE_POS_X * OUTPUTS;
+    // Beyond the end the last one is computed, and not written.
+    let output = min(first_output + lane, outputs - 1) as usize;
+
+    let mut positions = Shared::<[u32]>::new_slice(SAMPLES as usize);
+    let mut values = Shared::<[f32]>::new_slice(comptime!(taps * SAMPLES as usize));
+    let mut functions = Shared::<[f32]>::new_slice(SAMPLES as usize);
+    // `[GROUPS, window, OUTPUTS]`.
+    let mut sums = Shared::<[f32]>::new_slice(comptime!((SAMPLES * window) as usize));
+    let mut sums_of_base = Shared::<[f32]>::new_slice(SAMPLES as usize);
+    let own = group * comptime!(window * OUTPUTS) + lane;
+    for basis in 0..window {
+        sums[(own + basis * OUTPUTS) as usize] = 0.0f32;
+    }
+    let mut sum_of_base = 0.0f32;
+    // The bits of NaN if a sample of this unit has no value, else 0.
+    let mut without_value = 0u32.runtime();
+
+    let mut first_sample = 0u32.runtime();
+    while first_sample < batch {
+        let sample = min(first_sample + unit, batch - 1);
+        let number = x[sample as usize * in_features as usize + input as usize];
+        let position = locate(number, &knots, layer);
+        positions[unit as usize] = position.window;
+        without_value |= select(position.has_no_value, u32::reinterpret(position.nan), 0u32);
+        #[unroll]
+        for tap in 0..taps {
+            values[unit as usize + comptime!(tap * SAMPLES as usize)] =
+                basis(&position, layer, tap, Kind::Value);
+        }
+        if comptime!(layer.activation.is_some()) {
+            functions[unit as usize] =
+                function::value(number, comptime!(layer.activation.unwrap_or_default()));
+        }
+        sync_cube();
+
+        let count = min(SAMPLES, batch - first_sample);
+        let mut sample = group;
+        while sample < count {
+            let row = (first_sample + sample) as usize;
+            let gradient = dy[row * outputs as usize + output];
+            let at = positions[sample as usize];
+            #[unroll]
+            for tap in 0..taps {
+                let basis = at + comptime!(tap as u32);
+                let product =
+                    values[sample as usize + comptime!(tap * SAMPLES as usize)] * gradient;
+                if comptime!(windows == 1) {
+                    sums[(own + basis * OUTPUTS) as usize] += product;
+                } else if basis >= first_basis && basis < first_basis + window {
+                    sums[(own + (basis - first_basis) * OUTPUTS) as usize] += product;
+                }
+            }
+            if comptime!(layer.activation.is_some()) {
+                sum_of_base += functions[sample as usize] * gradient;
+            }
+            sample += GROUPS;
+        }
+        sync_cube();
+        first_sample += SAMPLES;
+    }
+
+    sums_of_base[unit as usize] = sum_of_base;
+    positions[unit as usize] = without_value;
+    sync_cube();
+    // By definition all bases are NaN there, also those outside of the sample's window.
+    let mut nan = 0u32.runtime();
+    for unit in 0..SAMPLES {
+        nan |= positions[unit as usize];
+    }
+    if is_there && first_output + lane < outputs {
+        let mut basis = group;
+        while basis < window && first_basis + basis < bases {
+            let mut sum = 0.0f32;
+            #[unroll]
+            for group in 0..GROUPS {
+                let at = comptime!(group * window * OUTPUTS) + basis * OUTPUTS + lane;
+                sum += sums[at as usize];
+            }
+            let row = input as usize * bases as usize + (first_basis + basis) as usize;
+            of_spline[row * outputs as usize + output] =
+                select(nan != 0u32, f32::reinterpret(nan), sum);
+            basis += GROUPS;
+        }
+        if comptime!(layer.activation.is_some()) {
+            let is_first = group == 0 && first_basis == 0;
+            if is_first {
+                let mut sum = 0.0f32;
+                #[unroll]
+                for group in 0..GROUPS {
+                    sum += sums_of_base[(comptime!(group * LANES) + lane) as usize];
+                }
+                of_base[input as usize * outputs as usize + output] = sum;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grid::Outside;
+
+    #[test]
+    fn windows_of_bases_are_equal_and_fit_into_shared_memory() {
+        for (intervals, expected) in [(5, 8), (20, 23), (22, 25), (23, 13), (100, 21)] {
+            let layer = CubeLayer {
+                degree: 3,
+                intervals,
+                outside: Outside::Zero,
+                activation: None,
+                is_scaled: false,
+                has_bias: false,
+            };
+            let window = window(layer);
+            assert_eq!(window, expected, "{intervals} intervals");
+            let floats = SAMPLES as usize * (3 + layer.taps() + window as usize);
+            assert!(floats * size_of::<f32>() <= SHARED_BYTES);
+        }
+    }
+}

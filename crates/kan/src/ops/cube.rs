@@ -1,0 +1,162 @@
+//! Our operations on burn's backend for GPUs.
+
+use burn::tensor::{DType, Shape};
+use burn_cubecl::CubeBackend;
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
+use burn_cubecl::tensor::CubeTensor;
+
+use super::extension::{Geometry, KanBackend, Operand, Spec};
+#[cfg(feature = "autodiff")]
+use super::extension::{KanGradients, LayerGradients, Wanted};
+use crate::kernels::LayerGeometry;
+#[cfg(feature = "autodiff")]
+use crate::kernels::cube::WeightGradients;
+use crate::kernels::cube::{self, CubeLayer, Inputs, Sizes};
+
+/// A layer's tensors, contiguous.
+struct Tensors {
+    x: CubeTensor,
+    spline: CubeTensor,
+    base: Option<CubeTensor>,
+    scaler: Option<CubeTensor>,
+}
+
+impl Tensors {
+    fn new(
+        x: CubeTensor,
+        spline: CubeTensor,
+        base: Operand<CubeBackend>,
+        scaler: Operand<CubeBackend>,
+    ) -> Self {
+        let [x, spline] = [x, spline].map(into_contiguous);
+        let [base, scaler] = [base, scaler].map(|edges| edges.given().map(into_contiguous));
+        Self { x, spline, base, scaler }
+    }
+
+    fn layer(&self, geometry: &LayerGeometry, has_bias: bool) -> CubeLayer {
+        CubeLayer::new(geometry, self.base.is_some(), self.scaler.is_some(), has_bias)
+    }
+
+    fn sizes(&self, geometry: &LayerGeometry) -> Sizes {
+        Sizes::new(geometry, self.x.meta.shape()[0])
+    }
+
+    fn inputs(&self) -> Inputs {
+        Inputs {
+            x: self.x.clone().into_buffer_arg(),
+            spline: self.spline.clone().into_buffer_arg(),
+            base: self.or_any(self.base.as_ref()),
+            scaler: self.or_any(self.scaler.as_ref()),
+        }
+    }
+
+    /// A buffer of the layer if there is no such parameter: kernels have a fixed number of buffers.
+    fn or_any(&self, parameter: Option<&CubeTensor>) -> cubecl::prelude::BufferArg {
+        parameter.unwrap_or(&self.spline).clone().into_buffer_arg()
+    }
+
+    /// A result, not yet written.
+    fn empty(&self, shape: impl Into<Shape>) -> CubeTensor {
+        let Self { x, .. } = self;
+        empty_device_contiguous_dtype(x.client.clone(), x.device.clone(), shape.into(), DType::F32)
+    }
+}
+
+impl KanBackend for CubeBackend {
+    fn kan_layer(
+        x: CubeTensor,
+        spline: CubeTensor,
+        base: Operand<Self>,
+        scaler: Operand<Self>,
+        bias: Operand<Self>,
+        Spec { geometry, .. }: Spec,
+    ) -> CubeTensor {
+        let geometry = linear(&geometry);
+        let tensors = Tensors::new(x, spline, base, scaler);
+        let bias = bias.given().map(into_contiguous);
+        let y = tensors.empty([tensors.x.meta.shape()[0], geometry.out_features()]);
+        cube::forward(
+            &tensors.x.client,
+            geometry,
+            tensors.layer(geometry, bias.is_some()),
+            tensors.sizes(geometry),
+            tensors.inputs(),
+            tensors.or_any(bias.as_ref()),
+            y.clone().into_buffer_arg(),
+        );
+        y
+    }
+}
+
+#[cfg(feature = "autodiff")]
+impl KanGradients for CubeBackend {
+    fn kan_layer_gradients(
+        x: CubeTensor,
+        spline: CubeTensor,
+        base: Operand<Self>,
+        scaler: Operand<Self>,
+        has_bias: bool,
+        dy: CubeTensor,
+        Spec { geometry, .. }: Spec,
+        wanted: Wanted,
+    ) -> LayerGradients<Self> {
+        let geometry = linear(&geometry);
+        let tensors = Tensors::new(x, spline, base, scaler);
+        let dy = into_contiguous(dy);
+        let layer = tensors.layer(geometry, has_bias);
+        let sizes = tensors.sizes(geometry);
+        let client = &tensors.x.client;
+        let like = |tensor: &CubeTensor| tensors.empty(tensor.meta.shape().clone());
+        let mut gradients = LayerGradients {
+            x: Operand::Absent,
+            spline: Operand::Absent,
+            base: Operand::Absent,
+            scaler: Operand::Absent,
+            bias: Operand::Absent,
+        };
+        if wanted.x {
+            let dx = like(&tensors.x);
+            let (dy, of_x) = (dy.clone().into_buffer_arg(), dx.clone().into_buffer_arg());
+            cube::input_gradient(client, geometry, layer, sizes, tensors.inputs(), dy, of_x);
+            gradients.x = Operand::Given(dx);
+        }
+        if !wanted.parameters {
+            return gradients;
+        }
+        let of_spline = like(&tensors.spline);
+        let of_base = tensors.base.as_ref().map(like);
+        let destinations = WeightGradients {
+            spline: of_spline.clone().into_buffer_arg(),
+            // Not a buffer that the kernel uses: it may not be bound twice for writing.
+            base: of_base.clone().unwrap_or_else(|| tensors.empty([1])).into_buffer_arg(),
+        };
+        let [x, of_y] = [&tensors.x, &dy].map(|tensor| tensor.clone().into_buffer_arg());
+        cube::weight_gradient(client, geometry, layer, sizes, x, of_y, destinations);
+        if let Some(scaler) = &tensors.scaler {
+            let of_scaler = like(scaler);
+            let [spline, scaler, of_spline, of_factor] =
+                [&tensors.spline, scaler, &of_spline, &of_scaler]
+                    .map(|tensor| tensor.clone().into_buffer_arg());
+            cube::scaler_gradient(client, layer, sizes, spline, scaler, of_spline, of_factor);
+            gradients.scaler = Operand::Given(of_scaler);
+        }
+        if has_bias {
+            let of_bias = tensors.empty([geometry.out_features()]);
+            let (dy, sums) = (dy.into_buffer_arg(), of_bias.clone().into_buffer_arg());
+            cube::bias_gradient(client, sizes, dy, sums);
+            gradients.bias = Operand::Given(of_bias);
+        }
+        gradients.spline = Operand::Given(of_spline);
+        gradients.base = Operand::from(of_base);
+        gradients
+    }
+}
+
+/// The layer is linear: other ones are not passed to kernels for GPUs.
+fn linear(geometry: &Geometry) -> &LayerGeometry {
+    match geometry {
+        Geometry::Linear(geometry) => geometry,
+        Geometry::Conv(_) => panic!("the kernels for GPUs compute no convolutions"),
+    }
+}

@@ -1,0 +1,182 @@
+//! A layer with parameters, a batch and what both should give, for tests on GPUs.
+
+use burn::module::Param;
+use burn::tensor::{Device, DeviceType, Tensor, TensorData};
+use updraft_kan::slices::reference::{self, Parameters};
+use updraft_kan::{KanLinear, KanLinearConfig, LayerPath};
+use updraft_testing::{Alone, alone};
+
+/// The largest error allowed, relative to the largest value: f32 sums, and exponentials of drivers.
+pub(super) const CLOSE: f64 = 1e-5;
+
+/// The lower bound of the largest value: terms are about 1, and their sum may cancel.
+const LEAST_SCALE: f64 = 1.0;
+
+/// The devices of the compiled backends of CubeCL, one emulated on the processor included, and the
+/// lock of other tests: results are the same in any order, but memory is measured.
+#[expect(clippy::print_stderr, reason = "tells why a test passed without a device")]
+pub(super) fn gpus() -> (Vec<Device>, Alone) {
+    let alone = alone();
+    let types = [
+        #[cfg(feature = "cuda")]
+        DeviceType::Cuda,
+        #[cfg(feature = "rocm")]
+        DeviceType::Rocm,
+        #[cfg(feature = "wgpu")]
+        DeviceType::Wgpu,
+    ];
+    let devices: Vec<_> = types.into_iter().flat_map(Device::enumerate).collect();
+    if devices.is_empty() {
+        eprintln!("skipped: no device of a backend of CubeCL is found");
+    }
+    (devices, alone)
+}
+
+/// Pseudorandom numbers between -scale and scale, the same in every run.
+pub(super) fn numbers(count: usize, seed: u64, scale: f32) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+    let next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        scale * ((state >> 40) as f32 / 8_388_608.0 - 1.0)
+    };
+    std::iter::repeat_with(next).take(count).collect()
+}
+
+/// A layer with its parameters, a batch and the gradients of its outputs.
+#[derive(Debug, Clone)]
+pub(super) struct Case {
+    pub(super) config: KanLinearConfig,
+    pub(super) batch: usize,
+    pub(super) spline: Vec<f32>,
+    pub(super) base: Option<Vec<f32>>,
+    pub(super) scaler: Option<Vec<f32>>,
+    pub(super) bias: Option<Vec<f32>>,
+    pub(super) x: Vec<f32>,
+    pub(super) dy: Vec<f32>,
+}
+
+/// The results of a case: `y`, then the gradients of `x` and of the parameters.
+pub(super) type Results = [Vec<f32>; 6];
+
+pub(super) const NAMES: [&str; 6] = ["y", "dx", "d spline", "d base", "d scaler", "d bias"];
+
+impl Case {
+    pub(super) fn new(config: KanLinearConfig, batch: usize) -> Self {
+        let (inputs, outputs) = (config.in_features, config.out_features);
+        let bases = config.intervals + config.degree;
+        let edges = |seed| numbers(inputs * outputs, seed, 1.0);
+        Self {
+            batch,
+            spline: numbers(inputs * bases * outputs, 1, 1.0),
+            base: config.activation.map(|_| edges(2)),
+            scaler: config.scaler.then(|| edges(3)),
+            bias: config.bias.then(|| numbers(outputs, 4, 1.0)),
+            x: numbers(batch * inputs, 5, 1.9),
+            dy: numbers(batch * outputs, 6, 1.0),
+            config,
+        }
+    }
+
+    pub(super) fn layer(&self, device: &Device) -> KanLinear {
+        let Self { config, spline, .. } = self;
+        let (inputs, outputs) = (config.in_features, config.out_features);
+        let mut layer = config.init(device);
+        let tensor = |values: &Vec<f32>| TensorData::new(values.clone(), [inputs, outputs]);
+        let edges =
+            |values: &Vec<f32>| Param::from_tensor(Tensor::from_data(tensor(values), device));
+        let bases = config.intervals + config.degree;
+        let data = TensorData::new(spline.clone(), [inputs, bases, outputs]);
+        layer.spline = Param::from_tensor(Tensor::from_data(data, device));
+        layer.base = self.base.as_ref().map(edges);
+        layer.scaler = self.scaler.as_ref().map(edges);
+        let bias = |values: &Vec<f32>| Tensor::from_data(&values[..], device);
+        layer.bias = self.bias.as_ref().map(|values| Param::from_tensor(bias(values)));
+        layer
+    }
+
+    /// The results on a device with autodiff, by the kernels for GPUs.
+    pub(super) fn run(&self, device: &Device) -> Results {
+        let layer = self.layer(device);
+        assert_eq!(layer.plain_reason(), None);
+        assert_eq!(layer.path(), LayerPath::Cube);
+        let (inputs, outputs) = (self.config.in_features, self.config.out_features);
+        let data = TensorData::new(self.x.clone(), [self.batch, inputs]);
+        let x = Tensor::<2>::from_data(data, device).require_grad();
+        let data = TensorData::new(self.dy.clone(), [self.batch, outputs]);
+        let dy = Tensor::<2>::from_data(data, device);
+        let y = layer.forward(x.clone());
+        let gradients = (y.clone() * dy).sum().backward();
+        let edges = |edges: &Option<Param<Tensor<2>>>| {
+            let of = edges.as_ref().map(|edges| edges.val().grad(&gradients).expect("takes part"));
+            of.map(values).unwrap_or_default()
+        };
+        let bias = layer.bias.as_ref().map(|bias| bias.val().grad(&gradients).expect("takes part"));
+        [
+            values(y),
+            values(x.grad(&gradients).expect("takes part")),
+            values(layer.spline.val().grad(&gradients).expect("takes part")),
+            edges(&layer.base),
+            edges(&layer.scaler),
+            bias.map(values).unwrap_or_default(),
+        ]
+    }
+
+    fn expected(&self) -> [Vec<f64>; 6] {
+        let wide = |slice: &[f32]| slice.iter().map(|&value| f64::from(value)).collect::<Vec<_>>();
+        let optional = |slice: &Option<Vec<f32>>| slice.as_deref().map(wide).unwrap_or_default();
+        let parameters = Parameters {
+            spline: wide(&self.spline),
+            base: optional(&self.base),
+            scaler: optional(&self.scaler),
+            bias: optional(&self.bias),
+        };
+        let layer = self.config.init(&Device::flex());
+        let (x, dy) = (wide(&self.x), wide(&self.dy));
+        let y = reference::forward(layer.geometry(), &parameters, &x);
+        let of = reference::backward(layer.geometry(), &parameters, &x, &dy);
+        let Parameters { spline, base, scaler, bias } = of.parameters;
+        [y, of.x, spline, base, scaler, bias]
+    }
+
+    /// Compares the kernels with the reference, and prints the largest error.
+    pub(super) fn check(&self, device: &Device) {
+        let (actual, expected) = (self.run(device), self.expected());
+        for ((name, actual), expected) in NAMES.iter().zip(&actual).zip(&expected) {
+            let error = error(actual, expected);
+            let case = format!("batch {}, {:?}", self.batch, self.config);
+            println!("{name}: {error:e}, {case}");
+            assert!(error <= CLOSE, "{name} differs by {error:e}, {case}");
+        }
+    }
+}
+
+pub(super) fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+    tensor.into_data().try_to_vec().expect("f32")
+}
+
+/// The largest difference, relative to the largest finite expected value; non-finite values have to
+/// be equal.
+pub(super) fn error(actual: &[f32], expected: &[f64]) -> f64 {
+    assert_eq!(actual.len(), expected.len());
+    let finite = expected.iter().filter(|value| value.is_finite());
+    let scale = finite.fold(LEAST_SCALE, |most, value| most.max(value.abs()));
+    let errors = actual.iter().zip(expected).map(|(&actual, &expected)| {
+        let actual = f64::from(actual);
+        if expected.is_finite() {
+            let difference = (actual - expected).abs() / scale;
+            if difference.is_nan() { f64::INFINITY } else { difference }
+        } else if actual.is_nan() && expected.is_nan() || actual == expected {
+            0.0
+        } else {
+            f64::INFINITY
+        }
+    });
+    errors.fold(0.0, f64::max)
+}
+
+/// All results in bits.
+pub(super) fn bits(results: &Results) -> Vec<u32> {
+    results.iter().flatten().map(|value| value.to_bits()).collect()
+}

@@ -1,0 +1,64 @@
+//! The memory of a training step on a GPU.
+
+use burn::tensor::{Device, Tensor, TensorData};
+use updraft_kan::{KanLinearConfig, LayerPath};
+
+use super::case::{Case, gpus};
+
+/// Bytes that a device's allocator has reserved, and those of live tensors, after all work is done.
+fn memory(device: &Device) -> [u64; 2] {
+    device.sync().expect("the device works");
+    let usage = device.memory_pool_usage().expect("backends of CubeCL report it");
+    [usage.bytes_reserved, usage.bytes_in_use]
+}
+
+/// The memory of a training step by a path beyond the parameters, the input and the gradients:
+/// what is kept after the forward pass, and how much the allocator's pools grow in the whole step.
+fn step(device: &Device, case: &Case, path: LayerPath) -> [u64; 2] {
+    let layer = case.layer(device).with_path(path);
+    let shape = [case.batch, case.config.in_features];
+    let x = Tensor::<2>::from_data(TensorData::new(case.x.clone(), shape), device).require_grad();
+    device.sync().expect("the device works");
+    device.memory_cleanup();
+    let [reserved, in_use] = memory(device);
+    let y = layer.forward(x.clone());
+    let outputs = (4 * case.batch * case.config.out_features) as u64;
+    let kept = memory(device)[1] - in_use - outputs;
+    let gradients = y.sum().backward();
+    let grown = memory(device)[0] - reserved;
+    let results = 4 * (case.x.len() + case.spline.len()) as u64
+        + [&case.base, &case.scaler]
+            .into_iter()
+            .flatten()
+            .map(|edges| 4 * edges.len() as u64)
+            .sum::<u64>();
+    assert!(x.grad(&gradients).is_some());
+    drop(gradients);
+    device.memory_cleanup();
+    [kept, grown.saturating_sub(results)]
+}
+
+#[test]
+fn a_training_step_keeps_no_bases_and_needs_a_tenth_of_the_plain_paths_memory() {
+    let (devices, _alone) = gpus();
+    for device in devices.into_iter().map(Device::autodiff) {
+        let config = KanLinearConfig::new(512, 512).with_intervals(20);
+        let case = Case::new(config, 256);
+        // The kernels are compiled, and constants of the pools allocated, in a first step.
+        step(&device, &case, LayerPath::Cube);
+        let [kept, needed] = step(&device, &case, LayerPath::Cube);
+        let [plain_kept, plain_needed] = step(&device, &case, LayerPath::Plain);
+        let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        println!(
+            "kept for the backward pass: kernels {:.1} MiB, plain {:.1} MiB; \
+             a step: kernels {:.1} MiB, plain {:.1} MiB",
+            mib(kept),
+            mib(plain_kept),
+            mib(needed),
+            mib(plain_needed),
+        );
+        // The allocator aligns the outputs.
+        assert!(kept < 1024, "{kept} bytes");
+        assert!(10 * needed <= plain_needed);
+    }
+}
