@@ -283,7 +283,7 @@ fn a_checkpoint_that_rank_0_cannot_write_is_an_error_of_all() {
             if let (Event::Step(report), true) = (event, is_first)
                 && report.step == 5
             {
-                // A file in the place of the folder's content cannot be written into.
+                // As if the run folder were moved during training.
                 std::fs::remove_dir(&settings.checkpoints.folder).unwrap();
             }
             Control::Continue

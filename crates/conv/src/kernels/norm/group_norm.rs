@@ -92,7 +92,7 @@ pub(crate) fn group_norm_into<'a>(
 }
 
 /// The gradients of [`group_norm_into`] for the loss `Σ y·dy`, from its input and the statistics that it
-/// returned: of the input, in the place of `dy`, the factors and the summands.
+/// returned: of the input, written over `dy`, the factors and the summands.
 ///
 /// # Panics
 /// As [`group_norm_into`].

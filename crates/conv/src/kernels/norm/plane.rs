@@ -144,7 +144,7 @@ dispatch! {
         });
     }
 
-    /// `dx = scale·g − first − (x − mean)·second`, of means that hold all factors, in the place of
+    /// `dx = scale·g − first − (x − mean)·second`, of means that hold all factors, written over
     /// `dy`.
     pub(crate) fn gradient_about(_simd, line: Line, means: [f32; 2], x: &[f32], dy: &mut [f32]) {
         let [first, second] = means;
