@@ -27,6 +27,7 @@ use std::ffi::OsString;
 
 use anyhow::Result;
 use clap::Parser;
+use updraft_distributed::CollectiveError;
 use updraft_run::{Registry, RunError, TASKS};
 use updraft_tune::TuneError;
 
@@ -182,6 +183,7 @@ struct Failed(String);
 fn exit_code(error: &anyhow::Error) -> u8 {
     let has_failed = error.chain().any(|cause| {
         cause.is::<Failed>()
+            || cause.is::<CollectiveError>()
             || cause.is::<command::verify::VerifyFailed>()
             || cause.downcast_ref::<TuneError>().is_some_and(|error| !error.is_input())
             || cause.downcast_ref::<RunError>().is_some_and(|error| !error.is_input())

@@ -337,3 +337,21 @@ fn a_number_of_threads_that_no_machine_has_is_refused() {
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("RAYON_NUM_THREADS is 100000; it must be at most "), "{said}");
 }
+
+#[cfg(not(feature = "mpi"))]
+#[test]
+fn a_rank_of_several_is_refused_by_a_program_without_mpi() {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let started = |rank: &str, size: &str| {
+        let mut command = crate::command::updraft(dir.path(), &["train"]);
+        command.env("OMPI_COMM_WORLD_RANK", rank).env("OMPI_COMM_WORLD_SIZE", size);
+        let output = command.output().expect("the binary starts");
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = started("0", "2");
+    assert!(said.contains("one of 2 ranks, and this program was built without MPI"), "{said}");
+    let said = started("x", "2");
+    assert!(said.contains("`OMPI_COMM_WORLD_RANK` is `x`; it must be a number"), "{said}");
+    assert!(!dir.path().join("runs").exists(), "no run was made");
+}

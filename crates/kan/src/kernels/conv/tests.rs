@@ -105,11 +105,15 @@ fn sets() -> impl Iterator<Item = Isa> {
 
 fn assert_close(case: &Case) {
     let expected = case.expected();
+    // The slope of a spline changes by the square of the number of intervals, and the rounding of
+    // its argument with it; the slope itself is proportional to that number.
+    let of_slopes = (case.geometry.grid().intervals() as f64 / 5.0).max(1.0);
     for isa in sets() {
         let actual = case.run(isa, &mut Scratch::new(), 1);
         for ((name, actual), expected) in NAMES.iter().zip(&actual).zip(&expected) {
             let error = error(actual, expected);
-            assert!(error <= CLOSE, "{isa}: {name} differs by {error}");
+            let close = if *name == "dx" { CLOSE * of_slopes } else { CLOSE };
+            assert!(error <= close, "{isa}: {name} differs by {error}");
         }
     }
 }
