@@ -73,10 +73,9 @@ fn layers_train_where_burn_has_flex_and_our_kernels_are_off() {
 /// same; ours without the features that bring their kernels to flex.
 fn manifest() -> String {
     let workspace = fs::read_to_string(root().join("Cargo.toml")).unwrap();
-    // Our crates, burn, and features that need tools that may be missing.
-    let is_left_out = |line: &&str| {
-        ["updraft", "burn = ", "mpi = ", "turbojpeg"].iter().any(|name| line.starts_with(name))
-    };
+    // Our crates, burn, GPUs, and features that need tools that may be missing.
+    let left_out = ["updraft", "burn = ", "burn-cubecl", "cubecl", "mpi = ", "turbojpeg"];
+    let is_left_out = |line: &&str| left_out.iter().any(|name| line.starts_with(name));
     let others = sections(&workspace, "[workspace.dependencies]");
     let others: Vec<&str> = others.lines().skip(1).filter(|line| !is_left_out(line)).collect();
     let ours = ["conv", "kan"];
