@@ -9,7 +9,7 @@ from torch import nn
 
 import formula
 import worker
-from volumes import Layout, adamw, import_all, numbers
+from volumes import Layout, import_all, network_pass
 
 
 
@@ -219,26 +219,7 @@ def autoencoder(problem, layout):
     model = by_formula(problem["widths"], problem["latent"]).to(memory_format=layout.format(4))
     images = layout.load("images", (problem["batch"], 3, problem["side"], problem["side"]), 0.5)
     images += 0.5
-    forward = layout.compiled(model)
-    if problem["pass"] == "forward":
-        model.eval()
-
-        def once():
-            with torch.inference_mode():
-                return forward(images)
-
-        return once, lambda: {"y": numbers(once())}
-    model.train()
-    optimizer = adamw(model)
-
-    def step():
-        optimizer.zero_grad(set_to_none=True)
-        loss = F.mse_loss(forward(images), images)
-        loss.backward()
-        optimizer.step()
-        return loss.item()
-
-    return step, lambda: {"losses": [step() for _ in range(3)]}
+    return network_pass(model, images, images, problem["pass"] == "forward", layout)
 
 
 if __name__ == "__main__":

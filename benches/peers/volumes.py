@@ -137,9 +137,14 @@ def network(of, layout):
 def unet_pass(problem, layout):
     model = network(problem["network"], layout)
     shape = (problem["batch"], 1, *[problem["side"]] * problem["network"]["axes"])
-    images = layout.load("images", shape, 1.7)
+    images, targets = layout.load("images", shape, 1.7), layout.load("targets", shape, 1.7)
+    return network_pass(model, images, targets, problem["pass"] == "forward", layout)
+
+
+def network_pass(model, images, targets, is_forward, layout):
+    """Inference, or a step with the mean squared error and AdamW."""
     forward = layout.compiled(model)
-    if problem["pass"] == "forward":
+    if is_forward:
         model.eval()
 
         def once():
@@ -148,7 +153,6 @@ def unet_pass(problem, layout):
 
         return once, lambda: {"y": numbers(once())}
     model.train()
-    targets = layout.load("targets", shape, 1.7)
     optimizer = adamw(model)
 
     def step():

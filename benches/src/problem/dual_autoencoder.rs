@@ -2,7 +2,6 @@
 
 use anyhow::Result;
 use burn::module::Module;
-use burn::optim::GradientsParams;
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 use updraft_models::{DualAutoencoder, DualAutoencoderConfig};
@@ -10,9 +9,7 @@ use updraft_trainer::{Losses, StepContext, StepSettings, StreamError, mean_squar
 
 use crate::formula;
 use crate::network::ByFormula;
-use crate::problem::optimizer::LEARNING_RATE;
-use crate::problem::repeated::{Inference, Steps, adamw};
-use crate::problem::train_step::ToF64;
+use crate::problem::repeated::{Inference, Steps, ToF64, reference_losses};
 use crate::problem::{Outputs, Pass, Problem, Repeat, Site, Task, Work, numbers};
 
 /// The steps that a proof makes: the last losses depend on every gradient before.
@@ -80,20 +77,14 @@ impl Task for DualAutoencoderPass {
     /// The same network in f64 on flex, where burn's own operations compute it.
     fn reference(&self) -> Result<Outputs> {
         let device = self.device(&Device::flex());
-        let mut model = self.network(&device)?.map(&mut ToF64);
+        let model = self.network(&device)?.map(&mut ToF64);
         let images = self.images(&device, DType::F64);
         if self.pass == Pass::Forward {
             return Ok(Outputs::from([("y".to_owned(), numbers(model.forward(images)))]));
         }
-        let mut optimizer = adamw();
-        let mut losses = Vec::new();
-        for _ in 0..PROVED_STEPS {
-            let loss = (model.forward(images.clone()) - images.clone()).powi_scalar(2).mean();
-            losses.extend(numbers(loss.clone().inner()));
-            let gradients = GradientsParams::from_grads(loss.backward(), &model);
-            model = optimizer.step(LEARNING_RATE, model, gradients);
-        }
-        Ok(Outputs::from([("losses".to_owned(), losses)]))
+        Ok(reference_losses(model, PROVED_STEPS, |model| {
+            (model.forward(images.clone()) - images.clone()).powi_scalar(2).mean()
+        }))
     }
 
     fn tolerance(&self) -> f64 {

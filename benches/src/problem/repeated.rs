@@ -1,9 +1,9 @@
-//! A training step and a forward pass of any network, repeated.
+//! A training step and a forward pass of any network, repeated, and the reference of a step.
 
 use anyhow::Result;
-use burn::module::Module;
-use burn::optim::ModuleOptimizer;
-use burn::tensor::{Device, Tensor};
+use burn::module::{Module, ModuleMapper, Param};
+use burn::optim::{GradientsParams, ModuleOptimizer};
+use burn::tensor::{Device, FloatDType, Tensor};
 use updraft_trainer::{OptimizerConfig, StepAt, StepSettings, Task, train_step};
 
 use crate::problem::optimizer::{LEARNING_RATE, WEIGHT_DECAY};
@@ -12,6 +12,35 @@ use crate::problem::{Outputs, Repeat, numbers};
 /// The optimizer of all training steps.
 pub(crate) fn adamw() -> ModuleOptimizer {
     OptimizerConfig::Adamw { weight_decay: WEIGHT_DECAY }.init()
+}
+
+/// The losses of a network's first steps, by burn's own operations: the reference of [`Steps`].
+pub(crate) fn reference_losses<M: Module>(
+    mut model: M,
+    steps: usize,
+    loss: impl Fn(&M) -> Tensor<1>,
+) -> Outputs {
+    let mut optimizer = adamw();
+    let mut losses = Vec::new();
+    for _ in 0..steps {
+        let loss = loss(&model);
+        losses.extend(numbers(loss.clone().inner()));
+        let gradients = GradientsParams::from_grads(loss.backward(), &model);
+        model = optimizer.step(LEARNING_RATE, model, gradients);
+    }
+    Outputs::from([("losses".to_owned(), losses)])
+}
+
+/// Every parameter in f64.
+pub(crate) struct ToF64;
+
+impl ModuleMapper for ToF64 {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let (id, tensor, mapper) = param.consume();
+        let trains = tensor.is_require_grad();
+        let tensor = tensor.cast(FloatDType::F64).detach().set_require_grad(trains);
+        Param::from_mapped_value(id, tensor, mapper)
+    }
 }
 
 /// Training steps on one batch; the proof is the losses of the first steps, and the last of them

@@ -8,7 +8,7 @@ use updraft_data::SlidingWindow;
 use updraft_models::{SpatialLayers, UNet};
 
 use crate::formula;
-use crate::problem::train_step::ToF64;
+use crate::problem::repeated::ToF64;
 use crate::problem::{Outputs, Problem, Repeat, Site, Task, Work, numbers};
 use crate::volume_network::{EitherNet, VolumeNetwork};
 

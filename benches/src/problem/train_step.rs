@@ -1,19 +1,17 @@
 //! One training step: forward, cross-entropy, backward, optimizer, and the loss read back.
 
 use anyhow::Result;
-use burn::module::{Module, ModuleMapper, Param};
+use burn::module::Module;
 use burn::nn::loss::CrossEntropyLossConfig;
-use burn::optim::GradientsParams;
-use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 use updraft_integration::DualPathwayNet;
 use updraft_trainer::{Losses, StepContext, StepSettings, StreamError, cross_entropy};
 
 use crate::formula;
 use crate::network::Network;
-use crate::problem::optimizer::LEARNING_RATE;
-use crate::problem::repeated::{Steps, adamw};
-use crate::problem::{Outputs, Problem, Repeat, Site, Task, Work, numbers};
+use crate::problem::repeated::{Steps, ToF64, reference_losses};
+use crate::problem::{Outputs, Problem, Repeat, Site, Task, Work};
 
 /// The steps that a proof makes: the last losses depend on every gradient before.
 const PROVED_STEPS: usize = 4;
@@ -55,19 +53,13 @@ impl Task for TrainStep {
     /// other programs and have to agree with it.
     fn reference(&self) -> Result<Outputs> {
         let device = Device::flex().autodiff();
-        let mut model = self.network.on_burn(&device)?.map(&mut ToF64);
-        let mut optimizer = adamw();
+        let model = self.network.on_burn(&device)?.map(&mut ToF64);
         let images = Tensor::<4>::from_data(self.images().convert::<f64>(), (&device, DType::F64));
         let labels = Tensor::<1, Int>::from_data(self.labels(), &device);
-        let mut losses = Vec::new();
-        for _ in 0..PROVED_STEPS {
-            let logits = model.forward(images.clone());
-            let loss = CrossEntropyLossConfig::new().init(&device).forward(logits, labels.clone());
-            losses.extend(numbers(loss.clone().inner()));
-            let gradients = GradientsParams::from_grads(loss.backward(), &model);
-            model = optimizer.step(LEARNING_RATE, model, gradients);
-        }
-        Ok(Outputs::from([("losses".to_owned(), losses)]))
+        let criterion = CrossEntropyLossConfig::new().init(&device);
+        Ok(reference_losses(model, PROVED_STEPS, |model| {
+            criterion.forward(model.forward(images.clone()), labels.clone())
+        }))
     }
 
     fn tolerance(&self) -> f64 {
@@ -117,17 +109,5 @@ impl updraft_trainer::Task<DualPathwayNet> for Classify {
     fn example(&self, batch: usize, device: &Device) -> Self::Batch {
         let images = Tensor::ones([batch, 3, self.side, self.side], device);
         (images, Tensor::zeros([batch], device))
-    }
-}
-
-/// Every parameter in f64.
-pub(crate) struct ToF64;
-
-impl ModuleMapper for ToF64 {
-    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let (id, tensor, mapper) = param.consume();
-        let trains = tensor.is_require_grad();
-        let tensor = tensor.cast(FloatDType::F64).detach().set_require_grad(trains);
-        Param::from_mapped_value(id, tensor, mapper)
     }
 }

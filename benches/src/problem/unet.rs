@@ -11,9 +11,7 @@ use updraft_trainer::{
 };
 
 use crate::formula;
-use crate::problem::optimizer::LEARNING_RATE;
-use crate::problem::repeated::{Inference, Steps, adamw};
-use crate::problem::train_step::ToF64;
+use crate::problem::repeated::{Inference, Steps, ToF64, reference_losses};
 use crate::problem::{Outputs, Pass, Problem, Repeat, Site, Task, Work, numbers};
 use crate::strategy::{Kernels, RECOMPUTE};
 use crate::volume_network::{EitherNet, VolumeNetwork};
@@ -78,20 +76,14 @@ impl UNetPass {
         C: SpatialLayers<D, Transposed = U> + ModuleDisplay,
         U: Module + ModuleDisplay,
     {
-        let mut model = model.map(&mut ToF64);
+        let model = model.map(&mut ToF64);
         let [images, targets] = self.tensors::<D>(device, DType::F64);
         if self.pass == Pass::Forward {
             return Outputs::from([("y".to_owned(), numbers(model.forward(images)))]);
         }
-        let mut optimizer = adamw();
-        let mut losses = Vec::new();
-        for _ in 0..PROVED_STEPS {
-            let loss = (model.forward(images.clone()) - targets.clone()).powi_scalar(2).mean();
-            losses.extend(numbers(loss.clone().inner()));
-            let gradients = GradientsParams::from_grads(loss.backward(), &model);
-            model = optimizer.step(LEARNING_RATE, model, gradients);
-        }
-        Outputs::from([("losses".to_owned(), losses)])
+        reference_losses(model, PROVED_STEPS, |model| {
+            (model.forward(images.clone()) - targets.clone()).powi_scalar(2).mean()
+        })
     }
 
     fn device(&self, device: &Device) -> Device {

@@ -17,7 +17,7 @@ pub(crate) enum Connected {
 }
 
 impl Connected {
-    /// Connects with the other ranks, once a process.
+    /// Connects with the other ranks; at most once per process.
     ///
     /// # Errors
     /// For a process that an MPI launcher started as one of several, if the program was built

@@ -47,10 +47,20 @@ fn main() {
     assert_eq!(weights(killed), expected);
     println!("rank 1 was killed: the other ended, and the resumed run has the same checkpoint");
 
-    // A launcher's rank fails alone: it ends the others, and says which rank it is.
-    let output = mpirun(&["train", "no-such-config.toml"]).wait_with_output().unwrap();
-    assert!(!output.status.success());
-    println!("an error of a rank ends all");
+    for (set, key) in [
+        ("train.batch=1", "`train.batch` is 1"),
+        ("train.auto_batch={}", "`train.auto_batch` needs a single rank"),
+        ("train.recompute_batch_norms=2", "`train.recompute_batch_norms` needs a single rank"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let runs = folder.path().to_str().unwrap();
+        let child = mpirun(&["train", "--runs", runs, "--set", set]);
+        let output = child.wait_with_output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && text.contains(key), "{set}: {text}");
+        assert!(run_of(folder.path()).is_none(), "{set}: no run folder is left");
+    }
+    println!("settings that need a single rank are refused by their keys");
 }
 
 fn mpirun(arguments: &[&str]) -> Child {

@@ -157,7 +157,7 @@ impl<M: Module> Run<M> {
     /// The parameters are those of rank 0. Losses and scores are those of all ranks. Batch norms
     /// normalize by the statistics of a rank's own part; the running statistics are the mean over
     /// the ranks after every update. Rank 0 alone writes checkpoints, and all of them read the
-    /// folder. A wish to stop is followed after the next update. With one rank it is
+    /// folder. A request to stop takes effect after the next update. With one rank it is
     /// [`train`](Self::train), bit for bit; the same number of ranks gives the same bits, another
     /// number another rounding. Random numbers of the device differ from rank to rank.
     ///

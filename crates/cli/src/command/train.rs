@@ -204,9 +204,7 @@ fn train_on_ranks(
     watch: &mut dyn FnMut(&Event) -> Control,
 ) -> Result<Trained> {
     let is_first = ranks.rank() == 0;
-    if ranks.size() > 1 && plan.train.auto_batch.is_some() && args.resume.is_none() {
-        bail!("`train.auto_batch` needs a single rank; set `train.batch`, the batch of all ranks");
-    }
+    refuse_on_ranks(&plan, ranks.size(), args.resume.is_some())?;
     if !is_first {
         // Rank 0 checks the folder, and writes the caches that the others read.
         ranks.barrier()?;
@@ -262,6 +260,26 @@ fn train_on_ranks(
     let trained = trained?;
     conclude(display, &trained);
     Ok(trained)
+}
+
+/// Returns an error for settings that a run on several ranks does not support.
+fn refuse_on_ranks(plan: &Plan, ranks: usize, is_resumed: bool) -> Result<()> {
+    if ranks == 1 {
+        return Ok(());
+    }
+    let batch = plan.train.batch;
+    if batch < ranks {
+        bail!("`train.batch` is {batch}, the samples of all ranks; it must be at least {ranks}");
+    }
+    if plan.train.auto_batch.is_some() && !is_resumed {
+        bail!(
+            "`train.auto_batch` needs a single rank; set `train.batch`, the samples of all ranks"
+        );
+    }
+    if plan.train.recompute_batch_norms.is_some() {
+        bail!("`train.recompute_batch_norms` needs a single rank; remove it");
+    }
+    Ok(())
 }
 
 /// The batch size that `train.auto_batch` finds.

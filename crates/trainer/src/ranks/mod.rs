@@ -47,7 +47,7 @@ pub(crate) struct StepShare<S> {
     pub(crate) has_gradient: Vec<bool>,
 }
 
-/// A share with the wish to stop.
+/// A share with the request to stop.
 #[derive(Serialize, Deserialize)]
 struct Exchanged<T> {
     share: T,
@@ -77,7 +77,7 @@ impl<'a> Ranks<'a> {
         self.size() == 1
     }
 
-    /// What every rank shares, in their order, and the wish to stop with it.
+    /// What every rank shares, in the order of ranks; the request to stop is exchanged with it.
     pub(crate) fn exchange<T>(&mut self, share: T) -> Result<Vec<T>, TrainError>
     where
         T: Serialize + DeserializeOwned,

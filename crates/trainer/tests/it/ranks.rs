@@ -176,7 +176,7 @@ fn a_stopped_run_resumes_to_the_same_bits_and_with_another_number_of_ranks() {
         let stopped = all_trained(calm(2), task, &settings, Some((by, at)));
         let stopped: Vec<_> = stopped.into_iter().map(|rank| rank.unwrap().0).collect();
         for finished in &stopped {
-            // After the update that follows the wish.
+            // After the update that follows the request.
             assert_eq!((finished.steps, finished.ending), (at + 2, Ending::Stopped));
             assert_eq!(finished.checkpoint, stopped[0].checkpoint);
         }
