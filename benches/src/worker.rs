@@ -12,6 +12,7 @@ use crate::strategy;
 
 /// Answers requests until the runner closes the pipe.
 pub(crate) fn serve() -> Result<()> {
+    updraft_simd::start_pool().context("starting the threads of the kernels")?;
     let mut prepared = None;
     for line in stdin().lock().lines() {
         let answer = serde_json::from_str(&line?)

@@ -1,6 +1,6 @@
 //! The threads of the process: their number in the environment, and the pool.
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 
 /// The variables from which rayon takes its number of threads, by priority.
 const VARIABLES: [&str; 2] = ["RAYON_NUM_THREADS", "RAYON_RS_NUM_CPUS"];
@@ -25,28 +25,14 @@ pub(crate) fn check() -> Result<()> {
 ///
 /// # Errors
 /// If the system starts no more threads.
-#[cfg(feature = "rayon")]
 pub(crate) fn start() -> Result<()> {
-    use std::error::Error;
-
-    let Err(error) = rayon::ThreadPoolBuilder::new().build_global() else {
-        return Ok(());
-    };
-    match error.source() {
-        Some(cause) => bail!(
+    updraft_simd::start_pool().map_err(|cause| {
+        anyhow!(
             "cannot start the threads of the kernels: {cause}; set {} to a smaller number, or \
              raise the limit of memory or of processes",
             VARIABLES[0]
-        ),
-        // A program that calls the library has started it.
-        None => Ok(()),
-    }
-}
-
-/// There is no pool.
-#[cfg(not(feature = "rayon"))]
-pub(crate) const fn start() -> Result<()> {
-    Ok(())
+        )
+    })
 }
 
 /// rayon ignores values that are not numbers, and takes 0 as the number of processors.

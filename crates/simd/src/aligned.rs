@@ -21,9 +21,7 @@ impl<T: Copy + Default> Aligned<T> {
 
     /// The first `count` numbers; grows the buffer if needed.
     pub fn grown(&mut self, count: usize) -> &mut [T] {
-        if self.0.len() < count + Self::MOST_BEFORE {
-            self.0.resize(count + Self::MOST_BEFORE, T::default());
-        }
+        grown(&mut self.0, count + Self::MOST_BEFORE);
         let start = self.start();
         &mut self.0[start..start + count]
     }
@@ -62,6 +60,8 @@ impl<T: Copy + Default> Aligned<T> {
 /// The first `count` numbers of a buffer that grows to hold them.
 pub fn grown<T: Copy + Default>(buffer: &mut Vec<T>, count: usize) -> &mut [T] {
     if buffer.len() < count {
+        // Not more: the sizes of a call's pieces are few, and their order is not known.
+        buffer.reserve_exact(count - buffer.len());
         buffer.resize(count, T::default());
     }
     &mut buffer[..count]

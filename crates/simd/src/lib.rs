@@ -19,7 +19,7 @@ pub use int8::{Clamp, INT8_LANES, Int8, Int8Kernel, Int8Vectors, Plus};
 pub use isa::Isa;
 pub use peak::RegisterPeak;
 pub use prefetch::prefetch;
-pub use threads::{Cut, Pieces, Together, Uneven, over, pool_threads, threads};
+pub use threads::{Cut, Pieces, Together, Uneven, over, pool_threads, start_pool, threads};
 #[cfg(target_arch = "aarch64")]
 pub use vector::Neon;
 #[cfg(target_arch = "x86_64")]

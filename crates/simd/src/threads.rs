@@ -164,11 +164,15 @@ impl<P: Pieces> Pieces for Together<P> {
     }
 }
 
-/// Runs `work` on every piece, with its index: a range of neighboring pieces and one state a
-/// thread.
+/// Runs `work` on every piece, with its index, and with the state of the thread that runs it.
 ///
-/// The work on a piece must not depend on the pieces beside it; then the number of threads
-/// changes no result. The calling thread works too; without the feature `rayon` it does all.
+/// Every thread begins with a range of neighboring pieces, the same in every call, so that what a
+/// thread wrote is in its cache when it reads it in the next call. A thread that has none left takes
+/// over half of what another has left: a thread that wakes up late delays no other.
+///
+/// The work on a piece must not depend on the pieces beside it or on what the state has seen before;
+/// then the number of threads changes no result. The calling thread works too; without the feature
+/// `rayon` it does all.
 ///
 /// # Panics
 /// If there is no state.
@@ -185,21 +189,20 @@ pub fn over<P: Pieces, S: Send>(
     let (own, others) = states.split_first_mut().expect("a state for the calling thread");
     #[cfg(feature = "rayon")]
     {
-        let count = pieces.count();
-        let threads = (others.len() + 1).min(count);
+        let threads = (others.len() + 1).min(pieces.count());
         if threads > 1 {
-            // The first parts have one piece more if the number of pieces is not a multiple.
-            let end = |part: usize| part * (count / threads) + part.min(count % threads);
-            let (mine, mut rest) = pieces.split(end(1));
-            rayon::in_place_scope(|scope| {
-                for (part, state) in (1..threads).zip(others) {
-                    let (now, later) = rest.split(end(part + 1) - end(part));
-                    rest = later;
-                    let run = &run;
-                    scope.spawn(move |_| run(end(part), now, state));
+            let shares = &shares::Shares::new(pieces, threads);
+            let run_all = |thread: usize, state: &mut S| {
+                while let Some((first, pieces)) = shares.next(thread) {
+                    run(first, pieces, state);
                 }
-                // Avoids waiting for another thread to wake up.
-                run(0, mine, own);
+            };
+            rayon::in_place_scope(|scope| {
+                for (thread, state) in (1..threads).zip(others) {
+                    let run_all = &run_all;
+                    scope.spawn(move |_| run_all(thread, state));
+                }
+                run_all(0, own);
             });
             return;
         }
@@ -208,12 +211,55 @@ pub fn over<P: Pieces, S: Send>(
     run(0, pieces, own);
 }
 
+#[cfg(feature = "rayon")]
+mod shares;
+
 /// The number of threads that are used for a requested number.
 #[must_use]
 pub fn threads(asked: usize) -> usize {
     /// No machine has more; each has work space of its own.
     const MOST: usize = 1 << 12;
     if cfg!(feature = "rayon") { asked.clamp(1, MOST) } else { 1 }
+}
+
+/// Starts rayon's global pool with the calling thread as one of its threads, usually that of `main`.
+///
+/// Otherwise rayon starts a pool beside the calling thread at its first use: one thread more than
+/// the machine has processors takes turns with the others, and training steps take up to a third
+/// longer. A pool of a single thread is started beside the calling thread even here, since other
+/// threads must find one that takes their work while the calling thread waits.
+///
+/// Does nothing if the pool is started already, and without the feature `rayon`.
+///
+/// # Errors
+/// If the system starts no more threads.
+pub fn start_pool() -> std::io::Result<()> {
+    #[cfg(feature = "rayon")]
+    {
+        use std::error::Error;
+
+        let threads = wanted_threads();
+        let mut builder = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        if threads > 1 {
+            builder = builder.use_current_thread();
+        }
+        if let Err(error) = builder.build_global()
+            && let Some(cause) = error.source()
+        {
+            return Err(std::io::Error::other(cause.to_string()));
+        }
+    }
+    Ok(())
+}
+
+/// The number that rayon chooses: that of its variables, or that of the processors.
+#[cfg(feature = "rayon")]
+fn wanted_threads() -> usize {
+    ["RAYON_NUM_THREADS", "RAYON_RS_NUM_CPUS"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok()?.parse().ok())
+        .filter(|&threads| threads > 0)
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 /// Threads of rayon's pool; without the feature `rayon` 1.
@@ -276,10 +322,20 @@ mod tests {
 
     #[test]
     #[cfg(feature = "rayon")]
-    fn parts_differ_by_one_piece_at_most() {
-        let mut counts = vec![0_usize; 4];
-        over(vec![(); 10], &mut counts, |_, (), count| *count += 1);
-        counts.sort_unstable();
-        assert_eq!(counts, [2, 2, 3, 3]);
+    fn other_threads_take_over_the_pieces_of_a_slow_one() {
+        use std::sync::atomic::{AtomicUsize, Ordering};
+        use std::time::{Duration, Instant};
+
+        let done = AtomicUsize::new(0);
+        over(vec![(); 10], &mut [(); 2], |index, (), ()| {
+            // The thread that has the first piece has two more in hand, and two to give away.
+            let begun = Instant::now();
+            while index == 0 && done.load(Ordering::Relaxed) < 7 {
+                assert!(begun.elapsed() < Duration::from_secs(60), "no thread takes pieces over");
+                std::thread::yield_now();
+            }
+            done.fetch_add(1, Ordering::Relaxed);
+        });
+        assert_eq!(done.into_inner(), 10);
     }
 }
