@@ -201,6 +201,11 @@ pub(crate) fn entries() -> Vec<Entry> {
         Problem::Optimizer(OptimizerStep { network: CIFAR10 }),
         "AdamW over the parameters of configs/cifar10.toml's network",
     );
+    let wide = Network { channels: 256, ..CIFAR10 };
+    add(
+        Problem::Optimizer(OptimizerStep { network: wide }),
+        "AdamW over parameters that exceed the cache",
+    );
     for (from, to, about) in
         [(32, 32, "a CIFAR-10 image"), (640, 224, "a photograph, shrunk for a network")]
     {

@@ -186,7 +186,7 @@ pub(crate) fn variant(problem: &Problem, id: &str, program: &std::path::Path) ->
 
 /// Whether we have an operation on burn's tensors for a problem, and no kernels on slices for it.
 fn is_ours_on_tensors(problem: &Problem) -> bool {
-    matches!(problem, Problem::VolumeLayer(_))
+    matches!(problem, Problem::VolumeLayer(_) | Problem::Optimizer(_))
 }
 
 /// The instruction sets that our kernels compute a problem with as it is on this CPU, fastest first.

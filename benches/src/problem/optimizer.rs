@@ -1,8 +1,8 @@
-//! One optimizer step over the CIFAR-10 model's parameters.
+//! One optimizer step over the parameters of a network: by our optimizer and by burn's.
 
 use anyhow::Result;
 use burn::module::{Module, ModuleVisitor, Param};
-use burn::optim::{GradientsParams, ModuleOptimizer};
+use burn::optim::{AdamWConfig, GradientsParams, ModuleOptimizer};
 use burn::tensor::{Device, Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 use updraft_integration::DualPathwayNet;
@@ -11,6 +11,7 @@ use updraft_trainer::OptimizerConfig;
 use crate::formula;
 use crate::network::{self, Network, Path};
 use crate::problem::{Outputs, Problem, Repeat, Site, Task, Work};
+use crate::strategy::Kernels;
 
 pub(crate) const LEARNING_RATE: f64 = 1e-3;
 pub(crate) const WEIGHT_DECAY: f32 = 0.01;
@@ -80,7 +81,13 @@ impl Task for OptimizerStep {
         Ok(Box::new(OnBurn {
             model: Some(model),
             gradients: fill.gradients,
-            optimizer: OptimizerConfig::Adamw { weight_decay: WEIGHT_DECAY }.init(),
+            optimizer: match site.kernels {
+                Kernels::Burn => AdamWConfig::new()
+                    .with_weight_decay(WEIGHT_DECAY)
+                    .with_epsilon(EPSILON as f32)
+                    .init(),
+                _ => OptimizerConfig::Adamw { weight_decay: WEIGHT_DECAY }.init(),
+            },
             device,
         }))
     }

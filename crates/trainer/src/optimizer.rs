@@ -1,9 +1,10 @@
-//! burn's optimizers, chosen by a serializable value.
+//! Optimizers, chosen by a serializable value.
 
 use burn::optim::decay::WeightDecayConfig;
 use burn::optim::momentum::MomentumConfig;
-use burn::optim::{AdamWConfig, ModuleOptimizer, SgdConfig};
+use burn::optim::{ModuleOptimizer, SgdConfig};
 use serde::{Deserialize, Serialize};
+use updraft_optim::AdamW;
 
 use crate::error::TrainError;
 
@@ -57,14 +58,11 @@ impl OptimizerConfig {
         ])
     }
 
-    /// burn's optimizer with these settings and no state.
+    /// The optimizer with these settings and no state.
     #[must_use]
     pub fn init(&self) -> ModuleOptimizer {
         match *self {
-            // 1e-8 is the epsilon of the Adam paper (arXiv:1412.6980); burn's default is 1e-5.
-            Self::Adamw { weight_decay } => {
-                AdamWConfig::new().with_weight_decay(weight_decay).with_epsilon(1e-8).init()
-            }
+            Self::Adamw { weight_decay } => AdamW::new().with_weight_decay(weight_decay).into(),
             Self::Sgd { momentum, weight_decay } => {
                 let mut config = SgdConfig::new();
                 if momentum > 0.0 {

@@ -1,0 +1,147 @@
+//! Adam with decoupled weight decay.
+
+use burn::optim::{AdamWConfig, AdamWState, LearningRate, Optimizer};
+use burn::tensor::{Device, Tensor};
+
+/// Adam with decoupled weight decay, in one pass over each parameter on the CPU.
+///
+/// With the gradient `g` of step `t`:
+///
+/// ```text
+/// m ← β₁·m + (1 − β₁)·g
+/// v ← β₂·v + (1 − β₂)·g²
+/// p ← (1 − rate·decay)·p − rate · (m/(1 − β₁ᵗ)) / (√(v/(1 − β₂ᵗ)) + ε)
+/// ```
+///
+/// Parameters in f32 on burn's `flex` backend are updated by our kernel, with the feature `flex`;
+/// every other parameter by the operations of burn's own [`AdamW`](burn::optim::AdamW). The bits of
+/// both are the same, and so is the state in a record.
+///
+/// # Source
+/// Loshchilov and Hutter 2019, arXiv:1711.05101; Kingma and Ba 2015, arXiv:1412.6980.
+///
+/// # Example
+/// ```
+/// use burn::nn::LinearConfig;
+/// use burn::optim::{GradientsParams, ModuleOptimizer};
+/// use burn::tensor::{Device, Tensor};
+/// use updraft_optim::AdamW;
+///
+/// let device = Device::flex().autodiff();
+/// let model = LinearConfig::new(2, 3).init(&device);
+/// let mut optimizer = ModuleOptimizer::from(AdamW::new().with_weight_decay(0.01));
+/// let loss = model.forward(Tensor::<2>::ones([4, 2], &device)).sum();
+/// let gradients = GradientsParams::from_grads(loss.backward(), &model);
+/// let model = optimizer.step(1e-3, model, gradients);
+/// # let _ = model;
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AdamW {
+    beta_1: f32,
+    beta_2: f32,
+    epsilon: f32,
+    weight_decay: f32,
+}
+
+impl Default for AdamW {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl AdamW {
+    /// The values of the paper of Adam, `β₁` 0.9, `β₂` 0.999 and `ε` 1e-8, without weight decay.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { beta_1: 0.9, beta_2: 0.999, epsilon: 1e-8, weight_decay: 0.0 }
+    }
+
+    /// How much of the earlier mean of the gradients, and of their squares, a step keeps; both in
+    /// `[0, 1)`.
+    #[must_use]
+    pub const fn with_betas(self, [beta_1, beta_2]: [f32; 2]) -> Self {
+        Self { beta_1, beta_2, ..self }
+    }
+
+    /// The summand of the denominator, above 0.
+    #[must_use]
+    pub const fn with_epsilon(self, epsilon: f32) -> Self {
+        Self { epsilon, ..self }
+    }
+
+    /// The decoupled weight decay, at least 0; it is multiplied by the learning rate.
+    #[must_use]
+    pub const fn with_weight_decay(self, weight_decay: f32) -> Self {
+        Self { weight_decay, ..self }
+    }
+
+    /// burn's optimizer of these values.
+    fn plain(&self) -> burn::optim::AdamW {
+        AdamWConfig::new()
+            .with_beta_1(self.beta_1)
+            .with_beta_2(self.beta_2)
+            .with_epsilon(self.epsilon)
+            .with_weight_decay(self.weight_decay)
+            .build()
+    }
+}
+
+impl Optimizer for AdamW {
+    type State<const D: usize> = AdamWState<D>;
+
+    fn step<const D: usize>(
+        &self,
+        learning_rate: LearningRate,
+        parameter: Tensor<D>,
+        gradient: Tensor<D>,
+        state: Option<AdamWState<D>>,
+    ) -> (Tensor<D>, Option<AdamWState<D>>) {
+        #[cfg(feature = "flex")]
+        if crate::ops::take(&parameter, &gradient, state.as_ref()) {
+            return self.fused(learning_rate, parameter, gradient, state);
+        }
+        self.plain().step(learning_rate, parameter, gradient, state)
+    }
+
+    fn to_device<const D: usize>(state: AdamWState<D>, device: &Device) -> AdamWState<D> {
+        <burn::optim::AdamW as Optimizer>::to_device(state, device)
+    }
+}
+
+#[cfg(feature = "flex")]
+impl AdamW {
+    fn fused<const D: usize>(
+        &self,
+        learning_rate: LearningRate,
+        parameter: Tensor<D>,
+        gradient: Tensor<D>,
+        state: Option<AdamWState<D>>,
+    ) -> (Tensor<D>, Option<AdamWState<D>>) {
+        use burn::optim::AdaptiveMomentumState;
+
+        let is_first = state.is_none();
+        let moments = state.map_or_else(
+            || {
+                let zeros = || gradient.zeros_like();
+                AdaptiveMomentumState::new(0, zeros(), zeros())
+            },
+            |state| state.momentum,
+        );
+        let AdaptiveMomentumState { time, moment_1, moment_2, .. } = moments;
+        let time = time + 1;
+        // As burn's: a power in f32, of an exponent in i32.
+        let left = |beta: f32| 1.0 - beta.powi(i32::try_from(time).unwrap_or(i32::MAX));
+        let update = crate::kernel::Update {
+            is_first,
+            beta: [self.beta_1, self.beta_2],
+            corrections: [left(self.beta_1), left(self.beta_2)],
+            epsilon: self.epsilon,
+            kept: (1.0 - learning_rate * f64::from(self.weight_decay)) as f32,
+            rate: learning_rate as f32,
+        };
+        let (parameter, [moment_1, moment_2]) =
+            crate::ops::adamw(parameter, gradient, [moment_1, moment_2], update);
+        let momentum = AdaptiveMomentumState::new(time, moment_1, moment_2);
+        (parameter, Some(AdamWState::new(momentum)))
+    }
+}
