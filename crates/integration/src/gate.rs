@@ -4,7 +4,7 @@ use burn::module::{Module, Param};
 use burn::nn::{BatchNormConfig, Linear, LinearConfig};
 use burn::tensor::activation::softmax;
 use burn::tensor::{Device, Tensor};
-use updraft_conv::{Activation, BatchNorm, ConvNormActivation, weighted_sum};
+use updraft_conv::{Activation, BatchNorm, ConvNormActivation, join_channels, weighted_sum};
 
 use crate::contribution::{Place, StageWeights};
 use crate::residual::conv_norm;
@@ -86,7 +86,7 @@ impl Gate {
         brightness: Tensor<4>,
         stream: Option<Tensor<4>>,
     ) -> Tensor<4> {
-        let both = Tensor::cat(vec![color.clone(), brightness.clone()], 1);
+        let both = join_channels(color.clone(), brightness.clone());
         let blend = self.blend.forward(color, brightness, stream);
         self.project.forward_residual(self.mix.forward(both), blend)
     }

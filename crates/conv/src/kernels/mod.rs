@@ -7,6 +7,8 @@ mod direct;
 mod elementwise;
 mod geometry;
 mod image;
+#[cfg(feature = "flex")]
+mod join;
 mod norm;
 #[cfg(any(test, feature = "flex"))]
 mod output;
@@ -53,6 +55,7 @@ pub(crate) use {
     elementwise::{
         PIECE, activate_gradient_into, activate_into, term_gradient_into, weighted_sum_into,
     },
+    join::Joining,
     norm::{
         GradientPass, GroupNormShape, GroupNormalization, StatisticsOf, apply_into,
         group_norm_gradient_into, group_norm_into, moments,

@@ -15,13 +15,13 @@ use super::padding;
 use crate::kernels::Activation;
 #[cfg(feature = "flex")]
 use crate::kernels::ConvShape;
-use crate::ops::LayerPath;
 #[cfg(feature = "flex")]
 use crate::ops::norm_convolution::{
     self, AnyConv, convolve_joined, convolve_normalized, normalize_convolved,
 };
 #[cfg(feature = "flex")]
 use crate::ops::of_layer;
+use crate::ops::{LayerPath, join_channels};
 
 /// A normalization whose statistics are those of each sample: [`InstanceNorm`] or [`GroupNorm`].
 pub trait SampleNorm: sealed::Norm {
@@ -176,7 +176,7 @@ macro_rules! norm_convolution {
                         return convolve_joined([a, b], self.weight.val(), conv);
                     }
                 }
-                self.forward(Tensor::cat(vec![a, b], 1))
+                self.forward(join_channels(a, b))
             }
 
             /// The convolution of an input of these dimensions; `None` unless a graph records the

@@ -1,6 +1,7 @@
 //! The gradients of our operations, by hand.
 
 use std::fmt::Debug;
+use std::ops::Range;
 
 use burn::backend::autodiff::NodeId;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
@@ -8,7 +9,8 @@ use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Autodiff, Backend};
+use burn::backend::{Autodiff, Backend, TensorMetadata};
+use burn::tensor::Slice;
 
 use super::extension::{ConvBackend, ConvGradients, ConvSpec, NormSpec, Operand, PoolSpec};
 use crate::kernels::{Activation, Isa};
@@ -226,6 +228,34 @@ impl<B: ConvGradients, const N: usize> Backward<B, N> for BatchNorm {
     }
 }
 
+/// A range of the second axis.
+pub(in crate::ops) fn channels<B: Backend>(
+    tensor: FloatTensor<B>,
+    range: Range<usize>,
+) -> FloatTensor<B> {
+    let shape = tensor.shape();
+    let mut slices: Vec<Slice> = shape.iter().map(|&side| Slice::from(0..side)).collect();
+    slices[1] = Slice::from(range);
+    B::float_slice(tensor, &slices)
+}
+
+/// The channels of two tensors in one.
+#[derive(Debug)]
+struct Joined;
+
+impl<B: ConvGradients> Backward<B, 2> for Joined {
+    /// Channels of the first.
+    type State = usize;
+
+    fn backward(self, ops: Ops<usize, 2>, gradients: &mut Gradients, _: &mut Checkpointer) {
+        let dy = gradients.consume::<B>(&ops.node);
+        let parents = ops.parents.map(|parent| parent.map(|node| node.id));
+        let (first, all) = (ops.state, dy.shape()[1]);
+        let parts = [0..first, first..all].map(|range| channels::<B>(dy.clone(), range));
+        register::<B, 2>(gradients, parents, parts);
+    }
+}
+
 /// A sum of two tensors or three, whose weights come before them.
 #[derive(Debug)]
 struct WeightedSum;
@@ -318,6 +348,16 @@ fn summed<B: ConvGradients, C: CheckpointStrategy, const N: usize>(
 }
 
 impl<B: ConvGradients, C: CheckpointStrategy> ConvBackend for Autodiff<B, C> {
+    fn join(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
+        let channels = a.shape()[1];
+        let prepared = Joined.prepare::<C>([a.node(), b.node()]).compute_bound().stateful();
+        let joined = B::join(a.into_primitive(), b.into_primitive());
+        match prepared {
+            OpsKind::Tracked(prep) => prep.finish(channels, joined),
+            OpsKind::UnTracked(prep) => prep.finish(joined),
+        }
+    }
+
     fn convolution(
         x: FloatTensor<Self>,
         w: FloatTensor<Self>,

@@ -101,6 +101,9 @@ pub(crate) trait ConvBackend: Backend {
     /// A pooling.
     fn pooling(x: FloatTensor<Self>, spec: PoolSpec) -> FloatTensor<Self>;
 
+    /// The channels of two tensors in one.
+    fn join(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self>;
+
     /// A weighted sum of two or three tensors.
     fn weighted_sum(
         a: FloatTensor<Self>,

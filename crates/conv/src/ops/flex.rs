@@ -12,8 +12,8 @@ use super::extension::ConvGradients;
 use super::extension::{ConvBackend, ConvSpec, NormSpec, Operand, PoolSpec};
 use super::memory;
 use crate::kernels::{
-    Activation, BatchNormShape, ConvGeometry, ConvShape, GradientPass, Isa, Normalization, PIECE,
-    Scratch, Uninitialized, activate_gradient_into, activate_into, apply_into, channel_sums,
+    Activation, BatchNormShape, ConvGeometry, ConvShape, GradientPass, Isa, Joining, Normalization,
+    PIECE, Scratch, Uninitialized, activate_gradient_into, activate_into, apply_into, channel_sums,
     fill_in_pieces, forward_into, input_gradient_into, moments, pool_gradient_into, pool_into,
     term_gradient_into, weight_gradient, weighted_sum_into,
 };
@@ -103,6 +103,19 @@ impl ConvBackend for Flex {
 
     fn pooling(x: FlexTensor, spec: PoolSpec) -> FlexTensor {
         pooled(x, spec)
+    }
+
+    fn join(a: FlexTensor, b: FlexTensor) -> FlexTensor {
+        let [a, b] = [a, b].map(contiguous);
+        let mut dims = a.layout().shape().to_vec();
+        let channels = [dims[1], b.layout().shape()[1]];
+        let joining = Joining { batch: dims[0], channels, pixels: dims[2..].iter().product() };
+        let y = result(joining.len(), joining.pixels.max(1), |y| {
+            joining.join_into([a.storage(), b.storage()], y, pool_threads());
+        });
+        memory::keep([a, b]);
+        dims[1] = channels.iter().sum();
+        tensor(y, dims)
     }
 
     fn weighted_sum(

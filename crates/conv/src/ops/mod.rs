@@ -2,6 +2,7 @@
 
 mod activation;
 mod convolution;
+mod join;
 mod normalization;
 mod observe;
 mod path;
@@ -24,6 +25,7 @@ mod memory;
 pub use activation::activate;
 pub use convolution::conv2d;
 pub(crate) use convolution::{Convolving, convolve};
+pub use join::join_channels;
 #[cfg(feature = "flex")]
 pub use memory::{release_memory, set_memory_capacity};
 pub use normalization::{BatchNormOutput, batch_norm_train};

@@ -3,7 +3,7 @@
 use burn::tensor::activation::relu;
 use burn::tensor::ops::ConvOptions;
 use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor, module};
-use updraft_conv::{Activation, activate, batch_norm_train, conv2d, weighted_sum};
+use updraft_conv::{Activation, activate, batch_norm_train, conv2d, join_channels, weighted_sum};
 use updraft_testing::{
     Numbers, Tolerance, alone, assert_close, autodiff_devices, devices, tolerance,
 };
@@ -108,6 +108,32 @@ fn weighted_sums_and_their_gradients_are_burns() {
             let [ours, burns] =
                 [&ours, &burns].map(|all| weights.grad(all).expect("takes part").numbers());
             assert_close(&ours, &burns, tolerance::F32);
+        }
+    }
+}
+
+#[test]
+fn joined_channels_and_their_gradients_are_burns() {
+    for device in autodiff_devices() {
+        device.seed(9);
+        // Enough for memory that is kept and reused, and too few pixels for our kernel.
+        for [batch, of_a, of_b, side] in [[3, 5, 2, 80], [2, 1, 3, 9], [2, 3, 4, 2], [1, 4, 4, 8]] {
+            let part = |channels| random([batch, channels, side, side], &device).require_grad();
+            let g = random([batch, of_a + of_b, side, side], &device);
+            // Twice, so that the second time finds memory of the first.
+            for _ in 0..2 {
+                let (a, b) = (part(of_a), part(of_b));
+                let ours = join_channels(a.clone(), b.clone());
+                let burns = Tensor::cat(vec![a.clone(), b.clone()], 1);
+                assert_eq!(ours.to_data(), burns.to_data());
+                let ours = (ours * g.clone()).sum().backward();
+                let burns = (burns * g.clone()).sum().backward();
+                for part in [a, b] {
+                    let [ours, burns] =
+                        [&ours, &burns].map(|all| part.grad(all).expect("takes part").to_data());
+                    assert_eq!(ours, burns);
+                }
+            }
         }
     }
 }

@@ -1,8 +1,6 @@
 //! The forward passes on a backend, composed of the separate operations.
 
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Backend, TensorMetadata};
-use burn::tensor::Slice;
 
 use crate::ops::extension::{ConvBackend, ConvSpec, Operand};
 #[cfg(feature = "autodiff")]
@@ -78,18 +76,6 @@ impl AnyConv {
     }
 }
 
-/// A range of the second axis.
-#[cfg(feature = "autodiff")]
-pub(super) fn channels<B: Backend>(
-    tensor: FloatTensor<B>,
-    range: std::ops::Range<usize>,
-) -> FloatTensor<B> {
-    let shape = tensor.shape();
-    let mut slices: Vec<Slice> = shape.iter().map(|&side| Slice::from(0..side)).collect();
-    slices[1] = Slice::from(range);
-    B::float_slice(tensor, &slices)
-}
-
 /// The convolution of a normalized tensor.
 pub(in crate::ops::volume) fn normalized_convolution<B: VolumeBackend + ConvBackend>(
     [x, gamma, beta, w]: [FloatTensor<B>; 4],
@@ -115,5 +101,5 @@ pub(in crate::ops::volume) fn joined_convolution<B: VolumeBackend + ConvBackend>
     [a, b, w]: [FloatTensor<B>; 3],
     spec: AnyConv,
 ) -> FloatTensor<B> {
-    spec.forward::<B>(B::float_cat(vec![a, b], 1), w, Operand::Absent)
+    spec.forward::<B>(B::join(a, b), w, Operand::Absent)
 }

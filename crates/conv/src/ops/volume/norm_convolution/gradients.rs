@@ -8,8 +8,8 @@ use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops};
 use burn::backend::tensor::FloatTensor;
 
-use super::composed::{AnyConv, NormConvSpec, channels};
-use crate::ops::autodiff::{register, with_optional};
+use super::composed::{AnyConv, NormConvSpec};
+use crate::ops::autodiff::{channels, register, with_optional};
 use crate::ops::extension::Operand;
 use crate::ops::volume::extension::VolumeGradients;
 
