@@ -1,7 +1,6 @@
 //! The gradients of our operations, by hand.
 
 use std::fmt::Debug;
-use std::ops::Range;
 
 use burn::backend::autodiff::NodeId;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
@@ -9,10 +8,11 @@ use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn::backend::autodiff::grads::Gradients;
 use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Autodiff, Backend, TensorMetadata};
-use burn::tensor::Slice;
+use burn::backend::{Autodiff, Backend};
 
 use super::extension::{ConvBackend, ConvGradients, ConvSpec, NormSpec, Operand, PoolSpec};
+use super::join::gradient::joined;
+use super::weighted_sum::gradient::summed;
 use crate::kernels::{Activation, Isa};
 
 /// The first `M` of `M` or `M + 1` values, and the one that may follow.
@@ -228,58 +228,6 @@ impl<B: ConvGradients, const N: usize> Backward<B, N> for BatchNorm {
     }
 }
 
-/// A range of the second axis.
-pub(in crate::ops) fn channels<B: Backend>(
-    tensor: FloatTensor<B>,
-    range: Range<usize>,
-) -> FloatTensor<B> {
-    let shape = tensor.shape();
-    let mut slices: Vec<Slice> = shape.iter().map(|&side| Slice::from(0..side)).collect();
-    slices[1] = Slice::from(range);
-    B::float_slice(tensor, &slices)
-}
-
-/// The channels of two tensors in one.
-#[derive(Debug)]
-struct Joined;
-
-impl<B: ConvGradients> Backward<B, 2> for Joined {
-    /// Channels of the first.
-    type State = usize;
-
-    fn backward(self, ops: Ops<usize, 2>, gradients: &mut Gradients, _: &mut Checkpointer) {
-        let dy = gradients.consume::<B>(&ops.node);
-        let parents = ops.parents.map(|parent| parent.map(|node| node.id));
-        let (first, all) = (ops.state, dy.shape()[1]);
-        let parts = [0..first, first..all].map(|range| channels::<B>(dy.clone(), range));
-        register::<B, 2>(gradients, parents, parts);
-    }
-}
-
-/// A sum of two tensors or three, whose weights come before them.
-#[derive(Debug)]
-struct WeightedSum;
-
-impl<B: ConvGradients, const N: usize> Backward<B, N> for WeightedSum {
-    type State = ([NodeId; N], Isa);
-
-    fn backward(
-        self,
-        ops: Ops<Self::State, N>,
-        gradients: &mut Gradients,
-        checkpointer: &mut Checkpointer,
-    ) {
-        let dy = gradients.consume::<B>(&ops.node);
-        let (nodes, isa) = ops.state;
-        let mut tensors: Vec<FloatTensor<B>> =
-            nodes.into_iter().map(|node| checkpointer.retrieve_node_output(node)).collect();
-        let weights = tensors.remove(0);
-        let (dtensors, dweights) = B::weighted_sum_gradient(tensors, weights, dy, isa);
-        let parents = ops.parents.map(|parent| parent.map(|node| node.id));
-        register::<B, N>(gradients, parents, std::iter::once(dweights).chain(dtensors));
-    }
-}
-
 /// The result with the statistics: the given ones, or the batch's.
 fn normalized<B: ConvGradients, C: CheckpointStrategy, const N: usize>(
     tensors: [FloatTensor<Autodiff<B, C>>; N],
@@ -335,27 +283,9 @@ fn rectified<B: ConvGradients, C: CheckpointStrategy>(
     }
 }
 
-fn summed<B: ConvGradients, C: CheckpointStrategy, const N: usize>(
-    weights_and_tensors: [FloatTensor<Autodiff<B, C>>; N],
-    isa: Isa,
-) -> FloatTensor<Autodiff<B, C>> {
-    let state = |nodes, ()| (nodes, isa);
-    let (y, ()) = on_graph::<B, C, _, _, N>(WeightedSum, weights_and_tensors, state, |tensors| {
-        let ([weights, a, b], c) = with_optional(tensors);
-        (B::weighted_sum(a, b, c.into(), weights, isa), ())
-    });
-    y
-}
-
 impl<B: ConvGradients, C: CheckpointStrategy> ConvBackend for Autodiff<B, C> {
     fn join(a: FloatTensor<Self>, b: FloatTensor<Self>) -> FloatTensor<Self> {
-        let channels = a.shape()[1];
-        let prepared = Joined.prepare::<C>([a.node(), b.node()]).compute_bound().stateful();
-        let joined = B::join(a.into_primitive(), b.into_primitive());
-        match prepared {
-            OpsKind::Tracked(prep) => prep.finish(channels, joined),
-            OpsKind::UnTracked(prep) => prep.finish(joined),
-        }
+        joined::<B, C>(a, b)
     }
 
     fn convolution(

@@ -9,8 +9,9 @@ use burn::backend::autodiff::ops::{Backward, Ops};
 use burn::backend::tensor::FloatTensor;
 
 use super::composed::{AnyConv, NormConvSpec};
-use crate::ops::autodiff::{channels, register, with_optional};
+use crate::ops::autodiff::{register, with_optional};
 use crate::ops::extension::Operand;
+use crate::ops::join::gradient::channels;
 use crate::ops::volume::extension::VolumeGradients;
 
 /// Of input, factors, summands and weights, and of a bias if there are five tensors.

@@ -1,5 +1,8 @@
 //! Weighted sums of whole tensors.
 
+#[cfg(all(feature = "flex", feature = "autodiff"))]
+pub(super) mod gradient;
+
 use burn::tensor::{Tensor, assert_shape};
 
 /// `Σ_k weights[k]·tensors[k]`, with the gradients of tensors and weights.
@@ -25,7 +28,7 @@ pub fn weighted_sum<const D: usize>(tensors: Vec<Tensor<D>>, weights: Tensor<1>)
     {
         use burn::tensor::DType;
 
-        use super::path::LayerPath;
+        use crate::ops::path::LayerPath;
 
         let mut dtypes = tensors.iter().map(Tensor::dtype).chain([weights.dtype()]);
         if let LayerPath::Kernels(isa) = LayerPath::of(&tensors[0].device())
@@ -48,7 +51,7 @@ fn fused<const D: usize>(
 ) -> Tensor<D> {
     use burn::backend::Dispatch;
 
-    use super::extension::{ConvBackend, Operand};
+    use crate::ops::extension::{ConvBackend, Operand};
 
     let mut tensors = tensors.into_iter().map(Tensor::into_dispatch);
     let mut next = || tensors.next();

@@ -1,5 +1,8 @@
 //! The channels of two tensors in one.
 
+#[cfg(all(feature = "flex", feature = "autodiff"))]
+pub(super) mod gradient;
+
 use burn::tensor::Tensor;
 
 /// Numbers of a sample in a channel from which on our kernel copies channel by channel.
@@ -27,8 +30,8 @@ pub fn join_channels<const D: usize>(a: Tensor<D>, b: Tensor<D>) -> Tensor<D> {
         use burn::backend::Dispatch;
         use burn::tensor::DType;
 
-        use super::extension::ConvBackend;
-        use super::path::LayerPath;
+        use crate::ops::extension::ConvBackend;
+        use crate::ops::path::LayerPath;
 
         let (of_a, of_b) = (a.dims(), b.dims());
         if matches!(LayerPath::of(&a.device()), LayerPath::Kernels(_))
