@@ -125,6 +125,11 @@ impl<M: Module> Run<M> {
             )?;
             self.model = model;
             self.state.step += 1;
+            if let (Some(lookahead), Some(slow)) = (settings.lookahead, self.slow.take()) {
+                let at = (self.state.step, course.steps);
+                let (model, slow) = lookahead.update(self.model, slow, at);
+                (self.model, self.slow) = (model, Some(slow));
+            }
             self.state.loss_scale = loss_scale.map(|_| scaler.state());
             match &outcome.skipped {
                 Some(Skipped::NotFinite { tensor }) => self.count_skip(settings, step, tensor)?,
