@@ -11,7 +11,7 @@ use updraft_data::Part;
 use updraft_device::{Selection, applied};
 use updraft_distributed::{Collective, Wire, gather};
 use updraft_trainer::{
-    Control, Ending, Evaluation, Event, Finished, MetricSpec, Ranks, Run, RunData, Task,
+    Control, Ending, Evaluation, Event, Finished, Freeze, MetricSpec, Ranks, Run, RunData, Task,
     TrainError, evaluate, metric_specs,
 };
 
@@ -72,7 +72,7 @@ pub struct Beginning<'a> {
 /// # Example
 /// ```
 /// use updraft_run::{Beginning, Observer, RunError};
-/// use updraft_trainer::{Control, Event};
+/// use updraft_trainer::{Freeze, Control, Event};
 ///
 /// /// Counts updates and never stops the run.
 /// struct Count(u64);
@@ -163,7 +163,10 @@ pub(super) fn train<W: Workload>(
     }
     let device = training_device(plan, plain.clone());
     device.seed(plan.seed);
-    let model = plan.precision.autocast(workload.init(&device));
+    let fresh = workload.init(&device);
+    let fresh = if resumed.is_some() { fresh } else { workload.prepare(plan, fresh)? };
+    check_frozen(plan, &fresh)?;
+    let model = plan.precision.autocast(fresh);
     let policy = plan.precision;
     policy.check_device(&device).map_err(TrainError::from)?;
     policy.check_norms(&model, |norm| task.casts(norm)).map_err(TrainError::from)?;
@@ -335,6 +338,17 @@ pub(super) fn train<W: Workload>(
 fn first_path(collective: &mut dyn Collective, own: &Path) -> Result<PathBuf, RunError> {
     let texts = gather(collective, own.as_os_str().as_encoded_bytes()).map_err(TrainError::from)?;
     Ok(PathBuf::from(String::from_utf8_lossy(&texts[0]).into_owned()))
+}
+
+/// Returns an error for a key that freezes parameters which the model does not have.
+fn check_frozen<M: Module>(plan: &Plan, model: &M) -> Result<(), RunError> {
+    Freeze::check(&plan.train.freeze, model).map_err(|error| match error {
+        TrainError::Setting { value, expected, .. } => {
+            let reason = format!("`train.freeze.parameters` is {value}; it must be {expected}");
+            RunError::Unusable { reason }
+        }
+        other => other.into(),
+    })
 }
 
 /// Returns an error for a model whose parameters and gradients alone take more than the machine's

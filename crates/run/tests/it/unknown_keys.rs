@@ -32,6 +32,11 @@ fn a_key_that_nothing_reads_beside_the_others_is_refused_with_what_decides_it() 
             "model.kind = \"separable\"",
         ),
         (
+            "[model]\nkind = \"whitened\"\nchannels = 8",
+            "model.channels",
+            "model.kind = \"whitened\"",
+        ),
+        (
             "[train]\nnon_finite = { kind = \"stop\", at_most = 3 }",
             "train.non_finite.at_most",
             "train.non_finite.kind = \"stop\"",

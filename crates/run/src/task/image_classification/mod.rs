@@ -121,7 +121,12 @@ struct ImagePlan {
 
 impl ImagePlan {
     fn classify(&self) -> Classify {
-        Classify { loss: self.loss, label_smoothing: self.label_smoothing, size: self.data.size() }
+        Classify {
+            loss: self.loss,
+            label_smoothing: self.label_smoothing,
+            size: self.data.size(),
+            views: None,
+        }
     }
 }
 

@@ -4,11 +4,15 @@ use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use updraft_data::{DataError, ImageBatch};
 use updraft_integration::{
     Depth, DualPathwayConfig, DualPathwayNet, IntegrationPoint, LumaStandard, NetworkConfigError,
     Normalization, Pathways,
 };
-use updraft_models::{SeparableConfig, SeparableConfigError, SeparableNet};
+use updraft_models::{
+    SeparableConfig, SeparableConfigError, SeparableNet, WhitenedConfig, WhitenedConfigError,
+    WhitenedNet,
+};
 use updraft_trainer::SegmentValues;
 
 use super::data_plan::DataPlan;
@@ -17,7 +21,10 @@ use crate::config::{ConfigError, Edit, Key, Keys, Settings};
 use crate::error::RunError;
 
 const KIND: Key<ModelKind> =
-    Key::new("model.kind", "or `separable`: depthwise-separable convolutions")
+    Key::new(
+    "model.kind",
+    "or `separable`: depthwise-separable convolutions; or `whitened`: three stages of convolutions behind one that whitens patches of training images",
+)
         .default(r#""dual-pathway""#);
 const DEPTH: Key<Depth> =
     Key::new("model.depth", "dual-pathway only: two stages of one block").default(r#""shallow""#);
@@ -32,6 +39,28 @@ const DROPOUT: Key<f64> = Key::new("model.dropout", "before each layer of the cl
     .default("0.0")
     .edit(Edit::Reported)
     .check("at least 0 and below 1", |share| (0.0..1.0).contains(share));
+const WIDTHS: Key<[usize; 3]> = Key::new("model.widths", "whitened only: width of each stage")
+    .default("[64, 256, 256]")
+    .check("three widths of 1 to 4096", |widths| {
+        widths.iter().all(|width| (1..=4096).contains(width))
+    });
+const NORM_MOMENTUM: Key<f64> = Key::new(
+    "model.norm_momentum",
+    "whitened only: weight of each batch in the running statistics of batch norms",
+)
+.default("0.4")
+.edit(Edit::Reported)
+.check("above 0 and at most 1", |momentum| *momentum > 0.0 && *momentum <= 1.0);
+const HEAD_SCALE: Key<f64> =
+    Key::new("model.head_scale", "whitened only: what the logits are multiplied by")
+        .default("0.1111111111111111")
+        .check("a finite number above 0", |scale| scale.is_finite() && *scale > 0.0);
+const WHITENING_EPSILON: Key<f64> = Key::new(
+    "model.whitening_epsilon",
+    "whitened only: added to the eigenvalues of the patches, so that rare directions are amplified less",
+)
+.default("0.0005")
+.check("a finite number above 0", |epsilon| epsilon.is_finite() && *epsilon > 0.0);
 const LUMA: Key<LumaStandard> =
     Key::new("model.luma", "dual-pathway only: `bt709` or `bt601`").default(r#""bt709""#);
 const POINTS: Key<Vec<IntegrationPoint>> =
@@ -47,13 +76,26 @@ const POINTS: Key<Vec<IntegrationPoint>> =
         );
 
 /// The keys of `model`.
-pub(super) const KEYS: Keys = &[&KIND, &DEPTH, &CHANNELS, &STEM_STRIDE, &DROPOUT, &LUMA, &POINTS];
+pub(super) const KEYS: Keys = &[
+    &KIND,
+    &DEPTH,
+    &CHANNELS,
+    &STEM_STRIDE,
+    &DROPOUT,
+    &LUMA,
+    &POINTS,
+    &WIDTHS,
+    &NORM_MOMENTUM,
+    &HEAD_SCALE,
+    &WHITENING_EPSILON,
+];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum ModelKind {
     DualPathway,
     Separable,
+    Whitened,
 }
 
 /// The network; its number of classes depends on the data.
@@ -61,6 +103,7 @@ enum ModelKind {
 pub(super) enum ModelPlan {
     DualPathway(DualPathwayConfig),
     Separable(SeparableConfig),
+    Whitened(WhitenedConfig),
 }
 
 impl ModelPlan {
@@ -69,23 +112,27 @@ impl ModelPlan {
         // Two classes as a placeholder: the number depends on the data.
         const CLASSES: usize = 2;
         let kind = settings.value(&KIND)?;
-        let channels = settings.value(&CHANNELS)?;
-        let stem_stride = settings.value(&STEM_STRIDE)?;
-        let dropout = settings.value(&DROPOUT)?;
         let plan = match kind {
             ModelKind::DualPathway => Self::DualPathway(
-                DualPathwayConfig::new(CLASSES, channels)
+                DualPathwayConfig::new(CLASSES, settings.value(&CHANNELS)?)
                     .with_depth(settings.value(&DEPTH)?)
-                    .with_stem_stride(stem_stride)
-                    .with_dropout(dropout)
+                    .with_stem_stride(settings.value(&STEM_STRIDE)?)
+                    .with_dropout(settings.value(&DROPOUT)?)
                     .with_luma(settings.value(&LUMA)?)
                     .with_integration_points(settings.value(&POINTS)?)
                     .with_normalization(Normalization { mean: data.mean, std: data.std }),
             ),
             ModelKind::Separable => Self::Separable(
-                SeparableConfig::new(CLASSES, channels)
-                    .with_stem_stride(stem_stride)
-                    .with_dropout(dropout),
+                SeparableConfig::new(CLASSES, settings.value(&CHANNELS)?)
+                    .with_stem_stride(settings.value(&STEM_STRIDE)?)
+                    .with_dropout(settings.value(&DROPOUT)?),
+            ),
+            ModelKind::Whitened => Self::Whitened(
+                WhitenedConfig::new(CLASSES)
+                    .with_widths(settings.value(&WIDTHS)?)
+                    .with_norm_momentum(settings.value(&NORM_MOMENTUM)?)
+                    .with_head_scale(settings.value(&HEAD_SCALE)?)
+                    .with_whitening_epsilon(settings.value(&WHITENING_EPSILON)?),
             ),
         };
         let refuse = |key, error: &dyn std::fmt::Display| {
@@ -98,6 +145,17 @@ impl ModelPlan {
             Self::Separable(config) => {
                 config.validate().map_err(|error| refuse(key_of_separable(&error), &error))?;
             }
+            Self::Whitened(config) => {
+                config.validate().map_err(|error| refuse(key_of_whitened(&error), &error))?;
+                let (height, width) = data.size();
+                for (key, side) in [("data.height", height), ("data.width", width)] {
+                    let least = WhitenedConfig::MIN_SIDE;
+                    if side < least {
+                        let expected = format!("at least {least} for `model.kind = \"whitened\"`");
+                        return Err(settings.refuse(key, side, expected));
+                    }
+                }
+            }
         }
         Ok(plan)
     }
@@ -105,7 +163,8 @@ impl ModelPlan {
     /// Whether outlier channels can be added to the network.
     pub(super) fn check_outliers(&self) -> Result<(), RunError> {
         match self {
-            Self::DualPathway(_) => Err(no_place_for_outliers()),
+            Self::DualPathway(_) => Err(no_place_for_outliers(DualPathwayNet::KIND)),
+            Self::Whitened(_) => Err(no_place_for_outliers(WhitenedNet::KIND)),
             Self::Separable(_) => Ok(()),
         }
     }
@@ -119,6 +178,11 @@ impl ModelPlan {
                 Box::new(move |device: &Device| config.init(device))
             }
             Self::Separable(config) => {
+                let mut config = config.clone();
+                config.classes = classes;
+                Box::new(move |device: &Device| config.init(device))
+            }
+            Self::Whitened(config) => {
                 let mut config = config.clone();
                 config.classes = classes;
                 Box::new(move |device: &Device| config.init(device))
@@ -150,10 +214,24 @@ const fn key_of_separable(error: &SeparableConfigError) -> &'static str {
     }
 }
 
+/// The same for a network behind a whitening convolution.
+const fn key_of_whitened(error: &WhitenedConfigError) -> &'static str {
+    match error {
+        WhitenedConfigError::Width { .. } => "model.widths",
+        WhitenedConfigError::NormMomentum { .. } => "model.norm_momentum",
+        WhitenedConfigError::HeadScale { .. } => "model.head_scale",
+        WhitenedConfigError::WhiteningEpsilon { .. } => "model.whitening_epsilon",
+        _ => "model",
+    }
+}
+
 /// A network that classifies images.
 pub(super) trait Classifier: Module + std::fmt::Debug + Send + 'static {
     /// Its name in a configuration.
     const KIND: &'static str;
+
+    /// The number of training images that [`fit`](Self::fit) takes.
+    const FITTED_IMAGES: usize = 0;
 
     /// The values passed between segments.
     type Flow: SegmentValues + 'static;
@@ -172,6 +250,15 @@ pub(super) trait Classifier: Module + std::fmt::Debug + Send + 'static {
 
     /// The logits from the last segment's result.
     fn leave(&self, flow: Self::Flow) -> Tensor<2>;
+
+    /// Sets what a new network computes from training images, without augmentation.
+    fn fit(
+        self,
+        images: &mut dyn Iterator<Item = Result<ImageBatch, DataError>>,
+    ) -> Result<Self, DataError> {
+        let _ = images;
+        Ok(self)
+    }
 
     /// Multiply-adds of the forward pass of one image.
     fn multiply_adds(&self, image: [usize; 2]) -> u64;
@@ -243,15 +330,15 @@ impl Classifier for DualPathwayNet {
     }
 
     fn with_outliers(self, _: f32) -> Result<Self, RunError> {
-        Err(no_place_for_outliers())
+        Err(no_place_for_outliers(Self::KIND))
     }
 }
 
-fn no_place_for_outliers() -> RunError {
-    RunError::model(
-        "outlier channels are planted in networks of `model.kind = \"separable\"`, and this one \
-         is `dual-pathway`; leave out --outliers",
-    )
+fn no_place_for_outliers(kind: &str) -> RunError {
+    RunError::model(format!(
+        "outlier channels are planted in networks of `model.kind = \"separable\"`, and this one is \
+         `{kind}`; leave out --outliers"
+    ))
 }
 
 impl Classifier for SeparableNet {
@@ -288,6 +375,55 @@ impl Classifier for SeparableNet {
     }
 }
 
+impl Classifier for WhitenedNet {
+    const KIND: &'static str = "whitened";
+
+    // The number of the paper (arXiv:2404.00498, section 3.1): 4.8 million patches of 12 numbers.
+    const FITTED_IMAGES: usize = 5000;
+
+    type Flow = Tensor<4>;
+
+    fn classify(&self, images: Tensor<4>) -> Tensor<2> {
+        self.forward(images)
+    }
+
+    fn segment_count(&self) -> usize {
+        self.segments()
+    }
+
+    fn enter(&self, images: Tensor<4>) -> Tensor<4> {
+        images
+    }
+
+    fn run_segment(&self, index: usize, flow: Tensor<4>) -> Tensor<4> {
+        self.forward_segment(index, flow)
+    }
+
+    fn leave(&self, flow: Tensor<4>) -> Tensor<2> {
+        self.forward_head(flow)
+    }
+
+    fn fit(
+        self,
+        images: &mut dyn Iterator<Item = Result<ImageBatch, DataError>>,
+    ) -> Result<Self, DataError> {
+        let mut moments = Self::patch_moments();
+        for batch in images {
+            let batch = batch?;
+            moments.add(batch.planes(), batch.shape());
+        }
+        Ok(self.with_whitening(&moments))
+    }
+
+    fn multiply_adds(&self, image: [usize; 2]) -> u64 {
+        Self::multiply_adds(self, image)
+    }
+
+    fn with_outliers(self, _: f32) -> Result<Self, RunError> {
+        Err(no_place_for_outliers(Self::KIND))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -303,6 +439,7 @@ mod tests {
         }
         check(&DualPathwayConfig::new(3, 2).init(&Device::flex()));
         check(&SeparableConfig::new(3, 2).init(&Device::flex()));
+        check(&WhitenedConfig::new(3).with_widths([2, 3, 4]).init(&Device::flex()));
     }
 
     #[test]
