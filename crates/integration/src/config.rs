@@ -12,7 +12,7 @@ use crate::network::DualPathwayNet;
 
 /// The widest first stage accepted: a 3×3 convolution of the second stage then has 2.25 GiB of
 /// weights in f32.
-const MOST_CHANNELS: usize = 4096;
+pub(crate) const MOST_CHANNELS: usize = 4096;
 
 /// How many stages and blocks a network has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

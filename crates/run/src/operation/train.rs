@@ -11,10 +11,11 @@ use updraft_data::Part;
 use updraft_device::{Selection, applied};
 use updraft_distributed::{Collective, Wire, gather};
 use updraft_trainer::{
-    Control, Ending, Evaluation, Event, Finished, Freeze, MetricSpec, Ranks, Run, RunData, Task,
+    Control, Ending, Evaluation, Event, Finished, MetricSpec, Ranks, Run, RunData, Task,
     TrainError, evaluate, metric_specs,
 };
 
+use super::model_checks::{check_frozen, refuse_too_large};
 use crate::config::{Plan, RecomputePlan};
 use crate::environment::Environment;
 use crate::error::RunError;
@@ -338,36 +339,6 @@ pub(super) fn train<W: Workload>(
 fn first_path(collective: &mut dyn Collective, own: &Path) -> Result<PathBuf, RunError> {
     let texts = gather(collective, own.as_os_str().as_encoded_bytes()).map_err(TrainError::from)?;
     Ok(PathBuf::from(String::from_utf8_lossy(&texts[0]).into_owned()))
-}
-
-/// Returns an error for a key that freezes parameters which the model does not have.
-fn check_frozen<M: Module>(plan: &Plan, model: &M) -> Result<(), RunError> {
-    Freeze::check(&plan.train.freeze, model).map_err(|error| match error {
-        TrainError::Setting { value, expected, .. } => {
-            let reason = format!("`train.freeze.parameters` is {value}; it must be {expected}");
-            RunError::Unusable { reason }
-        }
-        other => other.into(),
-    })
-}
-
-/// Returns an error for a model whose parameters and gradients alone take more than the machine's
-/// memory.
-fn refuse_too_large(parameters: usize) -> Result<(), RunError> {
-    let least = (parameters as u64).saturating_mul(2 * size_of::<f32>() as u64);
-    match updraft_device::memory().total_bytes {
-        Some(total) if least > total => {
-            let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
-            let reason = format!(
-                "the model has {parameters} parameters, which take {:.1} GiB with their gradients; \
-                 this machine has {:.1} GiB: make the model smaller",
-                gib(least),
-                gib(total)
-            );
-            Err(RunError::Unusable { reason })
-        }
-        _ => Ok(()),
-    }
 }
 
 /// The device with autodiff, and with burn's recomputation strategy if the plan uses it.

@@ -52,6 +52,7 @@ fn a_plan_of_images_survives_being_written_then_read() {
          early_stop = { patience = 2 }\nschedule = { kind = \"one-cycle\" }",
         "[train]\noptimizer = { kind = \"sgd\" }\nschedule = { kind = \"constant\" }",
         "[model]\nkind = \"separable\"\nchannels = 8\ndropout = 0.1",
+        "[model]\nkind = \"single-pathway\"\nchannels = 8\ndropout = 0.1\nstem_stride = 2",
         "[model]\nkind = \"whitened\"\nwidths = [4, 6, 6]\nnorm_momentum = 0.3\n\
          head_scale = 0.5\nwhitening_epsilon = 0.01",
         "[augment]\nalternating_flip = true\n[train]\nlookahead = { every = 3 }\n\

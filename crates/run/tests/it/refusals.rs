@@ -82,6 +82,7 @@ fn a_value_out_of_range_of_images_is_named_with_its_key_and_line() {
         ),
         ("[model]\nchannels = 0", "model.channels"),
         ("[model]\nkind = \"separable\"\nchannels = 5000", "model.channels"),
+        ("[model]\nkind = \"single-pathway\"\nchannels = 5000", "model.channels"),
         ("[model]\nkind = \"whitened\"\nwidths = [4, 0, 6]", "model.widths"),
         ("[model]\nkind = \"whitened\"\nnorm_momentum = 0.0", "model.norm_momentum"),
         ("[model]\nkind = \"whitened\"\nhead_scale = 0.0", "model.head_scale"),

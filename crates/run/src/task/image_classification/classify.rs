@@ -8,8 +8,8 @@ use updraft_trainer::{
     ClassCounts, Losses, MetricSpec, Mode, SegmentedPass, Segments, StepContext, StreamError, Task,
 };
 
+use super::classifier::Classifier;
 use super::loss::{ClassLoss, class_shares};
-use super::model::Classifier;
 
 /// The class of each sample, `[batch]`; for mixed samples also the partner's class and the own
 /// class's share, both `[batch]`.

@@ -3,6 +3,7 @@
 mod augment;
 mod cache;
 mod cache_plan;
+mod classifier;
 mod classify;
 mod data;
 mod data_plan;

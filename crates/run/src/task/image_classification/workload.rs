@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use updraft_data::{ImageBatch, Subset, Views};
 
 use super::ImagePlan;
+use super::classifier::Classifier;
 use super::classify::Classify;
 use super::data::{CLASSES, ImageData, check_classes, loaders, plain_loader};
-use super::model::Classifier;
 use super::pictures::pictures;
 use super::quantizable::QuantizableClassifier;
 use crate::config::Plan;
