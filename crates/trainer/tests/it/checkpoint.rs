@@ -33,6 +33,8 @@ fn checkpoint(folder: &Path) -> (Classifier, PathBuf) {
 }
 
 fn resume(path: &Path) -> Result<(), CheckpointError> {
+    // A new model seeds the process's random state.
+    let _alone = alone();
     let device = Device::flex().autodiff();
     match Run::resume(path, Classifier::new(&device), optimizer().init()) {
         Ok(_) => Ok(()),
