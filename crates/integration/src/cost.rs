@@ -28,8 +28,8 @@ pub(crate) fn counted(network: &impl Module, stem_stride: usize, image: [usize; 
 /// The multiply-adds of the dual-pathway network of a configuration, without making it.
 pub(crate) fn of_dual(config: &DualPathwayConfig, image: [usize; 2]) -> u64 {
     let integrated = config.integrated_stages();
-    let mut sum = (3 + 1) * 9 * config.channels * positions(image, config.stem_stride, 0);
-    let (mut input, mut is_streaming) = (config.channels, false);
+    let mut sum = (3 + 1) * 9 * config.stem_width() * positions(image, config.stem_stride, 0);
+    let (mut input, mut is_streaming) = (config.stem_width(), false);
     for (stage, (blocks, multiple)) in config.depth.stages().iter().enumerate() {
         let output = multiple * config.channels;
         let mut weights = 2 * of_blocks([input, output], *blocks, stage > 0);
@@ -119,13 +119,16 @@ mod tests {
     use burn::tensor::Device;
 
     use super::*;
-    use crate::config::IntegrationPoint;
+    use crate::config::{Depth, IntegrationPoint};
 
     #[test]
     fn the_cost_of_a_configuration_is_that_of_its_network() {
-        for points in [vec![IntegrationPoint::All], vec![IntegrationPoint::Early], vec![]] {
+        let points = [vec![IntegrationPoint::All], vec![IntegrationPoint::Early], vec![]];
+        for (points, depth) in points.into_iter().zip([Depth::Shallow, Depth::Medium, Depth::Deep])
+        {
             for (stride, image) in [(1, [32, 32]), (2, [31, 18])] {
                 let config = DualPathwayConfig::new(7, 5)
+                    .with_depth(depth)
                     .with_stem_stride(stride)
                     .with_integration_points(points.clone());
                 let expected = config.init(&Device::flex()).multiply_adds(image);

@@ -23,7 +23,7 @@ pub use network::{DualPathwayNet, Pathways};
 pub use single::{SinglePathwayConfig, SinglePathwayNet};
 
 // The second pathway's input.
-pub use brightness::{Brightness, LumaStandard};
+pub use brightness::{Brightness, BrightnessKind};
 
 // What the network applies.
 pub use contribution::{Place, StageWeights};

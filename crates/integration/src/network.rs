@@ -45,7 +45,7 @@ impl DualPathwayNet {
         let integrated = config.integrated_stages();
         let widths =
             config.depth.stages().iter().map(|(blocks, wide)| (*blocks, wide * config.channels));
-        let mut input = config.channels;
+        let mut input = config.stem_width();
         let mut arriving = Arriving::Nothing;
         let mut stages = Vec::new();
         for (index, (blocks, output)) in widths.enumerate() {
@@ -60,7 +60,7 @@ impl DualPathwayNet {
             input = output;
         }
         let stem = |channels: usize| {
-            let channels = [channels, config.channels];
+            let channels = [channels, config.stem_width()];
             conv_norm(channels, 3, config.stem_stride, Activation::Relu, device)
         };
         let net = Self {
@@ -69,7 +69,7 @@ impl DualPathwayNet {
             stages,
             gate: PooledGate::new(input, arriving, device),
             classifier: Classifier::new(input, config.classes, config.dropout, device),
-            brightness: Brightness::new(config.luma, config.normalization),
+            brightness: Brightness::new(config.brightness, config.normalization),
         };
         draw_parameters(&net);
         net

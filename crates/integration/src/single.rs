@@ -213,10 +213,13 @@ mod tests {
 
     #[test]
     fn a_twin_has_the_multiply_adds_of_the_dual_pathway_network() {
-        for channels in [8, 16, 24, 32, 64] {
+        let depths = [Depth::Shallow, Depth::Medium, Depth::Deep].map(|depth| (8, depth));
+        let shallow = [16, 24, 32, 64].map(|channels| (channels, Depth::Shallow));
+        for (channels, depth) in depths.into_iter().chain(shallow) {
             for points in [vec![IntegrationPoint::All], vec![IntegrationPoint::Late], vec![]] {
                 for (stem_stride, image) in [(1, [32, 32]), (2, [32, 32]), (1, [48, 30])] {
                     let dual = DualPathwayConfig::new(10, channels)
+                        .with_depth(depth)
                         .with_stem_stride(stem_stride)
                         .with_integration_points(points.clone());
                     let twin = SinglePathwayConfig::twin(&dual, image);

@@ -89,7 +89,7 @@ impl PatchMoments {
     ///
     /// # Source
     /// Jordan 2024, arXiv:2404.00498, section 3.1, with `epsilon` 5e-4; the negatives from Page
-    /// 2018, "How to train your ResNet 8".
+    /// 2018, "How to train your `ResNet` 8".
     #[must_use]
     pub fn whitening(&self, epsilon: f64) -> Vec<f32> {
         assert!(epsilon.is_finite() && epsilon > 0.0, "`epsilon` is {epsilon}; expected above 0");

@@ -125,10 +125,8 @@ impl<M: Module> Run<M> {
             )?;
             self.model = model;
             self.state.step += 1;
-            if let (Some(lookahead), Some(slow)) = (settings.lookahead, self.slow.take()) {
-                let at = (self.state.step, course.steps);
-                let (model, slow) = lookahead.update(self.model, slow, at);
-                (self.model, self.slow) = (model, Some(slow));
+            if let Some(lookahead) = &settings.lookahead {
+                self.look_ahead(lookahead, course.steps);
             }
             self.state.loss_scale = loss_scale.map(|_| scaler.state());
             match &outcome.skipped {

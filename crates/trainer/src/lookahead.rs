@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::buffers::tensors;
 use crate::error::TrainError;
+use crate::run::Run;
 
 /// The lookahead optimizer around another one.
 ///
@@ -74,6 +75,24 @@ impl Lookahead {
             (blended(model, &slow, 1.0), slow)
         } else {
             (model, slow)
+        }
+    }
+}
+
+impl<M: Module> Run<M> {
+    /// Keeps the slow weights of a checkpoint, or those of the model as it is, if they are used.
+    pub(crate) fn keep_slow_weights(&mut self, are_used: bool) {
+        let kept = self.slow.take().filter(|_| are_used);
+        self.slow = kept.or_else(|| are_used.then(|| Box::new(self.model.valid())));
+    }
+
+    /// Lets the model return to the slow weights if it is time, after an update.
+    pub(crate) fn look_ahead(&mut self, lookahead: &Lookahead, steps: u64) {
+        if let Some(slow) = self.slow.take() {
+            let at = (self.state.step, steps);
+            let (model, slow) = lookahead.update(self.model.clone(), *slow, at);
+            self.model = model;
+            self.slow = Some(Box::new(slow));
         }
     }
 }

@@ -34,7 +34,7 @@ pub enum OptimizerConfig {
         /// multiplied by. Their weight decay is divided by it, so that decay is not scaled.
         ///
         /// # Source
-        /// Page 2018, "How to train your ResNet 8: Bag of tricks"; Jordan 2024, arXiv:2404.00498,
+        /// Page 2018, "How to train your `ResNet` 8: Bag of tricks"; Jordan 2024, arXiv:2404.00498,
         /// section 3.4, takes 64.
         #[serde(default = "default_shift_factor")]
         norm_shift_factor: f32,
@@ -89,11 +89,15 @@ impl OptimizerConfig {
                     return all.into();
                 }
                 let shifts = Faster { sgd: sgd(momentum, weight_decay / factor), factor };
-                let named = ParamGroup::from_regex(r"(^|\.)beta$").expect("a valid pattern");
-                ModuleOptimizer::from(all).with_group(named, shifts, None)
+                ModuleOptimizer::from(all).with_group(norm_shifts(), shifts, None)
             }
         }
     }
+}
+
+/// The parameters that burn's and our normalizations name `beta`.
+fn norm_shifts() -> ParamGroup {
+    ParamGroup::from_regex(r"(^|\.)beta$").expect("a valid pattern")
 }
 
 fn sgd(momentum: f64, weight_decay: f32) -> Sgd {

@@ -30,8 +30,9 @@ pub struct Run<M> {
     pub(crate) optimizer: OptimizerBox,
     pub(crate) state: RunState,
     average: Option<M>,
-    /// The slow weights of a lookahead, on the device without autodiff.
-    pub(crate) slow: Option<M>,
+    /// The slow weights of a lookahead, on the device without autodiff; in a box, because a run is
+    /// moved on the stack.
+    pub(crate) slow: Option<Box<M>>,
 }
 
 /// burn's optimizer has no `Debug`; this names it.
@@ -118,7 +119,7 @@ impl<M: Module> Run<M> {
             optimizer: OptimizerBox(loaded.optimizer),
             state: loaded.state,
             average: loaded.average,
-            slow: loaded.slow,
+            slow: loaded.slow.map(Box::new),
         })
     }
 
@@ -252,8 +253,7 @@ impl<M: Module> Run<M> {
             }
             None => Ema::new(config, &self.model),
         });
-        self.slow =
-            settings.lookahead.map(|_| self.slow.take().unwrap_or_else(|| self.model.valid()));
+        self.keep_slow_weights(settings.lookahead.is_some());
         let mut last = None;
         while self.state.epoch < settings.epochs && !self.is_over(settings) {
             #[cfg(feature = "tracing")]
@@ -332,7 +332,7 @@ impl<M: Module> Run<M> {
             optimizer: &self.optimizer.0,
             state: &self.state,
             average: ema.map(Ema::average),
-            slow: self.slow.as_ref(),
+            slow: self.slow.as_deref(),
             served,
         };
         let path = ranks.first_does(|| {

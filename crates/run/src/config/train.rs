@@ -86,17 +86,9 @@ const OPTIMIZER: Key<OptimizerConfig> =
         .edit(Edit::Reported);
 const FREEZE: Key<Vec<Freeze>> = Key::new(
     "train.freeze",
-    "parameters that keep their values after some epochs: a list of tables such as `{ parameters = \"stem.conv\", after_epochs = 3 }`",
+    "parameters that keep their values after some epochs: a list of tables with `parameters`, the path of a parameter or of a part of the model, and `after_epochs`, the epochs in which they are trained",
 )
 .default("[]")
-.with(&[
-    (
-        "parameters",
-        "–",
-        "the path of a parameter, or of a part of the model with all of its parameters",
-    ),
-    ("after_epochs", "–", "epochs in which they are trained; 0 never trains them"),
-])
 .edit(Edit::Reported);
 const CLIP_NORM: Key<f64> = Key::new("train.clip_norm", "largest global norm of the gradients")
     .edit(Edit::Reported)

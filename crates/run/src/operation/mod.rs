@@ -5,7 +5,7 @@ mod evaluate;
 mod evaluate_int8;
 mod examples;
 mod kernels;
-mod model_checks;
+mod new_model;
 mod train;
 mod verify;
 

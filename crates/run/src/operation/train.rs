@@ -15,7 +15,7 @@ use updraft_trainer::{
     TrainError, evaluate, metric_specs,
 };
 
-use super::model_checks::{check_frozen, refuse_too_large};
+use super::new_model::{new_model, refuse_too_large};
 use crate::config::{Plan, RecomputePlan};
 use crate::environment::Environment;
 use crate::error::RunError;
@@ -164,10 +164,7 @@ pub(super) fn train<W: Workload>(
     }
     let device = training_device(plan, plain.clone());
     device.seed(plan.seed);
-    let fresh = workload.init(&device);
-    let fresh = if resumed.is_some() { fresh } else { workload.prepare(plan, fresh)? };
-    check_frozen(plan, &fresh)?;
-    let model = plan.precision.autocast(fresh);
+    let model = *new_model(workload, plan, &device, resumed.is_some())?;
     let policy = plan.precision;
     policy.check_device(&device).map_err(TrainError::from)?;
     policy.check_norms(&model, |norm| task.casts(norm)).map_err(TrainError::from)?;

@@ -59,7 +59,8 @@ fn a_plan_of_images_survives_being_written_then_read() {
          optimizer = { kind = \"sgd\", norm_shift_factor = 8.0 }\n\
          schedule = { kind = \"triangular\" }\n\
          freeze = [{ parameters = \"color_stem\", after_epochs = 0 }]",
-        "[model]\nintegration_points = [\"early\", \"late\"]\nluma = \"bt601\"\ndepth = \"shallow\"",
+        "[model]\nintegration_points = [\"early\", \"late\"]\nbrightness = \"bt601\"\ndepth = \"medium\"",
+        "[model]\ndepth = \"deep\"\nchannels = 4\nbrightness = \"lab-lightness\"",
     ] {
         survives(text);
     }

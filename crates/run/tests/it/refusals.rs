@@ -90,6 +90,7 @@ fn a_value_out_of_range_of_images_is_named_with_its_key_and_line() {
         ("[data]\nheight = 8\n[model]\nkind = \"whitened\"", "data.height"),
         ("[augment]\nflip = true\nalternating_flip = true", "augment.alternating_flip"),
         ("[train]\nlookahead = { every = 0 }", "train.lookahead.every"),
+        ("[train]\nfreeze = [{ parameters = \"color_stem\" }]", "train.freeze"),
         (
             "[train]\noptimizer = { kind = \"sgd\", norm_shift_factor = 0.0 }",
             "train.optimizer.norm_shift_factor",

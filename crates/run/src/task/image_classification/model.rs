@@ -3,7 +3,7 @@
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 use updraft_integration::{
-    Depth, DualPathwayConfig, DualPathwayNet, IntegrationPoint, LumaStandard, NetworkConfigError,
+    BrightnessKind, Depth, DualPathwayConfig, DualPathwayNet, IntegrationPoint, NetworkConfigError,
     Normalization, SinglePathwayConfig, SinglePathwayNet,
 };
 use updraft_models::{
@@ -23,7 +23,7 @@ const KIND: Key<ModelKind> =
 )
         .default(r#""dual-pathway""#);
 const DEPTH: Key<Depth> =
-    Key::new("model.depth", "dual-pathway and single-pathway only: two stages of one block")
+    Key::new("model.depth", "dual-pathway and single-pathway only: `shallow`, two stages of one block; `medium`, three of two; or `deep`, four of 2, 3, 4 and 2")
         .default(r#""shallow""#);
 const CHANNELS: Key<usize> = Key::new(
     "model.channels",
@@ -61,8 +61,11 @@ const WHITENING_EPSILON: Key<f64> = Key::new(
 )
 .default("0.0005")
 .check("a finite number above 0", |epsilon| epsilon.is_finite() && *epsilon > 0.0);
-const LUMA: Key<LumaStandard> =
-    Key::new("model.luma", "dual-pathway only: `bt709` or `bt601`").default(r#""bt709""#);
+const BRIGHTNESS: Key<BrightnessKind> = Key::new(
+    "model.brightness",
+    "dual-pathway only: `bt709` or `bt601`, weighted sums of the colors; `hsv-value`, the largest of them; or `lab-lightness`, CIE 1976",
+)
+.default(r#""bt709""#);
 const POINTS: Key<Vec<IntegrationPoint>> =
     Key::new("model.integration_points", "dual-pathway only, and the network that `single-pathway` is as costly as: `early`, `middle`, `late` or `all`")
         .default(r#"["all"]"#)
@@ -82,7 +85,7 @@ pub(super) const KEYS: Keys = &[
     &CHANNELS,
     &STEM_STRIDE,
     &DROPOUT,
-    &LUMA,
+    &BRIGHTNESS,
     &POINTS,
     &WIDTHS,
     &NORM_MOMENTUM,
@@ -127,7 +130,7 @@ impl ModelPlan {
         let plan = match kind {
             ModelKind::DualPathway => Self::DualPathway(
                 pathways()?
-                    .with_luma(settings.value(&LUMA)?)
+                    .with_brightness(settings.value(&BRIGHTNESS)?)
                     .with_normalization(Normalization { mean: data.mean, std: data.std }),
             ),
             ModelKind::SinglePathway => {

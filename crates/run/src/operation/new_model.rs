@@ -1,13 +1,30 @@
-//! Checks of a model before its run has a folder.
+//! The model of a run before the run has a folder.
 
 use burn::module::Module;
+use burn::tensor::Device;
 use updraft_trainer::{Freeze, TrainError};
 
 use crate::config::Plan;
 use crate::error::RunError;
+use crate::task::Workload;
+
+/// A model for a new run, or for one that is resumed and loads its parameters afterwards.
+///
+/// In a box, because models are large values on the stack.
+pub(super) fn new_model<W: Workload>(
+    workload: &W,
+    plan: &Plan,
+    device: &Device,
+    is_resumed: bool,
+) -> Result<Box<W::Model>, RunError> {
+    let drawn = workload.init(device);
+    let model = if is_resumed { drawn } else { workload.prepare(plan, drawn)? };
+    check_frozen(plan, &model)?;
+    Ok(Box::new(plan.precision.autocast(model)))
+}
 
 /// Returns an error for a key that freezes parameters which the model does not have.
-pub(super) fn check_frozen<M: Module>(plan: &Plan, model: &M) -> Result<(), RunError> {
+fn check_frozen<M: Module>(plan: &Plan, model: &M) -> Result<(), RunError> {
     Freeze::check(&plan.train.freeze, model).map_err(|error| match error {
         TrainError::Setting { value, expected, .. } => {
             let reason = format!("`train.freeze.parameters` is {value}; it must be {expected}");
