@@ -1,5 +1,6 @@
 //! The brightness of an RGB image by several definitions, also of a normalized image.
 
+use burn::tensor::activation::relu;
 use burn::tensor::{Tensor, TensorData, assert_shape};
 use serde::{Deserialize, Serialize};
 
@@ -71,12 +72,17 @@ impl Brightness {
             return weighted_sum(rgb, [0, 1, 2].map(|c| weights[c] * std[c]), offset);
         }
         let dtype = rgb.dtype();
-        let colors = original(rgb, self.normalization);
-        let brightness = match self.kind {
-            BrightnessKind::HsvValue => colors.max_dim(1),
-            _ => lightness(colors),
+        if self.kind == BrightnessKind::LabLightness {
+            return lightness(original(rgb, self.normalization)).cast(dtype);
+        }
+        // Channels as sums and the larger of two as a rectified difference: networks in int8 have
+        // neither slices along channels nor comparisons.
+        let channel = |at: usize| {
+            let weights = [0, 1, 2].map(|c| if c == at { std[c] } else { 0.0 });
+            weighted_sum(rgb.clone().cast(wide(dtype)), weights, mean[at])
         };
-        brightness.cast(dtype)
+        let larger = |left: Tensor<4>, right: Tensor<4>| left.clone() + relu(right - left);
+        larger(larger(channel(0), channel(1)), channel(2)).cast(dtype)
     }
 
     /// The brightness standardized like the colors are.

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use updraft_conv::{BatchNorm, Conv2d, MaxPool2d};
 
 use crate::error::WhitenedConfigError;
-use crate::global_pooling::maxima;
 use crate::initialize::{initialize_parameters, with_partial_identity};
 use crate::whitening::PatchMoments;
 
@@ -287,7 +286,10 @@ impl WhitenedNet {
     /// # Panics
     /// If `maps` has another number of channels than the last segment's result.
     pub fn forward_head(&self, maps: Tensor<4>) -> Tensor<2> {
-        self.classifier.forward(maxima(maps)).mul_scalar(self.head_scale)
+        let [batch, channels, height, width] = maps.dims();
+        let whole = MaxPool2dConfig::new([height, width]).with_strides([height, width]);
+        let largest = MaxPool2d::new(whole).forward(maps).reshape([batch, channels]);
+        self.classifier.forward(largest).mul_scalar(self.head_scale)
     }
 
     /// Multiply-adds of the forward pass of one image of this height and width.
