@@ -76,9 +76,9 @@ pub use table::{
 
 // Samples and their augmentation.
 pub use augment::{
-    Augment, Axis, Canvas, ColorJitter, Crop, Elastic, Flip, HorizontalFlip, Intensity, MixUp,
-    Noise, Normalize, NormalizeChannels, PixelsMut, QuarterTurn, RandomResizedCrop, Rotate,
-    Translate, TranslateDepth, Zoom,
+    AlternatingFlip, Augment, Axis, Canvas, ColorJitter, Crop, Elastic, Flip, HorizontalFlip,
+    Intensity, MixUp, Noise, Normalize, NormalizeChannels, PixelsMut, QuarterTurn,
+    RandomResizedCrop, Rotate, Translate, TranslateDepth, Zoom,
 };
 pub use decode::decode;
 pub use image::Image;
@@ -101,7 +101,7 @@ pub use stream::{
 };
 pub use tensor_batch::{TargetBatch, TensorBatch};
 #[cfg(feature = "burn")]
-pub use tensors::{ResidentBatch, ResidentEpoch, ResidentSet};
+pub use tensors::{ResidentBatch, ResidentEpoch, ResidentSet, Views};
 
 // Caches.
 pub use cache::{CacheUse, CachedImages, CachedSamples, FileImages, FileSamples};

@@ -15,12 +15,18 @@ pub(crate) enum Purpose {
     Formula = 8,
     Interactions = 9,
     Cells = 10,
+    EveryEpoch = 11,
 }
 
 /// A stream of random numbers that is a function of purpose, seed, epoch and item: `ChaCha8`, with
 /// distributions implemented here, so that no library update changes the draws.
 #[derive(Debug, Clone)]
-pub struct Random(ChaCha8Rng);
+pub struct Random {
+    generator: ChaCha8Rng,
+    seed: u64,
+    epoch: u64,
+    item: u64,
+}
 
 impl Random {
     /// The stream from which a loader augments a sample, to try a transform outside of a loader.
@@ -37,34 +43,46 @@ impl Random {
         key[16] = purpose as u8;
         let mut generator = ChaCha8Rng::from_seed(key);
         generator.set_stream(item);
-        Self(generator)
+        Self { generator, seed, epoch, item }
+    }
+
+    /// The epoch of the stream, counted from 0.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Another stream of the same seed and item, which is the same in every epoch.
+    #[must_use]
+    pub fn of_every_epoch(&self) -> Self {
+        Self::new(Purpose::EveryEpoch, self.seed, 0, self.item)
     }
 
     /// Uniform in `0..bound`; the bias is below `bound / 2⁶⁴`.
     pub fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.0.next_u64()) * u128::from(bound)) >> 64) as u64
+        ((u128::from(self.generator.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
     /// Uniform in `low..high`, in steps of `(high − low) / 2²⁴`.
     pub fn between(&mut self, low: f32, high: f32) -> f32 {
-        low + (high - low) * ((self.0.next_u32() >> 8) as f32 / 16_777_216.0)
+        low + (high - low) * ((self.generator.next_u32() >> 8) as f32 / 16_777_216.0)
     }
 
     /// Uniform between 0 and 1, never either, in steps of 2⁻⁵³.
     pub fn open_unit(&mut self) -> f64 {
-        ((self.0.next_u64() >> 11) as f64 + 0.5) / 9_007_199_254_740_992.0
+        ((self.generator.next_u64() >> 11) as f64 + 0.5) / 9_007_199_254_740_992.0
     }
 
     /// True half of the time.
     pub fn coin(&mut self) -> bool {
-        self.0.next_u32() >> 31 == 1
+        self.generator.next_u32() >> 31 == 1
     }
 
     /// Approximately normal with mean 0 and standard deviation 1, never beyond ±√12 ≈ ±3.46.
     ///
     /// The sum of four uniform bytes: its mean is 510 and its variance 4·(256² − 1)/12.
     pub fn bell(&mut self) -> f32 {
-        let sum: u16 = self.0.next_u32().to_le_bytes().into_iter().map(u16::from).sum();
+        let sum: u16 = self.generator.next_u32().to_le_bytes().into_iter().map(u16::from).sum();
         (f32::from(sum) - 510.0) / 147.799_86
     }
 
@@ -95,6 +113,20 @@ mod tests {
         for (at, draw) in draws.iter().enumerate() {
             assert!(!draws[at + 1..].contains(draw), "{draws:?}");
         }
+    }
+
+    #[test]
+    fn a_stream_of_every_epoch_depends_on_seed_and_item_alone() {
+        let draw = |seed, epoch, item| {
+            let mut own = Random::for_augment(seed, epoch, item);
+            assert_eq!(own.epoch(), epoch);
+            let shared = own.of_every_epoch().below(1 << 60);
+            assert_ne!(own.below(1 << 60), shared);
+            shared
+        };
+        assert_eq!(draw(1, 0, 3), draw(1, 7, 3));
+        assert_ne!(draw(1, 0, 3), draw(2, 0, 3));
+        assert_ne!(draw(1, 0, 3), draw(1, 0, 4));
     }
 
     #[test]

@@ -6,13 +6,13 @@ use std::fmt;
 use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
 
-use crate::brightness::LumaStandard;
+use crate::brightness::BrightnessKind;
 use crate::error::NetworkConfigError;
 use crate::network::DualPathwayNet;
 
-/// The widest first stage accepted: a 3×3 convolution of the second stage then has 2.25 GiB of
-/// weights in f32.
-const MOST_CHANNELS: usize = 4096;
+/// The largest `channels` accepted: in a shallow network a 3×3 convolution of the second stage then
+/// has 2.25 GiB of weights in f32.
+pub(crate) const MOST_CHANNELS: usize = 4096;
 
 /// How many stages and blocks a network has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -22,6 +22,11 @@ pub enum Depth {
     /// Two stages of one block, the second twice as wide.
     #[default]
     Shallow,
+    /// Three stages of two blocks, each twice as wide as the one before.
+    Medium,
+    /// Four stages of 2, 3, 4 and 2 blocks, the first twice as wide as `channels`, each further one
+    /// twice as wide as the one before.
+    Deep,
 }
 
 impl Depth {
@@ -29,6 +34,8 @@ impl Depth {
     pub(crate) const fn stages(self) -> &'static [(usize, usize)] {
         match self {
             Self::Shallow => &[(1, 1), (1, 2)],
+            Self::Medium => &[(2, 1), (2, 2), (2, 4)],
+            Self::Deep => &[(2, 2), (3, 4), (4, 8), (2, 16)],
         }
     }
 }
@@ -91,7 +98,8 @@ impl Default for Normalization {
 pub struct DualPathwayConfig {
     /// The number of classes.
     pub classes: usize,
-    /// The width of the first stage of each pathway.
+    /// The width of the first stage of each pathway, and of the stems; half of it for
+    /// [`Depth::Deep`].
     pub channels: usize,
     /// How many stages and blocks there are.
     #[serde(default)]
@@ -105,9 +113,9 @@ pub struct DualPathwayConfig {
     /// Where the pathways are integrated before the pooled integration, which is always there.
     #[serde(default = "all_points")]
     pub integration_points: Vec<IntegrationPoint>,
-    /// The standard by which brightness is computed.
+    /// How brightness is computed.
     #[serde(default)]
-    pub luma: LumaStandard,
+    pub brightness: BrightnessKind,
     /// How the images were normalized; brightness is computed on the original scale.
     #[serde(default)]
     pub normalization: Normalization,
@@ -131,7 +139,7 @@ impl DualPathwayConfig {
             stem_stride: one(),
             dropout: 0.0,
             integration_points: all_points(),
-            luma: LumaStandard::default(),
+            brightness: BrightnessKind::default(),
             normalization: Normalization::default(),
         }
     }
@@ -164,10 +172,10 @@ impl DualPathwayConfig {
         self
     }
 
-    /// Sets [`luma`](Self::luma).
+    /// Sets [`brightness`](Self::brightness).
     #[must_use]
-    pub fn with_luma(mut self, luma: LumaStandard) -> Self {
-        self.luma = luma;
+    pub fn with_brightness(mut self, brightness: BrightnessKind) -> Self {
+        self.brightness = brightness;
         self
     }
 
@@ -223,6 +231,11 @@ impl DualPathwayConfig {
             panic!("{error}");
         }
         DualPathwayNet::new(self, device)
+    }
+
+    /// The width of the stems.
+    pub(crate) fn stem_width(&self) -> usize {
+        self.depth.stages()[0].1 * self.channels
     }
 
     /// The stages that end in an integration, from 0.

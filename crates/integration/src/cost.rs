@@ -3,19 +3,76 @@
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::Tensor;
 
+use crate::config::DualPathwayConfig;
 use crate::network::DualPathwayNet;
+use crate::single::SinglePathwayConfig;
 
 impl DualPathwayNet {
     /// Multiply-adds of the forward pass of one image of this height and width.
     ///
     /// Counts convolutions and linear layers only; normalizations and activations are left out, as
     /// is usual.
-    pub fn multiply_adds(&self, [height, width]: [usize; 2]) -> u64 {
-        let stem = [height, width].map(|side| side.div_ceil(self.stem_stride()));
-        let mut count = Count { path: Vec::new(), stem, sum: 0 };
-        self.visit(&mut count);
-        count.sum
+    pub fn multiply_adds(&self, image: [usize; 2]) -> u64 {
+        counted(self, self.stem_stride(), image)
     }
+}
+
+/// The multiply-adds of a network whose stages are in a field of that name.
+pub(crate) fn counted(network: &impl Module, stem_stride: usize, image: [usize; 2]) -> u64 {
+    let stem = image.map(|side| side.div_ceil(stem_stride));
+    let mut count = Count { path: Vec::new(), stem, sum: 0 };
+    network.visit(&mut count);
+    count.sum
+}
+
+/// The multiply-adds of the dual-pathway network of a configuration, without making it.
+pub(crate) fn of_dual(config: &DualPathwayConfig, image: [usize; 2]) -> u64 {
+    let integrated = config.integrated_stages();
+    let mut sum = (3 + 1) * 9 * config.stem_width() * positions(image, config.stem_stride, 0);
+    let (mut input, mut is_streaming) = (config.stem_width(), false);
+    for (stage, (blocks, multiple)) in config.depth.stages().iter().enumerate() {
+        let output = multiple * config.channels;
+        let mut weights = 2 * of_blocks([input, output], *blocks, stage > 0);
+        if is_streaming {
+            weights += 9 * input * output;
+        }
+        if integrated.contains(&stage) {
+            weights += 3 * output * output;
+            is_streaming = true;
+        }
+        sum += weights * positions(image, config.stem_stride, stage);
+        input = output;
+    }
+    (sum + 3 * input * input + of_classifier(input, config.classes)) as u64
+}
+
+/// The same of a network of one pathway.
+pub(crate) fn of_single(config: &SinglePathwayConfig, image: [usize; 2]) -> u64 {
+    let mut input = config.widths[0];
+    let mut sum = 3 * 9 * input * positions(image, config.stem_stride, 0);
+    let stages = config.depth.stages().iter().zip(&config.widths);
+    for (stage, ((blocks, _), &output)) in stages.enumerate() {
+        let weights = of_blocks([input, output], *blocks, stage > 0);
+        sum += weights * positions(image, config.stem_stride, stage);
+        input = output;
+    }
+    (sum + of_classifier(input, config.classes)) as u64
+}
+
+/// The pixels of the maps of a stage.
+fn positions(image: [usize; 2], stem_stride: usize, stage: usize) -> usize {
+    image.iter().map(|side| side.div_ceil(stem_stride).div_ceil(1 << stage)).product()
+}
+
+/// The weights of the residual blocks of one pathway in a stage.
+const fn of_blocks([input, output]: [usize; 2], blocks: usize, is_strided: bool) -> usize {
+    let shortcut = if is_strided || input != output { input * output } else { 0 };
+    9 * input * output + 9 * output * output + shortcut + (blocks - 1) * 18 * output * output
+}
+
+/// The weights of the classifier.
+const fn of_classifier(features: usize, classes: usize) -> usize {
+    features * (features / 2) + (features / 2) * classes
 }
 
 struct Count {
@@ -61,7 +118,27 @@ impl ModuleVisitor for Count {
 mod tests {
     use burn::tensor::Device;
 
-    use crate::config::{DualPathwayConfig, IntegrationPoint};
+    use super::*;
+    use crate::config::{Depth, IntegrationPoint};
+
+    #[test]
+    fn the_cost_of_a_configuration_is_that_of_its_network() {
+        let points = [vec![IntegrationPoint::All], vec![IntegrationPoint::Early], vec![]];
+        for (points, depth) in points.into_iter().zip([Depth::Shallow, Depth::Medium, Depth::Deep])
+        {
+            for (stride, image) in [(1, [32, 32]), (2, [31, 18])] {
+                let config = DualPathwayConfig::new(7, 5)
+                    .with_depth(depth)
+                    .with_stem_stride(stride)
+                    .with_integration_points(points.clone());
+                let expected = config.init(&Device::flex()).multiply_adds(image);
+                assert_eq!(of_dual(&config, image), expected, "{config:?}");
+                let twin = SinglePathwayConfig::twin(&config, image);
+                let expected = twin.init(&Device::flex()).multiply_adds(image);
+                assert_eq!(of_single(&twin, image), expected, "{twin:?}");
+            }
+        }
+    }
 
     #[test]
     fn a_small_network_costs_what_its_layers_cost_by_hand() {

@@ -2,7 +2,8 @@
 
 use crate::config::IntegrationPoint;
 
-/// Why a [`DualPathwayConfig`](crate::DualPathwayConfig) is invalid.
+/// Why a [`DualPathwayConfig`](crate::DualPathwayConfig) or a
+/// [`SinglePathwayConfig`](crate::SinglePathwayConfig) is invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NetworkConfigError {
@@ -15,10 +16,18 @@ pub enum NetworkConfigError {
     /// The width is out of range.
     #[error("`channels` is {channels}; expected 1 to {most}")]
     Channels {
-        /// The width of the first stage asked for.
+        /// The width of the first stage asked for, or of any stage of a network of one pathway.
         channels: usize,
         /// The largest width accepted.
         most: usize,
+    },
+    /// There is not one width for each stage.
+    #[error("`widths` has {stages} widths; expected {expected}, one for each stage of the depth")]
+    Stages {
+        /// The number of widths given.
+        stages: usize,
+        /// The number of stages.
+        expected: usize,
     },
     /// The stride of the stem is neither 1 nor 2.
     #[error("`stem_stride` is {stem_stride}; expected 1 (full size) or 2 (half size)")]

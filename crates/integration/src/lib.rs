@@ -1,7 +1,8 @@
-//! The dual-pathway network, an image classifier.
+//! The dual-pathway network, an image classifier, and its twin of one pathway.
 #![doc = include_str!("../README.md")]
 
 mod brightness;
+mod classifier;
 mod config;
 mod contribution;
 mod cost;
@@ -9,6 +10,7 @@ mod error;
 mod gate;
 mod network;
 mod residual;
+mod single;
 mod stage;
 mod stream;
 mod wide;
@@ -17,8 +19,11 @@ mod wide;
 pub use config::{Depth, DualPathwayConfig, IntegrationPoint, Normalization};
 pub use network::{DualPathwayNet, Pathways};
 
+// The same blocks in one pathway.
+pub use single::{SinglePathwayConfig, SinglePathwayNet};
+
 // The second pathway's input.
-pub use brightness::{Brightness, LumaStandard};
+pub use brightness::{Brightness, BrightnessKind};
 
 // What the network applies.
 pub use contribution::{Place, StageWeights};

@@ -1,13 +1,11 @@
 //! The dual-pathway network: stems, stages, the pooled gate and the classifier.
 
 use burn::module::{Module, ModuleVisitor, Param};
-use burn::nn::pool::AdaptiveAvgPool2dConfig;
-use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
-use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor, assert_shape};
-use updraft_conv::{Activation, AdaptiveAvgPool2d, ConvNormActivation};
+use updraft_conv::{Activation, ConvNormActivation};
 
 use crate::brightness::Brightness;
+use crate::classifier::{Classifier, draw_parameters, pool};
 use crate::config::DualPathwayConfig;
 use crate::contribution::{Place, StageWeights};
 use crate::gate::{Arriving, PooledGate};
@@ -47,7 +45,7 @@ impl DualPathwayNet {
         let integrated = config.integrated_stages();
         let widths =
             config.depth.stages().iter().map(|(blocks, wide)| (*blocks, wide * config.channels));
-        let mut input = config.channels;
+        let mut input = config.stem_width();
         let mut arriving = Arriving::Nothing;
         let mut stages = Vec::new();
         for (index, (blocks, output)) in widths.enumerate() {
@@ -62,7 +60,7 @@ impl DualPathwayNet {
             input = output;
         }
         let stem = |channels: usize| {
-            let channels = [channels, config.channels];
+            let channels = [channels, config.stem_width()];
             conv_norm(channels, 3, config.stem_stride, Activation::Relu, device)
         };
         let net = Self {
@@ -71,10 +69,9 @@ impl DualPathwayNet {
             stages,
             gate: PooledGate::new(input, arriving, device),
             classifier: Classifier::new(input, config.classes, config.dropout, device),
-            brightness: Brightness::new(config.luma, config.normalization),
+            brightness: Brightness::new(config.brightness, config.normalization),
         };
-        // burn draws a parameter when it is first used; draw all of them now, in module order.
-        net.visit(&mut Draw);
+        draw_parameters(&net);
         net
     }
 
@@ -177,46 +174,6 @@ impl DualPathwayNet {
     /// How the network computes the brightness of its input.
     pub fn brightness(&self) -> Brightness {
         self.brightness
-    }
-}
-
-/// Two linear layers with dropout before each.
-#[derive(Module, Debug)]
-struct Classifier {
-    dropout: Dropout,
-    hidden: Linear,
-    output: Linear,
-}
-
-impl Classifier {
-    fn new(features: usize, classes: usize, dropout: f64, device: &Device) -> Self {
-        let hidden = features / 2;
-        Self {
-            dropout: DropoutConfig::new(dropout).init(),
-            hidden: LinearConfig::new(features, hidden).init(device),
-            output: LinearConfig::new(hidden, classes).init(device),
-        }
-    }
-
-    fn forward(&self, features: Tensor<2>) -> Tensor<2> {
-        let hidden = relu(self.hidden.forward(self.dropout.forward(features)));
-        self.output.forward(self.dropout.forward(hidden))
-    }
-}
-
-/// The mean over each feature map.
-fn pool(maps: Tensor<4>) -> Tensor<2> {
-    let [batch, channels, ..] = maps.dims();
-    let pool = AdaptiveAvgPool2d::new(AdaptiveAvgPool2dConfig::new([1, 1]));
-    pool.forward(maps).reshape([batch, channels])
-}
-
-/// Draws every parameter that is not drawn yet.
-struct Draw;
-
-impl ModuleVisitor for Draw {
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let _ = param.val();
     }
 }
 

@@ -36,6 +36,46 @@ pub enum SeparableConfigError {
     },
 }
 
+/// Why a [`WhitenedConfig`](crate::WhitenedConfig) is invalid.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WhitenedConfigError {
+    /// There are fewer than two classes.
+    #[error("`classes` is {classes}; a classifier needs at least 2")]
+    Classes {
+        /// The number of classes given.
+        classes: usize,
+    },
+    /// The width of a stage is out of range.
+    #[error("`widths[{stage}]` is {width}; expected 1 to {max}")]
+    Width {
+        /// The stage, from 0.
+        stage: usize,
+        /// The width given.
+        width: usize,
+        /// The largest width accepted.
+        max: usize,
+    },
+    /// The momentum of the normalizations is out of range or not a number.
+    #[error("`norm_momentum` is {norm_momentum}; expected above 0 and at most 1")]
+    NormMomentum {
+        /// The momentum given.
+        norm_momentum: f64,
+    },
+    /// The factor of the logits is not positive and finite.
+    #[error("`head_scale` is {head_scale}; expected a finite number above 0")]
+    HeadScale {
+        /// The factor given.
+        head_scale: f64,
+    },
+    /// The addition to the eigenvalues is not positive and finite.
+    #[error("`whitening_epsilon` is {whitening_epsilon}; expected a finite number above 0")]
+    WhiteningEpsilon {
+        /// The number given.
+        whitening_epsilon: f64,
+    },
+}
+
 /// Why outlier channels cannot be made: the factor is not positive and finite, or its reciprocal is
 /// not a normal number.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]

@@ -11,9 +11,16 @@ mod perceptron;
 mod separable;
 mod table;
 mod unet;
+mod whitened;
+mod whitening;
 
 // Depthwise-separable convolutions.
 pub use separable::{SeparableConfig, SeparableNet};
+
+// A convolutional network behind a whitening convolution.
+pub use initialize::with_partial_identity;
+pub use whitened::{WhitenedConfig, WhitenedNet};
+pub use whitening::PatchMoments;
 
 // Weights for channels and positions of feature maps.
 pub use attention::{Bam, BamConfig, Cbam, CbamConfig, Eca, EcaConfig};
@@ -40,5 +47,6 @@ pub use unet::{
 pub use attention::AttentionConfigError;
 pub use dual_autoencoder::DualAutoencoderConfigError;
 pub use error::{
-    OutlierError, PerceptronConfigError, SeparableConfigError, TableNetConfigError, UNetConfigError,
+    OutlierError, PerceptronConfigError, SeparableConfigError, TableNetConfigError,
+    UNetConfigError, WhitenedConfigError,
 };

@@ -139,12 +139,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let loader = Loader::try_new(Arc::new(pixels), config)?;
     let off = StepSettings { non_finite: NonFinite::Ignore, ..StepSettings::default() };
     let guard = StepSettings::default();
-    let clip = StepSettings { clip_norm: Some(1.0), ..guard };
+    let clip = StepSettings { clip_norm: Some(1.0), ..guard.clone() };
     let mut extra: [Vec<f64>; 3] = Default::default();
     let mut base = Vec::new();
     for pair in 0..=pairs {
         let hand = by_hand(&loader)?;
-        let runs = [off, guard, clip].map(|settings| in_a_run(&loader, settings));
+        let runs = [&off, &guard, &clip].map(|settings| in_a_run(&loader, settings.clone()));
         // The first round warms up.
         if pair == 0 {
             continue;

@@ -125,6 +125,9 @@ impl<M: Module> Run<M> {
             )?;
             self.model = model;
             self.state.step += 1;
+            if let Some(lookahead) = &settings.lookahead {
+                self.look_ahead(lookahead, course.steps);
+            }
             self.state.loss_scale = loss_scale.map(|_| scaler.state());
             match &outcome.skipped {
                 Some(Skipped::NotFinite { tensor }) => self.count_skip(settings, step, tensor)?,

@@ -14,7 +14,9 @@ mod epoch;
 mod error;
 mod evaluate;
 mod events;
+mod freeze;
 mod guard;
+mod lookahead;
 mod loss;
 mod lr_find;
 mod metric;
@@ -49,6 +51,7 @@ pub use schedule::Schedule;
 pub use settings::{BatchNormStatistics, CheckpointSettings, RunSettings, Transfer};
 
 // One update.
+pub use freeze::Freeze;
 pub use guard::{NonFinite, Skipped, non_finite_parameter};
 pub use step::{Placed, StepAt, StepOutcome, StepSettings, train_step, train_step_accumulated};
 
@@ -73,9 +76,10 @@ pub use batch_size::{BatchFound, BatchSearch, Fit};
 pub use lr_find::{LrPoint, LrRange, find_learning_rate, suggest_learning_rate};
 pub use rehearse::rehearse;
 
-// Improved models: averages and recomputed statistics.
+// Improved models: averages, slow weights and recomputed statistics.
 pub use bn_recompute::{keeps_statistics, recompute_batch_norms};
 pub use ema::{Ema, EmaConfig};
+pub use lookahead::Lookahead;
 
 // Events and timing.
 pub use events::{Activity, Control, EpochReport, Event, StepReport};

@@ -109,7 +109,7 @@ pub fn find_learning_rate<M: Module, T: Task<M>>(
         let (samples, batch) = (train.samples(), train.batch());
         return Err(TrainError::NoBatches { samples, batch });
     }
-    let settings = StepSettings { non_finite: NonFinite::Ignore, clip_norm: None, ..*step };
+    let settings = StepSettings { non_finite: NonFinite::Ignore, clip_norm: None, ..step.clone() };
     let mut scaler = LossScaler::try_new(loss_scale)?;
     device.seed(seed);
     let mut copy = model.valid().train();

@@ -16,6 +16,7 @@ use crate::ema::Ema;
 use crate::epoch::{Course, Watch};
 use crate::error::TrainError;
 use crate::events::{Control, EpochReport, Event};
+use crate::freeze::Freeze;
 use crate::metric::{Evaluation, LossSums};
 use crate::ranks::Ranks;
 use crate::settings::{BatchNormStatistics, RunSettings};
@@ -29,6 +30,9 @@ pub struct Run<M> {
     pub(crate) optimizer: OptimizerBox,
     pub(crate) state: RunState,
     average: Option<M>,
+    /// The slow weights of a lookahead, on the device without autodiff; in a box, because a run is
+    /// moved on the stack.
+    pub(crate) slow: Option<Box<M>>,
 }
 
 /// burn's optimizer has no `Debug`; this names it.
@@ -101,7 +105,7 @@ impl<M: Module> Run<M> {
     #[must_use]
     pub fn new(model: M, optimizer: ModuleOptimizer) -> Self {
         let optimizer = OptimizerBox(optimizer);
-        Self { model, optimizer, state: RunState::default(), average: None }
+        Self { model, optimizer, state: RunState::default(), average: None, slow: None }
     }
 
     /// Resumes a run from a checkpoint.
@@ -115,6 +119,7 @@ impl<M: Module> Run<M> {
             optimizer: OptimizerBox(loaded.optimizer),
             state: loaded.state,
             average: loaded.average,
+            slow: loaded.slow.map(Box::new),
         })
     }
 
@@ -181,6 +186,7 @@ impl<M: Module> Run<M> {
         let policy = settings.step.policy;
         policy.check_device(device)?;
         policy.check_norms(&self.model, |norm: &Norm| task.casts(norm))?;
+        Freeze::check(&settings.step.freeze, &self.model)?;
         #[cfg(feature = "tracing")]
         let watch = &mut |event: &Event, model: &M| {
             event.trace();
@@ -247,6 +253,7 @@ impl<M: Module> Run<M> {
             }
             None => Ema::new(config, &self.model),
         });
+        self.keep_slow_weights(settings.lookahead.is_some());
         let mut last = None;
         while self.state.epoch < settings.epochs && !self.is_over(settings) {
             #[cfg(feature = "tracing")]
@@ -325,6 +332,7 @@ impl<M: Module> Run<M> {
             optimizer: &self.optimizer.0,
             state: &self.state,
             average: ema.map(Ema::average),
+            slow: self.slow.as_deref(),
             served,
         };
         let path = ranks.first_does(|| {

@@ -44,6 +44,18 @@ pub enum Schedule {
         #[serde(default = "default_last")]
         floor: f64,
     },
+    /// A straight line up from a low start, then a straight line down to a floor.
+    Triangular {
+        /// Share of all steps on the way up, in `[0, 1)`.
+        #[serde(default = "default_rise")]
+        warmup: f64,
+        /// The first factor, in `[0, 1]`.
+        #[serde(default)]
+        start: f64,
+        /// The last factor, in `[0, 1]`.
+        #[serde(default)]
+        floor: f64,
+    },
     /// The peak, multiplied by a factor at regular intervals.
     Step {
         /// Steps between two reductions, at least 1.
@@ -123,7 +135,7 @@ impl Schedule {
                 check(is_good, "schedule.growth", growth, "a multiple from 1 to 10")?;
                 factor("schedule.floor", floor)
             }
-            Self::OneCycle { warmup, start, floor } => {
+            Self::OneCycle { warmup, start, floor } | Self::Triangular { warmup, start, floor } => {
                 share("schedule.warmup", warmup)?;
                 factor("schedule.start", start)?;
                 factor("schedule.floor", floor)
@@ -146,6 +158,7 @@ impl Schedule {
     /// | warm-up and cosine, `w = round(warmup·T)` | `(t + 1)/w` while `t < w`, then `f + (1 − f)·c((t − w)/(T − w))` |
     /// | cosine restarts, cycle `i` of length `L·growthⁱ`, all together `T` | `f + (1 − f)·c(share of the cycle that is over)` |
     /// | one cycle, `w = round(warmup·T)` | `1 − (1 − start)·c(t/w)` while `t < w`, then `f + (1 − f)·c((t − w)/(T − w))` |
+    /// | triangular, `w = round(warmup·T)` | `start + (1 − start)·t/w` while `t < w`, then `1 − (1 − f)·(t − w)/(T − w)` |
     /// | step | `factor^⌊t/every_steps⌋` |
     /// | exponential | `last^(t/T)` |
     ///
@@ -153,7 +166,8 @@ impl Schedule {
     ///
     /// # Source
     /// Loshchilov and Hutter 2016, arXiv:1608.03983, equation 5, for the cosine with and without
-    /// restarts; Smith and Topin 2017, arXiv:1708.07120, for the one cycle.
+    /// restarts; Smith and Topin 2017, arXiv:1708.07120, for the one cycle; Smith 2015,
+    /// arXiv:1506.01186, for the triangle.
     #[must_use]
     pub fn factor(&self, step: u64, steps: u64) -> f64 {
         let (step, steps) = (step as f64, steps.max(1) as f64);
@@ -181,6 +195,15 @@ impl Schedule {
                     1.0 - (1.0 - start) * half_cosine(step / warm)
                 } else {
                     descent(step, warm, steps, floor)
+                }
+            }
+            Self::Triangular { warmup, start, floor } => {
+                let warm = (warmup * steps).round();
+                if step < warm {
+                    start + (1.0 - start) * step / warm
+                } else {
+                    let done = (step - warm) / (steps - warm).max(1.0);
+                    1.0 - (1.0 - floor) * done.min(1.0)
                 }
             }
             Self::Step { every_steps, factor } => factor.powf((step / every_steps as f64).floor()),
@@ -220,7 +243,7 @@ mod tests {
     #[test]
     fn every_schedule_follows_its_table() {
         let root = std::f64::consts::FRAC_1_SQRT_2;
-        let tables: [Table<'_>; 6] = [
+        let tables: [Table<'_>; 7] = [
             (Schedule::Constant, 10, &[(0, 1.0), (9, 1.0)]),
             (
                 Schedule::CosineRestarts { cycles: 2, growth: 1.0, floor: 0.0 },
@@ -253,6 +276,11 @@ mod tests {
                 ],
             ),
             (
+                Schedule::Triangular { warmup: 0.4, start: 0.2, floor: 0.1 },
+                10,
+                &[(0, 0.2), (1, 0.4), (3, 0.8), (4, 1.0), (5, 0.85), (10, 0.1), (99, 0.1)],
+            ),
+            (
                 Schedule::Step { every_steps: 3, factor: 0.5 },
                 9,
                 &[(0, 1.0), (2, 1.0), (3, 0.5), (5, 0.5), (6, 0.25), (9, 0.125)],
@@ -281,6 +309,8 @@ mod tests {
             Schedule::WarmupCosine { warmup: 0.99, floor: 1.0 },
             Schedule::CosineRestarts { cycles: 5, growth: 2.0, floor: 0.0 },
             Schedule::OneCycle { warmup: 0.3, start: 0.04, floor: 0.0 },
+            Schedule::Triangular { warmup: 0.0, start: 0.2, floor: 0.0 },
+            Schedule::Triangular { warmup: 0.99, start: 0.0, floor: 0.1 },
             Schedule::Step { every_steps: 2, factor: 0.1 },
             Schedule::Exponential { last: 1e-3 },
         ];
@@ -301,6 +331,7 @@ mod tests {
             (Schedule::CosineRestarts { cycles: 0, growth: 1.0, floor: 0.0 }, "`schedule.cycles`"),
             (Schedule::CosineRestarts { cycles: 2, growth: 0.5, floor: 0.0 }, "`schedule.growth`"),
             (Schedule::OneCycle { warmup: 0.3, start: 2.0, floor: 0.0 }, "`schedule.start` is 2"),
+            (Schedule::Triangular { warmup: 0.3, start: 0.0, floor: -1.0 }, "`schedule.floor`"),
             (Schedule::Step { every_steps: 0, factor: 0.5 }, "`schedule.every_steps` is 0"),
             (Schedule::Step { every_steps: 1, factor: 0.0 }, "`schedule.factor` is 0"),
             (Schedule::Exponential { last: f64::NAN }, "`schedule.last` is NaN"),

@@ -11,6 +11,7 @@ use crate::early_stop::EarlyStop;
 use crate::ema::EmaConfig;
 use crate::error::TrainError;
 use crate::guard::NonFinite;
+use crate::lookahead::Lookahead;
 use crate::metric::MetricSpec;
 use crate::plateau::Plateau;
 use crate::schedule::Schedule;
@@ -50,6 +51,8 @@ pub struct RunSettings {
     pub accumulate: usize,
     /// A moving average of the parameters, which is evaluated and served.
     pub ema: Option<EmaConfig>,
+    /// Slow weights, to which the model returns at intervals.
+    pub lookahead: Option<Lookahead>,
     /// The source of the batch-norm statistics of the served model.
     pub batch_norm: BatchNormStatistics,
     /// The metric by which one epoch is better than another.
@@ -125,6 +128,7 @@ impl RunSettings {
             loss_scale: LossScale::None,
             accumulate: 1,
             ema: None,
+            lookahead: None,
             batch_norm: BatchNormStatistics::default(),
             criterion: Criterion::default(),
             early_stop: None,
@@ -160,6 +164,7 @@ impl RunSettings {
         self.schedule.validate()?;
         self.plateau.map_or(Ok(()), |plateau| plateau.validate())?;
         self.ema.map_or(Ok(()), |ema| ema.validate())?;
+        self.lookahead.map_or(Ok(()), |lookahead| lookahead.validate())?;
         self.early_stop.map_or(Ok(()), |stop| stop.validate())
     }
 

@@ -11,6 +11,7 @@ use crate::batch_numbers::BatchNumbers;
 use crate::bits::Bits;
 use crate::buffers::Buffers;
 use crate::error::TrainError;
+use crate::freeze::Freeze;
 use crate::guard::{NonFinite, Skipped, first_bad_tensor};
 use crate::metric::{LossSums, Score};
 use crate::monitor::{PhaseClock, StepTimes, Timing};
@@ -19,7 +20,7 @@ use crate::task::{Mode, StepContext, Task};
 use crate::tensors::Tensors;
 
 /// Settings of an update.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct StepSettings {
     /// The three dtypes of the computation.
     pub policy: Policy,
@@ -31,6 +32,8 @@ pub struct StepSettings {
     pub timing: Timing,
     /// Whether activations are recomputed, by [`Task::segments`], instead of kept.
     pub in_segments: bool,
+    /// Parameters that are not trained in all epochs.
+    pub freeze: Vec<Freeze>,
 }
 
 /// f32, no clipping, and an error for non-finite values.
@@ -42,6 +45,7 @@ impl Default for StepSettings {
             non_finite: NonFinite::default(),
             timing: Timing::default(),
             in_segments: false,
+            freeze: Vec::new(),
         }
     }
 }
@@ -184,7 +188,7 @@ pub(crate) fn train_step_on_ranks<M: Module, T: Task<M>>(
             scaled
         };
         let input = given.clone().cast_floats(settings.policy.compute);
-        let gradients = match segments {
+        let mut gradients = match segments {
             None => {
                 let loss = head(task.forward(&model, input, &context));
                 GradientsParams::from_grads(loss.backward(), &model)
@@ -194,6 +198,7 @@ pub(crate) fn train_step_on_ranks<M: Module, T: Task<M>>(
                 segments.backward(&model, input, &mut head, seed)
             }
         };
+        Freeze::drop_gradients(&settings.freeze, epoch, &model, &mut gradients);
         let (losses, output) = measured.expect("the pass hands its output to the loss");
         let numbers = task
             .measure_in_training(&output.clone().without_graph(), &target.clone().without_graph());

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use serde_json::json;
-use updraft_data::{Progress, ProgressUnit};
-use updraft_run::{AnyWorkload, Int8Network, Plan, Registry};
+use updraft_data::{Progress, ProgressUnit, Views};
+use updraft_run::{Ability, AnyWorkload, Int8Network, Plan, Registry};
 use updraft_trainer::{Control, Evaluation};
 
 use super::{Int8Args, OpenedRun, next_on, refused_as, stopped};
@@ -33,17 +33,38 @@ pub(crate) struct EvalArgs {
     checkpoint: Option<u64>,
     #[command(flatten)]
     int8: Int8Args,
+    /// Also evaluate with test-time augmentation: outputs averaged over each image and its mirror
+    /// image, or also over both moved by a pixel
+    #[arg(long, value_name = "VIEWS", conflicts_with = "int8")]
+    tta: Option<ViewsArg>,
     /// Print JSON instead of a line
     #[arg(long)]
     json: bool,
 }
 
+/// The values of `--tta`.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ViewsArg {
+    Flip,
+    FlipTranslate,
+}
+
+impl From<ViewsArg> for Views {
+    fn from(views: ViewsArg) -> Self {
+        match views {
+            ViewsArg::Flip => Self::Flip,
+            ViewsArg::FlipTranslate => Self::FlipTranslate,
+        }
+    }
+}
+
 impl EvalArgs {
     /// Opens the run, and its int8 network if that is asked for.
     fn open(&self, registry: Registry) -> Result<(OpenedRun, Option<Int8Network>)> {
-        let check = |plan: &Plan| match self.int8.int8 {
-            true => plan.quantizer().map(drop).map_err(refused_as("eval --int8")),
-            false => Ok(()),
+        let check = |plan: &Plan| match (self.int8.int8, self.tta) {
+            (true, _) => plan.quantizer().map(drop).map_err(refused_as("eval --int8")),
+            (_, Some(_)) => plan.check_ability(Ability::Averaging),
+            (false, None) => Ok(()),
         };
         let at = (self.run.as_path(), self.checkpoint);
         let run = OpenedRun::open_at(registry, at, self.int8.device(&self.device), &check)?;
@@ -65,12 +86,28 @@ pub(crate) fn run(registry: Registry, args: &EvalArgs) -> Result<()> {
     let (run, network) = args.open(registry)?;
     let mut display = Display::new();
     let workload = run.workload(args.data.as_deref(), &mut display)?;
-    let score = score_of(&*workload, &run, network.as_ref(), &mut display, ACTIVITY)?;
+    let scored = network.as_ref().map_or(Scored::Model, Scored::Int8);
+    let score = score_of(&*workload, &run, scored, &mut display, ACTIVITY)?;
+    let averaged = args.tta.map(|views| {
+        let views = Views::from(views);
+        let scored = Scored::Averaged(views);
+        Ok::<_, anyhow::Error>((views, score_of(&*workload, &run, scored, &mut display, ACTIVITY)?))
+    });
+    let averaged = averaged.transpose()?;
     if args.json {
-        crate::print_json(&json!(score))?;
+        let mut printed = json!(score);
+        if let Some((views, score)) = &averaged {
+            printed["tta"] = json!({ "views": views, "score": score });
+        }
+        crate::print_json(&printed)?;
     } else {
-        let (text, samples) = (evaluation_text(&score), workload.about().samples);
-        crate::print(&hanging("test ", &format!("{text}, {} {samples}", score.samples)))?;
+        let samples = workload.about().samples;
+        let line =
+            |score: &Evaluation| format!("{}, {} {samples}", evaluation_text(score), score.samples);
+        crate::print(&hanging("test ", &line(&score)))?;
+        if let Some((views, score)) = &averaged {
+            crate::print(&hanging(&format!("tta {views} "), &line(score)))?;
+        }
     }
     let is_quantized = run.folder.has(Int8Network::FILE);
     let next = if run.plan.quantizer().is_ok() && !is_quantized { "quantize" } else { "report" };
@@ -85,14 +122,24 @@ pub(crate) fn score(
     display: &mut Display,
     activity: &str,
 ) -> Result<Evaluation> {
-    score_of(workload, run, None, display, activity)
+    score_of(workload, run, Scored::Model, display, activity)
 }
 
-/// The same of a run's int8 network, if it is given.
+/// What is evaluated.
+enum Scored<'a> {
+    /// The run's model.
+    Model,
+    /// Its outputs averaged over several views of each input.
+    Averaged(Views),
+    /// The int8 network of the run.
+    Int8(&'a Int8Network),
+}
+
+/// The same, of what is given.
 fn score_of(
     workload: &dyn AnyWorkload,
     OpenedRun { folder, plan, device }: &OpenedRun,
-    network: Option<&Int8Network>,
+    scored: Scored<'_>,
     display: &mut Display,
     activity: &str,
 ) -> Result<Evaluation> {
@@ -102,9 +149,10 @@ fn score_of(
         display.preparing(activity, progress);
         if stop::requested() { Control::Stop } else { Control::Continue }
     };
-    let score = match network {
-        None => workload.evaluate(plan, folder, device, poll),
-        Some(network) => workload.evaluate_int8(plan, folder, network, device, poll),
+    let score = match scored {
+        Scored::Model => workload.evaluate(plan, folder, device, poll),
+        Scored::Averaged(views) => workload.evaluate_averaged(plan, folder, views, device, poll),
+        Scored::Int8(network) => workload.evaluate_int8(plan, folder, network, device, poll),
     }?;
     display.clear();
     score.ok_or_else(|| stopped("all test samples were scored"))

@@ -26,5 +26,6 @@ mod resume;
 #[cfg(unix)]
 mod signals;
 mod tasks;
+mod test_time;
 mod train;
 mod tune;

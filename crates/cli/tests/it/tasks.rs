@@ -142,6 +142,7 @@ fn what_a_task_cannot_do_is_refused_with_the_reason_before_any_work() {
         ("quantize", &["quantize", trained][..]),
         ("pipeline", &["pipeline", &config]),
         ("eval --int8", &["eval", trained, "--int8"]),
+        ("eval --tta", &["eval", trained, "--tta", "flip"]),
         ("predict --int8", &["predict", trained, "a.csv", "--int8"]),
         (
             "train.recompute = \"segments\"",

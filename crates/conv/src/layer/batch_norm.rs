@@ -64,6 +64,15 @@ impl BatchNorm {
         config.init(device).into()
     }
 
+    /// The same layer with a γ that is not trained, which is 1 in a new layer.
+    ///
+    /// After a normalization without scale the next layer's weights decide the size of each
+    /// channel; with weight decay, γ would shrink instead of them.
+    #[must_use]
+    pub fn without_scale(self) -> Self {
+        Self { gamma: self.gamma.set_require_grad(false), ..self }
+    }
+
     /// Normalizes `x`, `[batch, channels, ...]`.
     ///
     /// # Panics

@@ -1,5 +1,6 @@
 //! Transforms of a sample before it enters a batch: one per file.
 
+mod alternating_flip;
 mod augment_trait;
 mod canvas;
 mod color_jitter;
@@ -20,6 +21,7 @@ mod translate;
 mod translate_depth;
 mod zoom;
 
+pub use alternating_flip::AlternatingFlip;
 pub use augment_trait::Augment;
 pub use canvas::{Canvas, PixelsMut};
 pub use color_jitter::ColorJitter;

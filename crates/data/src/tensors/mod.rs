@@ -5,5 +5,7 @@ mod image_batch;
 mod resident;
 mod sliding_window;
 mod tensor_batch;
+mod views;
 
 pub use resident::{ResidentBatch, ResidentEpoch, ResidentSet};
+pub use views::Views;

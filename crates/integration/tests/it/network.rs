@@ -5,7 +5,7 @@ use burn::nn::loss::CrossEntropyLossConfig;
 use burn::optim::{GradientsParams, SgdConfig};
 use burn::tensor::{DType, Device, Distribution, FloatDType, Int, Tensor};
 use updraft_integration::{
-    DualPathwayConfig, DualPathwayNet, IntegrationPoint, LumaStandard, Normalization, Place,
+    BrightnessKind, DualPathwayConfig, DualPathwayNet, IntegrationPoint, Normalization, Place,
 };
 use updraft_testing::{
     Numbers, Tolerance, alone, assert_close, autodiff_devices, devices, in_dtype,
@@ -212,7 +212,8 @@ fn a_record_restores_the_network() {
 fn normalized_images_give_the_brightness_of_the_originals() {
     let normalization = Normalization { mean: [0.5, 0.4, 0.3], std: [0.25, 0.2, 0.1] };
     for device in devices() {
-        let config = config().with_normalization(normalization).with_luma(LumaStandard::Bt601);
+        let config =
+            config().with_normalization(normalization).with_brightness(BrightnessKind::Bt601);
         let net = net(&config, &device);
         let rgb = images(2, 8, &device);
         let brightness = net.brightness().forward(rgb.clone());

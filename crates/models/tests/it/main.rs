@@ -5,3 +5,4 @@ mod dual_autoencoder;
 mod perceptron;
 mod separable;
 mod unet;
+mod whitened;

@@ -109,8 +109,8 @@ mod tests {
                 "is 0.5; the run began with 0.0",
             ),
             (
-                "model.luma = \"bt601\"",
-                "model.luma",
+                "model.brightness = \"bt601\"",
+                "model.brightness",
                 Edit::Refused,
                 "is \"bt601\"; the run began with \"bt709\"",
             ),

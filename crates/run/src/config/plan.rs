@@ -240,6 +240,18 @@ impl Plan {
         self.task.quantizer().map_err(|reason| self.kind.refused(Ability::Quantize, reason))
     }
 
+    /// Checks that the task has an ability, determined with its trial.
+    ///
+    /// # Errors
+    /// [`RunError::NotForTask`] with the reason why it has not.
+    pub fn check_ability(&self, ability: Ability) -> Result<(), RunError> {
+        let refusals = self.kind.refusals()?.into_iter();
+        match refusals.filter(|(refused, _)| *refused == ability).map(|(_, reason)| reason).next() {
+            None => Ok(()),
+            Some(reason) => Err(self.kind.refused(ability, reason)),
+        }
+    }
+
     /// The settings of the trainer; checkpoints go under `run`.
     #[must_use]
     pub fn run_settings(&self, run: &Path) -> RunSettings {

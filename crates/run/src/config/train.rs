@@ -5,8 +5,9 @@ use std::path::Path;
 use burn::tensor::FloatDType;
 use updraft_precision::{DynamicScale, LossScale, Policy, PrecisionError};
 use updraft_trainer::{
-    BatchNormStatistics, CheckpointSettings, Criterion, EarlyStop, EmaConfig, NonFinite,
-    OptimizerConfig, Plateau, RunSettings, Schedule, StepSettings, Timing, TrainError, Transfer,
+    BatchNormStatistics, CheckpointSettings, Criterion, EarlyStop, EmaConfig, Freeze, Lookahead,
+    NonFinite, OptimizerConfig, Plateau, RunSettings, Schedule, StepSettings, Timing, TrainError,
+    Transfer,
 };
 
 use super::choice::{AutoBatchPlan, BatchesPlan, RecomputePlan, WorkersPlan};
@@ -28,23 +29,23 @@ const LEARNING_RATE: Key<f64> = Key::new("train.learning_rate", "the schedule's 
     .check("a finite number above 0", |rate| rate.is_finite() && *rate > 0.0);
 const SCHEDULE: Key<Schedule> = Key::new(
     "train.schedule",
-    "or `constant`, `cosine-restarts`, `one-cycle`, `step`, `exponential`: the factor of the learning rate over all steps",
+    "or `constant`, `cosine-restarts`, `one-cycle`, `triangular`, `step`, `exponential`: the factor of the learning rate over all steps",
 )
 .default(r#"{ kind = "warmup-cosine", warmup = 0.2, floor = 0.0 }"#)
 .with(&[
     (
         "warmup",
-        "0.2, of `one-cycle` 0.3",
-        "`warmup-cosine` and `one-cycle`: fraction of all steps with increasing learning rate, at least 0 and below 1",
+        "0.2, of `one-cycle` and `triangular` 0.3",
+        "`warmup-cosine`, `one-cycle` and `triangular`: fraction of all steps with increasing learning rate, at least 0 and below 1",
     ),
     (
         "floor",
         "0, of `one-cycle` 0.000004",
-        "`warmup-cosine`, `cosine-restarts` and `one-cycle`: the last factor, 0 to 1",
+        "`warmup-cosine`, `cosine-restarts`, `one-cycle` and `triangular`: the last factor, 0 to 1",
     ),
     ("cycles", "–", "`cosine-restarts`: number of half cosines, 1 to 1000"),
     ("growth", "2", "`cosine-restarts`: each cycle's length as a multiple of the one before, 1 to 10"),
-    ("start", "0.04", "`one-cycle`: the first factor, 0 to 1"),
+    ("start", "0.04, of `triangular` 0", "`one-cycle` and `triangular`: the first factor, 0 to 1"),
     ("every_steps", "–", "`step`: steps between two reductions, at least 1"),
     ("factor", "0.1", "`step`: the factor of each reduction, above 0 and at most 1"),
     ("last", "–", "`exponential`: the factor after all steps, above 0 and at most 1"),
@@ -67,9 +68,28 @@ const PLATEAU: Key<Plateau> =
         ])
         .edit(Edit::Reported);
 const OPTIMIZER: Key<OptimizerConfig> =
-    Key::new("train.optimizer", "or `sgd` with `momentum`; `weight_decay` for both")
+    Key::new("train.optimizer", "or `sgd`, with Nesterov momentum")
         .default(r#"{ kind = "adamw", weight_decay = 0.01 }"#)
+        .with(&[
+            (
+                "weight_decay",
+                "0.01, of `sgd` 0",
+                "`adamw`: decoupled, times the learning rate; `sgd`: added to the gradient, times the parameter",
+            ),
+            ("momentum", "0.9", "`sgd`: at least 0 and below 1"),
+            (
+                "norm_shift_factor",
+                "1",
+                "`sgd`: what the learning rate of the shifts of normalizations is multiplied by, without their weight decay; above 0",
+            ),
+        ])
         .edit(Edit::Reported);
+const FREEZE: Key<Vec<Freeze>> = Key::new(
+    "train.freeze",
+    "parameters that keep their values after some epochs: a list of tables with `parameters`, the path of a parameter or of a part of the model, and `after_epochs`, the epochs in which they are trained",
+)
+.default("[]")
+.edit(Edit::Reported);
 const CLIP_NORM: Key<f64> = Key::new("train.clip_norm", "largest global norm of the gradients")
     .edit(Edit::Reported)
     .check("a finite number above 0", |norm| norm.is_finite() && *norm > 0.0);
@@ -110,6 +130,20 @@ const EMA_DECAY: Key<f64> = Key::new(
 )
 .edit(Edit::Reported)
 .check("at least 0 and below 1", |decay| (0.0..1.0).contains(decay));
+const LOOKAHEAD: Key<Lookahead> = Key::new(
+    "train.lookahead",
+    "slow weights, to which the model returns at intervals and after the last update",
+)
+.with(&[
+    ("every", "5", "updates between two returns, at least 1"),
+    ("decay", "0.5", "the share of the slow weights at the last update, at least 0 and below 1"),
+    (
+        "power",
+        "0",
+        "the share before is `decay` times this power of the fraction of updates made; 0: constant",
+    ),
+])
+.edit(Edit::Reported);
 const BATCH_NORMS: Key<BatchesPlan> = Key::new(
     "train.recompute_batch_norms",
     "training batches, or `all`, from which the served model's batch norms are computed at each epoch's end",
@@ -169,6 +203,7 @@ pub(super) const KEYS: Keys = &[
     &SCHEDULE,
     &PLATEAU,
     &OPTIMIZER,
+    &FREEZE,
     &CLIP_NORM,
     &LOSS_SCALE,
     &RECOMPUTE,
@@ -176,6 +211,7 @@ pub(super) const KEYS: Keys = &[
     &ACCUMULATE,
     &NON_FINITE,
     &EMA_DECAY,
+    &LOOKAHEAD,
     &BATCH_NORMS,
     &CRITERION,
     &EARLY_STOP,
@@ -197,6 +233,7 @@ pub struct TrainPlan {
     pub schedule: Schedule,
     pub plateau: Option<Plateau>,
     pub optimizer: OptimizerConfig,
+    pub freeze: Vec<Freeze>,
     pub clip_norm: Option<f64>,
     pub loss_scale: LossScale,
     pub recompute: RecomputePlan,
@@ -204,6 +241,7 @@ pub struct TrainPlan {
     pub accumulate: usize,
     pub non_finite: NonFinite,
     pub ema_decay: Option<f64>,
+    pub lookahead: Option<Lookahead>,
     pub recompute_batch_norms: Option<BatchesPlan>,
     pub criterion: Criterion,
     pub early_stop: Option<EarlyStop>,
@@ -229,6 +267,7 @@ impl TrainPlan {
             schedule: settings.value(&SCHEDULE)?,
             plateau: settings.option(&PLATEAU)?,
             optimizer: settings.value(&OPTIMIZER)?,
+            freeze: settings.value(&FREEZE)?,
             clip_norm: settings.option(&CLIP_NORM)?,
             loss_scale: settings.value_or(&LOSS_SCALE, || default_scale(precision))?,
             recompute: settings.value(&RECOMPUTE)?,
@@ -236,6 +275,7 @@ impl TrainPlan {
             accumulate: settings.value(&ACCUMULATE)?,
             non_finite: settings.value(&NON_FINITE)?,
             ema_decay: settings.option(&EMA_DECAY)?,
+            lookahead: settings.option(&LOOKAHEAD)?,
             recompute_batch_norms: settings.option(&BATCH_NORMS)?,
             criterion: settings.value(&CRITERION)?,
             early_stop: settings.option(&EARLY_STOP)?,
@@ -282,10 +322,12 @@ impl TrainPlan {
                 non_finite: self.non_finite,
                 timing: self.timing,
                 in_segments: self.recompute == RecomputePlan::Segments,
+                freeze: self.freeze.clone(),
             },
             loss_scale: self.loss_scale,
             accumulate: self.accumulate,
             ema: self.ema_decay.map(|decay| EmaConfig { decay }),
+            lookahead: self.lookahead,
             batch_norm: match self.recompute_batch_norms {
                 None => BatchNormStatistics::Running,
                 Some(BatchesPlan::All) => BatchNormStatistics::Recomputed { batches: usize::MAX },
@@ -309,6 +351,7 @@ pub(super) fn key_of_setting(name: &str) -> String {
     let key = match name {
         "step.clip_norm" => "clip_norm",
         "step.in_segments" => "recompute",
+        "step.freeze.parameters" => "freeze.parameters",
         "step.non_finite.at_most" => "non_finite.at_most",
         "ema.decay" => "ema_decay",
         "batch_norm.batches" => "recompute_batch_norms",

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use burn::tensor::Device;
+use updraft_data::Views;
 use updraft_trainer::{Control, Evaluation, LrPoint, LrRange, find_learning_rate};
 
 use super::evaluate::evaluate;
@@ -62,6 +63,20 @@ pub trait AnyWorkload {
         &self,
         plan: &Plan,
         folder: &RunFolder,
+        device: &Device,
+        poll: &mut dyn FnMut(usize) -> Control,
+    ) -> Result<Option<Evaluation>, RunError>;
+
+    /// As [`evaluate`](Self::evaluate), with outputs averaged over several views of each input.
+    ///
+    /// # Errors
+    /// As [`evaluate`](Self::evaluate), and [`RunError::NotForTask`] for a workload without
+    /// [`Workload::averaged`].
+    fn evaluate_averaged(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        views: Views,
         device: &Device,
         poll: &mut dyn FnMut(usize) -> Control,
     ) -> Result<Option<Evaluation>, RunError>;
@@ -159,7 +174,18 @@ impl<W: Workload> AnyWorkload for W {
         device: &Device,
         poll: &mut dyn FnMut(usize) -> Control,
     ) -> Result<Option<Evaluation>, RunError> {
-        evaluate(self, plan, folder, device, poll)
+        evaluate(self, plan, (folder, None), device, poll)
+    }
+
+    fn evaluate_averaged(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        views: Views,
+        device: &Device,
+        poll: &mut dyn FnMut(usize) -> Control,
+    ) -> Result<Option<Evaluation>, RunError> {
+        evaluate(self, plan, (folder, Some(views)), device, poll)
     }
 
     fn evaluate_int8(
@@ -182,7 +208,7 @@ impl<W: Workload> AnyWorkload for W {
         let streams = self.streams(plan, StreamUse::Reading)?;
         let device = device.clone().autodiff();
         device.seed(plan.seed);
-        let model = plan.precision.autocast(self.init(&device));
+        let model = plan.precision.autocast(self.prepare(plan, self.init(&device))?);
         let settings = plan.run_settings(Path::new(""));
         let points = find_learning_rate(
             self.task(),
@@ -229,6 +255,7 @@ impl<W: Workload> AnyWorkload for W {
                 self.multiply_adds(&self.init(&device.clone().autodiff())).err()
             }
             Ability::Int8 => self.int8_forward().err(),
+            Ability::Averaging => self.averaged(Views::Flip).err(),
             other => refusal(self.task(), |device| self.init(device), other, device),
         }
     }

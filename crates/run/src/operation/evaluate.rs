@@ -2,12 +2,13 @@
 
 use burn::module::Module;
 use burn::tensor::Device;
+use updraft_data::Views;
 use updraft_trainer::{Control, Evaluation, load_model, non_finite_parameter};
 
 use crate::config::Plan;
 use crate::error::RunError;
 use crate::folder::RunFolder;
-use crate::task::{StreamUse, Workload};
+use crate::task::{Ability, StreamUse, Workload};
 
 /// Loads the served parameters of a run into a fresh model, in the run's precision.
 ///
@@ -42,14 +43,20 @@ pub(super) fn not_finite(folder: &RunFolder, what: String) -> RunError {
 pub(super) fn evaluate<W: Workload>(
     workload: &W,
     plan: &Plan,
-    folder: &RunFolder,
+    (folder, views): (&RunFolder, Option<Views>),
     device: &Device,
     poll: &mut dyn FnMut(usize) -> Control,
 ) -> Result<Option<Evaluation>, RunError> {
     workload.check(folder)?;
     let model = load(workload.init(device), plan, folder)?;
     let test = workload.streams(plan, StreamUse::Reading)?.test;
-    let decided = workload.decided(folder)?;
+    let decided = match views {
+        None => workload.decided(folder)?,
+        Some(views) => {
+            let averaged = workload.averaged(views);
+            Some(averaged.map_err(|reason| plan.kind().refused(Ability::Averaging, reason))?)
+        }
+    };
     let task = decided.as_ref().unwrap_or(workload.task());
     let score = updraft_trainer::evaluate(task, &model, &*test, device, plan.precision, poll)?;
     match score {

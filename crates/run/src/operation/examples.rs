@@ -83,6 +83,10 @@ pub(super) fn refusal<M: Module, T: Task<M>>(
             let model = init(&device.clone().autodiff());
             (!keeps_statistics(&model)).then_some("its model has no batch norms")
         }
-        Ability::Predict | Ability::Quantize | Ability::Int8 | Ability::Utilization => None,
+        Ability::Predict
+        | Ability::Quantize
+        | Ability::Int8
+        | Ability::Averaging
+        | Ability::Utilization => None,
     }
 }

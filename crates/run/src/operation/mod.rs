@@ -5,6 +5,7 @@ mod evaluate;
 mod evaluate_int8;
 mod examples;
 mod kernels;
+mod new_model;
 mod train;
 mod verify;
 

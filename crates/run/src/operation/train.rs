@@ -15,6 +15,7 @@ use updraft_trainer::{
     TrainError, evaluate, metric_specs,
 };
 
+use super::new_model::{new_model, refuse_too_large};
 use crate::config::{Plan, RecomputePlan};
 use crate::environment::Environment;
 use crate::error::RunError;
@@ -72,7 +73,7 @@ pub struct Beginning<'a> {
 /// # Example
 /// ```
 /// use updraft_run::{Beginning, Observer, RunError};
-/// use updraft_trainer::{Control, Event};
+/// use updraft_trainer::{Freeze, Control, Event};
 ///
 /// /// Counts updates and never stops the run.
 /// struct Count(u64);
@@ -163,7 +164,7 @@ pub(super) fn train<W: Workload>(
     }
     let device = training_device(plan, plain.clone());
     device.seed(plan.seed);
-    let model = plan.precision.autocast(workload.init(&device));
+    let model = *new_model(workload, plan, &device, resumed.is_some())?;
     let policy = plan.precision;
     policy.check_device(&device).map_err(TrainError::from)?;
     policy.check_norms(&model, |norm| task.casts(norm)).map_err(TrainError::from)?;
@@ -335,25 +336,6 @@ pub(super) fn train<W: Workload>(
 fn first_path(collective: &mut dyn Collective, own: &Path) -> Result<PathBuf, RunError> {
     let texts = gather(collective, own.as_os_str().as_encoded_bytes()).map_err(TrainError::from)?;
     Ok(PathBuf::from(String::from_utf8_lossy(&texts[0]).into_owned()))
-}
-
-/// Returns an error for a model whose parameters and gradients alone take more than the machine's
-/// memory.
-fn refuse_too_large(parameters: usize) -> Result<(), RunError> {
-    let least = (parameters as u64).saturating_mul(2 * size_of::<f32>() as u64);
-    match updraft_device::memory().total_bytes {
-        Some(total) if least > total => {
-            let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
-            let reason = format!(
-                "the model has {parameters} parameters, which take {:.1} GiB with their gradients; \
-                 this machine has {:.1} GiB: make the model smaller",
-                gib(least),
-                gib(total)
-            );
-            Err(RunError::Unusable { reason })
-        }
-        _ => Ok(()),
-    }
 }
 
 /// The device with autodiff, and with burn's recomputation strategy if the plan uses it.

@@ -23,6 +23,8 @@ pub enum Ability {
     /// `eval --int8` and `predict --int8`: [`TaskPlan::quantizer`] and
     /// [`Workload::int8_forward`](crate::Workload::int8_forward).
     Int8,
+    /// `eval --tta`: [`Workload::averaged`](crate::Workload::averaged).
+    Averaging,
     /// `train.recompute = "segments"`: [`Task::segments`](updraft_trainer::Task::segments).
     Segments,
     /// `train.recompute_batch_norms`: the model has batch norms.
@@ -33,10 +35,11 @@ pub enum Ability {
 
 impl Ability {
     /// All of them, commands first.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Predict,
         Self::Quantize,
         Self::Int8,
+        Self::Averaging,
         Self::Segments,
         Self::BatchNorms,
         Self::Utilization,
@@ -45,7 +48,7 @@ impl Ability {
     /// Whether a plan uses the setting.
     pub(crate) fn is_asked(self, train: &TrainPlan, log: &LogPlan) -> bool {
         match self {
-            Self::Predict | Self::Quantize | Self::Int8 => false,
+            Self::Predict | Self::Quantize | Self::Int8 | Self::Averaging => false,
             Self::Segments => train.recompute == RecomputePlan::Segments,
             Self::BatchNorms => train.recompute_batch_norms.is_some(),
             Self::Utilization => log.utilization,
@@ -60,6 +63,7 @@ impl fmt::Display for Ability {
             Self::Predict => "predict",
             Self::Quantize => "quantize, pipeline",
             Self::Int8 => "eval --int8, predict --int8",
+            Self::Averaging => "eval --tta",
             Self::Segments => "train.recompute = \"segments\"",
             Self::BatchNorms => "train.recompute_batch_norms",
             Self::Utilization => "log.utilization",
@@ -86,7 +90,7 @@ impl dyn TaskKind {
                 Ok(_) => workload.refusal(ability, &device),
                 Err(reason) => Some(reason),
             },
-            Ability::Segments | Ability::BatchNorms | Ability::Utilization => {
+            Ability::Averaging | Ability::Segments | Ability::BatchNorms | Ability::Utilization => {
                 workload.refusal(ability, &device)
             }
         };
@@ -114,7 +118,7 @@ impl dyn TaskKind {
         asked.find_map(|ability| {
             // A missing device is reported where it is needed.
             let device = open(&select(&DeviceSpec::Auto, &probe()).ok()?).ok()?;
-            let is_of_model = ability != Ability::Utilization;
+            let is_of_model = ![Ability::Averaging, Ability::Utilization].contains(&ability);
             let refusal = match plan.on_examples(&Value::Null).filter(|_| is_of_model) {
                 Some(model) => model.refusal(ability, &device),
                 None => {

@@ -3,7 +3,7 @@
 use burn::module::Module;
 use burn::tensor::Device;
 use serde_json::Value;
-use updraft_data::Part;
+use updraft_data::{Part, Views};
 use updraft_trainer::{BatchStream, Task};
 
 use super::ability::Ability;
@@ -39,6 +39,16 @@ pub trait Workload {
 
     /// A model with fresh parameters, drawn from the device's random state.
     fn init(&self, device: &Device) -> Self::Model;
+
+    /// Sets what a new model computes from the training data instead of drawing it at random, such
+    /// as a whitening; nothing by default. A model that is loaded afterwards is not prepared.
+    ///
+    /// # Errors
+    /// [`RunError::Data`] or [`RunError::Stream`] for data that cannot be delivered.
+    fn prepare(&self, plan: &Plan, model: Self::Model) -> Result<Self::Model, RunError> {
+        let _ = plan;
+        Ok(model)
+    }
 
     /// The batches of training and test data.
     ///
@@ -157,6 +167,15 @@ pub trait Workload {
         Self: Sized,
     {
         Err("its workload does not run int8 networks")
+    }
+
+    /// The task whose output is the average over several views of each input, for `eval --tta`.
+    ///
+    /// # Errors
+    /// The reason why there is none, without a full stop; the default.
+    fn averaged(&self, views: Views) -> Result<Self::Task, &'static str> {
+        let _ = views;
+        Err("it has no test-time augmentation")
     }
 
     /// Pictures of the test data for the report; none by default.

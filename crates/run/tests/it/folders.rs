@@ -125,7 +125,7 @@ fn a_plan_that_became_that_of_another_model_is_refused_by_its_key() {
     let dir = tempfile::tempdir().expect("temporary folder");
     let folder = RunFolder::create(dir.path(), &read("").expect("valid")).expect("made");
     for (text, key) in [
-        ("model.luma = \"bt601\"", "`model.luma`"),
+        ("model.brightness = \"bt601\"", "`model.brightness`"),
         ("model.channels = 8", "`model.channels`"),
         ("precision = \"bf16-mixed\"", "`precision`"),
         ("data.height = 64", "`data.height`"),

@@ -13,3 +13,4 @@ mod train;
 mod trained;
 mod unknown_keys;
 mod unread;
+mod whitened;

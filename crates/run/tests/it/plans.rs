@@ -52,7 +52,15 @@ fn a_plan_of_images_survives_being_written_then_read() {
          early_stop = { patience = 2 }\nschedule = { kind = \"one-cycle\" }",
         "[train]\noptimizer = { kind = \"sgd\" }\nschedule = { kind = \"constant\" }",
         "[model]\nkind = \"separable\"\nchannels = 8\ndropout = 0.1",
-        "[model]\nintegration_points = [\"early\", \"late\"]\nluma = \"bt601\"\ndepth = \"shallow\"",
+        "[model]\nkind = \"single-pathway\"\nchannels = 8\ndropout = 0.1\nstem_stride = 2",
+        "[model]\nkind = \"whitened\"\nwidths = [4, 6, 6]\nnorm_momentum = 0.3\n\
+         head_scale = 0.5\nwhitening_epsilon = 0.01",
+        "[augment]\nalternating_flip = true\n[train]\nlookahead = { every = 3 }\n\
+         optimizer = { kind = \"sgd\", norm_shift_factor = 8.0 }\n\
+         schedule = { kind = \"triangular\" }\n\
+         freeze = [{ parameters = \"color_stem\", after_epochs = 0 }]",
+        "[model]\nintegration_points = [\"early\", \"late\"]\nbrightness = \"bt601\"\ndepth = \"medium\"",
+        "[model]\ndepth = \"deep\"\nchannels = 4\nbrightness = \"lab-lightness\"",
     ] {
         survives(text);
     }
@@ -163,15 +171,17 @@ fn what_a_task_cannot_do_is_what_its_plan_and_workload_refuse() {
     let _alone = updraft_testing::alone();
     let no_batch_norms = (Ability::BatchNorms, "its model has no batch norms");
     let few_layers = (Ability::Segments, "its networks are a few small layers");
+    let no_views = (Ability::Averaging, "it has no test-time augmentation");
     let no_kernels = "its networks have embeddings or splines, for which there are no int8 kernels";
     for (name, expected) in [
         ("image-classification", vec![]),
-        ("image-to-image", vec![]),
+        ("image-to-image", vec![no_views]),
         (
             "tables",
             vec![
                 (Ability::Quantize, no_kernels),
                 (Ability::Int8, no_kernels),
+                no_views,
                 few_layers,
                 no_batch_norms,
             ],

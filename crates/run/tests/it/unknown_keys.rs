@@ -27,9 +27,14 @@ fn a_key_that_nothing_reads_beside_the_others_is_refused_with_what_decides_it() 
         ("[data]\npath_column = \"a\"", "data.path_column", "data.source = \"generated\""),
         ("[data]\nclass_column = \"a\"", "data.class_column", "data.source = \"generated\""),
         (
-            "[model]\nkind = \"separable\"\nluma = \"bt601\"",
-            "model.luma",
+            "[model]\nkind = \"separable\"\nbrightness = \"bt601\"",
+            "model.brightness",
             "model.kind = \"separable\"",
+        ),
+        (
+            "[model]\nkind = \"whitened\"\nchannels = 8",
+            "model.channels",
+            "model.kind = \"whitened\"",
         ),
         (
             "[train]\nnon_finite = { kind = \"stop\", at_most = 3 }",

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::error::CheckpointError;
-use super::files::{AVERAGE, EXPORT, MODEL, Manifest, OPTIMIZER, SERVED, STATE, sha256};
+use super::files::{AVERAGE, EXPORT, MODEL, Manifest, OPTIMIZER, SERVED, SLOW, STATE, sha256};
 use super::optimizer::{scalars, stored};
 
 /// Returns every part of a checkpoint by name, with its SHA-256 or, for a number, its text: the
@@ -24,7 +24,7 @@ pub fn contents(path: &Path) -> Result<BTreeMap<String, String>, CheckpointError
         parts.insert(name.to_owned(), sha256(&manifest.read_file(path, name)?));
     }
     let mut owners = BTreeMap::new();
-    for file in [MODEL, AVERAGE, SERVED] {
+    for file in [MODEL, AVERAGE, SLOW, SERVED] {
         if !manifest.holds(file) {
             continue;
         }

@@ -23,6 +23,8 @@ const MAX_JSON_BYTES: u64 = 1 << 30;
 pub(super) const MODEL: &str = "model.bpk";
 /// The average of the parameters, if one is kept.
 pub(super) const AVERAGE: &str = "average.bpk";
+/// The slow weights of a lookahead, if there is one.
+pub(super) const SLOW: &str = "slow.bpk";
 /// The served model, if it is neither of the two.
 pub(super) const SERVED: &str = "served.bpk";
 /// The served weights, for other tools.

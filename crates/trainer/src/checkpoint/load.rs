@@ -8,7 +8,7 @@ use burn::store::ModuleRecord;
 use burn::tensor::Bytes;
 
 use super::error::CheckpointError;
-use super::files::{AVERAGE, MODEL, Manifest, OPTIMIZER, SERVED, STATE};
+use super::files::{AVERAGE, MODEL, Manifest, OPTIMIZER, SERVED, SLOW, STATE};
 use super::kinds::check_kinds;
 use super::optimizer::{require_state, restored};
 use super::state::{RunState, StoredState, check_numbers};
@@ -23,6 +23,8 @@ pub struct Loaded<M> {
     pub state: RunState,
     /// The average of the parameters, on the device without autodiff, if one was kept.
     pub average: Option<M>,
+    /// The slow weights of a lookahead, on the device without autodiff, if there were any.
+    pub slow: Option<M>,
 }
 
 impl<M> std::fmt::Debug for Loaded<M> {
@@ -57,14 +59,15 @@ pub fn load<M: Module>(
     let StoredState { run: state, without_optimizer_state } = stored_state(path)?;
     let saved = manifest.read_file(path, OPTIMIZER)?;
     let optimizer = restored(path, optimizer, saved.clone(), manifest.read_file(path, MODEL)?)?;
-    let average = match manifest.holds(AVERAGE) {
+    let beside = |name| match manifest.holds(name) {
         // `valid` copies the statistics; a clone would share the live model's.
-        true => Some(read_model(path, &manifest, AVERAGE, model.valid())?),
-        false => None,
+        true => read_model(path, &manifest, name, model.valid()).map(Some),
+        false => Ok(None),
     };
+    let (average, slow) = (beside(AVERAGE)?, beside(SLOW)?);
     let model = read_model(path, &manifest, MODEL, model)?;
     require_state(path, &model, saved, &without_optimizer_state)?;
-    Ok(Loaded { model, optimizer, state, average })
+    Ok(Loaded { model, optimizer, state, average, slow })
 }
 
 /// Reads every file of a checkpoint, compares it with its hash, and returns the state of the

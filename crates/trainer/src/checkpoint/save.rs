@@ -10,7 +10,7 @@ use safetensors::tensor::{Dtype, TensorView, serialize};
 
 use super::error::{CheckpointError, fault};
 use super::files::{
-    AVERAGE, EXPORT, MANIFEST, MODEL, Manifest, OPTIMIZER, SERVED, STATE, flush_names,
+    AVERAGE, EXPORT, MANIFEST, MODEL, Manifest, OPTIMIZER, SERVED, SLOW, STATE, flush_names,
     write_flushed,
 };
 use super::optimizer::without_state;
@@ -28,6 +28,8 @@ pub struct Snapshot<'a, M> {
     pub state: &'a RunState,
     /// The average of the parameters, if one is kept.
     pub average: Option<&'a M>,
+    /// The slow weights of a lookahead, if there is one.
+    pub slow: Option<&'a M>,
     /// The served model, if it is neither the average nor the model.
     pub served: Option<&'a M>,
 }
@@ -74,7 +76,12 @@ fn write_all<M: Module>(partial: &Path, snapshot: &Snapshot<'_, M>) -> Result<()
     };
     let path = partial.join(EXPORT);
     write(EXPORT, &safetensors(served, &path)?)?;
-    let models = [(MODEL, Some(&model)), (AVERAGE, snapshot.average), (SERVED, snapshot.served)];
+    let models = [
+        (MODEL, Some(&model)),
+        (AVERAGE, snapshot.average),
+        (SLOW, snapshot.slow),
+        (SERVED, snapshot.served),
+    ];
     for (name, model) in models {
         let Some(model) = model else { continue };
         let bytes = model.clone().into_record().into_bytes();

@@ -17,3 +17,4 @@ mod served;
 mod step;
 mod task;
 mod values;
+mod weights;

@@ -17,12 +17,12 @@ use updraft_trainer::{
 use crate::small::{Classifier, Classify, loader, new_run, optimizer, settings, task};
 
 /// The task of the small classifier, whose norm computes in f32.
-fn casting() -> Classify<'static, Classifier> {
+pub(crate) fn casting() -> Classify<'static, Classifier> {
     Classify { cast_norms: &["norm"], ..task() }
 }
 
 /// Trains to the end, or to the step given, and collects the events.
-fn train(
+pub(crate) fn train(
     run: Run<Classifier>,
     settings: &RunSettings,
     device: &Device,

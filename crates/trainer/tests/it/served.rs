@@ -8,7 +8,7 @@ use burn::tensor::Device;
 use updraft_testing::alone;
 use updraft_trainer::{
     Activity, BatchNormStatistics, Control, Criterion, EarlyStop, EmaConfig, Ending, Evaluation,
-    Event, Finished, Plateau, Run, RunData, RunSettings, list_checkpoints, load_model,
+    Event, Finished, Lookahead, Plateau, Run, RunData, RunSettings, list_checkpoints, load_model,
 };
 
 use crate::small::{Classifier, loader, new_run, optimizer, settings, task};
@@ -17,6 +17,7 @@ use crate::small::{Classifier, loader, new_run, optimizer, settings, task};
 fn rich(folder: &Path, epochs: u64) -> RunSettings {
     let mut settings = settings(folder, epochs);
     settings.ema = Some(EmaConfig { decay: 0.9 });
+    settings.lookahead = Some(Lookahead { every: 2, decay: 0.7, power: 1.0 });
     settings.batch_norm = BatchNormStatistics::Recomputed { batches: 3 };
     settings.accumulate = 2;
     settings.plateau = Some(Plateau { factor: 0.5, patience: 0, ..Plateau::default() });

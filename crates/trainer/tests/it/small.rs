@@ -22,7 +22,7 @@ use updraft_trainer::{
 #[derive(Module, Debug)]
 pub(crate) struct Classifier {
     conv: Conv2d,
-    norm: BatchNorm,
+    pub(crate) norm: BatchNorm,
     dropout: Dropout,
     output: Linear,
 }

@@ -9,6 +9,7 @@ use super::formula::{input, trained};
 
 #[test]
 fn published_sizes_have_the_published_numbers_of_parameters() {
+    let _alone = updraft_testing::alone();
     let device = Device::flex();
     let residual = UNetConfig::new(1, 1, &[16, 32, 64]);
     assert_eq!(trained(&residual.init_2d(&device)), 119_825);
@@ -27,6 +28,7 @@ fn published_sizes_have_the_published_numbers_of_parameters() {
 
 #[test]
 fn deep_outputs_begin_with_the_output_and_have_its_sides() {
+    let _alone = updraft_testing::alone();
     let device = Device::flex();
     let config = UNetConfig::new(1, 2, &[2, 3, 4, 5]).with_deep_supervision(2);
     let network = config.init_2d(&device);
@@ -39,6 +41,7 @@ fn deep_outputs_begin_with_the_output_and_have_its_sides() {
 
 #[test]
 fn multiply_adds_are_those_of_the_layers_by_hand() {
+    let _alone = updraft_testing::alone();
     let device = Device::flex();
     // Sides 8 and 4; a level of two filters, one of three.
     let encoder = (9 * 2 + 9 * 2 * 2 + 2) * 64 + (9 * 2 * 3 + 9 * 3 * 3 + 2 * 3) * 16;
@@ -78,6 +81,7 @@ fn every_value_out_of_range_is_named() {
 #[test]
 #[should_panic(expected = "axis 3 of the input is 10; expected a multiple of 4, such as 12")]
 fn a_side_that_cannot_be_halved_is_refused() {
+    let _alone = updraft_testing::alone();
     let device = Device::flex();
     let network = UNetConfig::new(1, 1, &[2, 2, 2]).init_2d(&device);
     let _ = network.forward(Tensor::<4>::zeros([1, 1, 8, 10], &device));

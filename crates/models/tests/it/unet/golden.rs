@@ -51,6 +51,7 @@ impl Golden {
 
 #[test]
 fn outputs_and_parameter_counts_are_those_of_monai_and_pytorch() {
+    let _alone = updraft_testing::alone();
     let device = Device::flex();
     for (index, golden) in images::GOLDEN.iter().chain(volumes::GOLDEN).enumerate() {
         let config = golden.config();

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use updraft_data::{
-    Augment, ColorJitter, HorizontalFlip, MixUp, RandomResizedCrop, RasterSpec, Rotate, Translate,
-    Zoom,
+    AlternatingFlip, Augment, ColorJitter, HorizontalFlip, MixUp, RandomResizedCrop, RasterSpec,
+    Rotate, Translate, Zoom,
 };
 
 use crate::config::{ConfigError, Edit, Key, Keys, Settings};
@@ -12,6 +12,12 @@ use crate::config::{ConfigError, Edit, Key, Keys, Settings};
 const FLIP: Key<bool> = Key::new("augment.flip", "mirror half of the training images")
     .default("false")
     .edit(Edit::Reported);
+const ALTERNATING_FLIP: Key<bool> = Key::new(
+    "augment.alternating_flip",
+    "mirror each training image in exactly every second epoch, half of them in the first; instead of `augment.flip`",
+)
+.default("false")
+.edit(Edit::Reported);
 const TRANSLATE: Key<usize> =
     Key::new("augment.translate", "shift by up to this many pixels, reflecting the border")
         .default("0")
@@ -42,12 +48,14 @@ const MIX_UP: Key<MixUp> = Key::new(
 ).edit(Edit::Reported);
 
 /// The keys of `augment`.
-pub(super) const KEYS: Keys = &[&FLIP, &TRANSLATE, &ROTATE, &ZOOM, &CROP, &JITTER, &MIX_UP];
+pub(super) const KEYS: Keys =
+    &[&FLIP, &ALTERNATING_FLIP, &TRANSLATE, &ROTATE, &ZOOM, &CROP, &JITTER, &MIX_UP];
 
 /// Random transforms of training images.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct AugmentPlan {
     flip: bool,
+    alternating_flip: bool,
     /// In pixels.
     translate: usize,
     /// In degrees.
@@ -66,6 +74,7 @@ impl AugmentPlan {
     ) -> Result<Self, ConfigError> {
         let plan = Self {
             flip: settings.value(&FLIP)?,
+            alternating_flip: settings.value(&ALTERNATING_FLIP)?,
             translate: settings.value(&TRANSLATE)?,
             rotate: settings.value(&ROTATE)?,
             zoom: settings.option(&ZOOM)?,
@@ -73,6 +82,10 @@ impl AugmentPlan {
             jitter: settings.option(&JITTER)?,
             mix_up: settings.option(&MIX_UP)?,
         };
+        if plan.flip && plan.alternating_flip {
+            let expected = "false with `augment.flip = true`: both mirror left and right";
+            return Err(settings.refuse("augment.alternating_flip", true, expected));
+        }
         let side = height.min(width);
         if 2 * plan.translate >= side {
             let expected = "less than half of the image's shorter side";
@@ -101,6 +114,9 @@ impl AugmentPlan {
         }
         if self.flip {
             all.push(("augment.flip", Arc::new(HorizontalFlip)));
+        }
+        if self.alternating_flip {
+            all.push(("augment.alternating_flip", Arc::new(AlternatingFlip)));
         }
         if self.translate > 0 {
             let translate = Translate { max_pixels: self.translate };

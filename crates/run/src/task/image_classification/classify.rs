@@ -2,14 +2,14 @@
 
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Distribution, Int, Tensor};
-use updraft_data::{ImageBatch, Mix};
+use updraft_data::{ImageBatch, Mix, Views};
 use updraft_precision::Norm;
 use updraft_trainer::{
-    ClassCounts, Losses, MetricSpec, SegmentedPass, Segments, StepContext, StreamError, Task,
+    ClassCounts, Losses, MetricSpec, Mode, SegmentedPass, Segments, StepContext, StreamError, Task,
 };
 
+use super::classifier::Classifier;
 use super::loss::{ClassLoss, class_shares};
-use super::model::Classifier;
 
 /// The class of each sample, `[batch]`; for mixed samples also the partner's class and the own
 /// class's share, both `[batch]`.
@@ -22,6 +22,8 @@ pub(super) struct Classify {
     pub(super) label_smoothing: f32,
     /// Height and width of an image.
     pub(super) size: (usize, usize),
+    /// The views over which logits are averaged in evaluations.
+    pub(super) views: Option<Views>,
 }
 
 impl<N: Classifier> Task<N> for Classify {
@@ -46,8 +48,11 @@ impl<N: Classifier> Task<N> for Classify {
         Ok((images, (own, mixed)))
     }
 
-    fn forward(&self, model: &N, images: Tensor<4>, _: &StepContext) -> Tensor<2> {
-        model.classify(images)
+    fn forward(&self, model: &N, images: Tensor<4>, context: &StepContext) -> Tensor<2> {
+        match self.views.filter(|_| context.mode == Mode::Evaluation) {
+            None => model.classify(images),
+            Some(views) => views.average(images, |images| model.classify(images)),
+        }
     }
 
     fn loss(&self, logits: &Tensor<2>, (own, mixed): &ClassTarget) -> Losses {

@@ -224,6 +224,7 @@ mod tests {
         assert_eq!(first_batch("rotate = 0.0\ntranslate = 0\nflip = false"), plain);
         let settings = [
             "flip = true",
+            "alternating_flip = true",
             "translate = 2",
             "rotate = 20.0",
             "random_resized_crop = { min_area = 0.5 }",
@@ -237,7 +238,7 @@ mod tests {
             assert_eq!(*batch, first_batch(setting), "{setting}");
             assert_eq!(batches.iter().filter(|other| *other == batch).count(), 1, "{setting}");
         }
-        assert_ne!(first_batch("color_jitter = { hue = 0.3 }"), batches[5]);
+        assert_ne!(first_batch("color_jitter = { hue = 0.3 }"), batches[6]);
     }
 
     #[test]

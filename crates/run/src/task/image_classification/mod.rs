@@ -3,6 +3,7 @@
 mod augment;
 mod cache;
 mod cache_plan;
+mod classifier;
 mod classify;
 mod data;
 mod data_plan;
@@ -121,7 +122,12 @@ struct ImagePlan {
 
 impl ImagePlan {
     fn classify(&self) -> Classify {
-        Classify { loss: self.loss, label_smoothing: self.label_smoothing, size: self.data.size() }
+        Classify {
+            loss: self.loss,
+            label_smoothing: self.label_smoothing,
+            size: self.data.size(),
+            views: None,
+        }
     }
 }
 

@@ -1,27 +1,34 @@
 //! The keys of `model`: the network that classifies images.
 
-use burn::module::Module;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Device;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 use updraft_integration::{
-    Depth, DualPathwayConfig, DualPathwayNet, IntegrationPoint, LumaStandard, NetworkConfigError,
-    Normalization, Pathways,
+    BrightnessKind, Depth, DualPathwayConfig, DualPathwayNet, IntegrationPoint, NetworkConfigError,
+    Normalization, SinglePathwayConfig, SinglePathwayNet,
 };
-use updraft_models::{SeparableConfig, SeparableConfigError, SeparableNet};
-use updraft_trainer::SegmentValues;
+use updraft_models::{
+    SeparableConfig, SeparableConfigError, WhitenedConfig, WhitenedConfigError, WhitenedNet,
+};
 
+use super::classifier::{Classifier, no_place_for_outliers};
 use super::data_plan::DataPlan;
 use super::network::Network;
 use crate::config::{ConfigError, Edit, Key, Keys, Settings};
 use crate::error::RunError;
 
 const KIND: Key<ModelKind> =
-    Key::new("model.kind", "or `separable`: depthwise-separable convolutions")
+    Key::new(
+    "model.kind",
+    "or `single-pathway`: the same blocks without the brightness, as wide as its multiply-adds allow; or `separable`: depthwise-separable convolutions; or `whitened`: three stages of convolutions behind one that whitens patches of training images",
+)
         .default(r#""dual-pathway""#);
 const DEPTH: Key<Depth> =
-    Key::new("model.depth", "dual-pathway only: two stages of one block").default(r#""shallow""#);
-const CHANNELS: Key<usize> = Key::new("model.channels", "width of the first stage, or of the stem")
+    Key::new("model.depth", "dual-pathway and single-pathway only: `shallow`, two stages of one block; `medium`, three of two; or `deep`, four of 2, 3, 4 and 2")
+        .default(r#""shallow""#);
+const CHANNELS: Key<usize> = Key::new(
+    "model.channels",
+    "width of the first stage, or of the stem; of `single-pathway` that of the dual-pathway network with as many multiply-adds",
+)
     .default("16")
     .check("1 to 4096", |channels| (1..=4096).contains(channels));
 const STEM_STRIDE: Key<usize> =
@@ -32,10 +39,35 @@ const DROPOUT: Key<f64> = Key::new("model.dropout", "before each layer of the cl
     .default("0.0")
     .edit(Edit::Reported)
     .check("at least 0 and below 1", |share| (0.0..1.0).contains(share));
-const LUMA: Key<LumaStandard> =
-    Key::new("model.luma", "dual-pathway only: `bt709` or `bt601`").default(r#""bt709""#);
+const WIDTHS: Key<[usize; 3]> = Key::new("model.widths", "whitened only: width of each stage")
+    .default("[64, 256, 256]")
+    .check("three widths of 1 to 4096", |widths| {
+        widths.iter().all(|width| (1..=4096).contains(width))
+    });
+const NORM_MOMENTUM: Key<f64> = Key::new(
+    "model.norm_momentum",
+    "whitened only: weight of each batch in the running statistics of batch norms",
+)
+.default("0.4")
+.edit(Edit::Reported)
+.check("above 0 and at most 1", |momentum| *momentum > 0.0 && *momentum <= 1.0);
+const HEAD_SCALE: Key<f64> =
+    Key::new("model.head_scale", "whitened only: what the logits are multiplied by")
+        .default("0.1111111111111111")
+        .check("a finite number above 0", |scale| scale.is_finite() && *scale > 0.0);
+const WHITENING_EPSILON: Key<f64> = Key::new(
+    "model.whitening_epsilon",
+    "whitened only: added to the eigenvalues of the patches, so that rare directions are amplified less",
+)
+.default("0.0005")
+.check("a finite number above 0", |epsilon| epsilon.is_finite() && *epsilon > 0.0);
+const BRIGHTNESS: Key<BrightnessKind> = Key::new(
+    "model.brightness",
+    "dual-pathway only: `bt709` or `bt601`, weighted sums of the colors; `hsv-value`, the largest of them; or `lab-lightness`, CIE 1976",
+)
+.default(r#""bt709""#);
 const POINTS: Key<Vec<IntegrationPoint>> =
-    Key::new("model.integration_points", "dual-pathway only: `early`, `middle`, `late` or `all`")
+    Key::new("model.integration_points", "dual-pathway only, and the network that `single-pathway` is as costly as: `early`, `middle`, `late` or `all`")
         .default(r#"["all"]"#)
         .check(
             "a list of `early`, `middle` and `late`, none of them twice, or of `all` alone",
@@ -47,20 +79,36 @@ const POINTS: Key<Vec<IntegrationPoint>> =
         );
 
 /// The keys of `model`.
-pub(super) const KEYS: Keys = &[&KIND, &DEPTH, &CHANNELS, &STEM_STRIDE, &DROPOUT, &LUMA, &POINTS];
+pub(super) const KEYS: Keys = &[
+    &KIND,
+    &DEPTH,
+    &CHANNELS,
+    &STEM_STRIDE,
+    &DROPOUT,
+    &BRIGHTNESS,
+    &POINTS,
+    &WIDTHS,
+    &NORM_MOMENTUM,
+    &HEAD_SCALE,
+    &WHITENING_EPSILON,
+];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum ModelKind {
     DualPathway,
+    SinglePathway,
     Separable,
+    Whitened,
 }
 
 /// The network; its number of classes depends on the data.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum ModelPlan {
     DualPathway(DualPathwayConfig),
+    SinglePathway(SinglePathwayConfig),
     Separable(SeparableConfig),
+    Whitened(WhitenedConfig),
 }
 
 impl ModelPlan {
@@ -69,34 +117,62 @@ impl ModelPlan {
         // Two classes as a placeholder: the number depends on the data.
         const CLASSES: usize = 2;
         let kind = settings.value(&KIND)?;
-        let channels = settings.value(&CHANNELS)?;
-        let stem_stride = settings.value(&STEM_STRIDE)?;
-        let dropout = settings.value(&DROPOUT)?;
-        let plan = match kind {
-            ModelKind::DualPathway => Self::DualPathway(
-                DualPathwayConfig::new(CLASSES, channels)
-                    .with_depth(settings.value(&DEPTH)?)
-                    .with_stem_stride(stem_stride)
-                    .with_dropout(dropout)
-                    .with_luma(settings.value(&LUMA)?)
-                    .with_integration_points(settings.value(&POINTS)?)
-                    .with_normalization(Normalization { mean: data.mean, std: data.std }),
-            ),
-            ModelKind::Separable => Self::Separable(
-                SeparableConfig::new(CLASSES, channels)
-                    .with_stem_stride(stem_stride)
-                    .with_dropout(dropout),
-            ),
-        };
         let refuse = |key, error: &dyn std::fmt::Display| {
             settings.refuse_given(key, &format!("one of a network that can be built: {error}"))
         };
+        let pathways = || -> Result<_, ConfigError> {
+            Ok(DualPathwayConfig::new(CLASSES, settings.value(&CHANNELS)?)
+                .with_depth(settings.value(&DEPTH)?)
+                .with_stem_stride(settings.value(&STEM_STRIDE)?)
+                .with_dropout(settings.value(&DROPOUT)?)
+                .with_integration_points(settings.value(&POINTS)?))
+        };
+        let plan = match kind {
+            ModelKind::DualPathway => Self::DualPathway(
+                pathways()?
+                    .with_brightness(settings.value(&BRIGHTNESS)?)
+                    .with_normalization(Normalization { mean: data.mean, std: data.std }),
+            ),
+            ModelKind::SinglePathway => {
+                let (dual, (height, width)) = (pathways()?, data.size());
+                dual.validate().map_err(|error| refuse(key_of_pathways(&error), &error))?;
+                // The number of classes changes the cost of the classifier only, by far less than
+                // 1 %.
+                Self::SinglePathway(SinglePathwayConfig::twin(&dual, [height, width]))
+            }
+            ModelKind::Separable => Self::Separable(
+                SeparableConfig::new(CLASSES, settings.value(&CHANNELS)?)
+                    .with_stem_stride(settings.value(&STEM_STRIDE)?)
+                    .with_dropout(settings.value(&DROPOUT)?),
+            ),
+            ModelKind::Whitened => Self::Whitened(
+                WhitenedConfig::new(CLASSES)
+                    .with_widths(settings.value(&WIDTHS)?)
+                    .with_norm_momentum(settings.value(&NORM_MOMENTUM)?)
+                    .with_head_scale(settings.value(&HEAD_SCALE)?)
+                    .with_whitening_epsilon(settings.value(&WHITENING_EPSILON)?),
+            ),
+        };
         match &plan {
             Self::DualPathway(config) => {
-                config.validate().map_err(|error| refuse(key_of_dual(&error), &error))?;
+                config.validate().map_err(|error| refuse(key_of_pathways(&error), &error))?;
+            }
+            Self::SinglePathway(config) => {
+                config.validate().map_err(|error| refuse(key_of_pathways(&error), &error))?;
             }
             Self::Separable(config) => {
                 config.validate().map_err(|error| refuse(key_of_separable(&error), &error))?;
+            }
+            Self::Whitened(config) => {
+                config.validate().map_err(|error| refuse(key_of_whitened(&error), &error))?;
+                let (height, width) = data.size();
+                for (key, side) in [("data.height", height), ("data.width", width)] {
+                    let least = WhitenedConfig::MIN_SIDE;
+                    if side < least {
+                        let expected = format!("at least {least} for `model.kind = \"whitened\"`");
+                        return Err(settings.refuse(key, side, expected));
+                    }
+                }
             }
         }
         Ok(plan)
@@ -105,7 +181,9 @@ impl ModelPlan {
     /// Whether outlier channels can be added to the network.
     pub(super) fn check_outliers(&self) -> Result<(), RunError> {
         match self {
-            Self::DualPathway(_) => Err(no_place_for_outliers()),
+            Self::DualPathway(_) => Err(no_place_for_outliers(DualPathwayNet::KIND)),
+            Self::SinglePathway(_) => Err(no_place_for_outliers(SinglePathwayNet::KIND)),
+            Self::Whitened(_) => Err(no_place_for_outliers(WhitenedNet::KIND)),
             Self::Separable(_) => Ok(()),
         }
     }
@@ -118,7 +196,17 @@ impl ModelPlan {
                 config.classes = classes;
                 Box::new(move |device: &Device| config.init(device))
             }
+            Self::SinglePathway(config) => {
+                let mut config = config.clone();
+                config.classes = classes;
+                Box::new(move |device: &Device| config.init(device))
+            }
             Self::Separable(config) => {
+                let mut config = config.clone();
+                config.classes = classes;
+                Box::new(move |device: &Device| config.init(device))
+            }
+            Self::Whitened(config) => {
                 let mut config = config.clone();
                 config.classes = classes;
                 Box::new(move |device: &Device| config.init(device))
@@ -128,7 +216,7 @@ impl ModelPlan {
 }
 
 /// The key that gave the value of an error.
-const fn key_of_dual(error: &NetworkConfigError) -> &'static str {
+const fn key_of_pathways(error: &NetworkConfigError) -> &'static str {
     match error {
         NetworkConfigError::Channels { .. } => "model.channels",
         NetworkConfigError::StemStride { .. } => "model.stem_stride",
@@ -150,165 +238,13 @@ const fn key_of_separable(error: &SeparableConfigError) -> &'static str {
     }
 }
 
-/// A network that classifies images.
-pub(super) trait Classifier: Module + std::fmt::Debug + Send + 'static {
-    /// Its name in a configuration.
-    const KIND: &'static str;
-
-    /// The values passed between segments.
-    type Flow: SegmentValues + 'static;
-
-    /// Logits `[batch, classes]` of images `[batch, 3, height, width]`.
-    fn classify(&self, images: Tensor<4>) -> Tensor<2>;
-
-    /// The number of segments.
-    fn segment_count(&self) -> usize;
-
-    /// The input of the first segment.
-    fn enter(&self, images: Tensor<4>) -> Self::Flow;
-
-    /// Runs one segment.
-    fn run_segment(&self, index: usize, flow: Self::Flow) -> Self::Flow;
-
-    /// The logits from the last segment's result.
-    fn leave(&self, flow: Self::Flow) -> Tensor<2>;
-
-    /// Multiply-adds of the forward pass of one image.
-    fn multiply_adds(&self, image: [usize; 2]) -> u64;
-
-    /// Additional fields of an epoch.
-    fn epoch_fields(&self) -> Vec<(&'static str, Value)> {
-        Vec::new()
-    }
-
-    /// The plots of these fields.
-    fn curves(&self) -> Vec<(String, Vec<(String, String)>)> {
-        Vec::new()
-    }
-
-    /// The same function with outlier channels scaled by a factor.
-    fn with_outliers(self, factor: f32) -> Result<Self, RunError>;
-}
-
-impl Classifier for DualPathwayNet {
-    const KIND: &'static str = "dual-pathway";
-
-    type Flow = Pathways;
-
-    fn classify(&self, images: Tensor<4>) -> Tensor<2> {
-        self.forward(images)
-    }
-
-    fn segment_count(&self) -> usize {
-        self.segments()
-    }
-
-    fn enter(&self, images: Tensor<4>) -> Pathways {
-        Self::enter(self, images)
-    }
-
-    fn run_segment(&self, index: usize, flow: Pathways) -> Pathways {
-        self.segment(index, flow)
-    }
-
-    fn leave(&self, flow: Pathways) -> Tensor<2> {
-        Self::leave(self, flow)
-    }
-
-    fn multiply_adds(&self, image: [usize; 2]) -> u64 {
-        Self::multiply_adds(self, image)
-    }
-
-    fn epoch_fields(&self) -> Vec<(&'static str, Value)> {
-        let weights = serde_json::to_value(self.weights()).unwrap_or_default();
-        vec![("integration_weights", weights)]
-    }
-
-    fn curves(&self) -> Vec<(String, Vec<(String, String)>)> {
-        let weights = serde_json::to_value(self.weights()).unwrap_or_default();
-        let places = weights.as_array().cloned().unwrap_or_default();
-        let plot = |(index, place): (usize, &Value)| {
-            let name = match &place["stage"] {
-                Value::String(name) => name.clone(),
-                stage => format!("stage {}", stage["stage"]),
-            };
-            let streams = ["color", "brightness", "stream"].into_iter();
-            let streams = streams.filter(|stream| !place[*stream].is_null());
-            let curves = streams.map(|stream| {
-                (stream.to_owned(), format!("/integration_weights/{index}/{stream}"))
-            });
-            (format!("Integration weights as applied, {name}"), curves.collect())
-        };
-        places.iter().enumerate().map(plot).collect()
-    }
-
-    fn with_outliers(self, _: f32) -> Result<Self, RunError> {
-        Err(no_place_for_outliers())
-    }
-}
-
-fn no_place_for_outliers() -> RunError {
-    RunError::model(
-        "outlier channels are planted in networks of `model.kind = \"separable\"`, and this one \
-         is `dual-pathway`; leave out --outliers",
-    )
-}
-
-impl Classifier for SeparableNet {
-    const KIND: &'static str = "separable";
-
-    type Flow = Tensor<4>;
-
-    fn classify(&self, images: Tensor<4>) -> Tensor<2> {
-        self.forward(images)
-    }
-
-    fn segment_count(&self) -> usize {
-        self.segments()
-    }
-
-    fn enter(&self, images: Tensor<4>) -> Tensor<4> {
-        images
-    }
-
-    fn run_segment(&self, index: usize, flow: Tensor<4>) -> Tensor<4> {
-        self.forward_segment(index, flow)
-    }
-
-    fn leave(&self, flow: Tensor<4>) -> Tensor<2> {
-        self.forward_head(flow)
-    }
-
-    fn multiply_adds(&self, image: [usize; 2]) -> u64 {
-        Self::multiply_adds(self, image)
-    }
-
-    fn with_outliers(self, factor: f32) -> Result<Self, RunError> {
-        self.try_with_outliers(factor).map_err(RunError::model)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn segments_in_their_order_are_the_forward_pass() {
-        fn check(net: &impl Classifier) {
-            let images = Tensor::ones([2, 3, 16, 16], &Device::flex());
-            let flow = net.enter(images.clone());
-            let flow =
-                (0..net.segment_count()).fold(flow, |flow, index| net.run_segment(index, flow));
-            assert!(net.leave(flow).into_data() == net.classify(images).into_data());
-        }
-        check(&DualPathwayConfig::new(3, 2).init(&Device::flex()));
-        check(&SeparableConfig::new(3, 2).init(&Device::flex()));
-    }
-
-    #[test]
-    fn a_network_without_a_place_for_outliers_names_one_that_has_it() {
-        let net = DualPathwayConfig::new(3, 2).init(&Device::flex());
-        let said = net.with_outliers(64.0).expect_err("no place").to_string();
-        assert!(said.contains("`model.kind = \"separable\"`"), "{said}");
+/// The same for a network behind a whitening convolution.
+const fn key_of_whitened(error: &WhitenedConfigError) -> &'static str {
+    match error {
+        WhitenedConfigError::Width { .. } => "model.widths",
+        WhitenedConfigError::NormMomentum { .. } => "model.norm_momentum",
+        WhitenedConfigError::HeadScale { .. } => "model.head_scale",
+        WhitenedConfigError::WhiteningEpsilon { .. } => "model.whitening_epsilon",
+        _ => "model",
     }
 }

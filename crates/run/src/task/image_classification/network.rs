@@ -3,8 +3,8 @@
 use burn::tensor::Device;
 
 use super::ImagePlan;
+use super::classifier::Classifier;
 use super::data::ImageData;
-use super::model::Classifier;
 use super::predict::{ImageClassifier, InPrecision};
 use super::workload::Classification;
 use crate::config::Plan;

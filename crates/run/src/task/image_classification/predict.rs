@@ -8,9 +8,9 @@ use burn::tensor::{Device, Tensor, TensorData};
 use updraft_data::{Normalize, decode};
 use updraft_precision::Policy;
 
+use super::classifier::Classifier;
 use super::data::normalization;
 use super::data_plan::DataPlan;
-use super::model::Classifier;
 use crate::bounded::{self, IMAGE_BYTES};
 use crate::error::RunError;
 use crate::int8_network::Int8Network;

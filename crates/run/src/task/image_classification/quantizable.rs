@@ -8,8 +8,8 @@ use updraft_quant::slices::Isa;
 use updraft_quant::{Accuracy, Evaluation, Graph, QuantizedModel};
 
 use super::ImagePlan;
+use super::classifier::Classifier;
 use super::data::{ImageData, plain_loader};
-use super::model::Classifier;
 use crate::config::TrainPlan;
 use crate::error::RunError;
 use crate::folder::RunFolder;

@@ -1,13 +1,15 @@
 //! The workload of a network and its images.
 
+use std::sync::Arc;
+
 use burn::tensor::{Device, Tensor};
 use serde_json::{Value, json};
-use updraft_data::ImageBatch;
+use updraft_data::{ImageBatch, Subset, Views};
 
 use super::ImagePlan;
+use super::classifier::Classifier;
 use super::classify::Classify;
-use super::data::{CLASSES, ImageData, check_classes, loaders};
-use super::model::Classifier;
+use super::data::{CLASSES, ImageData, check_classes, loaders, plain_loader};
 use super::pictures::pictures;
 use super::quantizable::QuantizableClassifier;
 use crate::config::Plan;
@@ -15,6 +17,9 @@ use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::operation::load_stored;
 use crate::task::{About, Int8Forward, Picture, Quantizable, StreamUse, Streams, Workload};
+
+/// The batch size of images that a new network is fitted to.
+const FITTED_BATCH: usize = 64;
 
 /// A network with its images.
 pub(super) struct Classification<N> {
@@ -35,6 +40,19 @@ impl<N: Classifier> Workload for Classification<N> {
 
     fn init(&self, device: &Device) -> N {
         (self.init)(device)
+    }
+
+    fn prepare(&self, plan: &Plan, model: N) -> Result<N, RunError> {
+        let images = N::FITTED_IMAGES.min(self.data.train.len());
+        if images == 0 {
+            return Ok(model);
+        }
+        // Spread over the whole set: folders and archives are in the order of classes.
+        let train = self.data.train.clone();
+        let chosen = (0..images).map(|at| at * train.len() / images).collect();
+        let chosen = Arc::new(Subset::try_new(train, chosen)?);
+        let loader = plain_loader(&self.plan.data, &plan.train, chosen, FITTED_BATCH.min(images))?;
+        Ok(model.fit(&mut loader.epoch(0))?)
     }
 
     fn streams(&self, plan: &Plan, used_for: StreamUse) -> Result<Streams<ImageBatch>, RunError> {
@@ -106,6 +124,10 @@ impl<N: Classifier> Workload for Classification<N> {
 
     fn int8_forward(&self) -> Result<Int8Forward<Self>, &'static str> {
         Ok(|network, images| network.forward(images))
+    }
+
+    fn averaged(&self, views: Views) -> Result<Classify, &'static str> {
+        Ok(Classify { views: Some(views), ..self.task.clone() })
     }
 
     fn pictures(&self, plan: &Plan, model: &N, device: &Device) -> Result<Vec<Picture>, RunError> {

@@ -1,0 +1,53 @@
+//! The classifier behind the last stage, and what every network of this crate does when it is made.
+
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::nn::pool::AdaptiveAvgPool2dConfig;
+use burn::nn::{Dropout, DropoutConfig, Linear, LinearConfig};
+use burn::tensor::activation::relu;
+use burn::tensor::{Device, Tensor};
+use updraft_conv::AdaptiveAvgPool2d;
+
+/// Two linear layers with dropout before each.
+#[derive(Module, Debug)]
+pub(crate) struct Classifier {
+    dropout: Dropout,
+    hidden: Linear,
+    output: Linear,
+}
+
+impl Classifier {
+    pub(crate) fn new(features: usize, classes: usize, dropout: f64, device: &Device) -> Self {
+        let hidden = features / 2;
+        Self {
+            dropout: DropoutConfig::new(dropout).init(),
+            hidden: LinearConfig::new(features, hidden).init(device),
+            output: LinearConfig::new(hidden, classes).init(device),
+        }
+    }
+
+    pub(crate) fn forward(&self, features: Tensor<2>) -> Tensor<2> {
+        let hidden = relu(self.hidden.forward(self.dropout.forward(features)));
+        self.output.forward(self.dropout.forward(hidden))
+    }
+}
+
+/// The mean over each feature map.
+pub(crate) fn pool(maps: Tensor<4>) -> Tensor<2> {
+    let [batch, channels, ..] = maps.dims();
+    let pool = AdaptiveAvgPool2d::new(AdaptiveAvgPool2dConfig::new([1, 1]));
+    pool.forward(maps).reshape([batch, channels])
+}
+
+/// Draws every parameter that is not drawn yet, in module order: burn draws a parameter when it is
+/// first used.
+pub(crate) fn draw_parameters(network: &impl Module) {
+    network.visit(&mut Draw);
+}
+
+struct Draw;
+
+impl ModuleVisitor for Draw {
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let _ = param.val();
+    }
+}

@@ -1,0 +1,54 @@
+//! The model of a run before the run has a folder.
+
+use burn::module::Module;
+use burn::tensor::Device;
+use updraft_trainer::{Freeze, TrainError};
+
+use crate::config::Plan;
+use crate::error::RunError;
+use crate::task::Workload;
+
+/// A model for a new run, or for one that is resumed and loads its parameters afterwards.
+///
+/// In a box, because models are large values on the stack.
+pub(super) fn new_model<W: Workload>(
+    workload: &W,
+    plan: &Plan,
+    device: &Device,
+    is_resumed: bool,
+) -> Result<Box<W::Model>, RunError> {
+    let drawn = workload.init(device);
+    let model = if is_resumed { drawn } else { workload.prepare(plan, drawn)? };
+    check_frozen(plan, &model)?;
+    Ok(Box::new(plan.precision.autocast(model)))
+}
+
+/// Returns an error for a key that freezes parameters which the model does not have.
+fn check_frozen<M: Module>(plan: &Plan, model: &M) -> Result<(), RunError> {
+    Freeze::check(&plan.train.freeze, model).map_err(|error| match error {
+        TrainError::Setting { value, expected, .. } => {
+            let reason = format!("`train.freeze.parameters` is {value}; it must be {expected}");
+            RunError::Unusable { reason }
+        }
+        other => other.into(),
+    })
+}
+
+/// Returns an error for a model whose parameters and gradients alone take more than the machine's
+/// memory.
+pub(super) fn refuse_too_large(parameters: usize) -> Result<(), RunError> {
+    let least = (parameters as u64).saturating_mul(2 * size_of::<f32>() as u64);
+    match updraft_device::memory().total_bytes {
+        Some(total) if least > total => {
+            let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+            let reason = format!(
+                "the model has {parameters} parameters, which take {:.1} GiB with their gradients; \
+                 this machine has {:.1} GiB: make the model smaller",
+                gib(least),
+                gib(total)
+            );
+            Err(RunError::Unusable { reason })
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,276 @@
+//! The trait of networks that classify images, implemented for each kind.
+
+use burn::module::Module;
+use burn::tensor::Tensor;
+use serde_json::Value;
+use updraft_data::{DataError, ImageBatch};
+use updraft_integration::{DualPathwayNet, Pathways, SinglePathwayNet};
+use updraft_models::{SeparableNet, WhitenedNet};
+use updraft_trainer::SegmentValues;
+
+use crate::error::RunError;
+
+/// A network that classifies images.
+pub(super) trait Classifier: Module + std::fmt::Debug + Send + 'static {
+    /// Its name in a configuration.
+    const KIND: &'static str;
+
+    /// The number of training images that [`fit`](Self::fit) takes.
+    const FITTED_IMAGES: usize = 0;
+
+    /// The values passed between segments.
+    type Flow: SegmentValues + 'static;
+
+    /// Logits `[batch, classes]` of images `[batch, 3, height, width]`.
+    fn classify(&self, images: Tensor<4>) -> Tensor<2>;
+
+    /// The number of segments.
+    fn segment_count(&self) -> usize;
+
+    /// The input of the first segment.
+    fn enter(&self, images: Tensor<4>) -> Self::Flow;
+
+    /// Runs one segment.
+    fn run_segment(&self, index: usize, flow: Self::Flow) -> Self::Flow;
+
+    /// The logits from the last segment's result.
+    fn leave(&self, flow: Self::Flow) -> Tensor<2>;
+
+    /// Sets what a new network computes from training images, without augmentation.
+    fn fit(
+        self,
+        images: &mut dyn Iterator<Item = Result<ImageBatch, DataError>>,
+    ) -> Result<Self, DataError> {
+        let _ = images;
+        Ok(self)
+    }
+
+    /// Multiply-adds of the forward pass of one image.
+    fn multiply_adds(&self, image: [usize; 2]) -> u64;
+
+    /// Additional fields of an epoch.
+    fn epoch_fields(&self) -> Vec<(&'static str, Value)> {
+        Vec::new()
+    }
+
+    /// The plots of these fields.
+    fn curves(&self) -> Vec<(String, Vec<(String, String)>)> {
+        Vec::new()
+    }
+
+    /// The same function with outlier channels scaled by a factor.
+    fn with_outliers(self, factor: f32) -> Result<Self, RunError>;
+}
+
+impl Classifier for DualPathwayNet {
+    const KIND: &'static str = "dual-pathway";
+
+    type Flow = Pathways;
+
+    fn classify(&self, images: Tensor<4>) -> Tensor<2> {
+        self.forward(images)
+    }
+
+    fn segment_count(&self) -> usize {
+        self.segments()
+    }
+
+    fn enter(&self, images: Tensor<4>) -> Pathways {
+        Self::enter(self, images)
+    }
+
+    fn run_segment(&self, index: usize, flow: Pathways) -> Pathways {
+        self.segment(index, flow)
+    }
+
+    fn leave(&self, flow: Pathways) -> Tensor<2> {
+        Self::leave(self, flow)
+    }
+
+    fn multiply_adds(&self, image: [usize; 2]) -> u64 {
+        Self::multiply_adds(self, image)
+    }
+
+    fn epoch_fields(&self) -> Vec<(&'static str, Value)> {
+        let weights = serde_json::to_value(self.weights()).unwrap_or_default();
+        vec![("integration_weights", weights)]
+    }
+
+    fn curves(&self) -> Vec<(String, Vec<(String, String)>)> {
+        let weights = serde_json::to_value(self.weights()).unwrap_or_default();
+        let places = weights.as_array().cloned().unwrap_or_default();
+        let plot = |(index, place): (usize, &Value)| {
+            let name = match &place["stage"] {
+                Value::String(name) => name.clone(),
+                stage => format!("stage {}", stage["stage"]),
+            };
+            let streams = ["color", "brightness", "stream"].into_iter();
+            let streams = streams.filter(|stream| !place[*stream].is_null());
+            let curves = streams.map(|stream| {
+                (stream.to_owned(), format!("/integration_weights/{index}/{stream}"))
+            });
+            (format!("Integration weights as applied, {name}"), curves.collect())
+        };
+        places.iter().enumerate().map(plot).collect()
+    }
+
+    fn with_outliers(self, _: f32) -> Result<Self, RunError> {
+        Err(no_place_for_outliers(Self::KIND))
+    }
+}
+
+pub(super) fn no_place_for_outliers(kind: &str) -> RunError {
+    RunError::model(format!(
+        "outlier channels are planted in networks of `model.kind = \"separable\"`, and this one is \
+         `{kind}`; leave out --outliers"
+    ))
+}
+
+impl Classifier for SinglePathwayNet {
+    const KIND: &'static str = "single-pathway";
+
+    type Flow = Tensor<4>;
+
+    fn classify(&self, images: Tensor<4>) -> Tensor<2> {
+        self.forward(images)
+    }
+
+    fn segment_count(&self) -> usize {
+        self.segments()
+    }
+
+    fn enter(&self, images: Tensor<4>) -> Tensor<4> {
+        images
+    }
+
+    fn run_segment(&self, index: usize, flow: Tensor<4>) -> Tensor<4> {
+        self.segment(index, flow)
+    }
+
+    fn leave(&self, flow: Tensor<4>) -> Tensor<2> {
+        Self::leave(self, flow)
+    }
+
+    fn multiply_adds(&self, image: [usize; 2]) -> u64 {
+        Self::multiply_adds(self, image)
+    }
+
+    fn with_outliers(self, _: f32) -> Result<Self, RunError> {
+        Err(no_place_for_outliers(Self::KIND))
+    }
+}
+
+impl Classifier for SeparableNet {
+    const KIND: &'static str = "separable";
+
+    type Flow = Tensor<4>;
+
+    fn classify(&self, images: Tensor<4>) -> Tensor<2> {
+        self.forward(images)
+    }
+
+    fn segment_count(&self) -> usize {
+        self.segments()
+    }
+
+    fn enter(&self, images: Tensor<4>) -> Tensor<4> {
+        images
+    }
+
+    fn run_segment(&self, index: usize, flow: Tensor<4>) -> Tensor<4> {
+        self.forward_segment(index, flow)
+    }
+
+    fn leave(&self, flow: Tensor<4>) -> Tensor<2> {
+        self.forward_head(flow)
+    }
+
+    fn multiply_adds(&self, image: [usize; 2]) -> u64 {
+        Self::multiply_adds(self, image)
+    }
+
+    fn with_outliers(self, factor: f32) -> Result<Self, RunError> {
+        self.try_with_outliers(factor).map_err(RunError::model)
+    }
+}
+
+impl Classifier for WhitenedNet {
+    const KIND: &'static str = "whitened";
+
+    // The number of the paper (arXiv:2404.00498, section 3.1): 4.8 million patches of 12 numbers.
+    const FITTED_IMAGES: usize = 5000;
+
+    type Flow = Tensor<4>;
+
+    fn classify(&self, images: Tensor<4>) -> Tensor<2> {
+        self.forward(images)
+    }
+
+    fn segment_count(&self) -> usize {
+        self.segments()
+    }
+
+    fn enter(&self, images: Tensor<4>) -> Tensor<4> {
+        images
+    }
+
+    fn run_segment(&self, index: usize, flow: Tensor<4>) -> Tensor<4> {
+        self.forward_segment(index, flow)
+    }
+
+    fn leave(&self, flow: Tensor<4>) -> Tensor<2> {
+        self.forward_head(flow)
+    }
+
+    fn fit(
+        self,
+        images: &mut dyn Iterator<Item = Result<ImageBatch, DataError>>,
+    ) -> Result<Self, DataError> {
+        let mut moments = Self::patch_moments();
+        for batch in images {
+            let batch = batch?;
+            moments.add(batch.planes(), batch.shape());
+        }
+        Ok(self.with_whitening(&moments))
+    }
+
+    fn multiply_adds(&self, image: [usize; 2]) -> u64 {
+        Self::multiply_adds(self, image)
+    }
+
+    fn with_outliers(self, _: f32) -> Result<Self, RunError> {
+        Err(no_place_for_outliers(Self::KIND))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use burn::tensor::Device;
+    use updraft_integration::{DualPathwayConfig, SinglePathwayConfig};
+    use updraft_models::{SeparableConfig, WhitenedConfig};
+
+    use super::*;
+
+    #[test]
+    fn segments_in_their_order_are_the_forward_pass() {
+        fn check(net: &impl Classifier) {
+            let images = Tensor::ones([2, 3, 16, 16], &Device::flex());
+            let flow = net.enter(images.clone());
+            let flow =
+                (0..net.segment_count()).fold(flow, |flow, index| net.run_segment(index, flow));
+            assert!(net.leave(flow).into_data() == net.classify(images).into_data());
+        }
+        check(&DualPathwayConfig::new(3, 2).init(&Device::flex()));
+        let dual = DualPathwayConfig::new(3, 2);
+        check(&SinglePathwayConfig::twin(&dual, [16, 16]).init(&Device::flex()));
+        check(&SeparableConfig::new(3, 2).init(&Device::flex()));
+        check(&WhitenedConfig::new(3).with_widths([2, 3, 4]).init(&Device::flex()));
+    }
+
+    #[test]
+    fn a_network_without_a_place_for_outliers_names_one_that_has_it() {
+        let net = DualPathwayConfig::new(3, 2).init(&Device::flex());
+        let said = net.with_outliers(64.0).expect_err("no place").to_string();
+        assert!(said.contains("`model.kind = \"separable\"`"), "{said}");
+    }
+}
