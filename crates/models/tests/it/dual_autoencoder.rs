@@ -272,7 +272,7 @@ fn what_cannot_be_built_is_refused_by_name() {
 
 #[test]
 fn an_image_that_cannot_be_halved_three_times_is_refused() {
-    let _alone = updraft_testing::alone();
+    let _alone = alone();
     let image = |height, width| tiny().check_image([height, width]);
     assert_eq!(image(128, 8), Ok(()));
     for (height, width) in [(0, 8), (8, 0), (12, 16), (16, 100)] {
