@@ -18,6 +18,7 @@ mod lr_find;
 mod memory;
 mod next;
 mod pipeline;
+mod profiles;
 mod quantize;
 mod record;
 mod refused;
