@@ -40,8 +40,9 @@ pub use task::{
 
 // Operations on tasks.
 pub use operation::{
-    AnyModel, AnyWorkload, Beginning, CheckResult, KernelChoice, LrSearch, Observer, OnExamples,
-    Trained, Training, VerifyInputs, load,
+    AnyModel, AnyWorkload, Beginning, CheckResult, KernelChoice, LrSearch, MetricPair, ModelForm,
+    Observer, OnExamples, TestBatch, TestOutputs, Trained, Training, Validation, VerifyInputs,
+    load,
 };
 
 // Run folders.

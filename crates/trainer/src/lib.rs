@@ -13,7 +13,9 @@ mod ema;
 mod epoch;
 mod error;
 mod evaluate;
+mod evaluation_pass;
 mod events;
+mod gradients;
 mod guard;
 mod loss;
 mod lr_find;
@@ -52,6 +54,9 @@ pub use settings::{BatchNormStatistics, CheckpointSettings, RunSettings, Transfe
 pub use guard::{NonFinite, Skipped, non_finite_parameter};
 pub use step::{Placed, StepAt, StepOutcome, StepSettings, train_step, train_step_accumulated};
 
+// Gradients without an update.
+pub use gradients::{BatchGradients, batch_gradients};
+
 // Losses.
 pub use loss::{
     Asymmetric, GradientNormWeights, MaskActivation, UncertaintyWeights, balanced_weights,
@@ -87,6 +92,7 @@ pub use segments::{SegmentedPass, Segments};
 
 // Scoring a model.
 pub use evaluate::{Evaluated, evaluate};
+pub use evaluation_pass::{EvaluatedBatch, EvaluationPass};
 
 // Checkpoints on disk.
 pub use checkpoint::{

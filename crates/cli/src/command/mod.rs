@@ -15,6 +15,8 @@ pub(crate) mod report;
 pub(crate) mod tasks;
 pub(crate) mod train;
 pub(crate) mod tune;
+pub(crate) mod validate;
+mod validated;
 pub(crate) mod verify;
 pub(crate) mod warm_up;
 

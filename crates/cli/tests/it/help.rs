@@ -21,6 +21,7 @@ fn every_help_page_fits_eighty_columns() {
         &["pipeline", "--help"],
         &["tasks", "--help"],
         &["report", "--help"],
+        &["validate", "--help"],
         &["verify", "--help"],
     ] {
         let said = succeed(dir.path(), arguments);

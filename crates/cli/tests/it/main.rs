@@ -29,3 +29,4 @@ mod signals;
 mod tasks;
 mod train;
 mod tune;
+mod validate;

@@ -15,7 +15,8 @@ use updraft_trainer::{
     TrainError, evaluate, metric_specs,
 };
 
-use crate::config::{Plan, RecomputePlan};
+use super::training_device::training_device;
+use crate::config::Plan;
 use crate::environment::Environment;
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -353,14 +354,6 @@ fn refuse_too_large(parameters: usize) -> Result<(), RunError> {
             Err(RunError::Unusable { reason })
         }
         _ => Ok(()),
-    }
-}
-
-/// The device with autodiff, and with burn's recomputation strategy if the plan uses it.
-pub(super) fn training_device(plan: &Plan, device: Device) -> Device {
-    match plan.train.recompute {
-        RecomputePlan::ElementWise => device.autodiff().gradient_checkpointing(),
-        RecomputePlan::None | RecomputePlan::Segments => device.autodiff(),
     }
 }
 
