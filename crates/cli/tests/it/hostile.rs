@@ -37,7 +37,7 @@ pub(crate) const IMAGES: &[(&str, &str)] = &[
     ("train.schedule={kind='exponential',last=0}", "`train.schedule.last` is 0"),
     ("train.plateau={factor=1,patience=1}", "`train.plateau.factor` is 1"),
     ("train.plateau={factor=nan,patience=1}", "`train.plateau.factor` is "),
-    ("train.optimizer={kind='adam'}", "`train.optimizer.kind` is "),
+    ("train.optimizer={kind='adamax'}", "`train.optimizer.kind` is "),
     ("train.optimizer={kind='sgd',weight_decay=-1}", "`train.optimizer.weight_decay` is -1"),
     ("train.clip_norm=0", "`train.clip_norm` is 0"),
     ("train.loss_scale={kind='static',scale=0}", "`train.loss_scale.scale` is 0"),

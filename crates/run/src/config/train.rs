@@ -67,7 +67,7 @@ const PLATEAU: Key<Plateau> =
         ])
         .edit(Edit::Reported);
 const OPTIMIZER: Key<OptimizerConfig> =
-    Key::new("train.optimizer", "or `sgd` with `momentum`; `weight_decay` for both")
+    Key::new("train.optimizer", "or `adam`, or `sgd` with `momentum`; `weight_decay` for all, decoupled in `adamw`, else a penalty in the gradient")
         .default(r#"{ kind = "adamw", weight_decay = 0.01 }"#)
         .edit(Edit::Reported);
 const CLIP_NORM: Key<f64> = Key::new("train.clip_norm", "largest global norm of the gradients")
