@@ -31,6 +31,7 @@ Use a trained model:
   eval        evaluate a trained model on its test data
   predict     predict images or rows of tables with a trained model
   quantize    convert a trained model to int8 and report the cost
+  validate    compare a trained model with another one, or another form of it
   report      write the HTML report of a run: curves, times, plan, environment
 
 Choose settings:
@@ -75,7 +76,7 @@ fn main() -> ExitCode {
     match command.as_str() {
         "train" | "pipeline" | "eval" | "predict" | "quantize" | "report" | "tasks" | "probe"
         | "explain" | "lr-find" | "batch-find" | "compare" | "tune" | "warm-up" | "verify"
-        | "endure" => updraft::run(&command, &rest),
+        | "validate" | "endure" => updraft::run(&command, &rest),
         "check" | "deny" | "package" | "test" | "test-arm" | "tidy"
             if rest.iter().any(|argument| argument != "--dry-run") =>
         {

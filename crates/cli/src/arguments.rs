@@ -5,7 +5,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 use crate::command::{
     batch_find, compare, endure, eval, explain, lr_find, pipeline, predict, probe, quantize,
-    report, tasks, train, tune, verify, warm_up,
+    report, tasks, train, tune, validate, verify, warm_up,
 };
 
 /// Trains, measures and uses burn models.
@@ -42,6 +42,7 @@ pub(crate) enum Command {
     BatchFind(batch_find::BatchFindArgs),
     #[command(hide = true)]
     BatchProbe(batch_find::BatchProbeArgs),
+    Validate(validate::ValidateArgs),
     Verify(verify::VerifyArgs),
     Endure(endure::EndureArgs),
     Report(report::ReportArgs),

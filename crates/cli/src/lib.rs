@@ -124,7 +124,7 @@ fn ended(error: &anyhow::Error) -> u8 {
 fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
     use command::{
         batch_find, compare, dry_run_of, endure, eval, explain, lr_find, pipeline, predict, probe,
-        quantize, report, tasks, train, tune, verify, warm_up,
+        quantize, report, tasks, train, tune, validate, verify, warm_up,
     };
     let log = log::install(arguments.log);
     if arguments.dry_run {
@@ -140,6 +140,7 @@ fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
             Command::Tune(args) => tune::dry_run(registry, args),
             Command::BatchFind(args) => dry_run_of(registry, &args.config),
             Command::WarmUp(args) => dry_run_of(registry, &args.config),
+            Command::Validate(args) => validate::dry_run(registry, args),
             Command::Verify(args) => verify::dry_run(registry, args),
             Command::Endure(args) => endure::dry_run(registry, args),
             Command::BatchProbe(_) | Command::TuneTrial(_) => {
@@ -166,6 +167,7 @@ fn execute(registry: Registry, arguments: &Arguments) -> Result<()> {
         Command::BatchFind(args) => batch_find::run(registry, args),
         Command::BatchProbe(args) => batch_find::probe(registry, args),
         Command::WarmUp(args) => warm_up::run(registry, args),
+        Command::Validate(args) => validate::run(registry, args),
         Command::Verify(args) => verify::run(registry, args),
         Command::Endure(args) => endure::run(registry, args),
         Command::Explain(args) => explain::run(registry, args),

@@ -27,7 +27,7 @@ pub use loss_scale::{DynamicScale, LossScale, LossScaleState, LossScaler};
 pub use unscale::Unscaled;
 
 // Two results compared.
-pub use parity::Parity;
+pub use parity::{Parity, ParitySums};
 pub use ssim::ssim;
 
 // Errors.

@@ -40,32 +40,73 @@ impl Parity {
         reference: &[T],
         result: &[T],
     ) -> Result<Self, PrecisionError> {
+        let mut sums = ParitySums::default();
+        sums.add(reference, result)?;
+        Ok(sums.parity())
+    }
+
+    /// `|x − r| / |r|` with Euclidean norms, which [`sqnr_db`](Self::sqnr_db) is in decibels.
+    #[must_use]
+    pub fn relative_error(&self) -> f64 {
+        10.0_f64.powf(-self.sqnr_db / 20.0)
+    }
+}
+
+/// A [`Parity`] of results that arrive in parts.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ParitySums {
+    count: usize,
+    max_abs: f64,
+    peak: f64,
+    noise: f64,
+    signal: f64,
+    power: f64,
+    product: f64,
+}
+
+impl ParitySums {
+    /// Adds a part of the result with its reference.
+    ///
+    /// # Errors
+    /// [`PrecisionError::Length`] if they differ in length.
+    pub fn add<T: Copy + Into<f64>>(
+        &mut self,
+        reference: &[T],
+        result: &[T],
+    ) -> Result<(), PrecisionError> {
         if reference.len() != result.len() {
             let (expected, found) = (reference.len(), result.len());
             return Err(PrecisionError::Length { expected, found });
         }
-        let (mut max_abs, mut peak) = (0.0_f64, 0.0_f64);
-        let (mut noise, mut signal, mut power, mut product) = (0.0, 0.0, 0.0, 0.0);
         for (&r, &x) in reference.iter().zip(result) {
             let (r, x): (f64, f64) = (r.into(), x.into());
             let same = r == x || (r.is_nan() && x.is_nan());
             let difference = if same { 0.0 } else { (x - r).abs() };
             // `f64::max` would swallow a NaN.
-            max_abs =
-                if difference > max_abs || difference.is_nan() { difference } else { max_abs };
-            peak = peak.max(r.abs());
-            noise += difference * difference;
-            signal += r * r;
-            power += x * x;
-            product += r * x;
+            if difference > self.max_abs || difference.is_nan() {
+                self.max_abs = difference;
+            }
+            self.peak = self.peak.max(r.abs());
+            self.noise += difference * difference;
+            self.signal += r * r;
+            self.power += x * x;
+            self.product += r * x;
         }
-        let mean_noise = noise / reference.len().max(1) as f64;
+        self.count += reference.len();
+        Ok(())
+    }
+
+    /// The comparison of all parts.
+    #[must_use]
+    pub fn parity(&self) -> Parity {
+        let Self { count, max_abs, peak, noise, signal, power, product } = *self;
+        let mean_noise = noise / count.max(1) as f64;
         let cosine = if signal == 0.0 && power == 0.0 {
             1.0
         } else {
             product / (signal.sqrt() * power.sqrt())
         };
-        Ok(Self {
+        Parity {
             max_abs,
             max_rel: if max_abs == 0.0 { 0.0 } else { max_abs / peak },
             cosine,
@@ -75,7 +116,7 @@ impl Parity {
             } else {
                 20.0 * (peak / mean_noise.sqrt()).log10()
             },
-        })
+        }
     }
 }
 
@@ -114,6 +155,27 @@ mod tests {
     fn a_nan_in_one_result_alone_shows() {
         let parity = Parity::between(&[1.0, 2.0], &[f32::NAN, 2.0]).expect("same length");
         assert!(parity.max_abs.is_nan(), "{parity}");
+    }
+
+    #[test]
+    fn parts_are_compared_as_the_whole() {
+        let (reference, result) = ([3.0, 4.0, -1.0], [3.0, 5.0, -1.5]);
+        let whole = Parity::between(&reference, &result).expect("same length");
+        let mut sums = ParitySums::default();
+        sums.add(&reference[..2], &result[..2]).expect("same length");
+        sums.add(&reference[2..], &result[2..]).expect("same length");
+        assert_eq!(sums.parity(), whole);
+        assert!((whole.relative_error() - (1.25_f64 / 26.0).sqrt()).abs() < 1e-12, "{whole}");
+        let equal = Parity::between(&reference, &reference).expect("same length");
+        assert_eq!(equal.relative_error(), 0.0);
+    }
+
+    #[test]
+    fn a_nan_is_not_lost_to_a_later_part() {
+        let mut sums = ParitySums::default();
+        sums.add(&[1.0], &[f64::NAN]).expect("same length");
+        sums.add(&[1.0], &[3.0]).expect("same length");
+        assert!(sums.parity().max_abs.is_nan());
     }
 
     #[test]

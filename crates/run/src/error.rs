@@ -207,6 +207,17 @@ pub enum RunError {
         /// In what it differs.
         difference: String,
     },
+    /// Two models cannot be compared.
+    #[error(
+        "the models cannot be compared: {difference}, from test sample {sample} on; compare runs \
+         with the same test data, in the same order and with the same normalization"
+    )]
+    NotComparable {
+        /// The first sample of the batch in which they differ.
+        sample: usize,
+        /// In what they differ.
+        difference: String,
+    },
     /// The data cannot be used for training.
     #[error("{reason}")]
     Unusable {

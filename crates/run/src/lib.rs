@@ -27,8 +27,8 @@ pub use trained::TrainedModel;
 // Configurations and plans.
 pub use config::{
     AnyKey, AutoBatchPlan, BatchesPlan, ConfigError, Edit, Edited, InnerKey, KeepPlan, Key,
-    KeyDefault, Keys, Layer, LogPlan, Plan, Planned, RecomputePlan, Settings, TaskDefault,
-    TrainPlan, TunePlan, WorkersPlan, key_table, origins,
+    KeyDefault, Keys, Layer, LogPlan, Plan, Planned, Profile, RecomputePlan, Settings, TaskDefault,
+    TrainPlan, TunePlan, UnusedKey, WorkersPlan, key_table, origins,
 };
 
 // Tasks.
@@ -40,8 +40,9 @@ pub use task::{
 
 // Operations on tasks.
 pub use operation::{
-    AnyModel, AnyWorkload, Beginning, CheckResult, KernelChoice, LrSearch, Observer, OnExamples,
-    Trained, Training, VerifyInputs, load,
+    AnyModel, AnyWorkload, Beginning, CheckResult, KernelChoice, LrSearch, MetricPair, ModelForm,
+    Observer, OnExamples, TestBatch, TestOutputs, Trained, Training, Validation, VerifyInputs,
+    load,
 };
 
 // Run folders.

@@ -3,13 +3,12 @@
 use burn::tensor::Device;
 use updraft_precision::Policy;
 
-use crate::batch_numbers::BatchNumbers;
 use crate::error::TrainError;
+use crate::evaluation_pass::EvaluationPass;
 use crate::events::Control;
 use crate::metric::{Evaluation, LossSums, Score};
 use crate::stream::{BatchStream, StreamError};
-use crate::task::{StepContext, Task, metric_specs};
-use crate::tensors::Tensors;
+use crate::task::{Task, metric_specs};
 
 /// The metrics of a model on a data set.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,21 +61,11 @@ pub(crate) fn score_stream<M, T: Task<M>>(
     policy: Policy,
     poll: &mut dyn FnMut(usize) -> Control,
 ) -> Result<Option<(LossSums, T::Score)>, StreamError> {
-    let mut sums = LossSums::default();
-    let mut score = T::Score::default();
-    for batch in stream.epoch(0) {
-        let (input, target) = task.place(batch?, device)?;
-        let samples = task.samples(&target);
-        let input = input.cast_floats(policy.compute);
-        let output = task.forward(model, input, &StepContext::evaluation());
-        let output = output.cast_floats(policy.output);
-        let losses = task.loss(&output, &target);
-        let read = BatchNumbers::of(losses, task.measure(&output, &target), None);
-        sums.add(read.loss, &read.parts, samples);
-        score.add(&read.numbers, samples);
-        if poll(sums.samples) == Control::Stop {
+    let mut pass = EvaluationPass::new(task, model, stream, device, policy);
+    while pass.next_batch()?.is_some() {
+        if poll(pass.samples()) == Control::Stop {
             return Ok(None);
         }
     }
-    Ok(Some((sums, score)))
+    Ok(Some(pass.into_sums()))
 }

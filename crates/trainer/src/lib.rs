@@ -13,8 +13,10 @@ mod ema;
 mod epoch;
 mod error;
 mod evaluate;
+mod evaluation_pass;
 mod events;
 mod freeze;
+mod gradients;
 mod guard;
 mod lookahead;
 mod loss;
@@ -55,6 +57,9 @@ pub use freeze::Freeze;
 pub use guard::{NonFinite, Skipped, non_finite_parameter};
 pub use step::{Placed, StepAt, StepOutcome, StepSettings, train_step, train_step_accumulated};
 
+// Gradients without an update.
+pub use gradients::{BatchGradients, batch_gradients};
+
 // Losses.
 pub use loss::{
     Asymmetric, GradientNormWeights, MaskActivation, UncertaintyWeights, balanced_weights,
@@ -91,6 +96,7 @@ pub use segments::{SegmentedPass, Segments};
 
 // Scoring a model.
 pub use evaluate::{Evaluated, evaluate};
+pub use evaluation_pass::{EvaluatedBatch, EvaluationPass};
 
 // Checkpoints on disk.
 pub use checkpoint::{

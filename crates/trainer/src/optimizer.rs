@@ -3,7 +3,7 @@
 use burn::module::ParamGroup;
 use burn::optim::decay::WeightDecayConfig;
 use burn::optim::momentum::MomentumConfig;
-use burn::optim::{ModuleOptimizer, Optimizer, Sgd, SgdConfig, SgdState};
+use burn::optim::{AdamConfig, ModuleOptimizer, Optimizer, Sgd, SgdConfig, SgdState};
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 use updraft_optim::AdamW;
@@ -21,6 +21,12 @@ pub enum OptimizerConfig {
     Adamw {
         /// The decoupled weight decay, multiplied by the learning rate.
         #[serde(default = "default_adamw_decay")]
+        weight_decay: f32,
+    },
+    /// Adam (Kingma and Ba 2015, arXiv:1412.6980).
+    Adam {
+        /// L2 penalty added to the gradient, before its moments.
+        #[serde(default)]
         weight_decay: f32,
     },
     /// Stochastic gradient descent with Nesterov momentum.
@@ -61,7 +67,7 @@ impl OptimizerConfig {
     /// [`TrainError::Setting`] naming the number that is out of range.
     pub fn validate(&self) -> Result<(), TrainError> {
         let (decay, momentum, factor) = match *self {
-            Self::Adamw { weight_decay } => (weight_decay, 0.0, 1.0),
+            Self::Adamw { weight_decay } | Self::Adam { weight_decay } => (weight_decay, 0.0, 1.0),
             Self::Sgd { momentum, weight_decay, norm_shift_factor } => {
                 (weight_decay, momentum, norm_shift_factor)
             }
@@ -81,6 +87,11 @@ impl OptimizerConfig {
     pub fn init(&self) -> ModuleOptimizer {
         match *self {
             Self::Adamw { weight_decay } => AdamW::new().with_weight_decay(weight_decay).into(),
+            // 1e-8 is the epsilon of the paper; burn's default is 1e-5.
+            Self::Adam { weight_decay } => {
+                let penalty = (weight_decay > 0.0).then(|| WeightDecayConfig::new(weight_decay));
+                AdamConfig::new().with_weight_decay(penalty).with_epsilon(1e-8).init()
+            }
             Self::Sgd { momentum, weight_decay, norm_shift_factor: factor } => {
                 let all = sgd(momentum, weight_decay);
                 if factor == 1.0 {
@@ -204,6 +215,31 @@ mod tests {
             let sgd = OptimizerConfig::Sgd { momentum: 0.9, weight_decay: 0.0, norm_shift_factor };
             let message = sgd.validate().expect_err("refused").to_string();
             assert!(message.contains("optimizer.norm_shift_factor"), "{message}");
+        }
+    }
+
+    #[derive(Module, Debug)]
+    struct Weight {
+        value: Param<Tensor<1>>,
+    }
+
+    #[test]
+    fn weight_decay_of_adam_is_in_the_gradient_and_that_of_adamw_beside_it() {
+        // The weight is 2 and its gradient −1. The first step of Adam is the learning rate, 0.1,
+        // against the sign of the gradient: 0.75 · 2 − 1 with the penalty.
+        for (optimizer, expected) in [
+            (OptimizerConfig::Adam { weight_decay: 0.0 }, 2.1),
+            (OptimizerConfig::Adam { weight_decay: 0.75 }, 1.9),
+            (OptimizerConfig::Adamw { weight_decay: 0.0 }, 2.1),
+            (OptimizerConfig::Adamw { weight_decay: 0.75 }, 2.0 * (1.0 - 0.075) + 0.1),
+        ] {
+            let device = Device::flex().autodiff();
+            let model = Weight { value: Param::from_tensor(Tensor::from_floats([2.0], &device)) };
+            let loss = model.value.val().neg();
+            let gradients = GradientsParams::from_grads(loss.backward(), &model);
+            let model = optimizer.init().step(0.1, model, gradients);
+            let value = model.value.val().into_data().iter::<f64>().next().expect("one");
+            assert!((value - expected).abs() < 1e-6, "{optimizer:?}: {value}, not {expected}");
         }
     }
 

@@ -24,6 +24,9 @@ pub trait Tensors: Clone {
     /// Reads the device: for comparing results and error messages, not for every step.
     fn to_floats(&self) -> Vec<f32>;
 
+    /// The shape of every floating-point tensor, in their order.
+    fn shapes(&self) -> Vec<Vec<usize>>;
+
     /// Whether no floating-point tensor contains NaN or infinity; reads the device.
     fn all_finite(&self) -> bool {
         self.to_floats().into_iter().all(f32::is_finite)
@@ -46,6 +49,10 @@ impl<const D: usize> Tensors for Tensor<D> {
     fn to_floats(&self) -> Vec<f32> {
         self.to_data().iter().collect()
     }
+
+    fn shapes(&self) -> Vec<Vec<usize>> {
+        vec![self.dims().to_vec()]
+    }
 }
 
 macro_rules! tensors_without_fractions {
@@ -66,6 +73,10 @@ macro_rules! tensors_without_fractions {
             fn to_floats(&self) -> Vec<f32> {
                 Vec::new()
             }
+
+            fn shapes(&self) -> Vec<Vec<usize>> {
+                Vec::new()
+            }
         }
     )+};
 }
@@ -82,6 +93,10 @@ impl Tensors for () {
     }
 
     fn to_floats(&self) -> Vec<f32> {
+        Vec::new()
+    }
+
+    fn shapes(&self) -> Vec<Vec<usize>> {
         Vec::new()
     }
 }
@@ -102,6 +117,10 @@ impl<T: Tensors> Tensors for Option<T> {
     fn to_floats(&self) -> Vec<f32> {
         self.iter().flat_map(T::to_floats).collect()
     }
+
+    fn shapes(&self) -> Vec<Vec<usize>> {
+        self.iter().flat_map(T::shapes).collect()
+    }
 }
 
 impl<T: Tensors> Tensors for Vec<T> {
@@ -119,6 +138,10 @@ impl<T: Tensors> Tensors for Vec<T> {
 
     fn to_floats(&self) -> Vec<f32> {
         self.iter().flat_map(T::to_floats).collect()
+    }
+
+    fn shapes(&self) -> Vec<Vec<usize>> {
+        self.iter().flat_map(T::shapes).collect()
     }
 }
 
@@ -139,6 +162,10 @@ macro_rules! tensors_of_tuple {
 
             fn to_floats(&self) -> Vec<f32> {
                 [$(self.$at.to_floats()),+].concat()
+            }
+
+            fn shapes(&self) -> Vec<Vec<usize>> {
+                [$(self.$at.shapes()),+].concat()
             }
         }
     };
@@ -164,5 +191,6 @@ mod tests {
         assert_eq!(FloatDType::from(narrow.2[0].dtype()), FloatDType::F64);
         assert_eq!(Tensors::device(&narrow), Some(device));
         assert_eq!(().device(), None);
+        assert_eq!(narrow.shapes(), [vec![1, 2], vec![2]]);
     }
 }

@@ -173,6 +173,7 @@ pub(crate) fn run(registry: Registry, args: &CompareArgs) -> Result<()> {
         config: Some(args.config.clone()),
         data: args.data.clone(),
         sets: [args.sets.clone(), words(&args.arms[best(&compared, metric.direction)])].concat(),
+        profile: None,
     };
     crate::program::next(&format!("train{}", config.words()));
     Ok(())

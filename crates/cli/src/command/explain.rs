@@ -4,10 +4,12 @@ use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
 use clap::Args;
-use updraft_run::{Registry, RunError, key_table, origins};
+use updraft_device::{probe, select};
+use updraft_run::{Registry, RunError, UnusedKey, key_table, origins};
 
 use super::ConfigArgs;
 use crate::program::next;
+use crate::terminal::say;
 use crate::wrap::hanging;
 
 /// The widest name of a file that values are aligned behind.
@@ -16,13 +18,10 @@ const WIDEST_ORIGIN: usize = 24;
 /// Shows every value of a config's plan and where it came from.
 #[derive(Debug, Args)]
 pub(crate) struct ExplainArgs {
-    /// The configuration file [default: the built-in quickstart]
-    config: Option<PathBuf>,
-    /// Change one value, such as --set train.epochs=3 (repeatable)
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    sets: Vec<String>,
+    #[command(flatten)]
+    config: ConfigArgs,
     /// Print the keys of a task with their defaults and meanings instead, in Markdown
-    #[arg(long, value_name = "TASK", conflicts_with_all = ["config", "sets"])]
+    #[arg(long, value_name = "TASK", conflicts_with_all = ["config", "data", "sets", "profile"])]
     keys: Option<String>,
 }
 
@@ -37,7 +36,7 @@ pub(crate) fn run(registry: Registry, args: &ExplainArgs) -> Result<()> {
         next("explain CONFIG");
         return Ok(());
     }
-    let planned = super::planned(registry, args.config.as_deref(), &args.sets)?;
+    let planned = args.config.plan(registry)?;
     let (plan, settings) = (&planned.plan, &planned.settings);
     let lines = origins(plan.table(), settings.layers(), settings.given());
     let key_width = lines.iter().map(|(key, ..)| key.len()).max().unwrap_or(0);
@@ -46,10 +45,18 @@ pub(crate) fn run(registry: Registry, args: &ExplainArgs) -> Result<()> {
     for (key, value, origin) in lines {
         crate::print(&hanging(&format!("{key:key_width$}  {origin:origin_width$}  "), &value))?;
     }
+    args.config.report_unused(&planned);
+    // A plan can be explained without its device.
+    if let Ok(selection) = select(&plan.device, &probe()) {
+        for UnusedKey { key, reason } in plan.unused_on(selection.id.backend) {
+            say(&hanging("note     ", &format!("`{key}` changes nothing: {reason}")));
+        }
+    }
+    let mut config = args.config.clone();
     // Without its data the command would be refused.
-    let is_missing = matches!(plan.task.find_data(None), Err(RunError::NoData { .. }));
-    let data = is_missing.then(|| PathBuf::from("DIR"));
-    let words = ConfigArgs { config: args.config.clone(), data, sets: args.sets.clone() }.words();
-    next(&format!("train{words}"));
+    if matches!(plan.task.find_data(None), Err(RunError::NoData { .. })) {
+        config.data.get_or_insert_with(|| PathBuf::from("DIR"));
+    }
+    next(&format!("train{}", config.words()));
     Ok(())
 }

@@ -15,6 +15,8 @@ pub(crate) mod report;
 pub(crate) mod tasks;
 pub(crate) mod train;
 pub(crate) mod tune;
+pub(crate) mod validate;
+mod validated;
 pub(crate) mod verify;
 pub(crate) mod warm_up;
 
@@ -25,13 +27,16 @@ use burn::tensor::Device;
 use clap::Args;
 use updraft_device::{DeviceSpec, Selection};
 use updraft_run::{
-    AnyWorkload, ConfigError, Opening, Plan, Planned, Registry, RunError, RunFolder, Settings,
+    AnyWorkload, ConfigError, Opening, Plan, Planned, Profile, Registry, RunError, RunFolder,
+    Settings, UnusedKey,
 };
 
 use crate::device::choose;
 use crate::program::quoted;
 use crate::progress::Display;
 use crate::stop::NothingToSave;
+use crate::terminal::say;
+use crate::wrap::hanging;
 
 /// The arguments of every command that reads a configuration.
 #[derive(Debug, Clone, Default, Args)]
@@ -44,6 +49,10 @@ pub(crate) struct ConfigArgs {
     /// Change one value of the config, such as --set train.epochs=3 (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) sets: Vec<String>,
+    /// Use a profile in place of the config's own keys of performance: default, throughput,
+    /// low-memory, or a .toml file
+    #[arg(long, value_name = "PROFILE")]
+    pub(crate) profile: Option<String>,
 }
 
 impl ConfigArgs {
@@ -61,7 +70,16 @@ impl ConfigArgs {
             Some(_) => error.caused_by("--data", "data.dir"),
             None => error,
         };
-        planned(registry, self.config.as_deref(), &sets).map_err(named)
+        planned_with(registry, self.config.as_deref(), &sets, self.profile.as_deref())
+            .map_err(named)
+    }
+
+    /// Prints the keys of the profile that a plan does not read.
+    pub(crate) fn report_unused(&self, planned: &Planned) {
+        let Some(profile) = &self.profile else { return };
+        for UnusedKey { key, reason } in planned.settings.unused_keys() {
+            say(&hanging("note     ", &format!("`{key}` of --profile {profile}: {reason}")));
+        }
     }
 
     /// The arguments that give the same configuration again, each after a space.
@@ -70,6 +88,7 @@ impl ConfigArgs {
         let mut words: Vec<String> = self.config.iter().map(path).collect();
         words.extend(self.data.iter().map(|dir| format!("--data {}", path(dir))));
         words.extend(self.sets.iter().map(|set| format!("--set {}", quoted(set))));
+        words.extend(self.profile.iter().map(|name| format!("--profile {}", quoted(name))));
         words.iter().map(|word| format!(" {word}")).collect()
     }
 }
@@ -83,6 +102,21 @@ pub(crate) fn planned(
     config: Option<&Path>,
     sets: &[String],
 ) -> Result<Planned, ConfigError> {
+    planned_with(registry, config, sets, None)
+}
+
+/// The same with a profile.
+fn planned_with(
+    registry: Registry,
+    config: Option<&Path>,
+    sets: &[String],
+    profile: Option<&str>,
+) -> Result<Planned, ConfigError> {
+    let profile = profile.map(Profile::open).transpose()?;
+    let with_profile = |settings: Settings| match profile {
+        Some(profile) => settings.with_profile(profile),
+        None => settings,
+    };
     // The configuration may be a pipe that never ends.
     let _unasked = NothingToSave::begin();
     match config {
@@ -91,9 +125,10 @@ pub(crate) fn planned(
             let task = Settings::load("", place, sets)?.peek("task");
             let kind = registry.iter().find(|kind| task.as_deref() == Some(kind.name()));
             let text = kind.unwrap_or(&registry[0]).quickstart();
-            Plan::read(registry, text, place, sets).map_err(without_its_own_keys)
+            let settings = with_profile(Settings::load(text, place, sets)?);
+            Plan::of(registry, settings).map_err(without_its_own_keys)
         }
-        Some(path) => Plan::open(registry, path, sets),
+        Some(path) => Plan::of(registry, with_profile(Settings::open(path, sets)?)),
     }
 }
 
@@ -238,7 +273,9 @@ pub(crate) type Check<'a> = &'a dyn Fn(&Plan) -> Result<(), RunError>;
 
 /// The output of a dry run on a configuration: its plan. The device and the data's files must exist.
 pub(crate) fn dry_run_of(registry: Registry, args: &ConfigArgs) -> Result<()> {
-    let plan = args.plan(registry)?.plan;
+    let planned = args.plan(registry)?;
+    args.report_unused(&planned);
+    let plan = planned.plan;
     device_of(&plan)?;
     crate::print(plan.to_toml().trim_end())?;
     Ok(plan.task.find_data(args.data.as_deref())?)

@@ -9,7 +9,7 @@ use serde_json::json;
 use updraft_distributed::{Alone, Collective};
 use updraft_run::{
     AnyWorkload, Beginning, ConfigError, Observer, Opening, Plan, Registry, RunError, RunFolder,
-    Trained, Training,
+    Trained, Training, UnusedKey,
 };
 use updraft_trainer::{Control, Ending, Event};
 
@@ -61,7 +61,7 @@ pub(crate) struct TrainArgs {
     #[arg(long, conflicts_with = "resume")]
     device: Option<String>,
     /// Continue a run that was stopped
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "sets"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["config", "sets", "profile"])]
     resume: Option<PathBuf>,
     /// With --resume, continue from the checkpoint of this step; later ones are renamed
     #[arg(long, value_name = "STEP", requires = "resume")]
@@ -89,7 +89,9 @@ impl TrainArgs {
             Some(_) => error.caused_by("--device", "device"),
             None => error,
         };
-        Ok(config.plan(registry).map_err(named)?.plan)
+        let planned = config.plan(registry).map_err(named)?;
+        config.report_unused(&planned);
+        Ok(planned.plan)
     }
 
     /// The same, with the checks that need no data.
@@ -312,6 +314,9 @@ impl Observer for Watcher<'_> {
         let say = |name: &str, text: &str| display.line(&hanging(&format!("{name:9}"), text));
         for note in &beginning.notes {
             say("note", note);
+        }
+        for UnusedKey { key, reason } in plan.unused_on(self.selection.id.backend) {
+            say("note", &format!("`{key}` changes nothing: {reason}"));
         }
         say("run", &beginning.folder.path().display().to_string());
         say("device", &format!("{}: {}", self.selection.id, self.selection.reason));

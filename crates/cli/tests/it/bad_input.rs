@@ -232,12 +232,12 @@ fn a_value_out_of_range_is_named_with_its_range() {
 }
 
 #[test]
-fn a_profile_is_inherited_in_a_file_and_not_on_the_command_line() {
+fn a_recipe_is_inherited_in_a_file_and_not_on_the_command_line() {
     let dir = tempfile::tempdir().expect("temporary folder");
     refused(
         dir.path(),
-        &["train", "--dry-run", "--set", "inherit=profiles/fast.toml"],
-        &["`inherit` is \"profiles/fast.toml\"", "in a file"],
+        &["train", "--dry-run", "--set", "inherit=recipes/early-accuracy.toml"],
+        &["`inherit` is \"recipes/early-accuracy.toml\"", "in a file"],
     );
 }
 

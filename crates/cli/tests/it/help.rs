@@ -21,6 +21,7 @@ fn every_help_page_fits_eighty_columns() {
         &["pipeline", "--help"],
         &["tasks", "--help"],
         &["report", "--help"],
+        &["validate", "--help"],
         &["verify", "--help"],
     ] {
         let said = succeed(dir.path(), arguments);
@@ -65,13 +66,14 @@ fn explain_names_who_chose_each_value() {
 }
 
 #[test]
-fn a_config_inherits_from_each_profile_and_explain_names_it() {
+fn a_config_inherits_from_each_recipe_and_explain_names_it() {
     let dir = tempfile::tempdir().expect("temporary folder");
-    for (profile, key) in [("conservative", "train.clip_norm"), ("fast", "train.ema_decay")] {
-        let profile =
-            format!("{}/../../configs/profiles/{profile}.toml", env!("CARGO_MANIFEST_DIR"));
+    for (recipe, key) in
+        [("stable-training", "train.clip_norm"), ("early-accuracy", "train.ema_decay")]
+    {
+        let recipe = config(&format!("recipes/{recipe}.toml"));
         let config = dir.path().join("c.toml");
-        let text = format!("inherit = {profile:?}\n[train]\nepochs = 7\n");
+        let text = format!("inherit = {recipe:?}\n[train]\nepochs = 7\n");
         std::fs::write(&config, text).expect("written");
         let config = config.to_str().expect("text");
         let said = succeed(dir.path(), &["explain", config, "--set", "seed=3"]);
@@ -79,7 +81,7 @@ fn a_config_inherits_from_each_profile_and_explain_names_it() {
             let mut lines = said.stdout.lines();
             lines.find(|line| line.starts_with(key)).unwrap_or_default().to_owned()
         };
-        assert!(line(key).contains(&profile), "{}", said.stdout);
+        assert!(line(key).contains(&recipe), "{}", said.stdout);
         assert!(line("train.epochs").contains(" file "), "{}", said.stdout);
         assert!(line("seed").contains("command line"), "{}", said.stdout);
         assert!(line("train.batch").contains("default"), "{}", said.stdout);
@@ -171,8 +173,8 @@ fn the_page_of_the_configs_has_a_row_for_every_file_and_for_nothing_else() {
         .filter(|name| name.ends_with(".toml"))
         .collect();
     let mut expected = Vec::new();
-    for (folder, prefix) in [(configs.to_owned(), ""), (configs.join("profiles"), "profiles/")] {
-        for entry in std::fs::read_dir(folder).expect("configs").flatten() {
+    for prefix in ["", "profiles/", "recipes/"] {
+        for entry in std::fs::read_dir(configs.join(prefix)).expect("configs").flatten() {
             let name = entry.file_name().into_string().expect("text");
             if name.ends_with(".toml") {
                 expected.push(format!("{prefix}{name}"));

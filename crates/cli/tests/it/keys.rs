@@ -52,8 +52,8 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ),
     (
         IMAGES,
-        "train.optimizer={kind=\"adam\"}",
-        "`train.optimizer.kind` is \"adam\"; it must be `adamw` or `sgd`",
+        "train.optimizer={kind=\"adamax\"}",
+        "`train.optimizer.kind` is \"adamax\"; it must be one of `adamw`, `adam`, `sgd`",
     ),
     (
         TABLE,
@@ -136,7 +136,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (
         IMAGES,
         "train.optimizer=sgd",
-        "`train.optimizer` is \"sgd\"; it must be a table with `kind`: `adamw` or `sgd`",
+        "`train.optimizer` is \"sgd\"; it must be a table with `kind`: one of `adamw`, `adam`, `sgd`",
     ),
     (
         IMAGES,

@@ -110,6 +110,7 @@ fn a_dry_run_of_every_command_writes_nothing() {
             &["endure"],
             &["tune", &config, "--set", "tune.space={seed={kind=\"integer\",low=1,high=3}}"],
             &["report", trained],
+            &["validate", trained, "--against", "precision=bf16-mixed"],
             &["warm-up", &config],
         ] {
             tried.insert(arguments[0].to_owned());

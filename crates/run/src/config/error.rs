@@ -74,6 +74,31 @@ pub enum ConfigError {
         /// The key that decides this, such as `data.source = "folders"`.
         beside: String,
     },
+    /// There is no such profile.
+    #[error(
+        "there is no profile `{name}`: {reason}; the profiles are `{known}`, or name a .toml file"
+    )]
+    NoProfile {
+        /// The given name or path.
+        name: String,
+        /// The names of the profiles.
+        known: String,
+        /// Why it is none.
+        reason: String,
+    },
+    /// A profile has a key that changes what is learned.
+    #[error(
+        "{place}: `{key}` changes more than speed and memory, and a profile gives only \
+         `{allowed}`; a config takes the others from a file with `inherit`"
+    )]
+    NotForProfile {
+        /// The file and the line.
+        place: String,
+        /// The key.
+        key: String,
+        /// The keys that a profile may give.
+        allowed: String,
+    },
     /// A `--set` that is not `key=value`.
     #[error("`--set {given}` is not of the form key=value, such as train.epochs=3")]
     Set {

@@ -25,6 +25,7 @@ pub struct Key<T: 'static> {
     allows: fn(&T) -> bool,
     inner: &'static [InnerKey],
     edit: Edit,
+    is_performance: bool,
     decided_by: &'static [&'static str],
 }
 
@@ -68,6 +69,7 @@ impl<T> Key<T> {
             allows: |_| true,
             inner: &[],
             edit: Edit::Refused,
+            is_performance: false,
             decided_by: &[],
         }
     }
@@ -111,6 +113,14 @@ impl<T> Key<T> {
         self
     }
 
+    /// Marks a key that changes speed and memory, and results by no more than rounding: a
+    /// [`Profile`](crate::Profile) may give it.
+    #[must_use]
+    pub const fn performance(mut self) -> Self {
+        self.is_performance = true;
+        self
+    }
+
     /// Names the keys whose values decide whether this key is read, each of which is read only
     /// with some values of those before it. Without this, the `source` or the `kind` of the key's
     /// section decides, or the task.
@@ -147,6 +157,9 @@ pub trait AnyKey: Sync {
     /// The effect of editing this key in the stored plan of a run.
     fn edit(&self) -> Edit;
 
+    /// Whether a profile may give it, as [`Key::performance`].
+    fn is_performance(&self) -> bool;
+
     /// The keys whose values decide whether it is read, as [`Key::decided_by`].
     fn decided_by(&self) -> &'static [&'static str];
 
@@ -180,6 +193,10 @@ impl<T: DeserializeOwned + Serialize> AnyKey for Key<T> {
 
     fn edit(&self) -> Edit {
         self.edit
+    }
+
+    fn is_performance(&self) -> bool {
+        self.is_performance
     }
 
     fn decided_by(&self) -> &'static [&'static str] {

@@ -19,7 +19,7 @@ const MOST_LAYERS: usize = 8;
 /// The values of one configuration file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layer {
-    /// The file's path, or `file` for the main one.
+    /// The file's path, `file` for the main one, or `profile` and a profile's name.
     pub name: String,
     /// Its name in errors: the path.
     pub(super) place: String,
@@ -44,12 +44,8 @@ fn add(
     way: &mut Vec<PathBuf>,
     layers: &mut Vec<Layer>,
 ) -> Result<(), ConfigError> {
-    let mut table: Table = toml::from_str(text).map_err(|error: toml::de::Error| {
-        let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
-        let (place, message) = (format!("{}:{line}", place.display()), error.message().trim());
-        ConfigError::Malformed { place, message: message.to_owned() }
-    })?;
     let name = place.display().to_string();
+    let mut table = parse(text, &name)?;
     let parents = parents(table.remove(INHERIT), &name)?;
     layers.push(Layer { place: name.clone(), name, text: text.to_owned(), table });
     way.push(place.to_owned());
@@ -70,6 +66,15 @@ fn add(
     }
     way.pop();
     Ok(())
+}
+
+/// The table of a text; errors name the place and the line.
+pub(super) fn parse(text: &str, place: &str) -> Result<Table, ConfigError> {
+    toml::from_str(text).map_err(|error: toml::de::Error| {
+        let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
+        let (place, message) = (format!("{place}:{line}"), error.message().trim());
+        ConfigError::Malformed { place, message: message.to_owned() }
+    })
 }
 
 fn parents(value: Option<Value>, place: &str) -> Result<Vec<PathBuf>, ConfigError> {
@@ -142,7 +147,7 @@ pub(super) fn lay_set(table: &mut Table, set: &str) -> Result<(), ConfigError> {
             key: INHERIT.to_owned(),
             value: value.to_string(),
             expected: "given in a file, not with --set: name both files in a config, \
-                       `inherit = [\"profiles/fast.toml\", \"cifar10.toml\"]`"
+                       `inherit = [\"recipes/early-accuracy.toml\", \"cifar10.toml\"]`"
                 .to_owned(),
         });
     }

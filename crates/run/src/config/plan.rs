@@ -1,24 +1,24 @@
 //! The plan of a run: every value, including defaults.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use burn::tensor::{Device, FloatDType};
 use toml::{Table, Value};
-use updraft_device::DeviceSpec;
+use updraft_device::{Backend, DeviceSpec};
 use updraft_precision::Policy;
-use updraft_trainer::RunSettings;
+use updraft_trainer::{RunSettings, Timing, Transfer};
 
 use super::edits::{Edited, edits};
 use super::error::ConfigError;
 use super::key::{Edit, Key, Keys};
 use super::key_path::put;
 use super::log::{self, LogPlan};
+use super::profile::UnusedKey;
 use super::settings::Settings;
 use super::train::{self, TrainPlan};
 use super::tune;
-use crate::bounded::{self, CONFIG_BYTES};
 use crate::error::RunError;
 use crate::task::{Ability, Opening, Predictor, Quantizer, Registry, TaskKind, TaskPlan};
 
@@ -119,7 +119,20 @@ impl Plan {
         place: &Path,
         sets: &[String],
     ) -> Result<Planned, ConfigError> {
-        let settings = Settings::load(text, place, sets)?;
+        Self::of(registry, Settings::load(text, place, sets)?)
+    }
+
+    /// Reads settings, which may have a profile.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), [`ConfigError::NotForProfile`] and [`ConfigError::UnknownKey`] for
+    /// keys of a profile.
+    ///
+    /// # Panics
+    /// As [`read`](Self::read).
+    pub fn of(registry: Registry, settings: Settings) -> Result<Planned, ConfigError> {
+        let own = registry.iter().flat_map(|kind| kind.keys()).copied();
+        settings.check_profile(&COMMON.into_iter().chain(own).collect::<Vec<_>>())?;
         let kind = match settings.peek("task") {
             None => registry[0],
             Some(name) => *registry.iter().find(|kind| kind.name() == name).ok_or_else(|| {
@@ -141,12 +154,7 @@ impl Plan {
     /// # Panics
     /// As [`read`](Self::read).
     pub fn open(registry: Registry, path: &Path, sets: &[String]) -> Result<Planned, ConfigError> {
-        let failed = |cause| ConfigError::Read { path: PathBuf::from(path), cause };
-        let text = bounded::read_text(path, CONFIG_BYTES).map_err(|error| match error {
-            RunError::Io { cause, .. } => failed(cause),
-            other => failed(std::io::Error::other(other.to_string())),
-        })?;
-        Self::read(registry, &text, path, sets)
+        Self::of(registry, Settings::open(path, sets)?)
     }
 
     /// The plan of a task's trial.
@@ -264,6 +272,22 @@ impl Plan {
     pub fn edited_since(&self, begun: &Table) -> Vec<Edited> {
         let keys = COMMON.iter().chain(self.kind.keys()).copied().flatten();
         edits(keys.copied(), begun, &self.resolved)
+    }
+
+    /// The keys of the plan that change nothing on devices of a backend, with the reason.
+    #[must_use]
+    pub fn unused_on(&self, backend: Backend) -> Vec<UnusedKey> {
+        let none = |key: &str, reason: &str| UnusedKey { key: key.into(), reason: reason.into() };
+        let mut unused = Vec::new();
+        if backend == Backend::Flex && self.train.transfer == Transfer::Ahead {
+            let reason = "batches are in the memory of flex already, so nothing is transferred";
+            unused.push(none("train.transfer", reason));
+        }
+        if backend == Backend::Flex && self.train.timing == Timing::Done {
+            let reason = "operations of flex are done when they return, so there is no wait";
+            unused.push(none("train.timing", reason));
+        }
+        unused
     }
 
     /// Replaces the batch size, in samples, for example by one that was found to fit into memory.

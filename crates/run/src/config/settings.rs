@@ -8,19 +8,15 @@ use std::path::Path;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toml::{Table, Value};
-use updraft_data::DataError;
-use updraft_trainer::TrainError;
 
 use super::error::ConfigError;
-use super::expected::{A_KIND, culprit, expected_by_serde, is_range, quoted_after, with_kinds};
 use super::key::{AnyKey, Key, Keys, default_text};
 use super::key_path::{find, put};
-use super::layers::{Layer, at_line, lay_set, layers, merged, refuse_unknown, unknown_key};
-use super::train::key_of_setting;
+use super::layers::{Layer, at_line, lay_set, layers, merged, refuse_unknown};
+use super::profile::{Profile, UnusedKey};
 use super::tune;
-
-/// The largest number of characters of a value in an error.
-const MOST_SHOWN: usize = 120;
+use crate::bounded::{self, CONFIG_BYTES};
+use crate::error::RunError;
 
 /// A task's default that replaces that of a common key: the key's name, and the value in TOML.
 pub type TaskDefault = (&'static str, &'static str);
@@ -30,15 +26,18 @@ pub type TaskDefault = (&'static str, &'static str);
 /// Every key that is read is recorded with its value: the record is the text of the plan, and a key
 /// that was given and not read is an error.
 pub struct Settings {
-    layers: Vec<Layer>,
-    sets: Vec<String>,
-    given: Table,
-    keys: Vec<Keys>,
+    /// The profile, if there is one, then the files.
+    pub(super) layers: Vec<Layer>,
+    has_profile: bool,
+    pub(super) sets: Vec<String>,
+    pub(super) given: Table,
+    pub(super) keys: Vec<Keys>,
     defaults: &'static [TaskDefault],
     read: RefCell<BTreeSet<&'static str>>,
     /// Keys that were read and must be given: they decide nothing.
-    required: RefCell<BTreeSet<&'static str>>,
-    resolved: RefCell<Table>,
+    pub(super) required: RefCell<BTreeSet<&'static str>>,
+    pub(super) resolved: RefCell<Table>,
+    unused: RefCell<Vec<UnusedKey>>,
 }
 
 impl Settings {
@@ -53,12 +52,10 @@ impl Settings {
     /// [`ConfigError::Set`].
     pub fn load(text: &str, place: &Path, sets: &[String]) -> Result<Self, ConfigError> {
         let layers = layers(text, place)?;
-        let mut given = merged(&layers);
-        for set in sets {
-            lay_set(&mut given, set)?;
-        }
+        let given = merged_with(&layers, sets)?;
         Ok(Self {
             layers,
+            has_profile: false,
             sets: sets.to_vec(),
             given,
             keys: Vec::new(),
@@ -66,7 +63,35 @@ impl Settings {
             read: RefCell::default(),
             required: RefCell::default(),
             resolved: RefCell::default(),
+            unused: RefCell::default(),
         })
+    }
+
+    /// The same of the file at a path.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load), and [`ConfigError::Read`] if the file does not exist.
+    pub fn open(path: &Path, sets: &[String]) -> Result<Self, ConfigError> {
+        let failed = |cause| ConfigError::Read { path: path.to_owned(), cause };
+        let text = bounded::read_text(path, CONFIG_BYTES).map_err(|error| match error {
+            RunError::Io { cause, .. } => failed(cause),
+            other => failed(std::io::Error::other(other.to_string())),
+        })?;
+        Self::load(&text, path, sets)
+    }
+
+    /// The same with a profile, which takes precedence over the files, and not over `--set`.
+    #[must_use]
+    pub fn with_profile(mut self, profile: Profile) -> Self {
+        self.layers.insert(0, profile.layer);
+        self.has_profile = true;
+        self
+    }
+
+    /// The profile's keys that the configuration does not read.
+    #[must_use]
+    pub fn unused_keys(&self) -> Vec<UnusedKey> {
+        self.unused.borrow().clone()
     }
 
     /// The text that a top-level key gives, read before the known keys are set.
@@ -75,6 +100,15 @@ impl Settings {
         match self.given.get(key)? {
             Value::String(text) => Some(text.clone()),
             other => Some(other.to_string()),
+        }
+    }
+
+    /// Returns an error for a profile with a key that none of `every` task has, or that changes
+    /// what is learned.
+    pub(super) fn check_profile(&self, every: &[Keys]) -> Result<(), ConfigError> {
+        match self.layers.first() {
+            Some(profile) if self.has_profile => Profile::check(profile, every),
+            _ => Ok(()),
         }
     }
 
@@ -88,6 +122,14 @@ impl Settings {
         keys: Vec<Keys>,
         defaults: &'static [TaskDefault],
     ) -> Result<Self, ConfigError> {
+        if self.has_profile {
+            let unknown = Profile::take_unknown(&mut self.layers[0].table, &keys);
+            let reason = "the task has no such key";
+            self.unused.get_mut().extend(
+                unknown.into_iter().map(|key| UnusedKey { key, reason: reason.to_owned() }),
+            );
+            self.given = merged_with(&self.layers, &self.sets)?;
+        }
         for layer in &self.layers {
             let at = |path: &str| at_line(&layer.place, &layer.text, path);
             refuse_unknown(&layer.table, &keys, &at)?;
@@ -102,13 +144,13 @@ impl Settings {
         Ok(self)
     }
 
-    /// The files, the main one first.
+    /// The profile, if there is one, then the files, the main one first.
     #[must_use]
     pub fn layers(&self) -> &[Layer] {
         &self.layers
     }
 
-    /// All files merged with the command line.
+    /// Profile and files merged with the command line.
     #[must_use]
     pub fn given(&self) -> &Table {
         &self.given
@@ -184,58 +226,6 @@ impl Settings {
         self.option(key)?.ok_or_else(missing)
     }
 
-    /// An error about the value of a key, with the file and line where it was given, if any.
-    ///
-    /// The text is "`key` is `value`; it must be `expected`".
-    pub fn refuse(
-        &self,
-        key: &str,
-        value: impl Display,
-        expected: impl Into<String>,
-    ) -> ConfigError {
-        let (place, mut value) = (self.place(key), value.to_string());
-        if let Some((end, _)) = value.char_indices().nth(MOST_SHOWN) {
-            value.truncate(end);
-            value.push('…');
-        }
-        ConfigError::Value { place, key: key.to_owned(), value, expected: expected.into() }
-    }
-
-    /// The same for an error of the trainer: its settings are keys of `train`.
-    pub fn refuse_training(&self, error: &TrainError) -> ConfigError {
-        match error {
-            TrainError::Setting { name, value, expected } => {
-                self.refuse(&key_of_setting(name), value, expected.clone())
-            }
-            other => self.refuse_given("precision", &format!("one that can train: {other}")),
-        }
-    }
-
-    /// The same for an error of the data crate about the value of a key: a number, or a table with
-    /// numbers.
-    pub fn refuse_data(&self, key: &str, error: &DataError) -> ConfigError {
-        match error {
-            DataError::Setting { name, value, expected } => {
-                let number = name.rsplit('.').next().unwrap_or(name);
-                match find(&self.resolved.borrow(), key) {
-                    Some(Value::Table(_)) => {
-                        self.refuse(&format!("{key}.{number}"), value, expected.clone())
-                    }
-                    _ => self.refuse(key, value, expected.clone()),
-                }
-            }
-            other => self.refuse_given(key, &format!("one that can be applied: {other}")),
-        }
-    }
-
-    /// An error about a key, with the given or the default value.
-    pub(crate) fn refuse_given(&self, key: &str, expected: &str) -> ConfigError {
-        let resolved = self.resolved.borrow();
-        let value = find(&self.given, key).or_else(|| find(&resolved, key));
-        let value = value.map_or_else(|| "not given".to_owned(), ToString::to_string);
-        self.refuse(key, value, expected)
-    }
-
     /// The values that were read, including defaults: the text of the plan.
     ///
     /// # Errors
@@ -247,130 +237,24 @@ impl Settings {
         let is_of_search =
             |name: &&str| name.split_once('.').is_some_and(|(section, _)| section == tune::SECTION);
         for name in names.filter(|name| !is_of_search(name)) {
-            if find(&self.given, name).is_some() && !read.contains(name) {
-                return Err(self.unread(name, self.beside(name)));
+            if find(&self.given, name).is_none() || read.contains(name) {
+                continue;
             }
+            let beside = self.beside(name);
+            if !self.is_of_profile(name) {
+                return Err(self.unread(name, beside));
+            }
+            let reason = format!("it is not read beside {beside}");
+            self.unused.borrow_mut().push(UnusedKey { key: name.to_owned(), reason });
         }
         Ok(self.resolved.borrow().clone())
     }
 
-    /// File and line of a key with a colon; for the command line, the option if it is not `--set`;
-    /// empty for a key that is not given.
-    ///
-    /// A key that no file gives is looked up in its table.
-    fn place(&self, key: &str) -> String {
-        if self.set_of(key).is_some() {
-            return String::new();
-        }
-        let mut path = key;
-        loop {
-            let giving = self.layers.iter().find(|layer| find(&layer.table, path).is_some());
-            if let Some(layer) = giving {
-                return format!("{}: ", at_line(&layer.place, &layer.text, path));
-            }
-            match path.rsplit_once('.') {
-                // A section without the key has no line for it.
-                Some((table, _)) if table.contains('.') => path = table,
-                _ => return String::new(),
-            }
-        }
-    }
-
-    /// The last `--set` that gives a key or a part of it.
-    fn set_of(&self, key: &str) -> Option<&str> {
-        let is_in = |inner: &str, outer: &str| {
-            inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-        };
-        let gives = |set: &&String| {
-            let path = set.split_once('=').map_or(set.as_str(), |(path, _)| path.trim());
-            is_in(path, key) || is_in(key, path)
-        };
-        self.sets.iter().rev().find(gives).map(String::as_str)
-    }
-
-    fn unread(&self, key: &str, beside: String) -> ConfigError {
-        ConfigError::Unread { place: self.place(key), key: key.to_owned(), beside }
-    }
-
-    /// The key that decides whether `name` is read, with its value; see [`Key::decided_by`].
-    fn beside(&self, name: &str) -> String {
-        let mut keys = self.keys.iter().flat_map(|keys| keys.iter());
-        let declared = keys.find(|key| key.name() == name).map_or(&[][..], |key| key.decided_by());
-        let declared = declared.iter().rev().filter(|key| !self.required.borrow().contains(*key));
-        let section = name.split_once('.').map_or("", |(section, _)| section);
-        let usual = ["source", "kind"].map(|choice| format!("{section}.{choice}"));
-        let mut deciding = declared.map(|&key| key.to_owned()).chain(usual);
-        deciding.find_map(|key| self.shown(&key)).or_else(|| self.shown("task")).unwrap_or_default()
-    }
-
-    /// A key that was read with its value, such as `data.source = "folders"`, in backquotes.
-    pub(super) fn shown(&self, key: &str) -> Option<String> {
-        find(&self.resolved.borrow(), key).map(|value| format!("`{key} = {value}`"))
-    }
-
-    /// An error about a value of another type than its key's; `message` is what serde reported.
-    fn refuse_type<T: DeserializeOwned + Serialize>(
-        &self,
-        key: &Key<T>,
-        value: &Value,
-        message: &str,
-    ) -> ConfigError {
-        let name = key.name();
-        let kind = value.get("kind");
-        if let Some(unknown) = quoted_after(message, "unknown field ") {
-            let inner = format!("{name}.{unknown}");
-            if let Some(kind) = kind {
-                return self.unread(&inner, format!("`{name}.kind = {kind}`"));
-            }
-            let known = message.split("expected ").nth(1).unwrap_or_default();
-            let mut known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
-            let place = match self.set_of(&inner) {
-                Some(set) => format!("--set {set}"),
-                None => self.place(&inner).trim_end_matches(": ").to_owned(),
-            };
-            return unknown_key(place, &inner, &mut known);
-        }
-        if let (Some(kind), true) = (kind, message.starts_with("unknown variant ")) {
-            return self.refuse(&format!("{name}.kind"), kind, expected_by_serde(message));
-        }
-        if let Some((inner, value)) = culprit::<T>(value, message) {
-            let key = format!("{name}.{inner}");
-            return self.refuse(&key, value, expected_by_serde(message));
-        }
-        let expected = match (key.expected(), expected_by_serde(message)) {
-            (_, table) if table.starts_with(A_KIND) => with_kinds::<T>(table),
-            ("", of_type) => of_type,
-            // A range alone does not state the type.
-            (range, of_type) if is_range(range) && of_type.starts_with("a whole number") => {
-                format!("a whole number, {range}")
-            }
-            (range, of_type) if is_range(range) => format!("{of_type}, {range}"),
-            (list, of_type) if of_type == "a list" && value.is_str() => {
-                format!("{list}, such as [{value}]")
-            }
-            (whole, _) => whole.to_owned(),
-        };
-        self.refuse(name, value, expected)
-    }
-
-    /// Returns an error for a key in a value's table that its kind does not have: serde ignores it.
-    fn refuse_inner<T: Serialize>(
-        &self,
-        name: &str,
-        given: &Value,
-        parsed: &T,
-    ) -> Result<(), ConfigError> {
-        let (Value::Table(given), Ok(Value::Table(parsed))) = (given, Value::try_from(parsed))
-        else {
-            return Ok(());
-        };
-        match given.keys().find(|key| !parsed.contains_key(*key)) {
-            None => Ok(()),
-            Some(key) => {
-                let kind = given.get("kind").map_or_else(String::new, ToString::to_string);
-                Err(self.unread(&format!("{name}.{key}"), format!("`{name}.kind = {kind}`")))
-            }
-        }
+    /// Whether a key is given by the profile and by nothing else.
+    fn is_of_profile(&self, key: &str) -> bool {
+        let (profile, files) = self.layers.split_at(usize::from(self.has_profile));
+        let gives = |layers: &[Layer]| layers.iter().any(|it| find(&it.table, key).is_some());
+        gives(profile) && !gives(files) && self.set_of(key).is_none()
     }
 
     fn note<T: Serialize>(&self, name: &'static str, given: Option<&Value>, value: &T) {
@@ -384,6 +268,15 @@ impl Settings {
         };
         put(&mut self.resolved.borrow_mut(), name, value);
     }
+}
+
+/// The layers merged with `--set`.
+fn merged_with(layers: &[Layer], sets: &[String]) -> Result<Table, ConfigError> {
+    let mut given = merged(layers);
+    for set in sets {
+        lay_set(&mut given, set)?;
+    }
+    Ok(given)
 }
 
 /// A value in TOML; `None` for values that TOML cannot represent.

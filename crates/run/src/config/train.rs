@@ -68,13 +68,13 @@ const PLATEAU: Key<Plateau> =
         ])
         .edit(Edit::Reported);
 const OPTIMIZER: Key<OptimizerConfig> =
-    Key::new("train.optimizer", "or `sgd`, with Nesterov momentum")
+    Key::new("train.optimizer", "or `adam`, or `sgd` with Nesterov momentum")
         .default(r#"{ kind = "adamw", weight_decay = 0.01 }"#)
         .with(&[
             (
                 "weight_decay",
-                "0.01, of `sgd` 0",
-                "`adamw`: decoupled, times the learning rate; `sgd`: added to the gradient, times the parameter",
+                "0.01, of `adam` and `sgd` 0",
+                "`adamw`: decoupled, times the learning rate; `adam` and `sgd`: added to the gradient, times the parameter",
             ),
             ("momentum", "0.9", "`sgd`: at least 0 and below 1"),
             (
@@ -102,7 +102,9 @@ const RECOMPUTE: Key<RecomputePlan> = Key::new(
     "train.recompute",
     "saves memory, takes time: `element-wise` is burn's own strategy, `segments` keeps only the inputs of the network's segments",
 )
-.default(r#""none""#).edit(Edit::Reported);
+.default(r#""none""#)
+.edit(Edit::Reported)
+.performance();
 const AUTO_BATCH: Key<AutoBatchPlan> = Key::new(
     "train.auto_batch",
     "before the run, finds the largest batch whose step fits into memory, and trains with it",
@@ -166,16 +168,20 @@ const EARLY_STOP: Key<EarlyStop> = Key::new(
 const TIMING: Key<Timing> =
     Key::new("train.timing", "or `done`, which waits for the device after each phase of a step")
         .default(r#""submitted""#)
-        .edit(Edit::Free);
+        .edit(Edit::Free)
+        .performance();
 const TRANSFER: Key<Transfer> = Key::new(
     "train.transfer",
     "or `ahead`, which moves the next step's first batch to the device while the device computes the backward pass; nothing overlaps on flex",
 )
-.default(r#""when-used""#).edit(Edit::Free);
+.default(r#""when-used""#)
+.edit(Edit::Free)
+.performance();
 const WORKERS: Key<WorkersPlan> =
     Key::new("train.workers", "threads that load data; 0 loads on the training thread")
         .default(r#""auto""#)
         .edit(Edit::Free)
+        .performance()
         .check("`auto` or a whole number from 0 to 256", |workers| {
             !matches!(workers, WorkersPlan::Count(257..))
         });

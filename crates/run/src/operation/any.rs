@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use burn::tensor::Device;
 use updraft_data::Views;
-use updraft_trainer::{Control, Evaluation, LrPoint, LrRange, find_learning_rate};
+use updraft_trainer::{BatchGradients, Control, Evaluation, LrPoint, LrRange, find_learning_rate};
 
 use super::evaluate::evaluate;
 use super::evaluate_int8::evaluate_int8;
 use super::examples::{refusal, rehearse};
 use super::kernels::{KernelChoice, kernels};
+use super::outputs::{ModelForm, TestOutputs, gradients, test_outputs};
 use super::train::{Observer, Trained, Training, train};
 use super::verify::{CheckResult, VerifyInputs, verify};
-use crate::config::Plan;
+use crate::config::{Plan, RecomputePlan};
 use crate::error::RunError;
 use crate::folder::RunFolder;
 use crate::int8_network::Int8Network;
@@ -95,6 +96,34 @@ pub trait AnyWorkload {
         device: &Device,
         poll: &mut dyn FnMut(usize) -> Control,
     ) -> Result<Option<Evaluation>, RunError>;
+
+    /// Runs a form of a run's model on the test data, and hands its outputs to `receive`, batch by
+    /// batch: two models that are opened one inside the other run side by side.
+    ///
+    /// # Errors
+    /// As [`evaluate`](Self::evaluate), for [`ModelForm::Int8`] as
+    /// [`evaluate_int8`](Self::evaluate_int8), and those of `receive`.
+    fn test_outputs(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        form: ModelForm<'_>,
+        device: &Device,
+        receive: &mut dyn FnMut(&mut dyn TestOutputs) -> Result<(), RunError>,
+    ) -> Result<(), RunError>;
+
+    /// The loss and the gradients of a run's model for the first training batch, computed as
+    /// `recompute` says instead of the plan.
+    ///
+    /// # Errors
+    /// [`RunError`] for a run with damaged files or other data, and for a task without segments.
+    fn gradients(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        recompute: RecomputePlan,
+        device: &Device,
+    ) -> Result<BatchGradients, RunError>;
 
     /// Runs a learning-rate range test on a fresh model; `None` if `search.poll` stopped it before
     /// the first update.
@@ -197,6 +226,27 @@ impl<W: Workload> AnyWorkload for W {
         poll: &mut dyn FnMut(usize) -> Control,
     ) -> Result<Option<Evaluation>, RunError> {
         evaluate_int8(self, plan, (folder, network), device, poll)
+    }
+
+    fn test_outputs(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        form: ModelForm<'_>,
+        device: &Device,
+        receive: &mut dyn FnMut(&mut dyn TestOutputs) -> Result<(), RunError>,
+    ) -> Result<(), RunError> {
+        test_outputs(self, (plan, folder), form, device, receive)
+    }
+
+    fn gradients(
+        &self,
+        plan: &Plan,
+        folder: &RunFolder,
+        recompute: RecomputePlan,
+        device: &Device,
+    ) -> Result<BatchGradients, RunError> {
+        gradients(self, (plan, folder), recompute, device)
     }
 
     fn find_learning_rate(

@@ -3,6 +3,7 @@
 use burn::module::Module;
 use burn::tensor::Device;
 use updraft_data::Views;
+use updraft_precision::Policy;
 use updraft_trainer::{Control, Evaluation, load_model, non_finite_parameter};
 
 use crate::config::Plan;
@@ -19,7 +20,17 @@ use crate::task::{Ability, StreamUse, Workload};
 /// [`RunError::NoCheckpoint`], [`RunError::Checkpoint`] or [`RunError::Damaged`] for one that is
 /// damaged or of another model, [`RunError::NotFinite`] for one that diverged.
 pub fn load<M: Module>(fresh: M, plan: &Plan, folder: &RunFolder) -> Result<M, RunError> {
-    load_stored(plan.precision.autocast(fresh), plan, folder)
+    load_as(plan.precision, fresh, plan, folder)
+}
+
+/// As [`load`], in another precision than the run's.
+pub(super) fn load_as<M: Module>(
+    policy: Policy,
+    fresh: M,
+    plan: &Plan,
+    folder: &RunFolder,
+) -> Result<M, RunError> {
+    load_stored(policy.autocast(fresh), plan, folder)
 }
 
 /// As [`load`], with the parameters in f32 as they are stored, independent of the run's precision.
@@ -28,12 +39,21 @@ pub(crate) fn load_stored<M: Module>(
     plan: &Plan,
     folder: &RunFolder,
 ) -> Result<M, RunError> {
-    let path = folder.served_checkpoint(plan)?;
-    let model = load_model(&path, fresh).map_err(|error| folder.advised(error))?.valid();
+    let model = load_to_train(fresh, plan, folder)?.valid();
     match non_finite_parameter(&model) {
         None => Ok(model),
         Some(path) => Err(not_finite(folder, format!("parameter `{path}`"))),
     }
+}
+
+/// The served parameters of a run in a fresh model, on its device.
+pub(super) fn load_to_train<M: Module>(
+    fresh: M,
+    plan: &Plan,
+    folder: &RunFolder,
+) -> Result<M, RunError> {
+    let path = folder.served_checkpoint(plan)?;
+    load_model(&path, fresh).map_err(|error| folder.advised(error))
 }
 
 pub(super) fn not_finite(folder: &RunFolder, what: String) -> RunError {

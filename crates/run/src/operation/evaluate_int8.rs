@@ -19,9 +19,7 @@ pub(super) fn evaluate_int8<W: Workload>(
     poll: &mut dyn FnMut(usize) -> Control,
 ) -> Result<Option<Evaluation>, RunError> {
     workload.check(folder)?;
-    let forward = workload.int8_forward();
-    let forward = forward.map_err(|reason| plan.kind().refused(Ability::Int8, reason))?;
-    let task = Int8Task { workload, forward };
+    let task = Int8Task::of(workload, plan)?;
     let test = workload.streams(plan, StreamUse::Reading)?.test;
     // The network was calibrated on inputs in f32.
     let score = updraft_trainer::evaluate(&task, network, &*test, device, Policy::F32, poll)?;
@@ -34,9 +32,17 @@ pub(super) fn evaluate_int8<W: Workload>(
 }
 
 /// The task of a workload, with an int8 network instead of its model.
-struct Int8Task<'a, W: Workload> {
+pub(super) struct Int8Task<'a, W: Workload> {
     workload: &'a W,
     forward: Int8Forward<W>,
+}
+
+impl<'a, W: Workload> Int8Task<'a, W> {
+    pub(super) fn of(workload: &'a W, plan: &Plan) -> Result<Self, RunError> {
+        let forward = workload.int8_forward();
+        let forward = forward.map_err(|reason| plan.kind().refused(Ability::Int8, reason))?;
+        Ok(Self { workload, forward })
+    }
 }
 
 type TaskOf<W> = <W as Workload>::Task;

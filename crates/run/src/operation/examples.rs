@@ -7,7 +7,7 @@ use burn::module::Module;
 use burn::tensor::Device;
 use updraft_trainer::{Task, keeps_statistics};
 
-use super::train::training_device;
+use super::training_device::training_device;
 use crate::config::Plan;
 use crate::error::RunError;
 use crate::task::Ability;

@@ -6,12 +6,17 @@ mod evaluate_int8;
 mod examples;
 mod kernels;
 mod new_model;
+mod outputs;
 mod train;
+mod training_device;
+mod validation;
 mod verify;
 
 pub use any::{AnyWorkload, LrSearch};
 pub use kernels::KernelChoice;
+pub use outputs::{ModelForm, TestBatch, TestOutputs};
 pub use train::{Beginning, Observer, Trained, Training};
+pub use validation::{MetricPair, Validation};
 pub use verify::{CheckResult, VerifyInputs};
 
 pub use evaluate::load;

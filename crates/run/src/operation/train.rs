@@ -16,7 +16,8 @@ use updraft_trainer::{
 };
 
 use super::new_model::{new_model, refuse_too_large};
-use crate::config::{Plan, RecomputePlan};
+use super::training_device::training_device;
+use crate::config::Plan;
 use crate::environment::Environment;
 use crate::error::RunError;
 use crate::folder::RunFolder;
@@ -336,14 +337,6 @@ pub(super) fn train<W: Workload>(
 fn first_path(collective: &mut dyn Collective, own: &Path) -> Result<PathBuf, RunError> {
     let texts = gather(collective, own.as_os_str().as_encoded_bytes()).map_err(TrainError::from)?;
     Ok(PathBuf::from(String::from_utf8_lossy(&texts[0]).into_owned()))
-}
-
-/// The device with autodiff, and with burn's recomputation strategy if the plan uses it.
-pub(super) fn training_device(plan: &Plan, device: Device) -> Device {
-    match plan.train.recompute {
-        RecomputePlan::ElementWise => device.autodiff().gradient_checkpointing(),
-        RecomputePlan::None | RecomputePlan::Segments => device.autodiff(),
-    }
 }
 
 /// The records of a run in progress.

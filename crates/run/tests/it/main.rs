@@ -6,6 +6,7 @@ mod image_to_image;
 mod inheriting;
 mod int8;
 mod plans;
+mod profiles;
 mod refusals;
 mod tables;
 mod tables_splits;

@@ -188,15 +188,15 @@ fn a_value_of_another_type_is_named_with_what_it_must_be() {
         ),
         (
             "train.optimizer = \"sgd\"",
-            "`train.optimizer` is \"sgd\"; it must be a table with `kind`: `adamw` or `sgd`",
+            "`train.optimizer` is \"sgd\"; it must be a table with `kind`: one of `adamw`, `adam`, `sgd`",
         ),
         (
             "train.optimizer = { momentum = 0.9 }",
-            "`train.optimizer` is { momentum = 0.9 }; it must be a table with `kind`: `adamw` or `sgd`",
+            "`train.optimizer` is { momentum = 0.9 }; it must be a table with `kind`: one of `adamw`, `adam`, `sgd`",
         ),
         (
-            "train.optimizer = { kind = \"adam\" }",
-            "`train.optimizer.kind` is \"adam\"; it must be `adamw` or `sgd`",
+            "train.optimizer = { kind = \"adamax\" }",
+            "`train.optimizer.kind` is \"adamax\"; it must be one of `adamw`, `adam`, `sgd`",
         ),
         (
             "train.loss = \"focal\"",

@@ -11,7 +11,9 @@ pub(super) const CACHE: Key<CachePlan> = Key::new(
     "data.cache",
     "the cache of decoded images: all of them before the first batch, or `memory` with `budget_mib` (1024) when first read, `file` with `folder` for later runs, `none`",
 )
-.depends("`whole`; `memory` where `data.faults` skips or quarantines").edit(Edit::Free);
+.depends("`whole`; `memory` where `data.faults` skips or quarantines")
+.edit(Edit::Free)
+.performance();
 pub(super) const FAULTS: Key<FaultsPlan> = Key::new(
     "data.faults",
     "or `skip` with at most `at_most` images per epoch, or `quarantine`, which also records them in `file`; both need `data.cache` `memory` or `none`",

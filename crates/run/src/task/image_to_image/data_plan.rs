@@ -93,6 +93,7 @@ const MEMORY: Key<u64> = Key::new(
 )
 .default("4096")
 .edit(Edit::Free)
+.performance()
 .check("0 to 1048576", |mib| *mib <= 1 << 20);
 const NOISE: Key<f64> = Key::new(
     "data.noise",

@@ -71,4 +71,11 @@ impl<const D: usize> Tensors for ImageTarget<D> {
             Self::Image(image) => image.to_floats(),
         }
     }
+
+    fn shapes(&self) -> Vec<Vec<usize>> {
+        match self {
+            Self::Masks(labels) => labels.shapes(),
+            Self::Image(image) => image.shapes(),
+        }
+    }
 }

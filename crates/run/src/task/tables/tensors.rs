@@ -94,4 +94,12 @@ impl Tensors for TableTargets {
         });
         numbers.flat_map(|data| data.iter::<f32>().collect::<Vec<_>>()).collect()
     }
+
+    fn shapes(&self) -> Vec<Vec<usize>> {
+        let numbers = self.targets.iter().filter_map(|target| match &target.values {
+            ValueTensor::Numbers(numbers) => Some(numbers.dims().to_vec()),
+            ValueTensor::Classes(_) => None,
+        });
+        numbers.collect()
+    }
 }

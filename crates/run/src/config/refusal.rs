@@ -1,0 +1,193 @@
+//! Errors about the values of a configuration: which key, where it was given, and what it must be.
+
+use std::fmt::Display;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use toml::Value;
+use updraft_data::DataError;
+use updraft_trainer::TrainError;
+
+use super::error::ConfigError;
+use super::expected::{A_KIND, culprit, expected_by_serde, is_range, quoted_after, with_kinds};
+use super::key::{AnyKey, Key};
+use super::key_path::find;
+use super::layers::{at_line, unknown_key};
+use super::settings::Settings;
+use super::train::key_of_setting;
+
+/// The largest number of characters of a value in an error.
+const MOST_SHOWN: usize = 120;
+
+impl Settings {
+    /// An error about the value of a key, with the file and line where it was given, if any.
+    ///
+    /// The text is "`key` is `value`; it must be `expected`".
+    pub fn refuse(
+        &self,
+        key: &str,
+        value: impl Display,
+        expected: impl Into<String>,
+    ) -> ConfigError {
+        let (place, mut value) = (self.place(key), value.to_string());
+        if let Some((end, _)) = value.char_indices().nth(MOST_SHOWN) {
+            value.truncate(end);
+            value.push('…');
+        }
+        ConfigError::Value { place, key: key.to_owned(), value, expected: expected.into() }
+    }
+
+    /// The same for an error of the trainer: its settings are keys of `train`.
+    pub fn refuse_training(&self, error: &TrainError) -> ConfigError {
+        match error {
+            TrainError::Setting { name, value, expected } => {
+                self.refuse(&key_of_setting(name), value, expected.clone())
+            }
+            other => self.refuse_given("precision", &format!("one that can train: {other}")),
+        }
+    }
+
+    /// The same for an error of the data crate about the value of a key: a number, or a table with
+    /// numbers.
+    pub fn refuse_data(&self, key: &str, error: &DataError) -> ConfigError {
+        match error {
+            DataError::Setting { name, value, expected } => {
+                let number = name.rsplit('.').next().unwrap_or(name);
+                match find(&self.resolved.borrow(), key) {
+                    Some(Value::Table(_)) => {
+                        self.refuse(&format!("{key}.{number}"), value, expected.clone())
+                    }
+                    _ => self.refuse(key, value, expected.clone()),
+                }
+            }
+            other => self.refuse_given(key, &format!("one that can be applied: {other}")),
+        }
+    }
+
+    /// An error about a key, with the given or the default value.
+    pub(crate) fn refuse_given(&self, key: &str, expected: &str) -> ConfigError {
+        let resolved = self.resolved.borrow();
+        let value = find(&self.given, key).or_else(|| find(&resolved, key));
+        let value = value.map_or_else(|| "not given".to_owned(), ToString::to_string);
+        self.refuse(key, value, expected)
+    }
+
+    /// File and line of a key with a colon; for the command line, the option if it is not `--set`;
+    /// empty for a key that is not given.
+    ///
+    /// A key that no file gives is looked up in its table.
+    pub(super) fn place(&self, key: &str) -> String {
+        if self.set_of(key).is_some() {
+            return String::new();
+        }
+        let mut path = key;
+        loop {
+            let giving = self.layers.iter().find(|layer| find(&layer.table, path).is_some());
+            if let Some(layer) = giving {
+                return format!("{}: ", at_line(&layer.place, &layer.text, path));
+            }
+            match path.rsplit_once('.') {
+                // A section without the key has no line for it.
+                Some((table, _)) if table.contains('.') => path = table,
+                _ => return String::new(),
+            }
+        }
+    }
+
+    /// The last `--set` that gives a key or a part of it.
+    pub(super) fn set_of(&self, key: &str) -> Option<&str> {
+        let is_in = |inner: &str, outer: &str| {
+            inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        };
+        let gives = |set: &&String| {
+            let path = set.split_once('=').map_or(set.as_str(), |(path, _)| path.trim());
+            is_in(path, key) || is_in(key, path)
+        };
+        self.sets.iter().rev().find(gives).map(String::as_str)
+    }
+
+    pub(super) fn unread(&self, key: &str, beside: String) -> ConfigError {
+        ConfigError::Unread { place: self.place(key), key: key.to_owned(), beside }
+    }
+
+    /// The key that decides whether `name` is read, with its value; see [`Key::decided_by`].
+    pub(super) fn beside(&self, name: &str) -> String {
+        let mut keys = self.keys.iter().flat_map(|keys| keys.iter());
+        let declared = keys.find(|key| key.name() == name).map_or(&[][..], |key| key.decided_by());
+        let declared = declared.iter().rev().filter(|key| !self.required.borrow().contains(*key));
+        let section = name.split_once('.').map_or("", |(section, _)| section);
+        let usual = ["source", "kind"].map(|choice| format!("{section}.{choice}"));
+        let mut deciding = declared.map(|&key| key.to_owned()).chain(usual);
+        deciding.find_map(|key| self.shown(&key)).or_else(|| self.shown("task")).unwrap_or_default()
+    }
+
+    /// A key that was read with its value, such as `data.source = "folders"`, in backquotes.
+    pub(super) fn shown(&self, key: &str) -> Option<String> {
+        find(&self.resolved.borrow(), key).map(|value| format!("`{key} = {value}`"))
+    }
+
+    /// An error about a value of another type than its key's; `message` is what serde reported.
+    pub(super) fn refuse_type<T: DeserializeOwned + Serialize>(
+        &self,
+        key: &Key<T>,
+        value: &Value,
+        message: &str,
+    ) -> ConfigError {
+        let name = key.name();
+        let kind = value.get("kind");
+        if let Some(unknown) = quoted_after(message, "unknown field ") {
+            let inner = format!("{name}.{unknown}");
+            if let Some(kind) = kind {
+                return self.unread(&inner, format!("`{name}.kind = {kind}`"));
+            }
+            let known = message.split("expected ").nth(1).unwrap_or_default();
+            let mut known: Vec<&str> = known.split('`').skip(1).step_by(2).collect();
+            let place = match self.set_of(&inner) {
+                Some(set) => format!("--set {set}"),
+                None => self.place(&inner).trim_end_matches(": ").to_owned(),
+            };
+            return unknown_key(place, &inner, &mut known);
+        }
+        if let (Some(kind), true) = (kind, message.starts_with("unknown variant ")) {
+            return self.refuse(&format!("{name}.kind"), kind, expected_by_serde(message));
+        }
+        if let Some((inner, value)) = culprit::<T>(value, message) {
+            let key = format!("{name}.{inner}");
+            return self.refuse(&key, value, expected_by_serde(message));
+        }
+        let expected = match (key.expected(), expected_by_serde(message)) {
+            (_, table) if table.starts_with(A_KIND) => with_kinds::<T>(table),
+            ("", of_type) => of_type,
+            // A range alone does not state the type.
+            (range, of_type) if is_range(range) && of_type.starts_with("a whole number") => {
+                format!("a whole number, {range}")
+            }
+            (range, of_type) if is_range(range) => format!("{of_type}, {range}"),
+            (list, of_type) if of_type == "a list" && value.is_str() => {
+                format!("{list}, such as [{value}]")
+            }
+            (whole, _) => whole.to_owned(),
+        };
+        self.refuse(name, value, expected)
+    }
+
+    /// Returns an error for a key in a value's table that its kind does not have: serde ignores it.
+    pub(super) fn refuse_inner<T: Serialize>(
+        &self,
+        name: &str,
+        given: &Value,
+        parsed: &T,
+    ) -> Result<(), ConfigError> {
+        let (Value::Table(given), Ok(Value::Table(parsed))) = (given, Value::try_from(parsed))
+        else {
+            return Ok(());
+        };
+        match given.keys().find(|key| !parsed.contains_key(*key)) {
+            None => Ok(()),
+            Some(key) => {
+                let kind = given.get("kind").map_or_else(String::new, ToString::to_string);
+                Err(self.unread(&format!("{name}.{key}"), format!("`{name}.kind = {kind}`")))
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! An evaluation batch by batch, with the outputs of the model.
+
+use burn::tensor::Device;
+use updraft_precision::Policy;
+
+use crate::batch_numbers::BatchNumbers;
+use crate::metric::{Evaluation, LossSums, Score};
+use crate::stream::{BatchStream, EpochStream, StreamError};
+use crate::task::{StepContext, Task, metric_specs};
+use crate::tensors::Tensors;
+
+/// An evaluation batch by batch, for callers that compare the outputs of models.
+///
+/// [`evaluate`](crate::evaluate()) runs it to its end.
+pub struct EvaluationPass<'a, M, T: Task<M>> {
+    task: &'a T,
+    model: &'a M,
+    batches: Box<dyn EpochStream<T::Batch> + 'a>,
+    device: &'a Device,
+    policy: Policy,
+    sums: LossSums,
+    score: T::Score,
+}
+
+/// A batch that was evaluated.
+#[derive(Debug, Clone)]
+pub struct EvaluatedBatch<I, O> {
+    /// The input, before it is cast to the dtype of the computation.
+    pub input: I,
+    /// What the model returned, in the dtype of outputs.
+    pub output: O,
+    /// The number of samples.
+    pub samples: usize,
+}
+
+impl<'a, M, T: Task<M>> EvaluationPass<'a, M, T> {
+    /// A pass over every sample of a stream's first epoch; the arguments are those of
+    /// [`evaluate`](crate::evaluate()).
+    pub fn new(
+        task: &'a T,
+        model: &'a M,
+        stream: &'a dyn BatchStream<T::Batch>,
+        device: &'a Device,
+        policy: Policy,
+    ) -> Self {
+        let batches = stream.epoch(0);
+        let (sums, score) = Default::default();
+        Self { task, model, batches, device, policy, sums, score }
+    }
+
+    /// Evaluates the next batch; `None` after the last one.
+    ///
+    /// # Errors
+    /// The error of the stream or of [`Task::place`].
+    #[allow(clippy::type_complexity, reason = "the form of an iterator of results")]
+    pub fn next_batch(
+        &mut self,
+    ) -> Result<Option<EvaluatedBatch<T::Input, T::Output>>, StreamError> {
+        let Some(batch) = self.batches.next() else { return Ok(None) };
+        let (input, target) = self.task.place(batch?, self.device)?;
+        let samples = self.task.samples(&target);
+        let cast = input.clone().cast_floats(self.policy.compute);
+        let output = self.task.forward(self.model, cast, &StepContext::evaluation());
+        let output = output.cast_floats(self.policy.output);
+        let losses = self.task.loss(&output, &target);
+        let read = BatchNumbers::of(losses, self.task.measure(&output, &target), None);
+        self.sums.add(read.loss, &read.parts, samples);
+        self.score.add(&read.numbers, samples);
+        Ok(Some(EvaluatedBatch { input, output, samples }))
+    }
+
+    /// The number of samples so far.
+    #[must_use]
+    pub fn samples(&self) -> usize {
+        self.sums.samples
+    }
+
+    /// The metrics of the samples so far.
+    #[must_use]
+    pub fn evaluation(&self) -> Evaluation {
+        self.sums.evaluation(&metric_specs(self.task), &self.task.values(&self.score))
+    }
+
+    pub(crate) fn into_sums(self) -> (LossSums, T::Score) {
+        (self.sums, self.score)
+    }
+}
