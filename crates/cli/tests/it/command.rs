@@ -1,5 +1,6 @@
 //! Runs the program and captures its output.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -17,6 +18,17 @@ impl Said {
             serde_json::from_str(self.stdout.trim()).expect("train ends with one JSON line");
         PathBuf::from(value["run"].as_str().expect("a path"))
     }
+}
+
+/// The names of the commands in `--help`.
+pub(crate) fn commands() -> BTreeSet<String> {
+    let dir = tempfile::tempdir().expect("temporary folder");
+    let help = succeed(dir.path(), &["--help"]).stdout;
+    let list = help.split("Commands:\n").nth(1).expect("a list of commands");
+    let names = list.lines().take_while(|line| !line.is_empty());
+    let first = |line: &str| line.split_whitespace().next().map(str::to_owned);
+    let is_name = |line: &&str| line.starts_with("  ") && !line.starts_with("   ");
+    names.filter(is_name).filter_map(first).filter(|name| name != "help").collect()
 }
 
 /// Starts the binary in `dir`, ready for more settings.

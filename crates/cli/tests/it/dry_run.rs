@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use crate::command::{Said, TASKS, config, run};
-use crate::tasks::{commands, everything_in};
+use crate::command::{Said, TASKS, commands, config, run};
+use crate::tasks::everything_in;
 
 /// The line of an error.
 fn error(said: &Said) -> String {

@@ -6,7 +6,9 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::command::{Small, TASKS, config, json, metrics, run, said, succeed, texts, updraft};
+use crate::command::{
+    Small, TASKS, commands, config, json, metrics, run, said, succeed, texts, updraft,
+};
 use crate::determinism::tensors;
 
 /// The names of all files below a folder.
@@ -23,17 +25,6 @@ pub(crate) fn everything_in(dir: &Path) -> BTreeSet<String> {
         }
     }
     found
-}
-
-/// The names of the commands in `--help`.
-pub(crate) fn commands() -> BTreeSet<String> {
-    let dir = tempfile::tempdir().expect("temporary folder");
-    let help = succeed(dir.path(), &["--help"]).stdout;
-    let list = help.split("Commands:\n").nth(1).expect("a list of commands");
-    let names = list.lines().take_while(|line| !line.is_empty());
-    let first = |line: &str| line.split_whitespace().next().map(str::to_owned);
-    let is_name = |line: &&str| line.starts_with("  ") && !line.starts_with("   ");
-    names.filter(is_name).filter_map(first).filter(|name| name != "help").collect()
 }
 
 /// The reason of a task against an ability, from `tasks --json`.
