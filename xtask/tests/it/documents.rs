@@ -77,7 +77,7 @@ fn for_the_runner<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
     while let Some(argument) = arguments.next() {
         match *argument {
             "--compare" | "--with" => drop(arguments.next()),
-            other => rest.push(*other),
+            other => rest.push(other),
         }
     }
     rest

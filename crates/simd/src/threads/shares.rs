@@ -9,7 +9,8 @@ type Range<P> = (usize, P);
 
 /// The pieces that no thread has begun: a range a thread, `None` where nothing is left.
 ///
-/// This is affinity scheduling (Markatos and LeBlanc, 1994): a thread takes half of its own range
+/// This is affinity scheduling (Markatos 1994, IEEE Transactions on Parallel and Distributed Systems 5,
+/// 379): a thread takes half of its own range
 /// at a time, then half of another's.
 pub(super) struct Shares<P>(Vec<Mutex<Option<Range<P>>>>);
 
