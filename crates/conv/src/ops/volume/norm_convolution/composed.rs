@@ -96,10 +96,11 @@ pub(in crate::ops::volume) fn convolution_normalized<B: VolumeBackend + ConvBack
     (y, [mean, variance])
 }
 
-/// The convolution of the channels of two tensors.
+/// The convolution of the channels of two tensors; their memory is freed at once, since a backward
+/// pass that is still to come has its peak later.
 pub(in crate::ops::volume) fn joined_convolution<B: VolumeBackend + ConvBackend>(
     [a, b, w]: [FloatTensor<B>; 3],
     spec: AnyConv,
 ) -> FloatTensor<B> {
-    spec.forward::<B>(B::join(a, b), w, Operand::Absent)
+    spec.forward::<B>(B::float_cat(vec![a, b], 1), w, Operand::Absent)
 }
